@@ -1,0 +1,47 @@
+/* Sparse matrices in compressed rows. Column ids inside a row are sorted and unique: duplicates
+ * are summed when the matrix is built. */
+#ifndef FOPO_CORE_CSR_H
+#define FOPO_CORE_CSR_H
+
+#include "core/matrix.h"
+
+typedef struct {
+  size_t rows;
+  size_t cols;      /* <= 2^32 - 1 */
+  uint64_t *indptr; /* [rows + 1] */
+  uint32_t *ids;    /* [indptr[rows]], 0-based, ascending inside a row */
+  float *values;    /* [indptr[rows]], or NULL: every value is 1 */
+} fopo_csr;
+
+static inline size_t fopo_csr_nnz(const fopo_csr *m) { return (size_t)m->indptr[m->rows]; }
+static inline size_t fopo_csr_count(const fopo_csr *m, size_t row) {
+  return (size_t)(m->indptr[row + 1] - m->indptr[row]);
+}
+static inline const uint32_t *fopo_csr_row(const fopo_csr *m, size_t row) {
+  return m->ids + m->indptr[row];
+}
+
+/* Room for nnz entries, zeroed; values only where with_values. */
+int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values);
+void fopo_csr_done(fopo_csr *m); /* accepts {0} */
+
+/* From n pairs in any order; values may be NULL. Pairs that repeat are summed (into values, or
+ * dropped where values is NULL); *repeats counts them. Ids outside rows x cols are
+ * FOPO_ERR_ARGUMENT. Linear time: two counting sorts. */
+int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
+                        size_t n, size_t rows, size_t cols, size_t *repeats);
+
+/* *t becomes a fresh transpose. */
+int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);
+
+/* 1 where id stands in the row (binary search). */
+int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id);
+
+/* C [rows, L] = M B, B [cols, L]; parallel over rows. */
+int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B);
+
+/* Structure checks before a loaded matrix may be used: indptr starts at 0, ascends, ends at nnz;
+ * ids ascend and are < cols; values are finite. `what` names it in the sentence. */
+int fopo_csr_check(const fopo_csr *m, size_t nnz, const char *what);
+
+#endif

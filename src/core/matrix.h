@@ -1,0 +1,59 @@
+/* Dense float32 matrices: views that own nothing, and the only calls of BLAS and LAPACK.
+ *
+ * A view is row-major: element (i, j) is x[i * ld + j]. Sizes are checked here, once; the kernels
+ * inside cannot fail. All results are independent of fopo_threads(). */
+#ifndef FOPO_CORE_MATRIX_H
+#define FOPO_CORE_MATRIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  float *x;    /* [rows, cols] with stride ld; not owned */
+  size_t rows;
+  size_t cols;
+  size_t ld;   /* >= cols */
+} fopo_matrix;
+
+/* A fresh zeroed [rows, cols] with ld == cols; x is to be given to fopo_matrix_done. On failure
+ * *m is {0} and the sentence is set. */
+int fopo_matrix_init(fopo_matrix *m, size_t rows, size_t cols);
+void fopo_matrix_done(fopo_matrix *m); /* frees x, zeroes the view; accepts {0} */
+
+static inline fopo_matrix fopo_matrix_view(float *x, size_t rows, size_t cols) {
+  fopo_matrix m = {x, rows, cols, cols};
+  return m;
+}
+
+/* Rows first .. first + count - 1. */
+static inline fopo_matrix fopo_matrix_rows(fopo_matrix m, size_t first, size_t count) {
+  fopo_matrix part = {m.x + first * m.ld, count, m.cols, m.ld};
+  return part;
+}
+
+static inline float *fopo_matrix_row(fopo_matrix m, size_t i) { return m.x + i * m.ld; }
+
+/* C = alpha op(A) op(B) + beta C, op being the transpose where the flag is 1. Cut into tiles of C
+ * that threads share; FOPO_ERR_ARGUMENT names both shapes where they do not fit. */
+int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
+              int transpose_b, float beta);
+
+/* One tile on the calling thread alone, unchecked: for loops that are parallel already. */
+void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
+                    int transpose_b, float beta);
+
+/* A [m, n], m >= n, becomes an orthonormal basis of its columns (Householder QR, LAPACKE). */
+int fopo_orthonormalise(fopo_matrix A);
+
+/* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output
+ * may be {0} / NULL. A is destroyed. */
+int fopo_svd_dense(fopo_matrix U, float *s, fopo_matrix Vt, fopo_matrix A);
+
+/* FOPO_OK when every value is finite, else FOPO_ERR_NUMERIC naming `what`, row and column
+ * (1-based) and the value. */
+int fopo_matrix_finite(fopo_matrix m, const char *what);
+
+/* Sum of the squares in double, serial order. */
+double fopo_matrix_norm2(fopo_matrix m);
+
+#endif

@@ -1,0 +1,40 @@
+/* The one allocation pair of the program. Blocks are zeroed, 64-byte aligned, counted, and refused
+ * when n * size overflows. Blocks of 4 MiB or more come from mmap with huge pages advised, so that
+ * zeroing them costs nothing and random gathers miss the TLB less. Safe from any thread. */
+#ifndef FOPO_CORE_MEMORY_H
+#define FOPO_CORE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* n * size zeroed bytes, or NULL with FOPO_ERR_MEMORY's sentence set. n * size == 0 gives a block. */
+void *fopo_alloc(size_t n, size_t size);
+
+/* Grows or shrinks a block (NULL: a new one); the added bytes are zero. On failure NULL with the
+ * sentence set, and the old block stays as it was. */
+void *fopo_realloc(void *block, size_t n, size_t size);
+
+/* Accepts NULL. */
+void fopo_free(void *block);
+
+typedef struct {
+  size_t blocks; /* live now */
+  size_t bytes;  /* live now */
+  size_t peak;   /* largest value of bytes so far */
+} fopo_memory_use;
+
+fopo_memory_use fopo_memory_in_use(void);
+
+/* Bytes this process may still take: the least of MemAvailable, every ancestor cgroup's
+ * memory.max - memory.current, and RLIMIT_AS; UINT64_MAX where nothing says. */
+uint64_t fopo_memory_available(void);
+
+/* To be called before big objects are built. FOPO_OK, or FOPO_ERR_MEMORY with a sentence
+ * "`what` needs 49.5 GB, 31.2 GB are free; `remedy`" when bytes exceed 90 % of what is available. */
+int fopo_memory_suffices(uint64_t bytes, const char *what, const char *remedy);
+
+/* For tests: the allocation after `n` more successful ones fails, once (forever == 0) or from then
+ * on. n < 0 switches it off. */
+void fopo_memory_fail_after(long n, int forever);
+
+#endif

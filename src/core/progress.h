@@ -1,0 +1,27 @@
+/* Progress and interruption, met in one call that every long loop makes at least every 50 ms of
+ * work. The core neither prints nor calls Lua: who wants bars installs a sink. */
+#ifndef FOPO_CORE_PROGRESS_H
+#define FOPO_CORE_PROGRESS_H
+
+#include <stddef.h>
+
+/* Called with what ("reading ratings.csv"), done and total in the same unit; total 0: not known.
+ * done == total != 0 closes the line, and so does the interruption (closed == 1). */
+typedef void fopo_progress_sink(void *payload, const char *what, double done, double total,
+                                int closed);
+
+/* NULL: no sink. Called from the main thread before and between the work, never during it. */
+void fopo_progress_to(fopo_progress_sink *sink, void *payload);
+
+/* Reports to the sink and polls the interrupt flag: FOPO_OK, or FOPO_ERR_INTERRUPTED with the
+ * sentence "interrupted while `what`". Call it from one thread at a time. */
+int fopo_progress(const char *what, double done, double total);
+
+/* Sets the flag; async-signal-safe. */
+void fopo_interrupt_request(void);
+void fopo_interrupt_clear(void);
+
+/* Polls the flag only; cheap enough for worker threads. */
+int fopo_interrupted(void);
+
+#endif

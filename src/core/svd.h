@@ -1,0 +1,21 @@
+/* Truncated singular value decomposition of a sparse matrix by random projection with power
+ * iterations (Halko, Martinsson, Tropp: "Finding structure with randomness", SIAM Review 2011,
+ * algorithms 4.4 and 5.1). */
+#ifndef FOPO_CORE_SVD_H
+#define FOPO_CORE_SVD_H
+
+#include "core/csr.h"
+
+typedef struct {
+  size_t dim;             /* L: singular vectors wanted, 1 <= dim <= min(rows, cols) */
+  size_t oversample;      /* extra columns of the sketch; 0: 10 */
+  size_t power_iterations;/* 2 to 7 is usual; each costs two passes over M */
+  uint64_t seed;
+} fopo_svd_options;
+
+/* V [cols, dim] the right singular vectors (columns), s [dim] singular values, descending. Signs
+ * are fixed: the largest entry of each vector is positive. Estimates its memory first, reports
+ * progress, can be interrupted (V and s are then unspecified). */
+int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options);
+
+#endif
