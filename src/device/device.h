@@ -1,0 +1,132 @@
+/* A device: about a dozen coarse operations on resident data. A whole batch stays on the device;
+ * only the gradient's statistics come back. The CPU and CUDA implement the same table in the same
+ * order, with the same samples (core/rng.h), so results differ by summation order alone.
+ *
+ * Pointers marked "device" may be dereferenced by operations only. Shapes are checked by the
+ * callers in learn/; an operation fails only for want of memory or by a fault of the device. */
+#ifndef FOPO_DEVICE_DEVICE_H
+#define FOPO_DEVICE_DEVICE_H
+
+#include "core/csr.h"
+
+typedef struct fopo_device fopo_device;
+
+/* Statistics of one context's estimate, in this order in stats [B, FOPO_STATS]. */
+enum {
+  FOPO_STAT_REWARD,     /* estimate of E_pi r: rbar = sum_s wbar_s r_s */
+  FOPO_STAT_ESS,        /* effective sample size 1 / sum_s wbar_s^2, in 1 .. S */
+  FOPO_STAT_MAX_WEIGHT, /* max_s wbar_s */
+  FOPO_STAT_HEAD_MASS,  /* estimated share of pi inside the candidates; 0 without candidates */
+  FOPO_STATS
+};
+
+/* What a mixture draw needs (the paper's q_{K,eps}). */
+typedef struct {
+  size_t k;             /* K: stride of ids and scores */
+  const uint32_t *ids;  /* device [B, K] candidates, best first */
+  const float *scores;  /* device [B, K] their scores f */
+  const uint32_t *counts; /* device [B] how many were found, <= K; 0: this context draws uniform */
+  double epsilon;       /* share of the uniform part, 0 .. 1 */
+  int stratified;       /* 1: exactly round(eps S) uniform draws, the rest from kappa; 0: iid */
+} fopo_mixture;
+
+/* The coordinates of a batch's random numbers, core/rng.h. */
+typedef struct {
+  uint64_t seed;
+  uint32_t step;
+} fopo_draw_key;
+
+typedef struct {
+  double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
+  uint64_t t;                                 /* 1 at the first update */
+} fopo_adam;
+
+typedef struct {
+  double lr, momentum, weight_decay;
+} fopo_sgd;
+
+typedef struct {
+  const char *kind; /* "cpu", "cuda" */
+
+  /* Memory. share: the device's copy of host data, on the CPU the host pointer itself, so that
+   * the items exist once; it must outlive its use. release takes what share or alloc gave. */
+  int (*alloc)(fopo_device *d, void **device, size_t bytes);
+  int (*share)(fopo_device *d, void **device, const void *host, size_t bytes);
+  void (*release)(fopo_device *d, void *device);
+  int (*put)(fopo_device *d, void *device, const void *host, size_t bytes);
+  int (*get)(fopo_device *d, void *host, const void *device, size_t bytes);
+
+  /* X [B, L] = contexts[rows[b]], contexts [N, ld]. */
+  int (*gather_rows)(fopo_device *d, float *X, const float *contexts, size_t ld,
+                     const uint32_t *rows, size_t B, size_t L);
+
+  /* Q [B, L] = scale X theta. */
+  int (*queries)(fopo_device *d, float *Q, const float *X, const float *theta, float scale,
+                 size_t B, size_t L);
+
+  /* f [B, S] = items[ids[b, s]] . Q[b]; ids beyond counts[b] (NULL: all count) get -inf. */
+  int (*scores)(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
+                const uint32_t *ids, const uint32_t *counts, size_t B, size_t S, size_t L);
+
+  /* ids [B, S] uniform over P items; logq [B, S] = -log P. */
+  int (*draw_uniform)(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                      fopo_draw_key key, size_t B, size_t S, size_t P);
+
+  /* ids [B, S] from q_{K,eps}; logq the log of the mixture's density at each id, also for a uniform
+   * draw that happens to be a candidate. kappa is the softmax of m->scores over counts[b]. */
+  int (*draw_mixture)(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                      const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+
+  /* ids [B, S] from pi(. | x) over all P items, by blocks of contexts: scores by GEMM, softmax and
+   * S inversions of its cumulative sum. mean [B, L] = E_pi beta where not NULL.
+   * stats: REWARD is left to the caller. No B x P buffer beyond one block. */
+  int (*draw_policy)(fopo_device *d, uint32_t *ids, float *mean, const float *Q,
+                     const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+                     size_t B, size_t S, size_t P, size_t L);
+
+  /* r [B, S] = 1[ids[b, s] in Y[rows[b]]]; Y's arrays are device pointers. */
+  int (*reward_hits)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                     const fopo_csr *Y, size_t B, size_t S);
+
+  /* The self-normalised estimate (Algorithm 1), scores and weights included:
+   *   w_s = exp(f_s - logq_s), wbar_s = w_s / sum w, rbar = sum wbar_s r_s,
+   *   c_s = wbar_s (r_s - rbar), V[b] = sum_s c_s beta_{a_s}.
+   * stats [B, FOPO_STATS]. A draw counts as one of the head (HEAD_MASS) where its logq is above
+   * floor = log(eps / P), the density outside the candidates; INFINITY: there is no head. */
+  int (*snis)(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
+              size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
+              size_t B, size_t S, size_t L);
+
+  /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
+   * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. */
+  int (*reinforce)(fopo_device *d, float *V, float *stats, const float *mean,
+                   const float *items, size_t ld, const uint32_t *ids, const float *r,
+                   int baseline, size_t B, size_t S, size_t L);
+
+  /* G [L, L] = scale X^T V, or += where accumulate. */
+  int (*outer)(fopo_device *d, float *G, const float *X, const float *V, float scale,
+               int accumulate, size_t B, size_t L);
+
+  /* theta [n] moves up the gradient: the objective is a reward. m, v, velocity [n]. */
+  int (*adam)(fopo_device *d, float *theta, float *m, float *v, const float *G,
+              const fopo_adam *o, size_t n);
+  int (*sgd)(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
+             size_t n);
+} fopo_device_ops;
+
+struct fopo_device {
+  const fopo_device_ops *ops;
+  char name[128]; /* "CPU, 2 threads, avx512" */
+  char note[256]; /* why this one, for device = "auto" */
+  void *state;    /* the device's own */
+};
+
+/* name: "cpu", "cuda" or "auto" (CUDA where it works, else the CPU with the reason in note).
+ * "cuda" on a machine or build without it is FOPO_ERR_UNAVAILABLE with reason and remedy. */
+int fopo_device_open(fopo_device **d, const char *name);
+void fopo_device_close(fopo_device *d); /* accepts NULL */
+
+/* Every device of a build implements one of these; opened by fopo_device_open alone. */
+int fopo_device_cpu_open(fopo_device **d);
+
+#endif

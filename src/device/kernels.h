@@ -1,0 +1,57 @@
+/* The innermost loops, one struct of function pointers filled once: portable first, overlaid with
+ * the best instruction set that the CPU has. FOPO_ISA=portable|avx2|avx512 forces one.
+ *
+ * A kernel allocates nothing, checks nothing, prints nothing. All sizes may be 0; no alignment is
+ * assumed. Integer kernels give the same bits in every table; float kernels differ by rounding
+ * only (kernels_portable.c is the oracle, tests/c/test_kernels.c the proof). */
+#ifndef FOPO_DEVICE_KERNELS_H
+#define FOPO_DEVICE_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  const char *name;
+
+  /* sum_i a[i] b[i] */
+  float (*dot)(const float *a, const float *b, size_t n);
+
+  /* y[i] += a x[i] */
+  void (*axpy)(float *y, float a, const float *x, size_t n);
+
+  /* f[s] = sum_i rows[ids[s] * ld + i] q[i] for s < count. Prefetches the rows ahead. */
+  void (*gather_dot)(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                     const float *q, size_t dim);
+
+  /* v[i] += sum_s c[s] rows[ids[s] * ld + i]; samples whose c is 0 are skipped. */
+  void (*gather_axpy)(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                      const float *c, size_t count, size_t dim);
+
+  /* The largest x[i]; -inf for n == 0. */
+  float (*max)(const float *x, size_t n);
+
+  /* w[i] = exp(x[i] - shift), relative error < 2e-7 down to exp(-87), below that 0; returns
+   * sum w in double. w may be x. */
+  double (*exp_sum)(float *w, const float *x, float shift, size_t n);
+
+  /* sum_i x[i], sum_i x[i]^2 and sum_i x[i] y[i] in double */
+  void (*moments)(double out[3], const float *x, const float *y, size_t n);
+
+  /* ids[s] uniform in 0 .. n-1, s = 0 .. count-1: word s & 3 of block s >> 2 of
+   * FOPO_STREAM_SAMPLE through fopo_below (core/rng.h). Same bits in every table. */
+  void (*draw_uniform)(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                       uint32_t row);
+} fopo_kernels;
+
+/* The table in use. The first call chooses it; an unknown or unsupported FOPO_ISA falls back to the
+ * best one and fopo_kernels_note() says so. */
+const fopo_kernels *fopo_kernels_get(void);
+const char *fopo_kernels_note(void);
+
+/* For tests and the bench: "portable", "avx2", "avx512"; NULL where the CPU or the build lacks it. */
+const fopo_kernels *fopo_kernels_named(const char *name);
+
+/* Makes the named table the one in use; FOPO_ERR_UNAVAILABLE where it cannot be. */
+int fopo_kernels_force(const char *name);
+
+#endif
