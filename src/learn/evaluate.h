@@ -1,0 +1,26 @@
+/* Judging a policy on sessions it has not seen: the mean of 1[best item in Y] (the paper's
+ * R_test), by true argmax or through an index. */
+#ifndef FOPO_LEARN_EVALUATE_H
+#define FOPO_LEARN_EVALUATE_H
+
+#include "data/sessions.h"
+#include "learn/policy.h"
+
+typedef struct {
+  size_t contexts;     /* N */
+  size_t hits;
+  size_t unanswered;   /* contexts for which the index found nothing */
+  double reward;       /* hits / N */
+  double low, high;    /* 95 % Wilson interval */
+  double seconds;      /* search and look-up */
+  size_t distinct;     /* different items recommended: coverage */
+} fopo_evaluation;
+
+/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. */
+int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
+                  const fopo_sessions *sessions, fopo_index *ix);
+
+/* 95 % Wilson score interval of k hits in n trials. */
+void fopo_wilson(double *low, double *high, size_t k, size_t n);
+
+#endif

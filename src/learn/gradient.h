@@ -1,0 +1,108 @@
+/* Estimators of the gradient of the expected reward. With f = x^T theta beta_a / T all of them are
+ *
+ *     v = sum_s c_s beta_{a_s},      G = X^T V / (B T)        (V stacks one v per context)
+ *
+ * and differ in what they draw and in c:
+ *
+ *   exact      all P items, c_a = pi_a (r_a - E_pi r): SNIS over an enumeration. No bias, no
+ *              variance; P rows a context. The oracle.
+ *   reinforce  S items of pi itself (Williams 1992): P rows a context.
+ *              baseline mean: c_s = (r_s - rbar) / (S - 1); none: c_s = r_s / S minus
+ *              rbar E_pi[beta]. Both unbiased.
+ *   snis       S items of q, c_s = wbar_s (r_s - rbar) (the paper, Algorithm 1, the covariance
+ *              gradient). Bias of order 1 / S; S + K rows a context.
+ *
+ * An estimator is one row of the table in gradient.c. A computation goes through these steps, so
+ * that rewards may come from outside (the core never calls Lua):
+ *
+ *     fopo_gradient_begin(g, ...);
+ *     while ((status = fopo_gradient_draw(g, &drawn)) == FOPO_DRAWN) {
+ *       fill drawn.reward;               or fopo_gradient_reward(g, reward)
+ *       fopo_gradient_absorb(g);
+ *     }
+ *     fopo_gradient_finish(g, G, &stats);
+ */
+#ifndef FOPO_LEARN_GRADIENT_H
+#define FOPO_LEARN_GRADIENT_H
+
+#include "learn/proposal.h"
+#include "learn/reward.h"
+
+typedef enum {
+  FOPO_GRADIENT_EXACT,
+  FOPO_GRADIENT_REINFORCE,
+  FOPO_GRADIENT_SNIS
+} fopo_gradient_kind;
+
+typedef struct {
+  fopo_gradient_kind kind;
+  size_t samples;         /* S >= 2; reinforce and snis */
+  int baseline;           /* reinforce: 0 none, 1 mean */
+  fopo_proposal proposal; /* snis */
+} fopo_gradient_options;
+
+/* Where the seconds of a step go. */
+enum {
+  FOPO_PHASE_SEARCH, FOPO_PHASE_PROPOSE, FOPO_PHASE_REWARD, FOPO_PHASE_GRADIENT,
+  FOPO_PHASE_UPDATE, FOPO_PHASES
+};
+extern const char *const fopo_phase_names[FOPO_PHASES];
+
+/* Means over the contexts of a batch, seconds of the whole. */
+typedef struct {
+  double reward;      /* estimate of E_pi r */
+  double ess;         /* effective sample size; P for exact */
+  double max_weight;  /* the batch's largest normalised weight */
+  double head_mass;   /* estimated share of pi inside the candidates */
+  double norm;        /* Frobenius norm of G */
+  double short_rows;  /* contexts that got fewer than K candidates */
+  double seconds[FOPO_PHASES];
+} fopo_gradient_stats;
+
+typedef struct fopo_gradient fopo_gradient;
+
+/* What is to be computed on; all borrowed until finish. contexts [N, L] and items on the device
+ * come from fopo_gradient_bind, once per run. */
+int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options);
+void fopo_gradient_free(fopo_gradient *g); /* accepts NULL */
+
+/* Takes the options' place: a steering hand may change epsilon, k or samples between steps. */
+int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options);
+const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
+
+/* Makes items, contexts and Y resident on the device and checks all shapes. Again for other data;
+ * unchanged arguments cost nothing. pi, contexts, reward and device are not owned. */
+int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
+                       fopo_matrix contexts, const fopo_reward *reward);
+
+/* theta: device [L, L]; NULL takes pi->theta from the host. rows [B]: context ids < N. */
+int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
+                        fopo_draw_key key);
+
+/* What a draw waits for: rewards of ids [B, S] for the contexts rows [B] of this part of the
+ * batch, on the host, valid until absorb. */
+typedef struct {
+  const uint32_t *ids;
+  const uint32_t *rows;
+  float *reward; /* to be filled */
+  size_t B, S;
+} fopo_drawn;
+
+enum { FOPO_DRAWN = 1 };
+
+/* FOPO_DRAWN: rewards of this part are wanted, FOPO_OK: the whole batch is done, < 0: failure.
+ * Hits are rewarded on the device without the host seeing the draws, where drawn is NULL. */
+int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn);
+int fopo_gradient_reward(fopo_gradient *g);  /* the bound reward, C kinds only */
+int fopo_gradient_absorb(fopo_gradient *g);  /* after drawn.reward was filled; refuses NaN */
+
+/* The gradient [L, L] stays on the device (fopo_gradient_result) and is copied to G where G.x is
+ * not NULL. */
+int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
+float *fopo_gradient_result(fopo_gradient *g); /* device [L, L] */
+
+/* All of it in one call, for C rewards. */
+int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
+                          const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key);
+
+#endif

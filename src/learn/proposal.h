@@ -1,0 +1,37 @@
+/* The proposal q that SNIS draws from: uniform, or the paper's mixture q_{K,eps} of uniform and the
+ * softmax kappa over the top-K candidates of an index. */
+#ifndef FOPO_LEARN_PROPOSAL_H
+#define FOPO_LEARN_PROPOSAL_H
+
+#include "device/device.h"
+#include "learn/policy.h"
+
+typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind;
+
+typedef struct {
+  fopo_proposal_kind kind;
+  fopo_index *index;  /* mixture; not owned */
+  size_t k;           /* K candidates, 1 .. P */
+  double epsilon;     /* share of uniform draws, 0 .. 1; 1 never asks the index */
+  int stratified;     /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
+} fopo_proposal;
+
+/* Checks the options against the catalogue of P items with embeddings of `dim`; the sentence names
+ * what does not fit (K > P, eps outside [0, 1], no index, another dimension). */
+int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
+
+/* Whether a draw needs candidates. */
+static inline int fopo_proposal_uses_index(const fopo_proposal *q) {
+  return q->kind == FOPO_PROPOSAL_MIXTURE && q->epsilon < 1.0;
+}
+
+/* log(eps / P), the log density outside the candidates; INFINITY where there are none. */
+float fopo_proposal_floor(const fopo_proposal *q, size_t P);
+
+/* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
+ * queries Q [B, L] of the contexts rows [B]. */
+int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
+                         const fopo_policy *pi, fopo_matrix Q, const uint32_t *rows, size_t S,
+                         fopo_draw_key key);
+
+#endif

@@ -1,0 +1,54 @@
+/* The training loop, in slices: run(n) makes at most n steps and returns early when interrupted or
+ * when rewards are wanted from outside. It never calls Lua. A step allocates nothing. Step t takes
+ * the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch
+ * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not. */
+#ifndef FOPO_LEARN_TRAINER_H
+#define FOPO_LEARN_TRAINER_H
+
+#include "core/npz.h"
+#include "learn/gradient.h"
+#include "learn/optim.h"
+
+typedef struct {
+  fopo_policy *policy;      /* not owned; theta is written back at the end of every slice */
+  fopo_matrix contexts;     /* [N, L]; not owned */
+  const fopo_reward *reward;/* not owned */
+  fopo_gradient *gradient;  /* not owned */
+  fopo_optim *optim;        /* not owned */
+  fopo_device *device;      /* not owned */
+  size_t batch;             /* contexts a step, 1 .. N */
+  uint64_t seed;
+} fopo_trainer_options;
+
+/* What a slice saw: means over its steps. */
+typedef struct {
+  size_t steps;             /* made in this slice */
+  uint64_t step;            /* made in all */
+  double seconds;           /* of this slice */
+  fopo_gradient_stats mean; /* seconds: sums over the slice */
+} fopo_slice;
+
+typedef struct fopo_trainer fopo_trainer;
+
+int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options);
+void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
+
+/* FOPO_OK: the n steps are made. FOPO_DRAWN: a custom reward is to be filled into
+ * fopo_trainer_drawn(t), then call again with the same n: the slice goes on. A failure leaves the
+ * state after the last whole step; a gradient that is not finite stops before the update
+ * (FOPO_ERR_NUMERIC with step, learning rate and the rows). */
+int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice);
+const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t);
+
+uint64_t fopo_trainer_step(const fopo_trainer *t);
+size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
+
+/* .npz: theta, the optimiser's state, step, seed, batch and the fingerprint of what must not change
+ * (shapes, kinds), plus the caller's further arrays (histories). Options such as lr are not taken
+ * from the file: a new lr is honoured on resume. */
+int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
+
+/* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */
+int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive);
+
+#endif
