@@ -95,6 +95,7 @@ enum { FOPO_DRAWN = 1 };
 int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn);
 int fopo_gradient_reward(fopo_gradient *g);  /* the bound reward, C kinds only */
 int fopo_gradient_absorb(fopo_gradient *g);  /* after drawn.reward was filled; refuses NaN */
+void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun */
 
 /* The gradient [L, L] stays on the device (fopo_gradient_result) and is copied to G where G.x is
  * not NULL. */

@@ -40,6 +40,10 @@ void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice);
 const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t);
 
+/* Gives up the step that waits for rewards (the Lua function failed): the state is the one after
+ * the last whole step, and the next run draws that step again. */
+void fopo_trainer_abandon(fopo_trainer *t);
+
 uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
