@@ -34,7 +34,8 @@ static inline fopo_matrix fopo_matrix_rows(fopo_matrix m, size_t first, size_t c
 static inline float *fopo_matrix_row(fopo_matrix m, size_t i) { return m.x + i * m.ld; }
 
 /* C = alpha op(A) op(B) + beta C, op being the transpose where the flag is 1. Cut into tiles of C
- * that threads share; FOPO_ERR_ARGUMENT names both shapes where they do not fit. */
+ * that threads share; FOPO_ERR_ARGUMENT names both shapes where they do not fit. A product of more
+ * than 2^31 multiply-adds can be interrupted; smaller ones always end. */
 int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
               int transpose_b, float beta);
 
@@ -42,7 +43,13 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
 void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
                     int transpose_b, float beta);
 
-/* A [m, n], m >= n, becomes an orthonormal basis of its columns (Householder QR, LAPACKE). */
+/* A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] the upper triangle with old A = Q R;
+ * R may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
+ * Tall matrices: Cholesky QR twice, the Gram matrix in double (Fukaya et al.: "CholeskyQR2", ScalA
+ * 2014), threaded and interruptible; small or ill-conditioned ones: Householder (LAPACKE). */
+int fopo_qr(fopo_matrix A, fopo_matrix R);
+
+/* A [m, n], m >= n, becomes an orthonormal basis of its columns: fopo_qr without R. */
 int fopo_orthonormalise(fopo_matrix A);
 
 /* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output

@@ -1,0 +1,290 @@
+/* Counted blocks: a 64-byte header in front of each says how large it is and where it came from.
+ *
+ * Small blocks come from the C library. From BIG bytes on a block is a mapping of its own, placed
+ * on a border of 2 MiB so that the kernel can back it with huge pages: its zeros are free, freeing
+ * it gives the memory back, and growing it moves page tables instead of bytes.
+ *
+ * Counters and the fault switch are atomics; a block belongs to whoever holds it. */
+#include "core/memory.h"
+#include "core/status.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define HEAD ((size_t)64)          /* keeps the block behind it on a cache line */
+#define BIG ((size_t)4 << 20)      /* two huge pages: below, a mapping gains nothing */
+#define HUGE_PAGE ((size_t)2 << 20)
+#define PAGE ((size_t)4096)
+#define ASK_FROM ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
+
+enum { LIVE = 0x0b10c, DEAD = 0x0dead };
+
+typedef struct {
+  size_t bytes;  /* that the caller asked for */
+  size_t mapped; /* length of the mapping, header included; 0: from the C library */
+  int state;     /* LIVE or DEAD */
+} head;
+
+_Static_assert(sizeof(head) <= 64, "the header has 64 bytes");
+
+static atomic_size_t live_blocks, live_bytes, peak_bytes;
+static atomic_long fail_countdown = -1; /* successes left before the failure; < 0: off */
+static atomic_int fail_forever;
+
+/* Decides and counts: 1 where this allocation is to fail. */
+static int fault(void) {
+  long left = atomic_load(&fail_countdown);
+  for (;;) {
+    if (left < 0) return 0;
+    long next = left > 0 ? left - 1 : (atomic_load(&fail_forever) ? 0 : -1);
+    if (atomic_compare_exchange_weak(&fail_countdown, &left, next)) return left == 0;
+  }
+}
+
+static void count(size_t blocks, size_t added, size_t removed) {
+  atomic_fetch_add(&live_blocks, blocks);
+  size_t now = atomic_fetch_add(&live_bytes, added - removed) + added - removed;
+  size_t peak = atomic_load(&peak_bytes);
+  while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {
+  }
+}
+
+static void *refused(size_t n, size_t size) {
+  fopo_fail(FOPO_ERR_MEMORY,
+            "no memory for %zu elements of %zu bytes while %.2f GB are in use; "
+            "use fewer rows or free objects first",
+            n, size, (double)atomic_load(&live_bytes) / 1e9);
+  return NULL;
+}
+
+/* Address space of `length` bytes on a border of HUGE_PAGE, or NULL. */
+static char *map_aligned(size_t length) {
+  size_t room = length + HUGE_PAGE;
+  char *whole = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (whole == MAP_FAILED) return NULL;
+  size_t before = (HUGE_PAGE - (uintptr_t)whole % HUGE_PAGE) % HUGE_PAGE;
+  if (before > 0) munmap(whole, before);
+  munmap(whole + before + length, HUGE_PAGE - before);
+  madvise(whole + before, length, MADV_HUGEPAGE); /* advice: a refusal costs speed only */
+  return whole + before;
+}
+
+static size_t mapped_length(size_t bytes) { return (bytes + HEAD + PAGE - 1) / PAGE * PAGE; }
+
+static head *new_block(size_t bytes) {
+  head *h;
+  size_t mapped = bytes >= BIG ? mapped_length(bytes) : 0;
+  if (mapped > 0) {
+    h = (head *)(void *)map_aligned(mapped);
+  } else {
+    size_t rounded = (bytes + HEAD + HEAD - 1) / HEAD * HEAD;
+    h = aligned_alloc(HEAD, rounded);
+    if (h != NULL) memset(h, 0, rounded);
+  }
+  if (h == NULL) return NULL;
+  *h = (head){bytes, mapped, LIVE};
+  return h;
+}
+
+static void free_block(head *h) {
+  h->state = DEAD;
+  if (h->mapped > 0) {
+    munmap(h, h->mapped);
+  } else {
+    free(h);
+  }
+}
+
+static head *head_of(void *block) {
+  head *h = (head *)(void *)((char *)block - HEAD);
+  assert(h->state == LIVE);
+  return h;
+}
+
+/* n * size with room for header and rounding, or 0 in *fits. */
+static size_t checked(size_t n, size_t size, int *fits) {
+  size_t bytes = 0;
+  *fits = !__builtin_mul_overflow(n, size, &bytes) && bytes < SIZE_MAX / 2;
+  return bytes;
+}
+
+void *fopo_alloc(size_t n, size_t size) {
+  int fits;
+  size_t bytes = checked(n, size, &fits);
+  head *h = fits && !fault() ? new_block(bytes) : NULL;
+  if (h == NULL) return refused(n, size);
+  count(1, bytes, 0);
+  return (char *)h + HEAD;
+}
+
+/* A mapping of another length with the same pages, at the old place or on a new border. */
+static head *remap(head *h, size_t mapped) {
+  if (mapped == h->mapped) return h;
+  if (mremap(h, h->mapped, mapped, 0) != MAP_FAILED) return h;
+  char *place = map_aligned(mapped);
+  if (place == NULL) return NULL;
+  void *moved = mremap(h, h->mapped, mapped, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+  if (moved == MAP_FAILED) {
+    munmap(place, mapped);
+    return NULL;
+  }
+  return moved;
+}
+
+static head *resize_mapping(head *h, size_t bytes) {
+  size_t mapped = mapped_length(bytes), before = h->mapped;
+  head *moved = remap(h, mapped);
+  if (moved == NULL) return NULL;
+  madvise(moved, mapped, MADV_HUGEPAGE);
+  /* Pages past the old mapping are zero; the rest of the last old page may not be. */
+  size_t end = HEAD + bytes < before ? HEAD + bytes : before;
+  size_t start = HEAD + moved->bytes;
+  if (start < end) memset((char *)moved + start, 0, end - start);
+  moved->bytes = bytes;
+  moved->mapped = mapped;
+  return moved;
+}
+
+static head *resize_copy(head *h, size_t bytes) {
+  head *fresh = new_block(bytes);
+  if (fresh == NULL) return NULL;
+  memcpy((char *)fresh + HEAD, (char *)h + HEAD, bytes < h->bytes ? bytes : h->bytes);
+  free_block(h);
+  return fresh;
+}
+
+void *fopo_realloc(void *block, size_t n, size_t size) {
+  if (block == NULL) return fopo_alloc(n, size);
+  head *h = head_of(block);
+  int fits;
+  size_t before = h->bytes, bytes = checked(n, size, &fits);
+  if (!fits || fault()) return refused(n, size);
+  h = h->mapped > 0 ? resize_mapping(h, bytes) : resize_copy(h, bytes);
+  if (h == NULL) return refused(n, size);
+  count(0, bytes, before);
+  return (char *)h + HEAD;
+}
+
+void fopo_free(void *block) {
+  if (block == NULL) return;
+  head *h = head_of(block);
+  atomic_fetch_sub(&live_blocks, 1);
+  atomic_fetch_sub(&live_bytes, h->bytes);
+  free_block(h);
+}
+
+fopo_memory_use fopo_memory_in_use(void) {
+  return (fopo_memory_use){atomic_load(&live_blocks), atomic_load(&live_bytes),
+                           atomic_load(&peak_bytes)};
+}
+
+void fopo_memory_fail_after(long n, int forever) {
+  atomic_store(&fail_forever, forever);
+  atomic_store(&fail_countdown, n);
+}
+
+/* ---- what is free ---- */
+
+/* The number behind `key` in a file of "key number" lines; with key "", the number it starts with.
+ * UINT64_MAX where there is no such number ("max" in a cgroup file). */
+static uint64_t number_in(const char *path, const char *key) {
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return UINT64_MAX;
+  char line[256];
+  uint64_t value = UINT64_MAX;
+  size_t length = strlen(key);
+  while (value == UINT64_MAX && fgets(line, sizeof line, file) != NULL) {
+    unsigned long long number;
+    if (strncmp(line, key, length) == 0 && sscanf(line + length, "%llu", &number) == 1) {
+      value = number;
+    }
+  }
+  fclose(file);
+  return value;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* What one cgroup folder still allows: its limit less its use, file pages that the kernel drops
+ * on demand not counted as use. */
+static uint64_t left_in_cgroup(const char *folder, const char *limit, const char *use,
+                               const char *idle) {
+  char path[4400];
+  snprintf(path, sizeof path, "%s/%s", folder, limit);
+  uint64_t most = number_in(path, "");
+  snprintf(path, sizeof path, "%s/%s", folder, use);
+  uint64_t used = number_in(path, "");
+  if (most == UINT64_MAX || used == UINT64_MAX) return UINT64_MAX;
+  snprintf(path, sizeof path, "%s/memory.stat", folder);
+  uint64_t droppable = number_in(path, idle);
+  if (droppable != UINT64_MAX) used = minus(used, droppable);
+  return minus(most, used);
+}
+
+/* Least over a cgroup and its ancestors; `group` is its path under `mount` and is cut up. */
+static uint64_t left_in_ancestors(const char *mount, char *group, int version) {
+  uint64_t left = UINT64_MAX;
+  for (;;) {
+    char folder[4200];
+    snprintf(folder, sizeof folder, "%s%s", mount, group);
+    left = least(left, version == 2 ? left_in_cgroup(folder, "memory.max", "memory.current",
+                                                     "inactive_file")
+                                    : left_in_cgroup(folder, "memory.limit_in_bytes",
+                                                     "memory.usage_in_bytes",
+                                                     "total_inactive_file"));
+    char *slash = strrchr(group, '/');
+    if (slash == NULL) return left;
+    *slash = '\0';
+  }
+}
+
+/* /proc/self/cgroup has "0::/path" (version 2) and "n:memory:/path" (version 1). */
+static uint64_t left_in_cgroups(void) {
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  if (file == NULL) return UINT64_MAX;
+  char line[4096];
+  uint64_t left = UINT64_MAX;
+  while (fgets(line, sizeof line, file) != NULL) {
+    line[strcspn(line, "\n")] = '\0';
+    char *names = strchr(line, ':');
+    char *group = names == NULL ? NULL : strchr(names + 1, ':');
+    if (group == NULL) continue;
+    *group++ = '\0';
+    if (names[1] == '\0') left = least(left, left_in_ancestors("/sys/fs/cgroup", group, 2));
+    if (strcmp(names + 1, "memory") == 0) {
+      left = least(left, left_in_ancestors("/sys/fs/cgroup/memory", group, 1));
+    }
+  }
+  fclose(file);
+  return left;
+}
+
+static uint64_t left_in_address_space(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  uint64_t pages = number_in("/proc/self/statm", "");
+  if (pages == UINT64_MAX) return limit.rlim_cur;
+  return minus(limit.rlim_cur, pages * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+uint64_t fopo_memory_available(void) {
+  uint64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:");
+  uint64_t left = kilobytes == UINT64_MAX ? UINT64_MAX : kilobytes * 1024;
+  left = least(left, left_in_cgroups());
+  return least(left, left_in_address_space());
+}
+
+int fopo_memory_suffices(uint64_t bytes, const char *what, const char *remedy) {
+  if (bytes < ASK_FROM) return FOPO_OK;
+  uint64_t left = fopo_memory_available();
+  if (left == UINT64_MAX || bytes <= left - left / 10) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_MEMORY, "%s needs %.2f GB, %.2f GB are free; %s", what,
+                   (double)bytes / 1e9, (double)left / 1e9, remedy);
+}

@@ -1,0 +1,32 @@
+/* One sink and one flag. The flag is a lock-free atomic: signal handlers set it, workers read it.
+ * Whoever starts new work clears it (fopo_interrupt_clear); a loop that stops leaves it set, so
+ * that every loop above stops too. */
+#include "core/progress.h"
+#include "core/status.h"
+
+#include <stdatomic.h>
+
+static fopo_progress_sink *sink;
+static void *sink_payload; /* not owned */
+static atomic_int interrupted;
+
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "the flag is set in signal handlers");
+
+void fopo_progress_to(fopo_progress_sink *to, void *payload) {
+  sink = to;
+  sink_payload = payload;
+}
+
+int fopo_progress(const char *what, double done, double total) {
+  int stop = fopo_interrupted();
+  int closed = stop || (total > 0 && done >= total);
+  if (sink != NULL) sink(sink_payload, what, done, total, closed);
+  if (stop) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", what);
+  return FOPO_OK;
+}
+
+void fopo_interrupt_request(void) { atomic_store(&interrupted, 1); }
+
+void fopo_interrupt_clear(void) { atomic_store(&interrupted, 0); }
+
+int fopo_interrupted(void) { return atomic_load_explicit(&interrupted, memory_order_relaxed); }

@@ -1,0 +1,23 @@
+/* The sentence of the last failure, one per thread. It is formatted aside first, because a caller
+ * may quote the old sentence inside the new one. */
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SENTENCE = 1024 };
+
+static _Thread_local char sentence[SENTENCE];
+
+int fopo_fail(int code, const char *format, ...) {
+  char fresh[SENTENCE];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(fresh, sizeof fresh, format, arguments);
+  va_end(arguments);
+  memcpy(sentence, fresh, strlen(fresh) + 1);
+  return code;
+}
+
+const char *fopo_error_sentence(void) { return sentence; }
