@@ -5,14 +5,24 @@
 #include "core/svd.h"
 #include "data/sessions.h"
 
+/* What the columns of V, the right singular vectors, are multiplied with (s_j: singular values).
+ *
+ * Scores are f(a, x) = x^T theta beta_a with x a mean of rows of beta, so they grow with the square
+ * of the scale. The rows of V have a mean squared norm of L / P: with NONE all scores are near 0,
+ * the policy starts near uniform and Adam needs very many steps to leave that. SIGMA makes beta
+ * the projection of the interactions themselves: x^T beta_a is about a co-occurrence count, of any
+ * size. SQRT gives x^T beta_a the meaning of a count too, damped by the root, and fixes its size
+ * whatever P, L and the number of users are. */
 typedef enum {
   FOPO_SCALE_NONE,  /* V: raw right singular vectors, the paper's choice */
-  FOPO_SCALE_SQRT,  /* V sqrt(s / s_1) sqrt(P / L) ... see embed.c for the exact factor and why */
-  FOPO_SCALE_SIGMA  /* V s */
+  FOPO_SCALE_SQRT,  /* c V diag(sqrt(s)), c^2 = items seen / sum_j s_j: the mean squared norm over
+                     * the items that occur is 1 */
+  FOPO_SCALE_SIGMA  /* V diag(s) */
 } fopo_scale;
 
-/* items [P, L] = scaled right singular vectors of X + Y of the sessions (0/1 entries).
- * singular [L] may be NULL. */
+/* items [P, L] = scaled right singular vectors of X + Y of the sessions (0/1 entries), L =
+ * options->dim. singular [L] may be NULL. Reports progress, can be interrupted (items is then
+ * unspecified). */
 int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,
                    fopo_scale scale, const fopo_svd_options *options);
 

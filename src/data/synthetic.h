@@ -1,39 +1,59 @@
-/* A made-up world whose best policy is known: users have tastes (weights over clusters of items),
- * items are Zipf-popular inside their cluster, sessions have log-normal lengths, and a few per cent
- * of the interactions are noise (uniform over the catalogue). */
+/* A made-up world whose best policy is known.
+ *
+ * Items belong to clusters and are Zipf-popular inside their own. A user likes a few clusters, with
+ * weights from a flat Dirichlet law, and meets items at the moments of a Poisson process whose
+ * expected number is log-normal over users:
+ *
+ *   p_u(a) = noise / P + (1 - noise) sum_c taste_uc popularity_c(a)
+ *   the times that u meets a ~ Poisson(lambda_u p_u(a)), independent over items
+ *
+ * The session is the set of items met; meeting one again changes nothing but the value (the count)
+ * in the dataset. Items then stand in the session independently of each other, with probability
+ * 1 - exp(-lambda_u p_u(a)), and that is what makes the best policy computable: see
+ * fopo_world_best. */
 #ifndef FOPO_DATA_SYNTHETIC_H
 #define FOPO_DATA_SYNTHETIC_H
 
 #include "data/sessions.h"
 
+/* A size or exponent of 0 takes the default beside it. */
 typedef struct {
-  size_t users, items, clusters;
-  double mean_items;   /* mean session length; lengths are log-normal, at least 2 */
-  double zipf;         /* exponent of popularity inside a cluster; 0: 1.0 */
-  double noise;        /* share of uniform interactions, 0 <= noise < 1 */
-  size_t tastes;       /* clusters that a user likes; 0: 3 */
+  size_t users;        /* 20,000 */
+  size_t items;        /* P: 100,000 */
+  size_t clusters;     /* 200 */
+  size_t tastes;       /* clusters that a user likes: 3 */
+  double mean_items;   /* mean over users of lambda_u, the number of meetings: 60 */
+  double zipf;         /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
+  double noise;        /* share of meetings that are uniform over the catalogue, 0 <= noise < 1 */
   uint64_t seed;
 } fopo_world_options;
 
 /* What the world knows and a learner does not. */
 typedef struct {
-  uint32_t *cluster;   /* [items] of each item */
-  float *taste;        /* [users, tastes] weights, rows sum to 1 */
-  uint32_t *liked;     /* [users, tastes] clusters */
-  size_t tastes, clusters;
-  float *popularity;   /* [items] share of the item inside its cluster; sums to 1 per cluster */
-  uint32_t *by_cluster;      /* [items] item ids, most popular first inside each cluster */
-  uint64_t *cluster_start;   /* [clusters + 1] into by_cluster */
+  size_t users, items, clusters, tastes;
   double noise;
+  uint32_t *cluster;       /* [items] of each item */
+  float *popularity;       /* [items] share of the item inside its cluster; sums to 1 per cluster */
+  uint32_t *by_cluster;    /* [items] item ids, most popular first inside each cluster */
+  uint64_t *cluster_start; /* [clusters + 1] into by_cluster */
+  uint32_t *liked;         /* [users, tastes] clusters, all different in a row */
+  float *taste;            /* [users, tastes] weights, rows sum to 1 */
+  float *rate;             /* [users] lambda_u */
 } fopo_world;
 
+/* The world and its interactions, a function of the options alone. A session that comes out with
+ * fewer than 2 items is drawn again, up to 16 times. Rows and columns have no names: ids are the
+ * indices. */
 int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_options *options);
 void fopo_world_free(fopo_world *world); /* accepts NULL */
 
-/* The mean reward over the sessions of the policy that knows every user's tastes and X, and
- * recommends the item most likely to stand in Y: an upper bound on the expected reward of any
- * policy. (For one item a not in X: P(a in Y) given the session's length; see synthetic.c.)
- * expected: the mean of those probabilities; achieved: the hits it really has on these sessions. */
+/* The policy that knows a user's tastes, lambda_u, X and |Y|, and recommends the item most likely
+ * to stand in Y. No policy has a larger expected reward, whatever it knows of X or has learned.
+ * expected: the mean over the sessions of P(that item in Y | X, |Y|), exact up to rounding.
+ * achieved: the hits it has on these sessions, which scatter around `expected`.
+ * Other policies may be luckier than `expected` on few sessions: their hits scatter as well, with
+ * a standard error of at most 0.5 / sqrt(N).
+ * The sessions must come from this world's dataset. Either output may be NULL. */
 int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
                     const fopo_sessions *sessions);
 

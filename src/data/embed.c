@@ -1,0 +1,145 @@
+/* Embeddings by a truncated SVD of the training sessions, and contexts as means of embeddings (the
+ * paper, "Experimental Results": beta by SVD of the user-item matrix, x the mean over X).
+ *
+ * Every row is computed by one thread in the order of its ids, so the bits do not depend on the
+ * number of threads. */
+#include "data/embed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+/* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
+enum { BLOCK = 4096 };
+
+/* Both halves of a session again as one ascending row; they share no id. */
+static void merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
+  const uint32_t *x = fopo_csr_row(&s->X, row), *x_end = x + fopo_csr_count(&s->X, row);
+  const uint32_t *y = fopo_csr_row(&s->Y, row), *y_end = y + fopo_csr_count(&s->Y, row);
+  while (x < x_end && y < y_end) *out++ = *x < *y ? *x++ : *y++;
+  while (x < x_end) *out++ = *x++;
+  while (y < y_end) *out++ = *y++;
+}
+
+static int merge(fopo_csr *m, const fopo_sessions *s) {
+  size_t n = s->X.rows;
+  int rc = fopo_csr_init(m, n, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
+  if (rc != FOPO_OK) return rc;
+  for (size_t row = 0; row <= n; row++) m->indptr[row] = s->X.indptr[row] + s->Y.indptr[row];
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t row = 0; row < n; row++) merge_row(m->ids + m->indptr[row], s, row);
+  return FOPO_OK;
+}
+
+static int count_seen(size_t *seen, const fopo_csr *m) {
+  uint8_t *marks = fopo_alloc(m->cols, sizeof *marks);
+  if (marks == NULL) return FOPO_ERR_MEMORY;
+  for (size_t k = 0; k < fopo_csr_nnz(m); k++) marks[m->ids[k]] = 1;
+  *seen = 0;
+  for (size_t a = 0; a < m->cols; a++) *seen += marks[a];
+  fopo_free(marks);
+  return FOPO_OK;
+}
+
+/* factor [L] becomes what column j is multiplied with. */
+static void column_factors(float *factor, const float *s, size_t dim, size_t seen,
+                           fopo_scale scale) {
+  double sum = 0;
+  for (size_t j = 0; j < dim; j++) sum += (double)s[j];
+  for (size_t j = 0; j < dim; j++) {
+    /* c^2 s_j with c^2 = seen / sum s: sum_a sum_j V_aj^2 c^2 s_j = seen, as columns have norm 1. */
+    double squared = sum > 0 ? (double)s[j] * (double)seen / sum : 0;
+    factor[j] = scale == FOPO_SCALE_NONE ? 1 : scale == FOPO_SCALE_SIGMA ? s[j]
+                                                                         : (float)sqrt(squared);
+  }
+}
+
+static void scale_columns(fopo_matrix items, const float *factor) {
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t a = 0; a < items.rows; a++) {
+    float *row = fopo_matrix_row(items, a);
+    for (size_t j = 0; j < items.cols; j++) row[j] *= factor[j];
+  }
+}
+
+static int check_shapes(fopo_matrix items, const fopo_sessions *s, const fopo_svd_options *o) {
+  if (items.rows != s->X.cols || items.cols != o->dim) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "embeddings of %zu x %zu do not fit %zu items and dim = %zu; give a matrix of "
+                     "%zu x %zu", items.rows, items.cols, s->X.cols, o->dim, s->X.cols, o->dim);
+  }
+  if (s->X.rows == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "no session to compute embeddings from");
+  }
+  return FOPO_OK;
+}
+
+int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,
+                   fopo_scale scale, const fopo_svd_options *options) {
+  fopo_csr both = {0};
+  float *s = NULL, *factor = NULL;
+  size_t seen = 0;
+  int rc = check_shapes(items, sessions, options);
+  if (rc != FOPO_OK) return rc;
+  rc = fopo_memory_suffices(
+      (uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) * sizeof(uint32_t),
+      "the matrix X + Y", "use fewer users");
+  if (rc != FOPO_OK) return rc;
+  rc = merge(&both, sessions);
+  if (rc != FOPO_OK) goto out;
+
+  rc = FOPO_ERR_MEMORY;
+  s = fopo_alloc(options->dim, sizeof *s);
+  factor = fopo_alloc(options->dim, sizeof *factor);
+  if (s == NULL || factor == NULL) goto out;
+  rc = fopo_svd_sparse(items, s, &both, options);
+  if (rc == FOPO_OK) rc = count_seen(&seen, &both);
+  if (rc != FOPO_OK) goto out;
+  column_factors(factor, s, options->dim, seen, scale);
+  if (scale != FOPO_SCALE_NONE) scale_columns(items, factor);
+  if (singular != NULL) memcpy(singular, s, options->dim * sizeof *s);
+out:
+  fopo_csr_done(&both);
+  fopo_free(s);
+  fopo_free(factor);
+  return rc;
+}
+
+/* x = (1 / n) sum over the ids of beta_id. */
+static void mean_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
+  memset(x, 0, items.cols * sizeof *x);
+  for (size_t k = 0; k < n; k++) {
+    const float *beta = fopo_matrix_row(items, ids[k]);
+    for (size_t j = 0; j < items.cols; j++) x[j] += beta[j];
+  }
+  float share = n > 0 ? 1.0F / (float)n : 0.0F;
+  for (size_t j = 0; j < items.cols; j++) x[j] *= share;
+}
+
+int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items) {
+  const fopo_csr *X = &sessions->X;
+  if (items.rows != X->cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "embeddings of %zu items do not fit sessions over %zu items; compute them "
+                     "from the same data", items.rows, X->cols);
+  }
+  if (x.rows != X->rows || x.cols != items.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "contexts of %zu x %zu do not fit %zu sessions and embeddings of dim %zu",
+                     x.rows, x.cols, X->rows, items.cols);
+  }
+  for (size_t first = 0; first < X->rows; first += BLOCK) {
+    size_t last = first + BLOCK < X->rows ? first + BLOCK : X->rows;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
+    for (size_t row = first; row < last; row++) {
+      mean_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), fopo_csr_count(X, row), items);
+    }
+    int rc = fopo_progress("contexts", (double)last, (double)X->rows);
+    if (rc != FOPO_OK) return rc;
+  }
+  return FOPO_OK;
+}
