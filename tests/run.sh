@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs every test: check_layers.sh, the C programs in the build folder, tests/lua/test_*.lua with
+# the built fopo, tests/test_*.py. One line each; the output is shown where it failed. A program
+# that leaves with status 77, or prints lines beginning with "skip", is skipped by name.
+# usage: run.sh BUILD_FOLDER [name ...]
+set -u
+cd "$(dirname "$0")/.."
+out=$1
+shift
+limit=600 # seconds for one program: a test that hangs fails
+export FOPO=$PWD/$out/fopo FOPO_HISTORY=/dev/null
+export LC_ALL=C.UTF-8 TERM=dumb
+unset NO_COLOR FOPO_ISA FOPO_THREADS
+if [[ $out == *asan* ]]; then
+  export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+  export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
+fi
+
+passed=0 failed=0 skipped=0
+talk=$(mktemp)
+trap 'rm -f "$talk"' EXIT
+
+# run NAME COMMAND...
+run() {
+  local name=$1 status start=$EPOCHREALTIME seconds
+  shift
+  timeout -k 10 "$limit" "$@" </dev/null >"$talk" 2>&1
+  status=$?
+  seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+  case $status in
+    0) printf '  ok    %-28s %6s s\n' "$name" "$seconds"; passed=$((passed + 1)) ;;
+    77) printf '  skip  %-28s %6s s  %s\n' "$name" "$seconds" "$(tail -n 1 "$talk")"
+        skipped=$((skipped + 1)); return ;;
+    *) printf '  FAIL  %-28s %6s s  (status %s)\n' "$name" "$seconds" "$status"
+       [[ $status == 124 ]] && echo "        stopped: it ran longer than $limit s"
+       sed 's/^/        /' "$talk"; failed=$((failed + 1)); return ;;
+  esac
+  grep -aiE '^ *skip|SKIPPED *\] +[a-z]' "$talk" | sort -u | sed 's/^/        /'
+}
+
+# wanted NAME NAMES...: with names on the command line, only those.
+wanted() {
+  local name=$1 one
+  shift
+  [[ $# == 0 ]] && return 0
+  for one in "$@"; do [[ $one == "$name" ]] && return 0; done
+  return 1
+}
+
+wanted check_layers "$@" && run check_layers bash tests/check_layers.sh
+for program in "$out"/test_*; do
+  name=$(basename "$program")
+  [[ -x $program && $name != *.* ]] && wanted "$name" "$@" && run "$name" "$program"
+done
+for script in tests/lua/test_*.lua; do
+  name=$(basename "$script")
+  [[ -f $script ]] && wanted "$name" "$@" && run "$name" "$FOPO" "$script"
+done
+for script in tests/test_*.py; do
+  name=$(basename "$script")
+  [[ -f $script ]] && wanted "$name" "$@" && run "$name" /usr/bin/python3 "$script"
+done
+
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0 && passed > 0))
