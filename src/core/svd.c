@@ -1,0 +1,190 @@
+/* Randomised subspace iteration on a sparse M [m, n] and its explicit transpose, so that both
+ * products run over rows and every row is summed in one fixed order.
+ *
+ *     Y = orth(M Omega) or, where M has fewer rows than columns, Y = orth(Omega)
+ *     q times: W = orth(M^T Y), Y = orth(M W)         (Halko et al., algorithm 4.4)
+ *     M^T Y = W R, R = U' S V'^T, V = W U'            (algorithm 5.1, on the transpose)
+ *
+ * Omega is drawn on the smaller side of M. The random matrix and every intermediate are
+ * orthonormalised, for in float32 powers of M lose the small singular values otherwise. */
+#include "core/svd.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: some 10 ms */
+#define QR_SPEED 8.0              /* dense multiply-adds in the time of a sparse one, roughly */
+
+typedef struct {
+  const fopo_csr *M; /* [m, n], not owned */
+  fopo_csr Mt;       /* [n, m] */
+  size_t dim;        /* L */
+  size_t l;          /* columns of the sketch */
+  fopo_matrix Y;     /* [m, l] */
+  fopo_matrix W;     /* [n, l] */
+  fopo_matrix R;     /* [l, l] */
+  fopo_matrix U;     /* [l, l] left singular vectors of R */
+  float *s;          /* [l] */
+  double done, total;/* work, in multiply-adds of the sparse product */
+} job;
+
+static int report(job *j, double work) {
+  j->done += work;
+  return fopo_progress("finding singular vectors", j->done, j->total);
+}
+
+static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
+  size_t most = M->rows < M->cols ? M->rows : M->cols;
+  if (dim < 1 || dim > most) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "dim is %zu but a matrix of %zu rows and %zu columns has %zu singular vectors; "
+                     "use 1 <= dim <= %zu",
+                     dim, M->rows, M->cols, most, most);
+  }
+  if (V.rows != M->cols || V.cols != dim) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the singular vectors are [%zu, %zu] but [%zu, %zu] was given for them",
+                     M->cols, dim, V.rows, V.cols);
+  }
+  size_t nnz = fopo_csr_nnz(M);
+  for (size_t e = 0; M->values != NULL && e < nnz; e++) {
+    if (!isfinite(M->values[e])) {
+      return fopo_fail(FOPO_ERR_NUMERIC, "value %zu of the matrix to decompose is %g", e + 1,
+                       (double)M->values[e]);
+    }
+  }
+  return FOPO_OK;
+}
+
+static double product_work(const job *j) {
+  return (double)(fopo_csr_nnz(j->M) + j->M->rows + j->M->cols) * (double)j->l;
+}
+
+static double qr_work(const job *j, size_t rows) {
+  return 2.0 * (double)rows * (double)j->l * (double)j->l / QR_SPEED;
+}
+
+static int init(job *j, const fopo_csr *M, const fopo_svd_options *options) {
+  size_t most = M->rows < M->cols ? M->rows : M->cols;
+  size_t extra = options->oversample == 0 ? 10 : options->oversample;
+  size_t l = extra < most - options->dim ? options->dim + extra : most;
+  *j = (job){.M = M, .dim = options->dim, .l = l};
+
+  uint64_t bytes = (uint64_t)(M->rows + M->cols + 2 * l) * l * sizeof(float) +
+                   (uint64_t)fopo_csr_nnz(M) * (M->values == NULL ? 4 : 8) + M->cols * 8;
+  char what[128];
+  snprintf(what, sizeof what, "the SVD of [%zu, %zu] with dim %zu", M->rows, M->cols, j->dim);
+  int status = fopo_memory_suffices(bytes, what, "use a smaller dim or fewer users");
+  if (status == FOPO_OK) status = fopo_csr_transpose(&j->Mt, M);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, M->rows, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->W, M->cols, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->R, l, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->U, l, l);
+  if (status != FOPO_OK) return status;
+  j->s = fopo_alloc(l, sizeof *j->s);
+  return j->s == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static void done(job *j) {
+  fopo_csr_done(&j->Mt);
+  fopo_matrix_done(&j->Y);
+  fopo_matrix_done(&j->W);
+  fopo_matrix_done(&j->R);
+  fopo_matrix_done(&j->U);
+  fopo_free(j->s);
+}
+
+/* C = S B in slabs of rows, with progress after each. */
+static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B) {
+  for (size_t first = 0, end; first < S->rows; first = end) {
+    double work = 0;
+    for (end = first; end < S->rows && work < SLAB; end++) {
+      work += (double)(fopo_csr_count(S, end) + 1) * (double)j->l;
+    }
+    /* Rows first .. end - 1 of S; its ids and values are addressed through indptr. */
+    fopo_csr slab = {end - first, S->cols, S->indptr + first, S->ids, S->values};
+    int status = fopo_csr_times_dense(fopo_matrix_rows(C, first, end - first), &slab, B);
+    if (status == FOPO_OK) status = report(j, work);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+static int orthonormalise(job *j, fopo_matrix A, fopo_matrix R) {
+  int status = fopo_qr(A, R);
+  return status == FOPO_OK ? report(j, qr_work(j, A.rows)) : status;
+}
+
+/* Y becomes orthonormal, near the span of the leading left singular vectors. */
+static int iterate(job *j, const fopo_svd_options *options) {
+  fopo_matrix none = {0};
+  const fopo_csr *M = j->M;
+  int on_rows = M->rows < M->cols;
+  fopo_matrix omega = on_rows ? j->Y : j->W;
+  fopo_fill_normal(omega.x, (uint64_t)omega.rows * omega.cols, 1.0, options->seed,
+                   FOPO_STREAM_SKETCH);
+  int status = on_rows ? FOPO_OK : times(j, j->Y, M, j->W);
+  if (status == FOPO_OK) status = orthonormalise(j, j->Y, none);
+  for (size_t q = 0; status == FOPO_OK && q < options->power_iterations; q++) {
+    status = times(j, j->W, &j->Mt, j->Y);
+    if (status == FOPO_OK) status = orthonormalise(j, j->W, none);
+    if (status == FOPO_OK) status = times(j, j->Y, M, j->W);
+    if (status == FOPO_OK) status = orthonormalise(j, j->Y, none);
+  }
+  return status;
+}
+
+/* The largest entry of every column becomes positive; the first of equals decides. */
+static void fix_signs(fopo_matrix V) {
+  enum { GROUP = 16 }; /* columns on one cache line */
+#pragma omp parallel for num_threads(fopo_threads())
+  for (size_t g = 0; g < V.cols; g += GROUP) {
+    size_t count = V.cols - g < GROUP ? V.cols - g : GROUP;
+    float largest[GROUP] = {0};
+    for (size_t i = 0; i < V.rows; i++) {
+      const float *v = fopo_matrix_row(V, i) + g;
+      for (size_t c = 0; c < count; c++) {
+        if (fabsf(v[c]) > fabsf(largest[c])) largest[c] = v[c];
+      }
+    }
+    for (size_t i = 0; i < V.rows; i++) {
+      float *v = fopo_matrix_row(V, i) + g;
+      for (size_t c = 0; c < count; c++) v[c] = largest[c] < 0 ? -v[c] : v[c];
+    }
+  }
+}
+
+/* V and s from Y. */
+static int extract(job *j, fopo_matrix V, float *s) {
+  int status = times(j, j->W, &j->Mt, j->Y);
+  if (status == FOPO_OK) status = orthonormalise(j, j->W, j->R);
+  if (status == FOPO_OK) status = fopo_svd_dense(j->U, j->s, (fopo_matrix){0}, j->R);
+  if (status != FOPO_OK) return status;
+  fopo_matrix leading = j->U;
+  leading.cols = j->dim;
+  status = fopo_gemm(V, 1.0f, j->W, 0, leading, 0, 0.0f);
+  if (status != FOPO_OK) return status;
+  fix_signs(V);
+  for (size_t i = 0; i < j->dim; i++) s[i] = j->s[i];
+  return fopo_progress("finding singular vectors", j->total, j->total);
+}
+
+int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options) {
+  job j = {0};
+  int status = check(V, m, options->dim);
+  if (status == FOPO_OK) status = init(&j, m, options);
+  if (status == FOPO_OK) {
+    size_t passes = 2 * options->power_iterations + (m->rows < m->cols ? 1 : 2);
+    j.total = (double)passes * product_work(&j) +
+              (double)(options->power_iterations + 1) * qr_work(&j, m->rows + m->cols);
+    status = iterate(&j, options);
+  }
+  if (status == FOPO_OK) status = extract(&j, V, s);
+  done(&j);
+  return status;
+}
