@@ -1,0 +1,43 @@
+/* Between npy.c (the form of one array) and npz.c (many of them in a zip). */
+#ifndef FOPO_CORE_NPY_INTERNAL_H
+#define FOPO_CORE_NPY_INTERNAL_H
+
+#include "core/npz.h"
+
+enum {
+  FOPO_NPY_CHUNK = 8 << 20,    /* bytes between two polls of the interrupt flag: about 10 ms */
+  FOPO_NPY_HEADER_ROOM = 256   /* the longest header written here is well below it */
+};
+
+/* Where the bytes of one .npy come from. `read` gives exactly n bytes or fails with a sentence. */
+typedef struct {
+  int (*read)(void *handle, const char *label, void *bytes, size_t n);
+  void *handle;
+  const char *label; /* "x.npz, member 'indices'": for sentences; not owned */
+  const char *what;  /* "reading x.npz": for progress; not owned */
+  uint64_t size;     /* bytes of this .npy, header included */
+  uint64_t *done;    /* bytes read so far of `total`, shared by the members of one archive */
+  uint64_t total;
+} fopo_npy_source;
+
+/* Reads one array; its name is left alone. The header is checked against source->size before
+ * memory is taken, and all of source->size is consumed. */
+int fopo_npy_read(fopo_array *array, const fopo_npy_source *source);
+
+/* Writes the header of `array` (magic to newline, a multiple of 64 bytes); returns its length. */
+size_t fopo_npy_header(char header[FOPO_NPY_HEADER_ROOM], const fopo_array *array);
+
+/* FOPO_OK when a writer can store it: at most two dimensions and no overflow of its bytes. */
+int fopo_npy_check(const fopo_array *array, const char *path);
+
+/* Bytes of the data alone. */
+size_t fopo_npy_bytes(const fopo_array *array);
+
+/* Writes all n bytes at the descriptor's position: short writes and EINTR handled. 0, or errno. */
+int fopo_write_all(int fd, const void *bytes, size_t n);
+
+/* Gives up a replacement because of errno `error`: removes the temporary file, and says what a full
+ * disk would have to hold. */
+int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes);
+
+#endif

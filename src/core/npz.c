@@ -1,0 +1,386 @@
+/* Archives of arrays, through libzip.
+ *
+ * Reading: the central directory is checked as a whole first (count, names, methods, sizes against
+ * the length of the file, memory), then each member is read once, a stored one straight into the
+ * array's block; libzip compares size and CRC-32 at the end of each. The sizes are the central
+ * directory's: Python's local headers hold 0xffffffff in one generation of files.
+ *
+ * Writing: libzip writes into our descriptor through a source of our own, so that path.tmp.PID is
+ * flushed and renamed by replace.c. Dates are fixed: the same arrays give the same bytes. */
+#include "core/npz.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include "core/memory.h"
+#include "core/npy_internal.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+enum {
+  MEMBERS_MOST = 10000,
+  /* Deflate gives at most 258 bytes for 2 bits: 1 to 1,032. More is a lie in the directory. */
+  RATIO_MOST = 1040,
+  RATIO_GRACE = 65536
+};
+
+fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim,
+                         size_t rows, size_t cols) {
+  fopo_array a = {.type = type, .itemsize = fopo_dtype_size(type), .ndim = ndim,
+                  .shape = {ndim >= 1 ? rows : 1, ndim >= 2 ? cols : 1}, .data = (void *)data};
+  snprintf(a.name, sizeof a.name, "%s", name);
+  return a;
+}
+
+fopo_array fopo_array_text(const char *name, const char *text) {
+  fopo_array a = fopo_array_of(name, FOPO_BYTES, text, 0, 1, 1);
+  a.itemsize = text[0] != '\0' ? strlen(text) : 1; /* "" is one zero byte */
+  return a;
+}
+
+fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name) {
+  for (size_t i = 0; i < archive->n; i++)
+    if (strcmp(archive->items[i].name, name) == 0) return &archive->items[i];
+  return NULL;
+}
+
+void fopo_archive_done(fopo_archive *archive) {
+  for (size_t i = 0; i < archive->n; i++) fopo_free(archive->items[i].data);
+  fopo_free(archive->items);
+  *archive = (fopo_archive){0};
+}
+
+/* ---- reading ---- */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int unique_names(const fopo_array *items, size_t n, const char *path, int code) {
+  const char **names = fopo_alloc(n, sizeof *names);
+  if (names == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n; i++) names[i] = items[i].name;
+  qsort(names, n, sizeof *names, by_name);
+  int status = FOPO_OK;
+  for (size_t i = 1; i < n && status == FOPO_OK; i++)
+    if (strcmp(names[i - 1], names[i]) == 0)
+      status = fopo_fail(code, "%s holds two members named '%s'", path, names[i]);
+  fopo_free(names);
+  return status;
+}
+
+/* The member's name without .npy into array->name. */
+static int member_name(fopo_array *array, const char *name, const char *path) {
+  size_t n = name != NULL ? strlen(name) : 0;
+  if (n < 5 || strcmp(name + n - 4, ".npy") != 0)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: member '%.60s' is not a .npy array", path,
+                     name != NULL ? name : "");
+  if (n - 4 >= sizeof array->name)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: the name of member '%.60s...' is longer than %zu bytes",
+                     path, name, sizeof array->name - 1);
+  memcpy(array->name, name, n - 4);
+  return FOPO_OK;
+}
+
+/* One line of the directory: possible at all, for a file of `length` bytes? */
+static int plausible(const zip_stat_t *s, uint64_t length, const char *path) {
+  const zip_uint64_t all = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                           ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  if ((s->valid & all) != all)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its directory is incomplete", path);
+  if (s->encryption_method != ZIP_EM_NONE)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: member '%.60s' is encrypted", path, s->name);
+  if (s->comp_method != ZIP_CM_STORE && s->comp_method != ZIP_CM_DEFLATE)
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: member '%.60s' uses compression method %d; stored and deflated are read",
+                     path, s->name, s->comp_method);
+  int lies = s->comp_size > length ||
+             (s->comp_method == ZIP_CM_STORE && s->size != s->comp_size) ||
+             (s->size > RATIO_GRACE && s->size / RATIO_MOST > s->comp_size);
+  if (lies)
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: member '%.60s' claims %llu bytes in %llu, which cannot be in a file of "
+                     "%llu; the file is damaged",
+                     path, s->name, (unsigned long long)s->size, (unsigned long long)s->comp_size,
+                     (unsigned long long)length);
+  return FOPO_OK;
+}
+
+/* Names and total size of the members, and whether they can be true. */
+static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, uint64_t length,
+                  const char *path) {
+  zip_int64_t n = zip_get_num_entries(zip, 0);
+  if (n < 1 || n > MEMBERS_MOST)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path,
+                     (long long)n, MEMBERS_MOST);
+  archive->items = fopo_alloc((size_t)n, sizeof *archive->items);
+  if (archive->items == NULL) return FOPO_ERR_MEMORY;
+  archive->n = (size_t)n;
+  uint64_t packed = 0;
+  for (size_t i = 0; i < archive->n; i++) {
+    zip_stat_t s;
+    if (zip_stat_index(zip, i, 0, &s) != 0)
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", path, zip_strerror(zip));
+    int status = plausible(&s, length, path);
+    if (status == FOPO_OK) status = member_name(&archive->items[i], s.name, path);
+    if (status != FOPO_OK) return status;
+    packed += s.comp_size; /* at most 10,000 times the file's length: no overflow */
+    if (__builtin_add_overflow(*total, s.size, total)) *total = UINT64_MAX;
+  }
+  if (packed > length)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its members overlap; the file is damaged", path);
+  int status = unique_names(archive->items, archive->n, path, FOPO_ERR_FORMAT);
+  if (status != FOPO_OK) return status;
+  return fopo_memory_suffices(*total, path, "load it on a machine with more memory");
+}
+
+static int read_member(void *handle, const char *label, void *bytes, size_t n) {
+  zip_file_t *file = handle;
+  for (size_t done = 0; done < n;) {
+    zip_int64_t got = zip_fread(file, (char *)bytes + done, n - done);
+    if (got <= 0)
+      return fopo_fail(FOPO_ERR_FORMAT, "%s cannot be read: %s; the file is damaged", label,
+                       got < 0 ? zip_file_strerror(file) : "it ends early");
+    done += (size_t)got;
+  }
+  return FOPO_OK;
+}
+
+/* One byte beyond the end is asked for: there libzip compares size and CRC-32. */
+static int verified(zip_file_t *file, const char *label) {
+  char beyond;
+  zip_int64_t got = zip_fread(file, &beyond, 1);
+  if (got == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s is damaged: %s", label,
+                   got < 0 ? zip_file_strerror(file) : "it is longer than its directory says");
+}
+
+static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path,
+                       fopo_npy_source *source) {
+  char label[400];
+  zip_stat_t s;
+  snprintf(label, sizeof label, "%.300s, member '%s'", path, array->name);
+  zip_file_t *file = NULL;
+  if (zip_stat_index(zip, i, 0, &s) != 0 || (file = zip_fopen_index(zip, i, 0)) == NULL)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", label, zip_strerror(zip));
+  source->handle = file;
+  source->label = label;
+  source->size = s.size;
+  int status = fopo_npy_read(array, source);
+  if (status == FOPO_OK) status = verified(file, label);
+  zip_fclose(file);
+  return status;
+}
+
+static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
+  struct stat file;
+  if (stat(path, &file) != 0)
+    return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  if (!S_ISREG(file.st_mode))
+    return fopo_fail(FOPO_ERR_FILE, "cannot open %s: it is not a regular file", path);
+  *length = (uint64_t)file.st_size;
+  int code = 0;
+  *zip = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+  if (*zip != NULL) return FOPO_OK;
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  int world = code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_MEMORY;
+  int status = fopo_fail(world ? FOPO_ERR_FILE : FOPO_ERR_FORMAT, "cannot open %s as .npz: %s",
+                         path, zip_error_strerror(&error));
+  zip_error_fini(&error);
+  return status;
+}
+
+int fopo_npz_load(fopo_archive *archive, const char *path) {
+  *archive = (fopo_archive){0};
+  uint64_t length = 0, total = 0, done = 0;
+  char what[256];
+  zip_t *zip;
+  int status = open_for_reading(&zip, &length, path);
+  if (status != FOPO_OK) return status;
+  snprintf(what, sizeof what, "reading %s", path);
+  status = survey(archive, &total, zip, length, path);
+  for (size_t i = 0; i < archive->n && status == FOPO_OK; i++) {
+    fopo_npy_source source = {read_member, NULL, NULL, what, 0, &done, total};
+    status = load_member(&archive->items[i], zip, i, path, &source);
+  }
+  zip_discard(zip);
+  if (status != FOPO_OK) fopo_archive_done(archive);
+  return status;
+}
+
+/* ---- writing ---- */
+
+/* The file that libzip writes into, and what became of it. */
+typedef struct {
+  int fd;
+  uint64_t at, end; /* position and length */
+  int error;        /* errno of the first failed write */
+  int stopped;      /* status of fopo_progress */
+  const char *what;
+  uint64_t total;
+  zip_error_t zip_error;
+} sink;
+
+static zip_int64_t sink_write(sink *s, const void *data, zip_uint64_t n) {
+  int error = s->error != 0 ? s->error : fopo_write_all(s->fd, data, (size_t)n);
+  if (error != 0) {
+    s->error = error;
+    zip_error_set(&s->zip_error, ZIP_ER_WRITE, error);
+    return -1;
+  }
+  s->at += n;
+  if (s->at > s->end) s->end = s->at;
+  return (zip_int64_t)n;
+}
+
+static zip_int64_t sink_seek(sink *s, void *data, zip_uint64_t n) {
+  zip_int64_t to = zip_source_seek_compute_offset(s->at, s->end, data, n, &s->zip_error);
+  if (to < 0) return -1;
+  if (lseek(s->fd, to, SEEK_SET) != to) {
+    s->error = errno;
+    zip_error_set(&s->zip_error, ZIP_ER_SEEK, s->error);
+    return -1;
+  }
+  s->at = (uint64_t)to;
+  return 0;
+}
+
+/* libzip's view of the sink: an empty file that can be written. */
+static zip_int64_t sink_call(void *payload, void *data, zip_uint64_t n, zip_source_cmd_t command) {
+  sink *s = payload;
+  switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+      return zip_source_make_command_bitmap(
+          ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR,
+          ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_BEGIN_WRITE,
+          ZIP_SOURCE_COMMIT_WRITE, ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE,
+          ZIP_SOURCE_SEEK_WRITE, ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
+    case ZIP_SOURCE_STAT: {
+      zip_stat_t *stat = data;
+      zip_stat_init(stat);
+      stat->valid = ZIP_STAT_SIZE;
+      stat->size = s->end;
+      return (zip_int64_t)sizeof *stat;
+    }
+    case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->zip_error, data, n);
+    case ZIP_SOURCE_WRITE: return sink_write(s, data, n);
+    case ZIP_SOURCE_SEEK_WRITE: return sink_seek(s, data, n);
+    case ZIP_SOURCE_TELL_WRITE: return (zip_int64_t)s->at;
+    case ZIP_SOURCE_OPEN: case ZIP_SOURCE_READ: case ZIP_SOURCE_CLOSE: case ZIP_SOURCE_FREE:
+    case ZIP_SOURCE_SEEK: case ZIP_SOURCE_TELL: case ZIP_SOURCE_BEGIN_WRITE:
+    case ZIP_SOURCE_COMMIT_WRITE: case ZIP_SOURCE_ROLLBACK_WRITE: case ZIP_SOURCE_REMOVE: return 0;
+    default: zip_error_set(&s->zip_error, ZIP_ER_OPNOTSUPP, 0); return -1;
+  }
+}
+
+static void report(zip_t *zip, double share, void *payload) {
+  (void)zip;
+  sink *s = payload;
+  if (s->stopped == FOPO_OK)
+    s->stopped = fopo_progress(s->what, share * (double)s->total, (double)s->total);
+}
+
+static int cancelled(zip_t *zip, void *payload) {
+  (void)zip;
+  return ((sink *)payload)->stopped != FOPO_OK;
+}
+
+/* Header and data of one array become a member; both stay borrowed until the archive is closed. */
+static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_ROOM], const fopo_array *a,
+                      int compress) {
+  char name[sizeof a->name + 4];
+  snprintf(name, sizeof name, "%s.npy", a->name);
+  zip_buffer_fragment_t parts[2] = {
+      {(zip_uint8_t *)header, fopo_npy_header(header, a)},
+      {a->data, fopo_npy_bytes(a)}};
+  zip_source_t *source = zip_source_buffer_fragment(zip, parts, parts[1].length > 0 ? 2 : 1, 0);
+  if (source == NULL) return -1;
+  zip_int64_t i = zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8);
+  if (i < 0) {
+    zip_source_free(source);
+    return -1;
+  }
+  /* 1980-01-01 00:00, the first date that zip knows. */
+  if (zip_file_set_dostime(zip, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) != 0) return -1;
+  return zip_set_file_compression(zip, (zip_uint64_t)i,
+                                  compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+}
+
+static int check_arrays(const fopo_array *arrays, size_t n, const char *path) {
+  if (n == 0 || n > MEMBERS_MOST)
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu arrays cannot be saved in %s; 1 to %d can", n, path,
+                     MEMBERS_MOST);
+  for (size_t i = 0; i < n; i++) {
+    int status = fopo_npy_check(&arrays[i], path);
+    if (status != FOPO_OK) return status;
+    if (arrays[i].name[0] == '\0')
+      return fopo_fail(FOPO_ERR_ARGUMENT, "array %zu for %s has no name", i + 1, path);
+  }
+  return unique_names(arrays, n, path, FOPO_ERR_ARGUMENT);
+}
+
+/* Fills the sink; on failure the sink's error or the sentence says why. */
+static int write_archive(sink *s, const char *path, const fopo_array *arrays, size_t n,
+                         int compress) {
+  char *headers = fopo_alloc(n, FOPO_NPY_HEADER_ROOM);
+  if (headers == NULL) return FOPO_ERR_MEMORY;
+  int status = FOPO_OK;
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t *target = zip_source_function_create(sink_call, s, &error);
+  zip_t *zip = target != NULL
+                   ? zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error) : NULL;
+  if (zip == NULL) {
+    status = fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_error_strerror(&error));
+    zip_source_free(target);
+    goto out;
+  }
+  int wrong = zip_register_progress_callback_with_state(zip, 0.002, report, NULL, s) |
+              zip_register_cancel_callback_with_state(zip, cancelled, NULL, s);
+  for (size_t i = 0; i < n && wrong == 0; i++)
+    wrong = add_member(zip, headers + i * FOPO_NPY_HEADER_ROOM, &arrays[i], compress);
+  if (wrong == 0) wrong = zip_close(zip);
+  if (wrong != 0) { /* closing failed or was not reached: the archive is still ours */
+    status = s->stopped != FOPO_OK
+                 ? s->stopped
+                 : fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_strerror(zip));
+    zip_discard(zip);
+  }
+out:
+  zip_error_fini(&error);
+  fopo_free(headers);
+  return status;
+}
+
+int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress) {
+  int status = check_arrays(arrays, n, path);
+  if (status != FOPO_OK) return status;
+  size_t room = strlen(path) + 32;
+  char *temporary = fopo_alloc(room, 1), what[256];
+  if (temporary == NULL) return FOPO_ERR_MEMORY;
+  snprintf(what, sizeof what, "writing %s", path);
+  sink s = {.fd = fopo_replace_begin(temporary, room, path), .what = what};
+  if (s.fd < 0) {
+    fopo_free(temporary);
+    return s.fd;
+  }
+  for (size_t i = 0; i < n; i++) s.total += fopo_npy_bytes(&arrays[i]);
+  zip_error_init(&s.zip_error);
+  status = write_archive(&s, path, arrays, n, compress);
+  zip_error_fini(&s.zip_error);
+  if (s.error != 0) {
+    status = fopo_replace_fail(s.fd, temporary, path, s.error, s.total);
+  } else if (status != FOPO_OK) {
+    fopo_replace_abandon(s.fd, temporary);
+  } else {
+    status = fopo_replace_commit(s.fd, temporary, path);
+  }
+  fopo_free(temporary);
+  return status;
+}

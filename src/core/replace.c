@@ -1,0 +1,101 @@
+/* Files that are old or new, never half: everything is written to path.tmp.PID, flushed to disk,
+ * renamed over the old file, and the folder is flushed (as PostgreSQL's durable_rename does; without
+ * the last step a power cut may bring the old name back).
+ *
+ * A descriptor whose fsync failed is thrown away and never flushed again: Linux marks the lost pages
+ * clean, so a second fsync would report success (Rebello et al.: "Can applications recover from
+ * fsync failures?", ATC 2020). */
+#include "core/npz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "core/npy_internal.h"
+#include "core/status.h"
+
+int fopo_write_all(int fd, const void *bytes, size_t n) {
+  const char *at = bytes;
+  while (n > 0) {
+    /* Linux writes at most 2 GiB at once; 1 GiB keeps that out of sight. */
+    ssize_t wrote = write(fd, at, n < (1u << 30) ? n : (1u << 30));
+    if (wrote < 0 && errno != EINTR) return errno;
+    if (wrote > 0) {
+      at += wrote;
+      n -= (size_t)wrote;
+    }
+  }
+  return 0;
+}
+
+/* The folder of path, flushed. Some file systems cannot flush a folder and say EINVAL. */
+static int flush_folder(const char *path) {
+  char copy[4096];
+  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) return ENAMETOOLONG;
+  int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  int error = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
+  close(fd);
+  return error;
+}
+
+int fopo_replace_begin(char *temporary, size_t size, const char *path) {
+  struct stat old;
+  int exists = stat(path, &old) == 0;
+  if (exists && !S_ISREG(old.st_mode))
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
+  if (snprintf(temporary, size, "%s.tmp.%ld", path, (long)getpid()) >= (int)size)
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path);
+  /* One of this name can only be left over from a dead process that had our number. */
+  if (unlink(temporary) != 0 && errno != ENOENT)
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
+  int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
+                     errno == ENOENT ? "there is no such folder" : strerror(errno));
+  if (exists && fchmod(fd, old.st_mode & 0777) != 0 && errno != EPERM) {
+    int error = errno;
+    fopo_replace_abandon(fd, temporary);
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
+  }
+  return fd;
+}
+
+int fopo_replace_commit(int fd, const char *temporary, const char *path) {
+  int error = fsync(fd) != 0 ? errno : 0;
+  if (close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary, path) != 0) error = errno;
+  if (error != 0) {
+    unlink(temporary);
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; what stood there before is untouched",
+                     path, strerror(error));
+  }
+  error = flush_folder(path);
+  if (error != 0)
+    return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s", path,
+                     strerror(error));
+  return FOPO_OK;
+}
+
+void fopo_replace_abandon(int fd, const char *temporary) {
+  if (fd >= 0) close(fd);
+  unlink(temporary);
+}
+
+int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes) {
+  struct statvfs disk;
+  struct stat written;
+  int full = error == ENOSPC && fstatvfs(fd, &disk) == 0 && fstat(fd, &written) == 0;
+  double room = full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
+  fopo_replace_abandon(fd, temporary);
+  if (full)
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", path,
+                     (double)bytes / 1e6, room / 1e6);
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
+}

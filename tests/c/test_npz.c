@@ -1,0 +1,536 @@
+/* .npy and .npz: round trips, NumPy as the judge of both directions, damaged files, full disks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/npz.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+static char folder[] = "/tmp/fopo-test-npz-XXXXXX";
+
+static const char *in_folder(const char *name) {
+  static char paths[4][128];
+  static unsigned turn;
+  char *path = paths[turn++ % 4];
+  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+  return path;
+}
+
+static size_t files_in_folder(void) {
+  DIR *d = opendir(folder);
+  size_t n = 0;
+  for (struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+static unsigned char *slurp(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  unsigned char *bytes = malloc(1 << 20);
+  *n = fread(bytes, 1, 1 << 20, f);
+  fclose(f);
+  return bytes;
+}
+
+static void spit(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(bytes, 1, n, f), n);
+  fclose(f);
+}
+
+static int sentence_has(const char *part) {
+  if (strstr(fopo_error_sentence(), part) != NULL) return 1;
+  fprintf(stderr, "'%s' is not in: %s\n", part, fopo_error_sentence());
+  return 0;
+}
+
+static int have_numpy(void) {
+  static int known = -1;
+  if (known < 0)
+    known = system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") == 0;
+  if (!known) print_message("[ note     ] skipped: /usr/bin/python3 has no numpy and scipy\n");
+  return known;
+}
+
+/* ---- writing, judged by our reader and by NumPy ---- */
+
+static float f4[6];
+static double f8[6];
+static int32_t i4[6];
+static int64_t i8[6];
+static uint8_t u1[6], b1[3] = {1, 0, 1};
+static uint32_t u4[6];
+static uint64_t u8[6];
+
+static size_t samples(fopo_array *a) {
+  for (int i = 0; i < 6; i++) {
+    f4[i] = 1.5f + (float)i;
+    f8[i] = 0.25 + i;
+    i4[i] = -3 + i;
+    i8[i] = -((int64_t)1 << 40) + i;
+    u1[i] = (uint8_t)(2 + i);
+    u4[i] = 3000000000u + (uint32_t)i;
+    u8[i] = ((uint64_t)1 << 63) + (uint64_t)i;
+  }
+  a[0] = fopo_array_of("f4", FOPO_F32, f4, 2, 2, 3);
+  a[1] = fopo_array_of("f8", FOPO_F64, f8, 2, 2, 3);
+  a[2] = fopo_array_of("i4", FOPO_I32, i4, 2, 2, 3);
+  a[3] = fopo_array_of("i8", FOPO_I64, i8, 2, 2, 3);
+  a[4] = fopo_array_of("u1", FOPO_U8, u1, 2, 2, 3);
+  a[5] = fopo_array_of("u4", FOPO_U32, u4, 2, 2, 3);
+  a[6] = fopo_array_of("u8", FOPO_U64, u8, 2, 2, 3);
+  a[7] = fopo_array_of("b1", FOPO_BOOL, b1, 1, 3, 1);
+  a[8] = fopo_array_text("text", "csr");
+  a[9] = fopo_array_of("empty", FOPO_F32, f4, 1, 0, 1);
+  return 10;
+}
+
+static void same_array(const fopo_array *a, const fopo_array *b) {
+  assert_string_equal(a->name, b->name);
+  assert_int_equal(a->type, b->type);
+  assert_int_equal(a->itemsize, b->itemsize);
+  assert_int_equal(a->ndim, b->ndim);
+  assert_int_equal(a->shape[0], b->shape[0]);
+  assert_int_equal(a->shape[1], b->shape[1]);
+  assert_memory_equal(a->data, b->data, fopo_array_count(a) * a->itemsize);
+}
+
+static void round_trip(void **state) {
+  (void)state;
+  fopo_array arrays[10];
+  size_t n = samples(arrays);
+  for (int compress = 0; compress < 2; compress++) {
+    const char *path = in_folder(compress ? "c_deflated.npz" : "c_stored.npz");
+    fopo_archive archive;
+    assert_int_equal(fopo_npz_save(path, arrays, n, compress), FOPO_OK);
+    assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+    assert_int_equal(archive.n, n);
+    for (size_t i = 0; i < n; i++) same_array(&archive.items[i], &arrays[i]);
+    fopo_archive_done(&archive);
+  }
+  fopo_array bare;
+  for (size_t i = 0; i < n; i++) {
+    assert_int_equal(fopo_npy_save(in_folder("bare.npy"), &arrays[i]), FOPO_OK);
+    assert_int_equal(fopo_npy_load(&bare, in_folder("bare.npy")), FOPO_OK);
+    assert_string_equal(bare.name, "");
+    strcpy(bare.name, arrays[i].name);
+    same_array(&bare, &arrays[i]);
+    fopo_free(bare.data);
+  }
+}
+
+static void same_bytes_twice(void **state) {
+  (void)state;
+  fopo_array arrays[10];
+  size_t n = samples(arrays), n1, n2;
+  assert_int_equal(fopo_npz_save(in_folder("one.npz"), arrays, n, 1), FOPO_OK);
+  assert_int_equal(fopo_npz_save(in_folder("two.npz"), arrays, n, 1), FOPO_OK);
+  unsigned char *one = slurp(in_folder("one.npz"), &n1), *two = slurp(in_folder("two.npz"), &n2);
+  assert_int_equal(n1, n2);
+  assert_memory_equal(one, two, n1);
+  free(one);
+  free(two);
+}
+
+/* Element i as a double, whatever the kind. */
+static double element(const fopo_array *a, size_t i) {
+  switch (a->type) {
+    case FOPO_F32: return (double)((float *)a->data)[i];
+    case FOPO_F64: return ((double *)a->data)[i];
+    case FOPO_I32: return ((int32_t *)a->data)[i];
+    case FOPO_I64: return (double)((int64_t *)a->data)[i];
+    case FOPO_U32: return ((uint32_t *)a->data)[i];
+    case FOPO_U64: return (double)((uint64_t *)a->data)[i];
+    default: return ((uint8_t *)a->data)[i];
+  }
+}
+
+static void read_numpy_archive(const char *path) {
+  static const char *const kinds[] = {"f2", "f4", "f8", "i1", "i2", "i4",
+                                      "i8", "u1", "u2", "u4", "u8"};
+  static const char *const orders[] = {"little", "big", "columns"};
+  fopo_archive archive;
+  if (fopo_npz_load(&archive, path) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
+  for (size_t k = 0; k < 11; k++)
+    for (size_t o = 0; o < 3; o++) {
+      char name[32];
+      snprintf(name, sizeof name, "%s_%s", orders[o], kinds[k]);
+      fopo_array *a = fopo_archive_find(&archive, name);
+      assert_non_null(a);
+      assert_int_equal(a->shape[0], 3);
+      assert_int_equal(a->shape[1], 4);
+      for (size_t i = 0; i < 12; i++) assert_true(element(a, i) == (double)i);
+    }
+  fopo_array *a = fopo_archive_find(&archive, "zero_d");
+  assert_true(a->ndim == 0 && element(a, 0) == 2.5);
+  a = fopo_archive_find(&archive, "empty");
+  assert_true(a->ndim == 2 && a->shape[0] == 0 && a->shape[1] == 7);
+  a = fopo_archive_find(&archive, "words");
+  assert_true(a->type == FOPO_BYTES && a->itemsize == 5);
+  assert_memory_equal(a->data, "one\0\0\0\0\0\0\0three", 15);
+  a = fopo_archive_find(&archive, "unicode");
+  assert_int_equal(a->itemsize, 16);
+  assert_string_equal((char *)a->data, "z\xc3\xa4hl");
+  assert_string_equal((char *)a->data + 16, "\xce\xb8\xe2\x82\xac\xf0\x9f\x98\x80");
+  assert_string_equal((char *)a->data + 32, "");
+  assert_string_equal((char *)fopo_archive_find(&archive, "big_unicode")->data, "\xc3\xa4" "b");
+  a = fopo_archive_find(&archive, "negative_f2");
+  assert_true(element(a, 0) == 0.0 && signbit(element(a, 0)) && element(a, 1) == -1.5 &&
+              element(a, 2) == 65504.0 && element(a, 3) == 0x1p-24);
+  a = fopo_archive_find(&archive, "negative_i1");
+  assert_true(element(a, 0) == -128 && element(a, 1) == -1 && element(a, 2) == 127);
+  fopo_archive_done(&archive);
+}
+
+static void numpy_agrees(void **state) {
+  (void)state;
+  if (!have_numpy()) return;
+  fopo_array arrays[10];
+  size_t n = samples(arrays);
+  float ramp[20];
+  for (int i = 0; i < 20; i++) ramp[i] = (float)i;
+  fopo_array bare = fopo_array_of("", FOPO_F32, ramp, 2, 4, 5);
+  assert_int_equal(fopo_npz_save(in_folder("c_stored.npz"), arrays, n, 0), FOPO_OK);
+  assert_int_equal(fopo_npz_save(in_folder("c_deflated.npz"), arrays, n, 1), FOPO_OK);
+  assert_int_equal(fopo_npy_save(in_folder("c_bare.npy"), &bare), FOPO_OK);
+  char command[160];
+  snprintf(command, sizeof command, "/usr/bin/python3 tests/oracle_npz.py arrays %s", folder);
+  assert_int_equal(system(command), 0);
+
+  read_numpy_archive(in_folder("py_stored.npz"));
+  read_numpy_archive(in_folder("py_deflated.npz"));
+  for (int version = 1; version <= 3; version++) {
+    char name[32];
+    snprintf(name, sizeof name, "py_v%d.npy", version);
+    fopo_array a;
+    assert_int_equal(fopo_npy_load(&a, in_folder(name)), FOPO_OK);
+    assert_memory_equal(a.data, ramp, sizeof ramp);
+    fopo_free(a.data);
+  }
+  fopo_archive ones; /* deflate at its limit, about 1,030 to 1, is no lie */
+  assert_int_equal(fopo_npz_load(&ones, in_folder("py_ones.npz")), FOPO_OK);
+  assert_true(((float *)ones.items[0].data)[2999999] == 1.0f);
+  fopo_archive_done(&ones);
+}
+
+/* ---- what must be refused ---- */
+
+static void refuse_npy(const char *dict, size_t data, int major, const char *part) {
+  char bytes[20000];
+  size_t n = strlen(dict);
+  memcpy(bytes, "\x93NUMPY", 6);
+  bytes[6] = (char)major;
+  bytes[7] = 0;
+  bytes[8] = (char)(n & 255);
+  bytes[9] = (char)(n >> 8);
+  memcpy(bytes + 10, dict, n);
+  memset(bytes + 10 + n, 0, data);
+  spit(in_folder("bad.npy"), bytes, 10 + n + data);
+  fopo_array a;
+  assert_int_equal(fopo_npy_load(&a, in_folder("bad.npy")), FOPO_ERR_FORMAT);
+  assert_true(sentence_has("bad.npy") && sentence_has(part));
+  assert_null(a.data);
+}
+
+#define DICT(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }\n"
+
+static void bad_headers(void **state) {
+  (void)state;
+  refuse_npy(DICT("|O", "(3,)"), 24, 1, "pickle");
+  refuse_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12, 1, "fields");
+  refuse_npy(DICT("<c8", "(3,)"), 24, 1, "<c8");
+  refuse_npy(DICT("<f3", "(3,)"), 9, 1, "<f3");
+  refuse_npy(DICT("<M8", "(3,)"), 24, 1, "<M8");
+  refuse_npy(DICT("f4", "(3,)"), 12, 1, "type");
+  refuse_npy(DICT("<f4", "(1, 1, 3)"), 12, 1, "two dimensions");
+  refuse_npy(DICT("<f4", "(-3,)"), 12, 1, "dimension");
+  refuse_npy(DICT("<f4", "(3"), 12, 1, "dimension");
+  refuse_npy(DICT("<f4", "(3 4)"), 12, 1, "shape is not closed");
+  refuse_npy(DICT("<f4", "(3,)"), 11, 1, "claims");
+  refuse_npy(DICT("<f4", "(3,)"), 13, 1, "claims");
+  refuse_npy(DICT("<f4", "(4611686018427387904, 4)"), 0, 1, "claims");
+  refuse_npy(DICT("<f4", "(99999999999999999999,)"), 0, 1, "too large");
+  refuse_npy(DICT("<f4", "(3,)"), 12, 4, "version 4");
+  refuse_npy("{'descr': '<f4', 'shape': (3,), }", 12, 1, "missing");
+  refuse_npy("{'descr': '<f4', 'descr': '<f4', 'shape': (3,), }", 12, 1, "twice");
+  refuse_npy("{'descr': '<f4', 'fortran_order': 1, 'shape': (3,), }", 12, 1, "fortran_order");
+  refuse_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), } x", 12, 1, "follows");
+  refuse_npy("os.system('true')", 12, 1, "dict");
+  refuse_npy("", 0, 1, "dict");
+  char wide[10100];
+  memset(wide, ' ', sizeof wide);
+  memcpy(wide, DICT("<f4", "(3,)"), strlen(DICT("<f4", "(3,)")));
+  wide[sizeof wide - 1] = '\0';
+  refuse_npy(wide, 12, 1, "10000");
+  fopo_array a;
+  spit(in_folder("old.npy"), "\x93NUMPY\x01\x00\x3c\x00"
+       "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n\n\0\0\0\0\0\0\0\0", 78);
+  assert_int_equal(fopo_npy_load(&a, in_folder("old.npy")), FOPO_OK); /* Python 2's 2L */
+  assert_int_equal(a.shape[0], 2);
+  fopo_free(a.data);
+}
+
+/* Cut at every length, and every byte set to three other values: refused, or what was saved. */
+static void damaged_archives(void **state) {
+  (void)state;
+  fopo_array arrays[2] = {fopo_array_of("numbers", FOPO_U32, (uint32_t[]){7, 8, 9}, 1, 3, 1),
+                          fopo_array_text("format", "csr")};
+  size_t n;
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_save(in_folder("whole.npz"), arrays, 2, 0), FOPO_OK);
+  unsigned char *bytes = slurp(in_folder("whole.npz"), &n);
+  size_t blocks = fopo_memory_in_use().blocks, refused = 0;
+  for (size_t cut = 0; cut < n; cut++) {
+    spit(in_folder("cut.npz"), bytes, cut);
+    assert_int_not_equal(fopo_npz_load(&archive, in_folder("cut.npz")), FOPO_OK);
+    assert_true(sentence_has("cut.npz"));
+  }
+  for (size_t at = 0; at < n; at++)
+    for (int change = 1; change < 256; change += 97) {
+      unsigned char old = bytes[at];
+      bytes[at] = (unsigned char)(old ^ change);
+      spit(in_folder("changed.npz"), bytes, n);
+      if (fopo_npz_load(&archive, in_folder("changed.npz")) != FOPO_OK) {
+        refused++;
+      } else { /* dates, versions, the name of a member: the arrays themselves cannot differ */
+        assert_int_equal(archive.n, 2);
+        assert_memory_equal(archive.items[0].data, arrays[0].data, 12);
+        assert_memory_equal(archive.items[1].data, "csr", 4);
+        fopo_archive_done(&archive);
+      }
+      bytes[at] = old;
+    }
+  assert_true(refused > 3 * n * 3 / 4);
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  free(bytes);
+}
+
+/* Replaces every `from` in the file by `to`, of the same length. */
+static void patch(const char *path, const char *from, const char *to, size_t length) {
+  size_t n;
+  unsigned char *bytes = slurp(path, &n);
+  for (size_t i = 0; i + length <= n; i++)
+    if (memcmp(bytes + i, from, length) == 0) memcpy(bytes + i, to, length);
+  spit(path, bytes, n);
+  free(bytes);
+}
+
+static void bad_archives(void **state) {
+  (void)state;
+  fopo_archive archive;
+  uint32_t seven = 7;
+  fopo_array two[2] = {fopo_array_of("aa", FOPO_U32, &seven, 1, 1, 1),
+                       fopo_array_of("bb", FOPO_U32, &seven, 1, 1, 1)};
+  const char *path = in_folder("two.npz");
+  assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
+  patch(path, "bb.npy", "aa.npy", 6);
+  assert_int_not_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  assert_true(sentence_has("two.npz"));
+
+  assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
+  patch(path, "bb.npy", "bb.pkl", 6);
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
+  assert_true(sentence_has("'bb.pkl' is not a .npy"));
+
+  assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
+  patch(path, "(1,)", "(2,)", 4); /* caught by the sizes, before the CRC */
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
+  assert_true(sentence_has("member 'aa'") && sentence_has("claims"));
+
+  assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
+  patch(path, "\n\x07\0\0\0", "\n\x08\0\0\0", 5);
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
+  assert_true(sentence_has("CRC"));
+
+  assert_int_equal(fopo_npz_load(&archive, in_folder("absent.npz")), FOPO_ERR_FILE);
+  assert_true(sentence_has("absent.npz") && sentence_has("No such file"));
+  assert_int_equal(fopo_npz_load(&archive, folder), FOPO_ERR_FILE);
+  spit(in_folder("text.npz"), "not a zip\n", 10);
+  assert_int_equal(fopo_npz_load(&archive, in_folder("text.npz")), FOPO_ERR_FORMAT);
+
+  assert_int_equal(fopo_npz_save(path, two, 0, 0), FOPO_ERR_ARGUMENT);
+  two[1] = two[0];
+  assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_ERR_ARGUMENT);
+  assert_true(sentence_has("two members named 'aa'"));
+}
+
+/* ---- conversion ---- */
+
+static fopo_archive one_array(fopo_dtype type, const void *data, size_t n) {
+  fopo_archive archive = {fopo_alloc(1, sizeof(fopo_array)), 1};
+  archive.items[0] = fopo_array_of("x", type, NULL, 1, n, 1);
+  archive.items[0].data = fopo_alloc(n, fopo_dtype_size(type));
+  memcpy(archive.items[0].data, data, n * fopo_dtype_size(type));
+  return archive;
+}
+
+static int converts(fopo_dtype from, double value, fopo_dtype to) {
+  union { float f; double d; int32_t i; int64_t l; uint8_t b; uint32_t u; uint64_t w; } x = {0};
+  switch (from) {
+    case FOPO_F32: x.f = (float)value; break;
+    case FOPO_F64: x.d = value; break;
+    case FOPO_I32: x.i = (int32_t)value; break;
+    case FOPO_I64: x.l = (int64_t)value; break;
+    case FOPO_U32: x.u = (uint32_t)value; break;
+    case FOPO_U64: x.w = (uint64_t)value; break;
+    default: x.b = (uint8_t)value; break;
+  }
+  fopo_archive archive = one_array(from, &x, 1);
+  fopo_array *a = fopo_archive_need(&archive, "x.npz", "x", to, 1);
+  int equal = a != NULL && a->type == to && a->itemsize == fopo_dtype_size(to) &&
+              element(a, 0) == value;
+  if (a == NULL) assert_true(sentence_has("x.npz: 'x' holds"));
+  fopo_archive_done(&archive);
+  return equal;
+}
+
+static void conversions(void **state) {
+  (void)state;
+  /* Powers of two, so that every kind holds them exactly or not at all. */
+  static const double least[] = {-0x1p127, -0x1p1000, -0x1p31, -0x1p63, 0, 0, 0, 0};
+  static const double most[] = {0x1p127, 0x1p1000, 0x1p30, 0x1p62, 128, 0x1p31, 0x1p63, 1};
+  for (int from = FOPO_F32; from <= FOPO_BOOL; from++)
+    for (int to = FOPO_F32; to <= FOPO_BOOL; to++) {
+      double values[] = {0, 1, 128, -8, most[from], least[from]};
+      for (size_t i = 0; i < 6; i++) {
+        double v = values[i];
+        if (v < least[from] || v > most[from]) continue;
+        if (converts((fopo_dtype)from, v, (fopo_dtype)to) != (v >= least[to] && v <= most[to]))
+          fail_msg("type %d to %d: %g", from, to, v);
+      }
+    }
+  assert_false(converts(FOPO_F64, 1e40, FOPO_F32));
+  assert_false(converts(FOPO_F64, 1.5, FOPO_I64));
+  assert_false(converts(FOPO_I32, -1, FOPO_U32));
+  assert_false(converts(FOPO_F64, (double)NAN, FOPO_I32));
+  double inf = HUGE_VAL;
+  fopo_archive archive = one_array(FOPO_F64, &inf, 1);
+  assert_non_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 1));
+  assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 2));
+  assert_true(sentence_has("1 dimensions where 2"));
+  assert_null(fopo_archive_need(&archive, "x.npz", "y", FOPO_F32, -1));
+  assert_true(sentence_has("no member 'y'"));
+  assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_BYTES, -1));
+  fopo_archive_done(&archive);
+}
+
+/* ---- the world refuses ---- */
+
+static void old_file_survives(void **state) {
+  (void)state;
+  static float large[20000];
+  fopo_array small = fopo_array_of("x", FOPO_F32, f4, 1, 6, 1);
+  fopo_array big = fopo_array_of("x", FOPO_F32, large, 1, 20000, 1);
+  const char *npz = in_folder("old.npz"), *npy = in_folder("bare.npy");
+  size_t n, again;
+  assert_int_equal(fopo_npz_save(npz, &small, 1, 0), FOPO_OK);
+  assert_int_equal(fopo_npy_save(npy, &small), FOPO_OK);
+  unsigned char *before = slurp(npz, &n);
+  size_t files = files_in_folder(), blocks = fopo_memory_in_use().blocks;
+
+  struct rlimit limit, tight;
+  signal(SIGXFSZ, SIG_IGN);
+  getrlimit(RLIMIT_FSIZE, &limit);
+  for (rlim_t room = 0; room < 80000; room += 4096) {
+    tight = (struct rlimit){room, limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    int one = fopo_npz_save(npz, &big, 1, 0), two = fopo_npy_save(npy, &big);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_int_equal(one, FOPO_ERR_FILE);
+    assert_int_equal(two, FOPO_ERR_FILE);
+    assert_true(sentence_has("cannot write") && sentence_has("File too large"));
+  }
+  unsigned char *after = slurp(npz, &again);
+  assert_int_equal(n, again);
+  assert_memory_equal(before, after, n);
+  free(before);
+  free(after);
+  assert_int_equal(files_in_folder(), files);
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+
+  assert_int_equal(fopo_npz_save("/dev/full", &small, 1, 0), FOPO_ERR_FILE);
+  assert_int_equal(fopo_npy_save(folder, &small), FOPO_ERR_FILE);
+  assert_int_equal(fopo_npz_save(in_folder("no/such.npz"), &small, 1, 0), FOPO_ERR_FILE);
+  assert_true(sentence_has("no such folder"));
+}
+
+static void interrupted(void **state) {
+  (void)state;
+  fopo_array small = fopo_array_of("x", FOPO_F32, f4, 1, 6, 1);
+  const char *path = in_folder("whole.npz");
+  fopo_archive archive;
+  fopo_array array;
+  assert_int_equal(fopo_npz_save(path, &small, 1, 0), FOPO_OK);
+  assert_int_equal(fopo_npy_save(in_folder("bare.npy"), &small), FOPO_OK);
+  size_t files = files_in_folder(), blocks = fopo_memory_in_use().blocks;
+  fopo_interrupt_request();
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_npz_save(path, &small, 1, 0), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_npy_load(&array, in_folder("bare.npy")), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_npy_save(in_folder("bare.npy"), &small), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_int_equal(files_in_folder(), files);
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  fopo_archive_done(&archive);
+}
+
+/* Every allocation fails in turn, once and for ever. */
+static void memory_faults(void **state) {
+  (void)state;
+  fopo_array arrays[10];
+  size_t n = samples(arrays);
+  const char *path = in_folder("whole.npz");
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_save(path, arrays, n, 0), FOPO_OK);
+  size_t files = files_in_folder(), blocks = fopo_memory_in_use().blocks;
+  for (int forever = 0; forever < 2; forever++)
+    for (int what = 0; what < 2; what++)
+      for (long after = 0, status = -1; status != FOPO_OK; after++) {
+        fopo_memory_fail_after(after, forever);
+        status = what == 0 ? fopo_npz_load(&archive, path) : fopo_npz_save(path, arrays, n, 0);
+        fopo_memory_fail_after(-1, 0);
+        if (status == FOPO_OK && what == 0) fopo_archive_done(&archive);
+        if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
+        assert_int_equal(fopo_memory_in_use().blocks, blocks);
+        assert_true(after < 100);
+      }
+  assert_int_equal(files_in_folder(), files);
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(round_trip),       cmocka_unit_test(same_bytes_twice),
+      cmocka_unit_test(numpy_agrees),     cmocka_unit_test(bad_headers),
+      cmocka_unit_test(damaged_archives), cmocka_unit_test(bad_archives),
+      cmocka_unit_test(conversions),      cmocka_unit_test(old_file_survives),
+      cmocka_unit_test(interrupted),      cmocka_unit_test(memory_faults)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
