@@ -1,0 +1,86 @@
+-- fopo.array: dense float32 matrices and lists of item or context ids.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local fn, doc = define.fn, define.doc
+local array, methods = {}, native.types.array
+
+array.zeros = fn{
+  name = "fopo.array.zeros", returns = "array",
+  args = {{"rows", "integer", nil, "number of rows", min = 0},
+          {"cols", "integer", nil, "number of columns", min = 0}},
+  text = "A matrix [rows, cols] of zeros, float32, row-major.",
+  example = "a = fopo.array.zeros(2, 3)\nassert(a:get(2, 3) == 0)",
+  call = native.array_zeros,
+}
+
+array.randn = fn{
+  name = "fopo.array.randn", returns = "array",
+  args = {{"rows", "integer", nil, "number of rows", min = 0},
+          {"cols", "integer", nil, "number of columns", min = 0},
+          {"seed", "integer", nil, "any integer; 0 where left out", optional = true},
+          {"scale", "number", nil, "standard deviation; 1 where left out", optional = true}},
+  text = "A matrix of independent normal numbers. Element i is a function of (seed, i) alone.",
+  example = "a = fopo.array.randn(3, 3, 7)\nassert(a:get(1, 1) == fopo.array.randn(3, 3, 7):get(1, 1))",
+  call = function(rows, cols, seed, scale)
+    return native.array_randn(rows, cols, seed or 0, scale or 1.0)
+  end,
+}
+
+array.from = fn{
+  name = "fopo.array.from", returns = "array",
+  args = {{"rows", "table", nil, "{{...}, {...}}, or {...} for one row"}},
+  text = "A matrix from a table of rows. Rows of different lengths are an error that names both.",
+  example = "a = fopo.array.from{{1, 2}, {3, 4}}\nassert(a:get(2, 1) == 3)",
+  call = native.array_from,
+}
+
+array.ids = fn{
+  name = "fopo.array.ids", returns = "array",
+  args = {{"ids", "table", nil, "1-based integers"}},
+  text = "A row of ids (items, contexts), for a:rows_of, g:compute and the like.",
+  example = "ids = fopo.array.ids{3, 1, 2}\nassert(ids:get(1, 1) == 3)",
+  call = native.array_ids,
+}
+
+array.load = fn{
+  name = "fopo.array.load", returns = "array",
+  args = {{"path", "string", nil, "a .npy, or an .npz with one member"}},
+  options = {{"ids", "boolean", false, "read 0-based integers as ids"}},
+  text = [[Reads a matrix that NumPy or a:save wrote: float32, float64 or integers, one or two
+dimensions, little- or big-endian, C or Fortran order. Object arrays (pickles) are refused.]],
+  example = [[a = fopo.array.randn(4, 2, 1)
+path = os.tmpname() .. ".npy"
+a:save(path)
+assert(fopo.array.load(path):get(4, 2) == a:get(4, 2))
+os.remove(path)]],
+  call = function(path, o) return native.array_load(path, o.ids) end,
+}
+
+function methods.describe(a)
+  return ("array [%d, %d] of %s"):format(a.rows, a.cols, a.kind == "ids" and "ids" or "float32")
+end
+
+doc{name = "array:get", signature = "a:get(i, j)", returns = "number",
+    text = "Element (i, j), counted from 1. Of an array of ids: a 1-based id, or nil for none."}
+doc{name = "array:set", signature = "a:set(i, j, value)", text = "Sets element (i, j)."}
+doc{name = "array:save", signature = "a:save(path)",
+    text = "Writes a .npy file (through a temporary name, then renamed). Ids are saved 0-based."}
+doc{name = "array:rows_of", signature = "a:rows_of(ids)", returns = "array",
+    text = "The rows of the given ids (an array of ids or a table of 1-based integers)."}
+doc{name = "array:copy", signature = "a:copy()", returns = "array", text = "A copy."}
+doc{name = "array:totable", signature = "a:totable()", returns = "table", text = "{{...}, ...}"}
+doc{name = "array:matmul", signature = "a:matmul(b, transpose_a, transpose_b)", returns = "array",
+    text = "The product op(a) op(b). Shapes that do not fit are an error that names both."}
+doc{name = "array:add", signature = "a:add(b, alpha)", returns = "array",
+    text = "a + alpha b (alpha = 1 where left out), in place; returns a."}
+doc{name = "array:scale", signature = "a:scale(alpha)", returns = "array",
+    text = "alpha a, in place; returns a."}
+for name, what in pairs{norm = "Square root of the sum of squares", sum = "Sum", mean = "Mean",
+                        min = "Smallest value", max = "Largest value"} do
+  doc{name = "array:" .. name, signature = ("a:%s()"):format(name), returns = "number",
+      text = what .. " of all elements."}
+end
+doc{name = "array:finite", signature = "a:finite()", returns = "boolean",
+    text = "Whether no element is NaN or infinite."}
+
+return array

@@ -1,0 +1,25 @@
+-- What is derived from other objects and worth keeping as long as they live.
+local native = require "fopo.native"
+local cache = {}
+
+local exact_of = setmetatable({}, {__mode = "k"})    -- items -> exact (norm-sorted) index
+local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> contexts
+
+-- The index of true argmax over these items.
+function cache.exact(items)
+  if not exact_of[items] then exact_of[items] = native.index_norm(items, {}) end
+  return exact_of[items]
+end
+
+-- The contexts [N, L] of these sessions under these items.
+function cache.contexts(sessions, items)
+  local by_items = contexts_of[sessions]
+  if not by_items then
+    by_items = setmetatable({}, {__mode = "k"})
+    contexts_of[sessions] = by_items
+  end
+  if not by_items[items] then by_items[items] = sessions:contexts(items) end
+  return by_items[items]
+end
+
+return cache

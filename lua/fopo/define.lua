@@ -1,0 +1,196 @@
+-- Every public function is declared once: its arguments, its options with types and defaults, its
+-- text and an example. The declaration makes the checks, help(), and the completion of options.
+--
+--   define.fn{name = "fopo.index.hnsw", args = {{"items", "array", "[P, L] ..."}},
+--             options = {{"M", "integer", 16, "links ...", min = 2}}, text = ..., call = f}
+--
+-- An argument or option is {name, type, default, text}; arguments have no default, and
+-- `optional = true` where they may be left out. A type is one name or several joined by "|".
+-- Options may carry min, max, above, below (numbers), one_of (strings) and required = true.
+local define = {entries = {}, order = {}, of = setmetatable({}, {__mode = "k"})}
+
+-- "array", "index", ... for fopo's own objects, "integer" for integral numbers, else type(v).
+function define.kind(v)
+  local t = type(v)
+  if t == "number" then return math.type(v) == "integer" and "integer" or "number" end
+  local meta = (t == "userdata" or t == "table") and getmetatable(v)
+  if type(meta) == "string" then return (meta:gsub("^fopo%.", "")) end
+  if type(meta) == "table" and type(rawget(meta, "__name")) == "string" then
+    return (meta.__name:gsub("^fopo%.", ""))
+  end
+  return t
+end
+
+-- Raises `message` at the first place outside fopo's own Lua files.
+function define.fail(message, ...)
+  if select("#", ...) > 0 then message = message:format(...) end
+  for level = 2, 30 do
+    local info = debug.getinfo(level, "Sl")
+    if not info then break end
+    if info.what ~= "C" and not info.source:find("^@fopo/") then
+      error(("%s:%d: %s"):format(info.short_src, info.currentline, message), 0)
+    end
+  end
+  error(message, 0)
+end
+
+-- The edit distance of two short words (Levenshtein; a swap of neighbours counts one).
+local function distance(a, b)
+  local before, last, row = {}, {}, {}
+  for j = 0, #b do last[j] = j end
+  for i = 1, #a do
+    row = {[0] = i}
+    for j = 1, #b do
+      local cost = a:byte(i) == b:byte(j) and 0 or 1
+      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + cost)
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        row[j] = math.min(row[j], before[j - 2] + 1)
+      end
+    end
+    before, last = last, row
+  end
+  return last[#b]
+end
+
+-- The candidate nearest to `word`, or nil where none is near.
+function define.nearest(word, candidates)
+  local best, least = nil, math.huge
+  word = tostring(word):lower()
+  for _, candidate in ipairs(candidates) do
+    local c = candidate:lower()
+    local d = distance(word, c)
+    if c:sub(1, #word) == word or word:sub(1, #c) == c then d = math.min(d, 1) end
+    if d < least then best, least = candidate, d end
+  end
+  return least <= math.max(2, #word // 3) and best or nil
+end
+
+local function fits(value, want)
+  local kind = define.kind(value)
+  for one in want:gmatch("[^|]+") do
+    if one == "any" or one == kind then return true end
+    if one == "number" and kind == "integer" then return true end
+    if one == "integer" and kind == "number" and value == math.floor(value) then return true end
+  end
+  return false
+end
+
+local function shown(value)
+  if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) == "number" then return ("%.14g"):format(value) end
+  local kind = define.kind(value)
+  local article = kind:find("^[aeiou]") and "an " or "a "
+  return type(value) == "boolean" and tostring(value) or kind == "nil" and "nil" or article .. kind
+end
+
+-- Checks one value and gives it back, integral floats as integers.
+local function checked(entry, spec, value)
+  local name, want = spec[1], spec[2]
+  local function refuse(why, ...) define.fail("%s: " .. why, entry.name, ...) end
+  if not fits(value, want) then
+    refuse("%s must be %s, not %s", name, (want:gsub("|", " or ")), shown(value))
+  end
+  if type(value) == "number" then
+    if value ~= value then refuse("%s is NaN", name) end
+    if spec.min and value < spec.min then
+      refuse("%s must be at least %s, not %s", name, spec.min, shown(value))
+    end
+    if spec.max and value > spec.max then
+      refuse("%s must be at most %s, not %s", name, spec.max, shown(value))
+    end
+    if spec.above and value <= spec.above then
+      refuse("%s must be more than %s, not %s", name, spec.above, shown(value))
+    end
+    if spec.below and value >= spec.below then
+      refuse("%s must be less than %s, not %s", name, spec.below, shown(value))
+    end
+    if want:find("integer", 1, true) and not want:find("number", 1, true) then
+      value = math.tointeger(value) or refuse("%s is too large: %s", name, shown(value))
+    end
+  elseif type(value) == "string" and spec.one_of then
+    for _, one in ipairs(spec.one_of) do
+      if one == value then return value end
+    end
+    local near = define.nearest(value, spec.one_of)
+    refuse("%s must be one of %s, not %q%s", name, table.concat(spec.one_of, ", "), value,
+           near and ("; did you mean %q?"):format(near) or "")
+  end
+  return value
+end
+
+local function names_of(specs)
+  local names = {}
+  for i, spec in ipairs(specs) do names[i] = spec[1] end
+  return names
+end
+
+-- A fresh table with every option checked and every default filled in.
+function define.options(entry, given)
+  given = given == nil and {} or given
+  if type(given) ~= "table" then
+    define.fail("%s takes its options in one table with names, as in %s{%s = ...}, not %s",
+                entry.name, entry.name, (entry.options[1] or {"name"})[1], shown(given))
+  end
+  local known, o = {}, {}
+  for _, spec in ipairs(entry.options) do known[spec[1]] = true end
+  for key in pairs(given) do
+    if not known[key] then
+      local names = names_of(entry.options)
+      local near = type(key) == "string" and define.nearest(key, names)
+      define.fail("%s has no option %s%s; it takes %s", entry.name, shown(key),
+                  near and ("; did you mean '%s'?"):format(near) or "",
+                  #names > 0 and table.concat(names, ", ") or "none")
+    end
+  end
+  for _, spec in ipairs(entry.options) do
+    local value = given[spec[1]]
+    if value == nil then value = spec[3] end
+    if value == nil and spec.required then
+      define.fail("%s needs the option %s: %s", entry.name, spec[1], spec[4])
+    end
+    if value ~= nil then o[spec[1]] = checked(entry, spec, value) end
+  end
+  return o
+end
+
+-- Declares a function and returns it. `call` receives the checked arguments and, where options are
+-- declared, the filled table of options last.
+function define.fn(entry)
+  entry.args, entry.options = entry.args or {}, entry.options or false
+  local count = #entry.args
+  local function call(...)
+    local given = select("#", ...)
+    local values = {...}
+    if given > count + (entry.options and 1 or 0) and not entry.variadic then
+      define.fail("%s takes %d argument%s, not %d; see help(%q)", entry.name,
+                  count + (entry.options and 1 or 0), count == 0 and entry.options and ""
+                  or "s", given, entry.name)
+    end
+    for i, spec in ipairs(entry.args) do
+      if values[i] == nil then
+        if not spec.optional then
+          define.fail("%s needs its argument %d, %s: %s", entry.name, i, spec[1],
+                      spec[4] or spec[3] or spec[2])
+        end
+      else
+        values[i] = checked(entry, spec, values[i])
+      end
+    end
+    if entry.options then values[count + 1] = define.options(entry, values[count + 1]) end
+    return entry.call(table.unpack(values, 1, math.max(given, count + 1)))
+  end
+  define.entries[entry.name] = entry
+  define.order[#define.order + 1] = entry.name
+  define.of[call] = entry
+  return call
+end
+
+-- Declares what is not checked here: methods that C checks itself, tables, fields.
+function define.doc(entry)
+  entry.args, entry.options = entry.args or {}, entry.options or false
+  define.entries[entry.name] = entry
+  define.order[#define.order + 1] = entry.name
+  return entry
+end
+
+return define

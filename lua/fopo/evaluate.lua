@@ -1,0 +1,27 @@
+-- fopo.evaluate: the reward of a policy on sessions it has not seen.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local cache = require "fopo.cache"
+
+return define.fn{
+  name = "fopo.evaluate", returns = "table",
+  args = {{"pi", "policy", nil, "the policy"}, {"sessions", "sessions", nil, "as s.test"}},
+  options = {{"index", "index", nil, "also recommend through it, as a server would"}},
+  text = [[The mean of 1[recommended item in Y] (the paper's R_test). e.reward with its 95 % Wilson
+interval e.low, e.high by true argmax over the whole catalogue; with an index e.reward_index and
+e.index.low, e.index.high too. e.seconds is the search; e.distinct counts the items recommended.]],
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+e = fopo.evaluate(fopo.policy.linear{items = items}, s.test)
+assert(e.reward >= e.low and e.reward <= e.high)]],
+  call = function(pi, sessions, o)
+    local items = pi:items()
+    local x = cache.contexts(sessions, items)
+    local e = native.evaluate(pi, x, sessions, cache.exact(items))
+    if o.index then
+      e.index = native.evaluate(pi, x, sessions, o.index)
+      e.reward_index = e.index.reward
+    end
+    return e
+  end,
+}

@@ -1,0 +1,67 @@
+-- fopo.gradient: estimators of the gradient of the expected reward.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local gradient, methods = {}, native.types.gradient
+
+gradient.exact = define.fn{
+  name = "fopo.gradient.exact", returns = "gradient", options = {},
+  text = [[v = sum_a pi_a (r_a - E_pi r) beta_a over all P items: no bias, no variance, P rows a
+context. The oracle of every check; for small catalogues also a method.]],
+  example = "g = fopo.gradient.exact{}",
+  call = function() return native.gradient_exact() end,
+}
+
+gradient.reinforce = define.fn{
+  name = "fopo.gradient.reinforce", returns = "gradient",
+  options = {
+    {"samples", "integer", 1000, "S, draws of the policy a context", min = 2},
+    {"baseline", "string", "none", "none (the paper) or mean", one_of = {"none", "mean"}},
+  },
+  text = [[S items drawn from the policy itself (Williams 1992), which needs all P scores.
+mean: c_s = (r_s - rbar) / (S - 1); none: c_s = r_s / S and rbar E_pi[beta] is taken off. Both are
+unbiased; the baseline has the lower variance. Cost: P rows a context.]],
+  example = "g = fopo.gradient.reinforce{samples = 100, baseline = \"mean\"}",
+  call = native.gradient_reinforce,
+}
+
+gradient.snis = define.fn{
+  name = "fopo.gradient.snis", returns = "gradient",
+  options = {
+    {"proposal", "proposal", nil, "what to draw from; uniform where left out"},
+    {"samples", "integer", 1000, "S, draws a context", min = 2},
+  },
+  text = [[The covariance gradient by self-normalised importance sampling (the paper, Algorithm 1):
+w_s = exp(f_s) / q_s, wbar = w / sum w, c_s = wbar_s (r_s - rbar). Bias of order 1 / S, less the
+closer q is to the policy. Cost: S + K rows a context, whatever P is.]],
+  example = "g = fopo.gradient.snis{proposal = fopo.proposal.uniform(), samples = 200}",
+  call = function(o)
+    o.proposal = o.proposal or native.proposal_uniform()
+    return native.gradient_snis(o)
+  end,
+}
+
+local compute = methods.compute
+methods.compute = define.fn{
+  name = "gradient:compute", returns = "array, table",
+  args = {{"g", "gradient", nil, "the estimator"}, {"pi", "policy", nil, "the policy"},
+          {"x", "array", nil, "[N, L] contexts"},
+          {"rows", "array|table|nil", nil, "which contexts: ids, 1-based integers, or nil: all"},
+          {"reward", "reward", nil, "the reward"}},
+  options = {{"seed", "integer", 1, "of the draws"}, {"step", "integer", 0, "of the draws", min = 0}},
+  text = [[The gradient [L, L] of the mean expected reward of those contexts with respect to theta, to
+be ascended, and a table: reward (the estimate of the expected reward), ess (effective sample size),
+max_weight, head_mass (share of the policy's mass inside the candidates), norm, short_rows, seconds
+by phase. The same samples for any number of threads.]],
+  call = compute,
+}
+define.entries["gradient:compute"].args[4].optional = true
+
+function methods.describe(g)
+  if g.kind == "exact" then return "gradient exact" end
+  if g.kind == "reinforce" then
+    return ("gradient reinforce: S %d, baseline %s"):format(g.samples, g.baseline)
+  end
+  return ("gradient snis: S %d, %s"):format(g.samples, g.proposal:describe())
+end
+
+return gradient

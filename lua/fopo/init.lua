@@ -1,0 +1,26 @@
+-- require "fopo": the whole surface, one module a family.
+local native = require "fopo.native"
+
+local fopo = {
+  version = native.version,
+  clock = native.clock,
+  array = require "fopo.array",
+  data = require "fopo.data",
+  embed = require "fopo.embed",
+  index = require "fopo.index",
+  policy = require "fopo.policy",
+  proposal = require "fopo.proposal",
+  reward = require "fopo.reward",
+  gradient = require "fopo.gradient",
+  optim = require "fopo.optim",
+  trainer = require "fopo.trainer",
+  evaluate = require "fopo.evaluate",
+  plot = require "fopo.plot",
+  report = require "fopo.report",
+  help = require "fopo.help",
+  show = require "fopo.show",
+}
+
+for name, f in pairs(require "fopo.machine") do fopo[name] = f end
+
+return fopo

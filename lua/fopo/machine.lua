@@ -1,0 +1,32 @@
+-- What concerns the machine: fopo.memory, fopo.threads, fopo.isa.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local machine = {}
+
+define.doc{name = "fopo.clock", signature = "fopo.clock()", returns = "number",
+  text = "Seconds of a monotonic clock.", example = "assert(fopo.clock() <= fopo.clock())"}
+
+machine.memory = define.fn{
+  name = "fopo.memory", returns = "table",
+  text = "blocks, bytes and peak of the memory that C holds, and what is available, in bytes.",
+  example = "assert(fopo.memory().peak >= 0)",
+  call = native.memory,
+}
+
+machine.threads = define.fn{
+  name = "fopo.threads", returns = "integer",
+  args = {{"n", "integer", nil, "threads to use from now on", optional = true, min = 1}},
+  text = "CPU threads in use. Results have the same bits for any number (FOPO_THREADS at start).",
+  example = "n = fopo.threads()\nfopo.threads(1)\nfopo.threads(n)",
+  call = native.threads,
+}
+
+machine.isa = define.fn{
+  name = "fopo.isa", returns = "string, string",
+  args = {{"name", "string", nil, "portable, avx2 or avx512", optional = true}},
+  text = "The instruction set in use, and why (FOPO_ISA forces one at start).",
+  example = "name, why = fopo.isa()",
+  call = native.isa,
+}
+
+return machine

@@ -1,0 +1,62 @@
+-- Small helpers that turn numbers into words.
+local text = {}
+
+-- 1234567 -> "1,234,567"
+function text.count(n)
+  local s = ("%d"):format(math.floor(n))
+  local sign, digits = s:match("^(%-?)(%d+)$")
+  return sign .. digits:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")
+end
+
+-- bytes -> "3.2 MB"
+function text.bytes(n)
+  local units, i = {"B", "kB", "MB", "GB", "TB"}, 1
+  while n >= 1000 and i < #units do n, i = n / 1000, i + 1 end
+  return (i == 1 and "%d %s" or "%.3g %s"):format(n, units[i])
+end
+
+-- seconds -> "340 us", "12.3 ms", "4.56 s", "3 min 20 s"
+function text.seconds(s)
+  if s < 1e-3 then return ("%.3g us"):format(s * 1e6) end
+  if s < 1 then return ("%.3g ms"):format(s * 1e3) end
+  if s < 60 then return ("%.3g s"):format(s) end
+  if s < 3600 then return ("%d min %d s"):format(s // 60, s % 60) end
+  return ("%d h %d min"):format(s // 3600, s % 3600 // 60)
+end
+
+-- Characters, not bytes, of UTF-8 text.
+function text.width(s) return utf8.len(s) or #s end
+
+function text.pad(s, width, right)
+  local fill = (" "):rep(math.max(0, width - text.width(s)))
+  return right and fill .. s or s .. fill
+end
+
+-- rows: lists of strings, the first is the head. Columns whose every cell below the head starts
+-- like a number are set to the right.
+function text.table(rows)
+  local widths, numeric = {}, {}
+  for i, row in ipairs(rows) do
+    for j, cell in ipairs(row) do
+      widths[j] = math.max(widths[j] or 0, text.width(cell))
+      if numeric[j] == nil then numeric[j] = true end
+      if i > 1 and cell ~= "" and not cell:find("^[%-+]?[%d.]") and cell ~= "-" then
+        numeric[j] = false
+      end
+    end
+  end
+  local lines = {}
+  for i, row in ipairs(rows) do
+    local cells = {}
+    for j, cell in ipairs(row) do cells[j] = text.pad(cell, widths[j], numeric[j]) end
+    lines[#lines + 1] = (table.concat(cells, "  "):gsub("%s+$", ""))
+    if i == 1 then
+      local rules = {}
+      for j = 1, #row do rules[j] = ("-"):rep(widths[j]) end
+      lines[#lines + 1] = table.concat(rules, "  ")
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+return text
