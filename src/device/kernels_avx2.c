@@ -1,0 +1,344 @@
+/* The kernels for AVX2 with FMA, 8 floats at a time; rests by masked loads.
+ *
+ * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
+ * wherever the row stands among the ids. */
+#include "device/kernels_tables.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM, well inside L1 */
+  PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
+};
+
+/* The first n <= 8 lanes. */
+INLINE __m256i first_lanes(size_t n) {
+  static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
+}
+
+/* 8 lanes to 4: lane i holds i and i + 4. */
+INLINE __m128 fold(__m256 a) {
+  return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+}
+
+/* (0 + 2) + (1 + 3) */
+INLINE float sum4(__m128 a) {
+  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+
+/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
+INLINE void dots(__m128 *out, const float *const *row, const float *q, size_t n, const int lanes) {
+  __m256 even[4], odd[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm256_setzero_ps();
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m256 q0 = _mm256_loadu_ps(q + i), q1 = _mm256_loadu_ps(q + i + 8);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i), q0, even[l]);
+      odd[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i + 8), q1, odd[l]);
+    }
+  }
+  if (i + 8 <= n) {
+    __m256 q0 = _mm256_loadu_ps(q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i), q0, even[l]);
+    }
+    i += 8;
+  }
+  if (i < n) {
+    __m256i rest = first_lanes(n - i);
+    __m256 q1 = _mm256_maskload_ps(q + i, rest);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      odd[l] = _mm256_fmadd_ps(_mm256_maskload_ps(row[l] + i, rest), q1, odd[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) out[l] = fold(_mm256_add_ps(even[l], odd[l]));
+}
+
+static float dot(const float *a, const float *b, size_t n) {
+  __m128 sum;
+  dots(&sum, &a, b, n, 1);
+  return sum4(sum);
+}
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  __m256 scale = _mm256_set1_ps(a);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 sum = _mm256_fmadd_ps(scale, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i));
+    _mm256_storeu_ps(y + i, sum);
+  }
+  if (i < n) {
+    __m256i rest = first_lanes(n - i);
+    __m256 sum = _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest),
+                                 _mm256_maskload_ps(y + i, rest));
+    _mm256_maskstore_ps(y + i, rest, sum);
+  }
+}
+
+INLINE void prefetch_row(const float *row, size_t dim) {
+  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+}
+
+static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim) {
+  if (dim == 0) {
+    for (size_t s = 0; s < count; s++) f[s] = 0;
+    return;
+  }
+  size_t ahead = 4 + AHEAD_BYTES / (dim * sizeof *rows + 64);
+  for (size_t s = 0; s < count && s < ahead; s++) prefetch_row(rows + ids[s] * ld, dim);
+  size_t s = 0;
+  for (; s + 4 <= count; s += 4) {
+    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
+      prefetch_row(rows + ids[next] * ld, dim);
+    }
+    const float *row[4] = {rows + ids[s] * ld, rows + ids[s + 1] * ld, rows + ids[s + 2] * ld,
+                           rows + ids[s + 3] * ld};
+    __m128 sum[4];
+    dots(sum, row, q, dim, 4);
+    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
+  }
+  for (; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
+}
+
+/* The samples whose c is not 0, in order; without a branch, as c may be anything. */
+INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    id[n] = ids[s];
+    w[n] = c[s];
+    n += c[s] != 0;
+  }
+  return n;
+}
+
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
+ * s mod lanes: with few vectors, one sum alone would wait for itself. */
+INLINE void add_block(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
+                      size_t n, const int vectors, const int lanes, __m256i last) {
+  __m256 sum[8];
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm256_setzero_ps();
+  size_t s = 0;
+  for (; s + (size_t)lanes <= n; s += (size_t)lanes) {
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      const float *row = rows + id[s + (size_t)l] * ld;
+      __m256 scale = _mm256_set1_ps(w[s + (size_t)l]);
+#pragma GCC unroll 8
+      for (int k = 0; k < vectors; k++) {
+        __m256 x = k + 1 < vectors ? _mm256_loadu_ps(row + 8 * k)
+                                   : _mm256_maskload_ps(row + 8 * k, last);
+        sum[l * vectors + k] = _mm256_fmadd_ps(scale, x, sum[l * vectors + k]);
+      }
+    }
+  }
+  for (; s < n; s++) {
+    const float *row = rows + id[s] * ld;
+    __m256 scale = _mm256_set1_ps(w[s]);
+#pragma GCC unroll 8
+    for (int k = 0; k < vectors; k++) {
+      __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
+      sum[k] = _mm256_fmadd_ps(scale, _mm256_maskload_ps(row + 8 * k, mask), sum[k]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors; k++) {
+    __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
+    __m256 total = _mm256_maskload_ps(v + 8 * k, mask);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) total = _mm256_add_ps(total, sum[l * vectors + k]);
+    _mm256_maskstore_ps(v + 8 * k, mask, total);
+  }
+}
+
+/* All columns, in blocks of 64 whose sums live in registers. */
+static void add_rows(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
+                     size_t n, size_t dim) {
+  for (; dim >= 64; dim -= 64, v += 64, rows += 64) {
+    add_block(v, rows, ld, id, w, n, 8, 1, first_lanes(8));
+  }
+  __m256i last = first_lanes(dim % 8 == 0 ? 8 : dim % 8);
+  switch ((dim + 7) / 8) {
+  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last); break;
+  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last); break;
+  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last); break;
+  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last); break;
+  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last); break;
+  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last); break;
+  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last); break;
+  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last); break;
+  default: break;
+  }
+}
+
+static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t dim) {
+  uint32_t id[PICK];
+  float w[PICK];
+  for (size_t s = 0; s < count; s += PICK) {
+    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
+    if (n > 0) add_rows(v, rows, ld, id, w, n, dim);
+  }
+}
+
+static float largest(const float *x, size_t n) {
+  __m256 m = _mm256_set1_ps(-INFINITY);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) m = _mm256_max_ps(_mm256_loadu_ps(x + i), m);
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+  __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  float best = _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  for (; i < n; i++) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+INLINE __m256 exponential(__m256 z) {
+  __m256 keep = _mm256_cmp_ps(z, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
+  z = _mm256_min_ps(_mm256_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  z = _mm256_max_ps(_mm256_set1_ps(-87.0f), z);
+  __m256 n = _mm256_round_ps(_mm256_mul_ps(z, _mm256_set1_ps(1.442695022e+00f)),
+                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(6.931471825e-01f), z);
+  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-1.904654212e-09f), r);
+  __m256 p = _mm256_set1_ps(1.381431706e-03f);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.368851617e-03f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.166840017e-02f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.666651964e-01f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.999999404e-01f));
+  p = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+  p = _mm256_add_ps(p, _mm256_set1_ps(1.0f));
+  /* 2^n in two factors, since n = 128 has no float of its own */
+  __m256i whole = _mm256_cvtps_epi32(n), bias = _mm256_set1_epi32(127);
+  __m256i part = _mm256_srai_epi32(whole, 1), other = _mm256_sub_epi32(whole, part);
+  __m256i scale0 = _mm256_slli_epi32(_mm256_add_epi32(part, bias), 23);
+  __m256i scale1 = _mm256_slli_epi32(_mm256_add_epi32(other, bias), 23);
+  p = _mm256_mul_ps(p, _mm256_castsi256_ps(scale0));
+  return _mm256_and_ps(keep, _mm256_mul_ps(p, _mm256_castsi256_ps(scale1)));
+}
+
+INLINE __m256d low(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
+INLINE __m256d high(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
+
+INLINE double sum_lanes(__m256d a) {
+  __m128d two = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  __m256 minus = _mm256_set1_ps(shift);
+  __m256d sum0 = _mm256_setzero_pd(), sum1 = _mm256_setzero_pd();
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 y = exponential(_mm256_sub_ps(_mm256_loadu_ps(x + i), minus));
+    _mm256_storeu_ps(w + i, y);
+    sum0 = _mm256_add_pd(sum0, low(y));
+    sum1 = _mm256_add_pd(sum1, high(y));
+  }
+  if (i < n) {
+    __m256i rest = first_lanes(n - i);
+    __m256 y = exponential(_mm256_sub_ps(_mm256_maskload_ps(x + i, rest), minus));
+    y = _mm256_and_ps(y, _mm256_castsi256_ps(rest));
+    _mm256_maskstore_ps(w + i, rest, y);
+    sum0 = _mm256_add_pd(sum0, low(y));
+    sum1 = _mm256_add_pd(sum1, high(y));
+  }
+  return sum_lanes(_mm256_add_pd(sum0, sum1));
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  __m256d sum = _mm256_setzero_pd(), squares = sum, products = sum;
+  for (size_t i = 0; i < n; i += 4) {
+    __m128i mask = _mm256_castsi256_si128(first_lanes(n - i < 4 ? n - i : 4));
+    __m256d a = _mm256_cvtps_pd(_mm_maskload_ps(x + i, mask));
+    __m256d b = _mm256_cvtps_pd(_mm_maskload_ps(y + i, mask));
+    sum = _mm256_add_pd(sum, a);
+    squares = _mm256_fmadd_pd(a, a, squares);
+    products = _mm256_fmadd_pd(a, b, products);
+  }
+  out[0] = sum_lanes(sum);
+  out[1] = sum_lanes(squares);
+  out[2] = sum_lanes(products);
+}
+
+/* Four Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
+ * is whatever the product left there, which the next multiplication ignores. */
+INLINE void philox(__m256i c[4], uint64_t seed) {
+  const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0), m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; round++) {
+    __m256i p0 = _mm256_mul_epu32(c[0], m0), p1 = _mm256_mul_epu32(c[2], m1);
+    __m256i key0 = _mm256_set1_epi64x(k0), key1 = _mm256_set1_epi64x(k1);
+    c[0] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c[1]), key0);
+    c[2] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c[3]), key1);
+    c[1] = p1;
+    c[3] = p0;
+    k0 += PHILOX_W32_0;
+    k1 += PHILOX_W32_1;
+  }
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+  const __m256i bound64 = _mm256_set1_epi64x(n), bound32 = _mm256_set1_epi32((int)n);
+  size_t s = 0;
+  for (; s + 16 <= count; s += 16) {
+    __m256i c[4] = {_mm256_add_epi64(_mm256_set1_epi64x((uint32_t)(s >> 2)), lane),
+                    _mm256_set1_epi64x(row), _mm256_set1_epi64x(step),
+                    _mm256_set1_epi64x(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    for (int k = 0; k < 4; k++) c[k] = _mm256_mul_epu32(c[k], bound64);
+    __m256i low01 = _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[1], 32), 0xaa);
+    __m256i low23 = _mm256_blend_epi32(c[2], _mm256_slli_epi64(c[3], 32), 0xaa);
+    __m256i least = _mm256_min_epu32(low01, low23);
+    __m256i enough = _mm256_cmpeq_epi32(_mm256_max_epu32(least, bound32), least);
+    if (_mm256_movemask_epi8(enough) != -1) {
+      draw_uniform_from(ids, s, n, s + 16, seed, step, row);
+      continue;
+    }
+    /* pairs of a block side by side, then blocks 0, 2 | 1, 3 to 0, 1 | 2, 3 */
+    __m256i id01 = _mm256_blend_epi32(_mm256_srli_epi64(c[0], 32), c[1], 0xaa);
+    __m256i id23 = _mm256_blend_epi32(_mm256_srli_epi64(c[2], 32), c[3], 0xaa);
+    __m256i even = _mm256_unpacklo_epi64(id01, id23), odd = _mm256_unpackhi_epi64(id01, id23);
+    _mm256_storeu_si256((__m256i *)(void *)(ids + s), _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(ids + s + 8),
+                        _mm256_permute2x128_si256(even, odd, 0x31));
+  }
+  draw_uniform_from(ids, s, n, count, seed, step, row);
+}
+
+const fopo_kernels *fopo_kernels_avx2(void) {
+  static const fopo_kernels table = {"avx2",  dot,     axpy,    gather_dot,  gather_axpy,
+                                     largest, exp_sum, moments, draw_uniform};
+  return &table;
+}
+
+#else
+
+const fopo_kernels *fopo_kernels_avx2(void) { return 0; }
+
+#endif

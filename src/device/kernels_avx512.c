@@ -1,0 +1,324 @@
+/* The kernels for AVX-512 (F, BW, VL, DQ), 16 floats at a time; rests by masked loads.
+ *
+ * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
+ * wherever the row stands among the ids. */
+#include "device/kernels_tables.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM, well inside L1 */
+  PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
+};
+
+/* The first n < 16 lanes. */
+INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+
+/* 16 lanes to 4: lane i holds i, i + 4, i + 8, i + 12. */
+INLINE __m128 fold(__m512 a) {
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* (0 + 2) + (1 + 3) */
+INLINE float sum4(__m128 a) {
+  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+
+/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
+INLINE void dots(__m128 *out, const float *const *row, const float *q, size_t n, const int lanes) {
+  __m512 even[4], odd[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm512_setzero_ps();
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm512_fmadd_ps(_mm512_loadu_ps(row[l] + i), q0, even[l]);
+      odd[l] = _mm512_fmadd_ps(_mm512_loadu_ps(row[l] + i + 16), q1, odd[l]);
+    }
+  }
+  if (i + 16 <= n) {
+    __m512 q0 = _mm512_loadu_ps(q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm512_fmadd_ps(_mm512_loadu_ps(row[l] + i), q0, even[l]);
+    }
+    i += 16;
+  }
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    __m512 q1 = _mm512_maskz_loadu_ps(rest, q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      odd[l] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(rest, row[l] + i), q1, odd[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
+}
+
+static float dot(const float *a, const float *b, size_t n) {
+  __m128 sum;
+  dots(&sum, &a, b, n, 1);
+  return sum4(sum);
+}
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  __m512 scale = _mm512_set1_ps(a);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m512 sum = _mm512_fmadd_ps(scale, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i));
+    _mm512_storeu_ps(y + i, sum);
+  }
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    __m512 sum = _mm512_fmadd_ps(scale, _mm512_maskz_loadu_ps(rest, x + i),
+                                 _mm512_maskz_loadu_ps(rest, y + i));
+    _mm512_mask_storeu_ps(y + i, rest, sum);
+  }
+}
+
+INLINE void prefetch_row(const float *row, size_t dim) {
+  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+}
+
+static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim) {
+  if (dim == 0) {
+    for (size_t s = 0; s < count; s++) f[s] = 0;
+    return;
+  }
+  size_t ahead = 4 + AHEAD_BYTES / (dim * sizeof *rows + 64);
+  for (size_t s = 0; s < count && s < ahead; s++) prefetch_row(rows + ids[s] * ld, dim);
+  size_t s = 0;
+  for (; s + 4 <= count; s += 4) {
+    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
+      prefetch_row(rows + ids[next] * ld, dim);
+    }
+    const float *row[4] = {rows + ids[s] * ld, rows + ids[s + 1] * ld, rows + ids[s + 2] * ld,
+                           rows + ids[s + 3] * ld};
+    __m128 sum[4];
+    dots(sum, row, q, dim, 4);
+    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
+  }
+  for (; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
+}
+
+/* The samples whose c is not 0, in order; id and w have room for 16 more. */
+INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s += 16) {
+    __mmask16 valid = count - s < 16 ? first_lanes(count - s) : (__mmask16)0xffff;
+    __m512 value = _mm512_maskz_loadu_ps(valid, c + s);
+    __mmask16 keep = _mm512_mask_cmp_ps_mask(valid, value, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    __m512i number = _mm512_maskz_loadu_epi32(valid, ids + s);
+    _mm512_storeu_ps(w + n, _mm512_maskz_compress_ps(keep, value));
+    _mm512_storeu_si512(id + n, _mm512_maskz_compress_epi32(keep, number));
+    n += (size_t)__builtin_popcount(keep);
+  }
+  return n;
+}
+
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
+ * s mod lanes: with few vectors, one sum alone would wait for itself. */
+INLINE void add_block(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
+                      size_t n, const int vectors, const int lanes, __mmask16 last) {
+  __m512 sum[8];
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm512_setzero_ps();
+  size_t s = 0;
+  for (; s + (size_t)lanes <= n; s += (size_t)lanes) {
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      const float *row = rows + id[s + (size_t)l] * ld;
+      __m512 scale = _mm512_set1_ps(w[s + (size_t)l]);
+#pragma GCC unroll 8
+      for (int k = 0; k < vectors; k++) {
+        __m512 x = k + 1 < vectors ? _mm512_loadu_ps(row + 16 * k)
+                                   : _mm512_maskz_loadu_ps(last, row + 16 * k);
+        sum[l * vectors + k] = _mm512_fmadd_ps(scale, x, sum[l * vectors + k]);
+      }
+    }
+  }
+  for (; s < n; s++) {
+    const float *row = rows + id[s] * ld;
+    __m512 scale = _mm512_set1_ps(w[s]);
+#pragma GCC unroll 8
+    for (int k = 0; k < vectors; k++) {
+      __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
+      sum[k] = _mm512_fmadd_ps(scale, _mm512_maskz_loadu_ps(mask, row + 16 * k), sum[k]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors; k++) {
+    __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
+    __m512 total = _mm512_maskz_loadu_ps(mask, v + 16 * k);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
+    _mm512_mask_storeu_ps(v + 16 * k, mask, total);
+  }
+}
+
+/* All columns, in blocks of 128 whose sums live in registers. */
+static void add_rows(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
+                     size_t n, size_t dim) {
+  for (; dim >= 128; dim -= 128, v += 128, rows += 128) {
+    add_block(v, rows, ld, id, w, n, 8, 1, 0xffff);
+  }
+  __mmask16 last = dim % 16 == 0 ? (__mmask16)0xffff : first_lanes(dim % 16);
+  switch ((dim + 15) / 16) {
+  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last); break;
+  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last); break;
+  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last); break;
+  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last); break;
+  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last); break;
+  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last); break;
+  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last); break;
+  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last); break;
+  default: break;
+  }
+}
+
+static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t dim) {
+  uint32_t id[PICK + 16];
+  float w[PICK + 16];
+  for (size_t s = 0; s < count; s += PICK) {
+    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
+    if (n > 0) add_rows(v, rows, ld, id, w, n, dim);
+  }
+}
+
+static float largest(const float *x, size_t n) {
+  __m512 m = _mm512_set1_ps(-INFINITY);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) m = _mm512_max_ps(_mm512_loadu_ps(x + i), m);
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    m = _mm512_mask_max_ps(m, rest, _mm512_maskz_loadu_ps(rest, x + i), m);
+  }
+  return _mm512_reduce_max_ps(m);
+}
+
+/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+INLINE __m512 exponential(__m512 z) {
+  __mmask16 keep = _mm512_cmp_ps_mask(z, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
+  z = _mm512_min_ps(_mm512_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(z, _mm512_set1_ps(1.442695022e+00f)),
+                                  _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(6.931471825e-01f), z);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-1.904654212e-09f), r);
+  __m512 p = _mm512_set1_ps(1.381431706e-03f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.368851617e-03f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166840017e-02f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666651964e-01f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-01f));
+  p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
+  p = _mm512_add_ps(p, _mm512_set1_ps(1.0f));
+  return _mm512_maskz_scalef_ps(keep, p, n);
+}
+
+INLINE __m512d low(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+INLINE __m512d high(__m512 x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  __m512 minus = _mm512_set1_ps(shift);
+  __m512d sum0 = _mm512_setzero_pd(), sum1 = _mm512_setzero_pd();
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 mask = n - i < 16 ? first_lanes(n - i) : (__mmask16)0xffff;
+    __m512 z = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), minus);
+    __m512 y = _mm512_maskz_mov_ps(mask, exponential(z));
+    _mm512_mask_storeu_ps(w + i, mask, y);
+    sum0 = _mm512_add_pd(sum0, low(y));
+    sum1 = _mm512_add_pd(sum1, high(y));
+  }
+  return _mm512_reduce_add_pd(_mm512_add_pd(sum0, sum1));
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  __m512d sum = _mm512_setzero_pd(), squares = sum, products = sum;
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 mask = n - i < 8 ? (__mmask8)first_lanes(n - i) : (__mmask8)0xff;
+    __m512d a = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
+    __m512d b = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + i));
+    sum = _mm512_add_pd(sum, a);
+    squares = _mm512_fmadd_pd(a, a, squares);
+    products = _mm512_fmadd_pd(a, b, products);
+  }
+  out[0] = _mm512_reduce_add_pd(sum);
+  out[1] = _mm512_reduce_add_pd(squares);
+  out[2] = _mm512_reduce_add_pd(products);
+}
+
+/* Eight Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
+ * is whatever the product left there, which the next multiplication ignores. */
+INLINE void philox(__m512i c[4], uint64_t seed) {
+  const __m512i m0 = _mm512_set1_epi64(PHILOX_M4x32_0), m1 = _mm512_set1_epi64(PHILOX_M4x32_1);
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; round++) {
+    __m512i p0 = _mm512_mul_epu32(c[0], m0), p1 = _mm512_mul_epu32(c[2], m1);
+    __m512i key0 = _mm512_set1_epi64(k0), key1 = _mm512_set1_epi64(k1);
+    c[0] = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), c[1]), key0);
+    c[2] = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), c[3]), key1);
+    c[1] = p1;
+    c[3] = p0;
+    k0 += PHILOX_W32_0;
+    k1 += PHILOX_W32_1;
+  }
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m512i left = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+  const __m512i right = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  const __m512i bound64 = _mm512_set1_epi64(n), bound32 = _mm512_set1_epi32((int)n);
+  size_t s = 0;
+  for (; s + 32 <= count; s += 32) {
+    __m512i c[4] = {_mm512_add_epi64(_mm512_set1_epi64((uint32_t)(s >> 2)), lane),
+                    _mm512_set1_epi64(row), _mm512_set1_epi64(step),
+                    _mm512_set1_epi64(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    for (int k = 0; k < 4; k++) c[k] = _mm512_mul_epu32(c[k], bound64);
+    __m512i low01 = _mm512_mask_blend_epi32(0xaaaa, c[0], _mm512_slli_epi64(c[1], 32));
+    __m512i low23 = _mm512_mask_blend_epi32(0xaaaa, c[2], _mm512_slli_epi64(c[3], 32));
+    if (_mm512_cmplt_epu32_mask(_mm512_min_epu32(low01, low23), bound32) != 0) {
+      draw_uniform_from(ids, s, n, s + 32, seed, step, row);
+      continue;
+    }
+    __m512i id01 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[0], 32), c[1]);
+    __m512i id23 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[2], 32), c[3]);
+    _mm512_storeu_si512(ids + s, _mm512_permutex2var_epi64(id01, left, id23));
+    _mm512_storeu_si512(ids + s + 16, _mm512_permutex2var_epi64(id01, right, id23));
+  }
+  draw_uniform_from(ids, s, n, count, seed, step, row);
+}
+
+const fopo_kernels *fopo_kernels_avx512(void) {
+  static const fopo_kernels table = {"avx512", dot,     axpy,    gather_dot,  gather_axpy,
+                                     largest,  exp_sum, moments, draw_uniform};
+  return &table;
+}
+
+#else
+
+const fopo_kernels *fopo_kernels_avx512(void) { return 0; }
+
+#endif

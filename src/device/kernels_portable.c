@@ -1,0 +1,66 @@
+/* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
+ * there is no other. Sums are kept in double and rounded once. */
+#include "device/kernels_tables.h"
+
+#include <math.h>
+
+static float dot(const float *a, const float *b, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+  return (float)sum;
+}
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim) {
+  for (size_t s = 0; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
+}
+
+static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t dim) {
+  for (size_t s = 0; s < count; s++) {
+    if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
+  }
+}
+
+static float largest(const float *x, size_t n) {
+  float m = -INFINITY;
+  for (size_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+  return m;
+}
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) {
+    float z = x[i] - shift;
+    w[i] = z < -87.0f ? 0.0f : expf(z);
+    sum += (double)w[i];
+  }
+  return sum;
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  double sum = 0, squares = 0, products = 0;
+  for (size_t i = 0; i < n; i++) {
+    sum += (double)x[i];
+    squares += (double)x[i] * (double)x[i];
+    products += (double)x[i] * (double)y[i];
+  }
+  out[0] = sum;
+  out[1] = squares;
+  out[2] = products;
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  draw_uniform_from(ids, 0, n, count, seed, step, row);
+}
+
+const fopo_kernels *fopo_kernels_portable(void) {
+  static const fopo_kernels table = {"portable", dot,     axpy,    gather_dot,  gather_axpy,
+                                     largest,    exp_sum, moments, draw_uniform};
+  return &table;
+}

@@ -1,0 +1,365 @@
+/* Every kernel of every table that this CPU runs, against sums in double: all lengths with their
+ * tails, small and large rows, extreme values. Inputs end at a page that may not be touched. */
+#include "core/rng.h"
+#include "core/status.h"
+#include "device/kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LONGEST = 130, ROWS = 61, PAGE = 4096 };
+
+static const char *const names[] = {"portable", "avx2", "avx512"};
+static const size_t dims[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+                              14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+                              27, 28, 29, 30, 31, 32, 33, 47, 48, 63, 64, 65, 80,
+                              95, 96, 100, 111, 112, 127, 128, 129, 200, 1000};
+
+typedef struct {
+  char *base;
+  size_t bytes;
+} guarded;
+
+/* n floats of which the last ends where the readable memory ends. */
+static float *guard(guarded *g, size_t n) {
+  size_t pages = (n * sizeof(float) + PAGE - 1) / PAGE + 1;
+  g->bytes = (pages + 1) * PAGE;
+  g->base = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(g->base != MAP_FAILED);
+  assert_int_equal(mprotect(g->base + pages * PAGE, PAGE, PROT_NONE), 0);
+  return (float *)(void *)(g->base + pages * PAGE) - n;
+}
+
+static void release(guarded *g) { munmap(g->base, g->bytes); }
+
+/* Reproducible numbers in (-1, 1) times `scale`. */
+static void fill(float *x, size_t n, double scale, uint32_t seed) {
+  for (size_t i = 0; i < n; i++) {
+    double u = fopo_unit(fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0]);
+    x[i] = (float)(scale * (2 * u - 1));
+  }
+}
+
+/* got is a float sum of n products whose absolute values sum to `size`. */
+static void assert_sum(double got, double wanted, double size, size_t n) {
+  double tolerance = (double)(n + 2) * 6e-8 * size + 1e-45 * (double)(n + 2);
+  if (!(fabs(got - wanted) <= tolerance)) {
+    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, wanted, tolerance);
+  }
+}
+
+static void each_table(void (*test)(const fopo_kernels *k)) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const fopo_kernels *k = fopo_kernels_named(names[i]);
+    if (k == NULL) {
+      print_message("%s: skipped, this CPU lacks it\n", names[i]);
+      continue;
+    }
+    assert_string_equal(k->name, names[i]);
+    test(k);
+  }
+}
+
+/* ---- the choice ---- */
+
+/* What a fresh process chooses under FOPO_ISA: 1 where it is `wanted` and the note is empty or not
+ * as expected. It must come before the first choice of this process. */
+static int chooses(const char *isa, const char *wanted, int noted) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    setenv("FOPO_ISA", isa, 1);
+    int ok = strcmp(fopo_kernels_get()->name, wanted) == 0;
+    ok = ok && (fopo_kernels_note()[0] != '\0') == noted;
+    _exit(ok ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void test_choice(void **state) {
+  (void)state;
+  const char *best = "portable";
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (fopo_kernels_named(names[i]) == NULL) continue;
+    best = names[i];
+    assert_true(chooses(names[i], names[i], 0));
+  }
+  assert_true(chooses("", best, 0));
+  assert_true(chooses("mmx", best, 1));
+  assert_null(fopo_kernels_named("mmx"));
+  assert_int_equal(fopo_kernels_force("mmx"), FOPO_ERR_UNAVAILABLE);
+  assert_int_equal(fopo_kernels_force("portable"), FOPO_OK);
+  assert_string_equal(fopo_kernels_get()->name, "portable");
+  assert_int_equal(fopo_kernels_force(best), FOPO_OK);
+}
+
+/* ---- sums ---- */
+
+static void check_dot(const fopo_kernels *k, size_t n, double scale_a, double scale_b) {
+  guarded ga, gb;
+  float *a = guard(&ga, n), *b = guard(&gb, n);
+  fill(a, n, scale_a, 1);
+  fill(b, n, scale_b, 2);
+  double sum = 0, size = 0;
+  for (size_t i = 0; i < n; i++) {
+    sum += (double)a[i] * (double)b[i];
+    size += fabs((double)a[i] * (double)b[i]);
+  }
+  assert_sum((double)k->dot(a, b, n), sum, size, n);
+  release(&ga);
+  release(&gb);
+}
+
+static void dot_of(const fopo_kernels *k) {
+  for (size_t n = 0; n <= LONGEST; n++) check_dot(k, n, 1, 1);
+  check_dot(k, 1000, 1, 1);
+  check_dot(k, 100, 1e30, 1e-30);
+  check_dot(k, 100, 1e-40, 1);
+}
+
+static void check_axpy(const fopo_kernels *k, size_t n, float a) {
+  guarded gx, gy;
+  float *x = guard(&gx, n), *y = guard(&gy, n), old[1000];
+  fill(x, n, 1, 3);
+  fill(y, n, 1, 4);
+  memcpy(old, y, n * sizeof *y);
+  k->axpy(y, a, x, n);
+  for (size_t i = 0; i < n; i++) {
+    double product = (double)a * (double)x[i];
+    assert_sum((double)y[i], (double)old[i] + product, fabs(product) + 1, 1);
+  }
+  release(&gx);
+  release(&gy);
+}
+
+static void axpy_of(const fopo_kernels *k) {
+  for (size_t n = 0; n <= LONGEST; n++) check_axpy(k, n, 0.7f);
+  check_axpy(k, 1000, -1e30f);
+  check_axpy(k, 100, 1e-40f);
+}
+
+/* The same row's score comes out alike wherever it stands, and alike from dot. */
+static void check_gather_dot(const fopo_kernels *k, size_t dim, size_t ld, size_t count) {
+  guarded gr, gq;
+  float *rows = guard(&gr, (ROWS - 1) * ld + dim), *q = guard(&gq, dim), f[LONGEST + 1];
+  uint32_t ids[LONGEST];
+  fill(rows, (ROWS - 1) * ld + dim, 1, 5);
+  fill(q, dim, 1, 6);
+  for (size_t s = 0; s < count; s++) ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
+  f[count] = 123.0f;
+  k->gather_dot(f, rows, ld, ids, count, q, dim);
+  for (size_t s = 0; s < count; s++) {
+    assert_true(f[s] == k->dot(rows + ids[s] * ld, q, dim));
+  }
+  assert_true(f[count] == 123.0f);
+  release(&gr);
+  release(&gq);
+}
+
+static void gather_dot_of(const fopo_kernels *k) {
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t count = 0; count < 10; count++) check_gather_dot(k, dims[i], dims[i], count);
+    check_gather_dot(k, dims[i], dims[i] + 3, LONGEST);
+  }
+  for (size_t count = 0; count <= LONGEST; count++) check_gather_dot(k, 10, 10, count);
+}
+
+static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size_t count,
+                              int zeros) {
+  guarded gr, gv;
+  float *rows = guard(&gr, (ROWS - 1) * ld + dim), *v = guard(&gv, dim), c[LONGEST];
+  double wanted[1000], size[1000];
+  uint32_t ids[LONGEST];
+  fill(rows, (ROWS - 1) * ld + dim, 1, 7);
+  fill(v, dim, 1, 8);
+  fill(c, count, 1, 9);
+  rows[0] = INFINITY; /* row 0 only ever comes with c = 0 */
+  for (size_t s = 0; s < count; s++) {
+    ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
+    if (ids[s] == 0 || (int)(s % 7) < zeros) c[s] = 0;
+  }
+  for (size_t i = 0; i < dim; i++) {
+    wanted[i] = (double)v[i];
+    size[i] = fabs((double)v[i]);
+    for (size_t s = 0; s < count; s++) {
+      if (c[s] == 0) continue;
+      double product = (double)c[s] * (double)rows[ids[s] * ld + i];
+      wanted[i] += product;
+      size[i] += fabs(product);
+    }
+  }
+  k->gather_axpy(v, rows, ld, ids, c, count, dim);
+  for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], wanted[i], size[i], count + 1);
+  release(&gr);
+  release(&gv);
+}
+
+static void gather_axpy_of(const fopo_kernels *k) {
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t count = 0; count < 10; count++) check_gather_axpy(k, dims[i], dims[i], count, 0);
+    check_gather_axpy(k, dims[i], dims[i] + 3, LONGEST, 3);
+    check_gather_axpy(k, dims[i], dims[i], LONGEST, 6);
+  }
+  for (size_t count = 0; count <= LONGEST; count++) check_gather_axpy(k, 10, 10, count, 2);
+}
+
+static void check_moments(const fopo_kernels *k, size_t n, double scale) {
+  guarded gx, gy;
+  float *x = guard(&gx, n), *y = guard(&gy, n);
+  fill(x, n, scale, 10);
+  fill(y, n, scale, 11);
+  double sum[3] = {0, 0, 0}, got[3], size = 0;
+  for (size_t i = 0; i < n; i++) {
+    double a = (double)x[i], b = (double)y[i];
+    sum[0] += a;
+    sum[1] += a * a;
+    sum[2] += a * b;
+    size += fabs(a);
+  }
+  k->moments(got, x, y, n);
+  assert_true(fabs(got[0] - sum[0]) <= 1e-14 * size);
+  assert_true(fabs(got[1] - sum[1]) <= 1e-14 * size * scale);
+  assert_true(fabs(got[2] - sum[2]) <= 1e-14 * size * scale);
+  release(&gx);
+  release(&gy);
+}
+
+static void moments_of(const fopo_kernels *k) {
+  for (size_t n = 0; n <= LONGEST; n++) check_moments(k, n, 1);
+  check_moments(k, 1000, 1e30);
+  check_moments(k, 1000, 1e-40);
+}
+
+/* ---- max and exp ---- */
+
+static void max_of(const fopo_kernels *k) {
+  for (size_t n = 0; n <= LONGEST; n++) {
+    guarded g;
+    float *x = guard(&g, n), wanted = -INFINITY;
+    fill(x, n, 1, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) wanted = fmaxf(wanted, x[i]);
+    assert_true(k->max(x, n) == wanted);
+    for (size_t i = 0; i < n; i++) { /* every place can hold it, below zero too */
+      for (size_t j = 0; j < n; j++) x[j] = -1e30f;
+      x[i] = -2.0f;
+      assert_true(k->max(x, n) == -2.0f);
+    }
+    release(&g);
+  }
+}
+
+static void check_exp(const fopo_kernels *k, float z, float got) {
+  if (z < -87.0f) {
+    assert_true(got == 0);
+    return;
+  }
+  double wanted = exp((double)z);
+  if (wanted > 3.4028234e38) {
+    assert_true(isinf(got) && got > 0);
+    return;
+  }
+  double error = fabs((double)got - wanted) / wanted;
+  if (!(error < 2e-7)) {
+    fail_msg("%s: exp(%.9g) = %.9g, relative error %.3g", k->name, (double)z, (double)got, error);
+  }
+}
+
+static void exp_of(const fopo_kernels *k) {
+  for (size_t n = 0; n <= LONGEST; n++) {
+    guarded g;
+    float *x = guard(&g, n), w[LONGEST + 1];
+    fill(x, n, 50, (uint32_t)n);
+    w[n] = 123.0f;
+    double sum = k->exp_sum(w, x, 10.0f, n), wanted = 0;
+    assert_true(w[n] == 123.0f);
+    for (size_t i = 0; i < n; i++) {
+      check_exp(k, x[i] - 10.0f, w[i]);
+      wanted += (double)w[i];
+    }
+    assert_true(fabs(sum - wanted) <= 1e-14 * wanted);
+    assert_true(k->exp_sum(x, x, 10.0f, n) == sum); /* in place */
+    assert_memory_equal(x, w, n * sizeof *x);
+    release(&g);
+  }
+  float x[64], w[64];
+  for (int block = -5700; block < 5700; block++) { /* -89 to 89 in steps of 2^-12 */
+    for (int i = 0; i < 64; i++) x[i] = (float)(block * 64 + i) / 4096.0f;
+    k->exp_sum(w, x, 0, 64);
+    for (int i = 0; i < 64; i++) check_exp(k, x[i], w[i]);
+  }
+  const float extreme[] = {-INFINITY, -1e30f, -87.000008f, -87.0f,   -1e-40f, 0.0f, 1e-40f,
+                           88.72283f, 88.73f, 1e4f,        INFINITY, 88.5f,   -0.0f};
+  size_t n = sizeof extreme / sizeof *extreme;
+  k->exp_sum(w, extreme, 0, n);
+  for (size_t i = 0; i < n; i++) check_exp(k, extreme[i], w[i]);
+  for (size_t i = 0; i < 20; i++) { /* NaN shows, in its place and in the sum */
+    for (size_t j = 0; j < 20; j++) x[j] = 0;
+    x[i] = NAN;
+    assert_true(isnan(k->exp_sum(w, x, 0, 20)));
+    for (size_t j = 0; j < 20; j++) assert_true(isnan(w[j]) == (i == j));
+  }
+}
+
+/* ---- integers: the same bits ---- */
+
+static void check_draws(const fopo_kernels *k, uint32_t n, size_t count, uint64_t seed) {
+  const fopo_kernels *portable = fopo_kernels_named("portable");
+  uint32_t wanted[5000], got[5000 + 1];
+  got[count] = 77;
+  portable->draw_uniform(wanted, n, count, seed, 3, 0xfffffff0u);
+  k->draw_uniform(got, n, count, seed, 3, 0xfffffff0u);
+  assert_memory_equal(got, wanted, count * sizeof *got);
+  assert_int_equal(got[count], 77);
+  for (size_t s = 0; s < count; s++) assert_true(got[s] < n);
+}
+
+static void draws_of(const fopo_kernels *k) {
+  for (size_t count = 0; count <= LONGEST; count++) check_draws(k, 790000, count, 42);
+  const uint32_t sizes[] = {1, 2, 3, 5, 1000, 65536, 1u << 20, 999983, 0x7fffffffu, 0x80000000u,
+                            0x80000001u, 3000000000u, 0xfffffffeu, 0xffffffffu};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    check_draws(k, sizes[i], 5000, 0x0123456789abcdefu);
+  }
+}
+
+/* Word s & 3 of block s >> 2, through fopo_below. */
+static void test_draws_defined(void **state) {
+  (void)state;
+  uint32_t ids[1000], n = 3000000000u;
+  fopo_kernels_named("portable")->draw_uniform(ids, n, 1000, 9, 8, 7);
+  for (uint32_t s = 0; s < 1000; s++) {
+    fopo_words w = fopo_random(9, FOPO_STREAM_SAMPLE, 8, 7, s >> 2);
+    assert_int_equal(ids[s], fopo_below(n, w.v[s & 3], 9, 8, 7, s));
+  }
+}
+
+static void test_dot(void **state) { (void)state, each_table(dot_of); }
+static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
+static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
+static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
+static void test_moments(void **state) { (void)state, each_table(moments_of); }
+static void test_max(void **state) { (void)state, each_table(max_of); }
+static void test_exp(void **state) { (void)state, each_table(exp_of); }
+static void test_draws(void **state) { (void)state, each_table(draws_of); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_choice),      cmocka_unit_test(test_dot),
+      cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
+      cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
+      cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
+      cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
+  };
+  return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}
