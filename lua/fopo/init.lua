@@ -15,6 +15,7 @@ local fopo = {
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",
+  experiment = require "fopo.experiment",
   plot = require "fopo.plot",
   report = require "fopo.report",
   help = require "fopo.help",

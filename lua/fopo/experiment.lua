@@ -1,0 +1,71 @@
+-- fopo.experiment: several runs under the same conditions.
+local define = require "fopo.define"
+local experiment = {}
+
+experiment.race = define.fn{
+  name = "fopo.experiment.race", returns = "table",
+  options = {
+    {"split", "split", nil, "sessions, as of d:sessions", required = true},
+    {"items", "array", nil, "[P, L] embeddings", required = true},
+    {"methods", "table", nil, "list of {name, gradient}", required = true},
+    {"steps", "integer", nil, "steps of each run", required = true, min = 1},
+    {"index", "index", nil, "also evaluate through it"},
+    {"batch", "integer", 32, "contexts a step", min = 1},
+    {"lr", "number", 1e-2, "learning rate of adam", above = 0},
+    {"temperature", "number", 1.0, "of the policy", above = 0},
+    {"theta", "string", "random", "where every run starts", one_of = {"identity", "random"}},
+    {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
+    {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
+    {"on_run", "function", nil, "called with each run when it has ended"},
+  },
+  text = [[Trains one policy per method from the same start, on the same contexts, for the same number
+of steps, and evaluates each on the test split. Returns the runs for fopo.report.runs:
+{name=, policy=, trainer=, evaluation=}, the untrained start first.]],
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+runs = fopo.experiment.race{split = s, items = items, steps = 10, methods = {
+  {"exact", fopo.gradient.exact{}}, {"snis", fopo.gradient.snis{samples = 50}}}}
+print(fopo.report.runs(runs))]],
+  call = function(o)
+    local fopo = require "fopo"
+    local function policy()
+      return fopo.policy.linear{items = o.items, theta = o.theta, temperature = o.temperature,
+                                seed = o.seed}
+    end
+    local start = policy()
+    local runs = {{name = "start", policy = start,
+                   evaluation = fopo.evaluate(start, o.split.test, {index = o.index})}}
+    for _, method in ipairs(o.methods) do
+      local pi = policy()
+      local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
+                             optim = fopo.optim.adam{lr = o.lr}, batch = o.batch, seed = o.seed,
+                             device = o.device}
+      t:run{steps = o.steps, view = false}
+      local run = {name = method[1], policy = pi, trainer = t,
+                   evaluation = fopo.evaluate(pi, o.split.test, {index = o.index})}
+      runs[#runs + 1] = run
+      if o.on_run then o.on_run(run) end
+    end
+    return runs
+  end,
+}
+
+-- The curves of the runs for fopo.plot: the reward while learning against seconds.
+experiment.curves = define.fn{
+  name = "fopo.experiment.curves", returns = "table",
+  args = {{"runs", "table", nil, "as of fopo.experiment.race"}},
+  text = "The expected reward while learning against seconds, one series a run, for fopo.plot.",
+  call = function(runs)
+    local curves = {title = "expected reward while learning", xlabel = "seconds",
+                    ylabel = "reward"}
+    for _, run in ipairs(runs) do
+      if run.trainer then
+        local h = run.trainer.history
+        curves[#curves + 1] = {name = run.name, x = h.seconds, y = h.reward}
+      end
+    end
+    return curves
+  end,
+}
+
+return experiment
