@@ -1,6 +1,7 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
 #
 # `make test` and `make demo` install what Debian lacks first (scripts/setup.sh says what and why).
+# `make test T="test_plot test_cli.py"` runs only those.
 
 MODE    ?= release          # release | debug | asan
 MPI     ?= 0                # 1: many machines through OpenMPI
@@ -24,6 +25,9 @@ LDFLAGS := $(FLAGS_$(MODE)) -fopenmp
 LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
 # ------------------------------------------------------------------------------------------------
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+  MAKEFLAGS += -j$(shell nproc)
+endif
 V    ?= 0
 Q    := $(if $(filter 1,$(V)),,@)
 say   = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2))
@@ -44,7 +48,7 @@ OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
 LUA     := $(sort $(wildcard lua/*.lua lua/*/*.lua lua/*/*/*.lua))
 TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 
-.PHONY: all test demo bench setup clean
+.PHONY: all test test-programs demo bench setup packages clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -55,9 +59,10 @@ $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(LDCXX) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
 
-# One folder of objects per mode; changed flags rebuild it.
+# One folder of objects per mode; changed flags rebuild it. What was found is said with the first.
 $(OUT)/flags: FORCE
-	$(Q)mkdir -p $(@D); printf '%s\n' '$(CC) $(CFLAGS) $(CXX) $(CXXFLAGS) $(LDFLAGS)' > $@.new; \
+	$(Q)mkdir -p $(@D); [ -f $@ ] || sh scripts/setup.sh --found
+	$(Q)printf '%s\n' '$(CC) $(CFLAGS) $(CXX) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS)' > $@.new; \
 	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
 
@@ -89,15 +94,18 @@ $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 setup:
 	$(Q)sh scripts/setup.sh
 
-test: setup
-	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) MPI=$(MPI) all test-programs
-	$(Q)sh tests/run.sh $(OUT)
+# Set-up comes first, so the build is a make of its own, which then sees the new packages.
+packages:
+	$(Q)sh scripts/setup.sh --quiet
+
+test: packages
+	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS)
-.PHONY: test-programs
 
-demo: setup
-	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) all
+demo: packages
+	$(Q)$(MAKE) --no-print-directory all
 	$(Q)./fopo scripts/demo.lua
 
 clean:
