@@ -8,7 +8,7 @@
 
 typedef struct {
   const char *kind;
-  /* As fopo_index_search, arguments checked and the lock held. */
+  /* As fopo_index_search, arguments checked and the lock held. Adds to ix->scored. */
   int (*search)(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                 size_t k);
   void (*free)(fopo_index *ix);                 /* the kind's own part; accepts half-built ones */
@@ -19,6 +19,7 @@ typedef struct {
 struct fopo_index {
   const fopo_index_kind *kind;
   fopo_matrix items;     /* not owned */
+  float max_norm;        /* the largest |beta|, rounded up */
   double build_seconds;
   size_t scored, queries;
   pthread_mutex_t lock;  /* held by a search */
@@ -31,7 +32,21 @@ int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix i
 /* CRC-32 of the items' bytes and sizes, kept in saved indexes. */
 uint32_t fopo_index_fingerprint(fopo_matrix items);
 
-/* Loaders of the kinds that can be saved, tried by fopo_index_load on the archive's "kind". */
+/* What every saved index begins with. The values lie in `head`, which must outlive `arrays`. */
+enum { FOPO_INDEX_MEMBERS = 4 };
+typedef struct {
+  uint64_t version, items[2]; /* items: rows, cols */
+  uint32_t fingerprint;
+} fopo_index_head;
+void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
+                        const fopo_index *ix);
+
+/* A member that is one number, at most `most`. */
+int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
+                      uint64_t most);
+
+/* Loaders of the kinds, chosen by fopo_index_load after it has checked the members above. They may
+ * take arrays out of the archive. */
 int fopo_index_norm_load(fopo_index **ix, fopo_archive *archive, const char *path,
                          fopo_matrix items);
 int fopo_index_hnsw_load(fopo_index **ix, fopo_archive *archive, const char *path,

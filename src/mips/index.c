@@ -1,0 +1,230 @@
+/* What all kinds of index share: the checks at the border, the lock, and the head of their files.
+ *
+ * Inside, inner products must not overflow: |q . beta| and every partial sum of it is at most
+ * |q| |beta|, so both norms are checked here and the kernels need not look. */
+#include "mips/index.h"
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "mips/index_internal.h"
+#include "mips/scan.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Ids need 32 bits with one value to spare, and hnswlib counts items in int. */
+#define ITEMS_MOST ((size_t)INT32_MAX - 1)
+#define NORM_MOST 1e18 /* |beta|^2 is far from FLT_MAX: items meet each other in a graph */
+
+enum { VERSION = 1 };
+
+/* The largest norm; FOPO_ERR_NUMERIC where it may overflow. */
+static int bounded_norm(double *most, fopo_matrix m, double bound, const char *what) {
+  *most = 0.0;
+  for (size_t i = 0; i < m.rows; i++) {
+    double length = fopo_scan_norm(fopo_matrix_row(m, i), m.cols);
+    if (length > bound) {
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "row %zu of %s has norm %.3g: its scores may overflow float32; scale it to "
+                       "at most %.3g",
+                       i + 1, what, length, bound);
+    }
+    if (length > *most) *most = length;
+  }
+  return FOPO_OK;
+}
+
+int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items) {
+  *ix = NULL;
+  if (items.rows == 0 || items.cols == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "an index needs items, but the matrix is %zu x %zu; give at least one row "
+                     "and one column",
+                     items.rows, items.cols);
+  }
+  if (items.rows > ITEMS_MOST) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "an index holds at most %zu items, not %zu; split them",
+                     ITEMS_MOST, items.rows);
+  }
+  double most;
+  int status = fopo_matrix_finite(items, "items");
+  if (status == FOPO_OK) status = bounded_norm(&most, items, NORM_MOST, "items");
+  if (status != FOPO_OK) return status;
+  fopo_index *fresh = fopo_alloc(1, sizeof *fresh);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  fresh->kind = kind;
+  fresh->items = items;
+  fresh->max_norm = fopo_scan_up(most);
+  pthread_mutex_init(&fresh->lock, NULL);
+  *ix = fresh;
+  return FOPO_OK;
+}
+
+void fopo_index_free(fopo_index *ix) {
+  if (ix == NULL) return;
+  ix->kind->free(ix);
+  pthread_mutex_destroy(&ix->lock);
+  fopo_free(ix);
+}
+
+static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
+  size_t P = ix->items.rows, L = ix->items.cols;
+  if (k == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is 0; ask for 1 to %zu items", P);
+  }
+  if (k > P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= %zu", k,
+                     P, P);
+  }
+  if (Q.cols != L && Q.rows > 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the queries are %zu x %zu but the items have dimension %zu; use queries of "
+                     "%zu columns",
+                     Q.rows, Q.cols, L, L);
+  }
+  double most, bound = ix->max_norm > 1.0f ? (double)FLT_MAX / (2.0 * (double)ix->max_norm)
+                                           : (double)FLT_MAX / 2.0;
+  int status = fopo_matrix_finite(Q, "queries");
+  return status == FOPO_OK ? bounded_norm(&most, Q, bound, "queries") : status;
+}
+
+int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                      fopo_matrix Q, size_t k) {
+  int status = check_search(ix, Q, k);
+  if (status != FOPO_OK || Q.rows == 0) return status;
+  pthread_mutex_lock(&ix->lock);
+  status = ix->kind->search(ids, scores, counts, ix, Q, k);
+  if (status == FOPO_OK) ix->queries += Q.rows;
+  pthread_mutex_unlock(&ix->lock);
+  return status;
+}
+
+fopo_index_facts fopo_index_about(const fopo_index *ix) {
+  fopo_index_facts facts = {0};
+  pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* guards counters, not the structure */
+  pthread_mutex_lock(lock);
+  facts.kind = ix->kind->kind;
+  facts.n_items = ix->items.rows;
+  facts.dim = ix->items.cols;
+  facts.build_seconds = ix->build_seconds;
+  facts.scored = ix->scored;
+  facts.queries = ix->queries;
+  ix->kind->about(&facts, ix);
+  pthread_mutex_unlock(lock);
+  return facts;
+}
+
+/* ---- files ---- */
+
+uint32_t fopo_index_fingerprint(fopo_matrix items) {
+  uint64_t sizes[2] = {items.rows, items.cols};
+  uLong crc = crc32_z(0, (const Bytef *)sizes, sizeof sizes);
+  for (size_t i = 0; i < items.rows; i++) {
+    crc = crc32_z(crc, (const Bytef *)fopo_matrix_row(items, i), items.cols * sizeof(float));
+  }
+  return (uint32_t)crc;
+}
+
+void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
+                        const fopo_index *ix) {
+  *head = (fopo_index_head){VERSION, {ix->items.rows, ix->items.cols},
+                            fopo_index_fingerprint(ix->items)};
+  arrays[0] = fopo_array_text("kind", ix->kind->kind);
+  arrays[1] = fopo_array_of("version", FOPO_U64, &head->version, 0, 1, 1);
+  arrays[2] = fopo_array_of("items", FOPO_U64, head->items, 1, 2, 1);
+  arrays[3] = fopo_array_of("fingerprint", FOPO_U32, &head->fingerprint, 0, 1, 1);
+}
+
+int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
+                      uint64_t most) {
+  *value = 0;
+  fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(value, a->data, sizeof *value);
+  if (*value > most) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %" PRIu64 ", more than %" PRIu64
+                     "; the index is damaged, build it again", path, name, *value, most);
+  }
+  return FOPO_OK;
+}
+
+int fopo_index_save(const fopo_index *ix, const char *path) { return ix->kind->save(ix, path); }
+
+/* Version, sizes and fingerprint against the items at hand. */
+static int check_items(fopo_archive *archive, const char *path, fopo_matrix items) {
+  uint64_t version, fingerprint;
+  int status = fopo_index_number(&version, archive, path, "version", UINT64_MAX);
+  if (status != FOPO_OK) return status;
+  if (version != VERSION) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s is an index of version %" PRIu64 ", this program reads %d; build it again",
+                     path, version, VERSION);
+  }
+  const fopo_array *sizes = fopo_archive_need(archive, path, "items", FOPO_U64, 1);
+  if (sizes == NULL) return FOPO_ERR_FORMAT;
+  if (sizes->shape[0] != 2) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: items has %zu numbers, not 2; build the index again",
+                     path, sizes->shape[0]);
+  }
+  const uint64_t *shape = sizes->data;
+  if (shape[0] != items.rows || shape[1] != items.cols) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s was built on %" PRIu64 " x %" PRIu64
+                     " items, these are %zu x %zu; load the items it belongs to or build it again",
+                     path, shape[0], shape[1], items.rows, items.cols);
+  }
+  status = fopo_index_number(&fingerprint, archive, path, "fingerprint", UINT32_MAX);
+  if (status != FOPO_OK) return status;
+  if (fingerprint != fopo_index_fingerprint(items)) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s was built on other items of the same size; load the items it belongs to "
+                     "or build it again",
+                     path);
+  }
+  return FOPO_OK;
+}
+
+static int exact_load(fopo_index **ix, fopo_archive *archive, const char *path,
+                      fopo_matrix items) {
+  (void)archive;
+  (void)path;
+  return fopo_index_exact(ix, items);
+}
+
+static const struct {
+  const char *kind;
+  int (*load)(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items);
+} loaders[] = {
+    {"exact", exact_load},
+    {"norm", fopo_index_norm_load},
+};
+
+static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
+  const fopo_array *kind = fopo_archive_need(archive, path, "kind", FOPO_BYTES, 0);
+  if (kind == NULL) return FOPO_ERR_FORMAT;
+  char text[16] = "";
+  if (kind->itemsize < sizeof text) memcpy(text, kind->data, kind->itemsize);
+  for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
+    if (strcmp(text, loaders[i].kind) != 0) continue;
+    int status = check_items(archive, path, items);
+    return status == FOPO_OK ? loaders[i].load(ix, archive, path, items) : status;
+  }
+  return fopo_fail(FOPO_ERR_FORMAT,
+                   "%s holds an index of a kind that this program does not know; build it again",
+                   path);
+}
+
+int fopo_index_load(fopo_index **ix, const char *path, fopo_matrix items) {
+  double start = fopo_clock();
+  fopo_archive archive;
+  *ix = NULL;
+  int status = fopo_npz_load(&archive, path);
+  if (status != FOPO_OK) return status;
+  status = load_kind(ix, &archive, path, items);
+  fopo_archive_done(&archive);
+  if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - start;
+  return status;
+}

@@ -1,0 +1,162 @@
+/* Items by descending norm, so that a search may stop early (mips/scan.h). There is nothing to
+ * build but a sort, and nothing to tune but the budget.
+ *
+ * The items exist once. Beside them an index holds the order, the norms and a packed copy of the
+ * head, the largest tenth, where most queries of small k end; further rows are gathered as they are
+ * needed. The order is by norm, then id, a total one: the same on every machine. */
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "mips/index_internal.h"
+#include "mips/scan.h"
+#include "mips/topk.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { HEAD_SHARE = 10, HEAD_LEAST = 4096 };
+
+typedef struct {
+  fopo_scan scan;
+  uint32_t *order; /* [P] */
+  float *norms;    /* [P] in that order */
+  float *head;     /* [scan.head.rows, L] */
+  size_t budget;   /* as asked for; 0: none */
+} norm_index;
+
+static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
+                  size_t k) {
+  norm_index *own = ix->own;
+  return fopo_scan_search(ids, scores, counts, &ix->scored, &own->scan, Q, k);
+}
+
+static void free_own(fopo_index *ix) {
+  norm_index *own = ix->own;
+  if (own == NULL) return;
+  fopo_scan_done(&own->scan);
+  fopo_free(own->order);
+  fopo_free(own->norms);
+  fopo_free(own->head);
+  fopo_free(own);
+}
+
+static void about(fopo_index_facts *facts, const fopo_index *ix) {
+  const norm_index *own = ix->own;
+  facts->bytes = sizeof *own + ix->items.rows * (sizeof *own->order + sizeof *own->norms) +
+                 own->scan.head.rows * ix->items.cols * sizeof(float) +
+                 fopo_scan_bytes(&own->scan);
+  facts->reachable = own->scan.limit;
+  facts->budget = own->budget;
+}
+
+static int save(const fopo_index *ix, const char *path) {
+  const norm_index *own = ix->own;
+  uint64_t budget = own->budget;
+  fopo_index_head head;
+  fopo_array arrays[FOPO_INDEX_MEMBERS + 2];
+  fopo_index_members(arrays, &head, ix);
+  arrays[FOPO_INDEX_MEMBERS] = fopo_array_of("budget", FOPO_U64, &budget, 0, 1, 1);
+  arrays[FOPO_INDEX_MEMBERS + 1] =
+      fopo_array_of("order", FOPO_U32, own->order, 1, ix->items.rows, 1);
+  return fopo_npz_save(path, arrays, FOPO_INDEX_MEMBERS + 2, 0);
+}
+
+static const fopo_index_kind norm = {"norm", search, free_own, about, save};
+
+/* Keys that sort like (norm descending, id ascending). */
+static void norm_keys(uint64_t *keys, fopo_matrix items) {
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t i = 0; i < items.rows; i++) {
+    double length = fopo_scan_norm(fopo_matrix_row(items, i), items.cols);
+    keys[i] = fopo_topk_key(fopo_scan_up(length), (uint32_t)i);
+  }
+}
+
+static int sort_by_norm(norm_index *own, fopo_matrix items) {
+  uint64_t *keys = fopo_alloc(items.rows, sizeof *keys);
+  if (keys == NULL) return FOPO_ERR_MEMORY;
+  norm_keys(keys, items);
+  fopo_topk_sort(keys, items.rows);
+  for (size_t i = 0; i < items.rows; i++) {
+    own->order[i] = fopo_topk_id(keys[i]);
+    own->norms[i] = fopo_topk_score(keys[i]);
+  }
+  fopo_free(keys);
+  return FOPO_OK;
+}
+
+static int pack_head(norm_index *own, fopo_matrix items) {
+  size_t P = items.rows, L = items.cols;
+  size_t rows = P / HEAD_SHARE > HEAD_LEAST ? P / HEAD_SHARE : HEAD_LEAST;
+  if (rows > own->scan.limit) rows = own->scan.limit;
+  own->head = fopo_alloc(rows * L, sizeof *own->head);
+  if (own->head == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < rows; i++) {
+    memcpy(own->head + i * L, fopo_matrix_row(items, own->order[i]), L * sizeof(float));
+  }
+  own->scan.head = fopo_matrix_view(own->head, rows, L);
+  return FOPO_OK;
+}
+
+static int build(fopo_index *ix, size_t budget) {
+  size_t P = ix->items.rows;
+  norm_index *own = ix->own = fopo_alloc(1, sizeof *own);
+  if (own == NULL) return FOPO_ERR_MEMORY;
+  own->order = fopo_alloc(P, sizeof *own->order);
+  own->norms = fopo_alloc(P, sizeof *own->norms);
+  if (own->order == NULL || own->norms == NULL) return FOPO_ERR_MEMORY;
+  int status = sort_by_norm(own, ix->items);
+  if (status != FOPO_OK) return status;
+  own->budget = budget;
+  own->scan.items = ix->items;
+  own->scan.order = own->order;
+  own->scan.norms = own->norms;
+  own->scan.max_norm = ix->max_norm;
+  own->scan.limit = budget > 0 && budget < P ? budget : P;
+  return pack_head(own, ix->items);
+}
+
+int fopo_index_norm(fopo_index **ix, fopo_matrix items, size_t budget) {
+  double start = fopo_clock();
+  int status = fopo_index_begin(ix, &norm, items);
+  if (status != FOPO_OK) return status;
+  status = build(*ix, budget);
+  if (status != FOPO_OK) {
+    fopo_index_free(*ix);
+    *ix = NULL;
+    return status;
+  }
+  (*ix)->build_seconds = fopo_clock() - start;
+  return FOPO_OK;
+}
+
+/* The order follows from the items alone, so it is built again, at the cost of a sort, and the
+ * stored one must be the same. */
+int fopo_index_norm_load(fopo_index **ix, fopo_archive *archive, const char *path,
+                         fopo_matrix items) {
+  uint64_t budget;
+  *ix = NULL;
+  int status = fopo_index_number(&budget, archive, path, "budget", SIZE_MAX);
+  if (status != FOPO_OK) return status;
+  fopo_array *order = fopo_archive_need(archive, path, "order", FOPO_U32, 1);
+  if (order == NULL) return FOPO_ERR_FORMAT;
+  if (order->shape[0] != items.rows) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: order has %zu entries for %zu items; build it again",
+                     path, order->shape[0], items.rows);
+  }
+  status = fopo_index_norm(ix, items, (size_t)budget);
+  if (status != FOPO_OK) return status;
+  const norm_index *own = (*ix)->own;
+  const uint32_t *stored = order->data;
+  for (size_t i = 0; i < items.rows; i++) {
+    if (stored[i] == own->order[i]) continue;
+    fopo_index_free(*ix);
+    *ix = NULL;
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: entry %zu of order is item %" PRIu32
+                     ", which is not the next by norm; build it again",
+                     path, i + 1, stored[i]);
+  }
+  return FOPO_OK;
+}

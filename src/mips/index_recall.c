@@ -1,0 +1,67 @@
+/* An index against exact search. A returned item counts when its score is not below the exact k-th
+ * best: scores are the same bits for all kinds, so this is the share of the exact top k, and of
+ * items with equal scores any is as good as another. */
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "mips/index.h"
+#include "mips/index_internal.h"
+
+typedef struct {
+  uint32_t *ids, *counts; /* [B, k], [B] */
+  float *scores;          /* [B, k] */
+  double seconds;
+} answers;
+
+static void answers_done(answers *a) {
+  fopo_free(a->ids);
+  fopo_free(a->counts);
+  fopo_free(a->scores);
+}
+
+static int answer(answers *a, fopo_index *ix, fopo_matrix Q, size_t k) {
+  a->ids = fopo_alloc(Q.rows * k, sizeof *a->ids);
+  a->counts = fopo_alloc(Q.rows, sizeof *a->counts);
+  a->scores = fopo_alloc(Q.rows * k, sizeof *a->scores);
+  if (a->ids == NULL || a->counts == NULL || a->scores == NULL) return FOPO_ERR_MEMORY;
+  double start = fopo_clock();
+  int status = fopo_index_search(a->ids, a->scores, a->counts, ix, Q, k);
+  a->seconds = fopo_clock() - start;
+  return status;
+}
+
+static void compare(fopo_recall *r, const answers *truth, const answers *found, size_t B,
+                    size_t k) {
+  size_t hits = 0, first = 0, shorts = 0;
+  for (size_t b = 0; b < B; b++) {
+    const float *t = truth->scores + b * k, *f = found->scores + b * k;
+    first += f[0] >= t[0];
+    for (size_t i = 0; i < found->counts[b]; i++) hits += f[i] >= t[k - 1];
+    shorts += found->counts[b] < k;
+  }
+  r->recall = (double)hits / ((double)B * (double)k);
+  r->recall_at_1 = (double)first / (double)B;
+  r->short_rows = shorts;
+  r->ms_per_query = 1e3 * found->seconds / (double)B;
+  r->exact_ms_per_query = 1e3 * truth->seconds / (double)B;
+}
+
+int fopo_index_recall(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k) {
+  *r = (fopo_recall){0};
+  if (Q.rows == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "recall needs queries, but there are none; give some rows");
+  }
+  fopo_index *exact;
+  answers truth = {0}, found = {0};
+  int status = fopo_index_exact(&exact, ix->items);
+  if (status == FOPO_OK) status = answer(&found, ix, Q, k);
+  if (status == FOPO_OK) status = answer(&truth, exact, Q, k);
+  if (status == FOPO_OK) {
+    compare(r, &truth, &found, Q.rows, k);
+    r->reachable = fopo_index_about(ix).reachable;
+  }
+  fopo_index_free(exact);
+  answers_done(&truth);
+  answers_done(&found);
+  return status;
+}

@@ -1,0 +1,42 @@
+/* Scoring of items for a batch of queries, block after block, until nothing better can follow.
+ * What `exact` and `norm` share: they differ in the order of the items only.
+ *
+ * Rounds of growing size are scored by GEMM (fopo_gemm_tile) for the queries still active. After a
+ * round a query is done when no item left can beat its k-th best,
+ *
+ *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
+ *
+ * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order; where a round
+ * ends depends on k alone, so `scored` too is the same for any batch and any number of threads. */
+#ifndef FOPO_MIPS_SCAN_H
+#define FOPO_MIPS_SCAN_H
+
+#include "core/matrix.h"
+
+typedef struct fopo_scan_worker fopo_scan_worker;
+
+typedef struct {
+  fopo_matrix items;     /* [P, L]; not owned */
+  fopo_matrix head;      /* the first head.rows items of the order, packed; not owned */
+  const uint32_t *order; /* [P] ids; NULL: 0, 1, 2 .. and head is all items; not owned */
+  const float *norms;    /* [P] norms in that order, rounded up, descending; NULL: no stopping */
+  float max_norm;        /* >= |beta| of every item */
+  size_t limit;          /* items that may be scored, 1 .. P */
+  fopo_scan_worker *workers; /* [n_workers] scratch kept between searches; private */
+  size_t n_workers;
+} fopo_scan;
+
+/* ids, scores [Q.rows, k], counts [Q.rows], best first. *scored grows by the items scored. */
+int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
+                     fopo_scan *scan, fopo_matrix Q, size_t k);
+
+size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch held */
+void fopo_scan_done(fopo_scan *scan);          /* frees the scratch */
+
+/* Norm of x [n], in double, summed in order: the same bits on every machine. */
+double fopo_scan_norm(const float *x, size_t n);
+
+/* The least float >= x, for norms that must bound. */
+float fopo_scan_up(double x);
+
+#endif

@@ -1,0 +1,134 @@
+/* Selection by a threshold and a buffer: what passes the threshold is appended; when the buffer is
+ * full, Hoare's quickselect keeps the k best and raises the threshold. On a stream in random order
+ * about k ln(P / k) items pass, and a passing item costs a dot and a few comparisons, less than the
+ * log k exchanges of a heap. */
+#include "mips/topk.h"
+#include "mips/index.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Scores that one call of the kernels' max covers: long enough to pay for the call, short enough
+ * that one good item in it costs few comparisons. */
+enum { CHUNK = 64 };
+
+static inline void swap(uint64_t *a, uint64_t *b) {
+  uint64_t t = *a;
+  *a = *b;
+  *b = t;
+}
+
+/* Splits keys[low .. high], high - low >= 2, around the median of three: returns a j with
+ * low <= j < high, everything up to j >= pivot, everything behind it <= pivot. */
+static size_t split(uint64_t *keys, size_t low, size_t high) {
+  size_t middle = low + (high - low) / 2;
+  if (keys[middle] > keys[low]) swap(&keys[middle], &keys[low]);
+  if (keys[high] > keys[low]) swap(&keys[high], &keys[low]);
+  if (keys[high] > keys[middle]) swap(&keys[high], &keys[middle]);
+  uint64_t pivot = keys[middle];
+  size_t i = low, j = high;
+  for (;;) {
+    do i++; while (keys[i] > pivot);
+    do j--; while (keys[j] < pivot);
+    if (i >= j) return j;
+    swap(&keys[i], &keys[j]);
+  }
+}
+
+static void insertion_sort(uint64_t *keys, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    uint64_t key = keys[i];
+    size_t j = i;
+    for (; j > 0 && keys[j - 1] < key; j--) keys[j] = keys[j - 1];
+    keys[j] = key;
+  }
+}
+
+void fopo_topk_sort(uint64_t *keys, size_t n) {
+  while (n > 24) {
+    size_t left = split(keys, 0, n - 1) + 1;
+    if (left < n - left) {
+      fopo_topk_sort(keys, left);
+      keys += left;
+      n -= left;
+    } else {
+      fopo_topk_sort(keys + left, n - left);
+      n = left;
+    }
+  }
+  insertion_sort(keys, n);
+}
+
+/* The k largest of n come first, the least of them at k - 1. */
+static void select_largest(uint64_t *keys, size_t n, size_t k) {
+  size_t low = 0, high = n - 1;
+  while (high - low > 24) {
+    size_t j = split(keys, low, high);
+    if (k - 1 <= j) {
+      high = j;
+    } else {
+      low = j + 1;
+    }
+  }
+  insertion_sort(keys + low, high - low + 1);
+}
+
+void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
+  *t = (fopo_topk){keys, k, room, 0, 0, q, -INFINITY};
+}
+
+void fopo_topk_rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
+  for (size_t i = t->exact; i < t->n; i++) {
+    uint32_t id = fopo_topk_id(t->keys[i]);
+    t->keys[i] = fopo_topk_key(kernels->dot(fopo_matrix_row(items, id), t->q, items.cols), id);
+  }
+  t->exact = t->n;
+}
+
+/* Rescores, keeps the k best and raises the floor. */
+static void settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, float slack) {
+  fopo_topk_rescore(t, kernels, items);
+  if (t->n < t->k) return;
+  if (t->n > t->k) select_largest(t->keys, t->n, t->k);
+  uint64_t least = t->keys[t->k - 1];
+  if (t->n == t->k) {
+    for (size_t i = 0; i < t->k; i++) least = t->keys[i] < least ? t->keys[i] : least;
+  }
+  t->n = t->exact = t->k;
+  t->floor = fopo_topk_score(least) - slack;
+}
+
+void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
+                     const uint32_t *ids, uint32_t first, size_t n, float slack) {
+  for (size_t start = 0; start < n; start += CHUNK) {
+    size_t end = n - start < CHUNK ? n : start + CHUNK;
+    if (kernels->max(s + start, end - start) < t->floor) continue;
+    for (size_t j = start; j < end; j++) {
+      if (s[j] < t->floor) continue;
+      if (t->n == t->room) {
+        settle(t, kernels, items, slack);
+        if (s[j] < t->floor) continue;
+      }
+      assert(t->n < t->room);
+      t->keys[t->n++] = fopo_topk_key(s[j], ids != NULL ? ids[j] : first + (uint32_t)j);
+    }
+  }
+}
+
+int fopo_topk_beats(const fopo_topk *t, float bound) {
+  uint64_t least = fopo_topk_key(bound, 0); /* the largest key of that score */
+  size_t above = 0;
+  for (size_t i = 0; i < t->n; i++) above += t->keys[i] > least;
+  return above >= t->k;
+}
+
+uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
+                          fopo_matrix items) {
+  settle(t, kernels, items, 0.0f);
+  fopo_topk_sort(t->keys, t->n);
+  for (size_t i = 0; i < t->k; i++) {
+    ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;
+    scores[i] = i < t->n ? fopo_topk_score(t->keys[i]) : -INFINITY;
+  }
+  return (uint32_t)t->n;
+}

@@ -1,0 +1,70 @@
+/* The k best of a stream of approximate scores, exact in the end.
+ *
+ * Blocks of scores come from GEMM, whose rounding depends on the shape of the block. An item is
+ * therefore kept when its approximate score is within the rounding bound `slack` of the k-th best,
+ * and kept items are scored again by the kernels' dot. So the answer is the k largest by (dot, then
+ * smaller id), the same bits for any cut into blocks, any order of arrival and any thread.
+ *
+ * Items are held as keys: the score's bits, made to order like integers, above the complement of
+ * the id. Keys are distinct, and a larger key is a better item. */
+#ifndef FOPO_MIPS_TOPK_H
+#define FOPO_MIPS_TOPK_H
+
+#include <string.h>
+#include "core/matrix.h"
+#include "device/kernels.h"
+
+static inline uint64_t fopo_topk_key(float score, uint32_t id) {
+  uint32_t bits;
+  score += 0.0f; /* -0 becomes +0: equal scores have equal bits */
+  memcpy(&bits, &score, sizeof bits);
+  bits ^= bits >> 31 ? UINT32_MAX : (uint32_t)1 << 31;
+  return (uint64_t)bits << 32 | (uint32_t)~id;
+}
+
+static inline uint32_t fopo_topk_id(uint64_t key) { return ~(uint32_t)key; }
+
+static inline float fopo_topk_score(uint64_t key) {
+  uint32_t bits = (uint32_t)(key >> 32);
+  bits ^= bits >> 31 ? (uint32_t)1 << 31 : UINT32_MAX;
+  float score;
+  memcpy(&score, &bits, sizeof score);
+  return score;
+}
+
+/* The n keys in descending order. */
+void fopo_topk_sort(uint64_t *keys, size_t n);
+
+/* The selection of one query. */
+typedef struct {
+  uint64_t *keys;  /* [room]; the first `exact` hold dots, the others approximate scores; not owned */
+  size_t k, room;  /* room >= fopo_topk_room(k, items to come) */
+  size_t n, exact; /* keys held; exact <= n <= room */
+  const float *q;  /* [items.cols] the query; not owned */
+  float floor;     /* below this an approximate score cannot belong to the k best */
+} fopo_topk;
+
+/* Keys to make room for: k, and as many undecided ones as pay for a selection. */
+static inline size_t fopo_topk_room(size_t k, size_t items) {
+  size_t room = k + (k < 16 ? 16 : k > 1024 ? 1024 : k);
+  return room < items ? room : items;
+}
+
+void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q);
+
+/* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where ids
+ * is NULL. slack bounds |s - dot| for these items and all that will be offered later. */
+void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
+                     const uint32_t *ids, uint32_t first, size_t n, float slack);
+
+/* Gives every key held its dot. */
+void fopo_topk_rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
+
+/* 1 when k items are held whose dot is above `bound`; after fopo_topk_rescore. */
+int fopo_topk_beats(const fopo_topk *t, float bound);
+
+/* Ends it: the best first, places beyond the count filled. Returns the count, <= k. */
+uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
+                          fopo_matrix items);
+
+#endif

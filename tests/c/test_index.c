@@ -1,0 +1,383 @@
+/* Indexes: against a search that is as plain as can be, on data that is kind and data that is not;
+ * files that lie; allocations that fail. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/npz.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/kernels.h"
+#include "mips/index.h"
+
+/* ---- worlds ---- */
+
+typedef enum { GAUSSIAN, HEAVY, SPARSE } shape;
+
+static fopo_matrix normal(size_t rows, size_t cols, uint64_t seed) {
+  fopo_matrix m;
+  assert_int_equal(fopo_matrix_init(&m, rows, cols), FOPO_OK);
+  fopo_fill_normal(m.x, rows * cols, 1.0, seed, FOPO_STREAM_INIT);
+  return m;
+}
+
+/* HEAVY: norms like a power law, as embeddings by SVD have. SPARSE: every third row zero, every
+ * fifth a copy of row 1: many equal scores. */
+static fopo_matrix world(size_t rows, size_t cols, shape s, uint64_t seed) {
+  fopo_matrix m = normal(rows, cols, seed);
+  for (size_t i = 0; i < rows; i++) {
+    float *row = fopo_matrix_row(m, i);
+    uint32_t w = fopo_random(seed, FOPO_STREAM_WORLD, 0, (uint32_t)i, 0).v[0];
+    float scale = s == HEAVY ? (float)pow(1.0 + (double)(w % rows), -0.8) : 1.0f;
+    if (s == SPARSE && i % 3 == 0) scale = 0.0f;
+    for (size_t j = 0; j < cols; j++) row[j] *= scale;
+    if (s == SPARSE && i % 5 == 0) memcpy(row, fopo_matrix_row(m, 1), cols * sizeof(float));
+  }
+  return m;
+}
+
+/* ---- answers ---- */
+
+typedef struct {
+  size_t B, k;
+  uint32_t *ids, *counts;
+  float *scores;
+} answer;
+
+static answer answer_new(size_t B, size_t k) {
+  answer a = {B, k, calloc(B * k + 1, 4), calloc(B + 1, 4), calloc(B * k + 1, 4)};
+  assert_true(a.ids != NULL && a.counts != NULL && a.scores != NULL);
+  return a;
+}
+
+static void answer_free(answer a) {
+  free(a.ids);
+  free(a.counts);
+  free(a.scores);
+}
+
+static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
+  answer a = answer_new(Q.rows, k);
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, k), FOPO_OK);
+  return a;
+}
+
+static const float *sorting; /* scores that qsort's callback sees */
+
+static int by_score(const void *a, const void *b) {
+  uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+  if (sorting[i] != sorting[j]) return sorting[i] > sorting[j] ? -1 : 1;
+  return i < j ? -1 : 1;
+}
+
+/* Every score, all of them sorted. */
+static answer plain(fopo_matrix items, fopo_matrix Q, size_t k) {
+  answer a = answer_new(Q.rows, k);
+  float *scores = calloc(items.rows, sizeof *scores);
+  uint32_t *order = calloc(items.rows, sizeof *order);
+  for (size_t b = 0; b < Q.rows; b++) {
+    for (size_t i = 0; i < items.rows; i++) {
+      order[i] = (uint32_t)i;
+      scores[i] = fopo_kernels_get()->dot(fopo_matrix_row(items, i), fopo_matrix_row(Q, b), Q.cols);
+    }
+    sorting = scores;
+    qsort(order, items.rows, sizeof *order, by_score);
+    for (size_t i = 0; i < k; i++) {
+      a.ids[b * k + i] = order[i];
+      a.scores[b * k + i] = scores[order[i]];
+    }
+    a.counts[b] = (uint32_t)k;
+  }
+  free(scores);
+  free(order);
+  return a;
+}
+
+static void assert_same(answer a, answer b) {
+  assert_int_equal(a.B, b.B);
+  assert_int_equal(a.k, b.k);
+  assert_memory_equal(a.counts, b.counts, a.B * sizeof *a.counts);
+  for (size_t i = 0; i < a.B * a.k; i++) {
+    assert_int_equal(a.ids[i], b.ids[i]);
+    assert_true(a.scores[i] == b.scores[i]);
+  }
+}
+
+/* Descending scores that are the items' dots, no id twice, the rest filled. */
+static void assert_sound(answer a, fopo_matrix items, fopo_matrix Q) {
+  for (size_t b = 0; b < a.B; b++) {
+    const uint32_t *ids = a.ids + b * a.k;
+    const float *s = a.scores + b * a.k;
+    for (size_t i = 0; i < a.k; i++) {
+      if (i >= a.counts[b]) {
+        assert_int_equal(ids[i], FOPO_NO_ITEM);
+        assert_true(s[i] == -INFINITY);
+        continue;
+      }
+      assert_true(ids[i] < items.rows);
+      const float *row = fopo_matrix_row(items, ids[i]);
+      assert_true(s[i] == fopo_kernels_get()->dot(row, fopo_matrix_row(Q, b), Q.cols));
+      if (i > 0) assert_true(s[i] < s[i - 1] || (s[i] == s[i - 1] && ids[i] > ids[i - 1]));
+    }
+  }
+}
+
+static void assert_says(const char *part) {
+  if (strstr(fopo_error_sentence(), part) == NULL) {
+    fail_msg("\"%s\" lacks \"%s\"", fopo_error_sentence(), part);
+  }
+}
+
+/* ---- exact and norm ---- */
+
+static void exact_kinds_agree_with_plain_search(void **state) {
+  (void)state;
+  size_t P = 6000, ks[] = {1, 7, 256, 6000};
+  for (int s = GAUSSIAN; s <= SPARSE; s++) {
+    fopo_matrix items = world(P, 19, (shape)s, 11), Q = normal(37, 19, 12);
+    for (size_t j = 0; j < 19; j++) Q.x[5 * 19 + j] = 0.0f; /* all scores equal */
+    fopo_index *exact, *norm;
+    assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
+    assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+    for (size_t i = 0; i < 4; i++) {
+      answer truth = plain(items, Q, ks[i]);
+      answer a = ask(exact, Q, ks[i]), b = ask(norm, Q, ks[i]);
+      assert_same(truth, a);
+      assert_same(truth, b);
+      answer_free(truth), answer_free(a), answer_free(b);
+    }
+    fopo_index_free(exact), fopo_index_free(norm);
+    fopo_matrix_done(&items), fopo_matrix_done(&Q);
+  }
+}
+
+/* Views with a stride, one item, one dimension, and every batch size around the tiles. */
+static void sizes_at_the_edges(void **state) {
+  (void)state;
+  fopo_matrix wide = normal(1100, 24, 21), queries = normal(300, 24, 22);
+  size_t Ps[] = {1, 2, 511, 512, 513, 1100}, Bs[] = {1, 2, 3, 31, 65, 300}, Ls[] = {1, 3, 16, 24};
+  for (size_t i = 0; i < 6; i++) {
+    for (size_t l = 0; l < 4; l++) {
+      fopo_matrix items = wide, Q = queries;
+      items.rows = Ps[i], items.cols = Ls[l];
+      Q.rows = Bs[(i + l) % 6], Q.cols = Ls[l];
+      size_t k = Ps[i] < 5 ? Ps[i] : 5;
+      fopo_index *norm;
+      assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+      answer truth = plain(items, Q, k), a = ask(norm, Q, k);
+      assert_same(truth, a);
+      answer_free(truth), answer_free(a);
+      fopo_index_free(norm);
+    }
+  }
+  fopo_matrix_done(&wide), fopo_matrix_done(&queries);
+}
+
+/* The scores of items beyond the tail of norms differ by less than rounding: the order of blocks
+ * must not show. */
+static void nearly_equal_scores_are_ordered_by_their_dots(void **state) {
+  (void)state;
+  fopo_matrix items = normal(5000, 33, 31), Q = normal(40, 33, 32);
+  for (size_t i = 1; i < items.rows; i++) {
+    float *row = fopo_matrix_row(items, i);
+    memcpy(row, items.x, items.cols * sizeof(float));
+    row[i % 33] = nextafterf(row[i % 33], i % 2 ? INFINITY : -INFINITY);
+  }
+  fopo_index *exact, *norm;
+  assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+  answer truth = plain(items, Q, 50), a = ask(exact, Q, 50), b = ask(norm, Q, 50);
+  assert_same(truth, a);
+  assert_same(truth, b);
+  answer_free(truth), answer_free(a), answer_free(b);
+  fopo_index_free(exact), fopo_index_free(norm);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static double norm_of(fopo_matrix m, size_t i) {
+  double sum = 0.0;
+  for (size_t j = 0; j < m.cols; j++) {
+    sum += (double)m.x[i * m.ld + j] * (double)m.x[i * m.ld + j];
+  }
+  return sum;
+}
+
+static void budget_keeps_to_the_largest_norms(void **state) {
+  (void)state;
+  size_t P = 9000, budget = 700, k = 100;
+  fopo_matrix items = world(P, 16, GAUSSIAN, 41), Q = normal(20, 16, 42);
+  fopo_index *ix;
+  assert_int_equal(fopo_index_norm(&ix, items, budget), FOPO_OK);
+  answer a = ask(ix, Q, k);
+  assert_sound(a, items, Q);
+  for (size_t i = 0; i < Q.rows * k; i++) {
+    size_t larger = 0;
+    for (size_t j = 0; j < P && i % 97 == 0; j++) {
+      larger += norm_of(items, j) > norm_of(items, a.ids[i]);
+    }
+    assert_true(larger < budget);
+  }
+  answer_free(a);
+  fopo_index_facts facts = fopo_index_about(ix);
+  assert_string_equal(facts.kind, "norm");
+  assert_int_equal(facts.reachable, budget);
+  assert_int_equal(facts.budget, budget);
+  assert_int_equal(facts.queries, Q.rows);
+  assert_int_equal(facts.scored, Q.rows * budget);
+  /* More than the budget holds: said, not padded. */
+  a = ask(ix, Q, 1000);
+  assert_int_equal(a.counts[3], budget);
+  assert_sound(a, items, Q);
+  answer_free(a);
+  fopo_recall r;
+  assert_int_equal(fopo_index_recall(&r, ix, Q, 1000), FOPO_OK);
+  assert_int_equal(r.short_rows, Q.rows);
+  assert_int_equal(r.reachable, budget);
+  assert_true(r.recall > 0.0 && r.recall <= 0.7);
+  fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* What the order by norm is for. */
+static void heavy_tails_stop_early(void **state) {
+  (void)state;
+  fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
+  fopo_index *ix;
+  assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+  answer_free(ask(ix, Q, 1));
+  fopo_index_facts facts = fopo_index_about(ix);
+  assert_true(facts.scored < Q.rows * items.rows / 50);
+  fopo_recall r;
+  assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
+  assert_true(r.recall == 1.0 && r.recall_at_1 == 1.0);
+  assert_int_equal(r.short_rows, 0);
+  fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void same_bits_for_any_number_of_threads(void **state) {
+  (void)state;
+  int before = fopo_threads(), counts[] = {1, 2, 4};
+  size_t Bs[] = {1, 9, 150};
+  fopo_matrix items = world(20000, 16, HEAVY, 61), queries = normal(150, 16, 62);
+  for (size_t b = 0; b < 3; b++) {
+    fopo_matrix Q = fopo_matrix_rows(queries, 0, Bs[b]);
+    answer first = {0};
+    size_t scored = 0;
+    for (size_t i = 0; i < 3; i++) {
+      assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
+      fopo_index *ix;
+      assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+      answer a = ask(ix, Q, 300);
+      if (i == 0) {
+        first = a;
+        scored = fopo_index_about(ix).scored;
+      } else {
+        assert_same(first, a);
+        assert_int_equal(scored, fopo_index_about(ix).scored);
+        answer_free(a);
+      }
+      fopo_index_free(ix);
+    }
+    answer_free(first);
+  }
+  fopo_threads_set(before);
+  fopo_matrix_done(&items), fopo_matrix_done(&queries);
+}
+
+/* Once the shape has been seen, a search takes no memory. */
+static void repeated_searches_allocate_nothing(void **state) {
+  (void)state;
+  fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
+  fopo_index *kinds[3] = {NULL, NULL, NULL};
+  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
+  for (size_t i = 0; i < 3 && kinds[i] != NULL; i++) {
+    answer_free(ask(kinds[i], Q, 20));
+    size_t held = fopo_memory_in_use().bytes;
+    fopo_memory_fail_after(0, 1);
+    answer_free(ask(kinds[i], Q, 20));
+    fopo_memory_fail_after(-1, 0);
+    assert_int_equal(fopo_memory_in_use().bytes, held);
+    fopo_index_free(kinds[i]);
+  }
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* ---- refusals ---- */
+
+static void wrong_requests_are_named(void **state) {
+  (void)state;
+  fopo_matrix items = normal(100, 8, 81), Q = normal(4, 8, 82), thin = normal(4, 7, 83);
+  fopo_index *ix, *none;
+  assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+  answer a = answer_new(4, 200);
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 101), FOPO_ERR_ARGUMENT);
+  assert_says("k is 101 but the index holds 100 items");
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 0), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, thin, 5), FOPO_ERR_ARGUMENT);
+  assert_says("4 x 7");
+  Q.x[2 * 8 + 3] = NAN;
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
+  assert_says("3");
+  Q.x[2 * 8 + 3] = 3e38f;
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
+  assert_says("overflow");
+  fopo_matrix nothing = {items.x, 0, 8, 8};
+  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, nothing, 5), FOPO_OK);
+  assert_int_equal(fopo_index_exact(&none, nothing), FOPO_ERR_ARGUMENT);
+  assert_null(none);
+  items.x[7 * 8 + 2] = INFINITY;
+  assert_int_equal(fopo_index_exact(&none, items), FOPO_ERR_NUMERIC);
+  assert_null(none);
+  assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
+  items.x[7 * 8 + 2] = 1e19f;
+  assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
+  assert_says("row 8");
+  answer_free(a);
+  fopo_index_free(ix);
+  fopo_index_free(NULL);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q), fopo_matrix_done(&thin);
+}
+
+static void interruption_leaves_the_index_usable(void **state) {
+  (void)state;
+  fopo_matrix items = world(60000, 64, GAUSSIAN, 91), Q = normal(3000, 64, 92);
+  fopo_index *ix;
+  assert_int_equal(fopo_index_exact(&ix, items), FOPO_OK);
+  answer a = answer_new(Q.rows, 3);
+  fopo_interrupt_request();
+  int status = fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 3);
+  assert_int_equal(status, FOPO_ERR_INTERRUPTED);
+  assert_says("interrupted");
+  fopo_interrupt_clear();
+  fopo_matrix few = fopo_matrix_rows(Q, 0, 2);
+  answer truth = plain(items, few, 3), b = ask(ix, few, 3);
+  assert_same(truth, b);
+  answer_free(a), answer_free(b), answer_free(truth);
+  fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exact_kinds_agree_with_plain_search),
+      cmocka_unit_test(sizes_at_the_edges),
+      cmocka_unit_test(nearly_equal_scores_are_ordered_by_their_dots),
+      cmocka_unit_test(budget_keeps_to_the_largest_norms),
+      cmocka_unit_test(heavy_tails_stop_early),
+      cmocka_unit_test(same_bits_for_any_number_of_threads),
+      cmocka_unit_test(repeated_searches_allocate_nothing),
+      cmocka_unit_test(wrong_requests_are_named),
+      cmocka_unit_test(interruption_leaves_the_index_usable),
+  };
+  return cmocka_run_group_tests_name("index", tests, NULL, NULL);
+}
