@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum {
-  POLL = 1 << 20,     /* entries between two looks at the interrupt flag: a few milliseconds */
-  TILE_WORK = 1 << 18 /* multiply-adds that a thread takes at a time */
+  POLL = 1 << 20,      /* entries between two looks at the interrupt flag: a few milliseconds */
+  TILE_WORK = 1 << 18, /* multiply-adds that a thread takes at a time */
+  AHEAD = 8            /* entries between the request for a row of B and its use */
 };
 #define MOST_COLS ((size_t)UINT32_MAX)
 #define LONG (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
@@ -193,20 +194,29 @@ static void add_one(float *restrict c, const float *b, float w, size_t n) {
   for (size_t j = 0; j < n; j++) c[j] = c[j] + w * b[j];
 }
 
-/* One row of C: c = sum over entries of value * B[id]. */
-static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B) {
+/* Asks for a row of B before it is needed: rows are scattered, and the processor cannot guess. */
+static void prefetch(const float *b, size_t n) {
+  for (size_t j = 0; j < n; j += 16) __builtin_prefetch(b + j);
+}
+
+/* One row of C: c = sum over entries of value * B[id]. `last` entries are in the whole matrix. */
+static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B, uint64_t last) {
   static const float ones[4] = {1, 1, 1, 1};
-  const uint32_t *ids = fopo_csr_row(m, row);
-  const float *values = m->values == NULL ? NULL : m->values + m->indptr[row];
-  size_t count = fopo_csr_count(m, row), e = 0;
+  uint64_t e = m->indptr[row], end = m->indptr[row + 1];
   memset(c, 0, B.cols * sizeof *c);
-  for (; e + 4 <= count; e += 4) {
-    add_four(c, fopo_matrix_row(B, ids[e]), fopo_matrix_row(B, ids[e + 1]),
-             fopo_matrix_row(B, ids[e + 2]), fopo_matrix_row(B, ids[e + 3]),
-             values == NULL ? ones : values + e, B.cols);
-  }
-  for (; e < count; e++) {
-    add_one(c, fopo_matrix_row(B, ids[e]), values == NULL ? 1.0f : values[e], B.cols);
+  for (uint64_t step; e < end; e += step) {
+    step = end - e >= 4 ? 4 : 1;
+    for (uint64_t ahead = e + AHEAD; ahead < e + AHEAD + step && ahead < last; ahead++) {
+      prefetch(fopo_matrix_row(B, m->ids[ahead]), B.cols);
+    }
+    const uint32_t *ids = m->ids + e;
+    const float *values = m->values == NULL ? ones : m->values + e;
+    if (step == 4) {
+      add_four(c, fopo_matrix_row(B, ids[0]), fopo_matrix_row(B, ids[1]),
+               fopo_matrix_row(B, ids[2]), fopo_matrix_row(B, ids[3]), values, B.cols);
+    } else {
+      add_one(c, fopo_matrix_row(B, ids[0]), values[0], B.cols);
+    }
   }
 }
 
@@ -227,7 +237,7 @@ int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
   for (size_t t = 0; t < tiles; t++) {
     size_t end = (t + 1) * size < m->rows ? (t + 1) * size : m->rows;
     for (size_t r = t * size; r < end && !stopped; r++) {
-      row_times_dense(fopo_matrix_row(C, r), m, r, B);
+      row_times_dense(fopo_matrix_row(C, r), m, r, B, m->indptr[m->rows]);
     }
     if (interruptible) stopped |= fopo_interrupted();
   }

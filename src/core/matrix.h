@@ -1,4 +1,4 @@
-/* Dense float32 matrices: views that own nothing, and the only calls of BLAS and LAPACK.
+/* Dense float32 matrices: views that own nothing, and the products of BLAS.
  *
  * A view is row-major: element (i, j) is x[i * ld + j]. Sizes are checked here, once; the kernels
  * inside cannot fail. All results are independent of fopo_threads(). */
@@ -42,19 +42,6 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
 /* One tile on the calling thread alone, unchecked: for loops that are parallel already. */
 void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
                     int transpose_b, float beta);
-
-/* A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] the upper triangle with old A = Q R;
- * R may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
- * Tall matrices: Cholesky QR twice, the Gram matrix in double (Fukaya et al.: "CholeskyQR2", ScalA
- * 2014), threaded and interruptible; small or ill-conditioned ones: Householder (LAPACKE). */
-int fopo_qr(fopo_matrix A, fopo_matrix R);
-
-/* A [m, n], m >= n, becomes an orthonormal basis of its columns: fopo_qr without R. */
-int fopo_orthonormalise(fopo_matrix A);
-
-/* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output
- * may be {0} / NULL. A is destroyed. */
-int fopo_svd_dense(fopo_matrix U, float *s, fopo_matrix Vt, fopo_matrix A);
 
 /* FOPO_OK when every value is finite, else FOPO_ERR_NUMERIC naming `what`, row and column
  * (1-based) and the value. */

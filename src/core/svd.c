@@ -8,6 +8,7 @@
  * Omega is drawn on the smaller side of M. The random matrix and every intermediate are
  * orthonormalised, for in float32 powers of M lose the small singular values otherwise. */
 #include "core/svd.h"
+#include "core/factor.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
@@ -18,7 +19,9 @@
 #include <stdio.h>
 
 #define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: some 10 ms */
-#define QR_SPEED 8.0              /* dense multiply-adds in the time of a sparse one, roughly */
+/* What other work costs in multiply-adds of the sparse product, roughly: for progress only. */
+#define QR_COST 0.15   /* a multiply-add of one pass of QR */
+#define DRAW_COST 15.0 /* a normal */
 
 typedef struct {
   const fopo_csr *M; /* [m, n], not owned */
@@ -30,7 +33,7 @@ typedef struct {
   fopo_matrix R;     /* [l, l] */
   fopo_matrix U;     /* [l, l] left singular vectors of R */
   float *s;          /* [l] */
-  double done, total;/* work, in multiply-adds of the sparse product */
+  double done, total; /* work, in multiply-adds of the sparse product */
 } job;
 
 static int report(job *j, double work) {
@@ -40,6 +43,10 @@ static int report(job *j, double work) {
 
 static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
   size_t most = M->rows < M->cols ? M->rows : M->cols;
+  if (most == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a matrix of %zu rows and %zu columns has no singular vectors",
+                     M->rows, M->cols);
+  }
   if (dim < 1 || dim > most) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "dim is %zu but a matrix of %zu rows and %zu columns has %zu singular vectors; "
@@ -61,18 +68,33 @@ static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
   return FOPO_OK;
 }
 
-static double product_work(const job *j) {
-  return (double)(fopo_csr_nnz(j->M) + j->M->rows + j->M->cols) * (double)j->l;
+static double product_work(const job *j, size_t rows) {
+  return (double)(fopo_csr_nnz(j->M) + rows) * (double)j->l;
+}
+
+static double draw_work(const job *j, size_t rows) {
+  return (double)rows * (double)j->l * DRAW_COST;
 }
 
 static double qr_work(const job *j, size_t rows) {
-  return 2.0 * (double)rows * (double)j->l * (double)j->l / QR_SPEED;
+  return (double)rows * (double)j->l * (double)j->l * QR_COST;
+}
+
+/* The sum of what iterate and extract report. */
+static double all_work(const job *j, size_t q) {
+  size_t m = j->M->rows, n = j->M->cols;
+  int on_rows = m < n;
+  double y_passes = (double)(2 + q - (on_rows && q > 0)), w_passes = (double)(2 + q);
+  return draw_work(j, on_rows ? m : n) + (double)(q + !on_rows) * product_work(j, m) +
+         (double)(q + 1) * product_work(j, n) + y_passes * qr_work(j, m) + w_passes * qr_work(j, n);
 }
 
 static int init(job *j, const fopo_csr *M, const fopo_svd_options *options) {
   size_t most = M->rows < M->cols ? M->rows : M->cols;
   size_t extra = options->oversample == 0 ? 10 : options->oversample;
-  size_t l = extra < most - options->dim ? options->dim + extra : most;
+  size_t l = options->dim + (extra < most ? extra : most);
+  l = (l + 15) / 16 * 16; /* whole cache lines: rows of Y and W are gathered */
+  if (l > most) l = most;
   *j = (job){.M = M, .dim = options->dim, .l = l};
 
   uint64_t bytes = (uint64_t)(M->rows + M->cols + 2 * l) * l * sizeof(float) +
@@ -99,6 +121,32 @@ static void done(job *j) {
   fopo_free(j->s);
 }
 
+/* Omega [i, j] = a normal that depends on (seed, i, j) alone. */
+static void draw_row(float *x, size_t row, size_t cols, uint64_t seed) {
+  for (size_t j = 0; j < cols; j += 4) {
+    double z[4];
+    fopo_words w = fopo_random(seed, FOPO_STREAM_SKETCH, (uint32_t)((uint64_t)row >> 32),
+                               (uint32_t)row, (uint32_t)(j / 4));
+    fopo_normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
+    fopo_normal_pair(&z[2], &z[3], w.v[2], w.v[3]);
+    for (size_t k = 0; k < 4 && j + k < cols; k++) x[j + k] = (float)z[k];
+  }
+}
+
+static int draw(job *j, fopo_matrix omega, uint64_t seed) {
+  size_t slab = (size_t)(SLAB / DRAW_COST / (double)j->l) + 1;
+  for (size_t first = 0; first < omega.rows; first += slab) {
+    size_t end = omega.rows - first < slab ? omega.rows : first + slab;
+#pragma omp parallel for num_threads(fopo_threads())
+    for (size_t i = first; i < end; i++) {
+      draw_row(fopo_matrix_row(omega, i), i, omega.cols, seed);
+    }
+    int status = report(j, draw_work(j, end - first));
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
 /* C = S B in slabs of rows, with progress after each. */
 static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B) {
   for (size_t first = 0, end; first < S->rows; first = end) {
@@ -115,28 +163,30 @@ static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B) {
   return FOPO_OK;
 }
 
+/* A becomes orthonormal to rounding, with R where it is not {0}. */
 static int orthonormalise(job *j, fopo_matrix A, fopo_matrix R) {
   int status = fopo_qr(A, R);
+  return status == FOPO_OK ? report(j, 2 * qr_work(j, A.rows)) : status;
+}
+
+static int separate(job *j, fopo_matrix A) {
+  int status = fopo_orthonormalise_roughly(A);
   return status == FOPO_OK ? report(j, qr_work(j, A.rows)) : status;
 }
 
 /* Y becomes orthonormal, near the span of the leading left singular vectors. */
 static int iterate(job *j, const fopo_svd_options *options) {
-  fopo_matrix none = {0};
-  const fopo_csr *M = j->M;
-  int on_rows = M->rows < M->cols;
-  fopo_matrix omega = on_rows ? j->Y : j->W;
-  fopo_fill_normal(omega.x, (uint64_t)omega.rows * omega.cols, 1.0, options->seed,
-                   FOPO_STREAM_SKETCH);
-  int status = on_rows ? FOPO_OK : times(j, j->Y, M, j->W);
-  if (status == FOPO_OK) status = orthonormalise(j, j->Y, none);
+  const fopo_matrix none = {0};
+  int on_rows = j->M->rows < j->M->cols;
+  int status = draw(j, on_rows ? j->Y : j->W, options->seed);
+  if (status == FOPO_OK && !on_rows) status = times(j, j->Y, j->M, j->W);
   for (size_t q = 0; status == FOPO_OK && q < options->power_iterations; q++) {
-    status = times(j, j->W, &j->Mt, j->Y);
-    if (status == FOPO_OK) status = orthonormalise(j, j->W, none);
-    if (status == FOPO_OK) status = times(j, j->Y, M, j->W);
-    if (status == FOPO_OK) status = orthonormalise(j, j->Y, none);
+    if (q > 0 || !on_rows) status = separate(j, j->Y);
+    if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
+    if (status == FOPO_OK) status = separate(j, j->W);
+    if (status == FOPO_OK) status = times(j, j->Y, j->M, j->W);
   }
-  return status;
+  return status == FOPO_OK ? orthonormalise(j, j->Y, none) : status;
 }
 
 /* The largest entry of every column becomes positive; the first of equals decides. */
@@ -179,9 +229,7 @@ int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_o
   int status = check(V, m, options->dim);
   if (status == FOPO_OK) status = init(&j, m, options);
   if (status == FOPO_OK) {
-    size_t passes = 2 * options->power_iterations + (m->rows < m->cols ? 1 : 2);
-    j.total = (double)passes * product_work(&j) +
-              (double)(options->power_iterations + 1) * qr_work(&j, m->rows + m->cols);
+    j.total = all_work(&j, options->power_iterations);
     status = iterate(&j, options);
   }
   if (status == FOPO_OK) status = extract(&j, V, s);

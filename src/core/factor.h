@@ -1,0 +1,26 @@
+/* Factorisations of dense matrices: QR and SVD, the only calls of LAPACK. Results are independent
+ * of fopo_threads(). */
+#ifndef FOPO_CORE_FACTOR_H
+#define FOPO_CORE_FACTOR_H
+
+#include "core/matrix.h"
+
+/* A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] the upper triangle with old A = Q R;
+ * R may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
+ * Tall matrices: Cholesky QR twice, the Gram matrix in double (Fukaya et al.: "CholeskyQR2", ScalA
+ * 2014); small or ill-conditioned ones: Householder in blocks of rows and a tree over them (TSQR;
+ * Demmel, Grigori, Hoemmen, Langou, SIAM J. Sci. Comput. 2012). Threaded, can be interrupted. */
+int fopo_qr(fopo_matrix A, fopo_matrix R);
+
+/* A [m, n], m >= n, becomes an orthonormal basis of its columns: fopo_qr without R. */
+int fopo_orthonormalise(fopo_matrix A);
+
+/* The same in half the time, orthonormal only to about 1e-7 times the condition number of A: enough
+ * to keep powers of a matrix apart. */
+int fopo_orthonormalise_roughly(fopo_matrix A);
+
+/* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output
+ * may be {0} / NULL. A is destroyed. */
+int fopo_svd_dense(fopo_matrix U, float *s, fopo_matrix Vt, fopo_matrix A);
+
+#endif
