@@ -1,0 +1,219 @@
+/* The running states form a list through the C stack: each resume links its coroutine in front of
+ * the ones that wait for it. The handler runs on the main thread (other threads pass the signal
+ * on), so it sees the list between two instructions of that thread. lua_sethook is made to be
+ * called from a signal handler. */
+#include "term/interrupt.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/progress.h"
+
+typedef struct running running;
+struct running {
+  lua_State *L;
+  running *below;
+  lua_Hook hook; /* the user's, while ours is on */
+  int mask, count;
+};
+
+static running base;                  /* the main state */
+static running *volatile top = &base; /* what runs now, then what waits for it */
+static pthread_t main_thread;
+static volatile double first;         /* when the first Ctrl-C came that is not answered yet */
+static volatile sig_atomic_t warned;
+
+static void stop(lua_State *L, lua_Debug *where) {
+  (void)where;
+  if (fopo_interrupted()) luaL_error(L, "interrupted");
+  lua_sethook(L, NULL, 0, 0); /* a coroutine from before the last Ctrl-C was answered */
+}
+
+/* Puts our hook on all that runs. Async-signal-safe. */
+static void arm(void) {
+  for (running *r = top; r != NULL; r = r->below) {
+    if (lua_gethook(r->L) == stop) continue;
+    r->hook = lua_gethook(r->L);
+    r->mask = lua_gethookmask(r->L);
+    r->count = lua_gethookcount(r->L);
+    lua_sethook(r->L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+  }
+}
+
+/* A second Ctrl-C, a second or more after one that nobody has answered. */
+static void insist(void) {
+  static const char hint[] = "\nfopo: still stopping; the next Ctrl-C ends the program\n";
+  if (fopo_clock() - first < 1.0) return;
+  if (!warned) {
+    warned = 1;
+    if (write(STDERR_FILENO, hint, sizeof hint - 1) < 0) return;
+  } else {
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+  }
+}
+
+static void on_interrupt(int signal_number) {
+  int saved = errno;
+  if (!pthread_equal(pthread_self(), main_thread)) {
+    pthread_kill(main_thread, signal_number);
+  } else if (fopo_interrupted()) {
+    insist();
+    arm();
+  } else {
+    first = fopo_clock();
+    fopo_interrupt_request();
+    arm();
+  }
+  errno = saved;
+}
+
+void fopo_interrupt_done(void) {
+  fopo_interrupt_clear();
+  warned = 0;
+  if (lua_gethook(base.L) == stop) lua_sethook(base.L, base.hook, base.mask, base.count);
+}
+
+/* ---- coroutines ---- */
+
+static lua_State *coroutine_at(lua_State *L, int index) {
+  lua_State *co = lua_tothread(L, index);
+  luaL_argexpected(L, co != NULL, index, "coroutine");
+  return co;
+}
+
+static running *enter(running *r, lua_State *co) {
+  *r = (running){.L = co, .below = top};
+  atomic_signal_fence(memory_order_seq_cst);
+  top = r;
+  return r;
+}
+
+static void leave(const running *r) { top = r->below; }
+
+/* Moves the n values on top of L into co and runs it. The number of results, which then stand on
+ * top of L, or -1 with the error there. */
+static int resume(lua_State *L, lua_State *co, int n) {
+  running here;
+  int results = 0;
+  if (fopo_interrupted()) return luaL_error(L, "interrupted");
+  if (!lua_checkstack(co, n)) {
+    lua_pushliteral(L, "too many arguments to resume");
+    return -1;
+  }
+  lua_xmove(L, co, n);
+  enter(&here, co);
+  int status = lua_resume(co, L, n, &results);
+  leave(&here);
+  if (status != LUA_OK && status != LUA_YIELD) {
+    lua_xmove(co, L, 1);
+    return -1;
+  }
+  if (!lua_checkstack(L, results + 1)) {
+    lua_pop(co, results);
+    lua_pushliteral(L, "too many results to resume");
+    return -1;
+  }
+  lua_xmove(co, L, results);
+  return results;
+}
+
+/* Runs the pending to-be-closed variables of a coroutine that has ended or waits. */
+static int reset(lua_State *co) {
+  running here;
+  enter(&here, co);
+  int status = lua_resetthread(co);
+  leave(&here);
+  return status;
+}
+
+static int coroutine_resume(lua_State *L) {
+  lua_State *co = coroutine_at(L, 1);
+  int results = resume(L, co, lua_gettop(L) - 1);
+  lua_pushboolean(L, results >= 0);
+  if (results < 0) results = 1;
+  lua_insert(L, -(results + 1));
+  return results + 1;
+}
+
+/* What coroutine.wrap returns. */
+static int resume_wrapped(lua_State *L) {
+  lua_State *co = lua_tothread(L, lua_upvalueindex(1));
+  int results = resume(L, co, lua_gettop(L));
+  if (results >= 0) return results;
+  int status = lua_status(co);
+  if (status != LUA_OK && status != LUA_YIELD) { /* it died: close what it left open */
+    status = reset(co);
+    lua_xmove(co, L, 1);
+  }
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+    luaL_where(L, 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+static int coroutine_wrap(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_State *co = lua_newthread(L);
+  lua_pushvalue(L, 1);
+  lua_xmove(L, co, 1);
+  lua_pushcclosure(L, resume_wrapped, 1);
+  return 1;
+}
+
+static int coroutine_close(lua_State *L) {
+  lua_State *co = coroutine_at(L, 1);
+  lua_Debug frame;
+  int active = lua_status(co) == LUA_OK && lua_getstack(co, 0, &frame);
+  if (co == L || active) {
+    return luaL_error(L, "cannot close a %s coroutine", co == L ? "running" : "normal");
+  }
+  if (reset(co) == LUA_OK) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  lua_pushboolean(L, 0);
+  lua_xmove(co, L, 1);
+  return 2;
+}
+
+/* debug.sethook: the library's, after which a pending interruption is on again. */
+static int debug_sethook(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  if (fopo_interrupted()) arm();
+  return 0;
+}
+
+void fopo_interrupt_install(lua_State *L) {
+  static const luaL_Reg own[] = {{"resume", coroutine_resume},
+                                 {"wrap", coroutine_wrap},
+                                 {"close", coroutine_close},
+                                 {NULL, NULL}};
+  struct sigaction action, former;
+  base = (running){.L = L};
+  main_thread = pthread_self();
+
+  lua_getglobal(L, "coroutine");
+  luaL_setfuncs(L, own, 0);
+  lua_getglobal(L, "debug");
+  lua_getfield(L, -1, "sethook");
+  lua_pushcclosure(L, debug_sethook, 1);
+  lua_setfield(L, -2, "sethook");
+  lua_pop(L, 2);
+
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_interrupt; /* no SA_RESTART: io.read() at a terminal must come back */
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, NULL, &former);
+  if (former.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
+}

@@ -1,0 +1,32 @@
+/* Curves as text: a pure function from numbers to lines of characters.
+ *
+ * Braille dots (2 x 4 to a character) where the terminal has them and one colour a series, or a
+ * single series, keeps them apart; otherwise one mark a series, a character a point. */
+#ifndef FOPO_TERM_PLOT_H
+#define FOPO_TERM_PLOT_H
+
+#include <stddef.h>
+
+typedef struct {
+  const char *name; /* for the legend; NULL: none */
+  const double *x;  /* [n]; points are joined in this order */
+  const double *y;  /* [n]; a value that is not finite leaves a gap */
+  size_t n;
+} fopo_series;
+
+typedef struct {
+  const fopo_series *series; /* [n_series]; not owned */
+  size_t n_series;
+  const char *title, *xlabel, *ylabel; /* NULL: none */
+  int logx, logy; /* 1: logarithmic; values <= 0 are left out, and said to be */
+  int width;      /* columns of the whole, >= 24; 0: 80 */
+  int height;     /* lines of the canvas, >= 3; 0: 16 */
+  int utf8;       /* 1: braille and box lines may be used */
+  int colour;     /* 1: ANSI colours may be used */
+} fopo_plot;
+
+/* *text becomes a fresh string of lines, to be freed with fopo_free. FOPO_ERR_ARGUMENT where there
+ * is nothing to draw, or the size cannot be. */
+int fopo_plot_text(char **text, const fopo_plot *plot);
+
+#endif

@@ -1,0 +1,182 @@
+/* The text of plots is compared as a whole; what cannot be drawn is refused or said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "term/plot.h"
+#include "term/progress.h"
+
+static const double ramp[5] = {0, 1, 2, 3, 4};
+static const double squares[5] = {0, 1, 4, 9, 16};
+
+static void expect(const fopo_plot *plot, const char *wanted) {
+  char *text = NULL;
+  assert_int_equal(fopo_plot_text(&text, plot), FOPO_OK);
+  assert_string_equal(text, wanted);
+  fopo_free(text);
+}
+
+static void ascii(void **state) {
+  (void)state;
+  fopo_series s = {"squares", ramp, squares, 5};
+  expect(&(fopo_plot){.series = &s, .n_series = 1, .title = "t", .xlabel = "x", .ylabel = "y",
+                      .width = 28, .height = 6},
+         "               t\n"
+         "y\n"
+         "   |                      **\n"
+         "   |                   ***\n"
+         "10 +                ***\n"
+         "   |              **\n"
+         "   |         *****\n"
+         " 0 +*********\n"
+         "   ++-----------+----------+\n"
+         "    0           2          4\n"
+         "               x\n"
+         "    * squares\n");
+}
+
+static void braille(void **state) {
+  (void)state;
+  fopo_series s = {NULL, ramp, ramp, 5};
+  expect(&(fopo_plot){.series = &s, .n_series = 1, .width = 24, .height = 3, .utf8 = 1},
+         "4 ┤               ⣀⡠⠤⠒⠒⠉\n"
+         "2 ┤      ⢀⣀⣀⡠⠤⠔⠒⠉⠉\n"
+         "0 ┤⣀⠤⠔⠒⠊⠉⠁\n"
+         "  └┬─────────┬─────────┬\n"
+         "   0         2         4\n");
+}
+
+static void series_are_told_apart(void **state) {
+  (void)state;
+  fopo_series s[2] = {{"a", ramp, ramp, 5}, {"b\033[2J", ramp, squares, 5}};
+  fopo_plot plot = {.series = s, .n_series = 2, .width = 40, .height = 8, .utf8 = 1};
+  char *text;
+  assert_int_equal(fopo_plot_text(&text, &plot), FOPO_OK);
+  assert_non_null(strchr(text, '*'));
+  assert_non_null(strchr(text, 'o'));
+  assert_null(strchr(text, '\033')); /* neither colours nor what stands in a name */
+  assert_non_null(strstr(text, "o b?[2J\n"));
+  fopo_free(text);
+  plot.colour = 1;
+  assert_int_equal(fopo_plot_text(&text, &plot), FOPO_OK);
+  assert_non_null(strstr(text, "\033[36m"));
+  assert_non_null(strstr(text, "\033[33m"));
+  fopo_free(text);
+}
+
+static void log_scale(void **state) {
+  (void)state;
+  double y[5] = {0, 1, 10, 100, 1000};
+  fopo_series s = {NULL, ramp, y, 5};
+  expect(&(fopo_plot){.series = &s, .n_series = 1, .logy = 1, .width = 26, .height = 7},
+         "    |                   **\n"
+         "    |               ****\n"
+         "100 +            ***\n"
+         "    |         ***\n"
+         "    |      ***\n"
+         "    |  ****\n"
+         "  1 +**\n"
+         "    +-------+------------+\n"
+         "            2            4\n"
+         "     (1 point not shown: not finite, or not positive)\n");
+}
+
+static void gaps(void **state) {
+  (void)state;
+  double y[5] = {1, NAN, 1, INFINITY, 1};
+  fopo_series s = {NULL, ramp, y, 5};
+  expect(&(fopo_plot){.series = &s, .n_series = 1, .width = 26, .height = 3},
+         "1.1 +\n"
+         "1.0 +*         *         *\n"
+         "0.9 +\n"
+         "    ++---------+---------+\n"
+         "     0         2         4\n"
+         "     (2 points not shown: not finite)\n");
+}
+
+static void refusals(void **state) {
+  (void)state;
+  double bad[2] = {NAN, -1};
+  fopo_series s = {NULL, ramp, bad, 2};
+  char *text;
+  assert_int_equal(fopo_plot_text(&text, &(fopo_plot){.series = &s, .n_series = 1, .logy = 1}),
+                   FOPO_ERR_ARGUMENT);
+  assert_null(text);
+  assert_non_null(strstr(fopo_error_sentence(), "nothing to plot"));
+  assert_int_equal(fopo_plot_text(&text, &(fopo_plot){0}), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_plot_text(&text, &(fopo_plot){.series = &s, .n_series = 1, .width = 5}),
+                   FOPO_ERR_ARGUMENT);
+}
+
+/* Any numbers, any size: whole lines, none longer than the width, nothing outside the canvas. */
+static void extremes(void **state) {
+  static const double odd[] = {0, -0.0, 1, 1 + 1e-15, -1, 1e-320, 5e-324, 1e299, -1e299, 1e308,
+                               NAN, INFINITY, 1e-299, 123456789, 123456790, 1e15, 1e-7};
+  enum { ODD = sizeof odd / sizeof *odd };
+  (void)state;
+  srand(1);
+  for (int trial = 0; trial < 4000; trial++) {
+    double x[6], y[6];
+    int n = 1 + rand() % 6;
+    for (int i = 0; i < n; i++) x[i] = odd[rand() % ODD], y[i] = odd[rand() % ODD];
+    fopo_series s = {"s", x, y, (size_t)n};
+    fopo_plot plot = {.series = &s, .n_series = 1, .width = 24 + rand() % 60,
+                      .height = 3 + rand() % 20, .logx = rand() % 2, .logy = rand() % 2};
+    char *text;
+    if (fopo_plot_text(&text, &plot) != FOPO_OK) continue;
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+      if (strstr(line, "not shown") == NULL) assert_true(strlen(line) <= (size_t)plot.width);
+    }
+    fopo_free(text);
+  }
+}
+
+static void memory_runs_out(void **state) {
+  (void)state;
+  fopo_series s = {"squares", ramp, squares, 5};
+  fopo_plot plot = {.series = &s, .n_series = 1};
+  size_t before = fopo_memory_in_use().blocks;
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status == FOPO_ERR_MEMORY && n < 100; n++) {
+    char *text;
+    fopo_memory_fail_after(n, 0);
+    status = fopo_plot_text(&text, &plot);
+    fopo_memory_fail_after(-1, 0);
+    if (status == FOPO_OK) fopo_free(text);
+    else assert_null(text);
+    assert_int_equal(fopo_memory_in_use().blocks, before);
+  }
+  assert_int_equal(status, FOPO_OK);
+}
+
+static void bars(void **state) {
+  char line[256];
+  (void)state;
+  fopo_progress_bar_text(line, sizeof line, "reading a.csv", 50, 100, 1.5, 80);
+  assert_string_equal(line, "reading a.csv  [##########..........]  50 %  1.5 s, 1.5 s left");
+  fopo_progress_bar_text(line, sizeof line, "reading a.csv", 200, 100, 75, 80);
+  assert_string_equal(line, "reading a.csv  [####################] 100 %  1:15, 0.0 s left");
+  fopo_progress_bar_text(line, sizeof line, "reading a.csv", 3, 0, 3661, 80);
+  assert_string_equal(line, "reading a.csv  1:01:01");
+  fopo_progress_bar_text(line, sizeof line, "reading a.csv", 1, 4, 2, 12);
+  assert_string_equal(line, " 25 %  readi");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(ascii),    cmocka_unit_test(braille),
+    cmocka_unit_test(log_scale), cmocka_unit_test(series_are_told_apart),
+    cmocka_unit_test(gaps),     cmocka_unit_test(refusals),
+    cmocka_unit_test(extremes), cmocka_unit_test(memory_runs_out),
+    cmocka_unit_test(bars),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
