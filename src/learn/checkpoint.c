@@ -1,0 +1,253 @@
+/* The trainer's files. A checkpoint holds what the next step depends on (theta, the optimiser's
+ * state, the step) and what must be the same for it to be that step (the rest). A step is a
+ * function of these alone, so a resumed run is the uninterrupted one, bit by bit.
+ *
+ * Resuming checks everything before it touches anything. */
+#include <math.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "comm/comm.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "learn/gradient_internal.h"
+#include "learn/trainer_internal.h"
+
+static const char format[] = "fopo trainer 1";
+
+static const char *const optim_names[] = {"adam", "sgd"};
+
+/* -- what must not change --------------------------------------------------------------------- */
+
+static uLong add_rows(uLong crc, fopo_matrix m) {
+  for (size_t i = 0; i < m.rows; i++) {
+    crc = crc32_z(crc, (const Bytef *)fopo_matrix_row(m, i), m.cols * sizeof *m.x);
+  }
+  return crc;
+}
+
+/* Taken once: the data does not change while a trainer holds it. */
+static uint32_t fingerprint(fopo_trainer *t) {
+  if (t->fingerprinted) return t->fingerprint;
+  uLong crc = add_rows(crc32_z(0, NULL, 0), t->o.policy->items);
+  crc = add_rows(crc, t->o.contexts);
+  if (t->o.reward->kind == FOPO_REWARD_HITS) {
+    const fopo_csr *Y = t->o.reward->Y;
+    crc = crc32_z(crc, (const Bytef *)Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
+    crc = crc32_z(crc, (const Bytef *)Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
+  }
+  t->fingerprint = (uint32_t)crc;
+  t->fingerprinted = 1;
+  return t->fingerprint;
+}
+
+enum { FIXED = 6 };
+
+/* The numbers that must be the same, with the names of their members. */
+typedef struct {
+  const char *name[FIXED];
+  uint64_t value[FIXED];
+} fixed;
+
+static fixed fixed_of(fopo_trainer *t) {
+  return (fixed){
+      .name = {"items", "contexts", "batch", "seed", "reward", "data"},
+      .value = {t->o.policy->items.rows, t->o.contexts.rows, t->o.batch, t->o.seed,
+                (uint64_t)t->o.reward->kind, fingerprint(t)},
+  };
+}
+
+/* -- saving ----------------------------------------------------------------------------------- */
+
+enum { OWN = 9 + FIXED }; /* the most arrays of the trainer itself */
+
+/* Describes the state in arrays [OWN + n_more]; m and v [L, L] were read from the device. */
+static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, const float *m,
+                       const float *v) {
+  const fopo_policy *pi = t->o.policy;
+  const fopo_optim *o = t->o.optim;
+  size_t n = 0, L = t->L;
+  a[n++] = fopo_array_text("format", format);
+  a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, L, L);
+  a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
+  a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
+  a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
+  a[n++] = fopo_array_text("optim", optim_names[o->options.kind]);
+  a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
+  a[n++] = fopo_array_of("optim_m", FOPO_F32, m, 2, L, L);
+  if (o->options.kind == FOPO_OPTIM_ADAM) {
+    a[n++] = fopo_array_of("optim_v", FOPO_F32, v, 2, L, L);
+  }
+  for (int i = 0; i < FIXED; i++) {
+    a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
+  }
+  return n;
+}
+
+/* theta on the host as it is after the last whole step, also while a slice waits for rewards. */
+static int fresh_theta(fopo_trainer *t) {
+  int rc = FOPO_OK;
+  if (t->running) {
+    rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                               t->L * t->L * sizeof *t->theta);
+  }
+  return rc == FOPO_OK ? fopo_matrix_finite(t->o.policy->theta, "theta") : rc;
+}
+
+static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
+  fopo_matrix m = {0}, v = {0};
+  fixed f = fixed_of(t);
+  fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
+  int rc = arrays == NULL ? FOPO_ERR_MEMORY : fopo_matrix_init(&m, t->L, t->L);
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&v, t->L, t->L);
+  if (rc == FOPO_OK) rc = fresh_theta(t);
+  if (rc == FOPO_OK) rc = fopo_optim_read(m.x, v.x, t->o.optim);
+  if (rc == FOPO_OK) {
+    size_t n = describe(arrays, t, &f, m.x, v.x);
+    if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
+    rc = fopo_npz_save(path, arrays, n + n_more, 0);
+  }
+  fopo_matrix_done(&m);
+  fopo_matrix_done(&v);
+  fopo_free(arrays);
+  return rc;
+}
+
+int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
+  /* All ranks hold the same state; the first one writes it. */
+  int rc = fopo_comm_rank() == 0 ? save(t, path, more, n_more) : FOPO_OK;
+  int mine = rc, sent = fopo_comm_broadcast(&rc, sizeof rc);
+  if (mine != FOPO_OK || rc == FOPO_OK) return mine != FOPO_OK ? mine : sent;
+  return fopo_fail(rc, "the first rank could not write %s; it says why", path);
+}
+
+/* -- resuming --------------------------------------------------------------------------------- */
+
+/* What was read and found right; points into the archive. */
+typedef struct {
+  const float *theta, *m, *v; /* [L, L] */
+  uint64_t step, t;
+} state;
+
+static int need_text(fopo_archive *archive, const char *path, const char *name,
+                     const char *wanted, const char *remedy) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  size_t n = strnlen(a->data, a->itemsize);
+  if (n == strlen(wanted) && memcmp(a->data, wanted, n) == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its %s is \"%.*s\", here it is \"%s\"; %s", path, name,
+                   (int)(n < 40 ? n : 40), (const char *)a->data, wanted, remedy);
+}
+
+static int need_count(uint64_t *value, fopo_archive *archive, const char *path,
+                      const char *name) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(value, a->data, sizeof *value);
+  return FOPO_OK;
+}
+
+static int need_square(const float **x, fopo_archive *archive, const char *path, const char *name,
+                       size_t L) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] != L || a->shape[1] != L) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu",
+                     path, name, a->shape[0], a->shape[1], L, L);
+  }
+  for (size_t i = 0; i < L * L; i++) {
+    float value;
+    memcpy(&value, (const char *)a->data + i * sizeof value, sizeof value);
+    if (!isfinite(value)) {
+      return fopo_fail(FOPO_ERR_NUMERIC, "%s: row %zu, column %zu of %s is %g", path, i / L + 1,
+                       i % L + 1, name, (double)value);
+    }
+  }
+  *x = a->data;
+  return FOPO_OK;
+}
+
+static int check_fixed(fopo_archive *archive, const char *path, const fixed *f) {
+  for (int i = 0; i < FIXED; i++) {
+    uint64_t value = 0;
+    int rc = need_count(&value, archive, path, f->name[i]);
+    if (rc != FOPO_OK) return rc;
+    if (value != f->value[i]) {
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "%s: its %s is %llu, here it is %llu; resume with the same data, batch, "
+                       "seed and reward",
+                       path, f->name[i], (unsigned long long)value,
+                       (unsigned long long)f->value[i]);
+    }
+  }
+  return FOPO_OK;
+}
+
+static int check_temperature(fopo_archive *archive, const char *path, float temperature) {
+  const fopo_array *a = fopo_archive_need(archive, path, "temperature", FOPO_F32, 0);
+  float value = 0.0f;
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(&value, a->data, sizeof value);
+  if (!(value < temperature) && !(value > temperature) && !isnan(value)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its temperature is %g, here it is %g; use the same",
+                   path, (double)value, (double)temperature);
+}
+
+/* The optimiser's second moments are means of squares. */
+static int check_squares(const float *v, size_t n, const char *path) {
+  for (size_t i = 0; i < n; i++) {
+    if (v[i] < 0.0f) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: optim_v has %g, which no square can be", path,
+                       (double)v[i]);
+    }
+  }
+  return FOPO_OK;
+}
+
+static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
+  fopo_optim_kind optim = t->o.optim->options.kind;
+  fixed f = fixed_of(t);
+  int rc = need_text(archive, path, "format", format, "it is no checkpoint of this program");
+  if (rc == FOPO_OK) {
+    rc = need_text(archive, path, "optim", optim_names[optim], "use the same optimiser");
+  }
+  if (rc == FOPO_OK) {
+    rc = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
+                   "use the same estimator");
+  }
+  if (rc == FOPO_OK) rc = need_square(&s->theta, archive, path, "theta", t->L);
+  if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);
+  if (rc == FOPO_OK) rc = check_temperature(archive, path, t->o.policy->temperature);
+  if (rc == FOPO_OK) rc = need_count(&s->step, archive, path, "step");
+  if (rc == FOPO_OK) rc = need_count(&s->t, archive, path, "optim_t");
+  if (rc == FOPO_OK) rc = need_square(&s->m, archive, path, "optim_m", t->L);
+  if (rc == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    rc = need_square(&s->v, archive, path, "optim_v", t->L);
+    if (rc == FOPO_OK) rc = check_squares(s->v, t->L * t->L, path);
+  }
+  return rc;
+}
+
+int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
+  fopo_archive file = {0};
+  state s = {0};
+  if (t->waiting) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the trainer waits for rewards; it can resume from a file after that step");
+  }
+  int rc = fopo_npz_load(&file, path);
+  if (rc == FOPO_OK) rc = understand(&s, &file, path, t);
+  if (rc == FOPO_OK) {
+    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->L * t->L, s.t);
+  }
+  if (rc == FOPO_OK) {
+    memcpy(t->o.policy->theta.x, s.theta, t->L * t->L * sizeof *s.theta);
+    t->step = s.step;
+  }
+  if (rc == FOPO_OK && archive != NULL) {
+    *archive = file;
+  } else {
+    fopo_archive_done(&file);
+  }
+  return rc;
+}

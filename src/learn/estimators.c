@@ -1,0 +1,123 @@
+/* The estimators: what each draws, and how it turns rewards into one vector v a context. A new one
+ * is its draw, its combine and a row of the table at the end. */
+#include <math.h>
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "learn/gradient_internal.h"
+
+/* -- snis ------------------------------------------------------------------------------------- */
+
+/* The candidates of n contexts at the current theta: the index searches on the host, whatever the
+ * device is. */
+static int search(fopo_gradient *g, size_t n) {
+  fopo_device *d = g->device;
+  const fopo_gradient_on_device *m = &g->dev;
+  const fopo_gradient_on_host *h = &g->host;
+  const fopo_proposal *q = &g->options.proposal;
+  double start = fopo_clock();
+  int rc = d->ops->get(d, h->Q, m->Q, n * g->L * sizeof *h->Q);
+  if (rc == FOPO_OK) {
+    rc = fopo_index_search(h->candidates, h->candidate_scores, h->counts, q->index,
+                           fopo_matrix_view(h->Q, n, g->L), q->k);
+  }
+  size_t bytes = n * q->k * sizeof(uint32_t); /* as many as those of the scores */
+  if (rc == FOPO_OK) rc = d->ops->put(d, m->candidates, h->candidates, bytes);
+  if (rc == FOPO_OK) rc = d->ops->put(d, m->candidate_scores, h->candidate_scores, bytes);
+  if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
+  if (rc != FOPO_OK) return rc;
+
+  for (size_t b = 0; b < n; b++) g->short_rows += h->counts[b] < q->k;
+  g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+  return FOPO_OK;
+}
+
+static int snis_draw(fopo_gradient *g, size_t n) {
+  fopo_device *d = g->device;
+  const fopo_proposal *q = &g->options.proposal;
+  const uint32_t *rows = g->dev.rows + g->done;
+  int rc = fopo_proposal_uses_index(q) ? search(g, n) : FOPO_OK;
+  if (rc != FOPO_OK) return rc;
+
+  double start = fopo_clock();
+  if (fopo_proposal_uses_index(q)) {
+    fopo_mixture m = {.k = q->k, .ids = g->dev.candidates, .scores = g->dev.candidate_scores,
+                      .counts = g->dev.counts, .epsilon = q->epsilon, .stratified = q->stratified};
+    rc = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
+  } else {
+    rc = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
+  }
+  g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return rc;
+}
+
+/* c_s = wbar_s (r_s - rbar)   (the paper, Algorithm 1; the term in the mean of beta is 0 because
+ * the c_s sum to 0) */
+static int covariance(fopo_gradient *g, size_t n, float floor) {
+  const fopo_gradient_on_device *m = &g->dev;
+  return g->device->ops->snis(g->device, m->V, m->stats, m->Q, m->items, g->items.ld, m->ids,
+                              m->logq, m->r, floor, n, g->S, g->L);
+}
+
+static int snis_combine(fopo_gradient *g, size_t n) {
+  return covariance(g, n, fopo_proposal_floor(&g->options.proposal, g->P));
+}
+
+/* -- exact: SNIS over an enumeration ---------------------------------------------------------- */
+
+/* Rows [n, P] of the items 0 .. P-1, each of the uniform density, so that w_a = exp(f_a) up to a
+ * factor. They stay as they are from batch to batch. */
+static int exact_draw(fopo_gradient *g, size_t n) {
+  fopo_device *d = g->device;
+  if (g->enumerated >= n) return FOPO_OK;
+  double start = fopo_clock();
+  uint32_t *ids = fopo_alloc(g->P, sizeof *ids);
+  float *logq = fopo_alloc(g->P, sizeof *logq);
+  int rc = ids && logq ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) {
+    for (size_t a = 0; a < g->P; a++) {
+      ids[a] = (uint32_t)a;
+      logq[a] = (float)-log((double)g->P);
+    }
+  }
+  for (size_t b = 0; b < g->part && rc == FOPO_OK; b++) {
+    rc = d->ops->put(d, g->dev.ids + b * g->P, ids, g->P * sizeof *ids);
+    if (rc == FOPO_OK) rc = d->ops->put(d, g->dev.logq + b * g->P, logq, g->P * sizeof *logq);
+  }
+  if (rc == FOPO_OK) g->enumerated = g->part;
+  fopo_free(ids);
+  fopo_free(logq);
+  g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return rc;
+}
+
+/* c_a = pi_a (r_a - E_pi r) */
+static int exact_combine(fopo_gradient *g, size_t n) { return covariance(g, n, INFINITY); }
+
+/* -- reinforce -------------------------------------------------------------------------------- */
+
+/* E_pi beta is wanted where no baseline makes the c_s sum to 0. */
+static float *wanted_mean(fopo_gradient *g) { return g->options.baseline ? NULL : g->dev.mean; }
+
+static int reinforce_draw(fopo_gradient *g, size_t n) {
+  const fopo_gradient_on_device *m = &g->dev;
+  double start = fopo_clock();
+  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->Q, m->items,
+                                       g->items.ld, m->rows + g->done, g->key, n, g->S, g->P,
+                                       g->L);
+  g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return rc;
+}
+
+static int reinforce_combine(fopo_gradient *g, size_t n) {
+  const fopo_gradient_on_device *m = &g->dev;
+  return g->device->ops->reinforce(g->device, m->V, m->stats, wanted_mean(g), m->items,
+                                   g->items.ld, m->ids, m->r, g->options.baseline, n, g->S, g->L);
+}
+
+const fopo_estimator fopo_estimators[] = {
+    {"exact", exact_draw, exact_combine},
+    {"reinforce", reinforce_draw, reinforce_combine},
+    {"snis", snis_draw, snis_combine},
+};

@@ -1,0 +1,481 @@
+/* The estimators' common course: contexts to queries, queries to draws, draws to rewards, rewards
+ * to one vector v a context, and G = X^T V / (B T) over the batch (gradient.h).
+ *
+ * A batch is cut into parts whose draws fit a fixed room. How it is cut follows from B, S and P
+ * alone, so the order of all sums does too: the same bits for any number of threads, and with
+ * rewards from the host or from the device. Nothing here allocates once a batch of the same size
+ * has been seen. */
+#include "learn/gradient.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "learn/gradient_internal.h"
+
+const char *const fopo_phase_names[FOPO_PHASES] = {"search", "propose", "reward", "gradient",
+                                                   "update"};
+
+/* Draws held at once: 4 Mi, 48 MB of ids, densities and rewards. A batch of 32 with S = 1000 takes
+ * 32 thousand; only the exact gradient of a large catalogue needs several parts. */
+static const size_t most_draws = (size_t)1 << 22;
+
+/* Even then a part has some contexts, or the threads would have nothing to share. */
+enum { LEAST_PART = 8 };
+
+/* -- life ------------------------------------------------------------------------------------- */
+
+static int check_options(const fopo_gradient_options *o) {
+  if (o->kind == FOPO_GRADIENT_EXACT || (o->samples >= 2 && o->samples < UINT32_MAX)) {
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%zu samples were asked for; a covariance needs 2 or more (and fewer than %u)",
+                   o->samples, UINT32_MAX);
+}
+
+/* Between begin and finish a batch stays as it was begun, whatever a reward's function does. */
+static int check_idle(const fopo_gradient *g) {
+  if (g->stage == FOPO_STAGE_IDLE) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the gradient is in the middle of a batch; use it, or change it, after that");
+}
+
+int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
+  *g = NULL;
+  int rc = check_options(options);
+  if (rc != FOPO_OK) return rc;
+  *g = fopo_alloc(1, sizeof **g);
+  if (*g == NULL) return FOPO_ERR_MEMORY;
+  return fopo_gradient_set(*g, options);
+}
+
+/* n elements in the place of `old` on the device; NULL with the sentence set on failure. */
+static void *room(fopo_gradient *g, void *old, size_t n, size_t size) {
+  void *block = NULL;
+  if (old != NULL) g->device->ops->release(g->device, old);
+  return g->device->ops->alloc(g->device, &block, n * size) == FOPO_OK ? block : NULL;
+}
+
+/* The same on the host. */
+static void *room_host(void *old, size_t n, size_t size) {
+  fopo_free(old);
+  return fopo_alloc(n, size);
+}
+
+/* Gives back all that lies on the device, and forgets what it was made of. */
+static void unbind(fopo_gradient *g) {
+  if (g->device == NULL) return;
+  fopo_gradient_on_device *m = &g->dev;
+  void *blocks[] = {m->items, m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
+                    m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
+                    m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
+                    m->candidate_scores};
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+    if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
+  }
+  g->dev = (fopo_gradient_on_device){0};
+  g->Y = (fopo_csr){0};
+  g->room_rows = g->room_part = g->room_draws = g->room_candidates = 0;
+  g->enumerated = 0;
+  g->device = NULL;
+}
+
+void fopo_gradient_free(fopo_gradient *g) {
+  if (g == NULL) return;
+  unbind(g);
+  fopo_free(g->host.G);
+  fopo_free(g->host.stats);
+  fopo_free(g->host.Q);
+  fopo_free(g->host.candidates);
+  fopo_free(g->host.counts);
+  fopo_free(g->host.candidate_scores);
+  fopo_free(g->host.ids);
+  fopo_free(g->host.reward);
+  fopo_free(g);
+}
+
+int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
+  int rc = check_idle(g);
+  if (rc == FOPO_OK) rc = check_options(options);
+  if (rc != FOPO_OK) return rc;
+  g->options = *options;
+  g->estimator = &fopo_estimators[options->kind];
+  g->checked = 0;
+  g->enumerated = 0; /* another kind may have used the rows meanwhile */
+  return FOPO_OK;
+}
+
+const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g) { return &g->options; }
+
+/* -- binding ---------------------------------------------------------------------------------- */
+
+static int same_view(fopo_matrix a, fopo_matrix b) {
+  return a.x == b.x && a.rows == b.rows && a.cols == b.cols && a.ld == b.ld;
+}
+
+static int same_Y(const fopo_gradient *g, const fopo_reward *reward) {
+  if (reward->kind != FOPO_REWARD_HITS) return 1;
+  const fopo_csr *a = &g->Y, *b = reward->Y;
+  return a->ids == b->ids && a->indptr == b->indptr && a->rows == b->rows && a->cols == b->cols;
+}
+
+/* The device's copy of host data, or NULL with the sentence set. */
+static void *share(fopo_gradient *g, const void *host, size_t bytes) {
+  void *block = NULL;
+  return g->device->ops->share(g->device, &block, host, bytes) == FOPO_OK ? block : NULL;
+}
+
+static int share_data(fopo_gradient *g) {
+  fopo_matrix items = g->items, contexts = g->contexts;
+  g->dev.items = share(g, items.x, items.rows * items.ld * sizeof *items.x);
+  if (g->dev.items == NULL) return FOPO_ERR_MEMORY;
+  g->dev.contexts = share(g, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
+  if (g->dev.contexts == NULL) return FOPO_ERR_MEMORY;
+  if (g->reward->kind != FOPO_REWARD_HITS) return FOPO_OK;
+
+  const fopo_csr *Y = g->reward->Y;
+  g->Y = *Y;
+  g->dev.Y = (fopo_csr){.rows = Y->rows, .cols = Y->cols};
+  g->dev.Y.indptr = share(g, Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
+  if (g->dev.Y.indptr == NULL) return FOPO_ERR_MEMORY;
+  g->dev.Y.ids = share(g, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
+  return g->dev.Y.ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static int make_square(fopo_gradient *g) {
+  size_t n = g->L * g->L;
+  g->dev.theta = room(g, NULL, n, sizeof(float));
+  if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
+  g->dev.G = room(g, NULL, n, sizeof(float));
+  if (g->dev.G == NULL) return FOPO_ERR_MEMORY;
+  g->host.G = room_host(g->host.G, n, sizeof(float));
+  return g->host.G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static int check_shapes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
+  if (contexts.rows == 0 || contexts.rows >= UINT32_MAX || contexts.cols != pi->items.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "contexts are %zu x %zu but the items are %zu x %zu; contexts need 1 row or "
+                     "more, and %zu columns",
+                     contexts.rows, contexts.cols, pi->items.rows, pi->items.cols, pi->items.cols);
+  }
+  return fopo_reward_check(reward, contexts.rows, pi->items.rows);
+}
+
+int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
+                       fopo_matrix contexts, const fopo_reward *reward) {
+  int rc = check_idle(g);
+  if (rc == FOPO_OK) rc = check_shapes(pi, contexts, reward);
+  if (rc != FOPO_OK) return rc;
+  int kept = g->device == device && same_view(g->items, pi->items) &&
+             same_view(g->contexts, contexts) && same_Y(g, reward);
+  g->pi = pi;
+  g->reward = reward;
+  if (kept) return FOPO_OK;
+
+  rc = fopo_matrix_finite(contexts, "contexts");
+  if (rc != FOPO_OK) return rc;
+  unbind(g);
+  g->device = device;
+  g->items = pi->items;
+  g->contexts = contexts;
+  g->P = pi->items.rows;
+  g->L = pi->items.cols;
+  g->checked = 0;
+  rc = share_data(g);
+  if (rc == FOPO_OK) rc = make_square(g);
+  if (rc != FOPO_OK) unbind(g);
+  return rc;
+}
+
+/* -- a batch ---------------------------------------------------------------------------------- */
+
+/* Each of these makes one group of arrays anew, and notes the room only when all of it is there. */
+static int grow_rows(fopo_gradient *g, size_t B) {
+  g->room_rows = 0;
+  g->dev.rows = room(g, g->dev.rows, B, sizeof(uint32_t));
+  if (g->dev.rows == NULL) return FOPO_ERR_MEMORY;
+  g->room_rows = B;
+  return FOPO_OK;
+}
+
+static int grow_part(fopo_gradient *g, size_t part) {
+  fopo_gradient_on_device *m = &g->dev;
+  fopo_gradient_on_host *h = &g->host;
+  size_t n = part * g->L;
+  g->room_part = 0;
+  m->X = room(g, m->X, n, sizeof(float));
+  m->Q = room(g, m->Q, n, sizeof(float));
+  m->V = room(g, m->V, n, sizeof(float));
+  m->mean = room(g, m->mean, n, sizeof(float));
+  m->stats = room(g, m->stats, part * FOPO_STATS, sizeof(float));
+  m->counts = room(g, m->counts, part, sizeof(uint32_t));
+  h->stats = room_host(h->stats, part * FOPO_STATS, sizeof(float));
+  h->Q = room_host(h->Q, n, sizeof(float));
+  h->counts = room_host(h->counts, part, sizeof(uint32_t));
+  if (!m->X || !m->Q || !m->V || !m->mean || !m->stats || !m->counts) return FOPO_ERR_MEMORY;
+  if (!h->stats || !h->Q || !h->counts) return FOPO_ERR_MEMORY;
+  g->room_part = part;
+  return FOPO_OK;
+}
+
+static int grow_draws(fopo_gradient *g, size_t n) {
+  fopo_gradient_on_device *m = &g->dev;
+  int rc = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
+  if (rc != FOPO_OK) return rc;
+  g->room_draws = 0;
+  g->enumerated = 0;
+  m->ids = room(g, m->ids, n, sizeof(uint32_t));
+  m->logq = room(g, m->logq, n, sizeof(float));
+  m->r = room(g, m->r, n, sizeof(float));
+  if (!m->ids || !m->logq || !m->r) return FOPO_ERR_MEMORY;
+  g->room_draws = n;
+  return FOPO_OK;
+}
+
+static int grow_candidates(fopo_gradient *g, size_t n) {
+  fopo_gradient_on_device *m = &g->dev;
+  fopo_gradient_on_host *h = &g->host;
+  g->room_candidates = 0;
+  m->candidates = room(g, m->candidates, n, sizeof(uint32_t));
+  m->candidate_scores = room(g, m->candidate_scores, n, sizeof(float));
+  h->candidates = room_host(h->candidates, n, sizeof(uint32_t));
+  h->candidate_scores = room_host(h->candidate_scores, n, sizeof(float));
+  if (!m->candidates || !m->candidate_scores) return FOPO_ERR_MEMORY;
+  if (!h->candidates || !h->candidate_scores) return FOPO_ERR_MEMORY;
+  g->room_candidates = n;
+  return FOPO_OK;
+}
+
+static int grow_handed(fopo_gradient *g, size_t n) {
+  fopo_gradient_on_host *h = &g->host;
+  g->room_handed = 0;
+  h->ids = room_host(h->ids, n, sizeof(uint32_t));
+  h->reward = room_host(h->reward, n, sizeof(float));
+  if (!h->ids || !h->reward) return FOPO_ERR_MEMORY;
+  g->room_handed = n;
+  return FOPO_OK;
+}
+
+/* Cuts the batch into parts and makes room for one. */
+static int prepare(fopo_gradient *g, size_t B) {
+  const fopo_gradient_options *o = &g->options;
+  int uses_index = o->kind == FOPO_GRADIENT_SNIS && fopo_proposal_uses_index(&o->proposal);
+  g->B = B;
+  g->S = o->kind == FOPO_GRADIENT_EXACT ? g->P : o->samples;
+  g->part = most_draws / g->S > LEAST_PART ? most_draws / g->S : LEAST_PART;
+  if (g->part > B) g->part = B;
+
+  int rc = B > g->room_rows ? grow_rows(g, B) : FOPO_OK;
+  if (rc == FOPO_OK && g->part > g->room_part) rc = grow_part(g, g->part);
+  if (rc == FOPO_OK && g->part * g->S > g->room_draws) rc = grow_draws(g, g->part * g->S);
+  if (rc == FOPO_OK && uses_index && g->part * o->proposal.k > g->room_candidates) {
+    rc = grow_candidates(g, g->part * o->proposal.k);
+  }
+  return rc;
+}
+
+static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
+  if (g->device == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is bound to no data yet");
+  }
+  if (B == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "the batch is empty; give it 1 row or more");
+  for (size_t b = 0; b < B; b++) {
+    if (rows[b] >= g->contexts.rows) {
+      return fopo_fail(FOPO_ERR_ARGUMENT, "row %zu of the batch is context %llu of %zu contexts",
+                       b + 1, (unsigned long long)rows[b] + 1, g->contexts.rows);
+    }
+  }
+  if (g->checked || g->options.kind != FOPO_GRADIENT_SNIS) return FOPO_OK;
+  int rc = fopo_proposal_check(&g->options.proposal, g->P, g->L);
+  g->checked = rc == FOPO_OK;
+  return rc;
+}
+
+int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
+                        fopo_draw_key key) {
+  int rc = check_idle(g);
+  if (rc == FOPO_OK) rc = check_batch(g, rows, B);
+  if (rc == FOPO_OK) rc = prepare(g, B);
+  if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
+  if (rc == FOPO_OK && theta == NULL) {
+    rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
+                             g->L * g->L * sizeof *g->dev.theta);
+  }
+  if (rc != FOPO_OK) return rc;
+  g->theta = theta != NULL ? theta : g->dev.theta;
+  g->rows = rows;
+  g->key = key;
+  g->done = 0;
+  g->short_rows = 0;
+  memset(g->sum, 0, sizeof g->sum);
+  memset(g->seconds, 0, sizeof g->seconds);
+  g->stage = FOPO_STAGE_READY;
+  return FOPO_OK;
+}
+
+void fopo_gradient_abandon(fopo_gradient *g) { g->stage = FOPO_STAGE_IDLE; }
+
+/* A failure ends the batch. */
+static int give_up(fopo_gradient *g, int rc) {
+  fopo_gradient_abandon(g);
+  return rc;
+}
+
+/* X and Q = X theta / T of the next n contexts. */
+static int make_queries(fopo_gradient *g, size_t n) {
+  fopo_device *d = g->device;
+  double start = fopo_clock();
+  int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
+                               g->dev.rows + g->done, n, g->L);
+  if (rc == FOPO_OK) {
+    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, 1.0f / g->pi->temperature, n, g->L);
+  }
+  g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  return rc;
+}
+
+/* Copies the draws to the host; rewards that nobody fills are NaN, and absorb refuses them. */
+static int hand_out(fopo_gradient *g, fopo_drawn *drawn) {
+  size_t draws = g->n * g->S;
+  int rc = draws > g->room_handed ? grow_handed(g, g->part * g->S) : FOPO_OK;
+  if (rc == FOPO_OK) {
+    rc = g->device->ops->get(g->device, g->host.ids, g->dev.ids, draws * sizeof *g->host.ids);
+  }
+  if (rc != FOPO_OK) return rc;
+  for (size_t i = 0; i < draws; i++) g->host.reward[i] = NAN;
+  *drawn = (fopo_drawn){.ids = g->host.ids, .rows = g->rows + g->done,
+                        .reward = g->host.reward, .B = g->n, .S = g->S};
+  return FOPO_OK;
+}
+
+int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
+  assert(g->stage == FOPO_STAGE_READY);
+  if (g->done == g->B) return FOPO_OK;
+  if (fopo_interrupted()) {
+    return give_up(g, fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while estimating a gradient"));
+  }
+  if (drawn == NULL && g->reward->kind == FOPO_REWARD_CUSTOM) {
+    return give_up(g, fopo_fail(FOPO_ERR_ARGUMENT,
+                                "a custom reward is filled by its caller, draw by draw"));
+  }
+  g->n = g->B - g->done < g->part ? g->B - g->done : g->part;
+  int rc = make_queries(g, g->n);
+  if (rc == FOPO_OK) rc = g->estimator->draw(g, g->n);
+  if (rc != FOPO_OK) return give_up(g, rc);
+  g->waiting = fopo_clock();
+  g->from_host = drawn != NULL;
+  if (drawn != NULL) rc = hand_out(g, drawn);
+  if (rc != FOPO_OK) return give_up(g, rc);
+  g->stage = FOPO_STAGE_DRAWN;
+  return FOPO_DRAWN;
+}
+
+int fopo_gradient_reward(fopo_gradient *g) {
+  assert(g->stage == FOPO_STAGE_DRAWN);
+  if (g->reward->kind == FOPO_REWARD_CUSTOM) {
+    return give_up(g, fopo_fail(FOPO_ERR_ARGUMENT,
+                                "a custom reward is filled by its caller, draw by draw"));
+  }
+  g->from_host = 0;
+  int rc = g->device->ops->reward_hits(g->device, g->dev.r, g->dev.ids, g->dev.rows + g->done,
+                                       &g->dev.Y, g->n, g->S);
+  return rc == FOPO_OK ? FOPO_OK : give_up(g, rc);
+}
+
+/* Rewards that came from outside go to the device, if they are numbers. */
+static int take_rewards(fopo_gradient *g) {
+  size_t draws = g->n * g->S;
+  for (size_t i = 0; i < draws; i++) {
+    if (!isfinite(g->host.reward[i])) {
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "the reward of item %llu for context %llu is %g; rewards must be finite",
+                       (unsigned long long)g->host.ids[i] + 1,
+                       (unsigned long long)g->rows[g->done + i / g->S] + 1,
+                       (double)g->host.reward[i]);
+    }
+  }
+  return g->device->ops->put(g->device, g->dev.r, g->host.reward, draws * sizeof *g->dev.r);
+}
+
+/* Adds the part's statistics, in the order of its contexts. */
+static int add_stats(fopo_gradient *g) {
+  int rc = g->device->ops->get(g->device, g->host.stats, g->dev.stats,
+                               g->n * FOPO_STATS * sizeof *g->dev.stats);
+  if (rc != FOPO_OK) return rc;
+  for (size_t b = 0; b < g->n; b++) {
+    const float *s = g->host.stats + b * FOPO_STATS;
+    g->sum[FOPO_STAT_REWARD] += (double)s[FOPO_STAT_REWARD];
+    g->sum[FOPO_STAT_ESS] += (double)s[FOPO_STAT_ESS];
+    g->sum[FOPO_STAT_HEAD_MASS] += (double)s[FOPO_STAT_HEAD_MASS];
+    double w = (double)s[FOPO_STAT_MAX_WEIGHT];
+    if (w > g->sum[FOPO_STAT_MAX_WEIGHT]) g->sum[FOPO_STAT_MAX_WEIGHT] = w;
+  }
+  return FOPO_OK;
+}
+
+int fopo_gradient_absorb(fopo_gradient *g) {
+  assert(g->stage == FOPO_STAGE_DRAWN);
+  fopo_device *d = g->device;
+  int rc = g->from_host ? take_rewards(g) : FOPO_OK;
+  double start = fopo_clock();
+  g->seconds[FOPO_PHASE_REWARD] += start - g->waiting;
+
+  if (rc == FOPO_OK) rc = g->estimator->combine(g, g->n);
+  if (rc == FOPO_OK) {
+    /* G += X^T V / (B T) */
+    float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
+    rc = d->ops->outer(d, g->dev.G, g->dev.X, g->dev.V, scale, g->done > 0, g->n, g->L);
+  }
+  if (rc == FOPO_OK) rc = add_stats(g);
+  if (rc != FOPO_OK) return give_up(g, rc);
+  g->done += g->n;
+  g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  g->stage = FOPO_STAGE_READY;
+  return FOPO_OK;
+}
+
+int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats) {
+  assert(g->stage == FOPO_STAGE_READY && g->done == g->B);
+  double start = fopo_clock(), B = (double)g->B;
+  g->stage = FOPO_STAGE_IDLE;
+  if (G.x != NULL && (G.rows != g->L || G.cols != g->L)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", g->L, g->L,
+                     G.rows, G.cols);
+  }
+  int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->L * g->L * sizeof *g->dev.G);
+  if (rc != FOPO_OK) return rc;
+  for (size_t i = 0; G.x != NULL && i < g->L; i++) {
+    memcpy(fopo_matrix_row(G, i), g->host.G + i * g->L, g->L * sizeof *g->host.G);
+  }
+  *stats = (fopo_gradient_stats){
+      .reward = g->sum[FOPO_STAT_REWARD] / B,
+      .ess = g->sum[FOPO_STAT_ESS] / B,
+      .max_weight = g->sum[FOPO_STAT_MAX_WEIGHT],
+      .head_mass = g->sum[FOPO_STAT_HEAD_MASS] / B,
+      .norm = sqrt(fopo_matrix_norm2(fopo_matrix_view(g->host.G, g->L, g->L))),
+      .short_rows = (double)g->short_rows,
+  };
+  g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  memcpy(stats->seconds, g->seconds, sizeof stats->seconds);
+  return FOPO_OK;
+}
+
+float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
+
+int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
+                          const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key) {
+  int rc = fopo_gradient_begin(g, theta, rows, B, key);
+  if (rc != FOPO_OK) return rc;
+  while ((rc = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
+    rc = fopo_gradient_reward(g);
+    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
+    if (rc != FOPO_OK) return rc;
+  }
+  return rc == FOPO_OK ? fopo_gradient_finish(g, G, stats) : rc;
+}

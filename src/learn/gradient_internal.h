@@ -1,0 +1,83 @@
+/* What an estimator of estimators.c sees of a computation; private to learn/.
+ *
+ * A batch of B contexts is worked off in parts of at most `part` contexts, so that the draws of one
+ * part stay bounded whatever B, S and P are. All arrays of a part are row-major with one row a
+ * context. Device memory is made at the first batch of a size and kept. */
+#ifndef FOPO_LEARN_GRADIENT_INTERNAL_H
+#define FOPO_LEARN_GRADIENT_INTERNAL_H
+
+#include "learn/gradient.h"
+
+typedef struct {
+  const char *name;
+  /* Fills ids [n, S], and logq [n, S] or mean [n, L], for the queries Q of n contexts. */
+  int (*draw)(fopo_gradient *g, size_t n);
+  /* V [n, L] and stats [n, FOPO_STATS] from ids and r. */
+  int (*combine)(fopo_gradient *g, size_t n);
+} fopo_estimator;
+
+extern const fopo_estimator fopo_estimators[]; /* in the order of fopo_gradient_kind */
+
+/* Device memory, owned. */
+typedef struct {
+  float *items;    /* [P, its ld on the host] */
+  float *contexts; /* [N, its ld on the host] */
+  fopo_csr Y;      /* hits: [N, P] */
+  float *theta;    /* [L, L] for callers whose theta is on the host */
+  float *G;        /* [L, L] */
+
+  uint32_t *rows;                  /* [B] */
+  float *X, *Q, *V, *mean, *stats; /* [part, L], stats [part, FOPO_STATS] */
+  uint32_t *ids;                   /* [part, S] */
+  float *logq, *r;                 /* [part, S] */
+  uint32_t *candidates, *counts;   /* [part, K], [part] */
+  float *candidate_scores;         /* [part, K] */
+} fopo_gradient_on_device;
+
+/* Its counterpart on the host, owned: the index searches here, and callers reward here. */
+typedef struct {
+  float *G, *stats, *Q;
+  uint32_t *candidates, *counts;
+  float *candidate_scores;
+  uint32_t *ids;
+  float *reward;
+} fopo_gradient_on_host;
+
+typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
+
+struct fopo_gradient {
+  fopo_gradient_options options;
+  const fopo_estimator *estimator;
+  int checked; /* options fit the data that is bound */
+
+  /* What is bound; not owned. */
+  fopo_device *device;
+  const fopo_policy *pi;
+  fopo_matrix items;    /* [P, L] */
+  fopo_matrix contexts; /* [N, L] */
+  const fopo_reward *reward;
+  fopo_csr Y;           /* the view that dev.Y was made of */
+  size_t P, L;
+
+  /* The batch. */
+  fopo_stage stage;
+  const float *theta;   /* device [L, L]; not owned */
+  const uint32_t *rows; /* [B] context ids on the host; not owned */
+  size_t B, S, part;
+  size_t done;          /* contexts absorbed */
+  size_t n;             /* contexts of the part that is drawn */
+  fopo_draw_key key;
+  int from_host;        /* the rewards of this part come from host.reward */
+  double waiting;       /* clock when the draws were handed out */
+  double sum[FOPO_STATS]; /* over the contexts absorbed; MAX_WEIGHT: the largest */
+  size_t short_rows;
+  double seconds[FOPO_PHASES];
+
+  fopo_gradient_on_device dev;
+  fopo_gradient_on_host host;
+  size_t room_rows, room_part, room_draws, room_candidates; /* elements there is room for */
+  size_t room_handed;                                       /* in host.ids and host.reward */
+  size_t enumerated; /* rows of dev.ids that list the whole catalogue */
+};
+
+#endif

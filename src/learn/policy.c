@@ -1,0 +1,80 @@
+/* The linear softmax policy: one theta [L, L] over fixed item embeddings. Everything that scores a
+ * whole catalogue goes through an index; what is here turns contexts into queries and queries into
+ * recommendations, in blocks that bound memory and let an interruption through. */
+#include "learn/policy.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+
+/* Contexts answered between two reports of progress: wide enough for the indexes to share a pass
+ * over the items, short enough for a large catalogue to be interrupted soon. */
+enum { BLOCK = 256 };
+
+/* Scale of the random start, as in the authors' code: scores begin near 0. */
+static const double random_scale = 0.005;
+
+int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
+                     float temperature, uint64_t seed) {
+  *pi = (fopo_policy){.items = items, .temperature = temperature};
+  if (items.rows == 0 || items.cols == 0 || items.rows >= UINT32_MAX) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the items are %zu x %zu; a policy needs 1 to %u items of 1 dimension or more",
+                     items.rows, items.cols, UINT32_MAX - 1);
+  }
+  if (!(temperature > 0.0f) || !isfinite(temperature)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the temperature is %g; it divides scores, use > 0",
+                     (double)temperature);
+  }
+  int rc = fopo_matrix_finite(items, "items");
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, items.cols, items.cols);
+  if (rc != FOPO_OK) return rc;
+
+  if (start == FOPO_THETA_IDENTITY) {
+    for (size_t i = 0; i < items.cols; i++) fopo_matrix_row(pi->theta, i)[i] = 1.0f;
+  } else {
+    fopo_fill_normal(pi->theta.x, (uint64_t)items.cols * items.cols, random_scale, seed,
+                     FOPO_STREAM_INIT);
+  }
+  return FOPO_OK;
+}
+
+void fopo_policy_done(fopo_policy *pi) {
+  fopo_matrix_done(&pi->theta);
+  *pi = (fopo_policy){0};
+}
+
+int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
+  if (x.cols != pi->theta.rows || Q.rows != x.rows || Q.cols != pi->theta.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "contexts are %zu x %zu and theta is %zu x %zu; contexts need %zu columns",
+                     x.rows, x.cols, pi->theta.rows, pi->theta.cols, pi->theta.rows);
+  }
+  /* Q = x theta / T */
+  return fopo_gemm(Q, 1.0f / pi->temperature, x, 0, pi->theta, 0, 0.0f);
+}
+
+int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
+                     fopo_matrix x, fopo_index *ix, size_t k) {
+  fopo_matrix Q = {0};
+  int rc = fopo_matrix_init(&Q, x.rows < BLOCK ? x.rows : BLOCK, pi->theta.cols);
+  if (rc != FOPO_OK) return rc;
+
+  for (size_t first = 0; first < x.rows && rc == FOPO_OK; first += BLOCK) {
+    size_t n = x.rows - first < BLOCK ? x.rows - first : BLOCK;
+    fopo_matrix block = fopo_matrix_rows(Q, 0, n);
+    rc = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
+    if (rc == FOPO_OK) {
+      rc = fopo_index_search(ids + first * k, scores + first * k, counts + first, ix, block, k);
+    }
+    if (rc == FOPO_OK) {
+      rc = fopo_progress("recommending", (double)(first + n), (double)x.rows);
+    }
+  }
+  fopo_matrix_done(&Q);
+  return rc;
+}

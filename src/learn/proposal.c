@@ -1,0 +1,86 @@
+/* The proposal's options against a catalogue, and its draws on the host. Training draws through
+ * gradient.c on whatever device holds the items; the draws here are the same ones, because a draw
+ * is a function of (seed, step, row, sample) alone. */
+#include "learn/proposal.h"
+
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
+  if (q->kind == FOPO_PROPOSAL_UNIFORM) return FOPO_OK;
+  if (!(q->epsilon >= 0.0 && q->epsilon <= 1.0)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "epsilon is %g; it is the share of uniform draws, use 0 to 1", q->epsilon);
+  }
+  if (q->k == 0 || q->k > P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use k from 1 to %zu",
+                     q->k, P, P);
+  }
+  if (!fopo_proposal_uses_index(q)) return FOPO_OK;
+  if (q->index == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a mixture proposal with epsilon = %g has no index to take its %zu candidates "
+                     "from; give it one, or use epsilon = 1", q->epsilon, q->k);
+  }
+  fopo_index_facts facts = fopo_index_about(q->index);
+  if (facts.n_items != P || facts.dim != dim) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the index holds %zu items of dimension %zu but the policy's are %zu of "
+                     "dimension %zu; build it from the policy's items",
+                     facts.n_items, facts.dim, P, dim);
+  }
+  return FOPO_OK;
+}
+
+float fopo_proposal_floor(const fopo_proposal *q, size_t P) {
+  if (!fopo_proposal_uses_index(q)) return INFINITY;
+  return (float)log(q->epsilon / (double)P);
+}
+
+/* Candidates of the queries Q, on the host. */
+typedef struct {
+  uint32_t *ids;    /* [B, K] */
+  float *scores;    /* [B, K] */
+  uint32_t *counts; /* [B] */
+} candidates;
+
+static int candidates_init(candidates *c, size_t B, size_t K) {
+  c->ids = fopo_alloc(B * K, sizeof *c->ids);
+  c->scores = fopo_alloc(B * K, sizeof *c->scores);
+  c->counts = fopo_alloc(B, sizeof *c->counts);
+  return c->ids && c->scores && c->counts ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+static void candidates_done(candidates *c) {
+  fopo_free(c->ids);
+  fopo_free(c->scores);
+  fopo_free(c->counts);
+}
+
+int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
+                         const fopo_policy *pi, fopo_matrix Q, const uint32_t *rows, size_t S,
+                         fopo_draw_key key) {
+  size_t P = pi->items.rows;
+  candidates c = {0};
+  fopo_device *cpu = NULL;
+  int rc = fopo_proposal_check(q, P, pi->items.cols);
+  if (rc == FOPO_OK) rc = fopo_device_cpu_open(&cpu);
+  if (rc != FOPO_OK) return rc;
+
+  if (fopo_proposal_uses_index(q)) {
+    rc = candidates_init(&c, Q.rows, q->k);
+    if (rc == FOPO_OK) rc = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
+    fopo_mixture m = {.k = q->k, .ids = c.ids, .scores = c.scores, .counts = c.counts,
+                      .epsilon = q->epsilon, .stratified = q->stratified};
+    if (rc == FOPO_OK) {
+      rc = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
+    }
+  } else {
+    rc = cpu->ops->draw_uniform(cpu, ids, logq, rows, key, Q.rows, S, P);
+  }
+  candidates_done(&c);
+  fopo_device_close(cpu);
+  return rc;
+}

@@ -1,0 +1,284 @@
+/* The training loop. theta lives on the device during a slice and on the host between slices, where
+ * users may look at it and change it; both copies are the same bits.
+ *
+ * A step is begun, drawn, rewarded, agreed upon among the ranks, and only then applied: whatever
+ * fails before that leaves the state after the last whole step, on every rank. Rank r of R takes
+ * the rows r, r + R, ... of each batch, so one process alone takes all of them. */
+#include "learn/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "learn/trainer_internal.h"
+
+/* -- life ------------------------------------------------------------------------------------- */
+
+static int check(const fopo_trainer_options *o) {
+  size_t N = o->contexts.rows;
+  if (o->batch == 0 || o->batch > N) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the batch is %zu but there are %zu contexts; use a batch of 1 to %zu",
+                     o->batch, N, N);
+  }
+  return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+}
+
+int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
+  *t = NULL;
+  int rc = check(options);
+  if (rc != FOPO_OK) return rc;
+  fopo_trainer *x = fopo_alloc(1, sizeof *x);
+  if (x == NULL) return FOPO_ERR_MEMORY;
+  x->o = *options;
+  x->L = options->policy->theta.rows;
+  x->per_epoch = (options->contexts.rows + options->batch - 1) / options->batch;
+  x->shuffled = UINT64_MAX;
+  x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
+  x->mine = fopo_alloc(options->batch, sizeof *x->mine);
+  x->votes = fopo_alloc(FOPO_VOTES + (size_t)fopo_comm_size(), sizeof *x->votes);
+  rc = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK && fopo_comm_size() > 1) rc = fopo_matrix_init(&x->G, x->L, x->L);
+  void *theta = NULL;
+  if (rc == FOPO_OK) {
+    rc = x->o.device->ops->alloc(x->o.device, &theta, x->L * x->L * sizeof(float));
+  }
+  x->theta = theta;
+  if (rc != FOPO_OK) {
+    fopo_trainer_free(x);
+    return rc;
+  }
+  *t = x;
+  return FOPO_OK;
+}
+
+void fopo_trainer_free(fopo_trainer *t) {
+  if (t == NULL) return;
+  if (t->waiting) fopo_gradient_abandon(t->o.gradient);
+  if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
+  fopo_matrix_done(&t->G);
+  fopo_free(t->order);
+  fopo_free(t->mine);
+  fopo_free(t->votes);
+  fopo_free(t);
+}
+
+/* -- a slice ---------------------------------------------------------------------------------- */
+
+static int begin_slice(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  if (rc == FOPO_OK) rc = fopo_matrix_finite(o->policy->theta, "theta");
+  if (rc == FOPO_OK) {
+    rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
+                             t->L * t->L * sizeof *t->theta);
+  }
+  if (rc != FOPO_OK) return rc;
+  t->slice = (fopo_slice){.step = t->step};
+  t->started = fopo_clock();
+  t->running = 1;
+  return FOPO_OK;
+}
+
+static int close_slice(fopo_trainer *t) {
+  if (!t->running) return FOPO_OK;
+  t->running = 0;
+  return t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                               t->L * t->L * sizeof *t->theta);
+}
+
+/* Means over the steps made so far. */
+static void report(fopo_slice *slice, const fopo_trainer *t) {
+  *slice = t->slice;
+  slice->step = t->step;
+  slice->seconds = t->running ? fopo_clock() - t->started : 0.0;
+  if (slice->steps == 0) return;
+  double n = (double)slice->steps;
+  slice->mean.reward /= n;
+  slice->mean.ess /= n;
+  slice->mean.max_weight /= n;
+  slice->mean.head_mass /= n;
+  slice->mean.norm /= n;
+}
+
+static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
+  fopo_gradient_stats *sum = &t->slice.mean;
+  sum->reward += s->reward;
+  sum->ess += s->ess;
+  sum->max_weight += s->max_weight;
+  sum->head_mass += s->head_mass;
+  sum->norm += s->norm;
+  sum->short_rows += s->short_rows;
+  for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->seconds[i];
+  t->slice.steps++;
+}
+
+/* -- a step ----------------------------------------------------------------------------------- */
+
+/* The batch of step t: a place in the permutation of its epoch, and this rank's share of it. */
+static void choose_rows(fopo_trainer *t) {
+  uint64_t epoch = t->step / t->per_epoch;
+  size_t N = t->o.contexts.rows, first = (size_t)(t->step % t->per_epoch) * t->o.batch;
+  if (epoch != t->shuffled) {
+    fopo_shuffle(t->order, (uint32_t)N, t->o.seed, FOPO_STREAM_SHUFFLE, (uint32_t)epoch);
+    t->shuffled = epoch;
+  }
+  t->rows = t->order + first;
+  t->B = N - first < t->o.batch ? N - first : t->o.batch;
+  t->n_mine = 0;
+  size_t ranks = (size_t)fopo_comm_size();
+  for (size_t b = (size_t)fopo_comm_rank(); b < t->B; b += ranks) {
+    t->mine[t->n_mine++] = t->rows[b];
+  }
+}
+
+/* Draws and absorbs until the batch is done; FOPO_DRAWN where rewards come from outside. */
+static int estimate(fopo_trainer *t) {
+  fopo_gradient *g = t->o.gradient;
+  int custom = t->o.reward->kind == FOPO_REWARD_CUSTOM, rc = FOPO_OK;
+  if (t->waiting) {
+    t->waiting = 0;
+    rc = fopo_gradient_absorb(g);
+  } else {
+    choose_rows(t);
+    if (t->n_mine == 0) return FOPO_OK;
+    /* 2^32 steps are out of reach: the key's step is the trainer's. */
+    fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
+    rc = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
+  }
+  while (rc == FOPO_OK && (rc = fopo_gradient_draw(g, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
+    if (custom) {
+      t->waiting = 1;
+      return FOPO_DRAWN;
+    }
+    rc = fopo_gradient_reward(g);
+    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
+  }
+  return rc;
+}
+
+/* G becomes the batch's: each rank's mean over its share, weighted by the share. */
+static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
+  float *G = fopo_gradient_result(t->o.gradient);
+  size_t n = t->L * t->L;
+  float share = (float)((double)t->n_mine / (double)t->B);
+  if (t->n_mine == 0) memset(t->G.x, 0, n * sizeof *t->G.x);
+  for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
+  int rc = fopo_comm_sum(t->G.x, n);
+  if (rc == FOPO_OK) rc = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
+  stats->norm = sqrt(fopo_matrix_norm2(t->G));
+  return rc;
+}
+
+/* All ranks learn whether all have their part of the gradient; then it and the statistics become
+ * those of the whole batch. Alone, there is nothing to agree upon. */
+static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
+  size_t ranks = (size_t)fopo_comm_size();
+  if (ranks == 1) return rc;
+  double *x = t->votes, mine = (double)t->n_mine;
+  memset(x, 0, (FOPO_VOTES + ranks) * sizeof *x);
+  x[FOPO_VOTE_FAILED] = rc != FOPO_OK && rc != FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_INTERRUPTED] = rc == FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_REWARD] = stats->reward * mine;
+  x[FOPO_VOTE_ESS] = stats->ess * mine;
+  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * mine;
+  x[FOPO_VOTE_SHORT_ROWS] = stats->short_rows;
+  x[FOPO_VOTES + (size_t)fopo_comm_rank()] = stats->max_weight;
+  int sent = fopo_comm_sum_double(x, FOPO_VOTES + ranks);
+  if (rc != FOPO_OK) return rc;
+  if (sent != FOPO_OK) return sent;
+  if (x[FOPO_VOTE_FAILED] > 0.0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "step %llu failed on another rank, which says why",
+                     (unsigned long long)t->step + 1);
+  }
+  if (x[FOPO_VOTE_INTERRUPTED] > 0.0) {
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on another rank");
+  }
+  stats->reward = x[FOPO_VOTE_REWARD] / (double)t->B;
+  stats->ess = x[FOPO_VOTE_ESS] / (double)t->B;
+  stats->head_mass = x[FOPO_VOTE_HEAD_MASS] / (double)t->B;
+  stats->short_rows = x[FOPO_VOTE_SHORT_ROWS];
+  stats->max_weight = 0.0;
+  for (size_t r = 0; r < ranks; r++) {
+    if (x[FOPO_VOTES + r] > stats->max_weight) stats->max_weight = x[FOPO_VOTES + r];
+  }
+  return sum_gradient(t, stats);
+}
+
+/* "3, 17, 4, ..." the first contexts of the batch, 1-based. */
+static void list_rows(char *text, size_t size, const fopo_trainer *t) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t b = 0; b < t->B && b < 8; b++) {
+    int n = snprintf(text + used, size - used, "%s%llu", b ? ", " : "",
+                     (unsigned long long)t->rows[b] + 1);
+    if (n < 0 || (size_t)n >= size - used) return;
+    used += (size_t)n;
+  }
+  if (t->B > 8) snprintf(text + used, size - used, ", ...");
+}
+
+static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
+  double start = fopo_clock();
+  if (!isfinite(stats->norm)) {
+    char rows[160];
+    list_rows(rows, sizeof rows, t);
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "the gradient of step %llu is not finite (learning rate %g, contexts %s); "
+                     "theta stays as after step %llu; lower lr, or look at the rewards",
+                     (unsigned long long)t->step + 1, t->o.optim->options.lr, rows,
+                     (unsigned long long)t->step);
+  }
+  int rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
+                           t->L * t->L);
+  stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
+  return rc;
+}
+
+static int make_step(fopo_trainer *t) {
+  fopo_gradient_stats stats = {0};
+  int rc = estimate(t);
+  if (rc == FOPO_DRAWN) return rc;
+  if (rc == FOPO_OK && t->n_mine > 0) rc = fopo_gradient_finish(t->o.gradient, t->G, &stats);
+  rc = agree(t, rc, &stats);
+  if (rc == FOPO_OK) rc = update(t, &stats);
+  if (rc != FOPO_OK) return rc;
+  t->step++;
+  add_step(t, &stats);
+  return FOPO_OK;
+}
+
+int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
+  int rc = t->running ? FOPO_OK : begin_slice(t);
+  if (rc != FOPO_OK) {
+    *slice = (fopo_slice){.step = t->step};
+    return rc;
+  }
+  while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
+  report(slice, t);
+  if (rc == FOPO_DRAWN) return rc;
+  int closed = close_slice(t);
+  return rc != FOPO_OK ? rc : closed;
+}
+
+const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t) {
+  return t->waiting ? &t->drawn : NULL;
+}
+
+void fopo_trainer_abandon(fopo_trainer *t) {
+  if (!t->waiting) return;
+  fopo_gradient_stats none = {0};
+  fopo_gradient_abandon(t->o.gradient);
+  t->waiting = 0;
+  agree(t, FOPO_ERR_ARGUMENT, &none); /* the other ranks wait for this one's word */
+  close_slice(t);
+}
+
+uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
+
+size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) { return t->per_epoch; }

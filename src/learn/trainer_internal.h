@@ -1,0 +1,42 @@
+/* The trainer's state, shared by the loop (trainer.c) and its files (checkpoint.c); private to
+ * learn/. */
+#ifndef FOPO_LEARN_TRAINER_INTERNAL_H
+#define FOPO_LEARN_TRAINER_INTERNAL_H
+
+#include "learn/trainer.h"
+
+/* What the ranks tell each other at every step, as one sum; after these, one place a rank for its
+ * largest weight. */
+enum {
+  FOPO_VOTE_FAILED, FOPO_VOTE_INTERRUPTED, FOPO_VOTE_REWARD, FOPO_VOTE_ESS, FOPO_VOTE_HEAD_MASS,
+  FOPO_VOTE_SHORT_ROWS, FOPO_VOTES
+};
+
+struct fopo_trainer {
+  fopo_trainer_options o;
+  size_t L;
+  size_t per_epoch;     /* steps */
+  uint64_t step;        /* made in all */
+
+  uint32_t *order;      /* [N] the permutation of epoch `shuffled`; UINT64_MAX: none yet */
+  uint64_t shuffled;
+  const uint32_t *rows; /* [B] the batch of the current step, in order */
+  size_t B;
+  uint32_t *mine;       /* [batch] this rank's rows, n_mine of them */
+  size_t n_mine;
+
+  float *theta;         /* device [L, L]; the truth while a slice runs */
+  fopo_matrix G;        /* [L, L] to sum over ranks; {0} alone */
+  double *votes;        /* [FOPO_VOTES + ranks] */
+
+  int running;          /* a slice is open */
+  int waiting;          /* for the rewards of `drawn` */
+  fopo_drawn drawn;
+  double started;       /* clock at the slice's start */
+  fopo_slice slice;     /* sums so far */
+
+  int fingerprinted;
+  uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
+};
+
+#endif
