@@ -80,11 +80,11 @@ static double qr_work(const job *j, size_t rows) {
   return (double)rows * (double)j->l * (double)j->l * QR_COST;
 }
 
-/* The sum of what iterate and extract report. */
+/* The sum of what iterate and extract report; the last product counts like one pass of QR. */
 static double all_work(const job *j, size_t q) {
   size_t m = j->M->rows, n = j->M->cols;
   int on_rows = m < n;
-  double y_passes = (double)(2 + q - (on_rows && q > 0)), w_passes = (double)(2 + q);
+  double y_passes = (double)(2 + q - (on_rows && q > 0)), w_passes = (double)(3 + q);
   return draw_work(j, on_rows ? m : n) + (double)(q + !on_rows) * product_work(j, m) +
          (double)(q + 1) * product_work(j, n) + y_passes * qr_work(j, m) + w_passes * qr_work(j, n);
 }

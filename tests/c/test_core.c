@@ -1,0 +1,618 @@
+/* The ground everything stands on: sentences, counted memory and its faults, progress and
+ * interruption, threads, matrices against naive references in double, and sparse rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "comm/comm.h"
+#include "core/clock.h"
+#include "core/csr.h"
+#include "core/factor.h"
+#include "core/matrix.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- status ---- */
+
+static void assert_sentence(const char *part) {
+  if (strstr(fopo_error_sentence(), part) == NULL) {
+    fail_msg("\"%s\" lacks \"%s\"", fopo_error_sentence(), part);
+  }
+}
+
+static void *fail_elsewhere(void *payload) {
+  (void)payload;
+  assert_string_equal(fopo_error_sentence(), "");
+  fopo_fail(FOPO_ERR_FILE, "another thread's");
+  return NULL;
+}
+
+static void sentences_are_kept(void **state) {
+  (void)state;
+  assert_int_equal(fopo_fail(FOPO_ERR_ARGUMENT, "k is %d", 7), FOPO_ERR_ARGUMENT);
+  assert_string_equal(fopo_error_sentence(), "k is 7");
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+  pthread_join(thread, NULL);
+  assert_string_equal(fopo_error_sentence(), "k is 7");
+  fopo_fail(FOPO_ERR_FILE, "in a.csv: %s", fopo_error_sentence());
+  assert_string_equal(fopo_error_sentence(), "in a.csv: k is 7");
+  fopo_fail(FOPO_ERR_FILE, "%2000d", 1);
+  assert_int_equal(strlen(fopo_error_sentence()), 1023);
+}
+
+/* ---- memory ---- */
+
+static void assert_zero(const unsigned char *bytes, size_t n) {
+  unsigned char any = 0;
+  for (size_t i = 0; i < n; i++) any |= bytes[i];
+  assert_int_equal(any, 0);
+}
+
+static void blocks_are_zeroed_and_counted(void **state) {
+  (void)state;
+  fopo_memory_use before = fopo_memory_in_use();
+  static const size_t sizes[] = {0, 1, 63, 64, 65, 100000, (4u << 20) - 1, 4u << 20, 9000001};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    unsigned char *block = fopo_alloc(sizes[i], 1);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+    assert_zero(block, sizes[i]);
+    memset(block, 0xff, sizes[i]);
+    fopo_memory_use use = fopo_memory_in_use();
+    assert_int_equal(use.blocks, before.blocks + 1);
+    assert_int_equal(use.bytes, before.bytes + sizes[i]);
+    assert_true(use.peak >= use.bytes);
+    fopo_free(block);
+  }
+  fopo_free(NULL);
+  assert_int_equal(fopo_memory_in_use().blocks, before.blocks);
+  assert_int_equal(fopo_memory_in_use().bytes, before.bytes);
+}
+
+/* Through every pair of sizes: what was there stays, what is added is zero. */
+static void blocks_grow_and_shrink(void **state) {
+  (void)state;
+  static const size_t sizes[] = {0, 10, 5000, 5000000, 4194304, 12000000, 6000001, 6000000, 20};
+  enum { N = sizeof sizes / sizeof *sizes };
+  size_t live = fopo_memory_in_use().blocks;
+  for (int from = 0; from < N; from++) {
+    for (int to = 0; to < N; to++) {
+      unsigned char *block = fopo_realloc(NULL, sizes[from], 1);
+      assert_non_null(block);
+      memset(block, 7, sizes[from]);
+      block = fopo_realloc(block, sizes[to], 1);
+      assert_non_null(block);
+      assert_int_equal((uintptr_t)block % 64, 0);
+      size_t kept = sizes[from] < sizes[to] ? sizes[from] : sizes[to];
+      for (size_t i = 0; i < kept; i += 501) assert_int_equal(block[i], 7);
+      if (sizes[to] > kept) assert_zero(block + kept, sizes[to] - kept);
+      block = fopo_realloc(block, sizes[from], 1);
+      if (sizes[from] > kept) assert_zero(block + kept, sizes[from] - kept);
+      fopo_free(block);
+    }
+  }
+  assert_int_equal(fopo_memory_in_use().blocks, live);
+}
+
+static void memory_is_refused(void **state) {
+  (void)state;
+  assert_null(fopo_alloc(SIZE_MAX / 2, 3));
+  assert_sentence("no memory");
+  assert_null(fopo_alloc(SIZE_MAX - 10, 1));
+  assert_null(fopo_alloc((size_t)1 << 55, 1));
+  int *block = fopo_alloc(4, sizeof *block);
+  block[3] = 5;
+  assert_null(fopo_realloc(block, SIZE_MAX / 2, 4));
+  assert_int_equal(block[3], 5);
+  assert_null(fopo_realloc(block, (size_t)1 << 52, 4));
+  assert_int_equal(block[3], 5);
+  fopo_free(block);
+}
+
+static void faults_are_injected(void **state) {
+  (void)state;
+  fopo_memory_fail_after(1, 0);
+  void *a = fopo_alloc(1, 1);
+  assert_non_null(a);
+  assert_null(fopo_alloc(1, 1));
+  void *b = fopo_alloc(1, 1);
+  assert_non_null(b);
+  fopo_memory_fail_after(0, 1);
+  assert_null(fopo_alloc(1, 1));
+  assert_null(fopo_realloc(a, 100, 1));
+  assert_null(fopo_alloc(1, 1));
+  fopo_memory_fail_after(-1, 0);
+  a = fopo_realloc(a, 100, 1);
+  assert_non_null(a);
+  fopo_free(a);
+  fopo_free(b);
+}
+
+static void memory_is_estimated(void **state) {
+  (void)state;
+  uint64_t left = fopo_memory_available();
+  assert_true(left > 1000000);
+  assert_int_equal(fopo_memory_suffices(1000, "a crumb", "eat less"), FOPO_OK);
+  assert_int_equal(fopo_memory_suffices((uint64_t)1 << 58, "the index", "try M = 8"),
+                   FOPO_ERR_MEMORY);
+  assert_sentence("the index needs ");
+  assert_sentence(" GB are free; try M = 8");
+}
+
+/* ---- progress, clock, threads, comm ---- */
+
+static struct { int calls, closed; double done; } seen;
+
+static void watch(void *payload, const char *what, double done, double total, int closed) {
+  assert_ptr_equal(payload, &seen);
+  assert_string_equal(what, "counting");
+  assert_true(total >= 0);
+  seen.calls++;
+  seen.closed = closed;
+  seen.done = done;
+}
+
+static void progress_and_interruption(void **state) {
+  (void)state;
+  assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
+  fopo_progress_to(watch, &seen);
+  assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
+  assert_int_equal(seen.calls, 1);
+  assert_int_equal(seen.closed, 0);
+  assert_int_equal(fopo_progress("counting", 2, 2), FOPO_OK);
+  assert_int_equal(seen.closed, 1);
+  assert_int_equal(fopo_progress("counting", 5, 0), FOPO_OK);
+  assert_int_equal(seen.closed, 0);
+  fopo_interrupt_request();
+  assert_true(fopo_interrupted());
+  assert_int_equal(fopo_progress("counting", 1, 2), FOPO_ERR_INTERRUPTED);
+  assert_string_equal(fopo_error_sentence(), "interrupted while counting");
+  assert_int_equal(seen.closed, 1);
+  fopo_interrupt_clear();
+  fopo_progress_to(NULL, NULL);
+  assert_false(fopo_interrupted());
+}
+
+static void clock_and_threads(void **state) {
+  (void)state;
+  double start = fopo_clock();
+  assert_true(start > 0 && fopo_clock() >= start);
+  assert_true(fopo_threads() >= 1);
+  assert_int_equal(fopo_threads_set(0), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_threads_set(3), FOPO_OK);
+  assert_int_equal(fopo_threads(), 3);
+}
+
+static void alone_is_rank_zero(void **state) {
+  (void)state;
+  float x = 2;
+  double y = 3;
+  assert_int_equal(fopo_comm_open(NULL, NULL), FOPO_OK);
+  assert_int_equal(fopo_comm_rank(), 0);
+  assert_int_equal(fopo_comm_size(), 1);
+  assert_int_equal(fopo_comm_sum(&x, 1), FOPO_OK);
+  assert_int_equal(fopo_comm_sum_double(&y, 1), FOPO_OK);
+  assert_int_equal(fopo_comm_broadcast(&x, sizeof x), FOPO_OK);
+  assert_true(x == 2.0f && y == 3.0);
+  fopo_comm_close();
+}
+
+/* ---- matrices ---- */
+
+/* Normals in a view whose rows are `pad` longer than it says. */
+static fopo_matrix random_matrix(size_t rows, size_t cols, size_t pad, uint64_t seed) {
+  fopo_matrix m;
+  assert_int_equal(fopo_matrix_init(&m, rows, cols + pad), FOPO_OK);
+  fopo_fill_normal(m.x, rows * (cols + pad), 1.0, seed, FOPO_STREAM_INIT);
+  m.cols = cols;
+  return m;
+}
+
+static double at(fopo_matrix m, size_t i, size_t j) { return (double)m.x[i * m.ld + j]; }
+
+static void assert_product(size_t m, size_t n, size_t k, int ta, int tb, float alpha, float beta) {
+  fopo_matrix A = ta ? random_matrix(k, m, 3, 1) : random_matrix(m, k, 3, 1);
+  fopo_matrix B = tb ? random_matrix(n, k, 0, 2) : random_matrix(k, n, 0, 2);
+  fopo_matrix C = random_matrix(m, n, 5, 3), old = random_matrix(m, n, 5, 3);
+  if (beta == 0.0f && m * n > 0) C.x[0] = NAN; /* must be overwritten */
+  assert_int_equal(fopo_gemm(C, alpha, A, ta, B, tb, beta), FOPO_OK);
+  double tolerance = 1e-6 * sqrt((double)k + 1) * 8;
+  for (size_t i = 0; i < m; i += m > 40 ? 37 : 1) {
+    for (size_t j = 0; j < n; j += n > 40 ? 31 : 1) {
+      double sum = 0;
+      for (size_t l = 0; l < k; l++) {
+        sum += (ta ? at(A, l, i) : at(A, i, l)) * (tb ? at(B, j, l) : at(B, l, j));
+      }
+      double expected = (double)alpha * sum + (beta == 0.0f ? 0 : (double)beta * at(old, i, j));
+      if (!(fabs(at(C, i, j) - expected) <= tolerance)) {
+        fail_msg("[%zu, %zu] of %zu x %zu x %zu: %g, not %g", i, j, m, n, k, at(C, i, j), expected);
+      }
+    }
+    for (size_t j = n; j < n + 5; j++) assert_true(C.x[i * C.ld + j] == old.x[i * C.ld + j]);
+  }
+  fopo_matrix_done(&A);
+  fopo_matrix_done(&B);
+  fopo_matrix_done(&C);
+  fopo_matrix_done(&old);
+}
+
+static void products_are_right(void **state) {
+  (void)state;
+  static const size_t shapes[][3] = {{1, 1, 1},     {3, 5, 0},      {0, 4, 3},     {7, 300, 2},
+                                     {257, 511, 9}, {20, 30, 9001}, {600, 3, 700}, {90, 70, 20000}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int flags = 0; flags < 4; flags++) {
+      assert_product(shapes[s][0], shapes[s][1], shapes[s][2], flags & 1, flags >> 1, 1.0f, 0.0f);
+      assert_product(shapes[s][0], shapes[s][1], shapes[s][2], flags & 1, flags >> 1, -0.5f, 2.0f);
+    }
+  }
+}
+
+static void products_check_shapes(void **state) {
+  (void)state;
+  float x[64] = {0};
+  fopo_matrix A = fopo_matrix_view(x, 2, 3), B = fopo_matrix_view(x, 4, 5);
+  assert_int_equal(fopo_gemm(A, 1, A, 0, B, 0, 0), FOPO_ERR_ARGUMENT);
+  assert_sentence("[2, 3]");
+  assert_sentence("[4, 5]");
+  B = fopo_matrix_view(x, 3, 5);
+  assert_int_equal(fopo_gemm(fopo_matrix_view(x, 5, 2), 1, A, 0, B, 0, 0), FOPO_ERR_ARGUMENT);
+  assert_sentence("does not fit in [5, 2]");
+}
+
+/* Tiles, and slices of the inner dimension. */
+static void products_do_not_depend_on_threads(void **state) {
+  (void)state;
+  static const size_t shapes[][3] = {{300, 900, 70}, {60, 50, 30011}, {30011, 20, 30}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    size_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+    fopo_matrix A = random_matrix(m, k, 0, 4), B = random_matrix(k, n, 0, 5);
+    fopo_matrix one = random_matrix(m, n, 0, 6);
+    fopo_threads_set(1);
+    assert_int_equal(fopo_gemm(one, 1, A, 0, B, 0, 0.5f), FOPO_OK);
+    for (int threads = 2; threads <= 4; threads += 2) {
+      fopo_matrix other = random_matrix(m, n, 0, 6);
+      fopo_threads_set(threads);
+      assert_int_equal(fopo_gemm(other, 1, A, 0, B, 0, 0.5f), FOPO_OK);
+      assert_memory_equal(one.x, other.x, m * n * sizeof(float));
+      fopo_matrix_done(&other);
+    }
+    fopo_matrix_done(&A);
+    fopo_matrix_done(&B);
+    fopo_matrix_done(&one);
+  }
+}
+
+static void not_finite_is_found(void **state) {
+  (void)state;
+  fopo_matrix m = random_matrix(2000, 600, 1, 1);
+  assert_int_equal(fopo_matrix_finite(m, "x"), FOPO_OK);
+  m.x[77 * m.ld + 600] = NAN; /* outside the view */
+  assert_int_equal(fopo_matrix_finite(m, "x"), FOPO_OK);
+  m.x[1999 * m.ld + 3] = INFINITY;
+  m.x[1500 * m.ld + 599] = -NAN;
+  m.x[1500 * m.ld + 598] = -INFINITY;
+  assert_int_equal(fopo_matrix_finite(m, "items"), FOPO_ERR_NUMERIC);
+  assert_string_equal(fopo_error_sentence(), "items has -inf at row 1501, column 599");
+  fopo_matrix_done(&m);
+  float x[2] = {3, 4};
+  assert_true(fopo_matrix_norm2(fopo_matrix_view(x, 1, 2)) == 25.0);
+}
+
+/* |Q^T Q - 1| and |A - Q R|, largest entries. */
+static void assert_qr(fopo_matrix A, double tolerance) {
+  size_t m = A.rows, n = A.cols;
+  double scale = sqrt(fopo_matrix_norm2(A)) + 1e-30;
+  fopo_matrix Q = random_matrix(m, n, 2, 9), R = random_matrix(n, n, 0, 9);
+  fopo_matrix G = random_matrix(n, n, 0, 9);
+  for (size_t i = 0; i < m; i++) {
+    memcpy(fopo_matrix_row(Q, i), fopo_matrix_row(A, i), n * sizeof(float));
+  }
+  assert_int_equal(fopo_qr(Q, R), FOPO_OK);
+  assert_int_equal(fopo_gemm(G, 1, Q, 1, Q, 0, 0), FOPO_OK);
+  for (size_t i = 0; i < n; i++) {
+    for (size_t j = 0; j < n; j++) {
+      assert_true(fabs(at(G, i, j) - (i == j)) < tolerance);
+      if (j < i) assert_true(at(R, i, j) == 0.0);
+    }
+  }
+  assert_int_equal(fopo_gemm(A, -1, Q, 0, R, 0, 1), FOPO_OK);
+  assert_true(sqrt(fopo_matrix_norm2(A)) < tolerance * scale);
+  fopo_matrix_done(&Q);
+  fopo_matrix_done(&R);
+  fopo_matrix_done(&G);
+}
+
+static void qr_is_right(void **state) {
+  (void)state;
+  fopo_threads_set(2);
+  static const size_t shapes[][2] = {{1, 1}, {40, 40}, {100, 7}, {3000, 20}, {20000, 40}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int kind = 0; kind < 4; kind++) {
+      fopo_matrix A = random_matrix(shapes[s][0], shapes[s][1], kind == 0, 8);
+      for (size_t i = 0; i < A.rows; i++) {
+        float *a = fopo_matrix_row(A, i);
+        for (size_t j = 1; j < A.cols; j++) {
+          if (kind == 1) a[j] = a[0] + 1e-3f * a[j];     /* ill-conditioned */
+          if (kind == 2) a[j] = j % 2 ? a[0] : a[j];     /* half of the rank */
+          if (kind == 3) a[j] = 0;                       /* rank one */
+        }
+      }
+      assert_qr(A, 1e-5);
+      fopo_matrix_done(&A);
+    }
+  }
+  fopo_matrix wide = random_matrix(3, 4, 0, 1);
+  assert_int_equal(fopo_orthonormalise(wide), FOPO_ERR_ARGUMENT);
+  wide.rows = 3, wide.cols = 2, wide.x[1] = NAN;
+  assert_int_equal(fopo_orthonormalise(wide), FOPO_ERR_NUMERIC);
+  fopo_matrix_done(&wide);
+}
+
+static void qr_does_not_depend_on_threads(void **state) {
+  (void)state;
+  for (int deficient = 0; deficient < 2; deficient++) {
+    fopo_matrix one = random_matrix(20000, 30, 0, 8);
+    for (size_t i = 0; deficient && i < one.rows; i++) one.x[i * 30 + 7] = one.x[i * 30 + 3];
+    fopo_matrix other = random_matrix(20000, 30, 0, 8);
+    memcpy(other.x, one.x, 20000 * 30 * sizeof(float));
+    fopo_threads_set(1);
+    assert_int_equal(fopo_orthonormalise(one), FOPO_OK);
+    fopo_threads_set(4);
+    assert_int_equal(fopo_orthonormalise(other), FOPO_OK);
+    assert_memory_equal(one.x, other.x, 20000 * 30 * sizeof(float));
+    fopo_matrix_done(&one);
+    fopo_matrix_done(&other);
+  }
+}
+
+static void dense_svd_is_right(void **state) {
+  (void)state;
+  static const size_t shapes[][2] = {{1, 1}, {30, 12}, {12, 30}, {25, 25}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    size_t m = shapes[s][0], n = shapes[s][1], r = m < n ? m : n;
+    fopo_matrix A = random_matrix(m, n, 2, 1), old = random_matrix(m, n, 2, 1);
+    fopo_matrix U = random_matrix(m, r, 1, 2), Vt = random_matrix(r, n, 3, 2);
+    float values[30], again[30];
+    assert_int_equal(fopo_svd_dense(U, values, Vt, A), FOPO_OK);
+    for (size_t i = 0; i < m; i++) {
+      for (size_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (size_t k = 0; k < r; k++) sum += at(U, i, k) * (double)values[k] * at(Vt, k, j);
+        assert_true(fabs(sum - at(old, i, j)) < 2e-5);
+      }
+    }
+    for (size_t k = 1; k < r; k++) assert_true(values[k] <= values[k - 1]);
+    assert_int_equal(fopo_svd_dense((fopo_matrix){0}, again, (fopo_matrix){0}, old), FOPO_OK);
+    for (size_t k = 0; k < r; k++) assert_true(fabsf(values[k] - again[k]) < 1e-5f);
+    fopo_matrix_done(&A);
+    fopo_matrix_done(&old);
+    fopo_matrix_done(&U);
+    fopo_matrix_done(&Vt);
+  }
+}
+
+/* ---- sparse rows ---- */
+
+enum { ROWS = 50, COLS = 70, PAIRS = 1500 };
+
+static struct {
+  uint32_t row[PAIRS], col[PAIRS];
+  float value[PAIRS];
+  double dense[ROWS][COLS];
+  size_t distinct;
+} world;
+
+/* Pairs that repeat, and rows and columns that stay empty. */
+static void make_world(void) {
+  memset(&world, 0, sizeof world);
+  for (uint32_t i = 0; i < PAIRS; i++) {
+    fopo_words w = fopo_random(3, FOPO_STREAM_WORLD, 0, 0, i);
+    world.row[i] = fopo_below(ROWS - 5, w.v[0], 3, 0, 0, i);
+    world.col[i] = fopo_below(COLS - 9, w.v[1], 3, 0, 1, i);
+    world.value[i] = (float)(1 + w.v[2] % 5);
+    double *cell = &world.dense[world.row[i]][world.col[i]];
+    world.distinct += *cell == 0;
+    *cell += (double)world.value[i];
+  }
+}
+
+static void assert_is_world(const fopo_csr *m, int with_values, int transposed) {
+  assert_int_equal(m->rows, transposed ? COLS : ROWS);
+  assert_int_equal(m->cols, transposed ? ROWS : COLS);
+  assert_int_equal(fopo_csr_nnz(m), world.distinct);
+  assert_int_equal(fopo_csr_check(m, world.distinct, "world"), FOPO_OK);
+  for (size_t r = 0; r < m->rows; r++) {
+    for (size_t e = 0; e < fopo_csr_count(m, r); e++) {
+      uint32_t c = fopo_csr_row(m, r)[e];
+      double expected = transposed ? world.dense[c][r] : world.dense[r][c];
+      assert_true(expected > 0);
+      if (with_values) assert_true((double)m->values[m->indptr[r] + e] == expected);
+    }
+    for (size_t c = 0; c < m->cols; c++) {
+      double expected = transposed ? world.dense[c][r] : world.dense[r][c];
+      assert_int_equal(fopo_csr_contains(m, r, (uint32_t)c), expected > 0);
+    }
+  }
+}
+
+static void pairs_become_rows(void **state) {
+  (void)state;
+  make_world();
+  for (int with_values = 0; with_values < 2; with_values++) {
+    fopo_csr m, t;
+    size_t repeats;
+    const float *values = with_values ? world.value : NULL;
+    assert_int_equal(
+        fopo_csr_from_pairs(&m, world.row, world.col, values, PAIRS, ROWS, COLS, &repeats), FOPO_OK);
+    assert_int_equal(repeats, PAIRS - world.distinct);
+    assert_is_world(&m, with_values, 0);
+    assert_int_equal(fopo_csr_transpose(&t, &m), FOPO_OK);
+    assert_is_world(&t, with_values, 1);
+    fopo_csr_done(&m);
+    fopo_csr_done(&t);
+  }
+}
+
+static void odd_sparse_matrices(void **state) {
+  (void)state;
+  fopo_csr m, t;
+  size_t repeats;
+  assert_int_equal(fopo_csr_from_pairs(&m, NULL, NULL, NULL, 0, 0, 0, &repeats), FOPO_OK);
+  assert_int_equal(fopo_csr_transpose(&t, &m), FOPO_OK);
+  fopo_csr_done(&m);
+  fopo_csr_done(&t);
+  uint32_t row[] = {1, 0}, col[] = {4, 2};
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, 2, 2, 4, &repeats), FOPO_ERR_ARGUMENT);
+  assert_sentence("pair 1 is (1, 4)");
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, 2, 1, 5, &repeats), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_csr_init(&m, 1, (size_t)UINT32_MAX + 1, 0, 0), FOPO_ERR_ARGUMENT);
+}
+
+static void bad_structure_is_refused(void **state) {
+  (void)state;
+  uint64_t indptr[] = {0, 2, 3};
+  uint32_t ids[] = {1, 3, 0};
+  float values[] = {1, 2, 3};
+  fopo_csr m = {2, 4, indptr, ids, values};
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_OK);
+  assert_int_equal(fopo_csr_check(&m, 4, "f"), FOPO_ERR_FORMAT);
+  values[1] = NAN;
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_NUMERIC);
+  assert_string_equal(fopo_error_sentence(), "f: the value at row 1, column 4 is nan");
+  ids[1] = 4;
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_FORMAT);
+  ids[1] = 1;
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_FORMAT);
+  indptr[1] = UINT64_MAX;
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_FORMAT);
+  indptr[0] = 1;
+  assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_FORMAT);
+}
+
+static void sparse_product_is_right(void **state) {
+  (void)state;
+  make_world();
+  fopo_csr m;
+  size_t repeats;
+  assert_int_equal(
+      fopo_csr_from_pairs(&m, world.row, world.col, world.value, PAIRS, ROWS, COLS, &repeats),
+      FOPO_OK);
+  for (size_t cols = 1; cols < 20; cols += 3) {
+    fopo_matrix B = random_matrix(COLS, cols, 2, 1), C = random_matrix(ROWS, cols, 1, 2);
+    assert_int_equal(fopo_csr_times_dense(C, &m, B), FOPO_OK);
+    for (size_t i = 0; i < ROWS; i++) {
+      for (size_t j = 0; j < cols; j++) {
+        double sum = 0;
+        for (size_t k = 0; k < COLS; k++) sum += world.dense[i][k] * at(B, k, j);
+        assert_true(fabs(sum - at(C, i, j)) < 1e-4);
+      }
+    }
+    C.rows--;
+    assert_int_equal(fopo_csr_times_dense(C, &m, B), FOPO_ERR_ARGUMENT);
+    fopo_matrix_done(&B);
+    fopo_matrix_done(&C);
+  }
+  fopo_csr_done(&m);
+}
+
+/* A sparse [20000, 3000] with n entries, drawn. */
+static fopo_csr drawn(size_t n) {
+  uint32_t *row = fopo_alloc(n, sizeof *row), *col = fopo_alloc(n, sizeof *col);
+  for (uint32_t i = 0; i < n; i++) {
+    fopo_words w = fopo_random(3, FOPO_STREAM_WORLD, 0, 0, i);
+    row[i] = w.v[0] % 20000;
+    col[i] = w.v[1] % 3000;
+  }
+  fopo_csr m;
+  size_t repeats;
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, n, 20000, 3000, &repeats), FOPO_OK);
+  fopo_free(row);
+  fopo_free(col);
+  return m;
+}
+
+static void sparse_product_does_not_depend_on_threads(void **state) {
+  (void)state;
+  fopo_csr m = drawn(200000);
+  fopo_matrix B = random_matrix(3000, 40, 0, 1), one = random_matrix(20000, 40, 0, 2);
+  fopo_threads_set(1);
+  assert_int_equal(fopo_csr_times_dense(one, &m, B), FOPO_OK);
+  for (int threads = 2; threads <= 4; threads += 2) {
+    fopo_matrix other = random_matrix(20000, 40, 0, 3);
+    fopo_threads_set(threads);
+    assert_int_equal(fopo_csr_times_dense(other, &m, B), FOPO_OK);
+    assert_memory_equal(one.x, other.x, 20000 * 40 * sizeof(float));
+    fopo_matrix_done(&other);
+  }
+  fopo_matrix_done(&B);
+  fopo_matrix_done(&one);
+  fopo_csr_done(&m);
+}
+
+/* Every allocation in turn is refused: a status, no leak. */
+static void faults_leave_nothing(void **state) {
+  (void)state;
+  make_world();
+  size_t live = fopo_memory_in_use().blocks;
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK; n++) {
+    assert_true(n < 100);
+    fopo_csr m = {0}, t = {0};
+    fopo_matrix A = {0};
+    size_t repeats;
+    fopo_memory_fail_after(n, 0);
+    status = fopo_csr_from_pairs(&m, world.row, world.col, world.value, PAIRS, ROWS, COLS, &repeats);
+    if (status == FOPO_OK) status = fopo_csr_transpose(&t, &m);
+    if (status == FOPO_OK) status = fopo_matrix_init(&A, 20000, 40);
+    if (status == FOPO_OK) status = fopo_orthonormalise(A);
+    if (status == FOPO_OK) {
+      status = fopo_svd_dense((fopo_matrix){0}, NULL, (fopo_matrix){0}, fopo_matrix_rows(A, 0, 50));
+    }
+    fopo_memory_fail_after(-1, 0);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
+    fopo_csr_done(&m);
+    fopo_csr_done(&t);
+    fopo_matrix_done(&A);
+    assert_int_equal(fopo_memory_in_use().blocks, live);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sentences_are_kept),
+      cmocka_unit_test(blocks_are_zeroed_and_counted),
+      cmocka_unit_test(blocks_grow_and_shrink),
+      cmocka_unit_test(memory_is_refused),
+      cmocka_unit_test(faults_are_injected),
+      cmocka_unit_test(memory_is_estimated),
+      cmocka_unit_test(progress_and_interruption),
+      cmocka_unit_test(clock_and_threads),
+      cmocka_unit_test(alone_is_rank_zero),
+      cmocka_unit_test(products_are_right),
+      cmocka_unit_test(products_check_shapes),
+      cmocka_unit_test(products_do_not_depend_on_threads),
+      cmocka_unit_test(not_finite_is_found),
+      cmocka_unit_test(qr_is_right),
+      cmocka_unit_test(qr_does_not_depend_on_threads),
+      cmocka_unit_test(dense_svd_is_right),
+      cmocka_unit_test(pairs_become_rows),
+      cmocka_unit_test(odd_sparse_matrices),
+      cmocka_unit_test(bad_structure_is_refused),
+      cmocka_unit_test(sparse_product_is_right),
+      cmocka_unit_test(sparse_product_does_not_depend_on_threads),
+      cmocka_unit_test(faults_leave_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

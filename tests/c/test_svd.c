@@ -1,0 +1,301 @@
+/* The randomised SVD against matrices whose singular values and vectors are known by construction. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/csr.h"
+#include "core/factor.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/svd.h"
+#include "core/threads.h"
+
+#include <math.h>
+#include <string.h>
+
+static double at(fopo_matrix m, size_t i, size_t j) { return (double)m.x[i * m.ld + j]; }
+
+static fopo_matrix orthonormal(size_t rows, size_t cols, uint64_t seed) {
+  fopo_matrix m;
+  assert_int_equal(fopo_matrix_init(&m, rows, cols), FOPO_OK);
+  fopo_fill_normal(m.x, rows * cols, 1.0, seed, FOPO_STREAM_INIT);
+  assert_int_equal(fopo_orthonormalise(m), FOPO_OK);
+  return m;
+}
+
+/* Every entry of A as a sparse matrix, zeros left out. */
+static fopo_csr sparse_of(fopo_matrix A) {
+  size_t n = A.rows * A.cols, count = 0, repeats;
+  uint32_t *row = fopo_alloc(n, sizeof *row), *col = fopo_alloc(n, sizeof *col);
+  float *value = fopo_alloc(n, sizeof *value);
+  for (size_t i = 0; i < n; i++) {
+    float x = fopo_matrix_row(A, i / A.cols)[i % A.cols];
+    if (x == 0.0f) continue;
+    row[count] = (uint32_t)(i / A.cols);
+    col[count] = (uint32_t)(i % A.cols);
+    value[count++] = x;
+  }
+  fopo_csr m;
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, value, count, A.rows, A.cols, &repeats),
+                   FOPO_OK);
+  fopo_free(row);
+  fopo_free(col);
+  fopo_free(value);
+  return m;
+}
+
+/* M = U diag(s) V^T of the given rank. */
+static fopo_csr constructed(fopo_matrix U, const float *s, fopo_matrix V) {
+  fopo_matrix M, scaled;
+  assert_int_equal(fopo_matrix_init(&M, U.rows, V.rows), FOPO_OK);
+  assert_int_equal(fopo_matrix_init(&scaled, U.rows, U.cols), FOPO_OK);
+  for (size_t i = 0; i < U.rows; i++) {
+    for (size_t j = 0; j < U.cols; j++) scaled.x[i * U.cols + j] = U.x[i * U.ld + j] * s[j];
+  }
+  assert_int_equal(fopo_gemm(M, 1, scaled, 0, V, 1, 0), FOPO_OK);
+  fopo_csr m = sparse_of(M);
+  fopo_matrix_done(&M);
+  fopo_matrix_done(&scaled);
+  return m;
+}
+
+static void assert_orthonormal(fopo_matrix V) {
+  for (size_t a = 0; a < V.cols; a++) {
+    for (size_t b = a; b < V.cols; b++) {
+      double sum = 0;
+      for (size_t i = 0; i < V.rows; i++) sum += at(V, i, a) * at(V, i, b);
+      assert_true(fabs(sum - (a == b)) < 1e-5);
+    }
+  }
+}
+
+static void assert_signs(fopo_matrix V) {
+  for (size_t j = 0; j < V.cols; j++) {
+    double largest = 0;
+    for (size_t i = 0; i < V.rows; i++) {
+      if (fabs(at(V, i, j)) > fabs(largest)) largest = at(V, i, j);
+    }
+    assert_true(largest > 0);
+  }
+}
+
+/* Rank 12 from 100 down to 0.5; asked for `dim`. Both m < n and m > n. */
+static void assert_recovers(size_t m, size_t n, size_t dim) {
+  enum { RANK = 12 };
+  float s[RANK], found[40];
+  for (int j = 0; j < RANK; j++) s[j] = 100.0f * powf(0.005f, (float)j / (RANK - 1));
+  fopo_matrix U = orthonormal(m, RANK, 1), V = orthonormal(n, RANK, 2), W;
+  fopo_csr M = constructed(U, s, V);
+  assert_int_equal(fopo_matrix_init(&W, n, dim), FOPO_OK);
+  fopo_svd_options options = {.dim = dim, .power_iterations = 2, .seed = 5};
+  assert_int_equal(fopo_svd_sparse(W, found, &M, &options), FOPO_OK);
+  assert_orthonormal(W);
+  assert_signs(W);
+  for (size_t j = 0; j < dim; j++) {
+    double expected = j < RANK ? (double)s[j] : 0.0, dot = 0;
+    assert_true(fabs((double)found[j] - expected) < 1e-4 * (1 + expected));
+    assert_true(j == 0 || found[j] <= found[j - 1]);
+    if (j >= RANK) continue;
+    for (size_t i = 0; i < n; i++) dot += at(W, i, j) * at(V, i, j);
+    assert_true(fabs(dot) > 1 - 1e-4);
+  }
+  fopo_matrix_done(&U);
+  fopo_matrix_done(&V);
+  fopo_matrix_done(&W);
+  fopo_csr_done(&M);
+}
+
+static void known_vectors_come_back(void **state) {
+  (void)state;
+  assert_recovers(300, 120, 10);
+  assert_recovers(120, 300, 10);
+  assert_recovers(300, 120, 12);
+}
+
+static void more_than_the_rank(void **state) {
+  (void)state;
+  assert_recovers(300, 120, 30);
+  assert_recovers(120, 300, 30);
+  assert_recovers(30, 45, 30);
+  assert_recovers(45, 30, 30);
+}
+
+/* dim = min(rows, cols) is the whole SVD: the same as LAPACK's. */
+static void full_dimension(void **state) {
+  (void)state;
+  for (int wide = 0; wide < 2; wide++) {
+    size_t m = wide ? 20 : 33, n = wide ? 33 : 20;
+    fopo_matrix A, V;
+    float s[20], expected[20];
+    assert_int_equal(fopo_matrix_init(&A, m, n), FOPO_OK);
+    assert_int_equal(fopo_matrix_init(&V, n, 20), FOPO_OK);
+    fopo_fill_normal(A.x, m * n, 1.0, 3, FOPO_STREAM_INIT);
+    fopo_csr M = sparse_of(A);
+    fopo_svd_options options = {.dim = 20, .power_iterations = 1, .seed = 1};
+    assert_int_equal(fopo_svd_sparse(V, s, &M, &options), FOPO_OK);
+    assert_int_equal(fopo_svd_dense((fopo_matrix){0}, expected, (fopo_matrix){0}, A), FOPO_OK);
+    for (int j = 0; j < 20; j++) assert_true(fabsf(s[j] - expected[j]) < 1e-4f);
+    assert_orthonormal(V);
+    fopo_matrix_done(&A);
+    fopo_matrix_done(&V);
+    fopo_csr_done(&M);
+  }
+}
+
+static void zeros_and_single_entries(void **state) {
+  (void)state;
+  float zeros[12] = {0}, one[1] = {-3}, s[3], v[9];
+  fopo_csr M = sparse_of(fopo_matrix_view(zeros, 4, 3));
+  fopo_svd_options options = {.dim = 3, .power_iterations = 2};
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_OK);
+  for (int j = 0; j < 3; j++) assert_true(s[j] == 0.0f);
+  assert_orthonormal(fopo_matrix_view(v, 3, 3));
+  fopo_csr_done(&M);
+  M = sparse_of(fopo_matrix_view(one, 1, 1));
+  options.dim = 1;
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 1, 1), s, &M, &options), FOPO_OK);
+  assert_true(fabsf(s[0] - 3) < 1e-6f && fabsf(v[0] - 1) < 1e-6f);
+  fopo_csr_done(&M);
+}
+
+/* Ones at random places; large enough for tiles, slices and Cholesky QR. */
+static fopo_csr drawn(size_t rows, size_t cols, size_t n) {
+  uint32_t *row = fopo_alloc(n, sizeof *row), *col = fopo_alloc(n, sizeof *col);
+  for (uint32_t i = 0; i < n; i++) {
+    fopo_words w = fopo_random(3, FOPO_STREAM_WORLD, 0, 0, i);
+    double u = fopo_unit(w.v[1]);
+    row[i] = (uint32_t)(w.v[0] % rows);
+    col[i] = (uint32_t)((double)cols * u * u * u); /* some are far more popular than others */
+  }
+  fopo_csr m;
+  size_t repeats;
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, n, rows, cols, &repeats), FOPO_OK);
+  fopo_free(row);
+  fopo_free(col);
+  return m;
+}
+
+static void same_bits_for_any_threads(void **state) {
+  (void)state;
+  enum { DIM = 30 };
+  for (int wide = 0; wide < 2; wide++) {
+    size_t rows = wide ? 12000 : 20000, cols = wide ? 20000 : 12000;
+    fopo_csr M = drawn(rows, cols, 200000);
+    fopo_svd_options options = {.dim = DIM, .power_iterations = 1, .seed = 9};
+    fopo_matrix one, other;
+    float s_one[DIM], s_other[DIM];
+    assert_int_equal(fopo_matrix_init(&one, cols, DIM), FOPO_OK);
+    assert_int_equal(fopo_matrix_init(&other, cols, DIM), FOPO_OK);
+    fopo_threads_set(1);
+    assert_int_equal(fopo_svd_sparse(one, s_one, &M, &options), FOPO_OK);
+    for (int threads = 2; threads <= 4; threads += 2) {
+      fopo_threads_set(threads);
+      assert_int_equal(fopo_svd_sparse(other, s_other, &M, &options), FOPO_OK);
+      assert_memory_equal(one.x, other.x, cols * DIM * sizeof(float));
+      assert_memory_equal(s_one, s_other, sizeof s_one);
+    }
+    options.seed = 10;
+    assert_int_equal(fopo_svd_sparse(other, s_other, &M, &options), FOPO_OK);
+    assert_memory_not_equal(one.x, other.x, cols * DIM * sizeof(float));
+    fopo_matrix_done(&one);
+    fopo_matrix_done(&other);
+    fopo_csr_done(&M);
+  }
+}
+
+static void refusals(void **state) {
+  (void)state;
+  float x[6] = {1, 2, 3, 4, 5, 6}, v[9], s[3];
+  fopo_csr M = sparse_of(fopo_matrix_view(x, 2, 3));
+  fopo_svd_options options = {.dim = 3};
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_ERR_ARGUMENT);
+  assert_non_null(strstr(fopo_error_sentence(), "use 1 <= dim <= 2"));
+  options.dim = 0;
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 0), s, &M, &options), FOPO_ERR_ARGUMENT);
+  options.dim = 2;
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_ERR_ARGUMENT);
+  M.values[4] = NAN;
+  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 2), s, &M, &options), FOPO_ERR_NUMERIC);
+  fopo_csr_done(&M);
+}
+
+/* Progress ends at its total, and asks for the interruption after `stop` calls. */
+static struct { int calls, stop, closed; double last, total; } seen;
+
+static void watch(void *payload, const char *what, double done, double total, int closed) {
+  (void)payload;
+  if (strstr(what, "singular") == NULL) return;
+  assert_true(done >= seen.last && done <= total * (1 + 1e-9));
+  seen.last = done;
+  seen.total = total;
+  seen.closed += closed;
+  if (++seen.calls == seen.stop) fopo_interrupt_request();
+}
+
+static void progress_and_interruption(void **state) {
+  (void)state;
+  size_t live = fopo_memory_in_use().blocks;
+  for (int wide = 0; wide < 2; wide++) {
+    fopo_csr M = drawn(wide ? 300 : 900, wide ? 900 : 300, 5000);
+    fopo_matrix V;
+    float s[5];
+    assert_int_equal(fopo_matrix_init(&V, M.cols, 5), FOPO_OK);
+    for (size_t q = 0; q < 3; q++) {
+      fopo_svd_options options = {.dim = 5, .power_iterations = q};
+      memset(&seen, 0, sizeof seen);
+      fopo_progress_to(watch, NULL);
+      assert_int_equal(fopo_svd_sparse(V, s, &M, &options), FOPO_OK);
+      assert_int_equal(seen.closed, 1);
+      int calls = seen.calls;
+      for (int stop = 1; stop < calls; stop++) {
+        memset(&seen, 0, sizeof seen);
+        seen.stop = stop;
+        assert_int_equal(fopo_svd_sparse(V, s, &M, &options), FOPO_ERR_INTERRUPTED);
+        fopo_interrupt_clear();
+      }
+      fopo_progress_to(NULL, NULL);
+    }
+    fopo_matrix_done(&V);
+    fopo_csr_done(&M);
+  }
+  assert_int_equal(fopo_memory_in_use().blocks, live);
+}
+
+static void faults_leave_nothing(void **state) {
+  (void)state;
+  fopo_csr M = drawn(900, 300, 5000);
+  fopo_matrix V;
+  float s[5];
+  assert_int_equal(fopo_matrix_init(&V, 300, 5), FOPO_OK);
+  fopo_svd_options options = {.dim = 5, .power_iterations = 1};
+  size_t live = fopo_memory_in_use().blocks;
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK; n++) {
+    assert_true(n < 200);
+    fopo_memory_fail_after(n, n % 2 == 0);
+    status = fopo_svd_sparse(V, s, &M, &options);
+    fopo_memory_fail_after(-1, 0);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
+    assert_int_equal(fopo_memory_in_use().blocks, live);
+  }
+  fopo_matrix_done(&V);
+  fopo_csr_done(&M);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(known_vectors_come_back),
+      cmocka_unit_test(more_than_the_rank),
+      cmocka_unit_test(full_dimension),
+      cmocka_unit_test(zeros_and_single_entries),
+      cmocka_unit_test(same_bits_for_any_threads),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(progress_and_interruption),
+      cmocka_unit_test(faults_leave_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
