@@ -1,0 +1,223 @@
+/* The CPU device: memory, the dense operations, the optimisers, and the table.
+ *
+ * Contexts are shared among threads; a context is the work of one thread, so its result does not
+ * depend on how many there are. `share` lends the host's memory itself: the items exist once. */
+#include "device/device_cpu.h"
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/kernels.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FEW = 1 << 15 }; /* elements below which waking the threads costs more than it saves */
+
+/* ---- scratch ---- */
+
+int fopo_cpu_reserve(fopo_device *d, size_t bytes) {
+  fopo_cpu *cpu = d->state;
+  size_t threads = (size_t)fopo_threads(), stride = (bytes + 63) / 64 * 64;
+  if (stride <= cpu->stride && threads <= cpu->threads) return FOPO_OK;
+  if (stride < cpu->stride) stride = cpu->stride;
+  if (threads < cpu->threads) threads = cpu->threads;
+  char *scratch = fopo_alloc(threads, stride);
+  if (scratch == NULL) return FOPO_ERR_MEMORY;
+  fopo_free(cpu->scratch);
+  cpu->scratch = scratch;
+  cpu->stride = stride;
+  cpu->threads = threads;
+  return FOPO_OK;
+}
+
+void *fopo_cpu_scratch(const fopo_device *d) {
+  const fopo_cpu *cpu = d->state;
+  return cpu->scratch + (size_t)omp_get_thread_num() * cpu->stride;
+}
+
+int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what) {
+  fopo_cpu *cpu = d->state;
+  if (bytes <= cpu->shared_bytes) return FOPO_OK;
+  fopo_free(cpu->shared);
+  cpu->shared = NULL;
+  cpu->shared_bytes = 0;
+  int status = fopo_memory_suffices(bytes, what, "use fewer items or close other programs");
+  if (status != FOPO_OK) return status;
+  cpu->shared = fopo_alloc(bytes, 1);
+  if (cpu->shared == NULL) return FOPO_ERR_MEMORY;
+  cpu->shared_bytes = bytes;
+  return FOPO_OK;
+}
+
+/* ---- memory ---- */
+
+static int device_alloc(fopo_device *d, void **device, size_t bytes) {
+  fopo_cpu *cpu = d->state;
+  *device = NULL;
+  if (cpu->n_blocks == cpu->room) {
+    size_t room = cpu->room == 0 ? 16 : 2 * cpu->room;
+    void **blocks = fopo_realloc(cpu->blocks, room, sizeof *blocks);
+    if (blocks == NULL) return FOPO_ERR_MEMORY;
+    cpu->blocks = blocks;
+    cpu->room = room;
+  }
+  *device = fopo_alloc(bytes, 1);
+  if (*device == NULL) return FOPO_ERR_MEMORY;
+  cpu->blocks[cpu->n_blocks++] = *device;
+  return FOPO_OK;
+}
+
+static int device_share(fopo_device *d, void **device, const void *host, size_t bytes) {
+  (void)d, (void)bytes;
+  memcpy(device, &host, sizeof host); /* lent for reading; the table's type has no const */
+  return FOPO_OK;
+}
+
+/* What is not among the blocks was lent and stays the host's. */
+static void device_release(fopo_device *d, void *device) {
+  fopo_cpu *cpu = d->state;
+  for (size_t i = cpu->n_blocks; i-- > 0;) {
+    if (cpu->blocks[i] != device) continue;
+    fopo_free(device);
+    cpu->blocks[i] = cpu->blocks[--cpu->n_blocks];
+    return;
+  }
+}
+
+static int device_put(fopo_device *d, void *device, const void *host, size_t bytes) {
+  (void)d;
+  if (bytes > 0) memcpy(device, host, bytes);
+  return FOPO_OK;
+}
+
+static int device_get(fopo_device *d, void *host, const void *device, size_t bytes) {
+  (void)d;
+  if (bytes > 0) memcpy(host, device, bytes);
+  return FOPO_OK;
+}
+
+/* ---- dense operations ---- */
+
+static int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld,
+                       const uint32_t *rows, size_t B, size_t L) {
+  (void)d;
+  for (size_t b = 0; b < B; b++) memcpy(X + b * L, contexts + rows[b] * ld, L * sizeof *X);
+  return FOPO_OK;
+}
+
+static int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale,
+                   size_t B, size_t L) {
+  (void)d;
+  return fopo_gemm(fopo_matrix_view(Q, B, L), scale, fopo_cpu_reading(X, B, L, L), 0,
+                   fopo_cpu_reading(theta, L, L, L), 0, 0.0f);
+}
+
+static int scores(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
+                  const uint32_t *ids, const uint32_t *counts, size_t B, size_t S, size_t L) {
+  (void)d;
+  const fopo_kernels *k = fopo_kernels_get();
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    size_t count = counts == NULL || counts[b] > S ? S : counts[b];
+    k->gather_dot(f + b * S, items, ld, ids + b * S, count, Q + b * L, L);
+    for (size_t s = count; s < S; s++) f[b * S + s] = -INFINITY;
+  }
+  return FOPO_OK;
+}
+
+static int outer(fopo_device *d, float *G, const float *X, const float *V, float scale,
+                 int accumulate, size_t B, size_t L) {
+  (void)d;
+  return fopo_gemm(fopo_matrix_view(G, L, L), scale, fopo_cpu_reading(X, B, L, L), 1,
+                   fopo_cpu_reading(V, B, L, L), 0, accumulate ? 1.0f : 0.0f);
+}
+
+/* ---- optimisers ---- */
+
+/* Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1, uphill. */
+static int adam(fopo_device *d, float *theta, float *m, float *v, const float *G,
+                const fopo_adam *o, size_t n) {
+  (void)d;
+  double t = (double)o->t;
+  float beta1 = (float)o->beta1, rest1 = (float)(1 - o->beta1);
+  float beta2 = (float)o->beta2, rest2 = (float)(1 - o->beta2);
+  float lr = (float)(o->lr / (1 - pow(o->beta1, t)));
+  float unbias = (float)(1 / (1 - pow(o->beta2, t)));
+  float eps = (float)o->eps, decay = (float)o->weight_decay;
+#pragma omp parallel for simd num_threads(fopo_threads()) schedule(static) if (n > FEW)
+  for (size_t i = 0; i < n; i++) {
+    float g = G[i] - decay * theta[i];
+    m[i] = beta1 * m[i] + rest1 * g;
+    v[i] = beta2 * v[i] + rest2 * g * g;
+    /* theta += lr mhat / (sqrt(vhat) + eps) */
+    theta[i] += lr * m[i] / (sqrtf(v[i] * unbias) + eps);
+  }
+  return FOPO_OK;
+}
+
+static int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
+               size_t n) {
+  (void)d;
+  float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
+#pragma omp parallel for simd num_threads(fopo_threads()) schedule(static) if (n > FEW)
+  for (size_t i = 0; i < n; i++) {
+    velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
+    theta[i] += lr * velocity[i];
+  }
+  return FOPO_OK;
+}
+
+/* ---- the device ---- */
+
+static const fopo_device_ops cpu_ops = {
+    .kind = "cpu",
+    .alloc = device_alloc,
+    .share = device_share,
+    .release = device_release,
+    .put = device_put,
+    .get = device_get,
+    .gather_rows = gather_rows,
+    .queries = queries,
+    .scores = scores,
+    .draw_uniform = fopo_cpu_draw_uniform,
+    .draw_mixture = fopo_cpu_draw_mixture,
+    .draw_policy = fopo_cpu_draw_policy,
+    .reward_hits = fopo_cpu_reward_hits,
+    .snis = fopo_cpu_snis,
+    .reinforce = fopo_cpu_reinforce,
+    .outer = outer,
+    .adam = adam,
+    .sgd = sgd,
+};
+
+int fopo_device_cpu_open(fopo_device **d) {
+  *d = fopo_alloc(1, sizeof **d);
+  if (*d == NULL) return FOPO_ERR_MEMORY;
+  (*d)->ops = &cpu_ops;
+  (*d)->state = fopo_alloc(1, sizeof(fopo_cpu));
+  if ((*d)->state == NULL) {
+    fopo_device_cpu_close(*d);
+    *d = NULL;
+    return FOPO_ERR_MEMORY;
+  }
+  int threads = fopo_threads();
+  snprintf((*d)->name, sizeof (*d)->name, "CPU, %d thread%s, %s", threads, threads == 1 ? "" : "s",
+           fopo_kernels_get()->name);
+  snprintf((*d)->note, sizeof (*d)->note, "%s", fopo_kernels_note());
+  return FOPO_OK;
+}
+
+void fopo_device_cpu_close(fopo_device *d) {
+  fopo_cpu *cpu = d->state;
+  if (cpu != NULL) {
+    for (size_t i = 0; i < cpu->n_blocks; i++) fopo_free(cpu->blocks[i]);
+    fopo_free(cpu->blocks);
+    fopo_free(cpu->scratch);
+    fopo_free(cpu->shared);
+  }
+  fopo_free(cpu);
+  fopo_free(d);
+}

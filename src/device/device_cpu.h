@@ -1,0 +1,71 @@
+/* Inside the CPU device: its state, its scratch, and the operations that live in files of their
+ * own. Arguments are those of fopo_device_ops, where each operation is described. */
+#ifndef FOPO_DEVICE_DEVICE_CPU_H
+#define FOPO_DEVICE_DEVICE_CPU_H
+
+#include "device/device.h"
+
+#include <string.h>
+
+/* Scratch only ever grows, so a step allocates nothing after the first. */
+typedef struct {
+  void **blocks;    /* [n_blocks] given by alloc and not yet released, owned */
+  size_t n_blocks;
+  size_t room;      /* of `blocks` */
+  char *scratch;    /* [threads, stride] bytes */
+  size_t stride;    /* a multiple of 64: no two threads share a cache line */
+  size_t threads;
+  char *shared;     /* [shared_bytes] for all threads together */
+  size_t shared_bytes;
+} fopo_cpu;
+
+void fopo_device_cpu_close(fopo_device *d);
+
+/* At least `bytes` for each of fopo_threads() threads; contents are lost when it grows. */
+int fopo_cpu_reserve(fopo_device *d, size_t bytes);
+/* The part of the calling thread of the innermost team. */
+void *fopo_cpu_scratch(const fopo_device *d);
+/* At least `bytes` for all threads together; `what` names the work in the sentence of refusal. */
+int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
+
+/* A view of what is only read: fopo_gemm's views have no const. */
+static inline fopo_matrix fopo_cpu_reading(const float *x, size_t rows, size_t cols, size_t ld) {
+  fopo_matrix m = {NULL, rows, cols, ld};
+  memcpy(&m.x, &x, sizeof x);
+  return m;
+}
+
+/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
+static inline size_t fopo_cpu_invert(const double *cumulative, size_t n, double target) {
+  size_t first = 0;
+  while (n > 0) {
+    size_t half = n / 2;
+    int beyond = !(cumulative[first + half] > target);
+    first = beyond ? first + half + 1 : first;
+    n = beyond ? n - half - 1 : half;
+  }
+  return first;
+}
+
+/* device_cpu_draw.c */
+int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                          fopo_draw_key key, size_t B, size_t S, size_t P);
+int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                          const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+
+/* device_cpu_policy.c */
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, const float *Q,
+                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+                         size_t B, size_t S, size_t P, size_t L);
+
+/* device_cpu_estimate.c */
+int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                         const fopo_csr *Y, size_t B, size_t S);
+int fopo_cpu_snis(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
+                  size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
+                  size_t B, size_t S, size_t L);
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *stats, const float *mean,
+                       const float *items, size_t ld, const uint32_t *ids, const float *r,
+                       int baseline, size_t B, size_t S, size_t L);
+
+#endif

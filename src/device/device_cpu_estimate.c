@@ -1,0 +1,214 @@
+/* Rewards and the two sampled estimators: self-normalised importance sampling, and REINFORCE. */
+#include "device/device_cpu.h"
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rewards ---- */
+
+enum { FILTER_BITS = 16 }; /* log2 of the largest filter: 8 KiB, a part of L1 */
+
+typedef struct {
+  uint64_t word[1 << (FILTER_BITS - 6)];
+  unsigned bits; /* log2 of the bits in use */
+} filter;
+
+static uint32_t filter_place(const filter *f, uint32_t id) {
+  return (id * 2654435769u) >> (32 - f->bits);
+}
+
+/* About one bit in 64 is set, so that few misses are looked up. */
+static void filter_fill(filter *f, const uint32_t *ids, size_t n) {
+  f->bits = 10;
+  while (f->bits < FILTER_BITS && ((size_t)1 << f->bits) < 64 * n) f->bits++;
+  memset(f->word, 0, (size_t)1 << (f->bits - 3));
+  for (size_t i = 0; i < n; i++) {
+    uint32_t place = filter_place(f, ids[i]);
+    f->word[place >> 6] |= (uint64_t)1 << (place & 63);
+  }
+}
+
+int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                         const fopo_csr *Y, size_t B, size_t S) {
+  (void)d;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    filter f;
+    filter_fill(&f, fopo_csr_row(Y, rows[b]), fopo_csr_count(Y, rows[b]));
+    for (size_t s = 0; s < S; s++) {
+      uint32_t id = ids[b * S + s], place = filter_place(&f, id);
+      int maybe = (int)(f.word[place >> 6] >> (place & 63) & 1);
+      r[b * S + s] = maybe && fopo_csr_contains(Y, rows[b], id) ? 1.0f : 0.0f;
+    }
+  }
+  return FOPO_OK;
+}
+
+/* ---- self-normalised importance sampling ---- */
+
+enum {
+  TILE_BYTES = 128 * 1024, /* rows read for their scores and again, from L2, for the sums */
+  TILE_LEAST = 64,
+  TILE_MOST = 1024
+};
+
+/* Sums over the samples seen so far. All weights are relative to exp(shift), shift being the
+ * largest f - log q so far, so nothing overflows and the largest weight is 1. */
+typedef struct {
+  float shift;
+  double w, ww, wd; /* sum w, sum w^2, sum w d, where d = r - least r */
+  double head;      /* sum w over draws of the head */
+  float *w_beta;    /* [L] sum w beta */
+  float *wd_beta;   /* [L] sum w d beta, right behind w_beta */
+} running;
+
+/* Per thread, from scratch. */
+typedef struct {
+  float *w; /* [TILE_MOST] f, then f - log q, then the weights */
+  float *d; /* [TILE_MOST] */
+  float *c; /* [TILE_MOST] w d */
+  running sums;
+} snis_room;
+
+static size_t snis_bytes(size_t L) { return (3 * TILE_MOST + 2 * L) * sizeof(float); }
+
+static snis_room snis_place(float *scratch, size_t L) {
+  snis_room room = {.w = scratch, .d = scratch + TILE_MOST, .c = scratch + 2 * TILE_MOST};
+  room.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE_MOST};
+  room.sums.wd_beta = room.sums.w_beta + L;
+  memset(room.sums.w_beta, 0, 2 * L * sizeof(float));
+  return room;
+}
+
+static float least_of(const float *r, size_t n) {
+  float least = r[0];
+#pragma omp simd reduction(min : least)
+  for (size_t s = 0; s < n; s++) least = r[s] < least ? r[s] : least;
+  return least;
+}
+
+/* A larger f - log q has come: every sum is restated relative to it. */
+static void raise_shift(running *sums, float shift, size_t L) {
+  double factor = exp((double)sums->shift - (double)shift);
+  sums->w *= factor;
+  sums->ww *= factor * factor;
+  sums->wd *= factor;
+  sums->head *= factor;
+  for (size_t i = 0; i < 2 * L; i++) sums->w_beta[i] *= (float)factor;
+  sums->shift = shift;
+}
+
+static void snis_tile(snis_room *room, const float *q, const float *items, size_t ld,
+                      const uint32_t *ids, const float *logq, const float *r, float least,
+                      float floor, size_t n, size_t L) {
+  const fopo_kernels *k = fopo_kernels_get();
+  running *sums = &room->sums;
+  float *w = room->w, *d = room->d, *c = room->c;
+  k->gather_dot(w, items, ld, ids, n, q, L);
+#pragma omp simd
+  for (size_t s = 0; s < n; s++) w[s] -= logq[s];
+  float largest = k->max(w, n);
+  if (largest > sums->shift) raise_shift(sums, largest, L);
+
+  /* w = exp(f - log q - shift), d = r - least */
+  k->exp_sum(w, w, sums->shift, n);
+  double head = 0;
+#pragma omp simd reduction(+ : head)
+  for (size_t s = 0; s < n; s++) {
+    d[s] = r[s] - least;
+    c[s] = w[s] * d[s];
+    head += logq[s] > floor ? (double)w[s] : 0.0;
+  }
+  double moments[3];
+  k->moments(moments, w, d, n);
+  sums->w += moments[0];
+  sums->ww += moments[1];
+  sums->wd += moments[2];
+  sums->head += head;
+
+  /* most rewards are the least one: the second pass then touches few rows */
+  k->gather_axpy(sums->w_beta, items, ld, ids, w, n, L);
+  k->gather_axpy(sums->wd_beta, items, ld, ids, c, n, L);
+}
+
+/* With d = r - least r, dbar = sum w d / W and W = sum w,
+ *   V = sum wbar (r - rbar) beta = (sum w d beta - dbar sum w beta) / W.
+ * Taking the least reward off first changes nothing and makes V exactly 0 for equal rewards. */
+static void snis_finish(float *V, float *stats, const running *sums, float least, size_t L) {
+  double W = sums->w, dbar = sums->wd / W;
+  for (size_t i = 0; i < L; i++) {
+    V[i] = (float)(((double)sums->wd_beta[i] - dbar * (double)sums->w_beta[i]) / W);
+  }
+  stats[FOPO_STAT_REWARD] = (float)((double)least + dbar);
+  stats[FOPO_STAT_ESS] = (float)(W * W / sums->ww);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
+}
+
+static size_t tile_rows(size_t L) {
+  size_t rows = TILE_BYTES / (L * sizeof(float));
+  if (rows < TILE_LEAST) return TILE_LEAST;
+  return rows < TILE_MOST ? rows / 16 * 16 : TILE_MOST;
+}
+
+int fopo_cpu_snis(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
+                  size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
+                  size_t B, size_t S, size_t L) {
+  int status = fopo_cpu_reserve(d, snis_bytes(L));
+  if (status != FOPO_OK) return status;
+  size_t tile = tile_rows(L);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    snis_room room = snis_place(fopo_cpu_scratch(d), L);
+    float least = least_of(r + b * S, S);
+    for (size_t s = 0; s < S; s += tile) {
+      size_t at = b * S + s, n = S - s < tile ? S - s : tile;
+      snis_tile(&room, Q + b * L, items, ld, ids + at, logq + at, r + at, least, floor, n, L);
+    }
+    snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
+  }
+  return FOPO_OK;
+}
+
+/* ---- REINFORCE ---- */
+
+static double mean_of(const float *r, size_t n) {
+  double sum = 0;
+  for (size_t s = 0; s < n; s++) sum += (double)r[s];
+  return sum / (double)n;
+}
+
+/* With baseline c = (r - rbar) / (S - 1), V = sum c beta;
+ * without c = r / S, V = sum c beta - rbar mean. */
+static void reinforce_row(float *V, float *c, double rbar, const float *mean, const float *items,
+                          size_t ld, const uint32_t *ids, const float *r, int baseline, size_t S,
+                          size_t L) {
+  double taken = baseline ? rbar : 0;
+  double share = 1 / (double)(baseline && S > 1 ? S - 1 : S);
+  for (size_t s = 0; s < S; s++) c[s] = (float)(((double)r[s] - taken) * share);
+  for (size_t i = 0; i < L; i++) V[i] = baseline ? 0.0f : (float)(-rbar * (double)mean[i]);
+  fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, L);
+}
+
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *stats, const float *mean,
+                       const float *items, size_t ld, const uint32_t *ids, const float *r,
+                       int baseline, size_t B, size_t S, size_t L) {
+  int status = fopo_cpu_reserve(d, S * sizeof(float));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    double rbar = mean_of(r + b * S, S);
+    reinforce_row(V + b * L, fopo_cpu_scratch(d), rbar, baseline ? NULL : mean + b * L, items, ld,
+                  ids + b * S, r + b * S, baseline, S, L);
+    float *out = stats + b * FOPO_STATS;
+    out[FOPO_STAT_REWARD] = (float)rbar;
+    out[FOPO_STAT_ESS] = (float)S;
+    out[FOPO_STAT_MAX_WEIGHT] = (float)(1 / (double)S);
+    out[FOPO_STAT_HEAD_MASS] = 0;
+  }
+  return FOPO_OK;
+}

@@ -1,0 +1,805 @@
+/* The CPU device against plain sums in double; its draws against their densities; the same bits for
+ * any number of threads; memory that is taken once. */
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/device.h"
+#include "device/kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static fopo_device *d;
+
+static int open_device(void **state) {
+  (void)state;
+  return fopo_device_open(&d, "cpu");
+}
+
+static int close_device(void **state) {
+  (void)state;
+  fopo_device_close(d);
+  d = NULL;
+  return 0;
+}
+
+static void *room(size_t n, size_t size) {
+  void *block = calloc(n > 0 ? n : 1, size);
+  assert_non_null(block);
+  return block;
+}
+
+static float *normals(size_t n, double scale, uint64_t seed) {
+  float *x = room(n, sizeof *x);
+  fopo_fill_normal(x, n, scale, seed, FOPO_STREAM_WORLD);
+  return x;
+}
+
+static void assert_near(double got, double wanted, double tolerance) {
+  if (!(fabs(got - wanted) <= tolerance)) {
+    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, wanted, tolerance);
+  }
+}
+
+/* A batch: everything that a step reads. */
+typedef struct {
+  size_t B, S, P, L, ld;
+  float *items, *Q, *logq, *r;
+  uint32_t *ids, *rows;
+} batch;
+
+static batch batch_new(size_t B, size_t S, size_t P, size_t L, double scale) {
+  batch x = {.B = B, .S = S, .P = P, .L = L, .ld = L + 3};
+  x.items = normals(P * x.ld, 1, 1);
+  x.Q = normals(B * L, scale / sqrt((double)L), 2);
+  x.logq = room(B * S, sizeof(float));
+  x.r = room(B * S, sizeof(float));
+  x.ids = room(B * S, sizeof(uint32_t));
+  x.rows = room(B, sizeof(uint32_t));
+  for (size_t b = 0; b < B; b++) x.rows[b] = (uint32_t)(3 * b + 1);
+  fopo_draw_key key = {7, 1};
+  assert_int_equal(d->ops->draw_uniform(d, x.ids, x.logq, x.rows, key, B, S, P), FOPO_OK);
+  for (size_t i = 0; i < B * S; i++) {
+    x.logq[i] = (float)(-3 + 2 * sin((double)x.ids[i]));
+    x.r[i] = x.ids[i] % 5 == 0 ? 1.0f : 0.0f;
+  }
+  return x;
+}
+
+static void batch_free(batch *x) {
+  free(x->items);
+  free(x->Q);
+  free(x->logq);
+  free(x->r);
+  free(x->ids);
+  free(x->rows);
+}
+
+static double score(const batch *x, size_t b, uint32_t id) {
+  double sum = 0;
+  for (size_t i = 0; i < x->L; i++) {
+    sum += (double)x->items[id * x->ld + i] * (double)x->Q[b * x->L + i];
+  }
+  return sum;
+}
+
+/* ---- opening, memory ---- */
+
+static void test_open(void **state) {
+  (void)state;
+  fopo_device *other = NULL;
+  assert_int_equal(fopo_device_open(&other, "tpu"), FOPO_ERR_ARGUMENT);
+  assert_non_null(strstr(fopo_error_sentence(), "tpu"));
+  assert_null(other);
+  assert_int_equal(fopo_device_open(&other, "auto"), FOPO_OK);
+  assert_true(strlen(other->note) > 0);
+  assert_string_equal(d->ops->kind, "cpu");
+  assert_non_null(strstr(d->name, fopo_kernels_get()->name));
+  fopo_device_close(other);
+  fopo_device_close(NULL);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  fopo_memory_use before = fopo_memory_in_use();
+  fopo_device *own;
+  assert_int_equal(fopo_device_open(&own, "cpu"), FOPO_OK);
+  void *blocks[40], *lent;
+  char host[100] = "there and back", back[100] = "";
+  for (size_t i = 0; i < 40; i++) assert_int_equal(own->ops->alloc(own, &blocks[i], 100), FOPO_OK);
+  assert_int_equal(own->ops->put(own, blocks[3], host, sizeof host), FOPO_OK);
+  assert_int_equal(own->ops->get(own, back, blocks[3], sizeof back), FOPO_OK);
+  assert_string_equal(back, "there and back");
+  assert_int_equal(own->ops->share(own, &lent, host, sizeof host), FOPO_OK);
+  assert_ptr_equal(lent, host);
+  own->ops->release(own, lent);
+  own->ops->release(own, NULL);
+  for (size_t i = 0; i < 20; i++) own->ops->release(own, blocks[i]);
+  fopo_device_close(own);
+  assert_int_equal(fopo_memory_in_use().blocks, before.blocks);
+}
+
+/* ---- dense operations ---- */
+
+static void test_gather_rows(void **state) {
+  (void)state;
+  float *contexts = normals(20 * 7, 1, 3), X[3 * 5];
+  const uint32_t rows[3] = {19, 0, 4};
+  assert_int_equal(d->ops->gather_rows(d, X, contexts, 7, rows, 3, 5), FOPO_OK);
+  for (size_t b = 0; b < 3; b++) assert_memory_equal(X + b * 5, contexts + rows[b] * 7, 20);
+  free(contexts);
+}
+
+static void test_products(void **state) {
+  (void)state;
+  enum { B = 6, L = 33 };
+  float *X = normals(B * L, 1, 4), *theta = normals(L * L, 1, 5), *V = normals(B * L, 1, 6);
+  float Q[B * L], G[L * L];
+  assert_int_equal(d->ops->queries(d, Q, X, theta, 0.5f, B, L), FOPO_OK);
+  for (size_t b = 0; b < B; b++) {
+    for (size_t j = 0; j < L; j++) {
+      double sum = 0;
+      for (size_t i = 0; i < L; i++) sum += (double)X[b * L + i] * (double)theta[i * L + j];
+      assert_near((double)Q[b * L + j], 0.5 * sum, 1e-5);
+    }
+  }
+  for (int accumulate = 0; accumulate < 2; accumulate++) {
+    assert_int_equal(d->ops->outer(d, G, X, V, 0.25f, accumulate, B, L), FOPO_OK);
+    for (size_t i = 0; i < L; i++) {
+      for (size_t j = 0; j < L; j++) {
+        double sum = 0;
+        for (size_t b = 0; b < B; b++) sum += (double)X[b * L + i] * (double)V[b * L + j];
+        assert_near((double)G[i * L + j], 0.25 * (accumulate + 1) * sum, 1e-5);
+      }
+    }
+  }
+  free(X);
+  free(theta);
+  free(V);
+}
+
+static void test_scores(void **state) {
+  (void)state;
+  batch x = batch_new(4, 50, 200, 19, 1);
+  float f[4 * 50];
+  const uint32_t counts[4] = {50, 0, 7, 60};
+  for (int counted = 0; counted < 2; counted++) {
+    const uint32_t *c = counted ? counts : NULL;
+    assert_int_equal(d->ops->scores(d, f, x.Q, x.items, x.ld, x.ids, c, 4, 50, x.L), FOPO_OK);
+    for (size_t b = 0; b < 4; b++) {
+      for (size_t s = 0; s < 50; s++) {
+        float got = f[b * 50 + s];
+        if (counted && s >= counts[b]) {
+          assert_true(isinf(got) && got < 0);
+        } else {
+          assert_near((double)got, score(&x, b, x.ids[b * 50 + s]), 1e-5);
+        }
+      }
+    }
+  }
+  batch_free(&x);
+}
+
+/* ---- estimators ---- */
+
+/* The definition, in double. size: sum |c beta|, what rounding is measured against. */
+static void snis_reference(double *V, double *size, double stats[FOPO_STATS], const batch *x,
+                           size_t b, float floor) {
+  const float *logq = x->logq + b * x->S, *r = x->r + b * x->S;
+  const uint32_t *ids = x->ids + b * x->S;
+  double *w = room(x->S, sizeof *w), top = -INFINITY, W = 0, squares = 0, most = 0, rbar = 0;
+  for (size_t s = 0; s < x->S; s++) {
+    w[s] = score(x, b, ids[s]) - (double)logq[s];
+    top = fmax(top, w[s]);
+  }
+  for (size_t s = 0; s < x->S; s++) W += w[s] = exp(w[s] - top);
+  stats[FOPO_STAT_HEAD_MASS] = 0;
+  for (size_t s = 0; s < x->S; s++) {
+    w[s] /= W;
+    rbar += w[s] * (double)r[s];
+    squares += w[s] * w[s];
+    most = fmax(most, w[s]);
+    if (logq[s] > floor) stats[FOPO_STAT_HEAD_MASS] += w[s];
+  }
+  stats[FOPO_STAT_REWARD] = rbar;
+  stats[FOPO_STAT_ESS] = 1 / squares;
+  stats[FOPO_STAT_MAX_WEIGHT] = most;
+  for (size_t i = 0; i < x->L; i++) {
+    V[i] = size[i] = 0;
+    for (size_t s = 0; s < x->S; s++) {
+      double beta = (double)x->items[ids[s] * x->ld + i];
+      V[i] += w[s] * ((double)r[s] - rbar) * beta;
+      size[i] += w[s] * (fabs((double)r[s]) + fabs(rbar)) * fabs(beta);
+    }
+  }
+  free(w);
+}
+
+/* tolerance: relative, and grows with the size of the scores, whose rounding moves the weights. */
+static void check_snis(const batch *x, float floor, double tolerance) {
+  float *V = room(x->B * x->L, sizeof *V), *stats = room(x->B * FOPO_STATS, sizeof *stats);
+  double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
+  double figures[FOPO_STATS];
+  int status = d->ops->snis(d, V, stats, x->Q, x->items, x->ld, x->ids, x->logq, x->r, floor,
+                            x->B, x->S, x->L);
+  assert_int_equal(status, FOPO_OK);
+  for (size_t b = 0; b < x->B; b++) {
+    snis_reference(wanted, size, figures, x, b, floor);
+    for (size_t i = 0; i < x->L; i++) {
+      assert_near((double)V[b * x->L + i], wanted[i], tolerance * (size[i] + 1e-30));
+    }
+    for (size_t i = 0; i < FOPO_STATS; i++) {
+      double scale = fabs(figures[i]) + 1e-6;
+      assert_near((double)stats[b * FOPO_STATS + i], figures[i], tolerance * scale);
+    }
+  }
+  free(V);
+  free(stats);
+  free(wanted);
+  free(size);
+}
+
+static void test_snis(void **state) {
+  (void)state;
+  const size_t shapes[][2] = {{1, 2},    {7, 3},    {10, 64},  {10, 1000}, {16, 65},
+                              {17, 999}, {33, 100}, {100, 700}, {1000, 200}}; /* L, S */
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    batch x = batch_new(3, shapes[i][1], 400, shapes[i][0], 1);
+    check_snis(&x, -3.0f, 2e-5);
+    batch_free(&x);
+  }
+}
+
+static void test_snis_extremes(void **state) {
+  (void)state;
+  batch x = batch_new(3, 1000, 400, 100, 1);
+  for (size_t i = 0; i < x.B * x.L; i++) x.Q[i] *= 3000.0f; /* scores of about +-1e4 */
+  check_snis(&x, -3.0f, 2e-2);
+  batch_free(&x);
+  x = batch_new(3, 1000, 400, 10, 1);
+  for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = 100.0f + (float)(i % 7); /* a custom reward */
+  check_snis(&x, INFINITY, 2e-5);
+  for (size_t i = 0; i < x.B * x.S; i++) x.logq[i] = 90.0f; /* only differences count */
+  check_snis(&x, -INFINITY, 2e-5);
+  batch_free(&x);
+}
+
+/* Equal rewards say nothing about what is better: the gradient is exactly 0. */
+static void test_snis_equal_rewards(void **state) {
+  (void)state;
+  batch x = batch_new(2, 300, 400, 100, 1);
+  float V[200], stats[2 * FOPO_STATS];
+  const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
+  for (size_t v = 0; v < 4; v++) {
+    for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
+    assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 2,
+                                  300, 100),
+                     FOPO_OK);
+    for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
+    assert_true(stats[FOPO_STAT_REWARD] == values[v]);
+    assert_true(stats[FOPO_STAT_HEAD_MASS] == 0);
+  }
+  batch_free(&x);
+}
+
+/* A score that is not a number must show, not be averaged away. */
+static void test_snis_nan(void **state) {
+  (void)state;
+  batch x = batch_new(1, 100, 400, 10, 1);
+  float V[10], stats[FOPO_STATS];
+  x.Q[3] = NAN;
+  assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 1,
+                                100, 10),
+                   FOPO_OK);
+  for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
+  assert_true(isnan(stats[FOPO_STAT_REWARD]));
+  batch_free(&x);
+}
+
+static void test_reinforce(void **state) {
+  (void)state;
+  batch x = batch_new(3, 250, 400, 21, 1);
+  float *mean = normals(3 * 21, 1, 8), V[3 * 21], stats[3 * FOPO_STATS];
+  for (int baseline = 0; baseline < 2; baseline++) {
+    assert_int_equal(d->ops->reinforce(d, V, stats, baseline ? NULL : mean, x.items, x.ld, x.ids,
+                                       x.r, baseline, 3, 250, 21),
+                     FOPO_OK);
+    for (size_t b = 0; b < 3; b++) {
+      double rbar = 0;
+      for (size_t s = 0; s < 250; s++) rbar += (double)x.r[b * 250 + s] / 250;
+      for (size_t i = 0; i < 21; i++) {
+        double sum = baseline ? 0 : -rbar * (double)mean[b * 21 + i];
+        for (size_t s = 0; s < 250; s++) {
+          double r = (double)x.r[b * 250 + s];
+          double c = baseline ? (r - rbar) / 249 : r / 250;
+          sum += c * (double)x.items[x.ids[b * 250 + s] * x.ld + i];
+        }
+        assert_near((double)V[b * 21 + i], sum, 1e-5);
+      }
+      assert_near((double)stats[b * FOPO_STATS + FOPO_STAT_REWARD], rbar, 1e-7);
+      assert_near((double)stats[b * FOPO_STATS + FOPO_STAT_ESS], 250, 0);
+      assert_near((double)stats[b * FOPO_STATS + FOPO_STAT_MAX_WEIGHT], 0.004, 1e-9);
+      assert_true(stats[b * FOPO_STATS + FOPO_STAT_HEAD_MASS] == 0);
+    }
+  }
+  free(mean);
+  batch_free(&x);
+}
+
+/* Rows of 0, 1, 10 and many items; ids in and out of them. */
+static void test_reward_hits(void **state) {
+  (void)state;
+  enum { P = 30000, S = 3000 };
+  const size_t sizes[4] = {0, 1, 10, 6000};
+  uint64_t indptr[5] = {0};
+  uint32_t *y = room(P, sizeof *y), *ids = room(4 * S, sizeof *ids);
+  float *r = room(4 * S, sizeof *r);
+  for (size_t row = 0; row < 4; row++) {
+    for (size_t i = 0; i < sizes[row]; i++) {
+      y[indptr[row] + i] = (uint32_t)(5 * i + row);
+    }
+    indptr[row + 1] = indptr[row] + sizes[row];
+  }
+  fopo_csr Y = {4, P, indptr, y, NULL};
+  const uint32_t rows[4] = {2, 0, 3, 1};
+  for (size_t i = 0; i < 4 * S; i++) {
+    ids[i] = i % 3 == 0 ? (uint32_t)(i / 3 % 60) : (uint32_t)(i * 7919 % P);
+  }
+  assert_int_equal(d->ops->reward_hits(d, r, ids, rows, &Y, 4, S), FOPO_OK);
+  for (size_t b = 0; b < 4; b++) {
+    size_t hits = 0;
+    for (size_t s = 0; s < S; s++) {
+      uint32_t id = ids[b * S + s];
+      int in = id % 5 == rows[b] && id / 5 < sizes[rows[b]];
+      assert_true(r[b * S + s] == (in ? 1.0f : 0.0f));
+      hits += (size_t)in;
+    }
+    assert_true((hits > 0) == (sizes[rows[b]] > 0));
+  }
+  free(y);
+  free(ids);
+  free(r);
+}
+
+/* ---- draws ---- */
+
+/* Counts against probabilities: chi-square below its mean plus 5 standard deviations; what has no
+ * probability never comes. */
+static void assert_frequencies(const double *count, const double *q, size_t n) {
+  double total = 0, chi = 0;
+  size_t cells = 0;
+  for (size_t i = 0; i < n; i++) total += count[i];
+  for (size_t i = 0; i < n; i++) {
+    double expected = q[i] * total;
+    if (expected == 0) {
+      assert_true(count[i] == 0);
+      continue;
+    }
+    assert_true(expected > 5);
+    chi += (count[i] - expected) * (count[i] - expected) / expected;
+    cells++;
+  }
+  double freedom = (double)cells - 1;
+  if (chi > freedom + 5 * sqrt(2 * freedom)) {
+    fail_msg("chi-square %.1f with %.0f degrees of freedom", chi, freedom);
+  }
+}
+
+static void test_draw_uniform(void **state) {
+  (void)state;
+  enum { B = 3, S = 1001 };
+  uint32_t ids[B * S], wanted[S];
+  float logq[B * S];
+  const uint32_t rows[B] = {5, 1000000, 0};
+  fopo_draw_key key = {99, 12};
+  assert_int_equal(d->ops->draw_uniform(d, ids, logq, rows, key, B, S, 790000), FOPO_OK);
+  for (size_t b = 0; b < B; b++) {
+    fopo_kernels_named("portable")->draw_uniform(wanted, 790000, S, 99, 12, rows[b]);
+    assert_memory_equal(ids + b * S, wanted, sizeof wanted);
+  }
+  for (size_t i = 0; i < B * S; i++) assert_true(logq[i] == (float)-log(790000.0));
+}
+
+enum { MIX_P = 50, MIX_K = 8, MIX_B = 3, MIX_S = 1000, MIX_STEPS = 60 };
+
+typedef struct {
+  uint32_t ids[MIX_B * MIX_K], counts[MIX_B];
+  float scores[MIX_B * MIX_K];
+  double q[MIX_B][MIX_P]; /* the density, by definition */
+} mixture_case;
+
+/* Candidates 8, 3 and none of 8. */
+static mixture_case mixture_of(double epsilon) {
+  mixture_case c = {.counts = {8, 3, 0}};
+  for (size_t b = 0; b < MIX_B; b++) {
+    double kappa[MIX_K], total = 0;
+    for (size_t i = 0; i < MIX_K; i++) {
+      c.ids[b * MIX_K + i] = (uint32_t)((11 * i + 7 * b + 3) % MIX_P);
+      c.scores[b * MIX_K + i] = (float)(1000 + 2 * sin((double)(i + b)));
+      kappa[i] = i < c.counts[b] ? exp((double)c.scores[b * MIX_K + i] - 1000) : 0;
+      total += kappa[i];
+    }
+    double rest = c.counts[b] == 0 ? 1 : epsilon;
+    for (size_t a = 0; a < MIX_P; a++) c.q[b][a] = rest / MIX_P;
+    for (size_t i = 0; i < c.counts[b]; i++) {
+      c.q[b][c.ids[b * MIX_K + i]] += (1 - epsilon) * kappa[i] / total;
+    }
+    double sum = 0;
+    for (size_t a = 0; a < MIX_P; a++) sum += c.q[b][a];
+    assert_near(sum, 1, 1e-12);
+  }
+  return c;
+}
+
+static void check_mixture(double epsilon, int stratified) {
+  mixture_case c = mixture_of(epsilon);
+  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, epsilon, stratified};
+  const uint32_t rows[MIX_B] = {4, 9, 2};
+  uint32_t *ids = room(MIX_B * MIX_S, sizeof *ids);
+  float *logq = room(MIX_B * MIX_S, sizeof *logq);
+  double count[MIX_B][MIX_P] = {{0}};
+  for (uint32_t step = 0; step < MIX_STEPS; step++) {
+    fopo_draw_key key = {1234, step};
+    int status = d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, MIX_S, MIX_P);
+    assert_int_equal(status, FOPO_OK);
+    for (size_t i = 0; i < MIX_B * MIX_S; i++) {
+      assert_in_range(ids[i], 0, MIX_P - 1);
+      count[i / MIX_S][ids[i]] += 1;
+      /* also right for a uniform draw that happens to be a candidate */
+      assert_near((double)logq[i], log(c.q[i / MIX_S][ids[i]]), 1e-6);
+    }
+  }
+  for (size_t b = 0; b < MIX_B; b++) assert_frequencies(count[b], c.q[b], MIX_P);
+  free(ids);
+  free(logq);
+}
+
+static void test_mixture(void **state) {
+  (void)state;
+  const double epsilons[] = {0, 0.25, 0.8, 1};
+  for (size_t i = 0; i < 4; i++) {
+    check_mixture(epsilons[i], 0);
+    check_mixture(epsilons[i], 1);
+  }
+}
+
+/* Every item's log q together: the densities that are reported sum to 1. */
+static void test_mixture_sums_to_one(void **state) {
+  (void)state;
+  mixture_case c = mixture_of(0.8);
+  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.8, 0};
+  const uint32_t rows[MIX_B] = {0, 1, 2};
+  enum { S = 20000 };
+  uint32_t *ids = room(MIX_B * S, sizeof *ids);
+  float *logq = room(MIX_B * S, sizeof *logq);
+  fopo_draw_key key = {5, 0};
+  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, S, MIX_P), FOPO_OK);
+  for (size_t b = 0; b < MIX_B; b++) {
+    double q[MIX_P] = {0}, sum = 0;
+    for (size_t s = 0; s < S; s++) q[ids[b * S + s]] = exp((double)logq[b * S + s]);
+    for (size_t a = 0; a < MIX_P; a++) sum += q[a];
+    assert_near(sum, 1, 1e-5);
+  }
+  free(ids);
+  free(logq);
+}
+
+/* Stratified: the first round(eps S) draws ignore the candidates, the others are candidates. The
+ * density of an item outside the candidates is the `floor` that SNIS is told, to the bit. */
+static void test_mixture_stratified(void **state) {
+  (void)state;
+  mixture_case c = mixture_of(0.8);
+  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.8, 1};
+  const uint32_t rows[MIX_B] = {0, 1, 2};
+  uint32_t ids[MIX_B * 101];
+  float logq[MIX_B * 101], floor = (float)log(0.8 / MIX_P);
+  fopo_draw_key key = {5, 0};
+  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, 101, MIX_P), FOPO_OK);
+  for (size_t b = 0; b < 2; b++) {
+    size_t outside = 0;
+    for (size_t s = 0; s < 101; s++) {
+      int candidate = 0;
+      for (size_t i = 0; i < c.counts[b]; i++) {
+        candidate |= c.ids[b * MIX_K + i] == ids[b * 101 + s];
+      }
+      if (!candidate) assert_true(logq[b * 101 + s] == floor);
+      if (s >= 81) assert_true(candidate && logq[b * 101 + s] > floor);
+      outside += !candidate;
+    }
+    assert_true(outside > 40);
+  }
+}
+
+static void policy_reference(double *pi, double *mean, const batch *x, size_t b) {
+  double top = -INFINITY, total = 0;
+  for (size_t a = 0; a < x->P; a++) top = fmax(top, pi[a] = score(x, b, (uint32_t)a));
+  for (size_t a = 0; a < x->P; a++) total += pi[a] = exp(pi[a] - top);
+  memset(mean, 0, x->L * sizeof *mean);
+  for (size_t a = 0; a < x->P; a++) {
+    pi[a] /= total;
+    for (size_t i = 0; i < x->L; i++) mean[i] += pi[a] * (double)x->items[a * x->ld + i];
+  }
+}
+
+/* P of several tiles and a rest. Items are counted in 50 classes: single ones are too rare. */
+static void check_policy(size_t P, size_t L, double scale) {
+  enum { B = 3, S = 4000, STEPS = 5, CLASSES = 50 };
+  batch x = batch_new(B, S, P, L, scale);
+  float *mean = room(B * L, sizeof *mean);
+  double count[B][CLASSES] = {{0}}, *pi = room(P, sizeof *pi), *wanted = room(L, sizeof *wanted);
+  for (uint32_t step = 0; step < STEPS; step++) {
+    fopo_draw_key key = {77, step};
+    int status = d->ops->draw_policy(d, x.ids, step == 0 ? mean : NULL, x.Q, x.items, x.ld, x.rows,
+                                     key, B, S, P, L);
+    assert_int_equal(status, FOPO_OK);
+    for (size_t i = 0; i < B * S; i++) {
+      assert_true(x.ids[i] < P);
+      count[i / S][x.ids[i] % CLASSES] += 1;
+    }
+  }
+  for (size_t b = 0; b < B; b++) {
+    double q[CLASSES] = {0};
+    policy_reference(pi, wanted, &x, b);
+    for (size_t a = 0; a < P; a++) q[a % CLASSES] += pi[a];
+    assert_frequencies(count[b], q, P < CLASSES ? P : CLASSES);
+    for (size_t i = 0; i < L; i++) assert_near((double)mean[b * L + i], wanted[i], 1e-5);
+  }
+  free(mean);
+  free(pi);
+  free(wanted);
+  batch_free(&x);
+}
+
+static void test_policy(void **state) {
+  (void)state;
+  check_policy(1, 3, 1);
+  check_policy(40, 1, 0.5);
+  check_policy(3000, 17, 1);
+  check_policy(70001, 4, 1); /* more tiles than chunks */
+}
+
+/* A peaked policy draws its best item, wherever it stands, also with scores of +-1e4. */
+static void test_policy_peaked(void **state) {
+  (void)state;
+  enum { P = 5000, S = 100 };
+  float *items = room(P, sizeof *items), mean;
+  uint32_t ids[S], row = 3;
+  const float q = 1e4f;
+  const uint32_t places[] = {0, 63, 64, 1023, 1024, 4095, 4999};
+  fopo_draw_key key = {3, 3};
+  for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+    for (size_t a = 0; a < P; a++) items[a] = -1.0f;
+    items[places[k]] = 1.0f;
+    int status = d->ops->draw_policy(d, ids, &mean, &q, items, 1, &row, key, 1, S, P, 1);
+    assert_int_equal(status, FOPO_OK);
+    for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
+    assert_true(mean == 1.0f);
+  }
+  free(items);
+}
+
+/* More contexts than one block holds: the last ones get what they would get alone. With L = 1 a
+ * score is one product, so its bits do not depend on the company. */
+static void test_policy_blocks(void **state) {
+  (void)state;
+  enum { P = 1 << 20, B = 66, S = 20 };
+  float *items = normals(P, 1, 11), *Q = normals(B, 1, 12), mean[B], alone_mean;
+  uint32_t *ids = room(B * S, sizeof *ids), rows[B], alone[S];
+  for (uint32_t b = 0; b < B; b++) rows[b] = b;
+  fopo_draw_key key = {8, 8};
+  assert_int_equal(d->ops->draw_policy(d, ids, mean, Q, items, 1, rows, key, B, S, P, 1), FOPO_OK);
+  for (size_t b = 0; b < B; b += 13) {
+    assert_int_equal(
+        d->ops->draw_policy(d, alone, &alone_mean, Q + b, items, 1, rows + b, key, 1, S, P, 1),
+        FOPO_OK);
+    assert_memory_equal(alone, ids + b * S, sizeof alone);
+    assert_near((double)mean[b], (double)alone_mean, 1e-5);
+  }
+  free(items);
+  free(Q);
+  free(ids);
+}
+
+static void test_policy_interrupted(void **state) {
+  (void)state;
+  batch x = batch_new(2, 10, 3000, 5, 1);
+  fopo_draw_key key = {1, 1};
+  fopo_interrupt_request();
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
+                                       3000, 5),
+                   FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
+                                       3000, 5),
+                   FOPO_OK);
+  batch_free(&x);
+}
+
+/* ---- optimisers ---- */
+
+static void test_adam(void **state) {
+  (void)state;
+  enum { N = 37 };
+  float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
+  double wanted[N], dm[N] = {0}, dv[N] = {0};
+  for (size_t i = 0; i < N; i++) wanted[i] = (double)theta[i];
+  for (uint64_t t = 1; t <= 20; t++) {
+    float *G = normals(N, 1, 100 + t);
+    fopo_adam o = {1e-2, 0.9, 0.999, 1e-8, 0.1, t};
+    assert_int_equal(d->ops->adam(d, theta, m, v, G, &o, N), FOPO_OK);
+    for (size_t i = 0; i < N; i++) {
+      double g = (double)G[i] - 0.1 * wanted[i];
+      dm[i] = 0.9 * dm[i] + 0.1 * g;
+      dv[i] = 0.999 * dv[i] + 0.001 * g * g;
+      double mhat = dm[i] / (1 - pow(0.9, (double)t)), vhat = dv[i] / (1 - pow(0.999, (double)t));
+      wanted[i] += 1e-2 * mhat / (sqrt(vhat) + 1e-8);
+      assert_near((double)theta[i], wanted[i], 1e-5);
+    }
+    free(G);
+  }
+  free(theta);
+  free(m);
+  free(v);
+}
+
+static void test_sgd(void **state) {
+  (void)state;
+  float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
+  const float G[2] = {3, -1};
+  fopo_sgd o = {0.1, 0.5, 0.01};
+  assert_int_equal(d->ops->sgd(d, theta, velocity, G, &o, 2), FOPO_OK);
+  assert_near((double)velocity[0], 0.25 + 3 - 0.01, 1e-6);
+  assert_near((double)theta[0], 1 + 0.1 * 3.24, 1e-6);
+  assert_near((double)theta[1], 2 + 0.1 * -1.02, 1e-6);
+}
+
+/* ---- what holds for all ---- */
+
+/* All that a step writes, in one block, to be compared as bytes. */
+typedef struct {
+  uint32_t uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
+  float logq[9 * 300], r[9 * 300], f[9 * 300];
+  float Q[9 * 40], V[9 * 40], mean[9 * 40], stats[9 * FOPO_STATS], G[1600];
+  float theta[40000], m[40000], v[40000], velocity[40000];
+} step_result;
+
+static void whole_step(step_result *out, const batch *x, const mixture_case *mix) {
+  const fopo_device_ops *ops = d->ops;
+  fopo_draw_key key = {21, 6};
+  uint64_t indptr[31];
+  uint32_t y[30 * 9];
+  for (uint32_t i = 0; i <= 30; i++) indptr[i] = 9 * i;
+  for (uint32_t i = 0; i < 270; i++) y[i] = i % 9 * 500 + i / 9;
+  fopo_csr Y = {30, x->P, indptr, y, NULL};
+  uint32_t ids[9 * MIX_K], counts[9];
+  float scores[9 * MIX_K];
+  for (size_t b = 0; b < 9; b++) {
+    counts[b] = mix->counts[b % MIX_B];
+    memcpy(ids + b * MIX_K, mix->ids + b % MIX_B * MIX_K, MIX_K * sizeof *ids);
+    memcpy(scores + b * MIX_K, mix->scores + b % MIX_B * MIX_K, MIX_K * sizeof *scores);
+  }
+  fopo_mixture m = {MIX_K, ids, scores, counts, 0.5, 0};
+  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1};
+  fopo_sgd sgd = {1e-2, 0.9, 0.1};
+  int s = 0;
+  s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40);
+  s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);
+  s |= ops->draw_mixture(d, out->mixed, out->logq, &m, x->rows, key, 9, 300, x->P);
+  s |= ops->draw_policy(d, out->policy, out->mean, x->Q, x->items, x->ld, x->rows, key, 9, 300,
+                        x->P, 40);
+  s |= ops->scores(d, out->f, x->Q, x->items, x->ld, out->uniform, NULL, 9, 300, 40);
+  s |= ops->reward_hits(d, out->r, out->mixed, x->rows, &Y, 9, 300);
+  s |= ops->snis(d, out->V, out->stats, x->Q, x->items, x->ld, out->mixed, out->logq, x->r,
+                 INFINITY, 9, 300, 40);
+  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 0, 9, 40);
+  s |= ops->reinforce(d, out->V, out->stats, out->mean, x->items, x->ld, out->policy, x->r, 0, 9,
+                      300, 40);
+  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 1, 9, 40);
+  memcpy(out->theta, x->items, sizeof out->theta);
+  s |= ops->adam(d, out->theta, out->m, out->v, x->items + 1, &adam, 40000);
+  s |= ops->sgd(d, out->theta, out->velocity, x->items + 2, &sgd, 40000);
+  assert_int_equal(s, FOPO_OK);
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  int before = fopo_threads();
+  batch x = batch_new(9, 300, 5000, 40, 2);
+  mixture_case mix = mixture_of(0.5);
+  step_result *one = room(1, sizeof *one), *many = room(1, sizeof *many);
+  assert_int_equal(fopo_threads_set(1), FOPO_OK);
+  whole_step(one, &x, &mix);
+  for (int threads = 2; threads <= 4; threads += 2) {
+    memset(many, 0, sizeof *many);
+    assert_int_equal(fopo_threads_set(threads), FOPO_OK);
+    whole_step(many, &x, &mix);
+    assert_memory_equal(many, one, sizeof *one);
+  }
+  fopo_threads_set(before);
+  free(one);
+  free(many);
+  batch_free(&x);
+}
+
+/* The first step takes what it needs, the next ones take nothing; a refusal leaves all usable. */
+static void test_step_allocates_once(void **state) {
+  (void)state;
+  batch x = batch_new(9, 300, 5000, 40, 2);
+  mixture_case mix = mixture_of(0.5);
+  step_result *result = room(1, sizeof *result);
+  fopo_device *kept = d;
+  assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
+  float V[9 * 40], stats[9 * FOPO_STATS];
+  fopo_memory_fail_after(0, 0);
+  assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 9,
+                                300, 40),
+                   FOPO_ERR_MEMORY);
+  fopo_memory_fail_after(0, 0);
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows,
+                                       (fopo_draw_key){1, 1}, 9, 300, 5000, 40),
+                   FOPO_ERR_MEMORY);
+  whole_step(result, &x, &mix);
+  fopo_memory_fail_after(0, 1); /* from here on every allocation fails */
+  whole_step(result, &x, &mix);
+  fopo_memory_fail_after(-1, 0);
+  fopo_device_close(d);
+  d = kept;
+  free(result);
+  batch_free(&x);
+}
+
+static void test_tables_agree(void **state) {
+  (void)state;
+  const char *const names[] = {"portable", "avx2", "avx512"};
+  const char *before = fopo_kernels_get()->name;
+  batch x = batch_new(3, 1000, 2000, 100, 1);
+  for (size_t i = 0; i < 3; i++) {
+    if (fopo_kernels_named(names[i]) == NULL) {
+      print_message("%s: skipped, this CPU lacks it\n", names[i]);
+      continue;
+    }
+    assert_int_equal(fopo_kernels_force(names[i]), FOPO_OK);
+    check_snis(&x, -3.0f, 2e-5);
+  }
+  fopo_kernels_force(before);
+  batch_free(&x);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_open),
+      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_gather_rows),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_snis),
+      cmocka_unit_test(test_snis_extremes),
+      cmocka_unit_test(test_snis_equal_rewards),
+      cmocka_unit_test(test_snis_nan),
+      cmocka_unit_test(test_reinforce),
+      cmocka_unit_test(test_reward_hits),
+      cmocka_unit_test(test_draw_uniform),
+      cmocka_unit_test(test_mixture),
+      cmocka_unit_test(test_mixture_sums_to_one),
+      cmocka_unit_test(test_mixture_stratified),
+      cmocka_unit_test(test_policy),
+      cmocka_unit_test(test_policy_peaked),
+      cmocka_unit_test(test_policy_blocks),
+      cmocka_unit_test(test_policy_interrupted),
+      cmocka_unit_test(test_adam),
+      cmocka_unit_test(test_sgd),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_step_allocates_once),
+      cmocka_unit_test(test_tables_agree),
+  };
+  return cmocka_run_group_tests_name("device", tests, open_device, close_device);
+}
