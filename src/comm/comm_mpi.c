@@ -36,7 +36,8 @@ int fopo_comm_open(int *argc, char ***argv) {
   int running = 0, status = check(MPI_Initialized(&running), "say whether it runs");
   if (status == FOPO_OK && !running) status = begin(argc, argv);
   if (status != FOPO_OK) return status;
-  status = check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "set its error handler");
+  status =
+      check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "set its error handler");
   if (status == FOPO_OK) status = check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "tell the rank");
   if (status == FOPO_OK) status = check(MPI_Comm_size(MPI_COMM_WORLD, &size), "tell the size");
   return status;

@@ -17,14 +17,16 @@ enum {
   TILE_WORK = 1 << 18, /* multiply-adds that a thread takes at a time */
   AHEAD = 8            /* entries between the request for a row of B and its use */
 };
+#define SORTING "sorting a sparse matrix"
 #define MOST_COLS ((size_t)UINT32_MAX)
 #define LONG (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
 
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values) {
   *m = (fopo_csr){0};
   if (cols > MOST_COLS || rows >= SIZE_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a sparse matrix of %zu columns is too wide; use at most %zu",
-                     cols, MOST_COLS);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a sparse matrix of %zu columns is too wide; use at most %zu", cols,
+                     MOST_COLS);
   }
   m->rows = rows;
   m->cols = cols;
@@ -52,6 +54,18 @@ static void positions(uint64_t *start, size_t n) {
   for (size_t i = 0; i < n; i++) start[i + 1] += start[i];
 }
 
+/* Every start has been moved to the end of its run: moves all one place on. */
+static void starts_again(uint64_t *start, size_t n) {
+  memmove(start + 1, start, n * sizeof *start);
+  start[0] = 0;
+}
+
+/* Looks for Ctrl-C now and then. */
+static int poll(size_t i) {
+  if (i % POLL != 0 || !fopo_interrupted()) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " SORTING);
+}
+
 static int check_pairs(const uint32_t *row, const uint32_t *col, size_t n, size_t rows,
                        size_t cols) {
   for (size_t i = 0; i < n; i++) {
@@ -60,32 +74,54 @@ static int check_pairs(const uint32_t *row, const uint32_t *col, size_t n, size_
                        "pair %zu is (%u, %u), outside a matrix of %zu rows and %zu columns", i + 1,
                        row[i], col[i], rows, cols);
     }
+    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
   }
+  return FOPO_OK;
+}
+
+/* Into counts[1 ..]: how often each id occurs. */
+static int count_ids(uint64_t *counts, const uint32_t *ids, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    counts[ids[i] + (size_t)1]++;
+    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
+  }
+  return FOPO_OK;
+}
+
+/* The first pass: pairs into the rows of *by_col, a row per column. */
+static int bucket(fopo_csr *by_col, const uint32_t *row, const uint32_t *col, const float *values,
+                  size_t n) {
+  if (count_ids(by_col->indptr, col, n) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
+  positions(by_col->indptr, by_col->rows);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t to = by_col->indptr[col[i]]++;
+    by_col->ids[to] = row[i];
+    if (values != NULL) by_col->values[to] = values[i];
+    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
+  }
+  starts_again(by_col->indptr, by_col->rows);
   return FOPO_OK;
 }
 
 /* Moves the entries of `by_col` (a row per column) into the rows of *m, columns ascending.
  * m->indptr holds counts in [1 ..] when called. On return indptr[r] is where row r begins. */
 static int scatter(fopo_csr *m, const fopo_csr *by_col) {
+  uint64_t total = by_col->indptr[by_col->rows], next = POLL;
+  int status = FOPO_OK;
   positions(m->indptr, m->rows);
-  for (size_t c = 0, poll = POLL; c < by_col->rows; c++) {
+  for (size_t c = 0; c < by_col->rows && status == FOPO_OK; c++) {
     uint64_t end = by_col->indptr[c + 1];
     for (uint64_t e = by_col->indptr[c]; e < end; e++) {
       uint64_t to = m->indptr[by_col->ids[e]]++;
       m->ids[to] = (uint32_t)c;
       if (m->values != NULL) m->values[to] = by_col->values[e];
     }
-    if (end >= poll) {
-      poll = end + POLL;
-      int status = fopo_progress("sorting a sparse matrix", (double)end,
-                                 (double)by_col->indptr[by_col->rows]);
-      if (status != FOPO_OK) return status;
-    }
+    if (end < next) continue;
+    next = end + POLL;
+    status = fopo_progress(SORTING, (double)end, (double)total + 1);
   }
-  /* Every start has moved to the end of its row: move all one place on. */
-  memmove(m->indptr + 1, m->indptr, m->rows * sizeof *m->indptr);
-  m->indptr[0] = 0;
-  return FOPO_OK;
+  starts_again(m->indptr, m->rows);
+  return status == FOPO_OK && total >= POLL ? fopo_progress(SORTING, 1, 1) : status;
 }
 
 /* Sums or drops entries that repeat; returns how many there were. */
@@ -134,17 +170,9 @@ int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, c
   if (status == FOPO_OK) status = fopo_csr_init(m, rows, cols, n, values != NULL);
   if (status != FOPO_OK) goto out;
 
-  for (size_t i = 0; i < n; i++) by_col.indptr[col[i] + 1]++;
-  positions(by_col.indptr, cols);
-  for (size_t i = 0; i < n; i++) {
-    uint64_t to = by_col.indptr[col[i]]++;
-    by_col.ids[to] = row[i];
-    if (values != NULL) by_col.values[to] = values[i];
-    m->indptr[row[i] + 1]++;
-  }
-  memmove(by_col.indptr + 1, by_col.indptr, cols * sizeof *by_col.indptr);
-  by_col.indptr[0] = 0;
-  status = scatter(m, &by_col);
+  status = bucket(&by_col, row, col, values, n);
+  if (status == FOPO_OK) status = count_ids(m->indptr, row, n);
+  if (status == FOPO_OK) status = scatter(m, &by_col);
   if (status != FOPO_OK) goto out;
   fopo_csr_done(&by_col);
   *repeats = merge_repeats(m);
@@ -159,8 +187,8 @@ int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
   size_t nnz = fopo_csr_nnz(m);
   int status = fopo_csr_init(t, m->cols, m->rows, nnz, m->values != NULL);
   if (status != FOPO_OK) return status;
-  for (size_t e = 0; e < nnz; e++) t->indptr[m->ids[e] + 1]++;
-  status = scatter(t, m);
+  status = count_ids(t->indptr, m->ids, nnz);
+  if (status == FOPO_OK) status = scatter(t, m);
   if (status != FOPO_OK) fopo_csr_done(t);
   return status;
 }
@@ -232,8 +260,8 @@ int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
   if (tiles > m->rows) tiles = m->rows;
   size_t size = (m->rows + tiles - 1) / tiles;
   int stopped = 0, interruptible = work > LONG;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) if (tiles > 1) \
-    reduction(| : stopped)
+  int threads = tiles > 1 ? fopo_threads() : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
   for (size_t t = 0; t < tiles; t++) {
     size_t end = (t + 1) * size < m->rows ? (t + 1) * size : m->rows;
     for (size_t r = t * size; r < end && !stopped; r++) {

@@ -270,9 +270,10 @@ static void narrow(fopo_matrix R, const qr_room *room) {
 static int qr(fopo_matrix A, fopo_matrix R, int passes) {
   size_t m = A.rows, n = A.cols;
   if (m < n || m > INT_MAX || A.ld > INT_MAX || (R.x != NULL && (R.rows != n || R.cols != n))) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "no thin QR of a [%zu, %zu] matrix with R [%zu, %zu]; it needs rows >= columns",
-                     m, n, R.rows, R.cols);
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "no thin QR of a [%zu, %zu] matrix with R [%zu, %zu]; it needs rows >= columns", m, n,
+        R.rows, R.cols);
   }
   if (n == 0) return FOPO_OK;
   fopo_threads(); /* holds BLAS to one thread */

@@ -5,8 +5,8 @@
 
 #include "core/matrix.h"
 
-/* A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] the upper triangle with old A = Q R;
- * R may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
+/* A = Q R: A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] is an upper triangle and
+ * may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
  * Tall matrices: Cholesky QR twice, the Gram matrix in double (Fukaya et al.: "CholeskyQR2", ScalA
  * 2014); small or ill-conditioned ones: Householder in blocks of rows and a tree over them (TSQR;
  * Demmel, Grigori, Hoemmen, Langou, SIAM J. Sci. Comput. 2012). Threaded, can be interrupted. */

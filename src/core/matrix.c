@@ -17,11 +17,11 @@
 #include <string.h>
 
 enum {
-  TILE = 256,          /* rows and columns of a tile of C: two panels fit the second-level cache */
-  SLICE = 4096,        /* least length of a slice of the inner dimension */
-  SLICES = 32          /* most slices */
+  TILE = 256,   /* rows and columns of a tile of C: two panels fit the second-level cache */
+  SLICE = 4096, /* least length of a slice of the inner dimension */
+  SLICES = 32   /* most slices */
 };
-#define SMALL (1.0 * 1024 * 1024)       /* multiply-adds below which threads cost more than they give */
+#define SMALL (1.0 * 1024 * 1024) /* multiply-adds below which threads cost more than they give */
 #define LONG (2.0 * 1024 * 1024 * 1024) /* from here on a product looks for Ctrl-C */
 #define PARTIAL ((size_t)64 << 20)      /* bytes that partial results may take */
 
@@ -185,8 +185,8 @@ static int row_is_bad(const float *x, size_t n) {
 
 int fopo_matrix_finite(fopo_matrix m, const char *what) {
   size_t first = SIZE_MAX;
-#pragma omp parallel for num_threads(fopo_threads()) if (m.rows * m.cols > (1u << 20)) \
-    reduction(min : first)
+  int threads = m.rows * m.cols > 1u << 20 ? fopo_threads() : 1;
+#pragma omp parallel for num_threads(threads) reduction(min : first)
   for (size_t i = 0; i < m.rows; i++) {
     if (i < first && row_is_bad(fopo_matrix_row(m, i), m.cols)) first = i;
   }

@@ -17,8 +17,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HEAD ((size_t)64)          /* keeps the block behind it on a cache line */
-#define BIG ((size_t)4 << 20)      /* two huge pages: below, a mapping gains nothing */
+#define HEAD ((size_t)64)     /* keeps the block behind it on a cache line */
+#define BIG ((size_t)4 << 20) /* two huge pages: below, a mapping gains nothing */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PAGE ((size_t)4096)
 #define ASK_FROM ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
@@ -234,11 +234,10 @@ static uint64_t left_in_ancestors(const char *mount, char *group, int version) {
   for (;;) {
     char folder[4200];
     snprintf(folder, sizeof folder, "%s%s", mount, group);
-    left = least(left, version == 2 ? left_in_cgroup(folder, "memory.max", "memory.current",
-                                                     "inactive_file")
-                                    : left_in_cgroup(folder, "memory.limit_in_bytes",
-                                                     "memory.usage_in_bytes",
-                                                     "total_inactive_file"));
+    left = least(left, version == 2
+                           ? left_in_cgroup(folder, "memory.max", "memory.current", "inactive_file")
+                           : left_in_cgroup(folder, "memory.limit_in_bytes",
+                                            "memory.usage_in_bytes", "total_inactive_file"));
     char *slash = strrchr(group, '/');
     if (slash == NULL) return left;
     *slash = '\0';

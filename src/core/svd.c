@@ -24,15 +24,15 @@
 #define DRAW_COST 15.0 /* a normal */
 
 typedef struct {
-  const fopo_csr *M; /* [m, n], not owned */
-  fopo_csr Mt;       /* [n, m] */
-  size_t dim;        /* L */
-  size_t l;          /* columns of the sketch */
-  fopo_matrix Y;     /* [m, l] */
-  fopo_matrix W;     /* [n, l] */
-  fopo_matrix R;     /* [l, l] */
-  fopo_matrix U;     /* [l, l] left singular vectors of R */
-  float *s;          /* [l] */
+  const fopo_csr *M;  /* [m, n], not owned */
+  fopo_csr Mt;        /* [n, m] */
+  size_t dim;         /* L */
+  size_t l;           /* columns of the sketch */
+  fopo_matrix Y;      /* [m, l] */
+  fopo_matrix W;      /* [n, l] */
+  fopo_matrix R;      /* [l, l] */
+  fopo_matrix U;      /* [l, l] left singular vectors of R */
+  float *s;           /* [l] */
   double done, total; /* work, in multiply-adds of the sparse product */
 } job;
 
@@ -44,14 +44,16 @@ static int report(job *j, double work) {
 static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
   size_t most = M->rows < M->cols ? M->rows : M->cols;
   if (most == 0) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a matrix of %zu rows and %zu columns has no singular vectors",
-                     M->rows, M->cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a matrix of %zu rows and %zu columns has no singular vectors", M->rows,
+                     M->cols);
   }
   if (dim < 1 || dim > most) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "dim is %zu but a matrix of %zu rows and %zu columns has %zu singular vectors; "
-                     "use 1 <= dim <= %zu",
-                     dim, M->rows, M->cols, most, most);
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "dim is %zu but a matrix of %zu rows and %zu columns has %zu singular vectors; "
+        "use 1 <= dim <= %zu",
+        dim, M->rows, M->cols, most, most);
   }
   if (V.rows != M->cols || V.cols != dim) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

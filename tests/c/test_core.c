@@ -152,7 +152,10 @@ static void memory_is_estimated(void **state) {
 
 /* ---- progress, clock, threads, comm ---- */
 
-static struct { int calls, closed; double done; } seen;
+static struct {
+  int calls, closed;
+  double done;
+} seen;
 
 static void watch(void *payload, const char *what, double done, double total, int closed) {
   assert_ptr_equal(payload, &seen);
@@ -228,8 +231,9 @@ static void assert_product(size_t m, size_t n, size_t k, int ta, int tb, float a
   if (beta == 0.0f && m * n > 0) C.x[0] = NAN; /* must be overwritten */
   assert_int_equal(fopo_gemm(C, alpha, A, ta, B, tb, beta), FOPO_OK);
   double tolerance = 1e-6 * sqrt((double)k + 1) * 8;
-  for (size_t i = 0; i < m; i += m > 40 ? 37 : 1) {
-    for (size_t j = 0; j < n; j += n > 40 ? 31 : 1) {
+  size_t rows_on = m > 40 ? 37 : 1, cols_on = n > 40 ? 31 : 1;
+  for (size_t i = 0; i < m; i += rows_on) {
+    for (size_t j = 0; j < n; j += cols_on) {
       double sum = 0;
       for (size_t l = 0; l < k; l++) {
         sum += (ta ? at(A, l, i) : at(A, i, l)) * (tb ? at(B, j, l) : at(B, l, j));
@@ -344,9 +348,9 @@ static void qr_is_right(void **state) {
       for (size_t i = 0; i < A.rows; i++) {
         float *a = fopo_matrix_row(A, i);
         for (size_t j = 1; j < A.cols; j++) {
-          if (kind == 1) a[j] = a[0] + 1e-3f * a[j];     /* ill-conditioned */
-          if (kind == 2) a[j] = j % 2 ? a[0] : a[j];     /* half of the rank */
-          if (kind == 3) a[j] = 0;                       /* rank one */
+          if (kind == 1) a[j] = a[0] + 1e-3f * a[j]; /* ill-conditioned */
+          if (kind == 2) a[j] = j % 2 ? a[0] : a[j]; /* half of the rank */
+          if (kind == 3) a[j] = 0;                   /* rank one */
         }
       }
       assert_qr(A, 1e-5);
@@ -455,7 +459,8 @@ static void pairs_become_rows(void **state) {
     size_t repeats;
     const float *values = with_values ? world.value : NULL;
     assert_int_equal(
-        fopo_csr_from_pairs(&m, world.row, world.col, values, PAIRS, ROWS, COLS, &repeats), FOPO_OK);
+        fopo_csr_from_pairs(&m, world.row, world.col, values, PAIRS, ROWS, COLS, &repeats),
+        FOPO_OK);
     assert_int_equal(repeats, PAIRS - world.distinct);
     assert_is_world(&m, with_values, 0);
     assert_int_equal(fopo_csr_transpose(&t, &m), FOPO_OK);
@@ -478,6 +483,11 @@ static void odd_sparse_matrices(void **state) {
   assert_sentence("pair 1 is (1, 4)");
   assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, 2, 1, 5, &repeats), FOPO_ERR_ARGUMENT);
   assert_int_equal(fopo_csr_init(&m, 1, (size_t)UINT32_MAX + 1, 0, 0), FOPO_ERR_ARGUMENT);
+  fopo_interrupt_request();
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, 2, 2, 5, &repeats),
+                   FOPO_ERR_INTERRUPTED);
+  assert_null(m.indptr);
+  fopo_interrupt_clear();
 }
 
 static void bad_structure_is_refused(void **state) {
@@ -573,7 +583,8 @@ static void faults_leave_nothing(void **state) {
     fopo_matrix A = {0};
     size_t repeats;
     fopo_memory_fail_after(n, 0);
-    status = fopo_csr_from_pairs(&m, world.row, world.col, world.value, PAIRS, ROWS, COLS, &repeats);
+    status =
+        fopo_csr_from_pairs(&m, world.row, world.col, world.value, PAIRS, ROWS, COLS, &repeats);
     if (status == FOPO_OK) status = fopo_csr_transpose(&t, &m);
     if (status == FOPO_OK) status = fopo_matrix_init(&A, 20000, 40);
     if (status == FOPO_OK) status = fopo_orthonormalise(A);

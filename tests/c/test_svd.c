@@ -1,4 +1,4 @@
-/* The randomised SVD against matrices whose singular values and vectors are known by construction. */
+/* The randomised SVD against matrices whose singular values and vectors are known beforehand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -224,7 +224,10 @@ static void refusals(void **state) {
 }
 
 /* Progress ends at its total, and asks for the interruption after `stop` calls. */
-static struct { int calls, stop, closed; double last, total; } seen;
+static struct {
+  int calls, stop, closed;
+  double last, total;
+} seen;
 
 static void watch(void *payload, const char *what, double done, double total, int closed) {
   (void)payload;
