@@ -571,6 +571,26 @@ static void sparse_product_does_not_depend_on_threads(void **state) {
   fopo_csr_done(&m);
 }
 
+/* Long work stops when asked to, short work ends. */
+static void long_work_is_interrupted(void **state) {
+  (void)state;
+  size_t live = fopo_memory_in_use().blocks;
+  fopo_matrix A = random_matrix(1300, 1300, 0, 1), C = random_matrix(1300, 1300, 0, 1);
+  fopo_matrix tall = random_matrix(20000, 40, 0, 1), few = fopo_matrix_rows(A, 0, 3);
+  fopo_interrupt_request();
+  assert_int_equal(fopo_gemm(C, 1, A, 0, A, 0, 0), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_gemm(fopo_matrix_rows(C, 0, 3), 1, few, 0, A, 0, 0), FOPO_OK);
+  assert_int_equal(fopo_orthonormalise(tall), FOPO_ERR_INTERRUPTED);
+  for (size_t i = 0; i < tall.rows; i++) tall.x[i * 40 + 1] = tall.x[i * 40];
+  assert_int_equal(fopo_orthonormalise(tall), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_int_equal(fopo_orthonormalise(tall), FOPO_OK);
+  fopo_matrix_done(&A);
+  fopo_matrix_done(&C);
+  fopo_matrix_done(&tall);
+  assert_int_equal(fopo_memory_in_use().blocks, live);
+}
+
 /* Every allocation in turn is refused: a status, no leak. */
 static void faults_leave_nothing(void **state) {
   (void)state;
@@ -623,6 +643,7 @@ int main(void) {
       cmocka_unit_test(bad_structure_is_refused),
       cmocka_unit_test(sparse_product_is_right),
       cmocka_unit_test(sparse_product_does_not_depend_on_threads),
+      cmocka_unit_test(long_work_is_interrupted),
       cmocka_unit_test(faults_leave_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
