@@ -42,7 +42,7 @@ static void arm(void) {
     r->hook = lua_gethook(r->L);
     r->mask = lua_gethookmask(r->L);
     r->count = lua_gethookcount(r->L);
-    lua_sethook(r->L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+    lua_sethook(r->L, stop, LUA_MASKCOUNT, 1); /* no call hook: message handlers must run */
   }
 }
 
@@ -78,6 +78,15 @@ void fopo_interrupt_done(void) {
   fopo_interrupt_clear();
   warned = 0;
   if (lua_gethook(base.L) == stop) lua_sethook(base.L, base.hook, base.mask, base.count);
+}
+
+void fopo_interrupt_uninstall(void) {
+  struct sigaction action;
+  if (base.L == NULL) return;
+  sigaction(SIGINT, NULL, &action);
+  if (action.sa_handler == on_interrupt) signal(SIGINT, SIG_DFL);
+  fopo_interrupt_done();
+  base.L = NULL;
 }
 
 /* ---- coroutines ---- */

@@ -20,4 +20,7 @@ void fopo_interrupt_install(lua_State *L);
 /* Back where Ctrl-C has been answered: clears the flag, gives the user's hook back. */
 void fopo_interrupt_done(void);
 
+/* Before the main state is closed: from then on Ctrl-C ends the process. */
+void fopo_interrupt_uninstall(void);
+
 #endif

@@ -1,0 +1,199 @@
+-- fopo.show: any value as text, the way the prompt prints it.
+local define = require "fopo.define"
+local term = require "fopo.term"
+local text = require "fopo.text"
+local metatable_of = debug.getmetatable -- fopo's objects hide theirs
+
+local edge_rows, edge_cols = 3, 4 -- of an array that is too large to show whole
+
+-- A string as Lua source, on one line.
+local function quoted(s) return (("%q"):format(s):gsub("\\\n", "\\n")) end
+
+local function named_function(f)
+  if define.of[f] then return "function " .. define.of[f].name end
+  local info = debug.getinfo(f, "S")
+  if info.what == "C" then return "function [C]" end
+  return ("function %s:%d"):format(info.short_src, info.linedefined)
+end
+
+-- ---- arrays
+
+local function element(a, i, j)
+  local v = a:get(i, j)
+  if v == nil then return "-" end
+  return math.type(v) == "integer" and tostring(v) or ("%.4g"):format(v)
+end
+
+-- 1 .. n, or its two ends with 0 for the gap.
+local function ends(n, edge)
+  local list = {}
+  for i = 1, n do
+    if n <= 2 * edge + 1 or i <= edge or i > n - edge then
+      list[#list + 1] = i
+    elseif list[#list] ~= 0 then
+      list[#list + 1] = 0
+    end
+  end
+  return list
+end
+
+-- The elements, or the corners of a large array, in aligned columns.
+local function cells(a)
+  local rows, cols, lines = ends(a.rows, edge_rows), ends(a.cols, edge_cols), {}
+  local widths, grid = {}, {}
+  for y, i in ipairs(rows) do
+    grid[y] = {}
+    for x, j in ipairs(cols) do
+      grid[y][x] = (i == 0 or j == 0) and "..." or element(a, i, j)
+      widths[x] = math.max(widths[x] or 0, #grid[y][x])
+    end
+  end
+  for y, row in ipairs(grid) do
+    for x, cell in ipairs(row) do row[x] = text.pad(cell, widths[x], true) end
+    lines[y] = "  " .. table.concat(row, "  ")
+  end
+  return lines
+end
+
+local function show_array(a)
+  local head = ("array [%d, %d] of %s, %s"):format(a.rows, a.cols,
+    a.kind == "ids" and "ids" or "float32", text.bytes(a.bytes))
+  if a.rows == 0 or a.cols == 0 then return head end
+  if a.kind ~= "ids" then
+    head = head .. (a:finite() and (", from %.4g to %.4g, mean %.4g"):format(a:min(), a:max(), a:mean())
+                    or ", NOT FINITE: it holds NaN or Inf")
+  end
+  return head .. "\n" .. table.concat(cells(a), "\n")
+end
+
+-- ---- objects
+
+-- What an object says of itself: describe() of its type, else __tostring; nil where it says nothing.
+local function described(v)
+  local meta = metatable_of(v)
+  if not meta then return nil end
+  local kind = define.kind(v)
+  if kind == "array" and type(v) == "userdata" then
+    local ok, shown = pcall(show_array, v)
+    return ok and shown or "array (" .. tostring(shown) .. ")" -- closed
+  end
+  local describe
+  if type(v) == "userdata" then
+    local methods = require("fopo.native").types[kind]
+    describe = methods and methods.describe
+  else
+    describe = rawget(meta, "describe")
+  end
+  if describe then
+    local ok, shown = pcall(describe, v)
+    return ok and shown or kind .. " (" .. tostring(shown) .. ")"
+  end
+  if rawget(meta, "__tostring") then return tostring(v) end
+  return nil
+end
+
+-- ---- tables
+
+local order_of = {number = 1, string = 2, boolean = 3}
+
+local function before(a, b)
+  local oa, ob = order_of[type(a)] or 4, order_of[type(b)] or 4
+  if oa ~= ob then return oa < ob end
+  if oa <= 2 then return a < b end
+  return tostring(a) < tostring(b)
+end
+
+local keywords = {}
+for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
+return then true until while]]):gmatch("%a+") do keywords[word] = true end
+
+local function key_text(key, o)
+  if type(key) == "string" and key:find("^[%a_][%w_]*$") and not keywords[key] then return key end
+  return "[" .. o.show(key, o, "", o.depth) .. "]"
+end
+
+-- The entries of t as texts, at most o.items of the list and as many of the rest.
+local function entries(t, o, indent, depth)
+  local out, n = {}, rawlen(t)
+  for i = 1, math.min(n, o.items) do out[i] = o.show(rawget(t, i), o, indent .. "  ", depth + 1) end
+  if n > o.items then out[#out + 1] = ("... %s more"):format(text.count(n - o.items)) end
+  local keys = {}
+  for key in next, t do
+    if not (math.type(key) == "integer" and key >= 1 and key <= n) then keys[#keys + 1] = key end
+  end
+  table.sort(keys, before)
+  local first = #out + 1
+  for i = 1, math.min(#keys, o.items) do
+    out[#out + 1] = key_text(keys[i], o) .. " = "
+                    .. o.show(rawget(t, keys[i]), o, indent .. "  ", depth + 1)
+  end
+  if #keys > o.items then
+    out[#out + 1] = ("... %s more names"):format(text.count(#keys - o.items))
+  end
+  return out, first
+end
+
+-- Entries one below the other; those of a list beside each other as far as they fit.
+local function stacked(parts, first, o, indent)
+  local lines, line = {}, ""
+  for i, part in ipairs(parts) do
+    if i < #parts then part = part .. "," end
+    local joined = line == "" and part or line .. " " .. part
+    if i >= first or part:find("\n", 1, true) or #indent + 2 + text.width(joined) > o.width then
+      if line ~= "" then lines[#lines + 1] = line end
+      joined = part
+    end
+    line = joined
+  end
+  lines[#lines + 1] = line
+  return "{\n" .. indent .. "  " .. table.concat(lines, "\n" .. indent .. "  ") .. "\n" .. indent .. "}"
+end
+
+local function show_table(t, o, indent, depth)
+  if o.above[t] then return "<cycle>" end
+  if next(t) == nil then return "{}" end
+  if depth >= o.depth then return "{...}" end
+  o.above[t] = true
+  local parts, first = entries(t, o, indent, depth)
+  o.above[t] = nil
+  local line = "{" .. table.concat(parts, ", ") .. "}"
+  if #indent + text.width(line) <= o.width and not line:find("\n", 1, true) then return line end
+  return stacked(parts, first, o, indent)
+end
+
+local function show(v, o, indent, depth)
+  local kind = type(v)
+  if kind == "string" then
+    if #v > o.length then return quoted(v:sub(1, o.length)) .. "..." end
+    return quoted(v)
+  end
+  if kind == "function" then return named_function(v) end
+  if kind == "table" or kind == "userdata" then
+    local said = described(v)
+    if said and depth > 0 then said = said:match("^[^\n]*") end -- an array inside a table: its head
+    if said then return said end
+    if kind == "table" then return show_table(v, o, indent, depth) end
+  end
+  return tostring(v)
+end
+
+return define.fn{
+  name = "fopo.show", returns = "string",
+  args = {{"value", "any", nil, "anything", optional = true}},
+  options = {
+    {"depth", "integer", 4, "tables inside tables to follow", min = 0},
+    {"items", "integer", 30, "entries of a table to show", min = 1},
+    {"length", "integer", 200, "characters of a string inside a table", min = 1},
+    {"width", "integer", nil, "columns of a line; those of the terminal where left out", min = 20},
+  },
+  text = [[The text that the prompt prints for a value. Short tables stand on one line, keys are
+sorted, a table inside itself is <cycle>; arrays show shape, type, range and corners; fopo's objects
+say what they are. A string by itself is shown as it is, inside a table in quotes.]],
+  example = [[assert(fopo.show{1, 2, x = "a"} == '{1, 2, x = "a"}')]],
+  call = function(value, o)
+    if type(value) == "string" then return value end
+    o.width = o.width or math.max(20, math.min(term.width(), 120))
+    o.above, o.show = {}, show
+    return show(value, o, "", 0)
+  end,
+}

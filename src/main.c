@@ -1,0 +1,278 @@
+/* fopo: options, start Lua, run a script or the prompt.
+ *
+ * Exit codes: 0; 1 a script failed; 2 the command line is wrong; 130 interrupted. Everything that
+ * may raise runs inside one protected call; the only exit() of the program stands below. */
+#include <lauxlib.h>
+#include <locale.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bind/bind.h"
+#include "comm/comm.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/device.h"
+#include "device/kernels.h"
+#include "term/bind_term.h"
+#include "term/chunk.h"
+#include "term/interrupt.h"
+#include "term/progress.h"
+#include "term/prompt.h"
+
+enum { DONE = 0, FAILED = 1, MISUSED = 2, INTERRUPTED = 130 };
+
+static const char usage[] =
+    "usage: fopo [options] [script.lua [arguments]]\n"
+    "\n"
+    "  script.lua   run it; its arguments are ... and the table arg\n"
+    "  -            run standard input\n"
+    "  (neither)    the prompt at a terminal, else run standard input\n"
+    "\n"
+    "  -e code      run code first (may be repeated); fopo's modules are globals there\n"
+    "  -i           the prompt after the script\n"
+    "  --no-init    the prompt without ~/.config/fopo/init.lua\n"
+    "  -v           print the version and what this build has\n"
+    "  -h           print this\n"
+    "  --           end of the options\n"
+    "\n"
+    "At the prompt help() lists what there is. Environment: FOPO_THREADS, FOPO_ISA (portable, avx2,\n"
+    "avx512), FOPO_HISTORY, NO_COLOR.\n";
+
+typedef struct {
+  int argc;
+  char **argv;
+  const char **codes; /* [n_codes] of -e; owned by main */
+  int n_codes;
+  int script;  /* its place in argv, "-" included; 0: none */
+  int prompt;  /* -i */
+  int version; /* -v */
+  int init;    /* 0 with --no-init */
+  int status;  /* out: the exit code */
+} job;
+
+/* ---- what differs from stock Lua ---- */
+
+/* Closes everything and ends the process. Finalisers run, so files are whole and memory is counted;
+ * output that could not be written is an error. */
+static void finish(lua_State *L, int status) {
+  fopo_interrupt_uninstall();
+  lua_close(L);
+  fopo_progress_bar(0);
+  fopo_comm_close();
+  if ((fflush(stdout) != 0 || ferror(stdout)) && status == DONE) {
+    fputs("fopo: standard output could not be written\n", stderr);
+    status = FAILED;
+  }
+  exit(status);
+}
+
+/* os.exit([code]): true or nothing 0, false 1. */
+static int os_exit(lua_State *L) {
+  int status = lua_isboolean(L, 1) ? !lua_toboolean(L, 1) : (int)luaL_optinteger(L, 1, 0);
+  finish(L, status);
+  return 0;
+}
+
+/* os.setlocale: how numbers are read and printed stays as it is, or files would be misread. */
+static int os_setlocale(lua_State *L) {
+  const char *name = luaL_optstring(L, 1, NULL), *category = luaL_optstring(L, 2, "all");
+  if (name != NULL && strcmp(category, "ctype") != 0) return 0;
+  lua_pushstring(L, setlocale(LC_CTYPE, name));
+  return 1;
+}
+
+static void open_libraries(lua_State *L) {
+  static const luaL_Reg os_own[] = {{"exit", os_exit}, {"setlocale", os_setlocale}, {NULL, NULL}};
+  luaL_openlibs(L);
+  lua_getglobal(L, "os");
+  luaL_setfuncs(L, os_own, 0);
+  lua_pop(L, 1);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_fopo_term);
+  lua_setfield(L, -2, "fopo.term");
+  lua_pop(L, 1);
+  fopo_lua_open(L);
+  fopo_interrupt_install(L);
+}
+
+/* arg[0] is the script, arg[1] ... its arguments, arg[-1] ... the command line before it. */
+static void set_arg(lua_State *L, const job *j) {
+  lua_newtable(L);
+  for (int i = 0; i < j->argc; i++) {
+    lua_pushstring(L, j->argv[i]);
+    lua_rawseti(L, -2, i - j->script);
+  }
+  lua_setglobal(L, "arg");
+}
+
+/* fopo and its modules become globals, where no global of that name is there. */
+static int set_globals(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "fopo");
+  lua_call(L, 1, 1);
+  lua_pushvalue(L, -1);
+  lua_setglobal(L, "fopo");
+  lua_pushnil(L);
+  while (lua_next(L, -2) != 0) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
+    if (name != NULL && lua_getglobal(L, name) == LUA_TNIL) {
+      lua_pop(L, 1);
+      lua_setglobal(L, name);
+    } else {
+      lua_settop(L, name != NULL ? -3 : -2);
+    }
+  }
+  return 0;
+}
+
+/* ---- the parts of a job ---- */
+
+static void print_version(void) {
+  fopo_device *device;
+  const char *note = fopo_kernels_note();
+  printf("fopo %s, %s\n", FOPO_VERSION, LUA_RELEASE);
+  printf("kernels   %s%s%s; %d thread%s (FOPO_ISA, FOPO_THREADS)\n", fopo_kernels_get()->name,
+         *note != '\0' ? ", " : "", note, fopo_threads(), fopo_threads() == 1 ? "" : "s");
+  if (fopo_device_open(&device, "auto") == FOPO_OK) {
+    printf("device    %s%s%s\n", device->name, *device->note != '\0' ? "; " : "", device->note);
+    fopo_device_close(device);
+  } else {
+    printf("device    none: %s\n", fopo_error_sentence());
+  }
+  printf("machines  %s, %d\n", fopo_comm_name(), fopo_comm_size());
+}
+
+/* Reports what stands on the top; the exit code. */
+static int failed(lua_State *L) {
+  fopo_chunk_report(L, 0);
+  return fopo_interrupted() ? INTERRUPTED : FAILED;
+}
+
+static int run_codes(lua_State *L, const job *j) {
+  for (int i = 0; i < j->n_codes; i++) {
+    const char *code = j->codes[i];
+    if (luaL_loadbufferx(L, code, strlen(code), "=(command line)", "t") != LUA_OK ||
+        fopo_chunk_call(L, 0, 0) != LUA_OK) {
+      return failed(L);
+    }
+  }
+  return DONE;
+}
+
+/* name NULL: standard input. */
+static int run_script(lua_State *L, const job *j, const char *name) {
+  int arguments = j->script > 0 ? j->argc - j->script - 1 : 0;
+  if (luaL_loadfilex(L, name, "t") != LUA_OK) return failed(L);
+  luaL_checkstack(L, arguments, "too many arguments to the script");
+  for (int i = 0; i < arguments; i++) lua_pushstring(L, j->argv[j->script + 1 + i]);
+  return fopo_chunk_call(L, arguments, 0) == LUA_OK ? DONE : failed(L);
+}
+
+static void run_prompt(lua_State *L, const job *j) {
+  char greeting[256];
+  snprintf(greeting, sizeof greeting, "fopo %s, %s, %s kernels, %d thread%s. "
+           "help() lists what there is; Ctrl-D leaves.", FOPO_VERSION, LUA_RELEASE,
+           fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
+  fopo_interrupt_done();
+  fopo_prompt_run(L, j->init, greeting);
+}
+
+/* Everything, inside the one protected call. */
+static int run(lua_State *L) {
+  job *j = lua_touserdata(L, 1);
+  int nothing = j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
+  int prompt = j->prompt || (nothing && isatty(STDIN_FILENO));
+  lua_settop(L, 0);
+  open_libraries(L);
+  set_arg(L, j);
+  if (j->version) print_version();
+  if (j->n_codes > 0 || prompt) {
+    lua_pushcfunction(L, set_globals);
+    if (fopo_chunk_call(L, 0, 0) != LUA_OK) {
+      j->status = failed(L);
+      return 0;
+    }
+  }
+  j->status = run_codes(L, j);
+  if (j->status == DONE && j->script > 0) {
+    const char *name = j->argv[j->script];
+    j->status = run_script(L, j, strcmp(name, "-") == 0 ? NULL : name);
+  } else if (nothing && !prompt) {
+    j->status = run_script(L, j, NULL);
+  }
+  if (prompt) {
+    run_prompt(L, j); /* after a failure too: what is left is there to be looked at */
+    j->status = DONE;
+  }
+  return 0;
+}
+
+/* ---- the command line ---- */
+
+static int misuse(const char *what, const char *option) {
+  fprintf(stderr, "fopo: %s%s\n%s", what, option, usage);
+  return MISUSED;
+}
+
+/* Fills the job; -1, or the exit code where nothing is to be run. */
+static int read_options(job *j) {
+  int i = 1;
+  for (; i < j->argc && j->argv[i][0] == '-' && j->argv[i][1] != '\0'; i++) {
+    const char *option = j->argv[i];
+    if (strcmp(option, "--") == 0) {
+      i++;
+      break;
+    }
+    if (strcmp(option, "-h") == 0 || strcmp(option, "--help") == 0) {
+      fputs(usage, stdout);
+      return fflush(stdout) == 0 ? DONE : FAILED;
+    }
+    if (strncmp(option, "-e", 2) == 0) {
+      if (option[2] == '\0' && ++i == j->argc) return misuse("-e needs code after it", "");
+      j->codes[j->n_codes++] = option[2] == '\0' ? j->argv[i] : option + 2;
+    } else if (strcmp(option, "-i") == 0) {
+      j->prompt = 1;
+    } else if (strcmp(option, "-v") == 0 || strcmp(option, "--version") == 0) {
+      j->version = 1;
+    } else if (strcmp(option, "--no-init") == 0) {
+      j->init = 0;
+    } else {
+      return misuse("unknown option ", option);
+    }
+  }
+  if (i < j->argc) j->script = i;
+  return -1;
+}
+
+int main(int argc, char **argv) {
+  job j = {.init = 1};
+  setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
+  if (fopo_comm_open(&argc, &argv) != FOPO_OK) {
+    fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
+    return FAILED;
+  }
+  j.argc = argc;
+  j.argv = argv;
+  j.codes = fopo_alloc((size_t)argc, sizeof *j.codes);
+  lua_State *L = luaL_newstate();
+  if (j.codes == NULL || L == NULL) {
+    fputs("fopo: there is not enough memory to start\n", stderr);
+    return FAILED;
+  }
+  int status = read_options(&j);
+  if (status < 0) {
+    lua_warning(L, "@on", 0); /* errors in finalisers are said */
+    fopo_progress_bar(1);
+    lua_pushcfunction(L, run);
+    lua_pushlightuserdata(L, &j);
+    if (fopo_chunk_call(L, 1, 0) != LUA_OK) j.status = failed(L);
+    status = j.status;
+  }
+  fopo_free(j.codes);
+  finish(L, status);
+}

@@ -1,0 +1,9 @@
+/* The module "fopo.term" for Lua: plots as text, the bar, and what the terminal can do. */
+#ifndef FOPO_TERM_BIND_TERM_H
+#define FOPO_TERM_BIND_TERM_H
+
+#include <lua.h>
+
+int luaopen_fopo_term(lua_State *L);
+
+#endif

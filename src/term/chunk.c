@@ -1,0 +1,91 @@
+/* The traceback is Lua's own, with the lines that are not the user's left out. */
+#include "term/chunk.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/progress.h"
+#include "term/progress.h"
+
+static int begins(const char *s, size_t n, const char *with) {
+  size_t m = strlen(with);
+  return n >= m && memcmp(s, with, m) == 0;
+}
+
+static int ends(const char *s, size_t n, const char *with) {
+  size_t m = strlen(with);
+  return n >= m && memcmp(s + n - m, with, m) == 0;
+}
+
+/* A frame of the program itself, not of what it runs. */
+static int hosts(const char *line, size_t n) {
+  return begins(line, n, "\tfopo/") || (begins(line, n, "\t[C]: in ?") && n == strlen("\t[C]: in ?"));
+}
+
+/* A frame that tells no more than the message does. */
+static int plain(const char *line, size_t n) {
+  return begins(line, n, "\t[C]:") || (begins(line, n, "\tprompt:") && ends(line, n, "in main chunk"));
+}
+
+/* Appends the user's lines of the traceback at `index` to the message on the top. */
+static void add_frames(lua_State *L, const char *traceback) {
+  luaL_Buffer frames;
+  int telling = 0;
+  luaL_buffinit(L, &frames);
+  const char *line = strchr(traceback, '\n'); /* after "stack traceback:" */
+  while (line != NULL) {
+    line++;
+    const char *end = strchr(line, '\n');
+    size_t n = end != NULL ? (size_t)(end - line) : strlen(line);
+    if (!hosts(line, n)) {
+      telling |= !plain(line, n);
+      luaL_addchar(&frames, '\n');
+      luaL_addlstring(&frames, line, n);
+    }
+    line = end;
+  }
+  luaL_pushresult(&frames);
+  if (telling) {
+    lua_pushliteral(L, "\nstack traceback:");
+    lua_insert(L, -2);
+    lua_concat(L, 3);
+  } else {
+    lua_pop(L, 1);
+  }
+}
+
+/* The message handler: text from any error value, then the traceback. */
+static int explain(lua_State *L) {
+  lua_settop(L, 1);
+  if (lua_isstring(L, 1) || luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) {
+    luaL_tolstring(L, 1, NULL);
+  } else {
+    lua_pushfstring(L, "an error without a text: a %s value", luaL_typename(L, 1));
+  }
+  lua_replace(L, 1);
+  lua_settop(L, 1);
+  luaL_traceback(L, L, NULL, 1);
+  lua_insert(L, 1);
+  add_frames(L, lua_tostring(L, 1));
+  return 1;
+}
+
+int fopo_chunk_call(lua_State *L, int arguments, int results) {
+  int function = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, explain);
+  lua_insert(L, function);
+  int status = lua_pcall(L, arguments, results, function);
+  lua_remove(L, function);
+  return status;
+}
+
+void fopo_chunk_report(lua_State *L, int brief) {
+  const char *text = lua_tostring(L, -1);
+  if (text == NULL) text = "an error without a text";
+  fopo_progress_bar_erase();
+  fflush(stdout);
+  int length = brief ? (int)strcspn(text, "\n") : (int)strlen(text);
+  fprintf(stderr, "%.*s\n", length, text);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,191 @@
+/* readline installs its own signal handlers while it reads, puts the terminal right and passes the
+ * signal on to ours; after that it calls rl_signal_event_hook, from which Ctrl-C leaves by
+ * siglongjmp. No Lua frame is crossed: completion has returned by then.
+ *
+ * The history file has a line with the time before each entry, which lets entries have several
+ * lines. */
+#include "term/editor.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <readline/history.h>
+#include <readline/readline.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/progress.h"
+#include "term/interrupt.h"
+
+enum { KEEP = 10000 }; /* entries of history: decades of lines stay readable in a millisecond */
+
+static int terminal;
+static char path[4096]; /* of the history; "": none */
+static lua_State *completer;
+static sigjmp_buf dropped;
+
+/* ---- history ---- */
+
+static void find_path(void) {
+  const char *given = getenv("FOPO_HISTORY");
+  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+  int n = 0;
+  if (given != NULL) n = snprintf(path, sizeof path, "%s", given);
+  else if (state != NULL && *state == '/') n = snprintf(path, sizeof path, "%s/fopo/history", state);
+  else if (home != NULL) n = snprintf(path, sizeof path, "%s/.local/state/fopo/history", home);
+  if (n < 0 || (size_t)n >= sizeof path || strcmp(path, "/dev/null") == 0) path[0] = '\0';
+}
+
+/* The folders above the file, for the user alone. */
+static void make_folders(void) {
+  for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) errno = 0; /* append_history will fail too */
+    *slash = '/';
+  }
+}
+
+/* Forgets the entry equal to `text` among the first n; 1 where there was one. */
+static int forget(const char *text, int n) {
+  HIST_ENTRY **list = history_list();
+  for (int i = n - 1; i >= 0; i--) {
+    if (strcmp(list[i]->line, text) == 0) {
+      free_history_entry(remove_history(i));
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Reads the file; the last one of equal entries stays. */
+static void load_history(void) {
+  int repeats = 0;
+  find_path();
+  using_history();
+  history_comment_char = '#';
+  history_write_timestamps = 1;
+  if (path[0] == '\0' || read_history(path) != 0) return;
+  for (int i = history_length - 1; i > 0; i--) {
+    while (forget(history_list()[i]->line, i)) repeats++, i--;
+  }
+  stifle_history(KEEP);
+  if (repeats > 0) write_history(path);
+}
+
+void fopo_editor_remember(const char *entry) {
+  size_t n = strlen(entry);
+  if (!terminal || strspn(entry, " \t\n") == n) return;
+  forget(entry, history_length);
+  add_history(entry);
+  if (path[0] == '\0') return;
+  if (append_history(1, path) == 0) return;
+  make_folders(); /* the first entry ever: append_history wants the file to exist */
+  FILE *file = fopen(path, "a");
+  if (file != NULL) {
+    fclose(file);
+    append_history(1, path);
+  }
+}
+
+/* ---- completion ---- */
+
+/* Pushes the list of words that the one at the cursor may become. */
+static int find_words(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "fopo.complete");
+  lua_call(L, 1, 1);
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
+/* readline asks again and again; state counts the calls for one word. */
+static char *next_word(const char *text, int state) {
+  static lua_Integer at;
+  (void)text;
+  if (state == 0) at = 0;
+  lua_rawgeti(completer, -1, ++at);
+  const char *word = lua_type(completer, -1) == LUA_TSTRING ? lua_tostring(completer, -1) : NULL;
+  char *copy = word != NULL ? strdup(word) : NULL;
+  lua_pop(completer, 1);
+  return copy;
+}
+
+/* File names inside a string, else names of Lua. */
+static char **complete(const char *text, int start, int end) {
+  char **words = NULL;
+  (void)end;
+  if (rl_completion_quote_character != 0) return NULL;
+  rl_attempted_completion_over = 1;
+  rl_completion_suppress_append = 1;
+  if (!lua_checkstack(completer, 8)) return NULL;
+  lua_pushcfunction(completer, find_words);
+  lua_pushstring(completer, text);
+  lua_pushlstring(completer, rl_line_buffer, (size_t)start);
+  if (lua_pcall(completer, 2, 1, 0) == LUA_OK && lua_istable(completer, -1)) {
+    words = rl_completion_matches(text, next_word);
+  }
+  lua_pop(completer, 1);
+  return words;
+}
+
+/* ---- lines ---- */
+
+/* After a signal that readline has passed on: where it was Ctrl-C, the line is given up. */
+static int after_signal(void) {
+  if (fopo_interrupted()) {
+    rl_cleanup_after_signal();
+    siglongjmp(dropped, 1);
+  }
+  return 0;
+}
+
+int fopo_editor_open(lua_State *L) {
+  terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+  completer = L;
+  if (!terminal) return 0;
+  rl_readline_name = "fopo";
+  rl_signal_event_hook = after_signal;
+  rl_attempted_completion_function = complete;
+  rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*/%^~#,?!\\";
+  rl_completer_quote_characters = "\"'";
+  rl_initialize();
+  load_history();
+  return 1;
+}
+
+static fopo_line read_edited(char **line, const char *prompt) {
+  volatile unsigned long state = rl_readline_state;
+  if (sigsetjmp(dropped, 1) != 0) {
+    rl_readline_state = state;
+    putchar('\n');
+    fopo_interrupt_done();
+    return FOPO_LINE_DROPPED;
+  }
+  *line = readline(prompt);
+  return *line != NULL ? FOPO_LINE : FOPO_LINE_END;
+}
+
+static fopo_line read_plain(char **line) {
+  size_t room = 0;
+  errno = 0;
+  *line = NULL;
+  ssize_t n = getline(line, &room, stdin);
+  if (n < 0) {
+    free(*line);
+    *line = NULL;
+    if (errno != EINTR) return FOPO_LINE_END;
+    clearerr(stdin);
+    fopo_interrupt_done();
+    return FOPO_LINE_DROPPED;
+  }
+  if ((*line)[n - 1] == '\n') (*line)[n - 1] = '\0';
+  return FOPO_LINE;
+}
+
+fopo_line fopo_editor_read(char **line, const char *prompt) {
+  return terminal ? read_edited(line, prompt) : read_plain(line);
+}

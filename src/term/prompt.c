@@ -1,0 +1,195 @@
+/* An entry is tried as an expression ("return " in front) and then as statements; where both end
+ * too early (Lua's message ends with <eof>) another line is asked for. Each entry is a protected
+ * call of its own, reading and printing included, so that even running out of memory costs the
+ * entry and not the session. */
+#include "term/prompt.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/progress.h"
+#include "term/chunk.h"
+#include "term/editor.h"
+#include "term/interrupt.h"
+#include "term/progress.h"
+
+static const char first_prompt[] = "fopo> ", next_prompt[] = "   .. ";
+static int terminal;
+
+typedef enum { READY, INCOMPLETE, WRONG } parsed;
+
+/* ---- reading ---- */
+
+static int at_end(lua_State *L, int index) {
+  size_t n;
+  const char *message = lua_tolstring(L, index, &n);
+  return n >= 5 && strcmp(message + n - 5, "<eof>") == 0;
+}
+
+/* Whether the message complains of the first word of the text, as it does of an expression that is
+ * read as a statement. */
+static int of_first_word(const char *message, const char *text) {
+  const char *near = strstr(message, "near '");
+  if (near == NULL) return 0;
+  near += 6;
+  text += strspn(text, " \t\n");
+  size_t n = strcspn(near, "'");
+  return n > 0 && strncmp(near, text, n) == 0;
+}
+
+/* Compiles the text at index 1: pushes the function, or the message of what is wrong. */
+static parsed parse(lua_State *L) {
+  size_t n;
+  const char *text = lua_tolstring(L, 1, &n);
+  const char *whole = lua_pushfstring(L, "return %s", text);
+  if (luaL_loadbufferx(L, whole, strlen(whole), FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
+  if (luaL_loadbufferx(L, text, n, FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
+  if (at_end(L, -1) || at_end(L, -2)) return INCOMPLETE;
+  if (of_first_word(lua_tostring(L, -1), text)) lua_pop(L, 1);
+  return WRONG;
+}
+
+/* Reads one more line to the end of the text at index 1. */
+static fopo_line read_line(lua_State *L, const char *prompt) {
+  char *line;
+  fopo_line got = fopo_editor_read(&line, prompt);
+  if (got != FOPO_LINE) return got;
+  lua_settop(L, 1);
+  if (lua_isstring(L, 1)) {
+    lua_pushliteral(L, "\n");
+    lua_pushstring(L, line);
+    lua_concat(L, 3);
+  } else {
+    lua_settop(L, 0);
+    lua_pushstring(L, line);
+  }
+  free(line);
+  return FOPO_LINE;
+}
+
+/* Leaves the text at index 1 and what parse() pushed on the top. */
+static fopo_line read_entry(lua_State *L, parsed *state) {
+  fopo_line got = read_line(L, first_prompt);
+  while (got == FOPO_LINE && (*state = parse(L)) == INCOMPLETE) {
+    got = read_line(L, next_prompt);
+    if (got == FOPO_LINE_END) { /* input ends inside the entry: that is what is wrong */
+      *state = WRONG;
+      got = FOPO_LINE;
+      break;
+    }
+  }
+  return got;
+}
+
+/* ---- printing ---- */
+
+/* The text of the value at index, by fopo.show where that is there. */
+static const char *shown(lua_State *L, int index) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "fopo.show") == LUA_TNIL) return luaL_tolstring(L, index, NULL);
+  lua_pushvalue(L, index);
+  lua_call(L, 1, 1);
+  return luaL_tolstring(L, -1, NULL);
+}
+
+/* Values from index `first` on: beside each other where they are short, else below each other. */
+static void print_values(lua_State *L, int first) {
+  int last = lua_gettop(L), lines = 0;
+  luaL_checkstack(L, 6 * (last - first + 2), "too many values to print");
+  lua_createtable(L, last - first + 1, 0);
+  int texts = lua_gettop(L);
+  for (int i = first; i <= last; i++) {
+    lines |= strchr(shown(L, i), '\n') != NULL;
+    lua_rawseti(L, texts, i - first + 1);
+    lua_settop(L, texts);
+  }
+  for (int i = first; i <= last; i++) {
+    lua_rawgeti(L, texts, i - first + 1);
+    size_t n;
+    const char *text = lua_tolstring(L, -1, &n);
+    fwrite(text, 1, n, stdout);
+    fputs(i == last || lines ? "\n" : "\t", stdout);
+    lua_pop(L, 1);
+  }
+}
+
+static int ends_with_semicolon(const char *text) {
+  size_t n = strlen(text);
+  while (n > 0 && strchr(" \t\n", text[n - 1]) != NULL) n--;
+  return n > 0 && text[n - 1] == ';';
+}
+
+/* Newcomers lose their values that way, once. */
+static void warn_of_local(const char *text) {
+  static int warned;
+  if (warned || !terminal || strncmp(text, "local ", 6) != 0 || strchr(text, '\n') != NULL) return;
+  warned = 1;
+  puts("(a local lives in its own entry only; at the prompt, leave the word away)");
+}
+
+/* ---- running ---- */
+
+/* Runs the function on the top, prints its values; the text of the entry stands at index 1. */
+static void run_entry(lua_State *L) {
+  int first = lua_gettop(L);
+  double begun = fopo_clock();
+  int status = fopo_chunk_call(L, 0, LUA_MULTRET);
+  double seconds = fopo_clock() - begun;
+  fopo_progress_bar_erase();
+  if (status != LUA_OK) {
+    fopo_chunk_report(L, fopo_interrupted());
+  } else if (lua_gettop(L) >= first) {
+    lua_pushvalue(L, first);
+    lua_setglobal(L, "_");
+    if (!ends_with_semicolon(lua_tostring(L, 1))) print_values(L, first);
+  }
+  if (terminal && seconds > 0.1) printf("(%.*f s)\n", seconds < 10 ? 2 : 1, seconds);
+  warn_of_local(lua_tostring(L, 1));
+}
+
+/* One entry: returns whether there may be another. */
+static int step(lua_State *L) {
+  parsed state = WRONG;
+  fopo_line got = read_entry(L, &state);
+  if (got == FOPO_LINE) {
+    fopo_editor_remember(lua_tostring(L, 1));
+    if (state == READY) run_entry(L);
+    else fopo_chunk_report(L, 0);
+  }
+  lua_pushboolean(L, got != FOPO_LINE_END);
+  return 1;
+}
+
+static void run_init(lua_State *L) {
+  char path[4096];
+  const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+  if (config != NULL && *config == '/') snprintf(path, sizeof path, "%s/fopo/init.lua", config);
+  else snprintf(path, sizeof path, "%s/.config/fopo/init.lua", home != NULL ? home : "");
+  if (access(path, R_OK) != 0) return;
+  if (luaL_loadfilex(L, path, "t") != LUA_OK || fopo_chunk_call(L, 0, 0) != LUA_OK) {
+    fopo_chunk_report(L, 0);
+  }
+  fopo_interrupt_done();
+}
+
+void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
+  terminal = fopo_editor_open(L);
+  if (terminal) puts(greeting);
+  if (init) run_init(L);
+  for (int more = 1; more;) {
+    lua_pushcfunction(L, step);
+    if (fopo_chunk_call(L, 0, 1) != LUA_OK) { /* while a value was printed, or memory ran out */
+      fopo_chunk_report(L, fopo_interrupted());
+    } else {
+      more = lua_toboolean(L, -1);
+      lua_pop(L, 1);
+    }
+    fopo_interrupt_done();
+    fflush(stdout);
+  }
+  if (terminal) putchar('\n');
+}
