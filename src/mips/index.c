@@ -130,12 +130,12 @@ uint32_t fopo_index_fingerprint(fopo_matrix items) {
 
 void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
                         const fopo_index *ix) {
-  *head = (fopo_index_head){VERSION, {ix->items.rows, ix->items.cols},
-                            fopo_index_fingerprint(ix->items)};
+  *head = (fopo_index_head){VERSION, fopo_index_fingerprint(ix->items),
+                            {ix->items.rows, ix->items.cols}};
   arrays[0] = fopo_array_text("kind", ix->kind->kind);
   arrays[1] = fopo_array_of("version", FOPO_U64, &head->version, 0, 1, 1);
   arrays[2] = fopo_array_of("items", FOPO_U64, head->items, 1, 2, 1);
-  arrays[3] = fopo_array_of("fingerprint", FOPO_U32, &head->fingerprint, 0, 1, 1);
+  arrays[3] = fopo_array_of("fingerprint", FOPO_U64, &head->fingerprint, 0, 1, 1);
 }
 
 int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
@@ -200,6 +200,7 @@ static const struct {
 } loaders[] = {
     {"exact", exact_load},
     {"norm", fopo_index_norm_load},
+    {"hnsw", fopo_index_hnsw_load},
 };
 
 static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {

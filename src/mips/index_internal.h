@@ -35,8 +35,8 @@ uint32_t fopo_index_fingerprint(fopo_matrix items);
 /* What every saved index begins with. The values lie in `head`, which must outlive `arrays`. */
 enum { FOPO_INDEX_MEMBERS = 4 };
 typedef struct {
-  uint64_t version, items[2]; /* items: rows, cols */
-  uint32_t fingerprint;
+  uint64_t version, fingerprint;
+  uint64_t items[2]; /* rows, cols */
 } fopo_index_head;
 void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
                         const fopo_index *ix);

@@ -70,6 +70,14 @@ static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
   return a;
 }
 
+static fopo_index *hnsw_of(fopo_matrix items, size_t M, size_t ef, int deterministic) {
+  fopo_hnsw_options o = {.M = M, .ef_construction = 80, .ef = ef, .seed = 5,
+                         .deterministic = deterministic};
+  fopo_index *ix;
+  assert_int_equal(fopo_index_hnsw(&ix, items, &o), FOPO_OK);
+  return ix;
+}
+
 static const float *sorting; /* scores that qsort's callback sees */
 
 static int by_score(const void *a, const void *b) {
@@ -297,10 +305,11 @@ static void same_bits_for_any_number_of_threads(void **state) {
 static void repeated_searches_allocate_nothing(void **state) {
   (void)state;
   fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
-  fopo_index *kinds[3] = {NULL, NULL, NULL};
+  fopo_index *kinds[3];
   assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
   assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
-  for (size_t i = 0; i < 3 && kinds[i] != NULL; i++) {
+  kinds[2] = hnsw_of(items, 6, 40, 0);
+  for (size_t i = 0; i < 3; i++) {
     answer_free(ask(kinds[i], Q, 20));
     size_t held = fopo_memory_in_use().bytes;
     fopo_memory_fail_after(0, 1);
@@ -367,7 +376,393 @@ static void interruption_leaves_the_index_usable(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
+/* ---- hnsw ---- */
+
+static void hnsw_keeps_its_recall(void **state) {
+  (void)state;
+  struct {
+    shape s;
+    double least10, least100;
+  } floors[] = {{GAUSSIAN, 0.97, 0.9}, {HEAVY, 0.97, 0.85}};
+  for (size_t i = 0; i < 2; i++) {
+    fopo_matrix items = world(3000, 16, floors[i].s, 111), Q = normal(100, 16, 112);
+    fopo_index *ix = hnsw_of(items, 16, 150, 0);
+    fopo_recall r;
+    assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
+    if (r.recall < floors[i].least10) fail_msg("recall at 10 is %.3f", r.recall);
+    assert_int_equal(fopo_index_recall(&r, ix, Q, 100), FOPO_OK);
+    if (r.recall < floors[i].least100) fail_msg("recall at 100 is %.3f", r.recall);
+    assert_int_equal(r.short_rows, 0);
+    answer a = ask(ix, Q, 30);
+    assert_sound(a, items, Q);
+    answer_free(a);
+    fopo_index_facts facts = fopo_index_about(ix);
+    assert_true(facts.reachable > 0 && facts.reachable <= items.rows);
+    assert_int_equal(facts.M, 16);
+    assert_int_equal(facts.ef, 150);
+    assert_int_equal(facts.queries, 300);
+    assert_true(facts.scored > 300 && facts.scored < 300 * items.rows);
+    fopo_index_free(ix);
+    fopo_matrix_done(&items), fopo_matrix_done(&Q);
+  }
+}
+
+/* Equal rows crowd the graph: whatever cannot be reached is missing from the count, not made up. */
+static void hnsw_says_when_it_found_too_few(void **state) {
+  (void)state;
+  fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
+  fopo_index *ix = hnsw_of(items, 4, 900, 1);
+  answer a = ask(ix, Q, 900);
+  assert_sound(a, items, Q);
+  size_t reachable = fopo_index_about(ix).reachable;
+  assert_true(reachable < 900);
+  for (size_t b = 0; b < Q.rows; b++) {
+    assert_true(a.counts[b] > 0);
+    assert_true(a.counts[b] <= reachable);
+  }
+  fopo_recall r;
+  assert_int_equal(fopo_index_recall(&r, ix, Q, 900), FOPO_OK);
+  assert_int_equal(r.short_rows, Q.rows);
+  assert_int_equal(r.reachable, reachable);
+  answer_free(a);
+  fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void hnsw_takes_odd_sizes(void **state) {
+  (void)state;
+  fopo_matrix items = normal(40, 3, 131), Q = normal(5, 3, 132);
+  for (size_t n = 1; n <= 40; n += n < 4 ? 1 : 9) {
+    items.rows = n;
+    fopo_index *ix = hnsw_of(items, 2, 0, 0);
+    answer a = ask(ix, Q, n);
+    assert_sound(a, items, Q);
+    answer_free(a);
+    fopo_index_free(ix);
+  }
+  items.rows = 40;
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void hnsw_is_the_same_every_time(void **state) {
+  (void)state;
+  int before = fopo_threads(), counts[] = {1, 2, 4};
+  fopo_matrix items = world(1500, 12, HEAVY, 141), Q = normal(50, 12, 142);
+  answer first = {0};
+  for (size_t i = 0; i < 3; i++) {
+    assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
+    fopo_index *ix = hnsw_of(items, 8, 60, 1);
+    answer a = ask(ix, Q, 40);
+    if (i == 0) {
+      first = a;
+    } else {
+      assert_same(first, a);
+      answer_free(a);
+    }
+    fopo_index_free(ix);
+  }
+  answer_free(first);
+  fopo_threads_set(before);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void hnsw_refuses_odd_options(void **state) {
+  (void)state;
+  fopo_matrix items = normal(50, 4, 151);
+  struct {
+    fopo_hnsw_options o;
+    const char *says;
+  } wrong[] = {{{.M = 1}, "M is 1"},
+               {{.M = 129}, "M is 129"},
+               {{.M = 16, .ef_construction = 15}, "ef_construction is 15"},
+               {{.ef_construction = 65536}, "ef_construction is 65536"}};
+  fopo_index *ix;
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(fopo_index_hnsw(&ix, items, &wrong[i].o), FOPO_ERR_ARGUMENT);
+    assert_null(ix);
+    assert_says(wrong[i].says);
+  }
+  items.x[9] = NAN;
+  assert_int_equal(fopo_index_hnsw(&ix, items, NULL), FOPO_ERR_NUMERIC);
+  assert_null(ix);
+  fopo_matrix_done(&items);
+}
+
+static void an_interrupted_build_leaves_nothing(void **state) {
+  (void)state;
+  fopo_matrix items = normal(20000, 32, 161);
+  size_t blocks = fopo_memory_in_use().blocks;
+  fopo_index *ix;
+  fopo_interrupt_request();
+  assert_int_equal(fopo_index_hnsw(&ix, items, NULL), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_null(ix);
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  fopo_matrix_done(&items);
+}
+
+/* ---- files ---- */
+
+static char path[] = "/tmp/fopo_test_index_XXXXXX";
+
+static int load(fopo_index **ix, fopo_matrix items) { return fopo_index_load(ix, path, items); }
+
+static void files_give_the_same_answers(void **state) {
+  (void)state;
+  fopo_matrix items = world(1200, 10, HEAVY, 171), Q = normal(30, 10, 172);
+  fopo_index *kinds[4];
+  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&kinds[2], items, 300), FOPO_OK);
+  kinds[3] = hnsw_of(items, 6, 70, 0);
+  for (size_t i = 0; i < 4; i++) {
+    answer a = ask(kinds[i], Q, 25);
+    assert_int_equal(fopo_index_save(kinds[i], path), FOPO_OK);
+    fopo_index *ix;
+    assert_int_equal(load(&ix, items), FOPO_OK);
+    answer b = ask(ix, Q, 25);
+    assert_same(a, b);
+    fopo_index_facts was = fopo_index_about(kinds[i]), is = fopo_index_about(ix);
+    assert_string_equal(was.kind, is.kind);
+    assert_int_equal(was.reachable, is.reachable);
+    assert_int_equal(was.budget, is.budget);
+    assert_int_equal(was.M, is.M);
+    assert_int_equal(was.ef, is.ef);
+    assert_int_equal(was.ef_construction, is.ef_construction);
+    assert_int_equal(was.scored, is.scored);
+    answer_free(a), answer_free(b);
+    fopo_index_free(ix), fopo_index_free(kinds[i]);
+    /* Other items of the same size, and items of another size. */
+    items.x[77] += 1.0f;
+    assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
+    assert_null(ix);
+    assert_says("other items");
+    items.x[77] -= 1.0f;
+    items.rows--;
+    assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
+    assert_says("1199 x 10");
+    items.rows++;
+  }
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* One lie in a file whose checksums are right. */
+typedef struct {
+  const char *member;
+  size_t at;        /* which element */
+  uint64_t value;
+  const char *says;
+} lie;
+
+static void set(fopo_array *a, size_t at, uint64_t value) {
+  assert_true(at < fopo_array_count(a));
+  memcpy((char *)a->data + at * a->itemsize, &value, a->itemsize);
+}
+
+static uint64_t get(const fopo_array *a, size_t at) {
+  uint64_t value = 0;
+  memcpy(&value, (const char *)a->data + at * a->itemsize, a->itemsize);
+  return value;
+}
+
+static void assert_refused(fopo_matrix items, const char *says) {
+  fopo_index *ix;
+  size_t blocks = fopo_memory_in_use().blocks;
+  assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
+  assert_null(ix);
+  assert_says(says);
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+}
+
+static void tell(const lie *l, fopo_matrix items) {
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  fopo_array *a = fopo_archive_find(&archive, l->member);
+  assert_non_null(a);
+  uint64_t truth = get(a, l->at);
+  set(a, l->at, l->value);
+  assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
+  assert_refused(items, l->says);
+  set(a, l->at, truth);
+  assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
+  fopo_archive_done(&archive);
+}
+
+static void lies_in_files_are_refused(void **state) {
+  (void)state;
+  fopo_matrix items = world(300, 6, GAUSSIAN, 181);
+  fopo_index *ix = hnsw_of(items, 4, 40, 1);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  const fopo_array *levels = fopo_archive_find(&archive, "levels");
+  size_t low = 0, high = 0, below = 0; /* an item of level 0, one above it, items before that */
+  for (size_t i = 0; i < 300; i++) {
+    if (get(levels, i) == 0) low = i;
+    if (get(levels, i) > 0) high = i;
+  }
+  for (size_t i = 0; i < high; i++) below += get(levels, i);
+  fopo_archive_done(&archive);
+  /* The first list of `upper` that has a link is high's; 5 numbers to a list. */
+  lie lies[] = {
+      {"kind", 0, 0x7a7a7a7a, "kind"},
+      {"version", 0, 2, "version 2"},
+      {"items", 0, 299, "299 x 6"},
+      {"fingerprint", 0, 12345, "other items"},
+      {"M", 0, 0, "M = 0"},
+      {"M", 0, 5, "links is 300 x 9"},
+      {"M", 0, 1000, "M is 1000"},
+      {"ef_construction", 0, 3, "ef_construction = 3"},
+      {"ef_construction", 0, (uint64_t)1 << 40, "ef_construction"},
+      {"ef", 0, 0, "ef = 0"},
+      {"ef", 0, 301, "ef is 301"},
+      {"deterministic", 0, 2, "deterministic"},
+      {"entry", 0, 300, "entry"},
+      {"entry", 0, low, "entry"},
+      {"reachable", 0, 7, "7 could"},
+      {"levels", low, 1, "upper is"},
+      {"levels", high, 0, "upper is"},
+      {"levels", low, 200, "level 200"},
+      {"links", 0, 9, "9 links on layer 0"},
+      {"links", 0, UINT32_MAX, "links on layer 0"},
+      {"links", 1, 300, "leads to 300"},
+      {"links", 1, 0, "leads to 0"},
+      {"links", 1 + 9 * 17, UINT32_MAX, "layer 0 leads to"},
+      {"upper", 5 * below, 5, "5 links on layer 1"},
+      {"upper", 5 * below + 1, low, "leads to"},
+      {"upper", 5 * below + 1, 300, "leads to 300"},
+      {"upper", 5 * below + 1, high, "leads to"},
+  };
+  for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) tell(&lies[i], items);
+
+  assert_int_equal(fopo_index_norm(&ix, items, 50), FOPO_OK);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  lie norm_lies[] = {{"order", 0, 300, "entry 1 of order"},
+                     {"order", 299, 0, "of order"},
+                     {"version", 0, 0, "version 0"}};
+  for (size_t i = 0; i < 3; i++) tell(&norm_lies[i], items);
+  fopo_matrix_done(&items);
+}
+
+static void missing_members_are_named(void **state) {
+  (void)state;
+  fopo_matrix items = world(100, 6, GAUSSIAN, 191);
+  fopo_index *ix = hnsw_of(items, 4, 40, 1);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  for (size_t i = 0; i < archive.n; i++) {
+    fopo_array kept = archive.items[i], last = archive.items[archive.n - 1];
+    archive.items[i] = last;
+    assert_int_equal(fopo_npz_save(path, archive.items, archive.n - 1, 0), FOPO_OK);
+    if (strcmp(kept.name, "seed") != 0) assert_refused(items, kept.name);
+    archive.items[i] = kept;
+  }
+  fopo_archive_done(&archive);
+  fopo_matrix_done(&items);
+}
+
+/* Random words in the structure, checksums remade: refused, or a sound graph all the same. */
+static void random_damage_is_survived(void **state) {
+  (void)state;
+  fopo_matrix items = world(80, 5, GAUSSIAN, 201), Q = normal(6, 5, 202);
+  fopo_index *ix = hnsw_of(items, 3, 20, 1);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  fopo_archive archive;
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  const char *members[] = {"links", "upper", "levels", "entry"};
+  size_t refused = 0, rounds = 400;
+  for (uint32_t i = 0; i < rounds; i++) {
+    fopo_words w = fopo_random(9, FOPO_STREAM_WORLD, 1, i, 0);
+    fopo_array *a = fopo_archive_find(&archive, members[w.v[0] % 4]);
+    size_t at = w.v[1] % fopo_array_count(a);
+    uint64_t truth = get(a, at);
+    set(a, at, w.v[2] % 2 ? w.v[3] % 90 : truth ^ (1u << w.v[3] % 32));
+    assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
+    set(a, at, truth);
+    int status = load(&ix, items);
+    if (status == FOPO_OK) {
+      answer b = ask(ix, Q, 80);
+      assert_sound(b, items, Q);
+      answer_free(b);
+    } else {
+      assert_int_equal(status, FOPO_ERR_FORMAT);
+      refused++;
+    }
+    fopo_index_free(ix);
+  }
+  assert_true(refused > rounds / 4);
+  fopo_archive_done(&archive);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* ---- faults ---- */
+
+typedef int maker(fopo_index **ix, fopo_matrix items);
+
+static int make_norm(fopo_index **ix, fopo_matrix items) { return fopo_index_norm(ix, items, 0); }
+
+static int make_hnsw(fopo_index **ix, fopo_matrix items) {
+  fopo_hnsw_options o = {.M = 4, .ef_construction = 20, .ef = 20};
+  return fopo_index_hnsw(ix, items, &o);
+}
+
+/* Making and searching with the n-th allocation failing, for every n: a status, nothing lost, and
+ * in the end success. */
+static void survives_faults(maker *make, int forever) {
+  fopo_matrix items = world(200, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
+  answer a = answer_new(70, 9);
+  size_t blocks = fopo_memory_in_use().blocks;
+  long n = 0;
+  for (int done = 0; !done; n++) {
+    assert_true(n < 1000);
+    fopo_index *ix;
+    fopo_memory_fail_after(n, forever);
+    int status = make(&ix, items);
+    if (status == FOPO_OK) status = fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9);
+    done = status == FOPO_OK;
+    fopo_memory_fail_after(-1, 0);
+    if (!done) {
+      assert_int_equal(status, FOPO_ERR_MEMORY);
+      assert_says("memory");
+      if (ix != NULL) { /* the search failed: the index still works */
+        assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9), FOPO_OK);
+        assert_sound(a, items, Q);
+      }
+    }
+    fopo_index_free(ix);
+    assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  }
+  assert_true(n > 5);
+  answer_free(a);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void memory_faults_lose_nothing(void **state) {
+  (void)state;
+  fopo_matrix items = world(200, 6, GAUSSIAN, 211);
+  maker *makers[] = {fopo_index_exact, make_norm, make_hnsw};
+  for (int forever = 0; forever <= 1; forever++) {
+    for (size_t i = 0; i < 3; i++) survives_faults(makers[i], forever);
+    for (size_t i = 1; i < 3; i++) {
+      fopo_index *ix;
+      assert_int_equal(makers[i](&ix, items), FOPO_OK);
+      assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+      fopo_index_free(ix);
+      survives_faults(load, forever);
+    }
+  }
+  fopo_matrix_done(&items);
+}
+
 int main(void) {
+  int fd = mkstemp(path);
+  if (fd < 0) return 1;
+  close(fd);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exact_kinds_agree_with_plain_search),
       cmocka_unit_test(sizes_at_the_edges),
@@ -378,6 +773,19 @@ int main(void) {
       cmocka_unit_test(repeated_searches_allocate_nothing),
       cmocka_unit_test(wrong_requests_are_named),
       cmocka_unit_test(interruption_leaves_the_index_usable),
+      cmocka_unit_test(hnsw_keeps_its_recall),
+      cmocka_unit_test(hnsw_says_when_it_found_too_few),
+      cmocka_unit_test(hnsw_takes_odd_sizes),
+      cmocka_unit_test(hnsw_is_the_same_every_time),
+      cmocka_unit_test(hnsw_refuses_odd_options),
+      cmocka_unit_test(an_interrupted_build_leaves_nothing),
+      cmocka_unit_test(files_give_the_same_answers),
+      cmocka_unit_test(lies_in_files_are_refused),
+      cmocka_unit_test(missing_members_are_named),
+      cmocka_unit_test(random_damage_is_survived),
+      cmocka_unit_test(memory_faults_lose_nothing),
   };
-  return cmocka_run_group_tests_name("index", tests, NULL, NULL);
+  int failed = cmocka_run_group_tests_name("index", tests, NULL, NULL);
+  unlink(path);
+  return failed;
 }
