@@ -1,0 +1,108 @@
+/* A dataset's names, its end, and its cache. */
+#include "data/dataset.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/npz.h"
+#include "core/status.h"
+
+void fopo_names_done(fopo_names *names) {
+  fopo_free(names->numbers);
+  fopo_free(names->text);
+  fopo_free(names->offsets);
+  *names = (fopo_names){0};
+}
+
+const char *fopo_names_get(const fopo_names *names, size_t i, char *buffer, size_t size) {
+  if (names->text != NULL) {
+    snprintf(buffer, size, "%s", names->text + names->offsets[i]);
+  } else {
+    snprintf(buffer, size, "%" PRId64, names->numbers != NULL ? names->numbers[i] : (int64_t)i);
+  }
+  return buffer;
+}
+
+int64_t fopo_names_find(const fopo_names *names, const char *name) {
+  char buffer[24];
+  for (size_t i = 0; i < names->n; i++) {
+    const char *known = names->text != NULL ? names->text + names->offsets[i]
+                                            : fopo_names_get(names, i, buffer, sizeof buffer);
+    if (strcmp(known, name) == 0) return (int64_t)i;
+  }
+  return -1;
+}
+
+void fopo_dataset_free(fopo_dataset *d) {
+  if (d == NULL) return;
+  fopo_csr_done(&d->matrix);
+  fopo_names_done(&d->users);
+  fopo_names_done(&d->items);
+  fopo_free(d);
+}
+
+/* The members of the names of one side, if it has any; their number. */
+static size_t name_members(fopo_array *out, const fopo_names *names, const char *side) {
+  char member[32];
+  if (names->numbers != NULL) {
+    snprintf(member, sizeof member, "%s_numbers", side);
+    out[0] = fopo_array_of(member, FOPO_I64, names->numbers, 1, names->n, 1);
+    return 1;
+  }
+  if (names->text == NULL) return 0;
+  snprintf(member, sizeof member, "%s_text", side);
+  out[0] = fopo_array_of(member, FOPO_U8, names->text, 1, (size_t)names->offsets[names->n], 1);
+  snprintf(member, sizeof member, "%s_offsets", side);
+  out[1] = fopo_array_of(member, FOPO_U64, names->offsets, 1, names->n + 1, 1);
+  return 2;
+}
+
+/* scipy wants signed indices; those of all but the widest matrices are the same bits. */
+static int signed_ids(fopo_array *out, int64_t **fresh, const fopo_csr *m) {
+  size_t nnz = fopo_csr_nnz(m);
+  *out = fopo_array_of("indices", FOPO_I32, m->ids, 1, nnz, 1);
+  if (m->cols <= (size_t)INT32_MAX + 1) return FOPO_OK;
+  *fresh = fopo_alloc(nnz, sizeof **fresh);
+  if (*fresh == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < nnz; i++) (*fresh)[i] = m->ids[i];
+  *out = fopo_array_of("indices", FOPO_I64, *fresh, 1, nnz, 1);
+  return FOPO_OK;
+}
+
+static const float *values_or_ones(float **fresh, const fopo_csr *m) {
+  if (m->values != NULL) return m->values;
+  size_t nnz = fopo_csr_nnz(m);
+  *fresh = fopo_alloc(nnz, sizeof **fresh);
+  for (size_t i = 0; i < nnz && *fresh != NULL; i++) (*fresh)[i] = 1.0f;
+  return *fresh;
+}
+
+int fopo_dataset_save(const fopo_dataset *d, const char *path) {
+  const fopo_csr *m = &d->matrix;
+  int64_t shape[2] = {(int64_t)m->rows, (int64_t)m->cols}, *wide = NULL;
+  uint64_t counts[3] = {d->rows_read, d->repeats, d->skipped};
+  float *ones = NULL;
+  fopo_array a[10];
+  int status = fopo_memory_suffices(m->values == NULL ? 4 * (uint64_t)fopo_csr_nnz(m) : 0, path,
+                                    "free objects first");
+  if (status == FOPO_OK) status = signed_ids(&a[0], &wide, m);
+  const float *values = status == FOPO_OK ? values_or_ones(&ones, m) : NULL;
+  if (values != NULL) {
+    a[1] = fopo_array_of("indptr", FOPO_I64, m->indptr, 1, m->rows + 1, 1);
+    a[2] = fopo_array_text("format", "csr");
+    a[3] = fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1);
+    a[4] = fopo_array_of("data", FOPO_F32, values, 1, fopo_csr_nnz(m), 1);
+    a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 3, 1);
+    size_t n = 6 + name_members(a + 6, &d->users, "users");
+    n += name_members(a + n, &d->items, "items");
+    status = fopo_npz_save(path, a, n, 0);
+  } else if (status == FOPO_OK) {
+    status = FOPO_ERR_MEMORY;
+  }
+  fopo_free(wide);
+  fopo_free(ones);
+  return status;
+}
