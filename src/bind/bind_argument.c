@@ -1,0 +1,165 @@
+/* Arguments and options: numbers are numbers, and what is wrong is said in the core's way, led by
+ * the place in the user's own file. */
+#include "bind/bind.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Pushes "script.lua:12: ", the nearest place outside fopo's own Lua files, or "". */
+static void push_place(lua_State *L) {
+  lua_Debug place;
+  for (int level = 1; lua_getstack(L, level, &place); level++) {
+    lua_getinfo(L, "Sl", &place);
+    if (place.currentline > 0 && strncmp(place.source, "@fopo/", 6) != 0) {
+      lua_pushfstring(L, "%s:%d: ", place.short_src, place.currentline);
+      return;
+    }
+  }
+  lua_pushliteral(L, "");
+}
+
+int bind_fail(lua_State *L, int status) {
+  luaL_checkstack(L, 4, NULL);
+  /* The sentence first: finding the place may run finalisers, and they may fail in turn. */
+  lua_pushstring(L, fopo_error_sentence());
+  if (status == FOPO_ERR_INTERRUPTED) return lua_error(L);
+  push_place(L);
+  lua_insert(L, -2);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+void bind_check(lua_State *L, int status) {
+  if (status != FOPO_OK) bind_fail(L, status);
+}
+
+const char *bind_found(lua_State *L, int index) {
+  luaL_checkstack(L, 4, NULL);
+  switch (lua_type(L, index)) {
+    case LUA_TNONE:
+    case LUA_TNIL: lua_pushliteral(L, "nil"); break;
+    case LUA_TNUMBER: lua_pushvalue(L, index); break;
+    case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, index) ? "true" : "false"); break;
+    case LUA_TUSERDATA:
+      if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) break;
+      /* fall through */
+    default: lua_pushfstring(L, "a %s", luaL_typename(L, index)); break;
+  }
+  return lua_tostring(L, -1);
+}
+
+static int wrong(lua_State *L, int index, const char *what, const char *wanted) {
+  const char *found = bind_found(L, index);
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s must be %s, not %.80s", what, wanted,
+                                found));
+}
+
+lua_Integer bind_integer(lua_State *L, int index, const char *what) {
+  int exact = 0;
+  lua_Integer value = 0;
+  if (lua_type(L, index) == LUA_TNUMBER) value = lua_tointegerx(L, index, &exact);
+  if (!exact) wrong(L, index, what, "a whole number");
+  return value;
+}
+
+uint64_t bind_seed(lua_State *L, int index) {
+  return (uint64_t)bind_integer(L, index, "seed");
+}
+
+size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most) {
+  lua_Integer value = bind_integer(L, index, what);
+  if (value < 0 || (size_t)value < least || (size_t)value > most) {
+    if (most == SIZE_MAX) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu or more", what,
+                             (long long)value, least));
+    }
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu to %zu", what,
+                           (long long)value, least, most));
+  }
+  return (size_t)value;
+}
+
+double bind_number(lua_State *L, int index, const char *what) {
+  if (lua_type(L, index) != LUA_TNUMBER) wrong(L, index, what, "a number");
+  return lua_tonumber(L, index);
+}
+
+uint32_t bind_id(lua_State *L, int index, const char *what, size_t n) {
+  lua_Integer value = bind_integer(L, index, what);
+  if (value < 1 || (uint64_t)value > n) {
+    bind_fail(L, n == 0 ? fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist: there are none",
+                                    what, (long long)value)
+                        : fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist; use 1 to %zu",
+                                    what, (long long)value, n));
+  }
+  return (uint32_t)(value - 1);
+}
+
+int bind_boolean(lua_State *L, int index, const char *what) {
+  if (lua_isnoneornil(L, index)) return 0;
+  if (!lua_isboolean(L, index)) wrong(L, index, what, "true or false");
+  return lua_toboolean(L, index);
+}
+
+const char *bind_string(lua_State *L, int index, const char *what) {
+  if (lua_type(L, index) != LUA_TSTRING) wrong(L, index, what, "a string");
+  return lua_tostring(L, index);
+}
+
+const char *bind_path(lua_State *L, int index) {
+  const char *path = bind_string(L, index, "path");
+  if (*path == '\0' || strlen(path) != lua_rawlen(L, index)) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the path is empty or has a zero byte in it"));
+  }
+  return path;
+}
+
+void bind_table(lua_State *L, int index, const char *what) {
+  luaL_checkstack(L, 8, NULL);
+  if (!lua_istable(L, index)) wrong(L, index, what, "a table");
+}
+
+int bind_option(lua_State *L, int index, const char *name) {
+  bind_table(L, index, "the options");
+  lua_pushstring(L, name);
+  lua_rawget(L, index);
+  return lua_gettop(L);
+}
+
+int bind_has(lua_State *L, int index, const char *name) {
+  int present = !lua_isnil(L, bind_option(L, index, name));
+  lua_pop(L, 1);
+  return present;
+}
+
+int bind_choice(lua_State *L, int index, const char *what, const char *const *choices) {
+  const char *choice = bind_string(L, index, what);
+  for (int i = 0; choices[i]; i++) {
+    if (strcmp(choice, choices[i]) == 0) return i;
+  }
+  lua_pushliteral(L, "");
+  for (int i = 0; choices[i]; i++) {
+    lua_pushfstring(L, i ? ", %s" : "%s", choices[i]);
+    lua_concat(L, 2);
+  }
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s must be one of %s, not \"%.80s\"", what,
+                                lua_tostring(L, -1), choice));
+}
+
+void bind_set_number(lua_State *L, const char *name, double value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, name);
+}
+
+void bind_set_count(lua_State *L, const char *name, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, name);
+}
+
+void *bind_scratch(lua_State *L, size_t n, size_t size) {
+  luaL_checkstack(L, 4, NULL);
+  if (n > SIZE_MAX / 2 / size) {
+    bind_fail(L, fopo_fail(FOPO_ERR_MEMORY, "%zu values do not fit into memory", n));
+  }
+  return lua_newuserdatauv(L, n * size, 0);
+}

@@ -1,0 +1,538 @@
+/* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes an element.
+ *
+ * Whoever holds an array (an index, a policy, a trainer) holds its values of that moment: an array
+ * that others hold is copied before it is changed. */
+#include "bind/bind.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "mips/index.h"
+
+enum {
+  ELEMENT = 4,         /* bytes, float and uint32_t alike */
+  POLL = 4 << 20,      /* elements between two polls of the interrupt flag: a few milliseconds */
+  ESTIMATE = 64 << 20  /* bytes from which on the machine's free memory is asked first */
+};
+
+/* ---- making ---- */
+
+static int take(bind_array *a) {
+  size_t n;
+  if (__builtin_mul_overflow(a->rows, a->cols, &n)) n = SIZE_MAX;
+  if (n < SIZE_MAX / ELEMENT && n * ELEMENT >= ESTIMATE) {
+    int status = fopo_memory_suffices(n * ELEMENT, "the array", "take fewer rows or columns");
+    if (status != FOPO_OK) return status;
+  }
+  a->data = fopo_alloc(n, ELEMENT);
+  return a->data ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
+  size_t n;
+  if (!__builtin_mul_overflow(rows, cols, &n)) bind_pressure(L, n < SIZE_MAX / 4 ? n * 4 : 0);
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  a->ids = ids;
+  a->rows = rows;
+  a->cols = cols;
+  int status = take(a);
+  if (status == FOPO_ERR_MEMORY) {
+    bind_collect(L);
+    status = take(a);
+  }
+  bind_check(L, status);
+  return a;
+}
+
+static void done(bind_object *o) {
+  fopo_free(((bind_array *)o)->data);
+}
+
+static void archive_done(bind_object *o) {
+  fopo_archive_done(&((bind_archive *)o)->archive);
+}
+
+static size_t count(const bind_array *a) {
+  return a->rows * a->cols;
+}
+
+static bind_array *get_array(lua_State *L, int index) {
+  return bind_get(L, index, &bind_array_type);
+}
+
+bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
+  bind_array *a = get_array(L, index);
+  if (a->ids) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "%s is an array of ids; an array of numbers is needed", what));
+  }
+  return a;
+}
+
+bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
+  bind_array *a = get_array(L, index);
+  if (!a->ids) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "%s is an array of numbers; an array of ids is needed "
+                           "(fopo.array.ids{...})", what));
+  }
+  return a;
+}
+
+/* The array at `index`, about to be changed: a copy of its own where others hold it. */
+static bind_array *get_own(lua_State *L, int index) {
+  bind_array *a = get_array(L, index);
+  if (a->head.refs == 1) return a;
+  bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
+  a = get_array(L, index);
+  memcpy(fresh->data, a->data, count(a) * ELEMENT);
+  bind_swap(L, index, lua_gettop(L));
+  lua_pop(L, 1);
+  return fresh;
+}
+
+static float to_float(lua_State *L, int index, const char *what) {
+  double value = bind_number(L, index, what);
+  if (isfinite(value) && fabs(value) > (double)FLT_MAX) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %g, which no float32 holds", what, value));
+  }
+  return (float)value;
+}
+
+static size_t to_size(lua_State *L, int index, const char *what) {
+  return bind_count(L, index, what, 0, SIZE_MAX);
+}
+
+/* native.array_zeros(rows, cols): float32 zeros. */
+static int array_zeros(lua_State *L) {
+  bind_array_new(L, 0, to_size(L, 1, "rows"), to_size(L, 2, "cols"));
+  return 1;
+}
+
+/* native.array_randn(rows, cols, seed, scale): scale times standard normal numbers; element i is a
+ * function of (seed, i) alone. seed 0 and scale 1 where left out. */
+static int array_randn(lua_State *L) {
+  size_t rows = to_size(L, 1, "rows"), cols = to_size(L, 2, "cols");
+  uint64_t seed = lua_isnoneornil(L, 3) ? 0 : bind_seed(L, 3);
+  double scale = lua_isnoneornil(L, 4) ? 1.0 : bind_number(L, 4, "scale");
+  bind_array *a = bind_array_new(L, 0, rows, cols);
+  fopo_fill_normal(a->data, count(a), scale, seed, FOPO_STREAM_INIT);
+  return 1;
+}
+
+/* The n numbers of the table at `table` into x; `row` names them in sentences. */
+static void read_row(lua_State *L, float *x, int table, size_t n, size_t row) {
+  char what[64];
+  for (size_t j = 0; j < n; j++) {
+    if (lua_rawgeti(L, table, (lua_Integer)j + 1) != LUA_TNUMBER) {
+      snprintf(what, sizeof what, "element %zu of row %zu", j + 1, row);
+    } else {
+      strcpy(what, "an element");
+    }
+    x[j] = to_float(L, -1, what);
+    lua_pop(L, 1);
+  }
+}
+
+/* native.array_from{{1, 2}, {3, 4}} or {1, 2} for one row. */
+static int array_from(lua_State *L) {
+  luaL_checkstack(L, 8, NULL);
+  bind_table(L, 1, "what the array is made from");
+  lua_settop(L, 1);
+  size_t rows = lua_rawlen(L, 1), cols = rows;
+  int nested = lua_rawgeti(L, 1, 1) == LUA_TTABLE;
+  if (nested) cols = lua_rawlen(L, 2);
+  if (rows == 0) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the table is empty; an array needs a row"));
+  }
+  lua_settop(L, 1);
+  bind_array *a = bind_array_new(L, 0, nested ? rows : 1, cols); /* at 2: out of a script's reach */
+  float *x = a->data;
+  if (!nested) {
+    read_row(L, x, 1, cols, 1);
+    return 1;
+  }
+  for (size_t i = 0; i < rows; i++) {
+    if (lua_rawgeti(L, 1, (lua_Integer)i + 1) != LUA_TTABLE || lua_rawlen(L, 3) != cols) {
+      const char *found = lua_istable(L, 3) ? NULL : bind_found(L, 3);
+      return bind_fail(L, found ? fopo_fail(FOPO_ERR_ARGUMENT, "row %zu is %.80s; rows are tables "
+                                            "of %zu numbers, as row 1 is", i + 1, found, cols)
+                                : fopo_fail(FOPO_ERR_ARGUMENT, "row %zu has %zu numbers but row 1 "
+                                            "has %zu; rows must be equally long", i + 1,
+                                            (size_t)lua_rawlen(L, 3), cols));
+    }
+    read_row(L, x + i * cols, 3, cols, i + 1);
+    lua_settop(L, 2);
+  }
+  return 1;
+}
+
+/* native.array_ids{3, 1, 2}: a row of 1-based ids. */
+static int array_ids(lua_State *L) {
+  bind_table(L, 1, "the list of ids");
+  lua_settop(L, 1);
+  size_t n = lua_rawlen(L, 1);
+  uint32_t *ids = bind_array_new(L, 1, 1, n)->data;
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    ids[i] = bind_id(L, -1, "id", UINT32_MAX);
+    lua_pop(L, 1);
+  }
+  return 1;
+}
+
+uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *number) {
+  uint32_t *rows;
+  if (lua_isnoneornil(L, index)) {
+    rows = bind_scratch(L, all, sizeof *rows);
+    for (size_t i = 0; i < all; i++) rows[i] = (uint32_t)i;
+    *number = all;
+  } else if (lua_istable(L, index)) {
+    *number = lua_rawlen(L, index);
+    rows = bind_scratch(L, *number, sizeof *rows);
+    for (size_t i = 0; i < *number; i++) {
+      lua_rawgeti(L, index, (lua_Integer)i + 1);
+      rows[i] = bind_id(L, -1, "row", n);
+      lua_pop(L, 1);
+    }
+  } else {
+    *number = count(bind_array_ids(L, index, "the list of rows"));
+    rows = bind_scratch(L, *number, sizeof *rows);
+    bind_array *a = bind_array_ids(L, index, "the list of rows");
+    memcpy(rows, a->data, *number * sizeof *rows);
+    for (size_t i = 0; i < *number; i++) {
+      if (rows[i] < n) continue;
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "row %lld (element %zu of the list) does not "
+                             "exist; use 1 to %zu", rows[i] == FOPO_NO_ITEM ? 0LL
+                             : (long long)rows[i] + 1, i + 1, n));
+    }
+  }
+  return rows;
+}
+
+/* ---- files ---- */
+
+static int is_npz(const char *path) {
+  size_t n = strlen(path);
+  return n >= 4 && strcmp(path + n - 4, ".npz") == 0;
+}
+
+/* The one array of a .npy or .npz file, as `type`. */
+static int load(fopo_archive *archive, const char *path, fopo_dtype type) {
+  int status;
+  if (is_npz(path)) {
+    status = fopo_npz_load(archive, path);
+  } else {
+    archive->items = fopo_alloc(1, sizeof *archive->items);
+    if (archive->items == NULL) return FOPO_ERR_MEMORY;
+    status = fopo_npy_load(archive->items, path);
+    archive->n = status == FOPO_OK ? 1 : 0;
+  }
+  if (status != FOPO_OK) return status;
+  if (archive->n != 1) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu members; an array is read from a .npy, or from "
+                     "an .npz with one member", path, archive->n);
+  }
+  char name[sizeof archive->items->name];
+  strcpy(name, archive->items->name);
+  return fopo_archive_need(archive, path, name, type, -1) ? FOPO_OK : FOPO_ERR_FORMAT;
+}
+
+/* native.array_load(path, as_ids): .npy, or .npz with one member. Numbers become float32; with
+ * as_ids they are 0-based ids. One dimension is one row. */
+static int array_load(lua_State *L) {
+  const char *path = bind_path(L, 1);
+  int ids = bind_boolean(L, 2, "as_ids");
+  bind_archive *box = bind_new(L, &bind_archive_type, 0);
+  int status = load(&box->archive, path, ids ? FOPO_U32 : FOPO_F32);
+  if (status == FOPO_ERR_MEMORY) {
+    fopo_archive_done(&box->archive);
+    bind_collect(L);
+    status = load(&box->archive, path, ids ? FOPO_U32 : FOPO_F32);
+  }
+  bind_check(L, status);
+
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  fopo_array *found = box->archive.items;
+  a->ids = ids;
+  a->rows = found->ndim == 2 ? found->shape[0] : 1;
+  a->cols = found->ndim == 2 ? found->shape[1] : found->shape[0];
+  a->data = found->data;
+  found->data = NULL;
+  bind_pressure(L, count(a) * ELEMENT);
+  return 1;
+}
+
+/* a:save(path): .npy, or .npz with the member "array" where the path ends so. Ids are saved
+ * 0-based. */
+static int save(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  bind_array *a = get_array(L, 1);
+  fopo_array array = fopo_array_of("array", a->ids ? FOPO_U32 : FOPO_F32, a->data, 2, a->rows,
+                                   a->cols);
+  bind_check(L, is_npz(path) ? fopo_npz_save(path, &array, 1, 0) : fopo_npy_save(path, &array));
+  return 0;
+}
+
+/* ---- elements ---- */
+
+/* The place of (i, j), the arguments 2 and 3. */
+static size_t place(lua_State *L, const bind_array *a) {
+  size_t i = bind_id(L, 2, "row", a->rows);
+  return i * a->cols + bind_id(L, 3, "column", a->cols);
+}
+
+/* a:get(i, j): a number, or a 1-based id, nil where there is none. */
+static int get(lua_State *L) {
+  bind_array *a = get_array(L, 1);
+  size_t at = place(L, a);
+  if (!a->ids) {
+    lua_pushnumber(L, (double)((float *)a->data)[at]);
+  } else if (((uint32_t *)a->data)[at] == FOPO_NO_ITEM) {
+    lua_pushnil(L);
+  } else {
+    lua_pushinteger(L, (lua_Integer)((uint32_t *)a->data)[at] + 1);
+  }
+  return 1;
+}
+
+/* a:set(i, j, value): value is a number, or a 1-based id, or nil for none. */
+static int set(lua_State *L) {
+  bind_array *a = get_array(L, 1);
+  size_t at = place(L, a);
+  if (a->ids) {
+    uint32_t id = lua_isnil(L, 4) ? FOPO_NO_ITEM : bind_id(L, 4, "id", UINT32_MAX);
+    ((uint32_t *)get_own(L, 1)->data)[at] = id;
+  } else {
+    float value = to_float(L, 4, "the value");
+    ((float *)get_own(L, 1)->data)[at] = value;
+  }
+  return 0;
+}
+
+/* a:rows_of(ids): the rows of an array of ids or a table of 1-based integers. */
+static int rows_of(lua_State *L) {
+  size_t n;
+  bind_array *a = get_array(L, 1);
+  if (lua_isnoneornil(L, 2)) bind_array_ids(L, 2, "the list of rows");
+  uint32_t *rows = bind_rows(L, 2, a->rows, 0, &n);
+  a = get_array(L, 1);
+  bind_array *out = bind_array_new(L, a->ids, n, a->cols);
+  a = get_array(L, 1);
+  size_t bytes = a->cols * ELEMENT;
+  for (size_t i = 0; i < n; i++) {
+    memcpy((char *)out->data + i * bytes, (char *)a->data + rows[i] * bytes, bytes);
+  }
+  return 1;
+}
+
+/* a:copy(). */
+static int copy(lua_State *L) {
+  bind_array *a = get_array(L, 1);
+  bind_array *out = bind_array_new(L, a->ids, a->rows, a->cols);
+  a = get_array(L, 1);
+  memcpy(out->data, a->data, count(a) * ELEMENT);
+  return 1;
+}
+
+/* Pushes row i as a table; nothing that allocates stands between fetch and use. */
+static void push_row(lua_State *L, size_t i, size_t cols) {
+  lua_createtable(L, (int)cols, 0);
+  bind_array *a = get_array(L, 1);
+  for (size_t j = 0; j < cols; j++) {
+    size_t at = i * cols + j;
+    if (a->ids) {
+      uint32_t id = ((uint32_t *)a->data)[at];
+      lua_pushinteger(L, id == FOPO_NO_ITEM ? 0 : (lua_Integer)id + 1);
+    } else {
+      lua_pushnumber(L, (double)((float *)a->data)[at]);
+    }
+    lua_rawseti(L, -2, (lua_Integer)j + 1);
+  }
+}
+
+/* a:totable(): {{...}, ...}; 0 stands where there is no id. */
+static int totable(lua_State *L) {
+  bind_array *a = get_array(L, 1);
+  size_t rows = a->rows, cols = a->cols;
+  if (rows > INT_MAX || cols > INT_MAX) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu is too large for a table", rows,
+                                  cols));
+  }
+  luaL_checkstack(L, 8, NULL);
+  lua_createtable(L, (int)rows, 0);
+  for (size_t i = 0; i < rows; i++) {
+    push_row(L, i, cols);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* ---- arithmetic ---- */
+
+/* a:matmul(b, transpose_a, transpose_b): op(a) op(b). */
+static int matmul(lua_State *L) {
+  int ta = bind_boolean(L, 3, "transpose_a"), tb = bind_boolean(L, 4, "transpose_b");
+  bind_array *a = bind_array_numbers(L, 1, "the left factor");
+  bind_array *b = bind_array_numbers(L, 2, "the right factor");
+  size_t m = ta ? a->cols : a->rows, inner = ta ? a->rows : a->cols;
+  size_t n = tb ? b->rows : b->cols, other = tb ? b->cols : b->rows;
+  if (inner != other) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu times %zu x %zu does not fit: the "
+                                  "inner sizes are %zu and %zu", m, inner, other, n, inner, other));
+  }
+  bind_array *c = bind_array_new(L, 0, m, n);
+  a = bind_array_numbers(L, 1, "the left factor");
+  b = bind_array_numbers(L, 2, "the right factor");
+  bind_check(L, fopo_gemm(bind_matrix(c), 1.0f, bind_matrix(a), ta, bind_matrix(b), tb, 0.0f));
+  return 1;
+}
+
+/* a:add(b, alpha): a + alpha b in place; returns a. */
+static int add(lua_State *L) {
+  float alpha = lua_isnoneornil(L, 3) ? 1.0f : to_float(L, 3, "alpha");
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  bind_array *b = bind_array_numbers(L, 2, "what is added");
+  if (a->rows != b->rows || a->cols != b->cols) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu and %zu x %zu cannot be added: "
+                                  "their shapes must be equal", a->rows, a->cols, b->rows,
+                                  b->cols));
+  }
+  lua_settop(L, 2);
+  a = get_own(L, 1);
+  b = get_array(L, 2);
+  float *x = a->data, *y = b->data;
+  for (size_t i = 0, n = count(a); i < n; i++) x[i] += alpha * y[i];
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* a:scale(alpha): alpha a in place; returns a. */
+static int scale(lua_State *L) {
+  bind_array_numbers(L, 1, "the array");
+  float alpha = to_float(L, 2, "alpha");
+  bind_array *a = get_own(L, 1);
+  float *x = a->data;
+  for (size_t i = 0, n = count(a); i < n; i++) x[i] *= alpha;
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* Adds up and compares part by part, so that it can be interrupted. */
+typedef struct {
+  double sum, least, largest, squares;
+} summary;
+
+static int summarise(summary *s, const bind_array *a) {
+  *s = (summary){.least = INFINITY, .largest = -INFINITY};
+  const float *x = a->data;
+  size_t n = count(a);
+  for (size_t first = 0; first < n; first += POLL) {
+    size_t end = n - first < POLL ? n : first + POLL;
+    for (size_t i = first; i < end; i++) {
+      double v = (double)x[i];
+      s->sum += v;
+      s->squares += v * v;
+      if (v < s->least) s->least = v;
+      if (v > s->largest) s->largest = v;
+    }
+    int status = fopo_progress("adding up an array", (double)end, (double)n);
+    if (status != FOPO_OK) return status;
+  }
+  /* A NaN passes every comparison unseen, but no square of a number is one. */
+  if (isnan(s->squares)) s->least = s->largest = NAN;
+  return FOPO_OK;
+}
+
+static summary summary_of(lua_State *L, int needs_one) {
+  summary s;
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  if (needs_one && count(a) == 0) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the array is empty (%zu x %zu)", a->rows, a->cols));
+  }
+  bind_check(L, summarise(&s, a));
+  return s;
+}
+
+/* a:norm(): the square root of the sum of squares. */
+static int norm(lua_State *L) {
+  lua_pushnumber(L, sqrt(summary_of(L, 0).squares));
+  return 1;
+}
+
+/* a:sum(). */
+static int sum(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 0).sum);
+  return 1;
+}
+
+/* a:mean(). */
+static int mean(lua_State *L) {
+  summary s = summary_of(L, 1);
+  lua_pushnumber(L, s.sum / (double)count(get_array(L, 1)));
+  return 1;
+}
+
+/* a:min(): NaN where there is one. */
+static int least(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 1).least);
+  return 1;
+}
+
+/* a:max(): NaN where there is one. */
+static int largest(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 1).largest);
+  return 1;
+}
+
+/* a:finite(): true, or false and the sentence with the place of the first that is not. */
+static int is_finite(lua_State *L) {
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  int status = fopo_matrix_finite(bind_matrix(a), "array");
+  if (status == FOPO_ERR_INTERRUPTED) return bind_fail(L, status);
+  lua_pushboolean(L, status == FOPO_OK);
+  if (status == FOPO_OK) return 1;
+  lua_pushstring(L, fopo_error_sentence());
+  return 2;
+}
+
+static int field(lua_State *L, bind_object *o, const char *name) {
+  bind_array *a = (bind_array *)o;
+  if (strcmp(name, "rows") == 0) {
+    lua_pushinteger(L, (lua_Integer)a->rows);
+  } else if (strcmp(name, "cols") == 0) {
+    lua_pushinteger(L, (lua_Integer)a->cols);
+  } else if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, a->ids ? "ids" : "float");
+  } else if (strcmp(name, "bytes") == 0) {
+    lua_pushinteger(L, (lua_Integer)(count(a) * ELEMENT));
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_array_functions[] = {
+    {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},
+    {"array_ids", array_ids},     {"array_load", array_load},   {NULL, NULL}};
+
+static const luaL_Reg methods[] = {
+    {"get", get},         {"set", set},     {"save", save},     {"rows_of", rows_of},
+    {"copy", copy},       {"add", add},     {"scale", scale},   {"totable", totable},
+    {"matmul", matmul},   {"norm", norm},   {"sum", sum},       {"mean", mean},
+    {"min", least},       {"max", largest}, {"finite", is_finite}, {NULL, NULL}};
+
+const bind_type bind_array_type = {.name = "fopo.array",
+                                   .size = sizeof(bind_array),
+                                   .done = done,
+                                   .methods = methods,
+                                   .fields = "rows cols kind bytes",
+                                   .get = field};
+
+const bind_type bind_archive_type = {
+    .name = "fopo.archive", .size = sizeof(bind_archive), .done = archive_done, .fields = ""};

@@ -1,0 +1,429 @@
+/* Datasets, synthetic worlds, sessions, embeddings. */
+#include "bind/bind.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+#include "data/embed.h"
+#include "data/read.h"
+#include "data/synthetic.h"
+
+typedef struct {
+  bind_object head;
+  fopo_world *world;
+} bind_world;
+
+static void dataset_done(bind_object *o) {
+  fopo_dataset_free(((bind_dataset *)o)->dataset);
+}
+
+static void world_done(bind_object *o) {
+  fopo_world_free(((bind_world *)o)->world);
+}
+
+static void sessions_done(bind_object *o) {
+  fopo_sessions_done(&((bind_sessions *)o)->sessions);
+}
+
+static fopo_dataset *get_dataset(lua_State *L, int index) {
+  return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
+}
+
+static fopo_sessions *get_sessions(lua_State *L, int index) {
+  return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
+}
+
+static size_t csr_bytes(const fopo_csr *m) {
+  return m->indptr ? m->rows * sizeof *m->indptr + fopo_csr_nnz(m) * 8 : 0;
+}
+
+/* ---- reading ---- */
+
+/* The text of an option that is a string or nil; it stays on the stack. */
+static const char *text_option(lua_State *L, int index, const char *name) {
+  int at = bind_option(L, index, name);
+  return lua_isnil(L, at) ? NULL : bind_string(L, at, name);
+}
+
+/* "," "tab" "::" ... as the reader takes it; 0: recognise. */
+static char separator_of(lua_State *L, int index) {
+  const char *s = text_option(L, index, "separator");
+  if (s == NULL || *s == '\0') return 0;
+  if (strcmp(s, "::") == 0) return 'D';
+  if (strcmp(s, "tab") == 0) return '\t';
+  if (strcmp(s, "space") == 0) return ' ';
+  if (s[1] != '\0' || *s == 'D') {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "separator is \"%.20s\"; use one character, \"::\", "
+                           "\"tab\" or \"space\"", s));
+  }
+  return *s;
+}
+
+static int header_of(lua_State *L, int index) {
+  static const char *const choices[] = {"yes", "no", NULL};
+  int at = bind_option(L, index, "header");
+  if (lua_isnil(L, at)) return 0;
+  return bind_choice(L, at, "header", choices) == 0 ? 1 : -1;
+}
+
+/* native.data_read(path, {format, user, item, value, where, separator, header = "yes" | "no",
+ * skip_errors, max_errors}): a dataset. */
+static int data_read(lua_State *L) {
+  const char *path = bind_path(L, 1);
+  fopo_read_options o = {.format = text_option(L, 2, "format"),
+                         .user = text_option(L, 2, "user"),
+                         .item = text_option(L, 2, "item"),
+                         .value = text_option(L, 2, "value"),
+                         .where = text_option(L, 2, "where"),
+                         .separator = separator_of(L, 2),
+                         .header = header_of(L, 2)};
+  o.skip_errors = bind_boolean(L, bind_option(L, 2, "skip_errors"), "skip_errors");
+  if (bind_has(L, 2, "max_errors")) {
+    o.max_errors = bind_count(L, bind_option(L, 2, "max_errors"), "max_errors", 0, SIZE_MAX);
+  }
+  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  bind_check(L, fopo_dataset_read(&d->dataset, path, &o));
+  bind_pressure(L, csr_bytes(&d->dataset->matrix));
+  return 1;
+}
+
+static size_t size_option(lua_State *L, int index, const char *name, size_t least) {
+  return bind_count(L, bind_option(L, index, name), name, least, SIZE_MAX);
+}
+
+static double number_option(lua_State *L, int index, const char *name) {
+  return bind_number(L, bind_option(L, index, name), name);
+}
+
+/* native.data_synthetic{users, items, clusters, tastes, mean_items, zipf, noise, seed}: a dataset
+ * and the world it comes from. */
+static int data_synthetic(lua_State *L) {
+  fopo_world_options o = {.users = size_option(L, 1, "users", 1),
+                          .items = size_option(L, 1, "items", 1),
+                          .clusters = size_option(L, 1, "clusters", 1),
+                          .tastes = size_option(L, 1, "tastes", 1),
+                          .mean_items = number_option(L, 1, "mean_items"),
+                          .zipf = number_option(L, 1, "zipf"),
+                          .noise = number_option(L, 1, "noise"),
+                          .seed = bind_seed(L, bind_option(L, 1, "seed"))};
+  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  bind_world *w = bind_new(L, &bind_world_type, 0);
+  bind_check(L, fopo_world_new(&w->world, &d->dataset, &o));
+  bind_pressure(L, csr_bytes(&d->dataset->matrix));
+  return 2;
+}
+
+/* ---- datasets ---- */
+
+/* d:save(path): an .npz that scipy.sparse.load_npz reads, names included. */
+static int dataset_save(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  bind_check(L, fopo_dataset_save(get_dataset(L, 1), path));
+  return 0;
+}
+
+static int push_name(lua_State *L, const fopo_names *names, size_t i) {
+  char buffer[64];
+  if (names->text) {
+    lua_pushstring(L, names->text + names->offsets[i]);
+  } else {
+    lua_pushstring(L, fopo_names_get(names, i, buffer, sizeof buffer));
+  }
+  return 1;
+}
+
+/* The index of the name at 2, a string or an integer, or nil. */
+static int push_found(lua_State *L, int items) {
+  if (lua_isinteger(L, 2)) {
+    lua_settop(L, 2);
+    lua_tostring(L, 2);
+  }
+  const char *name = bind_string(L, 2, "the name");
+  fopo_dataset *d = get_dataset(L, 1);
+  const fopo_names *names = items ? &d->items : &d->users;
+  int64_t at = fopo_names_find(names, name);
+  if (at < 0) {
+    lua_pushnil(L);
+  } else {
+    lua_pushinteger(L, (lua_Integer)at + 1);
+  }
+  return 1;
+}
+
+/* d:user_name(i): the id that user i had in the file. */
+static int user_name(lua_State *L) {
+  fopo_dataset *d = get_dataset(L, 1);
+  size_t i = bind_id(L, 2, "user", d->matrix.rows);
+  return push_name(L, &d->users, i);
+}
+
+/* d:item_name(j): the id that item j had in the file. */
+static int item_name(lua_State *L) {
+  fopo_dataset *d = get_dataset(L, 1);
+  size_t j = bind_id(L, 2, "item", d->matrix.cols);
+  return push_name(L, &d->items, j);
+}
+
+/* d:find_user(name): its index, or nil. */
+static int find_user(lua_State *L) {
+  return push_found(L, 0);
+}
+
+/* d:find_item(name): its index, or nil. */
+static int find_item(lua_State *L) {
+  return push_found(L, 1);
+}
+
+/* Pushes row i of m as an array of ids. */
+static void push_csr_row(lua_State *L, const fopo_csr *m, size_t i) {
+  size_t n = fopo_csr_count(m, i);
+  bind_array *ids = bind_array_new(L, 1, 1, n);
+  memcpy(ids->data, fopo_csr_row(m, i), n * sizeof(uint32_t));
+}
+
+/* d:row(u): the items of user u, and a table of their values (nil where every one is 1). */
+static int dataset_row(lua_State *L) {
+  lua_settop(L, 2);
+  bind_push_again(L, 1, &bind_dataset_type);
+  const fopo_csr *m = &get_dataset(L, 1)->matrix;
+  size_t u = bind_id(L, 2, "user", m->rows);
+  push_csr_row(L, m, u);
+  if (m->values == NULL) return 1;
+  size_t n = fopo_csr_count(m, u);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushnumber(L, (double)m->values[m->indptr[u] + i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 2;
+}
+
+static int dataset_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_dataset *d = ((bind_dataset *)o)->dataset;
+  const struct { const char *name; size_t value; } counts[] = {
+      {"n_users", d->matrix.rows}, {"n_items", d->matrix.cols},
+      {"nnz", fopo_csr_nnz(&d->matrix)}, {"rows_read", d->rows_read},
+      {"repeats", d->repeats}, {"skipped", d->skipped},
+      {"items_seen", d->items_seen}, {"users_seen", d->users_seen}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    if (strcmp(name, counts[i].name) == 0) {
+      lua_pushinteger(L, (lua_Integer)counts[i].value);
+      return 1;
+    }
+  }
+  if (strcmp(name, "format") == 0) {
+    lua_pushstring(L, d->format);
+  } else if (strcmp(name, "has_values") == 0) {
+    lua_pushboolean(L, d->matrix.values != NULL);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- worlds ---- */
+
+static fopo_world *get_world(lua_State *L, int index) {
+  return ((bind_world *)bind_get(L, index, &bind_world_type))->world;
+}
+
+/* world:best(sessions): the expected reward of the best possible policy, and what it achieves on
+ * these sessions. */
+static int world_best(lua_State *L) {
+  double expected, achieved;
+  fopo_sessions *s = get_sessions(L, 2);
+  bind_check(L, fopo_world_best(&expected, &achieved, get_world(L, 1), s));
+  lua_pushnumber(L, expected);
+  lua_pushnumber(L, achieved);
+  return 2;
+}
+
+/* world:cluster(i): the cluster of item i. */
+static int world_cluster(lua_State *L) {
+  fopo_world *w = get_world(L, 1);
+  lua_pushinteger(L, (lua_Integer)w->cluster[bind_id(L, 2, "item", w->items)] + 1);
+  return 1;
+}
+
+static int world_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_world *w = ((bind_world *)o)->world;
+  if (strcmp(name, "users") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->users);
+  } else if (strcmp(name, "items") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->items);
+  } else if (strcmp(name, "clusters") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->clusters);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- sessions ---- */
+
+/* The part moves into a fresh object where it has contexts, else nil takes its place. */
+static void place_part(lua_State *L, int at, bind_sessions *part) {
+  if (part->sessions.X.rows > 0) return;
+  lua_pushnil(L);
+  lua_replace(L, at);
+}
+
+/* native.data_split(dataset, {min_items, max_users, valid, test, seed}): train, valid, test (nil
+ * where the share is 0), users kept, users dropped. */
+static int data_split(lua_State *L) {
+  fopo_split_options o = {.min_items = size_option(L, 2, "min_items", 2),
+                          .valid = number_option(L, 2, "valid"),
+                          .test = number_option(L, 2, "test"),
+                          .seed = bind_seed(L, bind_option(L, 2, "seed"))};
+  if (bind_has(L, 2, "max_users")) o.max_users = size_option(L, 2, "max_users", 0);
+  int base = lua_gettop(L);
+  bind_sessions *parts[3];
+  for (int i = 0; i < 3; i++) parts[i] = bind_new(L, &bind_sessions_type, 0);
+  fopo_dataset *d = get_dataset(L, 1);
+
+  fopo_split split = {0};
+  bind_check(L, fopo_split_new(&split, d, &o));
+  parts[0]->sessions = split.train;
+  parts[1]->sessions = split.valid;
+  parts[2]->sessions = split.test;
+  for (int i = 0; i < 3; i++) place_part(L, base + 1 + i, parts[i]);
+  bind_pressure(L, csr_bytes(&d->matrix));
+  lua_pushinteger(L, (lua_Integer)split.kept);
+  lua_pushinteger(L, (lua_Integer)split.dropped);
+  return 5;
+}
+
+/* s:contexts(items): [N, L], the mean embedding of the items in each X. */
+static int sessions_contexts(lua_State *L) {
+  fopo_sessions *s = get_sessions(L, 1);
+  bind_array *items = bind_array_numbers(L, 2, "items");
+  bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
+  s = get_sessions(L, 1);
+  items = bind_array_numbers(L, 2, "items");
+  bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items)));
+  return 1;
+}
+
+static int push_part(lua_State *L, int observed) {
+  bind_push_again(L, 1, &bind_sessions_type);
+  fopo_sessions *s = get_sessions(L, 1);
+  size_t i = bind_id(L, 2, "context", s->X.rows);
+  push_csr_row(L, observed ? &s->X : &s->Y, i);
+  return 1;
+}
+
+/* s:x(i): the observed items of context i. */
+static int sessions_x(lua_State *L) {
+  return push_part(L, 1);
+}
+
+/* s:y(i): the items that are to be found. */
+static int sessions_y(lua_State *L) {
+  return push_part(L, 0);
+}
+
+/* s:user(i): the dataset's row that context i comes from. */
+static int sessions_user(lua_State *L) {
+  fopo_sessions *s = get_sessions(L, 1);
+  uint32_t i = bind_id(L, 2, "context", s->X.rows);
+  lua_pushinteger(L, (lua_Integer)s->users[i] + 1);
+  return 1;
+}
+
+/* s:hits(i, item): whether the item stands in Y of context i. */
+static int sessions_hits(lua_State *L) {
+  fopo_sessions *s = get_sessions(L, 1);
+  uint32_t i = bind_id(L, 2, "context", s->Y.rows);
+  lua_pushboolean(L, fopo_csr_contains(&s->Y, i, bind_id(L, 3, "item", s->Y.cols)));
+  return 1;
+}
+
+static int sessions_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_sessions *s = &((bind_sessions *)o)->sessions;
+  if (strcmp(name, "n") == 0) {
+    lua_pushinteger(L, (lua_Integer)s->X.rows);
+  } else if (strcmp(name, "n_items") == 0) {
+    lua_pushinteger(L, (lua_Integer)s->X.cols);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- embeddings ---- */
+
+/* Pushes a table of n floats from the buffer at `from`. */
+static void push_numbers(lua_State *L, const float *x, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushnumber(L, (double)x[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample}): items [P, L] and a
+ * table of the L singular values. */
+static int embed_svd(lua_State *L) {
+  static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
+  fopo_svd_options o = {
+      .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, INT32_MAX),
+      .oversample = bind_count(L, bind_option(L, 2, "oversample"), "oversample", 0, INT32_MAX),
+      .power_iterations = bind_count(L, bind_option(L, 2, "power_iterations"), "power_iterations",
+                                     0, 1000),
+      .seed = bind_seed(L, bind_option(L, 2, "seed"))};
+  fopo_scale scale = (fopo_scale)bind_choice(L, bind_option(L, 2, "scale"), "scale", scales);
+  fopo_sessions *s = get_sessions(L, 1);
+  size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
+  if (o.dim > most) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "dim is %zu but %zu contexts x %zu items "
+                                  "have at most %zu singular vectors; use dim <= %zu", o.dim,
+                                  s->X.rows, s->X.cols, most, most));
+  }
+  float *singular = bind_scratch(L, o.dim, sizeof *singular);
+  bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
+  s = get_sessions(L, 1);
+  bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
+  push_numbers(L, singular, o.dim);
+  return 2;
+}
+
+const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
+                                        {"data_synthetic", data_synthetic},
+                                        {"data_split", data_split},
+                                        {"embed_svd", embed_svd},
+                                        {NULL, NULL}};
+
+static const luaL_Reg dataset_methods[] = {
+    {"save", dataset_save},    {"user_name", user_name}, {"item_name", item_name},
+    {"find_user", find_user},  {"find_item", find_item}, {"row", dataset_row},
+    {NULL, NULL}};
+
+static const luaL_Reg world_methods[] = {
+    {"best", world_best}, {"cluster", world_cluster}, {NULL, NULL}};
+
+static const luaL_Reg sessions_methods[] = {
+    {"contexts", sessions_contexts}, {"x", sessions_x},       {"y", sessions_y},
+    {"user", sessions_user},         {"hits", sessions_hits}, {NULL, NULL}};
+
+const bind_type bind_dataset_type = {
+    .name = "fopo.dataset",
+    .size = sizeof(bind_dataset),
+    .done = dataset_done,
+    .methods = dataset_methods,
+    .fields = "n_users n_items nnz rows_read repeats skipped items_seen users_seen format "
+              "has_values",
+    .get = dataset_field};
+
+const bind_type bind_world_type = {.name = "fopo.world",
+                                   .size = sizeof(bind_world),
+                                   .done = world_done,
+                                   .methods = world_methods,
+                                   .fields = "users items clusters",
+                                   .get = world_field};
+
+const bind_type bind_sessions_type = {.name = "fopo.sessions",
+                                      .size = sizeof(bind_sessions),
+                                      .done = sessions_done,
+                                      .methods = sessions_methods,
+                                      .fields = "n n_items",
+                                      .get = sessions_field};

@@ -1,0 +1,233 @@
+/* Estimators of the gradient. */
+#include "bind/bind.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+/* A gradient keeps in slot 0 its own copy of the proposal (its epsilon and k may be changed without
+ * touching the one it was made from), in slot 1 the chain of what it is or was bound to. */
+enum { PROPOSAL, CHAIN };
+
+/* One link: what a binding points into, and the link before it. */
+enum { DEVICE, POLICY, CONTEXTS, REWARD, BEFORE };
+
+static const bind_type link_type = {.name = "fopo.link", .size = sizeof(bind_object)};
+
+static void done(bind_object *o) {
+  fopo_gradient_free(((bind_gradient *)o)->gradient);
+}
+
+static bind_gradient *get_gradient(lua_State *L, int index) {
+  return bind_get(L, index, &bind_gradient_type);
+}
+
+/* ---- what a binding points into ---- */
+
+int bind_gradient_hold(bind_gradient *g, bind_object *device, bind_object *pi, bind_object *x,
+                       bind_object *reward) {
+  bind_object *last = g->head.keeps[CHAIN];
+  if (last && last->keeps[DEVICE] == device && last->keeps[POLICY] == pi &&
+      last->keeps[CONTEXTS] == x && last->keeps[REWARD] == reward) {
+    return FOPO_OK;
+  }
+  bind_object *link = fopo_alloc(1, link_type.size);
+  if (link == NULL) return FOPO_ERR_MEMORY;
+  link->type = &link_type;
+  link->refs = 1;
+  bind_keep(link, DEVICE, device);
+  bind_keep(link, POLICY, pi);
+  bind_keep(link, CONTEXTS, x);
+  bind_keep(link, REWARD, reward);
+  bind_keep(link, BEFORE, last);
+  bind_keep(&g->head, CHAIN, link);
+  bind_release(link);
+  return FOPO_OK;
+}
+
+void bind_gradient_bound(bind_gradient *g) {
+  bind_keep(g->head.keeps[CHAIN], BEFORE, NULL);
+}
+
+/* ---- making ---- */
+
+static size_t samples_option(lua_State *L, int index) {
+  return bind_count(L, bind_option(L, index, "samples"), "samples", 2, UINT32_MAX - 1);
+}
+
+/* native.gradient_exact(): all P items; no bias, no variance. */
+static int gradient_exact(lua_State *L) {
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
+  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+  bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  return 1;
+}
+
+/* native.gradient_reinforce{samples, baseline = "none" | "mean"}: draws of the policy itself. */
+static int gradient_reinforce(lua_State *L) {
+  static const char *const baselines[] = {"none", "mean", NULL};
+  fopo_gradient_options o = {
+      .kind = FOPO_GRADIENT_REINFORCE,
+      .samples = samples_option(L, 1),
+      .baseline = bind_choice(L, bind_option(L, 1, "baseline"), "baseline", baselines)};
+  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+  bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  return 1;
+}
+
+/* native.gradient_snis{proposal, samples}: self-normalised importance sampling. */
+static int gradient_snis(lua_State *L) {
+  int at = bind_option(L, 1, "proposal");
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = samples_option(L, 1)};
+  bind_get(L, at, &bind_proposal_type);
+  bind_proposal *own = bind_new(L, &bind_proposal_type, 0);
+  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+  bind_proposal *given = bind_get(L, at, &bind_proposal_type);
+  own->proposal = o.proposal = given->proposal;
+  bind_keep(&own->head, 0, given->head.keeps[0]);
+  bind_keep(&g->head, PROPOSAL, &own->head);
+  bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  return 1;
+}
+
+/* g:set{epsilon, samples, k}: from the next batch on. */
+static int set(lua_State *L) {
+  fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
+  fopo_proposal *q = &o.proposal;
+  int mixture = o.kind == FOPO_GRADIENT_SNIS && q->kind == FOPO_PROPOSAL_MIXTURE;
+  if (bind_has(L, 2, "samples")) {
+    if (o.kind == FOPO_GRADIENT_EXACT) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "an exact gradient draws no samples"));
+    }
+    o.samples = samples_option(L, 2);
+  }
+  if ((bind_has(L, 2, "epsilon") || bind_has(L, 2, "k")) && !mixture) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has "
+                                  "epsilon and k"));
+  }
+  if (bind_has(L, 2, "epsilon")) {
+    q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
+  }
+  if (bind_has(L, 2, "k")) q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
+  bind_gradient *g = get_gradient(L, 1);
+  if (mixture) {
+    fopo_index_facts facts = fopo_index_about(q->index);
+    bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
+  }
+  bind_check(L, fopo_gradient_set(g->gradient, &o));
+  if (g->head.keeps[PROPOSAL]) ((bind_proposal *)g->head.keeps[PROPOSAL])->proposal = *q;
+  return 0;
+}
+
+/* ---- computing ---- */
+
+/* Draws, rewards and absorbs until the batch is done. `function` is where a custom reward's
+ * function stands. Raises; the batch is then given up. */
+static void run(lua_State *L, bind_gradient *g, int custom, int function) {
+  fopo_drawn drawn;
+  int status;
+  while ((status = fopo_gradient_draw(g->gradient, custom ? &drawn : NULL)) == FOPO_DRAWN) {
+    if (!custom) {
+      status = fopo_gradient_reward(g->gradient);
+    } else if (bind_reward_call(L, function, &drawn) == LUA_OK) {
+      status = FOPO_OK;
+    } else {
+      fopo_gradient_abandon(g->gradient);
+      lua_error(L);
+    }
+    if (status == FOPO_OK) status = fopo_gradient_absorb(g->gradient);
+    if (status != FOPO_OK) break;
+  }
+  bind_check(L, status);
+}
+
+/* g:compute(pi, x, rows, reward, {seed, step}): G [L, L], to be ascended, and a table of what was
+ * seen. rows: an array of ids, a table of 1-based integers, or nil for all. */
+static int compute(lua_State *L) {
+  enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
+  size_t B;
+  fopo_draw_key key = {
+      .seed = bind_seed(L, bind_option(L, OPTIONS, "seed")),
+      .step = (uint32_t)bind_count(L, bind_option(L, OPTIONS, "step"), "step", 0, UINT32_MAX)};
+  get_gradient(L, G_ARG);
+  bind_policy *pi = bind_get(L, PI, &bind_policy_type);
+  size_t dim = pi->policy.theta.rows, N = bind_array_numbers(L, X, "x")->rows;
+  bind_get(L, RW, &bind_reward_type);
+  uint32_t *rows = bind_rows(L, ROWS, N, N, &B);
+  bind_array *G = bind_array_new(L, 0, dim, dim);
+  int result = lua_gettop(L);
+  bind_device *device = bind_device_open(L, "cpu");
+  lua_getiuservalue(L, RW, 1);
+  int function = lua_gettop(L);
+  bind_push_again(L, G_ARG, &bind_gradient_type);
+  luaL_checkstack(L, 8, NULL);
+
+  bind_gradient *g = get_gradient(L, G_ARG);
+  pi = bind_get(L, PI, &bind_policy_type);
+  bind_array *x = bind_array_numbers(L, X, "x");
+  bind_reward *reward = bind_get(L, RW, &bind_reward_type);
+  int custom = reward->reward.kind == FOPO_REWARD_CUSTOM;
+  bind_check(L, bind_gradient_hold(g, &device->head, &pi->head, &x->head, &reward->head));
+  bind_check(L, fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x),
+                                   &reward->reward));
+  bind_gradient_bound(g);
+  bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
+  run(L, g, custom, function);
+  fopo_gradient_stats stats;
+  bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
+  lua_settop(L, result);
+  lua_createtable(L, 0, 8);
+  bind_set_stats(L, &stats, "seconds");
+  return 2;
+}
+
+void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name) {
+  bind_set_number(L, "reward", stats->reward);
+  bind_set_number(L, "ess", stats->ess);
+  bind_set_number(L, "max_weight", stats->max_weight);
+  bind_set_number(L, "head_mass", stats->head_mass);
+  bind_set_number(L, "norm", stats->norm);
+  bind_set_number(L, "short_rows", stats->short_rows);
+  lua_createtable(L, 0, FOPO_PHASES);
+  for (int i = 0; i < FOPO_PHASES; i++) {
+    bind_set_number(L, fopo_phase_names[i], stats->seconds[i]);
+  }
+  lua_setfield(L, -2, seconds_name);
+}
+
+static int field(lua_State *L, bind_object *o, const char *name) {
+  static const char *const kinds[] = {"exact", "reinforce", "snis"};
+  const fopo_gradient_options *g = fopo_gradient_get(((bind_gradient *)o)->gradient);
+  const fopo_proposal *q = g->kind == FOPO_GRADIENT_SNIS ? &g->proposal : NULL;
+  if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, kinds[g->kind]);
+  } else if (strcmp(name, "samples") == 0) {
+    g->samples ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
+  } else if (strcmp(name, "baseline") == 0) {
+    g->kind == FOPO_GRADIENT_REINFORCE ? (void)lua_pushstring(L, g->baseline ? "mean" : "none")
+                                       : lua_pushnil(L);
+  } else if (strcmp(name, "epsilon") == 0) {
+    q ? lua_pushnumber(L, q->epsilon) : lua_pushnil(L);
+  } else if (strcmp(name, "k") == 0) {
+    q && q->k ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
+  } else if (strcmp(name, "proposal") == 0) {
+    bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_gradient_functions[] = {{"gradient_exact", gradient_exact},
+                                            {"gradient_reinforce", gradient_reinforce},
+                                            {"gradient_snis", gradient_snis},
+                                            {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
+
+const bind_type bind_gradient_type = {.name = "fopo.gradient",
+                                      .size = sizeof(bind_gradient),
+                                      .done = done,
+                                      .methods = methods,
+                                      .fields = "kind samples baseline epsilon k proposal",
+                                      .get = field};

@@ -1,0 +1,169 @@
+/* Indexes for maximum inner product search. */
+#include "bind/bind.h"
+
+#include <string.h>
+
+static void done(bind_object *o) {
+  fopo_index_free(((bind_index *)o)->index);
+}
+
+static fopo_index *get_index(lua_State *L, int at) {
+  return ((bind_index *)bind_get(L, at, &bind_index_type))->index;
+}
+
+/* Pushes an empty index over the items at `at`, which are checked before and fetched after. */
+static bind_index *begin(lua_State *L, int at, fopo_matrix *items) {
+  bind_array_numbers(L, at, "items");
+  bind_index *ix = bind_new(L, &bind_index_type, 0);
+  bind_array *a = bind_array_numbers(L, at, "items");
+  bind_keep(&ix->head, 0, &a->head);
+  *items = bind_matrix(a);
+  return ix;
+}
+
+static int finish(lua_State *L, bind_index *ix, int status) {
+  bind_check(L, status);
+  bind_pressure(L, fopo_index_about(ix->index).bytes);
+  return 1;
+}
+
+/* native.index_exact(items): every item is scored; the oracle. */
+static int index_exact(lua_State *L) {
+  fopo_matrix items;
+  bind_index *ix = begin(L, 1, &items);
+  return finish(L, ix, fopo_index_exact(&ix->index, items));
+}
+
+/* native.index_norm(items, {budget}): items in descending norm, exact where budget is nil. */
+static int index_norm(lua_State *L) {
+  fopo_matrix items;
+  size_t budget = 0;
+  if (!lua_isnoneornil(L, 2) && bind_has(L, 2, "budget")) {
+    budget = bind_count(L, bind_option(L, 2, "budget"), "budget", 1, SIZE_MAX);
+  }
+  bind_index *ix = begin(L, 1, &items);
+  return finish(L, ix, fopo_index_norm(&ix->index, items, budget));
+}
+
+/* native.index_hnsw(items, {M, ef_construction, ef, seed, deterministic}): a graph. */
+static int index_hnsw(lua_State *L) {
+  fopo_matrix items;
+  fopo_hnsw_options o = {
+      .M = bind_count(L, bind_option(L, 2, "M"), "M", 0, SIZE_MAX),
+      .ef_construction = bind_count(L, bind_option(L, 2, "ef_construction"), "ef_construction", 0,
+                                    SIZE_MAX),
+      .ef = bind_count(L, bind_option(L, 2, "ef"), "ef", 0, SIZE_MAX),
+      .seed = bind_seed(L, bind_option(L, 2, "seed")),
+      .deterministic = bind_boolean(L, bind_option(L, 2, "deterministic"), "deterministic")};
+  bind_index *ix = begin(L, 1, &items);
+  return finish(L, ix, fopo_index_hnsw(&ix->index, items, &o));
+}
+
+/* native.index_load(path, items): the items must be those it was built on. */
+static int index_load(lua_State *L) {
+  fopo_matrix items;
+  const char *path = bind_path(L, 1);
+  bind_index *ix = begin(L, 2, &items);
+  return finish(L, ix, fopo_index_load(&ix->index, path, items));
+}
+
+/* k, checked here because the answers' memory is taken before the search checks it. */
+static size_t get_k(lua_State *L, int at, const fopo_index *ix) {
+  size_t k = bind_count(L, at, "k", 1, SIZE_MAX), n = fopo_index_about(ix).n_items;
+  if (k > n) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= "
+                           "%zu", k, n, n));
+  }
+  return k;
+}
+
+/* ix:search(Q, k): ids [B, k] and scores [B, k], best first, and how many rows got fewer than k;
+ * such a row ends in nil with a score of -inf. */
+static int search(lua_State *L) {
+  size_t k = get_k(L, 3, get_index(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
+  uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
+  bind_array *ids = bind_array_new(L, 1, rows, k);
+  bind_array *scores = bind_array_new(L, 0, rows, k);
+  bind_array *Q = bind_array_numbers(L, 2, "Q");
+  bind_check(L, fopo_index_search(ids->data, scores->data, counts, get_index(L, 1),
+                                  bind_matrix(Q), k));
+  size_t shorter = 0;
+  for (size_t b = 0; b < rows; b++) shorter += counts[b] < k;
+  lua_pushinteger(L, (lua_Integer)shorter);
+  return 3;
+}
+
+/* ix:recall(Q, k): a table {recall, recall_at_1, short_rows, reachable, ms_per_query,
+ * exact_ms_per_query}, against exact search. */
+static int recall(lua_State *L) {
+  fopo_recall r;
+  size_t k = get_k(L, 3, get_index(L, 1));
+  bind_array *Q = bind_array_numbers(L, 2, "Q");
+  bind_check(L, fopo_index_recall(&r, get_index(L, 1), bind_matrix(Q), k));
+  lua_createtable(L, 0, 6);
+  bind_set_number(L, "recall", r.recall);
+  bind_set_number(L, "recall_at_1", r.recall_at_1);
+  bind_set_count(L, "short_rows", r.short_rows);
+  bind_set_count(L, "reachable", r.reachable);
+  bind_set_number(L, "ms_per_query", r.ms_per_query);
+  bind_set_number(L, "exact_ms_per_query", r.exact_ms_per_query);
+  return 1;
+}
+
+/* ix:save(path). */
+static int save(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  bind_check(L, fopo_index_save(get_index(L, 1), path));
+  return 0;
+}
+
+/* ix:about(): a table of facts; M, ef_construction, ef and budget only where the kind has them. */
+static int about(lua_State *L) {
+  fopo_index_facts f = fopo_index_about(get_index(L, 1));
+  const struct { const char *name; size_t value; } options[] = {
+      {"M", f.M}, {"ef_construction", f.ef_construction}, {"ef", f.ef}, {"budget", f.budget}};
+  lua_createtable(L, 0, 12);
+  lua_pushstring(L, f.kind);
+  lua_setfield(L, -2, "kind");
+  bind_set_count(L, "n_items", f.n_items);
+  bind_set_count(L, "dim", f.dim);
+  bind_set_count(L, "bytes", f.bytes);
+  bind_set_number(L, "build_seconds", f.build_seconds);
+  bind_set_count(L, "reachable", f.reachable);
+  bind_set_count(L, "scored", f.scored);
+  bind_set_count(L, "queries", f.queries);
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    if (options[i].value > 0) bind_set_count(L, options[i].name, options[i].value);
+  }
+  return 1;
+}
+
+static int field(lua_State *L, bind_object *o, const char *name) {
+  fopo_index_facts f = fopo_index_about(((bind_index *)o)->index);
+  if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, f.kind);
+  } else if (strcmp(name, "n_items") == 0) {
+    lua_pushinteger(L, (lua_Integer)f.n_items);
+  } else if (strcmp(name, "dim") == 0) {
+    lua_pushinteger(L, (lua_Integer)f.dim);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
+                                         {"index_norm", index_norm},
+                                         {"index_hnsw", index_hnsw},
+                                         {"index_load", index_load},
+                                         {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"search", search}, {"recall", recall}, {"save", save},
+                                   {"about", about},   {NULL, NULL}};
+
+const bind_type bind_index_type = {.name = "fopo.index",
+                                   .size = sizeof(bind_index),
+                                   .done = done,
+                                   .methods = methods,
+                                   .fields = "kind n_items dim",
+                                   .get = field};

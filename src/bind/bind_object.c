@@ -1,0 +1,258 @@
+/* Handles and objects: counted holders, closing, fields. See bind.h for the rule that makes them
+ * safe. */
+#include "bind/bind.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+/* The userdata. */
+typedef struct {
+  bind_object *object; /* NULL: closed */
+} handle;
+
+/* The most of one collector's step: beyond it a step would be a full collection anyway. */
+enum { PRESSURE_KB = 64 << 10 };
+
+static const char *short_name(const bind_type *type) {
+  return strchr(type->name, '.') + 1;
+}
+
+/* ---- holders ---- */
+
+void bind_release(bind_object *o) {
+  if (o == NULL || --o->refs > 0) return;
+  if (o->type->done) o->type->done(o);
+  for (int i = 0; i < BIND_KEEPS; i++) bind_release(o->keeps[i]);
+  fopo_free(o);
+}
+
+void bind_keep(bind_object *o, int slot, bind_object *kept) {
+  bind_object *before = o->keeps[slot];
+  if (kept) kept->refs++;
+  o->keeps[slot] = kept;
+  bind_release(before);
+}
+
+void bind_collect(lua_State *L) {
+  /* The second one frees what finalisers of the first let go. */
+  lua_gc(L, LUA_GCCOLLECT);
+  lua_gc(L, LUA_GCCOLLECT);
+}
+
+void bind_pressure(lua_State *L, size_t bytes) {
+  size_t kb = bytes >> 10;
+  if (kb > 0) lua_gc(L, LUA_GCSTEP, (int)(kb < PRESSURE_KB ? kb : PRESSURE_KB));
+}
+
+/* ---- handles ---- */
+
+static handle *push_handle(lua_State *L, const bind_type *type, int values) {
+  handle *h = lua_newuserdatauv(L, sizeof *h, values);
+  h->object = NULL;
+  luaL_setmetatable(L, type->name);
+  return h;
+}
+
+void *bind_new(lua_State *L, const bind_type *type, int values) {
+  handle *h = push_handle(L, type, values);
+  bind_object *o = fopo_alloc(1, type->size);
+  if (o == NULL) {
+    bind_collect(L);
+    o = fopo_alloc(1, type->size);
+  }
+  if (o == NULL) bind_fail(L, FOPO_ERR_MEMORY);
+  o->type = type;
+  o->refs = 1;
+  h->object = o;
+  return o;
+}
+
+/* The handle comes first, the object after it: making one may run finalisers. */
+void bind_push_again(lua_State *L, int index, const bind_type *type) {
+  handle *h = push_handle(L, type, 0);
+  h->object = bind_get(L, index, type);
+  h->object->refs++;
+}
+
+void bind_push_kept(lua_State *L, int index, const bind_type *type, int slot) {
+  bind_object *o = bind_get(L, index, type);
+  if (o->keeps[slot] == NULL) {
+    lua_pushnil(L);
+    return;
+  }
+  handle *h = push_handle(L, o->keeps[slot]->type, 0);
+  o = bind_get(L, index, type);
+  h->object = o->keeps[slot];
+  h->object->refs++;
+}
+
+int bind_is(lua_State *L, int index, const bind_type *type) {
+  return luaL_testudata(L, index, type->name) != NULL;
+}
+
+void *bind_get(lua_State *L, int index, const bind_type *type) {
+  handle *h = luaL_testudata(L, index, type->name);
+  const char *name = short_name(type);
+  if (h == NULL) {
+    const char *found = bind_found(L, index);
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s %s is needed here, not %s",
+                           strchr("aeio", name[0]) ? "an" : "a", name, found));
+  }
+  if (h->object == NULL) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this %s has been closed", name));
+  }
+  return h->object;
+}
+
+bind_object *bind_peek(lua_State *L, int index, const bind_type *type) {
+  handle *h = luaL_testudata(L, index, type->name);
+  return h ? h->object : NULL;
+}
+
+void bind_swap(lua_State *L, int a, int b) {
+  handle *x = lua_touserdata(L, a);
+  handle *y = lua_touserdata(L, b);
+  bind_object *o = x->object;
+  x->object = y->object;
+  y->object = o;
+}
+
+/* ---- metamethods ---- */
+
+static const bind_type *upvalue_type(lua_State *L) {
+  return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+/* :close(), __close and __gc: the handle lets its object go; again is no mistake. */
+static int close_handle(lua_State *L) {
+  const bind_type *type = upvalue_type(L);
+  handle *h = luaL_testudata(L, 1, type->name);
+  if (h == NULL) bind_get(L, 1, type);
+  bind_object *o = h->object;
+  h->object = NULL;
+  bind_release(o);
+  return 0;
+}
+
+/* Edits that turn a into b (Levenshtein); both shorter than the row. */
+enum { WORD = 32 };
+
+static size_t distance(const char *a, const char *b) {
+  size_t row[WORD + 1], n = strlen(b);
+  for (size_t j = 0; j <= n; j++) row[j] = j;
+  for (size_t i = 0; a[i]; i++) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < n; j++) {
+      size_t best = diagonal + (a[i] != b[j]);
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j + 1] + 1 < best) best = row[j + 1] + 1;
+      diagonal = row[j + 1];
+      row[j + 1] = best;
+    }
+  }
+  return row[n];
+}
+
+typedef struct {
+  const char *word;    /* looked for */
+  char best[WORD + 1];
+  size_t least;        /* edits to best */
+} nearest;
+
+static void consider(nearest *n, const char *name, size_t length) {
+  char copy[WORD + 1];
+  if (length > WORD || strlen(n->word) > WORD) return;
+  memcpy(copy, name, length);
+  copy[length] = '\0';
+  size_t d = distance(copy, n->word);
+  /* The alphabet decides between equals: the order of a Lua table is not the same every time. */
+  if (d < n->least || (d == n->least && strcmp(copy, n->best) < 0)) {
+    strcpy(n->best, copy);
+    n->least = d;
+  }
+}
+
+/* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
+static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
+  nearest n = {.word = field, .least = WORD};
+  for (const char *f = type->fields; *f;) {
+    size_t length = strcspn(f, " ");
+    consider(&n, f, length);
+    f += length + strspn(f + length, " ");
+  }
+  for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING) {
+      const char *name = lua_tostring(L, -2);
+      consider(&n, name, strlen(name));
+    }
+  }
+  size_t near = strlen(field) / 3 > 2 ? strlen(field) / 3 : 2;
+  if (n.least <= near) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s'; did you mean '%s'?",
+                                  short_name(type), field, n.best));
+  }
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s'; its fields are: %s",
+                                short_name(type), field, *type->fields ? type->fields : "none"));
+}
+
+/* Methods first, then fields; upvalue 2: the methods. */
+static int get_field(lua_State *L) {
+  const bind_type *type = upvalue_type(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL) return 1;
+  if (lua_type(L, 2) != LUA_TSTRING) {
+    const char *found = bind_found(L, 2);
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no element [%s]; its elements are "
+                                  "reached by methods", short_name(type), found));
+  }
+  bind_object *o = bind_get(L, 1, type);
+  const char *field = lua_tostring(L, 2);
+  if (type->get && type->get(L, o, field)) return 1;
+  return no_field(L, type, lua_upvalueindex(2), field);
+}
+
+static int set_field(lua_State *L) {
+  const bind_type *type = upvalue_type(L);
+  bind_object *o = bind_get(L, 1, type);
+  const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
+  if (type->set && type->set(L, o, field)) return 0;
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s' that can be set",
+                                short_name(type), field));
+}
+
+/* The Lua files give each type a method `describe`; a closed handle is described here. */
+static int describe(lua_State *L) {
+  const bind_type *type = upvalue_type(L);
+  handle *h = luaL_testudata(L, 1, type->name);
+  if (h && h->object && lua_getfield(L, lua_upvalueindex(2), "describe") == LUA_TFUNCTION) {
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+  }
+  lua_pushfstring(L, h && h->object ? "%s" : "%s (closed)", short_name(type));
+  return 1;
+}
+
+void bind_type_open(lua_State *L, const bind_type *type) {
+  static const luaL_Reg close[] = {{"close", close_handle}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__gc", close_handle}, {"__close", close_handle}, {"__index", get_field},
+      {"__newindex", set_field}, {"__tostring", describe}, {NULL, NULL}};
+  int types = lua_gettop(L);
+
+  lua_newtable(L);
+  if (type->methods) luaL_setfuncs(L, type->methods, 0);
+  lua_pushlightuserdata(L, (void *)type);
+  luaL_setfuncs(L, close, 1);
+
+  luaL_newmetatable(L, type->name);
+  lua_pushlightuserdata(L, (void *)type);
+  lua_pushvalue(L, types + 1);
+  luaL_setfuncs(L, meta, 2);
+  lua_pushstring(L, type->name);
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+  lua_setfield(L, types, short_name(type));
+}

@@ -1,0 +1,211 @@
+/* Optimisers, and the devices on which they and everything else work. */
+#include "bind/bind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- devices ---- */
+
+static const char devices[] = "fopo.devices"; /* registry: kind -> handle */
+
+static void device_done(bind_object *o) {
+  fopo_device_close(((bind_device *)o)->device);
+}
+
+bind_device *bind_device_open(lua_State *L, const char *name) {
+  luaL_checkstack(L, 8, NULL);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, devices);
+  if (lua_getfield(L, -1, name) != LUA_TNIL) {
+    lua_remove(L, -2);
+    return bind_get(L, -1, &bind_device_type);
+  }
+  lua_pop(L, 1);
+  bind_device *fresh = bind_new(L, &bind_device_type, 0);
+  bind_check(L, fopo_device_open(&fresh->device, name));
+
+  /* "auto" took a kind: where that one is open already, it gets the reason and is used. */
+  const char *kind = fresh->device->ops->kind;
+  if (lua_getfield(L, -2, kind) != LUA_TNIL) {
+    bind_device *open = bind_get(L, -1, &bind_device_type);
+    snprintf(open->device->note, sizeof open->device->note, "%s", fresh->device->note);
+    lua_remove(L, -2);
+  } else {
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, kind);
+  }
+  if (strcmp(name, kind) != 0) {
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, name);
+  }
+  lua_remove(L, -2);
+  return bind_get(L, -1, &bind_device_type);
+}
+
+/* native.device(name): "cpu", "cuda" or "auto"; the same device for the same kind. */
+static int device(lua_State *L) {
+  const char *name = bind_string(L, 1, "device");
+  lua_settop(L, 1);
+  bind_device_open(L, name);
+  bind_push_again(L, 2, &bind_device_type);
+  return 1;
+}
+
+/* native.device_default(): the CPU. */
+static int device_default(lua_State *L) {
+  lua_settop(L, 0);
+  bind_device_open(L, "cpu");
+  bind_push_again(L, 1, &bind_device_type);
+  return 1;
+}
+
+static int device_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_device *d = ((bind_device *)o)->device;
+  if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, d->ops->kind);
+  } else if (strcmp(name, "name") == 0) {
+    lua_pushstring(L, d->name);
+  } else if (strcmp(name, "note") == 0) {
+    lua_pushstring(L, d->note);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* ---- optimisers ---- */
+
+static void optim_done(bind_object *o) {
+  fopo_optim_done(&((bind_optim *)o)->optim);
+}
+
+void bind_optim_on(bind_optim *o, bind_object *where) {
+  if (o->optim.device == NULL) bind_keep(&o->head, 0, where);
+}
+
+static double number_option(lua_State *L, const char *name) {
+  return bind_number(L, bind_option(L, 1, name), name);
+}
+
+static int new_optim(lua_State *L, const fopo_optim_options *options) {
+  bind_optim *o = bind_new(L, &bind_optim_type, 0);
+  bind_check(L, fopo_optim_init(&o->optim, options));
+  return 1;
+}
+
+/* native.optim_adam{lr, beta1, beta2, eps, weight_decay}. */
+static int optim_adam(lua_State *L) {
+  fopo_optim_options o = {.kind = FOPO_OPTIM_ADAM,
+                          .lr = number_option(L, "lr"),
+                          .beta1 = number_option(L, "beta1"),
+                          .beta2 = number_option(L, "beta2"),
+                          .eps = number_option(L, "eps"),
+                          .weight_decay = number_option(L, "weight_decay")};
+  return new_optim(L, &o);
+}
+
+/* native.optim_sgd{lr, momentum, weight_decay}. */
+static int optim_sgd(lua_State *L) {
+  fopo_optim_options o = {.kind = FOPO_OPTIM_SGD,
+                          .lr = number_option(L, "lr"),
+                          .momentum = number_option(L, "momentum"),
+                          .weight_decay = number_option(L, "weight_decay")};
+  return new_optim(L, &o);
+}
+
+/* theta [n] and G [n] of the host go to the device, theta comes back moved. */
+static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n) {
+  void *there = NULL, *gradient = NULL;
+  int rc = d->ops->alloc(d, &there, n * sizeof *theta);
+  if (rc == FOPO_OK) rc = d->ops->alloc(d, &gradient, n * sizeof *G);
+  if (rc == FOPO_OK) rc = d->ops->put(d, there, theta, n * sizeof *theta);
+  if (rc == FOPO_OK) rc = d->ops->put(d, gradient, G, n * sizeof *G);
+  if (rc == FOPO_OK) rc = fopo_optim_step(o, d, there, gradient, n);
+  if (rc == FOPO_OK) rc = d->ops->get(d, theta, there, n * sizeof *theta);
+  if (gradient) d->ops->release(d, gradient);
+  if (there) d->ops->release(d, there);
+  return rc;
+}
+
+/* o:step(pi, G): moves pi's theta up the gradient G [L, L]. */
+static int step(lua_State *L) {
+  bind_get(L, 1, &bind_optim_type);
+  bind_get(L, 2, &bind_policy_type);
+  bind_array_numbers(L, 3, "G");
+  bind_device *cpu = bind_device_open(L, "cpu");
+  bind_optim *o = bind_get(L, 1, &bind_optim_type);
+  bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  bind_array *G = bind_array_numbers(L, 3, "G");
+  fopo_matrix theta = pi->policy.theta;
+  if (G->rows != theta.rows || G->cols != theta.cols) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "G is %zu x %zu but theta is %zu x %zu; they "
+                                  "must be of one shape", G->rows, G->cols, theta.rows,
+                                  theta.cols));
+  }
+  bind_check(L, fopo_matrix_finite(bind_matrix(G), "G"));
+  bind_optim_on(o, &cpu->head);
+  fopo_device *d = ((bind_device *)o->head.keeps[0])->device;
+  bind_check(L, step_there(&o->optim, d, theta.x, G->data, theta.rows * theta.cols));
+  return 0;
+}
+
+static double *number_of(bind_object *o, const char *name) {
+  fopo_optim_options *p = &((bind_optim *)o)->optim.options;
+  if (strcmp(name, "lr") == 0) return &p->lr;
+  if (strcmp(name, "weight_decay") == 0) return &p->weight_decay;
+  if (p->kind == FOPO_OPTIM_SGD) return strcmp(name, "momentum") == 0 ? &p->momentum : NULL;
+  if (strcmp(name, "beta1") == 0) return &p->beta1;
+  if (strcmp(name, "beta2") == 0) return &p->beta2;
+  return strcmp(name, "eps") == 0 ? &p->eps : NULL;
+}
+
+static int optim_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_optim *p = &((bind_optim *)o)->optim;
+  const double *number = number_of(o, name);
+  if (number) {
+    lua_pushnumber(L, *number);
+  } else if (strcmp(name, "t") == 0) {
+    lua_pushinteger(L, (lua_Integer)p->t);
+  } else if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, p->options.kind == FOPO_OPTIM_ADAM ? "adam" : "sgd");
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* o.lr = v, and the other numbers: the checks of a fresh optimiser are made on a copy. */
+static int optim_set(lua_State *L, bind_object *o, const char *name) {
+  double *number = number_of(o, name);
+  if (number == NULL) return 0;
+  fopo_optim trial;
+  double before = *number;
+  *number = bind_number(L, 3, name);
+  int status = fopo_optim_init(&trial, &((bind_optim *)o)->optim.options);
+  if (status != FOPO_OK) *number = before;
+  bind_check(L, status);
+  return 1;
+}
+
+const luaL_Reg bind_device_functions[] = {
+    {"device", device}, {"device_default", device_default}, {NULL, NULL}};
+
+const luaL_Reg bind_optim_functions[] = {
+    {"optim_adam", optim_adam}, {"optim_sgd", optim_sgd}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"step", step}, {NULL, NULL}};
+
+const bind_type bind_device_type = {.name = "fopo.device",
+                                    .size = sizeof(bind_device),
+                                    .done = device_done,
+                                    .fields = "kind name note",
+                                    .get = device_field};
+
+const bind_type bind_optim_type = {
+    .name = "fopo.optim",
+    .size = sizeof(bind_optim),
+    .done = optim_done,
+    .methods = methods,
+    .fields = "kind t lr beta1 beta2 eps momentum weight_decay",
+    .get = optim_field,
+    .set = optim_set};

@@ -1,0 +1,102 @@
+/* Proposals: what self-normalised importance sampling draws from. */
+#include "bind/bind.h"
+
+#include <string.h>
+
+static const char *const draws[] = {"iid", "stratified", NULL};
+
+static bind_proposal *get_proposal(lua_State *L, int index) {
+  return bind_get(L, index, &bind_proposal_type);
+}
+
+/* native.proposal_uniform(): q(a) = 1 / P. */
+static int proposal_uniform(lua_State *L) {
+  bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
+  q->proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_UNIFORM, .epsilon = 1.0};
+  return 1;
+}
+
+/* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified"}: eps / P everywhere and
+ * 1 - eps by the softmax over the k candidates. */
+static int proposal_mixture(lua_State *L) {
+  int at = bind_option(L, 1, "index");
+  fopo_proposal p = {
+      .kind = FOPO_PROPOSAL_MIXTURE,
+      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+      .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
+      .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws)};
+  bind_get(L, at, &bind_index_type);
+  bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
+  bind_index *ix = bind_get(L, at, &bind_index_type);
+  fopo_index_facts facts = fopo_index_about(ix->index);
+  p.index = ix->index;
+  bind_check(L, fopo_proposal_check(&p, facts.n_items, facts.dim));
+  q->proposal = p;
+  bind_keep(&q->head, 0, &ix->head);
+  return 1;
+}
+
+/* Q [B, L] of the policy at `pi` and the contexts at `x`; pushed. */
+static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
+  bind_policy *pi = bind_get(L, pi_at, &bind_policy_type);
+  size_t rows = bind_array_numbers(L, x_at, "x")->rows;
+  bind_array *Q = bind_array_new(L, 0, rows, pi->policy.theta.cols);
+  pi = bind_get(L, pi_at, &bind_policy_type);
+  bind_array *x = bind_array_numbers(L, x_at, "x");
+  bind_check(L, fopo_policy_queries(bind_matrix(Q), &pi->policy, bind_matrix(x)));
+  return Q;
+}
+
+/* q:sample(pi, x, S, {seed, step, rows}): ids [B, S] and the log of the proposal's density at each.
+ * rows (1 .. B where left out) are the random coordinates of the contexts, not a choice of them. */
+static int sample(lua_State *L) {
+  get_proposal(L, 1);
+  size_t S = bind_count(L, 4, "S", 1, UINT32_MAX), number;
+  fopo_draw_key key = {
+      .seed = bind_seed(L, bind_option(L, 5, "seed")),
+      .step = (uint32_t)bind_count(L, bind_option(L, 5, "step"), "step", 0, UINT32_MAX)};
+  bind_array *Q = push_queries(L, 2, 3);
+  size_t B = Q->rows;
+  uint32_t *rows = bind_rows(L, bind_option(L, 5, "rows"), UINT32_MAX, B, &number);
+  if (number != B) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "rows has %zu entries but x has %zu rows; "
+                                  "give one for each", number, B));
+  }
+  bind_array *ids = bind_array_new(L, 1, B, S);
+  bind_array *logq = bind_array_new(L, 0, B, S);
+  bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  bind_check(L, fopo_proposal_sample(ids->data, logq->data, &get_proposal(L, 1)->proposal,
+                                     &pi->policy, bind_matrix(Q), rows, S, key));
+  return 2;
+}
+
+static int field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_proposal *q = &((bind_proposal *)o)->proposal;
+  int mixture = q->kind == FOPO_PROPOSAL_MIXTURE;
+  if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, mixture ? "mixture" : "uniform");
+  } else if (strcmp(name, "epsilon") == 0) {
+    lua_pushnumber(L, q->epsilon);
+  } else if (strcmp(name, "k") == 0) {
+    mixture ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
+  } else if (strcmp(name, "draws") == 0) {
+    mixture ? (void)lua_pushstring(L, draws[q->stratified]) : lua_pushnil(L);
+  } else if (strcmp(name, "index") == 0) {
+    bind_push_kept(L, 1, &bind_proposal_type, 0);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_uniform},
+                                            {"proposal_mixture", proposal_mixture},
+                                            {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"sample", sample}, {NULL, NULL}};
+
+const bind_type bind_proposal_type = {.name = "fopo.proposal",
+                                      .size = sizeof(bind_proposal),
+                                      .methods = methods,
+                                      .fields = "kind k epsilon draws index",
+                                      .get = field};

@@ -1,0 +1,330 @@
+/* The training loop: slices of steps, checkpoints with the histories of the Lua side. */
+#include "bind/bind.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "learn/trainer.h"
+
+enum { POLICY, CONTEXTS, REWARD, GRADIENT, OPTIM, DEVICE }; /* slots */
+
+typedef struct {
+  bind_object head;      /* keeps: the slots above. User value 1 of the handle: the function of a
+                          * custom reward */
+  fopo_trainer *trainer;
+  int busy;              /* 1: in advance */
+} bind_trainer;
+
+/* What a trainer holds has these names in the table of options, in the order of the slots. */
+static const char *const parts[] = {"policy", "contexts", "reward", "gradient", "optim"};
+static const bind_type *const part_types[] = {&bind_policy_type, &bind_array_type,
+                                              &bind_reward_type, &bind_gradient_type,
+                                              &bind_optim_type};
+
+static void done(bind_object *o) {
+  fopo_trainer_free(((bind_trainer *)o)->trainer);
+}
+
+static bind_trainer *get_trainer(lua_State *L, int index) {
+  return bind_get(L, index, &bind_trainer_type);
+}
+
+static bind_trainer *get_idle(lua_State *L, int index) {
+  bind_trainer *t = get_trainer(L, index);
+  if (t->busy) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
+                           "after that"));
+  }
+  return t;
+}
+
+/* ---- making ---- */
+
+/* Tells the gradient and the optimiser what they are about to be bound to. */
+static int hold(bind_trainer *t) {
+  bind_object **k = t->head.keeps;
+  int status = bind_gradient_hold((bind_gradient *)k[GRADIENT], k[DEVICE], k[POLICY], k[CONTEXTS],
+                                  k[REWARD]);
+  if (status == FOPO_OK) bind_optim_on((bind_optim *)k[OPTIM], k[DEVICE]);
+  return status;
+}
+
+static int open(bind_trainer *t, size_t batch, uint64_t seed) {
+  bind_object **k = t->head.keeps;
+  fopo_trainer_options o = {.policy = &((bind_policy *)k[POLICY])->policy,
+                            .contexts = bind_matrix((bind_array *)k[CONTEXTS]),
+                            .reward = &((bind_reward *)k[REWARD])->reward,
+                            .gradient = ((bind_gradient *)k[GRADIENT])->gradient,
+                            .optim = &((bind_optim *)k[OPTIM])->optim,
+                            .device = ((bind_device *)k[DEVICE])->device,
+                            .batch = batch,
+                            .seed = seed};
+  int status = hold(t);
+  if (status == FOPO_OK) status = fopo_trainer_new(&t->trainer, &o);
+  if (status == FOPO_OK) bind_gradient_bound((bind_gradient *)k[GRADIENT]);
+  return status;
+}
+
+/* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device}. */
+static int trainer(lua_State *L) {
+  size_t batch = bind_count(L, bind_option(L, 1, "batch"), "batch", 1, SIZE_MAX);
+  uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
+  const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
+  int at[DEVICE];
+  luaL_checkstack(L, 20, NULL);
+  for (int i = 0; i < DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
+  for (int i = 0; i < DEVICE; i++) bind_get(L, at[i], part_types[i]);
+  bind_array_numbers(L, at[CONTEXTS], "contexts");
+  bind_device *device = bind_device_open(L, name);
+  bind_trainer *t = bind_new(L, &bind_trainer_type, 1);
+  lua_getiuservalue(L, at[REWARD], 1);
+  lua_setiuservalue(L, -2, 1);
+  for (int i = 0; i < DEVICE; i++) bind_keep(&t->head, i, bind_get(L, at[i], part_types[i]));
+  bind_keep(&t->head, DEVICE, &device->head);
+  bind_check(L, open(t, batch, seed));
+  return 1;
+}
+
+/* ---- steps ---- */
+
+static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
+  lua_createtable(L, 0, 12);
+  bind_set_count(L, "steps", slice->steps);
+  bind_set_count(L, "step", slice->step);
+  bind_set_number(L, "seconds", slice->seconds);
+  bind_set_stats(L, &slice->mean, "time");
+  if (interrupted) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "interrupted");
+  }
+  return 1;
+}
+
+/* t:advance(n): makes at most n steps. A table {steps, step, seconds, reward, ess, max_weight,
+ * head_mass, norm, short_rows, time = {search = ...}}, means over the steps made, seconds and
+ * short_rows sums; interrupted = true where Ctrl-C ended it early. */
+static int advance(lua_State *L) {
+  size_t n = bind_count(L, 2, "the number of steps", 1, SIZE_MAX);
+  lua_settop(L, 2);
+  luaL_checkstack(L, 16, NULL);
+  get_idle(L, 1);
+  bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the other */
+  lua_getiuservalue(L, 1, 1);                /* 4: the function */
+  bind_trainer *t = get_idle(L, 3);
+  bind_check(L, hold(t));
+
+  fopo_slice slice;
+  int status, lua = LUA_OK;
+  t->busy = 1;
+  while ((status = fopo_trainer_run(t->trainer, n, &slice)) == FOPO_DRAWN) {
+    lua = bind_reward_call(L, 4, fopo_trainer_drawn(t->trainer));
+    if (lua != LUA_OK) break;
+  }
+  if (lua != LUA_OK) fopo_trainer_abandon(t->trainer);
+  t->busy = 0;
+  if (lua != LUA_OK) return lua_error(L);
+  if (status == FOPO_OK) bind_gradient_bound((bind_gradient *)t->head.keeps[GRADIENT]);
+  if (status != FOPO_ERR_INTERRUPTED) bind_check(L, status);
+  return push_slice(L, &slice, status == FOPO_ERR_INTERRUPTED);
+}
+
+/* ---- checkpoints ---- */
+
+/* The arrays that go into a file beside the trainer's own; what they point to is kept alive by the
+ * table `anchor`. */
+typedef struct {
+  fopo_array *arrays;
+  size_t n, room;
+  int anchor;
+} extras;
+
+/* The value on the top goes into the anchor. */
+static void keep_alive(lua_State *L, const extras *x) {
+  lua_rawseti(L, x->anchor, (lua_Integer)lua_rawlen(L, x->anchor) + 1);
+}
+
+static void add_extra(lua_State *L, extras *x, const char *prefix, const char *key,
+                      fopo_array array) {
+  if (x->n == x->room || strlen(key) == 0 || strlen(key) > 40 || strpbrk(key, "/\\") ||
+      snprintf(array.name, sizeof array.name, "%s.%s", prefix, key) < 0) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "\"%.60s\" is no name for a part of a file; use 1 to "
+                           "40 letters", key));
+  }
+  x->arrays[x->n++] = array;
+}
+
+/* The list at `at` as int64 where all are integers, else as float64. */
+static void add_list(lua_State *L, extras *x, const char *key, int at) {
+  size_t n = lua_rawlen(L, at);
+  int whole = 1;
+  for (size_t i = 0; i < n; i++) {
+    int number = lua_rawgeti(L, at, (lua_Integer)i + 1) == LUA_TNUMBER;
+    whole = whole && lua_isinteger(L, -1);
+    lua_pop(L, 1);
+    if (!number) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "element %zu of the history's \"%.60s\" is no "
+                             "number", i + 1, key));
+    }
+  }
+  char *data = bind_scratch(L, n, 8);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i + 1);
+    lua_Integer integer = lua_tointeger(L, -1);
+    double number = lua_tonumber(L, -1);
+    memcpy(data + 8 * i, whole ? (const void *)&integer : (const void *)&number, 8);
+    lua_pop(L, 1);
+  }
+  keep_alive(L, x);
+  add_extra(L, x, "history", key,
+            fopo_array_of("", whole && n > 0 ? FOPO_I64 : FOPO_F64, data, 1, n, 1));
+}
+
+static size_t entries(lua_State *L, int at) {
+  size_t n = 0;
+  if (!lua_istable(L, at)) return 0;
+  for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) n++;
+  return n;
+}
+
+/* The key at the top - 1 as a string; anything else is no name. */
+static const char *key_of(lua_State *L, const char *what) {
+  if (lua_type(L, -2) != LUA_TSTRING) {
+    const char *found = bind_found(L, lua_gettop(L) - 1);
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the %s has the key %.80s; its keys are names", what,
+                           found));
+  }
+  return lua_tostring(L, -2);
+}
+
+static void add_history(lua_State *L, extras *x, int at) {
+  for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
+    const char *key = key_of(L, "history");
+    if (!lua_istable(L, -1)) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the history's \"%.60s\" is no list of numbers",
+                             key));
+    }
+    add_list(L, x, key, lua_gettop(L));
+  }
+}
+
+static void add_meta(lua_State *L, extras *x, int at) {
+  for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
+    const char *key = key_of(L, "table of facts");
+    lua_pushvalue(L, -1);
+    if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the fact \"%.60s\" is no string or number", key));
+    }
+    const char *text = lua_tostring(L, -1); /* converts the copy */
+    keep_alive(L, x);
+    add_extra(L, x, "meta", key, fopo_array_text("", text));
+  }
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const fopo_array *)a)->name, ((const fopo_array *)b)->name);
+}
+
+/* t:save(path, history, meta): history is a table name -> list of numbers, meta name -> string or
+ * number; both may be nil. A bare number as meta is the fact "seconds". */
+static int save(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  get_trainer(L, 1);
+  lua_settop(L, 4);
+  luaL_checkstack(L, 24, NULL);
+  if (!lua_isnil(L, 3)) bind_table(L, 3, "the history");
+  if (lua_type(L, 4) == LUA_TNUMBER) {
+    lua_createtable(L, 0, 1);
+    lua_pushvalue(L, 4);
+    lua_setfield(L, -2, "seconds");
+    lua_replace(L, 4);
+  }
+  if (!lua_isnil(L, 4)) bind_table(L, 4, "the table of facts");
+  extras x = {.room = entries(L, 3) + entries(L, 4)};
+  x.arrays = bind_scratch(L, x.room, sizeof *x.arrays);
+  lua_newtable(L);
+  x.anchor = lua_gettop(L);
+  if (lua_istable(L, 3)) add_history(L, &x, 3);
+  if (lua_istable(L, 4)) add_meta(L, &x, 4);
+  /* The order of a Lua table is not the same every time; the file's is. */
+  qsort(x.arrays, x.n, sizeof *x.arrays, by_name);
+  bind_check(L, fopo_trainer_save(get_trainer(L, 1)->trainer, path, x.arrays, x.n));
+  return 0;
+}
+
+/* Pushes a list: integers where the file has integers. */
+static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, const char *path) {
+  fopo_dtype type = a->type == FOPO_I64 ? FOPO_I64 : FOPO_F64;
+  a = fopo_archive_need(archive, path, a->name, type, -1);
+  if (a == NULL) bind_fail(L, FOPO_ERR_FORMAT);
+  size_t n = fopo_array_count(a);
+  lua_createtable(L, (int)(n < INT_MAX ? n : INT_MAX), 0);
+  for (size_t i = 0; i < n; i++) {
+    if (type == FOPO_I64) {
+      int64_t value;
+      memcpy(&value, (const char *)a->data + 8 * i, sizeof value);
+      lua_pushinteger(L, value);
+    } else {
+      double value;
+      memcpy(&value, (const char *)a->data + 8 * i, sizeof value);
+      lua_pushnumber(L, value);
+    }
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* t:resume(path): takes up where the file left off; gives its history and its facts. On failure
+ * nothing has changed. */
+static int resume(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  get_idle(L, 1);
+  bind_archive *box = bind_new(L, &bind_archive_type, 0);
+  bind_trainer *t = get_idle(L, 1);
+  bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
+  bind_keep(t->head.keeps[OPTIM], 0, t->head.keeps[DEVICE]); /* its state lies there now */
+  luaL_checkstack(L, 8, NULL);
+  lua_newtable(L);
+  int history = lua_gettop(L);
+  lua_newtable(L);
+  for (size_t i = 0; i < box->archive.n; i++) {
+    const fopo_array *a = &box->archive.items[i];
+    if (strncmp(a->name, "history.", 8) == 0) {
+      push_list(L, &box->archive, a, path);
+      lua_setfield(L, history, a->name + 8);
+    } else if (strncmp(a->name, "meta.", 5) == 0 && a->type == FOPO_BYTES) {
+      lua_pushlstring(L, a->data, strnlen(a->data, a->itemsize));
+      lua_setfield(L, history + 1, a->name + 5);
+    }
+  }
+  return 2;
+}
+
+static int field(lua_State *L, bind_object *o, const char *name) {
+  bind_trainer *t = (bind_trainer *)o;
+  const fopo_device *d = ((bind_device *)o->keeps[DEVICE])->device;
+  if (strcmp(name, "step") == 0) {
+    lua_pushinteger(L, (lua_Integer)fopo_trainer_step(t->trainer));
+  } else if (strcmp(name, "steps_per_epoch") == 0) {
+    lua_pushinteger(L, (lua_Integer)fopo_trainer_steps_per_epoch(t->trainer));
+  } else if (strcmp(name, "device_name") == 0) {
+    lua_pushstring(L, d->name);
+  } else if (strcmp(name, "device_note") == 0) {
+    lua_pushstring(L, d->note);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {
+    {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};
+
+const bind_type bind_trainer_type = {.name = "fopo.trainer",
+                                     .size = sizeof(bind_trainer),
+                                     .done = done,
+                                     .methods = methods,
+                                     .fields = "step steps_per_epoch device_name device_note",
+                                     .get = field};
