@@ -427,25 +427,32 @@ static size_t gather(double *odds, uint32_t *best, double *best_odds, const fopo
   return n;
 }
 
-/* theta such that about m events are expected among n odds and `others` of odds w0: Newton from the
- * left on a concave function, so it never overshoots; any theta > 0 gives the same answer. */
+/* The expected number of events among n items of odds theta * odds and `others` of theta * w0. */
+static double mean_events(const double *odds, size_t n, double w0, double others, double theta) {
+  double mean = others * (theta * w0 / (1 + theta * w0));
+  for (size_t k = 0; k < n; k++) mean += theta * odds[k] / (1 + theta * odds[k]);
+  return mean;
+}
+
+/* theta such that about m events are expected, by bisection of its logarithm: the odds may differ
+ * by hundreds of orders of magnitude. The left end expects at most m events because q <= theta w;
+ * the right end stands for "all of them", and where that is the answer the first theta within 1 %
+ * is taken, as at the right end 1 - q would be lost to rounding. */
 static double tilt(const double *odds, size_t n, double w0, double others, double m) {
   double sum = others * w0;
   for (size_t k = 0; k < n; k++) sum += odds[k];
   if (sum <= 0) return 1;
-  double theta = m / sum;
-  for (int round = 0; round < 12; round++) {
-    double q0 = theta * w0 / (1 + theta * w0);
-    double mean = others * q0, slope = others * q0 / (1 + theta * w0);
-    for (size_t k = 0; k < n; k++) {
-      double q = theta * odds[k] / (1 + theta * odds[k]);
-      mean += q;
-      slope += q / (1 + theta * odds[k]);
+  double lo = log(m / sum), hi = log(1e40);
+  for (int round = 0; round < 40 && lo < hi; round++) {
+    double middle = 0.5 * (lo + hi), mean = mean_events(odds, n, w0, others, exp(middle));
+    if (mean < m) {
+      lo = middle;
+      if (m - mean < 0.01 * m) break;
+    } else {
+      hi = middle;
     }
-    if (slope <= 0 || m - mean < 0.01 * m) break;
-    theta += theta * (m - mean) / slope;
   }
-  return fmin(theta, 1e40);
+  return exp(lo);
 }
 
 /* g[j], j <= m: the probability of j events among those of odds theta * odds. */
@@ -453,10 +460,10 @@ static void add_events(double *g, size_t m, const double *odds, size_t n, double
   memset(g, 0, (m + 1) * sizeof *g);
   g[0] = 1;
   for (size_t k = 0; k < n; k++) {
-    double q = theta * odds[k] / (1 + theta * odds[k]);
+    double not_q = 1 / (1 + theta * odds[k]), q = theta * odds[k] * not_q;
     size_t top = k + 1 < m ? k + 1 : m;
-    for (size_t j = top; j > 0; j--) g[j] += q * (g[j - 1] - g[j]);
-    g[0] -= q * g[0];
+    for (size_t j = top; j > 0; j--) g[j] = not_q * g[j] + q * g[j - 1];
+    g[0] *= not_q;
   }
 }
 
@@ -467,9 +474,9 @@ static double probability(double *g, double best_odds, const double *odds, size_
   add_events(g, m, odds, n, theta);
 
   /* at_m, before = sum over j of g(j) B(m - j), g(j) B(m - 1 - j), B binomial of `others` trials. */
-  double q0 = theta * w0 / (1 + theta * w0), at_m = g[m], before = g[m - 1];
-  if (q0 > 0 && others > 0) {
-    double log_b = others * log1p(-q0), log_odds = log(theta * w0);
+  double at_m = g[m], before = g[m - 1];
+  if (w0 > 0 && others > 0) {
+    double log_b = -others * log1p(theta * w0), log_odds = log(theta * w0);
     at_m = before = 0;
     for (size_t i = 0; i <= m && (double)i <= others; i++) {
       double b = exp(log_b);

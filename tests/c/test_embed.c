@@ -1,0 +1,220 @@
+/* Embeddings and contexts: scales, contexts against sums in double, determinism, refusals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "data/embed.h"
+#include "data/synthetic.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { P = 600, L = 6 };
+
+static fopo_split split;
+static const fopo_svd_options svd = {L, 0, 4, 1};
+
+static int make_split(void **state) {
+  (void)state;
+  fopo_world_options o = {.users = 400, .items = P, .clusters = 6, .mean_items = 30, .seed = 4};
+  fopo_world *w;
+  fopo_dataset *d;
+  int rc = fopo_world_new(&w, &d, &o);
+  if (rc == FOPO_OK) rc = fopo_split_new(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2});
+  fopo_world_free(w);
+  fopo_dataset_free(d);
+  return rc;
+}
+
+static int drop_split(void **state) {
+  (void)state;
+  fopo_split_done(&split);
+  return 0;
+}
+
+static fopo_matrix embed(fopo_scale scale, float *s) {
+  fopo_matrix items;
+  assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
+  assert_int_equal(fopo_embed_svd(items, s, &split.train, scale, &svd), FOPO_OK);
+  return items;
+}
+
+static size_t items_seen(void) {
+  uint8_t seen[P] = {0};
+  size_t n = 0;
+  const fopo_csr *halves[2] = {&split.train.X, &split.train.Y};
+  for (int h = 0; h < 2; h++) {
+    for (size_t k = 0; k < fopo_csr_nnz(halves[h]); k++) seen[halves[h]->ids[k]] = 1;
+  }
+  for (size_t a = 0; a < P; a++) n += seen[a];
+  return n;
+}
+
+/* M V = U S: the columns of M V are orthogonal with norms s, M being X + Y. */
+static void columns_are_singular_vectors(void **state) {
+  (void)state;
+  float s[L];
+  fopo_matrix V = embed(FOPO_SCALE_NONE, s);
+  double gram[L][L] = {{0}}, product[L][L] = {{0}};
+  for (size_t a = 0; a < P; a++) {
+    for (size_t i = 0; i < L; i++) {
+      for (size_t j = 0; j < L; j++) gram[i][j] += (double)V.x[a * L + i] * (double)V.x[a * L + j];
+    }
+  }
+  for (size_t row = 0; row < split.train.X.rows; row++) {
+    double u[L] = {0};
+    const fopo_csr *halves[2] = {&split.train.X, &split.train.Y};
+    for (int h = 0; h < 2; h++) {
+      for (size_t k = 0; k < fopo_csr_count(halves[h], row); k++) {
+        const float *v = fopo_matrix_row(V, fopo_csr_row(halves[h], row)[k]);
+        for (size_t j = 0; j < L; j++) u[j] += (double)v[j];
+      }
+    }
+    for (size_t i = 0; i < L; i++) {
+      for (size_t j = 0; j < L; j++) product[i][j] += u[i] * u[j];
+    }
+  }
+  for (size_t i = 0; i < L; i++) {
+    for (size_t j = 0; j < L; j++) {
+      double square = i == j ? (double)s[i] * (double)s[i] : 0;
+      assert_true(fabs(gram[i][j] - (i == j)) < 1e-4);
+      assert_true(fabs(product[i][j] - square) < 2e-3 * (double)s[0] * (double)s[0]);
+    }
+  }
+  fopo_matrix_done(&V);
+}
+
+static void scales_are_as_told(void **state) {
+  (void)state;
+  float s[L];
+  fopo_matrix V = embed(FOPO_SCALE_NONE, s), root = embed(FOPO_SCALE_SQRT, NULL);
+  fopo_matrix sigma = embed(FOPO_SCALE_SIGMA, NULL);
+  double sum = 0, seen = (double)items_seen();
+  for (size_t j = 0; j < L; j++) sum += (double)s[j];
+  for (size_t a = 0; a < P; a++) {
+    for (size_t j = 0; j < L; j++) {
+      double v = (double)V.x[a * L + j], c = sqrt((double)s[j] * seen / sum);
+      assert_true(fabs((double)root.x[a * L + j] - c * v) < 1e-5);
+      assert_true(fabs((double)sigma.x[a * L + j] - (double)s[j] * v) < 1e-4);
+    }
+  }
+  assert_true(fabs(fopo_matrix_norm2(root) / seen - 1) < 1e-3);
+  fopo_matrix_done(&V);
+  fopo_matrix_done(&root);
+  fopo_matrix_done(&sigma);
+}
+
+static void contexts_are_means(void **state) {
+  (void)state;
+  fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
+  const fopo_csr *X = &split.train.X;
+  assert_int_equal(fopo_matrix_init(&x, X->rows, L), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  for (size_t row = 0; row < X->rows; row++) {
+    for (size_t j = 0; j < L; j++) {
+      double sum = 0, n = (double)fopo_csr_count(X, row);
+      for (size_t k = 0; k < fopo_csr_count(X, row); k++) {
+        sum += (double)fopo_matrix_row(items, fopo_csr_row(X, row)[k])[j];
+      }
+      assert_true(fabs((double)x.x[row * L + j] - sum / n) < 1e-4);
+    }
+  }
+  fopo_matrix_done(&x);
+  fopo_matrix_done(&items);
+}
+
+static void empty_context_is_zero(void **state) {
+  (void)state;
+  fopo_sessions s = {0};
+  fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
+  assert_int_equal(fopo_csr_init(&s.X, 2, P, 1, 0), FOPO_OK);
+  s.X.indptr[2] = 1;
+  s.X.ids[0] = 5;
+  assert_int_equal(fopo_matrix_init(&x, 2, L), FOPO_OK);
+  for (size_t k = 0; k < 2 * L; k++) x.x[k] = 9;
+  assert_int_equal(fopo_contexts(x, &s, items), FOPO_OK);
+  for (size_t j = 0; j < L; j++) assert_true(x.x[j] == 0);
+  assert_memory_equal(x.x + L, items.x + 5 * L, L * sizeof *x.x);
+  fopo_matrix_done(&x);
+  fopo_matrix_done(&items);
+  fopo_sessions_done(&s);
+}
+
+static void same_for_any_threads(void **state) {
+  (void)state;
+  int before = fopo_threads();
+  size_t n = split.train.X.rows;
+  fopo_threads_set(1);
+  fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x, y;
+  assert_int_equal(fopo_matrix_init(&x, n, L), FOPO_OK);
+  assert_int_equal(fopo_matrix_init(&y, n, L), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  for (int threads = 2; threads <= 4; threads += 2) {
+    fopo_threads_set(threads);
+    fopo_matrix again = embed(FOPO_SCALE_SQRT, NULL);
+    assert_memory_equal(items.x, again.x, (size_t)P * L * sizeof *items.x);
+    assert_int_equal(fopo_contexts(y, &split.train, again), FOPO_OK);
+    assert_memory_equal(x.x, y.x, n * L * sizeof *x.x);
+    fopo_matrix_done(&again);
+  }
+  fopo_threads_set(before);
+  fopo_matrix_done(&x);
+  fopo_matrix_done(&y);
+  fopo_matrix_done(&items);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
+  fopo_matrix fewer = fopo_matrix_rows(items, 0, P - 1);
+  fopo_sessions none = {.X = {.cols = P}};
+  assert_int_equal(fopo_matrix_init(&x, split.train.X.rows, L), FOPO_OK);
+  assert_int_equal(fopo_embed_svd(fewer, NULL, &split.train, FOPO_SCALE_NONE, &svd),
+                   FOPO_ERR_ARGUMENT);
+  assert_non_null(strstr(fopo_error_sentence(), "599 x 6"));
+  assert_int_equal(fopo_embed_svd(items, NULL, &none, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_contexts(x, &split.train, fewer), FOPO_ERR_ARGUMENT);
+  assert_non_null(strstr(fopo_error_sentence(), "599 items"));
+  assert_int_equal(fopo_contexts(x, &split.test, items), FOPO_ERR_ARGUMENT);
+
+  fopo_interrupt_request();
+  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_NONE, &svd),
+                   FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  fopo_matrix_done(&x);
+  fopo_matrix_done(&items);
+}
+
+static void survives_lack_of_memory(void **state) {
+  (void)state;
+  fopo_matrix items;
+  assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
+  size_t blocks = fopo_memory_in_use().blocks;
+  int rc = FOPO_ERR_MEMORY;
+  for (long n = 0; rc != FOPO_OK; n++) {
+    fopo_memory_fail_after(n, 0);
+    rc = fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_SQRT, &svd);
+    fopo_memory_fail_after(-1, 0);
+    assert_true(rc == FOPO_OK || rc == FOPO_ERR_MEMORY);
+    assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  }
+  fopo_matrix_done(&items);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(columns_are_singular_vectors), cmocka_unit_test(scales_are_as_told),
+    cmocka_unit_test(contexts_are_means),           cmocka_unit_test(empty_context_is_zero),
+    cmocka_unit_test(same_for_any_threads),         cmocka_unit_test(refusals),
+    cmocka_unit_test(survives_lack_of_memory),
+  };
+  return cmocka_run_group_tests_name("embed", tests, make_split, drop_split);
+}
