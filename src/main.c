@@ -215,7 +215,7 @@ static int run(lua_State *L) {
 /* ---- the command line ---- */
 
 static int misuse(const char *what, const char *option) {
-  fprintf(stderr, "fopo: %s%s\n%s", what, option, usage);
+  fprintf(stderr, "fopo: %s%s; fopo -h shows the options\n", what, option);
   return MISUSED;
 }
 

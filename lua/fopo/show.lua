@@ -124,8 +124,8 @@ local function entries(t, o, indent, depth)
   table.sort(keys, before)
   local first = #out + 1
   for i = 1, math.min(#keys, o.items) do
-    out[#out + 1] = key_text(keys[i], o) .. " = "
-                    .. o.show(rawget(t, keys[i]), o, indent .. "  ", depth + 1)
+    local key = key_text(keys[i], o) .. " = "
+    out[#out + 1] = key .. o.show(rawget(t, keys[i]), o, indent .. "  ", depth + 1, #key + 1)
   end
   if #keys > o.items then
     out[#out + 1] = ("... %s more names"):format(text.count(#keys - o.items))
@@ -149,7 +149,7 @@ local function stacked(parts, first, o, indent)
   return "{\n" .. indent .. "  " .. table.concat(lines, "\n" .. indent .. "  ") .. "\n" .. indent .. "}"
 end
 
-local function show_table(t, o, indent, depth)
+local function show_table(t, o, indent, depth, used)
   if o.above[t] then return "<cycle>" end
   if next(t) == nil then return "{}" end
   if depth >= o.depth then return "{...}" end
@@ -157,11 +157,12 @@ local function show_table(t, o, indent, depth)
   local parts, first = entries(t, o, indent, depth)
   o.above[t] = nil
   local line = "{" .. table.concat(parts, ", ") .. "}"
-  if #indent + text.width(line) <= o.width and not line:find("\n", 1, true) then return line end
+  if #indent + used + text.width(line) <= o.width and not line:find("\n", 1, true) then return line end
   return stacked(parts, first, o, indent)
 end
 
-local function show(v, o, indent, depth)
+-- indent: of the line on which v begins; used: columns of it that are taken.
+local function show(v, o, indent, depth, used)
   local kind = type(v)
   if kind == "string" then
     if #v > o.length then return quoted(v:sub(1, o.length)) .. "..." end
@@ -172,7 +173,7 @@ local function show(v, o, indent, depth)
     local said = described(v)
     if said and depth > 0 then said = said:match("^[^\n]*") end -- an array inside a table: its head
     if said then return said end
-    if kind == "table" then return show_table(v, o, indent, depth) end
+    if kind == "table" then return show_table(v, o, indent, depth, used or 0) end
   end
   return tostring(v)
 end

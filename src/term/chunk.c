@@ -18,9 +18,14 @@ static int ends(const char *s, size_t n, const char *with) {
   return n >= m && memcmp(s + n - m, with, m) == 0;
 }
 
-/* A frame of the program itself, not of what it runs. */
+static int is(const char *s, size_t n, const char *text) {
+  return n == strlen(text) && memcmp(s, text, n) == 0;
+}
+
+/* A frame of the program itself, not of what it runs; the prompt's "return" is a tail call. */
 static int hosts(const char *line, size_t n) {
-  return begins(line, n, "\tfopo/") || (begins(line, n, "\t[C]: in ?") && n == strlen("\t[C]: in ?"));
+  return begins(line, n, "\tfopo/") || is(line, n, "\t[C]: in ?") ||
+         is(line, n, "\t(...tail calls...)");
 }
 
 /* A frame that tells no more than the message does. */

@@ -134,12 +134,14 @@ static char **complete(const char *text, int start, int end) {
 
 /* ---- lines ---- */
 
-/* After a signal that readline has passed on: where it was Ctrl-C, the line is given up. */
+/* After a signal that readline has passed on: where it was Ctrl-C, the line is given up; after
+ * others (back from Ctrl-Z, another size) it is drawn anew. */
 static int after_signal(void) {
   if (fopo_interrupted()) {
     rl_cleanup_after_signal();
     siglongjmp(dropped, 1);
   }
+  rl_forced_update_display();
   return 0;
 }
 

@@ -31,7 +31,12 @@ static volatile sig_atomic_t warned;
 
 static void stop(lua_State *L, lua_Debug *where) {
   (void)where;
-  if (fopo_interrupted()) luaL_error(L, "interrupted");
+  if (fopo_interrupted()) {
+    luaL_where(L, 0); /* the function that was running */
+    lua_pushliteral(L, "interrupted");
+    lua_concat(L, 2);
+    lua_error(L);
+  }
   lua_sethook(L, NULL, 0, 0); /* a coroutine from before the last Ctrl-C was answered */
 }
 
@@ -161,7 +166,7 @@ static int resume_wrapped(lua_State *L) {
     status = reset(co);
     lua_xmove(co, L, 1);
   }
-  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING) {
+  if (status != LUA_ERRMEM && lua_type(L, -1) == LUA_TSTRING && !fopo_interrupted()) {
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);

@@ -24,10 +24,13 @@ typedef enum { READY, INCOMPLETE, WRONG } parsed;
 
 /* ---- reading ---- */
 
-static int at_end(lua_State *L, int index) {
+/* Whether the message at the index is that the text ends too early. A string ends with its line,
+ * unless a backslash stands there. */
+static int at_end(lua_State *L, int index, const char *text, size_t length) {
   size_t n;
   const char *message = lua_tolstring(L, index, &n);
-  return n >= 5 && strcmp(message + n - 5, "<eof>") == 0;
+  if (n < 5 || strcmp(message + n - 5, "<eof>") != 0) return 0;
+  return strstr(message, "unfinished string") == NULL || text[length - 1] == '\\';
 }
 
 /* Whether the message complains of the first word of the text, as it does of an expression that is
@@ -48,25 +51,65 @@ static parsed parse(lua_State *L) {
   const char *whole = lua_pushfstring(L, "return %s", text);
   if (luaL_loadbufferx(L, whole, strlen(whole), FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
   if (luaL_loadbufferx(L, text, n, FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
-  if (at_end(L, -1) || at_end(L, -2)) return INCOMPLETE;
+  if (at_end(L, -1, text, n) || at_end(L, -2, text, n)) return INCOMPLETE;
   if (of_first_word(lua_tostring(L, -1), text)) lua_pop(L, 1);
   return WRONG;
+}
+
+/* The line without a prompt that was copied with it. */
+static const char *without_prompt(const char *line) {
+  static const char *const copied[] = {first_prompt, next_prompt};
+  for (size_t i = 0; i < 2; i++) {
+    size_t n = strlen(copied[i]);
+    if (strncmp(line, copied[i], n) == 0) line += n;
+  }
+  return line;
+}
+
+/* Appends n bytes to the text at index 1, as a line of their own. */
+static void append(lua_State *L, const char *line, size_t n) {
+  lua_settop(L, 1);
+  int more = lua_isstring(L, 1);
+  if (more) lua_pushliteral(L, "\n");
+  else lua_settop(L, 0);
+  lua_pushlstring(L, line, n);
+  if (more) lua_concat(L, 3);
+}
+
+/* A block that was pasted and makes no whole is taken line by line, as if typed. It waits in the
+ * registry; pasted_at is the offset of its next line, 0 when there is none. */
+static const char pasted_key;
+static size_t pasted_at;
+
+static void paste(lua_State *L) {
+  lua_pushvalue(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &pasted_key);
+  lua_settop(L, 0);
+  pasted_at = 1;
+}
+
+static void next_pasted(lua_State *L) {
+  lua_settop(L, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &pasted_key);
+  const char *block = lua_tostring(L, -1);
+  const char *line = without_prompt(block + pasted_at - 1);
+  size_t n = strcspn(line, "\n");
+  pasted_at = line[n] == '\n' ? (size_t)(line + n - block) + 2 : 0;
+  printf("%s%.*s\n", lua_isstring(L, 1) ? next_prompt : first_prompt, (int)n, line);
+  append(L, line, n);
 }
 
 /* Reads one more line to the end of the text at index 1. */
 static fopo_line read_line(lua_State *L, const char *prompt) {
   char *line;
+  if (pasted_at > 0) {
+    next_pasted(L);
+    return FOPO_LINE;
+  }
   fopo_line got = fopo_editor_read(&line, prompt);
   if (got != FOPO_LINE) return got;
-  lua_settop(L, 1);
-  if (lua_isstring(L, 1)) {
-    lua_pushliteral(L, "\n");
-    lua_pushstring(L, line);
-    lua_concat(L, 3);
-  } else {
-    lua_settop(L, 0);
-    lua_pushstring(L, line);
-  }
+  const char *text = without_prompt(line);
+  append(L, text, strlen(text));
   free(line);
   return FOPO_LINE;
 }
@@ -74,6 +117,10 @@ static fopo_line read_line(lua_State *L, const char *prompt) {
 /* Leaves the text at index 1 and what parse() pushed on the top. */
 static fopo_line read_entry(lua_State *L, parsed *state) {
   fopo_line got = read_line(L, first_prompt);
+  if (got == FOPO_LINE && parse(L) != READY && strchr(lua_tostring(L, 1), '\n') != NULL) {
+    paste(L);
+    got = read_line(L, first_prompt);
+  }
   while (got == FOPO_LINE && (*state = parse(L)) == INCOMPLETE) {
     got = read_line(L, next_prompt);
     if (got == FOPO_LINE_END) { /* input ends inside the entry: that is what is wrong */
@@ -141,6 +188,7 @@ static void run_entry(lua_State *L) {
   double seconds = fopo_clock() - begun;
   fopo_progress_bar_erase();
   if (status != LUA_OK) {
+    pasted_at = 0; /* what was to follow counted on this */
     fopo_chunk_report(L, fopo_interrupted());
   } else if (lua_gettop(L) >= first) {
     lua_pushvalue(L, first);
@@ -157,8 +205,12 @@ static int step(lua_State *L) {
   fopo_line got = read_entry(L, &state);
   if (got == FOPO_LINE) {
     fopo_editor_remember(lua_tostring(L, 1));
-    if (state == READY) run_entry(L);
-    else fopo_chunk_report(L, 0);
+    if (state == READY) {
+      run_entry(L);
+    } else {
+      pasted_at = 0;
+      fopo_chunk_report(L, 0);
+    }
   }
   lua_pushboolean(L, got != FOPO_LINE_END);
   return 1;

@@ -1,0 +1,238 @@
+-- What the prompt prints, completes and plots.
+local lu = require "luaunit"
+local fopo = require "fopo"
+local complete = require "fopo.complete"
+local term = require "fopo.term"
+local show = fopo.show
+
+TestShow = {}
+
+function TestShow:test_scalars()
+  lu.assertEquals(show(1), "1")
+  lu.assertEquals(show(1.0), "1.0")
+  lu.assertEquals(show(nil), "nil")
+  lu.assertEquals(show(true), "true")
+  lu.assertEquals(show("a\nb"), "a\nb")
+  lu.assertEquals(show{"a\nb\27"}, [[{"a\nb\27"}]])
+  lu.assertEquals(show(fopo.embed.svd), "function fopo.embed.svd")
+  lu.assertEquals(show(print), "function [C]")
+end
+
+function TestShow:test_tables()
+  lu.assertEquals(show{}, "{}")
+  lu.assertEquals(show{1, 2, b = "x", a = {}}, '{1, 2, a = {}, b = "x"}')
+  lu.assertEquals(show{["end"] = 1, ["a b"] = 2, [1.5] = 3, [true] = 4},
+                  '{[1.5] = 3, ["a b"] = 2, ["end"] = 1, [true] = 4}')
+  lu.assertEquals(show{nil, 2}, "{nil, 2}")
+end
+
+function TestShow:test_limits()
+  local t = {}
+  t.t = t
+  lu.assertEquals(show(t), "{t = <cycle>}")
+  lu.assertEquals(show({{{{{}}}}}, {depth = 2}), "{{{...}}}")
+  local long = {}
+  for i = 1, 1000 do long[i] = i end
+  lu.assertEquals(show(long, {items = 3}), "{1, 2, 3, ... 997 more}")
+  for _, line in ipairs{show(long, {width = 40})} do
+    for one in (line .. "\n"):gmatch("(.-)\n") do lu.assertTrue(#one <= 40, one) end
+  end
+  lu.assertEquals(show({("x"):rep(300)}, {length = 5}), '{"xxxxx"...}')
+  local shared = {1}
+  lu.assertEquals(show{shared, shared}, "{{1}, {1}}")
+end
+
+function TestShow:test_wide_tables_are_stacked()
+  local t = {name = ("n"):rep(30), other = ("o"):rep(30), list = {1, 2, 3}}
+  lu.assertEquals(show(t, {width = 50}), "{\n  list = {1, 2, 3},\n  name = \"" .. ("n"):rep(30)
+                  .. "\",\n  other = \"" .. ("o"):rep(30) .. "\"\n}")
+end
+
+function TestShow:test_no_metamethod_of_a_table_hurts()
+  local t = setmetatable({1}, {__index = function() error("no") end, __pairs = function() error("no") end,
+                               __len = function() error("no") end})
+  lu.assertEquals(show(t), "{1}")
+  lu.assertEquals(show(setmetatable({}, {__tostring = function() return "me" end})), "me")
+end
+
+function TestShow:test_arrays()
+  lu.assertEquals(show(fopo.array.from{{1, 2.5}, {-3, 4}}),
+    "array [2, 2] of float32, 16 B, from -3 to 4, mean 1.125\n   1  2.5\n  -3    4")
+  lu.assertStrContains(show(fopo.array.ids{7, 123}), "7  123")
+  local large = show(fopo.array.zeros(1000, 1000))
+  local _, lines = large:gsub("\n", "")
+  lu.assertEquals(lines, 7)
+  lu.assertStrContains(large, "4 MB")
+  lu.assertStrContains(large, "...")
+  local bad = fopo.array.zeros(2, 2)
+  bad:set(1, 2, 0 / 0)
+  lu.assertStrContains(show(bad), "NOT FINITE")
+  lu.assertEquals(show(fopo.array.zeros(0, 3)), "array [0, 3] of float32, 0 B")
+  local closed = fopo.array.zeros(1, 1)
+  closed:close()
+  lu.assertStrContains(show(closed), "closed")
+  lu.assertNotStrContains(show{fopo.array.zeros(2, 2)}, "\n")
+end
+
+function TestShow:test_objects_say_what_they_are()
+  lu.assertStrContains(show(fopo.index.exact(fopo.array.randn(10, 4, 1))), "10 items")
+end
+
+TestComplete = {}
+
+function TestComplete:setUp()
+  _G.thing = {alpha = 1, alps = function() end, _hidden = 2, inner = {deep = 1}}
+  _G.arr = fopo.array.zeros(1, 1)
+  _G.fopo = fopo
+end
+
+function TestComplete:tearDown() _G.thing, _G.arr, _G.fopo = nil, nil, nil end
+
+function TestComplete:test_names()
+  lu.assertEquals(complete("thin", ""), {"thing"})
+  lu.assertEquals(complete("thing.al", ""), {"thing.alpha", "thing.alps"})
+  lu.assertEquals(complete("thing:al", ""), {"thing:alps"})
+  lu.assertEquals(complete("thing._", ""), {"thing._hidden"})
+  lu.assertEquals(complete("thing.inner.", ""), {"thing.inner.deep"})
+  lu.assertEquals(complete("nothing.x.y", ""), {})
+  lu.assertEquals(complete(".x", ""), {})
+  lu.assertItemsEquals(complete("wh", ""), {"while"})
+end
+
+function TestComplete:test_methods_of_objects()
+  lu.assertEquals(complete("arr:fin", ""), {"arr:finite"})
+  _G.s = ""
+  lu.assertItemsEquals(complete("s:re", ""), {"s:rep", "s:reverse"})
+  _G.s = nil
+end
+
+function TestComplete:test_options()
+  lu.assertEquals(complete("ef_", "fopo.index.hnsw(items, {M = 3, "), {"ef_construction = "})
+  lu.assertEquals(complete("temp", "fopo.policy.linear{items = x, "), {"temperature = "})
+  lu.assertEquals(complete("thin", "fopo.policy.linear{items = "), {"thing"})
+end
+
+function TestComplete:test_runs_no_metamethod()
+  _G.trap = setmetatable({}, {__index = function() error("ran") end})
+  lu.assertEquals(complete("trap.x.y", ""), {})
+  _G.trap = nil
+end
+
+TestPlot = {}
+
+function TestPlot:test_forms_of_series()
+  local options = {width = 40, height = 5, utf8 = false, colour = false}
+  local function text(given)
+    for k, v in pairs(options) do given[k] = v end
+    return fopo.plot.text(given)
+  end
+  local wanted = text{{x = {1, 2, 3}, y = {1, 4, 9}}}
+  lu.assertEquals(text{{y = {1, 4, 9}}}, wanted)
+  lu.assertEquals(text{1, 4, 9}, wanted)
+  lu.assertEquals(text{{1, 4, 9}}, wanted)
+  lu.assertEquals(text{x = {1, 2, 3}, y = {1, 4, 9}}, wanted)
+  lu.assertEquals(text{y = fopo.array.from{1, 4, 9}}, wanted)
+end
+
+function TestPlot:test_errors_are_sentences()
+  local function fails(words, ...) lu.assertErrorMsgContains(words, fopo.plot.text, ...) end
+  fails("not a nil")
+  fails("no series", {})
+  fails("did you mean 'title'", {{1, 2}, titel = "x"})
+  fails("series 1 has 2 values of x and 3 of y", {{x = {1, 2}, y = {1, 2, 3}}})
+  fails("y[2] is a string", {{y = {1, "2"}}})
+  fails("series 2 has no y", {{1, 2}, {x = {1}}})
+  fails("nothing to plot", {{y = {0 / 0}}})
+  fails("one row or one column", {y = fopo.array.zeros(2, 2)})
+  fails("at least 24", {{1, 2}, width = 3})
+end
+
+function TestPlot:test_term_checks_its_own()
+  lu.assertErrorMsgContains("not a table", term.plot, {1}, {})
+  lu.assertErrorMsgContains("is not a number", term.plot, {{x = {"1"}, y = {1}}}, {})
+  lu.assertErrorMsgContains("title must be a string", term.plot, {{x = {1}, y = {1}}}, {title = {}})
+  lu.assertErrorMsgContains("width must be", term.plot, {{x = {1}, y = {1}}}, {width = 1e9})
+end
+
+TestCoroutines = {}
+
+-- coroutine.resume, wrap and close are the host's own; they are to do what Lua's do.
+function TestCoroutines:test_resume()
+  local co = coroutine.create(function(a, b)
+    local c = coroutine.yield(a + b)
+    local d, e = coroutine.yield(c * 2)
+    return d + e, "end"
+  end)
+  lu.assertEquals({coroutine.resume(co, 1, 2)}, {true, 3})
+  lu.assertEquals({coroutine.resume(co, 5)}, {true, 10})
+  lu.assertEquals({coroutine.resume(co, 1, 1)}, {true, 2, "end"})
+  local ok, why = coroutine.resume(co)
+  lu.assertFalse(ok)
+  lu.assertStrContains(why, "cannot resume dead coroutine")
+  lu.assertErrorMsgContains("coroutine expected", coroutine.resume, 1)
+end
+
+function TestCoroutines:test_wrap()
+  local gen = coroutine.wrap(function() for i = 1, 3 do coroutine.yield(i) end end)
+  lu.assertEquals({gen(), gen(), gen()}, {1, 2, 3})
+  local failing = coroutine.wrap(function() error("inside", 0) end)
+  lu.assertErrorMsgContains("inside", failing)
+  local failing_table = coroutine.wrap(function() error({code = 7}) end)
+  local _, e = pcall(failing_table)
+  lu.assertEquals(e.code, 7)
+  lu.assertErrorMsgContains("cannot resume dead coroutine", failing)
+end
+
+function TestCoroutines:test_close()
+  local closed = {}
+  local function guard(name) return setmetatable({}, {__close = function() closed[#closed + 1] = name end}) end
+  local co = coroutine.create(function()
+    local a <close> = guard("a")
+    coroutine.yield()
+  end)
+  coroutine.resume(co)
+  lu.assertEquals({coroutine.close(co)}, {true})
+  lu.assertEquals(closed, {"a"})
+  lu.assertEquals(coroutine.status(co), "dead")
+  local bad = coroutine.create(function()
+    local a <close> = setmetatable({}, {__close = function() error("closing", 0) end})
+    coroutine.yield()
+  end)
+  coroutine.resume(bad)
+  lu.assertEquals({coroutine.close(bad)}, {false, "closing"})
+  lu.assertErrorMsgContains("cannot close a running coroutine",
+                            function() coroutine.close((coroutine.running())) end)
+  local failing = coroutine.wrap(function()
+    local a <close> = guard("b")
+    error("x", 0)
+  end)
+  lu.assertErrorMsgContains("x", failing)
+  lu.assertEquals(closed, {"a", "b"})
+end
+
+function TestCoroutines:test_nesting_and_pcall()
+  local outer = coroutine.wrap(function()
+    local inner = coroutine.wrap(function()
+      pcall(function() coroutine.yield(1) end)
+      coroutine.yield(2)
+    end)
+    coroutine.yield(inner())
+    coroutine.yield(inner())
+  end)
+  lu.assertEquals({outer(), outer()}, {1, 2})
+  local function dive(n) return n == 0 and 0 or 1 + coroutine.wrap(dive)(n - 1) end
+  lu.assertEquals(dive(100), 100)
+  lu.assertErrorMsgContains("C stack overflow", dive, 1000)
+end
+
+function TestCoroutines:test_hooks_work()
+  local lines = 0
+  debug.sethook(function() lines = lines + 1 end, "l")
+  local x = 1
+  x = x + 1
+  debug.sethook()
+  lu.assertTrue(lines >= 2)
+  lu.assertNil((debug.gethook()))
+end
+
+os.exit(lu.LuaUnit.run())
