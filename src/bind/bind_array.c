@@ -110,7 +110,8 @@ static size_t to_size(lua_State *L, int index, const char *what) {
 
 /* native.array_zeros(rows, cols): float32 zeros. */
 static int array_zeros(lua_State *L) {
-  bind_array_new(L, 0, to_size(L, 1, "rows"), to_size(L, 2, "cols"));
+  size_t rows = to_size(L, 1, "rows"), cols = to_size(L, 2, "cols");
+  bind_array_new(L, 0, rows, cols);
   return 1;
 }
 
