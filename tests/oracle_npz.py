@@ -82,10 +82,13 @@ def three_generations(matrix, folder):
                     member.write(f.getvalue())
         if zip64:  # the newest form: sizes of 0xffffffff in the local header, truth in the extra
             data = bytearray(open(path, "rb").read())
+            central = zipfile.ZipFile(path).start_dir
             for info in zipfile.ZipFile(path).infolist():
                 at = info.header_offset
-                data[at + 4:at + 6] = b"\x2d\x00"
+                data[at + 4] = 45
                 data[at + 18:at + 26] = b"\xff" * 8
+                data[central + 6] = 45
+                central += 46 + len(info.filename) + len(info.extra)
             with open(os.path.join(folder, "sparse_zip64_2.npz"), "wb") as f:
                 f.write(data)
 

@@ -24,9 +24,9 @@ int64_t fopo_names_find(const fopo_names *names, const char *name);
 typedef struct {
   fopo_csr matrix;      /* [n_users, n_items]; repeats are summed */
   fopo_names users, items;
-  char format[32];      /* what was read: "csv", "lists", ..., "synthetic" */
-  size_t rows_read;     /* interactions in the file, repeats counted */
-  size_t repeats;       /* pairs that stood more than once */
+  char format[32];      /* what was read: "pairs", "lists", ..., "synthetic" */
+  size_t rows_read;     /* interactions taken from the file, repeats counted */
+  size_t repeats;       /* those of them that stood before: rows_read = entries + repeats */
   size_t skipped;       /* rows left out by a rule of the format (is_read = 0) or by on_error */
   size_t items_seen;    /* columns with at least one entry */
   size_t users_seen;    /* rows with at least one entry */

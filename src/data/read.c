@@ -44,8 +44,8 @@ static int is_mtx(const fopo_text *t) {
 
 /* Options that make sense for one interaction a line alone. */
 static int speaks_of_columns(const fopo_read_options *o) {
-  return o->user != NULL || o->item != NULL || o->value != NULL || o->where != NULL ||
-         o->header != 0 || o->separator != 0;
+  return o->user != NULL || o->item != NULL || (o->value != NULL && *o->value != '\0') ||
+         o->where != NULL || o->header > 0 || o->separator != 0;
 }
 
 /* "1:0.5:0.25 | features": action, cost and probability in front of a bar. */
@@ -68,11 +68,27 @@ static int other_kind(const fopo_text *t) {
   return what == NULL ? FOPO_OK : fopo_fail(FOPO_ERR_FORMAT, "%s %s", t->path, what);
 }
 
+/* At least ten lines to judge by, where there are so many; a first line may be a short one. */
+static int enough_lines(fopo_text *t) {
+  for (;;) {
+    int lines = 0;
+    for (const char *p = t->at; p < t->stop && lines < 10; lines++)
+      p = (const char *)memchr(p, '\n', (size_t)(t->stop - p)) + 1;
+    if (lines == 10 || t->ended) return FOPO_OK;
+    int status = fopo_text_more(t);
+    if (status != FOPO_OK) return status;
+  }
+}
+
 static int read_text(fopo_dataset *d, const char *path, const fopo_read_options *o,
                      const char *format) {
   fopo_text t = {0};
   int status = fopo_text_open(&t, path);
-  if (status != FOPO_OK) return status;
+  if (status == FOPO_OK) status = enough_lines(&t);
+  if (status != FOPO_OK) {
+    fopo_text_close(&t);
+    return status;
+  }
   int automatic = strcmp(format, "auto") == 0;
   if (t.at == t.stop) {
     status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);

@@ -230,9 +230,13 @@ static int holds(reader *r, const condition *c) {
 }
 
 static int read_value(reader *r, float *value) {
-  field f = trimmed(r->fields[r->value]);
+  field f = r->fields[r->value];
   double x;
   fopo_is is = fopo_read_real(&x, f.at, f.n);
+  if (is == FOPO_NO_NUMBER) {
+    f = trimmed(f);
+    is = fopo_read_real(&x, f.at, f.n);
+  }
   if (is == FOPO_IS_NUMBER && fabs(x) <= (double)FLT_MAX) {
     *value = (float)x;
     return FOPO_OK;
@@ -281,12 +285,14 @@ typedef struct {
 } key;
 
 static int read_key(reader *r, key *k, int column) {
-  field f = trimmed(r->fields[column]);
-  *k = (key){.name = f};
-  k->is_plain = fopo_read_plain(&k->number, f.at, f.n);
+  const field *f = &r->fields[column];
+  k->is_plain = fopo_read_plain(&k->number, f->at, f->n);
+  if (k->is_plain) return FOPO_OK; /* nearly always */
+  k->name = trimmed(*f);
+  k->is_plain = fopo_read_plain(&k->number, k->name.at, k->name.n);
   if (k->is_plain) return FOPO_OK;
-  if (is_missing(f)) return reject_field(r, column, "is no id: it is missing");
-  if (has_control(f)) return reject_field(r, column, "holds a control character");
+  if (is_missing(k->name)) return reject_field(r, column, "is no id: it is missing");
+  if (has_control(k->name)) return reject_field(r, column, "holds a control character");
   return FOPO_OK;
 }
 

@@ -94,7 +94,7 @@ const char *fopo_sniff_lists(const char *p, const char *stop) {
     if (!integers(at, end, &n, &first)) return "pairs";
     if (n == 0) continue;
     lines++;
-    counted += n >= 2 && first == n - 1;
+    counted += first == n - 1;
     if (n > longest) longest = n;
     if (n <= PAIR_FIELDS) of_length[n]++;
   }

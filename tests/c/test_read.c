@@ -1,0 +1,866 @@
+/* Readers: one small file per quirk, the real files' published counts, the cache, and scipy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/npz.h"
+#include "core/progress.h"
+#include "data/read_internal.h"
+
+static char folder[] = "/tmp/fopo-test-read-XXXXXX";
+
+static const char *in_folder(const char *name) {
+  static char paths[4][128];
+  static unsigned turn;
+  char *path = paths[turn++ % 4];
+  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+  return path;
+}
+
+static const char *write_bytes(const char *name, const void *bytes, size_t n) {
+  const char *path = in_folder(name);
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(bytes, 1, n, f), n);
+  fclose(f);
+  return path;
+}
+
+static const char *write_text(const char *text) {
+  return write_bytes("case.txt", text, strlen(text));
+}
+
+static int sentence_has(const char *part) {
+  if (strstr(fopo_error_sentence(), part) != NULL) return 1;
+  fprintf(stderr, "'%s' is not in: %s\n", part, fopo_error_sentence());
+  return 0;
+}
+
+/* Reads with options that are given as fields: READ_AS(path, .user = "2"). */
+static fopo_dataset *must_read(const char *path, const fopo_read_options *options) {
+  fopo_dataset *d;
+  if (fopo_dataset_read(&d, path, options) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
+  const fopo_csr *m = &d->matrix;
+  assert_int_equal(fopo_csr_check(m, fopo_csr_nnz(m), path), FOPO_OK);
+  assert_int_equal(d->users.n, m->rows);
+  assert_int_equal(d->items.n, m->cols);
+  return d;
+}
+#define READ(path) must_read(path, NULL)
+#define READ_AS(path, ...) must_read(path, &(fopo_read_options){__VA_ARGS__})
+
+static void must_refuse(const char *path, int code, const char *part,
+                        const fopo_read_options *options) {
+  fopo_dataset *d;
+  size_t blocks = fopo_memory_in_use().blocks;
+  int status = fopo_dataset_read(&d, path, options);
+  if (status != code) fail_msg("%s: status %d, %s", path, status, fopo_error_sentence());
+  assert_null(d);
+  assert_true(sentence_has(part));
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+}
+#define REFUSE(path, code, part) must_refuse(path, code, part, NULL)
+#define REFUSE_AS(path, code, part, ...) \
+  must_refuse(path, code, part, &(fopo_read_options){__VA_ARGS__})
+
+/* The value at (user, item), by their names; -1000 where nothing stands. */
+static double at(const fopo_dataset *d, const char *user, const char *item) {
+  int64_t u = fopo_names_find(&d->users, user), i = fopo_names_find(&d->items, item);
+  if (u < 0 || i < 0) return -1000;
+  for (uint64_t e = d->matrix.indptr[u]; e < d->matrix.indptr[u + 1]; e++)
+    if (d->matrix.ids[e] == (uint32_t)i)
+      return d->matrix.values != NULL ? (double)d->matrix.values[e] : 1;
+  return -1000;
+}
+
+static int shaped(const fopo_dataset *d, const char *format, size_t users, size_t items,
+                  size_t nnz) {
+  int fits = strcmp(d->format, format) == 0 && d->matrix.rows == users &&
+             d->matrix.cols == items && fopo_csr_nnz(&d->matrix) == nnz;
+  if (!fits)
+    fprintf(stderr, "%s of %zu users, %zu items, %zu entries\n", d->format, d->matrix.rows,
+            d->matrix.cols, fopo_csr_nnz(&d->matrix));
+  return fits;
+}
+
+#define FIXTURE(name) "tests/fixtures/" name
+
+/* ---- forms of real files ---- */
+
+static void pairs_with_header(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("hetrec.dat"));
+  assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "52") == 11690);
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("caserec.dat"));
+  assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "3", "6264") == 0.5);
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("retailrocket.csv"));
+  assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "257597", "356475") == 1);
+  assert_null(d->matrix.values);
+  fopo_dataset_free(d);
+  d = READ_AS(FIXTURE("retailrocket.csv"), .where = "event = view");
+  assert_true(shaped(d, "pairs", 2, 2, 2) && d->skipped == 1 && d->rows_read == 2);
+  fopo_dataset_free(d);
+}
+
+static void quoted_latin1(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("bookcrossing.csv"));
+  assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "11676", "0155061224") == 5);
+  assert_true(at(d, "20", "Un \xe9t\xe9; \"po\xe8mes\"") == 10);
+  assert_true(at(d, "11676", "034545104X") == 0);
+  fopo_dataset_free(d);
+}
+
+static void pairs_without_header(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("u.data"));
+  assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "5", "902") == 1 && at(d, "31", "7") == 3);
+  assert_int_equal(d->users.numbers[0], 5); /* ascending */
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("ratings_ml1m.dat"));
+  assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "4", "1193") == 4);
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("sasrec.txt"));
+  assert_true(shaped(d, "pairs", 2, 4, 5) && at(d, "2", "9") == 1);
+  fopo_dataset_free(d);
+  REFUSE(FIXTURE("yoochoose.dat"), FOPO_ERR_FORMAT, "second column holds times");
+  d = READ_AS(FIXTURE("yoochoose.dat"), .item = "3");
+  assert_true(shaped(d, "pairs", 2, 3, 3) && d->matrix.values == NULL);
+  fopo_dataset_free(d);
+}
+
+static void missing_ids(void **state) {
+  (void)state;
+  REFUSE(FIXTURE("diginetica.csv"), FOPO_ERR_FORMAT,
+         "diginetica.csv, line 2, column 2: 'NA' is no id: it is missing");
+  fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
+  assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "10", "32118") == 1);
+  fopo_dataset_free(d);
+  d = READ_AS(FIXTURE("diginetica.csv"), .where = "user_id != NA");
+  assert_true(shaped(d, "pairs", 1, 1, 1) && d->skipped == 2);
+  fopo_dataset_free(d);
+}
+
+static void goodreads(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("goodreads.csv"));
+  assert_true(shaped(d, "goodreads", 3, 2, 4) && d->skipped == 2 && d->matrix.values == NULL);
+  assert_true(at(d, "0", "14") == 1 && at(d, "0", "13") == -1000);
+  fopo_dataset_free(d);
+  d = READ_AS(FIXTURE("goodreads.csv"), .value = "rating", .where = "rating>=4");
+  assert_true(shaped(d, "goodreads", 2, 2, 2) && at(d, "2", "14") == 4 && d->skipped == 4);
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("goodreads_index.csv"));
+  assert_true(shaped(d, "goodreads", 2, 1, 2) && at(d, "9", "423") == 1);
+  fopo_dataset_free(d);
+  d = READ_AS(FIXTURE("goodreads.csv"), .format = "pairs");
+  assert_true(shaped(d, "pairs", 3, 4, 6) && at(d, "0", "12") == 5);
+  fopo_dataset_free(d);
+  REFUSE_AS(FIXTURE("hetrec.dat"), FOPO_ERR_FORMAT, "is_read is missing", .format = "goodreads");
+}
+
+static void lists(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("kgat.txt"));
+  assert_true(shaped(d, "lists", 4, 12, 14) && d->repeats == 1 && d->rows_read == 15);
+  assert_true(d->users_seen == 3 && at(d, "0", "3") == 2 && at(d, "1", "9") == 1);
+  fopo_dataset_free(d);
+  d = READ(FIXTURE("citeulike.dat"));
+  assert_true(shaped(d, "counted", 4, 8, 6) && at(d, "2", "7") == 1 && d->users_seen == 3);
+  fopo_dataset_free(d);
+  REFUSE(FIXTURE("fimi.dat"), FOPO_ERR_FORMAT, "line 3, column 1: '0' is a user that had a line");
+  d = READ_AS(FIXTURE("fimi.dat"), .format = "baskets");
+  assert_true(shaped(d, "baskets", 3, 6, 9) && at(d, "2", "5") == 1);
+  fopo_dataset_free(d);
+  REFUSE_AS(write_text("0 5 6 7\n1 2 x\n2 3\n"), FOPO_ERR_FORMAT, "line 2, column 3: 'x'",
+         .format = "lists");
+  REFUSE_AS(write_text("0 5 6 4294967295\n"), FOPO_ERR_FORMAT, "largest id", .format = "lists");
+  REFUSE_AS(write_text("0 5 6 -1\n"), FOPO_ERR_FORMAT, "column 4: '-1'", .format = "lists");
+  REFUSE_AS(write_text("3 1 2\n1 1\n1 4\n"), FOPO_ERR_FORMAT, "says 3 items and holds 2",
+         .format = "counted");
+  REFUSE_AS(FIXTURE("kgat.txt"), FOPO_ERR_ARGUMENT, "options of pairs", .format = "lists",
+         .user = "2");
+  REFUSE_AS(write_text("1 2\n1 3\n"), FOPO_ERR_FORMAT, "line 2, column 1: '1' is a user that",
+            .format = "lists");
+}
+
+/* Lines of more than a block, in one piece. */
+static void long_line(void **state) {
+  (void)state;
+  size_t items = 500000, n = 0;
+  char *text = malloc(8 * items + 64);
+  n += (size_t)sprintf(text + n, "0 1\n1");
+  for (size_t i = 0; i < items; i++) n += (size_t)sprintf(text + n, " %zu", i);
+  n += (size_t)sprintf(text + n, "\n2 7 8 9\n");
+  fopo_dataset *d = READ(write_bytes("long.txt", text, n));
+  assert_true(shaped(d, "lists", 3, items, items + 4));
+  fopo_dataset_free(d);
+  free(text);
+}
+
+static void ids_of_many_kinds(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(FIXTURE("mixed_ids.csv"));
+  assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "10", "0104257") == 3.5 &&
+              at(d, "10", "104257") == 4 && at(d, "11", "0104257") == (double)-0.1f);
+  assert_non_null(d->users.numbers);
+  assert_string_equal(d->items.text, "0104257");
+  fopo_dataset_free(d);
+  /* Numbers of every size, both signs, unsorted. */
+  d = READ(write_text("user,item\n5,999999999999999999\n-7,33842865744\n5,0\n4294967296,-1\n"));
+  assert_true(shaped(d, "pairs", 3, 4, 4));
+  assert_true(d->users.numbers[0] == -7 && d->users.numbers[2] == 4294967296);
+  assert_true(d->items.numbers[0] == -1 && d->items.numbers[3] == 999999999999999999);
+  assert_true(at(d, "5", "0") == 1 && at(d, "-7", "33842865744") == 1);
+  fopo_dataset_free(d);
+  /* Numbers become text where one id is none; what was counted before keeps its index. */
+  d = READ(write_text("user,item\n1,10\n1,20\n2,10\n2,x\n3,1.0\n3,9223372036854775808\n3,20\n"));
+  assert_true(shaped(d, "pairs", 3, 5, 7));
+  static const char *const names[] = {"10", "20", "x", "1.0", "9223372036854775808"};
+  char name[32];
+  for (size_t i = 0; i < 5; i++)
+    assert_string_equal(fopo_names_get(&d->items, i, name, sizeof name), names[i]);
+  assert_true(at(d, "3", "20") == 1 && at(d, "2", "10") == 1);
+  fopo_dataset_free(d);
+  d = READ(write_text("user,item\n0,1\n1,0\n")); /* ids that are their own index */
+  assert_true(d->users.numbers == NULL && d->users.text == NULL && at(d, "1", "0") == 1);
+  fopo_dataset_free(d);
+}
+
+/* Many ids through growth of all tables, against arithmetic. */
+static void many_ids(void **state) {
+  (void)state;
+  enum { N = 60000 };
+  for (int text = 0; text < 2; text++) {
+    fopo_ids ids = {0};
+    fopo_names names;
+    uint32_t index = 0, *place;
+    for (int pass = 0; pass < 2; pass++)
+      for (uint64_t i = 0; i < N; i++) {
+        char name[32];
+        int64_t number = (int64_t)(i % 3 == 0 ? N - i : i * 0x9e3779b97f4a7c15u >> (i % 40));
+        number = number == 0 ? 7 : number;
+        int n = snprintf(name, sizeof name, "%s%lld", text ? "n" : "", (long long)number);
+        int64_t plain;
+        int status = fopo_read_plain(&plain, name, (size_t)n)
+                         ? fopo_ids_number(&ids, &index, plain)
+                         : fopo_ids_add(&ids, &index, name, (size_t)n);
+        assert_int_equal(status, FOPO_OK);
+        if (ids.is_text) {
+          assert_string_equal(ids.text + ids.offsets[index], name);
+        } else {
+          assert_int_equal(ids.numbers[index], number);
+        }
+      }
+    size_t n = ids.n;
+    assert_int_equal(fopo_ids_finish(&names, &place, &ids), FOPO_OK);
+    assert_int_equal(names.n, n);
+    for (size_t i = 1; i < n && names.numbers != NULL; i++)
+      assert_true(names.numbers[i - 1] < names.numbers[i]);
+    fopo_free(place);
+    fopo_names_done(&names);
+    fopo_ids_done(&ids);
+  }
+}
+
+/* ---- quirks of text ---- */
+
+static void line_ends_and_marks(void **state) {
+  (void)state;
+  static const char *const same[] = {
+      "userId,movieId,rating\n1,5,4\n2,5,3.5\n",       "userId,movieId,rating\r\n1,5,4\r\n2,5,3.5",
+      "userId,movieId,rating\r1,5,4\r2,5,3.5\r",       "\xef\xbb\xbfuserId,movieId,rating\n1,5,4\n2,5,3.5\n",
+      "\n\nuserId,movieId,rating\n\n1,5,4\n\r\n2,5,3.5\n\n",
+      "# a comment\nuserId,movieId,rating\n1,5,4\n2,5,3.5\n",
+      "USER_ID, Movie Id ,\"Rating\"\n 1 , 5 ,4\n2,\"5\",\"3.5\"\n",
+      "1,5,4\n2,5,3.5\n",                              "1 5 4\n2 5 3.5",
+      "  1   5  4 \r\n2 5 3.5 \r\n",                   "1::5::4\n2::5::3.5\n",
+      "1\t5\t4\n2\t5\t3.5\n",                          "1|5|4\n2|5|3.5\n",
+      "1:5:4\n2:5:3.5\n",                              "1;5;4\n2;5;3.5\n",
+      ",user-id,item-id,rating,tags\n0,1,5,4.0,\"a,b\"\n1,2,5,+3.50e0,\"two\nlines, \"\"x\"\"\"\n"};
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+    fopo_dataset *d = READ(write_text(same[i]));
+    if (!shaped(d, "pairs", 2, 1, 2) || at(d, "1", "5") != 4 || at(d, "2", "5") != 3.5)
+      fail_msg("case %zu: %s", i, same[i]);
+    fopo_dataset_free(d);
+  }
+}
+
+static void malformed_rows(void **state) {
+  (void)state;
+  static const struct { const char *text, *part; } cases[] = {
+      {"user,item,rating\n1,2,3\n1,3\n", "case.txt, line 3: '1,3' has 2 fields where the first row has 3"},
+      {"user,item,rating\n1,2,3\n1,3,4,5\n", "line 3: '1,3,4,5' has 4 fields"},
+      {"user,item,rating\n1,2,abc\n", "line 2, column 3: 'abc' is not a number"},
+      {"user,item,rating\n1,2,\n", "line 2, column 3: '' is empty where a value"},
+      {"user,item,rating\n1,2,0x10\n", "'0x10' is not a number"},
+      {"user,item,rating\n1,2,1e400\n", "'1e400' is not a finite"},
+      {"user,item,rating\n1,2,1e39\n", "'1e39' is not a finite"},
+      {"user,item,rating\n1,2,3\n1,3,NaN\n", "line 3, column 3: 'NaN' is not a finite"},
+      {"user,item,rating\n1,2,-Infinity\n", "'-Infinity' is not a finite"},
+      {"user,item,rating\n1,2,1 000\n", "'1 000' is not a number"},
+      {"user,item\n1,\n", "line 2, column 2: '' is no id"},
+      {"user,item\n,2\n", "line 2, column 1: '' is no id"},
+      {"user,item\nNULL,2\n", "'NULL' is no id"},
+      {"user,item\n1,a\x01z\n", "'a\\x01z' holds a control character"},
+      {"user,item\n1,\"a\n", "line 2: '1,\"a' has a quote that is not closed"},
+      {"user,item\n1,\"a\"b\n", "line 2: '1,\"a\"b' has text behind a closing quote"},
+      {"1 2\n3 4\n5 6\n7 8\n1 2\n3 4\n5 6\n7 8\n1 2\n3 4\n5 6\n7 8 9\n", "format = \"lists\""},
+      {"user,item\n", "holds no interaction"},
+      {"user,item", "holds no interaction"},
+      {"user,name\n1,x\n", "no column is known as the item; it has 2 columns: user, name"},
+      {"alpha,beta\n1,2\n", "no column is known as the user"},
+      {"just words\nmore\n", "1"},
+      {"one\ntwo\n", "line 1: 'one' holds one field"},
+      {"{\"user\": 1, \"item\": 2}\n", "JSON"},
+      {"1:0.5:0.25 | a b c\n2:0:0.5 | a\n", "fopo.data.logs"},
+      {"user,item\n1,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x02\n",
+       "aaaa...' holds a control"},
+      {"", "is empty"},
+      {"\n\n", "is empty"},
+      {"\xef\xbb\xbf", "is empty"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    REFUSE(write_text(cases[i].text), FOPO_ERR_FORMAT, cases[i].part);
+  REFUSE(write_bytes("case.txt", "user,item\n1,2\n1,\0\n", 18), FOPO_ERR_FORMAT, "line 3: there is a NUL");
+  REFUSE(write_bytes("case.txt", "\xff\xfeu\0s\0", 6), FOPO_ERR_FORMAT, "UTF-16");
+  REFUSE(in_folder("absent.csv"), FOPO_ERR_FILE, "absent.csv: No such file");
+  REFUSE(folder, FOPO_ERR_FILE, "not a regular file");
+}
+
+static void bad_options(void **state) {
+  (void)state;
+  const char *path = write_text("user,item,rating\n1,2,3\n4,5,6\n");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "\"movies\" is none of auto", .format = "movies");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "it has 3 columns: user, item, rating", .user = "usr");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "item = \"4\"", .item = "4");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "value = \"stars\"", .value = "stars");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "where = \"rating\"", .where = "rating");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "order is defined between numbers", .where = "rating>x");
+  REFUSE_AS(path, FOPO_ERR_ARGUMENT, "no such column", .where = "stars>=4");
+  REFUSE_AS(path, FOPO_ERR_FORMAT, "every row was left out", .where = "rating>7");
+  REFUSE_AS(path, FOPO_ERR_FORMAT, "form of GoodReads", .format = "goodreads");
+}
+
+static void where_and_columns(void **state) {
+  (void)state;
+  static const struct { const char *where; size_t rows; } cases[] = {
+      {"rating=3", 1}, {"rating==3", 1}, {"rating!=3", 3}, {"rating<3", 1},
+      {"rating<=3", 2}, {"rating>3", 2}, {"rating >= 3", 3}, {"3>=3", 3},
+      {"kind=view", 2}, {"kind!=view", 2}, {"user=1", 2}};
+  static const char text[] = "user,item,rating,kind\n1,2,3,view\n1,4,2.5,buy\n5,2,4,view\n6,7,9,\n";
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fopo_dataset *d = READ_AS(write_text(text), .where = cases[i].where);
+    assert_int_equal(d->rows_read, cases[i].rows);
+    assert_int_equal(d->skipped, 4 - cases[i].rows);
+    fopo_dataset_free(d);
+  }
+  REFUSE_AS(write_text(text), FOPO_ERR_FORMAT, "line 2, column 4: 'view' is not a number",
+         .where = "kind>2");
+  fopo_dataset *d = READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "",
+                         .where = "kind!=");
+  fopo_dataset_free(d);
+  d = READ_AS(write_text(text), .user = "2", .item = "1");
+  assert_true(shaped(d, "pairs", 3, 3, 4) && at(d, "7", "6") == 9);
+  fopo_dataset_free(d);
+  d = READ_AS(write_text("1,2,3\n4,5,6\n"), .header = 1, .user = "1", .item = "2", .value = "3");
+  assert_true(shaped(d, "pairs", 1, 1, 1) && at(d, "4", "5") == 6);
+  fopo_dataset_free(d);
+  d = READ_AS(write_text("user,item\nann,bob\n"), .header = -1);
+  assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "user", "item") == 1);
+  fopo_dataset_free(d);
+  d = READ_AS(write_text("a;b,1\nc;d,2\n"), .separator = ',');
+  assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "c;d", "2") == 1);
+  fopo_dataset_free(d);
+}
+
+static void skipped_errors(void **state) {
+  (void)state;
+  const char *path = write_text("user,item,rating\n1,2,3\n1,x\n1,3,y\n,4,5\n2,2,\"5\n2,2,5\n");
+  fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
+  assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
+  assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row names nothing */
+  fopo_dataset_free(d);
+  REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1, .max_errors = 3);
+  assert_true(sentence_has("there are 4 malformed rows, max_errors is 3"));
+  REFUSE_AS(path, FOPO_ERR_FORMAT, "line 3", .skip_errors = 1);
+}
+
+static void repeats_are_summed(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(write_text("user,item\n1,2\n1,2\n3,2\n1,2\n"));
+  assert_true(shaped(d, "pairs", 2, 1, 2) && d->repeats == 2 && d->rows_read == 4);
+  assert_true(at(d, "1", "2") == 3 && at(d, "3", "2") == 1);
+  fopo_dataset_free(d);
+  d = READ(write_text("user,item,weight\n1,2,0.5\n1,2,-2\n"));
+  assert_true(at(d, "1", "2") == -1.5);
+  fopo_dataset_free(d);
+  REFUSE(write_text("user,item,weight\n1,2,3e38\n1,2,3e38\n"), FOPO_ERR_NUMERIC, "is inf");
+}
+
+/* ---- gzip ---- */
+
+static size_t gzip(unsigned char *out, size_t size, const char *text) {
+  z_stream z = {0};
+  assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  z.next_in = (unsigned char *)text;
+  z.avail_in = (unsigned)strlen(text);
+  z.next_out = out;
+  z.avail_out = (unsigned)size;
+  assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+  size_t n = size - z.avail_out;
+  deflateEnd(&z);
+  return n;
+}
+
+static void gzipped(void **state) {
+  (void)state;
+  unsigned char bytes[4096];
+  size_t first = gzip(bytes, sizeof bytes, "user,item,rating\n1,5,4\n2,");
+  size_t n = first + gzip(bytes + first, sizeof bytes - first, "5,3.5\n"); /* two members */
+  memset(bytes + n, 0, 100);
+  for (size_t padding = 0; padding <= 100; padding += 50) {
+    fopo_dataset *d = READ(write_bytes("case.csv.gz", bytes, n + padding));
+    assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "2", "5") == 3.5);
+    fopo_dataset_free(d);
+  }
+  for (size_t cut = 2; cut < n; cut++) /* at `first` a whole member ends, and its last row is short */
+    REFUSE(write_bytes("case.csv.gz", bytes, cut), FOPO_ERR_FORMAT,
+           cut == first ? "has 2 fields" : "case.csv.gz: the gzip data is damaged");
+  for (size_t i = 12; i < n; i++) {
+    fopo_dataset *d;
+    bytes[i] ^= 0x10;
+    int status = fopo_dataset_read(&d, write_bytes("case.csv.gz", bytes, n), NULL);
+    if (status == FOPO_OK) { /* only bytes that say nothing: date and system of the second member */
+      assert_true(at(d, "1", "5") == 4 && at(d, "2", "5") == 3.5);
+      fopo_dataset_free(d);
+    }
+    bytes[i] ^= 0x10;
+  }
+}
+
+/* ---- MatrixMarket ---- */
+
+static void matrix_market(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(write_text("%%MatrixMarket MATRIX Coordinate Real General\n% words\n\n"
+                                    "2 3 3\n1 1 0.5\n\n2 3 -2e0\n2 1 1\n"));
+  assert_true(shaped(d, "mtx", 2, 3, 3) && at(d, "1", "2") == -2 && at(d, "0", "0") == 0.5);
+  fopo_dataset_free(d);
+  d = READ(write_text("%%MatrixMarket matrix coordinate integer symmetric\n3 3 3\n1 1 4\n2 1 5\n3 2 6"));
+  assert_true(shaped(d, "mtx", 3, 3, 5) && at(d, "0", "1") == 5 && at(d, "1", "2") == 6);
+  fopo_dataset_free(d);
+  d = READ(write_text("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n3 1 2.5\n"));
+  assert_true(shaped(d, "mtx", 3, 3, 2) && at(d, "2", "0") == 2.5 && at(d, "0", "2") == -2.5);
+  fopo_dataset_free(d);
+  d = READ(write_text("%%MatrixMarket matrix array real general\n2 2\n1\n0\n3\n4\n"));
+  assert_true(shaped(d, "mtx", 2, 2, 3) && at(d, "0", "1") == 3);
+  fopo_dataset_free(d);
+  d = READ(write_text("%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n3\n"));
+  assert_true(shaped(d, "mtx", 2, 2, 4) && at(d, "0", "1") == 2 && at(d, "1", "1") == 3);
+  fopo_dataset_free(d);
+  d = READ(write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 2\n1 2\n"));
+  assert_true(shaped(d, "mtx", 2, 2, 1) && d->repeats == 1 && at(d, "0", "1") == 2);
+  fopo_dataset_free(d);
+  d = READ_AS(write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 nan\n"),
+           .value = "");
+  assert_true(at(d, "0", "0") == 1);
+  fopo_dataset_free(d);
+
+  static const struct { const char *text, *part; } cases[] = {
+      {"matrix coordinate complex general\n1 1 1\n1 1 1 0\n", "complex"},
+      {"matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "complex"},
+      {"vector coordinate real general\n1 1 1\n1 1 1\n", "coordinate or array"},
+      {"matrix array pattern general\n1 1\n", "array cannot be a pattern"},
+      {"matrix coordinate real round\n1 1 1\n1 1 1\n", "storage"},
+      {"matrix coordinate text general\n1 1 1\n1 1 1\n", "values"},
+      {"matrix coordinate real general\n2 2 2\n1 1 1\n", "ends before all"},
+      {"matrix coordinate real general\n2 2 1\n1 1 1\n2 2 2\n", "line 4: there are more entries"},
+      {"matrix coordinate real general\n2 2 1\n3 1 1\n", "line 3, column 1: '3' is not a row"},
+      {"matrix coordinate real general\n2 2 1\n1 0 1\n", "column 2: '0' is not a column"},
+      {"matrix coordinate real general\n2 2 1\n1 1\n", "a row, a column and a value"},
+      {"matrix coordinate pattern general\n2 2 1\n1 1 1\n", "a row and a column"},
+      {"matrix coordinate integer general\n2 2 1\n1 1 1.5\n", "'1.5' is not an integer"},
+      {"matrix coordinate real general\n2 2 1\n1 1 inf\n", "line 3, column 3: 'inf' is not a finite"},
+      {"matrix coordinate real symmetric\n2 3 1\n1 1 1\n", "as many rows as columns"},
+      {"matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "no diagonal"},
+      {"matrix coordinate real general\n99999999999 2 1\n1 1 1\n", "rows or columns"},
+      {"matrix coordinate real general\n2 -2 1\n1 1 1\n", "'-2' is not a number of"},
+      {"matrix coordinate real general\n2 2\n1 1 1\n", "size line"},
+      {"matrix coordinate real general\n%%GraphBLAS type uint8_t\n2 2 1\n1 1 256\n", "GraphBLAS"},
+      {"matrix coordinate real general\n2 2 0\n", "no interaction"},
+      {"matrix coordinate real general\n", "size line"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[256];
+    snprintf(text, sizeof text, "%%%%MatrixMarket %s", cases[i].text);
+    REFUSE(write_text(text), FOPO_ERR_FORMAT, cases[i].part);
+  }
+}
+
+/* ---- .npz ---- */
+
+/* [[1 0 2 0 0], [0 0 0 0 0], [0 0.5 0 0 4]], which oracle_npz.py knows too. */
+static int is_the_matrix(const fopo_dataset *d) {
+  return shaped(d, "npz", 3, 5, 4) && at(d, "0", "0") == 1 && at(d, "0", "2") == 2 &&
+         at(d, "2", "1") == 0.5 && at(d, "2", "4") == 4;
+}
+
+static void scipy_by_hand(void **state) {
+  (void)state;
+  static const char *const files[] = {FIXTURE("scipy_plain.npz"), FIXTURE("scipy_zip64.npz"),
+                                      FIXTURE("scipy_zip64_sizes.npz")};
+  for (size_t i = 0; i < 3; i++) {
+    fopo_dataset *d = READ(files[i]);
+    assert_true(is_the_matrix(d) && d->rows_read == 4);
+    fopo_dataset_free(d);
+  }
+  fopo_dataset *d = READ_AS(files[0], .value = "");
+  assert_true(d->matrix.values == NULL && fopo_csr_nnz(&d->matrix) == 4);
+  fopo_dataset_free(d);
+  REFUSE_AS(files[0], FOPO_ERR_ARGUMENT, "value = \"\"", .where = "data>1");
+}
+
+static fopo_dataset *the_matrix(void) {
+  return READ(write_text("%%MatrixMarket matrix coordinate real general\n3 5 4\n"
+                         "1 1 1\n1 3 2\n3 2 0.5\n3 5 4\n"));
+}
+
+static void scipy_agrees(void **state) {
+  (void)state;
+  if (system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") != 0) {
+    print_message("[ note     ] skipped: /usr/bin/python3 has no numpy and scipy\n");
+    return;
+  }
+  fopo_dataset *d = the_matrix();
+  assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
+  fopo_free(d->matrix.values);
+  d->matrix.values = NULL;
+  assert_int_equal(fopo_dataset_save(d, in_folder("cache_ones.npz")), FOPO_OK);
+  fopo_dataset_free(d);
+  char command[160];
+  snprintf(command, sizeof command, "/usr/bin/python3 tests/oracle_npz.py sparse %s", folder);
+  assert_int_equal(system(command), 0);
+
+  static const char *const files[] = {
+      "sparse_csr_0.npz", "sparse_csr_1.npz", "sparse_csc_0.npz", "sparse_csc_1.npz",
+      "sparse_coo_0.npz", "sparse_coo_1.npz", "sparse_unsorted.npz", "sparse_zip64_0.npz",
+      "sparse_zip64_1.npz", "sparse_zip64_2.npz"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    d = READ(in_folder(files[i]));
+    if (!is_the_matrix(d)) fail_msg("%s", files[i]);
+    fopo_dataset_free(d);
+  }
+  d = READ(in_folder("sparse_bool.npz"));
+  assert_true(d->matrix.values == NULL && at(d, "2", "4") == 1);
+  fopo_dataset_free(d);
+  d = READ(in_folder("sparse_int8.npz"));
+  assert_true(shaped(d, "npz", 3, 5, 3) && at(d, "2", "4") == 4);
+  fopo_dataset_free(d);
+  d = READ(in_folder("sparse_repeats.npz"));
+  assert_true(at(d, "0", "1") == 3 && d->repeats == 1 && d->rows_read == 3);
+  fopo_dataset_free(d);
+  REFUSE(in_folder("sparse_dia.npz"), FOPO_ERR_FORMAT, "tocsr()");
+  REFUSE(in_folder("sparse_nan.npz"), FOPO_ERR_NUMERIC, "user 3, item 2 is nan");
+}
+
+static int same_names(const fopo_names *a, const fopo_names *b) {
+  char x[64], y[64];
+  if (a->n != b->n || (a->numbers == NULL) != (b->numbers == NULL) ||
+      (a->text == NULL) != (b->text == NULL))
+    return 0;
+  for (size_t i = 0; i < a->n; i++)
+    if (strcmp(fopo_names_get(a, i, x, sizeof x), fopo_names_get(b, i, y, sizeof y)) != 0) return 0;
+  return 1;
+}
+
+static int same_dataset(const fopo_dataset *a, const fopo_dataset *b) {
+  const fopo_csr *m = &a->matrix, *n = &b->matrix;
+  size_t nnz = fopo_csr_nnz(m);
+  return m->rows == n->rows && m->cols == n->cols && nnz == fopo_csr_nnz(n) &&
+         memcmp(m->indptr, n->indptr, (m->rows + 1) * sizeof *m->indptr) == 0 &&
+         memcmp(m->ids, n->ids, nnz * sizeof *m->ids) == 0 &&
+         (m->values == NULL) == (n->values == NULL) &&
+         (m->values == NULL || memcmp(m->values, n->values, nnz * sizeof *m->values) == 0) &&
+         same_names(&a->users, &b->users) && same_names(&a->items, &b->items) &&
+         a->rows_read == b->rows_read && a->repeats == b->repeats && a->skipped == b->skipped &&
+         a->items_seen == b->items_seen && a->users_seen == b->users_seen;
+}
+
+static void cache_keeps_everything(void **state) {
+  (void)state;
+  static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
+                                      FIXTURE("goodreads.csv"), FIXTURE("kgat.txt")};
+  for (size_t i = 0; i < 4; i++) {
+    fopo_dataset *d = READ(files[i]);
+    assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
+    fopo_dataset *again = READ(in_folder("cache.npz"));
+    assert_true(same_dataset(d, again));
+    fopo_dataset_free(again);
+    fopo_dataset_free(d);
+  }
+}
+
+/* A CSR file of the given members, to be refused. */
+static const char *write_csr(const int64_t *shape, const int64_t *indptr, size_t n_indptr,
+                             const int32_t *indices, size_t n, const char *form) {
+  static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  fopo_array a[5] = {fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1),
+                     fopo_array_of("indptr", FOPO_I64, indptr, 1, n_indptr, 1),
+                     fopo_array_of("indices", FOPO_I32, indices, 1, n, 1),
+                     fopo_array_of("data", FOPO_F32, ones, 1, n, 1),
+                     fopo_array_text("format", form)};
+  const char *path = in_folder("bad.npz");
+  assert_int_equal(fopo_npz_save(path, a, 5, 0), FOPO_OK);
+  return path;
+}
+
+static void bad_sparse_files(void **state) {
+  (void)state;
+  int64_t shape[2] = {2, 3}, start[3] = {0, 1, 3}, far[3] = {0, 5, 3}, late[3] = {1, 1, 3};
+  int32_t ids[3] = {1, 0, 2}, outside[3] = {1, 0, 3}, negative[3] = {1, 0, -1};
+  fopo_dataset *d = READ(write_csr(shape, start, 3, ids, 3, "csr"));
+  assert_true(fopo_csr_nnz(&d->matrix) == 3 && d->matrix.values == NULL);
+  fopo_dataset_free(d);
+  REFUSE(write_csr(shape, start, 2, ids, 3, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
+  REFUSE(write_csr(shape, start, 3, ids, 2, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
+  REFUSE(write_csr(shape, far, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
+  REFUSE(write_csr(shape, late, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
+  REFUSE(write_csr(shape, start, 3, outside, 3, "csr"), FOPO_ERR_FORMAT, "an index is 3");
+  REFUSE(write_csr(shape, start, 3, negative, 3, "csr"), FOPO_ERR_FORMAT, "-1 at element 3");
+  REFUSE(write_csr(shape, start, 3, ids, 3, "lil"), FOPO_ERR_FORMAT, "form 'lil'");
+  shape[0] = -2;
+  REFUSE(write_csr(shape, start, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "'shape' holds -2");
+  shape[0] = (int64_t)1 << 40;
+  REFUSE(write_csr(shape, start, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "shape is not that of");
+  float x = 1;
+  fopo_array one = fopo_array_of("x", FOPO_F32, &x, 1, 1, 1);
+  assert_int_equal(fopo_npz_save(in_folder("bad.npz"), &one, 1, 0), FOPO_OK);
+  REFUSE(in_folder("bad.npz"), FOPO_ERR_FORMAT, "no sparse matrix");
+  assert_int_equal(fopo_npy_save(in_folder("bad.npy"), &one), FOPO_OK);
+  REFUSE(in_folder("bad.npy"), FOPO_ERR_FORMAT, "one .npy array");
+}
+
+/* ---- interruption, memory ---- */
+
+static void interrupted(void **state) {
+  (void)state;
+  static const char *const files[] = {FIXTURE("u.data"), FIXTURE("kgat.txt"),
+                                      FIXTURE("scipy_plain.npz")};
+  for (size_t i = 0; i < 3; i++) {
+    fopo_interrupt_request();
+    REFUSE(files[i], FOPO_ERR_INTERRUPTED, "interrupted while reading");
+    fopo_interrupt_clear();
+    fopo_dataset_free(READ(files[i]));
+  }
+}
+
+static void memory_faults(void **state) {
+  (void)state;
+  static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
+                                      FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz")};
+  size_t blocks = fopo_memory_in_use().blocks;
+  for (int forever = 0; forever < 2; forever++)
+    for (size_t i = 0; i < 4; i++)
+      for (long after = 0, status = -1; status != FOPO_OK; after++) {
+        fopo_dataset *d;
+        fopo_memory_fail_after(after, forever);
+        status = fopo_dataset_read(&d, files[i], NULL);
+        if (status == FOPO_OK && fopo_dataset_save(d, in_folder("f.npz")) != FOPO_OK) status = -1;
+        fopo_memory_fail_after(-1, 0);
+        fopo_dataset_free(d);
+        assert_int_equal(fopo_memory_in_use().blocks, blocks);
+        assert_true(after < 300);
+      }
+}
+
+/* Cut anywhere and changed anywhere: a result or a sentence, and nothing lost. */
+static void hostile_bytes(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n",
+      "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n3 1 .5\n",
+      "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n"};
+  static const char changes[] = {'\n', '"', ',', ' ', ':', '-', '9', 'e', '\r', '%', '\0', '\xff'};
+  size_t blocks = fopo_memory_in_use().blocks;
+  for (size_t i = 0; i < 4; i++) {
+    size_t n = strlen(texts[i]);
+    char *bytes = malloc(n);
+    for (size_t at = 0; at < n; at++)
+      for (size_t c = 0; c <= sizeof changes; c++) {
+        fopo_dataset *d;
+        memcpy(bytes, texts[i], n);
+        if (c < sizeof changes) bytes[at] = changes[c];
+        fopo_dataset_read(&d, write_bytes("case.csv", bytes, c < sizeof changes ? n : at), NULL);
+        fopo_dataset_free(d);
+      }
+    free(bytes);
+  }
+  assert_int_equal(fopo_memory_in_use().blocks, blocks);
+}
+
+/* ---- the real files ---- */
+
+typedef struct {
+  const char *file, *format;
+  size_t rows, users, items, catalogue; /* as README.md there counts them; users and items seen */
+} published;
+
+static const published real_files[] = {
+    {"movielens-latest-small/ratings.csv", "pairs", 100836, 610, 9724, 9724},
+    {"movielens-latest-small/ratings_crlf_renamed_header.csv", "pairs", 100836, 610, 9724, 9724},
+    /* Its third row has the time 964982224a, and times are not used. */
+    {"movielens-latest-small/ratings_one_bad_timestamp.csv", "pairs", 100836, 610, 9724, 9724},
+    {"movietweetings-100k/ratings.dat", "pairs", 100000, 16554, 10506, 10506},
+    {"twitch-format/100k_a.head5.csv", "twitch", 5, 1, 4, 4},
+    {"goodbooks-10k-sample/ratings.csv", "pairs", 99, 5, 96, 96},
+    {"goodbooks-10k-sample/to_read.csv", "pairs", 99, 30, 95, 95},
+    {"github-contest-2009/watches_partial.txt.gz", "pairs", 190752, 56519, 120867, 120867},
+    {"github-contest-2009/minidata_50000.txt", "pairs", 50000, 19339, 24585, 24585},
+    {"gowalla-ngcf/test.txt", "lists", 217242, 29858, 38546, 40981},
+    {"amazon-book-ngcf/test.txt.gz", "lists", 603378, 52639, 82629, 91599}};
+
+static const char *const good_matrices[] = {
+    "LFAT5", "LFAT5_hypersparse", "cover_structure", "jagmesh7", "karate", "lp_afiro",
+    "lp_afiro_structure", "matrix_bool", "matrix_int32", "structure", "west0067",
+    "west0067_jumbled", "west0067_noheader"};
+/* Conformant, with nan and inf among their values. */
+static const char *const unbounded_matrices[] = {"comments_west0067", "matrix_fp64", "skew_fp64"};
+static const struct { const char *name, *part; } mangled_matrices[] = {
+    {"mangled_bool", "line 10, column 3: '2' is outside the GraphBLAS type"},
+    {"mangled_int8", "line 8, column 3: '-129' is outside the GraphBLAS type"},
+    {"mangled_format", "line 1: an array cannot be a pattern"}};
+
+static const char *real_path(const char *part, const char *end) {
+  static char path[256];
+  snprintf(path, sizeof path, "../shared/data/%s%s", part, end);
+  if (access(path, R_OK) == 0) return path;
+  print_message("[ note     ] skipped: %s is not here\n", path);
+  return NULL;
+}
+
+static void real_interactions(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof real_files / sizeof *real_files; i++) {
+    const published *p = &real_files[i];
+    const char *path = real_path(p->file, "");
+    if (path == NULL) continue;
+    fopo_dataset *d = READ(path);
+    if (d->rows_read != p->rows || d->users_seen != p->users || d->items_seen != p->items ||
+        d->matrix.cols != p->catalogue || strcmp(d->format, p->format) != 0)
+      fail_msg("%s: %s, %zu rows, %zu users, %zu of %zu items", path, d->format, d->rows_read,
+               d->users_seen, d->items_seen, d->matrix.cols);
+    fopo_dataset_free(d);
+  }
+  const char *path = real_path("movielens-latest-small/ratings_one_bad_timestamp.csv", "");
+  if (path != NULL)
+    REFUSE_AS(path, FOPO_ERR_FORMAT, "line 4, column 4: '964982224a' is not a number",
+           .where = "timestamp>0");
+  path = real_path("open-bandit/random_men.csv.gz", "");
+  if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, "fopo.data.logs");
+  path = real_path("vw-cb/rcv1_raw_cb_small.vw", "");
+  if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, "fopo.data.logs");
+}
+
+static void real_matrices(void **state) {
+  (void)state;
+  char part[128];
+  for (size_t i = 0; i < sizeof good_matrices / sizeof *good_matrices; i++) {
+    snprintf(part, sizeof part, "matrixmarket-lagraph/%s", good_matrices[i]);
+    const char *path = real_path(part, ".mtx");
+    if (path != NULL) fopo_dataset_free(READ(path));
+  }
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(part, sizeof part, "matrixmarket-lagraph/%s", unbounded_matrices[i]);
+    const char *path = real_path(part, ".mtx");
+    if (path == NULL) continue;
+    REFUSE(path, FOPO_ERR_FORMAT, "is not a finite number");
+    fopo_dataset_free(READ_AS(path, .value = ""));
+  }
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(part, sizeof part, "matrixmarket-lagraph/%s", mangled_matrices[i].name);
+    const char *path = real_path(part, ".mtx");
+    if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, mangled_matrices[i].part);
+  }
+  /* The same matrix in order, in disorder, and without its banner. */
+  const char *path = real_path("matrixmarket-lagraph/west0067.mtx", "");
+  if (path == NULL) return;
+  fopo_dataset *d = READ(path), *jumbled, *bare;
+  jumbled = READ(real_path("matrixmarket-lagraph/west0067_jumbled.mtx", ""));
+  bare = READ(real_path("matrixmarket-lagraph/west0067_noheader.mtx", ""));
+  assert_true(same_dataset(d, jumbled) && same_dataset(d, bare));
+  fopo_dataset_free(d);
+  fopo_dataset_free(jumbled);
+  fopo_dataset_free(bare);
+}
+
+/* The least of several readings. */
+static double seconds_to_read(const char *path, int times) {
+  double best = 1e9;
+  for (int i = 0; i < times; i++) {
+    double start = fopo_clock();
+    fopo_dataset *d = READ(path);
+    double taken = fopo_clock() - start;
+    if (taken < best) best = taken;
+    fopo_dataset_free(d);
+  }
+  return best;
+}
+
+/* A ratio, not a time: text against cache on the same machine at the same moment. */
+static void cache_is_fast(void **state) {
+  (void)state;
+  const char *path = real_path("amazon-book-ngcf/test.txt.gz", "");
+  if (path == NULL) return;
+  fopo_dataset *d = READ(path);
+  assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
+  fopo_dataset *again = READ(in_folder("cache.npz"));
+  assert_true(same_dataset(d, again));
+  fopo_dataset_free(again);
+  fopo_dataset_free(d);
+  double text = seconds_to_read(path, 5), cache = seconds_to_read(in_folder("cache.npz"), 10);
+  print_message("[ note     ] amazon-book: text %.1f ms, cache %.1f ms, %.1f times\n", 1e3 * text,
+                1e3 * cache, text / cache);
+  assert_true(text > 3 * cache); /* 10 and more is usual; a busy machine may halve it */
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pairs_with_header),   cmocka_unit_test(quoted_latin1),
+      cmocka_unit_test(pairs_without_header), cmocka_unit_test(missing_ids),
+      cmocka_unit_test(goodreads),           cmocka_unit_test(lists),
+      cmocka_unit_test(long_line),           cmocka_unit_test(ids_of_many_kinds),
+      cmocka_unit_test(many_ids),            cmocka_unit_test(line_ends_and_marks),
+      cmocka_unit_test(malformed_rows),      cmocka_unit_test(bad_options),
+      cmocka_unit_test(where_and_columns),   cmocka_unit_test(skipped_errors),
+      cmocka_unit_test(repeats_are_summed),  cmocka_unit_test(gzipped),
+      cmocka_unit_test(matrix_market),       cmocka_unit_test(scipy_by_hand),
+      cmocka_unit_test(scipy_agrees),        cmocka_unit_test(cache_keeps_everything),
+      cmocka_unit_test(bad_sparse_files),    cmocka_unit_test(interrupted),
+      cmocka_unit_test(memory_faults),       cmocka_unit_test(hostile_bytes),
+      cmocka_unit_test(real_interactions),   cmocka_unit_test(real_matrices),
+      cmocka_unit_test(cache_is_fast)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
