@@ -191,10 +191,10 @@ static uint32_t descend(float *score, fopo_graph_walker *w, const fopo_graph *g,
   return at;
 }
 
-/* Puts the key in its place among the n < room or n == room kept; returns that place, room where
- * the key is not good enough. */
+/* Puts the key in its place among the n <= room kept; returns that place, room where the key is not
+ * good enough: an equal score is not, or a query of equal scores would walk through all items. */
 static size_t insert(uint64_t *pool, size_t *n, size_t room, uint64_t key) {
-  if (*n == room && key < pool[room - 1]) return room;
+  if (*n == room && key >> 32 <= pool[room - 1] >> 32) return room;
   size_t low = 0, high = *n;
   while (low < high) {
     size_t middle = low + (high - low) / 2;

@@ -1,9 +1,9 @@
-/* A hierarchical navigable small world: the structure of Malkov and Yashunin ("Efficient and robust
- * approximate nearest neighbor search using hierarchical navigable small world graphs", PAMI 2020)
- * on inner products, as plain arrays that are searched in place and saved as they are.
+/* A hierarchical navigable small world: the structure of Malkov and Yashunin ("Efficient and
+ * robust approximate nearest neighbor search using hierarchical navigable small world graphs",
+ * PAMI 2020) on inner products, as plain arrays that are searched in place and saved as they are.
  *
- * hnswlib inserts (index_hnsw.cc); everything else is done here. The items are not copied: the graph
- * holds ids alone. Public fields, but only fopo_graph_* write them. */
+ * hnswlib inserts (index_hnsw.cc); everything else is done here. The items are not copied: the
+ * graph holds ids alone. Public fields, but only fopo_graph_* write them. */
 #ifndef FOPO_MIPS_GRAPH_H
 #define FOPO_MIPS_GRAPH_H
 

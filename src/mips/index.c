@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/threads.h"
 #include "mips/index_internal.h"
 #include "mips/scan.h"
 
@@ -21,20 +22,22 @@
 
 enum { VERSION = 1 };
 
-/* The largest norm; FOPO_ERR_NUMERIC where it may overflow. */
+/* The largest norm; FOPO_ERR_NUMERIC names the first row where it may overflow. */
 static int bounded_norm(double *most, fopo_matrix m, double bound, const char *what) {
-  *most = 0.0;
+  double largest = 0.0;
+#pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) if (m.rows > 4096)
   for (size_t i = 0; i < m.rows; i++) {
     double length = fopo_scan_norm(fopo_matrix_row(m, i), m.cols);
-    if (length > bound) {
-      return fopo_fail(FOPO_ERR_NUMERIC,
-                       "row %zu of %s has norm %.3g: its scores may overflow float32; scale it to "
-                       "at most %.3g",
-                       i + 1, what, length, bound);
-    }
-    if (length > *most) *most = length;
+    if (length > largest) largest = length;
   }
-  return FOPO_OK;
+  *most = largest;
+  if (largest <= bound) return FOPO_OK;
+  size_t row = 0;
+  while (fopo_scan_norm(fopo_matrix_row(m, row), m.cols) <= bound) row++;
+  return fopo_fail(FOPO_ERR_NUMERIC,
+                   "row %zu of %s has norm %.3g: its scores may overflow float32; scale it to at "
+                   "most %.3g",
+                   row + 1, what, fopo_scan_norm(fopo_matrix_row(m, row), m.cols), bound);
 }
 
 int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items) {

@@ -2,8 +2,9 @@
  * small one is one group whose blocks all threads share. Both run the same lines below, and as the
  * selection is exact (mips/topk.h) both give the same bits.
  *
- * Never more than a group of queries times SLICE scores exist at a time. Rows beyond the packed head
- * are gathered once per block for the whole group; for one or two queries they are used in place. */
+ * Never more than a group of queries times SLICE_SHARED scores exist at a time. Rows beyond the
+ * packed head are gathered once per block for the whole group; for one or two queries they are
+ * used in place. */
 #include "mips/scan.h"
 #include "core/clock.h"
 #include "core/memory.h"
@@ -195,17 +196,27 @@ static void run_blocks(const fopo_scan *scan, fopo_scan_worker *w, size_t stop, 
   }
 }
 
+/* A zero query (a context without items) scores 0 everywhere: the k smallest ids, without a look. */
+static void answer_zero(fopo_topk *t) {
+  for (size_t i = 0; i < t->k; i++) t->keys[i] = fopo_topk_key(0.0f, (uint32_t)i);
+  t->n = t->exact = t->k;
+}
+
 static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k) {
-  size_t L = Q.cols, room = fopo_topk_room(k, scan->limit);
+  size_t L = Q.cols, room = fopo_topk_room(k, scan->limit), n = 0;
   for (size_t i = 0; i < Q.rows; i++) {
     const float *q = fopo_matrix_row(Q, i);
-    memcpy(w->Q + i * L, q, L * sizeof(float));
-    w->norm[i] = fopo_scan_up(fopo_scan_norm(q, L));
-    w->active[i] = (uint32_t)i;
     fopo_topk_init(&w->top[i], w->keys + i * room, room, k, q);
+    w->norm[n] = fopo_scan_up(fopo_scan_norm(q, L));
+    if (w->norm[n] == 0.0f && scan->limit == scan->items.rows) {
+      answer_zero(&w->top[i]);
+      continue;
+    }
+    memcpy(w->Q + n * L, q, L * sizeof(float));
+    w->active[n++] = (uint32_t)i;
   }
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST; /* k items must be seen to stop */
-  w->n_active = Q.rows;
+  w->n_active = n;
   w->at = w->scored = 0;
   w->round_end = scan->norms == NULL || first > scan->limit ? scan->limit : first;
   w->until = fopo_clock() + TICK;
@@ -294,7 +305,8 @@ static void worker_done(fopo_scan_worker *w) {
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Room for at least these sizes; what is large enough stays. */
-static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice, size_t dim) {
+static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice,
+                          size_t dim) {
   w->kernels = fopo_kernels_get();
   if (w->group >= group && w->room >= room && w->slice >= slice) return FOPO_OK;
   group = larger(group, w->group), room = larger(room, w->room), slice = larger(slice, w->slice);

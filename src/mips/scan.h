@@ -6,8 +6,9 @@
  *
  *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
  *
- * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order; where a round
- * ends depends on k alone, so `scored` too is the same for any batch and any number of threads. */
+ * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order; where a
+ * round ends depends on k alone, so `scored` too is the same for any batch and any number of
+ * threads. */
 #ifndef FOPO_MIPS_SCAN_H
 #define FOPO_MIPS_SCAN_H
 

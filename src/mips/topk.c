@@ -1,7 +1,7 @@
 /* Selection by a threshold and a buffer: what passes the threshold is appended; when the buffer is
- * full, Hoare's quickselect keeps the k best and raises the threshold. On a stream in random order
- * about k ln(P / k) items pass, and a passing item costs a dot and a few comparisons, less than the
- * log k exchanges of a heap. */
+ * full, a quickselect (Hoare's idea, Lomuto's loop) keeps the k best and raises the threshold. Of a
+ * stream in random order about k (1 + ln(P / k)) items pass, and one that passes costs a dot and a
+ * few comparisons, less than the log k exchanges of a heap. */
 #include "mips/topk.h"
 #include "mips/index.h"
 
@@ -12,27 +12,21 @@
  * that one good item in it costs few comparisons. */
 enum { CHUNK = 64 };
 
-static inline void swap(uint64_t *a, uint64_t *b) {
-  uint64_t t = *a;
-  *a = *b;
-  *b = t;
-}
-
 /* Splits keys[low .. high], high - low >= 2, around the median of three: returns a j with
- * low <= j < high, everything up to j >= pivot, everything behind it <= pivot. */
+ * low <= j < high, where everything up to j is larger than everything behind it. The comparison
+ * moves an index and no jump depends on it, as jumps here could not be predicted. */
 static size_t split(uint64_t *keys, size_t low, size_t high) {
-  size_t middle = low + (high - low) / 2;
-  if (keys[middle] > keys[low]) swap(&keys[middle], &keys[low]);
-  if (keys[high] > keys[low]) swap(&keys[high], &keys[low]);
-  if (keys[high] > keys[middle]) swap(&keys[high], &keys[middle]);
-  uint64_t pivot = keys[middle];
-  size_t i = low, j = high;
-  for (;;) {
-    do i++; while (keys[i] > pivot);
-    do j--; while (keys[j] < pivot);
-    if (i >= j) return j;
-    swap(&keys[i], &keys[j]);
+  uint64_t a = keys[low], b = keys[low + (high - low) / 2], c = keys[high];
+  uint64_t most = a > b ? a : b, least = a > b ? b : a;
+  uint64_t pivot = c > most ? most : c > least ? c : least;
+  size_t j = low;
+  for (size_t i = low; i <= high; i++) {
+    uint64_t key = keys[i];
+    keys[i] = keys[j];
+    keys[j] = key;
+    j += key > pivot;
   }
+  return j - 1; /* one of the three is larger than the pivot, and the pivot is not */
 }
 
 static void insertion_sort(uint64_t *keys, size_t n) {
@@ -62,6 +56,10 @@ void fopo_topk_sort(uint64_t *keys, size_t n) {
 /* The k largest of n come first, the least of them at k - 1. */
 static void select_largest(uint64_t *keys, size_t n, size_t k) {
   size_t low = 0, high = n - 1;
+  if (k == 1) {
+    for (size_t i = 1; i < n; i++) keys[0] = keys[i] > keys[0] ? keys[i] : keys[0];
+    return;
+  }
   while (high - low > 24) {
     size_t j = split(keys, low, high);
     if (k - 1 <= j) {

@@ -37,7 +37,7 @@ void fopo_topk_sort(uint64_t *keys, size_t n);
 
 /* The selection of one query. */
 typedef struct {
-  uint64_t *keys;  /* [room]; the first `exact` hold dots, the others approximate scores; not owned */
+  uint64_t *keys;  /* [room] the first `exact` hold dots, others approximate scores; not owned */
   size_t k, room;  /* room >= fopo_topk_room(k, items to come) */
   size_t n, exact; /* keys held; exact <= n <= room */
   const float *q;  /* [items.cols] the query; not owned */
@@ -52,8 +52,8 @@ static inline size_t fopo_topk_room(size_t k, size_t items) {
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q);
 
-/* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where ids
- * is NULL. slack bounds |s - dot| for these items and all that will be offered later. */
+/* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
+ * ids is NULL. slack bounds |s - dot| for these items and all that will be offered later. */
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
                      const uint32_t *ids, uint32_t first, size_t n, float slack);
 

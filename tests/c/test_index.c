@@ -359,7 +359,7 @@ static void wrong_requests_are_named(void **state) {
 
 static void interruption_leaves_the_index_usable(void **state) {
   (void)state;
-  fopo_matrix items = world(60000, 64, GAUSSIAN, 91), Q = normal(3000, 64, 92);
+  fopo_matrix items = world(20000, 16, GAUSSIAN, 91), Q = normal(300, 16, 92);
   fopo_index *ix;
   assert_int_equal(fopo_index_exact(&ix, items), FOPO_OK);
   answer a = answer_new(Q.rows, 3);
@@ -385,7 +385,7 @@ static void hnsw_keeps_its_recall(void **state) {
     double least10, least100;
   } floors[] = {{GAUSSIAN, 0.97, 0.9}, {HEAVY, 0.97, 0.85}};
   for (size_t i = 0; i < 2; i++) {
-    fopo_matrix items = world(3000, 16, floors[i].s, 111), Q = normal(100, 16, 112);
+    fopo_matrix items = world(2000, 16, floors[i].s, 111), Q = normal(100, 16, 112);
     fopo_index *ix = hnsw_of(items, 16, 150, 0);
     fopo_recall r;
     assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
@@ -490,7 +490,7 @@ static void hnsw_refuses_odd_options(void **state) {
 
 static void an_interrupted_build_leaves_nothing(void **state) {
   (void)state;
-  fopo_matrix items = normal(20000, 32, 161);
+  fopo_matrix items = normal(1000, 8, 161);
   size_t blocks = fopo_memory_in_use().blocks;
   fopo_index *ix;
   fopo_interrupt_request();
