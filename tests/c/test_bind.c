@@ -1,0 +1,251 @@
+/* Every allocation of a scenario fails in turn: those of the core (fopo_alloc) and those of Lua,
+ * once each and from then on. Whatever fails raises a sentence; afterwards the scenario runs in the
+ * same state; after lua_close nothing is left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <lualib.h>
+
+#include "bind/bind.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/threads.h"
+
+/* After every so many faults the scenario runs again in the same state. */
+enum { AGAIN = 4 };
+
+/* Lua's allocator: counts, and fails the allocation after `left` more, once or for ever. */
+typedef struct {
+  size_t bytes;
+  long left; /* < 0: off */
+  int forever;
+  int failed;
+} heap;
+
+static void *heap_alloc(void *payload, void *block, size_t old, size_t size) {
+  heap *h = payload;
+  if (block == NULL) old = 0;
+  if (size == 0) {
+    free(block);
+    h->bytes -= old;
+    return NULL;
+  }
+  /* A block that shrinks must not fail: Lua relies on it. */
+  if (size > old && h->left >= 0 && h->left-- == 0) {
+    h->failed = 1;
+    if (h->forever) h->left = 0;
+    return NULL;
+  }
+  void *moved = realloc(block, size);
+  if (moved) h->bytes += size - old;
+  return moved;
+}
+
+static const char scenario[] =
+    "local n = require 'fopo.native'\n"
+    "local d, w = n.data_synthetic{users = 40, items = 50, clusters = 3, tastes = 2,\n"
+    "  mean_items = 15, zipf = 1.0, noise = 0.1, seed = 1}\n"
+    "local s, v = n.data_split(d, {min_items = 4, valid = 0.2, test = 0, seed = 1})\n"
+    "local items = n.embed_svd(s, {dim = 3, scale = 'none', seed = 1, power_iterations = 1,\n"
+    "  oversample = 2})\n"
+    "w:best(v)\n"
+    "local row, values = d:row(2)\n"
+    "local x = s:contexts(items)\n"
+    "local a = n.array_from{{1, 2}, {3, 4}}\n"
+    "a:matmul(a):add(a, 2):totable()\n"
+    "a:save(path)\n"
+    "n.array_load(path)\n"
+    "d:save(path .. '.npz')\n"
+    "n.data_read(path .. '.npz', {skip_errors = false, max_errors = 1})\n"
+    "local exact, ix = n.index_exact(items), n.index_norm(items, {})\n"
+    "ix:save(path .. '.npz')\n"
+    "ix = n.index_load(path .. '.npz', items)\n"
+    "ix:search(x, 4)\n"
+    "ix:recall(x, 2)\n"
+    "n.index_hnsw(items, {M = 4, ef_construction = 10, ef = 10, seed = 1, deterministic = true})\n"
+    "local pi = n.policy_linear{items = items, theta = 'identity', temperature = 1, seed = 1}\n"
+    "pi:best(x, exact, 2)\n"
+    "local q = n.proposal_mixture{index = ix, k = 5, epsilon = 0.5, draws = 'iid'}\n"
+    "q:sample(pi, x, 4, {seed = 1, step = 0, rows = nil})\n"
+    "local hits = n.reward_hits(s)\n"
+    "local custom = n.reward_custom(function(ids, rows) return hits:value(ids, rows) end)\n"
+    "local g = n.gradient_snis{proposal = q, samples = 6}\n"
+    "local G = g:compute(pi, x, {1, 2}, custom, {seed = 1, step = 0})\n"
+    "n.gradient_exact():compute(pi, x, nil, hits, {seed = 1, step = 0})\n"
+    "local o = n.optim_adam{lr = 0.1, beta1 = 0.9, beta2 = 0.99, eps = 1e-8, weight_decay = 0}\n"
+    "o:step(pi, G)\n"
+    "local t = n.trainer{policy = pi, contexts = x, reward = custom, gradient = g, optim = o,\n"
+    "  batch = 4, seed = 1, device = 'auto'}\n"
+    "t:advance(2)\n"
+    "t:save(path .. '.npz', {step = {1, 2}, reward = {0.5, 1}}, {note = 'x'})\n"
+    "local history, meta = t:resume(path .. '.npz')\n"
+    "t:advance(1)\n"
+    "local e = n.evaluate(pi, v:contexts(items), v, ix)\n"
+    "assert(history.step[2] == 2 and meta.note == 'x' and e.contexts == v.n)\n"
+    "return tostring(a)\n";
+
+/* ---- states ---- */
+
+static char path[64];
+
+static int open_libraries(lua_State *L) {
+  luaL_openlibs(L);
+  fopo_lua_open(L);
+  lua_pushstring(L, path);
+  lua_setglobal(L, "path");
+  return 0;
+}
+
+static lua_State *new_state(heap *h) {
+  *h = (heap){.left = -1};
+  lua_State *L = lua_newstate(heap_alloc, h);
+  assert_non_null(L);
+  lua_pushcfunction(L, open_libraries);
+  assert_int_equal(lua_pcall(L, 0, 0, 0), LUA_OK);
+  return L;
+}
+
+/* Lua's status; what the scenario left, or the error, is on the top. */
+static int run(lua_State *L) {
+  lua_settop(L, 0);
+  int status = luaL_loadbufferx(L, scenario, sizeof scenario - 1, "=scenario", "t");
+  return status == LUA_OK ? lua_pcall(L, 0, 1, 0) : status;
+}
+
+static void close_state(lua_State *L, heap *h, size_t blocks, long fault) {
+  h->left = -1;
+  lua_close(L);
+  size_t left = fopo_memory_in_use().blocks - blocks;
+  if (h->bytes != 0 || left != 0) {
+    fail_msg("after fault %ld: %zu bytes of Lua and %zu blocks are left", fault, h->bytes, left);
+  }
+}
+
+/* The state after a fault: a sentence about memory, and everything works again. */
+static void check_after(lua_State *L, heap *h, int status, long fault) {
+  h->left = -1;
+  fopo_memory_fail_after(-1, 0);
+  if (status != LUA_OK) {
+    const char *sentence = lua_tostring(L, -1);
+    if (sentence == NULL || strstr(sentence, "memory") == NULL) {
+      fail_msg("fault %ld: the error is \"%s\"", fault, sentence ? sentence : "(no string)");
+    }
+  }
+  if (fault % AGAIN == 0 && run(L) != LUA_OK) {
+    fail_msg("after fault %ld: %s", fault, lua_tostring(L, -1));
+  }
+}
+
+/* ---- sweeps ---- */
+
+/* Allocations of the core in one run: what is left of a large number when it is over. */
+static long core_allocations(void) {
+  enum { MANY = 100000 };
+  heap h;
+  lua_State *L = new_state(&h);
+  fopo_memory_fail_after(MANY, 0);
+  if (run(L) != LUA_OK) fail_msg("%s", lua_tostring(L, -1));
+  long left = 0;
+  void *block;
+  while ((block = fopo_alloc(1, 1)) != NULL) {
+    fopo_free(block);
+    left++;
+  }
+  fopo_memory_fail_after(-1, 0);
+  lua_close(L);
+  return MANY - left;
+}
+
+static void sweep_core(int forever) {
+  long n = core_allocations(), raised = 0;
+  size_t blocks = fopo_memory_in_use().blocks;
+  for (long fault = 0; fault < n; fault++) {
+    heap h;
+    lua_State *L = new_state(&h);
+    fopo_memory_fail_after(fault, forever);
+    int status = run(L);
+    raised += status != LUA_OK;
+    check_after(L, &h, status, fault);
+    close_state(L, &h, blocks, fault);
+  }
+  print_message("%ld allocations of the core failed %s, %ld times that was an error\n", n,
+                forever ? "and all after them" : "once", raised);
+  assert_true(raised > n / 2);
+}
+
+static void sweep_lua(int forever) {
+  size_t blocks = fopo_memory_in_use().blocks;
+  long fault = 0, raised = 0;
+  for (int failed = 1; failed; fault++) {
+    heap h;
+    lua_State *L = new_state(&h);
+    h.left = fault;
+    h.forever = forever;
+    int status = run(L);
+    failed = h.failed;
+    raised += status != LUA_OK;
+    check_after(L, &h, status, fault);
+    close_state(L, &h, blocks, fault);
+  }
+  print_message("%ld allocations of Lua failed %s, %ld times that was an error\n", fault,
+                forever ? "and all after them" : "once", raised);
+  if (forever) assert_true(raised == fault - 1);
+}
+
+static void core_once(void **state) {
+  (void)state;
+  sweep_core(0);
+}
+
+static void core_forever(void **state) {
+  (void)state;
+  sweep_core(1);
+}
+
+/* Once: Lua collects its garbage and tries again, so finalisers and calls meet in odd places. */
+static void lua_once(void **state) {
+  (void)state;
+  sweep_lua(0);
+}
+
+static void lua_forever(void **state) {
+  (void)state;
+  sweep_lua(1);
+}
+
+/* An interruption comes as a sentence or, from a trainer, as a short slice. */
+static void interrupted(void **state) {
+  (void)state;
+  heap h;
+  size_t blocks = fopo_memory_in_use().blocks;
+  lua_State *L = new_state(&h);
+  fopo_interrupt_request();
+  assert_int_not_equal(run(L), LUA_OK);
+  assert_non_null(strstr(lua_tostring(L, -1), "interrupted"));
+  assert_ptr_equal(strstr(lua_tostring(L, -1), "interrupted"), lua_tostring(L, -1));
+  fopo_interrupt_clear();
+  assert_int_equal(run(L), LUA_OK);
+  close_state(L, &h, blocks, -1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(core_once), cmocka_unit_test(core_forever), cmocka_unit_test(lua_once),
+      cmocka_unit_test(lua_forever), cmocka_unit_test(interrupted)};
+  /* Every run writes files; in memory they cost nothing to flush. */
+  const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  snprintf(path, sizeof path, "%s/fopo_test_bind_%ld.npy", folder, (long)getpid());
+  fopo_threads_set(1);
+  int failures = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(path);
+  strcat(path, ".npz");
+  unlink(path);
+  return failures;
+}
