@@ -70,9 +70,11 @@ local function options(found, part, before)
   end
 end
 
--- word: the word at the cursor, dots and colons included; before: the line up to it.
+-- word: the word at the cursor, dots and colons included; before: the line up to it. What stands
+-- before an operator that is no border of words for file names (a/b.c) is handed back as it is.
 return function(word, before)
-  local found = {}
+  local found, passed = {}, word:match("^.*[/~]") or ""
+  word = word:sub(#passed + 1)
   local chain, mark, part = word:match("^(.-)([.:]?)([%w_]*)$")
   if mark == "" then
     options(found, part, before)
@@ -90,7 +92,7 @@ return function(word, before)
     end
   end
   local list = {}
-  for name in next, found do list[#list + 1] = name end
+  for name in next, found do list[#list + 1] = passed .. name end
   table.sort(list)
   return list
 end

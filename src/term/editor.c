@@ -1,6 +1,6 @@
 /* readline installs its own signal handlers while it reads, puts the terminal right and passes the
- * signal on to ours; after that it calls rl_signal_event_hook, from which Ctrl-C leaves by
- * siglongjmp. No Lua frame is crossed: completion has returned by then.
+ * signal on to ours. Its hooks, called ten times a second while it waits and after a signal, see the
+ * flag and leave by siglongjmp. No Lua frame is crossed: completion has returned by then.
  *
  * The history file has a line with the time before each entry, which lets entries have several
  * lines. */
@@ -134,13 +134,19 @@ static char **complete(const char *text, int start, int end) {
 
 /* ---- lines ---- */
 
-/* After a signal that readline has passed on: where it was Ctrl-C, the line is given up; after
- * others (back from Ctrl-Z, another size) it is drawn anew. */
-static int after_signal(void) {
+/* While readline waits: after Ctrl-C the line is given up. */
+static int while_waiting(void) {
   if (fopo_interrupted()) {
     rl_cleanup_after_signal();
     siglongjmp(dropped, 1);
   }
+  return 0;
+}
+
+/* After a signal that readline has passed on; after others than Ctrl-C (back from Ctrl-Z, another
+ * size) the line is drawn anew. */
+static int after_signal(void) {
+  while_waiting();
   rl_forced_update_display();
   return 0;
 }
@@ -150,9 +156,11 @@ int fopo_editor_open(lua_State *L) {
   completer = L;
   if (!terminal) return 0;
   rl_readline_name = "fopo";
+  rl_event_hook = while_waiting;
   rl_signal_event_hook = after_signal;
   rl_attempted_completion_function = complete;
-  rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*/%^~#,?!\\";
+  /* no / and ~: readline would skip one at the start of a file name */
+  rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*%^#,?!\\";
   rl_completer_quote_characters = "\"'";
   rl_initialize();
   load_history();

@@ -96,6 +96,7 @@ function TestComplete:test_names()
   lu.assertEquals(complete("thing.inner.", ""), {"thing.inner.deep"})
   lu.assertEquals(complete("nothing.x.y", ""), {})
   lu.assertEquals(complete(".x", ""), {})
+  lu.assertEquals(complete("2/thing.inner.d", ""), {"2/thing.inner.deep"})
   lu.assertItemsEquals(complete("wh", ""), {"while"})
 end
 

@@ -1,0 +1,174 @@
+"""fopo without a terminal: options, exit codes, scripts, standard input, no escape sequence."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+FOPO = os.environ.get("FOPO", "./fopo")
+failures = 0
+
+
+def run(*args, stdin="", env=None):
+    done = subprocess.run([FOPO, *args], input=stdin, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **(env or {})})
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(name, condition, *seen):
+    global failures
+    if not condition:
+        failures += 1
+        print("not so:", name, *(repr(s) for s in seen))
+
+
+def expect(name, got, code=0, out=None, err=None):
+    """out: the whole of stdout; err: a part of stderr."""
+    check(name + ": exit code", got[0] == code, got)
+    if out is not None:
+        check(name + ": stdout", got[1] == out, got)
+    if err is not None:
+        check(name + ": stderr", err in got[2], got)
+    check(name + ": no escape sequence", "\x1b" not in got[1] + got[2], got)
+
+
+folder = tempfile.mkdtemp()
+script = os.path.join(folder, "script.lua")
+
+
+def write(text):
+    with open(script, "w") as f:
+        f.write(text)
+
+
+# options and exit codes
+expect("-h", run("-h"), 0)
+check("-h tells", "usage: fopo" in run("-h")[1])
+expect("-v", run("-v"), 0)
+check("-v tells", run("-v")[1].startswith("fopo 0.") and "Lua 5.4" in run("-v")[1])
+expect("unknown option", run("-x"), 2, "", "unknown option -x")
+expect("-e without code", run("-e"), 2, "", "-e needs code")
+expect("-e twice", run("-e", "x = 1", "-e", "print(x + 1)"), 0, "2\n")
+expect("-e has the modules", run("-e", "print(array == fopo.array, index ~= nil, table.concat{1})"),
+       0, "true\ttrue\t1\n")
+expect("an error", run("-e", "error('no such luck')"), 1, "", "no such luck")
+expect("wrong syntax", run("-e", "x ="), 1, "", "unexpected symbol")
+expect("missing script", run("/nonexistent.lua"), 1, "", "/nonexistent.lua")
+expect("os.exit(3)", run("-e", "os.exit(3)"), 3, "")
+expect("os.exit(false)", run("-e", "os.exit(false)"), 1, "")
+expect("os.exit in a coroutine", run("-e", "coroutine.wrap(function() os.exit(4) end)()"), 4, "")
+expect("os.exit runs finalisers",
+       run("-e", "setmetatable({}, {__gc = function() print 'closed' end}) os.exit(true)"), 0,
+       "closed\n")
+expect("numbers stay numbers",
+       run("-e", "print(os.setlocale('de_DE.UTF-8'), os.setlocale(nil, 'numeric') ~= nil, 1.5)"), 0)
+
+# scripts
+write("print(#arg, arg[0] ~= nil, arg[1], ...)")
+expect("arguments", run(script, "a", "-e"), 0, "2\ttrue\ta\ta\t-e\n")
+expect("after --", run("--", script, "b"), 0, "1\ttrue\tb\tb\n")
+write("#!/usr/bin/env fopo\nlocal fopo = require 'fopo'\nprint(fopo.version ~= nil, array)")
+expect("require in a script", run(script), 0, "true\tnil\n")
+write("local function f() error('deep') end\nlocal function g() f() end\ng()")
+got = run(script)
+expect("traceback", got, 1, "", "script.lua:1: deep")
+check("traceback names the frames", "in function" in got[2] and "script.lua:3" in got[2], got)
+check("traceback without the host's frames", "[C]: in ?" not in got[2] and "fopo/" not in got[2], got)
+write("local fopo = require 'fopo'\nfopo.index.hnsw(1)")
+got = run(script)
+expect("an error of the library", got, 1, "", "script.lua:2: ")
+expect("errors that are tables", run("-e", "error({})"), 1, "", "a table value")
+expect("errors that say", run("-e", "error(setmetatable({}, {__tostring = function() return 'I' end}))"),
+       1, "", "I\n")
+write("\x1bLua")
+expect("bytecode is refused", run(script), 1, "")
+expect("bytecode is refused by load", run("-e", "print(load(string.dump(function() end)))"), 0)
+check("by load, with words", "nil\t" in run("-e", "print(load(string.dump(function() end)))")[1])
+
+# standard input
+expect("standard input", run(stdin="print(1 + 1)"), 0, "2\n")
+expect("- and arguments", run("-", "x", stdin="print(...)"), 0, "x\n")
+expect("error on standard input", run(stdin="error('x')"), 1, "", "stdin:1: x")
+
+# the prompt without a terminal: values, no prompt, no escapes
+expect("-i", run("-i", stdin="1 + 1\nx = 2;\nx;\n_\nfor i = 1, 2 do\n  print(i)\nend\n'a', 2\n"), 0,
+       "2\n2\n1\n2\na\t2\n")
+expect("-i after an error", run("-i", stdin="error('x')\n'alive'\n"), 0, "alive\n", "prompt:1: x")
+expect("-i and wrong syntax", run("-i", stdin="foo bar\n'abc\n1 +* 2\n7\n"), 0, "7\n",
+       "unexpected symbol near '*'")
+expect("-i and an open entry", run("-i", stdin="x = {"), 0, "", "near <eof>")
+expect("-i after a script", run("-i", script, stdin="2\n"), 0, "2\n")
+expect("-i and nil", run("-i", stdin="nil\nprint(nil)\n(function() end)()\nnil, nil\n"), 0,
+       "nil\nnil\nnil\tnil\n")
+expect("a value that cannot be shown",
+       run("-i", stdin="setmetatable({}, {__tostring = function() error('oops') end})\n3\n"), 0,
+       "3\n", "oops")
+init = os.path.join(folder, "fopo")
+os.mkdir(init)
+with open(os.path.join(init, "init.lua"), "w") as f:
+    f.write("greeting = 'hello'")
+expect("init.lua", run("-i", stdin="greeting\n", env={"XDG_CONFIG_HOME": folder}), 0, "hello\n")
+expect("--no-init", run("-i", "--no-init", stdin="greeting\n", env={"XDG_CONFIG_HOME": folder}), 0,
+       "nil\n")
+with open(os.path.join(init, "init.lua"), "w") as f:
+    f.write("error('bad start')")
+expect("a bad init.lua", run("-i", stdin="5\n", env={"XDG_CONFIG_HOME": folder}), 0, "5\n",
+       "bad start")
+
+# output that cannot be written is a failure
+if os.path.exists("/dev/full"):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([FOPO, "-e", "print(1)"], stdout=full, stderr=subprocess.PIPE)
+    check("/dev/full", done.returncode == 1, done)
+
+
+def interrupted(name, code):
+    """SIGINT soon after the script says that it is ready: exit code 130, and soon (the limit has
+    room for a loaded machine under a sanitizer; 0.01 s in Lua and 0.1 s in C are usual)."""
+    process = subprocess.Popen([FOPO, "-e", "io.write('ready\\n') io.flush() " + code],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    try:
+        _, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        err = "it went on"
+    check(name + ": 130", process.returncode == 130, process.returncode, err)
+    check(name + ": says so", "interrupted" in err, err)
+    check(name + ": soon", time.monotonic() - begun < 5, time.monotonic() - begun)
+    if "-v" in sys.argv:
+        print("%-28s %.3f s" % (name, time.monotonic() - begun))
+
+
+interrupted("a loop", "while true do end")
+interrupted("a loop of pcall", "while true do pcall(function() while true do end end) end")
+interrupted("pcall around all", "pcall(function() while true do end end) while true do end")
+interrupted("a coroutine", "coroutine.wrap(function() while true do end end)()")
+interrupted("pcall in a coroutine",
+            "local function f() while true do pcall(error) end end "
+            "while true do pcall(coroutine.wrap(f)) end")
+interrupted("coroutines in coroutines",
+            "local function f(n) if n == 0 then while true do end end "
+            "return coroutine.wrap(f)(n - 1) end f(20)")
+interrupted("resume in a loop",
+            "while true do local co = coroutine.create(function() while true do end end) "
+            "coroutine.resume(co) end")
+interrupted("closing a coroutine",
+            "local co = coroutine.create(function() local x <close> = setmetatable({}, "
+            "{__close = function() while true do end end}) coroutine.yield() end) "
+            "coroutine.resume(co) coroutine.close(co)")
+interrupted("a user's hook", "debug.sethook(function() end, 'l') while true do end")
+interrupted("hooks set in the loop", "while true do debug.sethook() pcall(error) end")
+interrupted("xpcall with a handler",
+            "while true do xpcall(function() while true do end end, function(e) return e end) end")
+interrupted("C: a product of matrices",
+            "local a = array.randn(2500, 2500, 1) for i = 1, 1000 do a:matmul(a) end")
+interrupted("C: an index", "index.hnsw(array.randn(200000, 32, 1))")
+interrupted("C: an SVD", "while true do local d = data.synthetic{users = 20000, items = 20000} "
+            "pcall(embed.svd, d:sessions{}.train, {dim = 100}) end")
+
+sys.exit(1 if failures else 0)

@@ -1,0 +1,245 @@
+"""The prompt in a pseudo-terminal: editing, history, completion, Ctrl-C, pasted blocks, endings."""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+FOPO = os.environ.get("FOPO", "./fopo")
+PROMPT = "fopo> "
+failures = 0
+home = tempfile.mkdtemp()
+history = os.path.join(home, "state", "fopo", "history")
+
+
+def check(name, condition, *seen):
+    global failures
+    if not condition:
+        failures += 1
+        print("not so:", name, *(repr(s) for s in seen))
+
+
+class Prompt:
+    """A fopo at a terminal of its own. What it prints is collected in self.seen."""
+
+    def __init__(self, *args, term="xterm", **env):
+        self.master, slave = pty.openpty()
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        environment = {**os.environ, "TERM": term, "HOME": home, "INPUTRC": "/dev/null",
+                       "XDG_STATE_HOME": os.path.join(home, "state"), "LC_ALL": "C.UTF-8",
+                       "XDG_CONFIG_HOME": os.path.join(home, "config"), **env}
+        environment.pop("FOPO_HISTORY", None)
+        self.process = subprocess.Popen([FOPO, *args], stdin=slave, stdout=slave, stderr=slave,
+                                        env=environment, start_new_session=True,
+                                        preexec_fn=self.own_terminal)
+        self.seen = ""
+
+    @staticmethod
+    def own_terminal():
+        import fcntl
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    def send(self, text):
+        os.write(self.master, text.encode())
+
+    def wait(self, wanted, seconds=30):
+        """What came up to and with `wanted` (after what earlier calls returned)."""
+        end = time.monotonic() + seconds
+        while wanted not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], 0.05)
+            if ready:
+                try:
+                    self.seen += os.read(self.master, 65536).decode(errors="replace")
+                    continue
+                except OSError:
+                    pass
+            if time.monotonic() > end or self.process.poll() is not None:
+                check("waiting for %r" % wanted, wanted in self.seen, self.seen)
+                break
+        at = self.seen.find(wanted)
+        at = len(self.seen) if at < 0 else at + len(wanted)
+        text, self.seen = self.seen[:at], self.seen[at:]
+        return text
+
+    def enter(self, line):
+        """Sends a line and returns what came until the next prompt, without the echo."""
+        self.send(line + "\r")
+        return plain(self.wait(PROMPT))
+
+    def end(self, code=0):
+        self.send("\x04")
+        self.process.wait(30)
+        check("exit code", self.process.returncode == code, self.process.returncode)
+        check("the terminal is as it was", termios.tcgetattr(self.slave) == self.before)
+        os.close(self.slave)
+        os.close(self.master)
+
+
+def plain(text):
+    """Without escape sequences, carriage returns and the echo (the first line)."""
+    text = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]|\x1b[=>]", "", text).replace("\r", "")
+    return text.split("\n", 1)[1].removesuffix(PROMPT) if "\n" in text else text
+
+
+def body(text):
+    return text.strip("\n")
+
+
+# values, errors, several lines
+p = Prompt()
+greeting = p.wait(PROMPT)
+check("greeting", "help() lists" in greeting and "Ctrl-D" in greeting, greeting)
+check("1 + 1", body(p.enter("1 + 1")) == "2")
+check("a statement", body(p.enter("x = {1, 2, y = 'z'}")) == "")
+check("a table", body(p.enter("x")) == '{1, 2, y = "z"}')
+check("silence", body(p.enter("x;")) == "")
+check("_", body(p.enter("_.y")) == "z")
+check("modules", body(p.enter("array.zeros(2, 3).cols")) == "3")
+check("an error", body(p.enter("error('bad')")) == "prompt:1: bad")
+check("still there", body(p.enter("x.y")) == "z")
+p.send("for i = 1, 2 do\r")
+p.wait(".. ")
+p.send("print(i * 10)\r")
+p.wait(".. ")
+check("several lines", "10\n20" in p.enter("end"))
+deep = p.enter("function f() error('deep') end function g() f() return 1 end") + p.enter("g()")
+check("a traceback", "prompt:1: deep" in deep and "in function 'g'" in deep, deep)
+check("without the host's frames", "[C]: in ?" not in deep and "fopo/" not in deep, deep)
+hint = p.enter("local z = 1")
+check("a hint about local", "local lives" in hint, hint)
+check("once", "local lives" not in p.enter("local z = 1"))
+check("time", re.search(r"\(\d\.\d+ s\)", p.enter("local t = os.clock() while os.clock() - t < 0.2 do end")))
+check("no time for what is quick", "s)" not in p.enter("1"))
+
+# Ctrl-C: while typing, in Lua, in C
+p.send("this is nothing")
+p.send("\x03")
+check("a line dropped", "^C" in p.wait(PROMPT))
+check("nothing left of it", body(p.enter("2 + 2")) == "4")
+p.send("x = {\r")
+p.wait(".. ")
+p.send("\x03")
+p.wait(PROMPT)
+check("an entry dropped", body(p.enter("5")) == "5")
+for code in ("while true do end",
+             "while true do pcall(function() while true do end end) end",
+             "coroutine.wrap(function() while true do end end)()",
+             "a = array.randn(1500, 1500, 1) while true do a:matmul(a) end"):
+    p.send(code + "\r")
+    time.sleep(0.3)
+    p.send("\x03")
+    check("Ctrl-C in " + code, "interrupted" in p.wait(PROMPT))
+    check("and the prompt works", body(p.enter("6 * 7")) == "42")
+check("objects are whole", body(p.enter("a:get(1, 1) == array.randn(1500, 1500, 1):get(1, 1)")).startswith("true"))
+p.enter("debug.sethook(function() end, '', 1000000)")
+p.send("while true do end\r")
+time.sleep(0.3)
+p.send("\x03")
+p.wait("interrupted")
+p.wait(PROMPT)
+check("a hook of the user's is back", "1000000" in p.enter("debug.gethook()"))
+p.enter("debug.sethook()")
+
+# completion
+p.send("array.zer\t")
+check("a field", "array.zeros" in p.wait("array.zeros"))
+p.send("(3, 4):fin\x15")  # Ctrl-U clears the line
+p.send("a:finit\t()\r")
+check("a method", "true" in plain(p.wait(PROMPT)))
+with open(os.path.join(home, "some-data.csv"), "w") as f:
+    f.write("x")
+p.send('io.open("%s/some-d\t):close()\r' % home)
+check("a file in a string", "true" in plain(p.wait(PROMPT)))
+
+# pasted blocks are one entry, or lines where they make no whole; copied prompts go
+p.send("\x1b[200~b = 1\nprint(b,\n'pasted')\x1b[201~\r")
+check("a pasted block", "1\tpasted" in p.wait(PROMPT).replace("\r", "").replace("       ", "\t"))
+p.send("\x1b[200~fopo> c = {7,\n   .. 8}\nfopo> c\nfopo> error('stop')\nfopo> c[3]\x1b[201~\r")
+p.wait("{7, 8}")
+p.wait("stop\r\n")
+p.wait(PROMPT)
+check("what follows an error is not run", body(p.enter("9")) == "9")
+p.end()
+
+# history: kept, entries of several lines whole, repeats once
+p = Prompt()
+p.wait(PROMPT)
+for line in ("11", "22", "11"):
+    p.enter(line)
+p.send("for i = 7, 7 do\r")
+p.wait(".. ")
+p.send("print(i)\r")
+p.wait(".. ")
+p.enter("end")
+p.end()
+p = Prompt()
+p.wait(PROMPT)
+p.send("\x10\r")  # Ctrl-P
+check("a whole block again", "7\n" in plain(p.wait(PROMPT)))
+p.send("\x10\x10\r")
+check("before it", "11" in p.wait(PROMPT))
+p.send("\x12x.y\r")  # Ctrl-R
+p.wait("attempt to index a nil value (global 'x')")
+p.wait(PROMPT)
+p.end()
+with open(history) as f:
+    lines = [line for line in f.read().split("\n") if line and not re.match(r"#\d", line)]
+check("the file", lines.count("22") == 1 and "for i = 7, 7 do" in lines, lines)
+check("only the user may read it", os.stat(history).st_mode & 0o077 == 0, oct(os.stat(history).st_mode))
+check("11 once after loading", (Prompt().wait(PROMPT), open(history).read().split("\n").count("11"))[1] <= 2)
+
+# no escape sequence to a dumb terminal
+p = Prompt(term="dumb")
+text = p.wait(PROMPT)
+p.send("1 + 1\r")
+text += p.wait(PROMPT)
+check("TERM=dumb", "\x1b" not in text, text)
+p.end()
+p = Prompt(NO_COLOR="1")
+p.wait(PROMPT)
+p.send("plot{1, 4, 9, height = 3}\r")
+check("NO_COLOR", "\x1b[3" not in p.wait(PROMPT))
+p.end()
+
+# colours where there is a terminal, the progress bar, and its end
+p = Prompt()
+p.wait(PROMPT)
+p.send("plot{{1, 4, 9}, {3, 2, 1}, height = 3}\r")
+check("colours", "\x1b[3" in p.wait(PROMPT))
+p.send("index.hnsw(array.randn(60000, 32, 1), {ef_construction = 100});\r")
+text = p.wait(PROMPT, 120)
+check("a bar", re.search(r"\[#+\.*\] +\d+ %", text), text[:300])
+check("it goes away", re.search(r"\r +\r", text), text[-200:])
+p.end()
+
+# the terminal after other endings
+p = Prompt("-i", "-e", "print 'begun'")
+check("-e before the prompt", "begun" in p.wait(PROMPT))
+check("os.exit", (p.send("os.exit(5)\r"), p.process.wait(30))[1] == 5)
+check("terminal after os.exit", termios.tcgetattr(p.slave) == p.before)
+p = Prompt()
+p.wait(PROMPT)
+p.process.send_signal(signal.SIGTERM)
+p.process.wait(30)
+check("terminal after SIGTERM", termios.tcgetattr(p.slave) == p.before)
+
+# a C function that never ends: the second Ctrl-C says so, the third ends the program
+p = Prompt()
+p.wait(PROMPT)
+p.send("string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')\r")
+time.sleep(0.3)
+p.send("\x03")
+time.sleep(1.2)
+p.send("\x03")
+p.wait("next Ctrl-C ends the program")
+p.send("\x03")
+check("ended", p.process.wait(30) == -signal.SIGINT)
+check("terminal after it", termios.tcgetattr(p.slave) == p.before)
+
+sys.exit(1 if failures else 0)
