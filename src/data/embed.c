@@ -51,7 +51,7 @@ static void column_factors(float *factor, const float *s, size_t dim, size_t see
   double sum = 0;
   for (size_t j = 0; j < dim; j++) sum += (double)s[j];
   for (size_t j = 0; j < dim; j++) {
-    /* c^2 s_j with c^2 = seen / sum s: sum_a sum_j V_aj^2 c^2 s_j = seen, as columns have norm 1. */
+    /* c^2 s_j, c^2 = seen / sum s: sum_a sum_j V_aj^2 c^2 s_j = seen, as columns have norm 1. */
     double squared = sum > 0 ? (double)s[j] * (double)seen / sum : 0;
     factor[j] = scale == FOPO_SCALE_NONE ? 1 : scale == FOPO_SCALE_SIGMA ? s[j]
                                                                          : (float)sqrt(squared);

@@ -4,7 +4,7 @@
  * the user that stands in that row of the dataset. So the halves of a user depend on the seed and
  * the row alone, whatever the shares and the other users are.
  *
- * Rows are written by several threads, each to its own place: the bits do not depend on how many. */
+ * Threads write rows, each to its own place: how many there are does not show in the bits. */
 #include "data/sessions.h"
 
 #include <omp.h>

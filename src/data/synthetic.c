@@ -9,7 +9,7 @@
  * with enough items, and taking a uniformly random half of S as X depend on S through |S| only.
  * So, given X and m = |Y|, Y is a set of m items outside X with
  *
- *   P(Y | X, m) proportional to prod_{a in Y} w_a                     (conditional Poisson sampling)
+ *   P(Y | X, m) proportional to prod_{a in Y} w_a                    (conditional Poisson sampling)
  *   P(a in Y | X, m) = w_a e_{m-1}(w without a) / e_m(w)              over the items not in X
  *
  * with e_m the elementary symmetric polynomial. For two items a, b the difference of these is
@@ -25,7 +25,8 @@
  * All items outside the liked clusters have the same w, so g is the law of one binomial variable
  * plus a few hundred single events, which a table of m + 1 numbers accumulates exactly. theta is
  * chosen so that about m events are expected: g(m) is then far from underflow.
- * (Chen, Dempster, Liu: "Weighted finite population sampling to maximize entropy", Biometrika 1994.)
+ * (Chen, Dempster, Liu: "Weighted finite population sampling to maximize entropy", Biometrika
+ * 81, 1994.)
  *
  * Randomness: FOPO_STREAM_WORLD; step 0 the catalogue, step 1 the user's taste and rate (row =
  * user), steps 2 ... the tries of the user's session (index = meeting). Users are independent, so
@@ -46,15 +47,16 @@
 
 enum {
   BLOCK = 1024,      /* users between two reports of progress */
-  TRIES = 16,        /* with lambda >= 2 a try fails with probability < 0.6, all with < 0.0003 */
+  TRIES = 16,        /* with lambda >= 2 and no dominant item, one fails in less than half of the
+                      * cases and all in 1 of 10,000 */
   STEP_CATALOGUE = 0,
   STEP_TASTE = 1,
   STEP_SESSION = 2
 };
 
-static const double SPREAD = 0.7;    /* of log lambda: median 0.78, 99th percentile 4.0 of the mean */
-static const double LEAST_RATE = 2;  /* a session needs two items */
-static const double LARGEST = 16;    /* lambda <= 16 means (1 in 70,000 users): bounds the scratch */
+static const double SPREAD = 0.7;   /* of log lambda: median 0.78, 99th percentile 4 means */
+static const double LEAST_RATE = 2; /* a session needs two items */
+static const double LARGEST = 16;   /* lambda <= 16 means, for 1 user in 100,000: bounds scratch */
 
 /* ---- options ----------------------------------------------------------------------------------*/
 
@@ -62,9 +64,9 @@ static fopo_world_options with_defaults(const fopo_world_options *options) {
   fopo_world_options o = *options;
   if (o.users == 0) o.users = 20000;
   if (o.items == 0) o.items = 100000;
-  if (o.clusters == 0) o.clusters = 200;
-  if (o.tastes == 0) o.tastes = 3;
-  if (o.mean_items == 0) o.mean_items = 60;
+  if (o.clusters == 0) o.clusters = 300;
+  if (o.tastes == 0) o.tastes = 2;
+  if (o.mean_items == 0) o.mean_items = 40;
   if (o.zipf == 0) o.zipf = 1;
   return o;
 }
@@ -473,7 +475,7 @@ static double probability(double *g, double best_odds, const double *odds, size_
   double theta = tilt(odds, n, w0, others, (double)m);
   add_events(g, m, odds, n, theta);
 
-  /* at_m, before = sum over j of g(j) B(m - j), g(j) B(m - 1 - j), B binomial of `others` trials. */
+  /* at_m, before = sum over j of g(j) B(m - j), g(j) B(m - 1 - j), B binomial of `others`. */
   double at_m = g[m], before = g[m - 1];
   if (w0 > 0 && others > 0) {
     double log_b = -others * log1p(theta * w0), log_odds = log(theta * w0);

@@ -16,13 +16,15 @@
 
 #include "data/sessions.h"
 
-/* A size or exponent of 0 takes the default beside it. */
+/* A size or exponent of 0 takes the default beside it. With these, P = 100,000 and 64 singular
+ * vectors, learning shows within 300 steps of 32 contexts, and proposals differ: few tastes per
+ * user and many clusters leave little to gain from recommending the same to everybody. */
 typedef struct {
   size_t users;        /* 20,000 */
   size_t items;        /* P: 100,000 */
-  size_t clusters;     /* 200 */
-  size_t tastes;       /* clusters that a user likes: 3 */
-  double mean_items;   /* mean over users of lambda_u, the number of meetings: 60 */
+  size_t clusters;     /* 300 */
+  size_t tastes;       /* clusters that a user likes: 2 */
+  double mean_items;   /* mean over users of lambda_u, the number of meetings: 40 */
   double zipf;         /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
   double noise;        /* share of meetings that are uniform over the catalogue, 0 <= noise < 1 */
   uint64_t seed;

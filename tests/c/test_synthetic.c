@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const fopo_world_options small = {
-    .users = 4000, .items = 2000, .clusters = 20, .mean_items = 40, .noise = 0.05, .seed = 11};
+    .users = 4000, .items = 2000, .clusters = 20, .tastes = 3, .mean_items = 40, .noise = 0.05,
+    .seed = 11};
 
 static void make(fopo_world **w, fopo_dataset **d, const fopo_world_options *o) {
   assert_int_equal(fopo_world_new(w, d, o), FOPO_OK);
