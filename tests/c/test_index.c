@@ -675,7 +675,7 @@ static void random_damage_is_survived(void **state) {
   fopo_archive archive;
   assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
   const char *members[] = {"links", "upper", "levels", "entry"};
-  size_t refused = 0, rounds = 400;
+  size_t refused = 0, rounds = 200;
   for (uint32_t i = 0; i < rounds; i++) {
     fopo_words w = fopo_random(9, FOPO_STREAM_WORLD, 1, i, 0);
     fopo_array *a = fopo_archive_find(&archive, members[w.v[0] % 4]);
@@ -714,7 +714,7 @@ static int make_hnsw(fopo_index **ix, fopo_matrix items) {
 /* Making and searching with the n-th allocation failing, for every n: a status, nothing lost, and
  * in the end success. */
 static void survives_faults(maker *make, int forever) {
-  fopo_matrix items = world(200, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
+  fopo_matrix items = world(100, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
   answer a = answer_new(70, 9);
   size_t blocks = fopo_memory_in_use().blocks;
   long n = 0;
@@ -744,7 +744,7 @@ static void survives_faults(maker *make, int forever) {
 
 static void memory_faults_lose_nothing(void **state) {
   (void)state;
-  fopo_matrix items = world(200, 6, GAUSSIAN, 211);
+  fopo_matrix items = world(100, 6, GAUSSIAN, 211);
   maker *makers[] = {fopo_index_exact, make_norm, make_hnsw};
   for (int forever = 0; forever <= 1; forever++) {
     for (size_t i = 0; i < 3; i++) survives_faults(makers[i], forever);
