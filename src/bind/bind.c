@@ -67,8 +67,11 @@ static int interrupt_clear(lua_State *L) {
 /* native.progress(on): shows what long calls are doing, or does not. */
 static int progress(lua_State *L) {
   int on = bind_boolean(L, 1, "on");
-  if (progress_switch) progress_switch(on);
-  else if (!on) fopo_progress_to(NULL, NULL);
+  if (progress_switch) {
+    progress_switch(on);
+  } else if (on) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_UNAVAILABLE, "this program has no progress bar"));
+  }
   return 0;
 }
 

@@ -34,7 +34,7 @@ int luaopen_fopo_native(lua_State *L);
  * dofile and require take text only, because damaged bytecode crashes the interpreter. */
 int fopo_lua_open(lua_State *L);
 
-/* What native.progress(on) calls: main gives the bar of term/. NULL: it only takes a sink off. */
+/* What native.progress(on) calls: main gives the bar of term/. */
 void fopo_lua_progress(void (*on)(int on));
 
 /* ---- objects: bind_object.c ---- */
@@ -200,7 +200,7 @@ typedef struct {
 } bind_reward;
 
 typedef struct {
-  bind_object head; /* keeps: its own proposal; what its data lies in (bind_gradient_hold) */
+  bind_object head; /* keeps: its own proposal, and what it is bound to */
   fopo_gradient *gradient;
 } bind_gradient;
 
@@ -230,12 +230,10 @@ void bind_optim_on(bind_optim *o, bind_object *device);
  * stack. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 
-/* What a gradient is bound to has to outlive the binding, also where a later one fails half-way.
- * hold comes before fopo_gradient_bind and may fail for want of memory; bound comes after success
- * and lets go what was held before. */
-int bind_gradient_hold(bind_gradient *g, bind_object *device, bind_object *pi, bind_object *x,
-                       bind_object *reward);
-void bind_gradient_bound(bind_gradient *g);
+/* Binds the gradient to its data, which then lives as long as the binding. A failure leaves the
+ * former binding, or none. */
+int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
+                       bind_reward *reward);
 
 /* t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top. */
 void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "core/memory.h"
 #include "data/embed.h"
 #include "data/read.h"
 #include "data/synthetic.h"

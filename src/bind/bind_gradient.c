@@ -5,14 +5,12 @@
 
 #include "core/memory.h"
 
-/* A gradient keeps in slot 0 its own copy of the proposal (its epsilon and k may be changed without
- * touching the one it was made from), in slot 1 the chain of what it is or was bound to. */
-enum { PROPOSAL, CHAIN };
+/* Slots. The proposal is the gradient's own: its epsilon and k may be changed without touching the
+ * one it was made from. */
+enum { PROPOSAL, BOUND };
 
-/* One link: what a binding points into, and the link before it. */
-enum { DEVICE, POLICY, CONTEXTS, REWARD, BEFORE };
-
-static const bind_type link_type = {.name = "fopo.link", .size = sizeof(bind_object)};
+/* An object without a handle: what a binding points into, in its slots. */
+static const bind_type binding_type = {.name = "fopo.binding", .size = sizeof(bind_object)};
 
 static void done(bind_object *o) {
   fopo_gradient_free(((bind_gradient *)o)->gradient);
@@ -22,31 +20,24 @@ static bind_gradient *get_gradient(lua_State *L, int index) {
   return bind_get(L, index, &bind_gradient_type);
 }
 
-/* ---- what a binding points into ---- */
+/* ---- binding ---- */
 
-int bind_gradient_hold(bind_gradient *g, bind_object *device, bind_object *pi, bind_object *x,
-                       bind_object *reward) {
-  bind_object *last = g->head.keeps[CHAIN];
-  if (last && last->keeps[DEVICE] == device && last->keeps[POLICY] == pi &&
-      last->keeps[CONTEXTS] == x && last->keeps[REWARD] == reward) {
-    return FOPO_OK;
-  }
-  bind_object *link = fopo_alloc(1, link_type.size);
-  if (link == NULL) return FOPO_ERR_MEMORY;
-  link->type = &link_type;
-  link->refs = 1;
-  bind_keep(link, DEVICE, device);
-  bind_keep(link, POLICY, pi);
-  bind_keep(link, CONTEXTS, x);
-  bind_keep(link, REWARD, reward);
-  bind_keep(link, BEFORE, last);
-  bind_keep(&g->head, CHAIN, link);
-  bind_release(link);
-  return FOPO_OK;
-}
-
-void bind_gradient_bound(bind_gradient *g) {
-  bind_keep(g->head.keeps[CHAIN], BEFORE, NULL);
+int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
+                       bind_reward *reward) {
+  bind_object *fresh = fopo_alloc(1, binding_type.size);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  fresh->type = &binding_type;
+  fresh->refs = 1;
+  bind_keep(fresh, 0, &device->head);
+  bind_keep(fresh, 1, &pi->head);
+  bind_keep(fresh, 2, &x->head);
+  bind_keep(fresh, 3, &reward->head);
+  int status = fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x),
+                                  &reward->reward);
+  /* What it was bound to before goes last: until now it may have been compared or given back. */
+  if (status == FOPO_OK) bind_keep(&g->head, BOUND, fresh);
+  bind_release(fresh);
+  return status;
 }
 
 /* ---- making ---- */
@@ -167,10 +158,7 @@ static int compute(lua_State *L) {
   bind_array *x = bind_array_numbers(L, X, "x");
   bind_reward *reward = bind_get(L, RW, &bind_reward_type);
   int custom = reward->reward.kind == FOPO_REWARD_CUSTOM;
-  bind_check(L, bind_gradient_hold(g, &device->head, &pi->head, &x->head, &reward->head));
-  bind_check(L, fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x),
-                                   &reward->reward));
-  bind_gradient_bound(g);
+  bind_check(L, bind_gradient_bind(g, device, pi, x, reward));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
   run(L, g, custom, function);
   fopo_gradient_stats stats;

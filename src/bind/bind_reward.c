@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "core/memory.h"
-
 static bind_reward *get_reward(lua_State *L, int index) {
   return bind_get(L, index, &bind_reward_type);
 }

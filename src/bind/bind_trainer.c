@@ -42,11 +42,12 @@ static bind_trainer *get_idle(lua_State *L, int index) {
 
 /* ---- making ---- */
 
-/* Tells the gradient and the optimiser what they are about to be bound to. */
-static int hold(bind_trainer *t) {
+/* Binds the gradient to this trainer's data: it may have served others meanwhile. */
+static int bind_all(bind_trainer *t) {
   bind_object **k = t->head.keeps;
-  int status = bind_gradient_hold((bind_gradient *)k[GRADIENT], k[DEVICE], k[POLICY], k[CONTEXTS],
-                                  k[REWARD]);
+  int status = bind_gradient_bind((bind_gradient *)k[GRADIENT], (bind_device *)k[DEVICE],
+                                  (bind_policy *)k[POLICY], (bind_array *)k[CONTEXTS],
+                                  (bind_reward *)k[REWARD]);
   if (status == FOPO_OK) bind_optim_on((bind_optim *)k[OPTIM], k[DEVICE]);
   return status;
 }
@@ -61,10 +62,8 @@ static int open(bind_trainer *t, size_t batch, uint64_t seed) {
                             .device = ((bind_device *)k[DEVICE])->device,
                             .batch = batch,
                             .seed = seed};
-  int status = hold(t);
-  if (status == FOPO_OK) status = fopo_trainer_new(&t->trainer, &o);
-  if (status == FOPO_OK) bind_gradient_bound((bind_gradient *)k[GRADIENT]);
-  return status;
+  int status = bind_all(t);
+  return status == FOPO_OK ? fopo_trainer_new(&t->trainer, &o) : status;
 }
 
 /* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device}. */
@@ -113,7 +112,7 @@ static int advance(lua_State *L) {
   bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the other */
   lua_getiuservalue(L, 1, 1);                /* 4: the function */
   bind_trainer *t = get_idle(L, 3);
-  bind_check(L, hold(t));
+  bind_check(L, bind_all(t));
 
   fopo_slice slice;
   int status, lua = LUA_OK;
@@ -125,7 +124,6 @@ static int advance(lua_State *L) {
   if (lua != LUA_OK) fopo_trainer_abandon(t->trainer);
   t->busy = 0;
   if (lua != LUA_OK) return lua_error(L);
-  if (status == FOPO_OK) bind_gradient_bound((bind_gradient *)t->head.keeps[GRADIENT]);
   if (status != FOPO_ERR_INTERRUPTED) bind_check(L, status);
   return push_slice(L, &slice, status == FOPO_ERR_INTERRUPTED);
 }
