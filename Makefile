@@ -52,8 +52,9 @@ TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+# ./fopo is the release; the others are build/MODE/fopo.
 all: $(OUT)/fopo
-	$(Q)ln -sf $< fopo
+	$(Q)$(if $(filter release,$(MODE)),ln -sf $< fopo)
 
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
@@ -88,7 +89,7 @@ $(OUT)/lua_files.o: $(OUT)/lua_files.c
 
 $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(call say,TEST,$<)
-	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -c -o $@.o $<
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -MT $@ -c -o $@.o $<
 	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
 setup:

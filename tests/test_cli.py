@@ -127,7 +127,8 @@ def interrupted(name, code):
     """SIGINT soon after the script says that it is ready: exit code 130, and soon (the limit has
     room for a loaded machine under a sanitizer; 0.01 s in Lua and 0.1 s in C are usual)."""
     process = subprocess.Popen([FOPO, "-e", "io.write('ready\\n') io.flush() " + code],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     process.stdout.readline()
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
