@@ -111,9 +111,16 @@ static int plausible(const zip_stat_t *s, uint64_t length, const char *path) {
   return FOPO_OK;
 }
 
-/* Names and total size of the members, and whether they can be true. */
-static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, uint64_t length,
-                  const char *path) {
+/* names NULL: everything is. */
+static int wanted(const char *name, const char *const *names) {
+  for (; names != NULL && *names != NULL; names++)
+    if (strcmp(name, *names) == 0) return 1;
+  return names == NULL;
+}
+
+/* Names of the members, total size of the wanted ones, and whether they can be true. */
+static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, const char *const *names,
+                  uint64_t length, const char *path) {
   zip_int64_t n = zip_get_num_entries(zip, 0);
   if (n < 1 || n > MEMBERS_MOST)
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path,
@@ -130,7 +137,8 @@ static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, uint64_t l
     if (status == FOPO_OK) status = member_name(&archive->items[i], s.name, path);
     if (status != FOPO_OK) return status;
     packed += s.comp_size; /* at most 10,000 times the file's length: no overflow */
-    if (__builtin_add_overflow(*total, s.size, total)) *total = UINT64_MAX;
+    if (wanted(archive->items[i].name, names) && __builtin_add_overflow(*total, s.size, total))
+      *total = UINT64_MAX;
   }
   if (packed > length)
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its members overlap; the file is damaged", path);
@@ -196,7 +204,7 @@ static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   return status;
 }
 
-int fopo_npz_load(fopo_archive *archive, const char *path) {
+int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *const *names) {
   *archive = (fopo_archive){0};
   uint64_t length = 0, total = 0, done = 0;
   char what[256];
@@ -204,14 +212,29 @@ int fopo_npz_load(fopo_archive *archive, const char *path) {
   int status = open_for_reading(&zip, &length, path);
   if (status != FOPO_OK) return status;
   snprintf(what, sizeof what, "reading %s", path);
-  status = survey(archive, &total, zip, length, path);
-  for (size_t i = 0; i < archive->n && status == FOPO_OK; i++) {
+  status = survey(archive, &total, zip, names, length, path);
+  size_t kept = 0;
+  for (size_t i = 0, n = archive->n; i < n && status == FOPO_OK; i++) {
+    if (!wanted(archive->items[i].name, names)) continue;
     fopo_npy_source source = {read_member, NULL, NULL, what, 0, &done, total};
     status = load_member(&archive->items[i], zip, i, path, &source);
+    if (status == FOPO_OK && kept != i) {
+      archive->items[kept] = archive->items[i];
+      archive->items[i] = (fopo_array){0};
+    }
+    kept++;
   }
   zip_discard(zip);
-  if (status != FOPO_OK) fopo_archive_done(archive);
+  if (status == FOPO_OK) {
+    archive->n = kept;
+  } else {
+    fopo_archive_done(archive);
+  }
   return status;
+}
+
+int fopo_npz_load(fopo_archive *archive, const char *path) {
+  return fopo_npz_load_some(archive, path, NULL);
 }
 
 /* ---- writing ---- */

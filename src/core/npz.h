@@ -41,6 +41,10 @@ typedef struct {
 
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress);
 int fopo_npz_load(fopo_archive *archive, const char *path);
+
+/* The same for the members that `names` (ended by NULL) lists; one that is not there is no error.
+ * The others are neither read nor verified. */
+int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *const *names);
 void fopo_archive_done(fopo_archive *archive); /* accepts {0} */
 
 /* The member of that name, or NULL. */

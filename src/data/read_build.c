@@ -2,6 +2,7 @@
 #include "data/read_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -15,6 +16,10 @@ void fopo_pairs_done(fopo_pairs *p) {
 
 int fopo_pairs_grow(fopo_pairs *p) {
   size_t room = p->room == 0 ? 4096 : 2 * p->room;
+  /* Packed text does not tell beforehand how long it is. */
+  int status = fopo_memory_suffices(12 * (uint64_t)room, "the interactions read so far",
+                                    "read a part of the file, or on a machine with more memory");
+  if (status != FOPO_OK) return status;
   uint32_t *user = fopo_realloc(p->user, room, sizeof *user);
   if (user == NULL) return FOPO_ERR_MEMORY;
   p->user = user;
@@ -38,19 +43,33 @@ int fopo_pairs_suffice(const char *path, double rows, int with_values) {
                               "read a part of the file, or on a machine with more memory");
 }
 
-static int finite_values(const fopo_csr *m, const char *path) {
-  for (size_t r = 0; r < m->rows; r++)
-    for (uint64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++)
-      if (!isfinite(m->values[e]))
-        return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value of user %zu, item %u is %g", path, r + 1,
-                         m->ids[e] + 1, (double)m->values[e]);
-  return FOPO_OK;
+/* Exponent bits all set: NaN or infinity. Without a branch, for the compiler's vectors. */
+static int all_finite(const float *values, size_t n) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    bad |= (bits & 0x7f800000u) == 0x7f800000u;
+  }
+  return !bad;
 }
 
 static int all_ones(const float *values, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (values[i] != 1.0f) return 0;
+  enum { BLOCK = 4096 }; /* looked at whole; the first other value ends it soon enough */
+  for (size_t at = 0; at < n; at += BLOCK) {
+    int other = 0;
+    for (size_t i = at; i < n && i < at + BLOCK; i++) other |= values[i] != 1.0f;
+    if (other) return 0;
+  }
   return 1;
+}
+
+static int refuse_value(const fopo_csr *m, const char *path) {
+  size_t r = 0, e = 0;
+  while (isfinite(m->values[e])) e++;
+  while (m->indptr[r + 1] <= e) r++;
+  return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value of user %zu, item %u is %g", path, r + 1,
+                   m->ids[e] + 1, (double)m->values[e]);
 }
 
 static int count_seen(fopo_dataset *d) {
@@ -68,15 +87,22 @@ static int count_seen(fopo_dataset *d) {
 
 int fopo_dataset_settle(fopo_dataset *d, const char *path) {
   fopo_csr *m = &d->matrix;
-  if (m->values != NULL) {
-    int status = finite_values(m, path);
-    if (status != FOPO_OK) return status;
-    if (all_ones(m->values, fopo_csr_nnz(m))) {
-      fopo_free(m->values);
-      m->values = NULL;
-    }
+  size_t nnz = fopo_csr_nnz(m);
+  if (m->values != NULL && all_ones(m->values, nnz)) {
+    fopo_free(m->values);
+    m->values = NULL;
   }
-  return count_seen(d);
+  if (m->values != NULL && !all_finite(m->values, nnz)) return refuse_value(m, path);
+  return d->items_seen > 0 ? FOPO_OK : count_seen(d);
+}
+
+int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n) {
+  enum { FREE = 1 << 24, PER_PAIR = 16 };
+  size_t largest = users > items ? users : items;
+  if (largest <= FREE + PER_PAIR * n) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu users and %zu items for %zu interactions: the ids are "
+                   "far apart; renumber them, or write one pair a line (there, only ids that occur "
+                   "count)", path, users, items, n);
 }
 
 /* Pairs that count 1 each become counts where some stand more than once. */
@@ -100,10 +126,12 @@ int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
                      d->skipped > 0 ? ": every row was left out" : "");
   d->rows_read = p->n;
+  int status = fopo_read_plausible(path, users, items, p->n);
+  if (status != FOPO_OK) return status;
   int ones = !p->with_values || all_ones(p->value, p->n);
-  int status = ones ? build_counts(d, p, users, items)
-                    : fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users,
-                                          items, &d->repeats);
+  status = ones ? build_counts(d, p, users, items)
+                : fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
+                                      &d->repeats);
   fopo_pairs_done(p);
   return status == FOPO_OK ? fopo_dataset_settle(d, path) : status;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum {
@@ -160,6 +161,8 @@ int fopo_ids_add_number(fopo_ids *ids, uint32_t *index, int64_t number) {
 static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
   if (ids->text_n + n + 1 > ids->text_room) {
     size_t room = 2 * (ids->text_room + n + FIRST_ROOM);
+    int status = fopo_memory_suffices(room, "the ids read so far", "use fewer or shorter ids");
+    if (status != FOPO_OK) return status;
     char *text = fopo_realloc(ids->text, room, 1);
     if (text == NULL) return FOPO_ERR_MEMORY;
     ids->text = text;
@@ -236,6 +239,8 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
   }
   for (int shift = 0; shift < 64 && status == FOPO_OK; shift += 16) {
     if ((all >> shift & 0xffff) == 0) continue; /* these bits are the same everywhere */
+    status = fopo_progress("sorting ids", shift, 64);
+    if (status != FOPO_OK) break;
     uint64_t sign = shift == 48 ? 0x8000 : 0;
     memset(start, 0, 65537 * sizeof *start);
     for (size_t i = 0; i < n; i++)
@@ -245,6 +250,7 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
       other[start[((uint64_t)numbers[order[i]] >> shift & 0xffff) ^ sign]++] = order[i];
     memcpy(order, other, n * sizeof *order);
   }
+  if (status == FOPO_OK) status = fopo_progress("sorting ids", 64, 64);
   fopo_free(start);
   fopo_free(other);
   return status;

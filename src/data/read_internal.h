@@ -121,11 +121,16 @@ static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, fl
 /* Memory that `rows` interactions will take while they are read and sorted, checked beforehand. */
 int fopo_pairs_suffice(const char *path, double rows, int with_values);
 
+/* Where ids are kept as they stand, one wrong digit could claim a matrix of 4e9 empty columns:
+ * at most 16 rows or columns for each interaction, and 2^24 in any case. */
+int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n);
+
 /* The matrix and the counts of d from the pairs, which are freed. Fails with FOPO_ERR_FORMAT where
  * nothing was read. */
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path);
 
-/* Counts users_seen and items_seen; drops values that are all 1. */
+/* Drops values that are all 1, refuses those that are not finite, and counts users_seen and
+ * items_seen unless items_seen is known. */
 int fopo_dataset_settle(fopo_dataset *d, const char *path);
 
 /* ---- the forms ---- */

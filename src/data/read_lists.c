@@ -30,9 +30,11 @@ static int refuse(const reader *r, size_t column, const char *at, size_t n, cons
   return fopo_text_refuse(r->t, r->t->line + 1, column, at, n, why);
 }
 
+static int ends_word(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
 static size_t word(const char *p) {
   size_t n = 0;
-  while (strchr(" \t\r\n", p[n]) == NULL) n++;
+  while (!ends_word(p[n])) n++;
   return n;
 }
 
@@ -46,7 +48,7 @@ static int next_id(const reader *r, const char **p, size_t column, uint64_t *id,
   uint64_t value = 0;
   for (; (unsigned char)(*at - '0') < 10 && value <= id_most; at++)
     value = value * 10 + (uint64_t)(*at - '0');
-  if (at == *p || strchr(" \t\r\n", *at) == NULL || value > id_most)
+  if (at == *p || !ends_word(*at) || value > id_most)
     return refuse(r, column, *p, word(*p),
                   value > id_most ? "is larger than 4294967294, the largest id in lists"
                                   : "is no id: lists hold integers alone");

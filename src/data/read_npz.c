@@ -61,10 +61,15 @@ static int check_starts(const reader *r, const fopo_array *indptr, size_t rows, 
                    rows, n);
 }
 
-static int sorted_rows(const uint64_t *start, const uint32_t *ids, size_t rows) {
+/* Every row ascends and ends below cols; so all of it is in range. */
+static int sorted_rows(const uint64_t *start, const uint32_t *ids, size_t rows, size_t cols) {
   int sorted = 1;
-  for (size_t i = 0; i < rows; i++)
-    for (uint64_t e = start[i] + 1; e < start[i + 1]; e++) sorted &= ids[e - 1] < ids[e];
+  for (size_t i = 0; i < rows; i++) {
+    uint64_t end = start[i + 1];
+    if (end == start[i]) continue;
+    for (uint64_t e = start[i] + 1; e < end; e++) sorted &= ids[e - 1] < ids[e];
+    sorted &= ids[end - 1] < cols;
+  }
   return sorted;
 }
 
@@ -98,14 +103,17 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
   size_t n = indices->shape[0], major = by_columns ? r->cols : r->rows;
   int status = read_values(r, n, &values);
   if (status == FOPO_OK) status = check_starts(r, indptr, major, n);
-  if (status == FOPO_OK) status = in_range(r, indices->data, n, by_columns ? r->rows : r->cols);
   if (status != FOPO_OK) return status;
-  if (n > 0 && !by_columns && sorted_rows(indptr->data, indices->data, major)) {
+  if (n > 0 && !by_columns && sorted_rows(indptr->data, indices->data, r->rows, r->cols)) {
+    status = fopo_read_plausible(r->path, r->rows, r->cols, n);
+    if (status != FOPO_OK) return status;
     d->rows_read = n;
     d->matrix = (fopo_csr){r->rows, r->cols, steal(indptr), steal(indices),
                            values != NULL ? steal(values) : NULL};
     return fopo_dataset_settle(d, r->path);
   }
+  status = in_range(r, indices->data, n, by_columns ? r->rows : r->cols);
+  if (status != FOPO_OK) return status;
   uint32_t *expanded = expand(indptr->data, major);
   if (expanded == NULL) return FOPO_ERR_MEMORY;
   uint32_t *other = steal(indices);
@@ -168,19 +176,26 @@ static int read_names(reader *r, fopo_names *names, const char *side, size_t n) 
   return FOPO_OK;
 }
 
+/* The counts of a cache, taken as they are where they can be true. 0: there are none. */
+static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
+  fopo_array *a = fopo_archive_find(counts, "counts");
+  if (a == NULL || a->type != FOPO_U64 || a->shape[0] != 6) return 0;
+  const uint64_t *c = a->data;
+  d->rows_read = (size_t)c[0];
+  d->repeats = (size_t)c[1];
+  d->skipped = (size_t)c[2];
+  d->items_seen = (size_t)c[3];
+  d->users_seen = (size_t)c[4];
+  if (c[5] == 1) r->use_values = 0; /* all values are 1 */
+  return 1;
+}
+
 static int read_extras(reader *r, fopo_dataset *d) {
   d->users.n = r->rows;
   d->items.n = r->cols;
   snprintf(d->format, sizeof d->format, "npz");
-  if (fopo_archive_find(&r->archive, "counts") == NULL) return FOPO_OK;
-  fopo_array *counts = need(r, "counts", FOPO_U64, 1);
-  if (counts == NULL) return FOPO_ERR_FORMAT;
-  if (counts->shape[0] == 3) {
-    const uint64_t *c = counts->data;
-    d->rows_read = (size_t)c[0];
-    d->repeats = (size_t)c[1];
-    d->skipped = (size_t)c[2];
-  }
+  if (d->items_seen > r->cols || d->users_seen > r->rows)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its counts do not fit its matrix", r->path);
   int status = read_names(r, &d->users, "users", r->rows);
   return status == FOPO_OK ? read_names(r, &d->items, "items", r->cols) : status;
 }
@@ -209,9 +224,24 @@ int fopo_read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o)
     return fopo_fail(FOPO_ERR_ARGUMENT, "%s is .npz: of the options on columns it has only "
                      "value = \"\" (use no values)", path);
   reader r = {.path = path, .use_values = o->value == NULL};
-  int status = fopo_npz_load(&r.archive, path);
+  /* Values that a cache declares to be 1 are there for scipy; leaving them saves half the time. */
+  static const char *const first[] = {"counts", NULL};
+  static const char *const all_but_values[] = {
+      "indices", "indptr", "row", "col", "format", "shape", "users_numbers", "users_text",
+      "users_offsets", "items_numbers", "items_text", "items_offsets", NULL};
+  fopo_archive counts;
+  int status = fopo_npz_load_some(&counts, path, first);
+  if (status != FOPO_OK) return status;
+  int is_cache = read_counts(&r, d, &counts);
+  fopo_archive_done(&counts);
+  size_t rows_read = d->rows_read, repeats = d->repeats;
+  status = fopo_npz_load_some(&r.archive, path, r.use_values ? NULL : all_but_values);
   if (status == FOPO_OK) status = read_matrix(&r, d);
   if (status == FOPO_OK) status = read_extras(&r, d);
+  if (is_cache) {
+    d->rows_read = rows_read;
+    d->repeats = repeats;
+  }
   fopo_archive_done(&r.archive);
   return status;
 }

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 enum {
@@ -655,23 +656,31 @@ static double expected_rows(const reader *r) {
 }
 
 /* Where numbers were put into ascending order, the pairs follow. */
-static void follow(uint32_t *ids, const uint32_t *place, size_t n) {
-  if (place == NULL) return;
-  for (size_t i = 0; i < n; i++) ids[i] = place[ids[i]];
+static int follow(uint32_t *ids, const uint32_t *place, size_t n) {
+  enum { POLL = 1 << 20 }; /* about 2 ms */
+  for (size_t from = 0; place != NULL && from < n; from += POLL) {
+    size_t to = n - from < POLL ? n : from + POLL;
+    for (size_t i = from; i < to; i++) ids[i] = place[ids[i]];
+    int status = fopo_progress("ordering ids", (double)to, (double)n);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+static int finish_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t n) {
+  uint32_t *place = NULL;
+  int status = fopo_ids_finish(names, &place, ids);
+  if (status == FOPO_OK) status = follow(pairs, place, n);
+  fopo_free(place);
+  return status;
 }
 
 static int finish(reader *r) {
-  uint32_t *place = NULL;
+  fopo_pairs *p = &r->pairs;
   size_t users = r->users.n, items = r->items.n;
-  int status = fopo_ids_finish(&r->d->users, &place, &r->users);
-  follow(r->pairs.user, place, status == FOPO_OK ? r->pairs.n : 0);
-  fopo_free(place);
-  if (status != FOPO_OK) return status;
-  status = fopo_ids_finish(&r->d->items, &place, &r->items);
-  follow(r->pairs.item, place, status == FOPO_OK ? r->pairs.n : 0);
-  fopo_free(place);
-  if (status != FOPO_OK) return status;
-  return fopo_pairs_build(r->d, &r->pairs, users, items, r->t->path);
+  int status = finish_side(&r->d->users, &r->users, p->user, p->n);
+  if (status == FOPO_OK) status = finish_side(&r->d->items, &r->items, p->item, p->n);
+  return status == FOPO_OK ? fopo_pairs_build(r->d, p, users, items, r->t->path) : status;
 }
 
 int fopo_read_pairs(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,

@@ -187,6 +187,7 @@ static void lists(void **state) {
   REFUSE_AS(write_text("0 5 6 7\n1 2 x\n2 3\n"), FOPO_ERR_FORMAT, "line 2, column 3: 'x'",
          .format = "lists");
   REFUSE_AS(write_text("0 5 6 4294967295\n"), FOPO_ERR_FORMAT, "largest id", .format = "lists");
+  REFUSE_AS(write_text("0 5 6 4294967294\n"), FOPO_ERR_FORMAT, "far apart", .format = "lists");
   REFUSE_AS(write_text("0 5 6 -1\n"), FOPO_ERR_FORMAT, "column 4: '-1'", .format = "lists");
   REFUSE_AS(write_text("3 1 2\n1 1\n1 4\n"), FOPO_ERR_FORMAT, "says 3 items and holds 2",
          .format = "counted");
@@ -448,6 +449,32 @@ static void gzipped(void **state) {
     }
     bytes[i] ^= 0x10;
   }
+}
+
+/* Quotes that first come in the second block, line ends inside of them, also over the border. */
+static void quotes_far_down(void **state) {
+  (void)state;
+  enum { ROWS = 90000, QUOTED = 40000 };
+  char *text = malloc(64 * ROWS);
+  size_t n = (size_t)sprintf(text, "user,item,note\n");
+  for (size_t i = 0; i < ROWS; i++)
+    n += (size_t)sprintf(text + n, i < QUOTED ? "%zu,%zu,some words or so\n"
+                                              : "%zu,\"%zu\",\"two\nlines, \"\"%zu\"\"\"\n",
+                         i % 1000, i / 1000, i);
+  unsigned char *packed = malloc(n);
+  size_t n_packed = gzip(packed, n, text);
+  for (int pass = 0; pass < 2; pass++) {
+    fopo_dataset *d = READ(pass == 0 ? write_bytes("case.csv", text, n)
+                                     : write_bytes("case.csv.gz", packed, n_packed));
+    assert_true(shaped(d, "pairs", 1000, 90, ROWS) && at(d, "999", "89") == 1);
+    fopo_dataset_free(d);
+  }
+  char place[32];
+  snprintf(place, sizeof place, "line %d: '1,2'", 1 + 2 * ROWS - QUOTED + 1);
+  memcpy(text + n, "1,2\n", 5);
+  REFUSE(write_bytes("case.csv", text, n + 4), FOPO_ERR_FORMAT, place);
+  free(packed);
+  free(text);
 }
 
 /* ---- MatrixMarket ---- */
@@ -804,22 +831,20 @@ static void real_matrices(void **state) {
   fopo_dataset_free(bare);
 }
 
-/* The least of several readings. */
-static double seconds_to_read(const char *path, int times) {
-  double best = 1e9;
-  for (int i = 0; i < times; i++) {
-    double start = fopo_clock();
-    fopo_dataset *d = READ(path);
-    double taken = fopo_clock() - start;
-    if (taken < best) best = taken;
-    fopo_dataset_free(d);
-  }
-  return best;
+static double seconds_to_read(const char *path) {
+  double start = fopo_clock();
+  fopo_dataset_free(READ(path));
+  return fopo_clock() - start;
 }
 
-/* A ratio, not a time: text against cache on the same machine at the same moment. */
+/* A ratio, not a time: text against cache on the same machine, the best of each in turn. */
 static void cache_is_fast(void **state) {
   (void)state;
+#ifdef NDEBUG
+  const double wanted = 10;
+#else
+  const double wanted = 2; /* without optimisation or with sanitizers */
+#endif
   const char *path = real_path("amazon-book-ngcf/test.txt.gz", "");
   if (path == NULL) return;
   fopo_dataset *d = READ(path);
@@ -828,10 +853,15 @@ static void cache_is_fast(void **state) {
   assert_true(same_dataset(d, again));
   fopo_dataset_free(again);
   fopo_dataset_free(d);
-  double text = seconds_to_read(path, 5), cache = seconds_to_read(in_folder("cache.npz"), 10);
+  double text = 1e9, cache = 1e9;
+  for (int i = 0; i < 5 || (i < 40 && text < wanted * cache); i++) {
+    double t = seconds_to_read(path), c = seconds_to_read(in_folder("cache.npz"));
+    if (t < text) text = t;
+    if (c < cache) cache = c;
+  }
   print_message("[ note     ] amazon-book: text %.1f ms, cache %.1f ms, %.1f times\n", 1e3 * text,
                 1e3 * cache, text / cache);
-  assert_true(text > 3 * cache); /* 10 and more is usual; a busy machine may halve it */
+  assert_true(text > wanted * cache);
 }
 
 static int make_folder(void **state) {
@@ -856,6 +886,7 @@ int main(void) {
       cmocka_unit_test(malformed_rows),      cmocka_unit_test(bad_options),
       cmocka_unit_test(where_and_columns),   cmocka_unit_test(skipped_errors),
       cmocka_unit_test(repeats_are_summed),  cmocka_unit_test(gzipped),
+      cmocka_unit_test(quotes_far_down),
       cmocka_unit_test(matrix_market),       cmocka_unit_test(scipy_by_hand),
       cmocka_unit_test(scipy_agrees),        cmocka_unit_test(cache_keeps_everything),
       cmocka_unit_test(bad_sparse_files),    cmocka_unit_test(interrupted),
