@@ -1,0 +1,432 @@
+/* The trainer: slices, files, threads, rewards from outside, interruption, and steps that must not
+ * be made. The same run is always the same bits. */
+#include "small_world.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/progress.h"
+#include "learn/trainer.h"
+
+/* A trainer with all that it borrows. */
+typedef struct {
+  small_world w;
+  fopo_index *ix;
+  fopo_gradient *g;
+  fopo_optim optim;
+  fopo_reward custom;
+  fopo_trainer *t;
+} setting;
+
+enum { P = 120, N = 23, L = 5, BATCH = 4 };
+
+static fopo_optim_options adam(double lr) {
+  return (fopo_optim_options){.kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999,
+                              .eps = 1e-8, .weight_decay = 1e-6};
+}
+
+static fopo_optim_options sgd(double lr) {
+  return (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = lr, .momentum = 0.5};
+}
+
+static void set_up(setting *s, fopo_gradient_kind kind, fopo_optim_options optim, int custom) {
+  memset(s, 0, sizeof *s);
+  small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
+  ok(fopo_index_norm(&s->ix, s->w.items, 0));
+  fopo_gradient_options o = {.kind = kind, .samples = 30};
+  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, s->ix, 12, 0.5, 0};
+  ok(fopo_gradient_new(&s->g, &o));
+  ok(fopo_optim_init(&s->optim, &optim));
+  s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
+  fopo_trainer_options t = {.policy = &s->w.pi, .contexts = s->w.contexts,
+                            .reward = custom ? &s->custom : &s->w.reward, .gradient = s->g,
+                            .optim = &s->optim, .device = s->w.device, .batch = BATCH, .seed = 9};
+  ok(fopo_trainer_new(&s->t, &t));
+}
+
+static void tear_down(setting *s) {
+  fopo_trainer_free(s->t);
+  fopo_optim_done(&s->optim);
+  fopo_gradient_free(s->g);
+  fopo_index_free(s->ix);
+  small_world_done(&s->w);
+}
+
+/* Fills the rewards that the trainer waits for with the world's hits. */
+static void fill(setting *s) {
+  const fopo_drawn *d = fopo_trainer_drawn(s->t);
+  ok(fopo_reward_fill(d->reward, &s->w.reward, d->ids, d->rows, d->B, d->S));
+}
+
+static fopo_slice run(setting *s, size_t n) {
+  fopo_slice slice;
+  int rc;
+  while ((rc = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
+  ok(rc);
+  assert_int_equal(slice.steps, n);
+  assert_int_equal(slice.step, fopo_trainer_step(s->t));
+  return slice;
+}
+
+static void keep(float *theta, const setting *s) {
+  memcpy(theta, s->w.pi.theta.x, L * L * sizeof *theta);
+}
+
+static void same(const float *theta, const setting *s) {
+  assert_memory_equal(theta, s->w.pi.theta.x, L * L * sizeof *theta);
+}
+
+/* theta after 20 steps in one slice. */
+static void twenty(float *theta, fopo_gradient_kind kind, fopo_optim_options optim) {
+  setting s;
+  set_up(&s, kind, optim, 0);
+  run(&s, 20);
+  keep(theta, &s);
+  tear_down(&s);
+}
+
+static const fopo_gradient_kind kinds[] = {FOPO_GRADIENT_EXACT, FOPO_GRADIENT_REINFORCE,
+                                           FOPO_GRADIENT_SNIS};
+
+static void test_slices(void **unused) {
+  (void)unused;
+  for (int i = 0; i < 3; i++) {
+    float whole[L * L];
+    setting s;
+    twenty(whole, kinds[i], adam(0.01));
+    set_up(&s, kinds[i], adam(0.01), 0);
+    assert_int_equal(fopo_trainer_steps_per_epoch(s.t), 6); /* 5 batches of 4 and one of 3 */
+    run(&s, 1);
+    run(&s, 12);
+    run(&s, 0);
+    fopo_slice slice = run(&s, 7);
+    assert_int_equal(slice.step, 20);
+    assert_true(slice.seconds > 0.0 && slice.mean.seconds[FOPO_PHASE_GRADIENT] > 0.0);
+    assert_true(slice.mean.reward > 0.0 && slice.mean.ess >= 1.0 && slice.mean.norm > 0.0);
+    same(whole, &s);
+    tear_down(&s);
+  }
+}
+
+static void test_threads(void **unused) {
+  (void)unused;
+  int kept = fopo_threads();
+  float one[L * L], many[L * L];
+  for (int i = 0; i < 3; i++) {
+    ok(fopo_threads_set(1));
+    twenty(one, kinds[i], adam(0.01));
+    for (int threads = 2; threads <= 4; threads += 2) {
+      ok(fopo_threads_set(threads));
+      twenty(many, kinds[i], adam(0.01));
+      assert_memory_equal(one, many, sizeof one);
+    }
+  }
+  ok(fopo_threads_set(kept));
+}
+
+static const char *file_name(void) {
+  static char name[64];
+  snprintf(name, sizeof name, "/tmp/fopo_test_trainer_%ld.npz", (long)getpid());
+  return name;
+}
+
+/* 7 steps, a file, and 13 steps of another trainer from that file. */
+static void test_resume(void **unused) {
+  (void)unused;
+  fopo_optim_options optims[] = {adam(0.01), sgd(0.1)};
+  float whole[L * L];
+  for (int i = 0; i < 2; i++) {
+    for (int threads = 1; threads <= 4; threads *= 2) {
+      setting s;
+      int kept = fopo_threads();
+      double rewards[] = {0.25, 0.5};
+      fopo_array history = fopo_array_of("history", FOPO_F64, rewards, 1, 2, 1);
+      fopo_archive file = {0};
+      twenty(whole, FOPO_GRADIENT_SNIS, optims[i]);
+      ok(fopo_threads_set(threads));
+      set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+      run(&s, 7);
+      ok(fopo_trainer_save(s.t, file_name(), &history, 1));
+      tear_down(&s);
+
+      set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+      run(&s, 3); /* it need not be fresh */
+      ok(fopo_trainer_resume(s.t, file_name(), &file));
+      assert_int_equal(fopo_trainer_step(s.t), 7);
+      fopo_array *back = fopo_archive_need(&file, file_name(), "history", FOPO_F64, 1);
+      assert_non_null(back);
+      assert_memory_equal(back->data, rewards, sizeof rewards);
+      fopo_archive_done(&file);
+      run(&s, 13);
+      same(whole, &s);
+      tear_down(&s);
+      ok(fopo_threads_set(kept));
+    }
+  }
+  unlink(file_name());
+}
+
+/* Files of other runs and broken ones are refused, and nothing changes. */
+static void test_resume_refused(void **unused) {
+  (void)unused;
+  setting s, other;
+  float before[L * L];
+  fopo_archive file = {0};
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  run(&s, 5);
+  ok(fopo_trainer_save(s.t, file_name(), NULL, 0));
+  keep(before, &s);
+
+  set_up(&other, FOPO_GRADIENT_SNIS, sgd(0.1), 0);
+  refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "\"adam\"");
+  tear_down(&other);
+  set_up(&other, FOPO_GRADIENT_EXACT, adam(0.01), 0);
+  refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "\"snis\"");
+  tear_down(&other);
+  set_up(&other, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "reward");
+  tear_down(&other);
+
+  /* the same file with one thing wrong at a time */
+  struct { const char *name; int at; float value; const char *says; } wrong[] = {
+    {"theta", 3, NAN, "theta is nan"},
+    {"optim_m", 0, INFINITY, "optim_m is inf"},
+    {"optim_v", 7, -1.0f, "optim_v"},
+    {"temperature", 0, 2.0f, "temperature"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    ok(fopo_npz_load(&file, file_name()));
+    fopo_array *a = fopo_archive_find(&file, wrong[i].name);
+    assert_non_null(a);
+    memcpy((char *)a->data + (size_t)wrong[i].at * sizeof(float), &wrong[i].value, sizeof(float));
+    char broken[80];
+    snprintf(broken, sizeof broken, "%s.broken", file_name());
+    ok(fopo_npz_save(broken, file.items, file.n, 0));
+    fopo_archive_done(&file);
+    int rc = fopo_trainer_resume(s.t, broken, &file);
+    refused(rc, rc < 0 ? rc : 1, wrong[i].says);
+    unlink(broken);
+    assert_int_equal(fopo_trainer_step(s.t), 5);
+    same(before, &s);
+  }
+  /* without any one member */
+  ok(fopo_npz_load(&file, file_name()));
+  for (size_t i = 0; i < file.n; i++) {
+    char broken[80];
+    snprintf(broken, sizeof broken, "%s.broken", file_name());
+    fopo_array last = file.items[file.n - 1], kept = file.items[i];
+    file.items[i] = last;
+    ok(fopo_npz_save(broken, file.items, file.n - 1, 0));
+    file.items[i] = kept;
+    refused(fopo_trainer_resume(s.t, broken, NULL), FOPO_ERR_FORMAT, kept.name);
+    unlink(broken);
+  }
+  fopo_archive_done(&file);
+  refused(fopo_trainer_resume(s.t, "/nowhere/x.npz", NULL), FOPO_ERR_FILE, "/nowhere");
+  refused(fopo_trainer_save(s.t, "/nowhere/x.npz", NULL, 0), FOPO_ERR_FILE, "/nowhere");
+  same(before, &s);
+  ok(fopo_trainer_resume(s.t, file_name(), NULL));
+  tear_down(&s);
+  unlink(file_name());
+}
+
+/* A learning rate of the trainer at hand is honoured after resuming. */
+static void test_resume_rate(void **unused) {
+  (void)unused;
+  setting s;
+  float before[L * L];
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  run(&s, 5);
+  ok(fopo_trainer_save(s.t, file_name(), NULL, 0));
+  keep(before, &s);
+  s.optim.options.lr = 1e-30;
+  ok(fopo_trainer_resume(s.t, file_name(), NULL));
+  run(&s, 5);
+  same(before, &s);
+  tear_down(&s);
+  unlink(file_name());
+}
+
+static void test_custom(void **unused) {
+  (void)unused;
+  for (int i = 0; i < 3; i++) {
+    float whole[L * L];
+    setting s;
+    twenty(whole, kinds[i], adam(0.01));
+    set_up(&s, kinds[i], adam(0.01), 1);
+    assert_null(fopo_trainer_drawn(s.t));
+    run(&s, 8);
+    run(&s, 12);
+    same(whole, &s);
+    tear_down(&s);
+  }
+}
+
+/* A reward function that fails: the step is drawn again, and the run is the same. */
+static void test_abandon(void **unused) {
+  (void)unused;
+  float whole[L * L], before[L * L];
+  setting s;
+  fopo_slice slice;
+  twenty(whole, FOPO_GRADIENT_SNIS, adam(0.01));
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  run(&s, 4);
+  keep(before, &s);
+  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
+  refused(fopo_trainer_resume(s.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "waits");
+  ok(fopo_trainer_save(s.t, file_name(), NULL, 0)); /* the state after step 4 */
+  fopo_trainer_abandon(s.t);
+  assert_int_equal(fopo_trainer_step(s.t), 4);
+  same(before, &s);
+
+  /* nobody filled the rewards */
+  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
+  refused(fopo_trainer_run(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
+  assert_int_equal(slice.steps, 0);
+  same(before, &s);
+  run(&s, 3);
+  ok(fopo_trainer_resume(s.t, file_name(), NULL));
+  run(&s, 16);
+  same(whole, &s);
+  tear_down(&s);
+  unlink(file_name());
+}
+
+/* Ctrl-C between two steps: the state after the last whole one, and the run goes on from there. */
+static void test_interrupted(void **unused) {
+  (void)unused;
+  float whole[L * L];
+  setting s;
+  fopo_slice slice;
+  twenty(whole, FOPO_GRADIENT_SNIS, adam(0.01));
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  for (int i = 0; i < 6; i++) {
+    assert_int_equal(fopo_trainer_run(s.t, 20, &slice), FOPO_DRAWN);
+    fill(&s);
+  }
+  fopo_interrupt_request();
+  refused(fopo_trainer_run(s.t, 20, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  fopo_interrupt_clear();
+  assert_int_equal(slice.steps, 6);
+  assert_int_equal(fopo_trainer_step(s.t), 6);
+  run(&s, 14);
+  same(whole, &s);
+  tear_down(&s);
+}
+
+/* Rewards whose gradient overflows: the step is refused before it touches theta. */
+static void test_not_finite(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_slice slice;
+  float before[L * L];
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  run(&s, 2);
+  keep(before, &s);
+  assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
+  const fopo_drawn *d = fopo_trainer_drawn(s.t);
+  for (size_t i = 0; i < d->B * d->S; i++) d->reward[i] = i % 2 ? 3e38f : -3e38f;
+  refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "step 3");
+  assert_non_null(strstr(fopo_error_sentence(), "learning rate 0.01, contexts"));
+  assert_int_equal(fopo_trainer_step(s.t), 2);
+  assert_int_equal(s.optim.t, 2);
+  same(before, &s);
+  run(&s, 3);
+
+  s.w.pi.theta.x[2] = NAN;
+  refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "theta");
+  refused(fopo_trainer_save(s.t, file_name(), NULL, 0), FOPO_ERR_NUMERIC, "theta");
+  assert_int_not_equal(access(file_name(), F_OK), 0);
+  tear_down(&s);
+}
+
+static void test_options_refused(void **unused) {
+  (void)unused;
+  setting s;
+  set_up(&s, FOPO_GRADIENT_EXACT, adam(0.01), 0);
+  fopo_trainer *t = NULL;
+  fopo_trainer_options o = {.policy = &s.w.pi, .contexts = s.w.contexts, .reward = &s.w.reward,
+                            .gradient = s.g, .optim = &s.optim, .device = s.w.device,
+                            .batch = N + 1, .seed = 9};
+  refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 24");
+  o.batch = 0;
+  refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 0");
+  o.batch = N;
+  o.contexts.rows--;
+  o.batch--;
+  refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "covers 23 contexts");
+  assert_null(t);
+
+  fopo_optim bad;
+  struct { fopo_optim_options o; const char *says; } wrong[] = {
+    {adam(0.0), "learning rate"}, {adam(NAN), "learning rate"}, {adam(-1.0), "learning rate"},
+    {sgd(0.1), "momentum"}, {adam(0.1), "beta"}, {adam(0.1), "eps"}, {sgd(0.1), "weight_decay"},
+  };
+  wrong[3].o.momentum = 1.0;
+  wrong[4].o.beta2 = 1.0;
+  wrong[5].o.eps = 0.0;
+  wrong[6].o.weight_decay = -1.0;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    refused(fopo_optim_init(&bad, &wrong[i].o), FOPO_ERR_ARGUMENT, wrong[i].says);
+  }
+  tear_down(&s);
+}
+
+/* After its first step a trainer works while every allocation fails. */
+static void test_allocates_nothing(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_slice slice;
+  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  run(&s, 1);
+  fopo_memory_fail_after(0, 1);
+  int rc = fopo_trainer_run(s.t, 19, &slice);
+  fopo_memory_fail_after(-1, 0);
+  ok(rc);
+  tear_down(&s);
+}
+
+/* Learning goes uphill, with every optimiser. */
+static void test_uphill(void **unused) {
+  (void)unused;
+  fopo_optim_options optims[] = {adam(0.02), sgd(0.5)};
+  for (int i = 0; i < 2; i++) {
+    setting s;
+    set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+    double *start = small_world_theta(&s.w);
+    double before = small_world_reward(NULL, &s.w, start, N);
+    run(&s, 300);
+    double *end = small_world_theta(&s.w), after = small_world_reward(NULL, &s.w, end, N);
+    print_message("expected reward %.3f -> %.3f\n", before, after);
+    assert_true(after > 2.0 * before);
+    fopo_free(start);
+    fopo_free(end);
+    tear_down(&s);
+  }
+}
+
+static int no_leak(void **unused) {
+  (void)unused;
+  size_t blocks = fopo_memory_in_use().blocks;
+  if (blocks != 0) print_message("%zu blocks leaked\n", blocks);
+  return blocks != 0;
+}
+
+int main(void) {
+  fopo_threads_set(1); /* batches are tiny; the tests that are about threads say so */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_slices, no_leak),
+      cmocka_unit_test_teardown(test_threads, no_leak),
+      cmocka_unit_test_teardown(test_resume, no_leak),
+      cmocka_unit_test_teardown(test_resume_refused, no_leak),
+      cmocka_unit_test_teardown(test_resume_rate, no_leak),
+      cmocka_unit_test_teardown(test_custom, no_leak),
+      cmocka_unit_test_teardown(test_abandon, no_leak),
+      cmocka_unit_test_teardown(test_interrupted, no_leak),
+      cmocka_unit_test_teardown(test_not_finite, no_leak),
+      cmocka_unit_test_teardown(test_options_refused, no_leak),
+      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
+      cmocka_unit_test_teardown(test_uphill, no_leak),
+  };
+  return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
+}
