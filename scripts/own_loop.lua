@@ -23,12 +23,12 @@ local by_hand = fopo.policy.linear{items = items, seed = 1}
 local optim = fopo.optim.adam{lr = 1e-2}
 local x = s.train:contexts(items)
 for step = 0, steps - 1 do
-  local rows = fopo.trainer_rows{n = s.train.n, batch = batch, seed = seed, step = step}
+  local rows = s.train:batch{size = batch, seed = seed, step = step}
   local G, stats = gradient:compute(by_hand, x, rows, reward, {seed = seed, step = step})
   optim:step(by_hand, G)
   if step % 10 == 0 then print(("step %3d  reward %.4f  ess %.1f"):format(step, stats.reward, stats.ess)) end
 end
 
 local difference = by_hand:theta():add(with_trainer:theta(), -1):norm()
-print(("largest possible difference of the two thetas: %g"):format(difference))
+print(("difference of the two thetas: %g"):format(difference))
 assert(difference == 0, "the hand-written loop must give the trainer's numbers")

@@ -88,6 +88,21 @@ assert(s.train.n > s.test.n)]],
   end,
 }
 
+sessions.batch = fn{
+  name = "sessions:batch", returns = "array",
+  args = {{"s", "sessions", nil, "the sessions"}},
+  options = {
+    {"size", "integer", 32, "contexts a step", min = 1},
+    {"seed", "integer", 1, "of the order"},
+    {"step", "integer", nil, "which step, from 0", min = 0, required = true},
+  },
+  text = [[The contexts that step `step` of a trainer with this batch and seed takes, as ids [1, B]: for a
+loop of your own.]],
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+assert(s.train:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
+  call = function(s, o) return native.trainer_batch(s.n, o.size, o.seed, o.step) end,
+}
+
 function dataset.describe(d)
   return ("dataset (%s): %s users x %s items, %s interactions%s%s"):format(d.format,
     text.count(d.n_users), text.count(d.n_items), text.count(d.nnz),

@@ -315,7 +315,20 @@ static int field(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer}, {NULL, NULL}};
+/* native.trainer_batch(n, batch, seed, step): the contexts of a step, as ids. */
+static int trainer_batch(lua_State *L) {
+  size_t n = bind_count(L, 1, "n", 1, UINT32_MAX - 1), B;
+  size_t batch = bind_count(L, 2, "size", 1, n);
+  uint64_t seed = bind_seed(L, 3);
+  size_t step = bind_count(L, 4, "step", 0, SIZE_MAX / 2);
+  size_t left = n - step % ((n + batch - 1) / batch) * batch;
+  bind_array *rows = bind_array_new(L, 1, 1, left < batch ? left : batch);
+  bind_check(L, fopo_trainer_batch(rows->data, &B, n, batch, seed, step));
+  return 1;
+}
+
+const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer}, {"trainer_batch", trainer_batch},
+                                           {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
     {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};

@@ -19,13 +19,16 @@
 
 /* -- life ------------------------------------------------------------------------------------- */
 
+static int check_batch(size_t batch, size_t N) {
+  if (batch > 0 && batch <= N) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the batch is %zu but there are %zu contexts; use a batch of 1 to %zu", batch, N,
+                   N);
+}
+
 static int check(const fopo_trainer_options *o) {
-  size_t N = o->contexts.rows;
-  if (o->batch == 0 || o->batch > N) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the batch is %zu but there are %zu contexts; use a batch of 1 to %zu",
-                     o->batch, N, N);
-  }
+  int rc = check_batch(o->batch, o->contexts.rows);
+  if (rc != FOPO_OK) return rc;
   return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
 }
 
@@ -120,16 +123,37 @@ static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
-/* The batch of step t: a place in the permutation of its epoch, and this rank's share of it. */
+/* The place of a step: its epoch's permutation, and *B contexts of it from *first on. */
+static uint32_t place(size_t *first, size_t *B, size_t N, size_t batch, uint64_t step) {
+  size_t per_epoch = (N + batch - 1) / batch;
+  *first = (size_t)(step % per_epoch) * batch;
+  *B = N - *first < batch ? N - *first : batch;
+  return (uint32_t)(step / per_epoch);
+}
+
+int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64_t seed,
+                       uint64_t step) {
+  int rc = check_batch(batch, N);
+  if (rc != FOPO_OK) return rc;
+  uint32_t *order = fopo_alloc(N, sizeof *order);
+  if (order == NULL) return FOPO_ERR_MEMORY;
+  size_t first;
+  uint32_t epoch = place(&first, B, N, batch, step);
+  fopo_shuffle(order, (uint32_t)N, seed, FOPO_STREAM_SHUFFLE, epoch);
+  memcpy(rows, order + first, *B * sizeof *rows);
+  fopo_free(order);
+  return FOPO_OK;
+}
+
+/* The batch of the trainer's step, and this rank's share of it. */
 static void choose_rows(fopo_trainer *t) {
-  uint64_t epoch = t->step / t->per_epoch;
-  size_t N = t->o.contexts.rows, first = (size_t)(t->step % t->per_epoch) * t->o.batch;
+  size_t N = t->o.contexts.rows, first;
+  uint32_t epoch = place(&first, &t->B, N, t->o.batch, t->step);
   if (epoch != t->shuffled) {
-    fopo_shuffle(t->order, (uint32_t)N, t->o.seed, FOPO_STREAM_SHUFFLE, (uint32_t)epoch);
+    fopo_shuffle(t->order, (uint32_t)N, t->o.seed, FOPO_STREAM_SHUFFLE, epoch);
     t->shuffled = epoch;
   }
   t->rows = t->order + first;
-  t->B = N - first < t->o.batch ? N - first : t->o.batch;
   t->n_mine = 0;
   size_t ranks = (size_t)fopo_comm_size();
   for (size_t b = (size_t)fopo_comm_rank(); b < t->B; b += ranks) {

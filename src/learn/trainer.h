@@ -44,6 +44,12 @@ const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t);
  * the last whole step, and the next run draws that step again. */
 void fopo_trainer_abandon(fopo_trainer *t);
 
+/* The contexts of step `step` of a run over N of them, as the trainer takes them: rows [batch],
+ * *B how many (the last batch of an epoch may be smaller). For users' own loops; it permutes all N
+ * anew at every call. */
+int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64_t seed,
+                       uint64_t step);
+
 uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
