@@ -109,6 +109,11 @@ demo: packages
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)./fopo scripts/demo.lua
 
+# make bench BENCH="steps dims=10,100": scripts/bench/run.lua says what it takes
+bench: packages
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)./fopo scripts/bench/run.lua $(BENCH)
+
 clean:
 	rm -rf build fopo
 

@@ -1,0 +1,258 @@
+-- What every section uses: programs beside fopo, measurements in turn, the machine, the table.
+local fopo = require "fopo"
+local bench = {folder = "runs/bench", rows = {}, notes = {}}
+local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local built, counter = {}, 0
+
+-- ---- programs ----
+
+function bench.say(...) io.stderr:write("  ", string.format(...), "\n") end
+
+-- The first line that the command prints, or nil and what is wrong.
+function bench.line_of(command)
+  local p <close> = assert(io.popen(command, "r"))
+  local line = p:read("l")
+  return line, line == nil and ("no answer from: " .. command) or nil
+end
+
+-- "a,b,c" as a list, numbers as numbers.
+local function split(line)
+  local list = {}
+  for field in (line .. ","):gmatch("([^,]*),") do list[#list + 1] = tonumber(field) or field end
+  return list
+end
+
+function bench.values_of(command)
+  local line, why = bench.line_of(command)
+  return line and split(line), why
+end
+
+local function run(command)
+  local ok, _, code = os.execute(command)
+  if not ok then error(("%s: failed with code %s"):format(command, code), 0) end
+end
+bench.run = run
+
+-- Compiles a file of this folder for the machine at hand; its path.
+function bench.program(file, libraries)
+  local out = bench.folder .. "/bin/" .. file:gsub("%.%w+$", "")
+  if not built[out] then
+    run("mkdir -p " .. bench.folder .. "/bin")
+    local compiler = file:find("%.cc$") and "g++ -std=c++17" or "gcc -std=c11 -D_GNU_SOURCE"
+    run(("%s -O3 -march=native -fopenmp -pthread -o %s %s%s %s"):format(compiler, out, here, file,
+                                                                        libraries or ""))
+    built[out] = true
+  end
+  return out
+end
+
+-- Debian's Python, which has the packages, with as many threads as fopo.
+function bench.script(file)
+  local n = bench.options.threads
+  return ("env OMP_NUM_THREADS=%d OPENBLAS_NUM_THREADS=%d /usr/bin/python3 %s%s"):format(n, n, here,
+                                                                                        file)
+end
+function bench.path(file) return here .. file end
+
+-- Items of heavy-tailed norm: the path of [P, L] in a .npy. bench.forget() removes it.
+function bench.items_file(P, L)
+  local path = ("%s/items-%d-%d.npy"):format(bench.folder, P, L)
+  run(("%s items %d %d 1 %s"):format(bench.program("world.c", "-lm"), P, L, path))
+  return path
+end
+
+function bench.forget(path) os.remove(path) end
+
+-- ---- programs that stay: a line is asked, a line is answered ----
+
+local worker = {}
+worker.__index = worker
+
+-- nil and why where the program cannot work here.
+function bench.worker(command)
+  counter = counter + 1
+  local fifo = ("%s/answers-%d.fifo"):format(bench.folder, counter)
+  run(("rm -f %s; mkfifo %s"):format(fifo, fifo))
+  local questions = assert(io.popen(("exec %s > %s"):format(command, fifo), "w"))
+  local answers = assert(io.open(fifo, "r"))
+  os.remove(fifo)
+  local w = setmetatable({questions = questions, answers = answers, command = command}, worker)
+  local first = split(answers:read("l") or "no answer")
+  if first[1] ~= "ready" then
+    w:stop()
+    return nil, first[1] == "absent" and first[2] or command .. ": " .. first[1]
+  end
+  w.about = table.concat(first, ", ", 2)
+  return w
+end
+
+function worker:ask(line)
+  self.questions:write(line, "\n")
+  self.questions:flush()
+  local answer = self.answers:read("l")
+  if not answer then error(self.command .. ": ended at the question " .. line, 0) end
+  return split(answer)
+end
+
+function worker:stop()
+  self.questions:close()
+  self.answers:close()
+end
+
+-- ---- measuring ----
+
+function bench.median(list)
+  local s = table.move(list, 1, #list, 1, {})
+  table.sort(s)
+  local middle = #s // 2
+  return #s % 2 == 1 and s[middle + 1] or (s[middle] + s[middle + 1]) / 2
+end
+
+-- Seconds of f(), and what it returns.
+function bench.time(f)
+  local start = fopo.clock()
+  local a, b = f()
+  return fopo.clock() - start, a, b
+end
+
+-- Threads that spin after their work (OpenMP, BLAS) are given the time to go to sleep.
+local function settle()
+  local start = fopo.clock()
+  while fopo.clock() - start < bench.options.settle do end
+end
+
+-- Each case in turn, rounds times over, so that what else the machine does hits all of them:
+-- cases = {{name, measure}, ...}, measure(warm) gives seconds of one unit. A first round (warm
+-- true) does not count. Stops after `limit` seconds once every case has been measured.
+-- {name = list of samples}.
+function bench.in_turn(cases, limit, rounds)
+  local samples, start = {}, fopo.clock()
+  for _, case in ipairs(cases) do samples[case[1]] = {} end
+  for round = 0, rounds or bench.options.rounds do
+    for _, case in ipairs(cases) do
+      if round > 1 and fopo.clock() - start > limit then return samples end
+      settle()
+      local value = case[2](round == 0)
+      if round > 0 then table.insert(samples[case[1]], value) end
+    end
+  end
+  return samples
+end
+
+-- How many units fill about the given seconds, by what one took.
+function bench.fill(seconds, one, most)
+  return math.max(1, math.min(most or 1000, math.floor(seconds / math.max(one, 1e-9) + 0.5)))
+end
+
+-- ---- the table ----
+
+local columns = {"section", "what", "median", "unit", "runs", "spread", "against", "reference",
+                 "ratio", "meaning", "target", "met"}
+
+local function spread(list)
+  local least, most = math.huge, 0
+  for _, v in ipairs(list) do least, most = math.min(least, v), math.max(most, v) end
+  return (most - least) / bench.median(list)
+end
+
+-- One row. row.mine and row.other are lists of samples in the same unit. faster = true: the ratio
+-- is other / mine (a speed-up, target at least); else mine / other (a cost, target at most).
+function bench.row(row)
+  local mine, other = bench.median(row.mine), bench.median(row.other)
+  local ratio = row.faster and other / mine or mine / other
+  local met = ""
+  if row.target then
+    met = (row.faster and ratio >= row.target or not row.faster and ratio <= row.target)
+      and "yes" or "no"
+  end
+  table.insert(bench.rows, {
+    section = bench.section, what = row.what, median = mine, unit = row.unit, runs = #row.mine,
+    spread = spread(row.mine), against = row.against, reference = other, ratio = ratio,
+    meaning = row.faster and "faster" or "cost", met = met,
+    target = row.target and ("%s %g"):format(row.faster and ">=" or "<=", row.target) or ""})
+  bench.say("%s: %s, %.2f x %s", bench.section, row.what, ratio, row.against)
+end
+
+-- A line under the table.
+function bench.note(...) table.insert(bench.notes, bench.section .. ": " .. string.format(...)) end
+
+local function shown(value, unit)
+  if unit == "s" and value < 0.1 then return ("%.3f ms"):format(value * 1e3) end
+  if unit == "s" then return ("%.3f s"):format(value) end
+  if unit == "GB" then return ("%.3f GB"):format(value) end
+  return ("%.4g %s"):format(value, unit)
+end
+
+-- Lines of cells, columns aligned; numbers to the right.
+local function aligned(cells, right)
+  local widths, lines = {}, {}
+  for _, line in ipairs(cells) do
+    for j, cell in ipairs(line) do widths[j] = math.max(widths[j] or 0, utf8.len(cell)) end
+  end
+  for i, line in ipairs(cells) do
+    local out = {}
+    for j, cell in ipairs(line) do
+      local pad = (" "):rep(widths[j] - utf8.len(cell))
+      out[j] = right[j] and pad .. cell or cell .. pad
+    end
+    lines[i] = table.concat(out, "  "):gsub("%s+$", "")
+  end
+  return lines
+end
+
+function bench.table()
+  local cells = {{"section", "what", "median", "runs", "spread", "against", "its median", "ratio",
+                  "target", "met"}}
+  for _, r in ipairs(bench.rows) do
+    cells[#cells + 1] = {r.section, r.what, shown(r.median, r.unit), tostring(r.runs),
+      ("%.0f %%"):format(100 * r.spread), r.against, shown(r.reference, r.unit),
+      ("%.2f x %s"):format(r.ratio, r.meaning), r.target, r.met}
+  end
+  local lines = aligned(cells, {[3] = true, [4] = true, [5] = true, [7] = true})
+  for _, note in ipairs(bench.notes) do lines[#lines + 1] = note end
+  return table.concat(lines, "\n")
+end
+
+local function quoted(value)
+  local s = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
+  return s:find('[,"\n]') and '"' .. s:gsub('"', '""') .. '"' or s
+end
+
+function bench.csv(path)
+  local f <close> = assert(io.open(path, "w"))
+  f:write(table.concat(columns, ","), "\n")
+  for _, row in ipairs(bench.rows) do
+    local line = {}
+    for i, name in ipairs(columns) do line[i] = quoted(row[name]) end
+    f:write(table.concat(line, ","), "\n")
+  end
+end
+
+-- ---- the machine ----
+
+local function first_match(path, pattern)
+  local f <close> = io.open(path, "r")
+  return f and f:read("a"):match(pattern) or "unknown"
+end
+
+local function blas_core()
+  return bench.line_of("OPENBLAS_VERBOSE=2 " .. bench.fopo .. " -e '' 2>&1") or "unknown"
+end
+
+function bench.machine()
+  local cores = bench.line_of("nproc")
+  local kilobytes = tonumber(first_match("/proc/meminfo", "MemTotal:%s+(%d+)")) or 0
+  local commit = bench.line_of("git describe --always --dirty 2>/dev/null") or "unknown"
+  return table.concat({
+    ("# %s, fopo %s (%s)"):format(os.date("%Y-%m-%d %H:%M"), fopo.version, commit),
+    ("# %s, %s cores, %d threads used, %.1f GB, %s"):format(
+      first_match("/proc/cpuinfo", "model name%s*:%s*([^\n]+)"), cores, bench.options.threads,
+      kilobytes / 1e6, bench.line_of("uname -sr")),
+    ("# kernels %s; OpenBLAS %s; huge pages %s; load %s at the start"):format(
+      (fopo.isa()), (blas_core():gsub("^Core: ", "")),
+      first_match("/sys/kernel/mm/transparent_hugepage/enabled", "%[(%w+)%]"),
+      first_match("/proc/loadavg", "^(%S+)")),
+  }, "\n")
+end
+
+return bench

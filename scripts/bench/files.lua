@@ -1,0 +1,86 @@
+-- The way to the training: reading interactions, and embedding them.
+local fopo = require "fopo"
+local bench = require "bench"
+local files = {}
+
+-- Both find the 100 leading singular vectors of the same 0/1 matrix with two power iterations.
+function files.svd()
+  local path, out = bench.folder .. "/matrix.npz", bench.folder .. "/singular.npy"
+  local d = fopo.data.synthetic{users = bench.scaled(450000), items = bench.scaled(790000),
+                                clusters = 200, mean_items = 11.7, seed = 1}
+  local sessions = d:sessions{min_items = 2, valid = 0, test = 0, seed = 1}.train
+  d:save(path)
+  d = nil
+  collectgarbage()
+  local ours, about
+  local function mine(warm)
+    if warm then return 0 end
+    local seconds, _, singular = bench.time(function()
+      return fopo.embed.svd(sessions, {dim = 100, power_iterations = 2})
+    end)
+    ours = singular
+    collectgarbage()
+    return seconds
+  end
+  local function peer(warm)
+    if warm then return 0 end
+    local values, why = bench.values_of(("%s %s 100 2 2 %s"):format(
+      bench.script("svd_baseline.py"), path, out))
+    about = values
+    return values and values[1] or error(why, 0)
+  end
+  local s = bench.in_turn({{"mine", mine}, {"peer", peer}}, bench.options.limit)
+  local what = ("embed.svd of %d x %d, %d entries, L = 100"):format(about[2], about[3], about[4])
+  bench.row{what = what, unit = "s", mine = s.mine, against = "NumPy and SciPy", other = s.peer,
+            faster = true, target = 3}
+  local theirs, captured, of = fopo.array.load(out), 0, 0
+  for i, value in ipairs(ours) do
+    captured = captured + value ^ 2
+    of = of + theirs:get(1, i) ^ 2
+  end
+  bench.note("squares of the singular values, ours over theirs: %.6f", captured / of)
+  os.remove(path)
+  os.remove(out)
+end
+
+function files.read()
+  local rows = bench.scaled(20000000)
+  local csv, npz = bench.folder .. "/pairs.csv", bench.folder .. "/pairs.npz"
+  bench.run(("%s pairs %d 500000 800000 1 %s"):format(bench.program("world.c", "-lm"), rows, csv))
+  local dense, about, d = {}, nil, nil
+  local function read(path, warm)
+    d = nil
+    collectgarbage()
+    if warm and path == npz then fopo.data.read(csv):save(npz) end
+    return (bench.time(function() d = fopo.data.read(path) end))
+  end
+  local function peer(warm)
+    local values, why = bench.values_of(bench.script("read_baseline.py") .. " " .. csv)
+    if not values then error(why, 0) end
+    if not warm then dense[#dense + 1] = values[2] end
+    about = values
+    return values[1]
+  end
+  local pandas = bench.line_of(
+    "/usr/bin/python3 -c 'import pandas; print(pandas.__version__)' 2>/dev/null")
+  local cases = {{"csv", function(warm) return read(csv, warm) end},
+                 {"npz", function(warm) return read(npz, warm) end}}
+  if pandas then cases[3] = {"pandas", peer} end
+  local s = bench.in_turn(cases, bench.options.limit)
+  if pandas then
+    bench.row{what = ("csv of %d rows"):format(rows), unit = "s", mine = s.csv,
+              against = "pandas + SciPy, ids as they are", other = s.pandas, faster = true,
+              target = 3}
+    bench.row{what = ("csv of %d rows"):format(rows), unit = "s", mine = s.csv,
+              against = "pandas + SciPy, ids made dense", other = dense, faster = true}
+    bench.note("pandas %s: %d rows counted; ours %s", pandas, about[5], d:describe())
+  else
+    bench.note("pandas skipped: python3-pandas is absent")
+  end
+  bench.row{what = "the cached .npz", unit = "s", mine = s.npz, against = "the csv", other = s.csv,
+            faster = true, target = 5}
+  os.remove(csv)
+  os.remove(npz)
+end
+
+return files

@@ -1,0 +1,25 @@
+-- Trains for a few steps over items from a file and prints the peak of this process in GB.
+--
+--   ./fopo memory_child.lua items.npy uniform|mixture|reinforce P
+local fopo = require "fopo"
+local path, method, P = arg[1], arg[2], math.tointeger(tonumber(arg[3]))
+
+local items = fopo.array.load(path)
+local sessions = fopo.data.synthetic{users = 4000, items = P, clusters = math.min(200, P // 10),
+                                     seed = 1}:sessions{min_items = 20}.train
+local gradient
+if method == "reinforce" then
+  gradient = fopo.gradient.reinforce{samples = 1000, baseline = "mean"}
+elseif method == "mixture" then
+  gradient = fopo.gradient.snis{samples = 1000,
+    proposal = fopo.proposal.mixture{index = fopo.index.norm(items), k = 256, epsilon = 0.8}}
+else
+  gradient = fopo.gradient.snis{samples = 1000}
+end
+local trainer = fopo.trainer{policy = fopo.policy.linear{items = items}, data = sessions,
+                             gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}}
+trainer:run{steps = 3, view = false}
+
+local f <close> = assert(io.open("/proc/self/status"))
+local kilobytes = tonumber(f:read("a"):match("VmHWM:%s+(%d+)"))
+print(("%.6f"):format(kilobytes * 1024 / 1e9))

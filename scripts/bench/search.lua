@@ -1,0 +1,84 @@
+-- Indexes: the true argmax of many contexts, and what it costs to build.
+local fopo = require "fopo"
+local bench = require "bench"
+local world = require "world"
+local search = {}
+
+-- How many rows of two lists of ids [N, 1] agree.
+local function agreeing(a, b)
+  local same = 0
+  for n = 1, a.rows do same = same + (a:get(n, 1) == b:get(n, 1) and 1 or 0) end
+  return same
+end
+
+-- 10,000 contexts: what norm-sorted search finds is what scoring every item finds.
+function search.evaluate()
+  local P, n = bench.scaled(790000), 10000
+  local sessions = world.sessions(P)
+  local rows = {}
+  for i = 1, math.min(n, sessions.n) do rows[i] = i end
+  for _, L in ipairs{10, 100} do
+    local items = world.items(P, L)
+    local pi = fopo.policy.linear{items = items, theta = "identity"}
+    local x = sessions:contexts(items):rows_of(rows)
+    local norm, exact, found = fopo.index.norm(items), fopo.index.exact(items), {}
+    local function argmax(name, index)
+      return {name, function(warm)
+        local some = warm and x:rows_of{1, 2, 3, 4} or x
+        local seconds, ids = bench.time(function() return (pi:best(some, {index = index})) end)
+        found[name] = ids
+        return seconds
+      end}
+    end
+    local s = bench.in_turn({argmax("norm", norm), argmax("exact", exact)}, bench.options.limit / 2)
+    bench.row{what = ("L = %d: argmax of %d contexts"):format(L, #rows), unit = "s", mine = s.norm,
+              against = "blocked exact search", other = s.exact, faster = true, target = 30}
+    bench.note("L = %d: %d of %d answers agree", L, agreeing(found.norm, found.exact), #rows)
+  end
+end
+
+function search.norm()
+  local P = bench.scaled(790000)
+  for _, L in ipairs{10, 100} do
+    local items = world.items(P, L)
+    local function once(name, f)
+      return {name, function()
+        local seconds = bench.time(f)
+        collectgarbage()
+        collectgarbage()
+        return seconds
+      end}
+    end
+    local s = bench.in_turn({once("build", function() return fopo.index.norm(items) end),
+                             once("copy", function() return items:copy() end)},
+                            bench.options.limit / 2)
+    bench.row{what = ("L = %d: index.norm"):format(L), unit = "s", mine = s.build,
+              against = "copying the items", other = s.copy, target = 5}
+  end
+end
+
+-- The same graph parameters over the same items, both with all threads.
+function search.hnsw()
+  local P, L, M, breadth = bench.scaled(bench.options.graph_items), 64, 16, 200
+  local path = bench.items_file(P, L)
+  local items = fopo.array.load(path)
+  local program = bench.program("hnswlib_build.cc")
+  local function peer(warm)
+    if warm then return 0 end
+    local values, why = bench.values_of(("%s %s %d %d %d"):format(program, path, M, breadth,
+                                                                  bench.options.threads))
+    return values and values[1] or error(why, 0)
+  end
+  local function mine(warm)
+    if warm then return 0 end
+    return (bench.time(function()
+      return fopo.index.hnsw(items, {M = M, ef_construction = breadth})
+    end))
+  end
+  local s = bench.in_turn({{"mine", mine}, {"peer", peer}}, bench.options.limit)
+  bench.forget(path)
+  bench.row{what = ("index.hnsw of %d x %d, M %d, %d"):format(P, L, M, breadth), unit = "s",
+            mine = s.mine, against = "hnswlib, -march=native", other = s.peer, target = 1.2}
+end
+
+return search

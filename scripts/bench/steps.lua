@@ -1,0 +1,172 @@
+-- Steps at the paper's scale: fopo's estimators against the gather of their rows, against each
+-- other, and against PyTorch with FAISS. The sweep does it over sizes of the catalogue.
+local fopo = require "fopo"
+local bench = require "bench"
+local world = require "world"
+local steps = {}
+local B, S = 32, 1000
+
+-- What else a user may train with, as fast as is honest, where this build has it.
+local function fast_methods(index)
+  local list = {}
+  if fopo.gradient.head_tail then
+    list[1] = {"head and tail 256 + 64", fopo.gradient.head_tail{index = index, k = 256, tail = 64}}
+  end
+  return list
+end
+
+-- The index for the candidates: what was asked for, or norm.
+local function index_of(items, queries)
+  local kind = bench.options.index
+  if kind == "auto" then return fopo.index.auto(items, {k = 256, queries = queries}) end
+  return fopo.index[kind](items)
+end
+
+local function methods(index, reinforce)
+  local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
+  local list = {{"uniform", fopo.gradient.snis{samples = S}},
+                {"mixture", fopo.gradient.snis{samples = S, proposal = mixture}}}
+  for _, method in ipairs(fast_methods(index)) do list[#list + 1] = method end
+  if reinforce then
+    list[#list + 1] = {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}
+  end
+  return list
+end
+
+local function threads() return bench.options.threads end
+
+local function roofline(P, L)
+  return assert(bench.worker(("%s %d %d %d %d %d"):format(bench.program("roofline.c"), P, L, B, S,
+                                                          threads())))
+end
+
+local function gemm(P, L)
+  return assert(bench.worker(("%s %d %d %d %d"):format(bench.program("gemm.c", "-lopenblas"), P, L,
+                                                       B, threads())))
+end
+
+-- PyTorch's cases where PyTorch is there: its worker, and {name, measure} of each method.
+local function torch(P, L, items, sessions)
+  if not bench.options.torch then return nil, {} end
+  local folder = bench.folder .. "/torch"
+  world.export(folder, items, sessions, 10000)
+  local worker, why = bench.worker(("%s %s %d %s/graph-%d-%d.faiss %g"):format(
+    bench.script("torch_baseline.py"), folder, threads(), bench.folder, P, L,
+    bench.options.graph_limit))
+  bench.forget(folder .. "/items.npy")
+  if not worker then
+    bench.note("PyTorch skipped: %s is absent", why)
+    return nil, {}
+  end
+  bench.note("%s", worker.about)
+  local cases = {}
+  for _, method in ipairs{"reinforce", "uniform", "mixture"} do
+    if method == "mixture" then bench.say("graph of %d x %d by FAISS", P, L) end
+    local seconds, answer = bench.time(function() return worker:ask(method .. " 1") end)
+    if answer[2] == "absent" then
+      bench.note("L = %d: PyTorch's %s skipped: %s", L, method, answer[3])
+    else
+      if method == "mixture" then bench.say("ready in %.0f s", seconds) end
+      cases[#cases + 1] = {"torch " .. method, world.step_of_worker(worker, method, 3)}
+    end
+  end
+  return worker, cases
+end
+
+-- One dimension: measures, then rows. `others`: with REINFORCE and PyTorch.
+local function dimension(P, L, sessions, others)
+  local items = world.items(P, L)
+  local x = sessions:contexts(items):rows_of(fopo.array.ids{1, 2, 3, 4, 5, 6, 7, 8})
+  local index = index_of(items, x)
+  local gather = roofline(P, L)
+  local cases = {{"roofline", world.step_of_worker(gather, nil, 1)}}
+  bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
+  local trainers, list = {}, methods(index, others)
+  for _, method in ipairs(list) do
+    trainers[method[1]] = world.trainer(sessions, items, method[2])
+    cases[#cases + 1] = {method[1], world.step_of(trainers[method[1]])}
+  end
+  local blas, python, python_cases = nil, nil, {}
+  if others then
+    blas = gemm(P, L)
+    bench.note("L = %d: two products of BLAS, %s", L, blas.about)
+    cases[#cases + 1] = {"two GEMMs", world.step_of_worker(blas, nil, 1)}
+    python, python_cases = torch(P, L, items, sessions)
+    table.move(python_cases, 1, #python_cases, #cases + 1, cases)
+  end
+  local s = bench.in_turn(cases, bench.options.limit)
+  gather:stop()
+  if blas then blas:stop() end
+  if python then python:stop() end
+  for _, method in ipairs(list) do
+    bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
+  end
+  return s
+end
+
+local function row(L, s, what, against, faster, target)
+  if not s[what] or not s[against] then return end
+  bench.row{what = ("L = %d: %s"):format(L, what), unit = "s", mine = s[what],
+            against = against, other = s[against], faster = faster, target = target}
+end
+
+function steps.steps()
+  local P = bench.scaled(790000)
+  local sessions = world.sessions(P)
+  for _, L in ipairs(bench.options.dims) do
+    local s = dimension(P, L, sessions, L <= 100)
+    row(L, s, "uniform", "roofline", false, 1.5)
+    row(L, s, "mixture", "uniform", false, 2)
+    row(L, s, "REINFORCE", "two GEMMs", false, 2)
+    row(L, s, "uniform", "REINFORCE", true)
+    row(L, s, "mixture", "REINFORCE", true)
+    row(L, s, "head and tail 256 + 64", "REINFORCE", true, L == 100 and 100 or nil)
+    row(L, s, "head and tail 256 + 64", "torch mixture", true, 20)
+    row(L, s, "REINFORCE", "torch reinforce", true)
+    row(L, s, "uniform", "torch uniform", true)
+    row(L, s, "mixture", "torch mixture", true)
+    collectgarbage()
+    collectgarbage()
+  end
+end
+
+-- All sizes are in memory at once and measured in turn.
+function steps.sweep()
+  local L, sizes, cases, workers = 16, {}, {}, {}
+  for _, P in ipairs{1e4, 1e5, 1e6, 1e7} do
+    P = bench.scaled(P)
+    if P ~= sizes[#sizes] then sizes[#sizes + 1] = P end
+  end
+  local function name(method, P) return ("%s, P = %d"):format(method, P) end
+  for _, P in ipairs(sizes) do
+    bench.say("P = %d", P)
+    local sessions, items = world.sessions(P), world.items(P, L)
+    workers[P] = roofline(P, L)
+    cases[#cases + 1] = {name("roofline", P), world.step_of_worker(workers[P], nil, 1)}
+    local index = index_of(items, sessions:contexts(items):rows_of(fopo.array.ids{1, 2, 3, 4}))
+    for _, method in ipairs(methods(index, true)) do
+      local trainer = world.trainer(sessions, items, method[2])
+      cases[#cases + 1] = {name(method[1], P), world.step_of(trainer)}
+    end
+  end
+  local s = bench.in_turn(cases, bench.options.limit)
+  for _, P in ipairs(sizes) do workers[P]:stop() end
+  local base, largest = sizes[2] or sizes[1], sizes[#sizes]
+  local names = {"roofline", "uniform", "mixture", "head and tail 256 + 64", "REINFORCE"}
+  for _, method in ipairs(names) do
+    for _, P in ipairs(sizes) do
+      local what, against = name(method, P), name(method, base)
+      if s[what] and P ~= base then
+        local target = P == largest and method ~= "REINFORCE" and method ~= "roofline" and 2 or nil
+        bench.row{what = what, unit = "s", mine = s[what], against = ("P = %d"):format(base),
+                  other = s[against], target = target}
+      end
+    end
+  end
+  for _, P in ipairs(sizes) do
+    bench.row{what = name("uniform", P), unit = "s", mine = s[name("uniform", P)],
+              against = "roofline", other = s[name("roofline", P)]}
+  end
+end
+
+return steps

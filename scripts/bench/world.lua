@@ -1,0 +1,85 @@
+-- The worlds that sections train on: sessions over P items, and item embeddings for them.
+local fopo = require "fopo"
+local bench = require "bench"
+local world = {}
+
+-- About 14,000 training contexts over P items.
+function world.sessions(P)
+  local d = fopo.data.synthetic{users = 20000, items = P, clusters = math.min(200, P // 10),
+                                seed = 1}
+  return d:sessions{min_items = 20, valid = 0, test = 0, seed = 1}.train
+end
+
+function world.items(P, L)
+  local path = bench.items_file(P, L)
+  local items = fopo.array.load(path)
+  bench.forget(path)
+  return items
+end
+
+-- Items, contexts and the Y of the first n sessions as .npy in a folder, for other programs.
+function world.export(folder, items, sessions, n)
+  n = math.min(n, sessions.n)
+  bench.run("mkdir -p " .. folder)
+  items:save(folder .. "/items.npy")
+  local rows, ids, counts = {}, {}, {}
+  for i = 1, n do
+    local y = sessions:y(i)
+    rows[i], counts[i] = i, y.cols
+    for j = 1, y.cols do ids[#ids + 1] = y:get(1, j) end
+  end
+  sessions:contexts(items):rows_of(rows):save(folder .. "/contexts.npy")
+  fopo.array.ids(ids):save(folder .. "/y_ids.npy")
+  fopo.array.from(counts):save(folder .. "/y_counts.npy")
+end
+
+-- A trainer with the paper's settings.
+function world.trainer(sessions, items, gradient)
+  return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 1}, data = sessions,
+                      gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}, batch = 32, seed = 1}
+end
+
+-- A measure for bench.in_turn: seconds a step over about half a second of steps.
+function world.step_of(trainer, most)
+  local n = 1
+  return function(warm)
+    local seconds = bench.time(function() trainer:run{steps = n, every = n, view = false} end)
+    if warm then
+      seconds = bench.time(function() trainer:run{steps = 1, view = false} end)
+      n = bench.fill(bench.options.sample, seconds, most)
+    end
+    return seconds / n
+  end
+end
+
+-- The same for a program that is asked "[method] steps" and answers with the seconds a step at
+-- place `at` of its line.
+function world.step_of_worker(worker, method, at)
+  local n = 1
+  local function ask(steps)
+    local answer = worker:ask((method and method .. " " or "") .. steps)
+    if answer[2] == "absent" then error("absent: " .. answer[3], 0) end
+    return answer[at]
+  end
+  return function(warm)
+    if warm then ask(1) n = bench.fill(bench.options.sample, ask(1)) end
+    return ask(n)
+  end
+end
+
+-- Where the time of the last record went, as "search 61 %, gradient 30 %".
+function world.phases(trainer)
+  local h, parts, sum = trainer.history, {}, 0
+  local last = #h.step
+  local names = {"search", "propose", "reward_time", "gradient", "update"}
+  for _, name in ipairs(names) do sum = sum + h[name][last] end
+  for _, name in ipairs(names) do
+    local share = h[name][last] / sum
+    if share >= 0.005 then
+      parts[#parts + 1] = ("%s %.0f %%"):format(name:gsub("_time", ""), 100 * share)
+    end
+  end
+  return table.concat(parts, ", ")
+end
+
+return world
