@@ -50,7 +50,6 @@ TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 
 .PHONY: all test test-programs demo bench setup packages clean FORCE
 .DELETE_ON_ERROR:
-.SECONDARY:
 
 # ./fopo is the release; the others are build/MODE/fopo.
 all: $(OUT)/fopo

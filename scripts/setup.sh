@@ -57,9 +57,10 @@ say_found() {
 install() {
   talk=$(mktemp)
   apt="$1 env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300"
+  get="$apt install -y --no-install-recommends"
   # shellcheck disable=SC2086
-  if $apt install -y --no-install-recommends $missing >"$talk" 2>&1 ||
-     { $apt update >"$talk" 2>&1 && $apt install -y --no-install-recommends $missing >>"$talk" 2>&1; }
+  if $get $missing >"$talk" 2>&1 ||
+     { $apt update >"$talk" 2>&1 && $get $missing >>"$talk" 2>&1; }
   then rm -f "$talk"
   else
     tail -n 15 "$talk" >&2
@@ -84,7 +85,9 @@ if [ -z "$missing" ]; then
 fi
 
 echo "setup: Debian packages to install"
-for name in $missing; do printf '%s\n' "$needed" | awk -v n="$name" '$1 == n { print "  " $0 }'; done
+printf '%s\n' "$needed" | awk -v names="$missing" '
+  BEGIN { n = split(names, name, "\n"); for (i = 1; i <= n; i++) wanted[name[i]] = 1 }
+  $1 in wanted { print "  " $0 }'
 
 if [ "$(id -u)" = 0 ]; then
   install ''

@@ -40,8 +40,8 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists what there is. Environment: FOPO_THREADS, FOPO_ISA (portable, avx2,\n"
-    "avx512), FOPO_HISTORY, NO_COLOR.\n";
+    "At the prompt help() lists what there is. Environment: FOPO_THREADS, FOPO_ISA (portable,\n"
+    "avx2, avx512), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
   int argc;

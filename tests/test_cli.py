@@ -61,8 +61,8 @@ expect("os.exit in a coroutine", run("-e", "coroutine.wrap(function() os.exit(4)
 expect("os.exit runs finalisers",
        run("-e", "setmetatable({}, {__gc = function() print 'closed' end}) os.exit(true)"), 0,
        "closed\n")
-expect("numbers stay numbers",
-       run("-e", "print(os.setlocale('de_DE.UTF-8'), os.setlocale(nil, 'numeric') ~= nil, 1.5)"), 0)
+expect("numbers stay as they are", run("-e", "print(os.setlocale('C.UTF-8'), tonumber('1.5'))"), 0,
+       "nil\t1.5\n")
 
 # scripts
 write("print(#arg, arg[0] ~= nil, arg[1], ...)")
@@ -74,13 +74,13 @@ write("local function f() error('deep') end\nlocal function g() f() end\ng()")
 got = run(script)
 expect("traceback", got, 1, "", "script.lua:1: deep")
 check("traceback names the frames", "in function" in got[2] and "script.lua:3" in got[2], got)
-check("traceback without the host's frames", "[C]: in ?" not in got[2] and "fopo/" not in got[2], got)
+check("no frames of the host's", "[C]: in ?" not in got[2] and "fopo/" not in got[2], got)
 write("local fopo = require 'fopo'\nfopo.index.hnsw(1)")
 got = run(script)
 expect("an error of the library", got, 1, "", "script.lua:2: ")
 expect("errors that are tables", run("-e", "error({})"), 1, "", "a table value")
-expect("errors that say", run("-e", "error(setmetatable({}, {__tostring = function() return 'I' end}))"),
-       1, "", "I\n")
+expect("errors that say",
+       run("-e", "error(setmetatable({}, {__tostring = function() return 'I' end}))"), 1, "", "I\n")
 write("\x1bLua")
 expect("bytecode is refused", run(script), 1, "")
 expect("bytecode is refused by load", run("-e", "print(load(string.dump(function() end)))"), 0)

@@ -1,6 +1,6 @@
 -- What the word before the cursor may become at the prompt: globals, fields of tables, methods of
--- objects, and inside name{ or name(x, { the names of the options. Nothing is called on the way, and
--- no metamethod is run.
+-- objects, and inside name{ or name(x, { the names of the options. Nothing is called on the way,
+-- and no metamethod is run.
 local define = require "fopo.define"
 local native = require "fopo.native"
 local metatable_of = debug.getmetatable

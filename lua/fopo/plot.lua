@@ -20,15 +20,15 @@ local entry = define.doc{
 numbers or arrays of one row or column; without x the points are counted from 1. One series needs no
 list around it, and y alone is enough: fopo.plot(t.history.reward). NaN leaves a gap.
 fopo.plot.text(...) returns the text instead.]],
-  example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "example"}
+  example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "n^2"}
 assert(text:find("squares"))]],
 }
 
 local function list_of(v, what)
   if define.kind(v) == "array" then
     if v.rows ~= 1 and v.cols ~= 1 then
-      define.fail("fopo.plot: %s is an array [%d, %d]; it takes one row or one column", what, v.rows,
-                  v.cols)
+      define.fail("fopo.plot: %s is an array [%d, %d]; it takes one row or one column", what,
+                  v.rows, v.cols)
     end
     local list = {}
     for i = 1, v.rows do
@@ -37,7 +37,8 @@ local function list_of(v, what)
     return list
   end
   if type(v) ~= "table" then
-    define.fail("fopo.plot: %s must be a list of numbers or an array, not a %s", what, define.kind(v))
+    define.fail("fopo.plot: %s must be a list of numbers or an array, not a %s", what,
+                define.kind(v))
   end
   for i = 1, #v do
     if type(v[i]) ~= "number" then

@@ -60,15 +60,18 @@ local function show_array(a)
     a.kind == "ids" and "ids" or "float32", text.bytes(a.bytes))
   if a.rows == 0 or a.cols == 0 then return head end
   if a.kind ~= "ids" then
-    head = head .. (a:finite() and (", from %.4g to %.4g, mean %.4g"):format(a:min(), a:max(), a:mean())
-                    or ", NOT FINITE: it holds NaN or Inf")
+    local facts = ", NOT FINITE: it holds NaN or Inf"
+    if a:finite() then
+      facts = (", from %.4g to %.4g, mean %.4g"):format(a:min(), a:max(), a:mean())
+    end
+    head = head .. facts
   end
   return head .. "\n" .. table.concat(cells(a), "\n")
 end
 
 -- ---- objects
 
--- What an object says of itself: describe() of its type, else __tostring; nil where it says nothing.
+-- What an object says of itself: describe() of its type, else __tostring, else nil.
 local function described(v)
   local meta = metatable_of(v)
   if not meta then return nil end
@@ -146,7 +149,8 @@ local function stacked(parts, first, o, indent)
     line = joined
   end
   lines[#lines + 1] = line
-  return "{\n" .. indent .. "  " .. table.concat(lines, "\n" .. indent .. "  ") .. "\n" .. indent .. "}"
+  local inner = "\n" .. indent .. "  "
+  return "{" .. inner .. table.concat(lines, inner) .. "\n" .. indent .. "}"
 end
 
 local function show_table(t, o, indent, depth, used)
@@ -157,7 +161,8 @@ local function show_table(t, o, indent, depth, used)
   local parts, first = entries(t, o, indent, depth)
   o.above[t] = nil
   local line = "{" .. table.concat(parts, ", ") .. "}"
-  if #indent + used + text.width(line) <= o.width and not line:find("\n", 1, true) then return line end
+  local fits = #indent + used + text.width(line) <= o.width
+  if fits and not line:find("\n", 1, true) then return line end
   return stacked(parts, first, o, indent)
 end
 

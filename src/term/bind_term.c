@@ -177,7 +177,9 @@ static int term_progress(lua_State *L) {
 static int term_bar(lua_State *L) {
   const char *what = luaL_checkstring(L, 1);
   double done = luaL_checknumber(L, 2), total = luaL_checknumber(L, 3);
-  if (fopo_progress(what, done, total) != FOPO_OK) return luaL_error(L, "%s", fopo_error_sentence());
+  if (fopo_progress(what, done, total) != FOPO_OK) {
+    return luaL_error(L, "%s", fopo_error_sentence());
+  }
   return 0;
 }
 

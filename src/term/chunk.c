@@ -30,7 +30,8 @@ static int hosts(const char *line, size_t n) {
 
 /* A frame that tells no more than the message does. */
 static int plain(const char *line, size_t n) {
-  return begins(line, n, "\t[C]:") || (begins(line, n, "\tprompt:") && ends(line, n, "in main chunk"));
+  return begins(line, n, "\t[C]:") ||
+         (begins(line, n, "\tprompt:") && ends(line, n, "in main chunk"));
 }
 
 /* Appends the user's lines of the traceback at `index` to the message on the top. */

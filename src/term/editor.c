@@ -1,6 +1,6 @@
 /* readline installs its own signal handlers while it reads, puts the terminal right and passes the
- * signal on to ours. Its hooks, called ten times a second while it waits and after a signal, see the
- * flag and leave by siglongjmp. No Lua frame is crossed: completion has returned by then.
+ * signal on to ours. Its hooks, called ten times a second while it waits and after a signal, see
+ * the flag and leave by siglongjmp. No Lua frame is crossed: completion has returned by then.
  *
  * The history file has a line with the time before each entry, which lets entries have several
  * lines. */
@@ -33,9 +33,13 @@ static void find_path(void) {
   const char *given = getenv("FOPO_HISTORY");
   const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
   int n = 0;
-  if (given != NULL) n = snprintf(path, sizeof path, "%s", given);
-  else if (state != NULL && *state == '/') n = snprintf(path, sizeof path, "%s/fopo/history", state);
-  else if (home != NULL) n = snprintf(path, sizeof path, "%s/.local/state/fopo/history", home);
+  if (given != NULL) {
+    n = snprintf(path, sizeof path, "%s", given);
+  } else if (state != NULL && *state == '/') {
+    n = snprintf(path, sizeof path, "%s/fopo/history", state);
+  } else if (home != NULL) {
+    n = snprintf(path, sizeof path, "%s/.local/state/fopo/history", home);
+  }
   if (n < 0 || (size_t)n >= sizeof path || strcmp(path, "/dev/null") == 0) path[0] = '\0';
 }
 

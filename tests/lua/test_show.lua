@@ -49,8 +49,8 @@ function TestShow:test_wide_tables_are_stacked()
 end
 
 function TestShow:test_no_metamethod_of_a_table_hurts()
-  local t = setmetatable({1}, {__index = function() error("no") end, __pairs = function() error("no") end,
-                               __len = function() error("no") end})
+  local function no() error("no") end
+  local t = setmetatable({1}, {__index = no, __pairs = no, __len = no})
   lu.assertEquals(show(t), "{1}")
   lu.assertEquals(show(setmetatable({}, {__tostring = function() return "me" end})), "me")
 end
@@ -186,7 +186,9 @@ end
 
 function TestCoroutines:test_close()
   local closed = {}
-  local function guard(name) return setmetatable({}, {__close = function() closed[#closed + 1] = name end}) end
+  local function guard(name)
+    return setmetatable({}, {__close = function() closed[#closed + 1] = name end})
+  end
   local co = coroutine.create(function()
     local a <close> = guard("a")
     coroutine.yield()
