@@ -1,10 +1,10 @@
 /* Files that are old or new, never half: everything is written to path.tmp.PID, flushed to disk,
- * renamed over the old file, and the folder is flushed (as PostgreSQL's durable_rename does; without
- * the last step a power cut may bring the old name back).
+ * renamed over the old file, and the folder is flushed (as PostgreSQL's durable_rename does;
+ * without the last step a power cut may bring the old name back).
  *
- * A descriptor whose fsync failed is thrown away and never flushed again: Linux marks the lost pages
- * clean, so a second fsync would report success (Rebello et al.: "Can applications recover from
- * fsync failures?", ATC 2020). */
+ * A descriptor whose fsync failed is thrown away and never flushed again: Linux marks the lost
+ * pages clean, so a second fsync would report success (Rebello et al.: "Can applications recover
+ * from fsync failures?", ATC 2020). */
 #include "core/npz.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
  *
  *   pairs     one interaction a line: separators `,` `;` TAB space `::` `:` `|`, with or without a
  *             header; columns are found by name where there is a header (userId, user_id, user,
- *             visitorid, ...; movieId, item_id, book_id, streamer, ...; rating, value, weight; case,
- *             `_`, `-`, blanks and quotes do not count), else user, item and a number are the first
- *             three. Every row must have as many fields as the first; the columns in use must hold
- *             what they should; the others are not looked at
+ *             visitorid, ...; movieId, item_id, book_id, streamer, ...; rating, value, weight;
+ *             case, `_`, `-`, blanks and quotes do not count), else user, item and a number are the
+ *             first three. Every row must have as many fields as the first; the columns in use
+ *             must hold what they should; the others are not looked at
  *   lists     "user item item ..." a line (a user may have none; lines of any length); ids are kept
  *             as they stand, so the catalogue is 1 + the largest id; a user has one line
  *   counted   "count item item ..." a line: line i is user i (citeulike)

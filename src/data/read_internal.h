@@ -1,4 +1,4 @@
-/* What the readers share: text in blocks of whole lines, ids to dense indices, pairs to a matrix. */
+/* What the readers share: text in blocks of whole lines, ids to indices, pairs to a matrix. */
 #ifndef FOPO_DATA_READ_INTERNAL_H
 #define FOPO_DATA_READ_INTERNAL_H
 
@@ -142,7 +142,7 @@ int fopo_read_lists(fopo_dataset *d, fopo_text *t, const fopo_read_options *opti
 int fopo_read_mtx(fopo_dataset *d, fopo_text *t, const fopo_read_options *options);
 int fopo_read_npz(fopo_dataset *d, const char *path, const fopo_read_options *options);
 
-/* What separates the fields of these lines: ',' ';' TAB ' ' ':' '|', or 'D' for "::"; 0: nothing. */
+/* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing. */
 char fopo_sniff_separator(const char *at, const char *stop);
 
 /* "lists", "counted" (citeulike: the first number counts the others) or "pairs". */

@@ -100,9 +100,9 @@ static int read_banner(reader *r) {
 /* %%GraphBLAS type uint8_t */
 static int read_type(reader *r) {
   static const struct { const char *name; double least, most; } types[] = {
-      {"bool", 0, 1},           {"int8_t", -128, 127},      {"int16_t", -32768, 32767},
-      {"uint8_t", 0, 255},      {"uint16_t", 0, 65535},     {"int32_t", -2147483648.0, 2147483647.0},
-      {"uint32_t", 0, 4294967295.0}, {"int64_t", -0x1p63, 0x1p63}, {"uint64_t", 0, 0x1p64}};
+      {"bool", 0, 1},          {"int8_t", -0x1p7, 0x1p7 - 1},    {"int16_t", -0x1p15, 0x1p15 - 1},
+      {"uint8_t", 0, 0xff},    {"uint16_t", 0, 0xffff},          {"int32_t", -0x1p31, 0x1p31 - 1},
+      {"uint64_t", 0, 0x1p64}, {"uint32_t", 0, 0x1p32 - 1},      {"int64_t", -0x1p63, 0x1p63}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (is(r, 2, types[i].name)) {
       r->least = types[i].least;
@@ -187,7 +187,8 @@ static int read_value(const reader *r, size_t i, float *value) {
 static int read_index(const reader *r, size_t i, uint64_t limit, uint32_t *index) {
   int64_t v;
   if (!fopo_read_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit)
-    return refuse(r, i + 1, i == 0 ? "is not a row of the matrix" : "is not a column of the matrix");
+    return refuse(r, i + 1, i == 0 ? "is not a row of the matrix"
+                                   : "is not a column of the matrix");
   *index = (uint32_t)(v - 1);
   return FOPO_OK;
 }

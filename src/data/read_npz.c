@@ -166,7 +166,8 @@ static int read_names(reader *r, fopo_names *names, const char *side, size_t n) 
   if (offsets == NULL) return FOPO_ERR_FORMAT;
   const uint64_t *at = offsets->data;
   const char *bytes = text->data;
-  if (offsets->shape[0] != n + 1 || at[0] != 0 || at[n] != text->shape[0]) return bad_names(r, side);
+  if (offsets->shape[0] != n + 1 || at[0] != 0 || at[n] != text->shape[0])
+    return bad_names(r, side);
   for (size_t i = 0; i < n; i++) /* each name is one C string */
     if (at[i] >= at[i + 1] || at[i + 1] > text->shape[0] ||
         strnlen(bytes + at[i], (size_t)(at[i + 1] - at[i])) + 1 != at[i + 1] - at[i])

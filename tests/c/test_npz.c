@@ -63,7 +63,7 @@ static int have_numpy(void) {
   static int known = -1;
   if (known < 0)
     known = system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") == 0;
-  if (!known) print_message("[ note     ] skipped: /usr/bin/python3 has no numpy and scipy\n");
+  if (!known) printf("skip  /usr/bin/python3 has no numpy and scipy\n");
   return known;
 }
 

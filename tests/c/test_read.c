@@ -281,15 +281,21 @@ static void many_ids(void **state) {
 static void line_ends_and_marks(void **state) {
   (void)state;
   static const char *const same[] = {
-      "userId,movieId,rating\n1,5,4\n2,5,3.5\n",       "userId,movieId,rating\r\n1,5,4\r\n2,5,3.5",
-      "userId,movieId,rating\r1,5,4\r2,5,3.5\r",       "\xef\xbb\xbfuserId,movieId,rating\n1,5,4\n2,5,3.5\n",
+      "userId,movieId,rating\n1,5,4\n2,5,3.5\n",
+      "userId,movieId,rating\r\n1,5,4\r\n2,5,3.5",
+      "userId,movieId,rating\r1,5,4\r2,5,3.5\r",
+      "\xef\xbb\xbfuserId,movieId,rating\n1,5,4\n2,5,3.5\n",
       "\n\nuserId,movieId,rating\n\n1,5,4\n\r\n2,5,3.5\n\n",
       "# a comment\nuserId,movieId,rating\n1,5,4\n2,5,3.5\n",
       "USER_ID, Movie Id ,\"Rating\"\n 1 , 5 ,4\n2,\"5\",\"3.5\"\n",
-      "1,5,4\n2,5,3.5\n",                              "1 5 4\n2 5 3.5",
-      "  1   5  4 \r\n2 5 3.5 \r\n",                   "1::5::4\n2::5::3.5\n",
-      "1\t5\t4\n2\t5\t3.5\n",                          "1|5|4\n2|5|3.5\n",
-      "1:5:4\n2:5:3.5\n",                              "1;5;4\n2;5;3.5\n",
+      "1,5,4\n2,5,3.5\n",
+      "1 5 4\n2 5 3.5",
+      "  1   5  4 \r\n2 5 3.5 \r\n",
+      "1::5::4\n2::5::3.5\n",
+      "1\t5\t4\n2\t5\t3.5\n",
+      "1|5|4\n2|5|3.5\n",
+      "1:5:4\n2:5:3.5\n",
+      "1;5;4\n2;5;3.5\n",
       ",user-id,item-id,rating,tags\n0,1,5,4.0,\"a,b\"\n1,2,5,+3.50e0,\"two\nlines, \"\"x\"\"\"\n"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     fopo_dataset *d = READ(write_text(same[i]));
@@ -302,7 +308,8 @@ static void line_ends_and_marks(void **state) {
 static void malformed_rows(void **state) {
   (void)state;
   static const struct { const char *text, *part; } cases[] = {
-      {"user,item,rating\n1,2,3\n1,3\n", "case.txt, line 3: '1,3' has 2 fields where the first row has 3"},
+      {"user,item,rating\n1,2,3\n1,3\n",
+       "case.txt, line 3: '1,3' has 2 fields where the first row has 3"},
       {"user,item,rating\n1,2,3\n1,3,4,5\n", "line 3: '1,3,4,5' has 4 fields"},
       {"user,item,rating\n1,2,abc\n", "line 2, column 3: 'abc' is not a number"},
       {"user,item,rating\n1,2,\n", "line 2, column 3: '' is empty where a value"},
@@ -327,14 +334,16 @@ static void malformed_rows(void **state) {
       {"one\ntwo\n", "line 1: 'one' holds one field"},
       {"{\"user\": 1, \"item\": 2}\n", "JSON"},
       {"1:0.5:0.25 | a b c\n2:0:0.5 | a\n", "fopo.data.logs"},
-      {"user,item\n1,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x02\n",
+      {"user,item\n1,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+       "aaaaaaaaaaaaaaaaa\x02\n",
        "aaaa...' holds a control"},
       {"", "is empty"},
       {"\n\n", "is empty"},
       {"\xef\xbb\xbf", "is empty"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     REFUSE(write_text(cases[i].text), FOPO_ERR_FORMAT, cases[i].part);
-  REFUSE(write_bytes("case.txt", "user,item\n1,2\n1,\0\n", 18), FOPO_ERR_FORMAT, "line 3: there is a NUL");
+  REFUSE(write_bytes("case.txt", "user,item\n1,2\n1,\0\n", 18), FOPO_ERR_FORMAT,
+         "line 3: there is a NUL");
   REFUSE(write_bytes("case.txt", "\xff\xfeu\0s\0", 6), FOPO_ERR_FORMAT, "UTF-16");
   REFUSE(in_folder("absent.csv"), FOPO_ERR_FILE, "absent.csv: No such file");
   REFUSE(folder, FOPO_ERR_FILE, "not a regular file");
@@ -393,7 +402,8 @@ static void skipped_errors(void **state) {
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
   assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row names nothing */
   fopo_dataset_free(d);
-  REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1, .max_errors = 3);
+  REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1,
+            .max_errors = 3);
   assert_true(sentence_has("there are 4 malformed rows, max_errors is 3"));
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 3", .skip_errors = 1);
 }
@@ -436,7 +446,7 @@ static void gzipped(void **state) {
     assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "2", "5") == 3.5);
     fopo_dataset_free(d);
   }
-  for (size_t cut = 2; cut < n; cut++) /* at `first` a whole member ends, and its last row is short */
+  for (size_t cut = 2; cut < n; cut++) /* at `first` a member ends, and its last row is short */
     REFUSE(write_bytes("case.csv.gz", bytes, cut), FOPO_ERR_FORMAT,
            cut == first ? "has 2 fields" : "case.csv.gz: the gzip data is damaged");
   for (size_t i = 12; i < n; i++) {
@@ -485,7 +495,8 @@ static void matrix_market(void **state) {
                                     "2 3 3\n1 1 0.5\n\n2 3 -2e0\n2 1 1\n"));
   assert_true(shaped(d, "mtx", 2, 3, 3) && at(d, "1", "2") == -2 && at(d, "0", "0") == 0.5);
   fopo_dataset_free(d);
-  d = READ(write_text("%%MatrixMarket matrix coordinate integer symmetric\n3 3 3\n1 1 4\n2 1 5\n3 2 6"));
+  d = READ(write_text("%%MatrixMarket matrix coordinate integer symmetric\n3 3 3\n"
+                      "1 1 4\n2 1 5\n3 2 6"));
   assert_true(shaped(d, "mtx", 3, 3, 5) && at(d, "0", "1") == 5 && at(d, "1", "2") == 6);
   fopo_dataset_free(d);
   d = READ(write_text("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n3 1 2.5\n"));
@@ -519,7 +530,8 @@ static void matrix_market(void **state) {
       {"matrix coordinate real general\n2 2 1\n1 1\n", "a row, a column and a value"},
       {"matrix coordinate pattern general\n2 2 1\n1 1 1\n", "a row and a column"},
       {"matrix coordinate integer general\n2 2 1\n1 1 1.5\n", "'1.5' is not an integer"},
-      {"matrix coordinate real general\n2 2 1\n1 1 inf\n", "line 3, column 3: 'inf' is not a finite"},
+      {"matrix coordinate real general\n2 2 1\n1 1 inf\n",
+       "line 3, column 3: 'inf' is not a finite"},
       {"matrix coordinate real symmetric\n2 3 1\n1 1 1\n", "as many rows as columns"},
       {"matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "no diagonal"},
       {"matrix coordinate real general\n99999999999 2 1\n1 1 1\n", "rows or columns"},
@@ -566,7 +578,7 @@ static fopo_dataset *the_matrix(void) {
 static void scipy_agrees(void **state) {
   (void)state;
   if (system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") != 0) {
-    print_message("[ note     ] skipped: /usr/bin/python3 has no numpy and scipy\n");
+    printf("skip  /usr/bin/python3 has no numpy and scipy\n");
     return;
   }
   fopo_dataset *d = the_matrix();
@@ -716,7 +728,8 @@ static void hostile_bytes(void **state) {
   (void)state;
   static const char *const texts[] = {
       ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n",
-      "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n3 1 .5\n",
+      "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n"
+      "3 1 .5\n",
       "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n"};
   static const char changes[] = {'\n', '"', ',', ' ', ':', '-', '9', 'e', '\r', '%', '\0', '\xff'};
   size_t blocks = fopo_memory_in_use().blocks;
@@ -772,7 +785,7 @@ static const char *real_path(const char *part, const char *end) {
   static char path[256];
   snprintf(path, sizeof path, "../shared/data/%s%s", part, end);
   if (access(path, R_OK) == 0) return path;
-  print_message("[ note     ] skipped: %s is not here\n", path);
+  printf("skip  %s is not here\n", path);
   return NULL;
 }
 
@@ -854,13 +867,13 @@ static void cache_is_fast(void **state) {
   fopo_dataset_free(again);
   fopo_dataset_free(d);
   double text = 1e9, cache = 1e9;
-  for (int i = 0; i < 5 || (i < 40 && text < wanted * cache); i++) {
+  for (int i = 0; i < 5 || (i < 20 && text < wanted * cache); i++) {
     double t = seconds_to_read(path), c = seconds_to_read(in_folder("cache.npz"));
     if (t < text) text = t;
     if (c < cache) cache = c;
   }
-  print_message("[ note     ] amazon-book: text %.1f ms, cache %.1f ms, %.1f times\n", 1e3 * text,
-                1e3 * cache, text / cache);
+  printf("amazon-book: text %.1f ms, cache %.1f ms, %.1f times\n", 1e3 * text, 1e3 * cache,
+         text / cache);
   assert_true(text > wanted * cache);
 }
 
