@@ -13,14 +13,14 @@ local d, world = fopo.data.synthetic{users = 20000, items = P, seed = 1}
 say("%s", d:describe())
 local s = d:sessions{min_items = 20, seed = 1}
 say("%s", s:describe())
-local items = fopo.embed.svd(s.train, {dim = 32})
+local items = fopo.embed.svd(s.train, {dim = 64})
 say("embeddings [%d, %d]", items.rows, items.cols)
 local graph, norm = fopo.index.hnsw(items), fopo.index.norm(items)
 say("%s", graph:describe())
 
 local mixture = fopo.proposal.mixture{index = norm, k = 256, epsilon = 0.8}
 local runs = fopo.experiment.race{
-  split = s, items = items, index = graph, steps = steps, batch = 32, lr = 1e-2,
+  split = s, items = items, index = graph, steps = steps, batch = 32, lr = 5e-2,
   methods = {
     {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
     {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},

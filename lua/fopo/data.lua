@@ -46,11 +46,11 @@ data.synthetic = fn{
   options = {
     {"users", "integer", 20000, "number of users", min = 1},
     {"items", "integer", 100000, "size P of the catalogue", min = 2},
-    {"clusters", "integer", 200, "clusters of taste", min = 1},
-    {"mean_items", "number", 40, "mean length of a session (log-normal)", min = 2},
+    {"clusters", "integer", 300, "clusters of taste", min = 1},
+    {"mean_items", "number", 40, "mean number of meetings of a user (log-normal), repeats counted", min = 2},
     {"zipf", "number", 1.0, "exponent of popularity inside a cluster", above = 0},
     {"noise", "number", 0.05, "share of interactions that are uniform", min = 0, below = 1},
-    {"tastes", "integer", 3, "clusters that a user likes", min = 1},
+    {"tastes", "integer", 2, "clusters that a user likes", min = 1},
     {"seed", "integer", 1, "the world is a function of the options and the seed"},
   },
   text = [[A made-up world whose best policy is known: users like a few clusters of items, items are
@@ -116,18 +116,26 @@ function world.describe() return "synthetic world; world:best(sessions) is its u
 
 doc{name = "dataset:save", signature = "d:save(path)",
     text = "Writes an .npz that fopo.data.read and scipy.sparse.load_npz read; names included."}
-doc{name = "dataset:item_name", signature = "d:item_name(j)", returns = "string",
-    text = "The id that item j had in the file; d:user_name(i) for users."}
-doc{name = "dataset:find_item", signature = "d:find_item(name)", returns = "integer",
-    text = "The item of that name, or nil; d:find_user(name) for users."}
+for _, side in ipairs{"item", "user"} do
+  doc{name = "dataset:" .. side .. "_name", signature = ("d:%s_name(i)"):format(side),
+      returns = "string", text = ("The id that %s i had in the file."):format(side)}
+  doc{name = "dataset:find_" .. side, signature = ("d:find_%s(name)"):format(side),
+      returns = "integer", text = ("The %s of that name, or nil."):format(side)}
+end
 doc{name = "dataset:row", signature = "d:row(i)", returns = "array, table",
     text = "The items of user i, and their values."}
 doc{name = "sessions:contexts", signature = "s:contexts(items)", returns = "array",
     text = "[N, L]: the mean embedding of the items in each X (the paper's x^emb)."}
 doc{name = "sessions:x", signature = "s:x(n)", returns = "array",
-    text = "The observed items of context n; s:y(n) those to be found, s:user(n) whose it is."}
+    text = "The observed items of context n, as ids."}
+doc{name = "sessions:y", signature = "s:y(n)", returns = "array",
+    text = "The items of context n that are to be found, as ids."}
+doc{name = "sessions:user", signature = "s:user(n)", returns = "integer",
+    text = "The user of the dataset that context n comes from."}
 doc{name = "sessions:hits", signature = "s:hits(n, item)", returns = "boolean",
     text = "Whether the item stands in Y of context n."}
+doc{name = "world:cluster", signature = "world:cluster(item)", returns = "integer",
+    text = "The cluster that the item belongs to."}
 doc{name = "world:best", signature = "world:best(sessions)", returns = "expected, achieved",
     text = "The expected reward of the best possible policy, and what it achieves on these sessions."}
 

@@ -56,6 +56,14 @@ by phase. The same samples for any number of threads.]],
 }
 define.entries["gradient:compute"].args[4].optional = true
 
+define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=}",
+  text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g was
+made with stays as it is: g has a copy.]],
+  example = [[items = fopo.array.randn(100, 4, 1)
+g = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(items), k = 10}}
+g:set{epsilon = 0.5}
+assert(g.epsilon == 0.5)]]}
+
 function methods.describe(g)
   if g.kind == "exact" then return "gradient exact" end
   if g.kind == "reinforce" then

@@ -20,8 +20,8 @@ function text.seconds(s)
   if s < 1e-3 then return ("%.3g us"):format(s * 1e6) end
   if s < 1 then return ("%.3g ms"):format(s * 1e3) end
   if s < 60 then return ("%.3g s"):format(s) end
-  if s < 3600 then return ("%d min %d s"):format(s // 60, s % 60) end
-  return ("%d h %d min"):format(s // 3600, s % 3600 // 60)
+  if s < 3600 then return ("%.0f min %.0f s"):format(s // 60, s // 1 % 60) end
+  return ("%.0f h %.0f min"):format(s // 3600, s % 3600 // 60)
 end
 
 -- Characters, not bytes, of UTF-8 text.
