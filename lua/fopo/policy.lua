@@ -44,7 +44,9 @@ end
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",
   text = "Q [N, L] = x theta / temperature, so that the score of item a is Q_n . beta_a."}
 define.doc{name = "policy:theta", signature = "pi:theta()", returns = "array",
-  text = "A copy of theta [L, L]; pi:set_theta(array) puts one in its place."}
+  text = "A copy of theta [L, L]."}
+define.doc{name = "policy:set_theta", signature = "pi:set_theta(array)",
+  text = "Puts a copy of the array [L, L] in theta's place."}
 define.doc{name = "policy:items", signature = "pi:items()", returns = "array",
   text = "The item embeddings [P, L] that the policy was made with."}
 
