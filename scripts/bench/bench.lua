@@ -115,7 +115,8 @@ function bench.time(f)
   return fopo.clock() - start, a, b
 end
 
--- Threads that spin after their work (OpenMP, BLAS) are given the time to go to sleep.
+-- The threads of a program (OpenMP's, BLAS's) spin for a while when their work is done: they
+-- are given the time to go to sleep.
 local function settle()
   local start = fopo.clock()
   while fopo.clock() - start < bench.options.settle do end
@@ -243,15 +244,16 @@ function bench.machine()
   local cores = bench.line_of("nproc")
   local kilobytes = tonumber(first_match("/proc/meminfo", "MemTotal:%s+(%d+)")) or 0
   local commit = bench.line_of("git describe --always --dirty 2>/dev/null") or "unknown"
+  local load = tonumber(first_match("/proc/loadavg", "^(%S+)")) or 0
   return table.concat({
     ("# %s, fopo %s (%s)"):format(os.date("%Y-%m-%d %H:%M"), fopo.version, commit),
     ("# %s, %s cores, %d threads used, %.1f GB, %s"):format(
       first_match("/proc/cpuinfo", "model name%s*:%s*([^\n]+)"), cores, bench.options.threads,
       kilobytes / 1e6, bench.line_of("uname -sr")),
-    ("# kernels %s; OpenBLAS %s; huge pages %s; load %s at the start"):format(
+    ("# kernels %s; OpenBLAS %s; huge pages %s; load %.2f at the start%s"):format(
       (fopo.isa()), (blas_core():gsub("^Core: ", "")),
       first_match("/sys/kernel/mm/transparent_hugepage/enabled", "%[(%w+)%]"),
-      first_match("/proc/loadavg", "^(%S+)")),
+      load, load > 0.5 and ": other work runs beside, so timings are not to be relied on" or ""),
   }, "\n")
 end
 

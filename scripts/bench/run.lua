@@ -14,9 +14,10 @@
 --
 -- Names (defaults): rounds=5 of every measurement; limit=60 seconds after which a section starts no
 -- further round; scale=1 multiplies all sizes; threads=2; torch=yes; index=norm (or auto, hnsw,
--- hybrid) of the mixture; dims=10,100,1000; graph_items=50000 of the hnsw section; graph_limit=300
--- seconds a run that go into each of FAISS's graphs, which are kept and gone on with; sample=0.4
--- seconds of steps a measurement; settle=0.05 seconds before it.
+-- hybrid) of the mixture; data=made (or svd: steps and evaluate embed the sessions, up to L = 200);
+-- dims=10,100,1000; graph_items=50000 of the hnsw section; graph_limit=300 seconds a run that go
+-- into each of FAISS's graphs, which are kept and gone on with; sample=0.4 seconds of steps a
+-- measurement; settle=0.05 seconds before it.
 -- What is absent (python3-torch, python3-faiss, python3-pandas) is skipped by name. The table and a
 -- CSV of it are kept in runs/bench/.
 local fopo = require "fopo"
@@ -25,9 +26,11 @@ package.path = here .. "?.lua;" .. package.path
 local bench = require "bench"
 
 bench.options = {rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm",
-                 dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4,
-                 settle = 0.05}
-bench.fopo = arg[-1]
+                 data = "made", dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300,
+                 sample = 0.4, settle = 0.05}
+local first = 0
+while arg[first - 1] do first = first - 1 end
+bench.fopo = arg[first]
 
 local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory"}
 local sections = {}
@@ -70,6 +73,9 @@ for _, word in ipairs(arg) do
   end
 end
 
+if bench.options.data ~= "made" and bench.options.data ~= "svd" then
+  misuse("data is made or svd, not %s", bench.options.data)
+end
 fopo.threads(bench.options.threads)
 bench.run("mkdir -p " .. bench.folder)
 local head = bench.machine()

@@ -18,7 +18,7 @@ function search.evaluate()
   local rows = {}
   for i = 1, math.min(n, sessions.n) do rows[i] = i end
   for _, L in ipairs{10, 100} do
-    local items = world.items(P, L)
+    local items = world.items(P, L, sessions)
     local pi = fopo.policy.linear{items = items, theta = "identity"}
     local x = sessions:contexts(items):rows_of(rows)
     local norm, exact, found = fopo.index.norm(items), fopo.index.exact(items), {}

@@ -50,8 +50,8 @@ local function torch(P, L, items, sessions)
   if not bench.options.torch then return nil, {} end
   local folder = bench.folder .. "/torch"
   world.export(folder, items, sessions, 10000)
-  local worker, why = bench.worker(("%s %s %d %s/graph-%d-%d.faiss %g"):format(
-    bench.script("torch_baseline.py"), folder, threads(), bench.folder, P, L,
+  local worker, why = bench.worker(("%s %s %d %s/graph-%s-%d-%d.faiss %g"):format(
+    bench.script("torch_baseline.py"), folder, threads(), bench.folder, bench.options.data, P, L,
     bench.options.graph_limit))
   bench.forget(folder .. "/items.npy")
   if not worker then
@@ -75,7 +75,7 @@ end
 
 -- One dimension: measures, then rows. `others`: with REINFORCE and PyTorch.
 local function dimension(P, L, sessions, others)
-  local items = world.items(P, L)
+  local items = world.items(P, L, L <= 200 and sessions or nil)
   local x = sessions:contexts(items):rows_of(fopo.array.ids{1, 2, 3, 4, 5, 6, 7, 8})
   local index = index_of(items, x)
   local gather = roofline(P, L)

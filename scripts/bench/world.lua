@@ -3,14 +3,20 @@ local fopo = require "fopo"
 local bench = require "bench"
 local world = {}
 
--- About 14,000 training contexts over P items.
+-- Training contexts over P items: about 14,000, or ten times as many where embeddings are learnt
+-- from them.
 function world.sessions(P)
-  local d = fopo.data.synthetic{users = 20000, items = P, clusters = math.min(200, P // 10),
+  local users = bench.options.data == "svd" and bench.scaled(200000) or 20000
+  local d = fopo.data.synthetic{users = users, items = P, clusters = math.min(200, P // 10),
                                 seed = 1}
   return d:sessions{min_items = 20, valid = 0, test = 0, seed = 1}.train
 end
 
-function world.items(P, L)
+-- Embeddings made to look like those of an SVD, or (data=svd) the SVD of the sessions.
+function world.items(P, L, sessions)
+  if bench.options.data == "svd" and sessions then
+    return (fopo.embed.svd(sessions, {dim = L, power_iterations = 2}))
+  end
   local path = bench.items_file(P, L)
   local items = fopo.array.load(path)
   bench.forget(path)
