@@ -51,18 +51,19 @@ extern const char *const fopo_phase_names[FOPO_PHASES];
 /* Means over the contexts of a batch, seconds of the whole. */
 typedef struct {
   double reward;      /* estimate of E_pi r */
-  double ess;         /* effective sample size; P for exact */
-  double max_weight;  /* the batch's largest normalised weight */
-  double head_mass;   /* estimated share of pi inside the candidates */
-  double norm;        /* Frobenius norm of G */
-  double short_rows;  /* contexts that got fewer than K candidates */
+  double ess;         /* effective sample size; exact: 1 / sum pi^2, the items pi is spread over */
+  double max_weight;  /* the batch's largest normalised weight; exact: the largest pi_a */
+  double head_mass;   /* estimated share of pi inside the candidates; 0 without candidates */
+  double norm;        /* Frobenius norm of G; not finite where an entry of G is not */
+  double short_rows;  /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
 
 typedef struct fopo_gradient fopo_gradient;
 
-/* What is to be computed on; all borrowed until finish. contexts [N, L] and items on the device
- * come from fopo_gradient_bind, once per run. */
+/* A batch is worked off in parts of bounded memory, and nothing is allocated once a batch of the
+ * same size has been seen. Between begin and finish (or a failure, or abandon) a gradient refuses
+ * to be set, bound or begun. An interruption is seen before each part. */
 int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options);
 void fopo_gradient_free(fopo_gradient *g); /* accepts NULL */
 
@@ -71,7 +72,8 @@ int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options);
 const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 
 /* Makes items, contexts and Y resident on the device and checks all shapes. Again for other data;
- * unchanged arguments cost nothing. pi, contexts, reward and device are not owned. */
+ * unchanged arguments cost nothing. pi, contexts, reward and device are not owned: they must stay,
+ * and items, contexts and Y stay as they are, until the next bind or free. */
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward);
 
@@ -90,8 +92,9 @@ typedef struct {
 
 enum { FOPO_DRAWN = 1 };
 
-/* FOPO_DRAWN: rewards of this part are wanted, FOPO_OK: the whole batch is done, < 0: failure.
- * Hits are rewarded on the device without the host seeing the draws, where drawn is NULL. */
+/* FOPO_DRAWN: rewards of this part are wanted, FOPO_OK: the whole batch is done, < 0: failure,
+ * which ends the batch. Hits are rewarded on the device without the host seeing the draws, where drawn is
+ * NULL; rewards handed out to be filled start as NaN, which absorb refuses. */
 int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn);
 int fopo_gradient_reward(fopo_gradient *g);  /* the bound reward, C kinds only */
 int fopo_gradient_absorb(fopo_gradient *g);  /* after drawn.reward was filled; refuses NaN */

@@ -20,12 +20,12 @@ typedef struct {
   uint64_t seed;
 } fopo_trainer_options;
 
-/* What a slice saw: means over its steps. */
+/* What a slice saw: means over its steps, but sums of seconds and short_rows. */
 typedef struct {
   size_t steps;             /* made in this slice */
   uint64_t step;            /* made in all */
   double seconds;           /* of this slice */
-  fopo_gradient_stats mean; /* seconds: sums over the slice */
+  fopo_gradient_stats mean;
 } fopo_slice;
 
 typedef struct fopo_trainer fopo_trainer;

@@ -1,5 +1,5 @@
-/* A few items, contexts and hits made by hand from a seed, with the expected reward and its gradient
- * in double: what the learning code is compared with. Shared by its tests. */
+/* A few items, contexts and hits made by hand from a seed, with the expected reward and its
+ * gradient in double: what the learning code is compared with. Shared by its tests. */
 #ifndef FOPO_TESTS_SMALL_WORLD_H
 #define FOPO_TESTS_SMALL_WORLD_H
 

@@ -1,5 +1,5 @@
 /* Learning in a small world (P = 2,000) from its sessions to a test reward: SNIS with the mixture
- * proposal gets where the exact gradient gets, from the same start, and both far from that start. */
+ * proposal gets where the exact gradient gets, from the same start, and both far from there. */
 #include "small_world.h"
 
 #include "core/clock.h"
