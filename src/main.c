@@ -249,8 +249,18 @@ static int read_options(job *j) {
   return -1;
 }
 
+/* libgomp reads its settings when it is loaded, before main. Left alone, a thread that waits for
+ * the others spins for a long time, and beside any other busy program a small step then takes ten
+ * times as long. So, unless the user has said how threads are to wait, the program starts itself
+ * once more with a short spin; where it cannot, it is only slower. */
+static void wait_politely(char **argv) {
+  if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL) return;
+  if (setenv("GOMP_SPINCOUNT", "2000", 0) == 0) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv) {
   job j = {.init = 1};
+  wait_politely(argv);
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
   if (fopo_comm_open(&argc, &argv) != FOPO_OK) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
