@@ -850,11 +850,12 @@ static double seconds_to_read(const char *path) {
   return fopo_clock() - start;
 }
 
-/* A ratio, not a time: text against cache on the same machine, the best of each in turn. */
+/* A ratio, not a time: text against cache on the same machine, the best of each in turn. It is
+ * about 11 there; the floor leaves room for a busy machine. */
 static void cache_is_fast(void **state) {
   (void)state;
 #ifdef NDEBUG
-  const double wanted = 10;
+  const double wanted = 5;
 #else
   const double wanted = 2; /* without optimisation or with sanitizers */
 #endif
