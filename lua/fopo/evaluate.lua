@@ -6,7 +6,10 @@ local cache = require "fopo.cache"
 return define.fn{
   name = "fopo.evaluate", returns = "table",
   args = {{"pi", "policy", nil, "the policy"}, {"sessions", "sessions", nil, "as s.test"}},
-  options = {{"index", "index", nil, "also recommend through it, as a server would"}},
+  options = {
+    {"index", "index", nil, "also recommend through it, as a server would"},
+    {"contexts", "array", nil, "[N, D], one row a session; as in training where left out"},
+  },
   text = [[The mean of 1[recommended item in Y] (the paper's R_test). e.reward with its 95 % Wilson
 interval e.low, e.high by true argmax over the whole catalogue; with an index e.reward_index and
 e.index.low, e.index.high too. e.seconds is the search; e.distinct counts the items recommended.]],
@@ -16,7 +19,7 @@ e = fopo.evaluate(fopo.policy.linear{items = items}, s.test)
 assert(e.reward >= e.low and e.reward <= e.high)]],
   call = function(pi, sessions, o)
     local items = pi:items()
-    local x = cache.contexts(sessions, items)
+    local x = o.contexts or cache.contexts(sessions, items)
     local e = native.evaluate(pi, x, sessions, cache.exact(items))
     if o.index then
       e.index = native.evaluate(pi, x, sessions, o.index)

@@ -44,11 +44,11 @@ local compute = methods.compute
 methods.compute = define.fn{
   name = "gradient:compute", returns = "array, table",
   args = {{"g", "gradient", nil, "the estimator"}, {"pi", "policy", nil, "the policy"},
-          {"x", "array", nil, "[N, L] contexts"},
+          {"x", "array", nil, "[N, D] contexts"},
           {"rows", "array|table|nil", nil, "which contexts: ids, 1-based integers, or nil: all"},
           {"reward", "reward", nil, "the reward"}},
   options = {{"seed", "integer", 1, "of the draws"}, {"step", "integer", 0, "of the draws", min = 0}},
-  text = [[The gradient [L, L] of the mean expected reward of those contexts with respect to theta, to
+  text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta, to
 be ascended, and a table: reward (the estimate of the expected reward), ess (effective sample size),
 max_weight, head_mass (share of the policy's mass inside the candidates), norm, short_rows, seconds
 by phase. The same samples for any number of threads.]],

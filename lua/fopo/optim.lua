@@ -34,6 +34,6 @@ function methods.describe(o)
 end
 
 define.doc{name = "optim:step", signature = "o:step(pi, G)",
-  text = "Moves pi's theta up the gradient G [L, L]. Returns nothing."}
+  text = "Moves pi's theta up the gradient G, which has theta's shape. Returns nothing."}
 
 return optim

@@ -26,6 +26,8 @@ local make = define.fn{
   options = {
     {"policy", "policy", nil, "what learns", required = true},
     {"data", "sessions", nil, "training sessions", required = true},
+    {"contexts", "array", nil, "[N, D], one row a session of data; the mean embedding of the items "
+     .. "in X where left out"},
     {"reward", "reward", nil, "what is maximised; hits on the data where left out"},
     {"gradient", "gradient", nil, "the estimator", required = true},
     {"optim", "optim", nil, "the optimiser; adam where left out"},
@@ -33,6 +35,7 @@ local make = define.fn{
     {"seed", "integer", 1, "order of contexts and all draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"valid", "sessions", nil, "sessions to validate on, for early stopping"},
+    {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
   },
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
@@ -47,9 +50,10 @@ assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     o.reward = o.reward or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
-    local contexts = cache.contexts(o.data, o.policy:items())
+    local contexts = o.contexts or cache.contexts(o.data, o.policy:items())
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
+               valid_contexts = o.valid_contexts,
                history = {}, seconds = 0}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
@@ -74,7 +78,7 @@ local function record(t, slice)
 end
 
 local function validate(t, n)
-  local e = evaluate(t.policy, t.valid, {index = t.index})
+  local e = evaluate(t.policy, t.valid, {index = t.index, contexts = t.valid_contexts})
   t.history.valid[n] = e.reward
   t.history.valid_index[n] = e.reward_index or 0 / 0
   return e.reward

@@ -132,8 +132,8 @@ static void run(lua_State *L, bind_gradient *g, int custom, int function) {
   bind_check(L, status);
 }
 
-/* g:compute(pi, x, rows, reward, {seed, step}): G [L, L], to be ascended, and a table of what was
- * seen. rows: an array of ids, a table of 1-based integers, or nil for all. */
+/* g:compute(pi, x, rows, reward, {seed, step}): G, of theta's shape, to be ascended, and a table of
+ * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. */
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
   size_t B;
@@ -142,10 +142,11 @@ static int compute(lua_State *L) {
       .step = (uint32_t)bind_count(L, bind_option(L, OPTIONS, "step"), "step", 0, UINT32_MAX)};
   get_gradient(L, G_ARG);
   bind_policy *pi = bind_get(L, PI, &bind_policy_type);
-  size_t dim = pi->policy.theta.rows, N = bind_array_numbers(L, X, "x")->rows;
+  fopo_matrix theta = pi->policy.theta;
+  size_t N = bind_array_numbers(L, X, "x")->rows;
   bind_get(L, RW, &bind_reward_type);
   uint32_t *rows = bind_rows(L, ROWS, N, N, &B);
-  bind_array *G = bind_array_new(L, 0, dim, dim);
+  bind_array *G = bind_array_new(L, 0, theta.rows, theta.cols);
   int result = lua_gettop(L);
   bind_device *device = bind_device_open(L, "cpu");
   lua_getiuservalue(L, RW, 1);

@@ -127,7 +127,7 @@ static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *
   return rc;
 }
 
-/* o:step(pi, G): moves pi's theta up the gradient G [L, L]. */
+/* o:step(pi, G): moves pi's theta up the gradient G, of theta's shape. */
 static int step(lua_State *L) {
   bind_get(L, 1, &bind_optim_type);
   bind_get(L, 2, &bind_policy_type);

@@ -12,41 +12,49 @@ static bind_policy *get_policy(lua_State *L, int index) {
 }
 
 static int put_theta(bind_policy *pi, const bind_array *theta) {
-  size_t dim = pi->policy.theta.rows;
-  if (theta->rows != dim || theta->cols != dim) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but the items have %zu columns; it "
-                     "must be %zu x %zu", theta->rows, theta->cols, dim, dim, dim);
+  fopo_matrix own = pi->policy.theta;
+  if (theta->rows != own.rows || theta->cols != own.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but contexts have %zu features and "
+                     "the items have %zu columns; it must be %zu x %zu", theta->rows, theta->cols,
+                     own.rows, own.cols, own.rows, own.cols);
   }
   int status = fopo_matrix_finite(bind_matrix(theta), "theta");
-  if (status == FOPO_OK) memcpy(pi->policy.theta.x, theta->data, dim * dim * sizeof(float));
+  if (status == FOPO_OK) memcpy(own.x, theta->data, own.rows * own.cols * sizeof(float));
   return status;
 }
 
-/* native.policy_linear{items, theta = "identity" | "random" | array, temperature, seed}. */
+/* The features of a context: the option, or the columns of the items. */
+static size_t context_dim(lua_State *L, size_t columns) {
+  if (!bind_has(L, 1, "context_dim")) return columns;
+  return bind_count(L, bind_option(L, 1, "context_dim"), "context_dim", 1, UINT32_MAX);
+}
+
+/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature,
+ * seed}. */
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
   double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
   uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
   int given = bind_is(L, theta_at, &bind_array_type);
-  int start = given ? 0 : bind_choice(L, theta_at, "theta", starts);
-  bind_array_numbers(L, items_at, "items");
+  int start = given ? 1 : bind_choice(L, theta_at, "theta", starts);
+  size_t D = context_dim(L, bind_array_numbers(L, items_at, "items")->cols);
 
   bind_policy *pi = bind_new(L, &bind_policy_type, 1);
   lua_pushvalue(L, items_at);
   lua_setiuservalue(L, -2, 1);
   bind_array *items = bind_array_numbers(L, items_at, "items");
   bind_keep(&pi->head, 0, &items->head);
-  bind_check(L, fopo_policy_init(&pi->policy, bind_matrix(items),
-                                 start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
-                                 (float)temperature, seed));
+  bind_check(L, fopo_policy_init_linear(&pi->policy, bind_matrix(items), D,
+                                        start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
+                                        (float)temperature, seed));
   if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
   return 1;
 }
 
 /* pi:queries(x): Q [N, L] = x theta / temperature. */
 static int queries(lua_State *L) {
-  size_t dim = get_policy(L, 1)->policy.theta.cols;
+  size_t dim = get_policy(L, 1)->policy.items.cols;
   bind_array *Q = bind_array_new(L, 0, bind_array_numbers(L, 2, "x")->rows, dim);
   bind_array *x = bind_array_numbers(L, 2, "x");
   bind_check(L, fopo_policy_queries(bind_matrix(Q), &get_policy(L, 1)->policy, bind_matrix(x)));
@@ -77,15 +85,15 @@ static int best(lua_State *L) {
   return 3;
 }
 
-/* pi:theta(): a copy of theta [L, L]. */
+/* pi:theta(): a copy of theta [D, L]. */
 static int theta(lua_State *L) {
-  size_t dim = get_policy(L, 1)->policy.theta.rows;
-  bind_array *copy = bind_array_new(L, 0, dim, dim);
-  memcpy(copy->data, get_policy(L, 1)->policy.theta.x, dim * dim * sizeof(float));
+  fopo_matrix own = get_policy(L, 1)->policy.theta;
+  bind_array *copy = bind_array_new(L, 0, own.rows, own.cols);
+  memcpy(copy->data, get_policy(L, 1)->policy.theta.x, own.rows * own.cols * sizeof(float));
   return 1;
 }
 
-/* pi:set_theta(array): puts [L, L] finite numbers in its place. */
+/* pi:set_theta(array): puts [D, L] finite numbers in its place. */
 static int set_theta(lua_State *L) {
   bind_policy *pi = get_policy(L, 1);
   bind_check(L, put_theta(pi, bind_array_numbers(L, 2, "theta")));
@@ -109,7 +117,11 @@ static int field(lua_State *L, bind_object *o, const char *name) {
   if (strcmp(name, "n_items") == 0) {
     lua_pushinteger(L, (lua_Integer)pi->items.rows);
   } else if (strcmp(name, "dim") == 0) {
-    lua_pushinteger(L, (lua_Integer)pi->theta.rows);
+    lua_pushinteger(L, (lua_Integer)pi->items.cols);
+  } else if (strcmp(name, "context_dim") == 0) {
+    lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
+  } else if (strcmp(name, "n_params") == 0) {
+    lua_pushinteger(L, (lua_Integer)(pi->theta.rows * pi->theta.cols));
   } else if (strcmp(name, "temperature") == 0) {
     lua_pushnumber(L, (double)pi->temperature);
   } else {
@@ -127,5 +139,5 @@ const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "n_items dim temperature",
+                                    .fields = "n_items dim context_dim n_params temperature",
                                     .get = field};

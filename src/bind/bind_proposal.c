@@ -40,7 +40,7 @@ static int proposal_mixture(lua_State *L) {
 static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
   bind_policy *pi = bind_get(L, pi_at, &bind_policy_type);
   size_t rows = bind_array_numbers(L, x_at, "x")->rows;
-  bind_array *Q = bind_array_new(L, 0, rows, pi->policy.theta.cols);
+  bind_array *Q = bind_array_new(L, 0, rows, pi->policy.items.cols);
   pi = bind_get(L, pi_at, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, x_at, "x");
   bind_check(L, fopo_policy_queries(bind_matrix(Q), &pi->policy, bind_matrix(x)));

@@ -56,13 +56,13 @@ typedef struct {
   int (*put)(fopo_device *d, void *device, const void *host, size_t bytes);
   int (*get)(fopo_device *d, void *host, const void *device, size_t bytes);
 
-  /* X [B, L] = contexts[rows[b]], contexts [N, ld]. */
+  /* X [B, D] = contexts[rows[b]], contexts [N, ld]. */
   int (*gather_rows)(fopo_device *d, float *X, const float *contexts, size_t ld,
-                     const uint32_t *rows, size_t B, size_t L);
+                     const uint32_t *rows, size_t B, size_t D);
 
-  /* Q [B, L] = scale X theta. */
+  /* Q [B, L] = scale X theta, X [B, D], theta [D, L]. */
   int (*queries)(fopo_device *d, float *Q, const float *X, const float *theta, float scale,
-                 size_t B, size_t L);
+                 size_t B, size_t D, size_t L);
 
   /* f [B, S] = items[ids[b, s]] . Q[b]; ids beyond counts[b] (NULL: all count) get -inf. */
   int (*scores)(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
@@ -78,9 +78,9 @@ typedef struct {
                       const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
 
   /* ids [B, S] from pi(. | x) over all P items, by blocks of contexts: scores by GEMM, softmax and
-   * S inversions of its cumulative sum. mean [B, L] = E_pi beta where not NULL.
-   * stats: REWARD is left to the caller. No B x P buffer beyond one block. */
-  int (*draw_policy)(fopo_device *d, uint32_t *ids, float *mean, const float *Q,
+   * S inversions of its cumulative sum. mean [B, L] = E_pi beta and log_z [B] = log Z where not
+   * NULL. No B x P buffer beyond one block. */
+  int (*draw_policy)(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
                      const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
                      size_t B, size_t S, size_t P, size_t L);
 
@@ -92,20 +92,21 @@ typedef struct {
    *   w_s = exp(f_s - logq_s), wbar_s = w_s / sum w, rbar = sum wbar_s r_s,
    *   c_s = wbar_s (r_s - rbar), V[b] = sum_s c_s beta_{a_s}.
    * stats [B, FOPO_STATS]. A draw counts as one of the head (HEAD_MASS) where its logq is above
-   * floor = log(eps / P), the density outside the candidates; INFINITY: there is no head. */
-  int (*snis)(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
-              size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
-              size_t B, size_t S, size_t L);
+   * floor = log(eps / P), the density outside the candidates; INFINITY: there is no head.
+   * c [B, S] is given out where not NULL. */
+  int (*snis)(fopo_device *d, float *V, float *c, float *stats, const float *Q,
+              const float *items, size_t ld, const uint32_t *ids, const float *logq,
+              const float *r, float floor, size_t B, size_t S, size_t L);
 
   /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
-   * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. */
-  int (*reinforce)(fopo_device *d, float *V, float *stats, const float *mean,
+   * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. c [B, S] is given out where not NULL. */
+  int (*reinforce)(fopo_device *d, float *V, float *c, float *stats, const float *mean,
                    const float *items, size_t ld, const uint32_t *ids, const float *r,
                    int baseline, size_t B, size_t S, size_t L);
 
-  /* G [L, L] = scale X^T V, or += where accumulate. */
+  /* G [D, L] = scale X^T V, or += where accumulate. X [B, D], V [B, L]. */
   int (*outer)(fopo_device *d, float *G, const float *X, const float *V, float scale,
-               int accumulate, size_t B, size_t L);
+               int accumulate, size_t B, size_t D, size_t L);
 
   /* theta [n] moves up the gradient: the objective is a reward. m, v, velocity [n]. */
   int (*adam)(fopo_device *d, float *theta, float *m, float *v, const float *G,

@@ -102,17 +102,17 @@ static int device_get(fopo_device *d, void *host, const void *device, size_t byt
 /* ---- dense operations ---- */
 
 static int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld,
-                       const uint32_t *rows, size_t B, size_t L) {
+                       const uint32_t *rows, size_t B, size_t D) {
   (void)d;
-  for (size_t b = 0; b < B; b++) memcpy(X + b * L, contexts + rows[b] * ld, L * sizeof *X);
+  for (size_t b = 0; b < B; b++) memcpy(X + b * D, contexts + rows[b] * ld, D * sizeof *X);
   return FOPO_OK;
 }
 
 static int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale,
-                   size_t B, size_t L) {
+                   size_t B, size_t D, size_t L) {
   (void)d;
-  return fopo_gemm(fopo_matrix_view(Q, B, L), scale, fopo_cpu_reading(X, B, L, L), 0,
-                   fopo_cpu_reading(theta, L, L, L), 0, 0.0f);
+  return fopo_gemm(fopo_matrix_view(Q, B, L), scale, fopo_cpu_reading(X, B, D, D), 0,
+                   fopo_cpu_reading(theta, D, L, L), 0, 0.0f);
 }
 
 static int scores(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
@@ -129,9 +129,9 @@ static int scores(fopo_device *d, float *f, const float *Q, const float *items, 
 }
 
 static int outer(fopo_device *d, float *G, const float *X, const float *V, float scale,
-                 int accumulate, size_t B, size_t L) {
+                 int accumulate, size_t B, size_t D, size_t L) {
   (void)d;
-  return fopo_gemm(fopo_matrix_view(G, L, L), scale, fopo_cpu_reading(X, B, L, L), 1,
+  return fopo_gemm(fopo_matrix_view(G, D, L), scale, fopo_cpu_reading(X, B, D, D), 1,
                    fopo_cpu_reading(V, B, L, L), 0, accumulate ? 1.0f : 0.0f);
 }
 

@@ -54,17 +54,17 @@ int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo
                           const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
 
 /* device_cpu_policy.c */
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, const float *Q,
-                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
                          size_t B, size_t S, size_t P, size_t L);
 
 /* device_cpu_estimate.c */
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                          const fopo_csr *Y, size_t B, size_t S);
-int fopo_cpu_snis(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
-                  size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
-                  size_t B, size_t S, size_t L);
-int fopo_cpu_reinforce(fopo_device *d, float *V, float *stats, const float *mean,
+int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
+                  const float *items, size_t ld, const uint32_t *ids, const float *logq,
+                  const float *r, float floor, size_t B, size_t S, size_t L);
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
                        const float *items, size_t ld, const uint32_t *ids, const float *r,
                        int baseline, size_t B, size_t S, size_t L);
 

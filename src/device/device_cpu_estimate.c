@@ -102,7 +102,8 @@ static void raise_shift(running *sums, float shift, size_t L) {
   sums->shift = shift;
 }
 
-static void snis_tile(snis_room *room, const float *q, const float *items, size_t ld,
+/* z [n] = f - log q where not NULL. */
+static void snis_tile(snis_room *room, float *z, const float *q, const float *items, size_t ld,
                       const uint32_t *ids, const float *logq, const float *r, float least,
                       float floor, size_t n, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
@@ -111,6 +112,7 @@ static void snis_tile(snis_room *room, const float *q, const float *items, size_
   k->gather_dot(w, items, ld, ids, n, q, L);
 #pragma omp simd
   for (size_t s = 0; s < n; s++) w[s] -= logq[s];
+  if (z != NULL) memcpy(z, w, n * sizeof *z);
   float largest = k->max(w, n);
   if (largest > sums->shift) raise_shift(sums, largest, L);
 
@@ -149,15 +151,23 @@ static void snis_finish(float *V, float *stats, const running *sums, float least
   stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
 }
 
+/* c = wbar (r - rbar) from z = f - log q, which stands in c. */
+static void snis_coefficients(float *c, const running *sums, const float *r, float least,
+                              size_t S) {
+  float dbar = (float)(sums->wd / sums->w), share = (float)(1 / sums->w);
+  fopo_kernels_get()->exp_sum(c, c, sums->shift, S);
+  for (size_t s = 0; s < S; s++) c[s] *= share * (r[s] - least - dbar);
+}
+
 static size_t tile_rows(size_t L) {
   size_t rows = TILE_BYTES / (L * sizeof(float));
   if (rows < TILE_LEAST) return TILE_LEAST;
   return rows < TILE_MOST ? rows / 16 * 16 : TILE_MOST;
 }
 
-int fopo_cpu_snis(fopo_device *d, float *V, float *stats, const float *Q, const float *items,
-                  size_t ld, const uint32_t *ids, const float *logq, const float *r, float floor,
-                  size_t B, size_t S, size_t L) {
+int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
+                  const float *items, size_t ld, const uint32_t *ids, const float *logq,
+                  const float *r, float floor, size_t B, size_t S, size_t L) {
   int status = fopo_cpu_reserve(d, snis_bytes(L));
   if (status != FOPO_OK) return status;
   size_t tile = tile_rows(L);
@@ -167,9 +177,11 @@ int fopo_cpu_snis(fopo_device *d, float *V, float *stats, const float *Q, const 
     float least = least_of(r + b * S, S);
     for (size_t s = 0; s < S; s += tile) {
       size_t at = b * S + s, n = S - s < tile ? S - s : tile;
-      snis_tile(&room, Q + b * L, items, ld, ids + at, logq + at, r + at, least, floor, n, L);
+      float *z = c == NULL ? NULL : c + at;
+      snis_tile(&room, z, Q + b * L, items, ld, ids + at, logq + at, r + at, least, floor, n, L);
     }
     snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
+    if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);
   }
   return FOPO_OK;
 }
@@ -194,7 +206,7 @@ static void reinforce_row(float *V, float *c, double rbar, const float *mean, co
   fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, L);
 }
 
-int fopo_cpu_reinforce(fopo_device *d, float *V, float *stats, const float *mean,
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
                        const float *items, size_t ld, const uint32_t *ids, const float *r,
                        int baseline, size_t B, size_t S, size_t L) {
   int status = fopo_cpu_reserve(d, S * sizeof(float));
@@ -202,8 +214,9 @@ int fopo_cpu_reinforce(fopo_device *d, float *V, float *stats, const float *mean
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
     double rbar = mean_of(r + b * S, S);
-    reinforce_row(V + b * L, fopo_cpu_scratch(d), rbar, baseline ? NULL : mean + b * L, items, ld,
-                  ids + b * S, r + b * S, baseline, S, L);
+    float *own = c == NULL ? fopo_cpu_scratch(d) : c + b * S;
+    reinforce_row(V + b * L, own, rbar, baseline ? NULL : mean + b * L, items, ld, ids + b * S,
+                  r + b * S, baseline, S, L);
     float *out = stats + b * FOPO_STATS;
     out[FOPO_STAT_REWARD] = (float)rbar;
     out[FOPO_STAT_ESS] = (float)S;

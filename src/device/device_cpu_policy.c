@@ -152,8 +152,8 @@ static void mean_row(float *mean, const block *k, size_t b, float top, double to
   }
 }
 
-static void draw_row(uint32_t *ids, float *mean, const block *k, size_t b, uint32_t row,
-                     fopo_draw_key key) {
+static void draw_row(uint32_t *ids, float *mean, float *log_z, const block *k, size_t b,
+                     uint32_t row, fopo_draw_key key) {
   float top = top_of(k, b);
   double total = accumulate(k, b, top);
   fopo_words words = {{0, 0, 0, 0}};
@@ -164,9 +164,10 @@ static void draw_row(uint32_t *ids, float *mean, const block *k, size_t b, uint3
     ids[s] = invert(k, b, top, fopo_unit(words.v[s & 3]) * total);
   }
   if (mean != NULL) mean_row(mean, k, b, top, total);
+  if (log_z != NULL) *log_z = (float)((double)top + log(total));
 }
 
-static int draw_block(uint32_t *ids, float *mean, const block *k, fopo_matrix Q,
+static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, fopo_matrix Q,
                       const uint32_t *rows, fopo_draw_key key) {
   int stopped = 0;
   size_t chunks = ceil_div(k->tiles, k->per_chunk);
@@ -177,13 +178,14 @@ static int draw_block(uint32_t *ids, float *mean, const block *k, fopo_matrix Q,
   if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while drawing from the policy");
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < k->B; b++) {
-    draw_row(ids + b * k->S, mean == NULL ? NULL : mean + b * k->L, k, b, rows[b], key);
+    draw_row(ids + b * k->S, mean == NULL ? NULL : mean + b * k->L,
+             log_z == NULL ? NULL : log_z + b, k, b, rows[b], key);
   }
   return FOPO_OK;
 }
 
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, const float *Q,
-                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
                          size_t B, size_t S, size_t P, size_t L) {
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
   block k = {.B = most, .S = S, .P = P, .L = L, .ld = ld, .items = items, .tiles = tiles};
@@ -192,7 +194,8 @@ int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, const float
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     k.B = least(most, B - b);
     place(&k, ((fopo_cpu *)d->state)->shared);
-    status = draw_block(ids + b * S, mean == NULL ? NULL : mean + b * L, &k,
+    status = draw_block(ids + b * S, mean == NULL ? NULL : mean + b * L,
+                        log_z == NULL ? NULL : log_z + b, &k,
                         fopo_cpu_reading(Q + b * L, k.B, L, L), rows + b, key);
   }
   return status;

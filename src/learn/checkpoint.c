@@ -61,22 +61,22 @@ static fixed fixed_of(fopo_trainer *t) {
 
 enum { OWN = 9 + FIXED }; /* the most arrays of the trainer itself */
 
-/* Describes the state in arrays [OWN + n_more]; m and v [L, L] were read from the device. */
+/* Describes the state in arrays [OWN + n_more]; m and v, of theta's shape, were read from the device. */
 static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, const float *m,
                        const float *v) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
-  size_t n = 0, L = t->L;
+  size_t n = 0, rows = pi->theta.rows, cols = pi->theta.cols;
   a[n++] = fopo_array_text("format", format);
-  a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, L, L);
+  a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, rows, cols);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
   a[n++] = fopo_array_text("optim", optim_names[o->options.kind]);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
-  a[n++] = fopo_array_of("optim_m", FOPO_F32, m, 2, L, L);
+  a[n++] = fopo_array_of("optim_m", FOPO_F32, m, 2, rows, cols);
   if (o->options.kind == FOPO_OPTIM_ADAM) {
-    a[n++] = fopo_array_of("optim_v", FOPO_F32, v, 2, L, L);
+    a[n++] = fopo_array_of("optim_v", FOPO_F32, v, 2, rows, cols);
   }
   for (int i = 0; i < FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
@@ -89,7 +89,7 @@ static int fresh_theta(fopo_trainer *t) {
   int rc = FOPO_OK;
   if (t->running) {
     rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                               t->L * t->L * sizeof *t->theta);
+                               t->n_theta * sizeof *t->theta);
   }
   return rc == FOPO_OK ? fopo_matrix_finite(t->o.policy->theta, "theta") : rc;
 }
@@ -98,8 +98,9 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   fopo_matrix m = {0}, v = {0};
   fixed f = fixed_of(t);
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
-  int rc = arrays == NULL ? FOPO_ERR_MEMORY : fopo_matrix_init(&m, t->L, t->L);
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&v, t->L, t->L);
+  int rc = arrays == NULL ? FOPO_ERR_MEMORY : fopo_matrix_init(&m, t->o.policy->theta.rows,
+                                                                t->o.policy->theta.cols);
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&v, m.rows, m.cols);
   if (rc == FOPO_OK) rc = fresh_theta(t);
   if (rc == FOPO_OK) rc = fopo_optim_read(m.x, v.x, t->o.optim);
   if (rc == FOPO_OK) {
@@ -125,7 +126,7 @@ int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more,
 
 /* What was read and found right; points into the archive. */
 typedef struct {
-  const float *theta, *m, *v; /* [L, L] */
+  const float *theta, *m, *v; /* of theta's shape */
   uint64_t step, t;
 } state;
 
@@ -147,20 +148,20 @@ static int need_count(uint64_t *value, fopo_archive *archive, const char *path,
   return FOPO_OK;
 }
 
-static int need_square(const float **x, fopo_archive *archive, const char *path, const char *name,
-                       size_t L) {
+static int need_matrix(const float **x, fopo_archive *archive, const char *path, const char *name,
+                       size_t rows, size_t cols) {
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
   if (a == NULL) return FOPO_ERR_FORMAT;
-  if (a->shape[0] != L || a->shape[1] != L) {
+  if (a->shape[0] != rows || a->shape[1] != cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu",
-                     path, name, a->shape[0], a->shape[1], L, L);
+                     path, name, a->shape[0], a->shape[1], rows, cols);
   }
-  for (size_t i = 0; i < L * L; i++) {
+  for (size_t i = 0; i < rows * cols; i++) {
     float value;
     memcpy(&value, (const char *)a->data + i * sizeof value, sizeof value);
     if (!isfinite(value)) {
-      return fopo_fail(FOPO_ERR_NUMERIC, "%s: row %zu, column %zu of %s is %g", path, i / L + 1,
-                       i % L + 1, name, (double)value);
+      return fopo_fail(FOPO_ERR_NUMERIC, "%s: row %zu, column %zu of %s is %g", path, i / cols + 1,
+                       i % cols + 1, name, (double)value);
     }
   }
   *x = a->data;
@@ -206,6 +207,7 @@ static int check_squares(const float *v, size_t n, const char *path) {
 
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_optim_kind optim = t->o.optim->options.kind;
+  size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
   fixed f = fixed_of(t);
   int rc = need_text(archive, path, "format", format, "it is no checkpoint of this program");
   if (rc == FOPO_OK) {
@@ -215,15 +217,15 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     rc = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
                    "use the same estimator");
   }
-  if (rc == FOPO_OK) rc = need_square(&s->theta, archive, path, "theta", t->L);
+  if (rc == FOPO_OK) rc = need_matrix(&s->theta, archive, path, "theta", rows, cols);
   if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);
   if (rc == FOPO_OK) rc = check_temperature(archive, path, t->o.policy->temperature);
   if (rc == FOPO_OK) rc = need_count(&s->step, archive, path, "step");
   if (rc == FOPO_OK) rc = need_count(&s->t, archive, path, "optim_t");
-  if (rc == FOPO_OK) rc = need_square(&s->m, archive, path, "optim_m", t->L);
+  if (rc == FOPO_OK) rc = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
   if (rc == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
-    rc = need_square(&s->v, archive, path, "optim_v", t->L);
-    if (rc == FOPO_OK) rc = check_squares(s->v, t->L * t->L, path);
+    rc = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
+    if (rc == FOPO_OK) rc = check_squares(s->v, t->n_theta, path);
   }
   return rc;
 }
@@ -238,10 +240,10 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
   int rc = fopo_npz_load(&file, path);
   if (rc == FOPO_OK) rc = understand(&s, &file, path, t);
   if (rc == FOPO_OK) {
-    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->L * t->L, s.t);
+    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t);
   }
   if (rc == FOPO_OK) {
-    memcpy(t->o.policy->theta.x, s.theta, t->L * t->L * sizeof *s.theta);
+    memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
   }
   if (rc == FOPO_OK && archive != NULL) {

@@ -56,7 +56,7 @@ static int snis_draw(fopo_gradient *g, size_t n) {
  * the c_s sum to 0) */
 static int covariance(fopo_gradient *g, size_t n, float floor) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->snis(g->device, m->V, m->stats, m->Q, m->items, g->items.ld, m->ids,
+  return g->device->ops->snis(g->device, m->V, NULL, m->stats, m->Q, m->items, g->items.ld, m->ids,
                               m->logq, m->r, floor, n, g->S, g->L);
 }
 
@@ -103,7 +103,7 @@ static float *wanted_mean(fopo_gradient *g) { return g->options.baseline ? NULL 
 static int reinforce_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
   double start = fopo_clock();
-  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->Q, m->items,
+  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), NULL, m->Q, m->items,
                                        g->items.ld, m->rows + g->done, g->key, n, g->S, g->P,
                                        g->L);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
@@ -112,7 +112,7 @@ static int reinforce_draw(fopo_gradient *g, size_t n) {
 
 static int reinforce_combine(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->reinforce(g->device, m->V, m->stats, wanted_mean(g), m->items,
+  return g->device->ops->reinforce(g->device, m->V, NULL, m->stats, wanted_mean(g), m->items,
                                    g->items.ld, m->ids, m->r, g->options.baseline, n, g->S, g->L);
 }
 

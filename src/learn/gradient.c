@@ -147,8 +147,8 @@ static int share_data(fopo_gradient *g) {
   return g->dev.Y.ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
-static int make_square(fopo_gradient *g) {
-  size_t n = g->L * g->L;
+static int make_parameters(fopo_gradient *g) {
+  size_t n = g->n_theta;
   g->dev.theta = room(g, NULL, n, sizeof(float));
   if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
   g->dev.G = room(g, NULL, n, sizeof(float));
@@ -158,13 +158,8 @@ static int make_square(fopo_gradient *g) {
 }
 
 static int check_shapes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
-  if (contexts.rows == 0 || contexts.rows >= UINT32_MAX || contexts.cols != pi->items.cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "contexts are %zu x %zu but the items are %zu x %zu; contexts need 1 row or "
-                     "more, and %zu columns",
-                     contexts.rows, contexts.cols, pi->items.rows, pi->items.cols, pi->items.cols);
-  }
-  return fopo_reward_check(reward, contexts.rows, pi->items.rows);
+  int rc = fopo_policy_check_contexts(pi, contexts);
+  return rc != FOPO_OK ? rc : fopo_reward_check(reward, contexts.rows, pi->items.rows);
 }
 
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
@@ -172,7 +167,8 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   int rc = check_idle(g);
   if (rc == FOPO_OK) rc = check_shapes(pi, contexts, reward);
   if (rc != FOPO_OK) return rc;
-  int kept = g->device == device && same_view(g->items, pi->items) &&
+  size_t n_theta = pi->theta.rows * pi->theta.cols;
+  int kept = g->device == device && g->n_theta == n_theta && same_view(g->items, pi->items) &&
              same_view(g->contexts, contexts) && same_Y(g, reward);
   g->pi = pi;
   g->reward = reward;
@@ -185,10 +181,12 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   g->items = pi->items;
   g->contexts = contexts;
   g->P = pi->items.rows;
+  g->D = contexts.cols;
   g->L = pi->items.cols;
+  g->n_theta = n_theta;
   g->checked = 0;
   rc = share_data(g);
-  if (rc == FOPO_OK) rc = make_square(g);
+  if (rc == FOPO_OK) rc = make_parameters(g);
   if (rc != FOPO_OK) unbind(g);
   return rc;
 }
@@ -209,7 +207,7 @@ static int grow_part(fopo_gradient *g, size_t part) {
   fopo_gradient_on_host *h = &g->host;
   size_t n = part * g->L;
   g->room_part = 0;
-  m->X = room(g, m->X, n, sizeof(float));
+  m->X = room(g, m->X, part * g->D, sizeof(float));
   m->Q = room(g, m->Q, n, sizeof(float));
   m->V = room(g, m->V, n, sizeof(float));
   m->mean = room(g, m->mean, n, sizeof(float));
@@ -305,7 +303,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
   if (rc == FOPO_OK && theta == NULL) {
     rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
-                             g->L * g->L * sizeof *g->dev.theta);
+                             g->n_theta * sizeof *g->dev.theta);
   }
   if (rc != FOPO_OK) return rc;
   g->theta = theta != NULL ? theta : g->dev.theta;
@@ -332,9 +330,10 @@ static int make_queries(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
   double start = fopo_clock();
   int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
-                               g->dev.rows + g->done, n, g->L);
+                               g->dev.rows + g->done, n, g->D);
   if (rc == FOPO_OK) {
-    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, 1.0f / g->pi->temperature, n, g->L);
+    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, 1.0f / g->pi->temperature, n, g->D,
+                         g->L);
   }
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return rc;
@@ -430,7 +429,7 @@ int fopo_gradient_absorb(fopo_gradient *g) {
   if (rc == FOPO_OK) {
     /* G += X^T V / (B T) */
     float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
-    rc = d->ops->outer(d, g->dev.G, g->dev.X, g->dev.V, scale, g->done > 0, g->n, g->L);
+    rc = d->ops->outer(d, g->dev.G, g->dev.X, g->dev.V, scale, g->done > 0, g->n, g->D, g->L);
   }
   if (rc == FOPO_OK) rc = add_stats(g);
   if (rc != FOPO_OK) return give_up(g, rc);
@@ -444,21 +443,22 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   assert(g->stage == FOPO_STAGE_READY && g->done == g->B);
   double start = fopo_clock(), B = (double)g->B;
   g->stage = FOPO_STAGE_IDLE;
-  if (G.x != NULL && (G.rows != g->L || G.cols != g->L)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", g->L, g->L,
+  size_t rows = g->pi->theta.rows, cols = g->pi->theta.cols;
+  if (G.x != NULL && (G.rows != rows || G.cols != cols)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
                      G.rows, G.cols);
   }
-  int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->L * g->L * sizeof *g->dev.G);
+  int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
   if (rc != FOPO_OK) return rc;
-  for (size_t i = 0; G.x != NULL && i < g->L; i++) {
-    memcpy(fopo_matrix_row(G, i), g->host.G + i * g->L, g->L * sizeof *g->host.G);
+  for (size_t i = 0; G.x != NULL && i < rows; i++) {
+    memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
   }
   *stats = (fopo_gradient_stats){
       .reward = g->sum[FOPO_STAT_REWARD] / B,
       .ess = g->sum[FOPO_STAT_ESS] / B,
       .max_weight = g->sum[FOPO_STAT_MAX_WEIGHT],
       .head_mass = g->sum[FOPO_STAT_HEAD_MASS] / B,
-      .norm = sqrt(fopo_matrix_norm2(fopo_matrix_view(g->host.G, g->L, g->L))),
+      .norm = sqrt(fopo_matrix_norm2(fopo_matrix_view(g->host.G, rows, cols))),
       .short_rows = (double)g->short_rows,
   };
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;

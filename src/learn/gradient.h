@@ -77,7 +77,7 @@ const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward);
 
-/* theta: device [L, L]; NULL takes pi->theta from the host. rows [B]: context ids < N. */
+/* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context ids < N. */
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key);
 
@@ -100,10 +100,10 @@ int fopo_gradient_reward(fopo_gradient *g);  /* the bound reward, C kinds only *
 int fopo_gradient_absorb(fopo_gradient *g);  /* after drawn.reward was filled; refuses NaN */
 void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun */
 
-/* The gradient [L, L] stays on the device (fopo_gradient_result) and is copied to G where G.x is
- * not NULL. */
+/* The gradient, of the shape of theta, stays on the device (fopo_gradient_result) and is copied to
+ * G where G.x is not NULL. */
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
-float *fopo_gradient_result(fopo_gradient *g); /* device [L, L] */
+float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
 /* All of it in one call, for C rewards. */
 int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,

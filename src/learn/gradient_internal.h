@@ -23,11 +23,12 @@ typedef struct {
   float *items;    /* [P, its ld on the host] */
   float *contexts; /* [N, its ld on the host] */
   fopo_csr Y;      /* hits: [N, P] */
-  float *theta;    /* [L, L] for callers whose theta is on the host */
-  float *G;        /* [L, L] */
+  float *theta;    /* [n_theta] for callers whose theta is on the host */
+  float *G;        /* [n_theta] */
 
   uint32_t *rows;                  /* [B] */
-  float *X, *Q, *V, *mean, *stats; /* [part, L], stats [part, FOPO_STATS] */
+  float *X;                        /* [part, D] */
+  float *Q, *V, *mean, *stats;     /* [part, L], stats [part, FOPO_STATS] */
   uint32_t *ids;                   /* [part, S] */
   float *logq, *r;                 /* [part, S] */
   uint32_t *candidates, *counts;   /* [part, K], [part] */
@@ -54,14 +55,14 @@ struct fopo_gradient {
   fopo_device *device;
   const fopo_policy *pi;
   fopo_matrix items;    /* [P, L] */
-  fopo_matrix contexts; /* [N, L] */
+  fopo_matrix contexts; /* [N, D] */
   const fopo_reward *reward;
   fopo_csr Y;           /* the view that dev.Y was made of */
-  size_t P, L;
+  size_t P, D, L, n_theta; /* n_theta: parameters of the transform, D L for a linear one */
 
   /* The batch. */
   fopo_stage stage;
-  const float *theta;   /* device [L, L]; not owned */
+  const float *theta;   /* device [n_theta]; not owned */
   const uint32_t *rows; /* [B] context ids on the host; not owned */
   size_t B, S, part;
   size_t done;          /* contexts absorbed */

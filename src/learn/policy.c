@@ -1,4 +1,4 @@
-/* The linear softmax policy: one theta [L, L] over fixed item embeddings. Everything that scores a
+/* The linear softmax policy: one theta [D, L] over fixed item embeddings. Everything that scores a
  * whole catalogue goes through an index; what is here turns contexts into queries and queries into
  * recommendations, in blocks that bound memory and let an interruption through. */
 #include "learn/policy.h"
@@ -18,8 +18,7 @@ enum { BLOCK = 256 };
 /* Scale of the random start, as in the authors' code: scores begin near 0. */
 static const double random_scale = 0.005;
 
-int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
-                     float temperature, uint64_t seed) {
+static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature) {
   *pi = (fopo_policy){.items = items, .temperature = temperature};
   if (items.rows == 0 || items.cols == 0 || items.rows >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -30,17 +29,35 @@ int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
     return fopo_fail(FOPO_ERR_ARGUMENT, "the temperature is %g; it divides scores, use > 0",
                      (double)temperature);
   }
-  int rc = fopo_matrix_finite(items, "items");
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, items.cols, items.cols);
+  if (D == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "contexts have 0 features; a policy needs 1 or more");
+  }
+  return fopo_matrix_finite(items, "items");
+}
+
+int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_theta_start start,
+                            float temperature, uint64_t seed) {
+  size_t L = items.cols;
+  int rc = begin(pi, items, D, temperature);
+  if (rc == FOPO_OK && start == FOPO_THETA_IDENTITY && D != L) {
+    rc = fopo_fail(FOPO_ERR_ARGUMENT,
+                   "theta is %zu x %zu (context features x item dimension) and cannot start as the "
+                   "identity, which is square; start it random", D, L);
+  }
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, D, L);
   if (rc != FOPO_OK) return rc;
 
   if (start == FOPO_THETA_IDENTITY) {
-    for (size_t i = 0; i < items.cols; i++) fopo_matrix_row(pi->theta, i)[i] = 1.0f;
+    for (size_t i = 0; i < L; i++) fopo_matrix_row(pi->theta, i)[i] = 1.0f;
   } else {
-    fopo_fill_normal(pi->theta.x, (uint64_t)items.cols * items.cols, random_scale, seed,
-                     FOPO_STREAM_INIT);
+    fopo_fill_normal(pi->theta.x, (uint64_t)D * L, random_scale, seed, FOPO_STREAM_INIT);
   }
   return FOPO_OK;
+}
+
+int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
+                     float temperature, uint64_t seed) {
+  return fopo_policy_init_linear(pi, items, items.cols, start, temperature, seed);
 }
 
 void fopo_policy_done(fopo_policy *pi) {
@@ -49,19 +66,29 @@ void fopo_policy_done(fopo_policy *pi) {
 }
 
 int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
-  if (x.cols != pi->theta.rows || Q.rows != x.rows || Q.cols != pi->theta.cols) {
+  size_t D = fopo_policy_context_dim(pi);
+  if (x.cols != D || Q.rows != x.rows || Q.cols != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "contexts are %zu x %zu and theta is %zu x %zu; contexts need %zu columns",
-                     x.rows, x.cols, pi->theta.rows, pi->theta.cols, pi->theta.rows);
+                     x.rows, x.cols, pi->theta.rows, pi->theta.cols, D);
   }
   /* Q = x theta / T */
   return fopo_gemm(Q, 1.0f / pi->temperature, x, 0, pi->theta, 0, 0.0f);
 }
 
+int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x) {
+  size_t D = fopo_policy_context_dim(pi);
+  if (x.rows > 0 && x.rows < UINT32_MAX && x.cols == D) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "contexts are %zu x %zu but the policy takes %zu features (items %zu x %zu); "
+                   "contexts need 1 row or more, and %zu columns",
+                   x.rows, x.cols, D, pi->items.rows, pi->items.cols, D);
+}
+
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k) {
   fopo_matrix Q = {0};
-  int rc = fopo_matrix_init(&Q, x.rows < BLOCK ? x.rows : BLOCK, pi->theta.cols);
+  int rc = fopo_matrix_init(&Q, x.rows < BLOCK ? x.rows : BLOCK, pi->items.cols);
   if (rc != FOPO_OK) return rc;
 
   for (size_t first = 0; first < x.rows && rc == FOPO_OK; first += BLOCK) {

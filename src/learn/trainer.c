@@ -39,19 +39,22 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   fopo_trainer *x = fopo_alloc(1, sizeof *x);
   if (x == NULL) return FOPO_ERR_MEMORY;
   x->o = *options;
-  x->L = options->policy->theta.rows;
+  fopo_matrix theta = options->policy->theta;
+  x->n_theta = theta.rows * theta.cols;
   x->per_epoch = (options->contexts.rows + options->batch - 1) / options->batch;
   x->shuffled = UINT64_MAX;
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
   x->mine = fopo_alloc(options->batch, sizeof *x->mine);
   x->votes = fopo_alloc(FOPO_VOTES + (size_t)fopo_comm_size(), sizeof *x->votes);
   rc = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK && fopo_comm_size() > 1) rc = fopo_matrix_init(&x->G, x->L, x->L);
-  void *theta = NULL;
-  if (rc == FOPO_OK) {
-    rc = x->o.device->ops->alloc(x->o.device, &theta, x->L * x->L * sizeof(float));
+  if (rc == FOPO_OK && fopo_comm_size() > 1) {
+    rc = fopo_matrix_init(&x->G, theta.rows, theta.cols);
   }
-  x->theta = theta;
+  void *there = NULL;
+  if (rc == FOPO_OK) {
+    rc = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
+  }
+  x->theta = there;
   if (rc != FOPO_OK) {
     fopo_trainer_free(x);
     return rc;
@@ -79,7 +82,7 @@ static int begin_slice(fopo_trainer *t) {
   if (rc == FOPO_OK) rc = fopo_matrix_finite(o->policy->theta, "theta");
   if (rc == FOPO_OK) {
     rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
-                             t->L * t->L * sizeof *t->theta);
+                             t->n_theta * sizeof *t->theta);
   }
   if (rc != FOPO_OK) return rc;
   t->slice = (fopo_slice){.step = t->step};
@@ -92,7 +95,7 @@ static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
   return t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                               t->L * t->L * sizeof *t->theta);
+                               t->n_theta * sizeof *t->theta);
 }
 
 /* Means over the steps made so far. */
@@ -189,7 +192,7 @@ static int estimate(fopo_trainer *t) {
 /* G becomes the batch's: each rank's mean over its share, weighted by the share. */
 static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
   float *G = fopo_gradient_result(t->o.gradient);
-  size_t n = t->L * t->L;
+  size_t n = t->n_theta;
   float share = (float)((double)t->n_mine / (double)t->B);
   if (t->n_mine == 0) memset(t->G.x, 0, n * sizeof *t->G.x);
   for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
@@ -259,7 +262,7 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
                      (unsigned long long)t->step);
   }
   int rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                           t->L * t->L);
+                           t->n_theta);
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
   return rc;
 }

@@ -11,7 +11,7 @@
 
 typedef struct {
   fopo_policy *policy;      /* not owned; theta is written back at the end of every slice */
-  fopo_matrix contexts;     /* [N, L]; not owned */
+  fopo_matrix contexts;     /* [N, D]; not owned */
   const fopo_reward *reward;/* not owned */
   fopo_gradient *gradient;  /* not owned */
   fopo_optim *optim;        /* not owned */

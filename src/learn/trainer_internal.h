@@ -14,7 +14,7 @@ enum {
 
 struct fopo_trainer {
   fopo_trainer_options o;
-  size_t L;
+  size_t n_theta;       /* parameters */
   size_t per_epoch;     /* steps */
   uint64_t step;        /* made in all */
 
@@ -25,8 +25,8 @@ struct fopo_trainer {
   uint32_t *mine;       /* [batch] this rank's rows, n_mine of them */
   size_t n_mine;
 
-  float *theta;         /* device [L, L]; the truth while a slice runs */
-  fopo_matrix G;        /* [L, L] to sum over ranks; {0} alone */
+  float *theta;         /* device [n_theta]; the truth while a slice runs */
+  fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
   double *votes;        /* [FOPO_VOTES + ranks] */
 
   int running;          /* a slice is open */

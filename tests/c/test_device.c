@@ -141,23 +141,23 @@ static void test_gather_rows(void **state) {
 
 static void test_products(void **state) {
   (void)state;
-  enum { B = 6, L = 33 };
-  float *X = normals(B * L, 1, 4), *theta = normals(L * L, 1, 5), *V = normals(B * L, 1, 6);
-  float Q[B * L], G[L * L];
-  assert_int_equal(d->ops->queries(d, Q, X, theta, 0.5f, B, L), FOPO_OK);
+  enum { B = 6, D = 20, L = 33 };
+  float *X = normals(B * D, 1, 4), *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
+  float Q[B * L], G[D * L];
+  assert_int_equal(d->ops->queries(d, Q, X, theta, 0.5f, B, D, L), FOPO_OK);
   for (size_t b = 0; b < B; b++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0;
-      for (size_t i = 0; i < L; i++) sum += (double)X[b * L + i] * (double)theta[i * L + j];
+      for (size_t i = 0; i < D; i++) sum += (double)X[b * D + i] * (double)theta[i * L + j];
       assert_near((double)Q[b * L + j], 0.5 * sum, 1e-5);
     }
   }
   for (int accumulate = 0; accumulate < 2; accumulate++) {
-    assert_int_equal(d->ops->outer(d, G, X, V, 0.25f, accumulate, B, L), FOPO_OK);
-    for (size_t i = 0; i < L; i++) {
+    assert_int_equal(d->ops->outer(d, G, X, V, 0.25f, accumulate, B, D, L), FOPO_OK);
+    for (size_t i = 0; i < D; i++) {
       for (size_t j = 0; j < L; j++) {
         double sum = 0;
-        for (size_t b = 0; b < B; b++) sum += (double)X[b * L + i] * (double)V[b * L + j];
+        for (size_t b = 0; b < B; b++) sum += (double)X[b * D + i] * (double)V[b * L + j];
         assert_near((double)G[i * L + j], 0.25 * (accumulate + 1) * sum, 1e-5);
       }
     }
@@ -228,14 +228,20 @@ static void snis_reference(double *V, double *size, double stats[FOPO_STATS], co
 static void check_snis(const batch *x, float floor, double tolerance) {
   float *V = room(x->B * x->L, sizeof *V), *stats = room(x->B * FOPO_STATS, sizeof *stats);
   double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
+  float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
-  int status = d->ops->snis(d, V, stats, x->Q, x->items, x->ld, x->ids, x->logq, x->r, floor,
+  int status = d->ops->snis(d, V, c, stats, x->Q, x->items, x->ld, x->ids, x->logq, x->r, floor,
                             x->B, x->S, x->L);
   assert_int_equal(status, FOPO_OK);
   for (size_t b = 0; b < x->B; b++) {
     snis_reference(wanted, size, figures, x, b, floor);
     for (size_t i = 0; i < x->L; i++) {
       assert_near((double)V[b * x->L + i], wanted[i], tolerance * (size[i] + 1e-30));
+      double given = 0; /* V from the coefficients */
+      for (size_t s = b * x->S; s < (b + 1) * x->S; s++) {
+        given += (double)c[s] * (double)x->items[x->ids[s] * x->ld + i];
+      }
+      assert_near(given, wanted[i], tolerance * (size[i] + 1e-30));
     }
     for (size_t i = 0; i < FOPO_STATS; i++) {
       double scale = fabs(figures[i]) + 1e-6;
@@ -243,6 +249,7 @@ static void check_snis(const batch *x, float floor, double tolerance) {
     }
   }
   free(V);
+  free(c);
   free(stats);
   free(wanted);
   free(size);
@@ -281,8 +288,8 @@ static void test_snis_equal_rewards(void **state) {
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
   for (size_t v = 0; v < 4; v++) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
-    assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 2,
-                                  300, 100),
+    assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+                                  INFINITY, 2, 300, 100),
                      FOPO_OK);
     for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
     assert_true(stats[FOPO_STAT_REWARD] == values[v]);
@@ -297,8 +304,8 @@ static void test_snis_nan(void **state) {
   batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
-  assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 1,
-                                100, 10),
+  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+                                INFINITY, 1, 100, 10),
                    FOPO_OK);
   for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
   assert_true(isnan(stats[FOPO_STAT_REWARD]));
@@ -308,14 +315,18 @@ static void test_snis_nan(void **state) {
 static void test_reinforce(void **state) {
   (void)state;
   batch x = batch_new(3, 250, 400, 21, 1);
-  float *mean = normals(3 * 21, 1, 8), V[3 * 21], stats[3 * FOPO_STATS];
+  float *mean = normals(3 * 21, 1, 8), V[3 * 21], given[3 * 250], stats[3 * FOPO_STATS];
   for (int baseline = 0; baseline < 2; baseline++) {
-    assert_int_equal(d->ops->reinforce(d, V, stats, baseline ? NULL : mean, x.items, x.ld, x.ids,
-                                       x.r, baseline, 3, 250, 21),
+    assert_int_equal(d->ops->reinforce(d, V, given, stats, baseline ? NULL : mean, x.items, x.ld,
+                                       x.ids, x.r, baseline, 3, 250, 21),
                      FOPO_OK);
     for (size_t b = 0; b < 3; b++) {
       double rbar = 0;
       for (size_t s = 0; s < 250; s++) rbar += (double)x.r[b * 250 + s] / 250;
+      for (size_t s = b * 250; s < (b + 1) * 250; s++) {
+        double r = (double)x.r[s];
+        assert_near((double)given[s], baseline ? (r - rbar) / 249 : r / 250, 1e-8);
+      }
       for (size_t i = 0; i < 21; i++) {
         double sum = baseline ? 0 : -rbar * (double)mean[b * 21 + i];
         for (size_t s = 0; s < 250; s++) {
@@ -519,7 +530,8 @@ static void test_mixture_stratified(void **state) {
   }
 }
 
-static void policy_reference(double *pi, double *mean, const batch *x, size_t b) {
+/* pi [P], E_pi beta [L] and log Z. */
+static double policy_reference(double *pi, double *mean, const batch *x, size_t b) {
   double top = -INFINITY, total = 0;
   for (size_t a = 0; a < x->P; a++) top = fmax(top, pi[a] = score(x, b, (uint32_t)a));
   for (size_t a = 0; a < x->P; a++) total += pi[a] = exp(pi[a] - top);
@@ -528,18 +540,19 @@ static void policy_reference(double *pi, double *mean, const batch *x, size_t b)
     pi[a] /= total;
     for (size_t i = 0; i < x->L; i++) mean[i] += pi[a] * (double)x->items[a * x->ld + i];
   }
+  return top + log(total);
 }
 
 /* P of several tiles and a rest. Items are counted in 50 classes: single ones are too rare. */
 static void check_policy(size_t P, size_t L, double scale) {
   enum { B = 3, S = 4000, STEPS = 5, CLASSES = 50 };
   batch x = batch_new(B, S, P, L, scale);
-  float *mean = room(B * L, sizeof *mean);
+  float *mean = room(B * L, sizeof *mean), log_z[B];
   double count[B][CLASSES] = {{0}}, *pi = room(P, sizeof *pi), *wanted = room(L, sizeof *wanted);
   for (uint32_t step = 0; step < STEPS; step++) {
     fopo_draw_key key = {77, step};
-    int status = d->ops->draw_policy(d, x.ids, step == 0 ? mean : NULL, x.Q, x.items, x.ld, x.rows,
-                                     key, B, S, P, L);
+    int status = d->ops->draw_policy(d, x.ids, step == 0 ? mean : NULL, log_z, x.Q, x.items, x.ld,
+                                     x.rows, key, B, S, P, L);
     assert_int_equal(status, FOPO_OK);
     for (size_t i = 0; i < B * S; i++) {
       assert_true(x.ids[i] < P);
@@ -548,7 +561,7 @@ static void check_policy(size_t P, size_t L, double scale) {
   }
   for (size_t b = 0; b < B; b++) {
     double q[CLASSES] = {0};
-    policy_reference(pi, wanted, &x, b);
+    assert_near((double)log_z[b], policy_reference(pi, wanted, &x, b), 1e-5);
     for (size_t a = 0; a < P; a++) q[a % CLASSES] += pi[a];
     assert_frequencies(count[b], q, P < CLASSES ? P : CLASSES);
     for (size_t i = 0; i < L; i++) assert_near((double)mean[b * L + i], wanted[i], 1e-5);
@@ -579,7 +592,7 @@ static void test_policy_peaked(void **state) {
   for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
     for (size_t a = 0; a < P; a++) items[a] = -1.0f;
     items[places[k]] = 1.0f;
-    int status = d->ops->draw_policy(d, ids, &mean, &q, items, 1, &row, key, 1, S, P, 1);
+    int status = d->ops->draw_policy(d, ids, &mean, NULL, &q, items, 1, &row, key, 1, S, P, 1);
     assert_int_equal(status, FOPO_OK);
     for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
     assert_true(mean == 1.0f);
@@ -596,10 +609,12 @@ static void test_policy_blocks(void **state) {
   uint32_t *ids = room(B * S, sizeof *ids), rows[B], alone[S];
   for (uint32_t b = 0; b < B; b++) rows[b] = b;
   fopo_draw_key key = {8, 8};
-  assert_int_equal(d->ops->draw_policy(d, ids, mean, Q, items, 1, rows, key, B, S, P, 1), FOPO_OK);
+  assert_int_equal(d->ops->draw_policy(d, ids, mean, NULL, Q, items, 1, rows, key, B, S, P, 1),
+                   FOPO_OK);
   for (size_t b = 0; b < B; b += 13) {
     assert_int_equal(
-        d->ops->draw_policy(d, alone, &alone_mean, Q + b, items, 1, rows + b, key, 1, S, P, 1),
+        d->ops->draw_policy(d, alone, &alone_mean, NULL, Q + b, items, 1, rows + b, key, 1, S, P,
+                            1),
         FOPO_OK);
     assert_memory_equal(alone, ids + b * S, sizeof alone);
     assert_near((double)mean[b], (double)alone_mean, 1e-5);
@@ -614,11 +629,11 @@ static void test_policy_interrupted(void **state) {
   batch x = batch_new(2, 10, 3000, 5, 1);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
                                        3000, 5),
                    FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
                                        3000, 5),
                    FOPO_OK);
   batch_free(&x);
@@ -667,7 +682,7 @@ static void test_sgd(void **state) {
 /* All that a step writes, in one block, to be compared as bytes. */
 typedef struct {
   uint32_t uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
-  float logq[9 * 300], r[9 * 300], f[9 * 300];
+  float logq[9 * 300], r[9 * 300], f[9 * 300], c[9 * 300], log_z[9];
   float Q[9 * 40], V[9 * 40], mean[9 * 40], stats[9 * FOPO_STATS], G[1600];
   float theta[40000], m[40000], v[40000], velocity[40000];
 } step_result;
@@ -691,19 +706,19 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1};
   fopo_sgd sgd = {1e-2, 0.9, 0.1};
   int s = 0;
-  s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40);
+  s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40, 40);
   s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);
   s |= ops->draw_mixture(d, out->mixed, out->logq, &m, x->rows, key, 9, 300, x->P);
-  s |= ops->draw_policy(d, out->policy, out->mean, x->Q, x->items, x->ld, x->rows, key, 9, 300,
-                        x->P, 40);
+  s |= ops->draw_policy(d, out->policy, out->mean, out->log_z, x->Q, x->items, x->ld, x->rows, key,
+                        9, 300, x->P, 40);
   s |= ops->scores(d, out->f, x->Q, x->items, x->ld, out->uniform, NULL, 9, 300, 40);
   s |= ops->reward_hits(d, out->r, out->mixed, x->rows, &Y, 9, 300);
-  s |= ops->snis(d, out->V, out->stats, x->Q, x->items, x->ld, out->mixed, out->logq, x->r,
+  s |= ops->snis(d, out->V, out->c, out->stats, x->Q, x->items, x->ld, out->mixed, out->logq, x->r,
                  INFINITY, 9, 300, 40);
-  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 0, 9, 40);
-  s |= ops->reinforce(d, out->V, out->stats, out->mean, x->items, x->ld, out->policy, x->r, 0, 9,
-                      300, 40);
-  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 1, 9, 40);
+  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 0, 9, 40, 40);
+  s |= ops->reinforce(d, out->V, out->c, out->stats, out->mean, x->items, x->ld, out->policy, x->r,
+                      0, 9, 300, 40);
+  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 1, 9, 40, 40);
   memcpy(out->theta, x->items, sizeof out->theta);
   s |= ops->adam(d, out->theta, out->m, out->v, x->items + 1, &adam, 40000);
   s |= ops->sgd(d, out->theta, out->velocity, x->items + 2, &sgd, 40000);
@@ -740,11 +755,11 @@ static void test_step_allocates_once(void **state) {
   assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(d->ops->snis(d, V, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r, INFINITY, 9,
-                                300, 40),
+  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+                                INFINITY, 9, 300, 40),
                    FOPO_ERR_MEMORY);
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, x.Q, x.items, x.ld, x.rows,
+  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows,
                                        (fopo_draw_key){1, 1}, 9, 300, 5000, 40),
                    FOPO_ERR_MEMORY);
   whole_step(result, &x, &mix);

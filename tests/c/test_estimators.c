@@ -233,9 +233,9 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
     ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, w->rows, S, key));
     ok(fopo_reward_fill(r, &w->reward, ids, w->rows, COPIES, S));
     if (forget) memset(logq, 0, COPIES * S * sizeof *logq);
-    ok(ops->snis(w->device, V, stats, q, w->items.x, w->items.ld, ids, logq, r, INFINITY, COPIES,
-                 S, DIM));
-    ok(ops->outer(w->device, G, w->contexts.x, V, scale, 0, COPIES, DIM));
+    ok(ops->snis(w->device, V, NULL, stats, q, w->items.x, w->items.ld, ids, logq, r, INFINITY,
+                 COPIES, S, DIM));
+    ok(ops->outer(w->device, G, w->contexts.x, V, scale, 0, COPIES, DIM, DIM));
     deviation_add(&d, G, exact);
   }
   fopo_free(ids);
