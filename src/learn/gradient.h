@@ -77,7 +77,8 @@ const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward);
 
-/* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context ids < N. */
+/* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context
+ * ids < N. */
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key);
 
