@@ -2,9 +2,12 @@
 local native = require "fopo.native"
 local define = require "fopo.define"
 local text = require "fopo.text"
+local cache = require "fopo.cache"
+local auto = require "fopo.auto"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
 local items_argument = {"items", "array", nil, "[P, L] item embeddings; kept alive, not copied"}
+local notes = setmetatable({}, {__mode = "k"}) -- index -> why and candidates, of index.auto
 
 index.exact = fn{
   name = "fopo.index.exact", returns = "index", args = {items_argument},
@@ -20,7 +23,8 @@ index.norm = fn{
   options = {{"budget", "integer", nil, "score at most so many items of largest norm", min = 1}},
   text = [[Items in descending norm, scored in blocks for the whole batch of queries, stopped when
 |q| |beta| cannot beat the k-th best score (Cauchy-Schwarz). The exact answer, and no time to build.
-With a budget the answer is the best among the budget largest norms: see ix:recall.]],
+With a budget the answer is the best among the budget largest norms: see ix:recall. ix.budget may be
+changed between searches (nil: no budget).]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.norm(items)
 assert(ix:search(items, 1):get(1, 1))]],
@@ -37,11 +41,68 @@ index.hnsw = fn{
     {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
   },
   text = [[The graph of Malkov and Yashunin (2020) on inner products, by hnswlib. Approximate: inner
-product is no metric, items may be unreachable and answers short; ix:recall and ix:about say so.]],
+product is no metric, items may be unreachable and answers short; ix:recall and ix:about say so.
+ix.ef may be changed between searches.]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.hnsw(items, {M = 8, ef_construction = 50})
 assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.5)]],
   call = native.index_hnsw,
+}
+
+index.hybrid = fn{
+  name = "fopo.index.hybrid", returns = "index", args = {items_argument},
+  options = {
+    {"head", "number", 0.05, "share of the items, of largest norm, that is searched exactly",
+     above = 0, below = 1},
+    {"M", "integer", 16, "links per item and layer of the graph", min = 2, max = 128},
+    {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
+    {"ef", "integer", 256, "breadth of a search; raised to k where it is smaller", min = 1},
+    {"seed", "integer", 1, "of the levels"},
+    {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
+  },
+  text = [[The largest norms exactly, as index.norm; the other items through a graph, as index.hnsw;
+the answers merged. Embeddings by SVD have heavy-tailed norms, and a graph by inner product fails
+among the largest of them, where nearly all answers are. A query whose k-th best in the head exceeds
+|q| |beta| of all other items is answered exactly, without the graph. Approximate otherwise: see
+ix:recall. ix.ef may be changed between searches.]],
+  example = [[items = fopo.array.randn(1000, 8, 1)
+ix = fopo.index.hybrid(items, {head = 0.1, M = 8, ef_construction = 50})
+assert(ix:about().head == 100 and ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.5)]],
+  call = native.index_hybrid,
+}
+
+index.auto = fn{
+  name = "fopo.index.auto", returns = "index", args = {items_argument},
+  options = {
+    {"queries", "array", nil, "[B, L] queries as they will come, as of pi:queries(x)",
+     required = true},
+    {"k", "integer", nil, "items asked for; 256 where left out, or all if they are fewer", min = 1},
+    {"target", "number", 0.99, "the least recall@k", above = 0, max = 1},
+    {"batch", "integer", 32, "queries searched at a time, as the trainer's batch", min = 1},
+    {"sample", "integer", 256, "at most so many of the queries are used", min = 1},
+    {"build_limit", "number", 120, "seconds that building graphs may take in all, by estimate",
+     min = 0},
+    {"head", "number", 0.05, "of the hybrid", above = 0, below = 1},
+    {"M", "integer", 16, "of the graphs", min = 2, max = 128},
+    {"ef_construction", "integer", 200, "of the graphs", min = 2},
+    {"seed", "integer", 1, "of the graphs"},
+    {"deterministic", "boolean", false, "of the graphs: build with one thread"},
+  },
+  text = [[Measures recall and time of exact, norm (whole, and with budgets), hybrid and hnsw (at
+several ef) on the user's own queries, and returns the fastest that reaches the target recall.
+ix:about().why says why in a sentence, ix:about().candidates lists what was measured or left out, and
+ix:describe() prints both. Graphs are not built where the norms already do the work, nor where the
+build is estimated to pass build_limit. Recalls are reproducible; times are not, so a close race may
+end differently the next time. Cost: some exact searches of the sample, and the builds.]],
+  example = [[items = fopo.array.randn(2000, 8, 1)
+ix = fopo.index.auto(items, {k = 10, queries = fopo.array.randn(50, 8, 2)})
+print(ix:about().why)
+assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall >= 0.99)]],
+  call = function(items, o)
+    local ix, why, candidates = auto.choose(items, o)
+    notes[ix] = {why = why, candidates = candidates}
+    return ix
+  end,
 }
 
 index.load = fn{
@@ -56,6 +117,50 @@ os.remove(path)]],
   call = native.index_load,
 }
 
+local about = methods.about
+function methods.about(ix)
+  local a, note = about(ix), notes[ix]
+  if note then a.why, a.candidates = note.why, note.candidates end
+  return a
+end
+
+local recall = methods.recall
+methods.recall = fn{
+  name = "index:recall", returns = "table",
+  args = {{"ix", "index", nil, "the index"}, {"Q", "array", nil, "[B, L] queries"},
+          {"k", "integer", nil, "items asked for"}},
+  options = {
+    {"policy", "policy", nil, "also the reward lost to the index by this policy ..."},
+    {"sessions", "sessions", nil, "... on these sessions, as s.test"},
+  },
+  text = [[Against exact search on Q: recall, recall_at_1, short_rows, reachable, scored (mean share of
+the items scored for a query), ms_per_query, exact_ms_per_query. With policy and sessions also what
+it costs to recommend through the index: reward_exact by true argmax, reward_index through it, and
+their difference reward_lost with its 95 % interval lost_low, lost_high (paired: Agresti and Min
+2005); exact and index hold the two evaluations, with their own intervals low, high. The index must
+be over the policy's items.]],
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+pi = fopo.policy.linear{items = items, theta = "identity"}
+ix = fopo.index.norm(items, {budget = 100})
+r = ix:recall(pi:queries(s.test:contexts(items)), 10, {policy = pi, sessions = s.test})
+assert(r.reward_lost == r.reward_exact - r.reward_index)]],
+  call = function(ix, Q, k, o)
+    if (o.policy == nil) ~= (o.sessions == nil) then
+      define.fail("index:recall needs policy and sessions together to tell the reward lost")
+    end
+    local r = recall(ix, Q, k)
+    if not o.policy then return r end
+    local items = o.policy:items()
+    local e = native.evaluate_lost(o.policy, cache.contexts(o.sessions, items), o.sessions,
+                                   cache.exact(items), ix)
+    r.exact, r.index, r.reward_exact, r.reward_index = e.exact, e.index, e.exact.reward,
+                                                       e.index.reward
+    r.reward_lost, r.lost_low, r.lost_high = e.lost, e.low, e.high
+    return r
+  end,
+}
+
 function methods.describe(ix)
   local a = ix:about()
   local parts = {("index %s: %s items of dim %d, built in %s, %s beside the items"):format(a.kind,
@@ -63,22 +168,25 @@ function methods.describe(ix)
   if a.M and a.M > 0 then
     parts[#parts + 1] = ("M %d, ef_construction %d, ef %d"):format(a.M, a.ef_construction, a.ef)
   end
+  if a.head then parts[#parts + 1] = ("the %s largest norms exactly"):format(text.count(a.head)) end
   if a.budget and a.budget > 0 then parts[#parts + 1] = "budget " .. text.count(a.budget) end
   if a.reachable < a.n_items then
     parts[#parts + 1] = ("%s items can never be found"):format(text.count(a.n_items - a.reachable))
   end
-  return table.concat(parts, "; ")
+  local line = table.concat(parts, "; ")
+  if not a.why then return line end
+  return ("%s\nchosen because %s\n%s"):format(line, a.why, auto.table(a.candidates))
 end
 
 doc{name = "index:search", signature = "ids, scores, short = ix:search(Q, k)",
     returns = "array, array, integer",
     text = [[The k items of largest inner product with each row of Q [B, L], best first, ties to the
 smaller id. short counts the rows for which fewer than k were found.]]}
-doc{name = "index:recall", signature = "ix:recall(Q, k)", returns = "table",
-    text = [[Against exact search on Q: recall, recall_at_1, short_rows, reachable, ms_per_query,
-exact_ms_per_query.]]}
 doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index as .npz."}
 doc{name = "index:about", signature = "ix:about()", returns = "table",
-    text = "kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far."}
+    text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and the
+kind's options. Of an index chosen by fopo.index.auto also why, a sentence, and candidates: a list of
+{name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen} or {name,
+kind, skipped = reason}.]]}
 
 return index

@@ -45,18 +45,33 @@ static int index_norm(lua_State *L) {
   return finish(L, ix, fopo_index_norm(&ix->index, items, budget));
 }
 
-/* native.index_hnsw(items, {M, ef_construction, ef, seed, deterministic}): a graph. */
-static int index_hnsw(lua_State *L) {
-  fopo_matrix items;
-  fopo_hnsw_options o = {
+/* {M, ef_construction, ef, seed, deterministic} at stack index 2. */
+static fopo_hnsw_options graph_options(lua_State *L) {
+  return (fopo_hnsw_options){
       .M = bind_count(L, bind_option(L, 2, "M"), "M", 0, SIZE_MAX),
       .ef_construction = bind_count(L, bind_option(L, 2, "ef_construction"), "ef_construction", 0,
                                     SIZE_MAX),
       .ef = bind_count(L, bind_option(L, 2, "ef"), "ef", 0, SIZE_MAX),
       .seed = bind_seed(L, bind_option(L, 2, "seed")),
       .deterministic = bind_boolean(L, bind_option(L, 2, "deterministic"), "deterministic")};
+}
+
+/* native.index_hnsw(items, {M, ef_construction, ef, seed, deterministic}): a graph. */
+static int index_hnsw(lua_State *L) {
+  fopo_matrix items;
+  fopo_hnsw_options o = graph_options(L);
   bind_index *ix = begin(L, 1, &items);
   return finish(L, ix, fopo_index_hnsw(&ix->index, items, &o));
+}
+
+/* native.index_hybrid(items, {head, M, ef_construction, ef, seed, deterministic}): the share `head`
+ * of largest norms exactly, a graph over the rest. */
+static int index_hybrid(lua_State *L) {
+  fopo_matrix items;
+  fopo_hnsw_options o = graph_options(L);
+  double head = bind_number(L, bind_option(L, 2, "head"), "head");
+  bind_index *ix = begin(L, 1, &items);
+  return finish(L, ix, fopo_index_hybrid(&ix->index, items, head, &o));
 }
 
 /* native.index_load(path, items): the items must be those it was built on. */
@@ -93,21 +108,42 @@ static int search(lua_State *L) {
   return 3;
 }
 
-/* ix:recall(Q, k): a table {recall, recall_at_1, short_rows, reachable, ms_per_query,
+static int push_recall(lua_State *L, const fopo_recall *r) {
+  lua_createtable(L, 0, 8);
+  bind_set_number(L, "recall", r->recall);
+  bind_set_number(L, "recall_at_1", r->recall_at_1);
+  bind_set_count(L, "short_rows", r->short_rows);
+  bind_set_count(L, "reachable", r->reachable);
+  bind_set_number(L, "scored", r->scored);
+  bind_set_number(L, "ms_per_query", r->ms_per_query);
+  return 1;
+}
+
+/* ix:recall(Q, k): a table {recall, recall_at_1, short_rows, reachable, scored, ms_per_query,
  * exact_ms_per_query}, against exact search. */
 static int recall(lua_State *L) {
   fopo_recall r;
   size_t k = get_k(L, 3, get_index(L, 1));
   bind_array *Q = bind_array_numbers(L, 2, "Q");
   bind_check(L, fopo_index_recall(&r, get_index(L, 1), bind_matrix(Q), k));
-  lua_createtable(L, 0, 6);
-  bind_set_number(L, "recall", r.recall);
-  bind_set_number(L, "recall_at_1", r.recall_at_1);
-  bind_set_count(L, "short_rows", r.short_rows);
-  bind_set_count(L, "reachable", r.reachable);
-  bind_set_number(L, "ms_per_query", r.ms_per_query);
+  push_recall(L, &r);
   bind_set_number(L, "exact_ms_per_query", r.exact_ms_per_query);
   return 1;
+}
+
+/* native.index_measure(ix, Q, truth, batch): as ix:recall without exact_ms_per_query, where truth
+ * holds the exact scores, as ix:search gives them; `batch` queries are searched at a time. */
+static int index_measure(lua_State *L) {
+  fopo_recall r;
+  fopo_index *ix = get_index(L, 1);
+  bind_array *Q = bind_array_numbers(L, 2, "Q"), *truth = bind_array_numbers(L, 3, "truth");
+  size_t batch = bind_count(L, 4, "batch", 1, SIZE_MAX);
+  if (truth->rows != Q->rows || truth->cols == 0) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "truth is %zu x %zu for %zu queries; give the scores "
+                           "of their exact search", truth->rows, truth->cols, Q->rows));
+  }
+  bind_check(L, fopo_index_measure(&r, ix, bind_matrix(Q), truth->cols, truth->data, batch));
+  return push_recall(L, &r);
 }
 
 /* ix:save(path). */
@@ -117,12 +153,14 @@ static int save(lua_State *L) {
   return 0;
 }
 
-/* ix:about(): a table of facts; M, ef_construction, ef and budget only where the kind has them. */
+/* ix:about(): a table of facts; M, ef_construction, ef, head and budget only where the kind has
+ * them. */
 static int about(lua_State *L) {
   fopo_index_facts f = fopo_index_about(get_index(L, 1));
   const struct { const char *name; size_t value; } options[] = {
-      {"M", f.M}, {"ef_construction", f.ef_construction}, {"ef", f.ef}, {"budget", f.budget}};
-  lua_createtable(L, 0, 12);
+      {"M", f.M}, {"ef_construction", f.ef_construction}, {"ef", f.ef}, {"head", f.head},
+      {"budget", f.budget}};
+  lua_createtable(L, 0, 13);
   lua_pushstring(L, f.kind);
   lua_setfield(L, -2, "kind");
   bind_set_count(L, "n_items", f.n_items);
@@ -138,6 +176,15 @@ static int about(lua_State *L) {
   return 1;
 }
 
+/* nil where the kind has no such option, or none is set. */
+static void push_option(lua_State *L, size_t value) {
+  if (value > 0) {
+    lua_pushinteger(L, (lua_Integer)value);
+  } else {
+    lua_pushnil(L);
+  }
+}
+
 static int field(lua_State *L, bind_object *o, const char *name) {
   fopo_index_facts f = fopo_index_about(((bind_index *)o)->index);
   if (strcmp(name, "kind") == 0) {
@@ -146,6 +193,24 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     lua_pushinteger(L, (lua_Integer)f.n_items);
   } else if (strcmp(name, "dim") == 0) {
     lua_pushinteger(L, (lua_Integer)f.dim);
+  } else if (strcmp(name, "ef") == 0) {
+    push_option(L, f.ef);
+  } else if (strcmp(name, "budget") == 0) {
+    push_option(L, f.budget);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+/* ix.ef = n, ix.budget = n (nil: none): of searches from now on; the new value is at 3. */
+static int set_field(lua_State *L, bind_object *o, const char *name) {
+  fopo_index *ix = ((bind_index *)o)->index;
+  if (strcmp(name, "ef") == 0) {
+    bind_check(L, fopo_index_set_ef(ix, bind_count(L, 3, "ef", 1, SIZE_MAX)));
+  } else if (strcmp(name, "budget") == 0) {
+    size_t budget = lua_isnil(L, 3) ? 0 : bind_count(L, 3, "budget", 1, SIZE_MAX);
+    bind_check(L, fopo_index_set_budget(ix, budget));
   } else {
     return 0;
   }
@@ -155,6 +220,8 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
                                          {"index_norm", index_norm},
                                          {"index_hnsw", index_hnsw},
+                                         {"index_hybrid", index_hybrid},
+                                         {"index_measure", index_measure},
                                          {"index_load", index_load},
                                          {NULL, NULL}};
 
@@ -165,5 +232,6 @@ const bind_type bind_index_type = {.name = "fopo.index",
                                    .size = sizeof(bind_index),
                                    .done = done,
                                    .methods = methods,
-                                   .fields = "kind n_items dim",
-                                   .get = field};
+                                   .fields = "kind n_items dim ef budget",
+                                   .get = field,
+                                   .set = set_field};

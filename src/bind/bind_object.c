@@ -34,7 +34,21 @@ void bind_keep(bind_object *o, int slot, bind_object *kept) {
   bind_release(before);
 }
 
+static int nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+/* Where a collection may run finalisers: each needs a frame, and one that gets none is dropped by
+ * Lua, its object lost. A call leaves a frame behind, and raises while nothing is lost. */
+static void make_frame(lua_State *L) {
+  luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
+  lua_pushcfunction(L, nothing);
+  lua_call(L, 0, 0);
+}
+
 void bind_collect(lua_State *L) {
+  make_frame(L);
   /* The second one frees what finalisers of the first let go. */
   lua_gc(L, LUA_GCCOLLECT);
   lua_gc(L, LUA_GCCOLLECT);
@@ -42,12 +56,14 @@ void bind_collect(lua_State *L) {
 
 void bind_pressure(lua_State *L, size_t bytes) {
   size_t kb = bytes >> 10;
+  make_frame(L);
   if (kb > 0) lua_gc(L, LUA_GCSTEP, (int)(kb < PRESSURE_KB ? kb : PRESSURE_KB));
 }
 
 /* ---- handles ---- */
 
 static handle *push_handle(lua_State *L, const bind_type *type, int values) {
+  make_frame(L);
   handle *h = lua_newuserdatauv(L, sizeof *h, values);
   h->object = NULL;
   luaL_setmetatable(L, type->name);

@@ -26,9 +26,10 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
                    facts.n_items, facts.dim, pi->items.rows, pi->items.cols);
 }
 
-/* best [N] the answers, counts [N] whether there was one, seen [P] zeros. */
-static void count(fopo_evaluation *e, const fopo_sessions *sessions, const uint32_t *best,
-                  const uint32_t *counts, uint8_t *seen) {
+/* best [N] the answers, counts [N] whether there was one, seen [P] zeros; hit [N], zeros, becomes 1
+ * where the answer is right. */
+static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *sessions,
+                  const uint32_t *best, const uint32_t *counts, uint8_t *seen) {
   for (size_t n = 0; n < sessions->Y.rows; n++) {
     if (counts[n] == 0) {
       e->unanswered++;
@@ -36,12 +37,13 @@ static void count(fopo_evaluation *e, const fopo_sessions *sessions, const uint3
     }
     if (!seen[best[n]]) e->distinct++;
     seen[best[n]] = 1;
-    if (fopo_csr_contains(&sessions->Y, n, best[n])) e->hits++;
+    hit[n] = fopo_csr_contains(&sessions->Y, n, best[n]) != 0;
+    e->hits += hit[n];
   }
 }
 
-int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
-                  const fopo_sessions *sessions, fopo_index *ix) {
+static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fopo_matrix x,
+                    const fopo_sessions *sessions, fopo_index *ix) {
   double start = fopo_clock();
   *e = (fopo_evaluation){.contexts = x.rows};
   int rc = check(pi, x, sessions, ix);
@@ -54,7 +56,7 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
   rc = best && counts && scores && seen ? FOPO_OK : FOPO_ERR_MEMORY;
   if (rc == FOPO_OK) rc = fopo_policy_best(best, scores, counts, pi, x, ix, 1);
   if (rc == FOPO_OK) {
-    count(e, sessions, best, counts, seen);
+    count(e, hit, sessions, best, counts, seen);
     e->reward = (double)e->hits / (double)e->contexts;
     fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
     e->seconds = fopo_clock() - start;
@@ -64,6 +66,44 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
   fopo_free(scores);
   fopo_free(seen);
   return rc;
+}
+
+int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
+                  const fopo_sessions *sessions, fopo_index *ix) {
+  uint8_t *hit = fopo_alloc(x.rows, sizeof *hit);
+  int rc = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix) : FOPO_ERR_MEMORY;
+  fopo_free(hit);
+  return rc;
+}
+
+int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix) {
+  *e = (fopo_evaluation_lost){0};
+  uint8_t *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
+  int rc = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) rc = evaluate(&e->exact, truly, pi, x, sessions, exact);
+  if (rc == FOPO_OK) rc = evaluate(&e->index, found, pi, x, sessions, ix);
+  if (rc == FOPO_OK) {
+    for (size_t n = 0; n < x.rows; n++) {
+      e->only_exact += truly[n] > found[n];
+      e->only_index += truly[n] < found[n];
+    }
+    e->lost = e->exact.reward - e->index.reward;
+    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
+  }
+  fopo_free(truly);
+  fopo_free(found);
+  return rc;
+}
+
+void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
+  const double z = 1.959963984540054; /* the normal's 97.5 % point */
+  /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
+   * even where the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
+  double m = (double)n + 2.0, difference = (double)b - (double)c;
+  double half = z * sqrt((double)b + (double)c + 1.0 - difference * difference / m) / m;
+  *low = fmax(difference / m - half, -1.0);
+  *high = fmin(difference / m + half, 1.0);
 }
 
 void fopo_wilson(double *low, double *high, size_t k, size_t n) {

@@ -19,6 +19,9 @@ int fopo_graph_adopt(fopo_graph *g, size_t n, size_t M, uint8_t *levels) {
   g->first = fopo_alloc(n, sizeof *g->first);
   if (g->first == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
+    g->first[i] = (uint32_t)g->n_upper;
+    if (levels[i] == FOPO_GRAPH_ABSENT) continue;
+    g->members++;
     if (levels[i] > FOPO_GRAPH_LEVELS_MOST) {
       return fopo_fail(FOPO_ERR_FORMAT, "item %zu has level %d, more than %d; build it again",
                        i + 1, levels[i], FOPO_GRAPH_LEVELS_MOST);
@@ -26,14 +29,13 @@ int fopo_graph_adopt(fopo_graph *g, size_t n, size_t M, uint8_t *levels) {
     if (g->n_upper + levels[i] > UINT32_MAX) {
       return fopo_fail(FOPO_ERR_FORMAT, "the upper layers have too many items; build it again");
     }
-    g->first[i] = (uint32_t)g->n_upper;
     g->n_upper += levels[i];
     if (levels[i] > g->max_level) g->max_level = levels[i];
   }
   return FOPO_OK;
 }
 
-int fopo_graph_init(fopo_graph *g, size_t n, size_t M, uint64_t seed) {
+int fopo_graph_init(fopo_graph *g, size_t n, size_t M, uint64_t seed, const uint8_t *absent) {
   *g = (fopo_graph){0};
   uint8_t *levels = fopo_alloc(n, sizeof *levels);
   if (levels == NULL) return FOPO_ERR_MEMORY;
@@ -41,6 +43,7 @@ int fopo_graph_init(fopo_graph *g, size_t n, size_t M, uint64_t seed) {
   for (size_t i = 0; i < n; i++) {
     double u = fopo_unit(fopo_random(seed, FOPO_STREAM_LEVEL, 0, (uint32_t)i, 0).v[0]);
     levels[i] = (uint8_t)(-log(u) * scale); /* u >= 2^-33 and M >= 2: at most 33 */
+    if (absent != NULL && absent[i]) levels[i] = FOPO_GRAPH_ABSENT;
   }
   return fopo_graph_adopt(g, n, M, levels);
 }
@@ -70,9 +73,13 @@ uint64_t fopo_graph_estimate(size_t n, size_t M, int threads) {
 
 /* ---- checks ---- */
 
+static int has_layer(const fopo_graph *g, uint32_t id, uint32_t layer) {
+  return g->levels[id] >= layer && g->levels[id] != FOPO_GRAPH_ABSENT;
+}
+
 static int check_list(const fopo_graph *g, size_t i, uint32_t layer, const char *path) {
   const uint32_t *list = fopo_graph_links(g, (uint32_t)i, layer);
-  size_t most = layer == 0 ? 2 * g->M : g->M;
+  size_t most = !has_layer(g, (uint32_t)i, layer) ? 0 : layer == 0 ? 2 * g->M : g->M;
   if (list[0] > most) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: item %zu has %" PRIu32 " links on layer %" PRIu32
@@ -81,7 +88,7 @@ static int check_list(const fopo_graph *g, size_t i, uint32_t layer, const char 
   }
   for (uint32_t j = 1; j <= list[0]; j++) {
     uint32_t to = list[j];
-    if (to < g->n && to != i && g->levels[to] >= layer) continue;
+    if (to < g->n && to != i && has_layer(g, to, layer)) continue;
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: link %" PRIu32 " of item %zu on layer %" PRIu32 " leads to %" PRIu32
                      ", which is no other item of that layer; the index is damaged, build it again",
@@ -98,7 +105,8 @@ int fopo_graph_check(const fopo_graph *g, const char *path) {
                      path, g->entry, g->max_level);
   }
   for (size_t i = 0; i < g->n; i++) {
-    for (uint32_t layer = 0; layer <= g->levels[i]; layer++) {
+    uint32_t top = g->levels[i] == FOPO_GRAPH_ABSENT ? 0 : g->levels[i];
+    for (uint32_t layer = 0; layer <= top; layer++) {
       int status = check_list(g, i, layer, path);
       if (status != FOPO_OK) return status;
     }

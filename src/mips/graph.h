@@ -10,10 +10,14 @@
 #include "core/matrix.h"
 #include "device/kernels.h"
 
-enum { FOPO_GRAPH_LEVELS_MOST = 64 };
+enum {
+  FOPO_GRAPH_LEVELS_MOST = 64,
+  FOPO_GRAPH_ABSENT = 255 /* the level of an item that the graph leaves out */
+};
 
 typedef struct {
   size_t n, M;       /* items; links per item on an upper layer, 2 M on layer 0 */
+  size_t members;    /* items that are not absent */
   uint32_t entry;    /* where every search begins: an item of the highest level */
   uint32_t max_level;
   uint8_t *levels;   /* [n] the highest layer of each item */
@@ -28,16 +32,17 @@ static inline const uint32_t *fopo_graph_links(const fopo_graph *g, uint32_t id,
   return g->upper + ((size_t)g->first[id] + layer - 1) * (1 + g->M);
 }
 
-/* Levels of n items, each floor(-log u / log M) with u a function of (seed, id) alone. */
-int fopo_graph_init(fopo_graph *g, size_t n, size_t M, uint64_t seed);
+/* Levels of n items, each floor(-log u / log M) with u a function of (seed, id) alone. The graph
+ * leaves out the items i with absent[i] != 0 (absent [n]; NULL: none; not all). */
+int fopo_graph_init(fopo_graph *g, size_t n, size_t M, uint64_t seed, const uint8_t *absent);
 
-/* Takes levels over and derives max_level, n_upper and first; levels that are too high are refused
- * (FOPO_ERR_FORMAT). Links are the caller's to set. */
+/* Takes levels over and derives members, max_level, n_upper and first; levels that are too high are
+ * refused (FOPO_ERR_FORMAT). Links are the caller's to set. */
 int fopo_graph_adopt(fopo_graph *g, size_t n, size_t M, uint8_t *levels);
 
 void fopo_graph_done(fopo_graph *g); /* accepts {0} */
 
-/* Inserts all items; g has its levels and no links. Progress is reported and the build can be
+/* Inserts all members; g has its levels and no links. Progress is reported and the build can be
  * interrupted; after a failure only fopo_graph_done is allowed. threads == 1: the same graph every
  * time. In index_hnsw.cc; no exception leaves it. */
 int fopo_graph_insert(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads);
@@ -48,7 +53,7 @@ uint64_t fopo_graph_estimate(size_t n, size_t M, int threads);
 size_t fopo_graph_bytes(const fopo_graph *g);
 
 /* Every count and every id in bounds, no item its own neighbour, no link to a layer that the other
- * end does not have; FOPO_ERR_FORMAT names the place. `path` is for the sentence. */
+ * end does not have, none from or to an absent item; FOPO_ERR_FORMAT names the place. `path` is for the sentence. */
 int fopo_graph_check(const fopo_graph *g, const char *path);
 
 /* How many items can be met by following links down from the entry. */

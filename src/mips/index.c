@@ -120,6 +120,31 @@ fopo_index_facts fopo_index_about(const fopo_index *ix) {
   return facts;
 }
 
+int fopo_index_set_ef(fopo_index *ix, size_t ef) {
+  if (ix->kind->set_ef == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a %s index has no ef; it is the breadth of a graph's search (hnsw, hybrid)",
+                     ix->kind->kind);
+  }
+  if (ef == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "ef is 0; a search looks at 1 item or more");
+  pthread_mutex_lock(&ix->lock);
+  int status = ix->kind->set_ef(ix, ef < ix->items.rows ? ef : ix->items.rows);
+  pthread_mutex_unlock(&ix->lock);
+  return status;
+}
+
+int fopo_index_set_budget(fopo_index *ix, size_t budget) {
+  if (ix->kind->set_budget == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a %s index has no budget; only a norm index scans a prefix of the norms",
+                     ix->kind->kind);
+  }
+  pthread_mutex_lock(&ix->lock);
+  int status = ix->kind->set_budget(ix, budget);
+  pthread_mutex_unlock(&ix->lock);
+  return status;
+}
+
 /* ---- files ---- */
 
 uint32_t fopo_index_fingerprint(fopo_matrix items) {
@@ -204,6 +229,7 @@ static const struct {
     {"exact", exact_load},
     {"norm", fopo_index_norm_load},
     {"hnsw", fopo_index_hnsw_load},
+    {"hybrid", fopo_index_hybrid_load},
 };
 
 static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {

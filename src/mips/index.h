@@ -4,6 +4,7 @@
  *   norm    items in descending norm, scored in blocks for a whole batch, stopped when
  *           |q| |beta| cannot beat the k-th best (Cauchy-Schwarz): the exact answer, no build time
  *   hnsw    graph of Malkov and Yashunin (2020) on inner products, by hnswlib
+ *   hybrid  the items of largest norm as by norm, a graph over the others
  *
  * Scores of answers are computed by the kernels' dot, whatever the kind, and ties are broken by the
  * smaller id: two kinds that find the same items return the same bits. An index does not own the
@@ -19,7 +20,7 @@ typedef struct fopo_index fopo_index;
 
 #define FOPO_NO_ITEM UINT32_MAX /* fills the places of a short row; its score is -inf */
 
-/* All three: items must be finite (FOPO_ERR_NUMERIC with the row) and not empty; *ix is NULL on
+/* All four: items must be finite (FOPO_ERR_NUMERIC with the row) and not empty; *ix is NULL on
  * failure. */
 int fopo_index_exact(fopo_index **ix, fopo_matrix items);
 
@@ -35,6 +36,16 @@ typedef struct {
 } fopo_hnsw_options;
 
 int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options *options);
+
+/* head: the share of the items, those of largest norm, that is searched exactly, 0 < head < 1;
+ * 0: 0.05. At least 2 items. */
+int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double head,
+                      const fopo_hnsw_options *options);
+
+/* Change a search, not the structure: the breadth of hnsw and hybrid (>= 1, at most the items), the
+ * budget of norm (0: none). A kind that has no such thing is FOPO_ERR_ARGUMENT. */
+int fopo_index_set_ef(fopo_index *ix, size_t ef);
+int fopo_index_set_budget(fopo_index *ix, size_t budget);
 
 /* ids, scores [Q.rows, k]; counts [Q.rows] how many were found (<= k). k > number of items is
  * FOPO_ERR_ARGUMENT; a query that is not finite is FOPO_ERR_NUMERIC with its row. */
@@ -52,6 +63,7 @@ typedef struct {
   size_t scored;        /* items scored by all searches so far, for the cost of a query */
   size_t queries;       /* answered so far */
   size_t M, ef_construction, ef, budget; /* 0 where the kind has none */
+  size_t head;          /* items of a hybrid that are searched exactly, else 0 */
 } fopo_index_facts;
 
 fopo_index_facts fopo_index_about(const fopo_index *ix);
@@ -62,10 +74,17 @@ typedef struct {
   double recall_at_1;
   size_t short_rows;    /* queries that got fewer than k */
   size_t reachable;
+  double scored;        /* mean share of the items that was scored for a query */
   double ms_per_query, exact_ms_per_query;
 } fopo_recall;
 
 int fopo_index_recall(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k);
+
+/* The same where the exact answer is known: truth [Q.rows, k] its scores. The queries are searched
+ * `batch` at a time (0: all at once), which is what their time depends on. exact_ms_per_query is
+ * left 0. */
+int fopo_index_measure(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k, const float *truth,
+                       size_t batch);
 
 /* .npz with the kind, its options, its structure and a fingerprint of the items; every id and link
  * is checked on loading, and items that differ from those it was built on are refused. */

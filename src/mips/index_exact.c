@@ -27,7 +27,8 @@ static int save(const fopo_index *ix, const char *path) {
   return fopo_npz_save(path, arrays, FOPO_INDEX_MEMBERS, 0);
 }
 
-static const fopo_index_kind exact = {"exact", search, free_own, about, save};
+static const fopo_index_kind exact = {.kind = "exact", .search = search, .free = free_own,
+                                      .about = about, .save = save};
 
 int fopo_index_exact(fopo_index **ix, fopo_matrix items) {
   int status = fopo_index_begin(ix, &exact, items);

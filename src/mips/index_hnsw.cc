@@ -77,6 +77,7 @@ void insert_some(Build &b, bool reports) {
   for (;;) {
     size_t id = b.next++;
     if (id >= b.g->n || b.status != FOPO_OK) return;
+    if (b.g->levels[id] == FOPO_GRAPH_ABSENT) continue;
     insert(b, id);
     if (!reports || fopo_clock() < until) continue;
     until = fopo_clock() + 0.05;
@@ -101,6 +102,7 @@ int thrown(char *why, size_t size) {
 }
 
 void insert_all(Build &b, int threads) {
+  while (b.g->levels[b.next] == FOPO_GRAPH_ABSENT) b.next++;
   insert(b, b.next++); /* the first point alone: the others start from it */
 #pragma omp parallel num_threads(threads)
   {
@@ -130,7 +132,7 @@ int take_links(fopo_graph *g, const Hnsw &hnsw) {
   g->links = static_cast<uint32_t *>(fopo_alloc(g->n, (1 + 2 * M) * sizeof(uint32_t)));
   g->upper = static_cast<uint32_t *>(fopo_alloc(g->n_upper, (1 + M) * sizeof(uint32_t)));
   if (g->links == nullptr || g->upper == nullptr) return FOPO_ERR_MEMORY;
-  for (unsigned i = 0; i < g->n; i++) {
+  for (unsigned i = 0; i < g->members; i++) {
     size_t id = hnsw.getExternalLabel(i);
     copy_list(g->links + id * (1 + 2 * M), hnsw, hnsw.get_linklist0(i));
     for (int layer = 1; layer <= g->levels[id]; layer++) {
@@ -144,9 +146,9 @@ int take_links(fopo_graph *g, const Hnsw &hnsw) {
 
 int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads) {
   Rows rows(fopo_kernels_get(), items.cols);
-  std::unique_ptr<Hnsw> hnsw(new Hnsw(&rows, g->n, g->M, ef_construction));
+  std::unique_ptr<Hnsw> hnsw(new Hnsw(&rows, g->members, g->M, ef_construction));
   hnsw->mult_ = 0.0;
-  hnsw->label_lookup_.reserve(g->n);
+  hnsw->label_lookup_.reserve(g->members);
   Build b{*hnsw, g, items};
   insert_all(b, threads);
   int status = b.status;

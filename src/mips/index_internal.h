@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include "core/npz.h"
 #include "mips/index.h"
+#include "mips/scan.h"
 
 typedef struct {
   const char *kind;
@@ -14,6 +15,9 @@ typedef struct {
   void (*free)(fopo_index *ix);                 /* the kind's own part; accepts half-built ones */
   void (*about)(fopo_index_facts *facts, const fopo_index *ix);
   int (*save)(const fopo_index *ix, const char *path);
+  /* What may be changed between searches; the lock is held. NULL: the kind has no such thing. */
+  int (*set_ef)(fopo_index *ix, size_t ef);
+  int (*set_budget)(fopo_index *ix, size_t budget);
 } fopo_index_kind;
 
 struct fopo_index {
@@ -45,11 +49,16 @@ void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *
 int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
                       uint64_t most);
 
+/* The order, the norms and the limit of a norm index, whose property it is. */
+const fopo_scan *fopo_index_norm_scan(const fopo_index *ix);
+
 /* Loaders of the kinds, chosen by fopo_index_load after it has checked the members above. They may
  * take arrays out of the archive. */
 int fopo_index_norm_load(fopo_index **ix, fopo_archive *archive, const char *path,
                          fopo_matrix items);
 int fopo_index_hnsw_load(fopo_index **ix, fopo_archive *archive, const char *path,
                          fopo_matrix items);
+int fopo_index_hybrid_load(fopo_index **ix, fopo_archive *archive, const char *path,
+                           fopo_matrix items);
 
 #endif

@@ -62,7 +62,24 @@ static int save(const fopo_index *ix, const char *path) {
   return fopo_npz_save(path, arrays, FOPO_INDEX_MEMBERS + 2, 0);
 }
 
-static const fopo_index_kind norm = {"norm", search, free_own, about, save};
+static void set_limit(norm_index *own, size_t budget) {
+  size_t P = own->scan.items.rows;
+  own->budget = budget;
+  own->scan.limit = budget > 0 && budget < P ? budget : P;
+}
+
+static int set_budget(fopo_index *ix, size_t budget) {
+  set_limit(ix->own, budget);
+  return FOPO_OK;
+}
+
+static const fopo_index_kind norm = {.kind = "norm", .search = search, .free = free_own,
+                                     .about = about, .save = save, .set_budget = set_budget};
+
+const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
+  const norm_index *own = ix->own;
+  return &own->scan;
+}
 
 /* Keys that sort like (norm descending, id ascending). */
 static void norm_keys(uint64_t *keys, fopo_matrix items) {
@@ -108,12 +125,11 @@ static int build(fopo_index *ix, size_t budget) {
   if (own->order == NULL || own->norms == NULL) return FOPO_ERR_MEMORY;
   int status = sort_by_norm(own, ix->items);
   if (status != FOPO_OK) return status;
-  own->budget = budget;
   own->scan.items = ix->items;
   own->scan.order = own->order;
   own->scan.norms = own->norms;
   own->scan.max_norm = ix->max_norm;
-  own->scan.limit = budget > 0 && budget < P ? budget : P;
+  set_limit(own, budget);
   return pack_head(own, ix->items);
 }
 

@@ -19,22 +19,26 @@ static void answers_done(answers *a) {
   fopo_free(a->scores);
 }
 
-static int answer(answers *a, fopo_index *ix, fopo_matrix Q, size_t k) {
+static int answer(answers *a, fopo_index *ix, fopo_matrix Q, size_t k, size_t batch) {
   a->ids = fopo_alloc(Q.rows * k, sizeof *a->ids);
   a->counts = fopo_alloc(Q.rows, sizeof *a->counts);
   a->scores = fopo_alloc(Q.rows * k, sizeof *a->scores);
   if (a->ids == NULL || a->counts == NULL || a->scores == NULL) return FOPO_ERR_MEMORY;
   double start = fopo_clock();
-  int status = fopo_index_search(a->ids, a->scores, a->counts, ix, Q, k);
+  int status = FOPO_OK;
+  for (size_t b = 0; b < Q.rows && status == FOPO_OK; b += batch) {
+    size_t rows = Q.rows - b < batch ? Q.rows - b : batch;
+    status = fopo_index_search(a->ids + b * k, a->scores + b * k, a->counts + b, ix,
+                               fopo_matrix_rows(Q, b, rows), k);
+  }
   a->seconds = fopo_clock() - start;
   return status;
 }
 
-static void compare(fopo_recall *r, const answers *truth, const answers *found, size_t B,
-                    size_t k) {
+static void compare(fopo_recall *r, const float *truth, const answers *found, size_t B, size_t k) {
   size_t hits = 0, first = 0, shorts = 0;
   for (size_t b = 0; b < B; b++) {
-    const float *t = truth->scores + b * k, *f = found->scores + b * k;
+    const float *t = truth + b * k, *f = found->scores + b * k;
     first += f[0] >= t[0];
     for (size_t i = 0; i < found->counts[b]; i++) hits += f[i] >= t[k - 1];
     shorts += found->counts[b] < k;
@@ -43,25 +47,37 @@ static void compare(fopo_recall *r, const answers *truth, const answers *found, 
   r->recall_at_1 = (double)first / (double)B;
   r->short_rows = shorts;
   r->ms_per_query = 1e3 * found->seconds / (double)B;
-  r->exact_ms_per_query = 1e3 * truth->seconds / (double)B;
 }
 
-int fopo_index_recall(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k) {
+int fopo_index_measure(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k, const float *truth,
+                       size_t batch) {
   *r = (fopo_recall){0};
   if (Q.rows == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "recall needs queries, but there are none; give some rows");
   }
-  fopo_index *exact;
-  answers truth = {0}, found = {0};
-  int status = fopo_index_exact(&exact, ix->items);
-  if (status == FOPO_OK) status = answer(&found, ix, Q, k);
-  if (status == FOPO_OK) status = answer(&truth, exact, Q, k);
+  answers found = {0};
+  size_t before = fopo_index_about(ix).scored;
+  int status = answer(&found, ix, Q, k, batch > 0 ? batch : Q.rows);
   if (status == FOPO_OK) {
-    compare(r, &truth, &found, Q.rows, k);
-    r->reachable = fopo_index_about(ix).reachable;
+    fopo_index_facts facts = fopo_index_about(ix);
+    compare(r, truth, &found, Q.rows, k);
+    r->reachable = facts.reachable;
+    r->scored = (double)(facts.scored - before) / ((double)Q.rows * (double)facts.n_items);
   }
+  answers_done(&found);
+  return status;
+}
+
+int fopo_index_recall(fopo_recall *r, fopo_index *ix, fopo_matrix Q, size_t k) {
+  *r = (fopo_recall){0};
+  if (Q.rows == 0) return fopo_index_measure(r, ix, Q, k, NULL, 0);
+  fopo_index *exact;
+  answers truth = {0};
+  int status = fopo_index_exact(&exact, ix->items);
+  if (status == FOPO_OK) status = answer(&truth, exact, Q, k, Q.rows);
+  if (status == FOPO_OK) status = fopo_index_measure(r, ix, Q, k, truth.scores, 0);
+  if (status == FOPO_OK) r->exact_ms_per_query = 1e3 * truth.seconds / (double)Q.rows;
   fopo_index_free(exact);
   answers_done(&truth);
-  answers_done(&found);
   return status;
 }

@@ -123,6 +123,17 @@ static void score_few(const fopo_scan *scan, const fopo_scan_worker *w) {
   }
 }
 
+/* No item from place `next` of the order on can score above this. */
+static float bound(const fopo_scan *scan, double norm, size_t next) {
+  double most = norm * (double)scan->norms[next];
+  return fopo_scan_up(most * (1.0 + rounding(scan->items.cols)) + (double)FLT_MIN);
+}
+
+int fopo_scan_settled(const fopo_scan *scan, double norm, float kth) {
+  if (scan->limit >= scan->items.rows) return 1;
+  return kth > bound(scan, (double)fopo_scan_up(norm), scan->limit);
+}
+
 /* Offers the block's scores; at the end of a round, marks the queries that are done. */
 static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
   size_t next = w->at + w->step;
@@ -135,10 +146,8 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
                     w->step, slack(scan, (double)w->norm[i], w->at));
     w->stop[i] = 0;
     if (!test) continue;
-    double most = (double)w->norm[i] * (double)scan->norms[next];
-    double bound = most * (1.0 + rounding(scan->items.cols)) + (double)FLT_MIN;
     fopo_topk_rescore(t, w->kernels, scan->items);
-    w->stop[i] = (uint8_t)fopo_topk_beats(t, fopo_scan_up(bound));
+    w->stop[i] = (uint8_t)fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
   }
 }
 

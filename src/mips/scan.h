@@ -31,6 +31,10 @@ typedef struct {
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k);
 
+/* 1: no item beyond the limit can score above or at `kth` for a query of this norm, so an answer
+ * whose k-th best score that is, is exact. */
+int fopo_scan_settled(const fopo_scan *scan, double norm, float kth);
+
 size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch held */
 void fopo_scan_done(fopo_scan *scan);          /* frees the scratch */
 

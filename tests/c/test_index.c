@@ -501,6 +501,209 @@ static void an_interrupted_build_leaves_nothing(void **state) {
   fopo_matrix_done(&items);
 }
 
+/* ---- hybrid ---- */
+
+static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int deterministic) {
+  fopo_hnsw_options o = {.M = 8, .ef_construction = 80, .ef = ef, .seed = 5,
+                         .deterministic = deterministic};
+  fopo_index *ix;
+  assert_int_equal(fopo_index_hybrid(&ix, items, head, &o), FOPO_OK);
+  return ix;
+}
+
+/* On heavy-tailed norms: no worse than the graph alone, and nearly exact. */
+static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
+  (void)state;
+  fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
+  fopo_index *graph = hnsw_of(items, 8, 150, 1), *ix = hybrid_of(items, 0.05, 150, 1);
+  size_t ks[] = {1, 10, 100};
+  for (size_t i = 0; i < 3; i++) {
+    fopo_recall alone, both;
+    assert_int_equal(fopo_index_recall(&alone, graph, Q, ks[i]), FOPO_OK);
+    assert_int_equal(fopo_index_recall(&both, ix, Q, ks[i]), FOPO_OK);
+    if (both.recall < 0.99 || both.recall < alone.recall) {
+      fail_msg("recall at %zu is %.4f, the graph's %.4f", ks[i], both.recall, alone.recall);
+    }
+    assert_int_equal(both.short_rows, 0);
+    assert_true(both.scored > 0.0 && both.scored < 1.0);
+  }
+  answer a = ask(ix, Q, 250);
+  assert_sound(a, items, Q);
+  answer_free(a);
+  fopo_index_facts facts = fopo_index_about(ix);
+  assert_string_equal(facts.kind, "hybrid");
+  assert_int_equal(facts.head, 200);
+  assert_int_equal(facts.M, 8);
+  assert_true(facts.reachable > 200 && facts.reachable <= 4000);
+  assert_true(facts.reachable >= fopo_index_about(graph).reachable);
+  fopo_index_free(graph), fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* Where the head settles a query the graph is not walked, and the answer is the exact one. */
+static void a_settled_head_is_exact(void **state) {
+  (void)state;
+  fopo_matrix items = normal(3000, 8, 321), Q = normal(60, 8, 322);
+  for (size_t i = 0; i < items.rows; i++) {
+    float scale = i % 10 == 3 ? 100.0f : 0.001f; /* 300 large ones */
+    for (size_t j = 0; j < items.cols; j++) fopo_matrix_row(items, i)[j] *= scale;
+  }
+  fopo_index *ix = hybrid_of(items, 0.1, 10, 1);
+  answer truth = plain(items, Q, 20), a = ask(ix, Q, 20);
+  assert_same(truth, a);
+  assert_true(fopo_index_about(ix).scored <= 300 * Q.rows);
+  answer_free(truth), answer_free(a);
+  fopo_index_free(ix);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* Every size of head down to one item on either side; k up to all items. */
+static void hybrid_takes_odd_sizes(void **state) {
+  (void)state;
+  fopo_matrix items = world(41, 3, SPARSE, 331), Q = normal(5, 3, 332);
+  for (size_t j = 0; j < 3; j++) Q.x[2 * 3 + j] = 0.0f;
+  double heads[] = {0.0, 1e-9, 0.5, 0.999999};
+  for (size_t n = 2; n <= 41; n += n < 4 ? 1 : 9) {
+    items.rows = n;
+    for (size_t h = 0; h < 4; h++) {
+      fopo_index *ix = hybrid_of(items, heads[h], 0, 0);
+      size_t head = fopo_index_about(ix).head;
+      assert_true(head >= 1 && head < n);
+      for (size_t k = 1; k <= n; k += n - 1) {
+        answer a = ask(ix, Q, k);
+        assert_sound(a, items, Q);
+        for (size_t b = 0; b < Q.rows; b++) {
+          assert_true(a.counts[b] >= (head + 1 < k ? head + 1 : k));
+          assert_true(a.counts[b] <= fopo_index_about(ix).reachable);
+        }
+        answer_free(a);
+      }
+      fopo_index_free(ix);
+    }
+  }
+  items.rows = 41;
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void hybrid_is_the_same_every_time(void **state) {
+  (void)state;
+  int before = fopo_threads(), counts[] = {1, 2, 4};
+  fopo_matrix items = world(1500, 12, HEAVY, 341), Q = normal(50, 12, 342);
+  answer first = {0};
+  for (size_t i = 0; i < 3; i++) {
+    assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
+    fopo_index *ix = hybrid_of(items, 0.02, 60, 1);
+    answer a = ask(ix, Q, 40);
+    if (i == 0) {
+      first = a;
+    } else {
+      assert_same(first, a);
+      answer_free(a);
+    }
+    fopo_index_free(ix);
+  }
+  answer_free(first);
+  fopo_threads_set(before);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+static void hybrid_refuses_odd_options(void **state) {
+  (void)state;
+  fopo_matrix items = normal(50, 4, 351);
+  fopo_hnsw_options wrong = {.M = 1};
+  double heads[] = {-0.1, 1.0, (double)NAN};
+  fopo_index *ix;
+  for (size_t i = 0; i < 3; i++) {
+    assert_int_equal(fopo_index_hybrid(&ix, items, heads[i], NULL), FOPO_ERR_ARGUMENT);
+    assert_null(ix);
+    assert_says("head is ");
+  }
+  assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, &wrong), FOPO_ERR_ARGUMENT);
+  assert_says("M is 1");
+  items.rows = 1;
+  assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_ARGUMENT);
+  assert_says("at least 2 items");
+  items.rows = 50;
+  fopo_interrupt_request();
+  assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  assert_null(ix);
+  fopo_matrix_done(&items);
+}
+
+/* ---- what may change between searches ---- */
+
+static void breadth_and_budget_change_in_place(void **state) {
+  (void)state;
+  fopo_matrix items = world(2000, 16, HEAVY, 361), Q = normal(40, 16, 362);
+  fopo_index *norm, *small, *graph = hnsw_of(items, 8, 10, 1);
+  assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&small, items, 90), FOPO_OK);
+  answer all = ask(norm, Q, 30), few = ask(small, Q, 30);
+  assert_int_equal(fopo_index_set_budget(norm, 90), FOPO_OK);
+  assert_int_equal(fopo_index_set_budget(small, 0), FOPO_OK);
+  assert_int_equal(fopo_index_about(norm).reachable, 90);
+  assert_int_equal(fopo_index_about(small).reachable, 2000);
+  answer few_again = ask(norm, Q, 30), all_again = ask(small, Q, 30);
+  assert_same(all, all_again);
+  assert_same(few, few_again);
+
+  fopo_recall narrow, wide;
+  assert_int_equal(fopo_index_recall(&narrow, graph, Q, 5), FOPO_OK);
+  assert_int_equal(fopo_index_set_ef(graph, 400), FOPO_OK);
+  assert_int_equal(fopo_index_about(graph).ef, 400);
+  assert_int_equal(fopo_index_recall(&wide, graph, Q, 5), FOPO_OK);
+  assert_true(wide.recall >= narrow.recall && wide.scored > narrow.scored);
+  assert_int_equal(fopo_index_set_ef(graph, 1 << 20), FOPO_OK);
+  assert_int_equal(fopo_index_about(graph).ef, 2000);
+
+  assert_int_equal(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT);
+  assert_says("ef is 0");
+  assert_int_equal(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT);
+  assert_says("a norm index has no ef");
+  assert_int_equal(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT);
+  assert_says("a hnsw index has no budget");
+  answer_free(all), answer_free(few), answer_free(all_again), answer_free(few_again);
+  fopo_index_free(norm), fopo_index_free(small), fopo_index_free(graph);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* The recall of a budget is the share of the true answers among its largest norms, whatever the
+ * number of queries searched at a time. */
+static void a_budget_has_the_recall_of_its_prefix(void **state) {
+  (void)state;
+  fopo_matrix items = world(1000, 8, HEAVY, 371), Q = normal(50, 8, 372);
+  size_t k = 20, budgets[] = {1, 19, 20, 100, 400, 999, 1000, 5000};
+  fopo_index *norm;
+  answer truth = plain(items, Q, k);
+  double before = -1.0;
+  for (size_t i = 0; i < 8; i++) {
+    assert_int_equal(fopo_index_norm(&norm, items, budgets[i]), FOPO_OK);
+    size_t reachable = budgets[i] < 1000 ? budgets[i] : 1000;
+    assert_int_equal(fopo_index_about(norm).reachable, reachable);
+    /* Which items the prefix holds: all that a full search can return. */
+    uint8_t within[1000] = {0};
+    answer held = ask(norm, Q, 1000);
+    for (size_t j = 0; j < held.counts[0]; j++) within[held.ids[j]] = 1;
+    size_t hits = 0;
+    for (size_t j = 0; j < Q.rows * k; j++) hits += within[truth.ids[j]];
+    for (size_t batch = 0; batch <= 64; batch += 16) {
+      fopo_recall r;
+      assert_int_equal(fopo_index_measure(&r, norm, Q, k, truth.scores, batch), FOPO_OK);
+      assert_true(fabs(r.recall - (double)hits / (double)(Q.rows * k)) < 1e-12);
+      assert_int_equal(r.short_rows, reachable < k ? Q.rows : 0);
+      assert_true(r.scored <= (double)reachable / 1000.0 + 1e-12);
+      if (batch == 0) assert_true(r.recall >= before);
+      before = r.recall;
+    }
+    answer_free(held);
+    fopo_index_free(norm);
+  }
+  assert_true(before == 1.0);
+  answer_free(truth);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
 /* ---- files ---- */
 
 static char path[] = "/tmp/fopo_test_index_XXXXXX";
@@ -510,12 +713,13 @@ static int load(fopo_index **ix, fopo_matrix items) { return fopo_index_load(ix,
 static void files_give_the_same_answers(void **state) {
   (void)state;
   fopo_matrix items = world(1200, 10, HEAVY, 171), Q = normal(30, 10, 172);
-  fopo_index *kinds[4];
+  fopo_index *kinds[5];
   assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
   assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
   assert_int_equal(fopo_index_norm(&kinds[2], items, 300), FOPO_OK);
   kinds[3] = hnsw_of(items, 6, 70, 0);
-  for (size_t i = 0; i < 4; i++) {
+  kinds[4] = hybrid_of(items, 0.03, 70, 0);
+  for (size_t i = 0; i < 5; i++) {
     answer a = ask(kinds[i], Q, 25);
     assert_int_equal(fopo_index_save(kinds[i], path), FOPO_OK);
     fopo_index *ix;
@@ -528,6 +732,7 @@ static void files_give_the_same_answers(void **state) {
     assert_int_equal(was.budget, is.budget);
     assert_int_equal(was.M, is.M);
     assert_int_equal(was.ef, is.ef);
+    assert_int_equal(was.head, is.head);
     assert_int_equal(was.ef_construction, is.ef_construction);
     assert_int_equal(was.scored, is.scored);
     answer_free(a), answer_free(b);
@@ -643,6 +848,27 @@ static void lies_in_files_are_refused(void **state) {
                      {"order", 299, 0, "of order"},
                      {"version", 0, 0, "version 0"}};
   for (size_t i = 0; i < 3; i++) tell(&norm_lies[i], items);
+
+  ix = hybrid_of(items, 0.1, 40, 1);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  levels = fopo_archive_find(&archive, "levels");
+  size_t in = 0, out = 0; /* the last items in the graph and out of it */
+  for (size_t i = 0; i < 300; i++) *(get(levels, i) == 255 ? &out : &in) = i;
+  fopo_archive_done(&archive);
+  lie hybrid_lies[] = {{"head", 0, 0, "head is 0"},
+                       {"head", 0, 300, "head is 300"},
+                       {"head", 0, 29, "missing from"},
+                       {"head", 0, 31, "and also in"},
+                       {"levels", in, 255, "missing from"},
+                       {"levels", out, 0, "and also in"},
+                       {"links", 17 * out, 1, "more than 0"},
+                       {"links", 17 * in + 1, out, "no other item"},
+                       {"entry", 0, out, "entry"}};
+  for (size_t i = 0; i < sizeof hybrid_lies / sizeof *hybrid_lies; i++) {
+    tell(&hybrid_lies[i], items);
+  }
   fopo_matrix_done(&items);
 }
 
@@ -711,6 +937,11 @@ static int make_hnsw(fopo_index **ix, fopo_matrix items) {
   return fopo_index_hnsw(ix, items, &o);
 }
 
+static int make_hybrid(fopo_index **ix, fopo_matrix items) {
+  fopo_hnsw_options o = {.M = 4, .ef_construction = 20, .ef = 20};
+  return fopo_index_hybrid(ix, items, 0.1, &o);
+}
+
 /* Making and searching with the n-th allocation failing, for every n: a status, nothing lost, and
  * in the end success. */
 static void survives_faults(maker *make, int forever) {
@@ -745,10 +976,10 @@ static void survives_faults(maker *make, int forever) {
 static void memory_faults_lose_nothing(void **state) {
   (void)state;
   fopo_matrix items = world(100, 6, GAUSSIAN, 211);
-  maker *makers[] = {fopo_index_exact, make_norm, make_hnsw};
+  maker *makers[] = {fopo_index_exact, make_norm, make_hnsw, make_hybrid};
   for (int forever = 0; forever <= 1; forever++) {
-    for (size_t i = 0; i < 3; i++) survives_faults(makers[i], forever);
-    for (size_t i = 1; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) survives_faults(makers[i], forever);
+    for (size_t i = 1; i < 4; i++) {
       fopo_index *ix;
       assert_int_equal(makers[i](&ix, items), FOPO_OK);
       assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
@@ -779,6 +1010,13 @@ int main(void) {
       cmocka_unit_test(hnsw_is_the_same_every_time),
       cmocka_unit_test(hnsw_refuses_odd_options),
       cmocka_unit_test(an_interrupted_build_leaves_nothing),
+      cmocka_unit_test(hybrid_beats_the_graph_on_heavy_tails),
+      cmocka_unit_test(a_settled_head_is_exact),
+      cmocka_unit_test(hybrid_takes_odd_sizes),
+      cmocka_unit_test(hybrid_is_the_same_every_time),
+      cmocka_unit_test(hybrid_refuses_odd_options),
+      cmocka_unit_test(breadth_and_budget_change_in_place),
+      cmocka_unit_test(a_budget_has_the_recall_of_its_prefix),
       cmocka_unit_test(files_give_the_same_answers),
       cmocka_unit_test(lies_in_files_are_refused),
       cmocka_unit_test(missing_members_are_named),

@@ -378,7 +378,9 @@ function TestIndex:test_hnsw_and_files()
   local r = graph:recall(x, 5)
   lu.assertTrue(r.recall > 0.5 and r.recall <= 1 and r.short_rows >= 0)
   lu.assertEquals(n.index_hnsw(items, o):search(x, 5):totable(), graph:search(x, 5):totable())
-  for _, ix in ipairs{graph, n.index_norm(items, {budget = 100})} do
+  local hybrid = n.index_hybrid(items, {head = 0.1, M = 8, ef_construction = 60, ef = 60, seed = 1,
+                                        deterministic = true})
+  for _, ix in ipairs{graph, hybrid, n.index_norm(items, {budget = 100})} do
     ix:save(path("ix.npz"))
     local again = n.index_load(path("ix.npz"), items)
     lu.assertEquals(again:search(x, 5):totable(), ix:search(x, 5):totable())

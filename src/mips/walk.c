@@ -1,0 +1,284 @@
+/* See walk.h. The graph itself is mips/graph.h. */
+#include "mips/walk.h"
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "mips/index_internal.h"
+#include "mips/topk.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+enum {
+  M_DEFAULT = 16, M_LEAST = 2, M_MOST = 128,
+  EF_CONSTRUCTION_DEFAULT = 200, EF_CONSTRUCTION_MOST = 65535,
+  EF_DEFAULT = 256
+};
+
+#define TICK 0.05 /* seconds between calls of fopo_progress */
+
+/* Scratch of one thread. */
+struct fopo_walk_worker {
+  fopo_graph_walker walker;
+  uint32_t *ids;  /* [room] */
+  uint64_t *keys; /* [room] what the graph found and what the row held */
+  size_t room;
+};
+
+/* ---- search ---- */
+
+static void worker_done(fopo_walk_worker *w) {
+  fopo_graph_walker_done(&w->walker);
+  fopo_free(w->ids);
+  fopo_free(w->keys);
+  *w = (fopo_walk_worker){0};
+}
+
+static int worker_reserve(fopo_walk_worker *w, const fopo_graph *g, size_t ef, size_t k) {
+  int status = fopo_graph_walker_reserve(&w->walker, g, ef);
+  size_t room = ef + k;
+  if (status != FOPO_OK || w->room >= room) return status;
+  fopo_free(w->ids);
+  fopo_free(w->keys);
+  w->room = 0;
+  w->ids = fopo_alloc(room, sizeof *w->ids);
+  w->keys = fopo_alloc(room, sizeof *w->keys);
+  if (w->ids == NULL || w->keys == NULL) return FOPO_ERR_MEMORY;
+  w->room = room;
+  return FOPO_OK;
+}
+
+static int reserve(fopo_walk *w, size_t threads, size_t ef, size_t k) {
+  if (threads > w->n_workers) {
+    fopo_walk_worker *more = fopo_realloc(w->workers, threads, sizeof *more);
+    if (more == NULL) return FOPO_ERR_MEMORY;
+    w->workers = more;
+    w->n_workers = threads;
+  }
+  for (size_t i = 0; i < threads; i++) {
+    int status = worker_reserve(&w->workers[i], &w->graph, ef, k);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* One query: the k best of what the row holds and what the graph finds, scored by the kernels'
+ * dot. Returns how many they are. */
+static uint32_t answer(uint32_t *ids, float *scores, uint32_t held, fopo_walk_worker *me,
+                       const fopo_walk *w, fopo_matrix items, const float *q, size_t k,
+                       size_t ef) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t found = fopo_graph_search(me->ids, &me->walker, &w->graph, items, q, ef, kernels);
+  if (found > k) found = k;
+  for (size_t i = 0; i < found; i++) {
+    const float *row = fopo_matrix_row(items, me->ids[i]);
+    me->keys[i] = fopo_topk_key(kernels->dot(row, q, items.cols), me->ids[i]);
+  }
+  for (size_t i = 0; i < held; i++) me->keys[found + i] = fopo_topk_key(scores[i], ids[i]);
+  found += held;
+  fopo_topk_sort(me->keys, found);
+  if (found > k) found = k;
+  for (size_t i = 0; i < k; i++) {
+    ids[i] = i < found ? fopo_topk_id(me->keys[i]) : FOPO_NO_ITEM;
+    scores[i] = i < found ? fopo_topk_score(me->keys[i]) : -INFINITY;
+  }
+  return (uint32_t)found;
+}
+
+int fopo_walk_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored, fopo_walk *w,
+                     fopo_matrix items, fopo_matrix Q, size_t k, const uint8_t *skip) {
+  size_t ef = w->options.ef > k ? w->options.ef : k, done = 0;
+  if (ef > w->graph.members) ef = w->graph.members;
+  int threads = fopo_threads(), stop = 0, reported = 0;
+  int status = reserve(w, (size_t)threads, ef, k);
+  if (status != FOPO_OK) return status;
+  for (int i = 0; i < threads; i++) w->workers[i].walker.scored = 0;
+  double until = fopo_clock() + TICK;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 4) if (Q.rows > 1)
+  for (size_t b = 0; b < Q.rows; b++) {
+    int me = omp_get_thread_num();
+    if (fopo_interrupted()) {
+#pragma omp atomic write
+      stop = 1;
+      continue;
+    }
+    if (skip == NULL || !skip[b]) {
+      counts[b] = answer(ids + b * k, scores + b * k, counts[b], &w->workers[me], w, items,
+                         fopo_matrix_row(Q, b), k, ef);
+    }
+    size_t now;
+#pragma omp atomic capture
+    now = ++done;
+    if (me != 0 || fopo_clock() < until || now >= Q.rows) continue;
+    until = fopo_clock() + TICK;
+    reported = 1;
+    (void)fopo_progress("searching", (double)now, (double)Q.rows); /* the flag is polled above */
+  }
+  for (int i = 0; i < threads; i++) *scored += w->workers[i].walker.scored;
+  if (stop) return fopo_progress("searching", 0.0, 0.0);
+  if (reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);
+  return FOPO_OK;
+}
+
+/* ---- life ---- */
+
+void fopo_walk_done(fopo_walk *w) {
+  for (size_t i = 0; i < w->n_workers; i++) worker_done(&w->workers[i]);
+  fopo_free(w->workers);
+  fopo_graph_done(&w->graph);
+  *w = (fopo_walk){0};
+}
+
+size_t fopo_walk_bytes(const fopo_walk *w) {
+  size_t bytes = fopo_graph_bytes(&w->graph);
+  for (size_t i = 0; i < w->n_workers; i++) {
+    const fopo_walk_worker *one = &w->workers[i];
+    bytes += sizeof *one + fopo_graph_walker_bytes(&one->walker) +
+             one->room * (sizeof *one->ids + sizeof *one->keys);
+  }
+  return bytes;
+}
+
+int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *asked, size_t n) {
+  *o = asked != NULL ? *asked : (fopo_hnsw_options){0};
+  if (o->M == 0) o->M = M_DEFAULT;
+  if (o->ef_construction == 0) {
+    o->ef_construction = o->M > EF_CONSTRUCTION_DEFAULT ? o->M : EF_CONSTRUCTION_DEFAULT;
+  }
+  if (o->ef == 0) o->ef = EF_DEFAULT;
+  if (o->M < M_LEAST || o->M > M_MOST) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "M is %zu; a graph has %d to %d links per item", o->M,
+                     M_LEAST, M_MOST);
+  }
+  if (o->ef_construction < o->M || o->ef_construction > EF_CONSTRUCTION_MOST) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "ef_construction is %zu; use %zu (M) to %d",
+                     o->ef_construction, o->M, EF_CONSTRUCTION_MOST);
+  }
+  if (o->ef > n) o->ef = n; /* all items: more cannot be looked at */
+  return FOPO_OK;
+}
+
+int fopo_walk_build(fopo_walk *w, fopo_matrix items, const fopo_hnsw_options *filled,
+                    const uint8_t *absent) {
+  size_t n = items.rows;
+  int threads = filled->deterministic ? 1 : fopo_threads();
+  w->options = *filled;
+  uint64_t bytes = fopo_graph_estimate(n, filled->M, threads);
+  int status = fopo_memory_suffices(bytes, "building the graph",
+                                    "use a smaller M, or the norm index, which takes little");
+  if (status == FOPO_OK) status = fopo_graph_init(&w->graph, n, filled->M, filled->seed, absent);
+  if (status == FOPO_OK) {
+    status = fopo_graph_insert(&w->graph, items, filled->ef_construction, threads);
+  }
+  if (status == FOPO_OK) status = fopo_graph_reachable(&w->reachable, &w->graph);
+  return status;
+}
+
+/* ---- files: one that is read is believed in nothing ---- */
+
+void fopo_walk_members(fopo_array a[FOPO_WALK_MEMBERS], fopo_walk_numbers *numbers,
+                       const fopo_walk *w) {
+  const fopo_graph *g = &w->graph;
+  *numbers = (fopo_walk_numbers){
+      .M = g->M, .ef_construction = w->options.ef_construction, .ef = w->options.ef,
+      .seed = w->options.seed, .deterministic = w->options.deterministic != 0,
+      .entry = g->entry, .reachable = w->reachable};
+  a[0] = fopo_array_of("M", FOPO_U64, &numbers->M, 0, 1, 1);
+  a[1] = fopo_array_of("ef_construction", FOPO_U64, &numbers->ef_construction, 0, 1, 1);
+  a[2] = fopo_array_of("ef", FOPO_U64, &numbers->ef, 0, 1, 1);
+  a[3] = fopo_array_of("seed", FOPO_U64, &numbers->seed, 0, 1, 1);
+  a[4] = fopo_array_of("deterministic", FOPO_U64, &numbers->deterministic, 0, 1, 1);
+  a[5] = fopo_array_of("entry", FOPO_U64, &numbers->entry, 0, 1, 1);
+  a[6] = fopo_array_of("reachable", FOPO_U64, &numbers->reachable, 0, 1, 1);
+  a[7] = fopo_array_of("levels", FOPO_U8, g->levels, 1, g->n, 1);
+  a[8] = fopo_array_of("links", FOPO_U32, g->links, 2, g->n, 1 + 2 * g->M);
+  a[9] = fopo_array_of("upper", FOPO_U32, g->upper, 2, g->n_upper, 1 + g->M);
+}
+
+/* An array of the shape that follows from the options and the items, taken out of the archive. */
+static void *take(fopo_archive *archive, const char *path, const char *name, fopo_dtype type,
+                  int ndim, size_t rows, size_t cols) {
+  fopo_array *a = fopo_archive_need(archive, path, name, type, ndim);
+  if (a == NULL) return NULL;
+  if (a->shape[0] != rows || a->shape[1] != cols) {
+    fopo_fail(FOPO_ERR_FORMAT,
+              "%s: %s is %zu x %zu where the items and M ask for %zu x %zu; the index is damaged, "
+              "build it again",
+              path, name, a->shape[0], a->shape[1], rows, cols);
+    return NULL;
+  }
+  void *data = a->data;
+  a->data = NULL;
+  return data;
+}
+
+static int load_options(fopo_hnsw_options *o, fopo_archive *archive, const char *path, size_t n) {
+  struct {
+    const char *name;
+    uint64_t most, value;
+  } numbers[] = {{"M", M_MOST, 0},          {"ef_construction", EF_CONSTRUCTION_MOST, 0},
+                 {"ef", n, 0},              {"seed", UINT64_MAX, 0},
+                 {"deterministic", 1, 0}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    int status =
+        fopo_index_number(&numbers[i].value, archive, path, numbers[i].name, numbers[i].most);
+    if (status != FOPO_OK) return status;
+  }
+  fopo_hnsw_options stored = {numbers[0].value, numbers[1].value, numbers[2].value,
+                              numbers[3].value, (int)numbers[4].value};
+  if (stored.M == 0 || stored.ef_construction == 0 || stored.ef == 0 ||
+      fopo_walk_options(o, &stored, n) != FOPO_OK) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: M = %zu, ef_construction = %zu, ef = %zu are no options of a graph; the "
+                     "index is damaged, build it again",
+                     path, stored.M, stored.ef_construction, stored.ef);
+  }
+  return FOPO_OK;
+}
+
+/* Which items are members is no choice of the file. */
+static int check_absent(const fopo_graph *g, const uint8_t *absent, const char *path) {
+  for (size_t i = 0; i < g->n; i++) {
+    int wanted = absent != NULL && absent[i];
+    if ((g->levels[i] == FOPO_GRAPH_ABSENT) == wanted) continue;
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: item %zu is %s the graph; the index is damaged, build it again", path,
+                     i + 1, wanted ? "searched exactly, and also in" : "missing from");
+  }
+  return FOPO_OK;
+}
+
+int fopo_walk_load(fopo_walk *w, fopo_archive *archive, const char *path, size_t n,
+                   const uint8_t *absent) {
+  fopo_graph *g = &w->graph;
+  int status = load_options(&w->options, archive, path, n);
+  if (status != FOPO_OK) return status;
+  size_t M = w->options.M;
+  uint64_t entry, reachable;
+  uint8_t *levels = take(archive, path, "levels", FOPO_U8, 1, n, 1);
+  if (levels == NULL) return FOPO_ERR_FORMAT;
+  status = fopo_graph_adopt(g, n, M, levels);
+  if (status == FOPO_OK) status = check_absent(g, absent, path);
+  if (status == FOPO_OK) status = fopo_index_number(&entry, archive, path, "entry", n - 1);
+  if (status == FOPO_OK) status = fopo_index_number(&reachable, archive, path, "reachable", n);
+  if (status != FOPO_OK) return status;
+  g->entry = (uint32_t)entry;
+  g->links = take(archive, path, "links", FOPO_U32, 2, n, 1 + 2 * M);
+  if (g->links == NULL) return FOPO_ERR_FORMAT;
+  g->upper = take(archive, path, "upper", FOPO_U32, 2, g->n_upper, 1 + M);
+  if (g->upper == NULL) return FOPO_ERR_FORMAT;
+  status = fopo_graph_check(g, path);
+  if (status == FOPO_OK) status = fopo_graph_reachable(&w->reachable, g);
+  if (status != FOPO_OK) return status;
+  if (w->reachable != reachable) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: %zu items can be reached where %" PRIu64
+                     " could when it was saved; the index is damaged, build it again",
+                     path, w->reachable, reachable);
+  }
+  return FOPO_OK;
+}

@@ -1,0 +1,249 @@
+-- Indexes through the surface: hybrid, what may change between searches, the reward lost, and the
+-- choice of index.auto. Of auto, recalls and the clear cases are asserted; times are not.
+local lu = require "luaunit"
+local fopo = require "fopo"
+local native = require "fopo.native"
+local index, array = fopo.index, fopo.array
+local function fails(text, f, ...) lu.assertErrorMsgContains(text, f, ...) end
+
+local d = fopo.data.synthetic{users = 600, items = 3000, clusters = 20, seed = 3}
+local s = d:sessions{min_items = 10, test = 0.3}
+local items = fopo.embed.svd(s.train, {dim = 16})
+local pi = fopo.policy.linear{items = items, theta = "identity"}
+local x = s.test:contexts(items)
+local Q = pi:queries(x)
+local small = {M = 8, ef_construction = 40, deterministic = true}
+local function with(o, more)
+  local all = {}
+  for name, value in pairs(o) do all[name] = value end
+  for name, value in pairs(more) do all[name] = value end
+  return all
+end
+
+-- Rows of norm 1 in 48 dimensions that vary in 4: hard for a bound by norms, easy for a graph.
+local function unit_norm(P, seed)
+  local m = array.randn(P, 4, seed):matmul(array.randn(4, 48, 77))
+  for i = 1, P do
+    local sum = 0
+    for j = 1, 48 do sum = sum + m:get(i, j) ^ 2 end
+    for j = 1, 48 do m:set(i, j, m:get(i, j) / math.sqrt(sum)) end
+  end
+  return m
+end
+
+TestHybrid = {}
+
+function TestHybrid:test_it_is_nearly_exact_and_says_what_it_is()
+  local ix = index.hybrid(items, with(small, {ef = 128}))
+  local a = ix:about()
+  lu.assertEquals({ix.kind, a.head, a.M, a.ef, ix.ef}, {"hybrid", 150, 8, 128, 128})
+  local r = ix:recall(Q, 20)
+  lu.assertTrue(r.recall >= 0.99, r.recall)
+  lu.assertEquals(r.short_rows, 0)
+  lu.assertTrue(r.scored > 0 and r.scored < 1)
+  lu.assertStrContains(ix:describe(), "the 150 largest norms exactly")
+end
+
+function TestHybrid:test_a_file_gives_the_same_answers()
+  local path = os.tmpname()
+  local ix = index.hybrid(items, with(small, {head = 0.02, ef = 50}))
+  ix:save(path)
+  local again = index.load(path, items)
+  os.remove(path)
+  lu.assertEquals(again.kind, "hybrid")
+  lu.assertEquals(again:about().head, 60)
+  lu.assertEquals(again:search(Q, 30):totable(), ix:search(Q, 30):totable())
+end
+
+function TestHybrid:test_odd_options_are_refused()
+  fails("head must be less than 1", index.hybrid, items, {head = 1.0})
+  fails("head must be more than 0", index.hybrid, items, {head = 0})
+  fails("at least 2 items", index.hybrid, array.randn(1, 4, 1))
+  fails("ef_construction is 4; use 16", index.hybrid, items, {ef_construction = 4})
+end
+
+TestChange = {}
+
+function TestChange:test_ef_and_budget()
+  local graph, norm = index.hnsw(items, with(small, {ef = 5})), index.norm(items)
+  local narrow = graph:recall(Q, 5)
+  graph.ef = 200
+  lu.assertEquals(graph.ef, 200)
+  local wide = graph:recall(Q, 5)
+  lu.assertTrue(wide.recall >= narrow.recall and wide.scored > narrow.scored)
+  lu.assertNil(norm.budget)
+  norm.budget = 300
+  lu.assertEquals(norm:search(Q, 9):totable(),
+                  index.norm(items, {budget = 300}):search(Q, 9):totable())
+  norm.budget = nil
+  lu.assertEquals(norm:recall(Q, 9).recall, 1.0)
+  fails("a norm index has no ef", function() norm.ef = 9 end)
+  fails("a hnsw index has no budget", function() graph.budget = 9 end)
+  fails("ef", function() graph.ef = 0 end)
+end
+
+-- More prefix, more recall; all of it is exact.
+function TestChange:test_budgets_are_ordered_by_recall()
+  local before = 0
+  for _, budget in ipairs{20, 100, 400, 1500, 3000} do
+    local r = index.norm(items, {budget = budget}):recall(Q, 20)
+    lu.assertTrue(r.recall >= before)
+    lu.assertEquals(r.reachable, budget)
+    before = r.recall
+  end
+  lu.assertEquals(before, 1.0)
+end
+
+TestLost = {}
+
+-- The same numbers by hand, from the answers and the sessions.
+function TestLost:test_it_is_the_difference_of_two_rewards()
+  local ix = index.norm(items, {budget = 12})
+  local r = ix:recall(Q, 5, {policy = pi, sessions = s.test})
+  local truly, found = pi:best(x), pi:best(x, {index = ix})
+  local b, c, hits = 0, 0, 0
+  for n = 1, s.test.n do
+    local t, f = s.test:hits(n, truly:get(n, 1)), s.test:hits(n, found:get(n, 1))
+    hits = hits + (t and 1 or 0)
+    b, c = b + (t and not f and 1 or 0), c + (f and not t and 1 or 0)
+  end
+  local N = s.test.n
+  lu.assertTrue(b > 0)
+  lu.assertAlmostEquals(r.reward_exact, hits / N, 1e-12)
+  lu.assertAlmostEquals(r.reward_lost, (b - c) / N, 1e-12)
+  lu.assertEquals(r.reward_lost, r.reward_exact - r.reward_index)
+  local m, z = N + 2, 1.959963984540054
+  local half = z * math.sqrt(b + c + 1 - (b - c) ^ 2 / m) / m
+  lu.assertAlmostEquals(r.lost_low, (b - c) / m - half, 1e-12)
+  lu.assertAlmostEquals(r.lost_high, (b - c) / m + half, 1e-12)
+  lu.assertEquals(r.exact.contexts, N)
+  lu.assertTrue(r.index.low <= r.reward_index and r.reward_index <= r.index.high)
+  local low, high = native.wilson(hits, N)
+  lu.assertEquals({r.exact.low, r.exact.high}, {low, high})
+end
+
+function TestLost:test_an_exact_index_loses_nothing()
+  local r = index.norm(items):recall(Q, 1, {policy = pi, sessions = s.test})
+  lu.assertEquals({r.recall, r.reward_lost}, {1.0, 0.0})
+  lu.assertTrue(r.lost_low < 0 and r.lost_high > 0 and r.lost_high < 0.05)
+  lu.assertNil(index.exact(items):recall(Q, 1).reward_lost)
+end
+
+function TestLost:test_half_a_request_is_refused()
+  local ix = index.norm(items)
+  fails("policy and sessions together", ix.recall, ix, Q, 1, {policy = pi})
+  fails("policy and sessions together", ix.recall, ix, Q, 1, {sessions = s.test})
+  fails("did you mean 'policy'", ix.recall, ix, Q, 1, {polcy = pi})
+  fails("dimension", ix.recall, index.norm(array.randn(3000, 4, 1)), array.randn(9, 4, 1), 1,
+        {policy = pi, sessions = s.test})
+end
+
+TestAuto = {}
+
+local function check(ix, o)
+  local a = ix:about()
+  local chosen
+  for _, c in ipairs(a.candidates) do
+    lu.assertNil(c.index)
+    if c.chosen then lu.assertNil(chosen); chosen = c end
+    if c.skipped then lu.assertNil(c.recall) else lu.assertTrue(c.recall <= 1 and c.ms > 0) end
+  end
+  lu.assertEquals(chosen.kind, ix.kind)
+  lu.assertEquals(chosen.options.budget, ix.budget)
+  lu.assertEquals(chosen.options.ef, ix.ef)
+  lu.assertTrue(chosen.recall >= (o.target or 0.99))
+  for _, c in ipairs(a.candidates) do -- none that is good enough is much faster
+    if not c.skipped and c.recall >= (o.target or 0.99) then
+      lu.assertTrue(c.ms * 1.1 >= chosen.ms)
+    end
+  end
+  lu.assertStrContains(a.why, chosen.name)
+  lu.assertStrContains(a.why, ("recall@%d"):format(o.k))
+  lu.assertStrContains(ix:describe(), a.why)
+  lu.assertStrContains(ix:describe(), "ms/query")
+  return chosen, a
+end
+
+local function candidate(a, kind)
+  for _, c in ipairs(a.candidates) do
+    if c.kind == kind then return c end
+  end
+end
+
+-- Few items: a graph cannot be faster, so none is built, and the sentence says so.
+function TestAuto:test_heavy_tails_need_no_graph()
+  for _, k in ipairs{1, 10, 100} do
+    local o = {k = k, queries = Q}
+    local ix = index.auto(items, o)
+    local chosen, a = check(ix, o)
+    lu.assertTrue(chosen.kind == "norm" or chosen.kind == "exact")
+    lu.assertStrContains(a.why, "norms help")
+    lu.assertStrContains(a.why, "no graph was built")
+    lu.assertEquals(candidate(a, "hybrid").skipped, "it cannot be faster")
+    lu.assertEquals(candidate(a, "norm").recall, 1.0)
+    lu.assertTrue(ix:recall(Q, k).recall >= 0.98)
+  end
+end
+
+-- Recalls are the same whenever they are measured.
+function TestAuto:test_recalls_are_reproducible()
+  local o = {k = 20, queries = Q, sample = 64}
+  local a, b = index.auto(items, o):about(), index.auto(items, o):about()
+  lu.assertEquals(#a.candidates, #b.candidates)
+  for i, c in ipairs(a.candidates) do
+    lu.assertEquals({c.name, c.recall, c.scored, c.skipped},
+                    {b.candidates[i].name, b.candidates[i].recall, b.candidates[i].scored,
+                     b.candidates[i].skipped})
+  end
+  lu.assertStrContains(a.why, "a sample of 64 of the queries")
+end
+
+-- A target of 1 leaves what is exact on these queries.
+function TestAuto:test_a_target_of_one_is_exact()
+  local o = {k = 30, queries = Q, target = 1, sample = 1000}
+  local ix = index.auto(items, o)
+  check(ix, o)
+  lu.assertEquals(ix:recall(Q, 30).recall, 1.0)
+end
+
+-- Equal norms: auto says that they are of no use, and takes the graph.
+function TestAuto:test_unit_norms_need_a_graph()
+  local world = unit_norm(12000, 5)
+  local o = {k = 5, queries = unit_norm(200, 6), M = 6, ef_construction = 30, target = 0.95}
+  local ix = index.auto(world, o)
+  local _, a = check(ix, o)
+  lu.assertStrContains(a.why, "norms cannot help")
+  lu.assertNil(candidate(a, "hybrid"))
+  local graph = candidate(a, "hnsw")
+  lu.assertTrue(graph.build_estimate > 0 and graph.build_seconds > 0)
+  local reached
+  for _, c in ipairs(a.candidates) do reached = reached or c.kind == "hnsw" and c.recall >= 0.95 end
+  lu.assertTrue(reached)
+  if ix.kind == "hnsw" then lu.assertStrContains(a.why, "is paid back after") end
+
+  -- No time for a build: said, with what would allow it.
+  o.build_limit = 0
+  ix = index.auto(world, o)
+  _, a = check(ix, o)
+  lu.assertStrContains(candidate(a, "hnsw").skipped, "build_limit")
+  lu.assertStrContains(a.why, "build_limit = ")
+  lu.assertTrue(ix.kind == "exact" or ix.kind == "norm")
+end
+
+function TestAuto:test_wrong_requests_are_named()
+  fails("needs the option queries", index.auto, items, {k = 5})
+  fails("there are none", index.auto, items, {k = 5, queries = array.zeros(0, 16)})
+  fails("dimension 16", index.auto, items, {k = 5, queries = array.randn(3, 4, 1)})
+  fails("k is 3001", index.auto, items, {k = 3001, queries = Q})
+  fails("target must be at most 1", index.auto, items, {queries = Q, target = 1.5})
+end
+
+-- Catalogues of a few items, and of one.
+function TestAuto:test_tiny_catalogues()
+  for P = 1, 4 do
+    local o = {k = 1, queries = array.randn(5, 3, 2)}
+    check(index.auto(array.randn(P, 3, P), o), o)
+  end
+end
+
+os.exit(lu.LuaUnit.run())
