@@ -36,6 +36,7 @@ static const char usage[] =
     "  -e code      run code first (may be repeated); fopo's modules are globals there\n"
     "  -i           the prompt after the script\n"
     "  --no-init    the prompt without ~/.config/fopo/init.lua\n"
+    "  --json       runs print each record as a JSON object on a line\n"
     "  -v           print the version and what this build has\n"
     "  -h           print this\n"
     "  --           end of the options\n"
@@ -241,6 +242,8 @@ static int read_options(job *j) {
       j->version = 1;
     } else if (strcmp(option, "--no-init") == 0) {
       j->init = 0;
+    } else if (strcmp(option, "--json") == 0) {
+      fopo_term_json(1);
     } else {
       return misuse("unknown option ", option);
     }

@@ -16,6 +16,7 @@ local fopo = {
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",
   experiment = require "fopo.experiment",
+  compare = require "fopo.compare",
   plot = require "fopo.plot",
   report = require "fopo.report",
   help = require "fopo.help",

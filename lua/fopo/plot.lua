@@ -1,6 +1,7 @@
--- fopo.plot: curves in the terminal. The drawing is C's (src/term/plot.c); here are the forms in
--- which series may be given.
+-- fopo.plot: curves in the terminal, drawn by C (src/term/plot.c), and in files, drawn by gnuplot
+-- (fopo/picture.lua); here are the forms in which series may be given.
 local define = require "fopo.define"
+local picture = require "fopo.picture"
 local term = require "fopo.term"
 
 local entry = define.doc{
@@ -64,35 +65,82 @@ local function series_of(given, n)
   return {x = x, y = y, name = given.name and tostring(given.name) or nil}
 end
 
-local plot = {}
-
-function plot.text(given)
+-- The series of what was given, and the options among it.
+local function parts_of(given)
   local kind = define.kind(given)
   if kind ~= "table" and kind ~= "array" then
     define.fail("fopo.plot takes a table of series, or the values of one, not a %s", kind)
   end
-  local list, options = {}, {}
+  local list, options, sources = {}, {}, {}
   if kind == "array" or type(given[1]) == "number" then
-    list[1] = series_of(given, 1)
+    list[1], sources[1] = series_of(given, 1), kind == "table" and given or {}
   else
     for i, one in ipairs(given) do
       if type(one) ~= "table" and define.kind(one) ~= "array" then
         define.fail("fopo.plot: series %d is a %s, not a table", i, define.kind(one))
       end
-      list[i] = series_of(one, i)
+      list[i], sources[i] = series_of(one, i), one
     end
-    if given.y ~= nil then list[#list + 1] = series_of(given, #list + 1) end
+    if given.y ~= nil then
+      list[#list + 1], sources[#sources + 1] = series_of(given, #list + 1), given
+    end
     if #list == 0 then define.fail("fopo.plot: there is no series; see help(fopo.plot)") end
   end
   if kind == "table" then
-    local own = {x = true, y = true, name = true}
+    local own = {x = true, y = true, name = true, low = true, high = true}
     for key, value in pairs(given) do
       if math.type(key) ~= "integer" and not own[key] then options[key] = value end
     end
   end
+  return list, options, sources
+end
+
+local plot = {}
+
+function plot.text(given)
+  local list, options = parts_of(given)
   local ok, text = pcall(term.plot, list, define.options(entry, options))
   if not ok then define.fail("fopo.plot: %s", (tostring(text))) end
   return text
+end
+
+define.doc{
+  name = "fopo.plot.save", signature = "fopo.plot.save(path, {{x=, y=, low=, high=, name=}, ...})",
+  options = picture.options,
+  text = [[Writes the series as a picture, .svg or .png, with axes, a legend and, where a series has
+lists low and high, its intervals. A series may say its own style. Needs gnuplot.]],
+  example = [[path = os.tmpname() .. ".svg"
+if os.execute("command -v gnuplot >/dev/null") then
+  fopo.plot.save(path, {{y = {1, 4, 9}, low = {0, 3, 8}, high = {2, 5, 10}, name = "squares"},
+                        xlabel = "n", ylabel = "n^2"})
+  os.remove(path)
+end]],
+}
+
+function plot.save(path, given, ...)
+  if type(path) ~= "string" then
+    define.fail("fopo.plot.save needs the path first, not a %s", define.kind(path))
+  end
+  if select("#", ...) > 0 then given = {given, ...} end
+  local list, options, sources = parts_of(given)
+  local o = define.options(define.entries["fopo.plot.save"], options)
+  for n, s in ipairs(list) do
+    if define.kind(sources[n]) == "table" then
+      s.style = sources[n].style
+      for _, name in ipairs{"low", "high"} do
+        s[name] = sources[n][name] and list_of(sources[n][name], ("series %d, %s"):format(n, name))
+      end
+    end
+    if (s.low ~= nil) ~= (s.high ~= nil) or s.low and (#s.low ~= #s.y or #s.high ~= #s.y) then
+      define.fail("fopo.plot.save: series %d: low and high must both have %d values, as y has", n,
+                  #s.y)
+    end
+    if s.style and not ({lines = 1, points = 1, bars = 1})[s.style] then
+      define.fail("fopo.plot.save: series %d: style must be one of lines, points, bars, not %s", n,
+                  tostring(s.style))
+    end
+  end
+  picture.save(path, list, o)
 end
 
 return setmetatable(plot, {__call = function(_, given) io.write(plot.text(given)) end})

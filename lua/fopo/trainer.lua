@@ -1,9 +1,11 @@
--- fopo.trainer: the loop. C makes the steps, in slices; here is decided how many, what is recorded,
--- when to look at the validation sessions and when to stop.
+-- fopo.trainer: what a run is made of, its history and its checkpoints. C makes the steps, in slices;
+-- fopo/run.lua decides how many, what is recorded and when to stop.
 local native = require "fopo.native"
 local define = require "fopo.define"
 local cache = require "fopo.cache"
-local evaluate = require "fopo.evaluate"
+local json = require "fopo.json"
+local run = require "fopo.run"
+local term = require "fopo.term"
 local text = require "fopo.text"
 
 local trainer = {__name = "fopo.trainer"}
@@ -54,7 +56,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
                valid_contexts = o.valid_contexts,
-               history = {}, seconds = 0}
+               history = {}, actions = {}, seconds = 0}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
                               seed = o.seed, device = o.device}
@@ -62,27 +64,6 @@ assert(t.step == 20 and #t.history.step > 0)]],
     return setmetatable(t, trainer)
   end,
 }
-
--- One row of the history from a slice; NaN where a column has no value.
-local function record(t, slice)
-  local h, n = t.history, #t.history.step + 1
-  local time = slice.time
-  local row = {step = slice.step, seconds = t.seconds, reward = slice.reward, ess = slice.ess,
-               max_weight = slice.max_weight, head_mass = slice.head_mass, norm = slice.norm,
-               lr = t.optim.lr, epsilon = t.gradient.epsilon,
-               steps_per_second = slice.steps / slice.seconds, search = time.search,
-               propose = time.propose, reward_time = time.reward, gradient = time.gradient,
-               update = time.update}
-  for _, name in ipairs(columns) do h[name][n] = row[name] or 0 / 0 end
-  return n
-end
-
-local function validate(t, n)
-  local e = evaluate(t.policy, t.valid, {index = t.index, contexts = t.valid_contexts})
-  t.history.valid[n] = e.reward
-  t.history.valid_index[n] = e.reward_index or 0 / 0
-  return e.reward
-end
 
 -- The plain line of a record.
 local function line(t, n)
@@ -94,25 +75,11 @@ local function line(t, n)
   return table.concat(parts, "  ")
 end
 
--- How many steps a run makes and how many of them a record covers.
-local function plan(t, o)
-  local given = (o.epochs and 1 or 0) + (o.steps and 1 or 0) + (o.seconds and 1 or 0)
-  if given ~= 1 then
-    define.fail("trainer:run needs one of epochs, steps and seconds; %s given",
-                given == 0 and "none is" or given .. " are")
-  end
-  local steps = o.steps or o.epochs and math.ceil(o.epochs * t.steps_per_epoch) or math.huge
-  local every = o.every or (steps < math.huge and math.max(1, steps // 20)) or nil
-  return steps, every
-end
-
--- Keeps the best theta by validation; says when patience has run out.
-local function watch(t, best, reward)
-  if reward > best.reward then
-    best.reward, best.theta, best.step, best.waited = reward, t.policy:theta(), t.step, 0
-  else
-    best.waited = best.waited + 1
-  end
+-- The same record as JSON.
+local function object(t, n)
+  local row = {}
+  for _, name in ipairs(columns) do row[name] = t.history[name][n] end
+  return json.row(columns, row)
 end
 
 trainer.run = define.fn{
@@ -124,50 +91,32 @@ trainer.run = define.fn{
     {"seconds", "number", nil, "or seconds of training, validation not counted", above = 0},
     {"every", "integer", nil, "steps of a record; a twentieth of the run, or about a second's",
      min = 1},
-    {"view", "boolean", true, "print a line per record"},
+    {"view", "boolean|string", "lines", "lines: a line per record; true: the live view where there "
+     .. "is a terminal, else lines; curses: the live view or an error; false: nothing",
+     one_of = {"lines", "curses"}},
+    {"json", "boolean", false, "print each record as a JSON object on a line (fopo --json: always)"},
+    {"log", "boolean|string", false, "write the run's log: true under runs/, or the folder to use"},
+    {"replay", "table|string", nil, "actions to make again: t.actions of a run, or its log's folder"},
+    {"overlay", "table", nil, "earlier runs to draw behind this one: trainers or folders of logs"},
     {"patience", "integer", nil, "stop after so many validations without a better one", min = 1},
     {"keep_best", "boolean", true, "with valid sessions: end with the best theta seen"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
   text = [[Makes steps and records t.history (lists by name: step, seconds, reward, valid, valid_index,
 ess, max_weight, head_mass, norm, lr, epsilon, steps_per_second and the seconds of each phase).
-Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.]],
+Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
+log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoard's event files,
+flushed at every record; t.log_folder says where. What is changed by hand in the live view is in
+t.actions; replay changes the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
-    local steps, every = plan(t, o)
-    local first, begun = t.step, t.seconds
-    local best = {reward = -1, waited = 0}
-    if t.valid and #t.history.step == 0 then best.theta, best.step = nil, 0 end
-    local slice_steps = every or 1
-    local stopped
-    while not stopped and t.step - first < steps do
-      local n = math.min(slice_steps, steps - (t.step - first))
-      local slice = t.native:advance(math.tointeger(n))
-      t.seconds = t.seconds + slice.seconds
-      if slice.steps > 0 then
-        local row = record(t, slice)
-        if t.valid and not slice.interrupted then
-          watch(t, best, validate(t, row))
-          stopped = o.patience and best.waited >= o.patience
-        end
-        if o.view then print(line(t, row)) end
-        if o.on_record and o.on_record(t, row) then stopped = true end
-      end
-      if slice.interrupted then
-        define.fail("interrupted after step %d; t:run goes on from there", t.step)
-      end
-      if o.seconds then
-        local left = o.seconds - (t.seconds - begun)
-        stopped = stopped or left <= 0
-        if not every then
-          local rate = slice.steps / slice.seconds
-          slice_steps = math.max(1, math.floor(rate * math.min(1, math.max(left, 0)) + 0.5))
-        end
-      end
+    local r <close> = run.new(t, o, columns)
+    if o.json or term.json() then
+      r.say = function(n) print(object(t, n)) end
+    elseif o.view then
+      r.say = function(n) print(line(t, n)) end
     end
-    if o.keep_best and best.theta and best.step < t.step then
-      t.policy:set_theta(best.theta)
-      t.best_step = best.step
-    end
+    while not r:done() do r:advance() end
+    r:finish()
     return t
   end,
 }

@@ -242,6 +242,6 @@ void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *
 extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_functions[],
     bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
     bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
-    bind_trainer_functions[], bind_evaluate_functions[];
+    bind_trainer_functions[], bind_evaluate_functions[], bind_machine_functions[];
 
 #endif

@@ -166,6 +166,16 @@ static int term_utf8(lua_State *L) {
   return 1;
 }
 
+static int json;
+
+void fopo_term_json(int on) { json = on; }
+
+/* json(): whether records are to be JSON. */
+static int term_json(lua_State *L) {
+  lua_pushboolean(L, json);
+  return 1;
+}
+
 /* progress(on): the bar on stderr. */
 static int term_progress(lua_State *L) {
   luaL_checktype(L, 1, LUA_TBOOLEAN);
@@ -187,7 +197,7 @@ int luaopen_fopo_term(lua_State *L) {
   static const luaL_Reg functions[] = {
     {"plot", term_plot},     {"is_tty", term_is_tty},     {"width", term_width},
     {"colour", term_colour}, {"utf8", term_utf8},         {"progress", term_progress},
-    {"bar", term_bar},       {NULL, NULL},
+    {"bar", term_bar},       {"json", term_json},         {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -6,4 +6,7 @@
 
 int luaopen_fopo_term(lua_State *L);
 
+/* fopo --json: runs print their records as JSON. */
+void fopo_term_json(int on);
+
 #endif

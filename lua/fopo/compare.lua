@@ -1,0 +1,111 @@
+-- fopo.compare: what runs came to, side by side, with intervals.
+local define = require "fopo.define"
+local log = require "fopo.log"
+local text = require "fopo.text"
+
+local z = 1.959963984540054 -- 97.5 % point of the normal distribution
+
+-- Wilson's 95 % interval of a share p of n trials (Wilson 1927).
+local function wilson(p, n)
+  local centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+  local half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+  return math.max(0, centre - half), math.min(1, centre + half)
+end
+
+-- Newcombe's 95 % interval of p - q, two shares of n and m trials (Newcombe 1998, method 10).
+local function difference(p, n, q, m)
+  local pl, ph = wilson(p, n)
+  local ql, qh = wilson(q, m)
+  return p - q - math.sqrt((p - pl) ^ 2 + (qh - q) ^ 2),
+         p - q + math.sqrt((ph - p) ^ 2 + (q - ql) ^ 2)
+end
+
+-- {name, history, contexts}: of a folder or a trainer.
+local function run_of(given, i)
+  if type(given) == "string" then
+    local run = log.read(given)
+    return {name = given:match("([^/]+)/*$"), history = run.history,
+            contexts = run.config.valid_contexts}
+  end
+  local t = define.kind(given) == "trainer" and given or
+    type(given) == "table" and rawget(given, "trainer") or nil
+  if not t then
+    define.fail("fopo.compare: run %d is a %s; it takes folders of logs and trainers", i,
+                define.kind(given))
+  end
+  local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
+  return {name = name, history = t.history, contexts = t.valid and t.valid.n}
+end
+
+local function last_of(list)
+  for i = list and #list or 0, 1, -1 do
+    if list[i] == list[i] then return list[i], i end
+  end
+end
+
+local function best_of(list)
+  local best, at
+  for i, v in ipairs(list or {}) do
+    if v == v and (not best or v > best) then best, at = v, i end
+  end
+  return best, at
+end
+
+-- The last of a run and its best; what is absent is nil.
+local function summary(run)
+  local h = run.history
+  local s = {name = run.name, contexts = run.contexts, records = h.step and #h.step or 0}
+  s.steps, s.seconds = last_of(h.step), last_of(h.seconds)
+  s.reward, s.valid, s.valid_index = last_of(h.reward), last_of(h.valid), last_of(h.valid_index)
+  local at
+  s.best, at = best_of(h.valid)
+  s.best_step = at and h.step[at]
+  if s.best and s.contexts then s.low, s.high = wilson(s.best, s.contexts) end
+  return s
+end
+
+local function cell(format, v) return v and format:format(v) or "" end
+
+local function row_of(s, base)
+  local row = {s.name, s.steps and text.count(s.steps) or "0", s.seconds and text.seconds(s.seconds) or "",
+               cell("%.4f", s.reward), cell("%.4f", s.best),
+               s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
+               s.best_step and text.count(s.best_step) or "", cell("%.4f", s.valid_index), ""}
+  if base ~= s and s.low and base.low then
+    local low, high = difference(s.best, s.contexts, base.best, base.contexts)
+    row[9] = ("%+.4f (%+.4f, %+.4f)%s"):format(s.best - base.best, low, high,
+                                               (low > 0 or high < 0) and " *" or "")
+  end
+  return row
+end
+
+return define.fn{
+  name = "fopo.compare", returns = "list",
+  args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
+  text = [[Prints one line a run: its steps and seconds, the training reward of its last record, its best
+validation with Wilson's 95 % interval and the step of it, the last validation through the index, and
+the difference to the first run with Newcombe's 95 % interval; a star where that leaves out 0. The
+interval takes the two samples as independent: where both runs were validated on the same sessions it
+is wider than it need be. Returns the figures.]],
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+runs = {}
+for _, samples in ipairs{20, 100} do
+  t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train, valid = s.valid,
+                   gradient = fopo.gradient.snis{samples = samples}}
+  runs[#runs + 1] = t:run{steps = 20, view = false}
+end
+fopo.compare(runs)]],
+  call = function(runs)
+    if #runs == 0 then define.fail("fopo.compare: there is no run in the list") end
+    local list = {}
+    local rows = {{"run", "steps", "time", "train", "best valid", "95 % interval", "at step",
+                   "via index", "against the first"}}
+    for i, one in ipairs(runs) do
+      list[i] = summary(run_of(one, i))
+      rows[i + 1] = row_of(list[i], list[1])
+    end
+    print(text.table(rows))
+    return list
+  end,
+}

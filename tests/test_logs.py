@@ -1,0 +1,264 @@
+"""What a run leaves on disk, read by others: Python's json and csv, a reader of TensorBoard's event
+files written here from their description, an XML parser, and the header of a PNG."""
+import csv
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+folder = tempfile.mkdtemp()
+failures = 0
+
+
+def check(name, condition, *seen):
+    global failures
+    if not condition:
+        failures += 1
+        print("not so:", name, *(repr(s) for s in seen))
+
+
+def fopo(code, *args, **env):
+    """Runs the code in the folder; its output and its messages."""
+    done = subprocess.run([FOPO, *args, "-e", code], capture_output=True, text=True, cwd=folder,
+                          env={**os.environ, **env})
+    return done.stdout, done.stderr, done.returncode
+
+
+def crc32c(data):
+    """Bit by bit, from the definition of the Castagnoli polynomial."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def records(path):
+    data = open(path, "rb").read()
+    at = 0
+    while at < len(data):
+        length, = struct.unpack_from("<Q", data, at)
+        crc, = struct.unpack_from("<I", data, at + 8)
+        check("CRC of a length", crc == masked(data[at:at + 8]))
+        body = data[at + 12:at + 12 + length]
+        crc, = struct.unpack_from("<I", data, at + 12 + length)
+        check("CRC of an event", crc == masked(body))
+        yield body
+        at += 16 + length
+    check("no half record", at == len(data), at, len(data))
+
+
+def fields(data):
+    """(number, value) of a protocol buffer message."""
+    def varint(at):
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return value, at
+    at = 0
+    while at < len(data):
+        key, at = varint(at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(at)
+        elif kind == 1:
+            value, at = struct.unpack_from("<d", data, at)[0], at + 8
+        elif kind == 5:
+            value, at = struct.unpack_from("<f", data, at)[0], at + 4
+        else:
+            assert kind == 2, kind
+            size, at = varint(at)
+            value, at = data[at:at + size], at + size
+        yield key >> 3, value
+
+
+def scalars(path):
+    """{tag: [(step, value)]} of an event file."""
+    seen = {}
+    for n, body in enumerate(records(path)):
+        event = dict(fields(body))
+        check("a time", 1.5e9 < event[1] < 1e10, event)
+        if n == 0:
+            check("the version comes first", event[3] == b"brain.Event:2", event)
+            continue
+        for number, value in fields(event[5]):
+            value = dict(fields(value))
+            seen.setdefault(value[1].decode(), []).append((event[2], value[2]))
+    return seen
+
+
+check("CRC32C of the standard's vector", crc32c(b"123456789") == 0xE3069283)
+
+WORLD = """
+s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
+items = embed.svd(s.train, {dim = 8})
+ix = index.norm(items)
+function new(o)
+  return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 16,
+    valid = o and s.valid, index = o and ix, seed = 7, gradient = gradient.snis{samples = 40,
+    proposal = proposal.mixture{index = ix, k = 20}}}
+end
+"""
+
+# one run, gone on with, in one folder
+out, err, code = fopo(WORLD + """
+t = new(true)
+t:run{steps = 20, every = 4, log = "runs/one"}
+t:run{steps = 10, every = 5, log = true, view = false}
+assert(t.log_folder == "runs/one")
+""")
+check("it runs", code == 0, err)
+check("a line a record", len(out.splitlines()) == 5 and out.startswith("step"), out)
+run = os.path.join(folder, "runs/one")
+config = json.load(open(os.path.join(run, "config.json")))
+check("config", config["seed"] == 7 and config["batch"] == 16 and config["run"]["steps"] == 20
+      and config["gradient"]["epsilon"] == 0.8 and config["gradient"]["k"] == 20
+      and config["versions"]["fopo"] and config["machine"]["cores"] > 0 and config["machine"]["cpu"]
+      and "CPU" in config["device"]["name"] and config["first_step"] == 0, config)
+check("config of the second part",
+      json.load(open(os.path.join(run, "config-20.json")))["run"]["steps"] == 10)
+
+
+def no_constants(word):
+    raise ValueError(word)  # NaN and Infinity are no JSON
+
+
+rows = [json.loads(line, parse_constant=no_constants)
+        for line in open(os.path.join(run, "history.jsonl"))]
+check("records", [row["step"] for row in rows] == [4, 8, 12, 16, 20, 25, 30], rows)
+check("what a record has", all(row["valid"] >= 0 and row["ess"] > 1 and row["lr"] == 1e-3
+                               for row in rows), rows[0])
+table = list(csv.DictReader(open(os.path.join(run, "history.csv"))))
+check("csv and json agree", len(table) == len(rows) and all(
+    float(cells[name]) == row[name] for cells, row in zip(table, rows) for name in row))
+files = sorted(name for name in os.listdir(run) if name.startswith("events.out.tfevents."))
+check("an event file a part", len(files) == 2, files)
+seen = {}
+for name in files:
+    for tag, points in scalars(os.path.join(run, name)).items():
+        seen.setdefault(tag, []).extend(points)
+check("TensorBoard has the same", [step for step, _ in seen["reward/train"]] ==
+      [row["step"] for row in rows] and all(
+          math.isclose(value, row["reward"], rel_tol=1e-6)
+          for (_, value), row in zip(seen["reward/train"], rows)), seen.keys())
+
+# without validation: null, empty, absent
+out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 2, log = 'runs/two', json = true}")
+printed = [json.loads(line, parse_constant=no_constants) for line in out.splitlines()]
+two = os.path.join(folder, "runs/two")
+rows = [json.loads(line) for line in open(os.path.join(two, "history.jsonl"))]
+check("null", rows[0]["valid"] is None and printed == rows, out)
+check("empty", [r["valid"] for r in csv.DictReader(open(os.path.join(two, "history.csv")))] ==
+      ["", ""])
+event = [name for name in os.listdir(two) if name.startswith("events")][0]
+check("absent", "reward/valid" not in scalars(os.path.join(two, event)))
+out, err, code = fopo(WORLD + "new():run{steps = 1}", "--json")
+check("fopo --json", json.loads(out)["step"] == 1, out)
+
+# folders: a fresh one each, none mixed, a disk that is full
+out, err, code = fopo(WORLD + """
+a, b = new(), new()
+a:run{steps = 1, log = true, view = false}
+b:run{steps = 1, log = true, view = false}
+print(a.log_folder, b.log_folder)
+print(select(2, pcall(b.run, new(), {steps = 1, log = "runs/one", view = false})))
+print(select(2, pcall(b.run, new(), {steps = 1, log = "/proc/no/such", view = false})))
+""")
+lines = out.splitlines()
+names = lines[0].split("\t")
+check("two folders", names[0] != names[1] and all(os.path.isfile(
+    os.path.join(folder, name, "config.json")) for name in names), names)
+check("not mixed", "holds a run that is at step 30" in lines[1], lines)
+check("cannot be made", "cannot be made" in lines[2], lines)
+full = os.path.join(folder, "full")
+os.mkdir(full)
+os.symlink("/dev/full", os.path.join(full, "history.jsonl"))
+out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 1, log = 'full'} assert(t.step == 4)")
+check("a full disk costs the log only", code == 0 and err.count("ends here") == 1, err)
+
+# actions made again: from a list and from the folder of a log, to the bit
+out, err, code = fopo(WORLD + """
+function same(a, b) return a.policy:theta():add(b.policy:theta(), -1):norm() == 0 end
+plan = {{step = 6, what = "epsilon", value = 0.25}, {step = 3, what = "lr", value = 0.01},
+        {step = 6, what = "k", value = 5}}
+a = new():run{steps = 10, view = false, replay = plan, log = "runs/three"}
+b = new():run{steps = 10, view = false, replay = "runs/three"}
+c = new():run{steps = 10, view = false, replay = a.actions}
+d = new():run{steps = 3, view = false}
+d.optim.lr = 0.01 d:run{steps = 3, view = false}
+d.gradient:set{epsilon = 0.25, k = 5} d:run{steps = 4, view = false}
+print(same(a, b), same(a, c), same(a, d), same(a, new():run{steps = 10, view = false}))
+print(#a.actions, a.actions[1].step, a.actions[1].what, a.actions[1].before, a.gradient.k)
+print(select(2, pcall(a.run, a, {steps = 1, replay = plan})))
+""")
+lines = out.splitlines()
+check("replay", lines[0] == "true\ttrue\ttrue\tfalse", out, err)
+check("actions", lines[1] == "3\t3\tlr\t0.001\t5", lines)
+check("too late", "belongs to step" in lines[2], lines)
+acts = [json.loads(line) for line in open(os.path.join(folder, "runs/three/actions.jsonl"))]
+check("actions.jsonl", [(a["step"], a["what"], a["value"]) for a in acts] ==
+      [(3, "lr", 0.01), (6, "epsilon", 0.25), (6, "k", 5)] and acts[0]["before"] == 0.001, acts)
+
+# compare: from folders and trainers, intervals by another formula's code
+out, err, code = fopo(WORLD + """
+t = new(true):run{steps = 8, view = false}
+r = compare{"runs/one", "runs/two/", t, {name = "mine", trainer = t}}
+for _, s in ipairs(r) do print(s.name, s.best, s.low, s.high, s.contexts) end
+print(select(2, pcall(compare, {"nowhere"})))
+""")
+lines = out.splitlines()
+check("a table", lines[0].startswith("run") and lines[2].startswith("one") and
+      lines[5].startswith("mine"), out, err)
+name, p, low, high, n = lines[6].split("\t")
+p, low, high, n, z = float(p), float(low), float(high), int(n), 1.959963984540054
+for end in (low, high):  # Wilson's ends are where |p - q| = z sqrt(q (1 - q) / n)
+    check("Wilson", math.isclose(abs(p - end), z * math.sqrt(end * (1 - end) / n), abs_tol=1e-9),
+          p, end, n)
+check("no folder", "config.json" in lines[-1], lines[-1])
+
+# pictures
+if shutil.which("gnuplot") is None:
+    print("skip: pictures (gnuplot-nox is not installed)")
+else:
+    out, err, code = fopo("""
+        plot.save("x.svg", {{x = {1, 2, 3, 4}, y = {1, 4, 0/0, 16}, low = {0, 3, 0/0, 15},
+                  high = {2, 5, 0/0, 17}, name = "it's a_b & <c>"}, {y = {3, 2, 1}, style = "points"},
+                  title = "the title", xlabel = "time", xunit = "s", ylabel = "reward", logy = true})
+        plot.save("x.png", {1, 4, 9, style = "bars", width = 400, height = 300})
+        print(select(2, pcall(plot.save, "x.gif", {1})))
+        print(select(2, pcall(plot.save, "x.svg", {{y = {1, 2}, low = {1}, high = {1, 2}}})))
+        print(select(2, pcall(plot.save, "x.svg", {0/0})))
+        print(select(2, pcall(plot.save, "no/x.svg", {1})))
+    """)
+    tree = xml.parse(os.path.join(folder, "x.svg"))
+    words = " ".join(t.strip() for t in tree.getroot().itertext() if t.strip())
+    for word in ("it's a_b & <c>", "the title", "time (s)", "reward", "95 % intervals"):
+        check("the SVG says " + word, word in words, words)
+    check("SVG", tree.getroot().tag.endswith("svg"))
+    head = open(os.path.join(folder, "x.png"), "rb").read(24)
+    check("PNG", head[:16] == b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" and
+          struct.unpack(">II", head[16:]) == (400, 300), head)
+    for part, line in zip((".svg and .png", "low and high", "nothing to plot", "cannot be written"),
+                          out.splitlines()):
+        check(part, part in line, line)
+    check("nothing is left", not [name for name in os.listdir(folder) if "tmp" in name])
+out, err, code = fopo("print(select(2, pcall(plot.save, 'y.svg', {1, 2})))", PATH="/nowhere")
+check("no gnuplot", "apt-get install gnuplot-nox" in out, out, err)
+
+shutil.rmtree(folder)
+sys.exit(1 if failures else 0)
