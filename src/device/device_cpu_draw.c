@@ -17,6 +17,7 @@ static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key 
                         size_t P) {
   float density = (float)-log((double)P);
   fopo_kernels_get()->draw_uniform(ids, (uint32_t)P, S, key.seed, key.step, row);
+#pragma omp simd
   for (size_t s = 0; s < S; s++) logq[s] = density;
 }
 

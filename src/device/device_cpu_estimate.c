@@ -10,26 +10,23 @@
 
 /* ---- rewards ---- */
 
-enum { FILTER_BITS = 16 }; /* log2 of the largest filter: 8 KiB, a part of L1 */
+enum { FILTER_BITS = 13 }; /* log2 of the largest filter: 8 KiB, a part of L1 */
 
+/* A hash set of one byte per slot that may say yes too often and never no too often. */
 typedef struct {
-  uint64_t word[1 << (FILTER_BITS - 6)];
-  unsigned bits; /* log2 of the bits in use */
+  uint8_t slot[1 << FILTER_BITS];
+  int shift; /* 32 - log2 of the slots in use */
 } filter;
 
-static uint32_t filter_place(const filter *f, uint32_t id) {
-  return (id * 2654435769u) >> (32 - f->bits);
-}
+static uint32_t filter_slot(uint32_t id, int shift) { return (id * 2654435769u) >> shift; }
 
-/* About one bit in 64 is set, so that few misses are looked up. */
+/* About one slot in 64 is taken, so that few misses are looked up. */
 static void filter_fill(filter *f, const uint32_t *ids, size_t n) {
-  f->bits = 10;
-  while (f->bits < FILTER_BITS && ((size_t)1 << f->bits) < 64 * n) f->bits++;
-  memset(f->word, 0, (size_t)1 << (f->bits - 3));
-  for (size_t i = 0; i < n; i++) {
-    uint32_t place = filter_place(f, ids[i]);
-    f->word[place >> 6] |= (uint64_t)1 << (place & 63);
-  }
+  int bits = 10;
+  while (bits < FILTER_BITS && ((size_t)1 << bits) < 64 * n) bits++;
+  f->shift = 32 - bits;
+  memset(f->slot, 0, (size_t)1 << bits);
+  for (size_t i = 0; i < n; i++) f->slot[filter_slot(ids[i], f->shift)] = 1;
 }
 
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
@@ -39,10 +36,12 @@ int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const ui
   for (size_t b = 0; b < B; b++) {
     filter f;
     filter_fill(&f, fopo_csr_row(Y, rows[b]), fopo_csr_count(Y, rows[b]));
+    const uint32_t *id = ids + b * S;
+    float *hit = r + b * S;
+    int shift = f.shift;
     for (size_t s = 0; s < S; s++) {
-      uint32_t id = ids[b * S + s], place = filter_place(&f, id);
-      int maybe = (int)(f.word[place >> 6] >> (place & 63) & 1);
-      r[b * S + s] = maybe && fopo_csr_contains(Y, rows[b], id) ? 1.0f : 0.0f;
+      int maybe = f.slot[filter_slot(id[s], shift)];
+      hit[s] = maybe && fopo_csr_contains(Y, rows[b], id[s]) ? 1.0f : 0.0f;
     }
   }
   return FOPO_OK;
