@@ -26,8 +26,8 @@ typedef struct {
   const uint32_t *ids;  /* device [B, K] candidates, best first */
   const float *scores;  /* device [B, K] their scores f */
   const uint32_t *counts; /* device [B] how many were found, <= K; 0: this context draws uniform */
-  double epsilon;       /* share of the uniform part, 0 .. 1 */
-  int stratified;       /* 1: exactly round(eps S) uniform draws, the rest from kappa; 0: iid */
+  double epsilon;       /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
+  int stratified;       /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
 } fopo_mixture;
 
 /* The coordinates of a batch's random numbers, core/rng.h. */
@@ -48,7 +48,7 @@ typedef struct {
 typedef struct {
   const char *kind; /* "cpu", "cuda" */
 
-  /* Memory. share: the device's copy of host data, on the CPU the host pointer itself, so that
+  /* Memory. alloc gives zeroed bytes. share: the device's copy of host data, on the CPU the host pointer itself, so that
    * the items exist once; it must outlive its use. release takes what share or alloc gave. */
   int (*alloc)(fopo_device *d, void **device, size_t bytes);
   int (*share)(fopo_device *d, void **device, const void *host, size_t bytes);

@@ -43,7 +43,8 @@ static int snis_draw(fopo_gradient *g, size_t n) {
   double start = fopo_clock();
   if (fopo_proposal_uses_index(q)) {
     fopo_mixture m = {.k = q->k, .ids = g->dev.candidates, .scores = g->dev.candidate_scores,
-                      .counts = g->dev.counts, .epsilon = q->epsilon, .stratified = q->stratified};
+                      .counts = g->dev.counts, .epsilon = fopo_proposal_share(q, g->S),
+                      .stratified = q->stratified};
     rc = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
   } else {
     rc = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
@@ -61,7 +62,7 @@ static int covariance(fopo_gradient *g, size_t n, float floor) {
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {
-  return covariance(g, n, fopo_proposal_floor(&g->options.proposal, g->P));
+  return covariance(g, n, fopo_proposal_floor(&g->options.proposal, g->P, g->S));
 }
 
 /* -- exact: SNIS over an enumeration ---------------------------------------------------------- */

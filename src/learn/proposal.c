@@ -34,9 +34,13 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   return FOPO_OK;
 }
 
-float fopo_proposal_floor(const fopo_proposal *q, size_t P) {
+double fopo_proposal_share(const fopo_proposal *q, size_t S) {
+  return q->stratified ? round(q->epsilon * (double)S) / (double)S : q->epsilon;
+}
+
+float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S) {
   if (!fopo_proposal_uses_index(q)) return INFINITY;
-  return (float)log(q->epsilon / (double)P);
+  return (float)log(fopo_proposal_share(q, S) / (double)P);
 }
 
 /* Candidates of the queries Q, on the host. */
@@ -73,7 +77,7 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
     rc = candidates_init(&c, Q.rows, q->k);
     if (rc == FOPO_OK) rc = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
     fopo_mixture m = {.k = q->k, .ids = c.ids, .scores = c.scores, .counts = c.counts,
-                      .epsilon = q->epsilon, .stratified = q->stratified};
+                      .epsilon = fopo_proposal_share(q, S), .stratified = q->stratified};
     if (rc == FOPO_OK) {
       rc = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
     }

@@ -25,8 +25,13 @@ static inline int fopo_proposal_uses_index(const fopo_proposal *q) {
   return q->kind == FOPO_PROPOSAL_MIXTURE && q->epsilon < 1.0;
 }
 
-/* log(eps / P), the log density outside the candidates; INFINITY where there are none. */
-float fopo_proposal_floor(const fopo_proposal *q, size_t P);
+/* The share of uniform draws among S: eps, but for stratified draws round(eps S) / S, which is what
+ * their density has to hold. */
+double fopo_proposal_share(const fopo_proposal *q, size_t S);
+
+/* log(share / P), the log density of S draws outside the candidates; INFINITY where there are
+ * none. */
+float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
  * queries Q [B, L] of the contexts rows [B]. */
