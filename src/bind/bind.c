@@ -86,6 +86,7 @@ static const luaL_Reg functions[] = {{"clock", clock_now},
 int luaopen_fopo_native(lua_State *L) {
   static const luaL_Reg *const families[] = {
       functions,              bind_array_functions,    bind_data_functions,
+      bind_logs_functions,
       bind_index_functions,   bind_policy_functions,   bind_proposal_functions,
       bind_reward_functions,  bind_gradient_functions, bind_optim_functions,
       bind_device_functions,  bind_trainer_functions,  bind_evaluate_functions,
@@ -93,6 +94,7 @@ int luaopen_fopo_native(lua_State *L) {
   static const bind_type *const types[] = {
       &bind_array_type,    &bind_archive_type, &bind_dataset_type,  &bind_world_type,
       &bind_sessions_type, &bind_index_type,   &bind_policy_type,   &bind_proposal_type,
+      &bind_logs_type,
       &bind_reward_type,   &bind_gradient_type,&bind_optim_type,    &bind_device_type,
       &bind_trainer_type};
   lua_newtable(L);

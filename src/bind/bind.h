@@ -20,6 +20,7 @@
 #include "core/matrix.h"
 #include "core/npz.h"
 #include "core/status.h"
+#include "data/logs.h"
 #include "data/sessions.h"
 #include "device/device.h"
 #include "learn/gradient.h"
@@ -180,6 +181,12 @@ typedef struct {
 } bind_sessions;
 
 typedef struct {
+  bind_object head; /* keeps: the arrays of contexts and of items, which own what the log is lent.
+                     * User values 1, 2 of the handle: handles on them */
+  fopo_logs *logs;
+} bind_logs;
+
+typedef struct {
   bind_object head; /* keeps: items */
   fopo_index *index;
 } bind_index;
@@ -214,7 +221,8 @@ typedef struct {
   fopo_device *device;
 } bind_device;
 
-extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_index_type,
+extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_logs_type,
+    bind_index_type,
     bind_policy_type, bind_proposal_type, bind_reward_type, bind_gradient_type, bind_optim_type,
     bind_device_type, bind_trainer_type, bind_archive_type;
 
@@ -238,8 +246,14 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 /* t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top. */
 void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name);
 
+/* Pushes an empty log that keeps two empty arrays, or the items of the log at `lender` (0: none);
+ * when C has made its logs, bind_logs_settle moves contexts and items into the arrays. */
+bind_logs *bind_logs_new(lua_State *L, int lender);
+void bind_logs_settle(lua_State *L, bind_logs *logs);
+
 /* The families' constructors, put into "fopo.native". */
 extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_functions[],
+    bind_logs_functions[],
     bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
     bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
     bind_trainer_functions[], bind_evaluate_functions[], bind_machine_functions[];
