@@ -49,9 +49,9 @@ methods.compute = define.fn{
           {"reward", "reward", nil, "the reward"}},
   options = {{"seed", "integer", 1, "of the draws"}, {"step", "integer", 0, "of the draws", min = 0}},
   text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta, to
-be ascended, and a table: reward (the estimate of the expected reward), ess (effective sample size),
-max_weight, head_mass (share of the policy's mass inside the candidates), norm, short_rows, seconds
-by phase. The same samples for any number of threads.]],
+be ascended (of a network the flat [1, n_params]), and a table: reward (the estimate of the expected
+reward), ess (effective sample size), max_weight, head_mass (share of the policy's mass inside the
+candidates), norm, short_rows, seconds by phase. The same samples for any number of threads.]],
   call = compute,
 }
 define.entries["gradient:compute"].args[4].optional = true

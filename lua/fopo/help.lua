@@ -21,6 +21,7 @@ local function default(spec)
   local v = spec[3]
   if spec.required then return "needed" end
   if v == nil then return "-" end
+  if type(v) == "table" then return "{" .. table.concat(v, ", ") .. "}" end
   return type(v) == "string" and ("%q"):format(v) or tostring(v)
 end
 

@@ -25,6 +25,30 @@ assert(ids.cols == 3)]],
   call = native.policy_linear,
 }
 
+policy.mlp = define.fn{
+  name = "fopo.policy.mlp", returns = "policy",
+  options = {
+    {"items", "array", nil, "beta [P, L], fixed", required = true},
+    {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
+    {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
+    {"context_dim", "integer", nil, "D, features of a context; the columns of items where left out",
+     min = 1},
+    {"temperature", "number", 1.0, "divides every score", above = 0},
+    {"seed", "integer", 1, "of the start"},
+  },
+  text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one layer
+more. All that works on a linear policy works on this one. G of gradient:compute is [1, n_params] in
+the order W1, b1, W2, b2, .., each row by row; pi:parameters() gives them by name. Cost a context:
+sum of the layers' products beside the rows of items. Source: back-propagation by hand (Rumelhart,
+Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He et al. (2015)
+for relu, the last ones as 0.005 times standard normal.]],
+  example = [[items = fopo.array.randn(100, 4, 1)
+pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = "relu"}
+assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)
+assert(pi:parameters().W1.rows == 4)]],
+  call = native.policy_mlp,
+}
+
 local best = methods.best
 methods.best = define.fn{
   name = "policy:best", returns = "array, array",
@@ -40,6 +64,11 @@ methods.best = define.fn{
 }
 
 function methods.describe(pi)
+  if pi.kind == "mlp" then
+    return ("policy mlp: %s items, %d -> %s -> %d, %s, %s parameters, temperature %g"):format(
+      text.count(pi.n_items), pi.context_dim, table.concat(pi.hidden, " -> "), pi.dim,
+      pi.activation, text.count(pi.n_params), pi.temperature)
+  end
   return ("policy linear: %s items, theta [%d, %d], temperature %g"):format(text.count(pi.n_items),
     pi.context_dim, pi.dim, pi.temperature)
 end
@@ -47,9 +76,13 @@ end
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",
   text = "Q [N, L] = x theta / temperature, so that the score of item a is Q_n . beta_a."}
 define.doc{name = "policy:theta", signature = "pi:theta()", returns = "array",
-  text = "A copy of theta [D, L]."}
+  text = "A copy of theta [D, L]; of a network all parameters [1, n_params]."}
 define.doc{name = "policy:set_theta", signature = "pi:set_theta(array)",
   text = "Puts a copy of the array [D, L] in theta's place."}
+define.doc{name = "policy:parameters", signature = "pi:parameters()", returns = "table",
+  text = "Copies of the parameters by name: theta, or W1, b1, W2, b2, .. of a network."}
+define.doc{name = "policy:set_parameters", signature = "pi:set_parameters(t)",
+  text = "Puts copies of the arrays of t in their places; t has all names of pi:parameters()."}
 define.doc{name = "policy:items", signature = "pi:items()", returns = "array",
   text = "The item embeddings [P, L] that the policy was made with."}
 

@@ -14,6 +14,11 @@ static bind_policy *get_policy(lua_State *L, int index) {
 static int put_theta(bind_policy *pi, const bind_array *theta) {
   fopo_matrix own = pi->policy.theta;
   if (theta->rows != own.rows || theta->cols != own.cols) {
+    if (pi->policy.net.layers > 0) {
+      return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but this network's parameters are 1 "
+                       "x %zu; pi:set_parameters takes them by name", theta->rows, theta->cols,
+                       own.cols);
+    }
     return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but contexts have %zu features and "
                      "the items have %zu columns; it must be %zu x %zu", theta->rows, theta->cols,
                      own.rows, own.cols, own.rows, own.cols);
@@ -52,6 +57,105 @@ static int policy_linear(lua_State *L) {
   return 1;
 }
 
+/* The layers {D, hidden .., L} of a network, from the option hidden = {h} or {h1, h2}. */
+static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
+  static const char *const activations[] = {"tanh", "relu", NULL};
+  int at = bind_option(L, 1, "hidden");
+  bind_table(L, at, "hidden");
+  size_t n = lua_rawlen(L, at);
+  if (n < 1 || n > FOPO_LAYERS - 1) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "hidden has %zu entries; give the units of 1 or 2 "
+                           "hidden layers, as in {64} or {64, 32}", n));
+  }
+  fopo_network net = {.layers = n + 1, .width = {D}};
+  for (size_t i = 1; i <= n; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i);
+    net.width[i] = bind_count(L, lua_gettop(L), "the units of a hidden layer", 1, UINT32_MAX);
+    lua_pop(L, 1);
+  }
+  net.width[n + 1] = dim;
+  int activation = bind_choice(L, bind_option(L, 1, "activation"), "activation", activations);
+  net.activation = activation == 0 ? FOPO_TANH : FOPO_RELU;
+  return net;
+}
+
+/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed}. */
+static int policy_mlp(lua_State *L) {
+  int items_at = bind_option(L, 1, "items");
+  double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
+  uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
+  size_t dim = bind_array_numbers(L, items_at, "items")->cols;
+  fopo_network net = network_option(L, context_dim(L, dim), dim);
+
+  bind_policy *pi = bind_new(L, &bind_policy_type, 1);
+  lua_pushvalue(L, items_at);
+  lua_setiuservalue(L, -2, 1);
+  bind_array *items = bind_array_numbers(L, items_at, "items");
+  bind_keep(&pi->head, 0, &items->head);
+  bind_check(L, fopo_policy_init_network(&pi->policy, bind_matrix(items), &net,
+                                         (float)temperature, seed));
+  return 1;
+}
+
+/* ---- parameters by name ---- */
+
+/* Part i of the parameters: W1, b1, W2 .. of a network, theta alone of a linear policy. Returns 0
+ * behind the last one. */
+typedef struct {
+  char name[8];
+  fopo_matrix view; /* into pi's theta */
+} part;
+
+static int part_of(part *p, const fopo_policy *pi, size_t i) {
+  if (pi->net.layers == 0) {
+    *p = (part){"theta", pi->theta};
+    return i == 0;
+  }
+  size_t layer = i / 2;
+  if (layer >= pi->net.layers) return 0;
+  size_t in = pi->net.width[layer], out = pi->net.width[layer + 1];
+  float *W = pi->theta.x + fopo_network_offset(&pi->net, layer);
+  *p = (part){"", i % 2 == 0 ? fopo_matrix_view(W, in, out)
+                             : fopo_matrix_view(W + in * out, 1, out)};
+  p->name[0] = i % 2 == 0 ? 'W' : 'b';
+  p->name[1] = (char)('1' + layer);
+  return 1;
+}
+
+/* pi:parameters(): a table of copies by name. */
+static int parameters(lua_State *L) {
+  part p;
+  lua_newtable(L);
+  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+    bind_array *copy = bind_array_new(L, 0, p.view.rows, p.view.cols);
+    part_of(&p, &get_policy(L, 1)->policy, i);
+    memcpy(copy->data, p.view.x, p.view.rows * p.view.cols * sizeof(float));
+    lua_setfield(L, -2, p.name);
+  }
+  return 1;
+}
+
+/* pi:set_parameters(t): arrays by name, all that pi:parameters() gives; on failure nothing has
+ * changed. */
+static int set_parameters(lua_State *L) {
+  part p;
+  lua_settop(L, 2);
+  bind_table(L, 2, "the parameters");
+  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+    bind_array *a = bind_array_numbers(L, bind_option(L, 2, p.name), p.name);
+    if (a->rows != p.view.rows || a->cols != p.view.cols) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %zu x %zu but must be %zu x %zu",
+                                    p.name, a->rows, a->cols, p.view.rows, p.view.cols));
+    }
+    bind_check(L, fopo_matrix_finite(bind_matrix(a), p.name));
+  }
+  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+    const bind_array *a = bind_array_numbers(L, 3 + (int)i, p.name);
+    memcpy(p.view.x, a->data, a->rows * a->cols * sizeof(float));
+  }
+  return 0;
+}
+
 /* pi:queries(x): Q [N, L] = x theta / temperature. */
 static int queries(lua_State *L) {
   size_t dim = get_policy(L, 1)->policy.items.cols;
@@ -85,7 +189,7 @@ static int best(lua_State *L) {
   return 3;
 }
 
-/* pi:theta(): a copy of theta [D, L]. */
+/* pi:theta(): a copy of theta [D, L]; of a network all parameters [1, n_params]. */
 static int theta(lua_State *L) {
   fopo_matrix own = get_policy(L, 1)->policy.theta;
   bind_array *copy = bind_array_new(L, 0, own.rows, own.cols);
@@ -118,6 +222,18 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     lua_pushinteger(L, (lua_Integer)pi->items.rows);
   } else if (strcmp(name, "dim") == 0) {
     lua_pushinteger(L, (lua_Integer)pi->items.cols);
+  } else if (strcmp(name, "kind") == 0) {
+    lua_pushstring(L, pi->net.layers > 0 ? "mlp" : "linear");
+  } else if (strcmp(name, "hidden") == 0 && pi->net.layers > 0) {
+    lua_newtable(L);
+    for (size_t i = 1; i < pi->net.layers; i++) {
+      lua_pushinteger(L, (lua_Integer)pi->net.width[i]);
+      lua_rawseti(L, -2, (lua_Integer)i);
+    }
+  } else if (strcmp(name, "hidden") == 0 || strcmp(name, "activation") == 0) {
+    pi->net.layers == 0 ? lua_pushnil(L)
+                        : (void)lua_pushstring(L, pi->net.activation == FOPO_TANH ? "tanh"
+                                                                                   : "relu");
   } else if (strcmp(name, "context_dim") == 0) {
     lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
   } else if (strcmp(name, "n_params") == 0) {
@@ -130,14 +246,16 @@ static int field(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_policy_functions[] = {{"policy_linear", policy_linear}, {NULL, NULL}};
+const luaL_Reg bind_policy_functions[] = {
+    {"policy_linear", policy_linear}, {"policy_mlp", policy_mlp}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"queries", queries},     {"best", best},   {"theta", theta},
-                                   {"set_theta", set_theta}, {"items", items}, {NULL, NULL}};
+                                   {"set_theta", set_theta}, {"parameters", parameters}, {"set_parameters", set_parameters},
+                                 {"items", items}, {NULL, NULL}};
 
 const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "n_items dim context_dim n_params temperature",
+                                    .fields = "kind hidden activation n_items dim context_dim n_params temperature",
                                     .get = field};

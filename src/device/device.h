@@ -8,6 +8,7 @@
 #define FOPO_DEVICE_DEVICE_H
 
 #include "core/csr.h"
+#include "device/network.h"
 
 typedef struct fopo_device fopo_device;
 
@@ -107,6 +108,14 @@ typedef struct {
   /* G [D, L] = scale X^T V, or += where accumulate. X [B, D], V [B, L]. */
   int (*outer)(fopo_device *d, float *G, const float *X, const float *V, float scale,
                int accumulate, size_t B, size_t D, size_t L);
+
+  /* The same two through a network (device/network.h): hidden [B, units] is kept from forward to
+   * backward, delta [B, units] is scratch; theta and G [params]. */
+  int (*network_forward)(fopo_device *d, float *Q, float *hidden, const float *X,
+                         const float *theta, const fopo_network *net, float scale, size_t B);
+  int (*network_backward)(fopo_device *d, float *G, float *delta, const float *X,
+                          const float *hidden, const float *V, const float *theta,
+                          const fopo_network *net, float scale, int accumulate, size_t B);
 
   /* theta [n] moves up the gradient: the objective is a reward. m, v, velocity [n]. */
   int (*adam)(fopo_device *d, float *theta, float *m, float *v, const float *G,

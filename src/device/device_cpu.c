@@ -135,6 +135,23 @@ static int outer(fopo_device *d, float *G, const float *X, const float *V, float
                    fopo_cpu_reading(V, B, L, L), 0, accumulate ? 1.0f : 0.0f);
 }
 
+static int network_forward(fopo_device *d, float *Q, float *hidden, const float *X,
+                           const float *theta, const fopo_network *net, float scale, size_t B) {
+  (void)d;
+  size_t D = net->width[0], L = net->width[net->layers];
+  return fopo_network_forward(fopo_matrix_view(Q, B, L), hidden, fopo_cpu_reading(X, B, D, D),
+                              theta, net, scale);
+}
+
+static int network_backward(fopo_device *d, float *G, float *delta, const float *X,
+                            const float *hidden, const float *V, const float *theta,
+                            const fopo_network *net, float scale, int accumulate, size_t B) {
+  (void)d;
+  size_t D = net->width[0], L = net->width[net->layers];
+  return fopo_network_backward(G, delta, fopo_cpu_reading(X, B, D, D), hidden,
+                               fopo_cpu_reading(V, B, L, L), theta, net, scale, accumulate);
+}
+
 /* ---- optimisers ---- */
 
 /* Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1, uphill. */
@@ -189,6 +206,8 @@ static const fopo_device_ops cpu_ops = {
     .snis = fopo_cpu_snis,
     .reinforce = fopo_cpu_reinforce,
     .outer = outer,
+    .network_forward = network_forward,
+    .network_backward = network_backward,
     .adam = adam,
     .sgd = sgd,
 };

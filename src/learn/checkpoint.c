@@ -59,16 +59,28 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 9 + FIXED }; /* the most arrays of the trainer itself */
+enum { OWN = 10 + FIXED }; /* the most arrays of the trainer itself */
 
-/* Describes the state in arrays [OWN + n_more]; m and v, of theta's shape, were read from the device. */
-static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, const float *m,
-                       const float *v) {
+/* The shape of a network: its widths, then the activation. Returns how many numbers. */
+enum { SHAPE = FOPO_LAYERS + 2 };
+static size_t shape_of(uint64_t shape[SHAPE], const fopo_network *net) {
+  for (size_t i = 0; i <= net->layers; i++) shape[i] = net->width[i];
+  shape[net->layers + 1] = (uint64_t)net->activation;
+  return net->layers + 2;
+}
+
+/* Describes the state in arrays [OWN + n_more]; m and v, of theta's shape, were read from the
+ * device. */
+static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t shape[SHAPE],
+                       const float *m, const float *v) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
   size_t n = 0, rows = pi->theta.rows, cols = pi->theta.cols;
   a[n++] = fopo_array_text("format", format);
   a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, rows, cols);
+  if (pi->net.layers > 0) {
+    a[n++] = fopo_array_of("network", FOPO_U64, shape, 1, shape_of(shape, &pi->net), 1);
+  }
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
@@ -97,6 +109,7 @@ static int fresh_theta(fopo_trainer *t) {
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
   fopo_matrix m = {0}, v = {0};
   fixed f = fixed_of(t);
+  uint64_t shape[SHAPE];
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
   int rc = arrays == NULL ? FOPO_ERR_MEMORY : fopo_matrix_init(&m, t->o.policy->theta.rows,
                                                                 t->o.policy->theta.cols);
@@ -104,7 +117,7 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   if (rc == FOPO_OK) rc = fresh_theta(t);
   if (rc == FOPO_OK) rc = fopo_optim_read(m.x, v.x, t->o.optim);
   if (rc == FOPO_OK) {
-    size_t n = describe(arrays, t, &f, m.x, v.x);
+    size_t n = describe(arrays, t, &f, shape, m.x, v.x);
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
     rc = fopo_npz_save(path, arrays, n + n_more, 0);
   }
@@ -184,6 +197,22 @@ static int check_fixed(fopo_archive *archive, const char *path, const fixed *f) 
   return FOPO_OK;
 }
 
+/* A network of the same shape, or none on both sides. */
+static int check_network(fopo_archive *archive, const char *path, const fopo_network *net) {
+  uint64_t shape[SHAPE];
+  size_t n = net->layers > 0 ? shape_of(shape, net) : 0;
+  if (n == 0 && fopo_archive_find(archive, "network") == NULL) return FOPO_OK;
+  if (n == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its policy is a network, here it is linear; use the "
+                     "same policy", path);
+  }
+  const fopo_array *a = fopo_archive_need(archive, path, "network", FOPO_U64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] == n && memcmp(a->data, shape, n * sizeof *shape) == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its network has other layers or another activation than "
+                   "this one; use the same policy", path);
+}
+
 static int check_temperature(fopo_archive *archive, const char *path, float temperature) {
   const fopo_array *a = fopo_archive_need(archive, path, "temperature", FOPO_F32, 0);
   float value = 0.0f;
@@ -217,6 +246,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     rc = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
                    "use the same estimator");
   }
+  if (rc == FOPO_OK) rc = check_network(archive, path, &t->o.policy->net);
   if (rc == FOPO_OK) rc = need_matrix(&s->theta, archive, path, "theta", rows, cols);
   if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);
   if (rc == FOPO_OK) rc = check_temperature(archive, path, t->o.policy->temperature);

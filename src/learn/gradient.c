@@ -72,6 +72,7 @@ static void unbind(fopo_gradient *g) {
   if (g->device == NULL) return;
   fopo_gradient_on_device *m = &g->dev;
   void *blocks[] = {m->items, m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
+                    m->hidden, m->delta,
                     m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
                     m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
                     m->candidate_scores};
@@ -167,8 +168,9 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   int rc = check_idle(g);
   if (rc == FOPO_OK) rc = check_shapes(pi, contexts, reward);
   if (rc != FOPO_OK) return rc;
-  size_t n_theta = pi->theta.rows * pi->theta.cols;
-  int kept = g->device == device && g->n_theta == n_theta && same_view(g->items, pi->items) &&
+  size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
+  int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
+             same_view(g->items, pi->items) &&
              same_view(g->contexts, contexts) && same_Y(g, reward);
   g->pi = pi;
   g->reward = reward;
@@ -184,6 +186,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   g->D = contexts.cols;
   g->L = pi->items.cols;
   g->n_theta = n_theta;
+  g->units = units;
   g->checked = 0;
   rc = share_data(g);
   if (rc == FOPO_OK) rc = make_parameters(g);
@@ -208,6 +211,8 @@ static int grow_part(fopo_gradient *g, size_t part) {
   size_t n = part * g->L;
   g->room_part = 0;
   m->X = room(g, m->X, part * g->D, sizeof(float));
+  m->hidden = room(g, m->hidden, part * g->units, sizeof(float));
+  m->delta = room(g, m->delta, part * g->units, sizeof(float));
   m->Q = room(g, m->Q, n, sizeof(float));
   m->V = room(g, m->V, n, sizeof(float));
   m->mean = room(g, m->mean, n, sizeof(float));
@@ -216,6 +221,7 @@ static int grow_part(fopo_gradient *g, size_t part) {
   h->stats = room_host(h->stats, part * FOPO_STATS, sizeof(float));
   h->Q = room_host(h->Q, n, sizeof(float));
   h->counts = room_host(h->counts, part, sizeof(uint32_t));
+  if (!m->hidden || !m->delta) return FOPO_ERR_MEMORY;
   if (!m->X || !m->Q || !m->V || !m->mean || !m->stats || !m->counts) return FOPO_ERR_MEMORY;
   if (!h->stats || !h->Q || !h->counts) return FOPO_ERR_MEMORY;
   g->room_part = part;
@@ -325,15 +331,18 @@ static int give_up(fopo_gradient *g, int rc) {
   return rc;
 }
 
-/* X and Q = X theta / T of the next n contexts. */
+/* X and Q = h(X) / T of the next n contexts. */
 static int make_queries(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
   double start = fopo_clock();
   int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
                                g->dev.rows + g->done, n, g->D);
-  if (rc == FOPO_OK) {
-    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, 1.0f / g->pi->temperature, n, g->D,
-                         g->L);
+  float scale = 1.0f / g->pi->temperature;
+  if (rc == FOPO_OK && g->units > 0) {
+    rc = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net,
+                                 scale, n);
+  } else if (rc == FOPO_OK) {
+    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
   }
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return rc;
@@ -418,19 +427,26 @@ static int add_stats(fopo_gradient *g) {
   return FOPO_OK;
 }
 
+/* G += X^T V / (B T), or the same through the layers of a network. */
+static int add_gradient(fopo_gradient *g) {
+  fopo_device *d = g->device;
+  const fopo_gradient_on_device *m = &g->dev;
+  float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
+  if (g->units > 0) {
+    return d->ops->network_backward(d, m->G, m->delta, m->X, m->hidden, m->V, g->theta,
+                                    &g->pi->net, scale, g->done > 0, g->n);
+  }
+  return d->ops->outer(d, m->G, m->X, m->V, scale, g->done > 0, g->n, g->D, g->L);
+}
+
 int fopo_gradient_absorb(fopo_gradient *g) {
   assert(g->stage == FOPO_STAGE_DRAWN);
-  fopo_device *d = g->device;
   int rc = g->from_host ? take_rewards(g) : FOPO_OK;
   double start = fopo_clock();
   g->seconds[FOPO_PHASE_REWARD] += start - g->waiting;
 
   if (rc == FOPO_OK) rc = g->estimator->combine(g, g->n);
-  if (rc == FOPO_OK) {
-    /* G += X^T V / (B T) */
-    float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
-    rc = d->ops->outer(d, g->dev.G, g->dev.X, g->dev.V, scale, g->done > 0, g->n, g->D, g->L);
-  }
+  if (rc == FOPO_OK) rc = add_gradient(g);
   if (rc == FOPO_OK) rc = add_stats(g);
   if (rc != FOPO_OK) return give_up(g, rc);
   g->done += g->n;

@@ -28,6 +28,7 @@ typedef struct {
 
   uint32_t *rows;                  /* [B] */
   float *X;                        /* [part, D] */
+  float *hidden, *delta;           /* [part, units] of a network */
   float *Q, *V, *mean, *stats;     /* [part, L], stats [part, FOPO_STATS] */
   uint32_t *ids;                   /* [part, S] */
   float *logq, *r;                 /* [part, S] */
@@ -58,7 +59,8 @@ struct fopo_gradient {
   fopo_matrix contexts; /* [N, D] */
   const fopo_reward *reward;
   fopo_csr Y;           /* the view that dev.Y was made of */
-  size_t P, D, L, n_theta; /* n_theta: parameters of the transform, D L for a linear one */
+  size_t P, D, L;
+  size_t n_theta, units; /* parameters of theta, hidden units of a network */
 
   /* The batch. */
   fopo_stage stage;

@@ -1,4 +1,4 @@
-/* The linear softmax policy: one theta [D, L] over fixed item embeddings. Everything that scores a
+/* The softmax policy: a linear transform or a network over item embeddings. Everything that scores a
  * whole catalogue goes through an index; what is here turns contexts into queries and queries into
  * recommendations, in blocks that bound memory and let an interruption through. */
 #include "learn/policy.h"
@@ -14,6 +14,9 @@
 /* Contexts answered between two reports of progress: wide enough for the indexes to share a pass
  * over the items, short enough for a large catalogue to be interrupted soon. */
 enum { BLOCK = 256 };
+
+/* Of a layer: a network is small beside the catalogue. */
+enum { MOST_UNITS = 1 << 20 };
 
 /* Scale of the random start, as in the authors' code: scores begin near 0. */
 static const double random_scale = 0.005;
@@ -60,18 +63,76 @@ int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
   return fopo_policy_init_linear(pi, items, items.cols, start, temperature, seed);
 }
 
+static int check_network(const fopo_network *net, size_t L) {
+  if (net->layers < 2 || net->layers > FOPO_LAYERS) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a network has 1 or 2 hidden layers, not %zu",
+                     net->layers > 0 ? net->layers - 1 : 0);
+  }
+  for (size_t i = 0; i <= net->layers; i++) {
+    if (net->width[i] == 0 || net->width[i] > MOST_UNITS) {
+      return fopo_fail(FOPO_ERR_ARGUMENT, "%s %zu of the network has %zu units; use 1 to %d",
+                       i == 0 ? "the input, layer" : "layer", i, net->width[i], MOST_UNITS);
+    }
+  }
+  if (net->width[net->layers] == L) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the network ends in %zu units but the items have dimension %zu; its last layer "
+                   "needs %zu", net->width[net->layers], L, L);
+}
+
+/* Standard normal numbers, scaled layer by layer; biases 0. */
+static void start_network(float *theta, const fopo_network *net, uint64_t seed) {
+  fopo_fill_normal(theta, fopo_network_params(net), 1.0, seed, FOPO_STREAM_INIT);
+  for (size_t i = 0; i < net->layers; i++) {
+    double in = (double)net->width[i], out = (double)net->width[i + 1];
+    double variance = net->activation == FOPO_TANH ? 2.0 / (in + out) : 2.0 / in;
+    float scale = (float)(i + 1 == net->layers ? random_scale : sqrt(variance));
+    float *W = theta + fopo_network_offset(net, i);
+    size_t n = net->width[i] * net->width[i + 1];
+    for (size_t k = 0; k < n; k++) W[k] *= scale;
+    memset(W + n, 0, net->width[i + 1] * sizeof *W);
+  }
+}
+
+int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
+                             float temperature, uint64_t seed) {
+  int rc = begin(pi, items, net->width[0], temperature);
+  if (rc == FOPO_OK) rc = check_network(net, items.cols);
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, 1, fopo_network_params(net));
+  if (rc != FOPO_OK) return rc;
+  pi->net = *net;
+  start_network(pi->theta.x, net, seed);
+  return FOPO_OK;
+}
+
 void fopo_policy_done(fopo_policy *pi) {
   fopo_matrix_done(&pi->theta);
   *pi = (fopo_policy){0};
+}
+
+/* Q = h(x) / T, block by block, for the hidden layers' sake. */
+static int network_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
+  size_t most = x.rows < BLOCK ? x.rows : BLOCK;
+  float *hidden = fopo_alloc(most * fopo_network_units(&pi->net), sizeof *hidden);
+  int rc = hidden == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  for (size_t first = 0; first < x.rows && rc == FOPO_OK; first += BLOCK) {
+    size_t n = x.rows - first < BLOCK ? x.rows - first : BLOCK;
+    rc = fopo_network_forward(fopo_matrix_rows(Q, first, n), hidden, fopo_matrix_rows(x, first, n),
+                              pi->theta.x, &pi->net, 1.0f / pi->temperature);
+  }
+  fopo_free(hidden);
+  return rc;
 }
 
 int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
   size_t D = fopo_policy_context_dim(pi);
   if (x.cols != D || Q.rows != x.rows || Q.cols != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "contexts are %zu x %zu and theta is %zu x %zu; contexts need %zu columns",
-                     x.rows, x.cols, pi->theta.rows, pi->theta.cols, D);
+                     "contexts are %zu x %zu and queries %zu x %zu; contexts need %zu columns, "
+                     "queries as many rows and %zu columns",
+                     x.rows, x.cols, Q.rows, Q.cols, D, pi->items.cols);
   }
+  if (pi->net.layers > 0) return network_queries(Q, pi, x);
   /* Q = x theta / T */
   return fopo_gemm(Q, 1.0f / pi->temperature, x, 0, pi->theta, 0, 0.0f);
 }

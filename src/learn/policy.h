@@ -1,17 +1,19 @@
 /* The softmax policy over a catalogue: pi(a | x) = exp f(a, x) / Z(x), with
- * f(a, x) = h(x)^T beta_a / temperature and h(x) = theta^T x (the paper, "Parametrizing the
- * Policy"). */
+ * f(a, x) = h(x)^T beta_a / temperature (the paper, "Parametrizing the Policy"). h is linear,
+ * h(x) = theta^T x, or a network of one or two hidden layers (device/network.h). */
 #ifndef FOPO_LEARN_POLICY_H
 #define FOPO_LEARN_POLICY_H
 
 #include "core/matrix.h"
+#include "device/network.h"
 #include "mips/index.h"
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
   fopo_matrix items;  /* beta [P, L]; not owned, fixed during training */
-  fopo_matrix theta;  /* [D, L], D features of a context; owned */
+  fopo_matrix theta;  /* linear: [D, L], D features of a context; network: [1, params]. Owned */
+  fopo_network net;   /* layers == 0: linear */
   float temperature;  /* > 0; divides every score */
 } fopo_policy;
 
@@ -22,10 +24,19 @@ int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_t
 /* Contexts made of the items' own embeddings: D = L. */
 int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
                      float temperature, uint64_t seed);
+
+/* A network of net->layers 2 or 3 whose last width is that of the items. Weights of hidden layers
+ * start as normal numbers of variance 2 / (in + out) (tanh; Glorot and Bengio 2010) or 2 / in (relu;
+ * He et al. 2015), those of the last one as 0.005 times standard normal, biases as 0: the policy
+ * starts near uniform, as a linear one does. */
+int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
+                             float temperature, uint64_t seed);
 void fopo_policy_done(fopo_policy *pi); /* accepts {0} */
 
 /* D: the features of a context. */
-static inline size_t fopo_policy_context_dim(const fopo_policy *pi) { return pi->theta.rows; }
+static inline size_t fopo_policy_context_dim(const fopo_policy *pi) {
+  return pi->net.layers > 0 ? pi->net.width[0] : pi->theta.rows;
+}
 
 /* Q [N, L] = h(x) / temperature, so that f(a, x_n) = Q_n . beta_a. x is [N, D]. */
 int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x);

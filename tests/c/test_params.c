@@ -1,5 +1,5 @@
-/* What a policy learns beside a square theta: contexts of other features than the items', against
- * the expected reward in double and its central differences. */
+/* What a policy learns beside a square theta: contexts of other features than the items' and
+ * networks, against the expected reward in double and its central differences. */
 #include "small_world.h"
 
 #include "learn/optim.h"
@@ -50,8 +50,31 @@ static void world_done(world *w) {
 
 static size_t n_theta(const world *w) { return w->pi.theta.rows * w->pi.theta.cols; }
 
+/* The same through a network. */
+static void network_in_double(double *Q, const world *w, const double *theta, const float *x) {
+  const fopo_network *net = &w->pi.net;
+  double in[64], out[64];
+  for (size_t i = 0; i < w->D; i++) in[i] = (double)x[i];
+  for (size_t layer = 0; layer < net->layers; layer++) {
+    size_t rows = net->width[layer], cols = net->width[layer + 1];
+    for (size_t j = 0; j < cols; j++) {
+      out[j] = theta[rows * cols + j];
+      for (size_t i = 0; i < rows; i++) out[j] += in[i] * theta[i * cols + j];
+      if (layer + 1 == net->layers) continue;
+      out[j] = net->activation == FOPO_TANH ? tanh(out[j]) : fmax(out[j], 0.0);
+    }
+    memcpy(in, out, cols * sizeof *in);
+    theta += (rows + 1) * cols;
+  }
+  for (size_t j = 0; j < w->L; j++) Q[j] = out[j] / (double)w->pi.temperature;
+}
+
 /* Q [L] = h(x) / T in double. */
 static void query_in_double(double *Q, const world *w, const double *theta, const float *x) {
+  if (w->pi.net.layers > 0) {
+    network_in_double(Q, w, theta, x);
+    return;
+  }
   for (size_t j = 0; j < w->L; j++) {
     Q[j] = 0.0;
     for (size_t i = 0; i < w->D; i++) Q[j] += (double)x[i] * theta[i * w->L + j];
@@ -172,11 +195,126 @@ static void test_rectangular_refused(void **unused) {
   world_done(&w);
 }
 
+/* -- networks --------------------------------------------------------------------------------- */
+
+static const fopo_network networks[] = {
+    {2, {5, 7, 3}, FOPO_TANH},     {2, {5, 7, 3}, FOPO_RELU},    {3, {4, 9, 5, 6}, FOPO_TANH},
+    {3, {4, 9, 5, 6}, FOPO_RELU},  {2, {1, 1, 1}, FOPO_TANH},
+};
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+/* A world for the network whose last layer and biases are far from 0. */
+static void network_world(world *w, const fopo_network *net, size_t P, size_t N, uint64_t seed) {
+  world_init(w, P, N, net->width[0], net->width[net->layers], seed);
+  ok(fopo_policy_init_network(&w->pi, w->items, net, 0.7f, seed));
+  fopo_fill_normal(w->pi.theta.x, n_theta(w), 0.5, seed, FOPO_STREAM_WORLD);
+}
+
+static void test_network(void **unused) {
+  (void)unused;
+  for (size_t i = 0; i < NETWORKS; i++) {
+    world w;
+    network_world(&w, &networks[i], 40, 6, i + 1);
+    double *D = differences(&w, 0), *theta = in_double(w.pi.theta.x, n_theta(&w)), wanted[8];
+    float *G = gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, 0), q[6 * 8];
+    double error = relative(G, D, n_theta(&w));
+    print_message("network %zu, %zu parameters: exact against differences %.1e\n", i,
+                  n_theta(&w), error);
+    assert_true(error < 1e-5);
+    /* queries on the host are the device's */
+    ok(fopo_policy_queries(fopo_matrix_view(q, 6, w.L), &w.pi, w.contexts));
+    for (size_t n = 0; n < 6; n++) {
+      query_in_double(wanted, &w, theta, fopo_matrix_row(w.contexts, n));
+      for (size_t j = 0; j < w.L; j++) {
+        assert_true(fabs((double)q[n * w.L + j] - wanted[j]) < 1e-5 * (1.0 + fabs(wanted[j])));
+      }
+    }
+    fopo_free(D);
+    fopo_free(theta);
+    fopo_free(G);
+    world_done(&w);
+  }
+}
+
+/* 1,500 contexts x 3,000 items: the exact gradient comes in parts, which must add up. */
+static void test_network_parts(void **unused) {
+  (void)unused;
+  world w;
+  const fopo_network net = {2, {4, 5, 3}, FOPO_TANH};
+  network_world(&w, &net, 3000, 1500, 3);
+  fopo_gradient_options o = {FOPO_GRADIENT_EXACT};
+  float *whole = gradient_of(&w, o, 0), *G = fopo_alloc(n_theta(&w), sizeof *G);
+  double *sum = fopo_alloc(n_theta(&w), sizeof *sum);
+  fopo_gradient *g = NULL;
+  fopo_gradient_stats stats;
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  for (size_t b = 0; b < 1500; b += 500) {
+    ok(fopo_gradient_compute(g, fopo_matrix_view(G, 1, n_theta(&w)), &stats, NULL, w.rows + b, 500,
+                             (fopo_draw_key){5, 0}));
+    for (size_t i = 0; i < n_theta(&w); i++) sum[i] += (double)G[i] / 3.0;
+  }
+  assert_true(relative(whole, sum, n_theta(&w)) < 1e-5);
+  fopo_gradient_free(g);
+  fopo_free(whole);
+  fopo_free(G);
+  fopo_free(sum);
+  world_done(&w);
+}
+
+/* Every estimator, 1 thread or 3: the same bits. */
+static void test_network_threads(void **unused) {
+  (void)unused;
+  world w;
+  const fopo_network net = {3, {8, 16, 12, 6}, FOPO_RELU};
+  fopo_index *ix = NULL;
+  int kept = fopo_threads();
+  network_world(&w, &net, 300, 40, 4);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 16, .epsilon = 0.4};
+  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, {0}},
+                                 {FOPO_GRADIENT_REINFORCE, 50, 0, {0}},
+                                 {FOPO_GRADIENT_REINFORCE, 50, 1, {0}},
+                                 {FOPO_GRADIENT_SNIS, 50, 0, mixture}};
+  for (size_t i = 0; i < 4; i++) {
+    ok(fopo_threads_set(1));
+    float *one = gradient_of(&w, all[i], 3);
+    ok(fopo_threads_set(3));
+    float *three = gradient_of(&w, all[i], 3);
+    assert_memory_equal(one, three, n_theta(&w) * sizeof *one);
+    fopo_free(one);
+    fopo_free(three);
+  }
+  ok(fopo_threads_set(kept));
+  fopo_index_free(ix);
+  world_done(&w);
+}
+
+static void test_network_refused(void **unused) {
+  (void)unused;
+  world w;
+  world_init(&w, 20, 4, 5, 3, 1);
+  fopo_network net = {2, {5, 7, 4}, FOPO_TANH};
+  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
+          "ends in 4 units but the items have dimension 3");
+  net = (fopo_network){1, {5, 3}, FOPO_TANH};
+  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
+          "1 or 2 hidden layers, not 0");
+  net = (fopo_network){2, {5, 0, 3}, FOPO_TANH};
+  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
+          "layer 1 of the network has 0 units");
+  world_done(&w);
+}
+
 int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rectangular),
       cmocka_unit_test(test_rectangular_refused),
+      cmocka_unit_test(test_network),
+      cmocka_unit_test(test_network_parts),
+      cmocka_unit_test(test_network_threads),
+      cmocka_unit_test(test_network_refused),
   };
   return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

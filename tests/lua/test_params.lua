@@ -66,4 +66,95 @@ function TestRectangular:test_trains()
   lu.assertEquals(twin:theta():totable(), pi:theta():totable())
 end
 
+TestNetwork = {}
+
+function TestNetwork:test_parameters()
+  local pi = fopo.policy.mlp{items = items, hidden = {5, 4}, activation = "relu"}
+  lu.assertEquals({pi.kind, pi.dim, pi.context_dim, pi.activation}, {"mlp", 6, 6, "relu"})
+  lu.assertEquals(pi.hidden, {5, 4})
+  lu.assertEquals(pi.n_params, 6 * 5 + 5 + 5 * 4 + 4 + 4 * 6 + 6)
+  local p = pi:parameters()
+  local shapes = {W1 = {6, 5}, b1 = {1, 5}, W2 = {5, 4}, b2 = {1, 4}, W3 = {4, 6}, b3 = {1, 6}}
+  for name, shape in pairs(shapes) do lu.assertEquals({p[name].rows, p[name].cols}, shape, name) end
+  lu.assertEquals(p.b2:totable(), fopo.array.zeros(1, 4):totable())
+  p.b3:set(1, 2, 0.5)
+  pi:set_parameters(p)
+  lu.assertEquals(pi:parameters().b3:get(1, 2), 0.5)
+  lu.assertEquals(pi:theta():get(1, pi.n_params - 4), 0.5)
+  -- what does not fit changes nothing
+  p.b3:set(1, 2, 0 / 0)
+  p.W1:set(1, 1, 7)
+  fails("b3", pi.set_parameters, pi, p)
+  lu.assertNotEquals(pi:parameters().W1:get(1, 1), 7.0)
+  p.b3 = nil
+  fails("array is needed here, not nil", pi.set_parameters, pi, p)
+  p.b3 = fopo.array.zeros(6, 1)
+  fails("b3 is 6 x 1 but must be 1 x 6", pi.set_parameters, pi, p)
+  fails("parameters are 1 x 89", pi.set_theta, pi, fopo.array.zeros(6, 6))
+  lu.assertStrContains(pi:describe(), "6 -> 5 -> 4 -> 6, relu")
+  local linear = fopo.policy.linear{items = items}
+  lu.assertEquals(linear:parameters().theta:totable(), linear:theta():totable())
+  lu.assertEquals({linear.kind, linear.hidden, linear.activation}, {"linear"})
+end
+
+function TestNetwork:test_refused()
+  fails("1 or 2 hidden layers", fopo.policy.mlp, {items = items, hidden = {}})
+  fails("1 or 2 hidden layers", fopo.policy.mlp, {items = items, hidden = {4, 4, 4}})
+  fails("units of a hidden layer", fopo.policy.mlp, {items = items, hidden = {0}})
+  fails("did you mean \"tanh\"", fopo.policy.mlp, {items = items, activation = "tang"})
+  fails("contexts need 6 columns", function()
+    fopo.policy.mlp{items = items}:queries(wide(s.train))
+  end)
+end
+
+-- The gradient is the one of the sum that the layers make by hand.
+function TestNetwork:test_gradient_shape_and_own_loop()
+  local pi = fopo.policy.mlp{items = items, hidden = {8}}
+  local twin = fopo.policy.mlp{items = items, hidden = {8}}
+  local g, o, rw = fopo.gradient.snis{samples = 50}, fopo.optim.adam{lr = 0.02}, fopo.reward.hits(s.train)
+  local t = fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
+                         optim = fopo.optim.adam{lr = 0.02}}
+  t:run{steps = 5, view = false}
+  for step = 0, 4 do
+    local rows = s.train:batch{size = 16, seed = 3, step = step}
+    local G = g:compute(twin, x, rows, rw, {seed = 3, step = step})
+    lu.assertEquals({G.rows, G.cols}, {1, twin.n_params})
+    o:step(twin, G)
+  end
+  lu.assertEquals(twin:theta():totable(), pi:theta():totable())
+end
+
+function TestNetwork:test_trains_validates_and_resumes()
+  local function make(seed)
+    local pi = fopo.policy.mlp{items = items, hidden = {16}, seed = seed}
+    return pi, fopo.trainer{policy = pi, data = s.train, valid = s.valid, batch = 32,
+                            optim = fopo.optim.adam{lr = 0.02},
+                            gradient = fopo.gradient.snis{samples = 100,
+                              proposal = fopo.proposal.mixture{index = fopo.index.norm(items),
+                                                               k = 20, epsilon = 0.5}}}
+  end
+  local pi, t = make(1)
+  t:run{steps = 120, view = false, keep_best = false}
+  local h = t.history
+  lu.assertTrue(h.reward[#h.reward] > 1.5 * h.reward[1])
+  lu.assertTrue(fopo.evaluate(pi, s.test).reward > 0.05)
+  lu.assertEquals(pi:best(x:rows_of{1, 2}, {k = 3}).cols, 3)
+  local path = os.tmpname() .. ".npz"
+  t:save(path)
+  local twin, u = make(9)
+  u:resume(path)
+  lu.assertEquals(twin:theta():totable(), pi:theta():totable())
+  u:run{steps = 5, view = false, keep_best = false}
+  t:run{steps = 5, view = false, keep_best = false}
+  lu.assertEquals(twin:theta():totable(), pi:theta():totable())
+  local other = fopo.trainer{policy = fopo.policy.mlp{items = items, hidden = {16},
+                                                      activation = "relu"},
+                             data = s.train, gradient = fopo.gradient.snis{samples = 100}}
+  fails("another activation", other.resume, other, path)
+  local linear = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+                              gradient = fopo.gradient.snis{samples = 100}}
+  fails("its policy is a network", linear.resume, linear, path)
+  os.remove(path)
+end
+
 os.exit(lu.LuaUnit.run())

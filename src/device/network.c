@@ -1,0 +1,120 @@
+/* Forward and backward through the layers by matrix products, whose order of summation does not
+ * depend on the number of threads. Biases are summed over the batch in its order. */
+#include "device/network.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+
+size_t fopo_network_offset(const fopo_network *net, size_t layer) {
+  size_t n = 0;
+  for (size_t i = 0; i < layer; i++) n += (net->width[i] + 1) * net->width[i + 1];
+  return n;
+}
+
+size_t fopo_network_params(const fopo_network *net) {
+  return fopo_network_offset(net, net->layers);
+}
+
+/* Hidden units before `layer`'s outputs: where H_{layer + 1} begins, in rows of B. */
+static size_t units_before(const fopo_network *net, size_t layer) {
+  size_t n = 0;
+  for (size_t i = 1; i <= layer; i++) n += net->width[i];
+  return n;
+}
+
+size_t fopo_network_units(const fopo_network *net) {
+  return net->layers == 0 ? 0 : units_before(net, net->layers - 1);
+}
+
+/* Views of what is only read: fopo_gemm's views have no const. */
+static fopo_matrix reading(const float *x, size_t rows, size_t cols) {
+  fopo_matrix m = {NULL, rows, cols, cols};
+  memcpy(&m.x, &x, sizeof x);
+  return m;
+}
+
+static fopo_matrix weights(const float *params, const fopo_network *net, size_t layer) {
+  return reading(params + fopo_network_offset(net, layer), net->width[layer],
+                 net->width[layer + 1]);
+}
+
+static const float *biases(const float *params, const fopo_network *net, size_t layer) {
+  return params + fopo_network_offset(net, layer + 1) - net->width[layer + 1];
+}
+
+/* Y = scale (X W + b) */
+static int affine(fopo_matrix Y, fopo_matrix X, const float *params, const fopo_network *net,
+                  size_t layer, float scale) {
+  const float *b = biases(params, net, layer);
+  for (size_t n = 0; n < Y.rows; n++) {
+    float *y = fopo_matrix_row(Y, n);
+    for (size_t j = 0; j < Y.cols; j++) y[j] = scale * b[j];
+  }
+  return fopo_gemm(Y, scale, X, 0, weights(params, net, layer), 0, 1.0f);
+}
+
+static void activate(float *x, size_t n, fopo_activation activation) {
+  if (activation == FOPO_TANH) {
+    for (size_t i = 0; i < n; i++) x[i] = tanhf(x[i]);
+  } else {
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 0.0f || isnan(x[i]) ? x[i] : 0.0f;
+  }
+}
+
+/* delta *= act'(z), from h = act(z): 1 - h^2 for tanh, 1[h > 0] for relu */
+static void through_activation(float *delta, const float *h, size_t n, fopo_activation activation) {
+  if (activation == FOPO_TANH) {
+    for (size_t i = 0; i < n; i++) delta[i] *= 1.0f - h[i] * h[i];
+  } else {
+    for (size_t i = 0; i < n; i++) delta[i] = h[i] > 0.0f ? delta[i] : 0.0f;
+  }
+}
+
+int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const float *params,
+                         const fopo_network *net, float scale) {
+  size_t B = X.rows, last = net->layers - 1;
+  int rc = FOPO_OK;
+  for (size_t i = 0; i < last && rc == FOPO_OK; i++) {
+    fopo_matrix H = fopo_matrix_view(hidden + B * units_before(net, i), B, net->width[i + 1]);
+    rc = affine(H, X, params, net, i, 1.0f);
+    activate(H.x, B * H.cols, net->activation);
+    X = H;
+  }
+  return rc == FOPO_OK ? affine(Q, X, params, net, last, scale) : rc;
+}
+
+/* b's gradient: the sum of the rows of delta. */
+static void sum_rows(float *g, fopo_matrix delta, float scale, int accumulate) {
+  for (size_t j = 0; j < delta.cols; j++) {
+    double sum = 0.0;
+    for (size_t n = 0; n < delta.rows; n++) sum += (double)fopo_matrix_row(delta, n)[j];
+    g[j] = (accumulate ? g[j] : 0.0f) + (float)((double)scale * sum);
+  }
+}
+
+int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hidden,
+                          fopo_matrix V, const float *params, const fopo_network *net, float scale,
+                          int accumulate) {
+  size_t B = X.rows;
+  fopo_matrix out = V; /* the gradient with respect to what the layer puts out, before act */
+  for (size_t i = net->layers; i-- > 0;) {
+    size_t at = i > 0 ? B * units_before(net, i - 1) : 0;
+    fopo_matrix in = i > 0 ? reading(hidden + at, B, net->width[i]) : X;
+    fopo_matrix W = weights(G, net, i);
+    /* dW = scale in^T out, db = scale sum out */
+    int rc = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
+    if (rc != FOPO_OK) return rc;
+    sum_rows(W.x + W.rows * W.cols, out, scale, accumulate);
+    if (i == 0) break;
+
+    /* d in = out W^T, then through the activation */
+    fopo_matrix below = fopo_matrix_view(delta + at, B, net->width[i]);
+    rc = fopo_gemm(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
+    if (rc != FOPO_OK) return rc;
+    through_activation(below.x, in.x, B * in.cols, net->activation);
+    out = below;
+  }
+  return FOPO_OK;
+}
