@@ -40,6 +40,31 @@ closer q is to the policy. Cost: S + K rows a context, whatever P is.]],
   end,
 }
 
+gradient.head_tail = define.fn{
+  name = "fopo.gradient.head_tail", returns = "gradient",
+  options = {
+    {"index", "index", nil, "finds the head", required = true},
+    {"k", "integer", 256, "K, candidates of a context, all of them taken", min = 1},
+    {"tail", "integer", 256, "U, draws of the other P - K items", min = 1},
+  },
+  text = [[The covariance gradient with the head in full: the K candidates of the index stand for
+themselves and U uniform draws of the other P - K items for (P - K) / U of them each, so
+w = exp(f) in the head, w = (P - K) / U exp(f) in the tail, c_s = wbar_s (r_s - rbar) as in snis, and
+no draw is spent twice on the head. One draw in each of U equal strips of the other items: all are
+drawn equally often, and U = P - K is the exact gradient.
+Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's mass
+the head holds; none from the head. Variance: of the tail alone. Cost: K + U rows a context and the
+search. Where the index finds fewer than K, the tail has more draws. K + U is at most P.
+Source: ours.]],
+  example = [[items = fopo.array.randn(100, 4, 1)
+g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}
+assert(g.k == 10 and g.tail == 20)]],
+  call = function(o)
+    o.proposal = native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid"}
+    return native.gradient_head_tail(o)
+  end,
+}
+
 local compute = methods.compute
 methods.compute = define.fn{
   name = "gradient:compute", returns = "array, table",
@@ -56,7 +81,7 @@ candidates), norm, short_rows, seconds by phase. The same samples for any number
 }
 define.entries["gradient:compute"].args[4].optional = true
 
-define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=}",
+define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=, tail=}",
   text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g was
 made with stays as it is: g has a copy.]],
   example = [[items = fopo.array.randn(100, 4, 1)
@@ -68,6 +93,10 @@ function methods.describe(g)
   if g.kind == "exact" then return "gradient exact" end
   if g.kind == "reinforce" then
     return ("gradient reinforce: S %d, baseline %s"):format(g.samples, g.baseline)
+  end
+  if g.kind == "head_tail" then
+    return ("gradient head and tail: K %d, U %d, index %s"):format(g.k, g.tail,
+      g.proposal.index:about().kind)
   end
   return ("gradient snis: S %d, %s"):format(g.samples, g.proposal:describe())
 end

@@ -46,6 +46,10 @@ static size_t samples_option(lua_State *L, int index) {
   return bind_count(L, bind_option(L, index, "samples"), "samples", 2, UINT32_MAX - 1);
 }
 
+static size_t tail_option(lua_State *L, int index) {
+  return bind_count(L, bind_option(L, index, "tail"), "tail", 1, UINT32_MAX - 1);
+}
+
 /* native.gradient_exact(): all P items; no bias, no variance. */
 static int gradient_exact(lua_State *L) {
   fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
@@ -66,10 +70,8 @@ static int gradient_reinforce(lua_State *L) {
   return 1;
 }
 
-/* native.gradient_snis{proposal, samples}: self-normalised importance sampling. */
-static int gradient_snis(lua_State *L) {
-  int at = bind_option(L, 1, "proposal");
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = samples_option(L, 1)};
+/* A gradient over a copy of the proposal at `at`. */
+static int with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_get(L, at, &bind_proposal_type);
   bind_proposal *own = bind_new(L, &bind_proposal_type, 0);
   bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
@@ -81,27 +83,55 @@ static int gradient_snis(lua_State *L) {
   return 1;
 }
 
-/* g:set{epsilon, samples, k}: from the next batch on. */
+/* native.gradient_snis{proposal, samples}: self-normalised importance sampling. */
+static int gradient_snis(lua_State *L) {
+  int at = bind_option(L, 1, "proposal");
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = samples_option(L, 1)};
+  return with_proposal(L, at, o);
+}
+
+/* native.gradient_head_tail{proposal, tail}: the candidates of a mixture of epsilon 0 in full, and
+ * draws of the other items. */
+static int gradient_head_tail(lua_State *L) {
+  int at = bind_option(L, 1, "proposal");
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = tail_option(L, 1)};
+  return with_proposal(L, at, o);
+}
+
+/* g:set{epsilon, samples, k, tail}: from the next batch on. */
 static int set(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
   fopo_proposal *q = &o.proposal;
+  int head = o.kind == FOPO_GRADIENT_HEAD_TAIL;
   int mixture = o.kind == FOPO_GRADIENT_SNIS && q->kind == FOPO_PROPOSAL_MIXTURE;
   if (bind_has(L, 2, "samples")) {
-    if (o.kind == FOPO_GRADIENT_EXACT) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "an exact gradient draws no samples"));
+    if (o.kind == FOPO_GRADIENT_EXACT || head) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, head ? "a head and tail has no samples; its "
+                                    "tail and k may be set" : "an exact gradient draws no samples"));
     }
     o.samples = samples_option(L, 2);
   }
-  if ((bind_has(L, 2, "epsilon") || bind_has(L, 2, "k")) && !mixture) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has "
-                                  "epsilon and k"));
+  if (bind_has(L, 2, "tail")) {
+    if (!head) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a head and tail has a tail"));
+    }
+    o.samples = tail_option(L, 2);
   }
   if (bind_has(L, 2, "epsilon")) {
+    if (!mixture) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has "
+                                    "epsilon"));
+    }
     q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
   }
-  if (bind_has(L, 2, "k")) q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
+  if (bind_has(L, 2, "k")) {
+    if (!mixture && !head) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with candidates has k"));
+    }
+    q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
+  }
   bind_gradient *g = get_gradient(L, 1);
-  if (mixture) {
+  if (mixture || head) {
     fopo_index_facts facts = fopo_index_about(q->index);
     bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
   }
@@ -185,18 +215,21 @@ void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *
 }
 
 static int field(lua_State *L, bind_object *o, const char *name) {
-  static const char *const kinds[] = {"exact", "reinforce", "snis"};
+  static const char *const kinds[] = {"exact", "reinforce", "snis", "head_tail"};
   const fopo_gradient_options *g = fopo_gradient_get(((bind_gradient *)o)->gradient);
-  const fopo_proposal *q = g->kind == FOPO_GRADIENT_SNIS ? &g->proposal : NULL;
+  int head = g->kind == FOPO_GRADIENT_HEAD_TAIL;
+  const fopo_proposal *q = g->kind == FOPO_GRADIENT_SNIS || head ? &g->proposal : NULL;
   if (strcmp(name, "kind") == 0) {
     lua_pushstring(L, kinds[g->kind]);
   } else if (strcmp(name, "samples") == 0) {
-    g->samples ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
+    g->samples && !head ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
+  } else if (strcmp(name, "tail") == 0) {
+    head ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
   } else if (strcmp(name, "baseline") == 0) {
     g->kind == FOPO_GRADIENT_REINFORCE ? (void)lua_pushstring(L, g->baseline ? "mean" : "none")
                                        : lua_pushnil(L);
   } else if (strcmp(name, "epsilon") == 0) {
-    q ? lua_pushnumber(L, q->epsilon) : lua_pushnil(L);
+    q && !head ? lua_pushnumber(L, q->epsilon) : lua_pushnil(L);
   } else if (strcmp(name, "k") == 0) {
     q && q->k ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
   } else if (strcmp(name, "proposal") == 0) {
@@ -210,6 +243,7 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 const luaL_Reg bind_gradient_functions[] = {{"gradient_exact", gradient_exact},
                                             {"gradient_reinforce", gradient_reinforce},
                                             {"gradient_snis", gradient_snis},
+                                            {"gradient_head_tail", gradient_head_tail},
                                             {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
@@ -218,5 +252,5 @@ const bind_type bind_gradient_type = {.name = "fopo.gradient",
                                       .size = sizeof(bind_gradient),
                                       .done = done,
                                       .methods = methods,
-                                      .fields = "kind samples baseline epsilon k proposal",
+                                      .fields = "kind samples tail baseline epsilon k proposal",
                                       .get = field};

@@ -7,6 +7,8 @@
 #ifndef FOPO_DEVICE_DEVICE_H
 #define FOPO_DEVICE_DEVICE_H
 
+#include <float.h>
+
 #include "core/csr.h"
 #include "device/network.h"
 
@@ -30,6 +32,10 @@ typedef struct {
   double epsilon;       /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
   int stratified;       /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
 } fopo_mixture;
+
+/* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
+ * head's 0 from any tail. */
+#define FOPO_TAIL_LEAST (-FLT_MIN)
 
 /* The coordinates of a batch's random numbers, core/rng.h. */
 typedef struct {
@@ -77,6 +83,16 @@ typedef struct {
    * draw that happens to be a candidate. kappa is the softmax of m->scores over counts[b]. */
   int (*draw_mixture)(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
                       const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+
+  /* Head and tail: ids [B, S] are first the counts[b] (<= k) items of head [B, k], each for itself
+   * (logq = 0), then U = S - counts[b] draws from the M = P - counts[b] others, each for M / U of
+   * them: logq = log(U / M), but never above FOPO_TAIL_LEAST. Draw u takes, among the others by
+   * rising id, the one of rank (u M + x) / U with x uniform in 0 .. M - 1: one draw in each of U
+   * equal strips, so that all are drawn equally often, and once each where U = M. The ids of head
+   * differ; counts[b] < S <= P. */
+  int (*draw_tail)(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+                   const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
+                   size_t B, size_t S, size_t P);
 
   /* ids [B, S] from pi(. | x) over all P items, by blocks of contexts: scores by GEMM, softmax and
    * S inversions of its cumulative sum. mean [B, L] = E_pi beta and log_z [B] = log Z where not

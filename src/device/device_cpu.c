@@ -201,6 +201,7 @@ static const fopo_device_ops cpu_ops = {
     .scores = scores,
     .draw_uniform = fopo_cpu_draw_uniform,
     .draw_mixture = fopo_cpu_draw_mixture,
+    .draw_tail = fopo_cpu_draw_tail,
     .draw_policy = fopo_cpu_draw_policy,
     .reward_hits = fopo_cpu_reward_hits,
     .snis = fopo_cpu_snis,

@@ -53,6 +53,10 @@ int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint
 int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
                           const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
 
+int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
+                       size_t B, size_t S, size_t P);
+
 /* device_cpu_policy.c */
 int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
                          const float *Q, const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,

@@ -1,4 +1,5 @@
-/* Draws from the uniform proposal and from the paper's mixture q_{K,eps} (section 4.2), with log q.
+/* Draws from the uniform proposal, from the paper's mixture q_{K,eps} (section 4.2), and from the
+ * tail outside the candidates, with log q.
  *
  * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
  * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
@@ -142,6 +143,55 @@ int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo
     candidates c = place(fopo_cpu_scratch(d), m->k);
     prepare(&c, m->ids + b * m->k, m->scores + b * m->k, n, m->epsilon, P);
     mixture_row(ids + b * S, logq + b * S, &c, m, rows[b], key, S, P);
+  }
+  return FOPO_OK;
+}
+
+/* ---- head and tail ---- */
+
+/* Shell's method with Ciura's gaps: short, and quick for a few hundred ids. */
+static void sort_ids(uint32_t *ids, size_t n) {
+  static const size_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+  for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) {
+    for (size_t i = gaps[g]; i < n; i++) {
+      uint32_t id = ids[i];
+      size_t j = i;
+      for (; j >= gaps[g] && ids[j - gaps[g]] > id; j -= gaps[g]) ids[j] = ids[j - gaps[g]];
+      ids[j] = id;
+    }
+  }
+}
+
+/* U draws of the P - n items that are not among the n sorted ids. */
+static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
+                     fopo_draw_key key, size_t U, size_t P) {
+  uint64_t M = P - n;
+  fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
+  /* ranks never fall, so one walk along the candidates turns them into ids */
+  size_t below = 0;
+  for (size_t u = 0; u < U; u++) {
+    uint64_t rank = (u * M + ids[u]) / U;
+    while (below < n && sorted[below] <= rank + below) below++;
+    ids[u] = (uint32_t)(rank + below);
+  }
+}
+
+int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
+                       size_t B, size_t S, size_t P) {
+  int status = fopo_cpu_reserve(d, k * sizeof *head);
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    size_t n = counts[b] < k ? counts[b] : k, U = S - n;
+    uint32_t *sorted = fopo_cpu_scratch(d);
+    memcpy(ids + b * S, head + b * k, n * sizeof *ids);
+    memcpy(sorted, head + b * k, n * sizeof *sorted);
+    sort_ids(sorted, n);
+    tail_row(ids + b * S + n, sorted, n, rows[b], key, U, P);
+    /* q = U / M: a draw stands for M / U items */
+    float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
+    for (size_t s = 0; s < S; s++) logq[b * S + s] = s < n ? 0.0f : density;
   }
   return FOPO_OK;
 }

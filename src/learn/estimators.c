@@ -65,6 +65,24 @@ static int snis_combine(fopo_gradient *g, size_t n) {
   return covariance(g, n, fopo_proposal_floor(&g->options.proposal, g->P, g->S));
 }
 
+/* -- head and tail ---------------------------------------------------------------------------- */
+
+static int head_tail_draw(fopo_gradient *g, size_t n) {
+  const fopo_gradient_on_device *m = &g->dev;
+  int rc = search(g, n);
+  if (rc != FOPO_OK) return rc;
+  double start = fopo_clock();
+  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, m->counts,
+                                 g->options.proposal.k, m->rows + g->done, g->key, n, g->S, g->P);
+  g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return rc;
+}
+
+/* c_s = wbar_s (r_s - rbar), where w = exp(f) in the head and (P - K) / U exp(f) in the tail */
+static int head_tail_combine(fopo_gradient *g, size_t n) {
+  return covariance(g, n, FOPO_TAIL_LEAST);
+}
+
 /* -- exact: SNIS over an enumeration ---------------------------------------------------------- */
 
 /* Rows [n, P] of the items 0 .. P-1, each of the uniform density, so that w_a = exp(f_a) up to a
@@ -121,4 +139,5 @@ const fopo_estimator fopo_estimators[] = {
     {"exact", exact_draw, exact_combine},
     {"reinforce", reinforce_draw, reinforce_combine},
     {"snis", snis_draw, snis_combine},
+    {"head_tail", head_tail_draw, head_tail_combine},
 };

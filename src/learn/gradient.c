@@ -30,8 +30,14 @@ enum { LEAST_PART = 8 };
 /* -- life ------------------------------------------------------------------------------------- */
 
 static int check_options(const fopo_gradient_options *o) {
-  if (o->kind == FOPO_GRADIENT_EXACT || (o->samples >= 2 && o->samples < UINT32_MAX)) {
+  size_t least = o->kind == FOPO_GRADIENT_HEAD_TAIL ? 1 : 2;
+  if (o->kind == FOPO_GRADIENT_EXACT || (o->samples >= least && o->samples < UINT32_MAX)) {
     return FOPO_OK;
+  }
+  if (o->kind == FOPO_GRADIENT_HEAD_TAIL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the tail is %zu draws; it needs 1 or more (and fewer than %u)", o->samples,
+                     UINT32_MAX);
   }
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "%zu samples were asked for; a covariance needs 2 or more (and fewer than %u)",
@@ -266,12 +272,21 @@ static int grow_handed(fopo_gradient *g, size_t n) {
   return FOPO_OK;
 }
 
+static int has_proposal(const fopo_gradient_options *o) {
+  return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
+}
+
+static size_t draws_of(const fopo_gradient_options *o, size_t P) {
+  if (o->kind == FOPO_GRADIENT_EXACT) return P;
+  return o->kind == FOPO_GRADIENT_HEAD_TAIL ? o->proposal.k + o->samples : o->samples;
+}
+
 /* Cuts the batch into parts and makes room for one. */
 static int prepare(fopo_gradient *g, size_t B) {
   const fopo_gradient_options *o = &g->options;
-  int uses_index = o->kind == FOPO_GRADIENT_SNIS && fopo_proposal_uses_index(&o->proposal);
+  int uses_index = has_proposal(o) && fopo_proposal_uses_index(&o->proposal);
   g->B = B;
-  g->S = o->kind == FOPO_GRADIENT_EXACT ? g->P : o->samples;
+  g->S = draws_of(o, g->P);
   g->part = most_draws / g->S > LEAST_PART ? most_draws / g->S : LEAST_PART;
   if (g->part > B) g->part = B;
 
@@ -282,6 +297,18 @@ static int prepare(fopo_gradient *g, size_t B) {
     rc = grow_candidates(g, g->part * o->proposal.k);
   }
   return rc;
+}
+
+/* The options against the data that is bound. */
+static int check_proposal(const fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  int rc = fopo_proposal_check(&o->proposal, g->P, g->L);
+  if (rc != FOPO_OK || o->kind != FOPO_GRADIENT_HEAD_TAIL) return rc;
+  if (o->samples <= g->P - o->proposal.k) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "a tail of %zu draws is more than the %zu of %zu items that are no candidates; "
+                   "use a smaller tail or k",
+                   o->samples, g->P - o->proposal.k, g->P);
 }
 
 static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
@@ -295,8 +322,8 @@ static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
                        b + 1, (unsigned long long)rows[b] + 1, g->contexts.rows);
     }
   }
-  if (g->checked || g->options.kind != FOPO_GRADIENT_SNIS) return FOPO_OK;
-  int rc = fopo_proposal_check(&g->options.proposal, g->P, g->L);
+  if (g->checked || !has_proposal(&g->options)) return FOPO_OK;
+  int rc = check_proposal(g);
   g->checked = rc == FOPO_OK;
   return rc;
 }

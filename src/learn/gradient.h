@@ -12,7 +12,12 @@
  *   snis       S items of q, c_s = wbar_s (r_s - rbar) (the paper, Algorithm 1, the covariance
  *              gradient). Bias of order 1 / S; S + K rows a context.
  *
- * An estimator is one row of the table in gradient.c. A computation goes through these steps, so
+ *   head_tail  the K candidates in full, U draws of the other P - K items, each for (P - K) / U of
+ *              them, and c as in snis: q is 1 in the head and U / (P - K) in the tail. Ours. Bias of
+ *              order 1 / U, of the tail alone; 2 K + U rows a context, less where the index reads
+ *              fewer. K + U <= P; U = P - K is the exact gradient.
+ *
+ * An estimator is one row of the table in estimators.c. A computation goes through these steps, so
  * that rewards may come from outside (the core never calls Lua):
  *
  *     fopo_gradient_begin(g, ...);
@@ -31,14 +36,15 @@
 typedef enum {
   FOPO_GRADIENT_EXACT,
   FOPO_GRADIENT_REINFORCE,
-  FOPO_GRADIENT_SNIS
+  FOPO_GRADIENT_SNIS,
+  FOPO_GRADIENT_HEAD_TAIL
 } fopo_gradient_kind;
 
 typedef struct {
   fopo_gradient_kind kind;
-  size_t samples;         /* S >= 2; reinforce and snis */
+  size_t samples;         /* S >= 2; reinforce and snis. head_tail: U >= 1 */
   int baseline;           /* reinforce: 0 none, 1 mean */
-  fopo_proposal proposal; /* snis */
+  fopo_proposal proposal; /* snis; head_tail: its index and k, epsilon 0 */
 } fopo_gradient_options;
 
 /* Where the seconds of a step go. */

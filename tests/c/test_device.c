@@ -530,6 +530,75 @@ static void test_mixture_stratified(void **state) {
   }
 }
 
+/* Head and tail: the candidates stand first, once each; a tail draw is never a candidate, all other
+ * items are drawn equally often, and logq says how many a draw stands for. */
+static void check_tail(size_t S) {
+  mixture_case c = mixture_of(0.5);
+  const uint32_t rows[MIX_B] = {4, 9, 2};
+  uint32_t ids[MIX_B * MIX_P];
+  float logq[MIX_B * MIX_P];
+  double count[MIX_B][MIX_P] = {{0}}, q[MIX_P];
+  for (uint32_t step = 0; step < 4000; step++) {
+    fopo_draw_key key = {77, step};
+    int status = d->ops->draw_tail(d, ids, logq, c.ids, c.counts, MIX_K, rows, key, MIX_B, S,
+                                   MIX_P);
+    assert_int_equal(status, FOPO_OK);
+    for (size_t b = 0; b < MIX_B; b++) {
+      size_t n = c.counts[b];
+      assert_memory_equal(ids + b * S, c.ids + b * MIX_K, n * sizeof *ids);
+      for (size_t s = 0; s < S; s++) {
+        double wanted = s < n ? 0 : log((double)(S - n) / (double)(MIX_P - n));
+        assert_near((double)logq[b * S + s], wanted, 1e-6);
+        assert_true(s < n ? logq[b * S + s] > FOPO_TAIL_LEAST : logq[b * S + s] <= FOPO_TAIL_LEAST);
+        assert_in_range(ids[b * S + s], 0, MIX_P - 1);
+        if (s >= n) count[b][ids[b * S + s]] += 1;
+        if (s > n) assert_true(ids[b * S + s] >= ids[b * S + s - 1]);
+      }
+    }
+  }
+  for (size_t b = 0; b < MIX_B; b++) {
+    size_t n = c.counts[b];
+    for (size_t a = 0; a < MIX_P; a++) q[a] = 1 / (double)(MIX_P - n);
+    for (size_t i = 0; i < n; i++) q[c.ids[b * MIX_K + i]] = 0;
+    assert_frequencies(count[b], q, MIX_P);
+    if (S < MIX_P) continue;
+    for (size_t a = 0; a < MIX_P; a++) assert_true(count[b][a] == (q[a] > 0 ? 4000 : 0));
+  }
+}
+
+static void test_tail(void **state) {
+  (void)state;
+  check_tail(9);
+  check_tail(20);
+  check_tail(MIX_P - 1);
+  check_tail(MIX_P); /* every item, once */
+}
+
+/* The walk along the candidates against counting them, with candidates at both ends and in runs. */
+static void test_tail_ranks(void **state) {
+  (void)state;
+  enum { P = 3000, K = 700, S = 1000 };
+  uint32_t *head = room(K, sizeof *head), *ids = room(S, sizeof *ids);
+  float *logq = room(S, sizeof *logq);
+  char taken[P] = {0};
+  uint32_t row = 6, count = K;
+  for (uint32_t i = 0; i < K; i++) head[i] = i < 100 ? P - 1 - i : i < 200 ? i - 100 : 3 * i;
+  for (uint32_t i = 0; i < K; i++) taken[head[i]] = 1;
+  fopo_draw_key key = {8, 3};
+  assert_int_equal(d->ops->draw_tail(d, ids, logq, head, &count, K, &row, key, 1, S, P), FOPO_OK);
+  uint32_t x[S - K];
+  fopo_kernels_named("portable")->draw_uniform(x, P - K, S - K, 8, 3, row);
+  for (uint64_t u = 0; u < S - K; u++) {
+    uint64_t rank = (u * (P - K) + x[u]) / (S - K);
+    uint32_t a = 0;
+    while (taken[a] || rank-- > 0) a++;
+    assert_int_equal(ids[K + u], a);
+  }
+  free(head);
+  free(ids);
+  free(logq);
+}
+
 /* pi [P], E_pi beta [L] and log Z. */
 static double policy_reference(double *pi, double *mean, const batch *x, size_t b) {
   double top = -INFINITY, total = 0;
@@ -681,8 +750,8 @@ static void test_sgd(void **state) {
 
 /* All that a step writes, in one block, to be compared as bytes. */
 typedef struct {
-  uint32_t uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
-  float logq[9 * 300], r[9 * 300], f[9 * 300], c[9 * 300], log_z[9];
+  uint32_t tail[9 * 300], uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
+  float logq[9 * 300], logq_tail[9 * 300], r[9 * 300], f[9 * 300], c[9 * 300], log_z[9];
   float Q[9 * 40], V[9 * 40], mean[9 * 40], stats[9 * FOPO_STATS], G[1600];
   float theta[40000], m[40000], v[40000], velocity[40000];
 } step_result;
@@ -709,6 +778,8 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40, 40);
   s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);
   s |= ops->draw_mixture(d, out->mixed, out->logq, &m, x->rows, key, 9, 300, x->P);
+  s |= ops->draw_tail(d, out->tail, out->logq_tail, ids, counts, MIX_K, x->rows, key, 9, 300,
+                      x->P);
   s |= ops->draw_policy(d, out->policy, out->mean, out->log_z, x->Q, x->items, x->ld, x->rows, key,
                         9, 300, x->P, 40);
   s |= ops->scores(d, out->f, x->Q, x->items, x->ld, out->uniform, NULL, 9, 300, 40);
@@ -806,6 +877,8 @@ int main(void) {
       cmocka_unit_test(test_mixture),
       cmocka_unit_test(test_mixture_sums_to_one),
       cmocka_unit_test(test_mixture_stratified),
+      cmocka_unit_test(test_tail),
+      cmocka_unit_test(test_tail_ranks),
       cmocka_unit_test(test_policy),
       cmocka_unit_test(test_policy_peaked),
       cmocka_unit_test(test_policy_blocks),

@@ -152,6 +152,38 @@ static void test_snis(void **unused) {
   small_world_done(&w);
 }
 
+static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
+  return (fopo_gradient_options){
+      .kind = FOPO_GRADIENT_HEAD_TAIL, .samples = U,
+      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
+}
+
+/* Head and tail: no bias to be seen with a long tail, one of order 1 / U (here less: a draw in each
+ * strip) with a short one; and with as many rows its variance is below that of SNIS. */
+static void test_head_tail(void **unused) {
+  (void)unused;
+  small_world w;
+  fopo_index *ix = NULL;
+  tiny_world(&w, 400, 0.5, 2);
+  ok(fopo_index_exact(&ix, w.items));
+  deviation d = measure(&w, head_tail(ix, 40, 300), 100);
+  assert_true(worst(&d, "head 40, tail 300") < 3.0);
+  assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
+
+  deviation few = measure(&w, head_tail(ix, 6, 6), 400), many = measure(&w, head_tail(ix, 6, 48), 400);
+  worst(&few, "head 6, tail 6");
+  worst(&many, "head 6, tail 48");
+  deviation mixed = measure(&w, snis(1, ix, 54), 400);
+  worst(&mixed, "mixture, S = 54");
+  for (int k = 0; k < DIRECTIONS; k++) {
+    double se = error_of(&many.along[k]);
+    assert_true(fabs(mean_of(&many.along[k])) < fabs(mean_of(&few.along[k])) / 4.0 + 3.0 * se);
+    assert_true(se < error_of(&few.along[k]) && se < error_of(&mixed.along[k]));
+  }
+  fopo_index_free(ix);
+  small_world_done(&w);
+}
+
 /* The share of pi inside the candidates, as estimated and as it is. */
 static void test_head_mass(void **unused) {
   (void)unused;
@@ -262,6 +294,7 @@ int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reinforce), cmocka_unit_test(test_snis),
+      cmocka_unit_test(test_head_tail),
       cmocka_unit_test(test_head_mass), cmocka_unit_test(test_bias),
       cmocka_unit_test(test_teeth),
   };

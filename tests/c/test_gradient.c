@@ -91,17 +91,45 @@ static void test_parts(void **unused) {
 static fopo_gradient_options options_of(int which, fopo_index *ix) {
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
   fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 16, .epsilon = 0.4};
+  fopo_proposal head = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 16};
   fopo_proposal stratified = mixture;
   stratified.stratified = 1;
   fopo_gradient_options all[] = {
       {FOPO_GRADIENT_EXACT, 0, 0, uniform},    {FOPO_GRADIENT_REINFORCE, 50, 0, uniform},
       {FOPO_GRADIENT_REINFORCE, 50, 1, uniform}, {FOPO_GRADIENT_SNIS, 50, 0, uniform},
       {FOPO_GRADIENT_SNIS, 50, 0, mixture},    {FOPO_GRADIENT_SNIS, 50, 0, stratified},
+      {FOPO_GRADIENT_HEAD_TAIL, 30, 0, head},
   };
   return all[which];
 }
 
-enum { ESTIMATORS = 6 };
+enum { ESTIMATORS = 7 };
+
+/* Head and tail over all items is the exact gradient, whatever the candidates are. */
+static void test_whole_tail(void **unused) {
+  (void)unused;
+  small_world w;
+  fopo_index *ix = NULL;
+  small_world_init(&w, 300, 20, 6, 0.1, 0.3, 5);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  double *theta = small_world_theta(&w), exact[36];
+  double reward = small_world_reward(exact, &w, theta, w.N);
+  for (size_t k = 1; k < 300; k += 149) {
+    float G[36];
+    fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 300 - k,
+                               .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
+    fopo_gradient_stats stats = compute(G, &w, o, w.N, 3);
+    double error = relative(G, exact, 36);
+    print_message("head %zu, tail %zu: relative error %.1e, head mass %.4f\n", k, 300 - k, error,
+                  stats.head_mass);
+    assert_true(error < 1e-5);
+    assert_true(fabs(stats.reward - reward) < 1e-5 * reward);
+    assert_true(stats.head_mass > 0.0 && stats.head_mass < 1.0);
+  }
+  fopo_free(theta);
+  fopo_index_free(ix);
+  small_world_done(&w);
+}
 
 static void test_threads(void **unused) {
   (void)unused;
@@ -245,6 +273,18 @@ static void test_options_refused(void **unused) {
   o.proposal.epsilon = 1.0; /* the index is not asked: whatever it is, it does not matter */
   ok(fopo_gradient_set(g, &o));
   ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
+
+  o.kind = FOPO_GRADIENT_HEAD_TAIL;
+  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, ix, 5, 0.0, 0};
+  o.samples = 26;
+  ok(fopo_gradient_set(g, &o));
+  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
+          "a tail of 26 draws is more than the 25 of 30 items");
+  o.samples = 0;
+  refused(fopo_gradient_set(g, &o), FOPO_ERR_ARGUMENT, "the tail is 0");
+  o.samples = 25;
+  ok(fopo_gradient_set(g, &o));
+  ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
   fopo_gradient_free(g);
   fopo_index_free(ix);
   fopo_index_free(other);
@@ -345,6 +385,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_reference, no_leak),
       cmocka_unit_test_teardown(test_exact, no_leak),
       cmocka_unit_test_teardown(test_parts, no_leak),
+      cmocka_unit_test_teardown(test_whole_tail, no_leak),
       cmocka_unit_test_teardown(test_threads, no_leak),
       cmocka_unit_test_teardown(test_outside_reward, no_leak),
       cmocka_unit_test_teardown(test_reward_refused, no_leak),
