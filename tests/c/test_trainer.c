@@ -86,11 +86,12 @@ static void twenty(float *theta, fopo_gradient_kind kind, fopo_optim_options opt
 }
 
 static const fopo_gradient_kind kinds[] = {FOPO_GRADIENT_EXACT, FOPO_GRADIENT_REINFORCE,
-                                           FOPO_GRADIENT_SNIS};
+                                           FOPO_GRADIENT_SNIS, FOPO_GRADIENT_HEAD_TAIL};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void test_slices(void **unused) {
   (void)unused;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < KINDS; i++) {
     float whole[L * L];
     setting s;
     twenty(whole, kinds[i], adam(0.01));
@@ -112,7 +113,7 @@ static void test_threads(void **unused) {
   (void)unused;
   int kept = fopo_threads();
   float one[L * L], many[L * L];
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < KINDS; i++) {
     ok(fopo_threads_set(1));
     twenty(one, kinds[i], adam(0.01));
     for (int threads = 2; threads <= 4; threads += 2) {
@@ -249,7 +250,7 @@ static void test_resume_rate(void **unused) {
 
 static void test_custom(void **unused) {
   (void)unused;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < KINDS; i++) {
     float whole[L * L];
     setting s;
     twenty(whole, kinds[i], adam(0.01));
