@@ -94,7 +94,7 @@ int luaopen_fopo_native(lua_State *L) {
   static const bind_type *const types[] = {
       &bind_array_type,    &bind_archive_type, &bind_dataset_type,  &bind_world_type,
       &bind_sessions_type, &bind_index_type,   &bind_policy_type,   &bind_proposal_type,
-      &bind_logs_type,
+      &bind_logs_type,     &bind_log_world_type,
       &bind_reward_type,   &bind_gradient_type,&bind_optim_type,    &bind_device_type,
       &bind_trainer_type};
   lua_newtable(L);

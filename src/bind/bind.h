@@ -222,6 +222,7 @@ typedef struct {
 } bind_device;
 
 extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_logs_type,
+    bind_log_world_type,
     bind_index_type,
     bind_policy_type, bind_proposal_type, bind_reward_type, bind_gradient_type, bind_optim_type,
     bind_device_type, bind_trainer_type, bind_archive_type;

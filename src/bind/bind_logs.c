@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "data/synthetic_logs.h"
 
 enum { CONTEXTS, ITEMS }; /* slots; the user values of the handle are one more */
 
@@ -149,7 +150,9 @@ static int push_name(lua_State *L, const fopo_names *names, size_t i) {
 static int action_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t j = bind_id(L, 2, "action", logs->n_actions);
-  return push_name(L, &logs->names, j);
+  if (logs->names.n > 0) return push_name(L, &logs->names, j);
+  lua_pushfstring(L, "%I", (LUAI_UACINT)j + 1);
+  return 1;
 }
 
 /* lg:feature_name(i): the name of column i of the contexts, or nil where features are hashed. */
@@ -232,8 +235,151 @@ static int field(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_logs_functions[] = {
-    {"logs_read", logs_read}, {"logs_split", logs_split}, {NULL, NULL}};
+/* ---- worlds ---- */
+
+typedef struct {
+  bind_object head; /* keeps: the log, whose contexts and items it uses */
+  fopo_log_world *world;
+} bind_log_world;
+
+static void world_done(bind_object *o) { fopo_log_world_free(((bind_log_world *)o)->world); }
+
+static fopo_log_world *get_world(lua_State *L, int index) {
+  return ((bind_log_world *)bind_get(L, index, &bind_log_world_type))->world;
+}
+
+static double number_option(lua_State *L, const char *name) {
+  return bind_number(L, bind_option(L, 1, name), name);
+}
+
+/* native.logs_synthetic{n, actions, dim, k, epsilon, skill, sharpness, bias, slope, spread, seed}:
+ * a log and the world it comes from. */
+static int logs_synthetic(lua_State *L) {
+  luaL_checkstack(L, 20, NULL);
+  fopo_log_world_options o = {.n = size_option(L, 1, "n"),
+                              .actions = size_option(L, 1, "actions"),
+                              .dim = size_option(L, 1, "dim"),
+                              .k = size_option(L, 1, "k"),
+                              .epsilon = number_option(L, "epsilon"),
+                              .skill = number_option(L, "skill"),
+                              .sharpness = number_option(L, "sharpness"),
+                              .bias = number_option(L, "bias"),
+                              .slope = number_option(L, "slope"),
+                              .spread = number_option(L, "spread"),
+                              .seed = bind_seed(L, bind_option(L, 1, "seed"))};
+  bind_logs_new(L, 0);
+  int log = lua_gettop(L);
+  bind_log_world *w = bind_new(L, &bind_log_world_type, 0);
+  bind_logs *box = get_box(L, log);
+  bind_check(L, fopo_log_world_new(&w->world, &box->logs, &o));
+  bind_keep(&w->head, 0, &box->head);
+  bind_logs_settle(L, box);
+  return 2;
+}
+
+/* The contexts at `index`, or, where there is nothing, those of the world's log. */
+static fopo_matrix world_contexts(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index)) return get_world(L, 1)->contexts;
+  return bind_matrix(bind_array_numbers(L, index, "contexts"));
+}
+
+/* world:true_value(pi, contexts, greedy): of the policy on these contexts (the log's if nil). */
+static int true_value(lua_State *L) {
+  int greedy = bind_boolean(L, 4, "greedy");
+  get_world(L, 1);
+  bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  fopo_matrix X = world_contexts(L, 3);
+  lua_settop(L, 4);
+  bind_push_again(L, 1, &bind_log_world_type);
+  bind_push_again(L, 2, &bind_policy_type);
+  bind_array *q = bind_array_new(L, 0, X.rows, pi->policy.items.cols);
+  pi = bind_get(L, 6, &bind_policy_type);
+  X = world_contexts(L, 3);
+  double value = 0;
+  bind_check(L, fopo_policy_queries(bind_matrix(q), &pi->policy, X));
+  bind_check(L, fopo_log_world_value(&value, get_world(L, 5), X, bind_matrix(q), pi->policy.items,
+                                     greedy));
+  lua_pushnumber(L, value);
+  return 1;
+}
+
+/* world:best(contexts): the true value of the best policy. */
+static int world_best(lua_State *L) {
+  double value = 0;
+  bind_check(L, fopo_log_world_best(&value, get_world(L, 1), world_contexts(L, 2)));
+  lua_pushnumber(L, value);
+  return 1;
+}
+
+/* world:logging(contexts): the true value of the logging policy. */
+static int world_logging(lua_State *L) {
+  double value = 0;
+  bind_check(L, fopo_log_world_logging(&value, get_world(L, 1), world_contexts(L, 2)));
+  lua_pushnumber(L, value);
+  return 1;
+}
+
+/* world:contexts(n, seed): [n, D] contexts of the same law. */
+static int world_draw(lua_State *L) {
+  size_t n = bind_count(L, 2, "n", 1, UINT32_MAX - 1), D = get_world(L, 1)->options.dim;
+  uint64_t seed = bind_seed(L, 3);
+  bind_push_again(L, 1, &bind_log_world_type);
+  bind_array *x = bind_array_new(L, 0, n, D);
+  bind_check(L, fopo_log_world_contexts(bind_matrix(x), get_world(L, 1), seed));
+  return 1;
+}
+
+/* world:reward(ids, rows, contexts): rho [B, S] of actions ids [B, S] in the contexts rows. */
+static int world_reward(lua_State *L) {
+  bind_array *ids = bind_array_ids(L, 2, "ids");
+  size_t B = ids->rows, S = ids->cols, n;
+  lua_settop(L, 4);
+  size_t N = world_contexts(L, 4).rows;
+  uint32_t *rows = bind_rows(L, 3, N, B < N ? B : N, &n);
+  if (n != B) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "ids has %zu rows but %zu contexts are given; "
+                                  "give one for each", B, n));
+  }
+  bind_push_again(L, 1, &bind_log_world_type);
+  bind_push_again(L, 2, &bind_array_type);
+  bind_array *r = bind_array_new(L, 0, B, S);
+  ids = bind_array_ids(L, 2, "ids");
+  bind_check(L, fopo_log_world_rewards(r->data, get_world(L, 1), world_contexts(L, 4), ids->data,
+                                       rows, B, S));
+  return 1;
+}
+
+static int world_field(lua_State *L, bind_object *o, const char *name) {
+  const fopo_log_world_options *w = &((bind_log_world *)o)->world->options;
+  if (strcmp(name, "actions") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->actions);
+  } else if (strcmp(name, "dim") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->dim);
+  } else if (strcmp(name, "epsilon") == 0) {
+    lua_pushnumber(L, w->epsilon);
+  } else if (strcmp(name, "k") == 0) {
+    lua_pushinteger(L, (lua_Integer)w->k);
+  } else {
+    return 0;
+  }
+  return 1;
+}
+
+const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
+                                        {"logs_split", logs_split},
+                                        {"logs_synthetic", logs_synthetic},
+                                        {NULL, NULL}};
+
+static const luaL_Reg world_methods[] = {
+    {"true_value", true_value}, {"best", world_best},     {"logging", world_logging},
+    {"contexts", world_draw},   {"reward", world_reward}, {NULL, NULL}};
+
+const bind_type bind_log_world_type = {.name = "fopo.log_world",
+                                       .size = sizeof(bind_log_world),
+                                       .done = world_done,
+                                       .methods = world_methods,
+                                       .fields = "actions dim epsilon k",
+                                       .get = world_field};
 
 static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"items", items},

@@ -21,7 +21,8 @@ enum {
   FOPO_STREAM_SKETCH = 7,    /* randomised SVD */
   FOPO_STREAM_LEVEL = 8,     /* levels of the HNSW graph */
   FOPO_STREAM_BOOTSTRAP = 9, /* intervals */
-  FOPO_STREAM_POLICY = 10    /* REINFORCE's draws from the policy */
+  FOPO_STREAM_POLICY = 10,   /* REINFORCE's draws from the policy */
+  FOPO_STREAM_LOGS = 11      /* synthetic logs */
 };
 
 typedef struct { uint32_t v[4]; } fopo_words;

@@ -88,7 +88,7 @@ int fopo_logs_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o
 int fopo_names_count(fopo_names *names, size_t n) {
   names->numbers = fopo_alloc(n, sizeof *names->numbers);
   if (names->numbers == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0; i < n; i++) names->numbers[i] = (int64_t)i + 1;
+  for (size_t i = 0; i < n; i++) names->numbers[i] = (int64_t)i;
   names->n = n;
   return FOPO_OK;
 }

@@ -12,7 +12,7 @@ typedef struct {
   float *rewards;       /* [n]; owned */
   float *propensities;  /* [n] probability that the logging policy showed that action, 0 < p <= 1 */
   fopo_matrix items;    /* [P, L] features of the actions; {0} where the log has none */
-  fopo_names names;     /* of the actions; n == 0: an action's name is its index */
+  fopo_names names;     /* of the actions; n == 0: they are called 1 .. n_actions */
   fopo_names features;  /* of the columns of contexts; n == 0: hashed, without names */
   char format[32];
   size_t skipped;       /* rows left out by on_error, and events without an action */

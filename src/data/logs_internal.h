@@ -20,7 +20,7 @@ int fopo_events_grow(fopo_events *e);
 const char *fopo_events_refuse_propensity(double p);
 const char *fopo_events_refuse_reward(double r);
 
-/* Names 1 .. n. */
+/* Names 0 .. n - 1. */
 int fopo_names_count(fopo_names *names, size_t n);
 
 /* The names of ids, which stay in their order and are taken. */

@@ -652,6 +652,7 @@ static int finish_obd(fopo_logs *logs, const reading *g, const fopo_logs_options
   size_t each = o->position == 0 ? POSITIONS : 1, room = 0;
   logs->n_actions = n_items * each;
   int status = fopo_read_plausible(path, 1, n_items, logs->n);
+  if (status == FOPO_OK && each == 1) status = fopo_names_count(&logs->names, n_items);
   for (size_t i = 0; each > 1 && i < logs->n_actions && status == FOPO_OK; i++) {
     char name[64];
     int n = snprintf(name, sizeof name, "item %zu at %zu", i / each, i % each + 1);
@@ -664,13 +665,15 @@ static int finish_obd(fopo_logs *logs, const reading *g, const fopo_logs_options
 static int finish_csv(fopo_logs *logs, reading *g, const fopo_logs_options *o) {
   if (o->n_actions > 0) {
     logs->n_actions = o->n_actions;
-    return fopo_names_count(&logs->names, o->n_actions);
+    return FOPO_OK;
   }
   uint32_t *place = NULL;
   logs->n_actions = g->ids.n;
   int status = fopo_ids_finish(&logs->names, &place, &g->ids);
   for (size_t i = 0; place != NULL && i < logs->n; i++) logs->actions[i] = place[logs->actions[i]];
   fopo_free(place);
+  if (status == FOPO_OK && logs->names.numbers == NULL && logs->names.text == NULL)
+    status = fopo_names_count(&logs->names, logs->n_actions);
   return status;
 }
 

@@ -338,8 +338,7 @@ static int finish(reading *g) {
   logs->contexts = fopo_matrix_view(logs->contexts.x, logs->n, g->events.D);
   if (!g->adf) {
     logs->n_actions = g->options->n_actions > 0 ? g->options->n_actions : g->largest;
-    status = fopo_read_plausible(g->t->path, 1, logs->n_actions, logs->n);
-    return status == FOPO_OK ? fopo_names_count(&logs->names, logs->n_actions) : status;
+    return fopo_read_plausible(g->t->path, 1, logs->n_actions, logs->n);
   }
   logs->n_actions = g->size;
   logs->items = fopo_matrix_view(g->items, g->size, (size_t)1 << g->bits);
