@@ -263,6 +263,8 @@ doc{name = "sessions:user", signature = "s:user(n)", returns = "integer",
     text = "The user of the dataset that context n comes from."}
 doc{name = "sessions:hits", signature = "s:hits(n, item)", returns = "boolean",
     text = "Whether the item stands in Y of context n."}
+doc{name = "log_world:true_value", signature = "world:true_value(pi, contexts, greedy)",
+    returns = "number", text = "What world:value calls; contexts may be nil."}
 doc{name = "log_world:best", signature = "world:best([contexts])", returns = "number",
     text = "The true value of the best policy, argmax of the reward's probability."}
 doc{name = "log_world:logging", signature = "world:logging([contexts])", returns = "number",
