@@ -263,6 +263,26 @@ doc{name = "sessions:user", signature = "s:user(n)", returns = "integer",
     text = "The user of the dataset that context n comes from."}
 doc{name = "sessions:hits", signature = "s:hits(n, item)", returns = "boolean",
     text = "Whether the item stands in Y of context n."}
+doc{name = "logs:contexts", signature = "lg:contexts()", returns = "array",
+    text = "[n, D]: the features of each event; the same array every time."}
+doc{name = "logs:items", signature = "lg:items()", returns = "array",
+    text = "[P, L]: the features of the actions, or nil where the log has none."}
+doc{name = "logs:actions", signature = "lg:actions()", returns = "array",
+    text = "The actions shown, as ids [1, n]."}
+doc{name = "logs:rewards", signature = "lg:rewards()", returns = "array",
+    text = "What came of them: [1, n]."}
+doc{name = "logs:propensities", signature = "lg:propensities()", returns = "array",
+    text = "The probabilities with which they were shown: [1, n]."}
+doc{name = "logs:action_name", signature = "lg:action_name(j)", returns = "string",
+    text = "What action j is called in the file."}
+doc{name = "logs:feature_name", signature = "lg:feature_name(i)", returns = "string",
+    text = "The name of column i of the contexts; nil where features are hashed."}
+doc{name = "logs:part", signature = "lg:part(first, count)", returns = "logs",
+    text = "Events first .. first + count - 1 as a log of their own."}
+doc{name = "logs:take", signature = "lg:take(ids)", returns = "logs",
+    text = "These events as a log of their own; ids may repeat."}
+doc{name = "logs:save", signature = "lg:save(path)",
+    text = "Writes an .npz that fopo.data.logs reads; names included."}
 doc{name = "log_world:true_value", signature = "world:true_value(pi, contexts, greedy)",
     returns = "number", text = "What world:value calls; contexts may be nil."}
 doc{name = "log_world:best", signature = "world:best([contexts])", returns = "number",
