@@ -161,6 +161,26 @@ local function named(c)
   return c.kind .. (#parts > 0 and " (" .. table.concat(parts, ", ") .. ")" or "")
 end
 
+local function is_graph(c) return c.kind == "hnsw" or c.kind == "hybrid" end
+
+-- Why none of the graphs that were built is the choice, or nil.
+local function graphs_lost(run, best)
+  local reached, nearest
+  for _, c in ipairs(run.candidates) do
+    if is_graph(c) and not c.skipped then
+      if c.recall >= run.target and (not reached or c.ms < reached.ms) then reached = c end
+      if not nearest or c.recall > nearest.recall then nearest = c end
+    end
+  end
+  if is_graph(best) or not nearest then return nil end
+  if reached then
+    return ("of the graphs %s reaches the recall at %.1f times the time"):format(named(reached),
+                                                                                reached.ms / best.ms)
+  end
+  return ("no graph reached the recall; the nearest, %s, has %.4f"):format(named(nearest),
+                                                                           nearest.recall)
+end
+
 -- The choice in words.
 local function reason(run, best, exact, full)
   local parts = {}
@@ -175,11 +195,11 @@ local function reason(run, best, exact, full)
     .. "time: %.3g ms a query at recall %.4f, %.1f times as fast as exact"):format(named(best),
     run.k, run.target, run.Q.rows < run.given and "a sample of " or "all ", run.Q.rows, run.batch,
     best.ms, best.recall, exact.ms / best.ms)
-  if (best.kind == "hnsw" or best.kind == "hybrid") and exact.ms > best.ms then
+  if is_graph(best) and exact.ms > best.ms then
     local without
     for _, c in ipairs(run.candidates) do
-      local flat = c.kind == "exact" or c.kind == "norm"
-      if flat and c.recall >= run.target and (not without or c.ms < without.ms) then
+      if not is_graph(c) and not c.skipped and c.recall >= run.target
+         and (not without or c.ms < without.ms) then
         without = c
       end
     end
@@ -187,6 +207,7 @@ local function reason(run, best, exact, full)
       text.seconds(best.build_seconds),
       text.count(math.ceil(1e3 * best.build_seconds / (without.ms - best.ms))))
   end
+  parts[#parts + 1] = graphs_lost(run, best)
   parts[#parts + 1] = run.graphs
   parts[#parts + 1] = "recalls are exact for these queries, times are of this machine at this load"
   return table.concat(parts, "; ") .. "."
