@@ -46,6 +46,8 @@ gradient.head_tail = define.fn{
     {"index", "index", nil, "finds the head", required = true},
     {"k", "integer", 256, "K, candidates of a context, all of them taken", min = 1},
     {"tail", "integer", 256, "U, draws of the other P - K items", min = 1},
+    {"refresh", "integer|string", 1, "visits that a context's candidates serve, or \"once\"; see "
+     .. "fopo.proposal.mixture", min = 1, one_of = {"once"}},
   },
   text = [[The covariance gradient with the head in full: the K candidates of the index stand for
 themselves and U uniform draws of the other P - K items for (P - K) / U of them each, so
@@ -60,7 +62,8 @@ Source: ours.]],
 g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}
 assert(g.k == 10 and g.tail == 20)]],
   call = function(o)
-    o.proposal = native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid"}
+    o.proposal = native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
+                                         refresh = o.refresh}
     return native.gradient_head_tail(o)
   end,
 }
@@ -95,8 +98,8 @@ function methods.describe(g)
     return ("gradient reinforce: S %d, baseline %s"):format(g.samples, g.baseline)
   end
   if g.kind == "head_tail" then
-    return ("gradient head and tail: K %d, U %d, index %s"):format(g.k, g.tail,
-      g.proposal.index:about().kind)
+    return ("gradient head and tail: K %d, U %d, index %s%s"):format(g.k, g.tail,
+      g.proposal.index:about().kind, g.refresh ~= 1 and (", refresh %s"):format(g.refresh) or "")
   end
   return ("gradient snis: S %d, %s"):format(g.samples, g.proposal:describe())
 end

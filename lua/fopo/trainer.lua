@@ -144,8 +144,10 @@ such as lr come from this trainer, not from the file. A file that does not fit c
 }
 
 function trainer.describe(t)
-  return ("trainer at step %s (%s a pass), batch %d, %s, on %s"):format(text.count(t.step),
-    text.count(t.steps_per_epoch), t.batch, t.gradient:describe(), t.device)
+  local kept = t.gradient.kept_bytes
+  return ("trainer at step %s (%s a pass), batch %d, %s%s, on %s"):format(text.count(t.step),
+    text.count(t.steps_per_epoch), t.batch, t.gradient:describe(),
+    kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or "", t.device)
 end
 
 return make

@@ -239,6 +239,9 @@ void bind_optim_on(bind_optim *o, bind_object *device);
  * stack. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 
+/* Pushes how many visits candidates serve: a number, "once", or nil. */
+void bind_push_refresh(lua_State *L, const fopo_proposal *q);
+
 /* Binds the gradient to its data, which then lives as long as the binding. A failure leaves the
  * former binding, or none. */
 int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,

@@ -122,6 +122,10 @@ static int set(lua_State *L) {
       return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has "
                                     "epsilon"));
     }
+    if (q->adaptive) {
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "an adaptive proposal sets its epsilon "
+                                    "itself; use proposal.mixture for one of your own"));
+    }
     q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
   }
   if (bind_has(L, 2, "k")) {
@@ -194,6 +198,7 @@ static int compute(lua_State *L) {
   run(L, g, custom, function);
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
+  fopo_gradient_count(g->gradient, rows, B, &stats);
   lua_settop(L, result);
   lua_createtable(L, 0, 8);
   bind_set_stats(L, &stats, "seconds");
@@ -232,7 +237,12 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     q && !head ? lua_pushnumber(L, q->epsilon) : lua_pushnil(L);
   } else if (strcmp(name, "k") == 0) {
     q && q->k ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
+  } else if (strcmp(name, "refresh") == 0) {
+    q ? bind_push_refresh(L, q) : lua_pushnil(L);
+  } else if (strcmp(name, "kept_bytes") == 0) {
+    lua_pushinteger(L, (lua_Integer)fopo_gradient_kept_bytes(((bind_gradient *)o)->gradient));
   } else if (strcmp(name, "proposal") == 0) {
+    if (o->keeps[PROPOSAL] && q) ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
     bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
   } else {
     return 0;
@@ -252,5 +262,5 @@ const bind_type bind_gradient_type = {.name = "fopo.gradient",
                                       .size = sizeof(bind_gradient),
                                       .done = done,
                                       .methods = methods,
-                                      .fields = "kind samples tail baseline epsilon k proposal",
+                                      .fields = "kind samples tail baseline epsilon k refresh kept_bytes proposal",
                                       .get = field};

@@ -5,6 +5,16 @@
 
 static const char *const draws[] = {"iid", "stratified", NULL};
 
+/* "once" or a number of visits; 1 where there is none. */
+static size_t refresh_option(lua_State *L, int index) {
+  int at = bind_option(L, index, "refresh");
+  if (lua_isnil(L, at)) return 1;
+  if (lua_type(L, at) != LUA_TSTRING) return bind_count(L, at, "refresh", 1, UINT32_MAX);
+  static const char *const words[] = {"once", NULL};
+  bind_choice(L, at, "refresh", words);
+  return FOPO_REFRESH_ONCE;
+}
+
 static bind_proposal *get_proposal(lua_State *L, int index) {
   return bind_get(L, index, &bind_proposal_type);
 }
@@ -16,15 +26,8 @@ static int proposal_uniform(lua_State *L) {
   return 1;
 }
 
-/* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified"}: eps / P everywhere and
- * 1 - eps by the softmax over the k candidates. */
-static int proposal_mixture(lua_State *L) {
-  int at = bind_option(L, 1, "index");
-  fopo_proposal p = {
-      .kind = FOPO_PROPOSAL_MIXTURE,
-      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
-      .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
-      .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws)};
+/* A proposal with the index at `at`. */
+static int with_index(lua_State *L, int at, fopo_proposal p) {
   bind_get(L, at, &bind_index_type);
   bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
   bind_index *ix = bind_get(L, at, &bind_index_type);
@@ -34,6 +37,33 @@ static int proposal_mixture(lua_State *L) {
   q->proposal = p;
   bind_keep(&q->head, 0, &ix->head);
   return 1;
+}
+
+/* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified", refresh = 1}: eps / P
+ * everywhere and 1 - eps by the softmax over the k candidates, which serve `refresh` visits of their
+ * context, a number or "once". */
+static int proposal_mixture(lua_State *L) {
+  int at = bind_option(L, 1, "index");
+  fopo_proposal p = {
+      .kind = FOPO_PROPOSAL_MIXTURE,
+      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+      .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
+      .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws),
+      .refresh = refresh_option(L, 1)};
+  return with_index(L, at, p);
+}
+
+/* native.proposal_adaptive{index, k, floor, smoothing}: a mixture whose epsilon the gradient sets. */
+static int proposal_adaptive(lua_State *L) {
+  int at = bind_option(L, 1, "index");
+  fopo_proposal p = {
+      .kind = FOPO_PROPOSAL_MIXTURE,
+      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+      .epsilon = 1.0,
+      .adaptive = 1,
+      .floor = bind_number(L, bind_option(L, 1, "floor"), "floor"),
+      .smoothing = bind_number(L, bind_option(L, 1, "smoothing"), "smoothing")};
+  return with_index(L, at, p);
 }
 
 /* Q [B, L] of the policy at `pi` and the contexts at `x`; pushed. */
@@ -70,17 +100,33 @@ static int sample(lua_State *L) {
   return 2;
 }
 
+void bind_push_refresh(lua_State *L, const fopo_proposal *q) {
+  if (q->kind != FOPO_PROPOSAL_MIXTURE || q->adaptive) {
+    lua_pushnil(L);
+  } else if (q->refresh == FOPO_REFRESH_ONCE) {
+    lua_pushliteral(L, "once");
+  } else {
+    lua_pushinteger(L, q->refresh > 1 ? (lua_Integer)q->refresh : 1);
+  }
+}
+
 static int field(lua_State *L, bind_object *o, const char *name) {
   const fopo_proposal *q = &((bind_proposal *)o)->proposal;
   int mixture = q->kind == FOPO_PROPOSAL_MIXTURE;
   if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, mixture ? "mixture" : "uniform");
+    lua_pushstring(L, q->adaptive ? "adaptive" : mixture ? "mixture" : "uniform");
   } else if (strcmp(name, "epsilon") == 0) {
     lua_pushnumber(L, q->epsilon);
   } else if (strcmp(name, "k") == 0) {
     mixture ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
   } else if (strcmp(name, "draws") == 0) {
     mixture ? (void)lua_pushstring(L, draws[q->stratified]) : lua_pushnil(L);
+  } else if (strcmp(name, "refresh") == 0) {
+    bind_push_refresh(L, q);
+  } else if (strcmp(name, "floor") == 0) {
+    q->adaptive ? lua_pushnumber(L, q->floor) : lua_pushnil(L);
+  } else if (strcmp(name, "smoothing") == 0) {
+    q->adaptive ? lua_pushnumber(L, q->smoothing) : lua_pushnil(L);
   } else if (strcmp(name, "index") == 0) {
     bind_push_kept(L, 1, &bind_proposal_type, 0);
   } else {
@@ -91,6 +137,7 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 
 const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_uniform},
                                             {"proposal_mixture", proposal_mixture},
+                                            {"proposal_adaptive", proposal_adaptive},
                                             {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"sample", sample}, {NULL, NULL}};
@@ -98,5 +145,5 @@ static const luaL_Reg methods[] = {{"sample", sample}, {NULL, NULL}};
 const bind_type bind_proposal_type = {.name = "fopo.proposal",
                                       .size = sizeof(bind_proposal),
                                       .methods = methods,
-                                      .fields = "kind k epsilon draws index",
+                                      .fields = "kind k epsilon draws refresh floor smoothing index",
                                       .get = field};

@@ -59,7 +59,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 10 + FIXED }; /* the most arrays of the trainer itself */
+enum { OWN = 10 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
 
 /* The shape of a network: its widths, then the activation. Returns how many numbers. */
 enum { SHAPE = FOPO_LAYERS + 2 };
@@ -93,7 +93,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   for (int i = 0; i < FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
   }
-  return n;
+  return n + fopo_visits_describe(a + n, &t->visits);
 }
 
 /* theta on the host as it is after the last whole step, also while a slice waits for rewards. */
@@ -257,7 +257,21 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     rc = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
     if (rc == FOPO_OK) rc = check_squares(s->v, t->n_theta, path);
   }
+  const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
+  if (rc == FOPO_OK && fopo_gradient_has_proposal(o)) {
+    rc = fopo_visits_check(&t->visits, archive, path, &o->proposal, t->o.contexts.rows,
+                           t->o.policy->items.rows);
+  }
   return rc;
+}
+
+/* The gradient shows the epsilon that was taken over. */
+static void take_visits(fopo_trainer *t, const fopo_archive *file) {
+  const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
+  if (!fopo_gradient_has_proposal(o)) return;
+  fopo_visits_take(&t->visits, file, &o->proposal);
+  fopo_gradient_lend(t->o.gradient, &t->visits); /* cannot fail: the room is there */
+  fopo_gradient_lend(t->o.gradient, NULL);
 }
 
 int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
@@ -275,6 +289,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
   if (rc == FOPO_OK) {
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
+    take_visits(t, &file);
   }
   if (rc == FOPO_OK && archive != NULL) {
     *archive = file;

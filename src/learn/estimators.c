@@ -1,6 +1,7 @@
 /* The estimators: what each draws, and how it turns rewards into one vector v a context. A new one
  * is its draw, its combine and a row of the table at the end. */
 #include <math.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/memory.h"
@@ -9,39 +10,84 @@
 
 /* -- snis ------------------------------------------------------------------------------------- */
 
-/* The candidates of n contexts at the current theta: the index searches on the host, whatever the
- * device is. */
+/* host.candidates [n, K] and host.counts [n] of the queries in host.Q [n, L]: the index searches on
+ * the host, whatever the device is. */
 static int search(fopo_gradient *g, size_t n) {
+  const fopo_gradient_on_host *h = &g->host;
+  return fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
+                           fopo_matrix_view(h->Q, n, g->L), g->q.k);
+}
+
+/* The same by what is kept: only the contexts whose set has served its visits are searched, their
+ * queries moved to the front. */
+static int search_due(fopo_gradient *g, size_t n) {
+  const fopo_gradient_on_host *h = &g->host;
+  const uint32_t *rows = g->rows + g->done;
+  size_t k = g->q.k, due = 0, put = 0;
+  for (size_t b = 0; b < n; b++) {
+    if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
+    if (b > due) memcpy(h->Q + due * g->L, h->Q + b * g->L, g->L * sizeof *h->Q);
+    due++;
+  }
+  int rc = due > 0 ? search(g, due) : FOPO_OK;
+  if (rc != FOPO_OK) return rc;
+  for (size_t b = 0; b < n; b++) {
+    if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
+    fopo_visits_put(g->visits, rows[b], h->candidates + put * k, h->counts[put]);
+    put++;
+  }
+  for (size_t b = 0; b < n; b++) {
+    fopo_visits_get(h->candidates + b * k, &h->counts[b], g->visits, rows[b]);
+  }
+  return FOPO_OK;
+}
+
+/* The scores of the candidates at the current theta: the index's, or, where the set may be old,
+ * taken anew. */
+static int put_scores(fopo_gradient *g, size_t n, int keeps) {
+  const fopo_gradient_on_device *m = &g->dev;
+  const fopo_device_ops *ops = g->device->ops;
+  size_t k = g->q.k;
+  if (!keeps) {
+    return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
+                    n * k * sizeof *m->candidate_scores);
+  }
+  return ops->scores(g->device, m->candidate_scores, m->Q, m->items, g->items.ld, m->candidates,
+                     m->counts, n, k, g->L);
+}
+
+/* The candidates of the first g->headed of n contexts at the current theta, and none for the
+ * others; with their scores where those are wanted. */
+static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_gradient_on_host *h = &g->host;
-  const fopo_proposal *q = &g->options.proposal;
+  size_t headed = g->headed, k = g->q.k;
+  int keeps = fopo_proposal_keeps(&g->q);
   double start = fopo_clock();
-  int rc = d->ops->get(d, h->Q, m->Q, n * g->L * sizeof *h->Q);
-  if (rc == FOPO_OK) {
-    rc = fopo_index_search(h->candidates, h->candidate_scores, h->counts, q->index,
-                           fopo_matrix_view(h->Q, n, g->L), q->k);
-  }
-  size_t bytes = n * q->k * sizeof(uint32_t); /* as many as those of the scores */
-  if (rc == FOPO_OK) rc = d->ops->put(d, m->candidates, h->candidates, bytes);
-  if (rc == FOPO_OK) rc = d->ops->put(d, m->candidate_scores, h->candidate_scores, bytes);
+  int rc = d->ops->get(d, h->Q, m->Q, headed * g->L * sizeof *h->Q);
+  if (rc == FOPO_OK) rc = keeps ? search_due(g, headed) : search(g, headed);
+  if (rc != FOPO_OK) return rc;
+  memset(h->counts + headed, 0, (n - headed) * sizeof *h->counts);
+  rc = d->ops->put(d, m->candidates, h->candidates, headed * k * sizeof *m->candidates);
   if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
+  if (rc == FOPO_OK && scored) rc = put_scores(g, headed, keeps);
   if (rc != FOPO_OK) return rc;
 
-  for (size_t b = 0; b < n; b++) g->short_rows += h->counts[b] < q->k;
+  for (size_t b = 0; b < headed; b++) g->short_rows += h->counts[b] < k;
   g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
   return FOPO_OK;
 }
 
 static int snis_draw(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
-  const fopo_proposal *q = &g->options.proposal;
+  const fopo_proposal *q = &g->q;
   const uint32_t *rows = g->dev.rows + g->done;
-  int rc = fopo_proposal_uses_index(q) ? search(g, n) : FOPO_OK;
+  int rc = g->headed > 0 ? find_candidates(g, n, 1) : FOPO_OK;
   if (rc != FOPO_OK) return rc;
 
   double start = fopo_clock();
-  if (fopo_proposal_uses_index(q)) {
+  if (g->headed > 0) {
     fopo_mixture m = {.k = q->k, .ids = g->dev.candidates, .scores = g->dev.candidate_scores,
                       .counts = g->dev.counts, .epsilon = fopo_proposal_share(q, g->S),
                       .stratified = q->stratified};
@@ -62,18 +108,18 @@ static int covariance(fopo_gradient *g, size_t n, float floor) {
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {
-  return covariance(g, n, fopo_proposal_floor(&g->options.proposal, g->P, g->S));
+  return covariance(g, n, fopo_proposal_floor(&g->q, g->P, g->S));
 }
 
 /* -- head and tail ---------------------------------------------------------------------------- */
 
 static int head_tail_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  int rc = search(g, n);
+  int rc = find_candidates(g, n, 0);
   if (rc != FOPO_OK) return rc;
   double start = fopo_clock();
   rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, m->counts,
-                                 g->options.proposal.k, m->rows + g->done, g->key, n, g->S, g->P);
+                                 g->q.k, m->rows + g->done, g->key, n, g->S, g->P);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return rc;
 }

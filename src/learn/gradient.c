@@ -57,6 +57,7 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   if (rc != FOPO_OK) return rc;
   *g = fopo_alloc(1, sizeof **g);
   if (*g == NULL) return FOPO_ERR_MEMORY;
+  (*g)->visits = &(*g)->own;
   return fopo_gradient_set(*g, options);
 }
 
@@ -90,6 +91,7 @@ static void unbind(fopo_gradient *g) {
   g->room_rows = g->room_part = g->room_draws = g->room_candidates = 0;
   g->enumerated = 0;
   g->device = NULL;
+  fopo_visits_done(&g->own);
 }
 
 void fopo_gradient_free(fopo_gradient *g) {
@@ -272,19 +274,34 @@ static int grow_handed(fopo_gradient *g, size_t n) {
   return FOPO_OK;
 }
 
-static int has_proposal(const fopo_gradient_options *o) {
-  return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
-}
-
 static size_t draws_of(const fopo_gradient_options *o, size_t P) {
   if (o->kind == FOPO_GRADIENT_EXACT) return P;
   return o->kind == FOPO_GRADIENT_HEAD_TAIL ? o->proposal.k + o->samples : o->samples;
 }
 
+static int make_visits_room(fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  if (!fopo_gradient_has_proposal(o) || !fopo_proposal_keeps(&o->proposal)) return FOPO_OK;
+  return fopo_visits_room(g->visits, g->contexts.rows, o->proposal.k);
+}
+
+/* An adaptive epsilon as what is remembered has it. */
+static void adapt(fopo_gradient *g) {
+  fopo_proposal *q = &g->options.proposal;
+  if (fopo_gradient_has_proposal(&g->options) && q->adaptive) q->epsilon = fopo_visits_epsilon(g->visits, q);
+}
+
+/* Which contexts of the batch get candidates, and the epsilon of its draws. */
+static void steer(fopo_gradient *g, size_t B) {
+  adapt(g);
+  g->q = g->options.proposal;
+  g->asked = fopo_gradient_has_proposal(&g->options) ? fopo_visits_asked(g->visits, &g->q, B) : 0;
+  if (g->q.adaptive && g->asked > 0) g->q.epsilon = fmin(g->q.epsilon, FOPO_PROBE_EPSILON);
+}
+
 /* Cuts the batch into parts and makes room for one. */
 static int prepare(fopo_gradient *g, size_t B) {
   const fopo_gradient_options *o = &g->options;
-  int uses_index = has_proposal(o) && fopo_proposal_uses_index(&o->proposal);
   g->B = B;
   g->S = draws_of(o, g->P);
   g->part = most_draws / g->S > LEAST_PART ? most_draws / g->S : LEAST_PART;
@@ -293,7 +310,7 @@ static int prepare(fopo_gradient *g, size_t B) {
   int rc = B > g->room_rows ? grow_rows(g, B) : FOPO_OK;
   if (rc == FOPO_OK && g->part > g->room_part) rc = grow_part(g, g->part);
   if (rc == FOPO_OK && g->part * g->S > g->room_draws) rc = grow_draws(g, g->part * g->S);
-  if (rc == FOPO_OK && uses_index && g->part * o->proposal.k > g->room_candidates) {
+  if (rc == FOPO_OK && g->asked > 0 && g->part * o->proposal.k > g->room_candidates) {
     rc = grow_candidates(g, g->part * o->proposal.k);
   }
   return rc;
@@ -322,7 +339,7 @@ static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
                        b + 1, (unsigned long long)rows[b] + 1, g->contexts.rows);
     }
   }
-  if (g->checked || !has_proposal(&g->options)) return FOPO_OK;
+  if (g->checked || !fopo_gradient_has_proposal(&g->options)) return FOPO_OK;
   int rc = check_proposal(g);
   g->checked = rc == FOPO_OK;
   return rc;
@@ -332,7 +349,10 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
                         fopo_draw_key key) {
   int rc = check_idle(g);
   if (rc == FOPO_OK) rc = check_batch(g, rows, B);
-  if (rc == FOPO_OK) rc = prepare(g, B);
+  if (rc == FOPO_OK) rc = make_visits_room(g);
+  if (rc != FOPO_OK) return rc;
+  steer(g, B);
+  rc = prepare(g, B);
   if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
   if (rc == FOPO_OK && theta == NULL) {
     rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
@@ -343,7 +363,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   g->rows = rows;
   g->key = key;
   g->done = 0;
-  g->short_rows = 0;
+  g->short_rows = g->head_rows = 0;
   memset(g->sum, 0, sizeof g->sum);
   memset(g->seconds, 0, sizeof g->seconds);
   g->stage = FOPO_STAGE_READY;
@@ -400,6 +420,7 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
                                 "a custom reward is filled by its caller, draw by draw"));
   }
   g->n = g->B - g->done < g->part ? g->B - g->done : g->part;
+  g->headed = g->asked <= g->done ? 0 : g->asked - g->done < g->n ? g->asked - g->done : g->n;
   int rc = make_queries(g, g->n);
   if (rc == FOPO_OK) rc = g->estimator->draw(g, g->n);
   if (rc != FOPO_OK) return give_up(g, rc);
@@ -447,10 +468,14 @@ static int add_stats(fopo_gradient *g) {
     const float *s = g->host.stats + b * FOPO_STATS;
     g->sum[FOPO_STAT_REWARD] += (double)s[FOPO_STAT_REWARD];
     g->sum[FOPO_STAT_ESS] += (double)s[FOPO_STAT_ESS];
-    g->sum[FOPO_STAT_HEAD_MASS] += (double)s[FOPO_STAT_HEAD_MASS];
+    /* of a context without candidates nothing is inside them */
+    if (b < g->headed && g->host.counts[b] > 0) {
+      g->sum[FOPO_STAT_HEAD_MASS] += (double)s[FOPO_STAT_HEAD_MASS];
+    }
     double w = (double)s[FOPO_STAT_MAX_WEIGHT];
     if (w > g->sum[FOPO_STAT_MAX_WEIGHT]) g->sum[FOPO_STAT_MAX_WEIGHT] = w;
   }
+  g->head_rows += g->headed;
   return FOPO_OK;
 }
 
@@ -500,7 +525,8 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
       .reward = g->sum[FOPO_STAT_REWARD] / B,
       .ess = g->sum[FOPO_STAT_ESS] / B,
       .max_weight = g->sum[FOPO_STAT_MAX_WEIGHT],
-      .head_mass = g->sum[FOPO_STAT_HEAD_MASS] / B,
+      .head_mass = g->head_rows ? g->sum[FOPO_STAT_HEAD_MASS] / (double)g->head_rows : 0.0,
+      .head_rows = (double)g->head_rows,
       .norm = sqrt(fopo_matrix_norm2(fopo_matrix_view(g->host.G, rows, cols))),
       .short_rows = (double)g->short_rows,
   };
@@ -511,6 +537,27 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
 
 float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
 
+void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
+                         const fopo_gradient_stats *stats) {
+  if (!fopo_gradient_has_proposal(&g->options)) return;
+  fopo_visits_count(g->visits, &g->options.proposal, rows, B, stats->head_mass,
+                    (size_t)stats->head_rows);
+  adapt(g);
+}
+
+int fopo_gradient_lend(fopo_gradient *g, fopo_visits *visits) {
+  g->visits = visits != NULL ? visits : &g->own;
+  if (visits == NULL) return FOPO_OK;
+  adapt(g);
+  return make_visits_room(g);
+}
+
+uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  if (!fopo_gradient_has_proposal(o) || !fopo_proposal_keeps(&o->proposal)) return 0;
+  return fopo_visits_bytes(g->contexts.rows, o->proposal.k);
+}
+
 int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
                           const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key) {
   int rc = fopo_gradient_begin(g, theta, rows, B, key);
@@ -520,5 +567,7 @@ int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *
     if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
     if (rc != FOPO_OK) return rc;
   }
-  return rc == FOPO_OK ? fopo_gradient_finish(g, G, stats) : rc;
+  if (rc == FOPO_OK) rc = fopo_gradient_finish(g, G, stats);
+  if (rc == FOPO_OK) fopo_gradient_count(g, rows, B, stats);
+  return rc;
 }

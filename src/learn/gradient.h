@@ -30,8 +30,8 @@
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
-#include "learn/proposal.h"
 #include "learn/reward.h"
+#include "learn/visits.h"
 
 typedef enum {
   FOPO_GRADIENT_EXACT,
@@ -59,8 +59,10 @@ typedef struct {
   double reward;      /* estimate of E_pi r */
   double ess;         /* effective sample size; exact: 1 / sum pi^2, the items pi is spread over */
   double max_weight;  /* the batch's largest normalised weight; exact: the largest pi_a */
-  double head_mass;   /* estimated share of pi inside the candidates; 0 without candidates */
+  double head_mass;   /* estimated share of pi inside the candidates, over the contexts that have
+                       * some; 0 where none has */
   double norm;        /* Frobenius norm of G; not finite where an entry of G is not */
+  double head_rows;   /* how many contexts got candidates */
   double short_rows;  /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
@@ -111,6 +113,19 @@ void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun 
  * G where G.x is not NULL. */
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
 float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
+
+/* The batch of `rows` was made, with these statistics: only now do kept candidates grow older and an
+ * adaptive epsilon move. After finish, for a batch that counts; compute does it itself. */
+void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
+                         const fopo_gradient_stats *stats);
+
+/* What is remembered from visit to visit lies in `visits` from now on, where candidates are kept
+ * with room for the bound contexts; NULL: in the gradient's own memory again, which is forgotten
+ * when other data is bound. Not owned; a trainer lends its memory for each slice. */
+int fopo_gradient_lend(fopo_gradient *g, fopo_visits *visits);
+
+/* Bytes that keeping candidates of the bound contexts takes; 0 where none are kept. */
+uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);
 
 /* All of it in one call, for C rewards. */
 int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,

@@ -70,11 +70,17 @@ struct fopo_gradient {
   size_t done;          /* contexts absorbed */
   size_t n;             /* contexts of the part that is drawn */
   fopo_draw_key key;
+  fopo_proposal q;      /* the options' with the epsilon of this batch's draws */
+  size_t asked;         /* the first contexts of the batch that get candidates */
+  size_t headed;        /* and of the part that is drawn */
   int from_host;        /* the rewards of this part come from host.reward */
   double waiting;       /* clock when the draws were handed out */
   double sum[FOPO_STATS]; /* over the contexts absorbed; MAX_WEIGHT: the largest */
-  size_t short_rows;
+  size_t short_rows, head_rows; /* contexts with fewer than K candidates, and with any asked */
   double seconds[FOPO_PHASES];
+
+  fopo_visits own;      /* what is remembered where nobody lends another memory */
+  fopo_visits *visits;  /* &own, or lent */
 
   fopo_gradient_on_device dev;
   fopo_gradient_on_host host;
@@ -82,5 +88,10 @@ struct fopo_gradient {
   size_t room_handed;                                       /* in host.ids and host.reward */
   size_t enumerated; /* rows of dev.ids that list the whole catalogue */
 };
+
+/* Whether options.proposal is of any meaning. */
+static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
+  return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
+}
 
 #endif

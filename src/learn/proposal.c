@@ -14,11 +14,20 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "epsilon is %g; it is the share of uniform draws, use 0 to 1", q->epsilon);
   }
+  if (q->adaptive && !(q->floor >= 0.0 && q->floor <= 1.0)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "floor is %g; it is the least epsilon, use 0 to 1",
+                     q->floor);
+  }
+  if (q->adaptive && !(q->smoothing >= 0.0 && q->smoothing < 1.0)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "smoothing is %g; it is the share that a batch leaves of the past, use 0 to "
+                     "less than 1", q->smoothing);
+  }
   if (q->k == 0 || q->k > P) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use k from 1 to %zu",
                      q->k, P, P);
   }
-  if (!fopo_proposal_uses_index(q)) return FOPO_OK;
+  if (!fopo_proposal_uses_index(q) && !q->adaptive) return FOPO_OK;
   if (q->index == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a mixture proposal with epsilon = %g has no index to take its %zu candidates "

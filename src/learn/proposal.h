@@ -14,7 +14,13 @@ typedef struct {
   size_t k;           /* K candidates, 1 .. P */
   double epsilon;     /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;     /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
+  size_t refresh;     /* visits that a context's candidates serve; 0 and 1: searched at each */
+  int adaptive;       /* 1: a gradient sets epsilon itself (learn/visits.h); it starts at 1 */
+  double floor;       /* adaptive: epsilon is never below, 0 .. 1 */
+  double smoothing;   /* adaptive: what a batch leaves of the smoothed share, 0 .. below 1 */
 } fopo_proposal;
+
+#define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve for ever */
 
 /* Checks the options against the catalogue of P items with embeddings of `dim`; the sentence names
  * what does not fit (K > P, eps outside [0, 1], no index, another dimension). */
@@ -23,6 +29,11 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
 /* Whether a draw needs candidates. */
 static inline int fopo_proposal_uses_index(const fopo_proposal *q) {
   return q->kind == FOPO_PROPOSAL_MIXTURE && q->epsilon < 1.0;
+}
+
+/* Whether candidates are kept for later visits. */
+static inline int fopo_proposal_keeps(const fopo_proposal *q) {
+  return q->kind == FOPO_PROPOSAL_MIXTURE && q->refresh > 1;
 }
 
 /* The share of uniform draws among S: eps, but for stratified draws round(eps S) / S, which is what
@@ -34,7 +45,8 @@ double fopo_proposal_share(const fopo_proposal *q, size_t S);
 float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
- * queries Q [B, L] of the contexts rows [B]. */
+ * queries Q [B, L] of the contexts rows [B]. Candidates are searched, whatever `refresh` is, and
+ * epsilon is the one in q. */
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
                          const fopo_policy *pi, fopo_matrix Q, const uint32_t *rows, size_t S,
                          fopo_draw_key key);

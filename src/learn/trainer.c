@@ -55,6 +55,8 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
     rc = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
   }
   x->theta = there;
+  if (rc == FOPO_OK) rc = fopo_gradient_lend(x->o.gradient, &x->visits);
+  fopo_gradient_lend(x->o.gradient, NULL);
   if (rc != FOPO_OK) {
     fopo_trainer_free(x);
     return rc;
@@ -66,6 +68,8 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
 void fopo_trainer_free(fopo_trainer *t) {
   if (t == NULL) return;
   if (t->waiting) fopo_gradient_abandon(t->o.gradient);
+  if (t->running) fopo_gradient_lend(t->o.gradient, NULL);
+  fopo_visits_done(&t->visits);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   fopo_matrix_done(&t->G);
   fopo_free(t->order);
@@ -84,7 +88,11 @@ static int begin_slice(fopo_trainer *t) {
     rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
                              t->n_theta * sizeof *t->theta);
   }
-  if (rc != FOPO_OK) return rc;
+  if (rc == FOPO_OK) rc = fopo_gradient_lend(o->gradient, &t->visits);
+  if (rc != FOPO_OK) {
+    fopo_gradient_lend(o->gradient, NULL);
+    return rc;
+  }
   t->slice = (fopo_slice){.step = t->step};
   t->started = fopo_clock();
   t->running = 1;
@@ -94,6 +102,7 @@ static int begin_slice(fopo_trainer *t) {
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
+  fopo_gradient_lend(t->o.gradient, NULL);
   return t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
                                t->n_theta * sizeof *t->theta);
 }
@@ -108,7 +117,7 @@ static void report(fopo_slice *slice, const fopo_trainer *t) {
   slice->mean.reward /= n;
   slice->mean.ess /= n;
   slice->mean.max_weight /= n;
-  slice->mean.head_mass /= n;
+  if (slice->mean.head_rows > 0.0) slice->mean.head_mass /= slice->mean.head_rows;
   slice->mean.norm /= n;
 }
 
@@ -117,7 +126,8 @@ static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
   sum->reward += s->reward;
   sum->ess += s->ess;
   sum->max_weight += s->max_weight;
-  sum->head_mass += s->head_mass;
+  sum->head_mass += s->head_mass * s->head_rows;
+  sum->head_rows += s->head_rows;
   sum->norm += s->norm;
   sum->short_rows += s->short_rows;
   for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->seconds[i];
@@ -213,7 +223,8 @@ static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
   x[FOPO_VOTE_INTERRUPTED] = rc == FOPO_ERR_INTERRUPTED;
   x[FOPO_VOTE_REWARD] = stats->reward * mine;
   x[FOPO_VOTE_ESS] = stats->ess * mine;
-  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * mine;
+  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * stats->head_rows;
+  x[FOPO_VOTE_HEAD_ROWS] = stats->head_rows;
   x[FOPO_VOTE_SHORT_ROWS] = stats->short_rows;
   x[FOPO_VOTES + (size_t)fopo_comm_rank()] = stats->max_weight;
   int sent = fopo_comm_sum_double(x, FOPO_VOTES + ranks);
@@ -228,7 +239,8 @@ static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
   }
   stats->reward = x[FOPO_VOTE_REWARD] / (double)t->B;
   stats->ess = x[FOPO_VOTE_ESS] / (double)t->B;
-  stats->head_mass = x[FOPO_VOTE_HEAD_MASS] / (double)t->B;
+  stats->head_rows = x[FOPO_VOTE_HEAD_ROWS];
+  stats->head_mass = stats->head_rows > 0.0 ? x[FOPO_VOTE_HEAD_MASS] / stats->head_rows : 0.0;
   stats->short_rows = x[FOPO_VOTE_SHORT_ROWS];
   stats->max_weight = 0.0;
   for (size_t r = 0; r < ranks; r++) {
@@ -275,6 +287,7 @@ static int make_step(fopo_trainer *t) {
   rc = agree(t, rc, &stats);
   if (rc == FOPO_OK) rc = update(t, &stats);
   if (rc != FOPO_OK) return rc;
+  fopo_gradient_count(t->o.gradient, t->mine, t->n_mine, &stats);
   t->step++;
   add_step(t, &stats);
   return FOPO_OK;

@@ -20,7 +20,8 @@ typedef struct {
   uint64_t seed;
 } fopo_trainer_options;
 
-/* What a slice saw: means over its steps, but sums of seconds and short_rows. */
+/* What a slice saw: means over its steps (of head_mass over its contexts that had candidates), but
+ * sums of seconds, head_rows and short_rows. */
 typedef struct {
   size_t steps;             /* made in this slice */
   uint64_t step;            /* made in all */
@@ -54,8 +55,10 @@ uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
 /* .npz: theta, the optimiser's state, step, seed, batch and the fingerprint of what must not change
- * (shapes, kinds), plus the caller's further arrays (histories). Options such as lr are not taken
- * from the file: a new lr is honoured on resume. */
+ * (shapes, kinds), what is remembered from visit to visit (learn/visits.h; kept candidates take
+ * 4 N (K + 2) bytes), plus the caller's further arrays (histories). Options such as lr are not taken
+ * from the file: a new lr is honoured on resume. Several ranks keep candidates of their own and the
+ * file has the first one's: with refresh > 1 only a run of one rank is resumed bit by bit. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */

@@ -9,7 +9,7 @@
  * largest weight. */
 enum {
   FOPO_VOTE_FAILED, FOPO_VOTE_INTERRUPTED, FOPO_VOTE_REWARD, FOPO_VOTE_ESS, FOPO_VOTE_HEAD_MASS,
-  FOPO_VOTE_SHORT_ROWS, FOPO_VOTES
+  FOPO_VOTE_HEAD_ROWS, FOPO_VOTE_SHORT_ROWS, FOPO_VOTES
 };
 
 struct fopo_trainer {
@@ -28,6 +28,8 @@ struct fopo_trainer {
   float *theta;         /* device [n_theta]; the truth while a slice runs */
   fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
   double *votes;        /* [FOPO_VOTES + ranks] */
+
+  fopo_visits visits;   /* lent to the gradient while a slice runs */
 
   int running;          /* a slice is open */
   int waiting;          /* for the rewards of `drawn` */

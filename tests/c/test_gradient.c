@@ -236,7 +236,8 @@ static void test_options_refused(void **unused) {
   refused(fopo_gradient_new(&g, &o), FOPO_ERR_ARGUMENT, "1 samples");
   assert_null(g);
 
-  o = (fopo_gradient_options){FOPO_GRADIENT_SNIS, 10, 0, {FOPO_PROPOSAL_MIXTURE, ix, 5, 0.5, 0}};
+  o.samples = 10;
+  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
   ok(fopo_gradient_new(&g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "no data");
@@ -258,11 +259,11 @@ static void test_options_refused(void **unused) {
   ok(fopo_gradient_set(g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "k is 31");
-  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, ix, 5, 1.5, 0};
+  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 1.5};
   ok(fopo_gradient_set(g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "epsilon is 1.5");
-  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, NULL, 5, 0.5, 0};
+  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .k = 5, .epsilon = 0.5};
   ok(fopo_gradient_set(g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "no index");
@@ -275,7 +276,7 @@ static void test_options_refused(void **unused) {
   ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
 
   o.kind = FOPO_GRADIENT_HEAD_TAIL;
-  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, ix, 5, 0.0, 0};
+  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.0};
   o.samples = 26;
   ok(fopo_gradient_set(g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,

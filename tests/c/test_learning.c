@@ -100,7 +100,8 @@ static void test_learning(void **unused) {
   print_message("start %.3f, best possible %.3f, %zu contexts to learn from\n", before, expected,
                 s.train.rows);
   fopo_gradient_options snis = {.kind = FOPO_GRADIENT_SNIS, .samples = 200};
-  snis.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, s.ix, 50, 0.5, 0};
+  snis.proposal =
+      (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s.ix, .k = 50, .epsilon = 0.5};
   double exact = learn(&s, "exact", (fopo_gradient_options){FOPO_GRADIENT_EXACT}, STEPS);
   double mixture = learn(&s, "mixture", snis, STEPS);
   assert_true(exact > 3.0 * before && mixture > 3.0 * before);

@@ -34,7 +34,8 @@ static void set_up(setting *s, fopo_gradient_kind kind, fopo_optim_options optim
   small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
   ok(fopo_index_norm(&s->ix, s->w.items, 0));
   fopo_gradient_options o = {.kind = kind, .samples = 30};
-  o.proposal = (fopo_proposal){FOPO_PROPOSAL_MIXTURE, s->ix, 12, 0.5, 0};
+  o.proposal =
+      (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = 12, .epsilon = 0.5};
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &optim));
   s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};

@@ -56,4 +56,142 @@ function TestHeadTail:test_learns()
   lu.assertTrue(fopo.evaluate(pi, s.train).reward > before + 0.02)
 end
 
+-- ------------------------------------------------------------------------------------------------
+TestRefresh = {}
+
+local function trainer(gradient, pi)
+  return fopo.trainer{policy = pi or policy(), data = s.train, gradient = gradient, seed = 3,
+                      optim = fopo.optim.adam{lr = 0.03}}
+end
+
+local function mixture(refresh)
+  return fopo.proposal.mixture{index = index, k = 20, epsilon = 0.3, refresh = refresh}
+end
+
+local function queries_of(f)
+  local before = index:about().queries
+  f()
+  return index:about().queries - before
+end
+
+function TestRefresh:test_fields()
+  lu.assertEquals({mixture().refresh, mixture(4).refresh, mixture("once").refresh}, {1, 4, "once"})
+  lu.assertStrContains(mixture("once"):describe(), "refresh once")
+  local g = fopo.gradient.snis{proposal = mixture(4), samples = 50}
+  lu.assertEquals({g.refresh, g.kept_bytes}, {4, 0})
+  local t = trainer(g)
+  lu.assertEquals(g.kept_bytes, 4 * s.train.n * 22)
+  lu.assertStrContains(t:describe(), "candidates kept in")
+  lu.assertEquals(fopo.gradient.head_tail{index = index, refresh = "once"}.refresh, "once")
+  lu.assertNil(fopo.proposal.uniform().refresh)
+  fails("refresh must be at least 1", mixture, 0)
+  fails("refresh must be one of once", mixture, "twice")
+end
+
+function TestRefresh:test_searches()
+  local one = trainer(fopo.gradient.snis{proposal = mixture(), samples = 50})
+  lu.assertEquals(queries_of(function() one:run{epochs = 3, view = false} end), 3 * s.train.n)
+  for _, gradient in ipairs{fopo.gradient.snis{proposal = mixture(2), samples = 50},
+                            fopo.gradient.head_tail{index = index, k = 20, tail = 20,
+                                                    refresh = 2}} do
+    local t = trainer(gradient)
+    lu.assertEquals(queries_of(function() t:run{epochs = 4, view = false} end), 2 * s.train.n)
+  end
+end
+
+-- Stopped at a step, saved, and gone on with by another trainer: the same bits.
+local function resumes(make)
+  local path = os.tmpname()
+  local whole, first, second = trainer(make()), trainer(make()), nil
+  whole:run{steps = 60, every = 5, view = false}
+  first:run{steps = 25, every = 5, view = false}
+  first:save(path)
+  second = trainer(make())
+  second:resume(path)
+  second:run{steps = 35, every = 5, view = false}
+  os.remove(path)
+  lu.assertEquals(second.policy:theta():totable(), whole.policy:theta():totable())
+  lu.assertEquals(tostring(table.concat(second.history.epsilon, " ")),
+                  tostring(table.concat(whole.history.epsilon, " ")))
+  return whole
+end
+
+function TestRefresh:test_resume()
+  resumes(function() return fopo.gradient.snis{proposal = mixture(3), samples = 50} end)
+  resumes(function()
+    return fopo.gradient.head_tail{index = index, k = 20, tail = 20, refresh = "once"}
+  end)
+end
+
+-- One gradient serves two trainers, each with a memory of its own.
+function TestRefresh:test_shared_gradient()
+  local g = fopo.gradient.snis{proposal = mixture(3), samples = 50}
+  local alone = trainer(fopo.gradient.snis{proposal = mixture(3), samples = 50})
+  local a, b = trainer(g), trainer(g)
+  alone:run{steps = 40, view = false}
+  for _ = 1, 4 do
+    a:run{steps = 10, view = false}
+    b:run{steps = 10, view = false}
+  end
+  lu.assertEquals(a.policy:theta():totable(), alone.policy:theta():totable())
+  lu.assertEquals(b.policy:theta():totable(), alone.policy:theta():totable())
+end
+
+-- ------------------------------------------------------------------------------------------------
+TestAdaptive = {}
+
+local function adaptive(o)
+  o = o or {}
+  o.index, o.k = index, o.k or 100
+  return fopo.gradient.snis{proposal = fopo.proposal.adaptive(o), samples = 200}
+end
+
+function TestAdaptive:test_fields()
+  local q = fopo.proposal.adaptive{index = index, k = 10, floor = 0.1, smoothing = 0.5}
+  lu.assertEquals({q.kind, q.k, q.epsilon, q.floor, q.smoothing}, {"adaptive", 10, 1.0, 0.1, 0.5})
+  lu.assertNil(q.refresh)
+  local g = fopo.gradient.snis{proposal = q}
+  lu.assertEquals(g.epsilon, 1.0)
+  fails("an adaptive proposal sets its epsilon itself", g.set, g, {epsilon = 0.5})
+  fails("floor must be at most 1", fopo.proposal.adaptive, {index = index, floor = 2})
+  fails("smoothing must be less than 1", fopo.proposal.adaptive, {index = index, smoothing = 1})
+end
+
+-- A near uniform policy: probes alone ask the index. Then it learns, and epsilon goes down.
+function TestAdaptive:test_course()
+  local pi = fopo.policy.linear{items = items, theta = "random", seed = 1}
+  local g = adaptive{k = 20}
+  local t = trainer(g, pi)
+  local asked = queries_of(function() t:run{steps = 1, view = false} end)
+  lu.assertEquals({asked, g.epsilon}, {8, 1.0})
+  lu.assertEquals(queries_of(function() t:run{steps = 40, view = false} end), 0)
+  t:run{steps = 1500, every = 1, view = false}
+  lu.assertTrue(g.epsilon < 0.9)
+  lu.assertEquals(g.epsilon, g.proposal.epsilon)
+  lu.assertEquals(g.epsilon, t.history.epsilon[#t.history.epsilon])
+  for _, e in ipairs(t.history.epsilon) do lu.assertTrue(e >= 0.05 and e <= 1) end
+end
+
+function TestAdaptive:test_floor()
+  local pi = policy()
+  pi:set_theta(fopo.array.from((function()
+    local rows = {}
+    for i = 1, 8 do
+      rows[i] = {}
+      for j = 1, 8 do rows[i][j] = i == j and 60 or 0 end
+    end
+    return rows
+  end)()))
+  local g = adaptive{floor = 0.3}
+  local t = trainer(g, pi)
+  t:run{steps = 100, every = 1, view = false}
+  for _, e in ipairs(t.history.epsilon) do lu.assertTrue(e >= 0.3) end
+  lu.assertTrue(g.epsilon < 0.31)
+end
+
+function TestAdaptive:test_resume()
+  local whole = resumes(function() return adaptive() end)
+  lu.assertTrue(whole.history.epsilon[1] < 1) -- or nothing was tried
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)

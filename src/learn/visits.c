@@ -1,0 +1,209 @@
+#include "learn/visits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Above it a search costs more than the few draws it would place better. */
+static const double near_one = FOPO_PROBE_EPSILON;
+
+/* Eight searches every fifty batches are a two-hundredth of what a batch of 32 would ask. */
+enum { PROBE_EVERY = 50, PROBE_ROWS = 8 };
+
+/* ---- candidates that are kept ---- */
+
+static void release(fopo_visits *v) {
+  fopo_free(v->ids);
+  fopo_free(v->counts);
+  fopo_free(v->served);
+  v->ids = v->counts = v->served = NULL;
+  v->N = v->K = 0;
+}
+
+void fopo_visits_done(fopo_visits *v) {
+  release(v);
+  *v = (fopo_visits){0};
+}
+
+uint64_t fopo_visits_bytes(size_t N, size_t K) {
+  return (uint64_t)N * ((uint64_t)K + 2) * sizeof(uint32_t);
+}
+
+int fopo_visits_room(fopo_visits *v, size_t N, size_t K) {
+  if (v->N == N && v->K == K) return FOPO_OK;
+  char what[96];
+  release(v);
+  snprintf(what, sizeof what, "keeping %zu candidates of each of %zu contexts", K, N);
+  int rc = fopo_memory_suffices(fopo_visits_bytes(N, K), what, "use a smaller k, or refresh = 1");
+  if (rc != FOPO_OK) return rc;
+  v->ids = fopo_alloc(N, K * sizeof *v->ids);
+  v->counts = fopo_alloc(N, sizeof *v->counts);
+  v->served = fopo_alloc(N, sizeof *v->served);
+  if (!v->ids || !v->counts || !v->served) {
+    release(v);
+    return FOPO_ERR_MEMORY;
+  }
+  v->N = N;
+  v->K = K;
+  return FOPO_OK;
+}
+
+int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh) {
+  return v->served[row] == 0 || v->served[row] >= refresh;
+}
+
+void fopo_visits_put(fopo_visits *v, uint32_t row, const uint32_t *ids, uint32_t count) {
+  memcpy(v->ids + row * v->K, ids, v->K * sizeof *ids);
+  v->counts[row] = count;
+}
+
+void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint32_t row) {
+  memcpy(ids, v->ids + row * v->K, v->K * sizeof *ids);
+  *count = v->counts[row];
+}
+
+static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t refresh) {
+  for (size_t b = 0; b < B; b++) {
+    uint32_t *served = &v->served[rows[b]];
+    if (fopo_visits_due(v, rows[b], refresh)) {
+      *served = 1;
+    } else if (*served < UINT32_MAX) {
+      ++*served;
+    }
+  }
+}
+
+/* ---- an adaptive epsilon ---- */
+
+double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q) {
+  if (v->batches == 0) return 1.0;
+  double outside = fmin(fmax(1.0 - v->head, q->floor), 1.0);
+  return outside > near_one ? 1.0 : outside;
+}
+
+size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B) {
+  if (!q->adaptive) return fopo_proposal_uses_index(q) ? B : 0;
+  if (fopo_visits_epsilon(v, q) < 1.0) return B;
+  if (v->batches % PROBE_EVERY != 0) return 0;
+  return B < PROBE_ROWS ? B : PROBE_ROWS;
+}
+
+/* head <- s head + (1 - s) mass; a probe stands for all the batches until the next one, and the
+ * first has nothing to be smoothed with. */
+static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size_t head_rows) {
+  if (head_rows > 0) {
+    int probe = fopo_visits_epsilon(v, q) >= 1.0;
+    double s = v->batches == 0 ? 0.0 : pow(q->smoothing, probe ? PROBE_EVERY : 1);
+    v->head = s * v->head + (1.0 - s) * mass;
+  }
+  v->batches++;
+}
+
+/* ---- both ---- */
+
+void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
+                       double head_mass, size_t head_rows) {
+  if (q->adaptive) {
+    count_head(v, q, head_mass, head_rows);
+  } else if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) {
+    count_visits(v, rows, B, q->refresh);
+  }
+}
+
+/* ---- files ---- */
+
+static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
+                  served_name[] = "candidate_visits", batches_name[] = "head_batches",
+                  head_name[] = "head_share";
+
+size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v) {
+  size_t n = 0;
+  if (v->N > 0) {
+    a[n++] = fopo_array_of(sets_name, FOPO_U32, v->ids, 2, v->N, v->K);
+    a[n++] = fopo_array_of(counts_name, FOPO_U32, v->counts, 1, v->N, 1);
+    a[n++] = fopo_array_of(served_name, FOPO_U32, v->served, 1, v->N, 1);
+  }
+  if (v->batches > 0) {
+    a[n++] = fopo_array_of(batches_name, FOPO_U64, &v->batches, 0, 1, 1);
+    a[n++] = fopo_array_of(head_name, FOPO_F64, &v->head, 0, 1, 1);
+  }
+  return n;
+}
+
+/* Every id of a set that may be used is one of the P items. */
+static int check_sets(const fopo_array *sets, const fopo_array *counts, const fopo_array *served,
+                      const char *path, size_t P) {
+  const uint32_t *ids = sets->data, *count = counts->data, *visits = served->data;
+  size_t K = sets->shape[1];
+  for (size_t i = 0; i < sets->shape[0]; i++) {
+    int wrong = count[i] > K;
+    for (size_t j = 0; !wrong && visits[i] > 0 && j < count[i]; j++) wrong = ids[i * K + j] >= P;
+    if (wrong) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: the candidates of context %zu are not %zu of %zu items",
+                       path, i + 1, K, P);
+    }
+  }
+  return FOPO_OK;
+}
+
+static int check_kept(fopo_visits *v, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_visits_room(v, N, q->k);
+  if (rc != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return rc;
+  const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
+  const fopo_array *counts = sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1)
+                                  : NULL;
+  const fopo_array *served = counts ? fopo_archive_need(archive, path, served_name, FOPO_U32, 1)
+                                    : NULL;
+  if (served == NULL) return FOPO_ERR_FORMAT;
+  if (sets->shape[0] != N || counts->shape[0] != N || served->shape[0] != N) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: it has candidates of %zu contexts, not of %zu", path,
+                     sets->shape[0], N);
+  }
+  if (sets->shape[1] != q->k) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: it keeps %zu candidates of a context but k is %zu here; use the same k",
+                     path, sets->shape[1], q->k);
+  }
+  return check_sets(sets, counts, served, path, P);
+}
+
+static int check_share(fopo_archive *archive, const char *path) {
+  if (fopo_archive_find(archive, batches_name) == NULL) return FOPO_OK;
+  const fopo_array *batches = fopo_archive_need(archive, path, batches_name, FOPO_U64, 0);
+  const fopo_array *head = batches ? fopo_archive_need(archive, path, head_name, FOPO_F64, 0)
+                                   : NULL;
+  if (head == NULL) return FOPO_ERR_FORMAT;
+  double share;
+  memcpy(&share, head->data, sizeof share);
+  if (share >= 0.0 && share <= 1.0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, head_name, share);
+}
+
+int fopo_visits_check(fopo_visits *v, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_proposal_keeps(q) ? check_kept(v, archive, path, q, N, P) : FOPO_OK;
+  return rc == FOPO_OK && q->adaptive ? check_share(archive, path) : rc;
+}
+
+static void take_share(fopo_visits *v, const fopo_archive *archive) {
+  const fopo_array *batches = fopo_archive_find(archive, batches_name);
+  v->batches = 0;
+  if (batches == NULL) return;
+  memcpy(&v->batches, batches->data, sizeof v->batches);
+  memcpy(&v->head, fopo_archive_find(archive, head_name)->data, sizeof v->head);
+}
+
+void fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q) {
+  if (q->adaptive) take_share(v, archive);
+  if (!fopo_proposal_keeps(q)) return;
+  memset(v->served, 0, v->N * sizeof *v->served);
+  const fopo_array *sets = fopo_archive_find(archive, sets_name);
+  if (sets == NULL) return;
+  memcpy(v->ids, sets->data, v->N * v->K * sizeof *v->ids);
+  memcpy(v->counts, fopo_archive_find(archive, counts_name)->data, v->N * sizeof *v->counts);
+  memcpy(v->served, fopo_archive_find(archive, served_name)->data, v->N * sizeof *v->served);
+}

@@ -1,0 +1,76 @@
+/* What a run remembers from visit to visit of its contexts: the candidates of each context, for as
+ * many visits as they serve (refresh = n), and the smoothed share of the policy's mass inside the
+ * candidates, which an adaptive epsilon follows.
+ *
+ * Both are functions of the seed and of the visits alone. Nothing counts before fopo_visits_count
+ * says that a batch was made, so one that was interrupted or refused may be made again with the
+ * same bits. A trainer has its own, saves it with its checkpoint, and lends it to its gradient. */
+#ifndef FOPO_LEARN_VISITS_H
+#define FOPO_LEARN_VISITS_H
+
+#include "core/npz.h"
+#include "learn/proposal.h"
+
+/* To be read; changed by the functions below alone. {0} is empty. */
+typedef struct {
+  size_t N, K;      /* room for the candidates of N contexts, K each; 0: none is kept */
+  uint32_t *ids;    /* [N, K]; owned */
+  uint32_t *counts; /* [N] how many of K were found; owned */
+  uint32_t *served; /* [N] visits that the set has served, 0: there is none; owned */
+  uint64_t batches; /* counted with an adaptive epsilon */
+  double head;      /* smoothed share of pi inside the candidates; of no meaning before a batch */
+} fopo_visits;
+
+void fopo_visits_done(fopo_visits *v); /* accepts {0}, and leaves it */
+
+/* ---- candidates that are kept ---- */
+
+/* Bytes for N contexts of K candidates: 4 N (K + 2). */
+uint64_t fopo_visits_bytes(size_t N, size_t K);
+
+/* Makes room, and forgets all sets unless the room was the same before. Refused with a sentence
+ * where memory does not suffice. */
+int fopo_visits_room(fopo_visits *v, size_t N, size_t K);
+
+/* Whether a set has served its visits, or was never searched. */
+int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh);
+
+void fopo_visits_put(fopo_visits *v, uint32_t row, const uint32_t *ids, uint32_t count);
+void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint32_t row);
+
+/* ---- an adaptive epsilon ---- */
+
+/* eps = max(floor, 1 - head), and 1, which asks no index, where that is near 1 or nothing is known
+ * yet. */
+double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q);
+
+/* How many contexts of the next batch of B get candidates: all, none, or, while epsilon is 1, a few
+ * every so many batches, which then draw with FOPO_PROBE_EPSILON: the probe that notices when
+ * candidates begin to pay. */
+size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B);
+
+#define FOPO_PROBE_EPSILON 0.95
+
+/* ---- both ---- */
+
+/* The batch `rows` [B] was made; head_mass is the mean over the contexts that had candidates,
+ * head_rows of them (0: none had). */
+void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
+                       double head_mass, size_t head_rows);
+
+/* ---- files ---- */
+
+enum { FOPO_VISITS_ARRAYS = 5 }; /* the most that describe gives */
+
+/* Borrowed descriptions of the state for a checkpoint; how many. */
+size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v);
+
+/* Checks the state in a file against N contexts and P items and makes room for it in v, which keeps
+ * its own state until `take`. A file without a set, or without a share, is right: none is known. */
+int fopo_visits_check(fopo_visits *v, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P);
+
+/* Takes over what was checked. */
+void fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q);
+
+#endif

@@ -1,0 +1,449 @@
+/* What is remembered from visit to visit: candidates that are kept, and an epsilon that adapts. When
+ * the index is asked and when not, and that a run is the same bits in slices, resumed from a file,
+ * interrupted, and by any number of threads. */
+#include "small_world.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/progress.h"
+#include "learn/trainer.h"
+
+enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
+
+/* A trainer with all that it borrows. */
+typedef struct {
+  small_world w;
+  fopo_index *ix;
+  fopo_gradient *g;
+  fopo_optim optim;
+  fopo_reward custom;
+  fopo_trainer *t;
+} setting;
+
+static fopo_gradient_options kept(fopo_gradient_kind kind, size_t refresh) {
+  return (fopo_gradient_options){
+      .kind = kind, .samples = 30,
+      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .k = K, .refresh = refresh,
+                   .epsilon = kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0}};
+}
+
+static fopo_gradient_options adaptive(double floor, double smoothing) {
+  return (fopo_gradient_options){
+      .kind = FOPO_GRADIENT_SNIS, .samples = 200,
+      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .k = K, .adaptive = 1, .epsilon = 1.0,
+                   .floor = floor, .smoothing = smoothing}};
+}
+
+/* peak: how far the policy is from uniform at the start. */
+static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, int custom) {
+  memset(s, 0, sizeof *s);
+  small_world_init(&s->w, P, N, L, 0.1, peak, 3);
+  ok(fopo_index_exact(&s->ix, s->w.items));
+  o.proposal.index = s->ix;
+  ok(fopo_gradient_new(&s->g, &o));
+  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999,
+                             .eps = 1e-8};
+  ok(fopo_optim_init(&s->optim, &adam));
+  s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
+  fopo_trainer_options t = {.policy = &s->w.pi, .contexts = s->w.contexts,
+                            .reward = custom ? &s->custom : &s->w.reward, .gradient = s->g,
+                            .optim = &s->optim, .device = s->w.device, .batch = BATCH, .seed = 9};
+  ok(fopo_trainer_new(&s->t, &t));
+}
+
+static void tear_down(setting *s) {
+  fopo_trainer_free(s->t);
+  fopo_optim_done(&s->optim);
+  fopo_gradient_free(s->g);
+  fopo_index_free(s->ix);
+  small_world_done(&s->w);
+}
+
+static fopo_slice run(setting *s, size_t n) {
+  fopo_slice slice;
+  int rc;
+  while ((rc = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) {
+    const fopo_drawn *d = fopo_trainer_drawn(s->t);
+    ok(fopo_reward_fill(d->reward, &s->w.reward, d->ids, d->rows, d->B, d->S));
+  }
+  ok(rc);
+  return slice;
+}
+
+static size_t queries(const setting *s) { return fopo_index_about(s->ix).queries; }
+static double epsilon(const setting *s) { return fopo_gradient_get(s->g)->proposal.epsilon; }
+static float *theta(const setting *s) { return s->w.pi.theta.x; }
+static const size_t bytes = L * L * sizeof(float);
+
+static char path[64];
+
+/* ---- the memory itself ---- */
+
+static void test_due(void **unused) {
+  (void)unused;
+  fopo_visits v = {0};
+  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .refresh = 3, .epsilon = 0.5};
+  uint32_t ids[3] = {7, 8, 9}, got[3], count, rows[] = {1, 1, 4};
+  ok(fopo_visits_room(&v, 5, 3));
+  assert_int_equal(fopo_visits_bytes(5, 3), 100);
+  assert_true(fopo_visits_due(&v, 1, 3));
+  fopo_visits_put(&v, 1, ids, 2);
+  fopo_visits_put(&v, 4, ids, 3);
+  assert_true(fopo_visits_due(&v, 1, 3)); /* not yet counted */
+  fopo_visits_count(&v, &q, rows, 3, 0.0, 3);
+  assert_false(fopo_visits_due(&v, 1, 3));
+  assert_true(fopo_visits_due(&v, 1, 2)); /* twice in one batch: two visits */
+  fopo_visits_count(&v, &q, rows, 1, 0.0, 1);
+  assert_true(fopo_visits_due(&v, 1, 3));
+  assert_false(fopo_visits_due(&v, 1, FOPO_REFRESH_ONCE));
+  assert_false(fopo_visits_due(&v, 4, 3));
+  assert_true(fopo_visits_due(&v, 0, FOPO_REFRESH_ONCE));
+  fopo_visits_get(got, &count, &v, 1);
+  assert_memory_equal(got, ids, sizeof ids);
+  assert_int_equal(count, 2);
+  ok(fopo_visits_room(&v, 5, 3));
+  assert_false(fopo_visits_due(&v, 4, 3));
+  ok(fopo_visits_room(&v, 5, 2)); /* other sets: none is known */
+  assert_true(fopo_visits_due(&v, 4, 3));
+  refused(fopo_visits_room(&v, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
+          "keeping 256 candidates of each of 1099511627776 contexts");
+  fopo_visits_done(&v);
+}
+
+static void test_epsilon(void **unused) {
+  (void)unused;
+  fopo_visits v = {0};
+  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0,
+                     .floor = 0.1, .smoothing = 0.5};
+  uint32_t rows[BATCH] = {0};
+  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
+  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8); /* the first batch is a probe */
+  assert_int_equal(fopo_visits_asked(&v, &q, 5), 5);
+  fopo_visits_count(&v, &q, rows, BATCH, 0.02, 8);
+  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
+  for (int i = 1; i < 50; i++) {
+    assert_int_equal(fopo_visits_asked(&v, &q, 32), 0);
+    fopo_visits_count(&v, &q, rows, BATCH, 0.0, 0);
+  }
+  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
+  fopo_visits_count(&v, &q, rows, BATCH, 0.4, 8); /* a probe stands for its fifty batches */
+  assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.6) < 1e-6);
+  assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
+  fopo_visits_count(&v, &q, rows, BATCH, 0.8, 32);
+  assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.4) < 1e-6);
+  for (int i = 0; i < 20; i++) fopo_visits_count(&v, &q, rows, BATCH, 1.0, 32);
+  assert_true(!(fopo_visits_epsilon(&v, &q) < 0.1) && fopo_visits_epsilon(&v, &q) < 0.1001);
+  q.floor = 0.99;
+  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
+}
+
+/* ---- kept candidates ---- */
+
+/* refresh = 1 is a search at every visit, and the bits of a proposal that knows of no refresh. */
+static void test_refresh_one(void **unused) {
+  (void)unused;
+  setting a, b;
+  set_up(&a, kept(FOPO_GRADIENT_SNIS, 0), 0.2, 0.02, 0);
+  set_up(&b, kept(FOPO_GRADIENT_SNIS, 1), 0.2, 0.02, 0);
+  run(&a, 20);
+  run(&b, 20);
+  assert_memory_equal(theta(&a), theta(&b), bytes);
+  assert_int_equal(queries(&a), queries(&b));
+  assert_int_equal(queries(&b), 3 * N + 2 * BATCH);
+  tear_down(&a);
+  tear_down(&b);
+}
+
+/* Each context is searched at visits 1, n + 1, 2 n + 1 ... */
+static void test_searches(void **unused) {
+  (void)unused;
+  static const size_t refresh[] = {2, 3, FOPO_REFRESH_ONCE};
+  static const size_t wanted[][5] = {{1, 1, 2, 2, 3}, {1, 1, 1, 2, 2}, {1, 1, 1, 1, 1}};
+  static const fopo_gradient_kind kinds[] = {FOPO_GRADIENT_SNIS, FOPO_GRADIENT_HEAD_TAIL};
+  for (size_t i = 0; i < 6; i++) {
+    setting s;
+    set_up(&s, kept(kinds[i % 2], refresh[i / 2]), 0.2, 0.02, 0);
+    assert_int_equal(fopo_gradient_kept_bytes(s.g), 4 * N * (K + 2));
+    for (int epoch = 0; epoch < 5; epoch++) {
+      run(&s, PER_EPOCH);
+      assert_int_equal(queries(&s), wanted[i / 2][epoch] * N);
+    }
+    tear_down(&s);
+  }
+}
+
+/* As long as theta stays, old candidates are the candidates: a first visit and a second one draw
+ * the same, and as near as rounding goes what a search would give. */
+static void test_same_candidates(void **unused) {
+  (void)unused;
+  setting s;
+  float first[L * L], second[L * L], fresh[L * L];
+  fopo_gradient_stats stats;
+  fopo_draw_key key = {4, 2};
+  fopo_matrix none = {0};
+  set_up(&s, kept(FOPO_GRADIENT_SNIS, 5), 0.2, 0.02, 0);
+  fopo_gradient_options o = *fopo_gradient_get(s.g);
+  ok(fopo_gradient_compute(s.g, fopo_matrix_view(first, L, L), &stats, NULL, s.w.rows, N, key));
+  ok(fopo_gradient_compute(s.g, fopo_matrix_view(second, L, L), &stats, NULL, s.w.rows, N, key));
+  assert_int_equal(queries(&s), N);
+  assert_memory_equal(first, second, bytes);
+  o.proposal.refresh = 1;
+  ok(fopo_gradient_set(s.g, &o));
+  ok(fopo_gradient_compute(s.g, fopo_matrix_view(fresh, L, L), &stats, NULL, s.w.rows, N, key));
+  assert_int_equal(queries(&s), 2 * N);
+  for (int i = 0; i < L * L; i++) assert_true(fabs((double)(first[i] - fresh[i])) < 1e-5);
+
+  /* now theta moves: the candidates stay, and the weights are right all the same */
+  o.proposal.refresh = 5;
+  ok(fopo_gradient_set(s.g, &o));
+  for (int i = 0; i < L * L; i++) theta(&s)[i] += i % 3 ? 0.1f : -0.1f;
+  double *t = small_world_theta(&s.w), G[L * L], mean = 0.0;
+  double reward = small_world_reward(G, &s.w, t, N);
+  for (uint32_t step = 0; step < 400; step++) {
+    fopo_draw_key at = {4, step};
+    o.proposal.refresh = FOPO_REFRESH_ONCE;
+    ok(fopo_gradient_set(s.g, &o));
+    ok(fopo_gradient_compute(s.g, none, &stats, NULL, s.w.rows, N, at));
+    mean += stats.reward / 400.0;
+  }
+  assert_int_equal(queries(&s), 2 * N);
+  print_message("old candidates: reward %.5f, exact %.5f\n", mean, reward);
+  assert_true(fabs(mean - reward) < 0.02 * reward);
+  fopo_free(t);
+  tear_down(&s);
+}
+
+/* ---- runs that are the same ---- */
+
+static fopo_gradient_options which(int i) {
+  if (i == 0) return kept(FOPO_GRADIENT_SNIS, 3);
+  if (i == 1) return kept(FOPO_GRADIENT_HEAD_TAIL, FOPO_REFRESH_ONCE);
+  return adaptive(0.05, 0.9);
+}
+
+enum { WHICH = 3, STEPS = 63 };
+
+static void whole(float *wanted, int i) {
+  setting s;
+  set_up(&s, which(i), 0.2, 0.02, 0);
+  run(&s, STEPS);
+  memcpy(wanted, theta(&s), bytes);
+  tear_down(&s);
+}
+
+/* In slices, with the gradient used for something else between them. */
+static void test_slices(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    float wanted[L * L];
+    fopo_gradient_stats stats;
+    setting s;
+    whole(wanted, i);
+    set_up(&s, which(i), 0.2, 0.02, 0);
+    for (int left = STEPS; left > 0; left -= 7) {
+      run(&s, 7);
+      ok(fopo_gradient_compute(s.g, (fopo_matrix){0}, &stats, NULL, s.w.rows, 5,
+                               (fopo_draw_key){1, 1}));
+    }
+    assert_memory_equal(theta(&s), wanted, bytes);
+    tear_down(&s);
+  }
+}
+
+static void test_threads(void **unused) {
+  (void)unused;
+  int before = fopo_threads();
+  for (int i = 0; i < WHICH; i++) {
+    float one[L * L], many[L * L];
+    ok(fopo_threads_set(1));
+    whole(one, i);
+    ok(fopo_threads_set(3));
+    whole(many, i);
+    assert_memory_equal(one, many, bytes);
+  }
+  ok(fopo_threads_set(before));
+}
+
+/* Saved after any number of steps and resumed by another trainer. */
+static void test_resume(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    float wanted[L * L];
+    whole(wanted, i);
+    for (size_t first = 1; first < STEPS; first += 13) {
+      setting a, b;
+      set_up(&a, which(i), 0.2, 0.02, 0);
+      run(&a, first);
+      ok(fopo_trainer_save(a.t, path, NULL, 0));
+      set_up(&b, which(i), 0.2, 0.02, 0);
+      run(&b, 2); /* what it remembers of these is forgotten */
+      ok(fopo_trainer_resume(b.t, path, NULL));
+      assert_true(!(epsilon(&a) < epsilon(&b)) && !(epsilon(&a) > epsilon(&b)));
+      size_t asked = queries(&a), before = queries(&b);
+      run(&a, STEPS - first);
+      run(&b, STEPS - first);
+      assert_memory_equal(theta(&a), wanted, bytes);
+      assert_memory_equal(theta(&b), wanted, bytes);
+      assert_int_equal(queries(&a) - asked, queries(&b) - before);
+      tear_down(&a);
+      tear_down(&b);
+    }
+    unlink(path);
+  }
+}
+
+/* A step that was given up, and one that was interrupted, leave no trace. */
+static void test_given_up(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    float wanted[L * L];
+    fopo_slice slice;
+    setting s;
+    whole(wanted, i);
+    set_up(&s, which(i), 0.2, 0.02, 1);
+    for (int done = 0; done < STEPS; done += 7) {
+      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_DRAWN);
+      fopo_trainer_abandon(s.t);
+      fopo_interrupt_request();
+      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
+      fopo_interrupt_clear();
+      run(&s, 7);
+    }
+    assert_memory_equal(theta(&s), wanted, bytes);
+    tear_down(&s);
+  }
+}
+
+/* ---- the adaptive epsilon in a run ---- */
+
+/* Near a uniform policy the index is asked by probes alone; near a peaked one epsilon becomes the
+ * share of pi outside the candidates, and stops at its floor. */
+static void test_adapts(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_gradient_options few = adaptive(0.05, 0.9);
+  few.proposal.k = 3;
+  set_up(&s, few, 0.0, 1e-9, 0);
+  fopo_slice slice = run(&s, 101);
+  assert_int_equal(queries(&s), 3 * BATCH); /* steps 1, 51 and 101 */
+  assert_true(epsilon(&s) >= 1.0);
+  assert_true(fabs(slice.mean.head_mass - 3.0 / P) < 0.01);
+  tear_down(&s);
+
+  set_up(&s, adaptive(0.05, 0.95), 0.3, 1e-9, 0);
+  double pi[P], mass = 0.0, *t = small_world_theta(&s.w);
+  for (size_t n = 0; n < N; n++) {
+    float q[L], scores[K];
+    uint32_t ids[K], count;
+    small_world_policy(pi, &s.w, t, n);
+    fopo_matrix Q = fopo_matrix_view(q, 1, L);
+    ok(fopo_policy_queries(Q, &s.w.pi, fopo_matrix_rows(s.w.contexts, n, 1)));
+    ok(fopo_index_search(ids, scores, &count, s.ix, Q, K));
+    for (int i = 0; i < K; i++) mass += pi[ids[i]] / N;
+  }
+  run(&s, 60);
+  print_message("outside the candidates %.4f, epsilon %.4f\n", 1.0 - mass, epsilon(&s));
+  assert_true(mass > 0.1 && mass < 0.95 && fabs(1.0 - mass - epsilon(&s)) < 0.05);
+  fopo_free(t);
+  tear_down(&s);
+
+  set_up(&s, adaptive(0.4, 0.5), 3.0, 1e-9, 0);
+  for (int i = 0; i < 30; i++) {
+    run(&s, 1);
+    assert_true(epsilon(&s) >= 0.4);
+  }
+  assert_true(epsilon(&s) < 0.41);
+  tear_down(&s);
+}
+
+/* ---- what is refused ---- */
+
+static void test_refused(void **unused) {
+  (void)unused;
+  setting a, b;
+  set_up(&a, kept(FOPO_GRADIENT_SNIS, 3), 0.2, 0.02, 0);
+  run(&a, 9);
+  ok(fopo_trainer_save(a.t, path, NULL, 0));
+
+  /* other candidates than these are not taken over */
+  fopo_gradient_options o = kept(FOPO_GRADIENT_SNIS, 3);
+  o.proposal.k = K - 1;
+  set_up(&b, o, 0.2, 0.02, 0);
+  refused(fopo_trainer_resume(b.t, path, NULL), FOPO_ERR_ARGUMENT, "use the same k");
+  tear_down(&b);
+
+  /* a file without any is right: all are searched again */
+  set_up(&b, kept(FOPO_GRADIENT_SNIS, 1), 0.2, 0.02, 0);
+  ok(fopo_trainer_resume(b.t, path, NULL));
+  ok(fopo_trainer_save(b.t, path, NULL, 0));
+  tear_down(&b);
+  ok(fopo_trainer_resume(a.t, path, NULL));
+  size_t before = queries(&a);
+  run(&a, 3 + PER_EPOCH); /* the rest of this pass and the whole of the next */
+  assert_int_equal(queries(&a) - before, N);
+
+  /* an id beyond the catalogue */
+  ok(fopo_trainer_save(a.t, path, NULL, 0));
+  fopo_archive file = {0};
+  ok(fopo_npz_load(&file, path));
+  ((uint32_t *)fopo_archive_find(&file, "candidates")->data)[3 * K] = P;
+  ok(fopo_npz_save(path, file.items, file.n, 0));
+  fopo_archive_done(&file);
+  refused(fopo_trainer_resume(a.t, path, NULL), FOPO_ERR_FORMAT,
+          "the candidates of context 4 are not 12 of 150 items");
+  unlink(path);
+  tear_down(&a);
+
+  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0,
+                     .floor = 1.5};
+  refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "floor is 1.5");
+  q.floor = 0.1;
+  q.smoothing = 1.0;
+  refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "smoothing is 1");
+  q.smoothing = 0.9;
+  refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "no index");
+}
+
+/* After the first pass a step takes no memory. */
+static void test_allocates_nothing(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    setting s;
+    fopo_slice slice;
+    set_up(&s, which(i), 0.2, 0.02, 0);
+    run(&s, PER_EPOCH);
+    fopo_memory_fail_after(0, 1);
+    int rc = fopo_trainer_run(s.t, 3 * PER_EPOCH, &slice);
+    fopo_memory_fail_after(-1, 0);
+    ok(rc);
+    tear_down(&s);
+  }
+}
+
+static int no_leak(void **unused) {
+  (void)unused;
+  size_t blocks = fopo_memory_in_use().blocks;
+  if (blocks != 0) print_message("%zu blocks leaked\n", blocks);
+  return blocks != 0;
+}
+
+int main(void) {
+  fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
+  snprintf(path, sizeof path, "/tmp/fopo_test_visits_%d.npz", (int)getpid());
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_due, no_leak),
+      cmocka_unit_test_teardown(test_epsilon, no_leak),
+      cmocka_unit_test_teardown(test_refresh_one, no_leak),
+      cmocka_unit_test_teardown(test_searches, no_leak),
+      cmocka_unit_test_teardown(test_same_candidates, no_leak),
+      cmocka_unit_test_teardown(test_slices, no_leak),
+      cmocka_unit_test_teardown(test_threads, no_leak),
+      cmocka_unit_test_teardown(test_resume, no_leak),
+      cmocka_unit_test_teardown(test_given_up, no_leak),
+      cmocka_unit_test_teardown(test_adapts, no_leak),
+      cmocka_unit_test_teardown(test_refused, no_leak),
+      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
+  };
+  return cmocka_run_group_tests_name("visits", tests, NULL, NULL);
+}
