@@ -27,10 +27,11 @@ local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
     {"policy", "policy", nil, "what learns", required = true},
-    {"data", "sessions", nil, "training sessions", required = true},
-    {"contexts", "array", nil, "[N, D], one row a session of data; the mean embedding of the items "
-     .. "in X where left out"},
-    {"reward", "reward", nil, "what is maximised; hits on the data where left out"},
+    {"data", "sessions|logs", nil, "training sessions, or a bandit log", required = true},
+    {"contexts", "array", nil, "[N, D], one row a session or event of data; where left out the "
+     .. "mean embedding of the items in X, or the log's contexts"},
+    {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
+     .. "out"},
     {"gradient", "gradient", nil, "the estimator", required = true},
     {"optim", "optim", nil, "the optimiser; adam where left out"},
     {"batch", "integer", 32, "contexts a step", min = 1},
@@ -50,9 +51,12 @@ t = fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{samp
 t:run{steps = 20, view = false}
 assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
-    o.reward = o.reward or native.reward_hits(o.data)
+    local from_logs = define.kind(o.data) == "logs"
+    o.reward = o.reward or from_logs and native.reward_ips(o.data, 0, 0)
+               or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
-    local contexts = o.contexts or cache.contexts(o.data, o.policy:items())
+    local contexts = o.contexts or from_logs and o.data:contexts()
+                     or cache.contexts(o.data, o.policy:items())
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
                valid_contexts = o.valid_contexts,

@@ -24,6 +24,7 @@
 #include "data/sessions.h"
 #include "device/device.h"
 #include "learn/gradient.h"
+#include "learn/model.h"
 #include "learn/optim.h"
 
 #define FOPO_VERSION "0.1.0"
@@ -202,8 +203,11 @@ typedef struct {
 } bind_proposal;
 
 typedef struct {
-  bind_object head; /* keeps: the sessions. User value 1 of the handle: the function */
+  bind_object head; /* keeps: the sessions or the log, then what its model lies in: another reward,
+                     * or two arrays. User value 1 of the handle: the function */
   fopo_reward reward;
+  fopo_model *model;  /* direct: fitted here, owned */
+  fopo_matrix users;  /* [n, rank] of the model in another reward for this log; owned */
 } bind_reward;
 
 typedef struct {

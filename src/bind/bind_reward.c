@@ -1,10 +1,19 @@
-/* Rewards: hits of sessions, or a Lua function. */
+/* Rewards: hits of sessions, those of logs, or a Lua function. */
 #include "bind/bind.h"
 
 #include <string.h>
 
+enum { DATA, MODEL, ITEMS }; /* slots */
+
 static bind_reward *get_reward(lua_State *L, int index) {
   return bind_get(L, index, &bind_reward_type);
+}
+
+static void done(bind_object *o) {
+  bind_reward *r = (bind_reward *)o;
+  fopo_reward_done(&r->reward);
+  fopo_model_free(r->model);
+  fopo_matrix_done(&r->users);
 }
 
 /* native.reward_hits(sessions): 1 where the item stands in Y of the context. */
@@ -31,6 +40,152 @@ static int reward_custom(lua_State *L) {
   r->reward = (fopo_reward){.kind = FOPO_REWARD_CUSTOM, .contexts = n};
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
+/* ---- of logs ---- */
+
+static bind_logs *get_logs(lua_State *L, int index) {
+  return bind_get(L, index, &bind_logs_type);
+}
+
+/* Pushes an empty reward that keeps the log at 1. */
+static bind_reward *new_of_log(lua_State *L) {
+  get_logs(L, 1);
+  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+  bind_keep(&r->head, DATA, &get_logs(L, 1)->head);
+  return r;
+}
+
+static const fopo_logs *log_of(const bind_reward *r) {
+  return ((bind_logs *)r->head.keeps[DATA])->logs;
+}
+
+/* The model of a reward; raises where it has none. */
+static fopo_low_rank model_of(lua_State *L, int index) {
+  const bind_reward *r = get_reward(L, index);
+  if (r->reward.model.users == NULL) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the reward %s has no model; make one with "
+                           "fopo.reward.direct", fopo_reward_names[r->reward.kind]));
+  }
+  return r->reward.model;
+}
+
+/* native.reward_ips(logs, clip, translate). */
+static int reward_ips(lua_State *L) {
+  double clip = bind_number(L, 2, "clip"), shift = bind_number(L, 3, "translate");
+  bind_reward *r = new_of_log(L);
+  bind_check(L, fopo_reward_ips(&r->reward, log_of(r), clip));
+  r->reward.credit.shift = (float)shift;
+  return 1;
+}
+
+/* native.reward_fit(logs, {logistic, lambda, dim, folds, seed, items}): the direct reward of a model
+ * fitted to the log; items: an array [P, L], or nil for the log's own. */
+static int reward_fit(lua_State *L) {
+  luaL_checkstack(L, 20, NULL);
+  fopo_model_options o = {
+      .logistic = bind_boolean(L, bind_option(L, 2, "logistic"), "logistic"),
+      .lambda = bind_number(L, bind_option(L, 2, "lambda"), "lambda"),
+      .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, SIZE_MAX),
+      .folds = bind_count(L, bind_option(L, 2, "folds"), "folds", 1, SIZE_MAX),
+      .seed = bind_seed(L, bind_option(L, 2, "seed"))};
+  int at = bind_option(L, 2, "items");
+  if (!lua_isnil(L, at)) bind_array_numbers(L, at, "items");
+  bind_reward *r = new_of_log(L);
+  const fopo_logs *logs = log_of(r);
+  fopo_matrix items = logs->items;
+  if (!lua_isnil(L, at)) items = bind_matrix(bind_array_numbers(L, at, "items"));
+  bind_check(L, fopo_model_fit(&r->model, logs, items, &o));
+  fopo_low_rank m = fopo_model_low_rank(r->model);
+  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  bind_pressure(L, (r->model->users.rows + r->model->items.rows) * m.rank * sizeof(float));
+  return 1;
+}
+
+/* native.reward_given(logs, queries, items, logistic): direct, from arrays [n, d] and [P, d]. */
+static int reward_given(lua_State *L) {
+  int logistic = bind_boolean(L, 4, "logistic");
+  bind_array_numbers(L, 2, "queries");
+  bind_array_numbers(L, 3, "items");
+  bind_reward *r = new_of_log(L);
+  const fopo_logs *logs = log_of(r);
+  bind_array *queries = bind_array_numbers(L, 2, "queries");
+  bind_array *items = bind_array_numbers(L, 3, "items");
+  if (queries->rows != logs->n || items->rows != logs->n_actions || queries->cols != items->cols) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model has queries %zu x %zu and items "
+                                  "%zu x %zu but the log has %zu events and %zu actions",
+                                  queries->rows, queries->cols, items->rows, items->cols, logs->n,
+                                  logs->n_actions));
+  }
+  bind_check(L, fopo_matrix_finite(bind_matrix(queries), "the model's queries"));
+  bind_check(L, fopo_matrix_finite(bind_matrix(items), "the model's items"));
+  bind_keep(&r->head, MODEL, &queries->head);
+  bind_keep(&r->head, ITEMS, &items->head);
+  fopo_low_rank m = {.users = queries->data, .items = items->data, .rank = items->cols,
+                     .logistic = logistic};
+  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  return 1;
+}
+
+/* native.reward_apply(logs, direct): the model that `direct` was fitted with, for another log. */
+static int reward_apply(lua_State *L) {
+  model_of(L, 2);
+  if (get_reward(L, 2)->model == NULL) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this reward holds no fitted model; use the one "
+                                  "that was fitted, or give queries and items for this log"));
+  }
+  bind_reward *r = new_of_log(L), *fitted = get_reward(L, 2);
+  const fopo_logs *logs = log_of(r);
+  fopo_low_rank m = model_of(L, 2);
+  if (fitted->model->P != logs->n_actions) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model has %zu actions but the log has "
+                                  "%zu", fitted->model->P, logs->n_actions));
+  }
+  bind_keep(&r->head, MODEL, &fitted->head);
+  bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
+  m.users = r->users.x;
+  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  return 1;
+}
+
+/* native.reward_over(logs, rw): whether the reward has a model of the events of this log. */
+static int reward_over(lua_State *L) {
+  bind_logs *logs = get_logs(L, 1);
+  bind_reward *r = get_reward(L, 2);
+  lua_pushboolean(L, r->reward.model.users != NULL && r->head.keeps[DATA] == &logs->head);
+  return 1;
+}
+
+/* The reward at 2 must be direct and over the log at 1, whose events its model knows. */
+static fopo_low_rank model_for_log(lua_State *L) {
+  fopo_low_rank m = model_of(L, 2);
+  if (get_reward(L, 2)->head.keeps[DATA] != &get_logs(L, 1)->head) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model was made for another log; make it with "
+                           "fopo.reward.direct{logs = this log, model = ...}"));
+  }
+  return m;
+}
+
+/* native.reward_doubly_robust(logs, direct, clip). */
+static int reward_doubly_robust(lua_State *L) {
+  double clip = bind_number(L, 3, "clip");
+  model_for_log(L);
+  bind_reward *r = new_of_log(L);
+  fopo_low_rank m = model_for_log(L);
+  bind_keep(&r->head, MODEL, &get_reward(L, 2)->head);
+  bind_check(L, fopo_reward_doubly_robust(&r->reward, log_of(r), &m, clip));
+  return 1;
+}
+
+/* native.reward_switch(logs, direct, threshold). */
+static int reward_switch(lua_State *L) {
+  double threshold = bind_number(L, 3, "threshold");
+  model_for_log(L);
+  bind_reward *r = new_of_log(L);
+  fopo_low_rank m = model_for_log(L);
+  bind_keep(&r->head, MODEL, &get_reward(L, 2)->head);
+  bind_check(L, fopo_reward_switch(&r->reward, log_of(r), &m, threshold));
   return 1;
 }
 
@@ -147,23 +302,54 @@ static int value(lua_State *L) {
 
 static int field(lua_State *L, bind_object *o, const char *name) {
   const fopo_reward *r = &((bind_reward *)o)->reward;
+  const fopo_model *m = ((bind_reward *)o)->model;
   if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, r->kind == FOPO_REWARD_HITS ? "hits" : "custom");
+    lua_pushstring(L, fopo_reward_names[r->kind]);
   } else if (strcmp(name, "n") == 0) {
     r->contexts ? lua_pushinteger(L, (lua_Integer)r->contexts) : lua_pushnil(L);
+  } else if (strcmp(name, "translate") == 0) {
+    r->kind == FOPO_REWARD_IPS ? lua_pushnumber(L, (double)r->credit.shift) : lua_pushnil(L);
+  } else if (strcmp(name, "parameters") == 0) {
+    m ? lua_pushinteger(L, (lua_Integer)m->parameters) : lua_pushnil(L);
+  } else if (strcmp(name, "loss") == 0) {
+    m ? lua_pushnumber(L, m->loss) : lua_pushnil(L);
+  } else if (strcmp(name, "constant_loss") == 0) {
+    m ? lua_pushnumber(L, m->constant_loss) : lua_pushnil(L);
   } else {
     return 0;
   }
   return 1;
 }
 
-const luaL_Reg bind_reward_functions[] = {
-    {"reward_hits", reward_hits}, {"reward_custom", reward_custom}, {NULL, NULL}};
+/* r.translate = lambda: from the next step on. */
+static int set(lua_State *L, bind_object *o, const char *name) {
+  fopo_reward *r = &((bind_reward *)o)->reward;
+  if (strcmp(name, "translate") != 0 || r->kind != FOPO_REWARD_IPS) return 0;
+  double shift = bind_number(L, 3, "translate");
+  if (!(shift >= -1e30 && shift <= 1e30)) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "translate is %g; it must be finite", shift));
+  }
+  r->credit.shift = (float)shift;
+  return 1;
+}
+
+const luaL_Reg bind_reward_functions[] = {{"reward_hits", reward_hits},
+                                          {"reward_custom", reward_custom},
+                                          {"reward_ips", reward_ips},
+                                          {"reward_fit", reward_fit},
+                                          {"reward_given", reward_given},
+                                          {"reward_apply", reward_apply},
+                                          {"reward_over", reward_over},
+                                          {"reward_doubly_robust", reward_doubly_robust},
+                                          {"reward_switch", reward_switch},
+                                          {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 
 const bind_type bind_reward_type = {.name = "fopo.reward",
                                     .size = sizeof(bind_reward),
+                                    .done = done,
                                     .methods = methods,
-                                    .fields = "kind n",
-                                    .get = field};
+                                    .fields = "kind n translate parameters loss constant_loss",
+                                    .get = field,
+                                    .set = set};

@@ -43,6 +43,22 @@ typedef struct {
   uint32_t step;
 } fopo_draw_key;
 
+/* What a log says of each of N contexts: one action, and what it is credited with. */
+typedef struct {
+  const uint32_t *action; /* device [N] */
+  const float *weight;    /* device [N] */
+  const float *gain;      /* device [N] */
+  float shift;            /* taken from every gain */
+} fopo_credit;
+
+/* A model of the reward, of low rank: link(users[n] . items[a]). */
+typedef struct {
+  const float *users; /* device [N, rank] */
+  const float *items; /* device [P, rank] */
+  size_t rank;
+  int logistic;       /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
+} fopo_low_rank;
+
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
   uint64_t t;                                 /* 1 at the first update */
@@ -104,6 +120,14 @@ typedef struct {
   /* r [B, S] = 1[ids[b, s] in Y[rows[b]]]; Y's arrays are device pointers. */
   int (*reward_hits)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                      const fopo_csr *Y, size_t B, size_t S);
+
+  /* r [B, S] = link(users[rows[b]] . items[ids[b, s]]). */
+  int (*reward_model)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                      const fopo_low_rank *m, size_t B, size_t S);
+
+  /* r [B, S] = 1[ids[b, s] = action[n]] weight[n] (gain[n] - shift), n = rows[b]; or += where add. */
+  int (*reward_credit)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                       const fopo_credit *c, int add, size_t B, size_t S);
 
   /* The self-normalised estimate (Algorithm 1), scores and weights included:
    *   w_s = exp(f_s - logq_s), wbar_s = w_s / sum w, rbar = sum wbar_s r_s,

@@ -65,6 +65,10 @@ int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_
 /* device_cpu_estimate.c */
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                          const fopo_csr *Y, size_t B, size_t S);
+int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                          const fopo_low_rank *m, size_t B, size_t S);
+int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                           const fopo_credit *c, int add, size_t B, size_t S);
 int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
                   const float *items, size_t ld, const uint32_t *ids, const float *logq,
                   const float *r, float floor, size_t B, size_t S, size_t L);

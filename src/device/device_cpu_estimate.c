@@ -47,6 +47,36 @@ int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const ui
   return FOPO_OK;
 }
 
+int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                          const fopo_low_rank *m, size_t B, size_t S) {
+  (void)d;
+  const fopo_kernels *k = fopo_kernels_get();
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    float *out = r + b * S;
+    k->gather_dot(out, m->items, m->rank, ids + b * S, S, m->users + rows[b] * m->rank, m->rank);
+    if (!m->logistic) continue;
+    /* 1 / (1 + exp(-t)), with -t where exp is finite */
+    for (size_t s = 0; s < S; s++) out[s] = -out[s] < 80.0f ? -out[s] : 80.0f;
+    k->exp_sum(out, out, 0.0f, S);
+    for (size_t s = 0; s < S; s++) out[s] = 1.0f / (1.0f + out[s]);
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                           const fopo_credit *c, int add, size_t B, size_t S) {
+  (void)d;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t b = 0; b < B; b++) {
+    uint32_t n = rows[b], action = c->action[n];
+    float credit = c->weight[n] * (c->gain[n] - c->shift), *out = r + b * S;
+    if (!add) memset(out, 0, S * sizeof *out);
+    for (size_t s = 0; s < S; s++) out[s] += ids[b * S + s] == action ? credit : 0.0f;
+  }
+  return FOPO_OK;
+}
+
 /* ---- self-normalised importance sampling ---- */
 
 enum {

@@ -26,16 +26,31 @@ static uLong add_rows(uLong crc, fopo_matrix m) {
   return crc;
 }
 
+static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
+  const fopo_csr *Y = r->Y;
+  size_t N = r->contexts;
+  if (Y != NULL) {
+    crc = crc32_z(crc, (const Bytef *)Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
+    crc = crc32_z(crc, (const Bytef *)Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
+  }
+  if (r->credit.action != NULL) {
+    crc = crc32_z(crc, (const Bytef *)r->credit.action, N * sizeof *r->credit.action);
+    crc = crc32_z(crc, (const Bytef *)r->credit.weight, N * sizeof *r->credit.weight);
+    crc = crc32_z(crc, (const Bytef *)r->credit.gain, N * sizeof *r->credit.gain);
+  }
+  if (r->model.users != NULL) {
+    crc = crc32_z(crc, (const Bytef *)r->model.users, N * r->model.rank * sizeof(float));
+    crc = crc32_z(crc, (const Bytef *)r->model.items, P * r->model.rank * sizeof(float));
+  }
+  return crc;
+}
+
 /* Taken once: the data does not change while a trainer holds it. */
 static uint32_t fingerprint(fopo_trainer *t) {
   if (t->fingerprinted) return t->fingerprint;
   uLong crc = add_rows(crc32_z(0, NULL, 0), t->o.policy->items);
   crc = add_rows(crc, t->o.contexts);
-  if (t->o.reward->kind == FOPO_REWARD_HITS) {
-    const fopo_csr *Y = t->o.reward->Y;
-    crc = crc32_z(crc, (const Bytef *)Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
-    crc = crc32_z(crc, (const Bytef *)Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
-  }
+  crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
   t->fingerprint = (uint32_t)crc;
   t->fingerprinted = 1;
   return t->fingerprint;

@@ -79,6 +79,7 @@ static void unbind(fopo_gradient *g) {
   if (g->device == NULL) return;
   fopo_gradient_on_device *m = &g->dev;
   void *blocks[] = {m->items, m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
+                    m->logged, m->weight,  m->gain,     m->model_users, m->model_items,
                     m->hidden, m->delta,
                     m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
                     m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
@@ -88,6 +89,8 @@ static void unbind(fopo_gradient *g) {
   }
   g->dev = (fopo_gradient_on_device){0};
   g->Y = (fopo_csr){0};
+  g->credit = (fopo_credit){0};
+  g->model = (fopo_low_rank){0};
   g->room_rows = g->room_part = g->room_draws = g->room_candidates = 0;
   g->enumerated = 0;
   g->device = NULL;
@@ -127,10 +130,16 @@ static int same_view(fopo_matrix a, fopo_matrix b) {
   return a.x == b.x && a.rows == b.rows && a.cols == b.cols && a.ld == b.ld;
 }
 
-static int same_Y(const fopo_gradient *g, const fopo_reward *reward) {
-  if (reward->kind != FOPO_REWARD_HITS) return 1;
-  const fopo_csr *a = &g->Y, *b = reward->Y;
-  return a->ids == b->ids && a->indptr == b->indptr && a->rows == b->rows && a->cols == b->cols;
+/* Whether the reward looks at the arrays that are on the device. A shift is no array: it is asked
+ * for at every step. */
+static int same_arrays(const fopo_gradient *g, const fopo_reward *reward) {
+  static const fopo_csr none = {0};
+  const fopo_csr *a = &g->Y, *b = reward->Y != NULL ? reward->Y : &none;
+  const fopo_credit *c = &g->credit, *d = &reward->credit;
+  const fopo_low_rank *m = &g->model, *n = &reward->model;
+  return a->ids == b->ids && a->indptr == b->indptr && a->rows == b->rows && a->cols == b->cols &&
+         c->action == d->action && c->weight == d->weight && c->gain == d->gain &&
+         m->users == n->users && m->items == n->items && m->rank == n->rank;
 }
 
 /* The device's copy of host data, or NULL with the sentence set. */
@@ -139,21 +148,47 @@ static void *share(fopo_gradient *g, const void *host, size_t bytes) {
   return g->device->ops->share(g->device, &block, host, bytes) == FOPO_OK ? block : NULL;
 }
 
-static int share_data(fopo_gradient *g) {
-  fopo_matrix items = g->items, contexts = g->contexts;
-  g->dev.items = share(g, items.x, items.rows * items.ld * sizeof *items.x);
-  if (g->dev.items == NULL) return FOPO_ERR_MEMORY;
-  g->dev.contexts = share(g, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
-  if (g->dev.contexts == NULL) return FOPO_ERR_MEMORY;
-  if (g->reward->kind != FOPO_REWARD_HITS) return FOPO_OK;
-
-  const fopo_csr *Y = g->reward->Y;
+static int share_hits(fopo_gradient *g, const fopo_csr *Y) {
   g->Y = *Y;
   g->dev.Y = (fopo_csr){.rows = Y->rows, .cols = Y->cols};
   g->dev.Y.indptr = share(g, Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
   if (g->dev.Y.indptr == NULL) return FOPO_ERR_MEMORY;
   g->dev.Y.ids = share(g, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
   return g->dev.Y.ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static int share_credit(fopo_gradient *g, const fopo_credit *c, size_t N) {
+  g->credit = *c;
+  g->dev.logged = share(g, c->action, N * sizeof *c->action);
+  if (g->dev.logged == NULL) return FOPO_ERR_MEMORY;
+  g->dev.weight = share(g, c->weight, N * sizeof *c->weight);
+  if (g->dev.weight == NULL) return FOPO_ERR_MEMORY;
+  g->dev.gain = share(g, c->gain, N * sizeof *c->gain);
+  return g->dev.gain == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static int share_model(fopo_gradient *g, const fopo_low_rank *m, size_t N, size_t P) {
+  g->model = *m;
+  g->dev.model_users = share(g, m->users, N * m->rank * sizeof *m->users);
+  if (g->dev.model_users == NULL) return FOPO_ERR_MEMORY;
+  g->dev.model_items = share(g, m->items, P * m->rank * sizeof *m->items);
+  return g->dev.model_items == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+static int share_reward(fopo_gradient *g, const fopo_reward *r) {
+  int rc = r->Y != NULL ? share_hits(g, r->Y) : FOPO_OK;
+  if (rc == FOPO_OK && r->credit.action != NULL) rc = share_credit(g, &r->credit, r->contexts);
+  if (rc == FOPO_OK && r->model.users != NULL) rc = share_model(g, &r->model, r->contexts, g->P);
+  return rc;
+}
+
+static int share_data(fopo_gradient *g) {
+  fopo_matrix items = g->items, contexts = g->contexts;
+  g->dev.items = share(g, items.x, items.rows * items.ld * sizeof *items.x);
+  if (g->dev.items == NULL) return FOPO_ERR_MEMORY;
+  g->dev.contexts = share(g, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
+  if (g->dev.contexts == NULL) return FOPO_ERR_MEMORY;
+  return share_reward(g, g->reward);
 }
 
 static int make_parameters(fopo_gradient *g) {
@@ -179,7 +214,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
   int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
              same_view(g->items, pi->items) &&
-             same_view(g->contexts, contexts) && same_Y(g, reward);
+             same_view(g->contexts, contexts) && same_arrays(g, reward);
   g->pi = pi;
   g->reward = reward;
   if (kept) return FOPO_OK;
@@ -432,6 +467,28 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
   return FOPO_DRAWN;
 }
 
+/* Rewards of a part on the device: hits, or a model's and what was logged. */
+static int look_up(fopo_gradient *g) {
+  fopo_device *d = g->device;
+  const uint32_t *rows = g->dev.rows + g->done;
+  const fopo_reward *reward = g->reward;
+  if (reward->Y != NULL) {
+    return d->ops->reward_hits(d, g->dev.r, g->dev.ids, rows, &g->dev.Y, g->n, g->S);
+  }
+  int modelled = reward->model.users != NULL, rc = FOPO_OK;
+  if (modelled) {
+    fopo_low_rank m = {.users = g->dev.model_users, .items = g->dev.model_items,
+                       .rank = reward->model.rank, .logistic = reward->model.logistic};
+    rc = d->ops->reward_model(d, g->dev.r, g->dev.ids, rows, &m, g->n, g->S);
+  }
+  if (rc == FOPO_OK && reward->credit.action != NULL) {
+    fopo_credit c = {.action = g->dev.logged, .weight = g->dev.weight, .gain = g->dev.gain,
+                     .shift = reward->credit.shift};
+    rc = d->ops->reward_credit(d, g->dev.r, g->dev.ids, rows, &c, modelled, g->n, g->S);
+  }
+  return rc;
+}
+
 int fopo_gradient_reward(fopo_gradient *g) {
   assert(g->stage == FOPO_STAGE_DRAWN);
   if (g->reward->kind == FOPO_REWARD_CUSTOM) {
@@ -439,8 +496,7 @@ int fopo_gradient_reward(fopo_gradient *g) {
                                 "a custom reward is filled by its caller, draw by draw"));
   }
   g->from_host = 0;
-  int rc = g->device->ops->reward_hits(g->device, g->dev.r, g->dev.ids, g->dev.rows + g->done,
-                                       &g->dev.Y, g->n, g->S);
+  int rc = look_up(g);
   return rc == FOPO_OK ? FOPO_OK : give_up(g, rc);
 }
 

@@ -23,6 +23,9 @@ typedef struct {
   float *items;    /* [P, its ld on the host] */
   float *contexts; /* [N, its ld on the host] */
   fopo_csr Y;      /* hits: [N, P] */
+  uint32_t *logged;                        /* [N] credit: actions, weights, gains */
+  float *weight, *gain;
+  float *model_users, *model_items;        /* [N, rank], [P, rank] */
   float *theta;    /* [n_theta] for callers whose theta is on the host */
   float *G;        /* [n_theta] */
 
@@ -58,7 +61,9 @@ struct fopo_gradient {
   fopo_matrix items;    /* [P, L] */
   fopo_matrix contexts; /* [N, D] */
   const fopo_reward *reward;
-  fopo_csr Y;           /* the view that dev.Y was made of */
+  fopo_csr Y;           /* the views that dev.Y, */
+  fopo_credit credit;   /* dev.logged, weight, gain, */
+  fopo_low_rank model;  /* and dev.model_users, model_items were made of */
   size_t P, D, L;
   size_t n_theta, units; /* parameters of theta, hidden units of a network */
 

@@ -36,7 +36,8 @@ static void set_up(scene *s) {
   ok(fopo_contexts(s->test, &s->split.test, s->items));
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
-  s->reward = (fopo_reward){FOPO_REWARD_HITS, &s->split.train.Y, s->split.train.Y.rows};
+  s->reward = (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &s->split.train.Y,
+                            .contexts = s->split.train.Y.rows};
 }
 
 static void tear_down(scene *s) {

@@ -1,0 +1,26 @@
+/* Normal equations by BLAS and LAPACK. Row-major upper is LAPACK's lower: nothing is transposed. */
+#include "core/solve.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+
+#include "core/status.h"
+
+void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, size_t n, size_t M) {
+  int m = (int)M, rows = (int)n;
+  if (rows == 0 || m == 0) return;
+  cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, m, rows, 1.0, Phi, m, 1.0, G, m);
+  if (g == NULL || y == NULL) return;
+  cblas_dgemv(CblasRowMajor, CblasTrans, rows, m, 1.0, Phi, m, y, 1, 1.0, g, 1);
+}
+
+int fopo_solve_spd(double *x, double *A, size_t M) {
+  int m = (int)M;
+  if (m == 0) return FOPO_OK;
+  if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, A, m) != 0 ||
+      LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, A, m, x, m) != 0)
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "the normal equations of %zu parameters have no unique solution; use a larger "
+                     "lambda, or fewer parameters", M);
+  return FOPO_OK;
+}

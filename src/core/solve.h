@@ -1,0 +1,15 @@
+/* Least squares by normal equations in double: sums of outer products, and the Cholesky solution. */
+#ifndef FOPO_CORE_SOLVE_H
+#define FOPO_CORE_SOLVE_H
+
+#include <stddef.h>
+
+/* G [M, M] += Phi^T Phi (its upper triangle) and g [M] += Phi^T y for n rows of Phi [n, M], on the
+ * calling thread alone. g or y NULL: G only. */
+void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, size_t n, size_t M);
+
+/* x [M] = A^-1 x for a symmetric positive definite A [M, M], of which the upper triangle is read;
+ * A is destroyed. FOPO_ERR_NUMERIC where it is not positive definite. */
+int fopo_solve_spd(double *x, double *A, size_t M);
+
+#endif
