@@ -15,6 +15,7 @@ local fopo = {
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",
+  ope = require "fopo.ope",
   experiment = require "fopo.experiment",
   compare = require "fopo.compare",
   plot = require "fopo.plot",

@@ -226,7 +226,7 @@ typedef struct {
 } bind_device;
 
 extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_logs_type,
-    bind_log_world_type,
+    bind_log_world_type, bind_ope_type,
     bind_index_type,
     bind_policy_type, bind_proposal_type, bind_reward_type, bind_gradient_type, bind_optim_type,
     bind_device_type, bind_trainer_type, bind_archive_type;
@@ -264,6 +264,7 @@ extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_
     bind_logs_functions[],
     bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
     bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
-    bind_trainer_functions[], bind_evaluate_functions[], bind_machine_functions[];
+    bind_trainer_functions[], bind_evaluate_functions[], bind_ope_functions[],
+    bind_machine_functions[];
 
 #endif

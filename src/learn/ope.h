@@ -2,7 +2,7 @@
  * another policy showed. With w_i = pi(a_i | x_i) / p_i and a model r_M of the reward:
  *
  *   ips          (1/n) sum w_i r_i                                   (Horvitz and Thompson 1952)
- *   clipped_ips  the same with w_i = pi(a_i | x_i) / max(tau, p_i)   (the paper, "Offline Policy..")
+ *   clipped_ips  the same with w_i = pi(a_i | x_i) / max(tau, p_i)   (the paper; Strehl et al. 2010)
  *   snips        sum w_i r_i / sum w_i                               (Swaminathan and Joachims 2015)
  *   dm           (1/n) sum E_pi r_M(., x_i)
  *   dr           (1/n) sum E_pi r_M(., x_i) + w_i (r_i - r_M(a_i, x_i))   (Dudik et al. 2011)
@@ -71,7 +71,7 @@ typedef struct {
   double level;           /* of the intervals, 0 < level < 1 */
   size_t bootstrap;       /* replicates; 0: none */
   uint64_t seed;          /* of FOPO_STREAM_BOOTSTRAP */
-  double reward_low, reward_high; /* range of r; low > high: what the log holds */
+  double reward_low, reward_high; /* range of r; low >= high: what the log holds */
   double least_propensity;        /* of the logging policy; 0: the least of the log */
 } fopo_ope_settings;
 

@@ -277,7 +277,7 @@ static int set_ranges(table *t, const fopo_logs *logs, const fopo_ope_settings *
   if (s->least_propensity > 0.0) p = s->least_propensity;
   t->bound[0] = 1.0 / p;
   t->bound[1] = 1.0 / fmax(p, s->clip);
-  if (!(s->reward_low <= s->reward_high)) return FOPO_OK;
+  if (!(s->reward_low < s->reward_high)) return FOPO_OK;
   if (t->reward.low < s->reward_low || t->reward.high > s->reward_high) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the log's rewards go from %g to %g, beyond the given range %g to %g",

@@ -1,0 +1,202 @@
+-- fopo.ope: what a policy is worth, from a log of what another one showed.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local cache = require "fopo.cache"
+local text = require "fopo.text"
+
+local name = "fopo.ope"
+local all = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"}
+local needs = {clipped_ips = {"clip"}, dm = {"model"}, dr = {"model"}, clipped_dr = {"model", "clip"}}
+
+-- Below these a normal interval is not to be relied on: few events decide, and which ones is luck.
+local few, small_share, heavy_share = 50, 0.01, 0.1
+local far = 4 -- standard errors
+
+-- ---- which estimators
+
+local function missing(estimator, o)
+  for _, option in ipairs(needs[estimator] or {}) do
+    if o[option] == nil then return option end
+  end
+end
+
+-- Those asked for, or all that the options allow.
+local function chosen(o)
+  local list, known = {}, {}
+  for _, one in ipairs(all) do
+    known[one] = true
+    if not o.estimators and not missing(one, o) then list[#list + 1] = one end
+  end
+  for _, one in ipairs(o.estimators or {}) do
+    if not known[one] then
+      local near = define.nearest(one, all)
+      define.fail("%s: there is no estimator %q%s; use %s", name, tostring(one),
+                  near and ("; did you mean %q?"):format(near) or "", table.concat(all, ", "))
+    end
+    local option = missing(one, o)
+    if option then
+      define.fail("%s: %s needs the option %s; give it, or leave %s out of estimators", name, one,
+                  option, one)
+    end
+    list[#list + 1] = one
+  end
+  return list
+end
+
+-- ---- what is to be said
+
+local function percent(x) return ("%.3g %%"):format(100 * x) end
+
+local function warnings(e, o)
+  local said = {}
+  local function say(...) said[#said + 1] = string.format(...) end
+  if e.overlap == 0 then
+    say("none of the %s logged actions is one that this policy takes: ips is 0 and snips undefined, "
+        .. "whatever the policy is worth", text.count(e.n))
+  elseif e.ess < few or e.ess < small_share * e.n then
+    say("the effective sample size is %.3g of %s events (%s had any weight): the policy does what "
+        .. "the log hardly shows, and standard errors and intervals are likely too small; clip, use "
+        .. "dm or dr, or a policy nearer to the logging one", e.ess, text.count(e.n),
+        text.count(e.overlap))
+  end
+  if e.max_share > heavy_share then
+    say("one event has %s of all the weight (%.4g)", percent(e.max_share), e.max_weight)
+  end
+  if e.overlap > 0 and math.abs(e.mean_weight - 1) > far * e.mean_weight_se + 1e-6 then
+    say("the weights' mean is %.4g +- %.2g where 1 is expected: the log never shows some of what the "
+        .. "policy does, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
+  end
+  if e.degenerate > 0 then
+    say("all weights were 0 in %s of %s bootstrap samples; snips leaves those out",
+        text.count(e.degenerate), text.count(o.bootstrap))
+  end
+  if e.unanswered > 0 then
+    say("the index found nothing for %s contexts; they count as reward 0", text.count(e.unanswered))
+  end
+  if e.z_error > 0.1 then
+    say("the sampled normaliser is uncertain by %s in the mean, %s at worst, which makes ips too "
+        .. "large by about %.2g; raise samples, or use a mixture proposal", percent(e.z_error),
+        percent(e.z_worst), e.z_bias)
+  end
+  return said
+end
+
+local function interval(i)
+  return i and ("%.4g .. %.4g"):format(i.low, i.high) or "-"
+end
+
+local function described(e)
+  local rows = {{"estimator", "value", "se", percent(e.level) .. " normal", "bootstrap", "bernstein"}}
+  for _, one in ipairs(e.estimators) do
+    local v = e[one]
+    rows[#rows + 1] = {one, ("%.6g"):format(v.value), ("%.3g"):format(v.se), interval(v.normal),
+                       interval(v.bootstrap), interval(v.bernstein)}
+  end
+  local lines = {
+    ("value of the %s policy from %s events; the logged reward is %.6g in the mean"):format(
+      e.policy, text.count(e.n), e.reward), text.table(rows),
+    ("weights: effective sample size %.4g, largest %.4g, mean %.4g"):format(e.ess, e.max_weight,
+      e.mean_weight)}
+  if e.samples then
+    lines[#lines + 1] = ("normaliser: %s draws, relative standard error %s in the mean, %s at worst")
+      :format(text.count(e.samples), percent(e.z_error), percent(e.z_worst))
+  end
+  for _, one in ipairs(e.warnings) do lines[#lines + 1] = "warning: " .. one end
+  return table.concat(lines, "\n")
+end
+
+local result = {__name = "fopo.evaluation", describe = described, __tostring = described}
+
+-- ---- the call
+
+-- What native.ope takes beside the policy, the log and the model.
+local function native_options(pi, o)
+  local n = {clip = o.clip, level = o.level, bootstrap = o.bootstrap, seed = o.seed,
+             least_propensity = o.least_propensity}
+  if o.policy == "argmax" then
+    n.index = o.index or cache.exact(pi:items())
+  elseif o.index then
+    define.fail("%s: an index is for policy = \"argmax\"; a softmax is summed over all items, or "
+                .. "sampled (samples, proposal)", name)
+  end
+  if o.samples then
+    n.samples, n.proposal = o.samples, o.proposal or native.proposal_uniform()
+  elseif o.proposal then
+    define.fail("%s: a proposal needs samples, the number of draws for each normaliser", name)
+  end
+  if o.reward_range then
+    n.reward_low, n.reward_high = o.reward_range[1], o.reward_range[2]
+    if not (math.type(n.reward_low) and math.type(n.reward_high) and n.reward_low < n.reward_high)
+    then
+      define.fail("%s: reward_range is {low, high}, two numbers with low < high", name)
+    end
+  end
+  return n
+end
+
+return define.fn{
+  name = name, returns = "evaluation",
+  args = {{"pi", "policy", nil, "the policy, over the log's actions"},
+          {"logs", "logs", nil, "best events that the policy was not trained on"}},
+  options = {
+    {"estimators", "table", nil, "as {\"ips\", \"dr\"}; all that clip and model allow if left out"},
+    {"policy", "string", "softmax", "which policy is judged: the softmax itself, or always its best "
+     .. "item", one_of = {"softmax", "argmax"}},
+    {"clip", "number", nil, "tau of clipped_ips and clipped_dr: propensities below it count as tau",
+     above = 0, max = 1},
+    {"model", "reward|function", nil, "r_M over the events of this log: a reward, or a function as "
+     .. "fopo.reward.custom takes it; for dm and dr"},
+    {"bootstrap", "integer", 1000, "resamples of the events; 0: no bootstrap interval", min = 0},
+    {"level", "number", 0.95, "of all intervals", above = 0, below = 1},
+    {"index", "index", nil, "argmax: search through it; exactly if left out"},
+    {"samples", "integer", nil, "softmax: draws that estimate each normaliser; all items are summed "
+     .. "if left out", min = 2},
+    {"proposal", "proposal", nil, "what samples are drawn from; uniform if left out"},
+    {"reward_range", "table", nil, "{low, high} of a reward, for bernstein; what the log holds if "
+     .. "left out"},
+    {"least_propensity", "number", nil, "the logging policy's, for bernstein; the log's least if "
+     .. "left out", above = 0, max = 1},
+    {"seed", "integer", 1, "of the bootstrap and of the draws"},
+  },
+  text = [[Off-policy evaluation: estimates V = E_x E_pi r, what this policy would earn, from events
+(x_i, a_i, p_i, r_i) of another one. With w_i = pi(a_i | x_i) / p_i:
+  ips          mean of w_i r_i. No bias where the log can show all that pi does; variance grows with
+               the weights. Horvitz and Thompson 1952.
+  clipped_ips  w_i = pi(a_i | x_i) / max(tau, p_i), the paper's clipping. Weights of at most 1 / tau;
+               biased towards 0 (for rewards >= 0). Strehl, Langford, Li and Kakade 2010.
+  snips        sum w_i r_i / sum w_i. Bias of order 1 / n, stays inside the range of the rewards,
+               mostly less variance. Swaminathan and Joachims 2015.
+  dm           mean of E_pi r_M(., x_i). Little variance; its bias is the model's error, which no
+               interval here knows of. Fit the model on other events.
+  dr           dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias where the propensities are right,
+               less variance than ips where the model is good. Dudik, Langford and Li 2011.
+  clipped_dr   dr with the clipped weights.
+Each has value, se and three intervals {low, high}: normal (value -+ z se), bootstrap (percentiles
+over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for any
+number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has none).
+Events are taken as independent. e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight
+and e.mean_weight (1 in the mean) tell of the overlap; e.warnings says in words what is wrong.
+Cost: the softmax reads all P items for each event, n P L multiply-adds in tiles and never an n x P
+matrix, and a model is asked for all of them too; argmax searches one item an event. samples = S
+reads S items instead: pi(a_i | x_i) is then too large by about e.z_error^2, the squared relative
+standard error of Z, and e.z_bias is what that adds to ips.]],
+  example = [[lg, world = fopo.data.synthetic_logs{n = 2000, actions = 50, dim = 4}
+pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
+e = fopo.ope(pi, lg, {clip = 0.01})
+assert(e.ips.bernstein.low < world:value(pi) and world:value(pi) < e.ips.bernstein.high)
+print(e)]],
+  call = function(pi, logs, o)
+    local estimators = chosen(o)
+    local model = o.model
+    if type(model) == "function" then model = native.reward_custom(model, logs.n) end
+    local started = native.clock()
+    local e = native.ope(pi, logs, native_options(pi, o), model)
+    e.seconds = native.clock() - started
+    local kept = {}
+    for _, one in ipairs(estimators) do kept[one] = e[one] end
+    for _, one in ipairs(all) do e[one] = kept[one] end
+    e.estimators, e.policy, e.level, e.samples = estimators, o.policy, o.level, o.samples
+    e.warnings = warnings(e, o)
+    return setmetatable(e, result)
+  end,
+}

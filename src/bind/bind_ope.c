@@ -1,0 +1,163 @@
+/* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that an error of the
+ * model's Lua function leaves nothing behind. */
+#include "bind/bind.h"
+
+#include <math.h>
+
+#include "learn/ope.h"
+
+enum { PI, LOGS, INDEX, PROPOSAL, MODEL }; /* slots */
+
+typedef struct {
+  bind_object head; /* keeps: the policy, the log, the index, the proposal, the model */
+  fopo_ope *pass;
+} bind_ope;
+
+static void done(bind_object *o) { fopo_ope_free(((bind_ope *)o)->pass); }
+
+static double number_option(lua_State *L, int index, const char *name, double otherwise) {
+  int at = bind_option(L, index, name);
+  return lua_isnil(L, at) ? otherwise : bind_number(L, at, name);
+}
+
+static size_t count_option(lua_State *L, int index, const char *name) {
+  int at = bind_option(L, index, name);
+  return lua_isnil(L, at) ? 0 : bind_count(L, at, name, 0, SIZE_MAX);
+}
+
+/* ---- the pass ---- */
+
+/* Slot `slot` keeps the object of that type at the index; NULL where there is none. */
+static void *keep(lua_State *L, bind_ope *o, int slot, int index, const bind_type *type) {
+  if (lua_isnoneornil(L, index)) return NULL;
+  bind_object *kept = bind_get(L, index, type);
+  bind_keep(&o->head, slot, kept);
+  return kept;
+}
+
+/* native.ope's arguments from 1 on; pushes the pass. */
+static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
+  int index_at = bind_option(L, 3, "index"), proposal_at = bind_option(L, 3, "proposal");
+  bind_ope *o = bind_new(L, &bind_ope_type, 0);
+  bind_policy *pi = keep(L, o, PI, 1, &bind_policy_type);
+  bind_logs *logs = keep(L, o, LOGS, 2, &bind_logs_type);
+  bind_index *ix = keep(L, o, INDEX, index_at, &bind_index_type);
+  bind_proposal *q = keep(L, o, PROPOSAL, proposal_at, &bind_proposal_type);
+  bind_reward *model = keep(L, o, MODEL, 4, &bind_reward_type);
+  fopo_ope_options options = {.pi = &pi->policy,
+                              .logs = logs->logs,
+                              .index = ix ? ix->index : NULL,
+                              .model = model != NULL,
+                              .samples = samples,
+                              .seed = seed};
+  if (q != NULL) options.proposal = q->proposal;
+  if (model != NULL) {
+    bind_check(L, fopo_reward_check(&model->reward, logs->logs->n, pi->policy.items.rows));
+  }
+  bind_check(L, fopo_ope_new(&o->pass, &options));
+  return o;
+}
+
+/* function: where the one of a custom model stands. */
+static void run(lua_State *L, bind_ope *o, int function) {
+  fopo_drawn d;
+  int status;
+  while ((status = fopo_ope_run(o->pass, &d)) == FOPO_DRAWN) {
+    const fopo_reward *model = &((bind_reward *)o->head.keeps[MODEL])->reward;
+    if (model->kind == FOPO_REWARD_CUSTOM) {
+      if (bind_reward_call(L, function, &d) != LUA_OK) lua_error(L);
+    } else {
+      bind_check(L, fopo_reward_fill(d.reward, model, d.ids, d.rows, d.B, d.S));
+    }
+  }
+  bind_check(L, status);
+}
+
+/* ---- the answer ---- */
+
+/* t[name] = {low = , high = }, where there is one. */
+static void set_interval(lua_State *L, const char *name, const double interval[2]) {
+  if (isnan(interval[0])) return;
+  lua_createtable(L, 0, 2);
+  bind_set_number(L, "low", interval[0]);
+  bind_set_number(L, "high", interval[1]);
+  lua_setfield(L, -2, name);
+}
+
+static void set_estimate(lua_State *L, const char *name, const fopo_ope_estimate *e) {
+  lua_createtable(L, 0, 6);
+  bind_set_number(L, "value", e->value);
+  bind_set_number(L, "se", e->se);
+  set_interval(L, "normal", e->normal);
+  set_interval(L, "bootstrap", e->bootstrap);
+  set_interval(L, "bernstein", e->bernstein);
+  set_interval(L, "range", e->range);
+  lua_setfield(L, -2, name);
+}
+
+static int push_report(lua_State *L, const fopo_ope_report *r, size_t unanswered) {
+  lua_createtable(L, 0, 24);
+  bind_set_count(L, "n", r->n);
+  bind_set_count(L, "overlap", r->overlap);
+  bind_set_count(L, "unanswered", unanswered);
+  bind_set_count(L, "degenerate", r->degenerate);
+  bind_set_number(L, "reward", r->reward);
+  bind_set_number(L, "ess", r->ess);
+  bind_set_number(L, "max_weight", r->max_weight);
+  bind_set_number(L, "max_share", r->max_share);
+  bind_set_number(L, "mean_weight", r->mean_weight);
+  bind_set_number(L, "mean_weight_se", r->mean_weight_se);
+  bind_set_number(L, "weight_bound", r->weight_bound);
+  bind_set_number(L, "z_error", r->z_error);
+  bind_set_number(L, "z_worst", r->z_worst);
+  bind_set_number(L, "z_bias", r->z_bias);
+  for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+    if (r->has[kind]) set_estimate(L, fopo_ope_names[kind], &r->by[kind]);
+  }
+  return 1;
+}
+
+/* native.ope(pi, logs, {index, samples, proposal, clip, level, bootstrap, seed, reward_low,
+ * reward_high, least_propensity}, model): index makes the policy its argmax; the model is a reward
+ * over the events of the log, or nil. A table of counts and weights, with a table {value, se, normal,
+ * bootstrap, bernstein} under the name of every estimator. */
+static int ope(lua_State *L) {
+  lua_settop(L, 4);
+  luaL_checkstack(L, 24, NULL);
+  bind_table(L, 3, "the options");
+  size_t samples = count_option(L, 3, "samples");
+  fopo_ope_settings s = {
+      .clip = number_option(L, 3, "clip", 0.0),
+      .level = number_option(L, 3, "level", 0.95),
+      .bootstrap = count_option(L, 3, "bootstrap"),
+      .seed = bind_seed(L, bind_option(L, 3, "seed")),
+      .reward_low = number_option(L, 3, "reward_low", 0.0),
+      .reward_high = number_option(L, 3, "reward_high", 0.0),
+      .least_propensity = number_option(L, 3, "least_propensity", 0.0)};
+  bind_get(L, 1, &bind_policy_type);
+  bind_get(L, 2, &bind_logs_type);
+  if (lua_isnil(L, 4) || bind_get(L, 4, &bind_reward_type) == NULL) {
+    lua_pushnil(L);
+  } else {
+    lua_getiuservalue(L, 4, 1);
+  }
+  int function = lua_gettop(L);
+  bind_ope *o = open(L, samples, s.seed);
+  int pass = lua_gettop(L);
+  run(L, o, function);
+
+  fopo_ope_report report;
+  fopo_ope_terms terms = fopo_ope_result(o->pass);
+  const fopo_logs *logs = ((bind_logs *)o->head.keeps[LOGS])->logs;
+  bind_check(L, fopo_ope_estimate_all(&report, &terms, logs, &s));
+  push_report(L, &report, terms.unanswered);
+  lua_getfield(L, pass, "close");
+  lua_pushvalue(L, pass);
+  lua_call(L, 1, 0);
+  return 1;
+}
+
+const luaL_Reg bind_ope_functions[] = {{"ope", ope}, {NULL, NULL}};
+
+const bind_type bind_ope_type = {
+    .name = "fopo.ope_pass", .size = sizeof(bind_ope), .done = done, .fields = ""};

@@ -1,0 +1,431 @@
+/* Off-policy evaluation: three items by hand, catalogues of several tiles against sums in double,
+ * intervals against what they should cover, memory, threads, refusals. */
+#include "small_world.h"
+
+#include "core/progress.h"
+#include "learn/ope.h"
+
+/* A log over the contexts of a small world, its model r_M(a, x_i) = cos(a + i). */
+typedef struct {
+  small_world w;
+  fopo_logs logs;
+} logged_world;
+
+#define near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
+
+static double model(size_t a, size_t i) { return cos((double)a + (double)i); }
+
+static void logged_init(logged_world *g, size_t P, size_t n, size_t L, double peak) {
+  *g = (logged_world){0};
+  small_world_init(&g->w, P, n, L, 0.0, peak, 11);
+  g->logs = (fopo_logs){.n = n, .n_actions = P, .contexts = g->w.contexts, .contexts_lent = 1};
+  g->logs.actions = fopo_alloc(n, sizeof *g->logs.actions);
+  g->logs.rewards = fopo_alloc(n, sizeof *g->logs.rewards);
+  g->logs.propensities = fopo_alloc(n, sizeof *g->logs.propensities);
+  for (uint32_t i = 0; i < n; i++) {
+    fopo_words words = fopo_random(5, FOPO_STREAM_WORLD, 1, i, 0);
+    g->logs.actions[i] = words.v[0] % (uint32_t)P;
+    g->logs.rewards[i] = words.v[1] % 3 == 0;
+    g->logs.propensities[i] = (float)(1.0 / (double)P);
+  }
+}
+
+static void logged_done(logged_world *g) {
+  fopo_free(g->logs.actions);
+  fopo_free(g->logs.rewards);
+  fopo_free(g->logs.propensities);
+  small_world_done(&g->w);
+}
+
+static int run(fopo_ope *o) {
+  fopo_drawn d;
+  int rc;
+  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+    for (size_t k = 0; k < d.B * d.S; k++) {
+      d.reward[k] = (float)model(d.ids[k], d.rows[k / d.S]);
+    }
+  }
+  return rc;
+}
+
+/* pi(. | x_i) in double. */
+static void softmax(double *p, const small_world *w, size_t i) {
+  double largest = -INFINITY, sum = 0.0;
+  double *Q = calloc(w->L, sizeof *Q);
+  const float *x = fopo_matrix_row(w->contexts, i);
+  for (size_t j = 0; j < w->L; j++) {
+    for (size_t k = 0; k < w->L; k++) {
+      Q[j] += (double)x[k] * (double)fopo_matrix_row(w->pi.theta, k)[j] /
+              (double)w->pi.temperature;
+    }
+  }
+  for (size_t a = 0; a < w->P; a++) {
+    p[a] = 0.0;
+    for (size_t j = 0; j < w->L; j++) p[a] += Q[j] * (double)fopo_matrix_row(w->items, a)[j];
+    largest = fmax(largest, p[a]);
+  }
+  for (size_t a = 0; a < w->P; a++) sum += p[a] = exp(p[a] - largest);
+  for (size_t a = 0; a < w->P; a++) p[a] /= sum;
+  free(Q);
+}
+
+/* ---- by hand ---- */
+
+/* pi = (1, 2, 3) / 6 whatever the context. */
+static void test_by_hand(void **unused) {
+  (void)unused;
+  float beta[] = {0.0f, (float)log(2.0), (float)log(3.0)}, ones[] = {1, 1, 1, 1};
+  uint32_t actions[] = {0, 1, 2, 2};
+  float rewards[] = {1, 0, 1, 1}, propensities[] = {0.5f, 0.25f, 0.25f, 0.5f};
+  const float r_m[] = {0.5f, 0.2f, 0.7f};
+  fopo_policy pi;
+  ok(fopo_policy_init(&pi, fopo_matrix_view(beta, 3, 1), FOPO_THETA_IDENTITY, 1.0f, 1));
+  fopo_logs logs = {.n = 4, .n_actions = 3, .contexts = fopo_matrix_view(ones, 4, 1),
+                    .actions = actions, .rewards = rewards, .propensities = propensities};
+  fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = 1};
+  fopo_ope *o;
+  fopo_drawn d;
+  ok(fopo_ope_new(&o, &options));
+  int rc;
+  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+    for (size_t k = 0; k < d.B * d.S; k++) d.reward[k] = r_m[d.ids[k]];
+  }
+  ok(rc);
+  fopo_ope_terms terms = fopo_ope_result(o);
+  const double chance[] = {1.0 / 6, 2.0 / 6, 3.0 / 6, 3.0 / 6};
+  for (size_t i = 0; i < 4; i++) {
+    near(terms.chance[i], chance[i], 1e-6);
+    near(terms.expected[i], 0.5, 1e-6);
+    near(terms.logged[i], r_m[actions[i]], 1e-6);
+  }
+
+  fopo_ope_report r;
+  fopo_ope_settings s = {.clip = 0.5, .level = 0.95, .reward_low = 0, .reward_high = 1};
+  ok(fopo_ope_estimate_all(&r, &terms, &logs, &s));
+  const double values[] = {5.0 / 6, 7.0 / 12, 5.0 / 7, 0.5, 0.7, 0.5 + 19.0 / 120};
+  for (int k = 0; k < FOPO_OPE_KINDS; k++) near(r.by[k].value, values[k], 1e-6);
+  near(r.ess, (14.0 / 3) * (14.0 / 3) / (62.0 / 9), 1e-5);
+  near(r.max_weight, 2.0, 1e-6);
+  near(r.max_share, 3.0 / 7, 1e-6);
+  near(r.mean_weight, 7.0 / 6, 1e-6);
+  near(r.reward, 0.75, 1e-9);
+  assert_int_equal(r.overlap, 4);
+
+  /* ips: terms 1/3, 0, 2, 1, variance 7/9. snips: residuals (2, -20, 12, 6) / 21 over 7/6. */
+  fopo_ope_estimate e = r.by[FOPO_OPE_IPS];
+  near(e.se, sqrt(7.0 / 36), 1e-6);
+  near(e.normal[1], 5.0 / 6 + 1.9599639845 * sqrt(7.0 / 36), 1e-6);
+  double l = log(80.0), half = sqrt(2 * 7.0 / 9 * l / 4) + 7 * 4 * l / 9;
+  near(e.bernstein[0], 5.0 / 6 - half, 1e-5);
+  near(e.bernstein[1], 5.0 / 6 + half, 1e-5);
+  near(r.by[FOPO_OPE_SNIPS].se,
+                     sqrt((4 + 400 + 144 + 36) / 441.0 / 12.0) / (7.0 / 6), 1e-6);
+  assert_true(isnan(r.by[FOPO_OPE_SNIPS].bernstein[0]));
+  assert_true(isnan(e.bootstrap[0]));
+  near(r.by[FOPO_OPE_DM].se, 0.0, 1e-6);
+  fopo_ope_free(o);
+  fopo_policy_done(&pi);
+}
+
+static void test_normal_point(void **unused) {
+  (void)unused;
+  near(fopo_ope_normal_point(0.95), 1.959963984540054, 1e-12);
+  near(fopo_ope_normal_point(0.5), 0.674489750196082, 1e-12);
+  near(fopo_ope_normal_point(0.999), 3.290526731491926, 1e-11);
+}
+
+/* ---- the pass ---- */
+
+/* Two blocks of contexts, three tiles of items, scores far apart. */
+static void test_exact(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 9000, 300, 5, 1.5);
+  fopo_ope *o;
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(run(o));
+  fopo_ope_terms t = fopo_ope_result(o);
+  double *p = calloc(g.w.P, sizeof *p);
+  for (size_t i = 0; i < g.w.N; i += 7) {
+    softmax(p, &g.w, i);
+    double expected = 0.0, chance = p[g.logs.actions[i]];
+    for (size_t a = 0; a < g.w.P; a++) expected += p[a] * model(a, i);
+    near(t.chance[i], chance, 1e-4 * chance);
+    near(t.expected[i], expected, 2e-5);
+    near(t.logged[i], model(g.logs.actions[i], i), 1e-6);
+  }
+  free(p);
+  fopo_ope_free(o);
+  logged_done(&g);
+}
+
+/* Sampled normalisers scatter around the exact ones as their standard errors say. */
+static void test_sampled(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 500, 400, 4, 0.5);
+  fopo_index *ix;
+  ok(fopo_index_norm(&ix, g.w.items, 0));
+  const fopo_proposal proposals[] = {
+      {.kind = FOPO_PROPOSAL_UNIFORM, .epsilon = 1.0},
+      {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 50, .epsilon = 0.3}};
+  fopo_ope *exact, *o;
+  ok(fopo_ope_new(&exact, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(run(exact));
+  fopo_ope_terms truth = fopo_ope_result(exact);
+  for (int q = 0; q < 2; q++) {
+    ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1,
+                                            .samples = 2000, .proposal = proposals[q], .seed = 3}));
+    ok(run(o));
+    fopo_ope_terms t = fopo_ope_result(o);
+    double squares = 0.0, off = 0.0;
+    for (size_t i = 0; i < t.n; i++) {
+      double z = (truth.chance[i] / t.chance[i] - 1.0) / t.z_error[i]; /* (Zhat - Z) / se */
+      squares += z * z / (double)t.n;
+      off += (t.expected[i] - truth.expected[i]) / (double)t.n;
+      assert_true(t.chance[i] > 0.0 && t.chance[i] <= 1.0);
+    }
+    assert_true(squares > 0.7 && squares < 1.5);
+    assert_true(fabs(off) < 0.01);
+    fopo_ope_free(o);
+  }
+  fopo_ope_free(exact);
+  fopo_index_free(ix);
+  logged_done(&g);
+}
+
+static void test_argmax(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 40, 300, 4, 1.0);
+  fopo_index *ix;
+  ok(fopo_index_norm(&ix, g.w.items, 0));
+  fopo_ope *o;
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix,
+                                          .model = 1}));
+  ok(run(o));
+  fopo_ope_terms t = fopo_ope_result(o);
+  double p[40], sum = 0.0;
+  for (size_t i = 0; i < t.n; i++) {
+    size_t best = 0;
+    softmax(p, &g.w, i);
+    for (size_t a = 1; a < 40; a++) best = p[a] > p[best] ? a : best;
+    near(t.chance[i], g.logs.actions[i] == best, 0.0);
+    near(t.expected[i], model(best, i), 1e-6);
+    sum += t.chance[i];
+  }
+  assert_true(sum > 0.0);
+  fopo_ope_free(o);
+  fopo_index_free(ix);
+  logged_done(&g);
+}
+
+/* 200,000 actions: an n x P matrix would take 240 MB. */
+static void test_memory(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 200000, 300, 4, 0.3);
+  size_t before = fopo_memory_in_use().bytes;
+  fopo_ope *o;
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  size_t held = fopo_memory_in_use().bytes - before;
+  fopo_drawn d;
+  int rc;
+  size_t handed = 0;
+  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+    for (size_t k = 0; k < d.B * d.S; k++) d.reward[k] = 0.25f;
+    handed += d.B * d.S;
+  }
+  ok(rc);
+  assert_int_equal(handed, 300 * 200001);
+  assert_true(held < (size_t)16 << 20);
+  assert_true(fopo_memory_in_use().bytes - before == held);
+  fopo_ope_terms t = fopo_ope_result(o);
+  for (size_t i = 0; i < t.n; i++) near(t.expected[i], 0.25, 1e-6);
+  fopo_ope_free(o);
+  logged_done(&g);
+}
+
+/* ---- intervals ---- */
+
+static void test_bootstrap(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 30, 600, 3, 0.4);
+  fopo_ope *o;
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(run(o));
+  fopo_ope_terms t = fopo_ope_result(o);
+  fopo_ope_report a, b, c;
+  fopo_ope_settings s = {.clip = 0.05, .level = 0.9, .bootstrap = 2000, .seed = 8};
+  ok(fopo_ope_estimate_all(&a, &t, &g.logs, &s));
+  int kept = fopo_threads();
+  ok(fopo_threads_set(kept == 1 ? 3 : 1));
+  ok(fopo_ope_estimate_all(&b, &t, &g.logs, &s));
+  ok(fopo_threads_set(kept));
+  s.seed = 9;
+  ok(fopo_ope_estimate_all(&c, &t, &g.logs, &s));
+  for (int k = 0; k < FOPO_OPE_KINDS; k++) {
+    fopo_ope_estimate e = a.by[k];
+    assert_memory_equal(e.bootstrap, b.by[k].bootstrap, sizeof e.bootstrap);
+    assert_true(e.bootstrap[0] != c.by[k].bootstrap[0]);
+    double width = e.bootstrap[1] - e.bootstrap[0], normal = e.normal[1] - e.normal[0];
+    assert_true(fabs(width / normal - 1.0) < 0.12);
+    assert_true(e.bootstrap[0] < e.value && e.value < e.bootstrap[1]);
+  }
+  fopo_ope_free(o);
+  logged_done(&g);
+}
+
+/* No overlap at all: a log whose actions the policy never takes. */
+static void test_no_overlap(void **unused) {
+  (void)unused;
+  float r[] = {1, 1, 0}, p[] = {0.5f, 0.5f, 0.5f};
+  const double chance[] = {0, 0, 0};
+  fopo_logs logs = {.n = 3, .n_actions = 2, .rewards = r, .propensities = p};
+  fopo_ope_terms t = {.n = 3, .chance = chance};
+  fopo_ope_report a;
+  fopo_ope_settings s = {.level = 0.95, .bootstrap = 50, .reward_low = 0, .reward_high = 1};
+  ok(fopo_ope_estimate_all(&a, &t, &logs, &s));
+  near(a.by[FOPO_OPE_IPS].value, 0.0, 0.0);
+  assert_true(isnan(a.by[FOPO_OPE_SNIPS].value) && isnan(a.by[FOPO_OPE_SNIPS].bootstrap[0]));
+  assert_int_equal(a.degenerate, 50);
+  assert_int_equal(a.overlap, 0);
+  near(a.ess, 0.0, 0.0);
+  assert_true(a.by[FOPO_OPE_IPS].bernstein[1] > 1.0);
+  assert_false(a.has[FOPO_OPE_DM]);
+}
+
+/* ---- threads, refusals, memory that fails ---- */
+
+static void test_threads(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 5000, 280, 6, 1.0);
+  int kept = fopo_threads();
+  fopo_ope *o[2];
+  for (int i = 0; i < 2; i++) {
+    ok(fopo_threads_set(1 + 2 * i));
+    ok(fopo_ope_new(&o[i], &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+    ok(run(o[i]));
+  }
+  ok(fopo_threads_set(kept));
+  fopo_ope_terms a = fopo_ope_result(o[0]), b = fopo_ope_result(o[1]);
+  assert_memory_equal(a.chance, b.chance, a.n * sizeof *a.chance);
+  assert_memory_equal(a.expected, b.expected, a.n * sizeof *a.expected);
+  fopo_ope_free(o[0]);
+  fopo_ope_free(o[1]);
+  logged_done(&g);
+}
+
+static void test_refused(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 20, 6, 3, 0.5);
+  fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs};
+  fopo_ope *o;
+  float p = g.logs.propensities[4], r = g.logs.rewards[4];
+  const float wrong[] = {0.0f, 1.5f, NAN, -0.1f};
+  for (int i = 0; i < 4; i++) {
+    g.logs.propensities[4] = wrong[i];
+    refused(fopo_ope_new(&o, &options), FOPO_ERR_NUMERIC, "the propensity of event 5");
+    assert_null(o);
+  }
+  g.logs.propensities[4] = p;
+  g.logs.rewards[4] = INFINITY;
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_NUMERIC, "the reward of event 5");
+  g.logs.rewards[4] = r;
+  g.logs.n_actions = 19;
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "19 actions");
+  g.logs.n_actions = 20;
+  g.logs.contexts.cols = 2;
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "contexts are 6 x 2");
+  g.logs.contexts.cols = 3;
+  options.samples = 1;
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "samples is 1");
+  options.samples = 0;
+
+  options.model = 1; /* and nobody fills the rewards */
+  fopo_drawn d;
+  ok(fopo_ope_new(&o, &options));
+  assert_int_equal(fopo_ope_run(o, &d), FOPO_DRAWN);
+  refused(fopo_ope_run(o, &d), FOPO_ERR_NUMERIC, "in event 1 is nan");
+  fopo_ope_free(o);
+
+  const double chance[] = {1, 1, 1, 1, 1, 1};
+  fopo_ope_terms t = {.n = 6, .chance = chance};
+  fopo_ope_report report;
+  fopo_ope_settings s = {.level = 0.95};
+  ok(fopo_ope_estimate_all(&report, &t, &g.logs, &s));
+  t.n = 1;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "1 events");
+  t.n = 6;
+  s.level = 1.0;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "level is 1");
+  s.level = 0.95;
+  s.clip = 1.5;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "clip is 1.5");
+  s.clip = 0.0;
+  s.least_propensity = 0.2;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "less than the 0.2");
+  s.least_propensity = 0.05;
+  s.reward_low = 0.5;
+  s.reward_high = 1;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "beyond the given");
+  logged_done(&g);
+}
+
+static int whole(const logged_world *g) {
+  fopo_ope *o = NULL;
+  fopo_ope_report report;
+  fopo_ope_settings s = {.level = 0.95, .bootstrap = 20};
+  int rc = fopo_ope_new(&o, &(fopo_ope_options){.pi = &g->w.pi, .logs = &g->logs, .model = 1});
+  if (rc == FOPO_OK) rc = run(o);
+  if (rc == FOPO_OK) {
+    fopo_ope_terms t = fopo_ope_result(o);
+    rc = fopo_ope_estimate_all(&report, &t, &g->logs, &s);
+  }
+  fopo_ope_free(o);
+  return rc;
+}
+
+static void test_out_of_memory(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 20, 6, 3, 0.5);
+  size_t blocks = fopo_memory_in_use().blocks;
+  int rc = FOPO_ERR_MEMORY;
+  for (long n = 0; rc != FOPO_OK && n < 100; n++) {
+    fopo_memory_fail_after(n, 0);
+    rc = whole(&g);
+    fopo_memory_fail_after(-1, 0);
+    assert_true(rc == FOPO_OK || rc == FOPO_ERR_MEMORY);
+    assert_int_equal(fopo_memory_in_use().blocks, blocks);
+  }
+  ok(rc);
+  logged_done(&g);
+}
+
+static void test_interrupted(void **unused) {
+  (void)unused;
+  logged_world g;
+  logged_init(&g, 20, 6, 3, 0.5);
+  fopo_interrupt_request();
+  assert_int_equal(whole(&g), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
+  ok(whole(&g));
+  logged_done(&g);
+}
+
+int main(void) {
+  fopo_threads_set(2);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_normal_point),
+      cmocka_unit_test(test_exact),     cmocka_unit_test(test_sampled),
+      cmocka_unit_test(test_argmax),    cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_bootstrap), cmocka_unit_test(test_no_overlap),
+      cmocka_unit_test(test_threads),   cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_interrupted),
+  };
+  return cmocka_run_group_tests_name("ope", tests, NULL, NULL);
+}
