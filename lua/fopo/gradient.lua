@@ -29,10 +29,17 @@ gradient.snis = define.fn{
   options = {
     {"proposal", "proposal", nil, "what to draw from; uniform where left out"},
     {"samples", "integer", 1000, "S, draws a context", min = 2},
+    {"fault", "string", "none", "for teaching: a mistake to plant",
+     one_of = {"none", "no_q", "added_q", "off_by_one"}},
   },
   text = [[The covariance gradient by self-normalised importance sampling (the paper, Algorithm 1):
 w_s = exp(f_s) / q_s, wbar = w / sum w, c_s = wbar_s (r_s - rbar). Bias of order 1 / S, less the
-closer q is to the policy. Cost: S + K rows a context, whatever P is.]],
+closer q is to the policy. Cost: S + K rows a context, whatever P is.
+fault makes the estimator wrong on purpose, to see what a mistake does to learning and whether
+fopo.check finds it: no_q drops q from the weight (w = exp(f)), added_q adds log q instead of
+subtracting it (w = exp(f) q), off_by_one takes the item after the one that was drawn. Under the
+uniform proposal all three change nothing: a constant q cancels, and a shifted uniform draw is
+uniform. The name of the gradient and every line of a run say that a fault is planted.]],
   example = "g = fopo.gradient.snis{proposal = fopo.proposal.uniform(), samples = 200}",
   call = function(o)
     o.proposal = o.proposal or native.proposal_uniform()
@@ -101,7 +108,8 @@ function methods.describe(g)
     return ("gradient head and tail: K %d, U %d, index %s%s"):format(g.k, g.tail,
       g.proposal.index:about().kind, g.refresh ~= 1 and (", refresh %s"):format(g.refresh) or "")
   end
-  return ("gradient snis: S %d, %s"):format(g.samples, g.proposal:describe())
+  return ("gradient snis: S %d, %s%s"):format(g.samples, g.proposal:describe(),
+    g.fault and (", FAULT %s PLANTED"):format(g.fault) or "")
 end
 
 return gradient

@@ -16,6 +16,7 @@ local fopo = {
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",
   ope = require "fopo.ope",
+  check = require "fopo.check",
   experiment = require "fopo.experiment",
   compare = require "fopo.compare",
   plot = require "fopo.plot",

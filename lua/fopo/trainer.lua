@@ -76,6 +76,7 @@ local function line(t, n)
     text.count(h.step[n]), text.seconds(h.seconds[n]), h.reward[n], h.ess[n],
     h.steps_per_second[n])}
   if h.valid[n] == h.valid[n] then parts[#parts + 1] = ("valid %.4f"):format(h.valid[n]) end
+  if t.gradient.fault then parts[#parts + 1] = "FAULT " .. t.gradient.fault end
   return table.concat(parts, "  ")
 end
 
@@ -113,6 +114,10 @@ log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoar
 flushed at every record; t.log_folder says where. What is changed by hand in the live view is in
 t.actions; replay changes the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
+    if t.gradient.fault then
+      io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
+                      :format(t.gradient.fault))
+    end
     local r <close> = run.new(t, o, columns)
     if o.json or term.json() then
       r.say = function(n) print(object(t, n)) end

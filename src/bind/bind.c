@@ -90,7 +90,8 @@ int luaopen_fopo_native(lua_State *L) {
       bind_index_functions,   bind_policy_functions,   bind_proposal_functions,
       bind_reward_functions,  bind_gradient_functions, bind_optim_functions,
       bind_device_functions,  bind_trainer_functions,  bind_evaluate_functions,
-      bind_ope_functions,     bind_machine_functions};
+      bind_ope_functions,     bind_machine_functions,
+      bind_check_functions};
   static const bind_type *const types[] = {
       &bind_array_type,    &bind_archive_type, &bind_dataset_type,  &bind_world_type,
       &bind_sessions_type, &bind_index_type,   &bind_policy_type,   &bind_proposal_type,

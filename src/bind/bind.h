@@ -265,6 +265,6 @@ extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_
     bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
     bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
     bind_trainer_functions[], bind_evaluate_functions[], bind_ope_functions[],
-    bind_machine_functions[];
+    bind_machine_functions[], bind_check_functions[];
 
 #endif

@@ -83,11 +83,22 @@ static int with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   return 1;
 }
 
-/* native.gradient_snis{proposal, samples}: self-normalised importance sampling. */
+/* The mistake to plant; none where the option is left out. */
+static fopo_fault fault_option(lua_State *L, int index) {
+  const char *names[FOPO_FAULTS + 1] = {NULL};
+  if (!bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
+  for (int i = 0; i < FOPO_FAULTS; i++) names[i] = fopo_fault_names[i];
+  return (fopo_fault)bind_choice(L, bind_option(L, index, "fault"), "fault", names);
+}
+
+/* native.gradient_snis{proposal, samples, fault}: self-normalised importance sampling. */
 static int gradient_snis(lua_State *L) {
   int at = bind_option(L, 1, "proposal");
   fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = samples_option(L, 1)};
-  return with_proposal(L, at, o);
+  fopo_fault fault = fault_option(L, 1);
+  with_proposal(L, at, o);
+  bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
+  return 1;
 }
 
 /* native.gradient_head_tail{proposal, tail}: the candidates of a mixture of epsilon 0 in full, and
@@ -241,6 +252,9 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     q ? bind_push_refresh(L, q) : lua_pushnil(L);
   } else if (strcmp(name, "kept_bytes") == 0) {
     lua_pushinteger(L, (lua_Integer)fopo_gradient_kept_bytes(((bind_gradient *)o)->gradient));
+  } else if (strcmp(name, "fault") == 0) {
+    fopo_fault fault = fopo_gradient_planted(((bind_gradient *)o)->gradient);
+    fault ? (void)lua_pushstring(L, fopo_fault_names[fault]) : lua_pushnil(L);
   } else if (strcmp(name, "proposal") == 0) {
     if (o->keeps[PROPOSAL] && q) ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
     bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
@@ -262,5 +276,6 @@ const bind_type bind_gradient_type = {.name = "fopo.gradient",
                                       .size = sizeof(bind_gradient),
                                       .done = done,
                                       .methods = methods,
-                                      .fields = "kind samples tail baseline epsilon k refresh kept_bytes proposal",
+                                      .fields = "kind samples tail baseline epsilon k refresh "
+                                                "kept_bytes proposal fault",
                                       .get = field};

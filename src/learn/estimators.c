@@ -95,6 +95,7 @@ static int snis_draw(fopo_gradient *g, size_t n) {
   } else {
     rc = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
   }
+  if (rc == FOPO_OK) rc = fopo_gradient_spoil(g, n);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return rc;
 }

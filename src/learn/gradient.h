@@ -79,6 +79,20 @@ void fopo_gradient_free(fopo_gradient *g); /* accepts NULL */
 int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options);
 const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 
+/* Mistakes to plant on purpose, for lessons and for tests of the checks; snis alone takes them. */
+typedef enum {
+  FOPO_FAULT_NONE,
+  FOPO_FAULT_NO_Q,       /* w = exp(f): q dropped from the weight */
+  FOPO_FAULT_ADDED_Q,    /* w = exp(f) q: log q added instead of subtracted */
+  FOPO_FAULT_OFF_BY_ONE, /* the item after the one that was drawn */
+  FOPO_FAULTS
+} fopo_fault;
+extern const char *const fopo_fault_names[FOPO_FAULTS];
+
+/* The gradient is wrong in this way from its next batch on, whatever options it is given. */
+int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault);
+fopo_fault fopo_gradient_planted(const fopo_gradient *g);
+
 /* Makes items, contexts and Y resident on the device and checks all shapes. Again for other data;
  * unchanged arguments cost nothing. pi, contexts, reward and device are not owned: they must stay,
  * and items, contexts and Y stay as they are, until the next bind or free. */

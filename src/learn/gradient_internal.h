@@ -53,6 +53,7 @@ typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
 struct fopo_gradient {
   fopo_gradient_options options;
   const fopo_estimator *estimator;
+  fopo_fault fault;
   int checked; /* options fit the data that is bound */
 
   /* What is bound; not owned. */
@@ -98,5 +99,8 @@ struct fopo_gradient {
 static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
   return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
 }
+
+/* Spoils the draws of n contexts as g->fault says. */
+int fopo_gradient_spoil(fopo_gradient *g, size_t n);
 
 #endif

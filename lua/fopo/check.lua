@@ -1,0 +1,186 @@
+-- fopo.check: is what this program computes right? On any policy and data, or on a small world of
+-- its own. What is measured stands in fopo/checks.lua; here are its options and its report.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local cache = require "fopo.cache"
+local checks = require "fopo.checks"
+local gradient = require "fopo.gradient"
+local index = require "fopo.index"
+local proposal = require "fopo.proposal"
+local term = require "fopo.term"
+local text = require "fopo.text"
+
+local report = {__name = "fopo.check"}
+report.__index = report
+
+-- Where nothing is given: few items, so that the exact gradient costs nothing, and a policy that is
+-- neither uniform nor settled, so that weights matter.
+local function small_world(o)
+  local d = require("fopo.data").synthetic{users = 400, items = 1500, clusters = 15,
+                                           seed = o.seed}
+  o.data = d:sessions{min_items = 10, seed = o.seed}.train
+end
+
+local function small_policy(o)
+  local items = require("fopo.embed").svd(o.data, {dim = 12, seed = o.seed})
+  o.policy = require("fopo.policy").linear{items = items, theta = "identity"}
+end
+
+-- Every estimator there is, over the given index or an exact one.
+local function all_gradients(o)
+  local items, fault = o.policy:items(), o.fault
+  local ix = o.index or index.norm(items)
+  local k = math.max(1, math.min(64, items.rows // 4))
+  local function mixture(epsilon, draws)
+    return gradient.snis{fault = fault, proposal = proposal.mixture{index = ix, k = k,
+                         epsilon = epsilon, draws = draws}}
+  end
+  return {gradient.reinforce{}, gradient.reinforce{baseline = "mean"},
+          gradient.snis{fault = fault}, mixture(0.5, "iid"), mixture(0.8, "stratified"),
+          gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)}}
+end
+
+-- A copy to try: the user's own may be at work, and have a state. An adaptive proposal is tried at
+-- its present epsilon.
+local function copy(g)
+  if g.kind == "reinforce" then
+    return native.gradient_reinforce{samples = g.samples, baseline = g.baseline}
+  elseif g.kind == "head_tail" then
+    return native.gradient_head_tail{proposal = g.proposal, tail = g.tail}
+  elseif g.kind ~= "snis" then
+    return g
+  end
+  local q = g.proposal
+  if q.kind == "adaptive" then
+    q = proposal.mixture{index = q.index, k = g.k, epsilon = g.epsilon}
+  end
+  return native.gradient_snis{proposal = q, samples = g.samples, fault = g.fault}
+end
+
+local function list_of(o)
+  if o.gradient == nil then return all_gradients(o) end
+  local list, given = {}, o.gradient
+  if define.kind(given) == "gradient" then given = {given} end
+  for i, g in ipairs(given) do
+    if define.kind(g) ~= "gradient" then
+      define.fail("fopo.check: gradient %d of the list is %s", i, define.kind(g))
+    end
+    list[i] = copy(g)
+  end
+  if #list == 0 then define.fail("fopo.check: the list of gradients is empty") end
+  return list
+end
+
+-- `n` numbers from 1 to `most`, evenly spread, the first one by the seed.
+local function spread_rows(n, most, seed)
+  local rows = {}
+  n = math.min(n, most)
+  for i = 0, n - 1 do rows[i + 1] = (seed + i * most // n) % most + 1 end
+  return rows
+end
+
+-- ---- the report
+
+local function red(s) return term.colour() and "\27[31m" .. s .. "\27[0m" or s end
+
+function report.add(r, name, measured, bound, status)
+  r.rows[#r.rows + 1] = {name = name, measured = measured, bound = bound, status = status}
+  if status == "FAILED" then
+    r.ok = false
+    r.first = r.first or name
+  end
+end
+
+function report.describe(r)
+  if r.ok then
+    return ("check: all okay, %d checks in %s"):format(#r.rows, text.seconds(r.seconds))
+  end
+  return ("check: FAILED first at %s, %d checks in %s"):format(r.first, #r.rows,
+                                                              text.seconds(r.seconds))
+end
+
+local function print_report(r)
+  local rows = {{"check", "measured", "bound", "result"}}
+  for i, row in ipairs(r.rows) do
+    local status = row.status == "FAILED" and red(row.status) or row.status
+    rows[i + 1] = {row.name, row.measured, row.bound, status}
+  end
+  print(text.table(rows))
+  print(r.ok and "\nall okay" or "\n" .. red("not okay: ") .. r.first)
+end
+
+-- ---- the call
+
+local function context_of(o, r)
+  local c = {pi = o.policy, gradients = list_of(o), seed = o.seed, samples = o.samples,
+             repetitions = o.repetitions, recall = o.recall, index = o.index}
+  if not o.x and not o.data then
+    define.fail("fopo.check needs data, or x and reward, beside the policy")
+  elseif not o.reward and not o.data then
+    define.fail("fopo.check needs a reward where x is given without data")
+  end
+  c.x = o.x or cache.contexts(o.data, c.pi:items())
+  c.reward = o.reward or native.reward_hits(o.data)
+  c.rows = spread_rows(o.contexts, c.x.rows, o.seed)
+  c.picked = c.x:rows_of(c.rows)
+  c.many = c.x:rows_of(spread_rows(50, c.x.rows, o.seed))
+  c.oracle = native.index_exact(c.pi:items())
+  function c.add(name, measured, bound, ok) r:add(name, measured, bound, ok and "okay" or "FAILED") end
+  function c.skip(name, why) r:add(name, why, "", "skipped") end
+  return c
+end
+
+return define.fn{
+  name = "fopo.check", returns = "table",
+  options = {
+    {"policy", "policy", nil, "the policy; over embeddings of the data where left out"},
+    {"data", "sessions", nil, "as s.train; a small world where left out"},
+    {"x", "array", nil, "[N, D] contexts; those of the data where left out"},
+    {"reward", "reward", nil, "the reward; hits on the data where left out"},
+    {"gradient", "gradient|table", nil, "an estimator or a list of them; all kinds where left out"},
+    {"index", "index", nil, "for the estimators that are made here, and checked too"},
+    {"contexts", "integer", 4, "contexts that are looked at", min = 1},
+    {"samples", "integer", 500, "S of the self-normalised estimators, and 4 S", min = 2},
+    {"repetitions", "integer", 200, "estimates that a mean is taken of", min = 30},
+    {"recall", "number", 0, "the least recall of an approximate index", min = 0, max = 1},
+    {"seed", "integer", 1, "of the contexts, directions and draws", min = 0},
+    {"fault", "string", "none", "planted in the snis estimators that are made here",
+     one_of = {"none", "no_q", "added_q", "off_by_one"}},
+    {"print", "boolean", true, "print the table"},
+    {"exit", "boolean", false, "leave the program with code 1 where a check fails"},
+  },
+  text = [[Checks what learning rests on, each against a number computed another way:
+- the exact gradient against central differences of the expected reward in double, along the gradient
+  itself, gradients of random rewards and a random direction;
+- what each estimator draws against the law it should draw from, by chi-square on a few contexts;
+- log q against the formula, also for uniform draws that are candidates, and its sum over all items;
+- the mean of each estimator over many draws against the exact gradient, in standard errors. SNIS has
+  a bias of order 1 / S: it is taken out by two sizes, (4 d(4S) - d(S)) / 3, and of what is left
+  4 / n of the bias are allowed, n being how many draws of the policy S draws of q are worth, S over
+  sum_a pi_a^2 / q_a. S is doubled until n is 25. (With epsilon = 0 items outside the candidates are
+  never drawn, a bias that no S cures: the check says so.)
+- the index against exact search (recall of an approximate one is reported, see the option);
+- 1 thread against 2, and the CPU against a GPU where there is one.
+Prints a table and "all okay", or the first check that is not. Returns {ok, rows, first, seconds};
+rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). What cannot be told is
+skipped by name. The reward must be a function: the same value whenever it is asked.
+Copies of the gradients are tried; an adaptive proposal at its present epsilon. Cost: passes over the whole
+catalogue for the exact gradient and REINFORCE; large catalogues get fewer repetitions of that.
+Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" says what the faults are.]],
+  example = [[r = fopo.check{contexts = 2, repetitions = 60, print = false}
+assert(r.ok, r.first)
+r = fopo.check{contexts = 2, repetitions = 60, fault = "no_q", print = false}
+assert(not r.ok and r.first:find("mean of snis"))]],
+  call = function(o)
+    local start = native.clock()
+    local r = setmetatable({ok = true, rows = {}, seconds = 0}, report)
+    if not o.policy and not o.data then small_world(o) end
+    if not o.policy then small_policy(o) end
+    local c = context_of(o, r)
+    for _, name in ipairs(checks.order) do checks[name](c) end
+    r.seconds = native.clock() - start
+    if o.print then print_report(r) end
+    if o.exit and not r.ok then os.exit(1) end
+    return r
+  end,
+}

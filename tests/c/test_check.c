@@ -1,0 +1,252 @@
+/* What the checks rest on: the reference in double against another one, and the planted faults,
+ * each of which must be the mistake that its name says and no other. */
+#include "small_world.h"
+
+#include "core/progress.h"
+#include "learn/reference.h"
+
+enum { P = 700, N = 3, DIM = 4, ENTRIES = DIM * DIM }; /* more items than a tile holds */
+
+static void make(small_world *w) { small_world_init(w, P, N, DIM, 0.1, 0.7, 3); }
+
+/* Rewards of all items in context n. */
+static float *rewards(const small_world *w, size_t n) {
+  float *r = fopo_alloc(w->P, sizeof *r);
+  for (size_t a = 0; a < w->P; a++) r[a] = fopo_csr_contains(&w->Y, n, (uint32_t)a) ? 1.0f : 0.0f;
+  return r;
+}
+
+static void test_value(void **unused) {
+  (void)unused;
+  small_world w;
+  make(&w);
+  double *theta = small_world_theta(&w), *pi = fopo_alloc(P, sizeof *pi), value, log_z;
+  for (size_t n = 0; n < N; n++) {
+    double wanted = 0.0, f = 0.0;
+    float *r = rewards(&w, n);
+    ok(fopo_reference_reward(&value, &log_z, &w.pi, theta, 1, fopo_matrix_row(w.contexts, n), r));
+    small_world_policy(pi, &w, theta, n);
+    for (size_t a = 0; a < P; a++) wanted += pi[a] * (double)r[a];
+    assert_true(fabs(value - wanted) < 1e-12);
+    /* pi_0 = exp(f_0) / Z */
+    for (size_t i = 0; i < DIM; i++) {
+      for (size_t j = 0; j < DIM; j++) {
+        f += (double)fopo_matrix_row(w.contexts, n)[i] * theta[i * DIM + j] *
+             (double)w.items.x[j] / (double)w.pi.temperature;
+      }
+    }
+    assert_true(fabs(f - log_z - log(pi[0])) < 1e-10);
+    fopo_free(r);
+  }
+  fopo_free(theta);
+  fopo_free(pi);
+  small_world_done(&w);
+}
+
+/* One vector at a time or several, 1 thread or 3: the same bits. */
+static void test_together(void **unused) {
+  (void)unused;
+  enum { M = 5 };
+  small_world w;
+  int kept = fopo_threads();
+  make(&w);
+  float theta32[M * ENTRIES], *r = rewards(&w, 0);
+  double theta[M * ENTRIES], value[M], log_z[M];
+  fopo_fill_normal(theta32, M * ENTRIES, 1.0, 5, FOPO_STREAM_INIT);
+  for (size_t i = 0; i < M * ENTRIES; i++) theta[i] = (double)theta32[i];
+  ok(fopo_threads_set(3));
+  ok(fopo_reference_reward(value, log_z, &w.pi, theta, M, w.contexts.x, r));
+  ok(fopo_threads_set(1));
+  for (size_t m = 0; m < M; m++) {
+    double v, z;
+    ok(fopo_reference_reward(&v, &z, &w.pi, theta + m * ENTRIES, 1, w.contexts.x, r));
+    assert_true(v == value[m] && z == log_z[m]);
+  }
+  ok(fopo_threads_set(kept));
+  fopo_free(r);
+  small_world_done(&w);
+}
+
+/* Slopes are those of the float gradient, of a linear policy and of a network. */
+static void check_slopes(small_world *w, size_t n_theta, double h) {
+  enum { DIRECTIONS = 3 };
+  fopo_gradient *g = NULL;
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
+  fopo_gradient_stats stats;
+  float *G = fopo_alloc(n_theta, sizeof *G), *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
+  float *r = rewards(w, 1);
+  double slope[DIRECTIONS], value, log_z;
+  fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
+                           NULL, w->rows + 1, 1, (fopo_draw_key){5, 0}));
+  ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, fopo_matrix_row(w->contexts, 1), r,
+                           fopo_matrix_view(u, DIRECTIONS, n_theta), h));
+  assert_true(fabs(value - stats.reward) < 1e-5 * value);
+  for (size_t k = 0; k < DIRECTIONS; k++) {
+    double along = 0.0;
+    for (size_t i = 0; i < n_theta; i++) along += (double)G[i] * (double)u[k * n_theta + i];
+    assert_true(fabs(along - slope[k]) < 1e-4 * (fabs(slope[k]) + stats.norm));
+  }
+  fopo_gradient_free(g);
+  fopo_free(G);
+  fopo_free(u);
+  fopo_free(r);
+}
+
+static void test_slopes(void **unused) {
+  (void)unused;
+  small_world w;
+  make(&w);
+  check_slopes(&w, ENTRIES, 1e-5);
+  const fopo_network tanh_net = {3, {DIM, 6, 5, DIM}, FOPO_TANH};
+  const fopo_network relu_net = {2, {DIM, 7, DIM}, FOPO_RELU};
+  const fopo_network *nets[] = {&tanh_net, &relu_net};
+  for (int i = 0; i < 2; i++) {
+    fopo_policy_done(&w.pi);
+    ok(fopo_policy_init_network(&w.pi, w.items, nets[i], 0.8f, 4));
+    size_t n = fopo_network_params(nets[i]);
+    fopo_fill_normal(w.pi.theta.x, n, 0.5, 6, FOPO_STREAM_INIT);
+    check_slopes(&w, n, 1e-6);
+  }
+  small_world_done(&w);
+}
+
+static void test_refused(void **unused) {
+  (void)unused;
+  small_world w;
+  make(&w);
+  float *u = fopo_alloc(40 * ENTRIES, sizeof *u), *r = rewards(&w, 0);
+  double slope[40], value, log_z, *theta = small_world_theta(&w);
+  const fopo_policy *pi = &w.pi;
+  refused(fopo_reference_slopes(slope, &value, &log_z, pi, w.contexts.x, r,
+                                fopo_matrix_view(u, 40, ENTRIES), 1.0),
+          FOPO_ERR_ARGUMENT, "the directions are 40 x 16; at most 16 of 16 parameters");
+  refused(fopo_reference_slopes(slope, &value, &log_z, pi, w.contexts.x, r,
+                                fopo_matrix_view(u, 1, ENTRIES), 0.0),
+          FOPO_ERR_ARGUMENT, "use h > 0");
+  refused(fopo_reference_reward(&value, &log_z, pi, theta, 0, w.contexts.x, r), FOPO_ERR_ARGUMENT,
+          "0 parameter vectors at once");
+  fopo_interrupt_request();
+  refused(fopo_reference_reward(&value, &log_z, pi, theta, 1, w.contexts.x, r),
+          FOPO_ERR_INTERRUPTED, "summing over the catalogue");
+  fopo_interrupt_clear();
+  for (long n = 0; n < 3; n++) {
+    fopo_memory_fail_after(n, 0);
+    assert_int_equal(fopo_reference_reward(&value, &log_z, pi, theta, 1, w.contexts.x, r),
+                     FOPO_ERR_MEMORY);
+  }
+  fopo_memory_fail_after(-1, 0);
+  fopo_free(u);
+  fopo_free(r);
+  fopo_free(theta);
+  small_world_done(&w);
+}
+
+/* ---- faults */
+
+enum { S = 600, DRAWS = N * S };
+
+typedef struct {
+  uint32_t ids[DRAWS];
+  float V[DIM * DIM];
+} estimate;
+
+static fopo_proposal mixture(fopo_index *ix) {
+  return (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 20, .epsilon = 0.4};
+}
+
+/* What was drawn, as a reward from outside sees it, and the gradient. */
+static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = S, .proposal = mixture(ix)};
+  fopo_gradient *g = NULL;
+  fopo_gradient_stats stats;
+  fopo_drawn drawn;
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_plant(g, fault));
+  ok(fopo_gradient_set(g, &o)); /* which changes nothing of that */
+  assert_int_equal(fopo_gradient_planted(g), fault);
+  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_begin(g, NULL, w->rows, N, (fopo_draw_key){8, 2}));
+  refused(fopo_gradient_plant(g, FOPO_FAULT_NONE), FOPO_ERR_ARGUMENT, "the middle of a batch");
+  assert_int_equal(fopo_gradient_draw(g, &drawn), FOPO_DRAWN);
+  memcpy(e->ids, drawn.ids, sizeof e->ids);
+  ok(fopo_gradient_reward(g));
+  ok(fopo_gradient_absorb(g));
+  ok(fopo_gradient_draw(g, &drawn));
+  ok(fopo_gradient_finish(g, fopo_matrix_view(e->V, DIM, DIM), &stats));
+  fopo_gradient_free(g);
+}
+
+/* The gradient by hand, with weights exp(f + sign log q). */
+static void by_hand(double *G, small_world *w, const uint32_t *ids, const float *logq, double sign) {
+  double *theta = small_world_theta(w), *pi = fopo_alloc(P, sizeof *pi);
+  memset(G, 0, ENTRIES * sizeof *G);
+  for (size_t b = 0; b < N; b++) {
+    double total = 0.0, mean = 0.0, c[S];
+    small_world_policy(pi, w, theta, b);
+    for (size_t s = 0; s < S; s++) {
+      uint32_t a = ids[b * S + s];
+      c[s] = pi[a] * exp(sign * (double)logq[b * S + s]);
+      total += c[s];
+      mean += c[s] * fopo_csr_contains(&w->Y, b, a);
+    }
+    for (size_t s = 0; s < S; s++) {
+      uint32_t a = ids[b * S + s];
+      double cs = c[s] / total * (fopo_csr_contains(&w->Y, b, a) - mean / total);
+      for (size_t i = 0; i < ENTRIES; i++) {
+        G[i] += cs * (double)fopo_matrix_row(w->contexts, b)[i / DIM] *
+                (double)fopo_matrix_row(w->items, a)[i % DIM] /
+                (N * (double)w->pi.temperature);
+      }
+    }
+  }
+  fopo_free(theta);
+  fopo_free(pi);
+}
+
+static void test_faults(void **unused) {
+  (void)unused;
+  small_world w;
+  fopo_index *ix = NULL;
+  make(&w);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_proposal q = mixture(ix);
+  static uint32_t ids[DRAWS];
+  static float logq[DRAWS];
+  static estimate e[FOPO_FAULTS];
+  fopo_matrix Q;
+  ok(fopo_matrix_init(&Q, N, DIM));
+  ok(fopo_policy_queries(Q, &w.pi, w.contexts));
+  ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, w.rows, S, (fopo_draw_key){8, 2}));
+  for (int f = 0; f < FOPO_FAULTS; f++) {
+    double G[ENTRIES], sign = f == FOPO_FAULT_NO_Q ? 0.0 : f == FOPO_FAULT_ADDED_Q ? 1.0 : -1.0;
+    run(&e[f], &w, ix, (fopo_fault)f);
+    for (size_t i = 0; i < DRAWS; i++) {
+      assert_int_equal(e[f].ids[i], f == FOPO_FAULT_OFF_BY_ONE ? (ids[i] + 1) % P : ids[i]);
+    }
+    by_hand(G, &w, e[f].ids, logq, sign);
+    for (size_t i = 0; i < ENTRIES; i++) {
+      assert_true(fabs((double)e[f].V[i] - G[i]) < 1e-5);
+      if (f > 0 && i == 0) assert_true(fabs((double)(e[f].V[i] - e[0].V[i])) > 1e-3);
+    }
+  }
+  fopo_gradient *g = NULL;
+  fopo_gradient_options o = {.kind = FOPO_GRADIENT_REINFORCE, .samples = 5};
+  ok(fopo_gradient_new(&g, &o));
+  refused(fopo_gradient_plant(g, FOPO_FAULT_NO_Q), FOPO_ERR_ARGUMENT, "a snis gradient only");
+  fopo_gradient_free(g);
+  fopo_matrix_done(&Q);
+  fopo_index_free(ix);
+  small_world_done(&w);
+}
+
+int main(void) {
+  fopo_threads_set(2);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_value),   cmocka_unit_test(test_together), cmocka_unit_test(test_slopes),
+      cmocka_unit_test(test_refused), cmocka_unit_test(test_faults),
+  };
+  return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}
