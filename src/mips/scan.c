@@ -146,7 +146,6 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
                     w->step, slack(scan, (double)w->norm[i], w->at));
     w->stop[i] = 0;
     if (!test) continue;
-    fopo_topk_rescore(t, w->kernels, scan->items);
     w->stop[i] = (uint8_t)fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
   }
 }
@@ -208,7 +207,7 @@ static void run_blocks(const fopo_scan *scan, fopo_scan_worker *w, size_t stop, 
 /* A zero query (a context without items) scores 0 everywhere: the k smallest ids, without a look. */
 static void answer_zero(fopo_topk *t) {
   for (size_t i = 0; i < t->k; i++) t->keys[i] = fopo_topk_key(0.0f, (uint32_t)i);
-  t->n = t->exact = t->k;
+  t->n = t->k;
 }
 
 static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k) {

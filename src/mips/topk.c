@@ -1,7 +1,8 @@
 /* Selection by a threshold and a buffer: what passes the threshold is appended; when the buffer is
- * full, a quickselect (Hoare's idea, Lomuto's loop) keeps the k best and raises the threshold. Of a
- * stream in random order about k (1 + ln(P / k)) items pass, and one that passes costs a dot and a
- * few comparisons, less than the log k exchanges of a heap. */
+ * full, a quickselect (Hoare's idea, Lomuto's loop) keeps the k best, and those too near to the k-th
+ * to tell, and raises the threshold. Of a stream in random order about k (1 + ln(P / k)) items pass,
+ * and one that passes costs a few comparisons, less than the log k exchanges of a heap. Dots, which
+ * read a row of the catalogue each, are left to the end: of all that pass only about k need one. */
 #include "mips/topk.h"
 #include "mips/index.h"
 
@@ -57,7 +58,11 @@ void fopo_topk_sort(uint64_t *keys, size_t n) {
 static void select_largest(uint64_t *keys, size_t n, size_t k) {
   size_t low = 0, high = n - 1;
   if (k == 1) {
-    for (size_t i = 1; i < n; i++) keys[0] = keys[i] > keys[0] ? keys[i] : keys[0];
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++) best = keys[i] > keys[best] ? i : best;
+    uint64_t key = keys[best];
+    keys[best] = keys[0];
+    keys[0] = key;
     return;
   }
   while (high - low > 24) {
@@ -72,39 +77,51 @@ static void select_largest(uint64_t *keys, size_t n, size_t k) {
 }
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
-  *t = (fopo_topk){keys, k, room, 0, 0, q, -INFINITY};
+  *t = (fopo_topk){keys, k, room, 0, q, 0.0f, -INFINITY};
 }
 
-void fopo_topk_rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
-  for (size_t i = t->exact; i < t->n; i++) {
+/* Gives every key held its dot. */
+static void rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
+  for (size_t i = 0; i < t->n; i++) {
     uint32_t id = fopo_topk_id(t->keys[i]);
     t->keys[i] = fopo_topk_key(kernels->dot(fopo_matrix_row(items, id), t->q, items.cols), id);
   }
-  t->exact = t->n;
 }
 
-/* Rescores, keeps the k best and raises the floor. */
-static void settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, float slack) {
-  fopo_topk_rescore(t, kernels, items);
-  if (t->n < t->k) return;
-  if (t->n > t->k) select_largest(t->keys, t->n, t->k);
-  uint64_t least = t->keys[t->k - 1];
-  if (t->n == t->k) {
-    for (size_t i = 0; i < t->k; i++) least = t->keys[i] < least ? t->keys[i] : least;
+/* The k best of the n > k keys held come first; gives the score of the k-th. */
+static float bring_best(fopo_topk *t) {
+  select_largest(t->keys, t->n, t->k);
+  return fopo_topk_score(t->keys[t->k - 1]);
+}
+
+/* Drops what cannot belong to the k best and raises the floor. Where too many keys are too near to
+ * the k-th to tell (equal items), their dots decide. */
+static void settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
+  if (t->n <= t->k) return;
+  float floor = bring_best(t) - 2.0f * t->slack;
+  size_t kept = t->k;
+  for (size_t i = t->k; i < t->n; i++) {
+    if (fopo_topk_score(t->keys[i]) >= floor) t->keys[kept++] = t->keys[i];
   }
-  t->n = t->exact = t->k;
-  t->floor = fopo_topk_score(least) - slack;
+  t->n = kept;
+  if (kept > t->k + (t->room - t->k) / 2) {
+    rescore(t, kernels, items);
+    floor = bring_best(t) - t->slack;
+    t->n = t->k;
+  }
+  t->floor = floor > t->floor ? floor : t->floor;
 }
 
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
                      const uint32_t *ids, uint32_t first, size_t n, float slack) {
+  t->slack = slack > t->slack ? slack : t->slack;
   for (size_t start = 0; start < n; start += CHUNK) {
     size_t end = n - start < CHUNK ? n : start + CHUNK;
     if (kernels->max(s + start, end - start) < t->floor) continue;
     for (size_t j = start; j < end; j++) {
       if (s[j] < t->floor) continue;
       if (t->n == t->room) {
-        settle(t, kernels, items, slack);
+        settle(t, kernels, items);
         if (s[j] < t->floor) continue;
       }
       assert(t->n < t->room);
@@ -114,7 +131,7 @@ void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix item
 }
 
 int fopo_topk_beats(const fopo_topk *t, float bound) {
-  uint64_t least = fopo_topk_key(bound, 0); /* the largest key of that score */
+  uint64_t least = fopo_topk_key(bound + 1.01f * t->slack, 0); /* the largest key of that score */
   size_t above = 0;
   for (size_t i = 0; i < t->n; i++) above += t->keys[i] > least;
   return above >= t->k;
@@ -122,7 +139,12 @@ int fopo_topk_beats(const fopo_topk *t, float bound) {
 
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items) {
-  settle(t, kernels, items, 0.0f);
+  settle(t, kernels, items);
+  rescore(t, kernels, items);
+  if (t->n > t->k) {
+    bring_best(t);
+    t->n = t->k;
+  }
   fopo_topk_sort(t->keys, t->n);
   for (size_t i = 0; i < t->k; i++) {
     ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;

@@ -1,9 +1,10 @@
 /* The k best of a stream of approximate scores, exact in the end.
  *
  * Blocks of scores come from GEMM, whose rounding depends on the shape of the block. An item is
- * therefore kept when its approximate score is within the rounding bound `slack` of the k-th best,
- * and kept items are scored again by the kernels' dot. So the answer is the k largest by (dot, then
- * smaller id), the same bits for any cut into blocks, any order of arrival and any thread.
+ * therefore kept while its approximate score is less than two rounding bounds `slack` below the
+ * k-th best (one for it, one for the k-th), and the few that are kept to the end are scored again
+ * by the kernels' dot. So the answer is the k largest by (dot, then smaller id), the same bits for
+ * any cut into blocks, any order of arrival and any thread.
  *
  * Items are held as keys: the score's bits, made to order like integers, above the complement of
  * the id. Keys are distinct, and a larger key is a better item. */
@@ -37,10 +38,11 @@ void fopo_topk_sort(uint64_t *keys, size_t n);
 
 /* The selection of one query. */
 typedef struct {
-  uint64_t *keys;  /* [room] the first `exact` hold dots, others approximate scores; not owned */
+  uint64_t *keys;  /* [room] of scores that are within slack of the dots; not owned */
   size_t k, room;  /* room >= fopo_topk_room(k, items to come) */
-  size_t n, exact; /* keys held; exact <= n <= room */
+  size_t n;        /* keys held, <= room */
   const float *q;  /* [items.cols] the query; not owned */
+  float slack;     /* the largest |score - dot| of the keys held */
   float floor;     /* below this an approximate score cannot belong to the k best */
 } fopo_topk;
 
@@ -57,10 +59,7 @@ void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const f
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
                      const uint32_t *ids, uint32_t first, size_t n, float slack);
 
-/* Gives every key held its dot. */
-void fopo_topk_rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
-
-/* 1 when k items are held whose dot is above `bound`; after fopo_topk_rescore. */
+/* 1 when k items are held whose dot is surely above `bound`. */
 int fopo_topk_beats(const fopo_topk *t, float bound);
 
 /* Ends it: the best first, places beyond the count filled. Returns the count, <= k. */
