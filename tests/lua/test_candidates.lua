@@ -194,4 +194,45 @@ function TestAdaptive:test_resume()
   lu.assertTrue(whole.history.epsilon[1] < 1) -- or nothing was tried
 end
 
+-- ------------------------------------------------------------------------------------------------
+TestStudies = {}
+
+-- The program that runs this test.
+local function program()
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  return arg[first]
+end
+
+-- A study runs in its quick form and keeps as many rows as it says.
+local function studies(name, rows, options)
+  local said = os.tmpname()
+  local command = ("%s scripts/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "", said)
+  local done = os.execute(command)
+  local f <close> = assert(io.open(said))
+  local output = f:read("a")
+  os.remove(said)
+  lu.assertTrue(done, output)
+  local csv, n = assert(io.open(("runs/%s_quick.csv"):format(name))), 0
+  for line in csv:lines() do
+    if line:sub(1, 1) ~= "#" then n = n + 1 end
+    lu.assertNil(line:find("nan", 1, true), line)
+  end
+  csv:close()
+  lu.assertEquals(n, rows + 1)
+  return output
+end
+
+function TestStudies:test_head_tail()
+  lu.assertStrContains(studies("study_head_tail", 15), "head and tail, half")
+end
+
+function TestStudies:test_refresh()
+  lu.assertStrContains(studies("study_refresh", 3 * 2 * 4, "seconds=0.04"), "once")
+end
+
+function TestStudies:test_adaptive()
+  lu.assertStrContains(studies("study_adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)
