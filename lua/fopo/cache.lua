@@ -11,6 +11,17 @@ function cache.exact(items)
   return exact_of[items]
 end
 
+-- The same for a policy's items, as they are now.
+local version_of = setmetatable({}, {__mode = "k"}) -- index -> version of the items in it
+function cache.exact_of(pi)
+  local items = pi:items()
+  local known = exact_of[items]
+  local ix = cache.exact(items)
+  if pi.train_items and known and version_of[ix] ~= pi.version then ix:update() end
+  version_of[ix] = pi.version
+  return ix
+end
+
 -- The contexts [N, L] of these sessions under these items.
 function cache.contexts(sessions, items)
   local by_items = contexts_of[sessions]

@@ -151,9 +151,8 @@ assert(r.reward_lost == r.reward_exact - r.reward_index)]],
     end
     local r = recall(ix, Q, k)
     if not o.policy then return r end
-    local items = o.policy:items()
-    local e = native.evaluate_lost(o.policy, cache.contexts(o.sessions, items), o.sessions,
-                                   cache.exact(items), ix)
+    local x = cache.contexts(o.sessions, o.policy:initial_items())
+    local e = native.evaluate_lost(o.policy, x, o.sessions, cache.exact_of(o.policy), ix)
     r.exact, r.index, r.reward_exact, r.reward_index = e.exact, e.index, e.exact.reward,
                                                        e.index.reward
     r.reward_lost, r.lost_low, r.lost_high = e.lost, e.low, e.high
@@ -182,6 +181,11 @@ doc{name = "index:search", signature = "ids, scores, short = ix:search(Q, k)",
     returns = "array, array, integer",
     text = [[The k items of largest inner product with each row of Q [B, L], best first, ties to the
 smaller id. short counts the rows for which fewer than k were found.]]}
+doc{name = "index:update", signature = "ix:update()",
+    text = [[Brings the index up to date after its items were changed in place, as a policy with
+train_items does: the structure is built anew with the same options (a sort for norm, all insertions
+for hnsw and hybrid). Until then searches use the old structure; draws for SNIS stay valid, because
+their density takes the scores of now.]]}
 doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index as .npz."}
 doc{name = "index:about", signature = "ix:about()", returns = "table",
     text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and the

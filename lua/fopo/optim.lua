@@ -7,12 +7,15 @@ optim.adam = define.fn{
   name = "fopo.optim.adam", returns = "optim",
   options = {
     {"lr", "number", 1e-3, "learning rate", above = 0},
+    {"items_lr", "number", nil, "learning rate of items that are learnt; lr where left out", above = 0},
     {"beta1", "number", 0.9, "decay of the mean", min = 0, below = 1},
     {"beta2", "number", 0.999, "decay of the mean square", min = 0, below = 1},
     {"eps", "number", 1e-8, "added to the root", above = 0},
     {"weight_decay", "number", 0, "L2, added to the gradient", min = 0},
   },
-  text = "Adam (Kingma and Ba 2014). o.lr may be changed between steps.",
+  text = [[Adam (Kingma and Ba 2014). o.lr may be changed between steps. Items that are learnt
+(train_items) move lazily: an item without a gradient in a step stays as it is, its moments and decay
+included, and the corrections for the start count each item's own updates.]],
   example = "o = fopo.optim.adam{lr = 1e-3}\no.lr = 5e-4",
   call = native.optim_adam,
 }
@@ -21,6 +24,7 @@ optim.sgd = define.fn{
   name = "fopo.optim.sgd", returns = "optim",
   options = {
     {"lr", "number", nil, "learning rate", above = 0, required = true},
+    {"items_lr", "number", nil, "learning rate of items that are learnt; lr where left out", above = 0},
     {"momentum", "number", 0, "of the velocity", min = 0, below = 1},
     {"weight_decay", "number", 0, "L2, added to the gradient", min = 0},
   },
@@ -34,6 +38,7 @@ function methods.describe(o)
 end
 
 define.doc{name = "optim:step", signature = "o:step(pi, G)",
-  text = "Moves pi's theta up the gradient G, which has theta's shape. Returns nothing."}
+  text = [[Moves pi's theta up the gradient G, which has theta's shape. o:step(pi, G, ids, rows) moves the
+items of those ids too, up their rows, as compute gives them. Returns nothing.]]}
 
 return optim

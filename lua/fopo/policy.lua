@@ -7,17 +7,21 @@ local policy, methods = {}, native.types.policy
 policy.linear = define.fn{
   name = "fopo.policy.linear", returns = "policy",
   options = {
-    {"items", "array", nil, "beta [P, L], fixed", required = true},
+    {"items", "array", nil, "beta [P, L]", required = true},
     {"theta", "string|array", "random", "where theta [D, L] starts; identity needs D == L",
      one_of = {"identity", "random"}},
     {"context_dim", "integer", nil, "D, features of a context; the columns of items where left out",
      min = 1},
     {"temperature", "number", 1.0, "divides every score", above = 0},
+    {"train_items", "boolean", false, "learn the items too, on a copy of them"},
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
-(the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L. Only theta
-[D, L] is learnt.]],
+(the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L.
+Only theta [D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items()
+is then the policy's own copy, moved in place, and the array given stays as it is. That takes 3 arrays
+[P, L] more with adam (the copy and two moments), and one for the gradient of exact and of reinforce
+without a baseline; the others keep the rows drawn. Contexts stay those of pi:initial_items().]],
   example = [[items = fopo.array.randn(100, 4, 1)
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
@@ -28,12 +32,13 @@ assert(ids.cols == 3)]],
 policy.mlp = define.fn{
   name = "fopo.policy.mlp", returns = "policy",
   options = {
-    {"items", "array", nil, "beta [P, L], fixed", required = true},
+    {"items", "array", nil, "beta [P, L]", required = true},
     {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
     {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
     {"context_dim", "integer", nil, "D, features of a context; the columns of items where left out",
      min = 1},
     {"temperature", "number", 1.0, "divides every score", above = 0},
+    {"train_items", "boolean", false, "learn the items too, on a copy of them"},
     {"seed", "integer", 1, "of the start"},
   },
   text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one layer
@@ -59,18 +64,19 @@ methods.best = define.fn{
   },
   text = "ids and scores [N, k] of the best items of each context, best first.",
   call = function(pi, x, o)
-    return best(pi, x, o.index or require("fopo.cache").exact(pi:items()), o.k)
+    return best(pi, x, o.index or require("fopo.cache").exact_of(pi), o.k)
   end,
 }
 
 function methods.describe(pi)
   if pi.kind == "mlp" then
-    return ("policy mlp: %s items, %d -> %s -> %d, %s, %s parameters, temperature %g"):format(
-      text.count(pi.n_items), pi.context_dim, table.concat(pi.hidden, " -> "), pi.dim,
+    return ("policy mlp: %s items%s, %d -> %s -> %d, %s, %s parameters, temperature %g"):format(
+      text.count(pi.n_items), pi.train_items and " (learnt)" or "", pi.context_dim, table.concat(pi.hidden, " -> "), pi.dim,
       pi.activation, text.count(pi.n_params), pi.temperature)
   end
-  return ("policy linear: %s items, theta [%d, %d], temperature %g"):format(text.count(pi.n_items),
-    pi.context_dim, pi.dim, pi.temperature)
+  return ("policy linear: %s items%s, theta [%d, %d], temperature %g"):format(
+    text.count(pi.n_items), pi.train_items and " (learnt)" or "", pi.context_dim, pi.dim,
+    pi.temperature)
 end
 
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",
@@ -84,6 +90,12 @@ define.doc{name = "policy:parameters", signature = "pi:parameters()", returns = 
 define.doc{name = "policy:set_parameters", signature = "pi:set_parameters(t)",
   text = "Puts copies of the arrays of t in their places; t has all names of pi:parameters()."}
 define.doc{name = "policy:items", signature = "pi:items()", returns = "array",
-  text = "The item embeddings [P, L] that the policy was made with."}
+  text = [[The item embeddings [P, L] that the policy was made with; with train_items its own copy as it
+is being learnt, the same array all along: an index built on it is brought up to date by ix:update().
+pi.version grows with every change.]]}
+define.doc{name = "policy:initial_items", signature = "pi:initial_items()", returns = "array",
+  text = "The item embeddings that the policy was made with: contexts are made of these."}
+define.doc{name = "policy:set_items", signature = "pi:set_items(array)",
+  text = "Puts a copy of the array [P, L] in the place of items that are learnt."}
 
 return policy

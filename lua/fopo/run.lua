@@ -146,6 +146,7 @@ local function validate(self, n)
   local best = self.best
   if e.reward > best.reward then
     best.reward, best.theta, best.step, best.waited = e.reward, t.policy:theta(), t.step, 0
+    best.items = t.policy.train_items and t.policy:items():copy() or nil
   else
     best.waited = best.waited + 1
   end
@@ -233,6 +234,7 @@ function run:finish()
   local t, best = self.t, self.best
   if self.o.keep_best and not self.left and best.theta and best.step < t.step then
     t.policy:set_theta(best.theta)
+    if best.items then t.policy:set_items(best.items) end
     t.best_step = best.step
   end
 end

@@ -37,13 +37,17 @@ local make = define.fn{
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"seed", "integer", 1, "order of contexts and all draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
+    {"index_refresh", "integer", 0, "with train_items: steps between two updates of the index that "
+     .. "candidates come from; 0: never", min = 0},
     {"valid", "sessions", nil, "sessions to validate on, for early stopping"},
     {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
   },
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or several,
-interrupted and resumed or not.]],
+interrupted and resumed or not. Where a policy learns its items, the index of the proposal goes stale:
+the estimate stays valid, its candidates get worse; index_refresh brings it up to date (an index over
+pi:items()), and t:save does so too. The index of validation is asked as it is: index:update().]],
   example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 pi = fopo.policy.linear{items = items}
@@ -56,14 +60,15 @@ assert(t.step == 20 and #t.history.step > 0)]],
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts()
-                     or cache.contexts(o.data, o.policy:items())
+                     or cache.contexts(o.data, o.policy:initial_items())
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
                valid_contexts = o.valid_contexts,
                history = {}, actions = {}, seconds = 0}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
-                              seed = o.seed, device = o.device}
+                              seed = o.seed, device = o.device,
+                              index_refresh = o.index_refresh}
     for _, name in ipairs(columns) do t.history[name] = {} end
     return setmetatable(t, trainer)
   end,
@@ -104,7 +109,7 @@ trainer.run = define.fn{
     {"replay", "table|string", nil, "actions to make again: t.actions of a run, or its log's folder"},
     {"overlay", "table", nil, "earlier runs to draw behind this one: trainers or folders of logs"},
     {"patience", "integer", nil, "stop after so many validations without a better one", min = 1},
-    {"keep_best", "boolean", true, "with valid sessions: end with the best theta seen"},
+    {"keep_best", "boolean", true, "with valid sessions: end with the best parameters seen"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
   text = [[Makes steps and records t.history (lists by name: step, seconds, reward, valid, valid_index,
@@ -133,8 +138,8 @@ t.actions; replay changes the same at the same steps, so the same run comes out 
 trainer.save = define.fn{
   name = "trainer:save",
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
-  text = [[Writes theta, the optimiser's state, the step and the history; the old file stays until the
-new one is whole on disk.]],
+  text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the old
+file stays until the new one is whole on disk.]],
   call = function(t, path) t.native:save(path, t.history, t.seconds) end,
 }
 

@@ -193,7 +193,8 @@ typedef struct {
 } bind_index;
 
 typedef struct {
-  bind_object head; /* keeps: items. User value 1 of the handle: a handle on them */
+  bind_object head; /* keeps: items, and those it was made with where it learns its own copy. User
+                     * values 1 and 2 of the handle: handles on them */
   fopo_policy policy;
 } bind_policy;
 

@@ -177,8 +177,26 @@ static void run(lua_State *L, bind_gradient *g, int custom, int function) {
   bind_check(L, status);
 }
 
+/* Pushes the items' gradient of the last batch: ids [1, n] and rows [n, L]. */
+static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim) {
+  fopo_device *d = ((bind_device *)g->head.keeps[BOUND]->keeps[0])->device;
+  size_t n = fopo_gradient_items(g->gradient).n;
+  bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
+  fopo_item_gradient items = fopo_gradient_items(g->gradient);
+  if (items.n != n) { /* a finaliser has used the gradient */
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the gradient was used while it was given out"));
+  }
+  bind_check(L, d->ops->get(d, rows->data, items.rows, n * dim * sizeof(float)));
+  if (items.ids != NULL) {
+    bind_check(L, d->ops->get(d, ids->data, items.ids, n * sizeof(uint32_t)));
+  } else {
+    for (size_t a = 0; a < n; a++) ((uint32_t *)ids->data)[a] = (uint32_t)a;
+  }
+}
+
 /* g:compute(pi, x, rows, reward, {seed, step}): G, of theta's shape, to be ascended, and a table of
- * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. */
+ * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. Of a policy that
+ * learns its items also ids [1, n] and rows [n, L], the items' gradient. */
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
   size_t B;
@@ -188,6 +206,7 @@ static int compute(lua_State *L) {
   get_gradient(L, G_ARG);
   bind_policy *pi = bind_get(L, PI, &bind_policy_type);
   fopo_matrix theta = pi->policy.theta;
+  size_t dim = pi->policy.items.cols;
   size_t N = bind_array_numbers(L, X, "x")->rows;
   bind_get(L, RW, &bind_reward_type);
   uint32_t *rows = bind_rows(L, ROWS, N, N, &B);
@@ -197,7 +216,7 @@ static int compute(lua_State *L) {
   lua_getiuservalue(L, RW, 1);
   int function = lua_gettop(L);
   bind_push_again(L, G_ARG, &bind_gradient_type);
-  luaL_checkstack(L, 8, NULL);
+  luaL_checkstack(L, 16, NULL);
 
   bind_gradient *g = get_gradient(L, G_ARG);
   pi = bind_get(L, PI, &bind_policy_type);
@@ -210,10 +229,15 @@ static int compute(lua_State *L) {
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_count(g->gradient, rows, B, &stats);
-  lua_settop(L, result);
+  int train = fopo_gradient_items(g->gradient).rows != NULL, last = lua_gettop(L);
+  if (train) push_items_gradient(L, g, dim);
+  lua_pushvalue(L, result);
   lua_createtable(L, 0, 8);
   bind_set_stats(L, &stats, "seconds");
-  return 2;
+  if (!train) return 2;
+  lua_pushvalue(L, last + 1);
+  lua_pushvalue(L, last + 2);
+  return 4;
 }
 
 void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name) {

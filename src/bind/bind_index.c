@@ -225,7 +225,14 @@ const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
                                          {"index_load", index_load},
                                          {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"search", search}, {"recall", recall}, {"save", save},
+/* ix:update(): after the items were changed in place. */
+static int update(lua_State *L) {
+  bind_push_again(L, 1, &bind_index_type);
+  bind_check(L, fopo_index_refresh(get_index(L, 1)));
+  return 0;
+}
+
+static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall}, {"save", save},
                                    {"about", about},   {NULL, NULL}};
 
 const bind_type bind_index_type = {.name = "fopo.index",

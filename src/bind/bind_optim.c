@@ -87,6 +87,11 @@ static double number_option(lua_State *L, const char *name) {
   return bind_number(L, bind_option(L, 1, name), name);
 }
 
+/* The learning rate of items that are learnt; 0: that of theta. */
+static double items_lr(lua_State *L) {
+  return bind_has(L, 1, "items_lr") ? number_option(L, "items_lr") : 0.0;
+}
+
 static int new_optim(lua_State *L, const fopo_optim_options *options) {
   bind_optim *o = bind_new(L, &bind_optim_type, 0);
   bind_check(L, fopo_optim_init(&o->optim, options));
@@ -100,6 +105,7 @@ static int optim_adam(lua_State *L) {
                           .beta1 = number_option(L, "beta1"),
                           .beta2 = number_option(L, "beta2"),
                           .eps = number_option(L, "eps"),
+                          .items_lr = items_lr(L),
                           .weight_decay = number_option(L, "weight_decay")};
   return new_optim(L, &o);
 }
@@ -109,6 +115,7 @@ static int optim_sgd(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_SGD,
                           .lr = number_option(L, "lr"),
                           .momentum = number_option(L, "momentum"),
+                          .items_lr = items_lr(L),
                           .weight_decay = number_option(L, "weight_decay")};
   return new_optim(L, &o);
 }
@@ -127,11 +134,51 @@ static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *
   return rc;
 }
 
-/* o:step(pi, G): moves pi's theta up the gradient G, of theta's shape. */
+/* The items' gradient at the arguments 4 and 5: ids ascending, a row for each. */
+static int check_items(const bind_policy *pi, const bind_array *ids, const bind_array *rows) {
+  fopo_matrix items = pi->policy.items;
+  const uint32_t *id = ids->data;
+  size_t n = ids->rows * ids->cols;
+  if (!pi->policy.train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the items of this policy are fixed; give pi and G alone");
+  }
+  if (rows->rows != n || rows->cols != items.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the items' gradient is %zu x %zu for %zu ids; it must be "
+                     "%zu x %zu", rows->rows, rows->cols, n, n, items.cols);
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (id[i] < items.rows && (i == 0 || id[i] > id[i - 1])) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT, "id %zu of the items' gradient does not follow the one "
+                     "before it, or is no item; use what compute gave", i + 1);
+  }
+  return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
+}
+
+/* As step_there, for the rows of some items. */
+static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, const uint32_t *ids,
+                            const float *rows, size_t n) {
+  size_t bytes = items.rows * items.cols * sizeof *items.x;
+  void *there = NULL, *their_ids = NULL, *their_rows = NULL;
+  int rc = d->ops->share(d, &there, items.x, bytes);
+  if (rc == FOPO_OK) rc = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
+  if (rc == FOPO_OK) rc = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
+  fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
+  if (rc == FOPO_OK) rc = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G);
+  if (rc == FOPO_OK) rc = d->ops->get(d, items.x, there, bytes);
+  if (their_rows) d->ops->release(d, their_rows);
+  if (their_ids) d->ops->release(d, their_ids);
+  if (there) d->ops->release(d, there);
+  return rc;
+}
+
+/* o:step(pi, G): moves pi's theta up the gradient G, of theta's shape. o:step(pi, G, ids, rows):
+ * the items of those ids too, up their rows. */
 static int step(lua_State *L) {
   bind_get(L, 1, &bind_optim_type);
   bind_get(L, 2, &bind_policy_type);
   bind_array_numbers(L, 3, "G");
+  int with_items = !lua_isnoneornil(L, 4);
+  lua_settop(L, 5);
   bind_device *cpu = bind_device_open(L, "cpu");
   bind_optim *o = bind_get(L, 1, &bind_optim_type);
   bind_policy *pi = bind_get(L, 2, &bind_policy_type);
@@ -143,15 +190,26 @@ static int step(lua_State *L) {
                                   theta.cols));
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(G), "G"));
+  bind_array *ids = with_items ? bind_array_ids(L, 4, "ids") : NULL;
+  bind_array *rows = with_items ? bind_array_numbers(L, 5, "the items' gradient") : NULL;
+  if (with_items) bind_check(L, check_items(pi, ids, rows));
   bind_optim_on(o, &cpu->head);
   fopo_device *d = ((bind_device *)o->head.keeps[0])->device;
-  bind_check(L, step_there(&o->optim, d, theta.x, G->data, theta.rows * theta.cols));
+  fopo_matrix items = pi->policy.items;
+  size_t n = theta.rows * theta.cols;
+  bind_check(L, fopo_optim_prepare(&o->optim, d, n, with_items ? items.rows : 0, items.cols));
+  bind_check(L, step_there(&o->optim, d, theta.x, G->data, n));
+  if (!with_items) return 0;
+  bind_check(L, step_items_there(&o->optim, d, items, ids->data, rows->data,
+                                 ids->rows * ids->cols));
+  pi->policy.version++;
   return 0;
 }
 
 static double *number_of(bind_object *o, const char *name) {
   fopo_optim_options *p = &((bind_optim *)o)->optim.options;
   if (strcmp(name, "lr") == 0) return &p->lr;
+  if (strcmp(name, "items_lr") == 0) return &p->items_lr;
   if (strcmp(name, "weight_decay") == 0) return &p->weight_decay;
   if (p->kind == FOPO_OPTIM_SGD) return strcmp(name, "momentum") == 0 ? &p->momentum : NULL;
   if (strcmp(name, "beta1") == 0) return &p->beta1;
@@ -206,6 +264,6 @@ const bind_type bind_optim_type = {
     .size = sizeof(bind_optim),
     .done = optim_done,
     .methods = methods,
-    .fields = "kind t lr beta1 beta2 eps momentum weight_decay",
+    .fields = "kind t lr items_lr beta1 beta2 eps momentum weight_decay",
     .get = optim_field,
     .set = optim_set};

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "core/memory.h"
+
+enum { ITEMS, INITIAL }; /* slots; the user values of a handle are one further */
+
 static void done(bind_object *o) {
   fopo_policy_done(&((bind_policy *)o)->policy);
 }
@@ -34,8 +38,40 @@ static size_t context_dim(lua_State *L, size_t columns) {
   return bind_count(L, bind_option(L, 1, "context_dim"), "context_dim", 1, UINT32_MAX);
 }
 
-/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature,
- * seed}. */
+/* Pushes a policy without parameters that keeps the items at `items_at`, or with train_items a copy
+ * of them, which it then learns. */
+static bind_policy *begin(lua_State *L, int items_at) {
+  int train = bind_boolean(L, bind_option(L, 1, "train_items"), "train_items");
+  bind_array *given = bind_array_numbers(L, items_at, "items");
+  if (train) {
+    /* the copy, and Adam's two moments at the first step */
+    bind_check(L, fopo_memory_suffices((uint64_t)given->rows * given->cols * 3 * sizeof(float),
+                                       "training the items (a copy and the optimiser's state)",
+                                       "use fewer items or dimensions, or train_items = false"));
+    bind_array *copy = bind_array_new(L, 0, given->rows, given->cols);
+    given = bind_array_numbers(L, items_at, "items");
+    memcpy(copy->data, given->data, given->rows * given->cols * sizeof(float));
+  } else {
+    lua_pushvalue(L, items_at);
+  }
+  int own_at = lua_gettop(L);
+  bind_policy *pi = bind_new(L, &bind_policy_type, 2);
+  lua_pushvalue(L, own_at);
+  lua_setiuservalue(L, -2, 1 + ITEMS);
+  lua_pushvalue(L, items_at);
+  lua_setiuservalue(L, -2, 1 + INITIAL);
+  bind_keep(&pi->head, ITEMS, &bind_array_numbers(L, own_at, "items")->head);
+  bind_keep(&pi->head, INITIAL, &bind_array_numbers(L, items_at, "items")->head);
+  pi->policy.train_items = train;
+  return pi;
+}
+
+static fopo_matrix items_of(const bind_policy *pi) {
+  return bind_matrix((const bind_array *)pi->head.keeps[ITEMS]);
+}
+
+/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature, seed,
+ * train_items}. */
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
@@ -45,14 +81,12 @@ static int policy_linear(lua_State *L) {
   int start = given ? 1 : bind_choice(L, theta_at, "theta", starts);
   size_t D = context_dim(L, bind_array_numbers(L, items_at, "items")->cols);
 
-  bind_policy *pi = bind_new(L, &bind_policy_type, 1);
-  lua_pushvalue(L, items_at);
-  lua_setiuservalue(L, -2, 1);
-  bind_array *items = bind_array_numbers(L, items_at, "items");
-  bind_keep(&pi->head, 0, &items->head);
-  bind_check(L, fopo_policy_init_linear(&pi->policy, bind_matrix(items), D,
+  bind_policy *pi = begin(L, items_at);
+  int train = pi->policy.train_items;
+  bind_check(L, fopo_policy_init_linear(&pi->policy, items_of(pi), D,
                                         start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
                                         (float)temperature, seed));
+  pi->policy.train_items = train;
   if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
   return 1;
 }
@@ -79,7 +113,7 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
   return net;
 }
 
-/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed}. */
+/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed, train_items}. */
 static int policy_mlp(lua_State *L) {
   int items_at = bind_option(L, 1, "items");
   double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
@@ -87,13 +121,11 @@ static int policy_mlp(lua_State *L) {
   size_t dim = bind_array_numbers(L, items_at, "items")->cols;
   fopo_network net = network_option(L, context_dim(L, dim), dim);
 
-  bind_policy *pi = bind_new(L, &bind_policy_type, 1);
-  lua_pushvalue(L, items_at);
-  lua_setiuservalue(L, -2, 1);
-  bind_array *items = bind_array_numbers(L, items_at, "items");
-  bind_keep(&pi->head, 0, &items->head);
-  bind_check(L, fopo_policy_init_network(&pi->policy, bind_matrix(items), &net,
-                                         (float)temperature, seed));
+  bind_policy *pi = begin(L, items_at);
+  int train = pi->policy.train_items;
+  bind_check(L, fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature,
+                                         seed));
+  pi->policy.train_items = train;
   return 1;
 }
 
@@ -204,16 +236,41 @@ static int set_theta(lua_State *L) {
   return 0;
 }
 
-/* pi:items(): the array it was made with, the same one every time. Where that has been closed or
- * changed since, another one with the values that the policy holds. */
-static int items(lua_State *L) {
+/* The array in a slot, the same handle every time. Where that has been closed or changed since,
+ * another one with the values that the policy holds. */
+static int push_items(lua_State *L, int slot) {
   bind_policy *pi = get_policy(L, 1);
-  lua_getiuservalue(L, 1, 1);
-  if (bind_peek(L, -1, &bind_array_type) == pi->head.keeps[0]) return 1;
-  bind_push_kept(L, 1, &bind_policy_type, 0);
+  lua_getiuservalue(L, 1, 1 + slot);
+  if (bind_peek(L, -1, &bind_array_type) == pi->head.keeps[slot]) return 1;
+  bind_push_kept(L, 1, &bind_policy_type, slot);
   lua_pushvalue(L, -1);
-  lua_setiuservalue(L, 1, 1);
+  lua_setiuservalue(L, 1, 1 + slot);
   return 1;
+}
+
+/* pi:items(): the array it was made with, or the policy's own copy, as it is being learnt. */
+static int items(lua_State *L) { return push_items(L, ITEMS); }
+
+/* pi:initial_items(): the array it was made with. */
+static int initial_items(lua_State *L) { return push_items(L, INITIAL); }
+
+/* pi:set_items(array): puts [P, L] finite numbers in the place of items that are learnt. */
+static int set_items(lua_State *L) {
+  bind_policy *pi = get_policy(L, 1);
+  bind_array *a = bind_array_numbers(L, 2, "items");
+  fopo_matrix own = pi->policy.items;
+  if (!pi->policy.train_items) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the items of this policy are fixed; make it "
+                                  "with train_items = true, or make another from other items"));
+  }
+  if (a->rows != own.rows || a->cols != own.cols) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "these items are %zu x %zu but the policy's "
+                                  "are %zu x %zu", a->rows, a->cols, own.rows, own.cols));
+  }
+  bind_check(L, fopo_matrix_finite(bind_matrix(a), "items"));
+  if (a->data != own.x) memcpy(own.x, a->data, own.rows * own.cols * sizeof(float));
+  pi->policy.version++;
+  return 0;
 }
 
 static int field(lua_State *L, bind_object *o, const char *name) {
@@ -238,6 +295,10 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
   } else if (strcmp(name, "n_params") == 0) {
     lua_pushinteger(L, (lua_Integer)(pi->theta.rows * pi->theta.cols));
+  } else if (strcmp(name, "train_items") == 0) {
+    lua_pushboolean(L, pi->train_items);
+  } else if (strcmp(name, "version") == 0) {
+    lua_pushinteger(L, (lua_Integer)pi->version);
   } else if (strcmp(name, "temperature") == 0) {
     lua_pushnumber(L, (double)pi->temperature);
   } else {
@@ -251,11 +312,13 @@ const luaL_Reg bind_policy_functions[] = {
 
 static const luaL_Reg methods[] = {{"queries", queries},     {"best", best},   {"theta", theta},
                                    {"set_theta", set_theta}, {"parameters", parameters}, {"set_parameters", set_parameters},
-                                 {"items", items}, {NULL, NULL}};
+                                 {"items", items},
+                                 {"initial_items", initial_items}, {"set_items", set_items}, {NULL, NULL}};
 
 const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "kind hidden activation n_items dim context_dim n_params temperature",
+                                    .fields = "kind hidden activation n_items dim context_dim n_params temperature "
+                                              "train_items version",
                                     .get = field};

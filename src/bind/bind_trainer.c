@@ -52,7 +52,7 @@ static int bind_all(bind_trainer *t) {
   return status;
 }
 
-static int open(bind_trainer *t, size_t batch, uint64_t seed) {
+static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
   bind_object **k = t->head.keeps;
   fopo_trainer_options o = {.policy = &((bind_policy *)k[POLICY])->policy,
                             .contexts = bind_matrix((bind_array *)k[CONTEXTS]),
@@ -61,15 +61,20 @@ static int open(bind_trainer *t, size_t batch, uint64_t seed) {
                             .optim = &((bind_optim *)k[OPTIM])->optim,
                             .device = ((bind_device *)k[DEVICE])->device,
                             .batch = batch,
+                            .index_refresh = index_refresh,
                             .seed = seed};
   int status = bind_all(t);
   return status == FOPO_OK ? fopo_trainer_new(&t->trainer, &o) : status;
 }
 
-/* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device}. */
+/* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device, index_refresh}. */
 static int trainer(lua_State *L) {
   size_t batch = bind_count(L, bind_option(L, 1, "batch"), "batch", 1, SIZE_MAX);
   uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
+  size_t refresh = bind_has(L, 1, "index_refresh")
+                       ? bind_count(L, bind_option(L, 1, "index_refresh"), "index_refresh", 0,
+                                    SIZE_MAX)
+                       : 0;
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
   int at[DEVICE];
   luaL_checkstack(L, 20, NULL);
@@ -82,7 +87,7 @@ static int trainer(lua_State *L) {
   lua_setiuservalue(L, -2, 1);
   for (int i = 0; i < DEVICE; i++) bind_keep(&t->head, i, bind_get(L, at[i], part_types[i]));
   bind_keep(&t->head, DEVICE, &device->head);
-  bind_check(L, open(t, batch, seed));
+  bind_check(L, open(t, batch, refresh, seed));
   return 1;
 }
 

@@ -162,6 +162,33 @@ typedef struct {
               const fopo_adam *o, size_t n);
   int (*sgd)(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
              size_t n);
+
+  /* Learning the items. f = Q_b . beta_a, so a draw s of item a in context b with coefficient c
+   * adds c Q_b to the gradient of beta_a.
+   *
+   * touched not NULL: the distinct items drawn, ascending, go to touched [*n], and to row i of
+   * rows the sum over the draws of item touched[i] of scale c[b, s] Q[b] (room for min(B S, P)).
+   * NULL: each item's sum is added to its own row of rows [P, L]. */
+  int (*items_gradient)(fopo_device *d, float *rows, uint32_t *touched, size_t *n, const float *c,
+                        const float *Q, const uint32_t *ids, float scale, size_t B, size_t S,
+                        size_t P, size_t L);
+
+  /* rows [P, L] += sum_b weight[b] pi(a | x_b) Q[b] for every item a; log_z [B] of draw_policy. */
+  int (*items_expectation)(fopo_device *d, float *rows, const float *Q, const float *items,
+                           size_t ld, const float *log_z, const float *weight, size_t B, size_t P,
+                           size_t L);
+
+  /* adam and sgd for rows of items [P, L]: row i of rows moves item touched[i] (NULL: item i) and
+   * touches no other. updates [P] counts each item's own updates and stands for t; o->t is not
+   * read. Decay too acts on touched items alone. */
+  int (*adam_rows)(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+                   const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
+                   size_t L);
+  int (*sgd_rows)(fopo_device *d, float *items, float *velocity, const float *rows,
+                  const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+
+  int (*clear)(fopo_device *d, float *x, size_t n);                       /* x [n] = 0 */
+  int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n);  /* on the host: sum x^2 */
 } fopo_device_ops;
 
 struct fopo_device {

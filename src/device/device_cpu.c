@@ -95,7 +95,7 @@ static int device_put(fopo_device *d, void *device, const void *host, size_t byt
 
 static int device_get(fopo_device *d, void *host, const void *device, size_t bytes) {
   (void)d;
-  if (bytes > 0) memcpy(host, device, bytes);
+  if (bytes > 0 && host != device) memcpy(host, device, bytes); /* what was lent is the host's */
   return FOPO_OK;
 }
 
@@ -213,6 +213,12 @@ static const fopo_device_ops cpu_ops = {
     .network_backward = network_backward,
     .adam = adam,
     .sgd = sgd,
+    .items_gradient = fopo_cpu_items_gradient,
+    .items_expectation = fopo_cpu_items_expectation,
+    .adam_rows = fopo_cpu_adam_rows,
+    .sgd_rows = fopo_cpu_sgd_rows,
+    .clear = fopo_cpu_clear,
+    .norm2 = fopo_cpu_norm2,
 };
 
 int fopo_device_cpu_open(fopo_device **d) {

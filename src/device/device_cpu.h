@@ -76,4 +76,19 @@ int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const f
                        const float *items, size_t ld, const uint32_t *ids, const float *r,
                        int baseline, size_t B, size_t S, size_t L);
 
+/* device_cpu_items.c */
+int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
+                            const float *c, const float *Q, const uint32_t *ids, float scale,
+                            size_t B, size_t S, size_t P, size_t L);
+int fopo_cpu_items_expectation(fopo_device *d, float *rows, const float *Q, const float *items,
+                               size_t ld, const float *log_z, const float *weight, size_t B,
+                               size_t P, size_t L);
+int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+                       const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
+                       size_t L);
+int fopo_cpu_sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
+                      const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+int fopo_cpu_clear(fopo_device *d, float *x, size_t n);
+int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+
 #endif

@@ -48,7 +48,8 @@ static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
 /* Taken once: the data does not change while a trainer holds it. */
 static uint32_t fingerprint(fopo_trainer *t) {
   if (t->fingerprinted) return t->fingerprint;
-  uLong crc = add_rows(crc32_z(0, NULL, 0), t->o.policy->items);
+  uLong crc = crc32_z(0, NULL, 0);
+  if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
   crc = add_rows(crc, t->o.contexts);
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
   t->fingerprint = (uint32_t)crc;
@@ -74,7 +75,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 10 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
+enum { OWN = 14 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
 
 /* The shape of a network: its widths, then the activation. Returns how many numbers. */
 enum { SHAPE = FOPO_LAYERS + 2 };
@@ -84,10 +85,51 @@ static size_t shape_of(uint64_t shape[SHAPE], const fopo_network *net) {
   return net->layers + 2;
 }
 
-/* Describes the state in arrays [OWN + n_more]; m and v, of theta's shape, were read from the
- * device. */
+/* What is read from the device to be saved; owned. */
+typedef struct {
+  fopo_matrix m, v;       /* of theta's shape */
+  fopo_optim_items items; /* {0} where items are fixed */
+} moments;
+
+static int moments_init(moments *x, const fopo_policy *pi) {
+  size_t P = pi->items.rows, L = pi->items.cols;
+  *x = (moments){0};
+  int rc = fopo_matrix_init(&x->m, pi->theta.rows, pi->theta.cols);
+  if (rc == FOPO_OK) rc = fopo_matrix_init(&x->v, pi->theta.rows, pi->theta.cols);
+  if (rc != FOPO_OK || !pi->train_items) return rc;
+  rc = fopo_memory_suffices((uint64_t)P * (2 * L + 1) * sizeof(float), "the checkpoint",
+                            "close other programs, or train_items = false");
+  if (rc != FOPO_OK) return rc;
+  x->items = (fopo_optim_items){.m = fopo_alloc(P * L, sizeof(float)),
+                                .v = fopo_alloc(P * L, sizeof(float)),
+                                .t = fopo_alloc(P, sizeof(uint32_t)), .P = P, .L = L};
+  return x->items.m && x->items.v && x->items.t ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+static void moments_done(moments *x) {
+  fopo_matrix_done(&x->m);
+  fopo_matrix_done(&x->v);
+  fopo_free(x->items.m);
+  fopo_free(x->items.v);
+  fopo_free(x->items.t);
+}
+
+/* Items that are learnt, and their optimiser's state. Returns how many arrays. */
+static size_t describe_items(fopo_array *a, const fopo_trainer *t, const fopo_optim_items *items) {
+  size_t n = 0, P = items->P, L = items->L;
+  if (!t->o.policy->train_items) return 0;
+  a[n++] = fopo_array_of("item_values", FOPO_F32, t->o.policy->items.x, 2, P, L);
+  a[n++] = fopo_array_of("items_m", FOPO_F32, items->m, 2, P, L);
+  if (t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
+    a[n++] = fopo_array_of("items_v", FOPO_F32, items->v, 2, P, L);
+  }
+  a[n++] = fopo_array_of("items_t", FOPO_U32, items->t, 1, P, 1);
+  return n;
+}
+
+/* Describes the state in arrays [OWN + n_more]. */
 static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t shape[SHAPE],
-                       const float *m, const float *v) {
+                       const moments *x) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
   size_t n = 0, rows = pi->theta.rows, cols = pi->theta.cols;
@@ -101,43 +143,51 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
   a[n++] = fopo_array_text("optim", optim_names[o->options.kind]);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
-  a[n++] = fopo_array_of("optim_m", FOPO_F32, m, 2, rows, cols);
+  a[n++] = fopo_array_of("optim_m", FOPO_F32, x->m.x, 2, rows, cols);
   if (o->options.kind == FOPO_OPTIM_ADAM) {
-    a[n++] = fopo_array_of("optim_v", FOPO_F32, v, 2, rows, cols);
+    a[n++] = fopo_array_of("optim_v", FOPO_F32, x->v.x, 2, rows, cols);
   }
+  n += describe_items(a + n, t, &x->items);
   for (int i = 0; i < FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
   }
   return n + fopo_visits_describe(a + n, &t->visits);
 }
 
-/* theta on the host as it is after the last whole step, also while a slice waits for rewards. */
-static int fresh_theta(fopo_trainer *t) {
+/* theta and items on the host as they are after the last whole step, also while a slice waits for
+ * rewards. */
+static int fresh_parameters(fopo_trainer *t) {
+  const fopo_policy *pi = t->o.policy;
+  const fopo_device_ops *ops = t->o.device->ops;
   int rc = FOPO_OK;
   if (t->running) {
-    rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                               t->n_theta * sizeof *t->theta);
+    rc = ops->get(t->o.device, pi->theta.x, t->theta, t->n_theta * sizeof *t->theta);
   }
-  return rc == FOPO_OK ? fopo_matrix_finite(t->o.policy->theta, "theta") : rc;
+  if (rc == FOPO_OK && t->running && pi->train_items) {
+    rc = ops->get(t->o.device, pi->items.x, fopo_gradient_device_items(t->o.gradient),
+                  pi->items.rows * pi->items.cols * sizeof *pi->items.x);
+  }
+  if (rc == FOPO_OK) rc = fopo_matrix_finite(pi->theta, "theta");
+  return rc == FOPO_OK && pi->train_items ? fopo_matrix_finite(pi->items, "items") : rc;
 }
 
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
-  fopo_matrix m = {0}, v = {0};
+  moments x;
   fixed f = fixed_of(t);
   uint64_t shape[SHAPE];
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
-  int rc = arrays == NULL ? FOPO_ERR_MEMORY : fopo_matrix_init(&m, t->o.policy->theta.rows,
-                                                                t->o.policy->theta.cols);
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&v, m.rows, m.cols);
-  if (rc == FOPO_OK) rc = fresh_theta(t);
-  if (rc == FOPO_OK) rc = fopo_optim_read(m.x, v.x, t->o.optim);
+  int rc = moments_init(&x, t->o.policy);
+  if (rc == FOPO_OK && arrays == NULL) rc = FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) rc = fresh_parameters(t);
+  if (rc == FOPO_OK) rc = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
+  if (rc == FOPO_OK && t->o.policy->train_items) rc = fopo_optim_read_items(&x.items, t->o.optim);
   if (rc == FOPO_OK) {
-    size_t n = describe(arrays, t, &f, shape, m.x, v.x);
+    size_t n = describe(arrays, t, &f, shape, &x);
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
     rc = fopo_npz_save(path, arrays, n + n_more, 0);
   }
-  fopo_matrix_done(&m);
-  fopo_matrix_done(&v);
+  if (rc == FOPO_OK) rc = fopo_trainer_refresh(t);
+  moments_done(&x);
   fopo_free(arrays);
   return rc;
 }
@@ -155,6 +205,8 @@ int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more,
 /* What was read and found right; points into the archive. */
 typedef struct {
   const float *theta, *m, *v; /* of theta's shape */
+  const float *item_values;   /* [P, L]; NULL: items are fixed */
+  fopo_optim_items items;
   uint64_t step, t;
 } state;
 
@@ -249,6 +301,37 @@ static int check_squares(const float *v, size_t n, const char *path) {
   return FOPO_OK;
 }
 
+/* Items that are learnt, on both sides or on none. */
+static int need_items(state *s, fopo_archive *archive, const char *path, const fopo_policy *pi,
+                      fopo_optim_kind optim) {
+  size_t P = pi->items.rows, L = pi->items.cols;
+  const float *m = NULL, *v = NULL;
+  int theirs = fopo_archive_find(archive, "item_values") != NULL;
+  if (theirs != pi->train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its items are %s, here they are %s; use the same "
+                     "train_items", path, theirs ? "trained" : "fixed",
+                     theirs ? "fixed" : "trained");
+  }
+  if (!theirs) return FOPO_OK;
+  int rc = need_matrix(&s->item_values, archive, path, "item_values", P, L);
+  if (rc == FOPO_OK) rc = need_matrix(&m, archive, path, "items_m", P, L);
+  if (rc == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    rc = need_matrix(&v, archive, path, "items_v", P, L);
+    if (rc == FOPO_OK) rc = check_squares(v, P * L, path);
+  }
+  if (rc != FOPO_OK) return rc;
+  fopo_array *t = fopo_archive_need(archive, path, "items_t", FOPO_U32, 1);
+  if (t == NULL) return FOPO_ERR_FORMAT;
+  if (t->shape[0] != P) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: items_t has %zu numbers for %zu items", path,
+                     t->shape[0], P);
+  }
+  s->items = (fopo_optim_items){.t = t->data, .P = P, .L = L};
+  memcpy(&s->items.m, &m, sizeof m); /* read only: the type has no const */
+  memcpy(&s->items.v, &v, sizeof v);
+  return FOPO_OK;
+}
+
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_optim_kind optim = t->o.optim->options.kind;
   size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
@@ -263,6 +346,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   }
   if (rc == FOPO_OK) rc = check_network(archive, path, &t->o.policy->net);
   if (rc == FOPO_OK) rc = need_matrix(&s->theta, archive, path, "theta", rows, cols);
+  if (rc == FOPO_OK) rc = need_items(s, archive, path, t->o.policy, optim);
   if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);
   if (rc == FOPO_OK) rc = check_temperature(archive, path, t->o.policy->temperature);
   if (rc == FOPO_OK) rc = need_count(&s->step, archive, path, "step");
@@ -278,6 +362,11 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
                            t->o.policy->items.rows);
   }
   return rc;
+}
+
+static void take_items(fopo_policy *pi, const float *values) {
+  memcpy(pi->items.x, values, pi->items.rows * pi->items.cols * sizeof *values);
+  pi->version++;
 }
 
 /* The gradient shows the epsilon that was taken over. */
@@ -299,13 +388,16 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
   int rc = fopo_npz_load(&file, path);
   if (rc == FOPO_OK) rc = understand(&s, &file, path, t);
   if (rc == FOPO_OK) {
-    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t);
+    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t,
+                            s.item_values != NULL ? &s.items : NULL);
   }
   if (rc == FOPO_OK) {
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
+    if (s.item_values != NULL) take_items(t->o.policy, s.item_values);
     take_visits(t, &file);
   }
+  if (rc == FOPO_OK) rc = fopo_trainer_refresh(t);
   if (rc == FOPO_OK && archive != NULL) {
     *archive = file;
   } else {

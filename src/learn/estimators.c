@@ -42,13 +42,13 @@ static int search_due(fopo_gradient *g, size_t n) {
   return FOPO_OK;
 }
 
-/* The scores of the candidates at the current theta: the index's, or, where the set may be old,
- * taken anew. */
+/* The scores of the candidates at the current theta: the index's, or, where the set or the index may
+ * be older than the items, taken anew. */
 static int put_scores(fopo_gradient *g, size_t n, int keeps) {
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
   size_t k = g->q.k;
-  if (!keeps) {
+  if (!keeps && !g->train_items) {
     return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
                     n * k * sizeof *m->candidate_scores);
   }
@@ -104,7 +104,7 @@ static int snis_draw(fopo_gradient *g, size_t n) {
  * the c_s sum to 0) */
 static int covariance(fopo_gradient *g, size_t n, float floor) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->snis(g->device, m->V, NULL, m->stats, m->Q, m->items, g->items.ld, m->ids,
+  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, m->items, g->items.ld, m->ids,
                               m->logq, m->r, floor, n, g->S, g->L);
 }
 
@@ -169,7 +169,7 @@ static float *wanted_mean(fopo_gradient *g) { return g->options.baseline ? NULL 
 static int reinforce_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
   double start = fopo_clock();
-  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), NULL, m->Q, m->items,
+  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->log_z, m->Q, m->items,
                                        g->items.ld, m->rows + g->done, g->key, n, g->S, g->P,
                                        g->L);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
@@ -178,7 +178,7 @@ static int reinforce_draw(fopo_gradient *g, size_t n) {
 
 static int reinforce_combine(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->reinforce(g->device, m->V, NULL, m->stats, wanted_mean(g), m->items,
+  return g->device->ops->reinforce(g->device, m->V, m->c, m->stats, wanted_mean(g), m->items,
                                    g->items.ld, m->ids, m->r, g->options.baseline, n, g->S, g->L);
 }
 

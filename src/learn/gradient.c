@@ -83,7 +83,8 @@ static void unbind(fopo_gradient *g) {
                     m->hidden, m->delta,
                     m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
                     m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
-                    m->candidate_scores};
+                    m->candidate_scores, m->c, m->log_z, m->mean_weight, m->item_rows,
+                    m->touched};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
     if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
   }
@@ -92,6 +93,7 @@ static void unbind(fopo_gradient *g) {
   g->credit = (fopo_credit){0};
   g->model = (fopo_low_rank){0};
   g->room_rows = g->room_part = g->room_draws = g->room_candidates = 0;
+  g->room_c = g->room_weights = g->room_items = 0;
   g->enumerated = 0;
   g->device = NULL;
   fopo_visits_done(&g->own);
@@ -108,6 +110,7 @@ void fopo_gradient_free(fopo_gradient *g) {
   fopo_free(g->host.candidate_scores);
   fopo_free(g->host.ids);
   fopo_free(g->host.reward);
+  fopo_free(g->host.mean_weight);
   fopo_free(g);
 }
 
@@ -206,6 +209,13 @@ static int check_shapes(const fopo_policy *pi, fopo_matrix contexts, const fopo_
   return rc != FOPO_OK ? rc : fopo_reward_check(reward, contexts.rows, pi->items.rows);
 }
 
+/* Items that are learnt may have been moved on the host since. */
+static int fresh_items(fopo_gradient *g) {
+  if (!g->train_items || g->dev.items == g->items.x) return FOPO_OK;
+  return g->device->ops->put(g->device, g->dev.items, g->items.x,
+                             g->P * g->L * sizeof *g->dev.items);
+}
+
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward) {
   int rc = check_idle(g);
@@ -214,11 +224,15 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
   int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
              same_view(g->items, pi->items) &&
-             same_view(g->contexts, contexts) && same_arrays(g, reward);
+             same_view(g->contexts, contexts) && same_arrays(g, reward) &&
+             g->train_items == pi->train_items;
   g->pi = pi;
   g->reward = reward;
-  if (kept) return FOPO_OK;
+  if (kept) return fresh_items(g);
 
+  if (pi->train_items && pi->items.ld != pi->items.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
+  }
   rc = fopo_matrix_finite(contexts, "contexts");
   if (rc != FOPO_OK) return rc;
   unbind(g);
@@ -229,6 +243,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   g->D = contexts.cols;
   g->L = pi->items.cols;
   g->n_theta = n_theta;
+  g->train_items = pi->train_items;
   g->units = units;
   g->checked = 0;
   rc = share_data(g);
@@ -348,6 +363,7 @@ static int prepare(fopo_gradient *g, size_t B) {
   if (rc == FOPO_OK && g->asked > 0 && g->part * o->proposal.k > g->room_candidates) {
     rc = grow_candidates(g, g->part * o->proposal.k);
   }
+  if (rc == FOPO_OK && g->train_items) rc = fopo_gradient_items_prepare(g);
   return rc;
 }
 
@@ -556,6 +572,7 @@ int fopo_gradient_absorb(fopo_gradient *g) {
   if (rc == FOPO_OK) rc = g->estimator->combine(g, g->n);
   if (rc == FOPO_OK) rc = add_gradient(g);
   if (rc == FOPO_OK) rc = add_stats(g);
+  if (rc == FOPO_OK && g->train_items) rc = fopo_gradient_items_add(g);
   if (rc != FOPO_OK) return give_up(g, rc);
   g->done += g->n;
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
@@ -577,13 +594,18 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
   }
+  fopo_item_gradient items = fopo_gradient_items(g);
+  double norm2 = fopo_matrix_norm2(fopo_matrix_view(g->host.G, rows, cols)), items2 = 0.0;
+  if (items.rows != NULL) rc = g->device->ops->norm2(g->device, &items2, items.rows,
+                                                     items.n * g->L);
+  if (rc != FOPO_OK) return rc;
   *stats = (fopo_gradient_stats){
       .reward = g->sum[FOPO_STAT_REWARD] / B,
       .ess = g->sum[FOPO_STAT_ESS] / B,
       .max_weight = g->sum[FOPO_STAT_MAX_WEIGHT],
       .head_mass = g->head_rows ? g->sum[FOPO_STAT_HEAD_MASS] / (double)g->head_rows : 0.0,
       .head_rows = (double)g->head_rows,
-      .norm = sqrt(fopo_matrix_norm2(fopo_matrix_view(g->host.G, rows, cols))),
+      .norm = sqrt(norm2 + items2),
       .short_rows = (double)g->short_rows,
   };
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;

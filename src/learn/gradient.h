@@ -17,6 +17,13 @@
  *              order 1 / U, of the tail alone; 2 K + U rows a context, less where the index reads
  *              fewer. K + U <= P; U = P - K is the exact gradient.
  *
+ * Where the policy learns its items too, the same c give their gradient: with Q_b = h(x_b) / T,
+ *
+ *     dR/d beta_a = sum over the draws (b, s) of item a of c_bs Q_b / B.
+ *
+ * exact, snis, head_tail and reinforce with a baseline touch the items drawn and no other, because
+ * their c sum to 0. Without a baseline every item has the further term - rbar pi(a | x_b) Q_b / B.
+ *
  * An estimator is one row of the table in estimators.c. A computation goes through these steps, so
  * that rewards may come from outside (the core never calls Lua):
  *
@@ -30,6 +37,7 @@
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
+#include "learn/optim.h"
 #include "learn/reward.h"
 #include "learn/visits.h"
 
@@ -61,7 +69,8 @@ typedef struct {
   double max_weight;  /* the batch's largest normalised weight; exact: the largest pi_a */
   double head_mass;   /* estimated share of pi inside the candidates, over the contexts that have
                        * some; 0 where none has */
-  double norm;        /* Frobenius norm of G; not finite where an entry of G is not */
+  double norm;        /* Frobenius norm of G and of the items' gradient together; not finite where
+                       * an entry is not */
   double head_rows;   /* how many contexts got candidates */
   double short_rows;  /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
@@ -140,6 +149,11 @@ int fopo_gradient_lend(fopo_gradient *g, fopo_visits *visits);
 
 /* Bytes that keeping candidates of the bound contexts takes; 0 where none are kept. */
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);
+
+/* The items' gradient of the batch just finished, on the device until the next one begins; {0}
+ * where items are fixed. */
+fopo_item_gradient fopo_gradient_items(const fopo_gradient *g);
+float *fopo_gradient_device_items(fopo_gradient *g); /* the device's items [P, L], to be moved */
 
 /* All of it in one call, for C rewards. */
 int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,

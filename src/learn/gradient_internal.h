@@ -12,7 +12,7 @@ typedef struct {
   const char *name;
   /* Fills ids [n, S], and logq [n, S] or mean [n, L], for the queries Q of n contexts. */
   int (*draw)(fopo_gradient *g, size_t n);
-  /* V [n, L] and stats [n, FOPO_STATS] from ids and r. */
+  /* V [n, L] and stats [n, FOPO_STATS] from ids and r; c [n, S] too where dev.c is not NULL. */
   int (*combine)(fopo_gradient *g, size_t n);
 } fopo_estimator;
 
@@ -37,6 +37,12 @@ typedef struct {
   float *logq, *r;                 /* [part, S] */
   uint32_t *candidates, *counts;   /* [part, K], [part] */
   float *candidate_scores;         /* [part, K] */
+
+  /* Items that are learnt; NULL where they are fixed. */
+  float *c;                        /* [part, S] */
+  float *log_z, *mean_weight;      /* [part] */
+  float *item_rows;                /* [P, L], or a row for each distinct draw */
+  uint32_t *touched;               /* [distinct draws] */
 } fopo_gradient_on_device;
 
 /* Its counterpart on the host, owned: the index searches here, and callers reward here. */
@@ -46,6 +52,7 @@ typedef struct {
   float *candidate_scores;
   uint32_t *ids;
   float *reward;
+  float *mean_weight; /* [part] */
 } fopo_gradient_on_host;
 
 typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
@@ -79,6 +86,9 @@ struct fopo_gradient {
   fopo_proposal q;      /* the options' with the epsilon of this batch's draws */
   size_t asked;         /* the first contexts of the batch that get candidates */
   size_t headed;        /* and of the part that is drawn */
+  int train_items;      /* as the policy's when it was bound */
+  int dense_items;      /* item_rows is [P, L] */
+  size_t n_touched;
   int from_host;        /* the rewards of this part come from host.reward */
   double waiting;       /* clock when the draws were handed out */
   double sum[FOPO_STATS]; /* over the contexts absorbed; MAX_WEIGHT: the largest */
@@ -92,6 +102,7 @@ struct fopo_gradient {
   fopo_gradient_on_host host;
   size_t room_rows, room_part, room_draws, room_candidates; /* elements there is room for */
   size_t room_handed;                                       /* in host.ids and host.reward */
+  size_t room_c, room_weights, room_items; /* room_items: rows */
   size_t enumerated; /* rows of dev.ids that list the whole catalogue */
 };
 
@@ -102,5 +113,9 @@ static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
 
 /* Spoils the draws of n contexts as g->fault says. */
 int fopo_gradient_spoil(fopo_gradient *g, size_t n);
+
+/* gradient_items.c: room for the items' gradient; a part's contribution, after its statistics. */
+int fopo_gradient_items_prepare(fopo_gradient *g);
+int fopo_gradient_items_add(fopo_gradient *g);
 
 #endif

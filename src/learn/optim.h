@@ -11,6 +11,7 @@ typedef struct {
   double lr;                  /* > 0 */
   double beta1, beta2, eps;   /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
   double momentum;            /* sgd, 0 <= momentum < 1 */
+  double items_lr;            /* >= 0: of items that are learnt; 0: lr */
   double weight_decay;        /* >= 0: L2, added to the gradient as in the authors' code */
 } fopo_optim_options;
 
@@ -20,7 +21,19 @@ typedef struct {
   size_t n;                   /* parameters; 0 before the first step */
   float *m, *v;               /* device [n]; sgd keeps its velocity in m */
   fopo_device *device;        /* where they live; not owned */
+
+  size_t P, L;                /* items that are learnt; 0 before their first step */
+  float *items_m, *items_v;   /* device [P, L]; as m and v */
+  uint32_t *items_t;          /* device [P]: the updates that each item had */
 } fopo_optim;
+
+/* The gradient of some items, device pointers: row i of rows [n, L] is item ids[i]'s, ids ascending
+ * without repeats; ids NULL: item i's, and n is P. */
+typedef struct {
+  const float *rows;
+  const uint32_t *ids;
+  size_t n;
+} fopo_item_gradient;
 
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
@@ -29,11 +42,28 @@ void fopo_optim_done(fopo_optim *o); /* accepts {0} */
  * device than before is FOPO_ERR_ARGUMENT. */
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n);
 
-/* For checkpoints. read: m, v [n] on the host; left as they are where there is no such state (v of
- * sgd, both before the first step). restore: the state after t updates from host arrays; on failure
- * the old one stands. */
+/* Makes the state of theta [n] and of items [P, L] where there is none yet, so that the steps that
+ * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */
+int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L);
+
+/* One step of items [P, L] on the device. Lazy: an item without a gradient stays as it is, moments
+ * and decay included, and Adam's corrections for the start count each item's own updates. */
+int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
+                          const fopo_item_gradient *G);
+
+/* The state of the items on the host: m, v [P, L], t [P]. */
+typedef struct {
+  float *m, *v;
+  uint32_t *t;
+  size_t P, L;
+} fopo_optim_items;
+
+/* For checkpoints. read: m, v [n] and the items' state go to the host; they are left as they are
+ * where there is no such state (v of sgd, all before the first step). restore: the state after t
+ * updates from host arrays, items NULL where they are fixed; on failure the old one stands. */
 int fopo_optim_read(float *m, float *v, const fopo_optim *o);
+int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o);
 int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v,
-                       size_t n, uint64_t t);
+                       size_t n, uint64_t t, const fopo_optim_items *items);
 
 #endif

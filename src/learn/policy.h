@@ -11,7 +11,9 @@
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
-  fopo_matrix items;  /* beta [P, L]; not owned, fixed during training */
+  fopo_matrix items;  /* beta [P, L]; not owned */
+  int train_items;    /* 1: trainers write to items (ld == cols then); 0: they are fixed */
+  uint64_t version;   /* grows whenever items were changed: what was derived from them is old */
   fopo_matrix theta;  /* linear: [D, L], D features of a context; network: [1, params]. Owned */
   fopo_network net;   /* layers == 0: linear */
   float temperature;  /* > 0; divides every score */

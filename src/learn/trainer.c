@@ -26,8 +26,35 @@ static int check_batch(size_t batch, size_t N) {
                    N);
 }
 
+/* The index that the candidates come from; NULL where there is none. */
+static fopo_index *index_of(const fopo_trainer_options *o) {
+  const fopo_gradient_options *g = fopo_gradient_get(o->gradient);
+  int asks = g->kind == FOPO_GRADIENT_SNIS || g->kind == FOPO_GRADIENT_HEAD_TAIL;
+  return asks && g->proposal.kind == FOPO_PROPOSAL_MIXTURE ? g->proposal.index : NULL;
+}
+
+static int check_items(const fopo_trainer_options *o) {
+  if (o->policy->train_items && fopo_comm_size() > 1) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "items are trained by one process alone, here are %d; run one, or use "
+                     "train_items = false", fopo_comm_size());
+  }
+  if (o->index_refresh == 0) return FOPO_OK;
+  const fopo_index *ix = index_of(o);
+  if (!o->policy->train_items || ix == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
+                     o->index_refresh, ix == NULL ? "the gradient uses no index"
+                                                  : "the policy's items are fixed");
+  }
+  if (fopo_index_over(ix, o->policy->items)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "index_refresh is %zu but the index is over other items than those that the "
+                   "policy trains; build it from the policy's own items", o->index_refresh);
+}
+
 static int check(const fopo_trainer_options *o) {
   int rc = check_batch(o->batch, o->contexts.rows);
+  if (rc == FOPO_OK) rc = check_items(o);
   if (rc != FOPO_OK) return rc;
   return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
 }
@@ -99,12 +126,28 @@ static int begin_slice(fopo_trainer *t) {
   return FOPO_OK;
 }
 
+/* Items that are learnt come back to the host, where indexes read them. */
+static int fetch_items(fopo_trainer *t) {
+  fopo_matrix items = t->o.policy->items;
+  if (!t->o.policy->train_items) return FOPO_OK;
+  return t->o.device->ops->get(t->o.device, items.x, fopo_gradient_device_items(t->o.gradient),
+                               items.rows * items.cols * sizeof *items.x);
+}
+
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
   fopo_gradient_lend(t->o.gradient, NULL);
-  return t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                               t->n_theta * sizeof *t->theta);
+  int rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                                 t->n_theta * sizeof *t->theta);
+  return rc == FOPO_OK ? fetch_items(t) : rc;
+}
+
+int fopo_trainer_refresh(fopo_trainer *t) {
+  if (t->o.index_refresh == 0) return FOPO_OK;
+  int rc = t->running ? fetch_items(t) : FOPO_OK;
+  fopo_index *ix = index_of(&t->o);
+  return rc == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : rc;
 }
 
 /* Means over the steps made so far. */
@@ -184,6 +227,12 @@ static int estimate(fopo_trainer *t) {
   } else {
     choose_rows(t);
     if (t->n_mine == 0) return FOPO_OK;
+    if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
+      double start = fopo_clock();
+      rc = fopo_trainer_refresh(t);
+      t->slice.mean.seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+      if (rc != FOPO_OK) return rc;
+    }
     /* 2^32 steps are out of reach: the key's step is the trainer's. */
     fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
     rc = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
@@ -273,8 +322,19 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
                      (unsigned long long)t->step + 1, t->o.optim->options.lr, rows,
                      (unsigned long long)t->step);
   }
-  int rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                           t->n_theta);
+  fopo_policy *pi = t->o.policy;
+  fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
+  size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
+  int rc = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
+  if (rc == FOPO_OK) {
+    rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
+                         t->n_theta);
+  }
+  if (rc == FOPO_OK && P > 0) {
+    rc = fopo_optim_step_items(t->o.optim, t->o.device, fopo_gradient_device_items(t->o.gradient),
+                               P, L, &items);
+    pi->version++;
+  }
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
   return rc;
 }

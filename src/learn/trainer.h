@@ -10,13 +10,16 @@
 #include "learn/optim.h"
 
 typedef struct {
-  fopo_policy *policy;      /* not owned; theta is written back at the end of every slice */
+  fopo_policy *policy;      /* not owned; theta, and items that are learnt, are written back at
+                             * the end of every slice */
   fopo_matrix contexts;     /* [N, D]; not owned */
   const fopo_reward *reward;/* not owned */
   fopo_gradient *gradient;  /* not owned */
   fopo_optim *optim;        /* not owned */
   fopo_device *device;      /* not owned */
   size_t batch;             /* contexts a step, 1 .. N */
+  size_t index_refresh;     /* items that are learnt: steps between two refreshes of the index that
+                             * candidates come from; 0: never */
   uint64_t seed;
 } fopo_trainer_options;
 
@@ -54,11 +57,13 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
 uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
-/* .npz: theta, the optimiser's state, step, seed, batch and the fingerprint of what must not change
- * (shapes, kinds), what is remembered from visit to visit (learn/visits.h; kept candidates take
- * 4 N (K + 2) bytes), plus the caller's further arrays (histories). Options such as lr are not taken
- * from the file: a new lr is honoured on resume. Several ranks keep candidates of their own and the
- * file has the first one's: with refresh > 1 only a run of one rank is resumed bit by bit. */
+/* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint of
+ * what must not change (shapes, kinds), what is remembered from visit to visit (learn/visits.h; kept
+ * candidates take 4 N (K + 2) bytes), plus the caller's further arrays (histories). Options such as
+ * lr are not taken from the file: a new lr is honoured on resume. Several ranks keep candidates of
+ * their own and the file has the first one's: with refresh > 1 only a run of one rank is resumed bit
+ * by bit. With index_refresh a save refreshes the index, as resuming does, so that the run that goes
+ * on and the one resumed stay the same. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */

@@ -41,4 +41,7 @@ struct fopo_trainer {
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
 };
 
+/* Refreshes the index of the candidates where index_refresh asks for it. */
+int fopo_trainer_refresh(fopo_trainer *t);
+
 #endif

@@ -73,6 +73,26 @@ void fopo_index_free(fopo_index *ix) {
   fopo_free(ix);
 }
 
+int fopo_index_over(const fopo_index *ix, fopo_matrix items) {
+  return ix->items.x == items.x && ix->items.rows == items.rows && ix->items.cols == items.cols &&
+         ix->items.ld == items.ld;
+}
+
+int fopo_index_refresh(fopo_index *ix) {
+  fopo_index *fresh;
+  int status = ix->kind->again(&fresh, ix);
+  if (status != FOPO_OK) return status;
+  void *own = ix->own;
+  pthread_mutex_lock(&ix->lock);
+  ix->own = fresh->own;
+  ix->max_norm = fresh->max_norm;
+  ix->build_seconds = fresh->build_seconds;
+  pthread_mutex_unlock(&ix->lock);
+  fresh->own = own;
+  fopo_index_free(fresh);
+  return FOPO_OK;
+}
+
 static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
   size_t P = ix->items.rows, L = ix->items.cols;
   if (k == 0) {

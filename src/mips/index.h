@@ -8,7 +8,7 @@
  *
  * Scores of answers are computed by the kernels' dot, whatever the kind, and ties are broken by the
  * smaller id: two kinds that find the same items return the same bits. An index does not own the
- * items, which must outlive it unchanged. One search runs at a time per index (a lock inside), in
+ * items, which must outlive it unchanged (or see fopo_index_refresh). One search runs at a time per index (a lock inside), in
  * parallel over its queries; scratch is kept between calls, so repeated searches of one shape
  * allocate nothing. */
 #ifndef FOPO_MIPS_INDEX_H
@@ -46,6 +46,14 @@ int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double head,
  * budget of norm (0: none). A kind that has no such thing is FOPO_ERR_ARGUMENT. */
 int fopo_index_set_ef(fopo_index *ix, size_t ef);
 int fopo_index_set_budget(fopo_index *ix, size_t budget);
+
+/* Whether the index was made over exactly this view of items. */
+int fopo_index_over(const fopo_index *ix, fopo_matrix items);
+
+/* After the items were changed in place: builds the structure anew with the same options. Until
+ * then searches use the old structure (order, packed head, links), and the scores of norm and
+ * hybrid may be those of the old items. On failure the old structure stands. */
+int fopo_index_refresh(fopo_index *ix);
 
 /* ids, scores [Q.rows, k]; counts [Q.rows] how many were found (<= k). k > number of items is
  * FOPO_ERR_ARGUMENT; a query that is not finite is FOPO_ERR_NUMERIC with its row. */

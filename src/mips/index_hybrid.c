@@ -99,8 +99,17 @@ static int set_ef(fopo_index *ix, size_t ef) {
   return FOPO_OK;
 }
 
+static int build(fopo_index **ix, fopo_matrix items, size_t n_head,
+                 const fopo_hnsw_options *filled);
+
+static int again(fopo_index **fresh, const fopo_index *ix) {
+  const hybrid_index *own = ix->own;
+  return build(fresh, ix->items, own->n_head, &own->walk.options);
+}
+
 static const fopo_index_kind hybrid = {.kind = "hybrid", .search = search, .free = free_own,
-                                       .about = about, .save = save, .set_ef = set_ef};
+                                       .about = about, .save = save, .again = again,
+                                       .set_ef = set_ef};
 
 /* The common part, the head, and which items it takes: *absent [P], the caller's to free. */
 static int begin(fopo_index **ix, uint8_t **absent, fopo_matrix items, size_t n_head) {
@@ -127,6 +136,19 @@ static int end(fopo_index **ix, uint8_t *absent, int status) {
   return status;
 }
 
+static int build(fopo_index **ix, fopo_matrix items, size_t n_head,
+                 const fopo_hnsw_options *filled) {
+  double start = fopo_clock();
+  uint8_t *absent;
+  int status = begin(ix, &absent, items, n_head);
+  if (status == FOPO_OK) {
+    hybrid_index *own = (*ix)->own;
+    status = fopo_walk_build(&own->walk, items, filled, absent);
+  }
+  if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - start;
+  return end(ix, absent, status);
+}
+
 /* At least one item in the head, and one in the graph. */
 static int head_size(size_t *n_head, double share, size_t P) {
   if (P < 2) {
@@ -147,21 +169,12 @@ static int head_size(size_t *n_head, double share, size_t P) {
 
 int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double head,
                       const fopo_hnsw_options *options) {
-  double start = fopo_clock();
   fopo_hnsw_options filled;
   size_t n_head = 0;
-  uint8_t *absent;
   *ix = NULL;
   int status = head_size(&n_head, head, items.rows);
   if (status == FOPO_OK) status = fopo_walk_options(&filled, options, items.rows);
-  if (status != FOPO_OK) return status;
-  status = begin(ix, &absent, items, n_head);
-  if (status == FOPO_OK) {
-    hybrid_index *own = (*ix)->own;
-    status = fopo_walk_build(&own->walk, items, &filled, absent);
-  }
-  if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - start;
-  return end(ix, absent, status);
+  return status == FOPO_OK ? build(ix, items, n_head, &filled) : status;
 }
 
 /* The head follows from the items and its size, so it is made again at the cost of a sort. */

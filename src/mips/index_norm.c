@@ -73,8 +73,13 @@ static int set_budget(fopo_index *ix, size_t budget) {
   return FOPO_OK;
 }
 
+static int again(fopo_index **fresh, const fopo_index *ix) {
+  return fopo_index_norm(fresh, ix->items, ((const norm_index *)ix->own)->budget);
+}
+
 static const fopo_index_kind norm = {.kind = "norm", .search = search, .free = free_own,
-                                     .about = about, .save = save, .set_budget = set_budget};
+                                     .about = about, .save = save, .again = again,
+                                     .set_budget = set_budget};
 
 const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
   const norm_index *own = ix->own;

@@ -1,8 +1,11 @@
-/* What a policy learns beside a square theta: contexts of other features than the items' and
- * networks, against the expected reward in double and its central differences. */
+/* What a policy learns beside a square theta: contexts of other features than the items', networks,
+ * and the items themselves, against the expected reward in double and its central differences. */
 #include "small_world.h"
 
 #include "learn/optim.h"
+#include "learn/trainer.h"
+
+#include <unistd.h>
 
 /* A world whose contexts have D features. */
 typedef struct {
@@ -306,6 +309,364 @@ static void test_network_refused(void **unused) {
   world_done(&w);
 }
 
+/* -- items ------------------------------------------------------------------------------------ */
+
+/* Makes the policy learn its items, and far from uniform. */
+static void learn_items(world *w, float peak) {
+  ok(fopo_policy_init_linear(&w->pi, w->items, w->D, FOPO_THETA_RANDOM, 0.7f, 1));
+  for (size_t i = 0; i < n_theta(w); i++) w->pi.theta.x[i] *= peak / 0.005f;
+  w->pi.train_items = 1;
+}
+
+/* The items' gradient of contexts 0 .. B-1 as a dense [P, L], added to G. Returns how many items it
+ * has. */
+static size_t add_items_gradient(float *G, world *w, fopo_gradient *g, size_t B, uint32_t step) {
+  fopo_gradient_stats stats;
+  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w->rows, B,
+                           (fopo_draw_key){5, step}));
+  fopo_item_gradient items = fopo_gradient_items(g);
+  assert_non_null(items.rows);
+  for (size_t i = 0; i < items.n; i++) {
+    size_t a = items.ids != NULL ? items.ids[i] : i;
+    assert_true(a < w->P && (i == 0 || items.ids == NULL || items.ids[i] > items.ids[i - 1]));
+    for (size_t j = 0; j < w->L; j++) G[a * w->L + j] += items.rows[i * w->L + j];
+  }
+  return items.n;
+}
+
+static float *items_gradient_of(world *w, fopo_gradient_options o, size_t *n) {
+  float *G = fopo_alloc(w->P * w->L, sizeof *G);
+  fopo_gradient *g = NULL;
+  ok(fopo_gradient_new(&g, &o));
+  *n = add_items_gradient(G, w, g, w->N, 0);
+  fopo_gradient_free(g);
+  return G;
+}
+
+static void test_items_exact(void **unused) {
+  (void)unused;
+  for (int network = 0; network < 2; network++) {
+    world w;
+    size_t n;
+    if (network) {
+      network_world(&w, &networks[0], 40, 6, 2);
+      w.pi.train_items = 1;
+    } else {
+      world_init(&w, 40, 6, 4, 5, 1);
+      learn_items(&w, 0.3f);
+    }
+    double *D = differences(&w, 1);
+    float *G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+    double error = relative(G, D, w.P * w.L);
+    print_message("items, exact against differences %.1e\n", error);
+    assert_true(error < 1e-5 && n == w.P);
+    fopo_free(D);
+    fopo_free(G);
+    world_done(&w);
+  }
+}
+
+/* A batch in several parts: the items' gradients of its thirds, averaged. */
+static void test_items_parts(void **unused) {
+  (void)unused;
+  world w;
+  world_init(&w, 3000, 1500, 4, 3, 3);
+  learn_items(&w, 0.3f);
+  fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
+  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, uniform},
+                                 {FOPO_GRADIENT_SNIS, 3000, 0, uniform}};
+  for (int i = 0; i < 2; i++) {
+    fopo_gradient *g = NULL;
+    fopo_gradient_stats stats;
+    size_t n = w.P * w.L;
+    float *whole = fopo_alloc(n, sizeof *whole), *sum = fopo_alloc(n, sizeof *sum);
+    ok(fopo_gradient_new(&g, &all[i]));
+    assert_int_equal(add_items_gradient(whole, &w, g, 1500, 0), w.P);
+    for (size_t b = 0; b < 1500; b += 500) {
+      ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows + b, 500,
+                               (fopo_draw_key){5, 0}));
+      fopo_item_gradient items = fopo_gradient_items(g);
+      for (size_t k = 0; k < items.n; k++) {
+        size_t a = items.ids != NULL ? items.ids[k] : k;
+        for (size_t j = 0; j < w.L; j++) sum[a * w.L + j] += items.rows[k * w.L + j] / 3.0f;
+      }
+    }
+    double *wanted = in_double(sum, n), error = relative(whole, wanted, n);
+    print_message("items, parts, estimator %d: %.1e\n", i, error);
+    assert_true(error < 1e-4);
+    fopo_free(wanted);
+    fopo_free(whole);
+    fopo_free(sum);
+    fopo_gradient_free(g);
+  }
+  world_done(&w);
+}
+
+/* The mean over many draws against the exact gradient, along random directions, in standard
+ * errors. */
+static double worst_deviation(world *w, fopo_gradient_options o, const double *exact,
+                              uint32_t steps, const char *name) {
+  enum { DIRECTIONS = 4 };
+  size_t n = w->P * w->L;
+  float *u = fopo_alloc(DIRECTIONS * n, sizeof *u), *G = fopo_alloc(n, sizeof *G);
+  double sum[DIRECTIONS] = {0}, squares[DIRECTIONS] = {0}, most = 0.0;
+  fopo_gradient *g = NULL;
+  fopo_fill_normal(u, DIRECTIONS * n, 1.0, 77, FOPO_STREAM_INIT);
+  ok(fopo_gradient_new(&g, &o));
+  for (uint32_t step = 0; step < steps; step++) {
+    memset(G, 0, n * sizeof *G);
+    add_items_gradient(G, w, g, w->N, step);
+    for (size_t k = 0; k < DIRECTIONS; k++) {
+      double x = 0.0;
+      for (size_t i = 0; i < n; i++) x += (double)u[k * n + i] * ((double)G[i] - exact[i]);
+      sum[k] += x;
+      squares[k] += x * x;
+    }
+  }
+  for (size_t k = 0; k < DIRECTIONS; k++) {
+    double m = sum[k] / steps, error = sqrt((squares[k] / steps - m * m) / (steps - 1.0));
+    most = fmax(most, fabs(m) / error);
+  }
+  print_message("items, %-32s %4u draws of the batch: worst %.1f standard errors\n", name, steps,
+                most);
+  fopo_gradient_free(g);
+  fopo_free(u);
+  fopo_free(G);
+  return most;
+}
+
+static void test_items_mean(void **unused) {
+  (void)unused;
+  int kept = fopo_threads();
+  ok(fopo_threads_set(1)); /* thousands of tiny batches: the bits are the same */
+  world w;
+  fopo_index *ix = NULL;
+  size_t n;
+  world_init(&w, 30, 8, 3, 3, 5);
+  learn_items(&w, 0.5f);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
+  fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 6, .epsilon = 0.3};
+  float *G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+  double *exact = in_double(G, w.P * w.L);
+  fopo_gradient_options none = {FOPO_GRADIENT_REINFORCE, 5, 0, uniform};
+  fopo_gradient_options mean = {FOPO_GRADIENT_REINFORCE, 5, 1, uniform};
+  fopo_gradient_options snis = {FOPO_GRADIENT_SNIS, 4000, 0, uniform};
+  fopo_gradient_options mixed = {FOPO_GRADIENT_SNIS, 4000, 0, mixture};
+  assert_true(worst_deviation(&w, none, exact, 3000, "reinforce, none, S = 5") < 3.5);
+  assert_true(worst_deviation(&w, mean, exact, 3000, "reinforce, mean, S = 5") < 3.5);
+  assert_true(worst_deviation(&w, snis, exact, 60, "snis, uniform, S = 4000") < 3.5);
+  assert_true(worst_deviation(&w, mixed, exact, 60, "snis, mixture, S = 4000") < 3.5);
+
+  /* the index is of other items by now: the estimate stays right, because kappa is of now */
+  fopo_fill_normal(w.items.x, w.P * w.L, 1.0, 99, FOPO_STREAM_WORLD);
+  fopo_free(G);
+  fopo_free(exact);
+  G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+  exact = in_double(G, w.P * w.L);
+  assert_true(worst_deviation(&w, mixed, exact, 60, "snis, mixture of an old index") < 3.5);
+  fopo_free(G);
+  fopo_free(exact);
+  fopo_index_free(ix);
+  ok(fopo_threads_set(kept));
+  world_done(&w);
+}
+
+/* -- updates of items ------------------------------------------------------------------------- */
+
+/* Adam by hand in double for one row of L = 2, touched at some steps only. */
+static void test_lazy_adam(void **unused) {
+  (void)unused;
+  enum { P = 3, L = 2, STEPS = 6 };
+  static const int touched[STEPS] = {1, 0, 1, 1, 0, 1};
+  fopo_device *d = NULL;
+  fopo_optim o;
+  fopo_optim_options options = {.kind = FOPO_OPTIM_ADAM, .lr = 0.5, .items_lr = 0.1, .beta1 = 0.9,
+                                .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01};
+  float items[P * L] = {1, 2, 3, 4, 5, 6}, theta = 0.0f, g0 = 0.0f;
+  double x[L] = {3, 4}, m[L] = {0}, v[L] = {0}, t = 0;
+  ok(fopo_device_cpu_open(&d));
+  ok(fopo_optim_init(&o, &options));
+  ok(fopo_optim_prepare(&o, d, 1, P, L));
+  for (int step = 0; step < STEPS; step++) {
+    const float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
+    const uint32_t both[] = {0, 1}, alone[] = {0};
+    fopo_item_gradient G = {.rows = rows, .ids = touched[step] ? both : alone,
+                            .n = touched[step] ? 2 : 1};
+    ok(fopo_optim_step(&o, d, &theta, &g0, 1));
+    ok(fopo_optim_step_items(&o, d, items, P, L, &G));
+    if (!touched[step]) continue;
+    t++;
+    for (int j = 0; j < L; j++) {
+      double g = (double)rows[L + j] - 0.01 * x[j];
+      m[j] = 0.9 * m[j] + 0.1 * g;
+      v[j] = 0.99 * v[j] + 0.01 * g * g;
+      x[j] += 0.1 * (m[j] / (1 - pow(0.9, t))) / (sqrt(v[j] / (1 - pow(0.99, t))) + 1e-8);
+    }
+  }
+  for (int j = 0; j < L; j++) {
+    assert_true(fabs((double)items[L + j] - x[j]) < 1e-5);
+    assert_true(items[2 * L + j] == (float)(5 + j)); /* never touched */
+  }
+  refused(fopo_optim_prepare(&o, d, 1, P + 1, L), FOPO_ERR_ARGUMENT, "3 items of dimension 2");
+  fopo_optim_done(&o);
+  fopo_device_close(d);
+}
+
+/* The whole of a run with items: theta and items after 12 steps. */
+typedef struct {
+  float theta[12], items[300 * 4];
+} outcome;
+
+static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_t refresh) {
+  fopo_trainer *t = NULL;
+  fopo_trainer_options options = {.policy = &w->pi, .contexts = w->contexts, .reward = &w->reward,
+                                  .gradient = g, .optim = o, .device = w->device, .batch = 16,
+                                  .seed = 3, .index_refresh = refresh};
+  ok(fopo_trainer_new(&t, &options));
+  return t;
+}
+
+/* which: the estimator. stop > 0: saved after so many steps and taken up by another trainer. */
+static outcome run_with_items(int which, int threads, size_t stop) {
+  outcome out;
+  world w;
+  fopo_index *ix = NULL;
+  fopo_gradient *g = NULL;
+  fopo_optim o;
+  fopo_slice slice;
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/fopo_test_params_%d.npz", (int)getpid());
+  ok(fopo_threads_set(threads));
+  world_init(&w, 300, 40, 3, 4, 8);
+  learn_items(&w, 0.3f);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
+  fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.4};
+  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, uniform},
+                                 {FOPO_GRADIENT_REINFORCE, 60, 0, uniform},
+                                 {FOPO_GRADIENT_REINFORCE, 60, 1, uniform},
+                                 {FOPO_GRADIENT_SNIS, 60, 0, mixture}};
+  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999,
+                             .eps = 1e-8};
+  size_t refresh = which == 3 ? 5 : 0;
+  ok(fopo_gradient_new(&g, &all[which]));
+  ok(fopo_optim_init(&o, &adam));
+  fopo_trainer *t = trainer_of(&w, g, &o, refresh);
+  ok(fopo_trainer_run(t, stop > 0 ? stop : 7, &slice));
+  ok(fopo_trainer_save(t, path, NULL, 0));
+  if (stop > 0) {
+    /* a new start: other items and theta, a fresh optimiser; the file brings all back */
+    fopo_trainer_free(t);
+    fopo_optim_done(&o);
+    ok(fopo_optim_init(&o, &adam));
+    memset(w.items.x, 0, w.P * w.L * sizeof *w.items.x);
+    memset(w.pi.theta.x, 0, n_theta(&w) * sizeof *w.pi.theta.x);
+    t = trainer_of(&w, g, &o, refresh);
+    ok(fopo_trainer_resume(t, path, NULL));
+  }
+  ok(fopo_trainer_run(t, 12 - (stop > 0 ? stop : 7), &slice));
+  assert_true(slice.step == 12);
+  memcpy(out.theta, w.pi.theta.x, sizeof out.theta);
+  memcpy(out.items, w.items.x, sizeof out.items);
+  remove(path);
+  fopo_trainer_free(t);
+  fopo_optim_done(&o);
+  fopo_gradient_free(g);
+  fopo_index_free(ix);
+  world_done(&w);
+  return out;
+}
+
+static void test_items_training(void **unused) {
+  (void)unused;
+  int kept = fopo_threads();
+  for (int which = 0; which < 4; which++) {
+    outcome one = run_with_items(which, 1, 0), three = run_with_items(which, 3, 0);
+    outcome resumed = run_with_items(which, 2, 7);
+    assert_memory_equal(&one, &three, sizeof one);
+    assert_memory_equal(&one, &resumed, sizeof one);
+  }
+  ok(fopo_threads_set(kept));
+}
+
+static void test_items_refused(void **unused) {
+  (void)unused;
+  world w;
+  fopo_index *ix = NULL;
+  fopo_gradient *g = NULL;
+  fopo_optim o;
+  fopo_trainer *t = NULL;
+  world_init(&w, 20, 4, 3, 3, 1);
+  ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
+  float *copy = fopo_alloc(60, sizeof *copy);
+  memcpy(copy, w.items.x, 60 * sizeof *copy);
+  ok(fopo_index_norm(&ix, fopo_matrix_view(copy, 20, 3), 0));
+  fopo_gradient_options snis = {.kind = FOPO_GRADIENT_SNIS, .samples = 10};
+  snis.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5,
+                                  .epsilon = 0.5};
+  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 0.1};
+  ok(fopo_gradient_new(&g, &snis));
+  ok(fopo_optim_init(&o, &sgd));
+  fopo_trainer_options options = {.policy = &w.pi, .contexts = w.contexts, .reward = &w.reward,
+                                  .gradient = g, .optim = &o, .device = w.device, .batch = 2,
+                                  .seed = 3, .index_refresh = 4};
+  refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "items are fixed");
+  w.pi.train_items = 1;
+  refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "over other items");
+  options.index_refresh = 0;
+  ok(fopo_trainer_new(&t, &options));
+  fopo_slice slice;
+  ok(fopo_trainer_run(t, 3, &slice)); /* sgd moves items too */
+  assert_memory_not_equal(copy, w.items.x, 60 * sizeof *copy);
+  fopo_trainer_free(t);
+  fopo_optim_done(&o);
+  fopo_gradient_free(g);
+  fopo_index_free(ix);
+  fopo_free(copy);
+  world_done(&w);
+}
+
+static void check_refreshed(fopo_index *ix, world *w) {
+  uint32_t ids[3 * 5], truth[3 * 5], counts[3];
+  float scores[3 * 5], Q[3 * 4];
+  fopo_index *exact = NULL;
+  fopo_fill_normal(Q, 12, 1.0, 4, FOPO_STREAM_INIT);
+  fopo_matrix queries = fopo_matrix_view(Q, 3, 4);
+  fopo_fill_normal(w->items.x, w->P * w->L, 1.0, 50, FOPO_STREAM_WORLD);
+  ok(fopo_index_refresh(ix));
+  ok(fopo_index_exact(&exact, w->items));
+  ok(fopo_index_search(ids, scores, counts, ix, queries, 5));
+  ok(fopo_index_search(truth, scores, counts, exact, queries, 5));
+  size_t found = 0;
+  for (size_t b = 0; b < 3; b++) {
+    for (size_t i = 0; i < 5; i++) found += ids[5 * b + i] == truth[5 * b + i];
+  }
+  assert_true(found >= 13);
+  fopo_index_free(exact);
+}
+
+/* After a refresh every kind answers for the items as they are. */
+static void test_refresh(void **unused) {
+  (void)unused;
+  for (int kind = 0; kind < 4; kind++) {
+    world w;
+    fopo_index *ix = NULL;
+    fopo_hnsw_options hnsw = {.M = 8, .ef_construction = 100, .ef = 200, .deterministic = 1};
+    world_init(&w, 500, 4, 4, 4, 6);
+    if (kind == 0) ok(fopo_index_exact(&ix, w.items));
+    if (kind == 1) ok(fopo_index_norm(&ix, w.items, 0));
+    if (kind == 2) ok(fopo_index_hnsw(&ix, w.items, &hnsw));
+    if (kind == 3) ok(fopo_index_hybrid(&ix, w.items, 0.1, &hnsw));
+    check_refreshed(ix, &w);
+    w.items.x[7] = NAN;
+    refused(fopo_index_refresh(ix), FOPO_ERR_NUMERIC, "items");
+    fopo_index_free(ix);
+    world_done(&w);
+  }
+}
+
 int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
@@ -315,6 +676,13 @@ int main(void) {
       cmocka_unit_test(test_network_parts),
       cmocka_unit_test(test_network_threads),
       cmocka_unit_test(test_network_refused),
+      cmocka_unit_test(test_items_exact),
+      cmocka_unit_test(test_items_parts),
+      cmocka_unit_test(test_items_mean),
+      cmocka_unit_test(test_lazy_adam),
+      cmocka_unit_test(test_items_training),
+      cmocka_unit_test(test_items_refused),
+      cmocka_unit_test(test_refresh),
   };
   return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

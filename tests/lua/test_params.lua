@@ -157,4 +157,126 @@ function TestNetwork:test_trains_validates_and_resumes()
   os.remove(path)
 end
 
+TestItems = {}
+
+local function learner(o)
+  o = o or {}
+  return fopo.policy.linear{items = items, train_items = true, seed = o.seed}
+end
+
+function TestItems:test_a_copy_is_learnt()
+  local before = items:totable()
+  local pi = learner()
+  lu.assertEquals({pi.train_items, pi.version}, {true, 0})
+  lu.assertEquals(pi:items():totable(), before)
+  lu.assertTrue(rawequal(pi:items(), pi:items()))
+  lu.assertTrue(rawequal(pi:initial_items(), items))
+  local t = fopo.trainer{policy = pi, data = s.train, valid = s.valid,
+                         gradient = fopo.gradient.snis{samples = 100},
+                         optim = fopo.optim.adam{lr = 0.02, items_lr = 0.005}}
+  t:run{steps = 80, view = false}
+  lu.assertEquals(items:totable(), before)
+  lu.assertNotEquals(pi:items():totable(), before)
+  lu.assertTrue(pi.version >= 80)
+  local h = t.history
+  lu.assertTrue(h.reward[#h.reward] > 1.5 * h.reward[1])
+  -- true argmax is over the items as they are
+  local scored, ids = fopo.index.exact(pi:items():copy()), nil
+  ids = scored:search(pi:queries(x:rows_of{1, 2, 3}), 2)
+  lu.assertEquals(pi:best(x:rows_of{1, 2, 3}, {k = 2}):totable(), ids:totable())
+  lu.assertTrue(fopo.evaluate(pi, s.test).reward > 0.05)
+  lu.assertStrContains(pi:describe(), "learnt")
+  local fixed = fopo.policy.linear{items = items}
+  lu.assertEquals({fixed.train_items, rawequal(fixed:items(), items)}, {false, true})
+  fails("items of this policy are fixed", fixed.set_items, fixed, items)
+  fails("these items are 2 x 2", pi.set_items, pi, fopo.array.zeros(2, 2))
+  pi:set_items(items)
+  lu.assertEquals(pi:items():totable(), before)
+end
+
+-- The four values of compute, and a step by hand, are the trainer's.
+function TestItems:test_own_loop()
+  for _, network in ipairs{false, true} do
+    local function make()
+      if network then
+        return fopo.policy.mlp{items = items, hidden = {8}, train_items = true}
+      end
+      return learner()
+    end
+    for _, g in ipairs{fopo.gradient.snis{samples = 50}, fopo.gradient.reinforce{samples = 50},
+                       fopo.gradient.exact{}} do
+      local pi, twin = make(), make()
+      local rw, o = fopo.reward.hits(s.train), fopo.optim.adam{lr = 0.02}
+      fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
+                   optim = fopo.optim.adam{lr = 0.02}}:run{steps = 4, view = false}
+      for step = 0, 3 do
+        local rows = s.train:batch{size = 16, seed = 3, step = step}
+        local G, stats, ids, beta = g:compute(twin, x, rows, rw, {seed = 3, step = step})
+        lu.assertEquals(type(stats.norm), "number")
+        lu.assertEquals({ids.cols, beta.cols}, {beta.rows, 6})
+        lu.assertTrue(ids.cols == 300 or g.kind == "snis")
+        o:step(twin, G, ids, beta)
+      end
+      lu.assertEquals(twin:theta():totable(), pi:theta():totable())
+      lu.assertEquals(twin:items():totable(), pi:items():totable())
+    end
+  end
+end
+
+function TestItems:test_steps_refused()
+  local pi, fixed = learner(), fopo.policy.linear{items = items}
+  local g, rw, o = fopo.gradient.snis{samples = 20}, fopo.reward.hits(s.train), fopo.optim.sgd{lr = 0.1}
+  local G, _, ids, rows = g:compute(pi, x, {1, 2}, rw, {})
+  fails("items of this policy are fixed", o.step, o, fixed, G, ids, rows)
+  fails("for 2 ids", o.step, o, pi, G, fopo.array.ids{1, 2}, rows)
+  fails("does not follow", o.step, o, pi, G, fopo.array.ids{2, 1}, fopo.array.zeros(2, 6))
+  lu.assertEquals(o.t, 0)
+  lu.assertEquals(select("#", g:compute(fixed, x, {1, 2}, rw, {})), 2)
+  local t = {policy = fixed, data = s.train, gradient = g, index_refresh = 5}
+  fails("the gradient uses no index", fopo.trainer, t)
+  t.gradient = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(items)}}
+  fails("items are fixed", fopo.trainer, t)
+  t.policy = pi
+  fails("over other items", fopo.trainer, t)
+end
+
+function TestItems:test_index_refresh_and_checkpoint()
+  local function make(seed)
+    local pi = learner{seed = seed}
+    local mixture = fopo.proposal.mixture{index = fopo.index.norm(pi:items()), k = 20, epsilon = 0.4}
+    return pi, fopo.trainer{policy = pi, data = s.train, index_refresh = 7,
+                            gradient = fopo.gradient.snis{proposal = mixture, samples = 80},
+                            optim = fopo.optim.adam{lr = 0.02}}
+  end
+  local pi, t = make(1)
+  t:run{steps = 20, view = false}
+  local path = os.tmpname() .. ".npz"
+  t:save(path)
+  t:run{steps = 10, view = false}
+  local twin, u = make(9)
+  u:resume(path)
+  u:run{steps = 10, view = false}
+  lu.assertEquals(twin:theta():totable(), pi:theta():totable())
+  lu.assertEquals(twin:items():totable(), pi:items():totable())
+  local fixed = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+                             gradient = fopo.gradient.snis{samples = 80}}
+  fails("its items are trained, here they are fixed", fixed.resume, fixed, path)
+  os.remove(path)
+end
+
+function TestItems:test_update()
+  local own = fopo.array.randn(400, 6, 1)
+  local pi = fopo.policy.linear{items = own, train_items = true}
+  for _, ix in ipairs{fopo.index.exact(pi:items()), fopo.index.norm(pi:items()),
+                      fopo.index.hnsw(pi:items()), fopo.index.hybrid(pi:items())} do
+    pi:set_items(own)
+    ix:update()
+    pi:set_items(fopo.array.randn(400, 6, 2))
+    ix:update()
+    local Q = fopo.array.randn(20, 6, 3)
+    local r = ix:recall(Q, 5)
+    lu.assertTrue(r.recall > 0.9, ix.kind)
+  end
+end
+
 os.exit(lu.LuaUnit.run())

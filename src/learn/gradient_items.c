@@ -1,0 +1,99 @@
+/* The gradient of items that are learnt, from the coefficients c that the estimators give out.
+ *
+ * snis, head_tail and reinforce with a baseline move the items drawn: their rows are kept packed, in
+ * ascending order of the items. exact and reinforce without a baseline move all P, and a batch in
+ * several parts may: their rows are [P, L]. */
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "learn/gradient_internal.h"
+
+static void *room(fopo_gradient *g, void *old, size_t n, size_t size) {
+  void *block = NULL;
+  if (old != NULL) g->device->ops->release(g->device, old);
+  return g->device->ops->alloc(g->device, &block, n * size) == FOPO_OK ? block : NULL;
+}
+
+static int grow_draws(fopo_gradient *g, size_t n) {
+  fopo_gradient_on_device *m = &g->dev;
+  g->room_c = 0;
+  m->c = room(g, m->c, n, sizeof(float));
+  m->log_z = room(g, m->log_z, g->part, sizeof(float));
+  m->mean_weight = room(g, m->mean_weight, g->part, sizeof(float));
+  fopo_free(g->host.mean_weight);
+  g->host.mean_weight = fopo_alloc(g->part, sizeof *g->host.mean_weight);
+  if (!m->c || !m->log_z || !m->mean_weight || !g->host.mean_weight) return FOPO_ERR_MEMORY;
+  g->room_c = n;
+  return FOPO_OK;
+}
+
+static int grow_rows(fopo_gradient *g, size_t n) {
+  fopo_gradient_on_device *m = &g->dev;
+  int rc = fopo_memory_suffices((uint64_t)n * g->L * sizeof(float), "the gradient of the items",
+                                "use fewer samples, fewer items or train_items = false");
+  if (rc != FOPO_OK) return rc;
+  g->room_items = 0;
+  m->item_rows = room(g, m->item_rows, n * g->L, sizeof(float));
+  m->touched = room(g, m->touched, n, sizeof(uint32_t));
+  if (!m->item_rows || !m->touched) return FOPO_ERR_MEMORY;
+  g->room_items = n;
+  return FOPO_OK;
+}
+
+int fopo_gradient_items_prepare(fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  int all = o->kind == FOPO_GRADIENT_EXACT ||
+            (o->kind == FOPO_GRADIENT_REINFORCE && !o->baseline);
+  size_t draws = g->part * g->S;
+  g->dense_items = all || g->part < g->B;
+  size_t rows = g->dense_items || draws > g->P ? g->P : draws;
+  int rc = draws > g->room_c || g->part > g->room_weights ? grow_draws(g, draws) : FOPO_OK;
+  if (rc == FOPO_OK) g->room_weights = g->part > g->room_weights ? g->part : g->room_weights;
+  return rc == FOPO_OK && rows > g->room_items ? grow_rows(g, rows) : rc;
+}
+
+/* The term of reinforce without a baseline: - rbar_b pi(a | x_b) Q_b / B for every item a. */
+static int take_off_mean(fopo_gradient *g) {
+  fopo_device *d = g->device;
+  const fopo_gradient_on_device *m = &g->dev;
+  for (size_t b = 0; b < g->n; b++) {
+    g->host.mean_weight[b] = -g->host.stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (float)g->B;
+  }
+  int rc = d->ops->put(d, m->mean_weight, g->host.mean_weight, g->n * sizeof *m->mean_weight);
+  if (rc != FOPO_OK) return rc;
+  return d->ops->items_expectation(d, m->item_rows, m->Q, m->items, g->items.ld, m->log_z,
+                                   m->mean_weight, g->n, g->P, g->L);
+}
+
+int fopo_gradient_items_add(fopo_gradient *g) {
+  fopo_device *d = g->device;
+  const fopo_gradient_on_device *m = &g->dev;
+  float scale = 1.0f / (float)g->B;
+  if (g->options.kind == FOPO_GRADIENT_EXACT) {
+    /* every item in its place: rows += C^T Q / B */
+    return d->ops->outer(d, m->item_rows, m->c, m->Q, scale, g->done > 0, g->n, g->P, g->L);
+  }
+  if (!g->dense_items) {
+    return d->ops->items_gradient(d, m->item_rows, m->touched, &g->n_touched, m->c, m->Q, m->ids,
+                                  scale, g->n, g->S, g->P, g->L);
+  }
+  int rc = g->done > 0 ? FOPO_OK : d->ops->clear(d, m->item_rows, g->P * g->L);
+  if (rc == FOPO_OK) {
+    rc = d->ops->items_gradient(d, m->item_rows, NULL, NULL, m->c, m->Q, m->ids, scale, g->n, g->S,
+                                g->P, g->L);
+  }
+  int whole = g->options.kind == FOPO_GRADIENT_REINFORCE && !g->options.baseline;
+  return rc == FOPO_OK && whole ? take_off_mean(g) : rc;
+}
+
+fopo_item_gradient fopo_gradient_items(const fopo_gradient *g) {
+  if (g->device == NULL || !g->train_items || g->dev.item_rows == NULL) {
+    return (fopo_item_gradient){0};
+  }
+  return (fopo_item_gradient){.rows = g->dev.item_rows,
+                              .ids = g->dense_items ? NULL : g->dev.touched,
+                              .n = g->dense_items ? g->P : g->n_touched};
+}
+
+float *fopo_gradient_device_items(fopo_gradient *g) { return g->dev.items; }
