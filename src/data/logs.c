@@ -56,6 +56,12 @@ int fopo_events_grow(fopo_events *e) {
   return status;
 }
 
+int fopo_events_number(double *x, const char *text, size_t n) {
+  *x = memchr(text, 'a', n) != NULL || memchr(text, 'A', n) != NULL ? (double)NAN
+                                                                    : (double)INFINITY;
+  return fopo_read_real(x, text, n) != FOPO_NO_NUMBER;
+}
+
 const char *fopo_events_refuse_propensity(double p) {
   if (isnan(p)) return "is no propensity: it is NaN";
   if (p > 1.0) return "is no propensity: it is above 1";
@@ -419,8 +425,24 @@ static int line_has(const char *at, const char *stop, const char *word) {
   return memmem(at, (size_t)((end != NULL ? end : stop) - at), word, strlen(word)) != NULL;
 }
 
-/* What the first lines are: JSON, a header of the Open Bandit Dataset, a bar without a comma before
- * it, or a table. */
+/* Nothing, "shared" or a word with two colons stands before the bar. */
+static int is_vw(const char *p, const char *bar) {
+  if (strncmp(p, "shared", 6) == 0) return 1;
+  int colons = 0, words = 0;
+  for (; p < bar; p++) {
+    if (isspace((unsigned char)*p)) {
+      colons = 0;
+      continue;
+    }
+    words = 1;
+    colons += *p == ':';
+    if (colons == 2) return 1;
+  }
+  return !words;
+}
+
+/* What the first lines are: JSON, a header of the Open Bandit Dataset, features behind a bar, or a
+ * table. */
 static const char *recognise(const fopo_text *t) {
   const char *p = t->at;
   while (p < t->stop && isspace((unsigned char)*p)) p++;
@@ -430,10 +452,7 @@ static const char *recognise(const fopo_text *t) {
     return "obd";
   const char *end = memchr(p, '\n', (size_t)(t->stop - p));
   const char *bar = end != NULL ? memchr(p, '|', (size_t)(end - p)) : NULL;
-  if (bar == NULL || memchr(p, ',', (size_t)(bar - p)) != NULL) return "csv";
-  int shared = strncmp(p, "shared", 6) == 0, labelled = 1;
-  for (; p < bar; p++) labelled = labelled && strchr("0123456789.:-+eE \t", *p) != NULL;
-  return shared || labelled ? "vw" : "csv";
+  return bar != NULL && memchr(p, ',', (size_t)(bar - p)) == NULL && is_vw(p, bar) ? "vw" : "csv";
 }
 
 static int read_text(fopo_logs *logs, const char *path, const fopo_logs_options *o,

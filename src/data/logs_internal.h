@@ -16,6 +16,9 @@ typedef struct {
 /* Room for one more event; its contexts are zero. */
 int fopo_events_grow(fopo_events *e);
 
+/* 1 and the number, NaN and the infinities included, or 0. */
+int fopo_events_number(double *x, const char *text, size_t n);
+
 /* Why p is no propensity or r no reward, or NULL. */
 const char *fopo_events_refuse_propensity(double p);
 const char *fopo_events_refuse_reward(double r);

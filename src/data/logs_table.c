@@ -434,9 +434,7 @@ typedef struct {
 
 static int read_number(pass *p, int column, double *x, const char *what) {
   cell c = p->r.cells[column];
-  fopo_is is = fopo_read_real(x, c.at, c.n);
-  if (is == FOPO_NO_NUMBER) return reject_cell(p, column, what);
-  return FOPO_OK;
+  return fopo_events_number(x, c.at, c.n) ? FOPO_OK : reject_cell(p, column, what);
 }
 
 /* Action, reward and propensity of the row, checked. */

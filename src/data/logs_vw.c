@@ -117,12 +117,9 @@ static int is_label(word w, int64_t *action, double *cost, double *probability) 
   const char *first = memchr(w.at, ':', w.n), *end = w.at + w.n;
   const char *second = first != NULL ? memchr(first + 1, ':', (size_t)(end - first - 1)) : NULL;
   if (second == NULL) return 0;
-  *probability = *cost = NAN;
-  fopo_is cost_is = fopo_read_real(cost, first + 1, (size_t)(second - first - 1));
-  fopo_is p_is = fopo_read_real(probability, second + 1, (size_t)(end - second - 1));
-  if (p_is == FOPO_NOT_FINITE) *probability = NAN;
-  return fopo_read_plain(action, w.at, (size_t)(first - w.at)) && cost_is != FOPO_NO_NUMBER &&
-         p_is != FOPO_NO_NUMBER;
+  return fopo_read_plain(action, w.at, (size_t)(first - w.at)) &&
+         fopo_events_number(cost, first + 1, (size_t)(second - first - 1)) &&
+         fopo_events_number(probability, second + 1, (size_t)(end - second - 1));
 }
 
 typedef struct {

@@ -1,0 +1,566 @@
+/* Bandit logs: one small text a quirk, the real files' counts, parts and their file; the synthetic
+ * world against sums made by hand; every allocation failing in turn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "data/logs_internal.h"
+#include "data/synthetic_logs.h"
+
+static char path[] = "/tmp/fopo-test-logs-XXXXXX";
+static char other[64];
+
+static const char *write_file(const char *name, const char *text) {
+  FILE *f = fopen(name, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+  fclose(f);
+  return name;
+}
+
+static void ok(int status) {
+  if (status != FOPO_OK) fail_msg("%s", fopo_error_sentence());
+}
+
+static fopo_logs *must_read(const char *name, const fopo_logs_options *options) {
+  fopo_logs *logs;
+  ok(fopo_logs_read(&logs, name, options));
+  assert_int_equal(logs->contexts.rows, logs->n);
+  for (size_t i = 0; i < logs->n; i++) {
+    assert_true(logs->actions[i] < logs->n_actions);
+    assert_true(logs->propensities[i] > 0.0f && logs->propensities[i] <= 1.0f);
+  }
+  return logs;
+}
+#define READ_AS(text, ...) must_read(write_file(path, text), &(fopo_logs_options){__VA_ARGS__})
+#define READ(text) must_read(write_file(path, text), NULL)
+
+static void refuse(const char *name, const fopo_logs_options *options, int code,
+                   const char *part) {
+  fopo_logs *logs;
+  int status = fopo_logs_read(&logs, name, options);
+  if (status == FOPO_OK) fail_msg("read what should say: %s", part);
+  if (strstr(fopo_error_sentence(), part) == NULL)
+    fail_msg("'%s' is not in: %s", part, fopo_error_sentence());
+  assert_int_equal(status, code);
+  assert_null(logs);
+}
+#define REFUSE_AS(text, part, ...) \
+  refuse(write_file(path, text), &(fopo_logs_options){__VA_ARGS__}, FOPO_ERR_FORMAT, part)
+#define REFUSE(text, part) refuse(write_file(path, text), NULL, FOPO_ERR_FORMAT, part)
+
+static void close_to(double a, double b, double tolerance) {
+  if (!(fabs(a - b) <= tolerance)) fail_msg("%.9g is not %.9g", a, b);
+}
+
+static float context(const fopo_logs *logs, size_t i, size_t j) {
+  return fopo_matrix_row(logs->contexts, i)[j];
+}
+
+static const char *name_of(const fopo_names *names, size_t i) {
+  static char buffers[4][256];
+  static unsigned turn;
+  return fopo_names_get(names, i, buffers[turn++ % 4], sizeof buffers[0]);
+}
+
+/* ---- CSV ---- */
+
+static void test_csv(void **state) {
+  (void)state;
+  fopo_logs *logs = READ("age,land,action,reward,propensity\r\n"
+                         "31,fr,7,1,0.5\r\n\r\n25.5,\"be\",9,-2,0.25\r\n 4 ,ch,7,0,1");
+  assert_string_equal(logs->format, "csv");
+  assert_int_equal(logs->n, 3);
+  assert_int_equal(logs->n_actions, 2);
+  assert_int_equal(logs->contexts.cols, 4); /* age, then be, ch, fr */
+  assert_string_equal(name_of(&logs->features, 0), "age");
+  assert_string_equal(name_of(&logs->features, 1), "land=be");
+  assert_string_equal(name_of(&logs->features, 3), "land=fr");
+  assert_true(context(logs, 0, 0) == 31.0f && context(logs, 0, 3) == 1.0f);
+  assert_true(context(logs, 1, 0) == 25.5f && context(logs, 1, 1) == 1.0f);
+  assert_true(context(logs, 2, 0) == 4.0f && context(logs, 2, 2) == 1.0f);
+  assert_true(context(logs, 2, 1) == 0.0f && context(logs, 2, 3) == 0.0f);
+  assert_int_equal(logs->actions[1], 1);
+  assert_string_equal(name_of(&logs->names, logs->actions[1]), "9");
+  assert_true(logs->rewards[1] == -2.0f && logs->propensities[1] == 0.25f);
+  fopo_logs_free(logs);
+
+  logs = READ_AS("who;x1;x2;y;did;got;p\nann;1;2;9;b;1;.5\nbob;3;4;9;a;0;.5\n", .action = "did",
+                 .reward = "got", .features = "x");
+  assert_int_equal(logs->contexts.cols, 2);
+  assert_true(context(logs, 1, 1) == 4.0f);
+  assert_string_equal(name_of(&logs->names, logs->actions[0]), "b");
+  fopo_logs_free(logs);
+
+  /* a column is one of text wherever its text stands, and ids may be all of a catalogue */
+  logs = READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5);
+  assert_int_equal(logs->contexts.cols, 3);
+  assert_int_equal(logs->n_actions, 5);
+  assert_int_equal(logs->actions[0], 2);
+  fopo_logs_free(logs);
+}
+
+static void test_csv_refused(void **state) {
+  (void)state;
+#define HEAD "x,action,reward,propensity\n1,1,1,0.5\n"
+  REFUSE(HEAD "1,1,1,0\n", "line 3, column 4: '0' is no propensity: what was shown");
+  REFUSE(HEAD "1,1,1,1.5\n", "line 3, column 4: '1.5' is no propensity: it is above 1");
+  REFUSE(HEAD "1,1,1,nan\n", "line 3, column 4: 'nan' is no propensity: it is NaN");
+  REFUSE(HEAD "1,1,1,-0.1\n", "is no propensity");
+  REFUSE(HEAD "1,1,1,1e-60\n", "is no propensity");
+  REFUSE(HEAD "1,1,1,\n", "line 3, column 4: '' is no propensity");
+  REFUSE(HEAD "1,1,inf,0.5\n", "line 3, column 3: 'inf' is no finite reward");
+  REFUSE(HEAD "1,1,yes,0.5\n", "line 3, column 3: 'yes' is no reward");
+  REFUSE(HEAD "1,,1,0.5\n", "line 3, column 2: '' is no action");
+  REFUSE(HEAD "1e99,1,1,0.5\n", "line 3, column 1: '1e99' is no finite number");
+  REFUSE(HEAD "1,1,1\n", "line 3: '1,1,1' has 3 fields where the header has 4");
+  REFUSE(HEAD "\"1,1,1,0.5\n", "has a quote that is not closed");
+  REFUSE_AS(HEAD "1,6,1,0.5\n", "'6' is no action of 1 .. n_actions", .n_actions = 5);
+  REFUSE("x,action,reward,p\n", "holds no event");
+  REFUSE("x,action,reward\n1,1,1\n", "has no column 'propensity'; it has x, action, reward");
+  REFUSE_AS(HEAD, "has no column 'y'", .features = "y");
+  REFUSE("action,reward,p\n1,1,1\n", "has no column for contexts");
+  REFUSE("", "is empty");
+  fopo_logs *logs = READ_AS(HEAD "1,1,1,0\n1,1,1,2\n2,1,1,1\nx,1\n", .skip_errors = 1,
+                            .max_errors = 3);
+  assert_int_equal(logs->n, 2);
+  assert_int_equal(logs->skipped, 3);
+  fopo_logs_free(logs);
+  REFUSE_AS(HEAD "1,1,1,0\n1,1,1,2\n2,1,1,1\n", "max_errors is 1", .skip_errors = 1,
+            .max_errors = 1);
+  refuse("/nowhere/at/all", NULL, FOPO_ERR_FILE, "cannot open");
+  refuse(path, &(fopo_logs_options){.format = "xml"}, FOPO_ERR_ARGUMENT, "is none of");
+  refuse(path, &(fopo_logs_options){.position = 4}, FOPO_ERR_ARGUMENT, "position is 4");
+  refuse(path, &(fopo_logs_options){.hash_bits = 40}, FOPO_ERR_ARGUMENT, "hash_bits is 40");
+#undef HEAD
+}
+
+/* Numbers cannot be categories by the thousand. */
+static void test_many_levels(void **state) {
+  (void)state;
+  FILE *f = fopen(path, "wb");
+  fprintf(f, "t,action,reward,p\n");
+  for (int i = 0; i < 5000; i++) fprintf(f, "day %d,1,1,1\n", i);
+  fclose(f);
+  refuse(path, NULL, FOPO_ERR_FORMAT, "column t holds more than 4096 different texts");
+}
+
+/* ---- Open Bandit ---- */
+
+static const char obd[] =
+    ",timestamp,item_id,position,click,propensity_score,user_feature_0,user-item_affinity_0,"
+    "user-item_affinity_1\n"
+    "0,2019-11-24 00:00:01,1,1,0,0.5,b,0.0,2.0\n"
+    "1,2019-11-24 00:00:02,0,3,1,0.25,a,1e-06,0.0\n";
+
+static void test_obd(void **state) {
+  (void)state;
+  write_file(other, ",item_id,item_feature_0,item_feature_1\n0,0,-0.5,red\n1,1,1.5,blue\n"
+                    "2,2,0,red\n");
+  fopo_logs *logs = READ_AS(obd, .items = other);
+  assert_string_equal(logs->format, "obd");
+  assert_int_equal(logs->n_actions, 6); /* two items at three positions */
+  assert_int_equal(logs->contexts.cols, 4);
+  assert_true(context(logs, 0, 1) == 1.0f && context(logs, 1, 0) == 1.0f);
+  assert_true(context(logs, 0, 3) == 2.0f && context(logs, 1, 2) == 1e-6f);
+  assert_int_equal(logs->actions[0], 3);
+  assert_int_equal(logs->actions[1], 2);
+  assert_string_equal(name_of(&logs->names, 2), "item 0 at 3");
+  close_to((double)logs->propensities[1], 0.25 / 3, 1e-8);
+  assert_int_equal(logs->items.rows, 6);
+  assert_int_equal(logs->items.cols, 6); /* number, blue, red, three positions */
+  const float *row = fopo_matrix_row(logs->items, 2);
+  const float expected[] = {-0.5f, 0, 1, 0, 0, 1};
+  for (int i = 0; i < 6; i++) assert_true(row[i] == expected[i]);
+  fopo_logs_free(logs);
+
+  logs = READ_AS(obd, .position = 3, .items = other);
+  assert_int_equal(logs->n, 1);
+  assert_int_equal(logs->n_actions, 2);
+  assert_int_equal(logs->items.cols, 3);
+  assert_true(logs->propensities[0] == 0.25f && logs->actions[0] == 0);
+  assert_string_equal(name_of(&logs->names, 1), "1");
+  fopo_logs_free(logs);
+
+  char bad[512];
+  snprintf(bad, sizeof bad, "%s2,t,2,1,0,0.5,a,0,0\n", obd);
+  REFUSE(bad, "line 4, column 3: '2' is no item: there are fewer affinity columns");
+  snprintf(bad, sizeof bad, "%s2,t,1,4,0,0.5,a,0,0\n", obd);
+  REFUSE(bad, "'4' is no position");
+  write_file(other, ",item_id,item_feature_0\n0,0,1\n");
+  REFUSE_AS(obd, "lacks item 1", .items = other);
+  write_file(other, ",item_id,item_feature_0\n0,0,1\n1,0,1\n");
+  REFUSE_AS(obd, "holds item 0 twice", .items = other);
+}
+
+/* ---- Vowpal Wabbit ---- */
+
+static void hashed(float *row, size_t bits, const char *space, const char *name, double value) {
+  fopo_feature_add(row, bits, space, strlen(space), name, strlen(name), value);
+}
+
+static void test_vw(void **state) {
+  (void)state;
+  fopo_logs *logs = READ("1:2:0.4 | a c\n"
+                         "3 2:0.5:0.25 'tag |n:2 x:3 |m y:-1\n\n"
+                         "3:-1.5:1 tag| \n"
+                         "| to be predicted\n");
+  assert_string_equal(logs->format, "vw");
+  assert_int_equal(logs->n, 3);
+  assert_int_equal(logs->skipped, 1);
+  assert_int_equal(logs->n_actions, 3);
+  assert_int_equal(logs->contexts.cols, 257);
+  assert_true(logs->rewards[0] == -2.0f && logs->rewards[2] == 1.5f);
+  assert_true(logs->propensities[0] == 0.4f && logs->actions[1] == 1);
+  float row[257] = {0};
+  hashed(row, 8, "n", "x", 6);
+  hashed(row, 8, "m", "y", -1);
+  row[256] = 1.0f;
+  for (int i = 0; i < 257; i++) assert_true(context(logs, 1, (size_t)i) == row[i]);
+  fopo_logs_free(logs);
+
+  REFUSE("1:2:0 | a\n", "line 1: '1:2:0' is no propensity");
+  REFUSE("1:2:1.5 | a\n", "above 1");
+  REFUSE("1:2:nan | a\n", "it is NaN");
+  REFUSE("1:inf:0.5 | a\n", "cost that is not finite");
+  REFUSE("1:2:0.5 | a\n1:2:0.5 2:1:0.5 | a\n", "line 2: '2:1:0.5' is a second label");
+  REFUSE("1:2:0.5 | a:x\n", "'a:x' is no feature");
+  REFUSE("1 2 3:0:0.5 | a\n", "one fixed catalogue");
+  REFUSE_AS("0.5 yes | a\n", "'0.5' is no label", .format = "vw");
+  REFUSE_AS("9:1:0.5 | a\n", "outside 1 .. n_actions", .n_actions = 3);
+}
+
+static void test_adf(void **state) {
+  (void)state;
+  fopo_logs *logs = READ_AS("shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n"
+                            "shared | s_2\n0:0:0.25 | c d:2\n| a b\n\n"
+                            "| c d:2\n| a b\n", .hash_bits = 4);
+  assert_int_equal(logs->n, 2);
+  assert_int_equal(logs->skipped, 1);
+  assert_int_equal(logs->n_actions, 2);
+  assert_int_equal(logs->contexts.cols, 17);
+  assert_int_equal(logs->items.cols, 16);
+  assert_int_equal(logs->actions[0], 1);
+  assert_int_equal(logs->actions[1], 1);
+  assert_true(logs->rewards[0] == -1.0f && logs->propensities[1] == 0.25f);
+  float row[16] = {0};
+  hashed(row, 4, "", "c", 1);
+  hashed(row, 4, "", "d", 2);
+  for (int i = 0; i < 16; i++) assert_true(fopo_matrix_row(logs->items, 1)[i] == row[i]);
+  fopo_logs_free(logs);
+
+  REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n", "offers 1 actions where the first");
+  REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| c\n", "first event does not offer");
+  REFUSE("shared | s\n0:1:0.5 | a\n| a\n", "stands twice in its event");
+  logs = READ_AS("shared | s\n0:1:0 | z\n| y\n\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| q\n\n"
+                 "| b\n0:2:1 | a\n", .skip_errors = 1, .max_errors = 9);
+  assert_int_equal(logs->n, 2);
+  assert_int_equal(logs->n_actions, 2);
+  assert_int_equal(logs->skipped, 2);
+  assert_string_equal(name_of(&logs->names, logs->actions[1]), " a");
+  fopo_logs_free(logs);
+}
+
+/* ---- dsjson ---- */
+
+#define ACTIONS "\"_multi\":[{\"_tag\":\"x\",\"i\":{\"k\":1}},{\"i\":{\"k\":\"v\"}}]"
+#define EVENT(label, more) "{" label ",\"c\":{\"u\":{\"age\":3,\"on\":true,\"land\":\"fr\"}," more "}}\n"
+#define LABEL "\"_label_cost\":-1.5,\"_label_probability\":0.5,\"_label_Action\":2"
+
+static void test_dsjson(void **state) {
+  (void)state;
+  fopo_logs *logs = READ_AS(
+      EVENT(LABEL, ACTIONS)
+      "{\"RewardValue\":1,\"EventId\":\"a\\u00e9\"}\n"
+      "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":\"v\"}},{\"_tag\":\"x\",\"i\":{\"k\":1}}]}}\n",
+      .hash_bits = 6);
+  assert_string_equal(logs->format, "dsjson");
+  assert_int_equal(logs->n, 2);
+  assert_int_equal(logs->skipped, 1);
+  assert_int_equal(logs->n_actions, 2);
+  assert_string_equal(name_of(&logs->names, 0), "x");
+  assert_string_equal(name_of(&logs->names, 1), "{\"i\":{\"k\":\"v\"}}");
+  assert_int_equal(logs->actions[0], 1);
+  assert_int_equal(logs->actions[1], 0); /* the second one of its own list */
+  assert_true(logs->rewards[0] == 1.5f);
+  float row[65] = {0};
+  hashed(row, 6, "u.", "age", 3);
+  hashed(row, 6, "u.", "on", 1);
+  hashed(row, 6, "u.", "land=fr", 1);
+  row[64] = 1.0f;
+  for (int i = 0; i < 65; i++) assert_true(context(logs, 0, (size_t)i) == row[i]);
+  fopo_logs_free(logs);
+
+  REFUSE("{\"a\":01}\n", "a number or another value is due");
+  REFUSE("{\"a\":\"\\x\"}\n", "an escape is not one");
+  REFUSE("{\"a\":[1,2}\n", "a comma or a bracket is due");
+  REFUSE("{\"a\":1} x\n", "something follows the object");
+  REFUSE("{\"a\":\"b\n", "a string is not closed");
+  REFUSE("{" LABEL ",\"c\":{}}\n", "has no c._multi");
+  REFUSE(EVENT(LABEL ",\"pdrop\":0.5", ACTIONS), "was thinned out");
+  REFUSE(EVENT("\"_label_cost\":1,\"_label_probability\":0,\"_label_Action\":1", ACTIONS),
+         "is no propensity");
+  REFUSE(EVENT("\"_label_cost\":1,\"_label_probability\":1,\"_label_Action\":3", ACTIONS),
+         "none of its actions");
+  REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":1}}]}}\n",
+         "line 2");
+  char deep[400] = "{\"a\":";
+  for (int i = 0; i < 100; i++) strcat(deep, "[");
+  REFUSE(deep, "nested more than 64 deep");
+}
+
+/* ---- parts and files ---- */
+
+static void same_logs(const fopo_logs *a, const fopo_logs *b) {
+  assert_int_equal(a->n, b->n);
+  assert_int_equal(a->n_actions, b->n_actions);
+  assert_string_equal(a->format, b->format);
+  assert_int_equal(a->contexts.cols, b->contexts.cols);
+  size_t bytes = a->n * sizeof(float);
+  assert_memory_equal(a->contexts.x, b->contexts.x, bytes * a->contexts.cols);
+  assert_memory_equal(a->actions, b->actions, bytes);
+  assert_memory_equal(a->rewards, b->rewards, bytes);
+  assert_memory_equal(a->propensities, b->propensities, bytes);
+  assert_int_equal(a->items.rows, b->items.rows);
+  for (size_t j = 0; j < a->names.n; j++)
+    assert_string_equal(name_of(&a->names, j), name_of(&b->names, j));
+  for (size_t j = 0; j < a->features.n; j++)
+    assert_string_equal(name_of(&a->features, j), name_of(&b->features, j));
+}
+
+static void test_save_and_parts(void **state) {
+  (void)state;
+  write_file(other, ",item_id,item_feature_0\n0,0,1\n1,1,2\n");
+  fopo_logs *logs = READ_AS(obd, .items = other), *again, *part, *rest;
+  ok(fopo_logs_save(logs, path));
+  again = must_read(path, NULL);
+  same_logs(logs, again);
+  ok(fopo_logs_part(&part, again, 1, 1));
+  assert_int_equal(part->n, 1);
+  assert_int_equal(part->actions[0], logs->actions[1]);
+  assert_ptr_equal(part->items.x, again->items.x);
+  fopo_logs_free(part);
+  assert_int_equal(fopo_logs_part(&part, again, 1, 2), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_logs_split(&part, &rest, again, 2, 1), FOPO_ERR_ARGUMENT);
+  ok(fopo_logs_split(&part, &rest, again, 1, 1));
+  assert_true(part->actions[0] != rest->actions[0]);
+  fopo_logs_free(part);
+  fopo_logs_free(rest);
+  again->propensities[1] = 0.0f;
+  ok(fopo_logs_save(again, path));
+  refuse(path, NULL, FOPO_ERR_FORMAT, "row 2: 0 is no propensity");
+  fopo_logs_free(logs);
+  fopo_logs_free(again);
+}
+
+/* Every allocation of reading fails once: a failure each time, and nothing is left. */
+static void test_memory(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      obd, "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n", EVENT(LABEL, ACTIONS),
+      "x,action,reward,p\na,b,1,1\n"};
+  for (size_t t = 0; t < 4; t++) {
+    write_file(path, texts[t]);
+    fopo_logs *logs = NULL;
+    size_t before = fopo_memory_in_use().blocks;
+    int status = FOPO_ERR_MEMORY;
+    for (long n = 0; status != FOPO_OK && n < 500; n++) {
+      fopo_memory_fail_after(n, 0);
+      status = fopo_logs_read(&logs, path, NULL);
+      fopo_memory_fail_after(-1, 0);
+      if (status != FOPO_OK) assert_int_equal(fopo_memory_in_use().blocks, before);
+    }
+    assert_int_equal(status, FOPO_OK);
+    fopo_logs_free(logs);
+  }
+}
+
+/* ---- real files ---- */
+
+static int absent(const char *name) {
+  if (access(name, R_OK) == 0) return 0;
+  printf("skip %s: it is not here\n", name);
+  return 1;
+}
+
+#define REAL "../shared/data/"
+
+static double mean_reward(const fopo_logs *logs) {
+  double sum = 0;
+  for (size_t i = 0; i < logs->n; i++) sum += (double)logs->rewards[i];
+  return sum / (double)logs->n;
+}
+
+static void test_real_obd(void **state) {
+  (void)state;
+  if (absent(REAL "open-bandit/random_men.csv.gz")) return;
+  fopo_logs *logs = must_read(REAL "open-bandit/random_men.csv.gz",
+                              &(fopo_logs_options){.items = REAL "open-bandit/"
+                                                            "random_men_item_context.csv"});
+  assert_int_equal(logs->n, 10000);
+  assert_int_equal(logs->n_actions, 102);
+  assert_int_equal(logs->contexts.cols, 3 + 5 + 9 + 8 + 34);
+  close_to(mean_reward(logs), 0.0046, 1e-9);
+  /* the logging policy's own value by IPS: it shows each of 102 pairs equally */
+  double value = 0;
+  for (size_t i = 0; i < logs->n; i++)
+    value += (double)logs->rewards[i] / 102 / (double)logs->propensities[i] / 10000;
+  close_to(value, 0.0046, 1e-8);
+  fopo_logs_free(logs);
+  logs = must_read(REAL "open-bandit/bts_men.csv", &(fopo_logs_options){.position = 2});
+  assert_int_equal(logs->n, 3262);
+  assert_int_equal(logs->n_actions, 34);
+  fopo_logs_free(logs);
+}
+
+static void test_real_vw(void **state) {
+  (void)state;
+  if (absent(REAL "vw-cb/rcv1_raw_cb_small.vw")) return;
+  fopo_logs *logs = must_read(REAL "vw-cb/rcv1_raw_cb_small.vw", NULL);
+  assert_int_equal(logs->n, 1000);
+  assert_int_equal(logs->n_actions, 2);
+  close_to(mean_reward(logs), -0.477, 1e-9); /* 224 + 253 lines have the cost 1 */
+  fopo_logs_free(logs);
+  refuse(REAL "vw-cb/cb_test.ldf", NULL, FOPO_ERR_FORMAT, "line 6");
+  logs = must_read(REAL "vw-cb/dsjson_cb.json", NULL);
+  assert_int_equal(logs->n, 23);
+  assert_int_equal(logs->n_actions, 4);
+  close_to(mean_reward(logs), 12.0 / 23, 1e-6);
+  assert_string_equal(name_of(&logs->names, 1), "Cold brew");
+  fopo_logs_free(logs);
+}
+
+/* ---- the synthetic world ---- */
+
+static const fopo_log_world_options small = {.n = 4000, .actions = 50, .dim = 4, .k = 6,
+                                             .epsilon = 0.3, .skill = 0.6, .sharpness = 1.5,
+                                             .bias = -1.0, .slope = 1.0, .spread = 0.3, .seed = 7};
+
+static double rho(const fopo_log_world *w, size_t n, uint32_t a) {
+  float r;
+  uint32_t row = (uint32_t)n;
+  ok(fopo_log_world_rewards(&r, w, w->contexts, &a, &row, 1, 1));
+  return (double)r;
+}
+
+/* Values of a policy, of the best one and of the logging one, all by plain loops. */
+static void test_world_values(void **state) {
+  (void)state;
+  fopo_log_world *w;
+  fopo_logs *logs;
+  ok(fopo_log_world_new(&w, &logs, &small));
+  fopo_matrix X = fopo_matrix_rows(w->contexts, 0, 100), Q = {0};
+  ok(fopo_matrix_init(&Q, 100, 4));
+  fopo_fill_normal(Q.x, 400, 1.0, 3, FOPO_STREAM_INIT);
+  double soft = 0, greedy = 0, best = 0;
+  for (size_t n = 0; n < 100; n++) {
+    double z = 0, zr = 0, top = -INFINITY, at_top = 0, most = 0;
+    for (uint32_t a = 0; a < 50; a++) {
+      double f = 0, r = rho(w, n, a);
+      for (size_t i = 0; i < 4; i++)
+        f += (double)fopo_matrix_row(Q, n)[i] * (double)fopo_matrix_row(w->items, a)[i];
+      z += exp(f);
+      zr += exp(f) * r;
+      if (f > top) at_top = r;
+      if (f > top) top = f;
+      if (r > most) most = r;
+    }
+    soft += zr / z / 100;
+    greedy += at_top / 100;
+    best += most / 100;
+  }
+  double value;
+  ok(fopo_log_world_value(&value, w, X, Q, w->items, 0));
+  close_to(value, soft, 1e-6);
+  ok(fopo_log_world_value(&value, w, X, Q, w->items, 1));
+  close_to(value, greedy, 1e-6);
+  ok(fopo_log_world_best(&value, w, X));
+  close_to(value, best, 1e-6);
+  fopo_matrix_done(&Q);
+
+  /* the log's mean reward is the logging policy's value, and so is what IPS says of it */
+  double logging;
+  ok(fopo_log_world_logging(&logging, w, w->contexts));
+  double error = sqrt(logging * (1 - logging) / 4000);
+  close_to(mean_reward(logs), logging, 4 * error);
+  /* 1 / p has the mean P under the log */
+  double inverse = 0, square = 0;
+  for (size_t i = 0; i < logs->n; i++) {
+    double v = 1 / (double)logs->propensities[i];
+    inverse += v / 4000;
+    square += v * v / 4000;
+  }
+  close_to(inverse, 50.0, 4 * sqrt((square - inverse * inverse) / 4000));
+  fopo_log_world_free(w);
+  fopo_logs_free(logs);
+}
+
+/* The catalogue is larger than a segment and a tile, and threads change no bit. */
+static void test_world_threads(void **state) {
+  (void)state;
+  fopo_log_world_options o = small;
+  o.n = 130;
+  o.actions = 20011;
+  double value[2][3];
+  int threads = fopo_threads();
+  for (int i = 0; i < 2; i++) {
+    fopo_log_world *w;
+    fopo_logs *logs;
+    ok(fopo_threads_set(1 + 2 * i));
+    ok(fopo_log_world_new(&w, &logs, &o));
+    ok(fopo_log_world_value(&value[i][0], w, w->contexts, w->contexts, w->items, 0));
+    ok(fopo_log_world_best(&value[i][1], w, w->contexts));
+    ok(fopo_log_world_logging(&value[i][2], w, w->contexts));
+    fopo_log_world_free(w);
+    fopo_logs_free(logs);
+  }
+  ok(fopo_threads_set(threads));
+  assert_memory_equal(value[0], value[1], sizeof value[0]);
+  assert_true(value[0][1] > value[0][0] && value[0][1] > value[0][2]);
+}
+
+static void test_world_refused(void **state) {
+  (void)state;
+  fopo_log_world *w;
+  fopo_logs *logs;
+  fopo_log_world_options o = small;
+  o.epsilon = 0;
+  assert_int_equal(fopo_log_world_new(&w, &logs, &o), FOPO_ERR_ARGUMENT);
+  o = small;
+  o.k = 51;
+  assert_int_equal(fopo_log_world_new(&w, &logs, &o), FOPO_ERR_ARGUMENT);
+  o = small;
+  o.skill = 1.5;
+  assert_int_equal(fopo_log_world_new(&w, &logs, &o), FOPO_ERR_ARGUMENT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_refused),
+      cmocka_unit_test(test_many_levels),   cmocka_unit_test(test_obd),
+      cmocka_unit_test(test_vw),            cmocka_unit_test(test_adf),
+      cmocka_unit_test(test_dsjson),        cmocka_unit_test(test_save_and_parts),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_real_obd),
+      cmocka_unit_test(test_real_vw),       cmocka_unit_test(test_world_values),
+      cmocka_unit_test(test_world_threads), cmocka_unit_test(test_world_refused)};
+  int fd = mkstemp(path);
+  if (fd < 0) return 1;
+  close(fd);
+  snprintf(other, sizeof other, "%s-items", path);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  unlink(path);
+  unlink(other);
+  return failed;
+}
