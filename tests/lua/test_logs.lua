@@ -1,0 +1,205 @@
+-- Bandit logs from Lua: reading, parts, worlds, rewards, training on a log, and what is refused.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local function fails(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
+local function clicks(text, o)
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write(text)
+  f:close()
+  local result = table.pack(pcall(fopo.data.logs, path, o))
+  os.remove(path)
+  if not result[1] then error(result[2], 0) end
+  return result[2]
+end
+
+local lg, world = fopo.data.synthetic_logs{n = 6000, actions = 100, dim = 6, bias = -2, slope = 2,
+                                           sharpness = 2, skill = 0.3, seed = 4}
+local fresh = world:contexts(400, 9)
+
+-- ------------------------------------------------------------------------------------------------
+TestLogs = {}
+
+function TestLogs:test_read()
+  local l = clicks("a,b,item,reward,p\n1,x,7,1,0.5\n2,y,9,0,0.25\n3,x,9,1,1\n")
+  lu.assertEquals({l.n, l.n_actions, l.dim, l.format, l.skipped}, {3, 2, 3, "csv", 0})
+  lu.assertAlmostEquals(l.mean_reward, 2 / 3, 1e-9)
+  lu.assertEquals(l.least_propensity, 0.25)
+  lu.assertEquals({l:actions():get(1, 1), l:actions():get(1, 2)}, {1, 2})
+  lu.assertEquals({l:action_name(2), l:feature_name(2)}, {"9", "b=x"})
+  lu.assertEquals(l:rewards():get(1, 3), 1)
+  lu.assertEquals(l:propensities():get(1, 2), 0.25)
+  lu.assertNil(l:items())
+  lu.assertTrue(rawequal(l:contexts(), l:contexts()))
+  fails("is no propensity", clicks, "x,action,reward,p\n1,1,1,0\n")
+  fails("did you mean 'format'", clicks, "", {formt = "vw"})
+end
+
+function TestLogs:test_parts()
+  local a, b = lg:split{train = 0.25, seed = 2}
+  lu.assertEquals({a.n, b.n}, {1500, 4500})
+  lu.assertEquals(a:items().rows, 100)
+  local part = lg:part(11, 5)
+  lu.assertEquals(part:actions():get(1, 1), lg:actions():get(1, 11))
+  local some = lg:take(fopo.array.ids{3, 3, 1})
+  lu.assertEquals(some:rewards():get(1, 3), lg:rewards():get(1, 1))
+  local path = os.tmpname()
+  part:save(path)
+  local again = fopo.data.logs(path)
+  os.remove(path)
+  lu.assertEquals({again.n, again.n_actions, again.format}, {5, 100, "synthetic"})
+  lu.assertEquals(again:contexts():get(5, 6), lg:contexts():get(15, 6))
+  fails("count", lg.part, lg, 5999, 5)
+  -- a part lives on when its log is gone
+  local l = fopo.data.synthetic_logs{n = 50, actions = 10, dim = 2}
+  local p = l:part(1, 10)
+  l:close()
+  collectgarbage()
+  collectgarbage()
+  lu.assertEquals(p:items().rows, 10)
+  lu.assertEquals(p:items():get(10, 1), p:items():get(10, 1))
+  fails("has been closed", function() return l:contexts() end)
+end
+
+function TestLogs:test_arrays_are_the_logs_own()
+  local l = fopo.data.synthetic_logs{n = 20, actions = 10, dim = 2}
+  local x = l:contexts()
+  local was = x:get(1, 1)
+  x:set(1, 1, was + 1) -- a copy from here on
+  lu.assertEquals(l:contexts():get(1, 1), was)
+end
+
+-- ------------------------------------------------------------------------------------------------
+TestRewards = {}
+
+function TestRewards:test_values()
+  local l = clicks("x,action,reward,p\n1,1,1,0.5\n2,3,-2,0.02\n", {n_actions = 3})
+  local all = fopo.array.ids{1, 2, 3}
+  local function of(rw, row)
+    local v = rw:value(all, fopo.array.ids{row})
+    return {v:get(1, 1), v:get(1, 2), v:get(1, 3)}
+  end
+  lu.assertAlmostEquals(of(fopo.reward.ips{logs = l}, 1), {2, 0, 0}, 1e-5)
+  lu.assertAlmostEquals(of(fopo.reward.ips{logs = l, clip = 0.1}, 2), {0, 0, -20}, 1e-4)
+  local rw = fopo.reward.ips{logs = l, translate = 0.5}
+  lu.assertAlmostEquals(of(rw, 1), {1, 0, 0}, 1e-5)
+  rw.translate = 1
+  lu.assertAlmostEquals(of(rw, 1), {0, 0, 0}, 1e-5)
+  local model = {queries = fopo.array.from{{1, 0}, {0, 2}},
+                 items = fopo.array.from{{1, 1}, {2, 0}, {0, -1}}}
+  local d = fopo.reward.direct{logs = l, model = model}
+  lu.assertAlmostEquals(of(d, 2), {2, 0, -2}, 1e-5)
+  lu.assertAlmostEquals(of(fopo.reward.doubly_robust{logs = l, model = d}, 1), {1, 2, 0}, 1e-5)
+  lu.assertAlmostEquals(of(fopo.reward.doubly_robust{logs = l, model = model, clip = 0.1}, 2),
+                        {2, 0, -2}, 1e-5)
+  lu.assertAlmostEquals(of(fopo.reward.switch{logs = l, model = d, threshold = 10}, 2),
+                        {2, 0, -2}, 1e-5)
+  lu.assertEquals({rw.kind, d.kind, d.n}, {"ips", "direct", 2})
+end
+
+function TestRewards:test_refused()
+  local l = clicks("x,action,reward,p\n1,1,1,0.5\n2,2,7,0.02\n")
+  fails("needs the option logs", fopo.reward.ips, {})
+  fails("rewards in 0 .. 1", fopo.reward.direct, {logs = l, model = "logistic"})
+  fails("did you mean \"ridge\"", fopo.reward.direct, {logs = l, model = "rigde"})
+  fails("model has no field 'itms'", fopo.reward.direct, {logs = l, model = {itms = 1}})
+  fails("the log has 2 events", fopo.reward.direct,
+        {logs = l, model = {queries = fopo.array.zeros(3, 1), items = fopo.array.zeros(2, 1)}})
+  fails("has no model", fopo.reward.doubly_robust, {logs = l, model = fopo.reward.ips{logs = l}})
+  local pi = fopo.policy.linear{items = lg:items()}
+  fails("covers", fopo.trainer, {policy = pi, data = lg, reward = fopo.reward.ips{logs = l},
+                                 gradient = fopo.gradient.exact{}})
+end
+
+function TestRewards:test_model_on_another_log()
+  local a, b = lg:split{train = 0.5}
+  local fitted = fopo.reward.direct{logs = a, model = "logistic"}
+  local there = fopo.reward.direct{logs = b, model = fitted}
+  lu.assertTrue(fitted.loss < fitted.constant_loss)
+  lu.assertEquals(there.n, b.n)
+  local ids, rows = fopo.array.ids{5}, fopo.array.ids{17}
+  local p = there:value(ids, rows):get(1, 1)
+  local truth = world:reward(ids, rows, b:contexts()):get(1, 1)
+  lu.assertAlmostEquals(p, truth, 0.15)
+end
+
+-- ------------------------------------------------------------------------------------------------
+TestTraining = {}
+
+local function trained(rw, gradient)
+  local pi = fopo.policy.linear{items = lg:items()}
+  local t = fopo.trainer{policy = pi, data = lg, reward = rw, gradient = gradient, batch = 64,
+                         optim = fopo.optim.adam{lr = 0.02}}
+  t:run{steps = 300, view = false}
+  return world:value(pi, {contexts = fresh}), t
+end
+
+function TestTraining:test_true_value_rises()
+  local start = world:value(fopo.policy.linear{items = lg:items()}, {contexts = fresh})
+  local best, logging = world:best(fresh), world:logging(fresh)
+  local exact, snis = fopo.gradient.exact{}, fopo.gradient.snis{samples = 50}
+  local direct = fopo.reward.direct{logs = lg, model = "logistic", folds = 2}
+  local value = {
+    ips = trained(nil, exact),
+    translated = trained(fopo.reward.ips{logs = lg, translate = lg.mean_reward}, exact),
+    clipped = trained(fopo.reward.ips{logs = lg, clip = 0.01}, snis),
+    direct = trained(direct, snis),
+    dr = trained(fopo.reward.doubly_robust{logs = lg, model = direct, clip = 0.005}, snis),
+    switch = trained(fopo.reward.switch{logs = lg, model = direct, threshold = 50}, snis),
+  }
+  for name, v in pairs(value) do
+    lu.assertTrue(v > logging and v > start + 0.2 and v < best, name .. " " .. v)
+  end
+  lu.assertTrue(value.dr > value.ips)
+end
+
+-- The device's rewards and the plain ones give the same run.
+function TestTraining:test_like_a_custom_reward()
+  local direct = fopo.reward.direct{logs = lg, model = "ridge"}
+  local dr = fopo.reward.doubly_robust{logs = lg, model = direct, clip = 0.01}
+  local custom = fopo.reward.custom(function(ids, rows) return dr:value(ids, rows) end)
+  local g = fopo.gradient.snis{samples = 20}
+  local pi = fopo.policy.linear{items = lg:items()}
+  local rows = fopo.array.ids{1, 7, 4000}
+  local a = g:compute(pi, lg:contexts(), rows, dr, {seed = 1, step = 3})
+  local b = g:compute(pi, lg:contexts(), rows, custom, {seed = 1, step = 3})
+  for i = 1, 6 do
+    for j = 1, 6 do lu.assertAlmostEquals(a:get(i, j), b:get(i, j), 1e-5) end
+  end
+end
+
+function TestTraining:test_resume()
+  local path = os.tmpname() .. ".npz"
+  local rw = fopo.reward.ips{logs = lg, clip = 0.01}
+  local function make()
+    return fopo.trainer{policy = fopo.policy.linear{items = lg:items()}, data = lg, reward = rw,
+                        gradient = fopo.gradient.snis{samples = 20}}
+  end
+  local whole, half, rest = make(), make(), make()
+  whole:run{steps = 40, view = false}
+  half:run{steps = 20, view = false}
+  half:save(path)
+  rest:resume(path)
+  rest:run{steps = 20, view = false}
+  local a, b = whole.policy:theta(), rest.policy:theta()
+  for i = 1, 6 do lu.assertEquals(a:get(i, i), b:get(i, i)) end
+  local other = fopo.trainer{policy = fopo.policy.linear{items = lg:items()}, data = lg,
+                             reward = fopo.reward.ips{logs = lg, clip = 0.5},
+                             gradient = fopo.gradient.snis{samples = 20}}
+  lu.assertFalse((pcall(other.resume, other, path)))
+  os.remove(path)
+end
+
+function TestTraining:test_a_million_actions()
+  local l, w = fopo.data.synthetic_logs{n = 500, actions = 1000000, dim = 8}
+  local rw = fopo.reward.doubly_robust{logs = l, model = "logistic", clip = 1e-4, dim = 8}
+  local pi = fopo.policy.linear{items = l:items()}
+  local t = fopo.trainer{policy = pi, data = l, reward = rw,
+                         gradient = fopo.gradient.snis{samples = 100}}
+  t:run{steps = 20, view = false}
+  local x = w:contexts(16, 3)
+  lu.assertTrue(w:value(pi, {contexts = x}) < w:best(x))
+end
+
+os.exit(lu.LuaUnit.run(), true)
