@@ -2,15 +2,18 @@
 local native = require "fopo.native"
 local define = require "fopo.define"
 local cache = require "fopo.cache"
+local reward = require "fopo.reward"
 local text = require "fopo.text"
 
 local name = "fopo.ope"
 local all = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"}
-local needs = {clipped_ips = {"clip"}, dm = {"model"}, dr = {"model"}, clipped_dr = {"model", "clip"}}
+local needs = {clipped_ips = {"clip"}, dm = {"model"}, dr = {"model"},
+               clipped_dr = {"model", "clip"}}
 
 -- Below these a normal interval is not to be relied on: few events decide, and which ones is luck.
-local few, small_share, heavy_share = 50, 0.01, 0.1
+local few, small_share, heavy_share = 100, 0.01, 0.1
 local far = 4 -- standard errors
+local folds = 5 -- of a model that is fitted here: no event is predicted by a fit that has seen it
 
 -- ---- which estimators
 
@@ -51,20 +54,20 @@ local function warnings(e, o)
   local said = {}
   local function say(...) said[#said + 1] = string.format(...) end
   if e.overlap == 0 then
-    say("none of the %s logged actions is one that this policy takes: ips is 0 and snips undefined, "
-        .. "whatever the policy is worth", text.count(e.n))
+    say("none of the %s logged actions is one that this policy takes: ips is 0 and snips undefined,"
+        .. " whatever the policy is worth", text.count(e.n))
   elseif e.ess < few or e.ess < small_share * e.n then
     say("the effective sample size is %.3g of %s events (%s had any weight): the policy does what "
-        .. "the log hardly shows, and standard errors and intervals are likely too small; clip, use "
-        .. "dm or dr, or a policy nearer to the logging one", e.ess, text.count(e.n),
+        .. "the log hardly shows, and standard errors and intervals are likely too small; clip, use"
+        .. " dm or dr, or a policy nearer to the logging one", e.ess, text.count(e.n),
         text.count(e.overlap))
   end
   if e.max_share > heavy_share then
     say("one event has %s of all the weight (%.4g)", percent(e.max_share), e.max_weight)
   end
   if e.overlap > 0 and math.abs(e.mean_weight - 1) > far * e.mean_weight_se + 1e-6 then
-    say("the weights' mean is %.4g +- %.2g where 1 is expected: the log never shows some of what the "
-        .. "policy does, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
+    say("the weights' mean is %.4g +- %.2g where 1 is expected: the log never shows some of what "
+        .. "the policy does, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
   end
   if e.degenerate > 0 then
     say("all weights were 0 in %s of %s bootstrap samples; snips leaves those out",
@@ -86,7 +89,8 @@ local function interval(i)
 end
 
 local function described(e)
-  local rows = {{"estimator", "value", "se", percent(e.level) .. " normal", "bootstrap", "bernstein"}}
+  local rows = {{"estimator", "value", "se", percent(e.level) .. " normal", "bootstrap",
+                 "bernstein"}}
   for _, one in ipairs(e.estimators) do
     local v = e[one]
     rows[#rows + 1] = {one, ("%.6g"):format(v.value), ("%.3g"):format(v.se), interval(v.normal),
@@ -98,8 +102,8 @@ local function described(e)
     ("weights: effective sample size %.4g, largest %.4g, mean %.4g"):format(e.ess, e.max_weight,
       e.mean_weight)}
   if e.samples then
-    lines[#lines + 1] = ("normaliser: %s draws, relative standard error %s in the mean, %s at worst")
-      :format(text.count(e.samples), percent(e.z_error), percent(e.z_worst))
+    lines[#lines + 1] = ("normaliser: %s draws, relative standard error %s in the mean, %s at "
+      .. "worst"):format(text.count(e.samples), percent(e.z_error), percent(e.z_worst))
   end
   for _, one in ipairs(e.warnings) do lines[#lines + 1] = "warning: " .. one end
   return table.concat(lines, "\n")
@@ -134,23 +138,37 @@ local function native_options(pi, o)
   return n
 end
 
+-- The model as a reward over the events of this log.
+local function model_of(logs, o)
+  local m = o.model
+  if type(m) == "function" then return native.reward_custom(m, logs.n) end
+  if type(m) == "string" then
+    return reward.direct{logs = logs, model = m, folds = math.min(folds, logs.n), seed = o.seed}
+  end
+  if m and m.kind == "direct" and not native.reward_over(logs, m) then
+    return native.reward_apply(logs, m)
+  end
+  return m
+end
+
 return define.fn{
   name = name, returns = "evaluation",
   args = {{"pi", "policy", nil, "the policy, over the log's actions"},
           {"logs", "logs", nil, "best events that the policy was not trained on"}},
   options = {
     {"estimators", "table", nil, "as {\"ips\", \"dr\"}; all that clip and model allow if left out"},
-    {"policy", "string", "softmax", "which policy is judged: the softmax itself, or always its best "
-     .. "item", one_of = {"softmax", "argmax"}},
+    {"policy", "string", "softmax", "which policy is judged: the softmax itself, or always its "
+     .. "best item", one_of = {"softmax", "argmax"}},
     {"clip", "number", nil, "tau of clipped_ips and clipped_dr: propensities below it count as tau",
      above = 0, max = 1},
-    {"model", "reward|function", nil, "r_M over the events of this log: a reward, or a function as "
-     .. "fopo.reward.custom takes it; for dm and dr"},
+    {"model", "reward|function|string", nil, "r_M, for dm and dr: a direct reward, of this log or "
+     .. "another; ridge or logistic: fitted to this log in 5 folds; a function as "
+     .. "fopo.reward.custom takes it", one_of = {"ridge", "logistic"}},
     {"bootstrap", "integer", 1000, "resamples of the events; 0: no bootstrap interval", min = 0},
     {"level", "number", 0.95, "of all intervals", above = 0, below = 1},
     {"index", "index", nil, "argmax: search through it; exactly if left out"},
-    {"samples", "integer", nil, "softmax: draws that estimate each normaliser; all items are summed "
-     .. "if left out", min = 2},
+    {"samples", "integer", nil, "softmax: draws that estimate each normaliser; all items are "
+     .. "summed if left out", min = 2},
     {"proposal", "proposal", nil, "what samples are drawn from; uniform if left out"},
     {"reward_range", "table", nil, "{low, high} of a reward, for bernstein; what the log holds if "
      .. "left out"},
@@ -162,20 +180,21 @@ return define.fn{
 (x_i, a_i, p_i, r_i) of another one. With w_i = pi(a_i | x_i) / p_i:
   ips          mean of w_i r_i. No bias where the log can show all that pi does; variance grows with
                the weights. Horvitz and Thompson 1952.
-  clipped_ips  w_i = pi(a_i | x_i) / max(tau, p_i), the paper's clipping. Weights of at most 1 / tau;
-               biased towards 0 (for rewards >= 0). Strehl, Langford, Li and Kakade 2010.
+  clipped_ips  w_i = pi(a_i | x_i) / max(tau, p_i), the paper's clipping. Weights of at most
+               1 / tau; biased towards 0 (for rewards >= 0). Strehl, Langford, Li and Kakade 2010.
   snips        sum w_i r_i / sum w_i. Bias of order 1 / n, stays inside the range of the rewards,
                mostly less variance. Swaminathan and Joachims 2015.
   dm           mean of E_pi r_M(., x_i). Little variance; its bias is the model's error, which no
-               interval here knows of. Fit the model on other events.
+               interval here knows of. Fit the model to other events, or in folds.
   dr           dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias where the propensities are right,
                less variance than ips where the model is good. Dudik, Langford and Li 2011.
   clipped_dr   dr with the clipped weights.
 Each has value, se and three intervals {low, high}: normal (value -+ z se), bootstrap (percentiles
-over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for any
-number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has none).
-Events are taken as independent. e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight
-and e.mean_weight (1 in the mean) tell of the overlap; e.warnings says in words what is wrong.
+over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for
+any number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has
+none). Events are taken as independent. The error of a fitted model is in none of them.
+e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight and e.mean_weight (1 in the
+mean) tell of the overlap; e.warnings says in words what is wrong.
 Cost: the softmax reads all P items for each event, n P L multiply-adds in tiles and never an n x P
 matrix, and a model is asked for all of them too; argmax searches one item an event. samples = S
 reads S items instead: pi(a_i | x_i) is then too large by about e.z_error^2, the squared relative
@@ -186,9 +205,7 @@ e = fopo.ope(pi, lg, {clip = 0.01})
 assert(e.ips.bernstein.low < world:value(pi) and world:value(pi) < e.ips.bernstein.high)
 print(e)]],
   call = function(pi, logs, o)
-    local estimators = chosen(o)
-    local model = o.model
-    if type(model) == "function" then model = native.reward_custom(model, logs.n) end
+    local estimators, model = chosen(o), model_of(logs, o)
     local started = native.clock()
     local e = native.ope(pi, logs, native_options(pi, o), model)
     e.seconds = native.clock() - started

@@ -1,4 +1,4 @@
-/* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that an error of the
+/* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that an error of a
  * model's Lua function leaves nothing behind. */
 #include "bind/bind.h"
 
@@ -47,28 +47,20 @@ static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   fopo_ope_options options = {.pi = &pi->policy,
                               .logs = logs->logs,
                               .index = ix ? ix->index : NULL,
-                              .model = model != NULL,
+                              .model = model ? &model->reward : NULL,
                               .samples = samples,
                               .seed = seed};
   if (q != NULL) options.proposal = q->proposal;
-  if (model != NULL) {
-    bind_check(L, fopo_reward_check(&model->reward, logs->logs->n, pi->policy.items.rows));
-  }
   bind_check(L, fopo_ope_new(&o->pass, &options));
   return o;
 }
 
 /* function: where the one of a custom model stands. */
 static void run(lua_State *L, bind_ope *o, int function) {
-  fopo_drawn d;
+  fopo_drawn drawn;
   int status;
-  while ((status = fopo_ope_run(o->pass, &d)) == FOPO_DRAWN) {
-    const fopo_reward *model = &((bind_reward *)o->head.keeps[MODEL])->reward;
-    if (model->kind == FOPO_REWARD_CUSTOM) {
-      if (bind_reward_call(L, function, &d) != LUA_OK) lua_error(L);
-    } else {
-      bind_check(L, fopo_reward_fill(d.reward, model, d.ids, d.rows, d.B, d.S));
-    }
+  while ((status = fopo_ope_run(o->pass, &drawn)) == FOPO_DRAWN) {
+    if (bind_reward_call(L, function, &drawn) != LUA_OK) lua_error(L);
   }
   bind_check(L, status);
 }
@@ -119,8 +111,8 @@ static int push_report(lua_State *L, const fopo_ope_report *r, size_t unanswered
 
 /* native.ope(pi, logs, {index, samples, proposal, clip, level, bootstrap, seed, reward_low,
  * reward_high, least_propensity}, model): index makes the policy its argmax; the model is a reward
- * over the events of the log, or nil. A table of counts and weights, with a table {value, se, normal,
- * bootstrap, bernstein} under the name of every estimator. */
+ * over the events of the log, or nil. A table of counts and weights, with a table
+ * {value, se, normal, bootstrap, bernstein, range} under the name of every estimator. */
 static int ope(lua_State *L) {
   lua_settop(L, 4);
   luaL_checkstack(L, 24, NULL);

@@ -10,8 +10,9 @@
  * follows from the sizes alone and a context is summed by one thread in the order of the items, so
  * the number of threads changes no bit.
  *
- * The pass is a loop turned inside out, because rewards may come from outside: it stops wherever it
- * needs some and goes on with the next call. */
+ * A model of low rank gives the rewards of a tile by a second GEMM. The pass is a loop turned
+ * inside out, because the rewards of a custom one come from outside: it stops wherever it needs
+ * some and goes on with the next call. */
 #include "learn/ope.h"
 
 #include <math.h>
@@ -49,13 +50,12 @@ struct fopo_ope {
   fopo_matrix Q;        /* [block, L] */
   float *scores;        /* [block, wide] */
   float *logq;          /* [block, S] sampled */
-  uint32_t *ids, *rows; /* [block, wide], [block] handed out */
-  float *reward;        /* [block, wide] handed out */
+  uint32_t *ids, *rows; /* [block, wide], [block] what rewards are wanted for */
+  float *reward;        /* [block, wide] */
   uint32_t *found;      /* [block] how many the index found */
   float *m;             /* [block] */
   double *z, *zr;       /* [block] */
-  const float *pending; /* rewards that wait to be taken; NULL: none */
-  size_t asked;         /* of each context */
+  size_t asked;         /* rewards of a context that wait to be checked */
 
   double *chance, *logged, *expected, *z_error; /* [n] */
   size_t unanswered;
@@ -98,6 +98,16 @@ static int check_index(const fopo_ope_options *o) {
                    facts.n_items, facts.dim, o->pi->items.rows, o->pi->items.cols);
 }
 
+static int check_model(const fopo_ope_options *o) {
+  fopo_reward_kind kind = o->model->kind;
+  if (kind == FOPO_REWARD_HITS || kind == FOPO_REWARD_CUSTOM || kind == FOPO_REWARD_DIRECT) {
+    return fopo_reward_check(o->model, o->logs->n, o->pi->items.rows);
+  }
+  return fopo_fail(FOPO_ERR_ARGUMENT, "the reward \"%s\" holds what the log's actions earned and "
+                   "is no model of other actions; use a direct reward, or a function",
+                   fopo_reward_names[kind]);
+}
+
 static int check(const fopo_ope_options *o) {
   size_t P = o->pi->items.rows;
   if (o->logs->n_actions != P) {
@@ -108,6 +118,7 @@ static int check(const fopo_ope_options *o) {
   int rc = fopo_policy_check_contexts(o->pi, o->logs->contexts);
   if (rc == FOPO_OK) rc = check_events(o->logs);
   if (rc == FOPO_OK && o->index != NULL) rc = check_index(o);
+  if (rc == FOPO_OK && o->model != NULL) rc = check_model(o);
   if (rc == FOPO_OK && o->samples > 0) {
     rc = fopo_proposal_check(&o->proposal, P, o->pi->items.cols);
   }
@@ -139,7 +150,7 @@ static int room(fopo_ope *o) {
     o->z_error = fopo_alloc(n, sizeof *o->z_error);
     if (!o->logq || !o->z_error) return FOPO_ERR_MEMORY;
   }
-  if (o->o.model) {
+  if (o->o.model != NULL) {
     o->reward = fopo_alloc(cells, sizeof *o->reward);
     o->logged = fopo_alloc(n, sizeof *o->logged);
     o->expected = fopo_alloc(n, sizeof *o->expected);
@@ -179,28 +190,54 @@ void fopo_ope_free(fopo_ope *o) {
   fopo_free(o);
 }
 
-/* ---- rewards from outside ---- */
+/* ---- rewards ---- */
+
+/* R = link(U F^T) for this block's events and this tile's items. */
+static int model_tile(fopo_ope *o) {
+  const fopo_low_rank *m = &o->o.model->model;
+  const fopo_kernels *kernels = fopo_kernels_get();
+  fopo_matrix U = fopo_matrix_view((float *)m->users, o->n, m->rank);
+  fopo_matrix F = fopo_matrix_view((float *)m->items, o->P, m->rank);
+  fopo_matrix R = fopo_matrix_view(o->reward, o->count, o->width);
+  float sign = m->logistic ? -1.0f : 1.0f;
+  int rc = fopo_gemm(R, sign, fopo_matrix_rows(U, o->first, o->count), 0,
+                     fopo_matrix_rows(F, o->item, o->width), 1, 0.0f);
+  if (rc != FOPO_OK || !m->logistic) return rc;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t b = 0; b < o->count; b++) {
+    float *r = fopo_matrix_row(R, b);
+    for (size_t j = 0; j < o->width; j++) r[j] = r[j] > 80.0f ? 80.0f : r[j]; /* exp is finite */
+    kernels->exp_sum(r, r, 0.0f, o->width);
+    for (size_t j = 0; j < o->width; j++) r[j] = 1.0f / (1.0f + r[j]);
+  }
+  return FOPO_OK;
+}
 
 /* Goes on at `then`, with a model after the rewards of ids [count, S] have been filled. */
 static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
+  const fopo_reward *model = o->o.model;
   o->stage = then;
-  if (!o->o.model) return FOPO_OK;
+  if (model == NULL) return FOPO_OK;
+  o->asked = S;
+  if (model->kind == FOPO_REWARD_DIRECT && then == SUM_TILE) return model_tile(o);
+  if (model->kind != FOPO_REWARD_CUSTOM) {
+    return fopo_reward_fill(o->reward, model, o->ids, o->rows, o->count, S);
+  }
   for (size_t k = 0; k < o->count * S; k++) o->reward[k] = NAN;
   *drawn = (fopo_drawn){
       .ids = o->ids, .rows = o->rows, .reward = o->reward, .B = o->count, .S = S};
-  o->pending = o->reward;
-  o->asked = S;
   return FOPO_DRAWN;
 }
 
-static int take(fopo_ope *o) {
-  if (o->pending == NULL) return FOPO_OK;
-  o->pending = NULL;
-  for (size_t k = 0; k < o->count * o->asked; k++) {
+/* Every reward that was asked for, before it is used. */
+static int check_rewards(fopo_ope *o) {
+  size_t S = o->asked;
+  o->asked = 0;
+  for (size_t k = 0; k < o->count * S; k++) {
     if (!isfinite(o->reward[k])) {
       return fopo_fail(FOPO_ERR_NUMERIC,
                        "the model's reward of item %zu in event %zu is %g; it must be finite",
-                       (size_t)o->ids[k] + 1, o->first + k / o->asked + 1, (double)o->reward[k]);
+                       (size_t)o->ids[k] + 1, o->first + k / S + 1, (double)o->reward[k]);
     }
   }
   return FOPO_OK;
@@ -227,7 +264,7 @@ static int next_block(fopo_ope *o, fopo_drawn *drawn) {
     o->m[b] = -INFINITY;
     o->z[b] = o->zr[b] = 0.0;
   }
-  return go_on(o, drawn, 1, o->o.model ? KEEP_LOGGED : CATALOGUE);
+  return go_on(o, drawn, 1, o->o.model != NULL ? KEEP_LOGGED : CATALOGUE);
 }
 
 static int keep_logged(fopo_ope *o) {
@@ -249,7 +286,7 @@ static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
   fopo_matrix scores = fopo_matrix_view(o->scores, o->count, o->width);
   int rc = fopo_gemm(scores, 1.0f, fopo_matrix_rows(o->Q, 0, o->count), 0,
                      fopo_matrix_rows(o->o.pi->items, o->item, o->width), 1, 0.0f);
-  for (size_t b = 0; o->o.model && b < o->count; b++) {
+  for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     for (size_t j = 0; j < o->width; j++) o->ids[b * o->width + j] = (uint32_t)(o->item + j);
   }
   return rc == FOPO_OK ? go_on(o, drawn, o->width, SUM_TILE) : rc;
@@ -265,7 +302,7 @@ static void sum_context(fopo_ope *o, size_t b) {
     o->m[b] = largest;
   }
   o->z[b] += kernels->exp_sum(f, f, o->m[b], o->width);
-  if (!o->o.model) return;
+  if (o->o.model == NULL) return;
   double sums[3];
   kernels->moments(sums, f, o->reward + b * o->width, o->width);
   o->zr[b] += sums[2];
@@ -280,7 +317,7 @@ static int end_exact(fopo_ope *o) {
                        "float; look at theta and at the contexts", i + 1);
     }
     o->chance[i] = fmin(exp(logged_score(o, b) - (double)o->m[b]) / o->z[b], 1.0);
-    if (o->o.model) o->expected[i] = o->zr[b] / o->z[b];
+    if (o->o.model != NULL) o->expected[i] = o->zr[b] / o->z[b];
   }
   o->stage = NEXT_BLOCK;
   return FOPO_OK;
@@ -324,12 +361,12 @@ static void weigh_context(fopo_ope *o, size_t b) {
     double u = ids[s] == logged ? 0.0 : exp((double)f[s] - (double)logq[s] - m);
     sum += u;
     squares += u * u;
-    if (o->o.model) rewards += u * (double)o->reward[b * S + s];
+    if (o->o.model != NULL) rewards += u * (double)o->reward[b * S + s];
   }
   double n = (double)S, mean = sum / n, e = exp(own - m), z = e + mean;
   o->chance[i] = e / z;
   o->z_error[i] = sqrt(fmax(squares / n - mean * mean, 0.0) / (n - 1.0)) / z;
-  if (o->o.model) o->expected[i] = (e * o->logged[i] + rewards / n) / z;
+  if (o->o.model != NULL) o->expected[i] = (e * o->logged[i] + rewards / n) / z;
 }
 
 static int weigh_draws(fopo_ope *o) {
@@ -357,7 +394,7 @@ static int find_best(fopo_ope *o, fopo_drawn *drawn) {
 
 /* Nothing is shown, and nothing earned, where nothing was found. */
 static int keep_best(fopo_ope *o) {
-  for (size_t b = 0; o->o.model && b < o->count; b++) {
+  for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     o->expected[o->first + b] = o->found[b] > 0 ? (double)o->reward[b] : 0.0;
   }
   o->stage = NEXT_BLOCK;
@@ -382,11 +419,12 @@ static int step(fopo_ope *o, fopo_drawn *drawn) {
 }
 
 int fopo_ope_run(fopo_ope *o, fopo_drawn *drawn) {
-  int rc = take(o);
+  int rc = FOPO_OK;
   while (rc == FOPO_OK && o->stage != ALL_DONE) {
     double share = o->stage == SUM_TILE ? (double)o->item / (double)o->P : 0.0;
     rc = fopo_progress("evaluating off policy", (double)o->first + share * (double)o->count,
                        (double)o->n);
+    if (rc == FOPO_OK) rc = check_rewards(o);
     if (rc == FOPO_OK) rc = step(o, drawn);
   }
   if (rc == FOPO_OK) rc = fopo_progress("evaluating off policy", (double)o->n, (double)o->n);

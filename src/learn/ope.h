@@ -1,9 +1,9 @@
 /* Off-policy evaluation: the value V = E_x E_{a ~ pi(. | x)} r of a policy, from a log of what
  * another policy showed. With w_i = pi(a_i | x_i) / p_i and a model r_M of the reward:
  *
- *   ips          (1/n) sum w_i r_i                                   (Horvitz and Thompson 1952)
- *   clipped_ips  the same with w_i = pi(a_i | x_i) / max(tau, p_i)   (the paper; Strehl et al. 2010)
- *   snips        sum w_i r_i / sum w_i                               (Swaminathan and Joachims 2015)
+ *   ips          (1/n) sum w_i r_i                                  (Horvitz and Thompson 1952)
+ *   clipped_ips  the same with w_i = pi(a_i | x_i) / max(tau, p_i)  (the paper; Strehl et al. 2010)
+ *   snips        sum w_i r_i / sum w_i                              (Swaminathan and Joachims 2015)
  *   dm           (1/n) sum E_pi r_M(., x_i)
  *   dr           (1/n) sum E_pi r_M(., x_i) + w_i (r_i - r_M(a_i, x_i))   (Dudik et al. 2011)
  *   clipped_dr   the same with clipped weights
@@ -16,6 +16,7 @@
 
 #include "data/logs.h"
 #include "learn/gradient.h"
+#include "learn/reward.h"
 
 /* ---- the pass over the catalogue ---- */
 
@@ -24,7 +25,8 @@ typedef struct {
   const fopo_logs *logs;   /* as many actions as pi has items */
   fopo_index *index;       /* NULL: pi is the softmax. Else the policy is deterministic: it shows
                             * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
-  int model;               /* 1: rewards r_M are wanted, and handed out to be filled */
+  const fopo_reward *model;/* r_M over the events of the log: direct, hits, or custom, which is
+                            * handed out to be filled; NULL: none */
   size_t samples;          /* softmax: 0 sums over all items; S >= 2 estimates from S draws of .. */
   fopo_proposal proposal;  /* .. this one */
   uint64_t seed;           /* of those draws */
@@ -47,9 +49,10 @@ typedef struct fopo_ope fopo_ope;
 int fopo_ope_new(fopo_ope **o, const fopo_ope_options *options);
 void fopo_ope_free(fopo_ope *o); /* accepts NULL */
 
-/* FOPO_DRAWN: fill drawn->reward with r_M for drawn->ids [B, S] in the events drawn->rows [B], then
- * call again. FOPO_OK: all events are done. A value that is not finite is FOPO_ERR_NUMERIC with its
- * place. Scores take n P L multiply-adds; with a model, so many rewards as softmax weights.
+/* FOPO_DRAWN, with a custom model: fill drawn->reward with r_M for drawn->ids [B, S] in the events
+ * drawn->rows [B], then call again. FOPO_OK: all events are done. Any failure ends the pass; a
+ * reward that is not finite is FOPO_ERR_NUMERIC with its place. Scores take n P L multiply-adds, a
+ * direct model of rank d takes n P d more.
  * Sampled: with e_a = exp f(a, x) the logged action is known, and the others are estimated,
  *
  *   Z = e_{a_i} + (1/S) sum_s 1[a_s != a_i] e_{a_s} / q_{a_s},     pi(a_i | x_i) = e_{a_i} / Z
@@ -81,8 +84,8 @@ typedef struct {
   double se;            /* standard error; snips: by the delta method */
   double normal[2];     /* value -+ z se */
   double bootstrap[2];  /* percentiles over resampled events (Efron 1979) */
-  double bernstein[2];  /* Maurer and Pontil 2009, theorem 4, both sides; holds for every n, provided
-                         * the ranges are right. snips has none: a ratio is no mean */
+  double bernstein[2];  /* Maurer and Pontil 2009, theorem 4, both sides; holds for every n if the
+                         * ranges are right. snips has none: a ratio is no mean */
   double range[2];      /* of one event's term, that bernstein is computed with */
 } fopo_ope_estimate;
 

@@ -13,6 +13,8 @@ typedef struct {
 
 #define near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
 
+static const fopo_reward outside = {.kind = FOPO_REWARD_CUSTOM};
+
 static double model(size_t a, size_t i) { return cos((double)a + (double)i); }
 
 static void logged_init(logged_world *g, size_t P, size_t n, size_t L, double peak) {
@@ -82,7 +84,7 @@ static void test_by_hand(void **unused) {
   ok(fopo_policy_init(&pi, fopo_matrix_view(beta, 3, 1), FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_logs logs = {.n = 4, .n_actions = 3, .contexts = fopo_matrix_view(ones, 4, 1),
                     .actions = actions, .rewards = rewards, .propensities = propensities};
-  fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = 1};
+  fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = &outside};
   fopo_ope *o;
   fopo_drawn d;
   ok(fopo_ope_new(&o, &options));
@@ -142,7 +144,7 @@ static void test_exact(void **unused) {
   logged_world g;
   logged_init(&g, 9000, 300, 5, 1.5);
   fopo_ope *o;
-  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
   double *p = calloc(g.w.P, sizeof *p);
@@ -159,6 +161,57 @@ static void test_exact(void **unused) {
   logged_done(&g);
 }
 
+/* A model of low rank: the same by the pass itself and handed out draw by draw. */
+static void test_low_rank(void **unused) {
+  (void)unused;
+  enum { RANK = 3, PEAK = 4 };
+  logged_world g;
+  logged_init(&g, 6000, 270, 4, 0.7);
+  float *users = fopo_alloc(270 * RANK, sizeof *users);
+  float *items = fopo_alloc(6000 * RANK, sizeof *items);
+  fopo_fill_normal(users, 270 * RANK, PEAK, 3, FOPO_STREAM_WORLD);
+  fopo_fill_normal(items, 6000 * RANK, PEAK, 4, FOPO_STREAM_WORLD);
+  fopo_index *ix;
+  ok(fopo_index_norm(&ix, g.w.items, 0));
+  for (int kind = 0; kind < 6; kind++) {
+    fopo_low_rank m = {.users = users, .items = items, .rank = RANK, .logistic = kind % 2};
+    fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs, .samples = kind / 2 == 1 ? 100 : 0,
+                                .index = kind / 2 == 2 ? ix : NULL};
+    fopo_reward direct;
+    fopo_ope *inside, *asked;
+    fopo_drawn d;
+    int rc;
+    ok(fopo_reward_direct(&direct, &g.logs, &m));
+    options.model = &direct;
+    ok(fopo_ope_new(&inside, &options));
+    ok(fopo_ope_run(inside, &d));
+    options.model = &outside;
+    ok(fopo_ope_new(&asked, &options));
+    while ((rc = fopo_ope_run(asked, &d)) == FOPO_DRAWN) {
+      ok(fopo_reward_fill(d.reward, &direct, d.ids, d.rows, d.B, d.S));
+    }
+    ok(rc);
+    fopo_ope_terms a = fopo_ope_result(inside), b = fopo_ope_result(asked);
+    for (size_t i = 0; i < a.n; i++) {
+      near(a.expected[i], b.expected[i], 1e-5 * (1.0 + fabs(b.expected[i])));
+      near(a.logged[i], b.logged[i], 1e-12);
+    }
+    fopo_ope_free(inside);
+    fopo_ope_free(asked);
+    fopo_reward_done(&direct);
+  }
+  fopo_reward ips;
+  ok(fopo_reward_ips(&ips, &g.logs, 0.0));
+  fopo_ope *o;
+  fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs, .model = &ips};
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "no model of other actions");
+  fopo_reward_done(&ips);
+  fopo_index_free(ix);
+  fopo_free(users);
+  fopo_free(items);
+  logged_done(&g);
+}
+
 /* Sampled normalisers scatter around the exact ones as their standard errors say. */
 static void test_sampled(void **unused) {
   (void)unused;
@@ -170,11 +223,11 @@ static void test_sampled(void **unused) {
       {.kind = FOPO_PROPOSAL_UNIFORM, .epsilon = 1.0},
       {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 50, .epsilon = 0.3}};
   fopo_ope *exact, *o;
-  ok(fopo_ope_new(&exact, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(fopo_ope_new(&exact, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   ok(run(exact));
   fopo_ope_terms truth = fopo_ope_result(exact);
   for (int q = 0; q < 2; q++) {
-    ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1,
+    ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside,
                                             .samples = 2000, .proposal = proposals[q], .seed = 3}));
     ok(run(o));
     fopo_ope_terms t = fopo_ope_result(o);
@@ -202,7 +255,7 @@ static void test_argmax(void **unused) {
   ok(fopo_index_norm(&ix, g.w.items, 0));
   fopo_ope *o;
   ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix,
-                                          .model = 1}));
+                                          .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
   double p[40], sum = 0.0;
@@ -227,7 +280,7 @@ static void test_memory(void **unused) {
   logged_init(&g, 200000, 300, 4, 0.3);
   size_t before = fopo_memory_in_use().bytes;
   fopo_ope *o;
-  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   size_t held = fopo_memory_in_use().bytes - before;
   fopo_drawn d;
   int rc;
@@ -253,7 +306,7 @@ static void test_bootstrap(void **unused) {
   logged_world g;
   logged_init(&g, 30, 600, 3, 0.4);
   fopo_ope *o;
-  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
   fopo_ope_report a, b, c;
@@ -306,7 +359,7 @@ static void test_threads(void **unused) {
   fopo_ope *o[2];
   for (int i = 0; i < 2; i++) {
     ok(fopo_threads_set(1 + 2 * i));
-    ok(fopo_ope_new(&o[i], &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = 1}));
+    ok(fopo_ope_new(&o[i], &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
     ok(run(o[i]));
   }
   ok(fopo_threads_set(kept));
@@ -345,7 +398,7 @@ static void test_refused(void **unused) {
   refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "samples is 1");
   options.samples = 0;
 
-  options.model = 1; /* and nobody fills the rewards */
+  options.model = &outside; /* and nobody fills the rewards */
   fopo_drawn d;
   ok(fopo_ope_new(&o, &options));
   assert_int_equal(fopo_ope_run(o, &d), FOPO_DRAWN);
@@ -379,7 +432,8 @@ static int whole(const logged_world *g) {
   fopo_ope *o = NULL;
   fopo_ope_report report;
   fopo_ope_settings s = {.level = 0.95, .bootstrap = 20};
-  int rc = fopo_ope_new(&o, &(fopo_ope_options){.pi = &g->w.pi, .logs = &g->logs, .model = 1});
+  fopo_ope_options options = {.pi = &g->w.pi, .logs = &g->logs, .model = &outside};
+  int rc = fopo_ope_new(&o, &options);
   if (rc == FOPO_OK) rc = run(o);
   if (rc == FOPO_OK) {
     fopo_ope_terms t = fopo_ope_result(o);
@@ -421,7 +475,8 @@ int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_normal_point),
-      cmocka_unit_test(test_exact),     cmocka_unit_test(test_sampled),
+      cmocka_unit_test(test_exact),     cmocka_unit_test(test_low_rank),
+      cmocka_unit_test(test_sampled),
       cmocka_unit_test(test_argmax),    cmocka_unit_test(test_memory),
       cmocka_unit_test(test_bootstrap), cmocka_unit_test(test_no_overlap),
       cmocka_unit_test(test_threads),   cmocka_unit_test(test_refused),

@@ -101,6 +101,25 @@ function TestWorld:test_perfect_model()
   end
 end
 
+-- Models of every origin; a fit to other events helps dr, and none of them moves ips.
+function TestWorld:test_models()
+  local lg, pi, truth = cut(1, 4000, 0.7)
+  local train, test = lg:split{train = 0.5, seed = 1}
+  local rw = fopo.reward.direct{logs = train, model = "logistic"}
+  local applied = fopo.ope(pi, test, {model = rw})
+  local own = fopo.ope(pi, test, {model = fopo.reward.direct{logs = test, model = rw}})
+  lu.assertEquals(applied.dr, own.dr)
+  for _, e in ipairs{applied, fopo.ope(pi, test, {model = "ridge"}),
+                     fopo.ope(pi, test, {model = "logistic", clip = 0.02})} do
+    lu.assertTrue(math.abs(e.dr.value - truth) < 4 * e.dr.se)
+    lu.assertTrue(math.abs(e.dm.value - truth) < 0.05)
+    lu.assertTrue(e.dr.se < e.ips.se)
+    lu.assertEquals(e.ips, applied.ips)
+  end
+  fails("no model of other actions", fopo.ope, pi, test, {model = fopo.reward.ips{logs = test}})
+  fails("model must be one of ridge, logistic", fopo.ope, pi, test, {model = "rigde"})
+end
+
 function TestWorld:test_sampled()
   local lg, pi = cut(1, 1000, 1)
   local exact = fopo.ope(pi, lg, {bootstrap = 0})
