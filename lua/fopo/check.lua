@@ -13,6 +13,8 @@ local text = require "fopo.text"
 local report = {__name = "fopo.check"}
 report.__index = report
 
+local function is_log(data) return define.kind(data) == "logs" end
+
 -- Where nothing is given: few items, so that the exact gradient costs nothing, and a policy that is
 -- neither uniform nor settled, so that weights matter.
 local function small_world(o)
@@ -22,7 +24,8 @@ local function small_world(o)
 end
 
 local function small_policy(o)
-  local items = require("fopo.embed").svd(o.data, {dim = 12, seed = o.seed})
+  local items = is_log(o.data) and o.data:items()
+                or require("fopo.embed").svd(o.data, {dim = 12, seed = o.seed})
   o.policy = require("fopo.policy").linear{items = items, theta = "identity"}
 end
 
@@ -119,8 +122,9 @@ local function context_of(o, r)
   elseif not o.reward and not o.data then
     define.fail("fopo.check needs a reward where x is given without data")
   end
-  c.x = o.x or cache.contexts(o.data, c.pi:items())
-  c.reward = o.reward or native.reward_hits(o.data)
+  c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi:items())
+  c.reward = o.reward or is_log(o.data) and native.reward_ips(o.data, 0, 0)
+             or native.reward_hits(o.data)
   c.rows = spread_rows(o.contexts, c.x.rows, o.seed)
   c.picked = c.x:rows_of(c.rows)
   c.many = c.x:rows_of(spread_rows(50, c.x.rows, o.seed))
@@ -133,10 +137,11 @@ end
 return define.fn{
   name = "fopo.check", returns = "table",
   options = {
-    {"policy", "policy", nil, "the policy; over embeddings of the data where left out"},
-    {"data", "sessions", nil, "as s.train; a small world where left out"},
+    {"policy", "policy", nil, "the policy; over embeddings of the sessions, or the items of the log, "
+     .. "where left out"},
+    {"data", "sessions|logs", nil, "as s.train, or a bandit log; a small world where left out"},
     {"x", "array", nil, "[N, D] contexts; those of the data where left out"},
-    {"reward", "reward", nil, "the reward; hits on the data where left out"},
+    {"reward", "reward", nil, "the reward; hits on the sessions, or ips on the log, where left out"},
     {"gradient", "gradient|table", nil, "an estimator or a list of them; all kinds where left out"},
     {"index", "index", nil, "for the estimators that are made here, and checked too"},
     {"contexts", "integer", 4, "contexts that are looked at", min = 1},
@@ -167,9 +172,9 @@ skipped by name. The reward must be a function: the same value whenever it is as
 Copies of the gradients are tried; an adaptive proposal at its present epsilon. Cost: passes over the whole
 catalogue for the exact gradient and REINFORCE; large catalogues get fewer repetitions of that.
 Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" says what the faults are.]],
-  example = [[r = fopo.check{contexts = 2, repetitions = 60, print = false}
+  example = [[r = fopo.check{contexts = 2, repetitions = 40, print = false}
 assert(r.ok, r.first)
-r = fopo.check{contexts = 2, repetitions = 60, fault = "no_q", print = false}
+r = fopo.check{contexts = 2, repetitions = 40, fault = "no_q", print = false}
 assert(not r.ok and r.first:find("mean of snis"))]],
   call = function(o)
     local start = native.clock()

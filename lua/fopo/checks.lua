@@ -114,9 +114,18 @@ end
 -- ---- the draws
 
 -- The law of the draws in context b: `special`, items by id with their probabilities, `order`,
--- their ids, and `other`, the probability of each of the remaining items; nil for those of which
--- only the sum is known. Written from the paper's formulas, with the index's candidates.
+-- their ids, and `other`, the probability of each of the remaining items, or `strips`, their sums by
+-- strips of the catalogue, from 0. Written from the paper's formulas, with the index's candidates.
 local laws = {}
+
+local n_strips = 16
+
+-- The first and the last item of a strip.
+local function strip_of(i, P) return (P * i + n_strips - 1) // n_strips + 1,
+                                     (P * (i + 1) + n_strips - 1) // n_strips end
+
+-- How many contexts are drawn in.
+local function contexts_of(c) return math.min(2, #c.rows) end
 
 function laws.uniform(c) return {special = {}, order = {}, other = 1 / c.pi.n_items} end
 
@@ -153,15 +162,33 @@ function laws.head_tail(c, g, b)
   return law
 end
 
--- pi = exp(f) / Z for the largest, by exact search; the others are one.
+-- The policy's mass in each strip of the catalogue, of the first contexts, in double.
+local function policy_strips(c)
+  local P, none = c.pi.n_items, array.zeros(0, c.pi.n_params)
+  local inside, mass = array.zeros(1, P), {}
+  for b = 1, contexts_of(c) do mass[b] = {} end
+  for i = 0, n_strips - 1 do
+    local first, last = strip_of(i, P)
+    for id = first, last do inside:set(1, id, 1) end
+    for b = 1, contexts_of(c) do
+      local _, value = native.check_slopes(c.pi, c.picked:rows_of{b}, inside, none, 1)
+      mass[b][i] = value
+    end
+    for id = first, last do inside:set(1, id, 0) end
+  end
+  return mass
+end
+
+-- pi = exp(f) / Z for the largest, by exact search; of the others the mass of each strip.
 function laws.policy(c, b)
+  c.strips = c.strips or policy_strips(c)
   local order, f = candidates(c, c.oracle, math.min(200, c.pi.n_items), b)
-  local law, rest = {special = {}, order = order}, 1
+  local law = {special = {}, order = order, strips = table.move(c.strips[b], 0, n_strips - 1, 0, {})}
   for j, id in ipairs(order) do
     law.special[id] = math.exp(f[j] - c.log_z[b])
-    rest = rest - law.special[id]
+    local i = (id - 1) * n_strips // c.pi.n_items
+    law.strips[i] = math.max(0, law.strips[i] - law.special[id])
   end
-  law.rest = math.max(rest, 0)
   return law
 end
 
@@ -218,39 +245,44 @@ local function frequencies(c, g, contexts, draws)
   return counts, n
 end
 
--- Adds the bins of one context to Pearson's sum; bins that expect fewer than 5 are put together.
-local function pearson(x, law, counts, n, P)
-  local function bin(seen, expected)
-    if expected > 0 then
-      x.sum, x.bins = x.sum + (seen - expected) ^ 2 / expected, x.bins + 1
-    elseif seen > 0 then
-      x.sum = math.huge -- drawn, though it cannot be
-    end
+-- The mass of each strip beside the special items.
+local function strips_of(law, P)
+  if law.strips then return law.strips end
+  local strips = {}
+  for i = 0, n_strips - 1 do
+    local first, last = strip_of(i, P)
+    strips[i] = last - first + 1
   end
-  local few_seen, few_expected, strips = 0, 0, {}
-  for i = 0, 15 do strips[i] = {items = (P * (i + 1) + 15) // 16 - (P * i + 15) // 16, seen = 0} end
-  local function strip(id) return strips[(id - 1) * 16 // P] end
   for _, id in ipairs(law.order) do
-    local expected, seen = n * law.special[id], counts[id] or 0
-    if expected >= 5 then bin(seen, expected)
-    else few_seen, few_expected = few_seen + seen, few_expected + expected end
-    strip(id).items = strip(id).items - 1
+    local i = (id - 1) * n_strips // P
+    strips[i] = strips[i] - 1
   end
-  for id, seen in pairs(counts) do
-    if not law.special[id] then strip(id).seen = strip(id).seen + seen end
-  end
-  local rest = 0
-  for i = 0, 15 do
-    if law.rest then rest = rest + strips[i].seen
-    elseif n * law.other * strips[i].items >= 5 or law.other == 0 then
-      bin(strips[i].seen, n * law.other * strips[i].items)
+  for i = 0, n_strips - 1 do strips[i] = strips[i] * law.other end
+  return strips
+end
+
+-- Adds the bins of one context to Pearson's sum: special items, and strips of the others. Bins that
+-- expect fewer than 5 are put together.
+local function pearson(x, law, counts, n, P)
+  local few_seen, few_expected, seen_in = 0, 0, {}
+  local function bin(seen, expected)
+    if expected >= 5 then
+      x.sum, x.bins = x.sum + (seen - expected) ^ 2 / expected, x.bins + 1
     else
-      few_seen, few_expected = few_seen + strips[i].seen,
-                               few_expected + n * law.other * strips[i].items
+      few_seen, few_expected = few_seen + seen, few_expected + expected
     end
   end
-  if law.rest then few_seen, few_expected = few_seen + rest, few_expected + n * law.rest end
-  if few_expected >= 5 or (few_expected == 0 and few_seen > 0) then bin(few_seen, few_expected) end
+  for _, id in ipairs(law.order) do bin(counts[id] or 0, n * law.special[id]) end
+  for id, seen in pairs(counts) do
+    local i = (id - 1) * n_strips // P
+    if not law.special[id] then seen_in[i] = (seen_in[i] or 0) + seen end
+  end
+  for i, mass in pairs(strips_of(law, P)) do bin(seen_in[i] or 0, n * mass) end
+  if few_expected >= 5 then
+    bin(few_seen, few_expected)
+  elseif few_seen > 50 then
+    x.sum = math.huge -- drawn often, though it is next to impossible
+  end
   x.bins = x.bins - 1 -- the counts sum to n
 end
 
@@ -261,7 +293,7 @@ local function normal_of(chi2, degrees)
 end
 
 function checks.draws(c)
-  local contexts = math.min(2, #c.rows)
+  local contexts = contexts_of(c)
   for _, g in ipairs(c.gradients) do
     local name = "draws of " .. label(g)
     if g.kind == "exact" then goto continue end
@@ -417,7 +449,7 @@ local function proposal_label(q)
 end
 
 local function check_proposal(c, q)
-  local S, worst, sum_off, contexts = 8192, 0, 0, math.min(2, #c.rows)
+  local S, worst, sum_off, contexts = 8192, 0, 0, contexts_of(c)
   local picked = c.picked:rows_of(list_of_rows(contexts))
   local ids, logq = q:sample(c.pi, picked, S, {seed = c.seed})
   for b = 1, contexts do

@@ -15,7 +15,7 @@ local function mixture(o)
 end
 
 local function check(o)
-  local options = {policy = policy(), data = s.train, contexts = 3, repetitions = 60, print = false}
+  local options = {policy = policy(), data = s.train, contexts = 3, repetitions = 40, print = false}
   for name, value in pairs(o) do options[name] = value end
   return fopo.check(options)
 end
@@ -32,7 +32,7 @@ local function okay(r) lu.assertTrue(r.ok, r.first) end
 TestCheck = {}
 
 function TestCheck:test_nothing_given()
-  local r = fopo.check{repetitions = 60, print = false}
+  local r = fopo.check{repetitions = 40, print = false}
   okay(r)
   lu.assertNil(r.first)
   lu.assertTrue(#r.rows >= 20)
@@ -70,6 +70,17 @@ function TestCheck:test_network_and_custom_reward()
              repetitions = 30, samples = 200})
   okay(fopo.check{policy = policy(), x = fopo.array.randn(20, 10, 3), reward = odd, print = false,
                   gradient = fopo.gradient.reinforce{}, contexts = 2, repetitions = 30})
+end
+
+function TestCheck:test_logs()
+  local logs = fopo.data.synthetic_logs{n = 300, actions = 60, dim = 4}
+  local pi = fopo.policy.linear{items = logs:items(), theta = "identity"}
+  local g = fopo.gradient.snis{proposal = fopo.proposal.uniform()}
+  okay(check{policy = pi, data = logs, gradient = g})
+  for _, rw in ipairs{fopo.reward.ips{logs = logs, clip = 0.01}, fopo.reward.direct{logs = logs},
+                      fopo.reward.doubly_robust{logs = logs, clip = 0.01}} do
+    okay(check{policy = pi, data = logs, reward = rw, gradient = {g, fopo.gradient.reinforce{}}})
+  end
 end
 
 -- Each mistake turns exactly the right check red.
