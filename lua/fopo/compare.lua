@@ -67,8 +67,8 @@ end
 local function cell(format, v) return v and format:format(v) or "" end
 
 local function row_of(s, base)
-  local row = {s.name, s.steps and text.count(s.steps) or "0", s.seconds and text.seconds(s.seconds) or "",
-               cell("%.4f", s.reward), cell("%.4f", s.best),
+  local row = {s.name, s.steps and text.count(s.steps) or "0",
+               s.seconds and text.seconds(s.seconds) or "", cell("%.4f", s.reward), cell("%.4f", s.best),
                s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
                s.best_step and text.count(s.best_step) or "", cell("%.4f", s.valid_index), ""}
   if base ~= s and s.low and base.low then
@@ -82,11 +82,11 @@ end
 return define.fn{
   name = "fopo.compare", returns = "list",
   args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
-  text = [[Prints one line a run: its steps and seconds, the training reward of its last record, its best
-validation with Wilson's 95 % interval and the step of it, the last validation through the index, and
-the difference to the first run with Newcombe's 95 % interval; a star where that leaves out 0. The
-interval takes the two samples as independent: where both runs were validated on the same sessions it
-is wider than it need be. Returns the figures.]],
+  text = [[Prints one line a run: its steps and seconds, the training reward of its last record, its
+best validation with Wilson's 95 % interval and the step of it, the last validation through the
+index, and the difference to the first run with Newcombe's 95 % interval; a star where that leaves
+out 0. The interval takes the two samples as independent: where both runs were validated on the same
+sessions it is wider than it need be. Returns the figures.]],
   example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 runs = {}

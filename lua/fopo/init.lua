@@ -21,6 +21,7 @@ local fopo = {
   compare = require "fopo.compare",
   plot = require "fopo.plot",
   report = require "fopo.report",
+  view = require "fopo.view",
   help = require "fopo.help",
   show = require "fopo.show",
 }

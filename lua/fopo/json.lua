@@ -1,5 +1,6 @@
 -- JSON for the files of a run: numbers, strings, booleans, lists and tables with string keys.
--- What is not finite becomes null; keys are written in order, so the same table gives the same text.
+-- What is not finite becomes null; keys are written in order, so the same table gives the same
+-- text.
 local json = {}
 
 local named = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
@@ -29,7 +30,7 @@ local function encode(v, depth)
   if kind == "string" then return quoted(v) end
   if kind == "boolean" then return tostring(v) end
   if kind ~= "table" then return kind == "nil" and "null" or quoted(tostring(v)) end
-  if depth > 50 then error("the table is nested too deeply, or in itself, to be written as JSON") end
+  if depth > 50 then error("the table is nested too deeply, or in itself, to be JSON") end
   local parts = {}
   if #v > 0 then
     for i = 1, #v do parts[i] = encode(v[i], depth + 1) end

@@ -6,7 +6,8 @@
 --   actions.jsonl   what was changed by hand while it ran, at which step
 --   events.out.*    the same records for TensorBoard
 --
--- Every record is flushed. A disk that fills up costs the log and not the training: it is said once.
+-- Every record is flushed. A disk that fills up costs the log and not the training: it is said
+-- once.
 local native = require "fopo.native"
 local define = require "fopo.define"
 local events = require "fopo.events"
@@ -104,8 +105,8 @@ function log.open(t, where, columns, options)
   local folder = where == true and (t.log_folder or fresh_folder(t)) or where
   local last = last_step(folder)
   if last and last > t.step then
-    define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with it; "
-                .. "name another folder", folder, last, t.step)
+    define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
+                .. "it; name another folder", folder, last, t.step)
   end
   local made, why = native.make_folder(folder)
   if not made then define.fail("the log cannot be written: %s", why) end

@@ -61,11 +61,12 @@ local function elements(n, s, list)
   if s.style == "bars" then
     list[#list + 1] = ("%s1:2 with boxes lc rgb '%s' fs solid 0.6 %s"):format(from, colour, title)
   elseif s.low and s.style == "lines" then
-    list[#list + 1] = ("%s1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 notitle"):format(
-      from, colour)
+    local band = "%s1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 notitle"
+    list[#list + 1] = band:format(from, colour)
   end
   if s.low and s.style ~= "lines" then
-    list[#list + 1] = ("%s1:2:3:4 with yerrorbars lc rgb '%s' pt 7 ps 0.4 notitle"):format(from, colour)
+    local bars = "%s1:2:3:4 with yerrorbars lc rgb '%s' pt 7 ps 0.4 notitle"
+    list[#list + 1] = bars:format(from, colour)
   end
   if s.style ~= "bars" then
     list[#list + 1] = ("%s1:2 with %s lc rgb '%s' %s %s"):format(from, s.style, colour,

@@ -1,6 +1,6 @@
--- One call of t:run as an object: how many steps it makes, in which slices, what is recorded, when it
--- looks at the validation sessions, what is changed on the way and when it stops. Who drives it (the
--- plain loop of t:run, the live view) asks for slices; the numbers come out the same.
+-- One call of t:run as an object: how many steps it makes, in which slices, what is recorded, when
+-- it looks at the validation sessions, what is changed on the way and when it stops. Who drives it
+-- (the plain loop of t:run, the live view) asks for slices; the numbers come out the same.
 local define = require "fopo.define"
 local evaluate = require "fopo.evaluate"
 local log = require "fopo.log"
@@ -40,6 +40,8 @@ local function knob(t, what)
   if what == "lr" then return t.optim.lr end
   return t.gradient[what]
 end
+
+function run:get(what) return knob(self.t, what) end
 
 -- Sets a knob and keeps a note of it. Raises where the value cannot be.
 function run:set(what, value)
@@ -173,6 +175,13 @@ function run:record(cut)
   if self.o.on_record and self.o.on_record(t, n) then self.stopped = "on_record said so" end
 end
 
+-- Ends the record in hand, so that it is validated; false where there is nothing to record.
+function run:record_now()
+  if self.sum.steps == 0 then return false end
+  self:record()
+  return true
+end
+
 -- ---- slices ----
 
 local function add(self, slice)
@@ -207,8 +216,8 @@ function run:done()
     o.seconds ~= nil and t.seconds - self.begun >= o.seconds
 end
 
--- Makes steps, for about `seconds` where given (or just `count` of them), and records where a record
--- ends. Returns the slice. Ctrl-C raises, when what was done is recorded.
+-- Makes steps, for about `seconds` where given (or just `count` of them), and records where a
+-- record ends. Returns the slice. Ctrl-C raises, when what was done is recorded.
 function run:advance(seconds, count)
   local t = self.t
   self:replay_due()
@@ -232,6 +241,7 @@ end
 -- The end: the best theta seen, where that is wanted. A run left by hand keeps the last one.
 function run:finish()
   local t, best = self.t, self.best
+  self:record(true) -- what a run that was left has made since its last record
   if self.o.keep_best and not self.left and best.theta and best.step < t.step then
     t.policy:set_theta(best.theta)
     if best.items then t.policy:set_items(best.items) end

@@ -1,10 +1,12 @@
--- fopo.trainer: what a run is made of, its history and its checkpoints. C makes the steps, in slices;
--- fopo/run.lua decides how many, what is recorded and when to stop.
+-- fopo.trainer: what a run is made of, its history and its checkpoints. C makes the steps, in
+-- slices; fopo/run.lua decides how many, what is recorded and when to stop.
 local native = require "fopo.native"
 local define = require "fopo.define"
 local cache = require "fopo.cache"
 local json = require "fopo.json"
+local live = require "fopo.live"
 local run = require "fopo.run"
+local sources = require "fopo.sources"
 local term = require "fopo.term"
 local text = require "fopo.text"
 
@@ -92,6 +94,20 @@ local function object(t, n)
   return json.row(columns, row)
 end
 
+-- How a run shows itself: json, lines, curses, or nil for not at all.
+local function mode(o)
+  if o.json or term.json() then return "json" end
+  if o.view == "curses" or o.view == true then
+    local possible, why = term.view_possible()
+    if possible then return "curses" end
+    if o.view == "curses" then
+      define.fail("trainer:run: %s; view = \"lines\" prints lines", why)
+    end
+    return "lines"
+  end
+  return o.view or nil
+end
+
 trainer.run = define.fn{
   name = "trainer:run", returns = "trainer",
   args = {{"t", "trainer", nil, "the trainer"}},
@@ -104,9 +120,9 @@ trainer.run = define.fn{
     {"view", "boolean|string", "lines", "lines: a line per record; true: the live view where there "
      .. "is a terminal, else lines; curses: the live view or an error; false: nothing",
      one_of = {"lines", "curses"}},
-    {"json", "boolean", false, "print each record as a JSON object on a line (fopo --json: always)"},
+    {"json", "boolean", false, "each record as a JSON object on a line (fopo --json: always)"},
     {"log", "boolean|string", false, "write the run's log: true under runs/, or the folder to use"},
-    {"replay", "table|string", nil, "actions to make again: t.actions of a run, or its log's folder"},
+    {"replay", "table|string", nil, "actions to make again: t.actions, or the folder of a log"},
     {"overlay", "table", nil, "earlier runs to draw behind this one: trainers or folders of logs"},
     {"patience", "integer", nil, "stop after so many validations without a better one", min = 1},
     {"keep_best", "boolean", true, "with valid sessions: end with the best parameters seen"},
@@ -119,17 +135,21 @@ log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoar
 flushed at every record; t.log_folder says where. What is changed by hand in the live view is in
 t.actions; replay changes the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
+    local how = mode(o)
     if t.gradient.fault then
       io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
                       :format(t.gradient.fault))
     end
     local r <close> = run.new(t, o, columns)
-    if o.json or term.json() then
-      r.say = function(n) print(object(t, n)) end
-    elseif o.view then
-      r.say = function(n) print(line(t, n)) end
+    if how == "curses" then
+      live.run(sources.of_run(r), o)
+      if #t.history.step > 0 then print(line(t, #t.history.step)) end
+      if r.left then print(("left at step %d; t:run goes on from there"):format(t.step)) end
+    else
+      if how == "json" then r.say = function(n) print(object(t, n)) end end
+      if how == "lines" then r.say = function(n) print(line(t, n)) end end
+      while not r:done() do r:advance() end
     end
-    while not r:done() do r:advance() end
     r:finish()
     return t
   end,

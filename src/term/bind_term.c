@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "term/bind_view.h"
 #include "term/plot.h"
 #include "term/progress.h"
 
@@ -200,5 +201,7 @@ int luaopen_fopo_term(lua_State *L) {
     {"bar", term_bar},       {"json", term_json},         {NULL, NULL},
   };
   luaL_newlib(L, functions);
+  luaL_setfuncs(L, bind_view_functions, 0);
+  bind_view_open(L);
   return 1;
 }

@@ -10,19 +10,13 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "term/axis.h"
+#include "term/text.h"
 
-enum { TICKS = 16, LABEL = 24, MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
+enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
 
 static const char marks[MARKS + 1] = "*o+x#@";
 static const int colours[MARKS] = {36, 33, 35, 32, 31, 34}; /* ANSI: cyan, yellow, magenta ... */
-
-typedef struct {
-  double lo, hi;    /* range shown; > 0 where log */
-  int log;
-  int n_ticks;
-  double tick[TICKS];
-  char label[TICKS][LABEL];
-} axis;
 
 typedef struct {
   int cols, rows;    /* in characters */
@@ -31,49 +25,24 @@ typedef struct {
   uint8_t *owner;    /* [rows, cols] series modulo MARKS */
 } canvas;
 
-/* ---- text that grows ---- */
+/* ---- text ---- */
 
-typedef struct {
-  char *s;
-  size_t n, room;
-  int status;
-} buffer;
-
-static void put_bytes(buffer *b, const char *s, size_t n) {
-  if (b->status != FOPO_OK) return;
-  if (b->n + n + 1 > b->room) {
-    size_t room = 2 * (b->n + n) + 256;
-    char *grown = fopo_realloc(b->s, room, 1);
-    if (grown == NULL) {
-      b->status = FOPO_ERR_MEMORY;
-      return;
-    }
-    b->s = grown;
-    b->room = room;
-  }
-  memcpy(b->s + b->n, s, n);
-  b->n += n;
-  b->s[b->n] = '\0';
-}
-
-static void put(buffer *b, const char *s) { put_bytes(b, s, strlen(s)); }
-
-static void put_times(buffer *b, const char *s, int times) {
-  for (int i = 0; i < times; i++) put(b, s);
+static void put_times(fopo_text *b, const char *s, int times) {
+  for (int i = 0; i < times; i++) fopo_text_put(b, s);
 }
 
 /* A user's text: what could move the cursor is shown as '?'. */
-static void put_label(buffer *b, const char *s) {
+static void put_label(fopo_text *b, const char *s) {
   for (; *s != '\0'; s++) {
     char c = (unsigned char)*s < 32 || *s == 127 ? '?' : *s;
-    put_bytes(b, &c, 1);
+    fopo_text_put_bytes(b, &c, 1);
   }
 }
 
 /* Ends a line without blanks at its end. */
-static void end_line(buffer *b) {
+static void end_line(fopo_text *b) {
   while (b->n > 0 && b->s[b->n - 1] == ' ') b->n--;
-  put(b, "\n");
+  fopo_text_put(b, "\n");
 }
 
 /* Columns of UTF-8 text: every byte that does not go on with a character. */
@@ -83,7 +52,7 @@ static int width_of(const char *s) {
   return n;
 }
 
-static void put_centred(buffer *b, const char *s, int margin, int width) {
+static void put_centred(fopo_text *b, const char *s, int margin, int width) {
   int space = (width - width_of(s)) / 2;
   put_times(b, " ", margin + (space > 0 ? space : 0));
   put_label(b, s);
@@ -92,108 +61,15 @@ static void put_centred(buffer *b, const char *s, int margin, int width) {
 
 /* ---- axes ---- */
 
-static double scaled(const axis *a, double v) { return a->log ? log10(v) : v; }
-
-/* The place of v in the range, 0 to 1. */
-static double share(const axis *a, double v) {
-  double lo = scaled(a, a->lo), hi = scaled(a, a->hi);
-  return (scaled(a, v) - lo) / (hi - lo);
-}
-
-/* Away from the ends of double, so that neither a range nor a step overflows. */
-static int usable(const axis *a, double v) {
-  return fabs(v) < 1e300 && (!a->log || v > 1e-300); /* false for NaN */
-}
-
-/* "0.25", "120000", "1e6", "2e-5": short, and the same decimals for all ticks of a step. */
-static void tick_label(char text[LABEL], double v, double step) {
-  if (fabs(v) < step / 2) v = 0; /* a sum that should be 0 */
-  double size = fmax(fabs(v), step);
-  int decimals = (int)fmax(0, ceil(-log10(step) - 1e-9));
-  if (size < 1e6 && decimals <= 5) {
-    snprintf(text, LABEL, "%.*f", decimals, v);
-    return;
-  }
-  if (!(fabs(v) > 0)) {
-    snprintf(text, LABEL, "0");
-    return;
-  }
-  /* enough digits to tell neighbours apart, without the exponent's zeros */
-  int digits = (int)fmin(9, fmax(0, ceil(log10(size) - log10(step) - 1e-9)));
-  snprintf(text, LABEL, "%.*e", digits, v);
-  char *e = strchr(text, 'e'), *from = e + 1, *to = e + 1;
-  if (*from == '-') to++;
-  from++;
-  while (*from == '0' && from[1] != '\0') from++;
-  memmove(to, from, strlen(from) + 1);
-  char *zero = e;
-  if (memchr(text, '.', (size_t)(e - text)) != NULL) {
-    while (zero[-1] == '0') zero--;
-    if (zero[-1] == '.') zero--;
-  }
-  memmove(zero, e, strlen(e) + 1);
-}
-
-static void add_tick(axis *a, double v, double step) {
-  if (a->n_ticks == TICKS) return;
-  a->tick[a->n_ticks] = v;
-  tick_label(a->label[a->n_ticks++], v, step);
-}
-
-/* The least of 1, 2, 5 times a power of ten that is >= v. */
-static double round_step(double v) {
-  double power = pow(10, floor(log10(v)));
-  double m = v / power;
-  return power * (m <= 1.0000001 ? 1 : m <= 2.0000001 ? 2 : m <= 5.0000001 ? 5 : 10);
-}
-
-static void linear_ticks(axis *a, int wanted) {
-  double step = round_step((a->hi - a->lo) / wanted);
-  double slack = 1e-9 * step;
-  for (double i = ceil((a->lo - slack) / step); i * step <= a->hi + slack; i++) {
-    add_tick(a, i * step, step);
-    if (a->n_ticks == TICKS) break;
-  }
-}
-
-/* Powers of ten, every so many; with fewer than two of them in sight also 2 and 5 times those. */
-static void log_ticks(axis *a, int wanted) {
-  int first = (int)floor(log10(a->lo)), last = (int)ceil(log10(a->hi));
-  int within = (int)(floor(log10(a->hi) + 1e-9) - ceil(log10(a->lo) - 1e-9)) + 1;
-  int every = within > wanted ? (within + wanted - 1) / wanted : 1;
-  for (int k = first; k <= last; k += within < 2 ? 1 : every) {
-    for (int m = 1; m <= (within < 2 ? 5 : 1); m = m == 1 ? 2 : 5 + (m == 5)) {
-      double v = m * pow(10, k);
-      if (v >= a->lo * (1 - 1e-9) && v <= a->hi * (1 + 1e-9)) add_tick(a, v, pow(10, k));
-    }
-  }
-  if (a->n_ticks < 2) {
-    a->n_ticks = 0;
-    linear_ticks(a, wanted);
-  }
-}
-
-/* The range of the usable values, widened where there is but one value, rounding aside. */
-static void set_range(axis *a, double lo, double hi) {
-  double size = fmax(fabs(lo), fabs(hi));
-  if (hi - lo <= 1e-12 * size || (!a->log && hi - lo < 1e-290)) {
-    double pad = size < 1e-289 ? 1 : size / 10;
-    lo = a->log ? lo / 2 : lo - pad;
-    hi = a->log ? hi * 2 : hi + pad;
-  }
-  a->lo = lo;
-  a->hi = hi;
-}
-
 /* Ranges over all series; returns how many points cannot be shown. */
-static size_t ranges(axis *x, axis *y, const fopo_plot *plot, size_t *shown) {
+static size_t ranges(fopo_axis *x, fopo_axis *y, const fopo_plot *plot, size_t *shown) {
   double lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY};
   size_t left_out = 0;
   *shown = 0;
   for (size_t s = 0; s < plot->n_series; s++) {
     const fopo_series *one = &plot->series[s];
     for (size_t i = 0; i < one->n; i++) {
-      if (!usable(x, one->x[i]) || !usable(y, one->y[i])) {
+      if (!fopo_axis_shows(x, one->x[i]) || !fopo_axis_shows(y, one->y[i])) {
         left_out++;
         continue;
       }
@@ -203,26 +79,10 @@ static size_t ranges(axis *x, axis *y, const fopo_plot *plot, size_t *shown) {
     }
   }
   if (*shown > 0) {
-    set_range(x, lo[0], hi[0]);
-    set_range(y, lo[1], hi[1]);
+    fopo_axis_range(x, lo[0], hi[0]);
+    fopo_axis_range(y, lo[1], hi[1]);
   }
   return left_out;
-}
-
-static void set_ticks(axis *a, int wanted) {
-  if (wanted < 2) wanted = 2;
-  if (wanted > TICKS / 2) wanted = TICKS / 2;
-  if (a->log) log_ticks(a, wanted);
-  else linear_ticks(a, wanted);
-}
-
-static int widest(const axis *a) {
-  int w = 0;
-  for (int i = 0; i < a->n_ticks; i++) {
-    int n = (int)strlen(a->label[i]);
-    if (n > w) w = n;
-  }
-  return w;
 }
 
 /* ---- canvas ---- */
@@ -248,15 +108,16 @@ static void line(canvas *c, int x0, int y0, int x1, int y1, uint8_t series) {
   }
 }
 
-static void draw(canvas *c, const axis *x, const axis *y, const fopo_series *s, uint8_t series) {
+static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_series *s,
+                 uint8_t series) {
   int joined = 0, px = 0, py = 0;
   for (size_t i = 0; i < s->n; i++) {
-    if (!usable(x, s->x[i]) || !usable(y, s->y[i])) {
+    if (!fopo_axis_shows(x, s->x[i]) || !fopo_axis_shows(y, s->y[i])) {
       joined = 0;
       continue;
     }
-    int nx = (int)lround(share(x, s->x[i]) * (c->cols * c->across - 1));
-    int ny = (int)lround((1 - share(y, s->y[i])) * (c->rows * c->down - 1));
+    int nx = (int)lround(fopo_axis_share(x, s->x[i]) * (c->cols * c->across - 1));
+    int ny = (int)lround((1 - fopo_axis_share(y, s->y[i])) * (c->rows * c->down - 1));
     if (joined) line(c, px, py, nx, ny, series);
     else dot(c, nx, ny, series);
     joined = 1, px = nx, py = ny;
@@ -265,30 +126,30 @@ static void draw(canvas *c, const axis *x, const axis *y, const fopo_series *s, 
 
 /* ---- the whole ---- */
 
-static void colour_on(buffer *b, const fopo_plot *plot, size_t series) {
+static void colour_on(fopo_text *b, const fopo_plot *plot, size_t series) {
   char code[16];
   if (!plot->colour) return;
   snprintf(code, sizeof code, "\033[%dm", colours[series % MARKS]);
-  put(b, code);
+  fopo_text_put(b, code);
 }
 
-static void colour_off(buffer *b, const fopo_plot *plot) {
-  if (plot->colour) put(b, "\033[0m");
+static void colour_off(fopo_text *b, const fopo_plot *plot) {
+  if (plot->colour) fopo_text_put(b, "\033[0m");
 }
 
-static void put_cell(buffer *b, const canvas *c, size_t cell) {
+static void put_cell(fopo_text *b, const canvas *c, size_t cell) {
   if (c->across == 2) {
     unsigned code = 0x2800u + c->dots[cell];
     char utf8[3] = {(char)(0xE0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
                     (char)(0x80 | (code & 63))};
-    put_bytes(b, utf8, 3);
+    fopo_text_put_bytes(b, utf8, 3);
   } else {
-    put_bytes(b, &marks[c->owner[cell]], 1);
+    fopo_text_put_bytes(b, &marks[c->owner[cell]], 1);
   }
 }
 
 /* One line of cells, a colour code only where the series changes. */
-static void put_row(buffer *b, const canvas *c, const fopo_plot *plot, int row) {
+static void put_row(fopo_text *b, const canvas *c, const fopo_plot *plot, int row) {
   int last = -1;
   for (int col = 0; col < c->cols; col++) {
     size_t cell = (size_t)row * (size_t)c->cols + (size_t)col;
@@ -299,21 +160,21 @@ static void put_row(buffer *b, const canvas *c, const fopo_plot *plot, int row) 
       last = now;
     }
     if (now >= 0) put_cell(b, c, cell);
-    else put(b, " ");
+    else fopo_text_put(b, " ");
   }
   if (last >= 0) colour_off(b, plot);
   end_line(b);
 }
 
-static int tick_row(const axis *y, int i, const canvas *c) {
-  return (int)lround((1 - share(y, y->tick[i])) * (c->rows * c->down - 1)) / c->down;
+static int tick_row(const fopo_axis *y, int i, const canvas *c) {
+  return (int)lround((1 - fopo_axis_share(y, y->tick[i])) * (c->rows * c->down - 1)) / c->down;
 }
 
-static int tick_col(const axis *x, int i, const canvas *c) {
-  return (int)lround(share(x, x->tick[i]) * (c->cols * c->across - 1)) / c->across;
+static int tick_col(const fopo_axis *x, int i, const canvas *c) {
+  return (int)lround(fopo_axis_share(x, x->tick[i]) * (c->cols * c->across - 1)) / c->across;
 }
 
-static void put_canvas(buffer *b, const canvas *c, const axis *y, const fopo_plot *plot,
+static void put_canvas(fopo_text *b, const canvas *c, const fopo_axis *y, const fopo_plot *plot,
                        int margin) {
   for (int row = 0; row < c->rows; row++) {
     const char *label = NULL;
@@ -322,21 +183,21 @@ static void put_canvas(buffer *b, const canvas *c, const axis *y, const fopo_plo
     }
     int length = label != NULL ? (int)strlen(label) : 0;
     put_times(b, " ", margin - length);
-    if (label != NULL) put(b, label);
-    put(b, label != NULL ? (plot->utf8 ? " ┤" : " +") : (plot->utf8 ? " │" : " |"));
+    if (label != NULL) fopo_text_put(b, label);
+    fopo_text_put(b, label != NULL ? (plot->utf8 ? " ┤" : " +") : (plot->utf8 ? " │" : " |"));
     put_row(b, c, plot, row);
   }
 }
 
 /* The lower axis, and below it the labels that find room. */
-static void put_x_axis(buffer *b, const canvas *c, const axis *x, const fopo_plot *plot,
+static void put_x_axis(fopo_text *b, const canvas *c, const fopo_axis *x, const fopo_plot *plot,
                        int margin) {
   put_times(b, " ", margin + 1);
-  put(b, plot->utf8 ? "└" : "+");
+  fopo_text_put(b, plot->utf8 ? "└" : "+");
   for (int col = 0; col < c->cols; col++) {
     int tick = 0;
     for (int i = 0; i < x->n_ticks; i++) tick |= tick_col(x, i, c) == col;
-    put(b, tick ? (plot->utf8 ? "┬" : "+") : (plot->utf8 ? "─" : "-"));
+    fopo_text_put(b, tick ? (plot->utf8 ? "┬" : "+") : (plot->utf8 ? "─" : "-"));
   }
   end_line(b);
   int at = 0, edge = margin + 2 + c->cols; /* columns written so far, and the last one allowed */
@@ -346,13 +207,13 @@ static void put_x_axis(buffer *b, const canvas *c, const axis *x, const fopo_plo
     if (from + length > edge) from = edge - length;
     if (from < at + (at > 0)) continue;
     put_times(b, " ", from - at);
-    put(b, x->label[i]);
+    fopo_text_put(b, x->label[i]);
     at = from + length;
   }
   end_line(b);
 }
 
-static void put_legend(buffer *b, const canvas *c, const fopo_plot *plot, int margin) {
+static void put_legend(fopo_text *b, const canvas *c, const fopo_plot *plot, int margin) {
   int at = 0;
   for (size_t s = 0; s < plot->n_series; s++) {
     const char *name = plot->series[s].name;
@@ -364,32 +225,32 @@ static void put_legend(buffer *b, const canvas *c, const fopo_plot *plot, int ma
       at = margin + 2;
     }
     colour_on(b, plot, s);
-    if (c->across == 2) put(b, "──");
-    else put_bytes(b, &marks[s % MARKS], 1);
+    if (c->across == 2) fopo_text_put(b, "──");
+    else fopo_text_put_bytes(b, &marks[s % MARKS], 1);
     colour_off(b, plot);
-    put(b, " ");
+    fopo_text_put(b, " ");
     put_label(b, name);
-    put(b, "   ");
+    fopo_text_put(b, "   ");
     at += width;
   }
   if (at > 0) end_line(b);
 }
 
-static void put_left_out(buffer *b, const fopo_plot *plot, size_t left_out, int margin) {
+static void put_left_out(fopo_text *b, const fopo_plot *plot, size_t left_out, int margin) {
   char text[96];
   if (left_out == 0) return;
   snprintf(text, sizeof text, "(%zu point%s not shown: not finite%s)", left_out,
            left_out == 1 ? "" : "s", plot->logx || plot->logy ? ", or not positive" : "");
   put_times(b, " ", margin + 2);
-  put(b, text);
+  fopo_text_put(b, text);
   end_line(b);
 }
 
 int fopo_plot_text(char **text, const fopo_plot *plot) {
   int width = plot->width == 0 ? 80 : plot->width, height = plot->height == 0 ? 16 : plot->height;
-  axis x = {.log = plot->logx}, y = {.log = plot->logy};
+  fopo_axis x = {.log = plot->logx}, y = {.log = plot->logy};
   canvas c = {.rows = height};
-  buffer b = {0};
+  fopo_text b = {0};
   size_t shown;
   *text = NULL;
   if (width < LEAST_WIDTH || height < LEAST_HEIGHT || width > MOST || height > MOST) {
@@ -404,10 +265,10 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
                      plot->logx || plot->logy ? " and positive, as log scales need" : "");
   }
 
-  set_ticks(&y, height / 3);
-  int margin = widest(&y);
+  fopo_axis_ticks(&y, height / 3);
+  int margin = fopo_axis_widest(&y);
   c.cols = width - margin - 2;
-  set_ticks(&x, c.cols / 12);
+  fopo_axis_ticks(&x, c.cols / 12);
   int braille = plot->utf8 && (plot->n_series == 1 || plot->colour);
   c.across = braille ? 2 : 1;
   c.down = braille ? 4 : 1;

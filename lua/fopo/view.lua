@@ -1,0 +1,88 @@
+-- fopo.view: the screens of runs, on the terminal and as text.
+local define = require "fopo.define"
+local live = require "fopo.live"
+local sources = require "fopo.sources"
+local term = require "fopo.term"
+
+local view = {}
+
+local picture_options = {
+  {"rows", "integer", 24, "lines", min = 1, max = 1000},
+  {"cols", "integer", 80, "columns", min = 1, max = 1000},
+  {"glyphs", "string", nil, "what curves are drawn with; as the terminal has them",
+   one_of = {"braille", "block", "ascii"}},
+  {"overlay", "table", nil, "earlier runs to draw behind: trainers or folders of logs"},
+  {"axis", "string", "steps", "what lies below", one_of = {"steps", "seconds"}},
+  {"logy", "boolean", false, "logarithmic rewards"},
+  {"smoothing", "number", 0, "weight of the past in a moving average", min = 0, below = 1},
+}
+
+local function rendered(what, format, o)
+  local source = sources.of_past(what)
+  local v <close> = term.view{rows = o.rows, cols = o.cols}
+  local c = live.new(v, source, {glyphs = o.glyphs, overlay = o.overlay})
+  v:set{axis = o.axis, logy = o.logy, smoothing = o.smoothing}
+  c:read_history(false)
+  v:phases(source:phases())
+  v:set(source:numbers())
+  v:set{state = source.state}
+  return v:render(format)
+end
+
+view.text = define.fn{
+  name = "fopo.view.text", returns = "string",
+  args = {{"what", "trainer|string", nil, "a trainer, or the folder of a log"}},
+  options = picture_options,
+  text = "The screen of a run as text, without any terminal.",
+  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+                 gradient = fopo.gradient.snis{samples = 50}}
+print(fopo.view.text(t:run{steps = 20, view = false}))]],
+  call = function(what, o) return rendered(what, "text", o) end,
+}
+
+local formats = {txt = "text", ans = "ansi", svg = "svg"}
+
+view.save = define.fn{
+  name = "fopo.view.save",
+  args = {{"path", "string", nil, ".txt, .ans (with ANSI colours) or .svg"},
+          {"what", "trainer|string", nil, "a trainer, or the folder of a log"}},
+  options = picture_options,
+  text = "Writes the screen of a run to a file, without any terminal.",
+  call = function(path, what, o)
+    local format = formats[path:match("%.(%w+)$")]
+    if not format then define.fail("fopo.view.save writes .txt, .ans and .svg, not %q", path) end
+    local shot = rendered(what, format, o)
+    local f, why = io.open(path, "w")
+    if not f then define.fail("fopo.view.save: %s", why) end
+    f:write(shot)
+    f:close()
+  end,
+}
+
+define.doc{
+  name = "fopo.view", signature = "fopo.view(what)",
+  text = [[Shows a trainer's history, or the folder of a log, in the live view until q is pressed;
+prints the screen where there is no terminal. ? lists the keys. t:run{view = true} shows a run while
+it goes on: there + and - change the learning rate, [ and ] eps, k and K the candidates; space
+pauses, n makes one step, e evaluates, s saves a checkpoint, S a screenshot, : takes a line of Lua.]],
+}
+
+return setmetatable(view, {__call = function(_, what)
+  local source = sources.of_past(what)
+  if not term.view_possible() then
+    io.write(rendered(what, "text", define.options(define.entries["fopo.view.text"], {})))
+    return
+  end
+  local v <close> = term.view{terminal = true, colour = term.colour()}
+  local c = live.new(v, source, {mono = not term.colour()})
+  c:read_history(false)
+  v:phases(source:phases())
+  c.paused = false
+  c:draw(true)
+  while not c.left do
+    c:take_keys(0.5)
+    if not c.left then c:draw() end
+  end
+end})

@@ -1,0 +1,106 @@
+-- What the live view costs, redrawn ten times a second: steps with it against steps without.
+--
+--   ./fopo scripts/bench/view.lua [rounds [seconds]]        (7 rounds of 2 s each; about 3 minutes)
+--
+-- Runs with and without the view take turns in one process, with one thread: without a terminal
+-- (the drawing is thrown away), and in pseudo-terminals of 80 x 24 and 200 x 60 (through script, of
+-- util-linux). A row has the steps a second of both, and the medians over the rounds of the ratios
+-- of their wall time and of their CPU time; the latter feels least what else the machine does. The
+-- last column is the share of the time that the view measures itself. Target: at most 1.01.
+local fopo = require "fopo"
+local live = require "fopo.live"
+local run = require "fopo.run"
+local sources = require "fopo.sources"
+
+fopo.threads(1)
+local child = arg[1] == "child"
+local rounds = tonumber(arg[child and 2 or 1]) or 7
+local seconds = tonumber(arg[child and 3 or 2]) or 2
+
+local function trainer(dim)
+  local s = fopo.data.synthetic{users = 4000, items = 20000, clusters = 50, seed = 1}
+  s = s:sessions{min_items = 10, seed = 1}
+  local items = fopo.embed.svd(s.train, {dim = dim})
+  local q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 256}
+  return fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train, seed = 1,
+                      gradient = fopo.gradient.snis{samples = 1000, proposal = q}}
+end
+
+-- Wall and CPU seconds of a step.
+local function measure(steps, f)
+  local wall, cpu = fopo.clock(), os.clock()
+  f()
+  return {wall = (fopo.clock() - wall) / steps, cpu = (os.clock() - cpu) / steps}
+end
+
+local function median(values)
+  table.sort(values)
+  return values[(#values + 1) // 2]
+end
+
+-- "plain rate, view rate, wall ratio, cpu ratio, own share" of runs in turn. show(t, o) runs with
+-- the view and gives the share that it says it takes.
+local function compare(t, show)
+  local rate = 200 / measure(1, function() t:run{steps = 200, view = false} end).wall
+  local steps = math.max(10, math.floor(rate * seconds))
+  local plain, shown, wall, cpu, own = {}, {}, {}, {}, 0
+  for i = 1, rounds do
+    local a = measure(steps, function() t:run{steps = steps, every = steps, view = false} end)
+    local b = measure(steps, function()
+      own = show(t, {steps = steps, every = steps, keep_best = false}) or own
+    end)
+    plain[i], shown[i], wall[i], cpu[i] = 1 / a.wall, 1 / b.wall, b.wall / a.wall, b.cpu / a.cpu
+  end
+  return ("%.0f %.0f %.4f %.4f %.4f"):format(median(plain), median(shown), median(wall),
+                                             median(cpu), own)
+end
+
+local columns = {}
+for name in pairs(trainer(8).history) do columns[#columns + 1] = name end
+
+if child then
+  local result <close> = io.open(arg[4], "w")
+  local function show(t, o)
+    local r <close> = run.new(t, o, columns)
+    local share = live.run(sources.of_run(r), {})
+    r:finish()
+    return share
+  end
+  result:write(compare(trainer(tonumber(arg[5])), show))
+  return
+end
+
+local function headless(t, o)
+  local r <close> = run.new(t, o, columns)
+  local share = live.headless(sources.of_run(r), {rows = 24, cols = 80})
+  r:finish()
+  return share
+end
+
+local function in_terminal(rows, cols, dim)
+  local path = os.tmpname()
+  local command = "stty rows %d cols %d; TERM=xterm-256color %s %s child %d %g %s %d"
+  command = command:format(rows, cols, arg[-1], arg[0], rounds, seconds, path, dim)
+  os.execute(("script -qec '%s' /dev/null >/dev/null"):format(command))
+  local f <close> = io.open(path, "r")
+  local line = f:read("a")
+  os.remove(path)
+  return line
+end
+
+local table_of = {{"L", "screen", "steps/s", "with view", "wall", "CPU", "says"}}
+local function row(dim, name, line)
+  local cells = {tostring(dim), name}
+  for word in line:gmatch("%S+") do cells[#cells + 1] = word end
+  table_of[#table_of + 1] = cells
+end
+for _, dim in ipairs{10, 100} do
+  row(dim, "none", compare(trainer(dim), headless))
+  if os.execute("command -v script >/dev/null") then
+    row(dim, "80 x 24", in_terminal(24, 80, dim))
+    row(dim, "200 x 60", in_terminal(60, 200, dim))
+  else
+    print("skip: terminals (script, of util-linux, is not installed)")
+  end
+end
+print(fopo.report.table(table_of))

@@ -1,0 +1,239 @@
+/* A bucket of a trace is a vertical stroke from its least to its greatest value, joined to the one
+ * before; smoothed, the moving average is drawn over the strokes in dim ink. */
+#include "term/curves.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "term/axis.h"
+
+/* The canvas: dots go to cells of the screen at once. */
+typedef struct {
+  fopo_screen *s;
+  int row, col, rows, cols; /* cells */
+  int across, down;         /* dots of a cell */
+  fopo_glyphs glyphs;
+  fopo_axis x, y;
+} canvas;
+
+/* Quarters of a cell: bit 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
+static const uint32_t quarters[16] = {
+  ' ',    0x2598, 0x259D, 0x2580, 0x2596, 0x258C, 0x259E, 0x259B,
+  0x2597, 0x259A, 0x2590, 0x259C, 0x2584, 0x2599, 0x259F, 0x2588};
+
+static uint32_t quarter_bits(uint32_t code) {
+  for (uint32_t bits = 1; bits < 16; bits++) {
+    if (quarters[bits] == code) return bits;
+  }
+  return 0;
+}
+
+static void dot(canvas *c, int x, int y, fopo_ink ink, char mark) {
+  /* bits of U+2800: 1 8 / 2 16 / 4 32 / 64 128 */
+  static const uint32_t bits[4][2] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
+  if (x < 0 || y < 0 || x >= c->cols * c->across || y >= c->rows * c->down) return;
+  int row = c->row + y / c->down, col = c->col + x / c->across;
+  uint32_t old = c->s->cells[(size_t)row * (size_t)c->s->cols + (size_t)col].code;
+  uint32_t code = (unsigned char)mark;
+  if (c->glyphs == FOPO_GLYPHS_BRAILLE) {
+    code = 0x2800u | bits[y % 4][x % 2];
+    if (old >= 0x2800 && old <= 0x28FF) code |= old;
+  } else if (c->glyphs == FOPO_GLYPHS_BLOCK) {
+    code = quarters[1u << (2 * (y % 2) + x % 2) | quarter_bits(old)];
+  }
+  fopo_screen_set(c->s, row, col, code, ink);
+}
+
+static int x_dot(const canvas *c, double v) {
+  return (int)lround(fopo_axis_share(&c->x, v) * (c->cols * c->across - 1));
+}
+
+static int y_dot(const canvas *c, double v) {
+  double share = fopo_axis_share(&c->y, v);
+  share = share < 0 ? 0 : share > 1 ? 1 : share;
+  return (int)lround((1 - share) * (c->rows * c->down - 1));
+}
+
+/* From (x0, y0) to (x1, y1), both included (Bresenham's line). */
+static void line(canvas *c, int x0, int y0, int x1, int y1, fopo_ink ink, char mark) {
+  int dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y0 - y1 : y1 - y0;
+  int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
+  for (;;) {
+    dot(c, x0, y0, ink, mark);
+    if (x0 == x1 && y0 == y1) return;
+    int twice = 2 * error;
+    if (twice >= dy) error += dy, x0 += sx;
+    if (twice <= dx) error += dx, y0 += sy;
+  }
+}
+
+/* ---- ranges ---- */
+
+static double window_start(const fopo_curves *c) {
+  const double none = -(double)INFINITY;
+  double last = none;
+  for (size_t i = 0; i < c->n; i++) {
+    fopo_bucket b = fopo_trace_last(c->curves[i].trace);
+    if (b.n > 0 && c->curves[i].ink != FOPO_INK_DIM) last = fmax(last, b.x[c->axis]);
+  }
+  return c->window > 0 && last > none ? last - c->window : none;
+}
+
+/* Calls for each bucket in the window: for (i = first; (b = bucket(...)) != NULL; i++). */
+static const fopo_bucket *bucket(const fopo_curves *c, const fopo_curve *one, int level,
+                                 double from, size_t *i) {
+  const fopo_bucket *b;
+  while ((b = fopo_trace_get(one->trace, level, *i)) != NULL && b->x[c->axis] < from) ++*i;
+  return b;
+}
+
+/* Ranges over all curves in the window; 0 where there is nothing. */
+static int set_ranges(canvas *k, const fopo_curves *c, double from) {
+  double lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY};
+  const fopo_bucket *b;
+  k->x = (fopo_axis){0}, k->y = (fopo_axis){.log = c->logy};
+  for (size_t n = 0; n < c->n; n++) {
+    const fopo_curve *one = &c->curves[n];
+    int level = fopo_trace_level(one->trace, c->axis, from);
+    for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
+      if (!fopo_axis_shows(&k->y, b->high)) continue;
+      double low = fopo_axis_shows(&k->y, b->low) ? b->low : b->high;
+      lo[0] = fmin(lo[0], b->x[c->axis]), hi[0] = fmax(hi[0], b->x[c->axis]);
+      lo[1] = fmin(lo[1], low), hi[1] = fmax(hi[1], b->high);
+    }
+  }
+  if (!(hi[0] >= lo[0])) return 0;
+  if (c->window <= 0 && lo[0] >= 0) lo[0] = fmin(lo[0], 0);
+  fopo_axis_range(&k->x, lo[0], hi[0]);
+  fopo_axis_range(&k->y, lo[1], hi[1]);
+  return 1;
+}
+
+/* ---- drawing ---- */
+
+static double mean(const fopo_bucket *b) { return b->sum / b->n; }
+
+/* The strokes of the buckets, joined by their means. */
+static void draw_raw(canvas *k, const fopo_curves *c, const fopo_curve *one, double from,
+                     fopo_ink ink) {
+  int level = fopo_trace_level(one->trace, c->axis, from), joined = 0, px = 0, py = 0;
+  const fopo_bucket *b;
+  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
+    double middle = mean(b);
+    if (!fopo_axis_shows(&k->y, middle)) continue;
+    int x = x_dot(k, b->x[c->axis]), y = y_dot(k, middle);
+    double low = fopo_axis_shows(&k->y, b->low) ? b->low : middle;
+    line(k, x, y_dot(k, low), x, y_dot(k, b->high), ink, one->mark);
+    if (joined) line(k, px, py, x, y, ink, one->mark);
+    joined = 1, px = x, py = y;
+  }
+}
+
+static void draw_smooth(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
+  int level = fopo_trace_level(one->trace, c->axis, from), joined = 0, px = 0, py = 0;
+  double average = 0, weight = 0; /* weight corrects the start, as in Adam */
+  const fopo_bucket *b;
+  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
+    average = c->smoothing * average + (1 - c->smoothing) * mean(b);
+    weight = c->smoothing * weight + (1 - c->smoothing);
+    if (!fopo_axis_shows(&k->y, average / weight)) continue;
+    int x = x_dot(k, b->x[c->axis]), y = y_dot(k, average / weight);
+    line(k, joined ? px : x, joined ? py : y, x, y, one->ink, one->mark);
+    joined = 1, px = x, py = y;
+  }
+}
+
+/* Few values: each gets its mark, which says what it is without colour too. */
+static void draw_points(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
+  int level = fopo_trace_level(one->trace, c->axis, from);
+  const fopo_bucket *b;
+  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
+    if (!fopo_axis_shows(&k->y, mean(b))) continue;
+    int row = k->row + y_dot(k, mean(b)) / k->down;
+    int col = k->col + x_dot(k, b->x[c->axis]) / k->across;
+    fopo_screen_set(k->s, row, col, (unsigned char)one->mark, one->ink);
+  }
+}
+
+static size_t count(const fopo_curves *c, const fopo_curve *one, double from) {
+  int level = fopo_trace_level(one->trace, c->axis, from);
+  size_t n = 0;
+  for (size_t i = 0; bucket(c, one, level, from, &i) != NULL; i++) n++;
+  return n;
+}
+
+static void draw_curve(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
+  if (one->points && count(c, one, from) <= (size_t)k->cols / 2) {
+    draw_points(k, c, one, from);
+  } else if (c->smoothing > 0 && one->smooth) {
+    if (!c->mono) draw_raw(k, c, one, from, FOPO_INK_DIM);
+    draw_smooth(k, c, one, from);
+  } else {
+    draw_raw(k, c, one, from, one->ink);
+  }
+}
+
+/* ---- around the canvas ---- */
+
+/* The title and, as far as there is room, what the curves are; those in dim ink last. */
+static void draw_title(fopo_screen *s, int row, int col, int cols, const fopo_curves *c) {
+  int at = fopo_screen_put(s, row, col, cols, FOPO_INK_BOLD, c->title);
+  for (size_t i = 0; i < 2 * c->n; i++) {
+    const fopo_curve *one = &c->curves[i % c->n];
+    if (one->name == NULL || fopo_trace_last(one->trace).n <= 0) continue;
+    if ((one->ink == FOPO_INK_DIM) != (i >= c->n)) continue;
+    int width = fopo_screen_width(one->name) + 4;
+    if (at + width > cols) break;
+    char mark[2] = {one->mark, '\0'};
+    at += fopo_screen_put(s, row, col + at, cols - at, FOPO_INK_PLAIN, "  ");
+    at += fopo_screen_put(s, row, col + at, cols - at, one->ink, mark);
+    at += fopo_screen_put(s, row, col + at, cols - at, FOPO_INK_PLAIN, " ");
+    at += fopo_screen_put(s, row, col + at, cols - at, one->ink, one->name);
+  }
+}
+
+static void draw_axes(const canvas *k, int margin) {
+  uint32_t rule = k->glyphs == FOPO_GLYPHS_ASCII ? '|' : 0x2502, tick = rule == '|' ? '+' : 0x2524;
+  for (int row = 0; row < k->rows; row++) {
+    fopo_screen_set(k->s, k->row + row, k->col - 1, rule, FOPO_INK_DIM);
+  }
+  for (int i = 0; i < k->y.n_ticks; i++) {
+    int row = k->row + y_dot(k, k->y.tick[i]) / k->down, n = (int)strlen(k->y.label[i]);
+    fopo_screen_put(k->s, row, k->col - 2 - n, n, FOPO_INK_DIM, k->y.label[i]);
+    fopo_screen_set(k->s, row, k->col - 1, tick, FOPO_INK_DIM);
+  }
+  int at = k->col - 1 - margin, edge = k->col + k->cols; /* the next free column, and the last */
+  for (int i = 0; i < k->x.n_ticks; i++) {
+    int n = (int)strlen(k->x.label[i]), from = k->col + x_dot(k, k->x.tick[i]) / k->across - n / 2;
+    if (from + n > edge) from = edge - n;
+    if (from < at) continue;
+    fopo_screen_put(k->s, k->row + k->rows, from, n, FOPO_INK_DIM, k->x.label[i]);
+    at = from + n + 1;
+  }
+}
+
+void fopo_curves_draw(fopo_screen *s, int row, int col, int rows, int cols, const fopo_curves *c) {
+  static const int across[] = {1, 2, 2}, down[] = {1, 2, 4}; /* dots, by fopo_glyphs */
+  double from = window_start(c);
+  canvas k = {.s = s, .row = row + 1, .rows = rows - 1, .glyphs = c->glyphs,
+              .across = across[c->glyphs], .down = down[c->glyphs]};
+  draw_title(s, row, col, cols, c);
+  if (rows < 2 || cols < 4) return;
+  if (!set_ranges(&k, c, from)) {
+    fopo_screen_put(s, row + rows / 2, col + 2, cols - 2, FOPO_INK_DIM,
+                    c->logy ? "nothing positive to show yet" : "nothing to show yet");
+    return;
+  }
+  int margin = 0, axes = rows >= 4 && cols >= 24;
+  if (axes) {
+    k.rows--; /* for the labels below */
+    fopo_axis_ticks(&k.y, k.rows / 2 > 5 ? 5 : k.rows / 2);
+    margin = fopo_axis_widest(&k.y);
+  }
+  k.col = col + (axes ? margin + 2 : 0);
+  k.cols = cols - (k.col - col);
+  fopo_axis_ticks(&k.x, k.cols / 12);
+  if (axes) draw_axes(&k, margin);
+  for (size_t i = 0; i < c->n; i++) draw_curve(&k, c, &c->curves[i], from);
+}
