@@ -24,6 +24,7 @@ typedef struct {
   int terminal;        /* 1: it has the terminal */
   int rows, cols;      /* of a view without one */
   int anew;            /* 1: the next drawing sends everything */
+  int busy;            /* 1: the message is that of long work */
   double drawn;        /* when, on the clock of core/clock.h */
   size_t captured;     /* lines that others wrote: shown again when the terminal is given back */
 } view;
@@ -65,10 +66,12 @@ static void on_progress(void *payload, const char *what, double done, double tot
   view *v = payload;
   char *message = v->model.message;
   if (closed) {
-    message[0] = '\0';
+    if (v->busy) message[0] = '\0';
+    v->busy = 0;
     return;
   }
   if (fopo_clock() - v->drawn < 0.1) return;
+  v->busy = 1;
   if (total > 0) {
     snprintf(message, sizeof v->model.message, "%.100s  %.0f %%", what, 100 * done / total);
   } else {
