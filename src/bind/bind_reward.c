@@ -80,8 +80,8 @@ static int reward_ips(lua_State *L) {
   return 1;
 }
 
-/* native.reward_fit(logs, {logistic, lambda, dim, folds, seed, items}): the direct reward of a model
- * fitted to the log; items: an array [P, L], or nil for the log's own. */
+/* native.reward_fit(logs, {logistic, lambda, dim, folds, seed, items}): the direct reward of a
+ * model fitted to the log; items: an array [P, L], or nil for the log's own. */
 static int reward_fit(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   fopo_model_options o = {
@@ -132,8 +132,8 @@ static int reward_given(lua_State *L) {
 static int reward_apply(lua_State *L) {
   model_of(L, 2);
   if (get_reward(L, 2)->model == NULL) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this reward holds no fitted model; use the one "
-                                  "that was fitted, or give queries and items for this log"));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this reward holds no fitted model; use the "
+                                  "one that was fitted, or give queries and items for this log"));
   }
   bind_reward *r = new_of_log(L), *fitted = get_reward(L, 2);
   const fopo_logs *logs = log_of(r);

@@ -1,4 +1,4 @@
-/* Least squares by normal equations in double: sums of outer products, and the Cholesky solution. */
+/* Least squares by normal equations in double: sums of outer products, and Cholesky's solution. */
 #ifndef FOPO_CORE_SOLVE_H
 #define FOPO_CORE_SOLVE_H
 

@@ -28,9 +28,9 @@ typedef struct {
   const char *action, *reward, *propensity; /* csv: column names; NULL: the usual ones */
   const char *features;   /* csv: column names or prefixes, separated by commas; NULL: the rest */
   const char *items;      /* obd: path of item_context.csv; NULL: none */
-  size_t position;        /* obd: 1 .. 3 keeps that position only; 0: an action is (item, position) */
+  size_t position;        /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
   size_t hash_bits;       /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
-  size_t n_actions;       /* csv, vw: actions are the integers 1 .. n_actions; 0: those that occur */
+  size_t n_actions;       /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
   int skip_errors;
   size_t max_errors;
 } fopo_logs_options;
@@ -58,7 +58,8 @@ typedef struct {
  * FOPO_ERR_FORMAT with file, line, column and text. */
 int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
 
-/* The events rows [count] as a log of their own. Its items are lent: the original must outlive it. */
+/* The events rows [count] as a log of their own. Its items are lent: the original must outlive
+ * it. */
 int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows, size_t count);
 
 /* Events first .. first + count - 1, likewise. */

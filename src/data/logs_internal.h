@@ -38,12 +38,13 @@ int fopo_names_append(fopo_names *names, size_t *room, const char *text, size_t 
 void fopo_feature_add(float *row, size_t bits, const char *space, size_t space_n, const char *name,
                       size_t name_n, double value);
 
-/* Counts a malformed event where the options allow it, or fails; both with the place. 1: skipped. */
+/* Counts a malformed event where the options allow it (1), or fails with the place. */
 int fopo_logs_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
                      const fopo_text *t, size_t line, const char *text, size_t n, const char *why);
 
 /* ---- the forms ---- */
 
+int fopo_logs_load(fopo_logs *logs, const char *path); /* what fopo_logs_save wrote */
 int fopo_logs_read_table(fopo_logs *logs, const char *path, const fopo_logs_options *o, int obd);
 int fopo_logs_read_vw(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o);
 int fopo_logs_read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o);

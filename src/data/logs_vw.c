@@ -88,7 +88,7 @@ static int weighted(word *w, double *value) {
   return 1;
 }
 
-/* Adds the features of "|a x y |b z" to row. FOPO_OK, 1 where the line is left out, or a failure. */
+/* Adds the features of "|a x y |b z" to row. 1: the line is left out. */
 static int take_features(reading *g, float *row, const char *bar, const char *end) {
   word w, space = {bar, 0};
   double scale = 1.0;

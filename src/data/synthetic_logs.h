@@ -6,8 +6,8 @@
  *   mu(a | x) = epsilon / P + (1 - epsilon) kappa(a) on the K best of f0, epsilon / P elsewhere
  *   f0(a, x)  = sharpness y . beta_a,  y = skill x + sqrt(1 - skill^2) R x
  *
- * The logging policy mu is the paper's own cheap mixture: kappa is the softmax of f0 over its K best
- * items, so every propensity is known exactly. R turns x by a right angle or so (it shifts the
+ * The logging policy mu is the paper's own cheap mixture: kappa is the softmax of f0 over its K
+ * best items, so every propensity is known exactly. R turns x by a right angle or so (it shifts the
  * coordinates by one and changes every second sign): with skill 1 the logging policy ranks as the
  * rewards do, with 0 it knows nothing. */
 #ifndef FOPO_DATA_SYNTHETIC_LOGS_H

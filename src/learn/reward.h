@@ -2,8 +2,8 @@
  *
  * With the event (x_i, a_i, p_i, r_i) of a log, w_i = 1 / max(tau, p_i) and a model r_M:
  *
- *   hits           1[a in Y]                                    (the paper, "Experimental Results")
- *   ips            1[a = a_i] w_i (r_i - lambda)                (the paper, "Introduction"; lambda 0)
+ *   hits           1[a in Y]                                    (the paper, Experimental Results)
+ *   ips            1[a = a_i] w_i (r_i - lambda)                (the paper, Introduction; lambda 0)
  *   direct         r_M(a, x_i)
  *   doubly robust  r_M(a, x_i) + 1[a = a_i] w_i (r_i - r_M(a_i, x_i))
  *   switch         doubly robust where 1 / p_i <= threshold, direct elsewhere

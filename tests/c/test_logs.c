@@ -105,7 +105,8 @@ static void test_csv(void **state) {
   fopo_logs_free(logs);
 
   /* a column is one of text wherever its text stands, and ids may be all of a catalogue */
-  logs = READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5);
+  logs = READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n",
+                 .n_actions = 5);
   assert_int_equal(logs->contexts.cols, 3);
   assert_int_equal(logs->n_actions, 5);
   assert_int_equal(logs->actions[0], 2);
@@ -276,7 +277,8 @@ static void test_adf(void **state) {
 /* ---- dsjson ---- */
 
 #define ACTIONS "\"_multi\":[{\"_tag\":\"x\",\"i\":{\"k\":1}},{\"i\":{\"k\":\"v\"}}]"
-#define EVENT(label, more) "{" label ",\"c\":{\"u\":{\"age\":3,\"on\":true,\"land\":\"fr\"}," more "}}\n"
+#define EVENT(label, more) \
+  "{" label ",\"c\":{\"u\":{\"age\":3,\"on\":true,\"land\":\"fr\"}," more "}}\n"
 #define LABEL "\"_label_cost\":-1.5,\"_label_probability\":0.5,\"_label_Action\":2"
 
 static void test_dsjson(void **state) {
