@@ -122,7 +122,7 @@ local function context_of(o, r)
   elseif not o.reward and not o.data then
     define.fail("fopo.check needs a reward where x is given without data")
   end
-  c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi:items())
+  c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi:initial_items())
   c.reward = o.reward or is_log(o.data) and native.reward_ips(o.data, 0, 0)
              or native.reward_hits(o.data)
   c.rows = spread_rows(o.contexts, c.x.rows, o.seed)

@@ -118,7 +118,7 @@ local function native_options(pi, o)
   local n = {clip = o.clip, level = o.level, bootstrap = o.bootstrap, seed = o.seed,
              least_propensity = o.least_propensity}
   if o.policy == "argmax" then
-    n.index = o.index or cache.exact(pi:items())
+    n.index = o.index or cache.exact_of(pi)
   elseif o.index then
     define.fail("%s: an index is for policy = \"argmax\"; a softmax is summed over all items, or "
                 .. "sampled (samples, proposal)", name)
