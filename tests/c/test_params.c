@@ -459,6 +459,13 @@ static void test_items_mean(void **unused) {
   assert_true(worst_deviation(&w, snis, exact, 60, "snis, uniform, S = 4000") < 3.5);
   assert_true(worst_deviation(&w, mixed, exact, 60, "snis, mixture, S = 4000") < 3.5);
 
+  /* the tail in full: the exact gradient */
+  fopo_gradient_options whole = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 24,
+                                 .proposal = mixture};
+  fopo_free(G);
+  G = items_gradient_of(&w, whole, &n);
+  assert_true(relative(G, exact, w.P * w.L) < 1e-5 && n == w.P);
+
   /* the index is of other items by now: the estimate stays right, because kappa is of now */
   fopo_fill_normal(w.items.x, w.P * w.L, 1.0, 99, FOPO_STREAM_WORLD);
   fopo_free(G);
