@@ -129,7 +129,9 @@ local function context_of(o, r)
   c.picked = c.x:rows_of(c.rows)
   c.many = c.x:rows_of(spread_rows(50, c.x.rows, o.seed))
   c.oracle = native.index_exact(c.pi:items())
-  function c.add(name, measured, bound, ok) r:add(name, measured, bound, ok and "okay" or "FAILED") end
+  function c.add(name, measured, bound, ok)
+    r:add(name, measured, bound, ok and "okay" or "FAILED")
+  end
   function c.skip(name, why) r:add(name, why, "", "skipped") end
   return c
 end
@@ -137,11 +139,11 @@ end
 return define.fn{
   name = "fopo.check", returns = "table",
   options = {
-    {"policy", "policy", nil, "the policy; over embeddings of the sessions, or the items of the log, "
-     .. "where left out"},
+    {"policy", "policy", nil, "the policy; over embeddings of the sessions, or the items of the "
+     .. "log, where left out"},
     {"data", "sessions|logs", nil, "as s.train, or a bandit log; a small world where left out"},
     {"x", "array", nil, "[N, D] contexts; those of the data where left out"},
-    {"reward", "reward", nil, "the reward; hits on the sessions, or ips on the log, where left out"},
+    {"reward", "reward", nil, "the reward; hits on sessions, or ips on a log, where left out"},
     {"gradient", "gradient|table", nil, "an estimator or a list of them; all kinds where left out"},
     {"index", "index", nil, "for the estimators that are made here, and checked too"},
     {"contexts", "integer", 4, "contexts that are looked at", min = 1},
@@ -155,12 +157,13 @@ return define.fn{
     {"exit", "boolean", false, "leave the program with code 1 where a check fails"},
   },
   text = [[Checks what learning rests on, each against a number computed another way:
-- the exact gradient against central differences of the expected reward in double, along the gradient
-  itself, gradients of random rewards and a random direction;
+- the exact gradient against central differences of the expected reward in double, along the
+  gradient itself, gradients of random rewards and a random direction; the items' gradient where they are
+  learnt;
 - what each estimator draws against the law it should draw from, by chi-square on a few contexts;
 - log q against the formula, also for uniform draws that are candidates, and its sum over all items;
-- the mean of each estimator over many draws against the exact gradient, in standard errors. SNIS has
-  a bias of order 1 / S: it is taken out by two sizes, (4 d(4S) - d(S)) / 3, and of what is left
+- the mean of each estimator over many draws against the exact gradient, in standard errors. SNIS
+  has a bias of order 1 / S: it is taken out by two sizes, (4 d(4S) - d(S)) / 3, and of what is left
   4 / n of the bias are allowed, n being how many draws of the policy S draws of q are worth, S over
   sum_a pi_a^2 / q_a. S is doubled until n is 25. (With epsilon = 0 items outside the candidates are
   never drawn, a bias that no S cures: the check says so.)
@@ -169,8 +172,8 @@ return define.fn{
 Prints a table and "all okay", or the first check that is not. Returns {ok, rows, first, seconds};
 rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). What cannot be told is
 skipped by name. The reward must be a function: the same value whenever it is asked.
-Copies of the gradients are tried; an adaptive proposal at its present epsilon. Cost: passes over the whole
-catalogue for the exact gradient and REINFORCE; large catalogues get fewer repetitions of that.
+Copies of the gradients are tried; an adaptive proposal at its present epsilon. Cost: passes over
+the whole catalogue for the exact gradient and REINFORCE; large catalogues get fewer repetitions of that.
 Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" says what the faults are.]],
   example = [[r = fopo.check{contexts = 2, repetitions = 40, print = false}
 assert(r.ok, r.first)

@@ -3,8 +3,8 @@
 -- computed another way: differences in double, frequencies, exact search.
 --
 -- A check c holds: pi, x (all contexts), rows (those that are looked at), picked (their contexts),
--- reward, gradients, seed, samples, repetitions, recall, index or nil, oracle (an exact index), many
--- (contexts for searches), and two functions: add(name, measured, bound, ok) and skip(name, why).
+-- reward, gradients, seed, samples, repetitions, recall, index or nil, oracle (an exact index),
+-- many (contexts for searches), and two functions: add(name, measured, bound, ok) and skip(name, why).
 local native = require "fopo.native"
 local array = require "fopo.array"
 local proposal = require "fopo.proposal"
@@ -96,6 +96,40 @@ local function reference(c)
   c.slopes, c.value = slopes, value
 end
 
+-- The policy over other items, everything else as it is.
+local function with_items(pi, items)
+  local make = pi.kind == "mlp" and native.policy_mlp or native.policy_linear
+  local twin = make{items = items, theta = "random", context_dim = pi.context_dim, seed = 1,
+                    temperature = pi.temperature, hidden = pi.hidden, activation = pi.activation}
+  twin:set_theta(pi:theta())
+  return twin
+end
+
+-- The gradient of items that are learnt, along a random direction. Items are float32, so the step
+-- is a thousandth of them, which leaves about 1e-4 of rounding and as much of curvature.
+local function item_differences(c)
+  local items = c.pi:items()
+  local V = array.randn(items.rows, items.cols, c.seed)
+  local h = 1e-3 * items:norm() / math.sqrt(items.rows * items.cols)
+  local _, _, ids, G = native.gradient_exact():compute(c.pi, c.x, c.rows, c.reward, {})
+  local touched = V:rows_of(ids)
+  local along = native.check_project(G, native.check_stack(touched))[1] * touched:norm()
+  local forth = with_items(c.pi, items:copy():add(V, h))
+  local back = with_items(c.pi, items:copy():add(V, -h))
+  local all, none = array.ids(list_of_rows(c.pi.n_items)), array.zeros(0, c.pi.n_params)
+  local slope = 0
+  for i, row in ipairs(c.rows) do
+    local x, r = c.picked:rows_of{i}, c.reward:value(all, {row})
+    local _, up = native.check_slopes(forth, x, r, none, 1)
+    local _, down = native.check_slopes(back, x, r, none, 1)
+    slope = slope + (up - down) / (2 * h * #c.rows)
+  end
+  local scale = math.abs(slope) + G:norm()
+  local off = scale > 0 and math.abs(along - slope) / scale or 0
+  c.add("gradient of items", ("off central differences by %.1e, along 1 direction"):format(off),
+        "2e-03", off < 2e-3)
+end
+
 function checks.differences(c)
   reference(c)
   local worst, typical = 0, c.norm / math.sqrt(c.directions.cols)
@@ -109,13 +143,14 @@ function checks.differences(c)
   local off = scale > 0 and math.abs(c.exact_reward - c.value) / scale or 0
   c.add("expected reward", ("%.6g, in double %.6g"):format(c.exact_reward, c.value),
         ("%.0e"):format(difference_bound), off < difference_bound)
+  if c.pi.train_items then item_differences(c) end
 end
 
 -- ---- the draws
 
 -- The law of the draws in context b: `special`, items by id with their probabilities, `order`,
--- their ids, and `other`, the probability of each of the remaining items, or `strips`, their sums by
--- strips of the catalogue, from 0. Written from the paper's formulas, with the index's candidates.
+-- their ids, and `other`, the probability of each of the remaining items, or `strips`, their sums
+-- by strips of the catalogue, from 0. Written from the paper's formulas, with the index's candidates.
 local laws = {}
 
 local n_strips = 16
@@ -183,11 +218,12 @@ end
 function laws.policy(c, b)
   c.strips = c.strips or policy_strips(c)
   local order, f = candidates(c, c.oracle, math.min(200, c.pi.n_items), b)
-  local law = {special = {}, order = order, strips = table.move(c.strips[b], 0, n_strips - 1, 0, {})}
+  local strips = table.move(c.strips[b], 0, n_strips - 1, 0, {})
+  local law = {special = {}, order = order, strips = strips}
   for j, id in ipairs(order) do
     law.special[id] = math.exp(f[j] - c.log_z[b])
     local i = (id - 1) * n_strips // c.pi.n_items
-    law.strips[i] = math.max(0, law.strips[i] - law.special[id])
+    strips[i] = math.max(0, strips[i] - law.special[id])
   end
   return law
 end
@@ -292,32 +328,25 @@ local function normal_of(chi2, degrees)
   return ((chi2 / degrees) ^ (1 / 3) - (1 - v)) / math.sqrt(v)
 end
 
+local function check_draws(c, g)
+  local name, contexts, samples = "draws of " .. label(g), contexts_of(c), g.samples
+  if not law_of(c, g, 1) then
+    return c.skip(name, "the law of its draws is not written down here")
+  end
+  if g.kind == "reinforce" then g:set{samples = 20000} end -- a pass over the items is what costs
+  local counts, n = frequencies(c, g, contexts, 20000)
+  if samples then g:set{samples = samples} end
+  local x = {sum = 0, bins = 0}
+  for b = 1, contexts do pearson(x, law_of(c, g, b), counts[b], n, c.pi.n_items) end
+  if x.bins < 1 then return c.skip(name, "too few draws for frequencies") end
+  c.add(name, ("chi-square %.1f of %d bins, %d draws in each of %d contexts")
+        :format(x.sum, x.bins, n, contexts), ("%d s.e."):format(errors_bound),
+        normal_of(x.sum, x.bins) < errors_bound)
+end
+
 function checks.draws(c)
-  local contexts = contexts_of(c)
   for _, g in ipairs(c.gradients) do
-    local name = "draws of " .. label(g)
-    if g.kind == "exact" then goto continue end
-    if not law_of(c, g, 1) then
-      c.skip(name, "the law of its draws is not written down here")
-      goto continue
-    end
-    do
-      local samples = g.samples
-      if g.kind == "reinforce" then g:set{samples = 20000} end -- a pass over the items is what costs
-      local counts, n = frequencies(c, g, contexts, 20000)
-      if samples then g:set{samples = samples} end
-      local x = {sum = 0, bins = 0}
-      for b = 1, contexts do pearson(x, law_of(c, g, b), counts[b], n, c.pi.n_items) end
-      if x.bins < 1 then
-        c.skip(name, "too few draws for frequencies")
-        goto continue
-      end
-      local z = normal_of(x.sum, x.bins)
-      c.add(name, ("chi-square %.1f of %d bins, %d draws in each of %d contexts")
-            :format(x.sum, x.bins, n, contexts), ("%d s.e."):format(errors_bound),
-            z < errors_bound)
-    end
-    ::continue::
+    if g.kind ~= "exact" then check_draws(c, g) end
   end
 end
 
@@ -584,6 +613,9 @@ end
 
 -- The draws are the same ones on every device, so results differ by the order of summation only.
 function checks.devices(c)
+  if c.pi.train_items then
+    return c.skip("CPU and GPU", "a step would move the items of this policy")
+  end
   local ok, why = pcall(native.device, "cuda")
   if not ok then
     return c.skip("CPU and GPU", (tostring(why):gsub("^.-:%d+: ", "")))

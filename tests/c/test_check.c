@@ -180,7 +180,8 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
 }
 
 /* The gradient by hand, with weights exp(f + sign log q). */
-static void by_hand(double *G, small_world *w, const uint32_t *ids, const float *logq, double sign) {
+static void by_hand(double *G, small_world *w, const uint32_t *ids, const float *logq,
+                    double sign) {
   double *theta = small_world_theta(w), *pi = fopo_alloc(P, sizeof *pi);
   memset(G, 0, ENTRIES * sizeof *G);
   for (size_t b = 0; b < N; b++) {
@@ -245,8 +246,9 @@ static void test_faults(void **unused) {
 int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_value),   cmocka_unit_test(test_together), cmocka_unit_test(test_slopes),
-      cmocka_unit_test(test_refused), cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_value),  cmocka_unit_test(test_together),
+      cmocka_unit_test(test_slopes), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

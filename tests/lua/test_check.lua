@@ -72,6 +72,14 @@ function TestCheck:test_network_and_custom_reward()
                   gradient = fopo.gradient.reinforce{}, contexts = 2, repetitions = 30})
 end
 
+function TestCheck:test_items_learnt()
+  local pi = fopo.policy.linear{items = items, theta = "identity", train_items = true}
+  local g = fopo.gradient.snis{proposal = mixture{index = fopo.index.norm(pi:items())}}
+  local r = check{policy = pi, gradient = g}
+  okay(r)
+  lu.assertEquals(statuses(r)["gradient of items"], "okay")
+end
+
 function TestCheck:test_logs()
   local logs = fopo.data.synthetic_logs{n = 300, actions = 60, dim = 4}
   local pi = fopo.policy.linear{items = logs:items(), theta = "identity"}
