@@ -192,7 +192,7 @@ return define.fn{
 Each has value, se and three intervals {low, high}: normal (value -+ z se), bootstrap (percentiles
 over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for
 any number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has
-none). Events are taken as independent. The error of a fitted model is in none of them.
+none). Events are taken as independent.
 e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight and e.mean_weight (1 in the
 mean) tell of the overlap; e.warnings says in words what is wrong.
 Cost: the softmax reads all P items for each event, n P L multiply-adds in tiles and never an n x P
