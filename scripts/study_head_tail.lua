@@ -2,9 +2,9 @@
 --
 --   ./fopo scripts/study_head_tail.lua [FILE ...] [quick] [name=value ...]
 --
--- Worlds: two made ones (narrow: 20,000 items, wide: 60,000) and each FILE that fopo.data.read knows.
--- A policy is trained with SNIS; at its start, in the middle and at the end the exact gradient of 64
--- contexts is compared with `repeats` estimates of each method, every one with draws of its own:
+-- Worlds: two made ones (narrow: 20,000 items, wide: 60,000) and each FILE that fopo.data.read
+-- knows. A policy is trained with SNIS; at its start, in the middle and at the end the exact gradient
+-- of 64 contexts is compared with `repeats` estimates of each method, each with draws of its own:
 --
 --   bias      |mean - exact| / |exact|, freed of the part that chance adds to it: the square less
 --             spread^2 / repeats, which may leave nothing (0); below about half of
@@ -12,12 +12,13 @@
 --   spread    sqrt(E |G - mean|^2) / |exact|
 --   error     sqrt(E |G - exact|^2) / |exact|: both together
 --
--- Rows are those that the estimate itself gathers: S, or K + U; the search of the K candidates, which
--- is the same for both, is not in them, and uniform draws do without it. Milliseconds are of this
--- machine as it is loaded: the order counts, not the digits.
+-- Rows are those that the estimate itself gathers: S, or K + U; the search of the K candidates, the
+-- same for both, is not in them, and uniform draws do without it. Milliseconds are of this machine
+-- as it is loaded: the order counts, not the digits.
 --
 -- Names (defaults): repeats=100, steps=3000 of training, lr=0.01, dim=32, k=256, samples=1000,
--- contexts=64, scale=1 (of the made worlds' sizes), seeds=1,2 (of training and draws), worlds=narrow,wide.
+-- contexts=64, scale=1 (of the made worlds' sizes), seeds=1,2 (of training and draws),
+-- worlds=narrow,wide.
 -- The table of means over the seeds is printed, the rows of all seeds are in
 -- runs/study_head_tail.csv.
 local fopo = require "fopo"
@@ -61,8 +62,8 @@ local function measure(g, exact, pi, x, rows, reward, seed)
           spread = math.sqrt(variance) / size, error = math.sqrt(squares / n) / size}
 end
 
-local columns = {"world", "items", "seed", "at", "step", "method", "rows", "bias", "spread", "error",
-                 "head_mass", "ms", "reward"}
+local columns = {"world", "items", "seed", "at", "step", "method", "rows", "bias", "spread",
+                 "error", "head_mass", "ms", "reward"}
 local results = {}
 
 local function at(world, t, name, seed)
@@ -72,7 +73,8 @@ local function at(world, t, name, seed)
   local exact, stats = fopo.gradient.exact{}:compute(t.policy, x, rows, reward)
   for _, method in ipairs(methods(world.index)) do
     local row = measure(method[2], exact, t.policy, x, rows, reward, seed)
-    row.world, row.items, row.seed, row.at, row.step = world.name, world.items.rows, seed, name, t.step
+    row.world, row.items, row.seed = world.name, world.items.rows, seed
+    row.at, row.step = name, t.step
     row.method, row.rows, row.reward = method[1], method[3], stats.reward
     results[#results + 1] = row
   end

@@ -7,7 +7,8 @@
 -- argmax is taken. Runs of one seed are made one after another, so that what else the machine does
 -- hits them alike; "searched" is how many queries the index had.
 --
--- Names (defaults): refresh=1,2,5,20,once; estimators=snis,head_tail; seconds=8 of a run, lr=0.01,
+-- Names (defaults): refresh=1,2,5,20,once; estimators=snis,head_tail; seconds=8 of a run,
+-- clock=wall (or cpu: one thread and its seconds, for a machine that has other work), lr=0.01,
 -- dim=32, k=256, samples=1000, tail=256, epsilon=0.5 (of snis), scale=1, seeds=1,2,
 -- worlds=narrow,wide. The table has means over the seeds; all rows are in runs/study_refresh.csv.
 local fopo = require "fopo"
@@ -15,9 +16,9 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "common/?.lua;" .. package.pa
 local study = require "study"
 
 local o, files = study.options(
-  {refresh = {1, 2, 5, 20, "once"}, estimators = {"snis", "head_tail"}, seconds = 8, lr = 0.01,
-   dim = 32, k = 256, samples = 1000, tail = 256, epsilon = 0.5, scale = 1, seeds = {1, 2},
-   worlds = {"narrow", "wide"}},
+  {refresh = {1, 2, 5, 20, "once"}, estimators = {"snis", "head_tail"}, seconds = 8, clock = "wall",
+   lr = 0.01, dim = 32, k = 256, samples = 1000, tail = 256, epsilon = 0.5, scale = 1,
+   seeds = {1, 2}, worlds = {"narrow", "wide"}},
   {refresh = {1, 2, "once"}, seconds = 0.2, dim = 8, k = 20, samples = 60, tail = 20, scale = 0.03,
    seeds = {1}, worlds = {"narrow"}})
 local QUARTERS = 4
@@ -38,12 +39,13 @@ local function run(world, kind, refresh, seed)
   local g = gradient(kind, world.index, refresh)
   local t = study.trainer(world, g, {seed = seed, lr = o.lr})
   local before = world.index:about().queries
+  local seconds = 0
   for _ = 1, QUARTERS do
-    t:run{seconds = o.seconds / QUARTERS, view = false}
+    seconds = seconds + study.train(t, o.seconds / QUARTERS, o)
     local searched = world.index:about().queries - before
     local e = fopo.evaluate(t.policy, world.split.test)
     results[#results + 1] = {world = world.name, items = world.items.rows, estimator = kind,
-      refresh = refresh, seed = seed, seconds = t.seconds, step = t.step,
+      refresh = refresh, seed = seed, seconds = seconds, step = t.step,
       epochs = t.step / t.steps_per_epoch, searched = searched, kept_bytes = g.kept_bytes,
       reward = e.reward, low = e.low, high = e.high}
   end
@@ -83,8 +85,9 @@ local function show(world)
       shown[#shown + 1] = line
     end
   end
-  study.print(("%s: %d items, %d contexts, reward on %d test sessions, seeds %s"):format(world.name,
-    world.items.rows, world.split.train.n, world.split.test.n, table.concat(o.seeds, ", ")), shown)
+  local title = "%s: %d items, %d contexts, reward on %d test sessions, %s clock, seeds %s"
+  study.print(title:format(world.name, world.items.rows, world.split.train.n, world.split.test.n, o.clock,
+    table.concat(o.seeds, ", ")), shown)
 end
 
 for _, list in ipairs{o.worlds, files} do

@@ -58,11 +58,11 @@ gradient.head_tail = define.fn{
   },
   text = [[The covariance gradient with the head in full: the K candidates of the index stand for
 themselves and U uniform draws of the other P - K items for (P - K) / U of them each, so
-w = exp(f) in the head, w = (P - K) / U exp(f) in the tail, c_s = wbar_s (r_s - rbar) as in snis, and
-no draw is spent twice on the head. One draw in each of U equal strips of the other items: all are
-drawn equally often, and U = P - K is the exact gradient.
-Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's mass
-the head holds; none from the head. Variance: of the tail alone. Cost: K + U rows a context and the
+w = exp(f) in the head, w = (P - K) / U exp(f) in the tail, c_s = wbar_s (r_s - rbar) as in snis,
+and no draw is spent twice on the head. One draw in each of U equal strips of the other items: all
+are drawn equally often, and U = P - K is the exact gradient.
+Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's
+mass the head holds; none from the head. Variance: of the tail alone. Cost: K + U rows a context and the
 search. Where the index finds fewer than K, the tail has more draws. K + U is at most P.
 Source: ours.]],
   example = [[items = fopo.array.randn(100, 4, 1)

@@ -18,16 +18,16 @@ proposal.mixture = define.fn{
     {"epsilon", "number", 0.8, "share of uniform draws", min = 0, max = 1},
     {"draws", "string", "iid", "iid: S draws of the mixture (Algorithm 1); stratified: exactly "
      .. "round(epsilon S) uniform ones (the authors' code)", one_of = {"iid", "stratified"}},
-    {"refresh", "integer|string", 1, "visits of a context that its candidates serve before they are "
-     .. "searched again, or \"once\"", min = 1, one_of = {"once"}},
+    {"refresh", "integer|string", 1, "visits of a context that its candidates serve before they "
+     .. "are searched again, or \"once\"", min = 1, one_of = {"once"}},
   },
   text = [[q_{K,eps}(a | x) = eps / P + (1 - eps) kappa(a | x): uniform, mixed with the softmax kappa of
 the current scores over the top-K candidates (the paper, "The Proposed Method").
 refresh = n keeps the candidates of each context for n visits (epochs), which saves most searches;
 kappa is of the current scores all the same, so that the weights stay right and only the variance
-feels that the candidates are old. It takes 4 N (K + 2) bytes for N contexts, refused before they are
-taken where they do not fit, and as much in a checkpoint. A run that is resumed is the same bit by
-bit.]],
+feels that the candidates are old. It takes 4 N (K + 2) bytes for N contexts, refused before they
+are taken where they do not fit, and as much in a checkpoint. A run that is resumed is the same bit
+by bit.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 10}
 pi = fopo.policy.linear{items = items}
@@ -44,13 +44,16 @@ proposal.adaptive = define.fn{
     {"floor", "number", 0.05, "the least epsilon", min = 0, max = 1},
     {"smoothing", "number", 0.95, "what a step leaves of the past; 0.95 looks back about 20 steps",
      min = 0, below = 1},
+    {"refresh", "integer|string", 1, "visits that a context's candidates serve, or \"once\"; see "
+     .. "fopo.proposal.mixture", min = 1, one_of = {"once"}},
   },
-  text = [[The mixture whose epsilon follows the policy: epsilon = max(floor, 1 - m), m being the smoothed
-share of the policy's mass inside the candidates, as the weights of the draws themselves estimate it
-(head_mass; uniform draws that miss a narrow tail overstate it, and floor is there for them). While
-epsilon is above 0.95 it is 1: all draws are uniform and the index is not asked, but for 8 contexts
-every 50 steps, which notice when to begin. g.epsilon and the history show the current value. m is a
-part of the checkpoint: a run that is resumed is the same bit by bit.
+  text = [[The mixture whose epsilon follows the policy: epsilon = max(floor, 1 - m), m being the
+smoothed share of the policy's mass inside the candidates, as the weights of the draws themselves
+estimate it (head_mass; uniform draws that miss a narrow tail overstate it, and floor is there for
+them). While epsilon is above 0.95 it is 1: all draws are uniform and the index is not asked, but
+for 8 contexts every 50 steps, which are searched anew and notice when to begin. g.epsilon and the
+history show the current value. m is a part of the checkpoint: a run that is resumed is the same bit
+by bit.
 Bias and variance: those of snis with the epsilon of the step. Source: ours; the paper leaves it
 open.]],
   example = [[items = fopo.array.randn(100, 4, 1)
@@ -70,14 +73,18 @@ sample), row being the context's place in x.]],
   call = sample,
 }
 
+local function refreshed(q)
+  return q.refresh ~= 1 and (", refresh %s"):format(q.refresh) or ""
+end
+
 function methods.describe(q)
   if q.kind == "uniform" then return "proposal uniform" end
   if q.kind == "adaptive" then
-    return ("proposal adaptive: K %d, epsilon %g (at least %g), index %s"):format(q.k, q.epsilon,
-      q.floor, q.index:about().kind)
+    return ("proposal adaptive: K %d, epsilon %g (at least %g), index %s%s"):format(q.k, q.epsilon,
+      q.floor, q.index:about().kind, refreshed(q))
   end
-  return ("proposal mixture: K %d, epsilon %g, %s draws, index %s%s"):format(q.k, q.epsilon, q.draws,
-    q.index:about().kind, q.refresh ~= 1 and (", refresh %s"):format(q.refresh) or "")
+  return ("proposal mixture: K %d, epsilon %g, %s draws, index %s%s"):format(q.k, q.epsilon,
+    q.draws, q.index:about().kind, refreshed(q))
 end
 
 return proposal

@@ -72,6 +72,26 @@ function study.trainer(world, gradient, o)
                       optim = fopo.optim.adam{lr = o.lr}, seed = o.seed}
 end
 
+-- Trains for so many seconds by the wall, or, with o.clock = "cpu", for so many of the processor's
+-- by one thread, which other work on the machine hardly changes. Returns what was used.
+function study.train(t, seconds, o)
+  if o.clock ~= "cpu" then
+    local before = t.seconds
+    t:run{seconds = seconds, view = false}
+    return t.seconds - before
+  end
+  fopo.threads(1)
+  local start, n = os.clock(), 1
+  local function used() return os.clock() - start end
+  while used() < seconds do
+    local before = used()
+    t:run{steps = n, every = n, view = false}
+    local each = (used() - before) / n
+    n = math.max(1, math.min(50, math.floor((seconds - used()) / math.max(each, 1e-6))))
+  end
+  return used()
+end
+
 -- Mean and its standard error; 0 where there is one value.
 function study.mean(list)
   local n, sum, squares = #list, 0, 0

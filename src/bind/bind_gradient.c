@@ -117,8 +117,9 @@ static int set(lua_State *L) {
   int mixture = o.kind == FOPO_GRADIENT_SNIS && q->kind == FOPO_PROPOSAL_MIXTURE;
   if (bind_has(L, 2, "samples")) {
     if (o.kind == FOPO_GRADIENT_EXACT || head) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, head ? "a head and tail has no samples; its "
-                                    "tail and k may be set" : "an exact gradient draws no samples"));
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                    head ? "a head and tail has no samples; its tail and k may be set"
+                                         : "an exact gradient draws no samples"));
     }
     o.samples = samples_option(L, 2);
   }
@@ -130,8 +131,8 @@ static int set(lua_State *L) {
   }
   if (bind_has(L, 2, "epsilon")) {
     if (!mixture) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has "
-                                    "epsilon"));
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                    "only a gradient with a mixture proposal has epsilon"));
     }
     if (q->adaptive) {
       return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "an adaptive proposal sets its epsilon "

@@ -40,8 +40,8 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
 }
 
 /* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified", refresh = 1}: eps / P
- * everywhere and 1 - eps by the softmax over the k candidates, which serve `refresh` visits of their
- * context, a number or "once". */
+ * everywhere and 1 - eps by the softmax over the k candidates, which serve `refresh` visits of
+ * their context, a number or "once". */
 static int proposal_mixture(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {
@@ -53,13 +53,15 @@ static int proposal_mixture(lua_State *L) {
   return with_index(L, at, p);
 }
 
-/* native.proposal_adaptive{index, k, floor, smoothing}: a mixture whose epsilon the gradient sets. */
+/* native.proposal_adaptive{index, k, floor, smoothing, refresh = 1}: a mixture whose epsilon the
+ * gradient sets. */
 static int proposal_adaptive(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {
       .kind = FOPO_PROPOSAL_MIXTURE,
       .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
       .epsilon = 1.0,
+      .refresh = refresh_option(L, 1),
       .adaptive = 1,
       .floor = bind_number(L, bind_option(L, 1, "floor"), "floor"),
       .smoothing = bind_number(L, bind_option(L, 1, "smoothing"), "smoothing")};
@@ -101,7 +103,7 @@ static int sample(lua_State *L) {
 }
 
 void bind_push_refresh(lua_State *L, const fopo_proposal *q) {
-  if (q->kind != FOPO_PROPOSAL_MIXTURE || q->adaptive) {
+  if (q->kind != FOPO_PROPOSAL_MIXTURE) {
     lua_pushnil(L);
   } else if (q->refresh == FOPO_REFRESH_ONCE) {
     lua_pushliteral(L, "once");
@@ -145,5 +147,6 @@ static const luaL_Reg methods[] = {{"sample", sample}, {NULL, NULL}};
 const bind_type bind_proposal_type = {.name = "fopo.proposal",
                                       .size = sizeof(bind_proposal),
                                       .methods = methods,
-                                      .fields = "kind k epsilon draws refresh floor smoothing index",
+                                      .fields =
+                                          "kind k epsilon draws refresh floor smoothing index",
                                       .get = field};

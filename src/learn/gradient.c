@@ -338,7 +338,9 @@ static int make_visits_room(fopo_gradient *g) {
 /* An adaptive epsilon as what is remembered has it. */
 static void adapt(fopo_gradient *g) {
   fopo_proposal *q = &g->options.proposal;
-  if (fopo_gradient_has_proposal(&g->options) && q->adaptive) q->epsilon = fopo_visits_epsilon(g->visits, q);
+  if (fopo_gradient_has_proposal(&g->options) && q->adaptive) {
+    q->epsilon = fopo_visits_epsilon(g->visits, q);
+  }
 }
 
 /* Which contexts of the batch get candidates, and the epsilon of its draws. */
@@ -346,7 +348,10 @@ static void steer(fopo_gradient *g, size_t B) {
   adapt(g);
   g->q = g->options.proposal;
   g->asked = fopo_gradient_has_proposal(&g->options) ? fopo_visits_asked(g->visits, &g->q, B) : 0;
-  if (g->q.adaptive && g->asked > 0) g->q.epsilon = fmin(g->q.epsilon, FOPO_PROBE_EPSILON);
+  if (g->asked > 0 && !fopo_proposal_uses_index(&g->q)) { /* a probe */
+    g->q.epsilon = FOPO_PROBE_EPSILON;
+    g->q.refresh = 1;
+  }
 }
 
 /* Cuts the batch into parts and makes room for one. */

@@ -13,9 +13,9 @@
  *              gradient). Bias of order 1 / S; S + K rows a context.
  *
  *   head_tail  the K candidates in full, U draws of the other P - K items, each for (P - K) / U of
- *              them, and c as in snis: q is 1 in the head and U / (P - K) in the tail. Ours. Bias of
- *              order 1 / U, of the tail alone; 2 K + U rows a context, less where the index reads
- *              fewer. K + U <= P; U = P - K is the exact gradient.
+ *              them, and c as in snis: q is 1 in the head and U / (P - K) in the tail. Ours. Bias
+ *              of order 1 / U, of the tail alone; K + U rows a context and the search. K + U <= P;
+ *              U = P - K is the exact gradient.
  *
  * Where the policy learns its items too, the same c give their gradient: with Q_b = h(x_b) / T,
  *
@@ -137,8 +137,8 @@ void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
 float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
-/* The batch of `rows` was made, with these statistics: only now do kept candidates grow older and an
- * adaptive epsilon move. After finish, for a batch that counts; compute does it itself. */
+/* The batch of `rows` was made, with these statistics: only now do kept candidates grow older and
+ * an adaptive epsilon move. After finish, for a batch that counts; compute does it itself. */
 void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
                          const fopo_gradient_stats *stats);
 

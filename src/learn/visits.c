@@ -106,11 +106,8 @@ static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size
 
 void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
                        double head_mass, size_t head_rows) {
-  if (q->adaptive) {
-    count_head(v, q, head_mass, head_rows);
-  } else if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) {
-    count_visits(v, rows, B, q->refresh);
-  }
+  if (q->adaptive) count_head(v, q, head_mass, head_rows);
+  if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) count_visits(v, rows, B, q->refresh);
 }
 
 /* ---- files ---- */
@@ -142,8 +139,9 @@ static int check_sets(const fopo_array *sets, const fopo_array *counts, const fo
     int wrong = count[i] > K;
     for (size_t j = 0; !wrong && visits[i] > 0 && j < count[i]; j++) wrong = ids[i * K + j] >= P;
     if (wrong) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: the candidates of context %zu are not %zu of %zu items",
-                       path, i + 1, K, P);
+      return fopo_fail(FOPO_ERR_FORMAT,
+                       "%s: the candidates of context %zu are not %zu of %zu items", path, i + 1, K,
+                       P);
     }
   }
   return FOPO_OK;

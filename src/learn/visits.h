@@ -46,15 +46,15 @@ double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q);
 
 /* How many contexts of the next batch of B get candidates: all, none, or, while epsilon is 1, a few
  * every so many batches, which then draw with FOPO_PROBE_EPSILON: the probe that notices when
- * candidates begin to pay. */
+ * candidates begin to pay. It searches anew, and is no visit. */
 size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B);
 
 #define FOPO_PROBE_EPSILON 0.95
 
 /* ---- both ---- */
 
-/* The batch `rows` [B] was made; head_mass is the mean over the contexts that had candidates,
- * head_rows of them (0: none had). */
+/* The batch `rows` [B] was made with q, whose epsilon is that of the batch; head_mass is the mean
+ * over the contexts that had candidates, head_rows of them (0: none had). */
 void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
                        double head_mass, size_t head_rows);
 

@@ -170,7 +170,8 @@ static void test_head_tail(void **unused) {
   assert_true(worst(&d, "head 40, tail 300") < 3.0);
   assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
 
-  deviation few = measure(&w, head_tail(ix, 6, 6), 400), many = measure(&w, head_tail(ix, 6, 48), 400);
+  deviation few = measure(&w, head_tail(ix, 6, 6), 400);
+  deviation many = measure(&w, head_tail(ix, 6, 48), 400);
   worst(&few, "head 6, tail 6");
   worst(&many, "head 6, tail 48");
   deviation mixed = measure(&w, snis(1, ix, 54), 400);

@@ -1,5 +1,5 @@
-/* What is remembered from visit to visit: candidates that are kept, and an epsilon that adapts. When
- * the index is asked and when not, and that a run is the same bits in slices, resumed from a file,
+/* What is remembered from visit to visit: candidates that are kept, and an epsilon that adapts.
+ * When the index is asked and when not, and that a run is the same bits in slices, resumed from a file,
  * interrupted, and by any number of threads. */
 #include "small_world.h"
 
@@ -219,10 +219,12 @@ static void test_same_candidates(void **unused) {
 static fopo_gradient_options which(int i) {
   if (i == 0) return kept(FOPO_GRADIENT_SNIS, 3);
   if (i == 1) return kept(FOPO_GRADIENT_HEAD_TAIL, FOPO_REFRESH_ONCE);
-  return adaptive(0.05, 0.9);
+  fopo_gradient_options o = adaptive(0.05, 0.9);
+  if (i == 3) o.proposal.refresh = 4;
+  return o;
 }
 
-enum { WHICH = 3, STEPS = 63 };
+enum { WHICH = 4, STEPS = 63 };
 
 static void whole(float *wanted, int i) {
   setting s;

@@ -149,7 +149,7 @@ end
 function TestAdaptive:test_fields()
   local q = fopo.proposal.adaptive{index = index, k = 10, floor = 0.1, smoothing = 0.5}
   lu.assertEquals({q.kind, q.k, q.epsilon, q.floor, q.smoothing}, {"adaptive", 10, 1.0, 0.1, 0.5})
-  lu.assertNil(q.refresh)
+  lu.assertEquals(q.refresh, 1)
   local g = fopo.gradient.snis{proposal = q}
   lu.assertEquals(g.epsilon, 1.0)
   fails("an adaptive proposal sets its epsilon itself", g.set, g, {epsilon = 0.5})
@@ -192,6 +192,7 @@ end
 function TestAdaptive:test_resume()
   local whole = resumes(function() return adaptive() end)
   lu.assertTrue(whole.history.epsilon[1] < 1) -- or nothing was tried
+  resumes(function() return adaptive{refresh = 3} end)
 end
 
 -- ------------------------------------------------------------------------------------------------
@@ -207,7 +208,8 @@ end
 -- A study runs in its quick form and keeps as many rows as it says.
 local function studies(name, rows, options)
   local said = os.tmpname()
-  local command = ("%s scripts/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "", said)
+  local command = ("%s scripts/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "",
+                                                                 said)
   local done = os.execute(command)
   local f <close> = assert(io.open(said))
   local output = f:read("a")
