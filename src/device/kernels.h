@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { FOPO_PANEL = 32 }; /* queries that `scores` takes at once */
+
 typedef struct {
   const char *name;
 
@@ -26,6 +28,17 @@ typedef struct {
   /* v[i] += sum_s c[s] rows[ids[s] * ld + i]; samples whose c is 0 are skipped. */
   void (*gather_axpy)(float *v, const float *rows, size_t ld, const uint32_t *ids,
                       const float *c, size_t count, size_t dim);
+
+  /* out[s * width + j] = sum_i row_s[i] panel[i * width + j] for s < count, j < width: rows
+   * against `width` queries at once, FOPO_PANEL or half of it, stored column by column. row_s
+   * starts at rows + ids[s] * ld, or at rows + s * ld where ids is NULL. A row's scores have the
+   * same bits wherever it stands. Prefetches the rows ahead. */
+  void (*scores)(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                 const float *panel, size_t dim, size_t width);
+
+  /* Lists s * 16 + j, ascending, where x[s * ld + j] >= floor[j], s < count, j < 16; gives their
+   * number. list has room for all. */
+  size_t (*above)(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor);
 
   /* The largest x[i]; -inf for n == 0. */
   float (*max)(const float *x, size_t n);

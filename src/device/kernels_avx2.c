@@ -201,6 +201,70 @@ static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *
   }
 }
 
+INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
+  return rows + (ids != NULL ? ids[s] : s) * ld;
+}
+
+/* `lanes` rows times 16 queries of a panel: all sums live in registers. */
+INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
+                        size_t width, const int lanes) {
+  __m256 left[4], right[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) left[l] = right[l] = _mm256_setzero_ps();
+#pragma GCC unroll 1
+  for (size_t i = 0; i < dim; i++, panel += width) {
+    __m256 q0 = _mm256_loadu_ps(panel), q1 = _mm256_loadu_ps(panel + 8);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      __m256 x = _mm256_broadcast_ss(row[l] + i);
+      left[l] = _mm256_fmadd_ps(x, q0, left[l]);
+      right[l] = _mm256_fmadd_ps(x, q1, right[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) {
+    _mm256_storeu_ps(out + (size_t)l * width, left[l]);
+    _mm256_storeu_ps(out + (size_t)l * width + 8, right[l]);
+  }
+}
+
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  size_t s = 0;
+  for (; dim > 0 && s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
+  for (s = 0; s + 4 <= count; s += 4) {
+    const float *row[4];
+#pragma GCC unroll 4
+    for (size_t l = 0; l < 4; l++) row[l] = row_of(rows, ld, ids, s + l);
+    for (size_t next = s + 16; dim > 0 && next < s + 20 && next < count; next++) {
+      prefetch_row(row_of(rows, ld, ids, next), dim);
+    }
+    for (size_t j = 0; j < width; j += 16) {
+      score_block(out + s * width + j, row, panel + j, dim, width, 4);
+    }
+  }
+  for (; s < count; s++) {
+    const float *row = row_of(rows, ld, ids, s);
+    for (size_t j = 0; j < width; j += 16) {
+      score_block(out + s * width + j, &row, panel + j, dim, width, 1);
+    }
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  __m256 least0 = _mm256_loadu_ps(floor), least1 = _mm256_loadu_ps(floor + 8);
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    __m256 pass0 = _mm256_cmp_ps(_mm256_loadu_ps(x + s * ld), least0, _CMP_GE_OQ);
+    __m256 pass1 = _mm256_cmp_ps(_mm256_loadu_ps(x + s * ld + 8), least1, _CMP_GE_OQ);
+    unsigned pass = (unsigned)_mm256_movemask_ps(pass0) | (unsigned)_mm256_movemask_ps(pass1) << 8;
+    for (; pass != 0; pass &= pass - 1) {
+      list[n++] = (uint32_t)(s * 16) + (uint32_t)__builtin_ctz(pass);
+    }
+  }
+  return n;
+}
+
 static float largest(const float *x, size_t n) {
   __m256 m = _mm256_set1_ps(-INFINITY);
   size_t i = 0;
@@ -332,8 +396,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
 }
 
 const fopo_kernels *fopo_kernels_avx2(void) {
-  static const fopo_kernels table = {"avx2",  dot,     axpy,    gather_dot,  gather_axpy,
-                                     largest, exp_sum, moments, draw_uniform};
+  static const fopo_kernels table = {"avx2", dot,     axpy,    gather_dot, gather_axpy, scores,
+                                     above,  largest, exp_sum, moments,    draw_uniform};
   return &table;
 }
 

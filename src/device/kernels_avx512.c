@@ -203,6 +203,80 @@ static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *
   }
 }
 
+INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
+  return rows + (ids != NULL ? ids[s] : s) * ld;
+}
+
+/* `lanes` rows times `vectors` columns of 16 queries: all sums live in registers. */
+INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
+                        const int lanes, const int vectors) {
+  __m512 sum[16];
+#pragma GCC unroll 16
+  for (int k = 0; k < lanes * vectors; k++) sum[k] = _mm512_setzero_ps();
+#pragma GCC unroll 1
+  for (size_t i = 0; i < dim; i++, panel += 16 * vectors) {
+    __m512 q[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) q[v] = _mm512_loadu_ps(panel + 16 * v);
+#pragma GCC unroll 8
+    for (int l = 0; l < lanes; l++) {
+      __m512 x = _mm512_set1_ps(row[l][i]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) {
+        sum[l * vectors + v] = _mm512_fmadd_ps(x, q[v], sum[l * vectors + v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < lanes * vectors; k++) _mm512_storeu_ps(out + 16 * k, sum[k]);
+}
+
+INLINE void score_rows(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *panel, size_t dim, const int vectors) {
+  size_t width = (size_t)vectors * 16, s = 0;
+  for (; s + 8 <= count; s += 8) {
+    const float *row[8];
+#pragma GCC unroll 8
+    for (size_t l = 0; l < 8; l++) row[l] = row_of(rows, ld, ids, s + l);
+    for (size_t next = s + 16; next < s + 24 && next < count; next++) {
+      prefetch_row(row_of(rows, ld, ids, next), dim);
+    }
+    score_block(out + s * width, row, panel, dim, 8, vectors);
+  }
+  for (; s < count; s++) {
+    const float *row = row_of(rows, ld, ids, s);
+    score_block(out + s * width, &row, panel, dim, 1, vectors);
+  }
+}
+
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  if (dim > 0) {
+    for (size_t s = 0; s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
+  }
+  if (width == FOPO_PANEL) {
+    score_rows(out, rows, ld, ids, count, panel, dim, 2);
+  } else {
+    score_rows(out, rows, ld, ids, count, panel, dim, 1);
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512 least = _mm512_loadu_ps(floor);
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    __mmask16 pass = _mm512_cmp_ps_mask(_mm512_loadu_ps(x + s * ld), least, _CMP_GE_OQ);
+    if (pass == 0) continue;
+    __m512i place = _mm512_add_epi32(lane, _mm512_set1_epi32((int)(s * 16)));
+    int found = __builtin_popcount(pass);
+    __m512i packed = _mm512_maskz_compress_epi32(pass, place);
+    _mm512_mask_storeu_epi32(list + n, (__mmask16)((1u << found) - 1u), packed);
+    n += (size_t)found;
+  }
+  return n;
+}
+
 static float largest(const float *x, size_t n) {
   __m512 m = _mm512_set1_ps(-INFINITY);
   size_t i = 0;
@@ -312,8 +386,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
 }
 
 const fopo_kernels *fopo_kernels_avx512(void) {
-  static const fopo_kernels table = {"avx512", dot,     axpy,    gather_dot,  gather_axpy,
-                                     largest,  exp_sum, moments, draw_uniform};
+  static const fopo_kernels table = {"avx512", dot,     axpy,    gather_dot, gather_axpy, scores,
+                                     above,    largest, exp_sum, moments,    draw_uniform};
   return &table;
 }
 

@@ -1,5 +1,5 @@
 /* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
- * there is no other. Sums are kept in double and rounded once. */
+ * there is no other. Sums are kept in double and rounded once, but in `scores`. */
 #include "device/kernels_tables.h"
 
 #include <math.h>
@@ -24,6 +24,29 @@ static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *
   for (size_t s = 0; s < count; s++) {
     if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
   }
+}
+
+/* In float, as it is only ever an estimate: loops that a compiler turns into vectors. */
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  for (size_t s = 0; s < count; s++) {
+    const float *row = rows + (ids != NULL ? ids[s] : s) * ld;
+    float sum[FOPO_PANEL] = {0};
+    for (size_t i = 0; i < dim; i++) {
+      for (size_t j = 0; j < width; j++) sum[j] += row[i] * panel[i * width + j];
+    }
+    for (size_t j = 0; j < width; j++) out[s * width + j] = sum[j];
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    for (size_t j = 0; j < 16; j++) {
+      if (x[s * ld + j] >= floor[j]) list[n++] = (uint32_t)(s * 16 + j);
+    }
+  }
+  return n;
 }
 
 static float largest(const float *x, size_t n) {
@@ -60,7 +83,7 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
 }
 
 const fopo_kernels *fopo_kernels_portable(void) {
-  static const fopo_kernels table = {"portable", dot,     axpy,    gather_dot,  gather_axpy,
-                                     largest,    exp_sum, moments, draw_uniform};
+  static const fopo_kernels table = {"portable", dot,     axpy,    gather_dot, gather_axpy, scores,
+                                     above,      largest, exp_sum, moments,    draw_uniform};
   return &table;
 }

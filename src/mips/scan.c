@@ -2,9 +2,9 @@
  * small one is one group whose blocks all threads share. Both run the same lines below, and as the
  * selection is exact (mips/topk.h) both give the same bits.
  *
- * Never more than a group of queries times SLICE_SHARED scores exist at a time. Rows beyond the
- * packed head are gathered once per block for the whole group; for one or two queries they are
- * used in place. */
+ * Scores come item after item, those of a panel of queries side by side, so that one comparison
+ * with the queries' floors passes over all that is not good enough. Never more than a group of
+ * queries times SLICE_SHARED of them exist at a time. No row is copied. */
 #include "mips/scan.h"
 #include "core/clock.h"
 #include "core/memory.h"
@@ -19,14 +19,15 @@
 #include <string.h>
 
 enum {
-  TILE = 512,         /* items of one GEMM: 256 queries x TILE scores stay in the L2 cache */
+  TILE = 128,         /* items of one call of `scores`: they and what comes of them stay in L1/L2 */
+  CHUNK = 64,         /* items selected before the floors are looked at again */
+  HALF = FOPO_PANEL / 2,
   SLICE_SHARED = 4096, /* items of a block that threads share: some tiles for each of them */
   ROUND_FIRST = 128,  /* for k = 1 the answer is nearly always among these */
   ROUND_MOST = 4096,  /* bounds what is scored past the point where a query could have stopped */
-  GROUP_MOST = 256,   /* queries that share a tile: beyond it GEMM is no faster */
-  GROUP_LEAST = 32,   /* below it GEMM is slower, so threads share blocks instead */
-  FEW = 2,            /* queries for which a gathered GEMM costs more than single dots */
-  AHEAD = 16          /* rows fetched ahead of the one that is copied */
+  GROUP_MOST = 256,   /* queries that share a tile: their panels stay in L2 */
+  GROUP_LEAST = FOPO_PANEL, /* below it panels are not full, so threads share blocks instead */
+  FEW = 2             /* queries for which half a panel costs more than single dots */
 };
 
 #define KEYS_MOST ((size_t)1 << 23)        /* candidates held per worker: 64 MiB */
@@ -37,12 +38,11 @@ struct fopo_scan_worker {
   size_t group, room, slice, dim; /* what the arrays below have room for */
   fopo_topk *top;                 /* [group] */
   uint64_t *keys;                 /* [group, room] */
-  float *Q;                       /* [group, dim] the active queries, packed */
+  float *panels;                  /* [whole(group), dim] the active queries, panel after panel */
   float *norm;                    /* [group] their norms, rounded up */
   uint32_t *active;               /* [group] their places in top */
   uint8_t *stop;                  /* [group] 1: nothing better can follow */
-  float *scores;                  /* [group, slice] */
-  float *rows;                    /* [slice, dim] gathered items */
+  float *scores;                  /* [whole(group), slice] */
 
   /* The state of one group's search. */
   const fopo_kernels *kernels;
@@ -69,7 +69,7 @@ float fopo_scan_up(double x) {
  * twice gamma_L = L u / (1 - L u) and some to spare for the roundings around it. */
 static double rounding(size_t L) { return (double)(L + 16) * 0x1p-23; }
 
-/* |GEMM - dot| <= 2 gamma_L |q| |beta|, plus what underflow may lose. */
+/* |score - dot| <= 2 gamma_L |q| |beta|, plus what underflow may lose. */
 static float slack(const fopo_scan *scan, double norm, size_t at) {
   double most = scan->norms != NULL ? scan->norms[at] : scan->max_norm;
   return fopo_scan_up(1.25 * rounding(scan->items.cols) * norm * most + (double)FLT_MIN);
@@ -77,29 +77,41 @@ static float slack(const fopo_scan *scan, double norm, size_t at) {
 
 /* ---- a group of queries; the functions that take a team are called by all its threads ---- */
 
-/* Rows at .. at + n - 1 of the order, packed: in the head as they are, else copied by the team. */
-static fopo_matrix block_rows(const fopo_scan *scan, const fopo_scan_worker *w) {
-  size_t L = scan->items.cols, n = w->step;
-  if (w->at < scan->head.rows) return fopo_matrix_rows(scan->head, w->at, n);
-  const uint32_t *ids = scan->order + w->at;
-#pragma omp for schedule(static)
-  for (size_t i = 0; i < n; i++) {
-    if (i + AHEAD < n) __builtin_prefetch(fopo_matrix_row(scan->items, ids[i + AHEAD]));
-    memcpy(w->rows + i * L, fopo_matrix_row(scan->items, ids[i]), L * sizeof(float));
-  }
-  return fopo_matrix_view(w->rows, n, L);
+/* Queries rounded up to whole panels. */
+static size_t whole(size_t n) { return (n + FOPO_PANEL - 1) / FOPO_PANEL * FOPO_PANEL; }
+
+/* Of the panel that starts with active query `first`: half a panel where that is enough. */
+static size_t width(const fopo_scan_worker *w, size_t first) {
+  return w->n_active - first > HALF ? FOPO_PANEL : HALF;
 }
 
-/* scores [n_active, step] = Q rows^T, a tile of items at a time. */
+/* The active queries, each panel [dim, width], missing queries 0. */
+static void fill_panels(fopo_scan_worker *w, size_t L) {
+  for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
+    size_t columns = width(w, first);
+    float *panel = w->panels + first * L;
+    for (size_t j = 0; j < columns; j++) {
+      const float *q = first + j < w->n_active ? w->top[w->active[first + j]].q : NULL;
+      for (size_t l = 0; l < L; l++) panel[l * columns + j] = q != NULL ? q[l] : 0.0f;
+    }
+  }
+}
+
+/* Scores of each panel [step, width], a tile of items at a time; rows beyond the head in place. */
 static void score_many(const fopo_scan *scan, const fopo_scan_worker *w) {
   size_t L = scan->items.cols, n = w->step, tiles = (n + TILE - 1) / TILE;
-  fopo_matrix Q = fopo_matrix_view(w->Q, w->n_active, L);
-  fopo_matrix rows = block_rows(scan, w);
+  size_t panels = whole(w->n_active) / FOPO_PANEL;
+  int in_head = w->at < scan->head.rows;
+  const float *rows = in_head ? fopo_matrix_row(scan->head, w->at) : scan->items.x;
+  size_t ld = in_head ? scan->head.ld : scan->items.ld;
 #pragma omp for schedule(dynamic, 1)
-  for (size_t tile = 0; tile < tiles; tile++) {
-    size_t first = tile * TILE, count = n - first < TILE ? n - first : TILE;
-    fopo_matrix C = {w->scores + first, w->n_active, count, w->slice};
-    fopo_gemm_tile(C, 1.0f, Q, 0, fopo_matrix_rows(rows, first, count), 1, 0.0f);
+  for (size_t job = 0; job < tiles * panels; job++) {
+    size_t start = job / panels * TILE, count = n - start < TILE ? n - start : TILE;
+    size_t first = job % panels * FOPO_PANEL, columns = width(w, first);
+    float *out = w->scores + first * w->slice + start * columns;
+    w->kernels->scores(out, in_head ? rows + start * ld : rows, ld,
+                       in_head ? NULL : scan->order + w->at + start, count, w->panels + first * L,
+                       L, columns);
   }
 }
 
@@ -110,7 +122,7 @@ static void score_few(const fopo_scan *scan, const fopo_scan_worker *w) {
     size_t first = tile * TILE, count = n - first < TILE ? n - first : TILE;
     for (size_t i = 0; i < w->n_active; i++) {
       float *s = w->scores + i * w->slice + first;
-      const float *q = w->Q + i * L;
+      const float *q = w->top[w->active[i]].q;
       if (w->at >= scan->head.rows) {
         w->kernels->gather_dot(s, scan->items.x, scan->items.ld, scan->order + w->at + first,
                                count, q, L);
@@ -134,19 +146,59 @@ int fopo_scan_settled(const fopo_scan *scan, double norm, float kth) {
   return kth > bound(scan, (double)fopo_scan_up(norm), scan->limit);
 }
 
+/* Offers the block's scores of active queries i .. i + n - 1, which share half a panel. */
+static void offer_many(const fopo_scan *scan, const fopo_scan_worker *w, size_t i, size_t n) {
+  size_t first = i / FOPO_PANEL * FOPO_PANEL, columns = width(w, first), j = i % HALF;
+  const float *s = w->scores + first * w->slice + (i - first) / HALF * HALF;
+  uint32_t list[CHUNK * HALF];
+  float floor[HALF];
+  for (size_t c = 0; c < HALF; c++) floor[c] = INFINITY;
+  for (size_t start = 0; start < w->step; start += CHUNK) {
+    size_t count = w->step - start < CHUNK ? w->step - start : CHUNK;
+    for (size_t c = 0; c < n; c++) floor[j + c] = w->top[w->active[i + c]].floor;
+    size_t found = w->kernels->above(list, s + start * columns, columns, count, floor);
+    for (size_t f = 0; f < found; f++) {
+      size_t at = start + list[f] / HALF, c = list[f] % HALF;
+      uint32_t id = scan->order != NULL ? scan->order[w->at + at] : (uint32_t)(w->at + at);
+      fopo_topk_push(&w->top[w->active[i + c - j]], w->kernels, scan->items, s[at * columns + c],
+                     id);
+    }
+  }
+}
+
+static void offer_few(const fopo_scan *scan, const fopo_scan_worker *w, size_t i) {
+  const uint32_t *ids = scan->order != NULL ? scan->order + w->at : NULL;
+  fopo_topk_offer(&w->top[w->active[i]], w->kernels, scan->items, w->scores + i * w->slice, ids,
+                  (uint32_t)w->at, w->step);
+}
+
+/* Queries that one thread selects for: half a panel, or less where there are more threads. */
+static size_t share(const fopo_scan_worker *w) {
+  size_t n = HALF, threads = (size_t)omp_get_num_threads();
+  if (w->n_active <= FEW) return 1;
+  while (n > 4 && w->n_active < n * threads) n /= 2;
+  return n;
+}
+
 /* Offers the block's scores; at the end of a round, marks the queries that are done. */
 static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
-  size_t next = w->at + w->step;
+  size_t next = w->at + w->step, n = share(w);
   int test = next == w->round_end && next < scan->limit && scan->norms != NULL;
-  const uint32_t *ids = scan->order != NULL ? scan->order + w->at : NULL;
-#pragma omp for schedule(static)
-  for (size_t i = 0; i < w->n_active; i++) {
-    fopo_topk *t = &w->top[w->active[i]];
-    fopo_topk_offer(t, w->kernels, scan->items, w->scores + i * w->slice, ids, (uint32_t)w->at,
-                    w->step, slack(scan, (double)w->norm[i], w->at));
-    w->stop[i] = 0;
-    if (!test) continue;
-    w->stop[i] = (uint8_t)fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
+#pragma omp for schedule(dynamic, 1)
+  for (size_t first = 0; first < w->n_active; first += n) {
+    size_t end = w->n_active - first < n ? w->n_active : first + n;
+    for (size_t i = first; i < end; i++) {
+      fopo_topk_expect(&w->top[w->active[i]], slack(scan, (double)w->norm[i], w->at));
+    }
+    if (w->n_active > FEW) {
+      offer_many(scan, w, first, end - first);
+    } else {
+      offer_few(scan, w, first);
+    }
+    for (size_t i = first; i < end; i++) {
+      const fopo_topk *t = &w->top[w->active[i]];
+      w->stop[i] = test && fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
+    }
   }
 }
 
@@ -163,17 +215,15 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
 }
 
 static void drop_done(const fopo_scan *scan, fopo_scan_worker *w) {
-  size_t kept = 0, L = scan->items.cols;
+  size_t kept = 0;
   for (size_t i = 0; i < w->n_active; i++) {
     if (w->stop[i]) continue;
-    if (kept < i) {
-      memcpy(w->Q + kept * L, w->Q + i * L, L * sizeof(float));
-      w->norm[kept] = w->norm[i];
-      w->active[kept] = w->active[i];
-    }
-    kept++;
+    w->norm[kept] = w->norm[i];
+    w->active[kept++] = w->active[i];
   }
+  if (kept == w->n_active) return;
   w->n_active = kept;
+  fill_panels(w, scan->items.cols);
 }
 
 static void advance(const fopo_scan *scan, fopo_scan_worker *w) {
@@ -220,11 +270,11 @@ static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix 
       answer_zero(&w->top[i]);
       continue;
     }
-    memcpy(w->Q + n * L, q, L * sizeof(float));
     w->active[n++] = (uint32_t)i;
   }
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST; /* k items must be seen to stop */
   w->n_active = n;
+  fill_panels(w, L);
   w->at = w->scored = 0;
   w->round_end = scan->norms == NULL || first > scan->limit ? scan->limit : first;
   w->until = fopo_clock() + TICK;
@@ -301,12 +351,11 @@ static void run_batch(batch *b, const fopo_scan *scan, int workers) {
 static void worker_done(fopo_scan_worker *w) {
   fopo_free(w->top);
   fopo_free(w->keys);
-  fopo_free(w->Q);
+  fopo_free(w->panels);
   fopo_free(w->norm);
   fopo_free(w->active);
   fopo_free(w->stop);
   fopo_free(w->scores);
-  fopo_free(w->rows);
   *w = (fopo_scan_worker){0};
 }
 
@@ -322,12 +371,11 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t
   w->kernels = fopo_kernels_get();
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
       (w->keys = fopo_alloc(group * room, sizeof *w->keys)) == NULL ||
-      (w->Q = fopo_alloc(group * dim, sizeof *w->Q)) == NULL ||
+      (w->panels = fopo_alloc(whole(group) * dim, sizeof *w->panels)) == NULL ||
       (w->norm = fopo_alloc(group, sizeof *w->norm)) == NULL ||
       (w->active = fopo_alloc(group, sizeof *w->active)) == NULL ||
       (w->stop = fopo_alloc(group, sizeof *w->stop)) == NULL ||
-      (w->scores = fopo_alloc(group * slice, sizeof *w->scores)) == NULL ||
-      (w->rows = fopo_alloc(slice * dim, sizeof *w->rows)) == NULL) {
+      (w->scores = fopo_alloc(whole(group) * slice, sizeof *w->scores)) == NULL) {
     worker_done(w);
     return FOPO_ERR_MEMORY;
   }
@@ -354,10 +402,10 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
   size_t bytes = scan->n_workers * sizeof *scan->workers;
   for (size_t i = 0; i < scan->n_workers; i++) {
     const fopo_scan_worker *w = &scan->workers[i];
-    size_t query = sizeof *w->top + w->room * sizeof *w->keys + w->dim * sizeof *w->Q +
-                   sizeof *w->norm + sizeof *w->active + sizeof *w->stop +
-                   w->slice * sizeof *w->scores;
-    bytes += w->group * query + w->slice * w->dim * sizeof *w->rows;
+    size_t query = sizeof *w->top + w->room * sizeof *w->keys + sizeof *w->norm +
+                   sizeof *w->active + sizeof *w->stop;
+    size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
+    bytes += w->group * query + whole(w->group) * column;
   }
   return bytes;
 }
@@ -375,7 +423,7 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   size_t threads = (size_t)fopo_threads(), room = fopo_topk_room(k, scan->limit);
   int grouped = Q.rows >= threads * GROUP_LEAST;
   size_t group = grouped ? (Q.rows + 2 * threads - 1) / (2 * threads) : Q.rows;
-  if (group < GROUP_LEAST) group = GROUP_LEAST;
+  group = whole(group);
   if (group > GROUP_MOST) group = GROUP_MOST;
   if (group > KEYS_MOST / room) group = KEYS_MOST / room > 0 ? KEYS_MOST / room : 1;
   if (group > Q.rows) group = Q.rows;

@@ -1,8 +1,8 @@
 /* Scoring of items for a batch of queries, block after block, until nothing better can follow.
  * What `exact` and `norm` share: they differ in the order of the items only.
  *
- * Rounds of growing size are scored by GEMM (fopo_gemm_tile) for the queries still active. After a
- * round a query is done when no item left can beat its k-th best,
+ * Rounds of growing size are scored for the queries still active, panels of them at once
+ * (device/kernels.h). After a round a query is done when no item left can beat its k-th best,
  *
  *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
  *

@@ -6,10 +6,9 @@
 #include "mips/topk.h"
 #include "mips/index.h"
 
-#include <assert.h>
 #include <math.h>
 
-/* Scores that one call of the kernels' max covers: long enough to pay for the call, short enough
+/* Scores that one call of the kernels' max or gather_dot covers: long enough to pay for the call, short enough
  * that one good item in it costs few comparisons. */
 enum { CHUNK = 64 };
 
@@ -80,11 +79,16 @@ void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const f
   *t = (fopo_topk){keys, k, room, 0, q, 0.0f, -INFINITY};
 }
 
-/* Gives every key held its dot. */
+/* Gives every key held its dot; gather_dot's is dot's, to the bit. */
 static void rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
-  for (size_t i = 0; i < t->n; i++) {
-    uint32_t id = fopo_topk_id(t->keys[i]);
-    t->keys[i] = fopo_topk_key(kernels->dot(fopo_matrix_row(items, id), t->q, items.cols), id);
+  uint32_t ids[CHUNK];
+  float s[CHUNK];
+  for (size_t start = 0; start < t->n; start += CHUNK) {
+    size_t n = t->n - start < CHUNK ? t->n - start : CHUNK;
+    uint64_t *keys = t->keys + start;
+    for (size_t i = 0; i < n; i++) ids[i] = fopo_topk_id(keys[i]);
+    kernels->gather_dot(s, items.x, items.ld, ids, n, t->q, items.cols);
+    for (size_t i = 0; i < n; i++) keys[i] = fopo_topk_key(s[i], ids[i]);
   }
 }
 
@@ -94,9 +98,8 @@ static float bring_best(fopo_topk *t) {
   return fopo_topk_score(t->keys[t->k - 1]);
 }
 
-/* Drops what cannot belong to the k best and raises the floor. Where too many keys are too near to
- * the k-th to tell (equal items), their dots decide. */
-static void settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
+/* Where too many keys are too near to the k-th to tell (equal items), their dots decide. */
+void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
   if (t->n <= t->k) return;
   float floor = bring_best(t) - 2.0f * t->slack;
   size_t kept = t->k;
@@ -113,19 +116,12 @@ static void settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items)
 }
 
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
-                     const uint32_t *ids, uint32_t first, size_t n, float slack) {
-  t->slack = slack > t->slack ? slack : t->slack;
+                     const uint32_t *ids, uint32_t first, size_t n) {
   for (size_t start = 0; start < n; start += CHUNK) {
     size_t end = n - start < CHUNK ? n : start + CHUNK;
     if (kernels->max(s + start, end - start) < t->floor) continue;
     for (size_t j = start; j < end; j++) {
-      if (s[j] < t->floor) continue;
-      if (t->n == t->room) {
-        settle(t, kernels, items);
-        if (s[j] < t->floor) continue;
-      }
-      assert(t->n < t->room);
-      t->keys[t->n++] = fopo_topk_key(s[j], ids != NULL ? ids[j] : first + (uint32_t)j);
+      fopo_topk_push(t, kernels, items, s[j], ids != NULL ? ids[j] : first + (uint32_t)j);
     }
   }
 }
@@ -139,7 +135,7 @@ int fopo_topk_beats(const fopo_topk *t, float bound) {
 
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items) {
-  settle(t, kernels, items);
+  fopo_topk_settle(t, kernels, items);
   rescore(t, kernels, items);
   if (t->n > t->k) {
     bring_best(t);

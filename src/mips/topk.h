@@ -1,10 +1,10 @@
 /* The k best of a stream of approximate scores, exact in the end.
  *
- * Blocks of scores come from GEMM, whose rounding depends on the shape of the block. An item is
- * therefore kept while its approximate score is less than two rounding bounds `slack` below the
- * k-th best (one for it, one for the k-th), and the few that are kept to the end are scored again
- * by the kernels' dot. So the answer is the k largest by (dot, then smaller id), the same bits for
- * any cut into blocks, any order of arrival and any thread.
+ * Blocks of scores are summed in an order of their own, not that of dot. An item is therefore kept
+ * while its approximate score is less than two rounding bounds `slack` below the k-th best (one for
+ * it, one for the k-th), and the few that are kept to the end are scored again by the kernels' dot.
+ * So the answer is the k largest by (dot, then smaller id), the same bits for any cut into blocks,
+ * any order of arrival and any thread.
  *
  * Items are held as keys: the score's bits, made to order like integers, above the complement of
  * the id. Keys are distinct, and a larger key is a better item. */
@@ -54,10 +54,29 @@ static inline size_t fopo_topk_room(size_t k, size_t items) {
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q);
 
+/* Drops what cannot belong to the k best and raises the floor: where the room is used up. */
+void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
+
+/* Tells that |score - dot| <= slack for all items that will be offered from now on. */
+static inline void fopo_topk_expect(fopo_topk *t, float slack) {
+  t->slack = slack > t->slack ? slack : t->slack;
+}
+
+/* Offers one item. */
+static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
+                                  float score, uint32_t id) {
+  if (score < t->floor) return;
+  if (t->n == t->room) {
+    fopo_topk_settle(t, kernels, items);
+    if (score < t->floor) return;
+  }
+  t->keys[t->n++] = fopo_topk_key(score, id);
+}
+
 /* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
- * ids is NULL. slack bounds |s - dot| for these items and all that will be offered later. */
+ * ids is NULL. */
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
-                     const uint32_t *ids, uint32_t first, size_t n, float slack);
+                     const uint32_t *ids, uint32_t first, size_t n);
 
 /* 1 when k items are held whose dot is surely above `bound`. */
 int fopo_topk_beats(const fopo_topk *t, float bound);

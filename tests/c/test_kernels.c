@@ -175,6 +175,79 @@ static void gather_dot_of(const fopo_kernels *k) {
   for (size_t count = 0; count <= LONGEST; count++) check_gather_dot(k, 10, 10, count);
 }
 
+/* Every row against every query of a panel; alike wherever the row stands, by id or in place. */
+static void check_scores(const fopo_kernels *k, size_t dim, size_t ld, size_t count, size_t width) {
+  guarded gr, gp, go;
+  float *rows = guard(&gr, (ROWS - 1) * ld + dim), *panel = guard(&gp, dim * width);
+  float *out = guard(&go, count * width), one[FOPO_PANEL];
+  uint32_t ids[ROWS];
+  fill(rows, (ROWS - 1) * ld + dim, 1, 12);
+  fill(panel, dim * width, 1, 13);
+  for (size_t s = 0; s < count; s++) ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
+  k->scores(out, rows, ld, ids, count, panel, dim, width);
+  for (size_t s = 0; s < count; s++) {
+    const float *row = rows + ids[s] * ld;
+    k->scores(one, row, ld, NULL, 1, panel, dim, width);
+    assert_memory_equal(out + s * width, one, width * sizeof *one);
+    for (size_t j = 0; j < width; j++) {
+      double sum = 0, size = 0;
+      for (size_t i = 0; i < dim; i++) {
+        double product = (double)row[i] * (double)panel[i * width + j];
+        sum += product;
+        size += fabs(product);
+      }
+      assert_sum((double)one[j], sum, size, dim);
+    }
+  }
+  k->scores(out, rows, ld, NULL, count, panel, dim, width);
+  for (size_t s = 0; s < count; s++) {
+    k->scores(one, rows + s * ld, ld, NULL, 1, panel, dim, width);
+    assert_memory_equal(out + s * width, one, width * sizeof *one);
+  }
+  release(&gr);
+  release(&gp);
+  release(&go);
+}
+
+static void scores_of(const fopo_kernels *k) {
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t width = FOPO_PANEL / 2; width <= FOPO_PANEL; width *= 2) {
+      check_scores(k, dims[i], dims[i], 9, width);
+      check_scores(k, dims[i], dims[i] + 3, 30, width);
+    }
+  }
+  for (size_t count = 0; count <= ROWS; count++) check_scores(k, 10, 10, count, FOPO_PANEL);
+  check_scores(k, 0, 0, 9, FOPO_PANEL);
+}
+
+static void check_above(const fopo_kernels *k, size_t count, size_t ld, float level) {
+  guarded gx, gf;
+  float *x = guard(&gx, count == 0 ? 0 : (count - 1) * ld + 16), *floor = guard(&gf, 16);
+  uint32_t list[LONGEST * 16 + 1];
+  size_t n = 0;
+  fill(x, count == 0 ? 0 : (count - 1) * ld + 16, 1, 14);
+  for (size_t j = 0; j < 16; j++) floor[j] = level;
+  floor[3] = INFINITY;
+  floor[5] = -INFINITY;
+  if (count > 0) floor[7] = x[7]; /* equal passes */
+  size_t found = k->above(list, x, ld, count, floor);
+  for (size_t s = 0; s < count; s++) {
+    for (size_t j = 0; j < 16; j++) {
+      if (x[s * ld + j] >= floor[j]) assert_int_equal(list[n++], s * 16 + j);
+    }
+  }
+  assert_int_equal(found, n);
+  release(&gx);
+  release(&gf);
+}
+
+static void above_of(const fopo_kernels *k) {
+  for (size_t count = 0; count <= LONGEST; count++) {
+    check_above(k, count, 16, 0.9f);
+    check_above(k, count, FOPO_PANEL, -2.0f);
+  }
+}
+
 static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size_t count,
                               int zeros) {
   guarded gr, gv;
@@ -347,6 +420,8 @@ static void test_draws_defined(void **state) {
 static void test_dot(void **state) { (void)state, each_table(dot_of); }
 static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
 static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
+static void test_scores(void **state) { (void)state, each_table(scores_of); }
+static void test_above(void **state) { (void)state, each_table(above_of); }
 static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
 static void test_moments(void **state) { (void)state, each_table(moments_of); }
 static void test_max(void **state) { (void)state, each_table(max_of); }
@@ -357,6 +432,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_choice),      cmocka_unit_test(test_dot),
       cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
+      cmocka_unit_test(test_scores),      cmocka_unit_test(test_above),
       cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
       cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
       cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
