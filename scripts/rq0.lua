@@ -16,7 +16,8 @@
 -- moves P x L numbers; with a baseline and for SNIS only the rows drawn are moved (lazily).
 --
 -- Names (defaults): steps=600, lr=0.01, items_lr=0 (0: lr), dims=10,100, k=256, samples=1000,
--- epsilon=0.8, index_refresh=100, scale=0.25 (of the made world's size), seeds=1,2,3, worlds=narrow.
+-- epsilon=0.8, index_refresh=100, embedding=sqrt (or none: raw singular vectors, as the paper's; sigma),
+-- scale=0.25 (of the made world's size), seeds=1,2,3, worlds=narrow.
 -- Means over the seeds with their standard errors are printed, the rows of all seeds are in
 -- runs/rq0.csv.
 local fopo = require "fopo"
@@ -25,7 +26,7 @@ local study = require "study"
 
 local o, files = study.options(
   {steps = 600, lr = 0.01, items_lr = 0, dims = {10, 100}, k = 256, samples = 1000, epsilon = 0.8,
-   index_refresh = 100, scale = 0.25, seeds = {1, 2, 3}, worlds = {"narrow"}},
+   index_refresh = 100, embedding = "sqrt", scale = 0.25, seeds = {1, 2, 3}, worlds = {"narrow"}},
   {steps = 20, dims = {6}, k = 20, samples = 50, scale = 0.03, seeds = {1}})
 
 local methods = {
@@ -72,6 +73,7 @@ local function look_at(name)
   local world
   for _, dim in ipairs(o.dims) do
     world = study.world(name, {dim = dim, scale = o.scale})
+    world.items = fopo.embed.svd(world.split.train, {dim = dim, scale = o.embedding})
     for _, method in ipairs(methods) do
       local rows = {}
       for _, seed in ipairs(o.seeds) do
@@ -87,8 +89,8 @@ local function look_at(name)
                            cell(rows, "rS", "%.1f")}
     end
   end
-  study.print(("%s: %d items, %d steps, lr %g, seeds %s"):format(world.name, world.items.rows,
-    o.steps, o.lr, table.concat(o.seeds, ", ")), shown)
+  study.print(("%s: %d items (%s), %d steps, lr %g, seeds %s"):format(world.name,
+    world.items.rows, o.embedding, o.steps, o.lr, table.concat(o.seeds, ", ")), shown)
 end
 
 for _, list in ipairs{o.worlds, files} do
