@@ -35,7 +35,8 @@ local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= 
 -- v: of term.view; o: overlay, glyphs, mono.
 function live.new(v, source, o)
   local c = setmetatable({v = v, source = source, seen = 0, slice = shortest, every = interval,
-                          spent = 0, worked = 1e-9, said_until = 0, best = nil, next_memory = 0,
+                          spent = 0, worked = 1e-9, cpu = 1e-9, own_cpu = 0, drawings = 0,
+                          begun = now(), said_until = 0, next_memory = 0,
                           settings = {axis = "steps", smoothing = 0.9, window = 0, logy = false,
                                       overlays = true}}, controller)
   c.settings.glyphs = o.glyphs or (not term.utf8() and "ascii") or
@@ -141,7 +142,7 @@ function controller:draw(anew)
   self.v:set(numbers)
   if now() > self.said_until then self.v:set{message = ""} end
   self.v:draw(anew)
-  self.drawn = now()
+  self.drawn, self.drawings = now(), self.drawings + 1
 end
 
 -- ---- keys ----
@@ -357,14 +358,17 @@ function controller:balance(spent, worked)
 end
 
 function controller:turn_once()
-  local began = now()
+  local began, cpu_began = now(), os.clock()
   local source = self.source
   self:take_keys(self.paused and 0.1 or 0)
   if self.left or source:done() then return end
-  local worked = 0
+  local worked, away, cpu_away = 0, 0, 0
   if not self.paused then
+    local from, cpu = now(), os.clock()
     local slice = source:advance(self.slice)
+    away, cpu_away = now() - from, os.clock() - cpu
     worked = slice and slice.seconds or 0
+    away = away - (slice and slice.overhead or 0)
     self:add(slice)
   end
   self:read_history(source.live)
@@ -372,11 +376,15 @@ function controller:turn_once()
     self:draw()
     self.pressed = false
   end
-  if worked > 0 then self:balance(math.max(0, now() - began - worked), worked) end
+  if worked > 0 then self:balance(math.max(0, now() - began - away), worked) end
+  self.cpu = self.cpu + os.clock() - cpu_began
+  self.own_cpu = self.own_cpu + os.clock() - cpu_began - cpu_away
 end
 
--- Shows the source on the terminal until it has ended, or is left. Returns the share of the time
--- that this took.
+-- The share of the CPU time that the view took, and its drawings a second.
+local function costs(c) return c.own_cpu / c.cpu, c.drawings / (now() - c.begun) end
+
+-- Shows the source on the terminal until it has ended, or is left. Returns what that cost.
 function live.run(source, o)
   local v <close> = term.view{terminal = true, colour = term.colour()}
   local c = live.new(v, source, {overlay = o.overlay, glyphs = o.glyphs, mono = not term.colour()})
@@ -385,7 +393,7 @@ function live.run(source, o)
   while not (c.left or source:done()) do c:turn_once() end
   c:read_history(source.live)
   c:draw()
-  return c.spent / (c.spent + c.worked)
+  return costs(c)
 end
 
 -- The same without a terminal: the program's own drawing, thrown away. For measuring what it costs.
@@ -393,7 +401,7 @@ function live.headless(source, o)
   local v <close> = term.view{rows = o.rows, cols = o.cols}
   local c = live.new(v, source, o)
   while not source:done() do c:turn_once() end
-  return c.spent / (c.spent + c.worked)
+  return costs(c)
 end
 
 return live

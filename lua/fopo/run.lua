@@ -4,6 +4,7 @@
 local define = require "fopo.define"
 local evaluate = require "fopo.evaluate"
 local log = require "fopo.log"
+local native = require "fopo.native"
 
 local run = {}
 run.__index = run
@@ -222,7 +223,9 @@ function run:advance(seconds, count)
   local t = self.t
   self:replay_due()
   local n = slice_steps(self, seconds)
+  local began = native.clock()
   local slice = t.native:advance(count and math.min(n, count) or n)
+  slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
   t.seconds = t.seconds + slice.seconds
   if slice.steps > 0 then
     self.rate = slice.steps / slice.seconds

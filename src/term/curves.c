@@ -1,5 +1,6 @@
-/* A bucket of a trace is a vertical stroke from its least to its greatest value, joined to the one
- * before; smoothed, the moving average is drawn over the strokes in dim ink. */
+/* The buckets of a trace that fall on a column of dots become a stroke from their least to their
+ * greatest value, joined to the one before; smoothed, the moving average is drawn over the strokes,
+ * which are then in dim ink. */
 #include "term/curves.h"
 
 #include <math.h>
@@ -112,65 +113,86 @@ static int set_ranges(canvas *k, const fopo_curves *c, double from) {
 
 /* ---- drawing ---- */
 
-static double mean(const fopo_bucket *b) { return b->sum / b->n; }
+/* What falls on one column of dots: a trace has many more buckets than a screen has columns. */
+typedef struct {
+  double low, high, sum, n; /* n == 0: nothing */
+  double average;           /* the moving one, after the column's last bucket */
+} column;
 
-/* The strokes of the buckets, joined by their means. */
-static void draw_raw(canvas *k, const fopo_curves *c, const fopo_curve *one, double from,
-                     fopo_ink ink) {
-  int level = fopo_trace_level(one->trace, c->axis, from), joined = 0, px = 0, py = 0;
+enum { COLUMNS = 2 * FOPO_SCREEN_MOST };
+
+static int column_of(const canvas *k, double x) {
+  double at = (x - k->x.lo) / (k->x.hi - k->x.lo) * (k->cols * k->across - 1) + 0.5;
+  return at < 0 ? 0 : at >= k->cols * k->across ? k->cols * k->across - 1 : (int)at;
+}
+
+/* Fills columns[] from the buckets in the window; returns how many buckets there were. */
+static size_t gather(column *columns, const canvas *k, const fopo_curves *c, const fopo_curve *one,
+                     double from) {
+  int level = fopo_trace_level(one->trace, c->axis, from);
+  double average = 0, weight = 0; /* weight corrects the start, as in Adam */
+  size_t count = 0;
   const fopo_bucket *b;
-  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
-    double middle = mean(b);
-    if (!fopo_axis_shows(&k->y, middle)) continue;
-    int x = x_dot(k, b->x[c->axis]), y = y_dot(k, middle);
-    double low = fopo_axis_shows(&k->y, b->low) ? b->low : middle;
-    line(k, x, y_dot(k, low), x, y_dot(k, b->high), ink, one->mark);
+  memset(columns, 0, (size_t)(k->cols * k->across) * sizeof *columns);
+  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++, count++) {
+    double mean = b->sum / b->n;
+    average = c->smoothing * average + (1 - c->smoothing) * mean;
+    weight = c->smoothing * weight + (1 - c->smoothing);
+    if (!fopo_axis_shows(&k->y, b->high)) continue;
+    double low = fopo_axis_shows(&k->y, b->low) ? b->low : b->high;
+    column *at = &columns[column_of(k, b->x[c->axis])];
+    at->low = at->n > 0 ? fmin(at->low, low) : low;
+    at->high = at->n > 0 ? fmax(at->high, b->high) : b->high;
+    at->sum += b->sum;
+    at->n += b->n;
+    at->average = average / weight;
+  }
+  return count;
+}
+
+/* A stroke a column from its least to its greatest value, joined by their means. */
+static void draw_raw(canvas *k, const column *columns, const fopo_curve *one, fopo_ink ink) {
+  int joined = 0, px = 0, py = 0;
+  for (int x = 0; x < k->cols * k->across; x++) {
+    const column *at = &columns[x];
+    if (at->n <= 0 || !fopo_axis_shows(&k->y, at->sum / at->n)) continue;
+    int y = y_dot(k, at->sum / at->n);
+    line(k, x, y_dot(k, at->low), x, y_dot(k, at->high), ink, one->mark);
     if (joined) line(k, px, py, x, y, ink, one->mark);
     joined = 1, px = x, py = y;
   }
 }
 
-static void draw_smooth(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
-  int level = fopo_trace_level(one->trace, c->axis, from), joined = 0, px = 0, py = 0;
-  double average = 0, weight = 0; /* weight corrects the start, as in Adam */
-  const fopo_bucket *b;
-  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
-    average = c->smoothing * average + (1 - c->smoothing) * mean(b);
-    weight = c->smoothing * weight + (1 - c->smoothing);
-    if (!fopo_axis_shows(&k->y, average / weight)) continue;
-    int x = x_dot(k, b->x[c->axis]), y = y_dot(k, average / weight);
+static void draw_smooth(canvas *k, const column *columns, const fopo_curve *one) {
+  int joined = 0, px = 0, py = 0;
+  for (int x = 0; x < k->cols * k->across; x++) {
+    if (columns[x].n <= 0 || !fopo_axis_shows(&k->y, columns[x].average)) continue;
+    int y = y_dot(k, columns[x].average);
     line(k, joined ? px : x, joined ? py : y, x, y, one->ink, one->mark);
     joined = 1, px = x, py = y;
   }
 }
 
 /* Few values: each gets its mark, which says what it is without colour too. */
-static void draw_points(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
-  int level = fopo_trace_level(one->trace, c->axis, from);
-  const fopo_bucket *b;
-  for (size_t i = 0; (b = bucket(c, one, level, from, &i)) != NULL; i++) {
-    if (!fopo_axis_shows(&k->y, mean(b))) continue;
-    int row = k->row + y_dot(k, mean(b)) / k->down;
-    int col = k->col + x_dot(k, b->x[c->axis]) / k->across;
-    fopo_screen_set(k->s, row, col, (unsigned char)one->mark, one->ink);
+static void draw_points(canvas *k, const column *columns, const fopo_curve *one) {
+  for (int x = 0; x < k->cols * k->across; x++) {
+    double mean = columns[x].sum / columns[x].n;
+    if (columns[x].n <= 0 || !fopo_axis_shows(&k->y, mean)) continue;
+    fopo_screen_set(k->s, k->row + y_dot(k, mean) / k->down, k->col + x / k->across,
+                    (unsigned char)one->mark, one->ink);
   }
 }
 
-static size_t count(const fopo_curves *c, const fopo_curve *one, double from) {
-  int level = fopo_trace_level(one->trace, c->axis, from);
-  size_t n = 0;
-  for (size_t i = 0; bucket(c, one, level, from, &i) != NULL; i++) n++;
-  return n;
-}
-
 static void draw_curve(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
-  if (one->points && count(c, one, from) <= (size_t)k->cols / 2) {
-    draw_points(k, c, one, from);
+  column columns[COLUMNS];
+  size_t count = gather(columns, k, c, one, from);
+  if (one->points && count <= (size_t)k->cols / 2) {
+    draw_points(k, columns, one);
   } else if (c->smoothing > 0 && one->smooth) {
-    if (!c->mono) draw_raw(k, c, one, from, FOPO_INK_DIM);
-    draw_smooth(k, c, one, from);
+    if (!c->mono) draw_raw(k, columns, one, FOPO_INK_DIM);
+    draw_smooth(k, columns, one);
   } else {
-    draw_raw(k, c, one, from, one->ink);
+    draw_raw(k, columns, one, one->ink);
   }
 }
 
