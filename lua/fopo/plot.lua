@@ -3,6 +3,7 @@
 local define = require "fopo.define"
 local picture = require "fopo.picture"
 local term = require "fopo.term"
+local text = require "fopo.text"
 
 local entry = define.doc{
   name = "fopo.plot", signature = "fopo.plot{{x=, y=, name=}, ..., title=, ...}",
@@ -10,6 +11,8 @@ local entry = define.doc{
     {"title", "string", nil, "above the plot"},
     {"xlabel", "string", nil, "below it"},
     {"ylabel", "string", nil, "at the top of its left axis"},
+    {"style", "string", "lines", "points: what is not joined, of series that do not say their own",
+     one_of = {"lines", "points"}},
     {"logx", "boolean", nil, "logarithmic; values <= 0 are left out and counted"},
     {"logy", "boolean", nil, "the same for y"},
     {"width", "integer", nil, "columns; those of the terminal, at most 100", min = 24, max = 2000},
@@ -19,8 +22,9 @@ local entry = define.doc{
   },
   text = [[Prints one or more series as curves. A series is {x = ..., y = ..., name = ...}: lists of
 numbers or arrays of one row or column; without x the points are counted from 1. One series needs no
-list around it, and y alone is enough: fopo.plot(t.history.reward). NaN leaves a gap.
-fopo.plot.text(...) returns the text instead.]],
+list around it, and y alone is enough: fopo.plot(t.history.reward). NaN leaves a gap; a series with
+style = "points" is not joined. fopo.plot.text(...) returns the text instead, fopo.plot.save writes a
+picture, fopo.plot.bars and fopo.plot.histogram draw shares and counts.]],
   example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "n^2"}
 assert(text:find("squares"))]],
 }
@@ -97,12 +101,158 @@ end
 
 local plot = {}
 
-function plot.text(given)
-  local list, options = parts_of(given)
-  local ok, text = pcall(term.plot, list, define.options(entry, options))
-  if not ok then define.fail("fopo.plot: %s", (tostring(text))) end
-  return text
+local styles = {lines = true, points = true, bars = true}
+
+-- The style that series n says for itself, or nil.
+local function style_of(source, n)
+  local style = define.kind(source) == "table" and source.style or nil
+  if style and not styles[style] then
+    define.fail("fopo.plot: series %d: style must be one of lines, points, bars, not %s", n,
+                tostring(style))
+  end
+  return style
 end
+
+function plot.text(given)
+  local list, options, sources = parts_of(given)
+  local o = define.options(entry, options)
+  for n, s in ipairs(list) do
+    local own = sources[n] ~= given and style_of(sources[n], n)
+    s.points = (own or o.style) == "points"
+  end
+  local ok, drawn = pcall(term.plot, list, o)
+  if not ok then define.fail("fopo.plot: %s", (tostring(drawn))) end
+  return drawn
+end
+
+-- ---- bars and histograms ----
+
+local bar_options = {
+  {"width", "integer", nil, "columns; those of the terminal, at most 100", min = 24, max = 2000},
+  {"title", "string", nil, "above"},
+  {"utf8", "boolean", nil, "blocks; as the terminal has them"},
+}
+
+local eighths = {[0] = "", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
+
+-- A bar of `size` columns, a real number.
+local function bar(size, blocks)
+  if not blocks then return ("#"):rep(math.floor(size + 0.5)) end
+  local whole = math.floor(size)
+  return ("█"):rep(whole) .. eighths[math.floor((size - whole) * 8)]
+end
+
+-- A line each: label, bar, value. Negative values go to the left of the zero.
+local function bars_text(labels, values, shown, o)
+  local blocks = o.utf8 == nil and term.utf8() or o.utf8 or false
+  local label_width, value_width, least, most = 0, 0, 0, 0
+  for i, v in ipairs(values) do
+    label_width = math.max(label_width, text.width(labels[i]))
+    value_width = math.max(value_width, text.width(shown[i]))
+    if v == v and math.abs(v) < math.huge then
+      least, most = math.min(least, v), math.max(most, v)
+    end
+  end
+  local width = o.width or math.min(100, term.width())
+  label_width = math.min(label_width, width // 3)
+  local room = math.max(4, width - label_width - value_width - 4)
+  local unit = room / math.max(most - least, 1e-300)
+  local zero = math.floor(-least * unit + 0.5)
+  local lines = {o.title}
+  for i, v in ipairs(values) do
+    local drawn = (" "):rep(zero) -- of what is not finite too
+    if v < 0 and v > -math.huge then
+      local size = math.floor(-v * unit + 0.5)
+      drawn = (" "):rep(zero - size) .. bar(size, blocks)
+    elseif v >= 0 and v < math.huge then
+      drawn = drawn .. bar(v * unit, blocks)
+    end
+    local label = labels[i]
+    if text.width(label) > label_width then
+      label = label:sub(1, (utf8.offset(label, label_width + 1) or #label + 1) - 1)
+    end
+    lines[#lines + 1] = (("%s %s %s %s"):format(text.pad(label, label_width),
+      blocks and "│" or "|", drawn, shown[i]):gsub("  +$", ""))
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+plot.bars = define.fn{
+  name = "fopo.plot.bars",
+  args = {{"values", "table|array", nil, "a list, or a table of numbers by name"},
+          {"labels", "table", nil, "one a value; their numbers where left out", optional = true}},
+  options = bar_options,
+  text = "Prints a bar a value, from zero. A table by name is drawn in the order of the names.",
+  example = "fopo.plot.bars({uniform = 0.21, mixture = 0.25})",
+  call = function(values, labels, o)
+    if define.kind(values) == "table" and #values == 0 then
+      labels = {}
+      for name in pairs(values) do labels[#labels + 1] = tostring(name) end
+      table.sort(labels)
+      local list = {}
+      for i, name in ipairs(labels) do list[i] = values[name] end
+      values = list
+    end
+    values = list_of(values, "the values")
+    if #values == 0 then define.fail("fopo.plot.bars: there is no value") end
+    local names, shown = {}, {}
+    for i, v in ipairs(values) do
+      names[i] = labels and labels[i] ~= nil and tostring(labels[i]) or tostring(i)
+      shown[i] = v == v and ("%.4g"):format(v) or "nan"
+    end
+    io.write(bars_text(names, values, shown, o))
+  end,
+}
+
+plot.histogram = define.fn{
+  name = "fopo.plot.histogram",
+  args = {{"values", "table|array", nil, "numbers: a list, or an array of any shape"}},
+  options = {{"bins", "integer", 20, "about so many; their edges are round", min = 1, max = 1000},
+             table.unpack(bar_options)},
+  text = [[Prints how many of the values lie in each of a row of equal intervals, the lower end of each
+belonging to it. What is not finite is counted and said.]],
+  example = "fopo.plot.histogram(fopo.array.randn(50, 20, 1), {bins = 10})",
+  call = function(values, o)
+    local list, odd = {}, 0
+    local function take(v)
+      if v == v and math.abs(v) < math.huge then list[#list + 1] = v else odd = odd + 1 end
+    end
+    if define.kind(values) == "array" then
+      for i = 1, values.rows do
+        for j = 1, values.cols do take(values:get(i, j)) end
+      end
+    else
+      for _, v in ipairs(list_of(values, "the values")) do take(v) end
+    end
+    if #list == 0 then define.fail("fopo.plot.histogram: no value is finite") end
+    local least, most = math.huge, -math.huge
+    for _, v in ipairs(list) do least, most = math.min(least, v), math.max(most, v) end
+    -- the least of 1, 2, 5 times a power of ten that needs no more bins than asked for
+    local span = math.max(most - least, math.abs(most) * 1e-12, 1e-300)
+    local power = 10.0 ^ math.floor(math.log(span / o.bins, 10) + 1e-9)
+    local step = power
+    for _, m in ipairs{1, 2, 5, 10} do
+      step = m * power
+      if span / step <= o.bins + 1e-9 then break end
+    end
+    local first, counts = math.floor(least / step), {}
+    for b = 1, math.floor(most / step) - first + 1 do counts[b] = 0 end
+    for _, v in ipairs(list) do
+      local b = math.floor(v / step) - first + 1
+      counts[b] = counts[b] + 1
+    end
+    local labels, shown = {}, {}
+    for b = 1, #counts do
+      labels[b], shown[b] = ("%.4g"):format((first + b - 1) * step), text.count(counts[b])
+    end
+    io.write(bars_text(labels, counts, shown, o))
+    if odd > 0 then
+      io.write(("(%d value%s not finite)\n"):format(odd, odd == 1 and " is" or "s are"))
+    end
+  end,
+}
+
+-- ---- pictures ----
 
 define.doc{
   name = "fopo.plot.save", signature = "fopo.plot.save(path, {{x=, y=, low=, high=, name=}, ...})",
@@ -126,7 +276,7 @@ function plot.save(path, given, ...)
   local o = define.options(define.entries["fopo.plot.save"], options)
   for n, s in ipairs(list) do
     if define.kind(sources[n]) == "table" then
-      s.style = sources[n].style
+      s.style = style_of(sources[n], n)
       for _, name in ipairs{"low", "high"} do
         s[name] = sources[n][name] and list_of(sources[n][name], ("series %d, %s"):format(n, name))
       end
@@ -134,10 +284,6 @@ function plot.save(path, given, ...)
     if (s.low ~= nil) ~= (s.high ~= nil) or s.low and (#s.low ~= #s.y or #s.high ~= #s.y) then
       define.fail("fopo.plot.save: series %d: low and high must both have %d values, as y has", n,
                   #s.y)
-    end
-    if s.style and not ({lines = 1, points = 1, bars = 1})[s.style] then
-      define.fail("fopo.plot.save: series %d: style must be one of lines, points, bars, not %s", n,
-                  tostring(s.style))
     end
   end
   picture.save(path, list, o)

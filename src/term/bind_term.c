@@ -85,9 +85,11 @@ static const double *numbers(lua_State *L, const char *name, int series, size_t 
   return x;
 }
 
-static void read_series(lua_State *L, fopo_series *s, int i) {
+/* Returns whether its points stand alone. */
+static int read_series(lua_State *L, fopo_series *s, int i) {
   size_t n;
   if (lua_rawgeti(L, 1, i) != LUA_TTABLE) luaL_error(L, "series %d is not a table", i);
+  int points = flag(L, -1, "points", 0);
   s->name = words(L, -1, "name");
   s->x = numbers(L, "x", i, &s->n);
   s->y = numbers(L, "y", i, &n);
@@ -95,6 +97,7 @@ static void read_series(lua_State *L, fopo_series *s, int i) {
     luaL_error(L, "series %d: %d values of x, but %d of y", i, (int)s->n, (int)n);
   }
   lua_pop(L, 1);
+  return points;
 }
 
 static int free_text(lua_State *L) {
@@ -116,7 +119,7 @@ static char **new_text(lua_State *L) {
   return text;
 }
 
-/* plot(series, options) -> text. series: list of {x = list, y = list, name =}; options: title,
+/* plot(series, options) -> text. series: list of {x = list, y = list, name =, points =}; options: title,
  * xlabel, ylabel, logx, logy, width, height, and utf8, colour (as the terminal is). */
 static int term_plot(lua_State *L) {
   fopo_series series[MOST_SERIES];
@@ -129,10 +132,13 @@ static int term_plot(lua_State *L) {
                       MOST_SERIES);
   }
   luaL_checkstack(L, 2 * MOST_SERIES + 8, NULL);
-  for (size_t i = 0; i < n; i++) read_series(L, &series[i], (int)i + 1);
+  uint64_t points = 0;
+  for (size_t i = 0; i < n; i++) {
+    points |= (uint64_t)read_series(L, &series[i], (int)i + 1) << i;
+  }
   int width = columns();
   fopo_plot plot = {
-    .series = series, .n_series = n,
+    .series = series, .n_series = n, .points = points,
     .title = words(L, 2, "title"), .xlabel = words(L, 2, "xlabel"), .ylabel = words(L, 2, "ylabel"),
     .logx = flag(L, 2, "logx", 0), .logy = flag(L, 2, "logy", 0),
     .width = count(L, 2, "width", width < 100 ? width : 100),

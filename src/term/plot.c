@@ -109,7 +109,7 @@ static void line(canvas *c, int x0, int y0, int x1, int y1, uint8_t series) {
 }
 
 static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_series *s,
-                 uint8_t series) {
+                 uint8_t series, int join) {
   int joined = 0, px = 0, py = 0;
   for (size_t i = 0; i < s->n; i++) {
     if (!fopo_axis_shows(x, s->x[i]) || !fopo_axis_shows(y, s->y[i])) {
@@ -120,7 +120,7 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
     int ny = (int)lround((1 - fopo_axis_share(y, s->y[i])) * (c->rows * c->down - 1));
     if (joined) line(c, px, py, nx, ny, series);
     else dot(c, nx, ny, series);
-    joined = 1, px = nx, py = ny;
+    joined = join, px = nx, py = ny;
   }
 }
 
@@ -280,7 +280,8 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
     goto done;
   }
   for (size_t s = 0; s < plot->n_series; s++) {
-    draw(&c, &x, &y, &plot->series[s], (uint8_t)(s % MARKS));
+    int join = s >= 64 || !(plot->points >> s & 1);
+    draw(&c, &x, &y, &plot->series[s], (uint8_t)(s % MARKS), join);
   }
 
   if (plot->title != NULL) put_centred(&b, plot->title, margin + 2, c.cols);

@@ -118,17 +118,31 @@ static void prepare(const char *capability) {
 
 /* ---- opening ---- */
 
+/* Whether something is known of the terminal, and it can move its cursor (dumb ones cannot). What
+ * readline has set up is left as it was. */
+static int can_move(int *known) {
+  TERMINAL *before = cur_term;
+  int why;
+  *known = setupterm(NULL, STDOUT_FILENO, &why) == OK;
+  if (!*known) return 0;
+  const char *cup = tigetstr((char *)"cup");
+  int can = cup != NULL && cup != (char *)-1;
+  TERMINAL *mine = set_curterm(before);
+  if (mine != before) del_curterm(mine);
+  return can;
+}
+
 int fopo_view_possible(void) {
   const char *term = getenv("TERM");
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal; standard %s is none",
                      isatty(STDIN_FILENO) ? "output" : "input");
   }
-  if (term == NULL || *term == '\0' || strcmp(term, "dumb") == 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal that can move its "
-                     "cursor; TERM is %s", term == NULL || *term == '\0' ? "not set" : term);
-  }
-  return FOPO_OK;
+  int known = 0;
+  if (term != NULL && *term != '\0' && can_move(&known)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal that can move its cursor; "
+                   "TERM is %s%s", term == NULL || *term == '\0' ? "not set" : term,
+                   known || term == NULL || *term == '\0' ? "" : ", of which nothing is known");
 }
 
 /* 1 and 2 into memory, each where it is the terminal. A file, unlike a pipe, never makes a writer
@@ -202,8 +216,8 @@ int fopo_view_open(int colour) {
   if (view.screen == NULL) {
     reset_handlers();
     fclose(view.out);
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "nothing is known of a terminal %s; set TERM, as in "
-                     "TERM=xterm", getenv("TERM"));
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal %s cannot be used for the live view",
+                     getenv("TERM"));
   }
   if (!once && atexit(restore_quickly) == 0) once = 1;
   view.restore_length = 0;

@@ -43,6 +43,19 @@ static void ascii(void **state) {
          "    * squares\n");
 }
 
+static void points_are_not_joined(void **state) {
+  (void)state;
+  fopo_series s = {NULL, ramp, ramp, 5};
+  expect(&(fopo_plot){.series = &s, .n_series = 1, .points = 1, .width = 24, .height = 5},
+         "4 +                    *\n"
+         "  |               *\n"
+         "2 +          *\n"
+         "  |     *\n"
+         "0 +*\n"
+         "  ++---------+---------+\n"
+         "   0         2         4\n");
+}
+
 static void braille(void **state) {
   (void)state;
   fopo_series s = {NULL, ramp, ramp, 5};
@@ -172,7 +185,7 @@ static void bars(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ascii),    cmocka_unit_test(braille),
+    cmocka_unit_test(ascii),    cmocka_unit_test(braille), cmocka_unit_test(points_are_not_joined),
     cmocka_unit_test(log_scale), cmocka_unit_test(series_are_told_apart),
     cmocka_unit_test(gaps),     cmocka_unit_test(refusals),
     cmocka_unit_test(extremes), cmocka_unit_test(memory_runs_out),

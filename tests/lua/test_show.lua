@@ -155,6 +155,38 @@ function TestPlot:test_term_checks_its_own()
   lu.assertErrorMsgContains("width must be", term.plot, {{x = {1}, y = {1}}}, {width = 1e9})
 end
 
+-- What f prints.
+local function printed(f, ...)
+  local write, parts = io.write, {}
+  io.write = function(...) for _, one in ipairs{...} do parts[#parts + 1] = one end end
+  local ok, why = pcall(f, ...)
+  io.write = write
+  assert(ok, why)
+  return table.concat(parts)
+end
+
+function TestPlot:test_bars()
+  lu.assertEquals(printed(fopo.plot.bars, {b = 1, a = -0.5, c = 0 / 0}, nil,
+                          {width = 24, utf8 = false, title = "t"}),
+    "t\na | ##### -0.5\nb |      ########## 1\nc |       nan\n")
+  lu.assertStrContains(printed(fopo.plot.bars, {2, 1}, {"two", "one"}, {utf8 = true, width = 30}),
+                       "two │ █")
+  lu.assertErrorMsgContains("no value", fopo.plot.bars, {})
+end
+
+function TestPlot:test_histogram()
+  local text = printed(fopo.plot.histogram, {0, 1, 1.5, 2, 3.9, 0 / 0}, {bins = 4, width = 30,
+                                                                       utf8 = false})
+  lu.assertEquals(text, "0 | ############ 1\n1 | ######################## 2\n"
+                  .. "2 | ############ 1\n3 | ############ 1\n(1 value is not finite)\n")
+  for _, values in ipairs{{5}, {1e-300, 2e-300}, {1e300, -1e300}, {1e9, 1e9 + 1}} do
+    local n = 0
+    for _ in printed(fopo.plot.histogram, values):gmatch("\n") do n = n + 1 end
+    lu.assertTrue(n <= 25)
+  end
+  lu.assertErrorMsgContains("finite", fopo.plot.histogram, {0 / 0})
+end
+
 TestCoroutines = {}
 
 -- coroutine.resume, wrap and close are the host's own; they are to do what Lua's do.
