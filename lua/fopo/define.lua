@@ -124,6 +124,14 @@ local function names_of(specs)
   return names
 end
 
+-- Raises that `what` has no such field; names are those it has.
+function define.no_field(what, key, names)
+  local near = type(key) == "string" and define.nearest(key, names)
+  define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"),
+              near and ("; did you mean '%s'?"):format(near) or "; its fields are: "
+              .. table.concat(names, ", "))
+end
+
 -- A fresh table with every option checked and every default filled in.
 function define.options(entry, given)
   given = given == nil and {} or given

@@ -3,6 +3,7 @@
 local native = require "fopo.native"
 local define = require "fopo.define"
 local cache = require "fopo.cache"
+local job = require "fopo.job"
 local json = require "fopo.json"
 local live = require "fopo.live"
 local run = require "fopo.run"
@@ -155,12 +156,18 @@ t.actions; replay changes the same at the same steps, so the same run comes out 
   end,
 }
 
+-- Jobs train in the background, with what is needed of here (fopo/job.lua).
+trainer.columns, trainer.line, trainer.object = columns, line, object
+job.open(trainer)
+
 trainer.save = define.fn{
   name = "trainer:save",
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
   text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the old
 file stays until the new one is whole on disk.]],
-  call = function(t, path) t.native:save(path, t.history, t.seconds) end,
+  call = function(t, path)
+    job.at_rest(t, function() t.native:save(path, t.history, t.seconds) end)
+  end,
 }
 
 trainer.resume = define.fn{

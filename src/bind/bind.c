@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/threads.h"
 #include "device/kernels.h"
+#include "learn/job.h"
 
 static void (*progress_switch)(int on);
 
@@ -40,9 +41,15 @@ static int memory(lua_State *L) {
   return 1;
 }
 
+static void check_alone(lua_State *L) {
+  if (fopo_jobs_running() == 0) return;
+  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a job is training; job:wait() or job:stop() first"));
+}
+
 /* native.threads(n): uses n threads from now on (as before where left out); how many are used. */
 static int threads(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) {
+    check_alone(L);
     bind_check(L, fopo_threads_set((int)bind_count(L, 1, "threads", 1, INT_MAX)));
   }
   lua_pushinteger(L, fopo_threads());
@@ -51,7 +58,10 @@ static int threads(lua_State *L) {
 
 /* native.isa(name): forces an instruction set where one is named; the one in use, and why. */
 static int isa(lua_State *L) {
-  if (!lua_isnoneornil(L, 1)) bind_check(L, fopo_kernels_force(bind_string(L, 1, "the name")));
+  if (!lua_isnoneornil(L, 1)) {
+    check_alone(L);
+    bind_check(L, fopo_kernels_force(bind_string(L, 1, "the name")));
+  }
   lua_pushstring(L, fopo_kernels_get()->name);
   lua_pushstring(L, fopo_kernels_note());
   return 2;
@@ -89,7 +99,7 @@ int luaopen_fopo_native(lua_State *L) {
       bind_logs_functions,
       bind_index_functions,   bind_policy_functions,   bind_proposal_functions,
       bind_reward_functions,  bind_gradient_functions, bind_optim_functions,
-      bind_device_functions,  bind_trainer_functions,  bind_evaluate_functions,
+      bind_device_functions,  bind_trainer_functions,  bind_job_functions,  bind_evaluate_functions,
       bind_ope_functions,     bind_machine_functions,
       bind_check_functions};
   static const bind_type *const types[] = {
@@ -97,7 +107,7 @@ int luaopen_fopo_native(lua_State *L) {
       &bind_sessions_type, &bind_index_type,   &bind_policy_type,   &bind_proposal_type,
       &bind_logs_type,     &bind_log_world_type,
       &bind_reward_type,   &bind_gradient_type,&bind_optim_type,    &bind_device_type,
-      &bind_trainer_type,  &bind_ope_type};
+      &bind_trainer_type,  &bind_job_type,  &bind_ope_type};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     luaL_setfuncs(L, families[i], 0);

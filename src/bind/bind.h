@@ -26,6 +26,7 @@
 #include "learn/gradient.h"
 #include "learn/model.h"
 #include "learn/optim.h"
+#include "learn/trainer.h"
 
 #define FOPO_VERSION "0.1.0"
 
@@ -58,6 +59,7 @@ enum { BIND_KEEPS = 6 };
 struct bind_object {
   const bind_type *type;
   size_t refs;                    /* handles and keepers */
+  size_t lent;                    /* jobs that train with it: it is not to be changed */
   bind_object *keeps[BIND_KEEPS]; /* what this one points into; released after `done` */
 };
 
@@ -76,6 +78,10 @@ void bind_push_kept(lua_State *L, int index, const bind_type *type, int slot);
 
 /* The object at a stack index; raises where it is something else or closed. */
 void *bind_get(lua_State *L, int index, const bind_type *type);
+
+/* The same for a change: raises also where a job trains with the object. */
+void *bind_get_free(lua_State *L, int index, const bind_type *type);
+void bind_check_free(lua_State *L, const bind_object *o);
 
 /* The object of the handle at a stack index, NULL where it is closed or no handle of that type. */
 bind_object *bind_peek(lua_State *L, int index, const bind_type *type);
@@ -226,11 +232,20 @@ typedef struct {
   fopo_device *device;
 } bind_device;
 
+enum { BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_GRADIENT, BIND_OPTIM, BIND_DEVICE };
+
+typedef struct {
+  bind_object head;      /* keeps: the slots above. User value 1 of the handle: the function of a
+                          * custom reward */
+  fopo_trainer *trainer;
+  int busy;              /* 1: in advance */
+} bind_trainer;
+
 extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_logs_type,
     bind_log_world_type, bind_ope_type,
     bind_index_type,
     bind_policy_type, bind_proposal_type, bind_reward_type, bind_gradient_type, bind_optim_type,
-    bind_device_type, bind_trainer_type, bind_archive_type;
+    bind_device_type, bind_trainer_type, bind_job_type, bind_archive_type;
 
 /* Pushes a handle on the device of that name. There is one device of a kind in a Lua state, so
  * that an optimiser's state and a gradient's data may pass between calls. */
@@ -265,7 +280,7 @@ extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_
     bind_logs_functions[],
     bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
     bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
-    bind_trainer_functions[], bind_evaluate_functions[], bind_ope_functions[],
+    bind_trainer_functions[], bind_job_functions[], bind_evaluate_functions[], bind_ope_functions[],
     bind_machine_functions[], bind_check_functions[];
 
 #endif

@@ -146,7 +146,7 @@ static int set(lua_State *L) {
     }
     q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
   }
-  bind_gradient *g = get_gradient(L, 1);
+  bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
   if (mixture || head) {
     fopo_index_facts facts = fopo_index_about(q->index);
     bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));

@@ -121,6 +121,18 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
   return h->object;
 }
 
+void bind_check_free(lua_State *L, const bind_object *o) {
+  if (o->lent == 0) return;
+  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this %s is in use by a job; job:pause() first, or "
+                         "job:wait() for its end", short_name(o->type)));
+}
+
+void *bind_get_free(lua_State *L, int index, const bind_type *type) {
+  bind_object *o = bind_get(L, index, type);
+  bind_check_free(L, o);
+  return o;
+}
+
 bind_object *bind_peek(lua_State *L, int index, const bind_type *type) {
   handle *h = luaL_testudata(L, index, type->name);
   return h ? h->object : NULL;
@@ -231,7 +243,7 @@ static int get_field(lua_State *L) {
 
 static int set_field(lua_State *L) {
   const bind_type *type = upvalue_type(L);
-  bind_object *o = bind_get(L, 1, type);
+  bind_object *o = bind_get_free(L, 1, type);
   const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
   if (type->set && type->set(L, o, field)) return 0;
   return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s' that can be set",

@@ -180,8 +180,8 @@ static int step(lua_State *L) {
   int with_items = !lua_isnoneornil(L, 4);
   lua_settop(L, 5);
   bind_device *cpu = bind_device_open(L, "cpu");
-  bind_optim *o = bind_get(L, 1, &bind_optim_type);
-  bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  bind_optim *o = bind_get_free(L, 1, &bind_optim_type);
+  bind_policy *pi = bind_get_free(L, 2, &bind_policy_type);
   bind_array *G = bind_array_numbers(L, 3, "G");
   fopo_matrix theta = pi->policy.theta;
   if (G->rows != theta.rows || G->cols != theta.cols) {

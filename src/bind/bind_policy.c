@@ -173,6 +173,7 @@ static int set_parameters(lua_State *L) {
   part p;
   lua_settop(L, 2);
   bind_table(L, 2, "the parameters");
+  bind_get_free(L, 1, &bind_policy_type);
   for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
     bind_array *a = bind_array_numbers(L, bind_option(L, 2, p.name), p.name);
     if (a->rows != p.view.rows || a->cols != p.view.cols) {
@@ -231,7 +232,7 @@ static int theta(lua_State *L) {
 
 /* pi:set_theta(array): puts [D, L] finite numbers in its place. */
 static int set_theta(lua_State *L) {
-  bind_policy *pi = get_policy(L, 1);
+  bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
   bind_check(L, put_theta(pi, bind_array_numbers(L, 2, "theta")));
   return 0;
 }

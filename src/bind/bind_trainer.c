@@ -8,15 +8,6 @@
 
 #include "learn/trainer.h"
 
-enum { POLICY, CONTEXTS, REWARD, GRADIENT, OPTIM, DEVICE }; /* slots */
-
-typedef struct {
-  bind_object head;      /* keeps: the slots above. User value 1 of the handle: the function of a
-                          * custom reward */
-  fopo_trainer *trainer;
-  int busy;              /* 1: in advance */
-} bind_trainer;
-
 /* What a trainer holds has these names in the table of options, in the order of the slots. */
 static const char *const parts[] = {"policy", "contexts", "reward", "gradient", "optim"};
 static const bind_type *const part_types[] = {&bind_policy_type, &bind_array_type,
@@ -37,7 +28,15 @@ static bind_trainer *get_idle(lua_State *L, int index) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
                            "after that"));
   }
+  bind_check_free(L, &t->head);
   return t;
+}
+
+/* What a step changes is not in use by a job of another trainer. */
+static void check_parts(lua_State *L, const bind_trainer *t) {
+  bind_check_free(L, t->head.keeps[BIND_POLICY]);
+  bind_check_free(L, t->head.keeps[BIND_GRADIENT]);
+  bind_check_free(L, t->head.keeps[BIND_OPTIM]);
 }
 
 /* ---- making ---- */
@@ -45,21 +44,21 @@ static bind_trainer *get_idle(lua_State *L, int index) {
 /* Binds the gradient to this trainer's data: it may have served others meanwhile. */
 static int bind_all(bind_trainer *t) {
   bind_object **k = t->head.keeps;
-  int status = bind_gradient_bind((bind_gradient *)k[GRADIENT], (bind_device *)k[DEVICE],
-                                  (bind_policy *)k[POLICY], (bind_array *)k[CONTEXTS],
-                                  (bind_reward *)k[REWARD]);
-  if (status == FOPO_OK) bind_optim_on((bind_optim *)k[OPTIM], k[DEVICE]);
+  int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], (bind_device *)k[BIND_DEVICE],
+                                  (bind_policy *)k[BIND_POLICY], (bind_array *)k[BIND_CONTEXTS],
+                                  (bind_reward *)k[BIND_REWARD]);
+  if (status == FOPO_OK) bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
   return status;
 }
 
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
   bind_object **k = t->head.keeps;
-  fopo_trainer_options o = {.policy = &((bind_policy *)k[POLICY])->policy,
-                            .contexts = bind_matrix((bind_array *)k[CONTEXTS]),
-                            .reward = &((bind_reward *)k[REWARD])->reward,
-                            .gradient = ((bind_gradient *)k[GRADIENT])->gradient,
-                            .optim = &((bind_optim *)k[OPTIM])->optim,
-                            .device = ((bind_device *)k[DEVICE])->device,
+  fopo_trainer_options o = {.policy = &((bind_policy *)k[BIND_POLICY])->policy,
+                            .contexts = bind_matrix((bind_array *)k[BIND_CONTEXTS]),
+                            .reward = &((bind_reward *)k[BIND_REWARD])->reward,
+                            .gradient = ((bind_gradient *)k[BIND_GRADIENT])->gradient,
+                            .optim = &((bind_optim *)k[BIND_OPTIM])->optim,
+                            .device = ((bind_device *)k[BIND_DEVICE])->device,
                             .batch = batch,
                             .index_refresh = index_refresh,
                             .seed = seed};
@@ -76,17 +75,17 @@ static int trainer(lua_State *L) {
                                     SIZE_MAX)
                        : 0;
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
-  int at[DEVICE];
+  int at[BIND_DEVICE];
   luaL_checkstack(L, 20, NULL);
-  for (int i = 0; i < DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
-  for (int i = 0; i < DEVICE; i++) bind_get(L, at[i], part_types[i]);
-  bind_array_numbers(L, at[CONTEXTS], "contexts");
+  for (int i = 0; i < BIND_DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
+  for (int i = 0; i < BIND_DEVICE; i++) bind_get(L, at[i], part_types[i]);
+  bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
   bind_device *device = bind_device_open(L, name);
   bind_trainer *t = bind_new(L, &bind_trainer_type, 1);
-  lua_getiuservalue(L, at[REWARD], 1);
+  lua_getiuservalue(L, at[BIND_REWARD], 1);
   lua_setiuservalue(L, -2, 1);
-  for (int i = 0; i < DEVICE; i++) bind_keep(&t->head, i, bind_get(L, at[i], part_types[i]));
-  bind_keep(&t->head, DEVICE, &device->head);
+  for (int i = 0; i < BIND_DEVICE; i++) bind_keep(&t->head, i, bind_get(L, at[i], part_types[i]));
+  bind_keep(&t->head, BIND_DEVICE, &device->head);
   bind_check(L, open(t, batch, refresh, seed));
   return 1;
 }
@@ -117,6 +116,7 @@ static int advance(lua_State *L) {
   bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the other */
   lua_getiuservalue(L, 1, 1);                /* 4: the function */
   bind_trainer *t = get_idle(L, 3);
+  check_parts(L, t);
   bind_check(L, bind_all(t));
 
   fopo_slice slice;
@@ -284,8 +284,9 @@ static int resume(lua_State *L) {
   get_idle(L, 1);
   bind_archive *box = bind_new(L, &bind_archive_type, 0);
   bind_trainer *t = get_idle(L, 1);
+  check_parts(L, t);
   bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
-  bind_keep(t->head.keeps[OPTIM], 0, t->head.keeps[DEVICE]); /* its state lies there now */
+  bind_keep(t->head.keeps[BIND_OPTIM], 0, t->head.keeps[BIND_DEVICE]); /* its state lies there now */
   luaL_checkstack(L, 8, NULL);
   lua_newtable(L);
   int history = lua_gettop(L);
@@ -305,7 +306,7 @@ static int resume(lua_State *L) {
 
 static int field(lua_State *L, bind_object *o, const char *name) {
   bind_trainer *t = (bind_trainer *)o;
-  const fopo_device *d = ((bind_device *)o->keeps[DEVICE])->device;
+  const fopo_device *d = ((bind_device *)o->keeps[BIND_DEVICE])->device;
   if (strcmp(name, "step") == 0) {
     lua_pushinteger(L, (lua_Integer)fopo_trainer_step(t->trainer));
   } else if (strcmp(name, "steps_per_epoch") == 0) {

@@ -9,6 +9,8 @@
 static fopo_progress_sink *sink;
 static void *sink_payload; /* not owned */
 static atomic_int interrupted;
+static _Thread_local int (*own_wanted)(void *payload); /* of a thread in the background */
+static _Thread_local void *own_payload;                /* not owned */
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "the flag is set in signal handlers");
 
@@ -20,7 +22,7 @@ void fopo_progress_to(fopo_progress_sink *to, void *payload) {
 int fopo_progress(const char *what, double done, double total) {
   int stop = fopo_interrupted();
   int closed = stop || (total > 0 && done >= total);
-  if (sink != NULL) sink(sink_payload, what, done, total, closed);
+  if (sink != NULL && own_wanted == NULL) sink(sink_payload, what, done, total, closed);
   if (stop) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", what);
   return FOPO_OK;
 }
@@ -29,4 +31,12 @@ void fopo_interrupt_request(void) { atomic_store(&interrupted, 1); }
 
 void fopo_interrupt_clear(void) { atomic_store(&interrupted, 0); }
 
-int fopo_interrupted(void) { return atomic_load_explicit(&interrupted, memory_order_relaxed); }
+void fopo_interrupt_by(int (*wanted)(void *payload), void *payload) {
+  own_wanted = wanted;
+  own_payload = payload;
+}
+
+int fopo_interrupted(void) {
+  if (own_wanted != NULL) return own_wanted(own_payload);
+  return atomic_load_explicit(&interrupted, memory_order_relaxed);
+}

@@ -24,4 +24,10 @@ void fopo_interrupt_clear(void);
 /* Polls the flag only; cheap enough for worker threads. */
 int fopo_interrupted(void);
 
+/* Work in the background: from now on this thread asks wanted(payload) instead of the flag, so that
+ * Ctrl-C is not for it, and reports to no sink. The threads of its parallel loops still see the
+ * flag: what they stop ends with FOPO_ERR_INTERRUPTED although nothing is wanted, and is to be
+ * tried again. NULL: as before. */
+void fopo_interrupt_by(int (*wanted)(void *payload), void *payload);
+
 #endif

@@ -105,6 +105,16 @@ int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_netw
   return FOPO_OK;
 }
 
+int fopo_policy_copy(fopo_policy *to, const fopo_policy *from) {
+  fopo_matrix theta = from->theta, own = {0};
+  int rc = fopo_matrix_init(&own, theta.rows, theta.cols);
+  if (rc != FOPO_OK) return rc;
+  memcpy(own.x, theta.x, theta.rows * theta.cols * sizeof *own.x);
+  *to = *from;
+  to->theta = own;
+  return FOPO_OK;
+}
+
 void fopo_policy_done(fopo_policy *pi) {
   fopo_matrix_done(&pi->theta);
   *pi = (fopo_policy){0};

@@ -33,6 +33,8 @@ int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
  * starts near uniform, as a linear one does. */
 int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
                              float temperature, uint64_t seed);
+/* A policy over the same items with a theta of its own. */
+int fopo_policy_copy(fopo_policy *to, const fopo_policy *from);
 void fopo_policy_done(fopo_policy *pi); /* accepts {0} */
 
 /* D: the features of a context. */

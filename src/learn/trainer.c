@@ -379,6 +379,42 @@ void fopo_trainer_abandon(fopo_trainer *t) {
   close_slice(t);
 }
 
+/* The optimiser's state and options, from one device to another. */
+static int take_optim(fopo_trainer *t, const fopo_optim *from) {
+  fopo_optim *own = t->o.optim;
+  if (from->n == 0) {
+    own->options = from->options;
+    return FOPO_OK;
+  }
+  fopo_optim_options before = own->options;
+  float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
+  int rc = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
+  own->options = from->options;
+  if (rc == FOPO_OK) rc = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
+  if (rc != FOPO_OK) own->options = before;
+  fopo_free(m);
+  fopo_free(v);
+  return rc;
+}
+
+int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from) {
+  fopo_gradient *own = t->o.gradient;
+  fopo_gradient_options before = *fopo_gradient_get(own);
+  int rc = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
+  if (rc == FOPO_OK) rc = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
+  if (rc == FOPO_OK) rc = take_optim(t, from->o.optim);
+  if (rc != FOPO_OK) {
+    fopo_gradient_set(own, &before);
+    return rc;
+  }
+  memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
+  t->step = from->step;
+  fopo_visits_done(&t->visits);
+  t->visits = from->visits;
+  from->visits = (fopo_visits){0};
+  return FOPO_OK;
+}
+
 uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
 
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) { return t->per_epoch; }

@@ -57,6 +57,12 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
 uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
+/* Hands over what a checkpoint holds, without a file: theta, the optimiser's state and options, the
+ * estimator's options, the step, and what is remembered from visit to visit (which `from` is then
+ * without). Both are made of the same data, batch and seed, with fixed items, and between slices. On
+ * failure nothing has changed. */
+int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from);
+
 /* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint of
  * what must not change (shapes, kinds), what is remembered from visit to visit (learn/visits.h; kept
  * candidates take 4 N (K + 2) bytes), plus the caller's further arrays (histories). Options such as

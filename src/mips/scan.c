@@ -434,7 +434,10 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   if (status != FOPO_OK) return status;
   run_batch(&b, scan, workers);
   *scored += b.scored;
-  if (b.status == FOPO_ERR_INTERRUPTED) return fopo_progress("searching", 0.0, 0.0);
+  if (b.status == FOPO_ERR_INTERRUPTED) {
+    fopo_progress("searching", 0.0, 0.0); /* closes the line; this thread may see another flag */
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
+  }
   if (b.reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);
   return FOPO_OK;
 }

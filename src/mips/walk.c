@@ -119,7 +119,10 @@ int fopo_walk_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
     (void)fopo_progress("searching", (double)now, (double)Q.rows); /* the flag is polled above */
   }
   for (int i = 0; i < threads; i++) *scored += w->workers[i].walker.scored;
-  if (stop) return fopo_progress("searching", 0.0, 0.0);
+  if (stop) {
+    fopo_progress("searching", 0.0, 0.0); /* closes the line; this thread may see another flag */
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
+  }
   if (reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);
   return FOPO_OK;
 }

@@ -1,0 +1,316 @@
+-- Jobs: t:start trains in a thread of its own while the prompt stays usable. The thread is C's and
+-- never calls Lua: its records wait until the prompt is idle or the job is touched, and come into
+-- t.history, the log and on_record then (drain). What is set on a job is set while it rests.
+local native = require "fopo.native"
+local define = require "fopo.define"
+local cache = require "fopo.cache"
+local run = require "fopo.run"
+local term = require "fopo.term"
+local text = require "fopo.text"
+
+local job = {__name = "fopo.job"}
+local jobs = {}     -- that have not ended: a job needs nobody to hold it
+local trainer       -- the methods of trainers
+local columns_of = {reward_time = "reward", search = "search", propose = "propose",
+                    gradient = "gradient", update = "update"} -- column, phase
+
+-- ---- records ----
+
+local function add_record(j, r)
+  local t, row = j.trainer, {}
+  local h, n = t.history, #t.history.step + 1
+  for _, name in ipairs(trainer.columns) do
+    local phase = columns_of[name]
+    row[name] = phase and r.time[phase] or not phase and r[name] or 0 / 0
+    h[name][n] = row[name]
+  end
+  local own = rawget(j, "run")
+  if own.log then own.log:record(row) end
+  local say = rawget(j, "say")
+  if say then say(n) end
+  if own.o.on_record and own.o.on_record(t, n) then rawset(j, "enough", true) end
+end
+
+-- The end of a job: the trainer is the user's again.
+local function settle(j, seen)
+  local t = j.trainer
+  rawset(j, "ended", seen)
+  jobs[j], t.job = nil, nil
+  j.run:close()
+  if seen.best_step then t.best_step = seen.best_step end
+end
+
+-- Takes what the thread has made since the last time. Returns what there is to see.
+local function drain(j)
+  if rawget(j, "ended") then return j.ended end
+  local seen = j.native:look()
+  j.trainer.seconds = seen.seconds
+  for _ = 1, seen.records do add_record(j, j.native:take()) end
+  if rawget(j, "enough") and seen.state ~= "ended" then
+    j.native:stop()
+    return drain(j)
+  end
+  if seen.state == "ended" then
+    j.native:rest()
+    settle(j, seen)
+  end
+  return seen
+end
+
+-- Runs f while the job of t rests, if it has one; it goes on afterwards if it did before.
+function job.at_rest(t, f)
+  local j = t.job
+  if not j then return f() end
+  local rested = drain(j).state ~= "trains"
+  j.native:rest()
+  t.seconds = drain(j).seconds
+  local ok, why = pcall(f)
+  if not rested then j.native:go() end
+  if not ok then error(why, 0) end
+end
+
+-- ---- what is said unasked: the lines of view = "lines", and failures ----
+
+local pending = {}
+
+-- For the prompt, while it waits: drains all jobs, and gives the lines to print or nil.
+function job.idle()
+  local list = {}
+  for j in pairs(jobs) do list[#list + 1] = j end
+  for _, j in ipairs(list) do
+    local ok, why = pcall(drain, j)
+    if not ok then pending[#pending + 1] = tostring(why) end
+    local e = rawget(j, "ended")
+    if e and e.failed then pending[#pending + 1] = "the job has failed: " .. e.sentence end
+  end
+  if #pending == 0 then return nil end
+  local lines = table.concat(pending, "\n")
+  pending = {}
+  return lines
+end
+
+-- What a drain outside the prompt's waiting has to say is printed at once.
+local function print_pending()
+  for _, line in ipairs(pending) do print(line) end
+  pending = {}
+end
+
+local function touch(j)
+  local seen = drain(j)
+  print_pending()
+  return seen
+end
+
+-- ---- the job as an object ----
+
+local knobs = {lr = true}
+for _, what in ipairs(run.knobs) do knobs[what] = true end
+
+local fields = {}
+function fields.step(j) return touch(j).step end
+function fields.seconds(j) return touch(j).seconds end
+function fields.reward(j) return touch(j).reward end
+function fields.state(j)
+  local seen = touch(j)
+  if seen.state ~= "ended" then return seen.state == "rests" and "paused" or "training" end
+  return seen.failed and "failed" or rawget(j, "by_hand") and "stopped" or "done"
+end
+function fields.sentence(j) return touch(j).sentence end
+-- Columns of what has been recorded since the start; a copy, which nothing changes.
+function fields.history(j)
+  touch(j)
+  local copy = {}
+  for name, list in pairs(j.trainer.history) do
+    copy[name] = table.move(list, j.before + 1, #list, 1, {})
+  end
+  return copy
+end
+job.fields = {"step", "seconds", "reward", "state", "history", "trainer", "sentence"}
+
+function job.__index(j, key)
+  if fields[key] then return fields[key](j) end
+  if knobs[key] then return j.run:get(key) end
+  local found = rawget(job, key)
+  if found ~= nil and type(key) == "string" and key:sub(1, 2) ~= "__" then return found end
+  define.no_field("job", key, job.names())
+end
+
+function job.names()
+  local names = {}
+  for _, name in ipairs(job.fields) do names[#names + 1] = name end
+  for name in pairs(knobs) do names[#names + 1] = name end
+  for _, name in ipairs{"pause", "resume", "stop", "wait"} do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+function job.__newindex(j, key, value)
+  if not knobs[key] then
+    local near = type(key) == "string" and define.nearest(key, run.knobs)
+    define.fail("a job's %s cannot be set%s; lr, epsilon, k and samples can", tostring(key),
+                near and (", did you mean %s?"):format(near) or "")
+  end
+  if type(value) ~= "number" then
+    define.fail("job.%s must be a number, not a %s", key, define.kind(value))
+  end
+  if touch(j).state == "ended" then define.fail("this job has ended; t:start starts another") end
+  job.at_rest(j.trainer, function() j.run:set(key, value) end)
+end
+
+-- "training: step 1,200 of 5,000", ...
+local function standing(j, seen)
+  local state = j.state
+  if state == "training" and seen.validates then state = "validating" end
+  return ("job, %s: step %s%s, %s of training"):format(state, text.count(seen.step),
+    seen.last and " of " .. text.count(seen.last) or "", text.seconds(seen.seconds))
+end
+
+-- "240 steps/s", "12 s left".
+local function speed(seen, parts)
+  local rate = seen.steps / seen.slice_seconds
+  parts[#parts + 1] = ("%.0f steps/s"):format(rate)
+  if seen.last then parts[#parts + 1] = text.seconds((seen.last - seen.step) / rate) .. " left" end
+end
+
+function job.describe(j)
+  local seen = touch(j)
+  local parts = {standing(j, seen)}
+  if seen.steps then
+    parts[2] = ("reward %.4f, ess %.1f"):format(seen.reward, seen.ess)
+    if seen.state == "trains" then speed(seen, parts) end
+  end
+  local h = j.trainer.history.valid
+  local valid = h[#h]
+  if valid and valid == valid then parts[#parts + 1] = ("valid %.4f"):format(valid) end
+  if seen.sentence ~= "" then parts[#parts + 1] = seen.sentence end
+  return table.concat(parts, "; ")
+end
+
+job.pause = define.fn{
+  name = "job:pause", returns = "job", args = {{"j", "job", nil, "the job"}},
+  text = [[Lets it rest after the slice in hand, about a twentieth of a second or one step. Until
+job:resume its trainer, policy, estimator and optimiser may be looked at, changed and saved.]],
+  call = function(j)
+    if touch(j).state ~= "ended" then
+      j.native:rest()
+      touch(j)
+    end
+    return j
+  end,
+}
+
+job.resume = define.fn{
+  name = "job:resume", returns = "job", args = {{"j", "job", nil, "the job"}},
+  text = "Goes on after job:pause, from what its trainer, policy and optimiser are now.",
+  call = function(j)
+    if touch(j).state ~= "ended" then j.native:go() end
+    return j
+  end,
+}
+
+job.stop = define.fn{
+  name = "job:stop", returns = "trainer", args = {{"j", "job", nil, "the job"}},
+  text = [[Ends it after the step in hand; theta stays as it is then. Returns the trainer, which t:run
+or t:start go on with.]],
+  call = function(j)
+    if touch(j).state ~= "ended" then
+      rawset(j, "by_hand", true)
+      j.native:stop()
+      touch(j)
+    end
+    return j.trainer
+  end,
+}
+
+job.wait = define.fn{
+  name = "job:wait", returns = "trainer", args = {{"j", "job", nil, "the job"}},
+  text = [[Waits for its end. Ctrl-C ends the waiting, not the job. Raises where the job has failed.
+Returns the trainer.]],
+  call = function(j)
+    local seen = touch(j)
+    while seen.state ~= "ended" do
+      if seen.state == "rests" then
+        define.fail("the job is paused and would never end; job:resume() first")
+      end
+      j.native:wait(0.1)
+      seen = touch(j)
+    end
+    if seen.failed then define.fail("the job has failed: %s", seen.sentence) end
+    return j.trainer
+  end,
+}
+
+-- ---- starting ----
+
+-- The options of t:run, without those of its view and its replay.
+local function options_of_run()
+  local left_out, list = {view = 1, overlay = 1, replay = 1}, {}
+  for _, spec in ipairs(define.entries["trainer:run"].options) do
+    if not left_out[spec[1]] then list[#list + 1] = spec end
+  end
+  table.insert(list, {"view", "boolean", false, "print a line at the prompt for each record"})
+  return list
+end
+
+-- How the job speaks of record n: a line for the prompt.
+local function voice(t, o)
+  if o.json or term.json() then
+    return function(n) pending[#pending + 1] = trainer.object(t, n) end
+  end
+  return o.view and function(n) pending[#pending + 1] = trainer.line(t, n) end or nil
+end
+
+local function plan(t, o, r)
+  local p = {steps = r.steps < math.huge and r.steps or nil, seconds = o.seconds, every = r.every,
+             trained = t.seconds, patience = o.patience, keep_best = o.keep_best}
+  if t.valid then
+    local items = t.policy:items()
+    p.valid, p.index, p.exact = t.valid, t.index, cache.exact(items)
+    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, items)
+  end
+  return p
+end
+
+local function start(t, o)
+  if t.job then define.fail("this trainer has a job already; job:wait() or job:stop() first") end
+  local r = run.new(t, o, trainer.columns)
+  local ok, made = pcall(native.job, t.native, plan(t, o, r))
+  if not ok then
+    r:close()
+    error(made, 0)
+  end
+  local j = setmetatable({native = made, trainer = t, run = r, before = #t.history.step,
+                          say = voice(t, o)}, job)
+  jobs[j], t.job = true, j
+  return j
+end
+
+-- Gives trainers their t:start.
+function job.open(methods)
+  trainer = methods
+  methods.start = define.fn{
+    name = "trainer:start", returns = "job",
+    args = {{"t", "trainer", nil, "the trainer"}},
+    options = options_of_run(),
+    text = [[As t:run, but in a thread of its own: the prompt stays usable. The numbers are those of
+t:run, to the bit. job prints how it stands; job:pause(), job:resume(), job:stop(), job:wait();
+job.lr = 1e-4, job.epsilon = 0.5, job.k, job.samples change it; job.history has its records so far.
+While it works pi shows theta as it is, and may be used; what the job trains with is kept alive and
+refuses changes. t.history, the log and on_record get the records when the prompt is idle or the job
+is touched. Ctrl-C is not for the job; leaving the program stops it. A custom reward needs t:run.]],
+    example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+                 gradient = fopo.gradient.snis{samples = 50}}
+job = t:start{steps = 200}
+job.lr = 1e-4
+print(job)
+job:wait()
+assert(t.step == 200)]],
+    call = start,
+  }
+end
+
+function job.__tostring(j) return job.describe(j) end
+
+return job

@@ -1,0 +1,232 @@
+/* Jobs: training in the background. What a job trains with refuses changes while it works, and is the
+ * user's again while it rests. */
+#include "bind/bind.h"
+
+#include <math.h>
+
+#include "learn/job.h"
+
+enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
+enum { LENT = 6 };
+
+typedef struct {
+  bind_object head;        /* keeps: the slots above */
+  fopo_job *job;
+  bind_object *lent[LENT]; /* what must not be changed now; held like what is kept */
+  size_t n_lent;           /* 0: it rests or has ended */
+} bind_job;
+
+static bind_job *get_job(lua_State *L, int index) {
+  return bind_get(L, index, &bind_job_type);
+}
+
+/* ---- what is in use ---- */
+
+static void lend(bind_job *j, bind_object *o) {
+  if (o == NULL) return;
+  o->refs++;
+  o->lent++;
+  j->lent[j->n_lent++] = o;
+}
+
+static void lend_all(bind_job *j) {
+  enum { PROPOSAL, PROPOSAL_INDEX = 0 }; /* slots of a gradient and of its proposal */
+  bind_object *t = j->head.keeps[TRAINER], *g = t->keeps[BIND_GRADIENT];
+  bind_object *proposal = g->keeps[PROPOSAL];
+  lend(j, t);
+  lend(j, t->keeps[BIND_POLICY]);
+  lend(j, t->keeps[BIND_OPTIM]);
+  lend(j, g);
+  if (proposal != NULL) lend(j, proposal->keeps[PROPOSAL_INDEX]);
+  lend(j, j->head.keeps[INDEX]);
+}
+
+static void give_back(bind_job *j) {
+  while (j->n_lent > 0) {
+    bind_object *o = j->lent[--j->n_lent];
+    o->lent--;
+    bind_release(o);
+  }
+}
+
+/* The state is with the trainer: the optimiser's lies on its device, the proposal shows epsilon. */
+static void came_home(bind_job *j) {
+  bind_object **parts = j->head.keeps[TRAINER]->keeps;
+  bind_gradient *g = (bind_gradient *)parts[BIND_GRADIENT];
+  bind_keep(parts[BIND_OPTIM], 0, parts[BIND_DEVICE]);
+  if (g->head.keeps[0] != NULL) {
+    ((bind_proposal *)g->head.keeps[0])->proposal = fopo_gradient_get(g->gradient)->proposal;
+  }
+  give_back(j);
+}
+
+static void done(bind_object *o) {
+  bind_job *j = (bind_job *)o;
+  fopo_job_free(j->job);
+  give_back(j);
+}
+
+static void check_parts(lua_State *L, const bind_trainer *t) {
+  if (t->busy) {
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
+                           "after that"));
+  }
+  bind_check_free(L, &t->head);
+  bind_check_free(L, t->head.keeps[BIND_POLICY]);
+  bind_check_free(L, t->head.keeps[BIND_GRADIENT]);
+  bind_check_free(L, t->head.keeps[BIND_OPTIM]);
+}
+
+/* ---- making ---- */
+
+static const bind_type *const kept_types[] = {&bind_trainer_type, &bind_sessions_type,
+                                              &bind_array_type, &bind_index_type,
+                                              &bind_index_type};
+static const char *const kept_names[] = {NULL, "valid", "valid_contexts", "exact", "index"};
+
+/* The number `name`, or `fallback` where it is absent. */
+static double limit(lua_State *L, const char *name, double fallback) {
+  return bind_has(L, 2, name) ? bind_number(L, bind_option(L, 2, name), name) : fallback;
+}
+
+static size_t count(lua_State *L, const char *name) {
+  return bind_has(L, 2, name) ? bind_count(L, bind_option(L, 2, name), name, 1, SIZE_MAX) : 0;
+}
+
+static int start(bind_job *j, fopo_job_plan plan) {
+  bind_object **k = j->head.keeps;
+  if (k[VALID] != NULL) {
+    plan.valid = &((bind_sessions *)k[VALID])->sessions;
+    plan.valid_contexts = bind_matrix((bind_array *)k[VALID_CONTEXTS]);
+    plan.exact = ((bind_index *)k[EXACT])->index;
+    plan.index = k[INDEX] != NULL ? ((bind_index *)k[INDEX])->index : NULL;
+  }
+  return fopo_job_start(&j->job, ((bind_trainer *)k[TRAINER])->trainer, &plan);
+}
+
+/* native.job(t, {steps, seconds, every, trained, patience, keep_best, valid, valid_contexts, exact,
+ * index}): starts; what is absent sets no limit, validation needs the last four, index apart. */
+static int job(lua_State *L) {
+  int at[INDEX + 1] = {1};
+  bind_table(L, 2, "the options");
+  luaL_checkstack(L, 40, NULL);
+  size_t steps = count(L, "steps");
+  fopo_job_plan plan = {.steps = steps > 0 ? steps : UINT64_MAX,
+                        .seconds = limit(L, "seconds", (double)INFINITY),
+                        .trained = limit(L, "trained", 0.0),
+                        .every = count(L, "every"),
+                        .patience = count(L, "patience"),
+                        .keep_best = bind_boolean(L, bind_option(L, 2, "keep_best"), "keep_best")};
+  int validates = bind_has(L, 2, "valid");
+  for (int i = VALID; i <= INDEX; i++) {
+    at[i] = validates && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
+  }
+  if (validates) bind_array_numbers(L, at[VALID_CONTEXTS], "valid_contexts");
+  plan.keep_best = plan.keep_best && validates;
+
+  bind_job *j = bind_new(L, &bind_job_type, 0);
+  for (int i = TRAINER; i <= INDEX; i++) {
+    if (at[i] > 0) bind_get(L, at[i], kept_types[i]);
+  }
+  check_parts(L, bind_get(L, 1, &bind_trainer_type));
+  for (int i = TRAINER; i <= INDEX; i++) {
+    if (at[i] > 0) bind_keep(&j->head, i, bind_get(L, at[i], kept_types[i]));
+  }
+  bind_check(L, start(j, plan));
+  lend_all(j);
+  return 1;
+}
+
+/* ---- methods ---- */
+
+/* j:look(): {state = "trains" | "rests" | "ended", validates, step, first, last, seconds, records,
+ * best_step, failed, sentence, and the last slice's steps_per_second, reward, ess, ...}; pi's theta
+ * becomes the newest at hand. */
+static int look(lua_State *L) {
+  static const char *const states[] = {"trains", "rests", "ended"};
+  fopo_job_status s;
+  lua_createtable(L, 0, 20);
+  fopo_job_look(&s, get_job(L, 1)->job, 1);
+  lua_pushstring(L, states[s.state]);
+  lua_setfield(L, -2, "state");
+  lua_pushboolean(L, s.validates);
+  lua_setfield(L, -2, "validates");
+  bind_set_count(L, "step", s.step);
+  bind_set_count(L, "first", s.first);
+  if (s.last < UINT64_MAX) bind_set_count(L, "last", s.last);
+  bind_set_number(L, "seconds", s.seconds);
+  bind_set_count(L, "records", s.records);
+  if (s.best_step > 0) bind_set_count(L, "best_step", s.best_step);
+  lua_pushboolean(L, s.status != FOPO_OK);
+  lua_setfield(L, -2, "failed");
+  lua_pushstring(L, s.sentence);
+  lua_setfield(L, -2, "sentence");
+  if (s.slice.steps == 0) return 1;
+  bind_set_count(L, "steps", s.slice.steps);
+  bind_set_number(L, "slice_seconds", s.slice.seconds);
+  bind_set_stats(L, &s.slice.mean, "time");
+  return 1;
+}
+
+/* j:take(): the oldest record, {step, seconds, steps_per_second, reward, ess, ..., lr, epsilon, valid,
+ * valid_index, time}, NaN where there is no value; nil where none waits. */
+static int take(lua_State *L) {
+  fopo_job_record r;
+  lua_createtable(L, 0, 20);
+  if (!fopo_job_take(&r, get_job(L, 1)->job)) return 0;
+  bind_set_count(L, "step", r.step);
+  bind_set_number(L, "seconds", r.seconds);
+  bind_set_number(L, "steps_per_second", r.steps_per_second);
+  bind_set_number(L, "lr", r.lr);
+  bind_set_number(L, "epsilon", r.epsilon);
+  bind_set_number(L, "valid", r.valid);
+  bind_set_number(L, "valid_index", r.valid_index);
+  bind_set_stats(L, &r.mean, "time");
+  return 1;
+}
+
+/* j:rest(): after the slice in hand it rests, and what it trains with is the user's. */
+static int rest(lua_State *L) {
+  bind_job *j = get_job(L, 1);
+  bind_check(L, fopo_job_rest(j->job));
+  came_home(j);
+  return 0;
+}
+
+/* j:go(): goes on, from what the user made of it. */
+static int go(lua_State *L) {
+  bind_job *j = get_job(L, 1);
+  if (j->n_lent > 0) return 0;
+  check_parts(L, (bind_trainer *)j->head.keeps[TRAINER]);
+  bind_check(L, fopo_job_go(j->job));
+  fopo_job_status s;
+  fopo_job_look(&s, j->job, 0);
+  if (s.state != FOPO_JOB_ENDED) lend_all(j);
+  return 0;
+}
+
+/* j:stop(): ends it after the step in hand. */
+static int stop(lua_State *L) {
+  bind_job *j = get_job(L, 1);
+  bind_check(L, fopo_job_stop(j->job));
+  came_home(j);
+  return 0;
+}
+
+/* j:wait(seconds): until it ends, so long at most. */
+static int wait(lua_State *L) {
+  double seconds = bind_number(L, 2, "seconds");
+  bind_check(L, fopo_job_wait(get_job(L, 1)->job, seconds));
+  return 0;
+}
+
+const luaL_Reg bind_job_functions[] = {{"job", job}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"look", look}, {"take", take}, {"rest", rest}, {"go", go},
+                                   {"stop", stop}, {"wait", wait}, {NULL, NULL}};
+
+const bind_type bind_job_type = {.name = "fopo.job",
+                                 .size = sizeof(bind_job),
+                                 .done = done,
+                                 .methods = methods,
+                                 .fields = ""};
