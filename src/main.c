@@ -157,6 +157,7 @@ static int failed(lua_State *L) {
 static int run_codes(lua_State *L, const job *j) {
   for (int i = 0; i < j->n_codes; i++) {
     const char *code = j->codes[i];
+    fopo_chunk_remember(L, "(command line)", code);
     if (luaL_loadbufferx(L, code, strlen(code), "=(command line)", "t") != LUA_OK ||
         fopo_chunk_call(L, 0, 0) != LUA_OK) {
       return failed(L);
@@ -168,7 +169,10 @@ static int run_codes(lua_State *L, const job *j) {
 /* name NULL: standard input. */
 static int run_script(lua_State *L, const job *j, const char *name) {
   int arguments = j->script > 0 ? j->argc - j->script - 1 : 0;
-  if (luaL_loadfilex(L, name, "t") != LUA_OK) return failed(L);
+  if (luaL_loadfilex(L, name, "t") != LUA_OK) {
+    fopo_chunk_explain(L);
+    return failed(L);
+  }
   luaL_checkstack(L, arguments, "too many arguments to the script");
   for (int i = 0; i < arguments; i++) lua_pushstring(L, j->argv[j->script + 1 + i]);
   return fopo_chunk_call(L, arguments, 0) == LUA_OK ? DONE : failed(L);

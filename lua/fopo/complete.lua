@@ -15,7 +15,12 @@ local function places(v)
   if type(v) == "table" then list[1] = v end
   local meta = metatable_of(v)
   local methods = type(v) == "userdata" and native.types[define.kind(v)]
-  if methods then list[#list + 1] = methods end
+  if methods then
+    list[#list + 1] = methods
+    list[#list + 1] = native.fields[define.kind(v)]
+  elseif type(meta) == "table" and type(rawget(meta, "fields")) == "table" then
+    list[#list + 1] = meta.fields
+  end
   for _ = 1, 8 do -- longer chains of __index are rare, endless ones possible
     if type(meta) ~= "table" then break end
     local index = rawget(meta, "__index")
@@ -70,9 +75,11 @@ local function options(found, part, before)
   end
 end
 
+local complete = {places = places, resolve = resolve}
+
 -- word: the word at the cursor, dots and colons included; before: the line up to it. What stands
 -- before an operator that is no border of words for file names (a/b.c) is handed back as it is.
-return function(word, before)
+function complete.words(word, before)
   local found, passed = {}, word:match("^.*[/~]") or ""
   word = word:sub(#passed + 1)
   local chain, mark, part = word:match("^(.-)([.:]?)([%w_]*)$")
@@ -96,3 +103,5 @@ return function(word, before)
   table.sort(list)
   return list
 end
+
+return setmetatable(complete, {__call = function(_, word, before) return complete.words(word, before) end})

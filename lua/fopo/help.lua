@@ -1,5 +1,9 @@
 -- help(x): what a function takes, does and returns, from its declaration.
+local complete = require "fopo.complete"
 local define = require "fopo.define"
+local native = require "fopo.native"
+local show = require "fopo.show"
+local text = require "fopo.text"
 
 -- "fopo.index.hnsw(items, {M = 16, ...})"
 local function signature(entry)
@@ -21,31 +25,46 @@ local function default(spec)
   local v = spec[3]
   if spec.required then return "needed" end
   if v == nil then return "-" end
-  if type(v) == "table" then return "{" .. table.concat(v, ", ") .. "}" end
   return type(v) == "string" and ("%q"):format(v) or tostring(v)
 end
 
-local function full(entry)
-  local out = {signature(entry) .. (entry.returns and "  ->  " .. entry.returns or ""), "", entry.text}
-  local function rows(head, specs, first)
-    if not specs or #specs < first then return end
-    local width, dwidth = 0, 0
-    for i = first, #specs do
-      width = math.max(width, #specs[i][1])
-      dwidth = math.max(dwidth, #default(specs[i]))
-    end
-    out[#out + 1] = ""
-    out[#out + 1] = head
-    for i = first, #specs do
-      local spec = specs[i]
-      local line = ("  %-" .. width .. "s  "):format(spec[1])
-      if head == "Options" then line = line .. ("%-" .. dwidth .. "s  "):format(default(spec)) end
-      out[#out + 1] = line .. (spec[4] or "") .. (spec.one_of and head == "Options" and
-        (" (" .. table.concat(spec.one_of, ", ") .. ")") or "")
-    end
+-- "2 to 128", "more than 0": what a number may be, "" where anything goes.
+local function range(spec)
+  local least = spec.min and ("%s or more"):format(spec.min) or
+    spec.above and ("more than %s"):format(spec.above)
+  local most = spec.max and ("at most %s"):format(spec.max) or
+    spec.below and ("less than %s"):format(spec.below)
+  if spec.min and spec.max then return (" (%s to %s)"):format(spec.min, spec.max) end
+  if least and most then return (" (%s, %s)"):format(least, most) end
+  return least and (" (%s)"):format(least) or most and (" (%s)"):format(most) or ""
+end
+
+-- Arguments or options below each other: name, default, what it is, what it may be.
+local function rows(out, head, specs, first)
+  if not specs or #specs < first then return end
+  local width, wide = 0, 0
+  for i = first, #specs do
+    width = math.max(width, #specs[i][1])
+    wide = math.max(wide, #default(specs[i]))
   end
-  rows("Arguments", entry.args, entry.name:find(":", 1, true) and 2 or 1)
-  rows("Options", entry.options, 1)
+  out[#out + 1] = "\n" .. head
+  for i = first, #specs do
+    local spec = specs[i]
+    local line = "  " .. text.pad(spec[1], width) .. "  "
+    if head == "Options" then line = line .. text.pad(default(spec), wide) .. "  " end
+    local choice = spec.one_of and head == "Options" and
+      (" (%s)"):format(table.concat(spec.one_of, ", ")) or ""
+    out[#out + 1] = line .. (spec[4] or "") .. choice .. range(spec)
+  end
+end
+
+local function full(entry)
+  local out = {signature(entry) .. (entry.returns and "  ->  " .. entry.returns or ""), "",
+               entry.text}
+  rows(out, "Arguments", entry.args, entry.name:find(":", 1, true) and 2 or 1)
+  rows(out, "Options", entry.options, 1)
+  if entry.errors then out[#out + 1] = "\nErrors\n  " .. entry.errors:gsub("\n", "\n  ") end
+  if entry.source then out[#out + 1] = "\nSource\n  " .. entry.source:gsub("\n", "\n  ") end
   if entry.example then
     out[#out + 1] = "\nExample\n  " .. entry.example:gsub("\n", "\n  ")
   end
@@ -65,34 +84,145 @@ local function list(prefix)
   return lines
 end
 
+-- ---- values ----
+
+-- What an object of fopo is, its fields and its methods.
+local function of_object(x)
+  local kind = define.kind(x)
+  local out = {(show(x):match("^[^\n]*"))}
+  local fields = type(x) == "userdata" and native.fields[kind] or
+    type(x) == "table" and rawget(debug.getmetatable(x), "fields")
+  local names = {}
+  for name in pairs(fields or {}) do names[#names + 1] = name end
+  table.sort(names)
+  if #names > 0 then out[#out + 1] = "Fields: " .. table.concat(names, ", ") end
+  local methods = list(kind .. ":")
+  if #methods == 0 and #names == 0 then return nil end
+  table.move(methods, 1, #methods, #out + 1, out)
+  return table.concat(out, "\n")
+end
+
+-- string.format for the function, where it is one of Lua's.
+local function lua_name(x)
+  for name in ([[assert collectgarbage dofile error getmetatable ipairs load loadfile next pairs pcall
+  print rawequal rawget rawlen rawset require select setmetatable tonumber tostring type warn
+  xpcall]]):gmatch("%a+") do
+    if rawequal(rawget(_G, name), x) then return name end
+  end
+  for _, name in ipairs{"string", "table", "math", "io", "os", "utf8", "coroutine", "debug"} do
+    for key, value in pairs(package.loaded[name]) do
+      if rawequal(value, x) then return name .. "." .. tostring(key) end
+    end
+  end
+end
+
+local function of_function(f)
+  local name = lua_name(f)
+  if name then
+    return ("%s is Lua's own: see section 6 of its manual, lua.org/manual/5.4"):format(name)
+  end
+  local info = debug.getinfo(f, "Su")
+  if info.what == "C" then return "a function written in C" end
+  local names = {}
+  for i = 1, info.nparams do names[i] = debug.getlocal(f, i) end
+  if info.isvararg then names[#names + 1] = "..." end
+  return ("function(%s), from %s:%d"):format(table.concat(names, ", "),
+    (info.short_src:gsub("^prompt#%d+$", "prompt")), info.linedefined)
+end
+
+-- A module's functions, or the names in a table.
+local function of_table(t)
+  for name, module in pairs(package.loaded) do
+    if rawequal(module, t) then
+      local lines = name:find("^fopo") and list(name .. ".") or {}
+      if #lines > 0 then return table.concat(lines, "\n") end
+      return ("%s is a library of Lua's: see section 6 of its manual, lua.org/manual/5.4")
+             :format(name)
+    end
+  end
+  local n = 0
+  for _ in next, t do n = n + 1 end
+  return ("a table with %d entr%s\n%s"):format(n, n == 1 and "y" or "ies", show(t, {depth = 1}))
+end
+
 local help = {}
 
--- The text for x: a function of fopo, a name, or one of its objects; nil where there is none.
+-- The entry of a name, with fopo. in front or without.
+function help.entry(name) return define.entries[name] or define.entries["fopo." .. name] end
+
+-- "index.hnsw", "index", "index:search", ...
+local function short_names()
+  local names, seen = {}, {}
+  for _, known in ipairs(define.order) do
+    local short = known:gsub("^fopo%.", "")
+    for _, name in ipairs{short, short:match("^[^.:]+")} do
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
+  end
+  return names
+end
+
+local function of_string(name)
+  local entry = help.entry(name)
+  if entry then return full(entry) end
+  local lines = list("fopo." .. name .. ".")
+  for _, line in ipairs(list(name .. ":")) do lines[#lines + 1] = line end
+  if #lines == 0 then lines = list("fopo." .. name) end
+  if #lines == 0 then lines = list(name) end
+  if #lines > 0 then return table.concat(lines, "\n") end
+  local near = define.nearest(name, define.order) or define.nearest(name, short_names())
+  return nil, ("there is no help on %q%s; help() lists everything"):format(name,
+    near and ("; did you mean %q?"):format(near) or "")
+end
+
+-- The text for x: a function of fopo, a name, any value; nil and why where there is none.
 function help.text(x)
   if x == nil then
-    return "help(f), help\"fopo.index.hnsw\" or help\"index\" say more.\n\n"
+    return "help(f), help\"fopo.index.hnsw\" or ?index say more; examples\"index.hnsw\" shows how.\n\n"
            .. table.concat(list(""), "\n")
   end
   if define.of[x] then return full(define.of[x]) end
-  if type(x) == "string" then
-    local entry = define.entries[x] or define.entries["fopo." .. x]
-    if entry then return full(entry) end
-    local lines = list("fopo." .. x)
-    for _, line in ipairs(list(x)) do lines[#lines + 1] = line end
-    if #lines > 0 then return table.concat(lines, "\n") end
-    local near = define.nearest(x, define.order)
-    return nil, ("there is no help on %q%s; help() lists everything"):format(x,
-      near and ("; did you mean %q?"):format(near) or "")
+  for name, module in pairs(package.loaded) do -- fopo.plot, and others that are called
+    if rawequal(module, x) and define.entries[name] then
+      local lines = list(name .. ".")
+      table.insert(lines, 1, full(define.entries[name]) .. (#lines > 0 and "\n" or ""))
+      return table.concat(lines, "\n")
+    end
   end
-  local lines = list(define.kind(x) .. ":")
-  if #lines > 0 then return table.concat(lines, "\n") end
-  for name, module in pairs(package.loaded) do
-    if module == x and name:find("^fopo%.") then return table.concat(list(name), "\n") end
-  end
-  return nil, "there is no help on this " .. define.kind(x) .. "; help() lists everything"
+  if type(x) == "string" then return of_string(x) end
+  local object = debug.getmetatable(x) and of_object(x)
+  if object then return object end
+  if type(x) == "function" then return of_function(x) end
+  if type(x) == "table" then return of_table(x) end
+  return ("%s: %s"):format(define.kind(x), show(x))
 end
 
-return setmetatable(help, {__call = function(_, x)
+-- For ?name at the prompt: what has that name, declared or as a variable.
+function help.ask(name)
+  name = name:match("^%s*(.-)%s*$"):gsub("%(.*$", "")
+  local found, why
+  if name == "" then
+    found = help.text()
+  elseif help.entry(name) then
+    found = help.text(name)
+  else
+    local value = complete.resolve(name)
+    if value ~= nil and type(value) ~= "string" then found = help.text(value)
+    else found, why = help.text(name) end
+  end
+  print(found or why)
+end
+
+define.doc{name = "fopo.help", signature = "fopo.help(x)",
+  text = [[Prints what a function takes, does and returns, or what an object has; x is a function, an
+object, any value, or a name in quotes ("index", "index.hnsw", "index:search"); without x all there is.
+At the prompt ?index.hnsw and index.hnsw? do the same.]],
+  example = [[fopo.help("index.hnsw")]]}
+
+return setmetatable(help, {__call = function(_, ...)
+  local x = ...
   local found, why = help.text(x)
+  if x == nil and select("#", ...) > 0 then found, why = nil, "nil: nothing has that name" end
   print(found or why)
 end})

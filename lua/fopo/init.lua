@@ -1,5 +1,6 @@
 -- require "fopo": the whole surface, one module a family.
 local native = require "fopo.native"
+local strict = require "fopo.strict"
 
 local fopo = {
   version = native.version,
@@ -23,9 +24,15 @@ local fopo = {
   report = require "fopo.report",
   view = require "fopo.view",
   help = require "fopo.help",
+  examples = require "fopo.examples",
   show = require "fopo.show",
+  strict = strict.set,
 }
 
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
 
-return fopo
+for name, module in pairs(fopo) do
+  if type(module) == "table" then strict.module("fopo." .. name, module) end
+end
+
+return strict.module("fopo", fopo)

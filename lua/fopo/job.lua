@@ -125,11 +125,17 @@ function fields.history(j)
   end
   return copy
 end
-job.fields = {"step", "seconds", "reward", "state", "history", "trainer", "sentence"}
+function fields.trainer(j) return rawget(j, "trainer") end
+
+for what in pairs(knobs) do
+  fields[what] = function(j) return j.run:get(what) end
+end
+
+job.fields = {} -- for completion
+for name in pairs(fields) do job.fields[name] = true end
 
 function job.__index(j, key)
   if fields[key] then return fields[key](j) end
-  if knobs[key] then return j.run:get(key) end
   local found = rawget(job, key)
   if found ~= nil and type(key) == "string" and key:sub(1, 2) ~= "__" then return found end
   define.no_field("job", key, job.names())
@@ -137,8 +143,7 @@ end
 
 function job.names()
   local names = {}
-  for _, name in ipairs(job.fields) do names[#names + 1] = name end
-  for name in pairs(knobs) do names[#names + 1] = name end
+  for name in pairs(fields) do names[#names + 1] = name end
   for _, name in ipairs{"pause", "resume", "stop", "wait"} do names[#names + 1] = name end
   table.sort(names)
   return names

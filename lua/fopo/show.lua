@@ -13,7 +13,8 @@ local function named_function(f)
   if define.of[f] then return "function " .. define.of[f].name end
   local info = debug.getinfo(f, "S")
   if info.what == "C" then return "function [C]" end
-  return ("function %s:%d"):format(info.short_src, info.linedefined)
+  return ("function %s:%d"):format((info.short_src:gsub("^prompt#%d+$", "prompt")),
+                                   info.linedefined)
 end
 
 -- ---- arrays

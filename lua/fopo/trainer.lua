@@ -21,6 +21,8 @@ function fields.step(t) return t.native.step end
 function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
 function fields.device(t) return t.native.device_name end
 
+trainer.fields = {step = true, steps_per_epoch = true, device = true} -- for completion
+
 function trainer.__index(t, key)
   if fields[key] then return fields[key](t) end
   return rawget(trainer, key)
@@ -190,5 +192,7 @@ function trainer.describe(t)
     text.count(t.steps_per_epoch), t.batch, t.gradient:describe(),
     kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or "", t.device)
 end
+
+function trainer.__tostring(t) return trainer.describe(t) end
 
 return make

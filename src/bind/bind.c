@@ -115,6 +115,9 @@ int luaopen_fopo_native(lua_State *L) {
   lua_newtable(L);
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) bind_type_open(L, types[i]);
   lua_setfield(L, -2, "types");
+  lua_newtable(L);
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) bind_type_fields(L, types[i]);
+  lua_setfield(L, -2, "fields");
   lua_pushliteral(L, FOPO_VERSION);
   lua_setfield(L, -2, "version");
   return 1;

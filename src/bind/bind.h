@@ -66,6 +66,9 @@ struct bind_object {
 /* Makes the metatable, and types[short name] = table of methods in the table on the top. */
 void bind_type_open(lua_State *L, const bind_type *type);
 
+/* fields[short name] = {field = true ...} in the table on the top. */
+void bind_type_fields(lua_State *L, const bind_type *type);
+
 /* Pushes a handle on a fresh object, zero after its head, with `values` user values. */
 void *bind_new(lua_State *L, const bind_type *type, int values);
 

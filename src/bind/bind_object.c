@@ -284,3 +284,15 @@ void bind_type_open(lua_State *L, const bind_type *type) {
   lua_pop(L, 1);
   lua_setfield(L, types, short_name(type));
 }
+
+void bind_type_fields(lua_State *L, const bind_type *type) {
+  lua_newtable(L);
+  for (const char *f = type->fields; *f;) {
+    size_t length = strcspn(f, " ");
+    lua_pushlstring(L, f, length);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    f += length + strspn(f + length, " ");
+  }
+  lua_setfield(L, -2, short_name(type));
+}

@@ -25,13 +25,13 @@ static int is(const char *s, size_t n, const char *text) {
 /* A frame of the program itself, not of what it runs; the prompt's "return" is a tail call. */
 static int hosts(const char *line, size_t n) {
   return begins(line, n, "\tfopo/") || is(line, n, "\t[C]: in ?") ||
-         is(line, n, "\t(...tail calls...)");
+         is(line, n, "\t(...tail calls...)") || is(line, n, "\t[C]: in function 'error'");
 }
 
 /* A frame that tells no more than the message does. */
 static int plain(const char *line, size_t n) {
   return begins(line, n, "\t[C]:") ||
-         (begins(line, n, "\tprompt:") && ends(line, n, "in main chunk"));
+         (begins(line, n, "\t" FOPO_PROMPT_CHUNK) && ends(line, n, "in main chunk"));
 }
 
 /* Appends the user's lines of the traceback at `index` to the message on the top. */
@@ -61,6 +61,39 @@ static void add_frames(lua_State *L, const char *traceback) {
   }
 }
 
+/* Calls a function of fopo.explain with the arguments on the top: protected, because this runs while
+ * an error is on its way, and memory may be what is lacking. */
+static int ask(lua_State *L) {
+  const char *name = lua_tostring(L, 1);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "fopo.explain");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, name);
+  lua_replace(L, 1);
+  lua_pop(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
+void fopo_chunk_remember(lua_State *L, const char *name, const char *text) {
+  lua_pushcfunction(L, ask);
+  lua_pushliteral(L, "remember");
+  lua_pushstring(L, name);
+  lua_pushstring(L, text);
+  lua_pcall(L, 3, 0, 0);
+}
+
+void fopo_chunk_explain(lua_State *L) {
+  const char *message = lua_tostring(L, -1);
+  int hopeless = message == NULL || strstr(message, "stack overflow") != NULL;
+  if (hopeless || fopo_interrupted() || !lua_checkstack(L, 8)) return;
+  lua_pushcfunction(L, ask);
+  lua_pushliteral(L, "message");
+  lua_pushvalue(L, -3);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) lua_remove(L, -2);
+  else lua_pop(L, 1);
+}
+
 /* The message handler: text from any error value, then the traceback. */
 static int explain(lua_State *L) {
   lua_settop(L, 1);
@@ -71,6 +104,7 @@ static int explain(lua_State *L) {
   }
   lua_replace(L, 1);
   lua_settop(L, 1);
+  fopo_chunk_explain(L);
   luaL_traceback(L, L, NULL, 1);
   lua_insert(L, 1);
   add_frames(L, lua_tostring(L, 1));
@@ -86,12 +120,24 @@ int fopo_chunk_call(lua_State *L, int arguments, int results) {
   return status;
 }
 
+/* Without the numbers of entries. */
+static void print(const char *text, size_t n) {
+  static const char mark[] = FOPO_PROMPT_CHUNK;
+  const char *end = text + n;
+  while (text < end) {
+    const char *found = memmem(text, (size_t)(end - text), mark, sizeof mark - 1);
+    const char *stop = found != NULL ? found + sizeof mark - 2 : end;
+    fwrite(text, 1, (size_t)(stop - text), stderr);
+    text = found != NULL ? stop + 1 + strspn(stop + 1, "0123456789") : end;
+  }
+  fputc('\n', stderr);
+}
+
 void fopo_chunk_report(lua_State *L, int brief) {
   const char *text = lua_tostring(L, -1);
   if (text == NULL) text = "an error without a text";
   fopo_progress_bar_erase();
   fflush(stdout);
-  int length = brief ? (int)strcspn(text, "\n") : (int)strlen(text);
-  fprintf(stderr, "%.*s\n", length, text);
+  print(text, brief ? strcspn(text, "\n") : strlen(text));
   lua_pop(L, 1);
 }

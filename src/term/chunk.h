@@ -5,10 +5,18 @@
 
 #include <lua.h>
 
-#define FOPO_PROMPT_CHUNK "=prompt" /* what an entry at the prompt is called in sentences */
+/* What entries at the prompt are called, a number behind it: each has its own, so that its source is
+ * found. fopo_chunk_report leaves the number out. */
+#define FOPO_PROMPT_CHUNK "prompt#"
 
 /* As lua_pcall. Where it fails the error's text with its traceback stands on the top. */
 int fopo_chunk_call(lua_State *L, int arguments, int results);
+
+/* Keeps the text of a chunk that is no file, for messages about it ("prompt#3"). */
+void fopo_chunk_remember(lua_State *L, const char *name, const char *text);
+
+/* Adds the source line to the message on the top, where it names one: for what does not compile. */
+void fopo_chunk_explain(lua_State *L);
 
 /* Writes the text on the top to stderr and pops it; its first line alone after Ctrl-C at the
  * prompt (brief == 1). */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
+#include "learn/job.h"
 #include "term/interrupt.h"
 
 enum { KEEP = 10000 }; /* entries of history: decades of lines stay readable in a millisecond */
@@ -136,10 +137,42 @@ static char **complete(const char *text, int start, int end) {
   return words;
 }
 
+/* ---- jobs in the background ---- */
+
+/* The lines that they want printed, or nil. */
+static int ask_jobs(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "fopo.job");
+  lua_getfield(L, -1, "idle");
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+/* Their lines stand above the line that is being typed. */
+static void print_above(const char *lines) {
+  int typing = terminal && RL_ISSTATE(RL_STATE_READCMD);
+  if (typing) rl_clear_visible_line();
+  puts(lines);
+  fflush(stdout);
+  if (!typing) return;
+  rl_on_new_line();
+  rl_redisplay();
+}
+
+void fopo_editor_idle(void) {
+  lua_State *L = completer;
+  if (fopo_jobs_running() == 0 || fopo_interrupted() || !lua_checkstack(L, 8)) return;
+  lua_pushcfunction(L, ask_jobs);
+  lua_pcall(L, 0, 1, 0);
+  if (lua_type(L, -1) == LUA_TSTRING) print_above(lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
 /* ---- lines ---- */
 
 /* While readline waits: after Ctrl-C the line is given up. */
 static int while_waiting(void) {
+  fopo_editor_idle();
   if (fopo_interrupted()) {
     rl_cleanup_after_signal();
     siglongjmp(dropped, 1);

@@ -18,6 +18,10 @@ int fopo_editor_open(lua_State *L);
 /* Where FOPO_LINE is returned *line is the text, to be freed with free(). */
 fopo_line fopo_editor_read(char **line, const char *prompt);
 
+/* Lets jobs in the background say what they have to say. The editor does so itself while it waits at a
+ * terminal. */
+void fopo_editor_idle(void);
+
 /* Adds an entry, of one line or several, to the history and at once to its file:
  * $FOPO_HISTORY, else $XDG_STATE_HOME/fopo/history, else ~/.local/state/fopo/history. What was
  * entered before is moved to the end. A file that cannot be written is no failure. */

@@ -19,6 +19,7 @@
 
 static const char first_prompt[] = "fopo> ", next_prompt[] = "   .. ";
 static int terminal;
+static int entries; /* that were complete so far */
 
 typedef enum { READY, INCOMPLETE, WRONG } parsed;
 
@@ -44,13 +45,40 @@ static int of_first_word(const char *message, const char *text) {
   return n > 0 && strncmp(near, text, n) == 0;
 }
 
+/* Prints the help on the name in upvalue 1. */
+static int ask(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "fopo.help");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "ask");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* "?name", "? name" and "name?": pushes the function that answers, or returns 0. */
+static int question(lua_State *L, const char *text) {
+  static const char names[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:";
+  text += strspn(text, " \t\n");
+  size_t n = strspn(text, names), blank = strspn(text + n, "? \t\n");
+  int before = *text == '?';
+  if (!before && (n == 0 || text[n] != '?' || text[n + blank] != '\0')) return 0;
+  lua_pushlstring(L, text + before, before ? strlen(text + 1) : n);
+  lua_pushcclosure(L, ask, 1);
+  return 1;
+}
+
 /* Compiles the text at index 1: pushes the function, or the message of what is wrong. */
 static parsed parse(lua_State *L) {
+  char name[32];
   size_t n;
   const char *text = lua_tolstring(L, 1, &n);
+  if (question(L, text)) return READY;
+  snprintf(name, sizeof name, "=" FOPO_PROMPT_CHUNK "%d", entries + 1);
   const char *whole = lua_pushfstring(L, "return %s", text);
-  if (luaL_loadbufferx(L, whole, strlen(whole), FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
-  if (luaL_loadbufferx(L, text, n, FOPO_PROMPT_CHUNK, "t") == LUA_OK) return READY;
+  if (luaL_loadbufferx(L, whole, strlen(whole), name, "t") == LUA_OK) return READY;
+  if (luaL_loadbufferx(L, text, n, name, "t") == LUA_OK) return READY;
   if (at_end(L, -1, text, n) || at_end(L, -2, text, n)) return INCOMPLETE;
   if (of_first_word(lua_tostring(L, -1), text)) lua_pop(L, 1);
   return WRONG;
@@ -202,13 +230,18 @@ static void run_entry(lua_State *L) {
 /* One entry: returns whether there may be another. */
 static int step(lua_State *L) {
   parsed state = WRONG;
+  fopo_editor_idle();
   fopo_line got = read_entry(L, &state);
   if (got == FOPO_LINE) {
+    char name[32];
     fopo_editor_remember(lua_tostring(L, 1));
+    snprintf(name, sizeof name, FOPO_PROMPT_CHUNK "%d", ++entries);
+    fopo_chunk_remember(L, name, lua_tostring(L, 1));
     if (state == READY) {
       run_entry(L);
     } else {
       pasted_at = 0;
+      fopo_chunk_explain(L);
       fopo_chunk_report(L, 0);
     }
   }
