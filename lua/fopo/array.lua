@@ -80,6 +80,13 @@ for name, what in pairs{norm = "Square root of the sum of squares", sum = "Sum",
   doc{name = "array:" .. name, signature = ("a:%s()"):format(name), returns = "number",
       text = what .. " of all elements."}
 end
+doc{name = "array:histogram", signature = "counts, about = a:histogram(bins)",
+    returns = "table, table",
+    text = [[How many values lie in each of so many (16) intervals of equal width from the least to the
+largest, and {min, max, mean, seen}. Of an array of more than a million elements some are looked at,
+evenly; seen says how many.]],
+    example = [[counts, about = fopo.array.randn(100, 100, 1):histogram(8)
+assert(#counts == 8 and about.seen == 10000)]]}
 doc{name = "array:finite", signature = "a:finite()", returns = "boolean",
     text = "Whether no element is NaN or infinite."}
 

@@ -184,9 +184,13 @@ function job.describe(j)
     parts[2] = ("reward %.4f, ess %.1f"):format(seen.reward, seen.ess)
     if seen.state == "trains" then speed(seen, parts) end
   end
-  local h = j.trainer.history.valid
-  local valid = h[#h]
-  if valid and valid == valid then parts[#parts + 1] = ("valid %.4f"):format(valid) end
+  local valid = j.trainer.history.valid
+  for n = #valid, j.before + 1, -1 do
+    if valid[n] == valid[n] then -- the last one may have been cut short
+      parts[#parts + 1] = ("valid %.4f"):format(valid[n])
+      break
+    end
+  end
   if seen.sentence ~= "" then parts[#parts + 1] = seen.sentence end
   return table.concat(parts, "; ")
 end

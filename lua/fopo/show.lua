@@ -56,17 +56,34 @@ local function cells(a)
   return lines
 end
 
+local bars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
+local marks = {".", ":", "-", "=", "+", "*", "#", "@"} -- without UTF-8
+
+-- A small histogram: a bar of eight heights for each interval, a blank for an empty one.
+local function spark(counts)
+  local most, cells = math.max(1, table.unpack(counts)), {}
+  local heights = term.utf8() and bars or marks
+  for i, n in ipairs(counts) do
+    cells[i] = n == 0 and " " or heights[math.max(1, math.ceil(8 * n / most))]
+  end
+  return table.concat(cells)
+end
+
+-- Range, mean, and of more than a few numbers how they lie.
+local function facts(a)
+  local finite, why = a:finite()
+  if not finite then return ", NOT FINITE: " .. (why or "it holds NaN or Inf") end
+  local counts, about = a:histogram(16)
+  local line = (", from %.4g to %.4g, mean %.4g"):format(about.min, about.max, about.mean)
+  if a.rows * a.cols < 32 or about.min == about.max then return line end
+  return ("%s  |%s|"):format(line, spark(counts))
+end
+
 local function show_array(a)
   local head = ("array [%d, %d] of %s, %s"):format(a.rows, a.cols,
     a.kind == "ids" and "ids" or "float32", text.bytes(a.bytes))
   if a.rows == 0 or a.cols == 0 then return head end
-  if a.kind ~= "ids" then
-    local facts = ", NOT FINITE: it holds NaN or Inf"
-    if a:finite() then
-      facts = (", from %.4g to %.4g, mean %.4g"):format(a:min(), a:max(), a:mean())
-    end
-    head = head .. facts
-  end
+  if a.kind ~= "ids" then head = head .. facts(a) end
   return head .. "\n" .. table.concat(cells(a), "\n")
 end
 
@@ -86,7 +103,8 @@ local function described(v)
     local methods = require("fopo.native").types[kind]
     describe = methods and methods.describe
   else
-    describe = rawget(meta, "describe")
+    local index = rawget(meta, "__index")
+    describe = rawget(meta, "describe") or type(index) == "table" and rawget(index, "describe")
   end
   if describe then
     local ok, shown = pcall(describe, v)
@@ -167,6 +185,13 @@ local function show_table(t, o, indent, depth, used)
   return stacked(parts, first, o, indent)
 end
 
+-- Inside a table six digits tell more than fourteen.
+local function number(v, depth)
+  if v ~= v then return "nan" end
+  if depth == 0 or math.type(v) == "integer" or v == math.floor(v) then return tostring(v) end
+  return ("%.6g"):format(v)
+end
+
 -- indent: of the line on which v begins; used: columns of it that are taken.
 local function show(v, o, indent, depth, used)
   local kind = type(v)
@@ -181,6 +206,7 @@ local function show(v, o, indent, depth, used)
     if said then return said end
     if kind == "table" then return show_table(v, o, indent, depth, used or 0) end
   end
+  if kind == "number" then return number(v, depth) end
   return tostring(v)
 end
 
@@ -194,8 +220,8 @@ return define.fn{
     {"width", "integer", nil, "columns of a line; those of the terminal where left out", min = 20},
   },
   text = [[The text that the prompt prints for a value. Short tables stand on one line, keys are
-sorted, a table inside itself is <cycle>; arrays show shape, type, range and corners; fopo's objects
-say what they are. A string by itself is shown as it is, inside a table in quotes.]],
+sorted, a table inside itself is <cycle>, numbers inside tables have six digits; arrays show shape,
+type, range, a histogram and corners; fopo's objects say what they are. A string by itself is shown as it is, inside a table in quotes.]],
   example = [[assert(fopo.show{1, 2, x = "a"} == '{1, 2, x = "a"}')]],
   call = function(value, o)
     if type(value) == "string" then return value end

@@ -188,8 +188,15 @@ such as lr come from this trainer, not from the file. A file that does not fit c
 
 function trainer.describe(t)
   local kept = t.gradient.kept_bytes
-  return ("trainer at step %s (%s a pass), batch %d, %s%s, on %s"):format(text.count(t.step),
-    text.count(t.steps_per_epoch), t.batch, t.gradient:describe(),
+  local h, state = t.history, ""
+  local n = #h.step
+  if n > 0 then
+    state = (", reward %.4f"):format(h.reward[n])
+    if h.valid[n] == h.valid[n] then state = ("%s, valid %.4f"):format(state, h.valid[n]) end
+  end
+  if t.job then state = state .. ", a job trains it" end
+  return ("trainer at step %s (%s a pass)%s, batch %d, %s%s, on %s"):format(text.count(t.step),
+    text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),
     kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or "", t.device)
 end
 

@@ -491,6 +491,47 @@ static int largest(lua_State *L) {
   return 1;
 }
 
+enum { BINS_MOST = 1000, SEEN_MOST = 1 << 20 };
+
+/* Counts of the values in bins of equal width from the least to the largest; of a large array every
+ * step-th value is looked at. */
+static size_t count_bins(size_t counts[BINS_MOST], size_t bins, const bind_array *a,
+                         const summary *s) {
+  const float *x = a->data;
+  size_t n = count(a), step = (n + SEEN_MOST - 1) / SEEN_MOST, seen = 0;
+  double scale = s->largest > s->least ? (double)bins / (s->largest - s->least) : 0.0;
+  memset(counts, 0, bins * sizeof *counts);
+  for (size_t i = 0; i < n; i += step, seen++) {
+    size_t bin = (size_t)(((double)x[i] - s->least) * scale);
+    counts[bin < bins ? bin : bins - 1]++;
+  }
+  return seen;
+}
+
+/* a:histogram(bins): a list of counts, and {min, max, mean, seen}. */
+static int histogram(lua_State *L) {
+  size_t counts[BINS_MOST], bins = 16;
+  if (!lua_isnoneornil(L, 2)) bins = bind_count(L, 2, "bins", 1, BINS_MOST);
+  summary s = summary_of(L, 1);
+  if (!isfinite(s.squares) && !isfinite(s.sum)) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_NUMERIC, "the array has values that are not finite; "
+                                  "a:finite() says where"));
+  }
+  bind_array *a = get_array(L, 1);
+  size_t n = count(a), seen = count_bins(counts, bins, a, &s);
+  lua_createtable(L, (int)bins, 0);
+  for (size_t i = 0; i < bins; i++) {
+    lua_pushinteger(L, (lua_Integer)counts[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_createtable(L, 0, 4);
+  bind_set_number(L, "min", s.least);
+  bind_set_number(L, "max", s.largest);
+  bind_set_number(L, "mean", s.sum / (double)n);
+  bind_set_count(L, "seen", seen);
+  return 2;
+}
+
 /* a:finite(): true, or false and the sentence with the place of the first that is not. */
 static int is_finite(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 1, "the array");
@@ -526,7 +567,8 @@ static const luaL_Reg methods[] = {
     {"get", get},         {"set", set},     {"save", save},     {"rows_of", rows_of},
     {"copy", copy},       {"add", add},     {"scale", scale},   {"totable", totable},
     {"matmul", matmul},   {"norm", norm},   {"sum", sum},       {"mean", mean},
-    {"min", least},       {"max", largest}, {"finite", is_finite}, {NULL, NULL}};
+    {"min", least},       {"max", largest}, {"finite", is_finite},
+    {"histogram", histogram}, {NULL, NULL}};
 
 const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
