@@ -101,6 +101,16 @@ local function touch(j)
   return seen
 end
 
+-- For the live view: waits for about so many seconds. Returns the last slice where steps were made.
+function job.watch(j, seconds)
+  local seen = drain(j)
+  local step = seen.step
+  if seen.state ~= "ended" then j.native:wait(seconds) end
+  seen = drain(j)
+  if seen.step == step or not seen.steps then return nil end
+  return setmetatable({seconds = seen.slice_seconds}, {__index = seen})
+end
+
 -- ---- the job as an object ----
 
 local knobs = {lr = true}
@@ -115,6 +125,7 @@ function fields.state(j)
   if seen.state ~= "ended" then return seen.state == "rests" and "paused" or "training" end
   return seen.failed and "failed" or rawget(j, "by_hand") and "stopped" or "done"
 end
+function fields.last(j) return touch(j).last end
 function fields.sentence(j) return touch(j).sentence end
 -- Columns of what has been recorded since the start; a copy, which nothing changes.
 function fields.history(j)
@@ -273,9 +284,8 @@ local function plan(t, o, r)
   local p = {steps = r.steps < math.huge and r.steps or nil, seconds = o.seconds, every = r.every,
              trained = t.seconds, patience = o.patience, keep_best = o.keep_best}
   if t.valid then
-    local items = t.policy:items()
-    p.valid, p.index, p.exact = t.valid, t.index, cache.exact(items)
-    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, items)
+    p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(t.policy)
+    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy:initial_items())
   end
   return p
 end

@@ -6,6 +6,7 @@
 --   source.t                  what a line of Lua knows as t
 --   source:numbers()          what has one value at a time, by the names of v:set
 --   source:done()             whether it has ended
+--   source.apart              works in another thread: what the view takes is nobody's loss
 --   source:advance(seconds)   works, or waits, for about so long; a slice {step, seconds, steps,
 --                             reward, ess, ..., time} where there is one
 -- and, where it can be steered: source:get(what), source:set(what, value) of lr, epsilon and k,
@@ -137,7 +138,7 @@ function controller:draw(anew)
   local numbers = self.source:numbers(self.rate)
   self:close_point(numbers.step or 0, numbers.seconds or 0)
   self:read_memory()
-  if self.source.live then numbers.cost = self.spent / (self.spent + self.worked) end
+  if self.source.live and not self.source.apart then numbers.cost = self.spent / (self.spent + self.worked) end
   numbers.state = self.paused and "paused" or self.source.state or "running"
   self.v:set(numbers)
   if now() > self.said_until then self.v:set{message = ""} end
@@ -376,7 +377,9 @@ function controller:turn_once()
     self:draw()
     self.pressed = false
   end
-  if worked > 0 then self:balance(math.max(0, now() - began - away), worked) end
+  if worked > 0 and not source.apart then
+    self:balance(math.max(0, now() - began - away), worked)
+  end
   self.cpu = self.cpu + os.clock() - cpu_began
   self.own_cpu = self.own_cpu + os.clock() - cpu_began - cpu_away
 end

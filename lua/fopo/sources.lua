@@ -49,7 +49,7 @@ function live:save()
   if not made then return why end
   local path = ("%s/step-%d.npz"):format(folder, self.t.step)
   self.t:save(path)
-  self.r:note{what = "save", value = path}
+  self:note{what = "save", value = path}
   return path
 end
 
@@ -65,6 +65,40 @@ function live:numbers(rate)
   return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.lr,
           epsilon = g.epsilon, k = g.k, samples = g.samples,
           title = g:describe():gsub("^gradient ", "")}
+end
+
+-- A job, which goes on in its own thread when the view is left.
+local background = {live = true, apart = true}
+background.__index = background
+
+function sources.of_job(j)
+  local t = j.trainer
+  return setmetatable({j = j, t = t, history = t.history, batch = t.batch, device = t.device},
+                      background)
+end
+
+function background:done() return self.j.state ~= "training" and self.j.state ~= "paused" end
+function background:advance(seconds) return self.j:watch(seconds) end
+function background:get(what) return self.j[what] end
+function background:set(what, value) self.j[what] = value end
+function background:note(action) self.j.run:note(action) end
+function background:pause(on) if on then self.j:pause() else self.j:resume() end end
+
+function background:save()
+  self.j:pause()
+  local path = live.save(self)
+  self.j:resume()
+  return path
+end
+
+function background:shot() return live.shot(self) end
+function background:folder() return live.folder(self) end
+
+function background:numbers(rate)
+  local g, last = self.t.gradient, self.j.last
+  return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = self.j.lr,
+          eta = last and rate and (last - self.j.step) / rate or nil, epsilon = g.epsilon,
+          k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")}
 end
 
 -- A run that has ended: a trainer as it is, or the folder of a log.

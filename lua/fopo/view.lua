@@ -63,13 +63,20 @@ view.save = define.fn{
 
 define.doc{
   name = "fopo.view", signature = "fopo.view(what)",
-  text = [[Shows a trainer's history, or the folder of a log, in the live view until q is pressed;
-prints the screen where there is no terminal. ? lists the keys. t:run{view = true} shows a run while
+  text = [[Shows a job as it goes on, a trainer's history, or the folder of a log, in the live view until
+q is pressed; prints the screen where there is no terminal. ? lists the keys. t:run{view = true} shows a run while
 it goes on: there + and - change the learning rate, [ and ] eps, k and K the candidates; space
 pauses, n makes one step, e evaluates, s saves a checkpoint, S a screenshot, : takes a line of Lua.]],
 }
 
+-- A job as it goes on; q leaves it alone.
+local function show_job(j)
+  if term.view_possible() then live.run(sources.of_job(j), {mono = not term.colour()}) end
+  print(j)
+end
+
 return setmetatable(view, {__call = function(_, what)
+  if define.kind(what) == "job" then return show_job(what) end
   local source = sources.of_past(what)
   if not term.view_possible() then
     io.write(rendered(what, "text", define.options(define.entries["fopo.view.text"], {})))

@@ -227,6 +227,7 @@ const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
 
 /* ix:update(): after the items were changed in place. */
 static int update(lua_State *L) {
+  bind_get_free(L, 1, &bind_index_type);
   bind_push_again(L, 1, &bind_index_type);
   bind_check(L, fopo_index_refresh(get_index(L, 1)));
   return 0;

@@ -273,6 +273,10 @@ static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom reward; use t:run for it");
   }
+  if (t->o.policy->train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
+                     "cannot learn them; use t:run, or train_items = false");
+  }
   if (fopo_comm_size() > 1) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %d; use t:run",
                      fopo_comm_size());
