@@ -27,6 +27,7 @@ local runs = fopo.experiment.race{
     {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
     {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},
     {"SNIS, mixture", fopo.gradient.snis{samples = 1000, proposal = mixture}},
+    {"head and tail", fopo.gradient.head_tail{index = index, k = 256, tail = 64}},
   },
   on_run = function(run)
     print(("%s: %d steps in %.1f s"):format(run.name, run.trainer.step, run.trainer.seconds))

@@ -26,6 +26,7 @@ libzip-dev               .npz files
 zlib1g-dev               .gz files
 libcmocka-dev            the tests in C
 lua-unit                 the tests in Lua
+gnuplot-nox              pictures: fopo.plot.save writes .svg and .png through it
 python3-numpy            tests: NumPy reads what fopo writes
 python3-scipy            tests: SciPy as an oracle for sparse files and SVD
 '
