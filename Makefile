@@ -25,7 +25,7 @@ LDFLAGS := $(FLAGS_$(MODE)) -fopenmp
 LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
 # ------------------------------------------------------------------------------------------------
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS))$(filter-out 0,$(MAKELEVEL)),)
   MAKEFLAGS += -j$(shell nproc)
 endif
 V    ?= 0
