@@ -11,6 +11,7 @@
 
 #include "core/csr.h"
 #include "device/network.h"
+#include "device/rows.h"
 
 typedef struct fopo_device fopo_device;
 
@@ -88,7 +89,7 @@ typedef struct {
                  size_t B, size_t D, size_t L);
 
   /* f [B, S] = items[ids[b, s]] . Q[b]; ids beyond counts[b] (NULL: all count) get -inf. */
-  int (*scores)(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
+  int (*scores)(fopo_device *d, float *f, const float *Q, const fopo_rows *items,
                 const uint32_t *ids, const uint32_t *counts, size_t B, size_t S, size_t L);
 
   /* ids [B, S] uniform over P items; logq [B, S] = -log P. */
@@ -136,8 +137,8 @@ typedef struct {
    * floor = log(eps / P), the density outside the candidates; INFINITY: there is no head.
    * c [B, S] is given out where not NULL. */
   int (*snis)(fopo_device *d, float *V, float *c, float *stats, const float *Q,
-              const float *items, size_t ld, const uint32_t *ids, const float *logq,
-              const float *r, float floor, size_t B, size_t S, size_t L);
+              const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
+              float floor, size_t B, size_t S, size_t L);
 
   /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
    * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. c [B, S] is given out where not NULL. */

@@ -115,14 +115,13 @@ static int queries(fopo_device *d, float *Q, const float *X, const float *theta,
                    fopo_cpu_reading(theta, D, L, L), 0, 0.0f);
 }
 
-static int scores(fopo_device *d, float *f, const float *Q, const float *items, size_t ld,
+static int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items,
                   const uint32_t *ids, const uint32_t *counts, size_t B, size_t S, size_t L) {
   (void)d;
-  const fopo_kernels *k = fopo_kernels_get();
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
     size_t count = counts == NULL || counts[b] > S ? S : counts[b];
-    k->gather_dot(f + b * S, items, ld, ids + b * S, count, Q + b * L, L);
+    fopo_cpu_gather_dot(f + b * S, items, ids + b * S, count, Q + b * L, L);
     for (size_t s = count; s < S; s++) f[b * S + s] = -INFINITY;
   }
   return FOPO_OK;

@@ -4,6 +4,7 @@
 #define FOPO_DEVICE_DEVICE_CPU_H
 
 #include "device/device.h"
+#include "device/kernels.h"
 
 #include <string.h>
 
@@ -47,6 +48,17 @@ static inline size_t fopo_cpu_invert(const double *cumulative, size_t n, double 
   return first;
 }
 
+/* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
+static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
+                                       size_t count, const float *q, size_t L) {
+  fopo_kernels_get()->gather_dot(f, items->x, items->ld, ids, count, q, L);
+}
+
+static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const uint32_t *ids,
+                                        const float *c, size_t count, size_t L) {
+  fopo_kernels_get()->gather_axpy(v, items->x, items->ld, ids, c, count, L);
+}
+
 /* device_cpu_draw.c */
 int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
                           fopo_draw_key key, size_t B, size_t S, size_t P);
@@ -70,8 +82,8 @@ int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const u
 int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                            const fopo_credit *c, int add, size_t B, size_t S);
 int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
-                  const float *items, size_t ld, const uint32_t *ids, const float *logq,
-                  const float *r, float floor, size_t B, size_t S, size_t L);
+                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
+                  float floor, size_t B, size_t S, size_t L);
 int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
                        const float *items, size_t ld, const uint32_t *ids, const float *r,
                        int baseline, size_t B, size_t S, size_t L);

@@ -132,13 +132,13 @@ static void raise_shift(running *sums, float shift, size_t L) {
 }
 
 /* z [n] = f - log q where not NULL. */
-static void snis_tile(snis_room *room, float *z, const float *q, const float *items, size_t ld,
+static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows *items,
                       const uint32_t *ids, const float *logq, const float *r, float least,
                       float floor, size_t n, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
   running *sums = &room->sums;
   float *w = room->w, *d = room->d, *c = room->c;
-  k->gather_dot(w, items, ld, ids, n, q, L);
+  fopo_cpu_gather_dot(w, items, ids, n, q, L);
 #pragma omp simd
   for (size_t s = 0; s < n; s++) w[s] -= logq[s];
   if (z != NULL) memcpy(z, w, n * sizeof *z);
@@ -162,8 +162,8 @@ static void snis_tile(snis_room *room, float *z, const float *q, const float *it
   sums->head += head;
 
   /* most rewards are the least one: the second pass then touches few rows */
-  k->gather_axpy(sums->w_beta, items, ld, ids, w, n, L);
-  k->gather_axpy(sums->wd_beta, items, ld, ids, c, n, L);
+  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, L);
+  fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, L);
 }
 
 /* With d = r - least r, dbar = sum w d / W and W = sum w,
@@ -195,8 +195,8 @@ static size_t tile_rows(size_t L) {
 }
 
 int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
-                  const float *items, size_t ld, const uint32_t *ids, const float *logq,
-                  const float *r, float floor, size_t B, size_t S, size_t L) {
+                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
+                  float floor, size_t B, size_t S, size_t L) {
   int status = fopo_cpu_reserve(d, snis_bytes(L));
   if (status != FOPO_OK) return status;
   size_t tile = tile_rows(L);
@@ -207,7 +207,7 @@ int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float 
     for (size_t s = 0; s < S; s += tile) {
       size_t at = b * S + s, n = S - s < tile ? S - s : tile;
       float *z = c == NULL ? NULL : c + at;
-      snis_tile(&room, z, Q + b * L, items, ld, ids + at, logq + at, r + at, least, floor, n, L);
+      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n, L);
     }
     snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
     if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);

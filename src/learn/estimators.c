@@ -52,8 +52,9 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
     return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
                     n * k * sizeof *m->candidate_scores);
   }
-  return ops->scores(g->device, m->candidate_scores, m->Q, m->items, g->items.ld, m->candidates,
-                     m->counts, n, k, g->L);
+  fopo_rows items = fopo_rows_float32(m->items, g->items.ld);
+  return ops->scores(g->device, m->candidate_scores, m->Q, &items, m->candidates, m->counts, n, k,
+                     g->L);
 }
 
 /* The candidates of the first g->headed of n contexts at the current theta, and none for the
@@ -104,8 +105,9 @@ static int snis_draw(fopo_gradient *g, size_t n) {
  * the c_s sum to 0) */
 static int covariance(fopo_gradient *g, size_t n, float floor) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, m->items, g->items.ld, m->ids,
-                              m->logq, m->r, floor, n, g->S, g->L);
+  fopo_rows items = fopo_rows_float32(m->items, g->items.ld);
+  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, &items, m->ids, m->logq, m->r,
+                              floor, n, g->S, g->L);
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {

@@ -87,8 +87,8 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
     if (rc == FOPO_OK) rc = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
     if (rc == FOPO_OK && pi->train_items) {
       /* the index may be older than the items */
-      rc = cpu->ops->scores(cpu, c.scores, Q.x, pi->items.x, pi->items.ld, c.ids, c.counts, Q.rows,
-                            q->k, Q.cols);
+      fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
+      rc = cpu->ops->scores(cpu, c.scores, Q.x, &items, c.ids, c.counts, Q.rows, q->k, Q.cols);
     }
     fopo_mixture m = {.k = q->k, .ids = c.ids, .scores = c.scores, .counts = c.counts,
                       .epsilon = fopo_proposal_share(q, S), .stratified = q->stratified};

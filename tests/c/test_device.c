@@ -54,12 +54,14 @@ static void assert_near(double got, double wanted, double tolerance) {
 typedef struct {
   size_t B, S, P, L, ld;
   float *items, *Q, *logq, *r;
+  fopo_rows beta; /* items */
   uint32_t *ids, *rows;
 } batch;
 
 static batch batch_new(size_t B, size_t S, size_t P, size_t L, double scale) {
   batch x = {.B = B, .S = S, .P = P, .L = L, .ld = L + 3};
   x.items = normals(P * x.ld, 1, 1);
+  x.beta = fopo_rows_float32(x.items, x.ld);
   x.Q = normals(B * L, scale / sqrt((double)L), 2);
   x.logq = room(B * S, sizeof(float));
   x.r = room(B * S, sizeof(float));
@@ -174,7 +176,7 @@ static void test_scores(void **state) {
   const uint32_t counts[4] = {50, 0, 7, 60};
   for (int counted = 0; counted < 2; counted++) {
     const uint32_t *c = counted ? counts : NULL;
-    assert_int_equal(d->ops->scores(d, f, x.Q, x.items, x.ld, x.ids, c, 4, 50, x.L), FOPO_OK);
+    assert_int_equal(d->ops->scores(d, f, x.Q, &x.beta, x.ids, c, 4, 50, x.L), FOPO_OK);
     for (size_t b = 0; b < 4; b++) {
       for (size_t s = 0; s < 50; s++) {
         float got = f[b * 50 + s];
@@ -230,7 +232,7 @@ static void check_snis(const batch *x, float floor, double tolerance) {
   double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
   float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
-  int status = d->ops->snis(d, V, c, stats, x->Q, x->items, x->ld, x->ids, x->logq, x->r, floor,
+  int status = d->ops->snis(d, V, c, stats, x->Q, &x->beta, x->ids, x->logq, x->r, floor,
                             x->B, x->S, x->L);
   assert_int_equal(status, FOPO_OK);
   for (size_t b = 0; b < x->B; b++) {
@@ -288,7 +290,7 @@ static void test_snis_equal_rewards(void **state) {
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
   for (size_t v = 0; v < 4; v++) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
-    assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+    assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
                                   INFINITY, 2, 300, 100),
                      FOPO_OK);
     for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
@@ -304,7 +306,7 @@ static void test_snis_nan(void **state) {
   batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
-  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
                                 INFINITY, 1, 100, 10),
                    FOPO_OK);
   for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
@@ -782,9 +784,9 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
                       x->P);
   s |= ops->draw_policy(d, out->policy, out->mean, out->log_z, x->Q, x->items, x->ld, x->rows, key,
                         9, 300, x->P, 40);
-  s |= ops->scores(d, out->f, x->Q, x->items, x->ld, out->uniform, NULL, 9, 300, 40);
+  s |= ops->scores(d, out->f, x->Q, &x->beta, out->uniform, NULL, 9, 300, 40);
   s |= ops->reward_hits(d, out->r, out->mixed, x->rows, &Y, 9, 300);
-  s |= ops->snis(d, out->V, out->c, out->stats, x->Q, x->items, x->ld, out->mixed, out->logq, x->r,
+  s |= ops->snis(d, out->V, out->c, out->stats, x->Q, &x->beta, out->mixed, out->logq, x->r,
                  INFINITY, 9, 300, 40);
   s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 0, 9, 40, 40);
   s |= ops->reinforce(d, out->V, out->c, out->stats, out->mean, x->items, x->ld, out->policy, x->r,
@@ -826,7 +828,7 @@ static void test_step_allocates_once(void **state) {
   assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, x.items, x.ld, x.ids, x.logq, x.r,
+  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
                                 INFINITY, 9, 300, 40),
                    FOPO_ERR_MEMORY);
   fopo_memory_fail_after(0, 0);

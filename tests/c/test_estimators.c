@@ -259,6 +259,7 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
   float q[COPIES * DIM], V[COPIES * DIM], stats[COPIES * FOPO_STATS], G[ENTRIES];
   float scale = 1.0f / (COPIES * w->pi.temperature);
   fopo_matrix Q = fopo_matrix_view(q, COPIES, DIM);
+  fopo_rows items = fopo_rows_float32(w->items.x, w->items.ld);
   small_world_reward(exact, w, theta, 1);
   ok(fopo_policy_queries(Q, &w->pi, w->contexts));
   for (uint32_t step = 0; step < steps; step++) {
@@ -266,8 +267,7 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
     ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, w->rows, S, key));
     ok(fopo_reward_fill(r, &w->reward, ids, w->rows, COPIES, S));
     if (forget) memset(logq, 0, COPIES * S * sizeof *logq);
-    ok(ops->snis(w->device, V, NULL, stats, q, w->items.x, w->items.ld, ids, logq, r, INFINITY,
-                 COPIES, S, DIM));
+    ok(ops->snis(w->device, V, NULL, stats, q, &items, ids, logq, r, INFINITY, COPIES, S, DIM));
     ok(ops->outer(w->device, G, w->contexts.x, V, scale, 0, COPIES, DIM, DIM));
     deviation_add(&d, G, exact);
   }
