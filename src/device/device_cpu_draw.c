@@ -3,7 +3,8 @@
  *
  * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
  * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
- * gets the candidate's density; a small hash table of the candidates says so. */
+ * gets the candidate's density; a small hash table of the candidates says so. The work is laid out
+ * in straight loops over a tile of samples: words, then uniform draws, then draws of candidates. */
 #include "device/device_cpu.h"
 
 #include "core/rng.h"
@@ -13,6 +14,8 @@
 
 #include <math.h>
 #include <string.h>
+
+enum { TILE = 256 }; /* samples of the mixture whose words are made at once; even */
 
 static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key key, size_t S,
                         size_t P) {
@@ -36,52 +39,92 @@ int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint
 typedef struct {
   const uint32_t *ids; /* [n] */
   size_t n;
+  double *cumulative;  /* [n] running sums of exp(score - max) */
   float *weight;       /* [n] exp(score - max) */
-  double *cumulative;  /* [n] running sums of weight */
   float *logq;         /* [n] log(eps / P + (1 - eps) kappa) */
   float logq_other;    /* log(eps / P): of every other item */
-  uint32_t *slots;     /* [1 << bits] number of a candidate plus 1, or 0 */
-  unsigned bits;
+  uint32_t *guide;     /* [1 << guide_bits] where the search for a word of those first bits begins */
+  uint32_t *slots;     /* [1 << slot_bits] number of a candidate plus 1, or 0 */
+  unsigned guide_bits, slot_bits;
 } candidates;
 
-/* Slots for k candidates: at most a quarter is full. */
-static unsigned slot_bits(size_t k) {
+/* The least power of two that is not below n, as its logarithm. */
+static unsigned bits_of(size_t n) {
   unsigned bits = 2;
-  while (((size_t)1 << bits) < 4 * k) bits++;
+  while (((size_t)1 << bits) < n) bits++;
   return bits;
 }
 
+/* A sixteenth of the slots is full, so that few items outside the candidates are compared with one;
+ * of very many candidates a quarter, so that the table does not outgrow the cache. */
+static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(16 * k) : bits_of(4 * k); }
+
+/* Most stretches of the guide hold the end of one candidate or of none. */
+static unsigned guide_bits(size_t k) { return bits_of(2 * k); }
+
 static size_t mixture_bytes(size_t k) {
-  return k * (sizeof(double) + 2 * sizeof(float)) + (sizeof(uint32_t) << slot_bits(k));
+  return k * (sizeof(double) + 2 * sizeof(float)) + (sizeof(uint32_t) << slot_bits(k)) +
+         (sizeof(uint32_t) << guide_bits(k));
 }
 
 static candidates place(void *scratch, size_t k) {
-  candidates c = {.cumulative = scratch, .bits = slot_bits(k)};
+  candidates c = {.cumulative = scratch, .guide_bits = guide_bits(k), .slot_bits = slot_bits(k)};
   c.weight = (float *)(void *)(c.cumulative + k);
   c.logq = c.weight + k;
-  c.slots = (uint32_t *)(void *)(c.logq + k);
+  c.guide = (uint32_t *)(void *)(c.logq + k);
+  c.slots = c.guide + ((size_t)1 << c.guide_bits);
   return c;
 }
 
 /* Fibonacci hashing: the high bits of a product with 2^32 / golden ratio. */
-static size_t slot_of(const candidates *c, uint32_t id) {
-  return (size_t)((id * 2654435769u) >> (32 - c->bits));
-}
+static size_t slot_of(uint32_t id, unsigned bits) { return (id * 2654435769u) >> (32 - bits); }
 
-static void insert(candidates *c, size_t i) {
-  size_t mask = ((size_t)1 << c->bits) - 1, slot = slot_of(c, c->ids[i]);
-  while (c->slots[slot] != 0) slot = (slot + 1) & mask;
-  c->slots[slot] = (uint32_t)(i + 1);
+static void insert_all(candidates *c) {
+  size_t mask = ((size_t)1 << c->slot_bits) - 1;
+  memset(c->slots, 0, (mask + 1) * sizeof *c->slots);
+  for (size_t i = 0; i < c->n; i++) {
+    size_t slot = slot_of(c->ids[i], c->slot_bits);
+    while (c->slots[slot] != 0) slot = (slot + 1) & mask;
+    c->slots[slot] = (uint32_t)(i + 1);
+  }
 }
 
 /* log q of any item. */
 static float density(const candidates *c, uint32_t id) {
-  size_t mask = ((size_t)1 << c->bits) - 1, slot = slot_of(c, id);
+  size_t mask = ((size_t)1 << c->slot_bits) - 1, slot = slot_of(id, c->slot_bits);
   for (; c->slots[slot] != 0; slot = (slot + 1) & mask) {
     size_t i = c->slots[slot] - 1;
     if (c->ids[i] == id) return c->logq[i];
   }
   return c->logq_other;
+}
+
+/* A word w stands for the target u total, u = (w + 1/2) / 2^32, and for the first candidate whose
+ * cumulative sum exceeds it. The words of equal first bits begin where the least of them would find
+ * its own or earlier (Chen and Asau, "On generating random variates from an empirical
+ * distribution", AIIE Transactions 6, 1974), so the answer is that of a search from the start. */
+static void make_guide(candidates *c) {
+  size_t stretches = (size_t)1 << c->guide_bits, last = c->n - 1;
+  double total = c->cumulative[last], scale = (double)stretches / total;
+  uint32_t begin = isfinite(total) ? 0 : (uint32_t)last; /* NaN finds the last */
+  memset(c->guide, 0, stretches * sizeof *c->guide);
+  for (size_t i = 0; i < last && begin == 0; i++) {
+    /* candidate i ends in this stretch; rounding may only name a later one */
+    size_t end = (size_t)(c->cumulative[i] * scale + 1e-6);
+    if (end + 1 < stretches) c->guide[end + 1] = (uint32_t)(i + 1);
+  }
+  for (size_t g = 0; g < stretches; g++) {
+    begin = c->guide[g] > begin ? c->guide[g] : begin;
+    c->guide[g] = begin;
+  }
+}
+
+static size_t invert(const candidates *c, uint32_t word) {
+  double target = fopo_unit(word) * c->cumulative[c->n - 1];
+  size_t i = c->guide[word >> (32 - c->guide_bits)];
+  i += c->cumulative[i] <= target; /* never of the last: u is below 1 */
+  while (c->cumulative[i] <= target) i++;
+  return i;
 }
 
 static void prepare(candidates *c, const uint32_t *ids, const float *score, size_t n,
@@ -90,42 +133,74 @@ static void prepare(candidates *c, const uint32_t *ids, const float *score, size
   c->ids = ids;
   c->n = n;
   double total = k->exp_sum(c->weight, score, k->max(score, n), n), sum = 0;
-  memset(c->slots, 0, sizeof(uint32_t) << c->bits);
-  for (size_t i = 0; i < n; i++) {
-    sum += (double)c->weight[i];
-    c->cumulative[i] = sum;
-    /* q = eps / P + (1 - eps) kappa */
-    double kappa = (double)c->weight[i] / total;
-    c->logq[i] = (float)log(epsilon / (double)P + (1 - epsilon) * kappa);
-    insert(c, i);
-  }
-  c->logq_other = (float)log(epsilon / (double)P);
+  for (size_t i = 0; i < n; i++) c->cumulative[i] = sum += (double)c->weight[i];
+  /* q = eps / P + (1 - eps) kappa */
+  double share = epsilon / (double)P;
+  k->log_mixture(c->logq, c->weight, share, 1 - epsilon, total, n);
+  c->logq_other = (float)log(share);
+  insert_all(c);
+  make_guide(c);
 }
 
-/* The candidate at u times the total weight. */
-static size_t invert(const candidates *c, double u) {
-  size_t i = fopo_cpu_invert(c->cumulative, c->n, u * c->cumulative[c->n - 1]);
-  return i < c->n ? i : c->n - 1; /* past the end only by NaN */
+/* Samples first .. first + n - 1, one word each, as draws of the uniform part. */
+static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
+                          uint32_t row, fopo_draw_key key, size_t first, size_t n, size_t P) {
+  uint32_t bound = (uint32_t)P, close = 0;
+#pragma omp simd reduction(| : close)
+  for (size_t i = 0; i < n; i++) {
+    uint64_t product = (uint64_t)word[i] * bound;
+    ids[i] = (uint32_t)(product >> 32);
+    logq[i] = c->logq_other;
+    close |= (uint32_t)product < bound;
+  }
+  for (size_t i = 0; close != 0 && i < n; i++) {
+    ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
+  }
+  uint32_t maybe[TILE];
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    maybe[found] = (uint32_t)i;
+    found += c->slots[slot_of(ids[i], c->slot_bits)] != 0;
+  }
+  for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
+}
+
+/* The samples at n places of a tile as draws of the candidates. */
+static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
+                            const uint32_t *at, size_t n) {
+  for (size_t j = 0; j < n; j++) {
+    size_t i = invert(c, word[at[j]]);
+    ids[at[j]] = c->ids[i];
+    logq[at[j]] = c->logq[i];
+  }
+}
+
+/* The samples of a tile that draw a candidate: those from `rest` on, or whose word says so. */
+static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
+                     size_t rest) {
+  size_t chosen = 0;
+  double below = m->epsilon * 4294967296.0;
+  for (size_t i = m->stratified ? rest : 0; i < n; i++) {
+    at[chosen] = (uint32_t)i;
+    chosen += m->stratified || !((double)which[i] < below);
+  }
+  return chosen;
 }
 
 static void mixture_row(uint32_t *ids, float *logq, const candidates *c, const fopo_mixture *m,
                         uint32_t row, fopo_draw_key key, size_t S, size_t P) {
-  double below = m->epsilon * 4294967296.0;
+  const fopo_kernels *k = fopo_kernels_get();
   size_t n_uniform = (size_t)llround(m->epsilon * (double)S);
-  fopo_words words = {{0, 0, 0, 0}};
-  for (size_t s = 0; s < S; s++) {
-    if ((s & 1) == 0) {
-      words = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, (uint32_t)(s >> 1));
-    }
-    uint32_t which = words.v[2 * (s & 1)], item = words.v[2 * (s & 1) + 1];
-    if (m->stratified ? s < n_uniform : (double)which < below) {
-      ids[s] = fopo_below((uint32_t)P, item, key.seed, key.step, row, (uint32_t)s);
-      logq[s] = density(c, ids[s]);
-    } else {
-      size_t i = invert(c, fopo_unit(item));
-      ids[s] = c->ids[i];
-      logq[s] = c->logq[i];
-    }
+  uint32_t which[TILE], item[TILE], at[TILE];
+  for (size_t s = 0; s < S; s += TILE) {
+    size_t n = S - s < TILE ? S - s : TILE;
+    size_t rest = n_uniform <= s ? 0 : n_uniform - s < n ? n_uniform - s : n;
+    k->draw_pairs(which, item, s, n, key.seed, key.step, row);
+    size_t chosen = choose(at, which, n, m, rest);
+    /* where the parts are mixed all are drawn uniformly first: that is a small part of the work */
+    size_t anywhere = m->stratified ? rest : chosen < n ? n : 0;
+    draw_anywhere(ids + s, logq + s, c, item, row, key, s, anywhere, P);
+    draw_candidates(ids + s, logq + s, c, item, at, chosen);
   }
 }
 
@@ -149,17 +224,25 @@ int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo
 
 /* ---- head and tail ---- */
 
-/* Shell's method with Ciura's gaps: short, and quick for a few hundred ids. */
-static void sort_ids(uint32_t *ids, size_t n) {
-  static const size_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
-  for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) {
-    for (size_t i = gaps[g]; i < n; i++) {
-      uint32_t id = ids[i];
-      size_t j = i;
-      for (; j >= gaps[g] && ids[j - gaps[g]] > id; j -= gaps[g]) ids[j] = ids[j - gaps[g]];
-      ids[j] = id;
+/* By rising id, digit for digit from the least; `other` has room for n. Returns the one of the two
+ * that holds the result. ids are below P; the digits are as short as the fewest passes allow. */
+static uint32_t *sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P) {
+  unsigned bits = bits_of(P), passes = (bits + 7) / 8, width = (bits + passes - 1) / passes;
+  uint32_t digits = 1u << width, place[256];
+  for (unsigned shift = 0; shift < bits; shift += width) {
+    memset(place, 0, digits * sizeof *place);
+    for (size_t i = 0; i < n; i++) place[(ids[i] >> shift) & (digits - 1)]++;
+    for (uint32_t j = 0, sum = 0; j < digits; j++) {
+      uint32_t count = place[j];
+      place[j] = sum;
+      sum += count;
     }
+    for (size_t i = 0; i < n; i++) other[place[(ids[i] >> shift) & (digits - 1)]++] = ids[i];
+    uint32_t *swap = ids;
+    ids = other;
+    other = swap;
   }
+  return ids;
 }
 
 /* U draws of the P - n items that are not among the n sorted ids. */
@@ -179,15 +262,15 @@ static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t r
 int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
                        const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
                        size_t B, size_t S, size_t P) {
-  int status = fopo_cpu_reserve(d, k * sizeof *head);
+  int status = fopo_cpu_reserve(d, 2 * k * sizeof *head);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
     size_t n = counts[b] < k ? counts[b] : k, U = S - n;
-    uint32_t *sorted = fopo_cpu_scratch(d);
+    uint32_t *own = fopo_cpu_scratch(d);
     memcpy(ids + b * S, head + b * k, n * sizeof *ids);
-    memcpy(sorted, head + b * k, n * sizeof *sorted);
-    sort_ids(sorted, n);
+    memcpy(own, head + b * k, n * sizeof *own);
+    const uint32_t *sorted = sort_ids(own, own + k, n, P);
     tail_row(ids + b * S + n, sorted, n, rows[b], key, U, P);
     /* q = U / M: a draw stands for M / U items */
     float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);

@@ -54,6 +54,16 @@ typedef struct {
    * FOPO_STREAM_SAMPLE through fopo_below (core/rng.h). Same bits in every table. */
   void (*draw_uniform)(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
                        uint32_t row);
+
+  /* Two words for each of the samples first .. first + count - 1, first even: words 2 (s & 1) and
+   * 2 (s & 1) + 1 of block s >> 1 of FOPO_STREAM_SAMPLE go to a and b. Same bits in every table. */
+  void (*draw_pairs)(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                     uint32_t step, uint32_t row);
+
+  /* logq[i] = log(share + rest (w[i] / total)), in double and then rounded; -inf of 0. share,
+   * rest, w >= 0. */
+  void (*log_mixture)(float *logq, const float *w, double share, double rest, double total,
+                      size_t n);
 } fopo_kernels;
 
 /* The table in use. The first call chooses it; an unknown or unsupported FOPO_ISA falls back to the

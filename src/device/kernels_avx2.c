@@ -7,6 +7,7 @@
 #if defined(__AVX2__) && defined(__FMA__)
 
 #include <immintrin.h>
+#include <float.h>
 #include <math.h>
 
 #define INLINE static inline __attribute__((always_inline))
@@ -395,9 +396,69 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
   draw_uniform_from(ids, s, n, count, seed, step, row);
 }
 
+/* Words 0 and 2 of four blocks in turn are `a` of eight samples; words 1 and 3 are their `b`. */
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+  size_t s = 0;
+  for (; s + 8 <= count; s += 8) {
+    __m256i c[4] = {_mm256_add_epi64(_mm256_set1_epi64x((uint32_t)((first + s) >> 1)), lane),
+                    _mm256_set1_epi64x(row), _mm256_set1_epi64x(step),
+                    _mm256_set1_epi64x(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    _mm256_storeu_si256((__m256i *)(void *)(a + s),
+                        _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[2], 32), 0xaa));
+    _mm256_storeu_si256((__m256i *)(void *)(b + s),
+                        _mm256_blend_epi32(c[1], _mm256_slli_epi64(c[3], 32), 0xaa));
+  }
+  draw_pairs_from(a, b, s, first, count, seed, step, row);
+}
+
+/* FOPO_LOG_TERMS, of normal numbers: exponent and mantissa are taken from the bits. */
+INLINE __m256d logarithm(__m256d x) {
+  static const double term[] = FOPO_LOG_TERMS;
+  const __m256d one = _mm256_set1_pd(1.0), two52 = _mm256_set1_pd(4503599627370496.0);
+  __m256i bits = _mm256_castpd_si256(x);
+  /* an integer below 2^52 becomes a double where it stands in the mantissa of 2^52 */
+  __m256d e = _mm256_or_pd(_mm256_castsi256_pd(_mm256_srli_epi64(bits, 52)), two52);
+  e = _mm256_sub_pd(e, _mm256_set1_pd(4503599627370496.0 + 1023.0));
+  __m256d m = _mm256_castsi256_pd(_mm256_and_si256(bits, _mm256_set1_epi64x(0xfffffffffffffLL)));
+  m = _mm256_or_pd(m, one);
+  __m256d large = _mm256_cmp_pd(m, _mm256_set1_pd(1.4142135623730951), _CMP_GT_OQ);
+  m = _mm256_blendv_pd(m, _mm256_mul_pd(m, _mm256_set1_pd(0.5)), large);
+  e = _mm256_add_pd(e, _mm256_and_pd(large, one));
+  __m256d t = _mm256_div_pd(_mm256_sub_pd(m, one), _mm256_add_pd(m, one));
+  __m256d z = _mm256_mul_pd(t, t), p = _mm256_set1_pd(term[0]);
+#pragma GCC unroll 8
+  for (size_t i = 1; i < sizeof term / sizeof *term; i++) {
+    p = _mm256_fmadd_pd(p, z, _mm256_set1_pd(term[i]));
+  }
+  return _mm256_fmadd_pd(e, _mm256_set1_pd(0.69314718055994531), _mm256_mul_pd(p, t));
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(w + i));
+    x = _mm256_mul_pd(_mm256_set1_pd(rest), _mm256_div_pd(x, _mm256_set1_pd(total)));
+    x = _mm256_add_pd(_mm256_set1_pd(share), x);
+    __m256d normal = _mm256_cmp_pd(x, _mm256_set1_pd(DBL_MIN), _CMP_GE_OQ);
+    if (_mm256_movemask_pd(normal) == 15) {
+      _mm_storeu_ps(logq + i, _mm256_cvtpd_ps(logarithm(x)));
+      continue;
+    }
+    double value[4]; /* 0, or not a number */
+    _mm256_storeu_pd(value, x);
+    for (size_t j = 0; j < 4; j++) logq[i + j] = (float)log(value[j]);
+  }
+  for (; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
+}
+
 const fopo_kernels *fopo_kernels_avx2(void) {
-  static const fopo_kernels table = {"avx2", dot,     axpy,    gather_dot, gather_axpy, scores,
-                                     above,  largest, exp_sum, moments,    draw_uniform};
+  static const fopo_kernels table = {"avx2", dot, axpy, gather_dot, gather_axpy, scores, above,
+                                     largest, exp_sum, moments, draw_uniform, draw_pairs,
+                                     log_mixture};
   return &table;
 }
 

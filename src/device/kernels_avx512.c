@@ -385,9 +385,55 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
   draw_uniform_from(ids, s, n, count, seed, step, row);
 }
 
+/* Words 0 and 2 of eight blocks in turn are `a` of sixteen samples; words 1 and 3 are their `b`. */
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  size_t s = 0;
+  for (; s + 16 <= count; s += 16) {
+    __m512i c[4] = {_mm512_add_epi64(_mm512_set1_epi64((uint32_t)((first + s) >> 1)), lane),
+                    _mm512_set1_epi64(row), _mm512_set1_epi64(step),
+                    _mm512_set1_epi64(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    _mm512_storeu_si512(a + s, _mm512_mask_blend_epi32(0xaaaa, c[0], _mm512_slli_epi64(c[2], 32)));
+    _mm512_storeu_si512(b + s, _mm512_mask_blend_epi32(0xaaaa, c[1], _mm512_slli_epi64(c[3], 32)));
+  }
+  draw_pairs_from(a, b, s, first, count, seed, step, row);
+}
+
+/* FOPO_LOG_TERMS; of 0 the exponent is -inf and the mantissa 1. */
+INLINE __m512d logarithm(__m512d x) {
+  static const double term[] = FOPO_LOG_TERMS;
+  const __m512d one = _mm512_set1_pd(1.0);
+  __m512d e = _mm512_getexp_pd(x);
+  __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  __mmask8 large = _mm512_cmp_pd_mask(m, _mm512_set1_pd(1.4142135623730951), _CMP_GT_OQ);
+  m = _mm512_mask_mul_pd(m, large, m, _mm512_set1_pd(0.5));
+  e = _mm512_mask_add_pd(e, large, e, one);
+  __m512d t = _mm512_div_pd(_mm512_sub_pd(m, one), _mm512_add_pd(m, one));
+  __m512d z = _mm512_mul_pd(t, t), p = _mm512_set1_pd(term[0]);
+#pragma GCC unroll 8
+  for (size_t i = 1; i < sizeof term / sizeof *term; i++) {
+    p = _mm512_fmadd_pd(p, z, _mm512_set1_pd(term[i]));
+  }
+  return _mm512_fmadd_pd(e, _mm512_set1_pd(0.69314718055994531), _mm512_mul_pd(p, t));
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 mask = n - i < 8 ? (__mmask8)first_lanes(n - i) : (__mmask8)0xff;
+    __m512d x = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, w + i));
+    x = _mm512_mul_pd(_mm512_set1_pd(rest), _mm512_div_pd(x, _mm512_set1_pd(total)));
+    x = logarithm(_mm512_add_pd(_mm512_set1_pd(share), x));
+    _mm256_mask_storeu_ps(logq + i, mask, _mm512_cvtpd_ps(x));
+  }
+}
+
 const fopo_kernels *fopo_kernels_avx512(void) {
-  static const fopo_kernels table = {"avx512", dot,     axpy,    gather_dot, gather_axpy, scores,
-                                     above,    largest, exp_sum, moments,    draw_uniform};
+  static const fopo_kernels table = {"avx512", dot, axpy, gather_dot, gather_axpy, scores, above,
+                                     largest, exp_sum, moments, draw_uniform, draw_pairs,
+                                     log_mixture};
   return &table;
 }
 

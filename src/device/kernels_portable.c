@@ -82,8 +82,19 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
   draw_uniform_from(ids, 0, n, count, seed, step, row);
 }
 
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  draw_pairs_from(a, b, 0, first, count, seed, step, row);
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  for (size_t i = 0; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
+}
+
 const fopo_kernels *fopo_kernels_portable(void) {
-  static const fopo_kernels table = {"portable", dot,     axpy,    gather_dot, gather_axpy, scores,
-                                     above,      largest, exp_sum, moments,    draw_uniform};
+  static const fopo_kernels table = {"portable", dot, axpy, gather_dot, gather_axpy, scores, above,
+                                     largest, exp_sum, moments, draw_uniform, draw_pairs,
+                                     log_mixture};
   return &table;
 }

@@ -24,4 +24,22 @@ static inline void draw_uniform_from(uint32_t *ids, size_t first, uint32_t n, si
   }
 }
 
+/* Samples first + done .. first + count - 1 of draw_pairs, done even: its definition. */
+static inline void draw_pairs_from(uint32_t *a, uint32_t *b, size_t done, size_t first,
+                                   size_t count, uint64_t seed, uint32_t step, uint32_t row) {
+  fopo_words words = {{0, 0, 0, 0}};
+  for (size_t i = done; i < count; i++) {
+    size_t s = first + i;
+    if ((s & 1) == 0) {
+      words = fopo_random(seed, FOPO_STREAM_SAMPLE, step, row, (uint32_t)(s >> 1));
+    }
+    a[i] = words.v[2 * (s & 1)];
+    b[i] = words.v[2 * (s & 1) + 1];
+  }
+}
+
+/* log x is e log 2 + log m, m in sqrt(1/2) .. sqrt(2), and with t = (m - 1) / (m + 1), z = t^2
+ *   log m = 2 t (1 + z / 3 + z^2 / 5 + ..), cut where its error is 3e-14 of it. */
+#define FOPO_LOG_TERMS {2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3, 2.0}
+
 #endif

@@ -485,6 +485,87 @@ static void test_mixture(void **state) {
   }
 }
 
+/* The mixture by its definition, sample for sample: two words, the first for the part, the second
+ * for the item; kappa inverted by walking along its cumulative sum. */
+static void textbook_mixture(uint32_t *ids, float *logq, const fopo_mixture *m, size_t b,
+                             uint32_t row, fopo_draw_key key, size_t S, size_t P) {
+  const uint32_t *own = m->ids + b * m->k;
+  size_t n = m->counts[b];
+  float *weight = room(n, sizeof *weight), top = -INFINITY;
+  double sum = 0, total = 0;
+  for (size_t i = 0; i < n; i++) top = fmaxf(top, m->scores[b * m->k + i]);
+  total = fopo_kernels_get()->exp_sum(weight, m->scores + b * m->k, top, n);
+  for (size_t i = 0; i < n; i++) sum += (double)weight[i];
+  for (uint32_t s = 0; s < S; s++) {
+    fopo_words w = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, s / 2);
+    uint32_t which = w.v[2 * (s % 2)], item = w.v[2 * (s % 2) + 1];
+    double kappa = 0, up_to = 0;
+    size_t i = 0;
+    if (m->stratified ? s < llround(m->epsilon * (double)S) : which < m->epsilon * 4294967296.0) {
+      ids[s] = fopo_below((uint32_t)P, item, key.seed, key.step, row, s);
+    } else {
+      while (i + 1 < n && !((up_to += (double)weight[i]) > fopo_unit(item) * sum)) i++;
+      ids[s] = own[i];
+    }
+    for (i = 0; i < n; i++) {
+      if (own[i] == ids[s]) kappa = (double)weight[i] / total;
+    }
+    logq[s] = (float)log(m->epsilon / (double)P + (1 - m->epsilon) * kappa);
+  }
+  free(weight);
+}
+
+/* k candidates of P items, some short, with scores from equal to one that has all the mass. */
+static void check_textbook(size_t k, size_t P, double epsilon, int stratified, double spread,
+                           uint32_t seed) {
+  enum { B = 3, S = 700 };
+  uint32_t *own = room(B * k, sizeof *own), counts[B] = {(uint32_t)k, (uint32_t)(k + 1) / 2, 1};
+  uint32_t *ids = room(B * S, sizeof *ids), *wanted = room(S, sizeof *wanted);
+  float *scores = normals(B * k, spread, seed), *logq = room(B * S, sizeof *logq), density[S];
+  const uint32_t rows[B] = {seed, 9, 4000000000u};
+  for (size_t i = 0; i < B * k; i++) own[i] = (uint32_t)((i * (P / k) + seed) % P);
+  fopo_mixture m = {k, own, scores, counts, stratified ? round(epsilon * S) / S : epsilon,
+                    stratified};
+  fopo_draw_key key = {seed * 0x9e3779b97f4a7c15u, seed};
+  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, B, S, P), FOPO_OK);
+  for (size_t b = 0; b < B; b++) {
+    textbook_mixture(wanted, density, &m, b, rows[b], key, S, P);
+    assert_memory_equal(ids + b * S, wanted, S * sizeof *ids);
+    for (size_t s = 0; s < S; s++) {
+      assert_near((double)logq[b * S + s], (double)density[s], 1e-6 * fabs((double)density[s]));
+    }
+  }
+  free(own), free(ids), free(wanted), free(scores), free(logq);
+}
+
+static void test_mixture_textbook(void **state) {
+  (void)state;
+  const size_t k[] = {1, 2, 3, 31, 256, 1000, 1500}, P[] = {1500, 65536, 1000000, 3000000000u};
+  const double epsilons[] = {0, 0.01, 0.5, 0.8, 1}, spreads[] = {0, 0.1, 1, 10, 60};
+  uint32_t seed = 1;
+  for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+    for (size_t e = 0; e < 5; e++, seed++) {
+      check_textbook(k[i], P[seed % 4], epsilons[e], seed % 2, spreads[seed / 3 % 5], seed);
+      check_textbook(k[i], P[seed / 2 % 4], epsilons[e], !(seed % 2), spreads[seed % 5], seed);
+    }
+  }
+}
+
+/* Scores that are no numbers: some item of the catalogue is drawn nevertheless. */
+static void test_mixture_nan(void **state) {
+  (void)state;
+  mixture_case c = mixture_of(0.5);
+  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.5, 0};
+  const uint32_t rows[MIX_B] = {0, 1, 2};
+  uint32_t ids[MIX_B * 100];
+  float logq[MIX_B * 100];
+  fopo_draw_key key = {5, 0};
+  c.scores[2] = NAN;
+  c.scores[MIX_K + 1] = INFINITY;
+  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, 100, MIX_P), FOPO_OK);
+  for (size_t i = 0; i < MIX_B * 100; i++) assert_in_range(ids[i], 0, MIX_P - 1);
+}
+
 /* Every item's log q together: the densities that are reported sum to 1. */
 static void test_mixture_sums_to_one(void **state) {
   (void)state;
@@ -577,28 +658,48 @@ static void test_tail(void **state) {
 }
 
 /* The walk along the candidates against counting them, with candidates at both ends and in runs. */
-static void test_tail_ranks(void **state) {
-  (void)state;
-  enum { P = 3000, K = 700, S = 1000 };
-  uint32_t *head = room(K, sizeof *head), *ids = room(S, sizeof *ids);
+static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
+  size_t S = K + U;
+  uint32_t *head = room(K, sizeof *head), *ids = room(S, sizeof *ids), *x = room(U, sizeof *x);
   float *logq = room(S, sizeof *logq);
-  char taken[P] = {0};
-  uint32_t row = 6, count = K;
-  for (uint32_t i = 0; i < K; i++) head[i] = i < 100 ? P - 1 - i : i < 200 ? i - 100 : 3 * i;
-  for (uint32_t i = 0; i < K; i++) taken[head[i]] = 1;
-  fopo_draw_key key = {8, 3};
+  char *taken = room(P, 1);
+  uint32_t row = seed, count = (uint32_t)K;
+  for (size_t i = 0; i < K; i++) {
+    size_t id = i < K / 7 ? P - 1 - i : i < 2 * K / 7 ? i - K / 7 : P / K * i;
+    while (taken[id]) id = (id + 1) % P;
+    head[i] = (uint32_t)id;
+    taken[id] = 1;
+  }
+  for (size_t i = K; i-- > 1;) { /* the index gives them in no order of ids */
+    size_t j = fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0] % (i + 1);
+    uint32_t swap = head[i];
+    head[i] = head[j], head[j] = swap;
+  }
+  fopo_draw_key key = {8, seed};
   assert_int_equal(d->ops->draw_tail(d, ids, logq, head, &count, K, &row, key, 1, S, P), FOPO_OK);
-  uint32_t x[S - K];
-  fopo_kernels_named("portable")->draw_uniform(x, P - K, S - K, 8, 3, row);
-  for (uint64_t u = 0; u < S - K; u++) {
-    uint64_t rank = (u * (P - K) + x[u]) / (S - K);
-    uint32_t a = 0;
-    while (taken[a] || rank-- > 0) a++;
+  fopo_kernels_named("portable")->draw_uniform(x, (uint32_t)(P - K), U, 8, seed, row);
+  uint32_t a = 0;
+  uint64_t left = 0; /* items before a that are no candidates */
+  for (uint64_t u = 0; u < U; u++) {
+    uint64_t rank = (u * (P - K) + x[u]) / U;
+    while (taken[a] || left < rank) left += !taken[a++];
     assert_int_equal(ids[K + u], a);
   }
-  free(head);
-  free(ids);
-  free(logq);
+  free(head), free(ids), free(x), free(logq), free(taken);
+}
+
+static void test_tail_ranks(void **state) {
+  (void)state;
+  const size_t P[] = {2, 3, 4, 5, 255, 256, 257, 3000, 65536, 65537, 1000000, 20000000};
+  for (uint32_t i = 0; i < sizeof P / sizeof *P; i++) {
+    for (uint32_t seed = 1; seed <= 4; seed++) {
+      size_t K = seed == 1 ? 1 : seed == 2 ? P[i] / 2 : P[i] / 4 + 1;
+      if (K > 700) K = 700 - seed;
+      size_t U = seed == 3 || P[i] - K < 300 ? P[i] - K : 300;
+      if (U > 300) U = 299;
+      check_ranks(P[i], K, U, seed + 10 * i);
+    }
+  }
 }
 
 /* pi [P], E_pi beta [L] and log Z. */
@@ -877,6 +978,8 @@ int main(void) {
       cmocka_unit_test(test_reward_hits),
       cmocka_unit_test(test_draw_uniform),
       cmocka_unit_test(test_mixture),
+      cmocka_unit_test(test_mixture_textbook),
+      cmocka_unit_test(test_mixture_nan),
       cmocka_unit_test(test_mixture_sums_to_one),
       cmocka_unit_test(test_mixture_stratified),
       cmocka_unit_test(test_tail),

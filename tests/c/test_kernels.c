@@ -417,6 +417,54 @@ static void test_draws_defined(void **state) {
   }
 }
 
+static void check_pairs(const fopo_kernels *k, size_t first, size_t count) {
+  uint32_t a[LONGEST + 1], b[LONGEST + 1];
+  a[count] = b[count] = 77;
+  k->draw_pairs(a, b, first, count, 0x0123456789abcdefu, 3, 0xfffffff0u);
+  for (size_t i = 0; i < count; i++) {
+    size_t s = first + i;
+    fopo_words w = fopo_random(0x0123456789abcdefu, FOPO_STREAM_SAMPLE, 3, 0xfffffff0u,
+                               (uint32_t)(s >> 1));
+    assert_int_equal(a[i], w.v[2 * (s & 1)]);
+    assert_int_equal(b[i], w.v[2 * (s & 1) + 1]);
+  }
+  assert_true(a[count] == 77 && b[count] == 77);
+}
+
+static void pairs_of(const fopo_kernels *k) {
+  for (size_t count = 0; count <= LONGEST; count++) check_pairs(k, 2 * count, count);
+}
+
+/* Rounded as libm's: one unit of the float apart at most, and hardly ever that. */
+static void log_mixture_of(const fopo_kernels *k) {
+  const double shares[] = {0, 1e-300, 1e-12, 1e-6, 0.01, 0.5, 1};
+  float w[LONGEST], logq[LONGEST + 1];
+  size_t apart = 0;
+  for (size_t count = 0; count <= LONGEST; count++) {
+    double share = shares[count % 7], rest = 1 - share, total = 1 + (double)count;
+    fill(w, count, 1, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+      w[i] = i % 9 == 8 ? 0.0f : powf(fabsf(w[i]), (float)(1 + i % 30));
+    }
+    logq[count] = 77;
+    k->log_mixture(logq, w, share, rest, total, count);
+    assert_true(logq[count] == 77);
+    for (size_t i = 0; i < count; i++) {
+      float wanted = (float)log(share + rest * ((double)w[i] / total));
+      apart += logq[i] != wanted;
+      if (logq[i] == wanted) continue;
+      assert_true(fabsf(logq[i] - wanted) <= 1.2e-7f * fabsf(wanted));
+    }
+  }
+  assert_in_range(apart, 0, 2);
+  for (size_t i = 0; i < 20; i++) {
+    for (size_t j = 0; j < 20; j++) w[j] = 1;
+    w[i] = NAN;
+    k->log_mixture(logq, w, 0.1, 0.9, 20, 20);
+    for (size_t j = 0; j < 20; j++) assert_true(isnan(logq[j]) == (i == j));
+  }
+}
+
 static void test_dot(void **state) { (void)state, each_table(dot_of); }
 static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
 static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
@@ -427,6 +475,8 @@ static void test_moments(void **state) { (void)state, each_table(moments_of); }
 static void test_max(void **state) { (void)state, each_table(max_of); }
 static void test_exp(void **state) { (void)state, each_table(exp_of); }
 static void test_draws(void **state) { (void)state, each_table(draws_of); }
+static void test_pairs(void **state) { (void)state, each_table(pairs_of); }
+static void test_log_mixture(void **state) { (void)state, each_table(log_mixture_of); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -436,6 +486,7 @@ int main(void) {
       cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
       cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
       cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
+      cmocka_unit_test(test_pairs),       cmocka_unit_test(test_log_mixture),
   };
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
