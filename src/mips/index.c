@@ -22,16 +22,24 @@
 
 enum { VERSION = 1 };
 
-/* The largest norm; FOPO_ERR_NUMERIC names the first row where it may overflow. */
-static int bounded_norm(double *most, fopo_matrix m, double bound, const char *what) {
+/* The largest norm, and each of them rounded up in norms [rows] unless that is NULL; one pass.
+ * FOPO_ERR_NUMERIC names the first value that is not finite or the first row that may overflow. */
+static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound,
+                        const char *what) {
   double largest = 0.0;
-#pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) if (m.rows > 4096)
+  int within = 1; /* a sum of squares in double is not finite where a value is not */
+#pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) reduction(&& : within) \
+    if (m.rows > 4096)
   for (size_t i = 0; i < m.rows; i++) {
     double length = fopo_scan_norm(fopo_matrix_row(m, i), m.cols);
+    if (norms != NULL) norms[i] = fopo_scan_up(length);
+    within = within && length <= bound;
     if (length > largest) largest = length;
   }
   *most = largest;
-  if (largest <= bound) return FOPO_OK;
+  if (within) return FOPO_OK;
+  int status = fopo_matrix_finite(m, what);
+  if (status != FOPO_OK) return status;
   size_t row = 0;
   while (fopo_scan_norm(fopo_matrix_row(m, row), m.cols) <= bound) row++;
   return fopo_fail(FOPO_ERR_NUMERIC,
@@ -40,8 +48,24 @@ static int bounded_norm(double *most, fopo_matrix m, double bound, const char *w
                    row + 1, what, fopo_scan_norm(fopo_matrix_row(m, row), m.cols), bound);
 }
 
-int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items) {
+/* The fresh index, its norms in *norms unless that is NULL. */
+static int make(fopo_index *fresh, fopo_matrix items, float **norms) {
+  double most;
+  if (norms != NULL && (*norms = fopo_alloc(items.rows, sizeof **norms)) == NULL) {
+    return FOPO_ERR_MEMORY;
+  }
+  int status = bounded_norm(&most, norms != NULL ? *norms : NULL, items, NORM_MOST, "items");
+  if (status != FOPO_OK) return status;
+  fresh->items = items;
+  fresh->max_norm = fopo_scan_up(most);
+  pthread_mutex_init(&fresh->lock, NULL);
+  return FOPO_OK;
+}
+
+int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items,
+                     float **norms) {
   *ix = NULL;
+  if (norms != NULL) *norms = NULL;
   if (items.rows == 0 || items.cols == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "an index needs items, but the matrix is %zu x %zu; give at least one row "
@@ -52,16 +76,16 @@ int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix i
     return fopo_fail(FOPO_ERR_ARGUMENT, "an index holds at most %zu items, not %zu; split them",
                      ITEMS_MOST, items.rows);
   }
-  double most;
-  int status = fopo_matrix_finite(items, "items");
-  if (status == FOPO_OK) status = bounded_norm(&most, items, NORM_MOST, "items");
-  if (status != FOPO_OK) return status;
   fopo_index *fresh = fopo_alloc(1, sizeof *fresh);
   if (fresh == NULL) return FOPO_ERR_MEMORY;
+  int status = make(fresh, items, norms);
+  if (status != FOPO_OK) {
+    if (norms != NULL) fopo_free(*norms);
+    if (norms != NULL) *norms = NULL;
+    fopo_free(fresh);
+    return status;
+  }
   fresh->kind = kind;
-  fresh->items = items;
-  fresh->max_norm = fopo_scan_up(most);
-  pthread_mutex_init(&fresh->lock, NULL);
   *ix = fresh;
   return FOPO_OK;
 }
@@ -110,8 +134,7 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
   }
   double most, bound = ix->max_norm > 1.0f ? (double)FLT_MAX / (2.0 * (double)ix->max_norm)
                                            : (double)FLT_MAX / 2.0;
-  int status = fopo_matrix_finite(Q, "queries");
-  return status == FOPO_OK ? bounded_norm(&most, Q, bound, "queries") : status;
+  return bounded_norm(&most, NULL, Q, bound, "queries");
 }
 
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,

@@ -35,7 +35,7 @@ static const fopo_index_kind exact = {.kind = "exact", .search = search, .free =
                                       .about = about, .save = save, .again = again};
 
 int fopo_index_exact(fopo_index **ix, fopo_matrix items) {
-  int status = fopo_index_begin(ix, &exact, items);
+  int status = fopo_index_begin(ix, &exact, items, NULL);
   if (status != FOPO_OK) return status;
   fopo_scan *scan = (*ix)->own = fopo_alloc(1, sizeof *scan);
   if (scan == NULL) {

@@ -56,7 +56,7 @@ int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options 
   fopo_hnsw_options filled;
   *ix = NULL;
   int status = fopo_walk_options(&filled, options, items.rows);
-  if (status == FOPO_OK) status = fopo_index_begin(ix, &hnsw, items);
+  if (status == FOPO_OK) status = fopo_index_begin(ix, &hnsw, items, NULL);
   if (status != FOPO_OK) return status;
   fopo_walk *walk = (*ix)->own = fopo_alloc(1, sizeof *walk);
   status = walk != NULL ? fopo_walk_build(walk, items, &filled, NULL) : FOPO_ERR_MEMORY;
@@ -71,7 +71,7 @@ int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options 
 
 int fopo_index_hnsw_load(fopo_index **ix, fopo_archive *archive, const char *path,
                          fopo_matrix items) {
-  int status = fopo_index_begin(ix, &hnsw, items);
+  int status = fopo_index_begin(ix, &hnsw, items, NULL);
   if (status != FOPO_OK) return status;
   fopo_walk *walk = (*ix)->own = fopo_alloc(1, sizeof *walk);
   status = walk != NULL ? fopo_walk_load(walk, archive, path, items.rows, NULL)

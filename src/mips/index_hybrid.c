@@ -114,7 +114,7 @@ static const fopo_index_kind hybrid = {.kind = "hybrid", .search = search, .free
 /* The common part, the head, and which items it takes: *absent [P], the caller's to free. */
 static int begin(fopo_index **ix, uint8_t **absent, fopo_matrix items, size_t n_head) {
   *absent = NULL;
-  int status = fopo_index_begin(ix, &hybrid, items);
+  int status = fopo_index_begin(ix, &hybrid, items, NULL);
   if (status != FOPO_OK) return status;
   hybrid_index *own = (*ix)->own = fopo_alloc(1, sizeof *own);
   if (own == NULL) return FOPO_ERR_MEMORY;

@@ -32,8 +32,10 @@ struct fopo_index {
   void *own;             /* the kind's structure */
 };
 
-/* Checks the items and makes the common part. */
-int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items);
+/* Checks the items and makes the common part. Where norms is not NULL, *norms [items.rows] becomes
+ * their norms, rounded up: the caller's to free, NULL on failure. */
+int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items,
+                     float **norms);
 
 /* CRC-32 of the items' bytes and sizes, kept in saved indexes. */
 uint32_t fopo_index_fingerprint(fopo_matrix items);

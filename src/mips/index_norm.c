@@ -9,13 +9,13 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "mips/index_internal.h"
+#include "mips/order.h"
 #include "mips/scan.h"
-#include "mips/topk.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { HEAD_SHARE = 10, HEAD_LEAST = 4096 };
+enum { HEAD_SHARE = 10, HEAD_LEAST = 4096, AHEAD = 16 /* rows on their way */ };
 
 typedef struct {
   fopo_scan scan;
@@ -86,26 +86,8 @@ const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
   return &own->scan;
 }
 
-/* Keys that sort like (norm descending, id ascending). */
-static void norm_keys(uint64_t *keys, fopo_matrix items) {
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t i = 0; i < items.rows; i++) {
-    double length = fopo_scan_norm(fopo_matrix_row(items, i), items.cols);
-    keys[i] = fopo_topk_key(fopo_scan_up(length), (uint32_t)i);
-  }
-}
-
-static int sort_by_norm(norm_index *own, fopo_matrix items) {
-  uint64_t *keys = fopo_alloc(items.rows, sizeof *keys);
-  if (keys == NULL) return FOPO_ERR_MEMORY;
-  norm_keys(keys, items);
-  fopo_topk_sort(keys, items.rows);
-  for (size_t i = 0; i < items.rows; i++) {
-    own->order[i] = fopo_topk_id(keys[i]);
-    own->norms[i] = fopo_topk_score(keys[i]);
-  }
-  fopo_free(keys);
-  return FOPO_OK;
+static void fetch(const float *row, size_t L) {
+  for (size_t l = 0; l < L; l += 16) __builtin_prefetch(row + l);
 }
 
 static int pack_head(norm_index *own, fopo_matrix items) {
@@ -114,21 +96,27 @@ static int pack_head(norm_index *own, fopo_matrix items) {
   if (rows > own->scan.limit) rows = own->scan.limit;
   own->head = fopo_alloc(rows * L, sizeof *own->head);
   if (own->head == NULL) return FOPO_ERR_MEMORY;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (rows > HEAD_LEAST)
   for (size_t i = 0; i < rows; i++) {
+    if (i + AHEAD < rows) fetch(fopo_matrix_row(items, own->order[i + AHEAD]), L);
     memcpy(own->head + i * L, fopo_matrix_row(items, own->order[i]), L * sizeof(float));
   }
   own->scan.head = fopo_matrix_view(own->head, rows, L);
   return FOPO_OK;
 }
 
-static int build(fopo_index *ix, size_t budget) {
+/* Takes norms [P] over, in any case. */
+static int build(fopo_index *ix, float *norms, size_t budget) {
   size_t P = ix->items.rows;
   norm_index *own = ix->own = fopo_alloc(1, sizeof *own);
-  if (own == NULL) return FOPO_ERR_MEMORY;
+  if (own == NULL) {
+    fopo_free(norms);
+    return FOPO_ERR_MEMORY;
+  }
+  own->norms = norms;
   own->order = fopo_alloc(P, sizeof *own->order);
-  own->norms = fopo_alloc(P, sizeof *own->norms);
-  if (own->order == NULL || own->norms == NULL) return FOPO_ERR_MEMORY;
-  int status = sort_by_norm(own, ix->items);
+  if (own->order == NULL) return FOPO_ERR_MEMORY;
+  int status = fopo_order_descending(own->order, own->norms, P);
   if (status != FOPO_OK) return status;
   own->scan.items = ix->items;
   own->scan.order = own->order;
@@ -140,9 +128,10 @@ static int build(fopo_index *ix, size_t budget) {
 
 int fopo_index_norm(fopo_index **ix, fopo_matrix items, size_t budget) {
   double start = fopo_clock();
-  int status = fopo_index_begin(ix, &norm, items);
+  float *norms;
+  int status = fopo_index_begin(ix, &norm, items, &norms);
   if (status != FOPO_OK) return status;
-  status = build(*ix, budget);
+  status = build(*ix, norms, budget);
   if (status != FOPO_OK) {
     fopo_index_free(*ix);
     *ix = NULL;

@@ -27,6 +27,7 @@ enum {
   ROUND_MOST = 4096,  /* bounds what is scored past the point where a query could have stopped */
   GROUP_MOST = 256,   /* queries that share a tile: their panels stay in L2 */
   GROUP_LEAST = FOPO_PANEL, /* below it panels are not full, so threads share blocks instead */
+  LANES = 8,          /* of the sum of a norm */
   FEW = 2             /* queries for which half a panel costs more than single dots */
 };
 
@@ -54,15 +55,17 @@ struct fopo_scan_worker {
   int pause;
 };
 
+/* In LANES partial sums, then in pairs: the same order whatever instructions do it, and a product of
+ * two floats is exact in double, so fused or not the bits are the same. */
 double fopo_scan_norm(const float *x, size_t n) {
-  double sum = 0.0;
-  for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-  return sqrt(sum);
-}
-
-float fopo_scan_up(double x) {
-  float near = (float)x;
-  return (double)near < x ? nextafterf(near, INFINITY) : near;
+  double sum[LANES] = {0};
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    for (size_t l = 0; l < LANES; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
+  }
+  for (size_t l = 0; i + l < n; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
+  for (size_t l = 0; l < LANES / 2; l++) sum[l] += sum[l + LANES / 2];
+  return sqrt((sum[0] + sum[2]) + (sum[1] + sum[3]));
 }
 
 /* Relative bound of what rounding does to an inner product of length L in any order of summation,

@@ -12,6 +12,7 @@
 #ifndef FOPO_MIPS_SCAN_H
 #define FOPO_MIPS_SCAN_H
 
+#include <string.h>
 #include "core/matrix.h"
 
 typedef struct fopo_scan_worker fopo_scan_worker;
@@ -38,10 +39,18 @@ int fopo_scan_settled(const fopo_scan *scan, double norm, float kth);
 size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch held */
 void fopo_scan_done(fopo_scan *scan);          /* frees the scratch */
 
-/* Norm of x [n], in double, summed in order: the same bits on every machine. */
+/* Norm of x [n], in double, summed in a fixed order: the same bits on every machine. Not finite
+ * where a value is not, and only there. */
 double fopo_scan_norm(const float *x, size_t n);
 
-/* The least float >= x, for norms that must bound. */
-float fopo_scan_up(double x);
+/* The least float >= x >= 0, for norms that must bound. */
+static inline float fopo_scan_up(double x) {
+  float near = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &near, sizeof bits);
+  bits += (double)near < x; /* the next float, as none is negative */
+  memcpy(&near, &bits, sizeof near);
+  return near;
+}
 
 #endif

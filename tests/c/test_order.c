@@ -1,0 +1,75 @@
+/* The norm order against an insertion that is too slow to be wrong. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "mips/order.h"
+
+typedef struct {
+  float norm;
+  uint32_t id;
+} pair;
+
+static int before(const void *a, const void *b) {
+  const pair *x = a, *y = b;
+  if (x->norm != y->norm) return x->norm > y->norm ? -1 : 1;
+  return x->id < y->id ? -1 : 1;
+}
+
+/* Norms of many sizes; every third of them one of a few, so that there are ties. */
+static float norm_at(size_t i) {
+  static const float few[] = {0.0f, FLT_MIN, 1e-45f, 1.0f, 1e18f, FLT_MAX};
+  uint32_t w = fopo_random(7, FOPO_STREAM_WORLD, 0, (uint32_t)i, 0).v[0];
+  if (w % 3 == 0) return few[w / 3 % 6];
+  return ldexpf((float)(w >> 8) * 0x1p-24f, (int)(w % 60) - 40);
+}
+
+static void check(size_t n, int threads) {
+  pair *wanted = calloc(n, sizeof *wanted);
+  float *norms = calloc(n, sizeof *norms);
+  uint32_t *order = calloc(n, sizeof *order);
+  for (size_t i = 0; i < n; i++) wanted[i] = (pair){norms[i] = norm_at(i), (uint32_t)i};
+  qsort(wanted, n, sizeof *wanted, before);
+  assert_int_equal(fopo_threads_set(threads), FOPO_OK);
+  assert_int_equal(fopo_order_descending(order, norms, n), FOPO_OK);
+  for (size_t i = 0; i < n; i++) {
+    assert_int_equal(order[i], wanted[i].id);
+    assert_true(norms[i] == wanted[i].norm);
+  }
+  free(wanted), free(norms), free(order);
+}
+
+static void descending_and_stable(void **state) {
+  (void)state;
+  size_t sizes[] = {1, 2, 3, 100, 40000, 100003};
+  for (size_t i = 0; i < 6; i++) {
+    for (int threads = 1; threads <= 4; threads++) check(sizes[i], threads);
+  }
+}
+
+static void memory_faults_are_said(void **state) {
+  (void)state;
+  float norms[3] = {1.0f, 3.0f, 2.0f};
+  uint32_t order[3];
+  for (long n = 0; n < 3; n++) {
+    fopo_memory_fail_after(n, 0);
+    assert_int_equal(fopo_order_descending(order, norms, 3), FOPO_ERR_MEMORY);
+  }
+  fopo_memory_fail_after(-1, 0);
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(descending_and_stable),
+                                     cmocka_unit_test(memory_faults_are_said)};
+  return cmocka_run_group_tests_name("order", tests, NULL, NULL);
+}
