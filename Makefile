@@ -67,8 +67,10 @@ $(OUT)/flags: FORCE
 FORCE:
 
 # One file per instruction set, compiled with its own flags; src/device/kernels.c asks the CPU.
-$(OUT)/src/device/kernels_avx2.o:   EXTRA := -mavx2 -mfma -mf16c
-$(OUT)/src/device/kernels_avx512.o: EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma
+$(OUT)/src/device/kernels_avx2.o $(OUT)/src/device/kernels_rows_avx2.o: \
+  EXTRA := -mavx2 -mfma -mf16c
+$(OUT)/src/device/kernels_avx512.o $(OUT)/src/device/kernels_rows_avx512.o: \
+  EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma
 
 $(OUT)/%.o: %.c $(OUT)/flags
 	$(call say,CC,$<)

@@ -70,6 +70,23 @@ local function difference_step(c)
   return c.pi.kind == "mlp" and math.min(h, 1e-3) or h -- a linear policy may go far
 end
 
+-- The policy over other items, everything else as it is.
+local function with_items(pi, items)
+  local make = pi.kind == "mlp" and native.policy_mlp or native.policy_linear
+  local twin = make{items = items, theta = "random", context_dim = pi.context_dim, seed = 1,
+                    temperature = pi.temperature, hidden = pi.hidden, activation = pi.activation}
+  twin:set_theta(pi:theta())
+  return twin
+end
+
+-- Draws that read rounded rows estimate the truth of the rounded items: {exact, value}.
+local function truth_of_rows(c)
+  if c.pi.rows == "float32" then return {exact = c.exact, value = c.value} end
+  local twin = with_items(c.pi, native.check_rows(c.pi))
+  local G, stats = native.gradient_exact():compute(twin, c.x, c.rows, c.reward, {})
+  return {exact = native.check_project(G, c.directions), value = stats.reward}
+end
+
 -- The truth that estimators are judged by: c.exact (the gradient along c.directions), c.value (the
 -- expected reward), and of each context c.log_z and c.concentration, sum_a pi_a^2.
 local function reference(c)
@@ -94,15 +111,7 @@ local function reference(c)
     c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
   end
   c.slopes, c.value = slopes, value
-end
-
--- The policy over other items, everything else as it is.
-local function with_items(pi, items)
-  local make = pi.kind == "mlp" and native.policy_mlp or native.policy_linear
-  local twin = make{items = items, theta = "random", context_dim = pi.context_dim, seed = 1,
-                    temperature = pi.temperature, hidden = pi.hidden, activation = pi.activation}
-  twin:set_theta(pi:theta())
-  return twin
+  c.read = truth_of_rows(c)
 end
 
 -- The gradient of items that are learnt, along a random direction. Items are float32, so the step
@@ -370,9 +379,9 @@ end
 -- What one estimate strays from the truth: along each direction, and in the expected reward.
 local function deviation(c, g, step)
   local G, stats = g:compute(c.pi, c.x, c.rows, c.reward, {seed = c.seed, step = step})
-  local d = native.check_project(G, c.directions)
-  for k = 1, #d do d[k] = d[k] - c.exact[k] end
-  d[#d + 1] = stats.reward - c.value
+  local d, truth = native.check_project(G, c.directions), g.kind == "reinforce" and c or c.read
+  for k = 1, #d do d[k] = d[k] - truth.exact[k] end
+  d[#d + 1] = stats.reward - truth.value
   return d
 end
 

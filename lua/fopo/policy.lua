@@ -14,6 +14,8 @@ policy.linear = define.fn{
      min = 1},
     {"temperature", "number", 1.0, "divides every score", above = 0},
     {"train_items", "boolean", false, "learn the items too, on a copy of them"},
+    {"rows", "string", "float32", "as what training steps read the items",
+     one_of = {"float32", "float16", "bfloat16"}},
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
@@ -21,7 +23,12 @@ policy.linear = define.fn{
 Only theta [D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items()
 is then the policy's own copy, moved in place, and the array given stays as it is. That takes 3 arrays
 [P, L] more with adam (the copy and two moments), and one for the gradient of exact and of reinforce
-without a baseline; the others keep the rows drawn. Contexts stay those of pi:initial_items().]],
+without a baseline; the others keep the rows drawn. Contexts stay those of pi:initial_items().
+With rows = "float16" or "bfloat16" the steps of snis and head_tail read a copy of the items of half
+the bytes, rounded to the nearest (11 bits up to 65504, or 8 bits of any size), and add in float32:
+1.5 times the items' memory, about half the bytes a step. The gradient is then that of the rounded
+items, off by a few times 2^-11 or 2^-8 of itself. Search, evaluation, exact and reinforce read the
+items themselves. Items beyond float16 are an error that names the first; not with train_items.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
@@ -39,6 +46,8 @@ policy.mlp = define.fn{
      min = 1},
     {"temperature", "number", 1.0, "divides every score", above = 0},
     {"train_items", "boolean", false, "learn the items too, on a copy of them"},
+    {"rows", "string", "float32", "as what training steps read the items",
+     one_of = {"float32", "float16", "bfloat16"}},
     {"seed", "integer", 1, "of the start"},
   },
   text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one layer
@@ -68,14 +77,20 @@ methods.best = define.fn{
   end,
 }
 
+-- How the items stand out, if they do.
+local function about_items(pi)
+  if pi.train_items then return " (learnt)" end
+  return pi.rows == "float32" and "" or (" (read as %s)"):format(pi.rows)
+end
+
 function methods.describe(pi)
   if pi.kind == "mlp" then
     return ("policy mlp: %s items%s, %d -> %s -> %d, %s, %s parameters, temperature %g"):format(
-      text.count(pi.n_items), pi.train_items and " (learnt)" or "", pi.context_dim, table.concat(pi.hidden, " -> "), pi.dim,
-      pi.activation, text.count(pi.n_params), pi.temperature)
+      text.count(pi.n_items), about_items(pi), pi.context_dim, table.concat(pi.hidden, " -> "),
+      pi.dim, pi.activation, text.count(pi.n_params), pi.temperature)
   end
   return ("policy linear: %s items%s, theta [%d, %d], temperature %g"):format(
-    text.count(pi.n_items), pi.train_items and " (learnt)" or "", pi.context_dim, pi.dim,
+    text.count(pi.n_items), about_items(pi), pi.context_dim, pi.dim,
     pi.temperature)
 end
 

@@ -74,7 +74,18 @@ static int check_stack(lua_State *L) {
   return 1;
 }
 
+/* native.check_rows(pi): the items [P, L] as the steps of snis and head_tail read them. */
+static int check_rows(lua_State *L) {
+  const fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
+  size_t P = pi->items.rows, dim = pi->items.cols;
+  bind_array *a = bind_array_new(L, 0, P, dim);
+  pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
+  fopo_rows_widen(bind_matrix(a), &pi->rows);
+  return 1;
+}
+
 const luaL_Reg bind_check_functions[] = {{"check_slopes", check_slopes},
                                          {"check_project", check_project},
                                          {"check_stack", check_stack},
+                                         {"check_rows", check_rows},
                                          {NULL, NULL}};

@@ -70,8 +70,17 @@ static fopo_matrix items_of(const bind_policy *pi) {
   return bind_matrix((const bind_array *)pi->head.keeps[ITEMS]);
 }
 
+/* The option `rows`, for a policy whose parameters are there already. */
+static void halve(lua_State *L, bind_policy *pi) {
+  if (!bind_has(L, 1, "rows")) return;
+  int at = bind_option(L, 1, "rows");
+  fopo_float type = (fopo_float)bind_choice(L, at, "rows", fopo_float_names);
+  lua_pop(L, 1);
+  bind_check(L, fopo_policy_halve(&pi->policy, type));
+}
+
 /* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature, seed,
- * train_items}. */
+ * train_items, rows}. */
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
@@ -87,6 +96,7 @@ static int policy_linear(lua_State *L) {
                                         start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
                                         (float)temperature, seed));
   pi->policy.train_items = train;
+  halve(L, pi);
   if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
   return 1;
 }
@@ -113,7 +123,8 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
   return net;
 }
 
-/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed, train_items}. */
+/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed, train_items,
+ * rows}. */
 static int policy_mlp(lua_State *L) {
   int items_at = bind_option(L, 1, "items");
   double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
@@ -126,6 +137,7 @@ static int policy_mlp(lua_State *L) {
   bind_check(L, fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature,
                                          seed));
   pi->policy.train_items = train;
+  halve(L, pi);
   return 1;
 }
 
@@ -296,6 +308,8 @@ static int field(lua_State *L, bind_object *o, const char *name) {
     lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
   } else if (strcmp(name, "n_params") == 0) {
     lua_pushinteger(L, (lua_Integer)(pi->theta.rows * pi->theta.cols));
+  } else if (strcmp(name, "rows") == 0) {
+    lua_pushstring(L, fopo_float_names[pi->rows.type]);
   } else if (strcmp(name, "train_items") == 0) {
     lua_pushboolean(L, pi->train_items);
   } else if (strcmp(name, "version") == 0) {
@@ -321,5 +335,5 @@ const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .done = done,
                                     .methods = methods,
                                     .fields = "kind hidden activation n_items dim context_dim n_params temperature "
-                                              "train_items version",
+                                              "train_items rows version",
                                     .get = field};

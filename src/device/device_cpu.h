@@ -51,12 +51,22 @@ static inline size_t fopo_cpu_invert(const double *cumulative, size_t n, double 
 /* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
 static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
                                        size_t count, const float *q, size_t L) {
-  fopo_kernels_get()->gather_dot(f, items->x, items->ld, ids, count, q, L);
+  const fopo_kernels *k = fopo_kernels_get();
+  switch (items->type) {
+  case FOPO_FLOAT32: k->gather_dot(f, items->x, items->ld, ids, count, q, L); break;
+  case FOPO_FLOAT16: k->gather_dot_float16(f, items->x, items->ld, ids, count, q, L); break;
+  case FOPO_BFLOAT16: k->gather_dot_bfloat16(f, items->x, items->ld, ids, count, q, L); break;
+  }
 }
 
 static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const uint32_t *ids,
                                         const float *c, size_t count, size_t L) {
-  fopo_kernels_get()->gather_axpy(v, items->x, items->ld, ids, c, count, L);
+  const fopo_kernels *k = fopo_kernels_get();
+  switch (items->type) {
+  case FOPO_FLOAT32: k->gather_axpy(v, items->x, items->ld, ids, c, count, L); break;
+  case FOPO_FLOAT16: k->gather_axpy_float16(v, items->x, items->ld, ids, c, count, L); break;
+  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, items->x, items->ld, ids, c, count, L); break;
+  }
 }
 
 /* device_cpu_draw.c */

@@ -13,7 +13,8 @@
 
 #if defined(__x86_64__)
 static int has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
 }
 
 static int has_avx512(void) {

@@ -1,7 +1,5 @@
-/* The kernels for AVX2 with FMA, 8 floats at a time; rests by masked loads.
- *
- * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
- * wherever the row stands among the ids. */
+/* The kernels for AVX2 with FMA, 8 floats at a time; rests by masked loads. Those that read item
+ * rows one by one are in kernels_rows_avx2.c. */
 #include "device/kernels_tables.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
@@ -12,71 +10,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum {
-  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM, well inside L1 */
-  PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
-};
-
 /* The first n <= 8 lanes. */
 INLINE __m256i first_lanes(size_t n) {
   static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
   return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
-}
-
-/* 8 lanes to 4: lane i holds i and i + 4. */
-INLINE __m128 fold(__m256 a) {
-  return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-}
-
-/* (0 + 2) + (1 + 3) */
-INLINE float sum4(__m128 a) {
-  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
-  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
-}
-
-INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
-  _MM_TRANSPOSE4_PS(a, b, c, d);
-  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
-}
-
-/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
-INLINE void dots(__m128 *out, const float *const *row, const float *q, size_t n, const int lanes) {
-  __m256 even[4], odd[4];
-#pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm256_setzero_ps();
-  size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    __m256 q0 = _mm256_loadu_ps(q + i), q1 = _mm256_loadu_ps(q + i + 8);
-#pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
-      even[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i), q0, even[l]);
-      odd[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i + 8), q1, odd[l]);
-    }
-  }
-  if (i + 8 <= n) {
-    __m256 q0 = _mm256_loadu_ps(q + i);
-#pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
-      even[l] = _mm256_fmadd_ps(_mm256_loadu_ps(row[l] + i), q0, even[l]);
-    }
-    i += 8;
-  }
-  if (i < n) {
-    __m256i rest = first_lanes(n - i);
-    __m256 q1 = _mm256_maskload_ps(q + i, rest);
-#pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
-      odd[l] = _mm256_fmadd_ps(_mm256_maskload_ps(row[l] + i, rest), q1, odd[l]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) out[l] = fold(_mm256_add_ps(even[l], odd[l]));
-}
-
-static float dot(const float *a, const float *b, size_t n) {
-  __m128 sum;
-  dots(&sum, &a, b, n, 1);
-  return sum4(sum);
 }
 
 static void axpy(float *y, float a, const float *x, size_t n) {
@@ -97,109 +34,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
 INLINE void prefetch_row(const float *row, size_t dim) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
   __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
-}
-
-static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
-                       const float *q, size_t dim) {
-  if (dim == 0) {
-    for (size_t s = 0; s < count; s++) f[s] = 0;
-    return;
-  }
-  size_t ahead = 4 + AHEAD_BYTES / (dim * sizeof *rows + 64);
-  for (size_t s = 0; s < count && s < ahead; s++) prefetch_row(rows + ids[s] * ld, dim);
-  size_t s = 0;
-  for (; s + 4 <= count; s += 4) {
-    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
-      prefetch_row(rows + ids[next] * ld, dim);
-    }
-    const float *row[4] = {rows + ids[s] * ld, rows + ids[s + 1] * ld, rows + ids[s + 2] * ld,
-                           rows + ids[s + 3] * ld};
-    __m128 sum[4];
-    dots(sum, row, q, dim, 4);
-    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
-  }
-  for (; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
-}
-
-/* The samples whose c is not 0, in order; without a branch, as c may be anything. */
-INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
-  size_t n = 0;
-  for (size_t s = 0; s < count; s++) {
-    id[n] = ids[s];
-    w[n] = c[s];
-    n += c[s] != 0;
-  }
-  return n;
-}
-
-/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
- * s mod lanes: with few vectors, one sum alone would wait for itself. */
-INLINE void add_block(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
-                      size_t n, const int vectors, const int lanes, __m256i last) {
-  __m256 sum[8];
-#pragma GCC unroll 8
-  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm256_setzero_ps();
-  size_t s = 0;
-  for (; s + (size_t)lanes <= n; s += (size_t)lanes) {
-#pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
-      const float *row = rows + id[s + (size_t)l] * ld;
-      __m256 scale = _mm256_set1_ps(w[s + (size_t)l]);
-#pragma GCC unroll 8
-      for (int k = 0; k < vectors; k++) {
-        __m256 x = k + 1 < vectors ? _mm256_loadu_ps(row + 8 * k)
-                                   : _mm256_maskload_ps(row + 8 * k, last);
-        sum[l * vectors + k] = _mm256_fmadd_ps(scale, x, sum[l * vectors + k]);
-      }
-    }
-  }
-  for (; s < n; s++) {
-    const float *row = rows + id[s] * ld;
-    __m256 scale = _mm256_set1_ps(w[s]);
-#pragma GCC unroll 8
-    for (int k = 0; k < vectors; k++) {
-      __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
-      sum[k] = _mm256_fmadd_ps(scale, _mm256_maskload_ps(row + 8 * k, mask), sum[k]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int k = 0; k < vectors; k++) {
-    __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
-    __m256 total = _mm256_maskload_ps(v + 8 * k, mask);
-#pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) total = _mm256_add_ps(total, sum[l * vectors + k]);
-    _mm256_maskstore_ps(v + 8 * k, mask, total);
-  }
-}
-
-/* All columns, in blocks of 64 whose sums live in registers. */
-static void add_rows(float *v, const float *rows, size_t ld, const uint32_t *id, const float *w,
-                     size_t n, size_t dim) {
-  for (; dim >= 64; dim -= 64, v += 64, rows += 64) {
-    add_block(v, rows, ld, id, w, n, 8, 1, first_lanes(8));
-  }
-  __m256i last = first_lanes(dim % 8 == 0 ? 8 : dim % 8);
-  switch ((dim + 7) / 8) {
-  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last); break;
-  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last); break;
-  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last); break;
-  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last); break;
-  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last); break;
-  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last); break;
-  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last); break;
-  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last); break;
-  default: break;
-  }
-}
-
-static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t dim) {
-  uint32_t id[PICK];
-  float w[PICK];
-  for (size_t s = 0; s < count; s += PICK) {
-    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    if (n > 0) add_rows(v, rows, ld, id, w, n, dim);
-  }
 }
 
 INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
@@ -456,9 +290,25 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 }
 
 const fopo_kernels *fopo_kernels_avx2(void) {
-  static const fopo_kernels table = {"avx2", dot, axpy, gather_dot, gather_axpy, scores, above,
-                                     largest, exp_sum, moments, draw_uniform, draw_pairs,
-                                     log_mixture};
+  static const fopo_kernels table = {
+      .name = "avx2",
+      .dot = fopo_dot_avx2,
+      .axpy = axpy,
+      .gather_dot = fopo_gather_dot_avx2,
+      .gather_axpy = fopo_gather_axpy_avx2,
+      .gather_dot_float16 = fopo_gather_dot_float16_avx2,
+      .gather_axpy_float16 = fopo_gather_axpy_float16_avx2,
+      .gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2,
+      .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2,
+      .scores = scores,
+      .above = above,
+      .max = largest,
+      .exp_sum = exp_sum,
+      .moments = moments,
+      .draw_uniform = draw_uniform,
+      .draw_pairs = draw_pairs,
+      .log_mixture = log_mixture,
+  };
   return &table;
 }
 

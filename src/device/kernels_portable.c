@@ -1,6 +1,7 @@
 /* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
  * there is no other. Sums are kept in double and rounded once, but in `scores`. */
 #include "device/kernels_tables.h"
+#include "device/rows.h"
 
 #include <math.h>
 
@@ -24,6 +25,49 @@ static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *
   for (size_t s = 0; s < count; s++) {
     if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
   }
+}
+
+/* Rows in half the bytes: the same sums of the numbers that they stand for. */
+
+typedef float number(uint16_t x);
+
+static inline void half_dot(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                            size_t count, const float *q, size_t dim, number *value) {
+  for (size_t s = 0; s < count; s++) {
+    const uint16_t *row = rows + ids[s] * ld;
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) sum += (double)value(row[i]) * (double)q[i];
+    f[s] = (float)sum;
+  }
+}
+
+static inline void half_axpy(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                             const float *c, size_t count, size_t dim, number *value) {
+  for (size_t s = 0; s < count; s++) {
+    const uint16_t *row = rows + ids[s] * ld;
+    if (c[s] == 0) continue;
+    for (size_t i = 0; i < dim; i++) v[i] += c[s] * value(row[i]);
+  }
+}
+
+static void gather_dot_float16(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                               size_t count, const float *q, size_t dim) {
+  half_dot(f, rows, ld, ids, count, q, dim, fopo_from_float16);
+}
+
+static void gather_axpy_float16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                const float *c, size_t count, size_t dim) {
+  half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_float16);
+}
+
+static void gather_dot_bfloat16(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                size_t count, const float *q, size_t dim) {
+  half_dot(f, rows, ld, ids, count, q, dim, fopo_from_bfloat16);
+}
+
+static void gather_axpy_bfloat16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                 const float *c, size_t count, size_t dim) {
+  half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_bfloat16);
 }
 
 /* In float, as it is only ever an estimate: loops that a compiler turns into vectors. */
@@ -93,8 +137,24 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 }
 
 const fopo_kernels *fopo_kernels_portable(void) {
-  static const fopo_kernels table = {"portable", dot, axpy, gather_dot, gather_axpy, scores, above,
-                                     largest, exp_sum, moments, draw_uniform, draw_pairs,
-                                     log_mixture};
+  static const fopo_kernels table = {
+      .name = "portable",
+      .dot = dot,
+      .axpy = axpy,
+      .gather_dot = gather_dot,
+      .gather_axpy = gather_axpy,
+      .gather_dot_float16 = gather_dot_float16,
+      .gather_axpy_float16 = gather_axpy_float16,
+      .gather_dot_bfloat16 = gather_dot_bfloat16,
+      .gather_axpy_bfloat16 = gather_axpy_bfloat16,
+      .scores = scores,
+      .above = above,
+      .max = largest,
+      .exp_sum = exp_sum,
+      .moments = moments,
+      .draw_uniform = draw_uniform,
+      .draw_pairs = draw_pairs,
+      .log_mixture = log_mixture,
+  };
   return &table;
 }

@@ -11,6 +11,26 @@ const fopo_kernels *fopo_kernels_portable(void);
 const fopo_kernels *fopo_kernels_avx2(void);
 const fopo_kernels *fopo_kernels_avx512(void);
 
+/* kernels_rows_avx2.c, kernels_rows_avx512.c */
+typedef void fopo_gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids,
+                             size_t count, const float *q, size_t dim);
+typedef void fopo_gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                              const float *c, size_t count, size_t dim);
+typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                  size_t count, const float *q, size_t dim);
+typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                   const float *c, size_t count, size_t dim);
+float fopo_dot_avx2(const float *a, const float *b, size_t n);
+fopo_gather_dot fopo_gather_dot_avx2;
+fopo_gather_axpy fopo_gather_axpy_avx2;
+fopo_gather_dot_half fopo_gather_dot_float16_avx2, fopo_gather_dot_bfloat16_avx2;
+fopo_gather_axpy_half fopo_gather_axpy_float16_avx2, fopo_gather_axpy_bfloat16_avx2;
+float fopo_dot_avx512(const float *a, const float *b, size_t n);
+fopo_gather_dot fopo_gather_dot_avx512;
+fopo_gather_axpy fopo_gather_axpy_avx512;
+fopo_gather_dot_half fopo_gather_dot_float16_avx512, fopo_gather_dot_bfloat16_avx512;
+fopo_gather_axpy_half fopo_gather_axpy_float16_avx512, fopo_gather_axpy_bfloat16_avx512;
+
 /* Samples first .. count - 1 of draw_uniform, one by one: the definition, and the vector tables'
  * tail and rare case. */
 static inline void draw_uniform_from(uint32_t *ids, size_t first, uint32_t n, size_t count,

@@ -52,9 +52,8 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
     return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
                     n * k * sizeof *m->candidate_scores);
   }
-  fopo_rows items = fopo_rows_float32(m->items, g->items.ld);
-  return ops->scores(g->device, m->candidate_scores, m->Q, &items, m->candidates, m->counts, n, k,
-                     g->L);
+  return ops->scores(g->device, m->candidate_scores, m->Q, &g->beta, m->candidates, m->counts, n,
+                     k, g->L);
 }
 
 /* The candidates of the first g->headed of n contexts at the current theta, and none for the
@@ -103,15 +102,14 @@ static int snis_draw(fopo_gradient *g, size_t n) {
 
 /* c_s = wbar_s (r_s - rbar)   (the paper, Algorithm 1; the term in the mean of beta is 0 because
  * the c_s sum to 0) */
-static int covariance(fopo_gradient *g, size_t n, float floor) {
+static int covariance(fopo_gradient *g, const fopo_rows *items, float floor, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  fopo_rows items = fopo_rows_float32(m->items, g->items.ld);
-  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, &items, m->ids, m->logq, m->r,
+  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, items, m->ids, m->logq, m->r,
                               floor, n, g->S, g->L);
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {
-  return covariance(g, n, fopo_proposal_floor(&g->q, g->P, g->S));
+  return covariance(g, &g->beta, fopo_proposal_floor(&g->q, g->P, g->S), n);
 }
 
 /* -- head and tail ---------------------------------------------------------------------------- */
@@ -129,7 +127,7 @@ static int head_tail_draw(fopo_gradient *g, size_t n) {
 
 /* c_s = wbar_s (r_s - rbar), where w = exp(f) in the head and (P - K) / U exp(f) in the tail */
 static int head_tail_combine(fopo_gradient *g, size_t n) {
-  return covariance(g, n, FOPO_TAIL_LEAST);
+  return covariance(g, &g->beta, FOPO_TAIL_LEAST, n);
 }
 
 /* -- exact: SNIS over an enumeration ---------------------------------------------------------- */
@@ -160,8 +158,11 @@ static int exact_draw(fopo_gradient *g, size_t n) {
   return rc;
 }
 
-/* c_a = pi_a (r_a - E_pi r) */
-static int exact_combine(fopo_gradient *g, size_t n) { return covariance(g, n, INFINITY); }
+/* c_a = pi_a (r_a - E_pi r), of the items themselves: the truth has no rounding of theirs */
+static int exact_combine(fopo_gradient *g, size_t n) {
+  fopo_rows items = fopo_rows_float32(g->dev.items, g->items.ld);
+  return covariance(g, &items, INFINITY, n);
+}
 
 /* -- reinforce -------------------------------------------------------------------------------- */
 

@@ -78,7 +78,7 @@ static void *room_host(void *old, size_t n, size_t size) {
 static void unbind(fopo_gradient *g) {
   if (g->device == NULL) return;
   fopo_gradient_on_device *m = &g->dev;
-  void *blocks[] = {m->items, m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
+  void *blocks[] = {m->items, m->half,  m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
                     m->logged, m->weight,  m->gain,     m->model_users, m->model_items,
                     m->hidden, m->delta,
                     m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
@@ -131,6 +131,10 @@ const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g) { return 
 
 static int same_view(fopo_matrix a, fopo_matrix b) {
   return a.x == b.x && a.rows == b.rows && a.cols == b.cols && a.ld == b.ld;
+}
+
+static int same_rows(fopo_rows a, fopo_rows b) {
+  return a.x == b.x && a.ld == b.ld && a.type == b.type;
 }
 
 /* Whether the reward looks at the arrays that are on the device. A shift is no array: it is asked
@@ -189,6 +193,13 @@ static int share_data(fopo_gradient *g) {
   fopo_matrix items = g->items, contexts = g->contexts;
   g->dev.items = share(g, items.x, items.rows * items.ld * sizeof *items.x);
   if (g->dev.items == NULL) return FOPO_ERR_MEMORY;
+  g->beta = fopo_rows_float32(g->dev.items, items.ld);
+  if (g->rows_given.type != FOPO_FLOAT32) {
+    size_t numbers = items.rows * g->rows_given.ld;
+    g->dev.half = share(g, g->rows_given.x, numbers * fopo_float_bytes(g->rows_given.type));
+    if (g->dev.half == NULL) return FOPO_ERR_MEMORY;
+    g->beta = (fopo_rows){g->dev.half, g->rows_given.ld, g->rows_given.type};
+  }
   g->dev.contexts = share(g, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
   if (g->dev.contexts == NULL) return FOPO_ERR_MEMORY;
   return share_reward(g, g->reward);
@@ -223,7 +234,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   if (rc != FOPO_OK) return rc;
   size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
   int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
-             same_view(g->items, pi->items) &&
+             same_view(g->items, pi->items) && same_rows(g->rows_given, pi->rows) &&
              same_view(g->contexts, contexts) && same_arrays(g, reward) &&
              g->train_items == pi->train_items;
   g->pi = pi;
@@ -238,6 +249,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   unbind(g);
   g->device = device;
   g->items = pi->items;
+  g->rows_given = pi->rows;
   g->contexts = contexts;
   g->P = pi->items.rows;
   g->D = contexts.cols;

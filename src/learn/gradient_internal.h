@@ -21,6 +21,7 @@ extern const fopo_estimator fopo_estimators[]; /* in the order of fopo_gradient_
 /* Device memory, owned. */
 typedef struct {
   float *items;    /* [P, its ld on the host] */
+  void *half;      /* [P, beta.ld] the policy's copy in half the bytes; NULL: none */
   float *contexts; /* [N, its ld on the host] */
   fopo_csr Y;      /* hits: [N, P] */
   uint32_t *logged;                        /* [N] credit: actions, weights, gains */
@@ -67,6 +68,8 @@ struct fopo_gradient {
   fopo_device *device;
   const fopo_policy *pi;
   fopo_matrix items;    /* [P, L] */
+  fopo_rows rows_given; /* the policy's, on the host */
+  fopo_rows beta;       /* as draws read the items: dev.items or dev.half */
   fopo_matrix contexts; /* [N, D] */
   const fopo_reward *reward;
   fopo_csr Y;           /* the views that dev.Y, */

@@ -22,7 +22,8 @@ enum { MOST_UNITS = 1 << 20 };
 static const double random_scale = 0.005;
 
 static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature) {
-  *pi = (fopo_policy){.items = items, .temperature = temperature};
+  *pi = (fopo_policy){.items = items, .temperature = temperature,
+                      .rows = fopo_rows_float32(items.x, items.ld)};
   if (items.rows == 0 || items.cols == 0 || items.rows >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the items are %zu x %zu; a policy needs 1 to %u items of 1 dimension or more",
@@ -105,6 +106,30 @@ int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_netw
   return FOPO_OK;
 }
 
+int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
+  if (type == FOPO_FLOAT32) return FOPO_OK;
+  if (pi->train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "rows = \"%s\" reads a copy of the items, which would stay behind while they "
+                     "are learnt; use rows = \"float32\", or train_items = false",
+                     fopo_float_names[type]);
+  }
+  size_t P = pi->items.rows, ld = fopo_rows_ld(pi->items.cols);
+  int rc = fopo_memory_suffices((uint64_t)P * ld * sizeof *pi->half, "a copy of the items in half "
+                                "their bytes", "use rows = \"float32\"");
+  if (rc != FOPO_OK) return rc;
+  uint16_t *half = fopo_alloc(P * ld, sizeof *half);
+  rc = half == NULL ? FOPO_ERR_MEMORY : fopo_rows_halve(half, pi->items, type);
+  if (rc != FOPO_OK) {
+    fopo_free(half);
+    return rc;
+  }
+  fopo_free(pi->half);
+  pi->half = half;
+  pi->rows = (fopo_rows){half, ld, type};
+  return FOPO_OK;
+}
+
 int fopo_policy_copy(fopo_policy *to, const fopo_policy *from) {
   fopo_matrix theta = from->theta, own = {0};
   int rc = fopo_matrix_init(&own, theta.rows, theta.cols);
@@ -112,11 +137,13 @@ int fopo_policy_copy(fopo_policy *to, const fopo_policy *from) {
   memcpy(own.x, theta.x, theta.rows * theta.cols * sizeof *own.x);
   *to = *from;
   to->theta = own;
+  to->half = NULL; /* borrowed through `rows` */
   return FOPO_OK;
 }
 
 void fopo_policy_done(fopo_policy *pi) {
   fopo_matrix_done(&pi->theta);
+  fopo_free(pi->half);
   *pi = (fopo_policy){0};
 }
 

@@ -6,12 +6,16 @@
 
 #include "core/matrix.h"
 #include "device/network.h"
+#include "device/rows.h"
 #include "mips/index.h"
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
   fopo_matrix items;  /* beta [P, L]; not owned */
+  fopo_rows rows;     /* beta as the steps of snis and head_tail read it: the items themselves, or
+                       * `half`; all else reads the items */
+  uint16_t *half;     /* [P, rows.ld] a copy in half the bytes; owned; NULL where there is none */
   int train_items;    /* 1: trainers write to items (ld == cols then); 0: they are fixed */
   uint64_t version;   /* grows whenever items were changed: what was derived from them is old */
   fopo_matrix theta;  /* linear: [D, L], D features of a context; network: [1, params]. Owned */
@@ -33,7 +37,14 @@ int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
  * starts near uniform, as a linear one does. */
 int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
                              float temperature, uint64_t seed);
-/* A policy over the same items with a theta of its own. */
+
+/* Steps read a copy of the items in float16 or bfloat16 from now on, which takes half of their
+ * bytes besides. Refused for items that are learnt, and where they do not fit (device/rows.h);
+ * then, and for FOPO_FLOAT32, steps read the items themselves. */
+int fopo_policy_halve(fopo_policy *pi, fopo_float type);
+
+/* A policy over the same items with a theta of its own. A copy in half the bytes is borrowed from
+ * `from`, which must outlive it. */
 int fopo_policy_copy(fopo_policy *to, const fopo_policy *from);
 void fopo_policy_done(fopo_policy *pi); /* accepts {0} */
 

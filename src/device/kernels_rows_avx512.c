@@ -1,0 +1,261 @@
+/* The kernels that read item rows one by one, for AVX-512: 16 numbers at a time, rests by masked
+ * loads. One code serves float32, float16 and bfloat16 rows; they differ in how 16 numbers become
+ * a vector of float32, and nowhere else.
+ *
+ * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
+ * wherever the row stands among the ids. */
+#include "device/kernels_tables.h"
+#include "device/rows.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  LINE = 64,
+  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM, well inside L1 */
+  PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
+};
+
+/* Where row `id` begins; ld in elements of `type`. */
+INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
+  return (const char *)rows + id * ld * fopo_float_bytes(type);
+}
+
+/* The first n < 16 lanes. */
+INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+
+INLINE __m512 widen(__m256i x, const fopo_float type) {
+  if (type == FOPO_FLOAT16) return _mm512_cvtph_ps(x);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+/* Numbers i .. i + 15 of a row. */
+INLINE __m512 load(const char *row, size_t i, const fopo_float type) {
+  row += i * fopo_float_bytes(type);
+  if (type == FOPO_FLOAT32) return _mm512_loadu_ps(row);
+  return widen(_mm256_loadu_si256((const __m256i *)(const void *)row), type);
+}
+
+/* Those of the mask, and 0. */
+INLINE __m512 load_some(__mmask16 mask, const char *row, size_t i, const fopo_float type) {
+  row += i * fopo_float_bytes(type);
+  if (type == FOPO_FLOAT32) return _mm512_maskz_loadu_ps(mask, row);
+  return widen(_mm256_maskz_loadu_epi16(mask, row), type);
+}
+
+/* 16 lanes to 4: lane i holds i, i + 4, i + 8, i + 12. */
+INLINE __m128 fold(__m512 a) {
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* (0 + 2) + (1 + 3) */
+INLINE float sum4(__m128 a) {
+  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+
+/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
+INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, const int lanes,
+                 const fopo_float type) {
+  __m512 even[4], odd[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm512_setzero_ps();
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
+      odd[l] = _mm512_fmadd_ps(load(row[l], i + 16, type), q1, odd[l]);
+    }
+  }
+  if (i + 16 <= n) {
+    __m512 q0 = _mm512_loadu_ps(q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
+    }
+    i += 16;
+  }
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    __m512 q1 = _mm512_maskz_loadu_ps(rest, q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      odd[l] = _mm512_fmadd_ps(load_some(rest, row[l], i, type), q1, odd[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
+}
+
+INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
+  __m128 sum;
+  dots(&sum, &row, q, n, 1, type);
+  return sum4(sum);
+}
+
+INLINE void prefetch_row(const char *row, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + bytes - 1); /* a row may start anywhere in its line */
+}
+
+INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim, const fopo_float type) {
+  if (dim == 0) {
+    for (size_t s = 0; s < count; s++) f[s] = 0;
+    return;
+  }
+  size_t bytes = dim * fopo_float_bytes(type), ahead = 4 + AHEAD_BYTES / (bytes + LINE);
+  for (size_t s = 0; s < count && s < ahead; s++) {
+    prefetch_row(row_at(rows, ld, ids[s], type), bytes);
+  }
+  size_t s = 0;
+  for (; s + 4 <= count; s += 4) {
+    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
+      prefetch_row(row_at(rows, ld, ids[next], type), bytes);
+    }
+    const char *row[4];
+#pragma GCC unroll 4
+    for (size_t l = 0; l < 4; l++) row[l] = row_at(rows, ld, ids[s + l], type);
+    __m128 sum[4];
+    dots(sum, row, q, dim, 4, type);
+    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
+  }
+  for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
+}
+
+/* The samples whose c is not 0, in order; id and w have room for 16 more. */
+INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s += 16) {
+    __mmask16 valid = count - s < 16 ? first_lanes(count - s) : (__mmask16)0xffff;
+    __m512 value = _mm512_maskz_loadu_ps(valid, c + s);
+    __mmask16 keep = _mm512_mask_cmp_ps_mask(valid, value, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    __m512i number = _mm512_maskz_loadu_epi32(valid, ids + s);
+    _mm512_storeu_ps(w + n, _mm512_maskz_compress_ps(keep, value));
+    _mm512_storeu_si512(id + n, _mm512_maskz_compress_epi32(keep, number));
+    n += (size_t)__builtin_popcount(keep);
+  }
+  return n;
+}
+
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
+ * s mod lanes: with few vectors, one sum alone would wait for itself. */
+INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
+                      size_t n, const int vectors, const int lanes, __mmask16 last,
+                      const fopo_float type) {
+  __m512 sum[8];
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm512_setzero_ps();
+  size_t s = 0;
+  for (; s + (size_t)lanes <= n; s += (size_t)lanes) {
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      const char *row = row_at(rows, ld, id[s + (size_t)l], type);
+      __m512 scale = _mm512_set1_ps(w[s + (size_t)l]);
+#pragma GCC unroll 8
+      for (int k = 0; k < vectors; k++) {
+        __m512 x = k + 1 < vectors ? load(row, (size_t)k * 16, type)
+                                   : load_some(last, row, (size_t)k * 16, type);
+        sum[l * vectors + k] = _mm512_fmadd_ps(scale, x, sum[l * vectors + k]);
+      }
+    }
+  }
+  for (; s < n; s++) {
+    const char *row = row_at(rows, ld, id[s], type);
+    __m512 scale = _mm512_set1_ps(w[s]);
+#pragma GCC unroll 8
+    for (int k = 0; k < vectors; k++) {
+      __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
+      sum[k] = _mm512_fmadd_ps(scale, load_some(mask, row, (size_t)k * 16, type), sum[k]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors; k++) {
+    __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
+    __m512 total = _mm512_maskz_loadu_ps(mask, v + 16 * k);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
+    _mm512_mask_storeu_ps(v + 16 * k, mask, total);
+  }
+}
+
+/* All columns, in blocks of 128 whose sums live in registers. */
+INLINE void add_rows(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
+                     size_t n, size_t dim, const fopo_float type) {
+  for (; dim >= 128; dim -= 128, v += 128, rows += 128 * fopo_float_bytes(type)) {
+    add_block(v, rows, ld, id, w, n, 8, 1, 0xffff, type);
+  }
+  __mmask16 last = dim % 16 == 0 ? (__mmask16)0xffff : first_lanes(dim % 16);
+  switch ((dim + 15) / 16) {
+  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last, type); break;
+  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last, type); break;
+  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last, type); break;
+  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last, type); break;
+  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last, type); break;
+  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last, type); break;
+  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last, type); break;
+  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last, type); break;
+  default: break;
+  }
+}
+
+INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t dim, const fopo_float type) {
+  uint32_t id[PICK + 16];
+  float w[PICK + 16];
+  for (size_t s = 0; s < count; s += PICK) {
+    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
+    if (n > 0) add_rows(v, rows, ld, id, w, n, dim, type);
+  }
+}
+
+float fopo_dot_avx512(const float *a, const float *b, size_t n) {
+  return dot_row((const char *)a, b, n, FOPO_FLOAT32);
+}
+
+void fopo_gather_dot_avx512(float *f, const float *rows, size_t ld, const uint32_t *ids,
+                            size_t count, const float *q, size_t dim) {
+  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_FLOAT32);
+}
+
+void fopo_gather_axpy_avx512(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                             const float *c, size_t count, size_t dim) {
+  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_FLOAT32);
+}
+
+void fopo_gather_dot_float16_avx512(float *f, const uint16_t *rows, size_t ld,
+                                    const uint32_t *ids, size_t count, const float *q,
+                                    size_t dim) {
+  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_FLOAT16);
+}
+
+void fopo_gather_axpy_float16_avx512(float *v, const uint16_t *rows, size_t ld,
+                                     const uint32_t *ids, const float *c, size_t count,
+                                     size_t dim) {
+  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_FLOAT16);
+}
+
+void fopo_gather_dot_bfloat16_avx512(float *f, const uint16_t *rows, size_t ld,
+                                     const uint32_t *ids, size_t count, const float *q,
+                                     size_t dim) {
+  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_BFLOAT16);
+}
+
+void fopo_gather_axpy_bfloat16_avx512(float *v, const uint16_t *rows, size_t ld,
+                                      const uint32_t *ids, const float *c, size_t count,
+                                      size_t dim) {
+  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_BFLOAT16);
+}
+
+#endif

@@ -1,0 +1,118 @@
+-- Policies whose steps read the items in half the bytes.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local d = fopo.data.synthetic{users = 400, items = 600, clusters = 12, seed = 5}
+local s = d:sessions{min_items = 10, seed = 2}
+local items = fopo.embed.svd(s.train, {dim = 13}) -- rows with a rest for every width of vector
+local index = fopo.index.norm(items)
+local reward = fopo.reward.hits(s.train)
+local x = s.train:contexts(items)
+
+local function policy(rows, more)
+  local o = {items = items, theta = "identity", rows = rows}
+  for name, value in pairs(more or {}) do o[name] = value end
+  return fopo.policy.linear(o)
+end
+
+local function fails(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
+
+local function gradients()
+  return {fopo.gradient.snis{samples = 200},
+          fopo.gradient.snis{samples = 200, proposal = fopo.proposal.mixture{
+            index = index, k = 40, epsilon = 0.5, refresh = 3}},
+          fopo.gradient.head_tail{index = index, k = 40, tail = 60}}
+end
+
+-- Relative rounding of one number. A gradient is made of differences of means: a few times that.
+local loss = {float16 = 2 ^ -11, bfloat16 = 2 ^ -8}
+
+TestRows = {}
+
+function TestRows:test_fields()
+  lu.assertEquals(policy().rows, "float32")
+  lu.assertEquals(policy("bfloat16").rows, "bfloat16")
+  lu.assertStrContains(tostring(policy("float16")), "read as float16")
+  local mlp = fopo.policy.mlp{items = items, hidden = {5}, rows = "float16"}
+  lu.assertEquals(mlp.rows, "float16")
+  lu.assertStrContains(tostring(mlp), "read as float16")
+end
+
+function TestRows:test_refusals()
+  fails("must be one of float32, float16, bfloat16", policy, "int8")
+  fails("would stay behind while they are learnt", policy, "float16", {train_items = true})
+  local large = items:copy()
+  large:set(600, 3, -7e4)
+  local function make(rows) return fopo.policy.linear{items = large, rows = rows} end
+  fails("item 600 has an entry of size 70000, beyond float16; use bfloat16", make, "float16")
+  lu.assertEquals(make("bfloat16").rows, "bfloat16")
+end
+
+-- The same draws, off by no more than the rounding of the rows.
+function TestRows:test_gradient()
+  for rows, lost in pairs(loss) do
+    for _, theta in ipairs{"identity", "random"} do
+      for i, g in ipairs(gradients()) do
+        local G = g:compute(policy("float32", {theta = theta}), x, nil, reward, {seed = 3})
+        local H = gradients()[i]:compute(policy(rows, {theta = theta}), x, nil, reward, {seed = 3})
+        local off = H:add(G, -1):norm() / G:norm()
+        lu.assertTrue(off > 0 and off < 6 * lost, ("%s, %s: %g"):format(rows, g.kind, off))
+      end
+    end
+  end
+end
+
+function TestRows:test_truth_has_no_rounding()
+  local half, whole = policy("bfloat16"), policy()
+  for _, g in ipairs{fopo.gradient.exact{}, fopo.gradient.reinforce{samples = 50}} do
+    local G, H = g:compute(whole, x, nil, reward), g:compute(half, x, nil, reward)
+    lu.assertEquals(H:add(G, -1):norm(), 0)
+  end
+  lu.assertEquals(fopo.evaluate(half, s.test).reward, fopo.evaluate(whole, s.test).reward)
+end
+
+local function trained(rows, threads, pause)
+  fopo.threads(threads)
+  local pi = fopo.policy.linear{items = items, seed = 4, rows = rows}
+  local function trainer(policy)
+    return fopo.trainer{policy = policy, data = s.train, gradient = gradients()[3], seed = 4,
+                        optim = fopo.optim.adam{lr = 0.01}}
+  end
+  local t = trainer(pi)
+  t:run{steps = pause or 60, view = false}
+  if pause then
+    local path = os.tmpname()
+    t:save(path)
+    pi = fopo.policy.linear{items = items, seed = 9, rows = rows}
+    t = trainer(pi)
+    t:resume(path)
+    os.remove(path)
+    t:run{steps = 60 - pause, view = false}
+  end
+  return pi
+end
+
+function TestRows:test_same_bits()
+  local before = fopo.threads()
+  local once = trained("float16", 1):theta()
+  lu.assertEquals(trained("float16", 3):theta():add(once, -1):norm(), 0)
+  lu.assertEquals(trained("float16", 2, 25):theta():add(once, -1):norm(), 0)
+  fopo.threads(before)
+end
+
+function TestRows:test_learns()
+  local function reward_of(rows) return fopo.evaluate(trained(rows, 2), s.test).reward end
+  local whole = reward_of("float32")
+  for rows in pairs(loss) do lu.assertAlmostEquals(reward_of(rows), whole, 0.05 * whole) end
+end
+
+-- The same items under two policies: a gradient goes from one to the other.
+function TestRows:test_rebinds()
+  local g, half, whole = fopo.gradient.snis{samples = 50}, policy("float16"), policy()
+  local first = g:compute(half, x, nil, reward, {seed = 1})
+  local other = g:compute(whole, x, nil, reward, {seed = 1})
+  lu.assertTrue(other:add(first, -1):norm() > 0)
+  lu.assertEquals(g:compute(half, x, nil, reward, {seed = 1}):add(first, -1):norm(), 0)
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
