@@ -25,6 +25,7 @@ local fopo = {
   view = require "fopo.view",
   help = require "fopo.help",
   examples = require "fopo.examples",
+  demo = require "fopo.demo",
   show = require "fopo.show",
   strict = strict.set,
 }

@@ -142,23 +142,28 @@ local function bar(size, blocks)
   return ("█"):rep(whole) .. eighths[math.floor((size - whole) * 8)]
 end
 
--- A line each: label, bar, value. Negative values go to the left of the zero.
-local function bars_text(labels, values, shown, o)
-  local blocks = o.utf8 == nil and term.utf8() or o.utf8 or false
-  local label_width, value_width, least, most = 0, 0, 0, 0
-  for i, v in ipairs(values) do
-    label_width = math.max(label_width, text.width(labels[i]))
-    value_width = math.max(value_width, text.width(shown[i]))
-    if v == v and math.abs(v) < math.huge then
-      least, most = math.min(least, v), math.max(most, v)
-    end
+-- The least and the largest of the finite values, and 0.
+local function range_of(values)
+  local least, most = 0, 0
+  for _, v in ipairs(values) do
+    if v == v and math.abs(v) < math.huge then least, most = math.min(least, v), math.max(most, v) end
   end
-  local width = o.width or math.min(100, term.width())
-  label_width = math.min(label_width, width // 3)
-  local room = math.max(4, width - label_width - value_width - 4)
+  return least, most
+end
+
+local function widest(texts)
+  local width = 0
+  for _, s in ipairs(texts) do width = math.max(width, text.width(s)) end
+  return width
+end
+
+-- Lines of the given width: label, bar, value. Bars go from least to most; negative ones to the left
+-- of the zero.
+local function bar_lines(labels, values, shown, width, least, most, blocks)
+  local label_width, lines = math.min(widest(labels), width // 3), {}
+  local room = math.max(4, width - label_width - widest(shown) - 4)
   local unit = room / math.max(most - least, 1e-300)
   local zero = math.floor(-least * unit + 0.5)
-  local lines = {o.title}
   for i, v in ipairs(values) do
     local drawn = (" "):rep(zero) -- of what is not finite too
     if v < 0 and v > -math.huge then
@@ -171,21 +176,94 @@ local function bars_text(labels, values, shown, o)
     if text.width(label) > label_width then
       label = label:sub(1, (utf8.offset(label, label_width + 1) or #label + 1) - 1)
     end
-    lines[#lines + 1] = (("%s %s %s %s"):format(text.pad(label, label_width),
-      blocks and "│" or "|", drawn, shown[i]):gsub("  +$", ""))
+    lines[i] = (("%s %s %s %s"):format(text.pad(label, label_width), blocks and "│" or "|", drawn,
+      shown[i]):gsub("  +$", ""))
+  end
+  return lines
+end
+
+-- How a bar's column is to be: the width in columns, and whether of blocks.
+local function bar_style(o)
+  local blocks = o.utf8
+  if blocks == nil then blocks = term.utf8() end
+  return o.width or math.min(100, term.width()), blocks
+end
+
+local function bars_text(labels, values, shown, o)
+  local width, blocks = bar_style(o)
+  local least, most = range_of(values)
+  local lines = bar_lines(labels, values, shown, width, least, most, blocks)
+  return (o.title and o.title .. "\n" or "") .. table.concat(lines, "\n") .. "\n"
+end
+
+local function numbers_shown(values, format)
+  local shown = {}
+  for i, v in ipairs(values) do shown[i] = v == v and format:format(v) or "nan" end
+  return shown
+end
+
+local narrowest = 22 -- columns of a panel: a bar of a few cells and its number
+
+-- Several series on one scale: beside each other where there is room, else below each other.
+local function panels_text(labels, series, o)
+  local width, blocks = bar_style(o)
+  local least, most, n = 0, 0, #series
+  for i, s in ipairs(series) do
+    if #s.y ~= #labels then
+      define.fail("fopo.plot.bars: series %d has %d values, the first one %d", i, #s.y, #labels)
+    end
+    local low, high = range_of(s.y)
+    least, most = math.min(least, low), math.max(most, high)
+  end
+  local label_width = math.min(widest(labels), width // 3)
+  local panel = (width - label_width) // n
+  local beside = panel >= narrowest
+  local lines = {o.title}
+  local head, rows, blank = (" "):rep(label_width), {}, {}
+  for i in ipairs(labels) do rows[i], blank[i] = "", "" end
+  for k, s in ipairs(series) do
+    local name = s.name or ("series %d"):format(k)
+    local first = k == 1 or not beside
+    local wide = not beside and width or k == 1 and panel + label_width or panel
+    local drawn = bar_lines(first and labels or blank, s.y, numbers_shown(s.y, "%.3g"), wide - 1, least, most,
+                            blocks)
+    if beside then
+      head = text.pad(head, label_width + (k - 1) * panel) .. " " .. name:sub(1, panel - 2)
+      for i, line in ipairs(drawn) do
+        rows[i] = text.pad(rows[i], k > 1 and label_width + (k - 1) * panel or 0) .. line
+      end
+    else
+      lines[#lines + 1] = name
+      table.move(drawn, 1, #drawn, #lines + 1, lines)
+    end
+  end
+  if beside then
+    lines[#lines + 1] = head
+    table.move(rows, 1, #rows, #lines + 1, lines)
   end
   return table.concat(lines, "\n") .. "\n"
 end
 
 plot.bars = define.fn{
   name = "fopo.plot.bars",
-  args = {{"values", "table|array", nil, "a list, or a table of numbers by name"},
+  args = {{"values", "table|array", nil, "a list, a table of numbers by name, or a list of series"},
           {"labels", "table", nil, "one a value; their numbers where left out", optional = true}},
   options = bar_options,
-  text = "Prints a bar a value, from zero. A table by name is drawn in the order of the names.",
-  example = "fopo.plot.bars({uniform = 0.21, mixture = 0.25})",
+  text = [[Prints a bar a value, from zero. A table by name is drawn in the order of the names. Several
+series, {{y = ..., name = ...}, ...} as fopo.plot takes them, stand beside each other on one scale,
+or below each other where the terminal is narrow.]],
+  example = [[fopo.plot.bars({uniform = 0.21, mixture = 0.25})
+fopo.plot.bars({{y = {1, -2, 3}, name = "this"}, {y = {2, -1, 3}, name = "that"}}, {"a", "b", "c"})]],
   call = function(values, labels, o)
-    if define.kind(values) == "table" and #values == 0 then
+    local kind = define.kind(values)
+    if kind == "table" and (define.kind(values[1]) == "table" or define.kind(values[1]) == "array") then
+      local series, names = {}, {}
+      for i, one in ipairs(values) do series[i] = series_of(one, i) end
+      for i = 1, #series[1].y do names[i] = labels and tostring(labels[i]) or tostring(i) end
+      io.write(panels_text(names, series, o))
+      return
+    end
+    if kind == "table" and #values == 0 then
       labels = {}
       for name in pairs(values) do labels[#labels + 1] = tostring(name) end
       table.sort(labels)
@@ -195,12 +273,11 @@ plot.bars = define.fn{
     end
     values = list_of(values, "the values")
     if #values == 0 then define.fail("fopo.plot.bars: there is no value") end
-    local names, shown = {}, {}
-    for i, v in ipairs(values) do
+    local names = {}
+    for i in ipairs(values) do
       names[i] = labels and labels[i] ~= nil and tostring(labels[i]) or tostring(i)
-      shown[i] = v == v and ("%.4g"):format(v) or "nan"
     end
-    io.write(bars_text(names, values, shown, o))
+    io.write(bars_text(names, values, numbers_shown(values, "%.4g"), o))
   end,
 }
 

@@ -33,6 +33,12 @@ static int columns(void) {
   return 80;
 }
 
+static int lines(void) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) return size.ws_row;
+  return 24;
+}
+
 /* Field `name` of the table at `index`, or fallback. */
 static int flag(lua_State *L, int index, const char *name, int fallback) {
   int value = lua_getfield(L, index, name) == LUA_TNIL ? fallback : lua_toboolean(L, -1);
@@ -158,8 +164,19 @@ static int term_is_tty(lua_State *L) {
   return 1;
 }
 
+/* asks(): whether somebody can be asked: a terminal to read from and one to write to. */
+static int term_asks(lua_State *L) {
+  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
+  return 1;
+}
+
 static int term_width(lua_State *L) {
   lua_pushinteger(L, columns());
+  return 1;
+}
+
+static int term_height(lua_State *L) {
+  lua_pushinteger(L, lines());
   return 1;
 }
 
@@ -204,7 +221,8 @@ int luaopen_fopo_term(lua_State *L) {
   static const luaL_Reg functions[] = {
     {"plot", term_plot},     {"is_tty", term_is_tty},     {"width", term_width},
     {"colour", term_colour}, {"utf8", term_utf8},         {"progress", term_progress},
-    {"bar", term_bar},       {"json", term_json},         {NULL, NULL},
+    {"bar", term_bar},       {"json", term_json},
+    {"asks", term_asks},     {"height", term_height},     {NULL, NULL},
   };
   luaL_newlib(L, functions);
   luaL_setfuncs(L, bind_view_functions, 0);

@@ -1,0 +1,94 @@
+-- Every lesson to its end without a keyboard: the code that is shown is the code that runs, and what
+-- the prose claims holds.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local lessons = 1
+
+-- As at the prompt: fopo's modules are globals.
+local modules = {fopo = fopo}
+for name, module in pairs(fopo) do
+  if rawget(_G, name) == nil then modules[name] = module end
+end
+for name, module in pairs(modules) do rawset(_G, name, module) end
+
+-- What f prints, and what it returns.
+local function printed(f, ...)
+  local parts, write, show = {}, io.write, print
+  io.write = function(...)
+    for _, s in ipairs{...} do parts[#parts + 1] = tostring(s) end
+    return io.stdout
+  end
+  print = function(...)
+    local line = table.pack(...)
+    for i = 1, line.n do line[i] = tostring(line[i]) end
+    io.write(table.concat(line, "\t"), "\n")
+  end
+  local results = table.pack(pcall(f, ...))
+  io.write, print = write, show
+  lu.assertTrue(results[1], results[2])
+  return table.concat(parts), table.unpack(results, 2, results.n)
+end
+
+local function lines_of(s) return (s .. "\n"):gmatch("([^\n]*)\n") end
+
+local function sized(lesson, s, which)
+  return (s:gsub("%$([%a_]+)", function(name) return tostring(lesson.sizes[name][which]) end))
+end
+
+-- The lesson runs through; returns it and what happened.
+local function run(i)
+  local began = fopo.clock()
+  local shown, r = printed(fopo.demo, i, {ask = false, scale = "small"})
+  local lesson = r.lesson
+  print(("lesson %d, %s: %s"):format(i, lesson.name, ("%.1f s"):format(fopo.clock() - began)))
+  lu.assertTrue(r.done)
+  lu.assertEquals(r.steps, #lesson.steps)
+  lu.assertNil(shown:find("$", 1, true), "a size that was not put in")
+  lu.assertNil(shown:find("{%", 1, true), "a number that was not put in")
+  lu.assertTrue(#r.claims >= 3)
+  for _, c in ipairs(r.claims) do
+    lu.assertTrue(c.holds, ("lesson %d, step %d: %s"):format(i, c.step, c.claim))
+  end
+  for n, step in ipairs(lesson.steps) do
+    for line in lines_of(step.code) do
+      lu.assertTrue(#sized(lesson, line, 1) <= 77, "too wide for a terminal: " .. line)
+      lu.assertTrue(line == "" or shown:find("\n  " .. sized(lesson, line, 2), 1, true) ~= nil, line)
+    end
+    if step.ask then lu.assertNotNil(r.answers[n].truth) end
+    if step.ask and step.ask.choices then
+      lu.assertNotNil(step.ask.choices[r.answers[n].truth], "the answer is none of the choices")
+    end
+  end
+  for name, module in pairs(modules) do
+    lu.assertTrue(rawequal(_G[name], module), name .. " is fopo's own name")
+  end
+  local try = sized(lesson, table.concat(lesson.try, "\n"), 2)
+  for line in lines_of(try) do lu.assertTrue(#line <= 77, "too wide for a terminal: " .. line) end
+  printed(assert(load(try, "=try yourself")))
+  return r
+end
+
+TestLessons = {}
+
+function TestLessons:test_list()
+  local shown = printed(fopo.demo)
+  for i = 1, lessons do lu.assertStrContains(shown, ("fopo.demo(%d)"):format(i)) end
+end
+
+function TestLessons:test_names()
+  local shown = printed(fopo.demo, "ten arms", {ask = false, scale = "small"})
+  lu.assertStrContains(shown, "Lesson 1: Ten arms")
+  lu.assertErrorMsgContains('did you mean "arms"', fopo.demo, "arm")
+  lu.assertErrorMsgContains("there is no lesson 7", fopo.demo, 7)
+end
+
+function TestLessons:test_from()
+  lu.assertErrorMsgContains("begin with fopo.demo(1)", fopo.demo, 1, {from = 8})
+end
+
+for i = 1, lessons do
+  TestLessons["test_runs_" .. i] = function() run(i) end
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
