@@ -1,8 +1,4 @@
-/* Sparse rows: building by counting, transposing, and the product with a dense matrix.
- *
- * Counting sort in two passes: entries go to their columns first, then, column by column, to their
- * rows; so the columns of a row arrive in order, and pairs that repeat arrive side by side in the
- * order in which they were given. */
+/* Sparse rows: room, search, the product with a dense matrix, and checks. csr_pairs.c builds them. */
 #include "core/csr.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -13,11 +9,9 @@
 #include <string.h>
 
 enum {
-  POLL = 1 << 20,      /* entries between two looks at the interrupt flag: a few milliseconds */
   TILE_WORK = 1 << 18, /* multiply-adds that a thread takes at a time */
   AHEAD = 8            /* entries between the request for a row of B and its use */
 };
-#define SORTING "sorting a sparse matrix"
 #define MOST_COLS ((size_t)UINT32_MAX)
 #define LONG (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
 
@@ -45,152 +39,6 @@ void fopo_csr_done(fopo_csr *m) {
   fopo_free(m->ids);
   fopo_free(m->values);
   *m = (fopo_csr){0};
-}
-
-/* ---- building ---- */
-
-/* Counts in start[1 ..] become positions: start[i] is where i begins. */
-static void positions(uint64_t *start, size_t n) {
-  for (size_t i = 0; i < n; i++) start[i + 1] += start[i];
-}
-
-/* Every start has been moved to the end of its run: moves all one place on. */
-static void starts_again(uint64_t *start, size_t n) {
-  memmove(start + 1, start, n * sizeof *start);
-  start[0] = 0;
-}
-
-/* Looks for Ctrl-C now and then. */
-static int poll(size_t i) {
-  if (i % POLL != 0 || !fopo_interrupted()) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " SORTING);
-}
-
-static int check_pairs(const uint32_t *row, const uint32_t *col, size_t n, size_t rows,
-                       size_t cols) {
-  for (size_t i = 0; i < n; i++) {
-    if (row[i] >= rows || col[i] >= cols) {
-      return fopo_fail(FOPO_ERR_ARGUMENT,
-                       "pair %zu is (%u, %u), outside a matrix of %zu rows and %zu columns", i + 1,
-                       row[i], col[i], rows, cols);
-    }
-    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
-  }
-  return FOPO_OK;
-}
-
-/* Into counts[1 ..]: how often each id occurs. */
-static int count_ids(uint64_t *counts, const uint32_t *ids, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    counts[ids[i] + (size_t)1]++;
-    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
-  }
-  return FOPO_OK;
-}
-
-/* The first pass: pairs into the rows of *by_col, a row per column. */
-static int bucket(fopo_csr *by_col, const uint32_t *row, const uint32_t *col, const float *values,
-                  size_t n) {
-  if (count_ids(by_col->indptr, col, n) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
-  positions(by_col->indptr, by_col->rows);
-  for (size_t i = 0; i < n; i++) {
-    uint64_t to = by_col->indptr[col[i]]++;
-    by_col->ids[to] = row[i];
-    if (values != NULL) by_col->values[to] = values[i];
-    if (poll(i) != FOPO_OK) return FOPO_ERR_INTERRUPTED;
-  }
-  starts_again(by_col->indptr, by_col->rows);
-  return FOPO_OK;
-}
-
-/* Moves the entries of `by_col` (a row per column) into the rows of *m, columns ascending.
- * m->indptr holds counts in [1 ..] when called. On return indptr[r] is where row r begins. */
-static int scatter(fopo_csr *m, const fopo_csr *by_col) {
-  uint64_t total = by_col->indptr[by_col->rows], next = POLL;
-  int status = FOPO_OK;
-  positions(m->indptr, m->rows);
-  for (size_t c = 0; c < by_col->rows && status == FOPO_OK; c++) {
-    uint64_t end = by_col->indptr[c + 1];
-    for (uint64_t e = by_col->indptr[c]; e < end; e++) {
-      uint64_t to = m->indptr[by_col->ids[e]]++;
-      m->ids[to] = (uint32_t)c;
-      if (m->values != NULL) m->values[to] = by_col->values[e];
-    }
-    if (end < next) continue;
-    next = end + POLL;
-    status = fopo_progress(SORTING, (double)end, (double)total + 1);
-  }
-  starts_again(m->indptr, m->rows);
-  return status == FOPO_OK && total >= POLL ? fopo_progress(SORTING, 1, 1) : status;
-}
-
-/* Sums or drops entries that repeat; returns how many there were. */
-static size_t merge_repeats(fopo_csr *m) {
-  uint64_t to = 0, first = 0;
-  size_t nnz = fopo_csr_nnz(m);
-  for (size_t r = 0; r < m->rows; r++) {
-    uint64_t end = m->indptr[r + 1], begin = to;
-    for (uint64_t e = first; e < end; e++) {
-      if (to > begin && m->ids[to - 1] == m->ids[e]) {
-        if (m->values != NULL) m->values[to - 1] += m->values[e];
-        continue;
-      }
-      m->ids[to] = m->ids[e];
-      if (m->values != NULL) m->values[to] = m->values[e];
-      to++;
-    }
-    first = end;
-    m->indptr[r + 1] = to;
-  }
-  return nnz - (size_t)to;
-}
-
-static int shrink(fopo_csr *m) {
-  size_t nnz = fopo_csr_nnz(m);
-  uint32_t *ids = fopo_realloc(m->ids, nnz, sizeof *ids);
-  if (ids == NULL) return FOPO_ERR_MEMORY;
-  m->ids = ids;
-  if (m->values == NULL) return FOPO_OK;
-  float *values = fopo_realloc(m->values, nnz, sizeof *values);
-  if (values == NULL) return FOPO_ERR_MEMORY;
-  m->values = values;
-  return FOPO_OK;
-}
-
-int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
-                        size_t n, size_t rows, size_t cols, size_t *repeats) {
-  *m = (fopo_csr){0};
-  fopo_csr by_col = {0};
-  int status = check_pairs(row, col, n, rows, cols);
-  if (status != FOPO_OK) return status;
-  uint64_t entry = sizeof(uint32_t) + (values == NULL ? 0 : sizeof(float));
-  uint64_t bytes = 2 * n * entry + (rows + cols) * sizeof(uint64_t);
-  status = fopo_memory_suffices(bytes, "building a sparse matrix", "use fewer users or items");
-  if (status == FOPO_OK) status = fopo_csr_init(&by_col, cols, rows, n, values != NULL);
-  if (status == FOPO_OK) status = fopo_csr_init(m, rows, cols, n, values != NULL);
-  if (status != FOPO_OK) goto out;
-
-  status = bucket(&by_col, row, col, values, n);
-  if (status == FOPO_OK) status = count_ids(m->indptr, row, n);
-  if (status == FOPO_OK) status = scatter(m, &by_col);
-  if (status != FOPO_OK) goto out;
-  fopo_csr_done(&by_col);
-  *repeats = merge_repeats(m);
-  if (*repeats > 0) status = shrink(m);
-out:
-  fopo_csr_done(&by_col);
-  if (status != FOPO_OK) fopo_csr_done(m);
-  return status;
-}
-
-int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
-  size_t nnz = fopo_csr_nnz(m);
-  int status = fopo_csr_init(t, m->cols, m->rows, nnz, m->values != NULL);
-  if (status != FOPO_OK) return status;
-  status = count_ids(t->indptr, m->ids, nnz);
-  if (status == FOPO_OK) status = scatter(t, m);
-  if (status != FOPO_OK) fopo_csr_done(t);
-  return status;
 }
 
 int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id) {

@@ -25,13 +25,17 @@ static inline const uint32_t *fopo_csr_row(const fopo_csr *m, size_t row) {
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values);
 void fopo_csr_done(fopo_csr *m); /* accepts {0} */
 
-/* From n pairs in any order; values may be NULL. Pairs that repeat are summed (into values, or
- * dropped where values is NULL); *repeats counts them. Ids outside rows x cols are
- * FOPO_ERR_ARGUMENT. Linear time: two counting sorts. */
+/* From n pairs in any order; values may be NULL. Pairs that repeat are summed in the order in which
+ * they stand (into values, or dropped where values is NULL); *repeats counts them. Ids outside
+ * rows x cols are FOPO_ERR_ARGUMENT. Linear time, threaded, can be interrupted. */
 int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
                         size_t n, size_t rows, size_t cols, size_t *repeats);
 
-/* *t becomes a fresh transpose. */
+/* The same without values, but pairs that repeat become counts; values is NULL where none does. */
+int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
+                         size_t rows, size_t cols, size_t *repeats);
+
+/* *t becomes a fresh transpose; m has fewer than 2^32 rows. */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);
 
 /* 1 where id stands in the row (binary search). */

@@ -14,8 +14,10 @@ void fopo_pairs_done(fopo_pairs *p) {
   *p = (fopo_pairs){0};
 }
 
-int fopo_pairs_grow(fopo_pairs *p) {
+int fopo_pairs_room(fopo_pairs *p, size_t more) {
+  if (p->n + more <= p->room) return FOPO_OK;
   size_t room = p->room == 0 ? 4096 : 2 * p->room;
+  if (room < p->n + more) room = p->n + more;
   /* Packed text does not tell beforehand how long it is. */
   int status = fopo_memory_suffices(12 * (uint64_t)room, "the interactions read so far",
                                     "read a part of the file, or on a machine with more memory");
@@ -105,21 +107,6 @@ int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n) 
                    "count)", path, users, items, n);
 }
 
-/* Pairs that count 1 each become counts where some stand more than once. */
-static int build_counts(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items) {
-  fopo_free(p->value);
-  p->value = NULL;
-  int status = fopo_csr_from_pairs(&d->matrix, p->user, p->item, NULL, p->n, users, items,
-                                   &d->repeats);
-  if (status != FOPO_OK || d->repeats == 0) return status;
-  fopo_csr_done(&d->matrix);
-  p->value = fopo_alloc(p->n, sizeof *p->value);
-  if (p->value == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0; i < p->n; i++) p->value[i] = 1.0f;
-  return fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
-                             &d->repeats);
-}
-
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
                      const char *path) {
   if (p->n == 0)
@@ -128,10 +115,14 @@ int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
   d->rows_read = p->n;
   int status = fopo_read_plausible(path, users, items, p->n);
   if (status != FOPO_OK) return status;
-  int ones = !p->with_values || all_ones(p->value, p->n);
-  status = ones ? build_counts(d, p, users, items)
-                : fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
-                                      &d->repeats);
+  if (!p->with_values || all_ones(p->value, p->n)) {
+    fopo_free(p->value);
+    p->value = NULL;
+    status = fopo_csr_count_pairs(&d->matrix, p->user, p->item, p->n, users, items, &d->repeats);
+  } else {
+    status = fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
+                                 &d->repeats);
+  }
   fopo_pairs_done(p);
   return status == FOPO_OK ? fopo_dataset_settle(d, path) : status;
 }

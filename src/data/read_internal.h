@@ -19,6 +19,7 @@ typedef struct {
   unsigned char *packed; /* its input block */
   char *buffer;
   size_t room, filled; /* bytes of buffer, and how many of them are text */
+  size_t step;         /* bytes read at once: 1 MiB, and a reader with many threads takes more */
   const char *at, *stop;
   uint64_t taken, size; /* bytes of the file read so far, and its length */
   size_t line;         /* number of the line that ends before `at`: lines passed so far */
@@ -104,11 +105,11 @@ typedef struct {
 } fopo_pairs;
 
 void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
-int fopo_pairs_grow(fopo_pairs *p);  /* room for at least one more */
+int fopo_pairs_room(fopo_pairs *p, size_t more); /* room for so many more */
 
 static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, float value) {
   if (p->n == p->room) {
-    int status = fopo_pairs_grow(p);
+    int status = fopo_pairs_room(p, 1);
     if (status != FOPO_OK) return status;
   }
   p->user[p->n] = user;

@@ -1,12 +1,13 @@
 /* One interaction a line: CSV and its relatives.
  *
- * A plan is made from the first lines (read_plan.c), then rows are cut into fields and checked
- * against it: every row must have as many fields as the first, and the used columns must hold what
- * they should. Columns that are not used are not looked at.
+ * A plan is made from the first lines (read_plan.c), then rows are cut into fields (read_cut.c) and
+ * checked against it: every row must have as many fields as the first, and the used columns must
+ * hold what they should. Columns that are not used are not looked at.
  *
- * Rows without a quote are cut by one loop over their bytes; a quote sends the row to a slower cut
- * that knows doubled quotes and line ends inside of quotes (RFC 4180). Ids become indices as they
- * are met (read_ids.c), and nothing is allocated per row. */
+ * Here is what a row means, one after the other; read_chunks.c takes the easy ones by the thousand
+ * and leaves the others to this file. As long as the ids of a side are numbers of 32 bits, the pairs
+ * hold them as they are (read_numbers.c); from the first other one on, ids become indices as they
+ * are met (read_ids.c). Nothing is allocated per row. */
 #include "data/read_pairs.h"
 
 #include <float.h>
@@ -18,92 +19,13 @@
 #include "core/progress.h"
 #include "core/status.h"
 
-enum {
-  QUOTED_MOST = 1 << 20,     /* bytes of one quoted field: beyond it, a quote was not closed */
-  LEFT_OUT = 1, REJECTED = 2 /* what became of a row, beside FOPO_OK and failures */
-};
-
 static void close_table(fopo_table *r) {
   fopo_free(r->names);
   fopo_free(r->fields);
   fopo_free(r->scratch);
-  fopo_ids_done(&r->users);
-  fopo_ids_done(&r->items);
+  fopo_ids_done(&r->users.ids);
+  fopo_ids_done(&r->items.ids);
   fopo_pairs_done(&r->pairs);
-}
-
-/* ---- cutting rows ---- */
-
-/* Cuts the row at p into r->fields; returns where the next row begins, or NULL at a quote. */
-static const char *cut_plain(fopo_table *r, const char *p, size_t *count) {
-  const uint8_t *ends = r->ends;
-  const int wide = r->wide, runs = r->runs;
-  size_t n = 0;
-  while (runs && *p == ' ') p++;
-  for (;;) {
-    const char *start = p;
-    while (!ends[(unsigned char)*p] || (wide && *p == ':' && p[1] != ':')) p++;
-    if (*p == '"') return NULL;
-    if (n < r->columns) r->fields[n] = (fopo_field){start, (size_t)(p - start), 0};
-    n++;
-    if (*p != '\n') {
-      p += 1 + wide;
-      while (runs && *p == ' ') p++;
-      if (!runs || (*p != '\n' && !(*p == '\r' && p[1] == '\n'))) continue;
-      p += *p == '\r';
-    } else if (p > start && p[-1] == '\r' && n <= r->columns) {
-      r->fields[n - 1].n--;
-    }
-    *count = n;
-    return p + 1;
-  }
-}
-
-/* What stops a row with quotes. */
-typedef enum { WHOLE, OPEN_QUOTE, AFTER_QUOTE } quoting;
-
-/* The same for a row with quotes, which may go on over line ends; *lines counts them. */
-static quoting cut_quoted(fopo_table *r, const char *p, size_t *count, const char **next,
-                          size_t *lines) {
-  const char *stop = r->t->stop;
-  size_t n = 0;
-  *lines = 0;
-  for (;; n++) {
-    fopo_field f = {p, 0, 0};
-    if (*p == '"') {
-      f.at = ++p;
-      for (;; p++) {
-        if (p >= stop || p - f.at > QUOTED_MOST) return OPEN_QUOTE;
-        *lines += *p == '\n';
-        if (*p != '"') continue;
-        if (p[1] != '"') break;
-        f.doubled = 1;
-        p++;
-      }
-      f.n = (size_t)(p++ - f.at);
-      while (*p == ' ' || (*p == '\r' && p[1] == '\n')) p++;
-      if (*p != r->separator && *p != '\n') return AFTER_QUOTE;
-    } else {
-      while (*p != r->separator && *p != '\n') p++;
-      f.n = (size_t)(p - f.at);
-      if (*p == '\n' && f.n > 0 && p[-1] == '\r') f.n--;
-    }
-    if (n < r->columns) r->fields[n] = f;
-    if (*p++ == '\n') break;
-  }
-  *lines += 1;
-  *count = n + 1;
-  *next = p;
-  return WHOLE;
-}
-
-int fopo_table_peek(fopo_table *r, const char **p, size_t *count) {
-  if (*p >= r->t->stop) return 0;
-  const char *next = cut_plain(r, *p, count);
-  size_t lines;
-  if (next == NULL && cut_quoted(r, *p, count, &next, &lines) != WHOLE) return 0;
-  *p = next;
-  return 1;
 }
 
 /* ---- what is refused ---- */
@@ -113,7 +35,7 @@ static int reject(fopo_table *r, int column, const char *text, size_t n, const c
   const fopo_read_options *o = r->options;
   if (o->skip_errors && r->errors < o->max_errors) {
     r->errors++;
-    return REJECTED;
+    return FOPO_ROW_REJECTED;
   }
   char more[512];
   snprintf(more, sizeof more, "%s", why);
@@ -154,11 +76,11 @@ static int holds(fopo_table *r, const fopo_condition *c) {
   fopo_field f = fopo_field_trim(r->fields[c->column]);
   double x;
   if (c->is_number && fopo_read_real(&x, f.at, f.n) == FOPO_IS_NUMBER)
-    return compare_real(x, c->op, c->number) ? FOPO_OK : LEFT_OUT;
+    return compare_real(x, c->op, c->number) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
   if (c->op >= FOPO_LESS)
     return reject_field(r, c->column, "is not a number, and `where` compares it");
   int equal = !c->is_number && f.n == strlen(c->text) && memcmp(f.at, c->text, f.n) == 0;
-  return equal == (c->op == FOPO_EQUAL) ? FOPO_OK : LEFT_OUT;
+  return equal == (c->op == FOPO_EQUAL) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
 }
 
 static int read_value(fopo_table *r, float *value) {
@@ -209,14 +131,7 @@ static int has_control(fopo_field f) {
   return 0;
 }
 
-/* An id as it stands in its row. */
-typedef struct {
-  fopo_field name;
-  int64_t number;
-  int is_plain;
-} key;
-
-static int read_key(fopo_table *r, key *k, int column) {
+static int read_key(fopo_table *r, fopo_key *k, int column) {
   const fopo_field *f = &r->fields[column];
   k->is_plain = fopo_read_plain(&k->number, f->at, f->n);
   if (k->is_plain) return FOPO_OK; /* nearly always */
@@ -228,28 +143,53 @@ static int read_key(fopo_table *r, key *k, int column) {
   return FOPO_OK;
 }
 
-static int add_key(fopo_table *r, uint32_t *index, fopo_ids *ids, key *k) {
-  if (k->is_plain) return fopo_ids_number(ids, index, k->number);
-  int status = k->name.doubled ? undouble(r, &k->name) : FOPO_OK;
-  return status == FOPO_OK ? fopo_ids_add(ids, index, k->name.at, k->name.n) : status;
-}
-
-/* The row in r->fields becomes a pair. FOPO_OK, LEFT_OUT, REJECTED or a failure. */
-static int take_row(fopo_table *r) {
+int fopo_table_keys(fopo_table *r, fopo_key *user, fopo_key *item, float *value) {
   for (size_t i = 0; i < r->n_conditions; i++) {
     int held = holds(r, &r->conditions[i]);
     if (held != FOPO_OK) return held;
   }
+  *value = 1.0f;
+  int status = read_key(r, user, r->user);
+  if (status == FOPO_OK) status = read_key(r, item, r->item);
+  if (status == FOPO_OK && r->value != FOPO_NO_COLUMN) status = read_value(r, value);
+  return status;
+}
+
+int fopo_side_index(fopo_side *side, uint32_t *pairs, size_t n) {
+  enum { POLL = 1 << 16 }; /* about 5 ms where most are new */
+  if (!side->as_numbers) return FOPO_OK;
+  side->as_numbers = 0;
+  for (size_t i = 0; i < n; i++) {
+    int status = i % POLL == 0 ? fopo_progress("numbering ids", (double)i, (double)n) : FOPO_OK;
+    if (status == FOPO_OK) status = fopo_ids_number(&side->ids, &pairs[i], (int64_t)pairs[i]);
+    if (status != FOPO_OK) return status;
+  }
+  return n > 0 ? fopo_progress("numbering ids", 1, 1) : FOPO_OK;
+}
+
+/* What the pair holds for the key: the number itself, or its index. pairs [n] are those before. */
+static int add_key(fopo_table *r, uint32_t *index, fopo_side *side, uint32_t *pairs, fopo_key *k) {
+  if (side->as_numbers && k->is_plain && (uint64_t)k->number <= UINT32_MAX) {
+    *index = (uint32_t)k->number;
+    return FOPO_OK;
+  }
+  int status = fopo_side_index(side, pairs, r->pairs.n);
+  if (status != FOPO_OK) return status;
+  if (k->is_plain) return fopo_ids_number(&side->ids, index, k->number);
+  if (k->name.doubled) status = undouble(r, &k->name);
+  return status == FOPO_OK ? fopo_ids_add(&side->ids, index, k->name.at, k->name.n) : status;
+}
+
+/* The row in r->fields becomes a pair. */
+static int take_row(fopo_table *r) {
   /* Neither id is given an index before the whole row is known to be good. */
-  key user, item;
-  float value = 1.0f;
-  int status = read_key(r, &user, r->user);
-  if (status == FOPO_OK) status = read_key(r, &item, r->item);
-  if (status == FOPO_OK && r->value != FOPO_NO_COLUMN) status = read_value(r, &value);
+  fopo_key user, item;
+  float value;
+  int status = fopo_table_keys(r, &user, &item, &value);
   if (status != FOPO_OK) return status;
   uint32_t u = 0, i = 0;
-  status = add_key(r, &u, &r->users, &user);
-  if (status == FOPO_OK) status = add_key(r, &i, &r->items, &item);
+  status = add_key(r, &u, &r->users, r->pairs.user, &user);
+  if (status == FOPO_OK) status = add_key(r, &i, &r->items, r->pairs.item, &item);
   return status == FOPO_OK ? fopo_pairs_add(&r->pairs, u, i, value) : status;
 }
 
@@ -257,11 +197,11 @@ static int take_row(fopo_table *r) {
 static int cut_row(fopo_table *r, size_t *count, const char **next, size_t *lines) {
   fopo_text *t = r->t;
   *lines = 1;
-  *next = cut_plain(r, t->at, count);
+  *next = fopo_table_cut(r, t->at, count);
   if (*next != NULL) return FOPO_OK;
-  quoting q = cut_quoted(r, t->at, count, next, lines);
-  if (q == WHOLE) return FOPO_OK;
-  if (q == OPEN_QUOTE && !t->ended && t->stop - t->at <= 2 * QUOTED_MOST) {
+  fopo_quoting q = fopo_table_cut_quoted(r, t->at, count, next, lines);
+  if (q == FOPO_WHOLE) return FOPO_OK;
+  if (q == FOPO_OPEN_QUOTE && !t->ended && t->stop - t->at <= 2 * FOPO_QUOTED_MOST) {
     *next = NULL;
     return FOPO_OK;
   }
@@ -269,22 +209,21 @@ static int cut_row(fopo_table *r, size_t *count, const char **next, size_t *line
   *next = end + 1 + (*end == '\r');
   *lines = 1;
   return reject(r, FOPO_NO_COLUMN, t->at, (size_t)(end - t->at),
-                q == OPEN_QUOTE ? "has a quote that is not closed"
-                                : "has text behind a closing quote");
+                q == FOPO_OPEN_QUOTE ? "has a quote that is not closed"
+                                     : "has text behind a closing quote");
 }
 
-/* All whole rows of the block. */
-static int read_block(fopo_table *r) {
+int fopo_table_rows(fopo_table *r, const char *stop) {
   fopo_text *t = r->t;
-  while (t->at < t->stop) {
+  while (t->at < stop) {
     const char *next;
     size_t count = 0, lines;
     int status = cut_row(r, &count, &next, &lines);
     if (status == FOPO_OK && next == NULL) return FOPO_OK;
     if (status == FOPO_OK && count == r->columns) {
       status = take_row(r);
-    } else if (status == FOPO_OK && !(count == 1 && fopo_field_trim(r->fields[0]).n == 0)) {
-      status = reject_count(r, t->at, count); /* and a blank line is no row */
+    } else if (status == FOPO_OK && !fopo_row_is_blank(r->fields, count)) {
+      status = reject_count(r, t->at, count);
     }
     if (status < 0) return status;
     if (status > 0) r->d->skipped++;
@@ -296,14 +235,16 @@ static int read_block(fopo_table *r) {
 
 static int read_rows(fopo_table *r) {
   fopo_text *t = r->t;
-  for (;;) {
+  fopo_chunks *chunks;
+  int status = fopo_chunks_new(&chunks, r);
+  while (status == FOPO_OK) {
     size_t left = (size_t)(t->stop - t->at);
-    int status = read_block(r);
-    if (status != FOPO_OK) return status;
-    if (left == (size_t)(t->stop - t->at) && t->ended) return FOPO_OK;
+    status = fopo_chunks_block(chunks);
+    if (status != FOPO_OK || (left == (size_t)(t->stop - t->at) && t->ended)) break;
     status = fopo_text_more(t);
-    if (status != FOPO_OK) return status;
   }
+  fopo_chunks_free(chunks);
+  return status;
 }
 
 /* Rows of the whole file, from those of the first block; text is packed about 4 to 1. */
@@ -328,9 +269,13 @@ static int follow(uint32_t *ids, const uint32_t *place, size_t n) {
   return FOPO_OK;
 }
 
-static int finish_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t n) {
+static int finish_side(fopo_names *names, fopo_side *side, uint32_t *pairs, size_t n) {
+  int status = FOPO_OK, done = 0;
+  if (side->as_numbers) status = fopo_numbers_finish(names, pairs, n, &done);
+  if (status != FOPO_OK || done) return status;
+  status = fopo_side_index(side, pairs, n);
   uint32_t *place = NULL;
-  int status = fopo_ids_finish(names, &place, ids);
+  if (status == FOPO_OK) status = fopo_ids_finish(names, &place, &side->ids);
   if (status == FOPO_OK) status = follow(pairs, place, n);
   fopo_free(place);
   return status;
@@ -338,15 +283,19 @@ static int finish_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t
 
 static int finish(fopo_table *r) {
   fopo_pairs *p = &r->pairs;
-  size_t users = r->users.n, items = r->items.n;
-  int status = finish_side(&r->d->users, &r->users, p->user, p->n);
-  if (status == FOPO_OK) status = finish_side(&r->d->items, &r->items, p->item, p->n);
-  return status == FOPO_OK ? fopo_pairs_build(r->d, p, users, items, r->t->path) : status;
+  fopo_dataset *d = r->d;
+  int status = finish_side(&d->users, &r->users, p->user, p->n);
+  if (status == FOPO_OK) status = finish_side(&d->items, &r->items, p->item, p->n);
+  if (status != FOPO_OK) return status;
+  d->users_seen = d->users.n; /* only ids that occur have names */
+  d->items_seen = d->items.n;
+  return fopo_pairs_build(d, p, d->users.n, d->items.n, r->t->path);
 }
 
 int fopo_read_pairs(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
                     const char *format) {
-  fopo_table r = {.t = t, .d = d, .options = options};
+  fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1,
+                  .items.as_numbers = 1};
   int status = fopo_table_plan(&r, format);
   r.pairs.with_values = r.value != FOPO_NO_COLUMN;
   if (status == FOPO_OK)
