@@ -224,7 +224,8 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
     chunk *c = &k->list[i];
     if (r->users.as_numbers) copy_side(p->user + c->first, c->user, c->n);
     if (r->items.as_numbers) copy_side(p->item + c->first, c->item, c->n);
-    if (p->with_values) memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
+    if (p->with_values && c->n > 0)
+      memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
   }
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];

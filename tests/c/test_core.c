@@ -490,6 +490,68 @@ static void odd_sparse_matrices(void **state) {
   fopo_interrupt_clear();
 }
 
+/* Enough pairs for many buckets and slices, spread evenly and unevenly, over few and over most
+ * columns that there can be: sums of small integers are exact, so each must be right. */
+static void many_pairs(void **state) {
+  (void)state;
+  enum { N = 300000, R = 1000, C = 300 };
+  static const struct { size_t rows, cols; uint32_t far; int heavy; } cases[] = {
+      {R, C, 1, 0}, {R, C, 1, 1}, {1, C, 1, 0}, {R, 1, 1, 0}, {R, UINT32_MAX, 14000000, 0},
+      {(size_t)R << 10, C, 1, 0}};
+  uint32_t *row = fopo_alloc(N, sizeof *row), *col = fopo_alloc(N, sizeof *col);
+  float *value = fopo_alloc(N, sizeof *value), *sum = fopo_alloc((size_t)R * C, sizeof *sum);
+  int before = fopo_threads();
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    uint32_t wide = cases[k].rows > R ? 1u << 10 : 1;
+    memset(sum, 0, (size_t)R * C * sizeof *sum);
+    size_t distinct = 0;
+    for (uint32_t i = 0; i < N; i++) {
+      fopo_words w = fopo_random(4, FOPO_STREAM_WORLD, 0, 0, i);
+      uint32_t r = cases[k].rows == 1 || (cases[k].heavy && i % 4 != 0) ? 0 : w.v[0] % R;
+      uint32_t c = cases[k].cols == 1 ? 0 : w.v[1] % C;
+      row[i] = r * wide;
+      col[i] = c * cases[k].far;
+      value[i] = (float)(1 + i % 3);
+      distinct += sum[(size_t)r * C + c] == 0;
+      sum[(size_t)r * C + c] += value[i];
+    }
+    for (int threads = 1; threads <= 5; threads += 2) {
+      fopo_csr m;
+      size_t repeats;
+      fopo_threads_set(threads);
+      assert_int_equal(fopo_csr_from_pairs(&m, row, col, value, N, cases[k].rows, cases[k].cols,
+                                           &repeats), FOPO_OK);
+      assert_int_equal(repeats, N - distinct);
+      assert_int_equal(fopo_csr_check(&m, distinct, "m"), FOPO_OK);
+      for (size_t r = 0; r < m.rows; r += wide)
+        for (uint64_t e = m.indptr[r]; e < m.indptr[r + 1]; e++)
+          assert_true(m.values[e] == sum[r / wide * C + m.ids[e] / cases[k].far]);
+      fopo_csr counts;
+      assert_int_equal(fopo_csr_count_pairs(&counts, row, col, N, cases[k].rows, cases[k].cols,
+                                            &repeats), FOPO_OK);
+      assert_true(repeats == N - distinct && (counts.values != NULL) == (repeats > 0));
+      assert_memory_equal(counts.ids, m.ids, distinct * sizeof *m.ids);
+      double total = 0;
+      for (size_t e = 0; e < distinct; e++) total += (double)counts.values[e];
+      assert_true(total == N);
+      fopo_csr_done(&counts);
+      fopo_csr_done(&m);
+    }
+  }
+  row[N - 1] = (uint32_t)R << 10;
+  row[7] = UINT32_MAX;
+  fopo_csr m;
+  size_t repeats;
+  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, N, (size_t)R << 10, C, &repeats),
+                   FOPO_ERR_ARGUMENT);
+  assert_sentence("pair 8 is (4294967295, ");
+  fopo_threads_set(before);
+  fopo_free(row);
+  fopo_free(col);
+  fopo_free(value);
+  fopo_free(sum);
+}
+
 static void bad_structure_is_refused(void **state) {
   (void)state;
   uint64_t indptr[] = {0, 2, 3};
@@ -639,7 +701,7 @@ int main(void) {
       cmocka_unit_test(qr_does_not_depend_on_threads),
       cmocka_unit_test(dense_svd_is_right),
       cmocka_unit_test(pairs_become_rows),
-      cmocka_unit_test(odd_sparse_matrices),
+      cmocka_unit_test(odd_sparse_matrices),     cmocka_unit_test(many_pairs),
       cmocka_unit_test(bad_structure_is_refused),
       cmocka_unit_test(sparse_product_is_right),
       cmocka_unit_test(sparse_product_does_not_depend_on_threads),

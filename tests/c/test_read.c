@@ -15,7 +15,8 @@
 #include "core/memory.h"
 #include "core/npz.h"
 #include "core/progress.h"
-#include "data/read_internal.h"
+#include "core/threads.h"
+#include "data/read_pairs.h"
 
 static char folder[] = "/tmp/fopo-test-read-XXXXXX";
 
@@ -91,6 +92,29 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
     fprintf(stderr, "%s of %zu users, %zu items, %zu entries\n", d->format, d->matrix.rows,
             d->matrix.cols, fopo_csr_nnz(&d->matrix));
   return fits;
+}
+
+static int same_names(const fopo_names *a, const fopo_names *b) {
+  char x[64], y[64];
+  if (a->n != b->n || (a->numbers == NULL) != (b->numbers == NULL) ||
+      (a->text == NULL) != (b->text == NULL))
+    return 0;
+  for (size_t i = 0; i < a->n; i++)
+    if (strcmp(fopo_names_get(a, i, x, sizeof x), fopo_names_get(b, i, y, sizeof y)) != 0) return 0;
+  return 1;
+}
+
+static int same_dataset(const fopo_dataset *a, const fopo_dataset *b) {
+  const fopo_csr *m = &a->matrix, *n = &b->matrix;
+  size_t nnz = fopo_csr_nnz(m);
+  return m->rows == n->rows && m->cols == n->cols && nnz == fopo_csr_nnz(n) &&
+         memcmp(m->indptr, n->indptr, (m->rows + 1) * sizeof *m->indptr) == 0 &&
+         memcmp(m->ids, n->ids, nnz * sizeof *m->ids) == 0 &&
+         (m->values == NULL) == (n->values == NULL) &&
+         (m->values == NULL || memcmp(m->values, n->values, nnz * sizeof *m->values) == 0) &&
+         same_names(&a->users, &b->users) && same_names(&a->items, &b->items) &&
+         a->rows_read == b->rows_read && a->repeats == b->repeats && a->skipped == b->skipped &&
+         a->items_seen == b->items_seen && a->users_seen == b->users_seen;
 }
 
 #define FIXTURE(name) "tests/fixtures/" name
@@ -274,6 +298,154 @@ static void many_ids(void **state) {
     fopo_names_done(&names);
     fopo_ids_done(&ids);
   }
+}
+
+/* Numbers of every length, and texts that begin like them, as they stood. */
+static void numbers_of_every_length(void **state) {
+  (void)state;
+  static const char digits[] = "9081726354091827364";
+  char text[4096], id[32];
+  size_t n = (size_t)sprintf(text, "user,item,rating\n");
+  for (int length = 1; length <= 19; length++)
+    for (int sign = 0; sign < 2; sign++)
+      n += (size_t)sprintf(text + n, "%s%.*s,%d,%d.%d\n", sign ? "-" : "", length, digits, length,
+                           length, sign);
+  write_bytes("case.txt", text, n);
+  for (int texts = 0; texts < 2; texts++) { /* 19 digits are text, and then all are */
+    if (!texts) n -= strlen("9081726354091827364,19,19.0\n-9081726354091827364,19,19.1\n");
+    fopo_dataset *d = READ(write_bytes("case.txt", text, n));
+    assert_true((d->users.text != NULL) == (texts == 1));
+    for (int length = 1; length <= 18 + texts; length++)
+      for (int sign = 0; sign < 2; sign++) {
+        char item[8];
+        snprintf(id, sizeof id, "%s%.*s", sign ? "-" : "", length, digits);
+        snprintf(item, sizeof item, "%d", length);
+        assert_true(at(d, id, item) == (double)((float)length + (sign ? 0.1f : 0.0f)));
+      }
+    fopo_dataset_free(d);
+    n = strlen(text);
+  }
+  /* Numbers at the borders of what a word holds. */
+  fopo_dataset *d = READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
+  assert_true(shaped(d, "pairs", 4, 5, 5) && at(d, "4294967295", "0") == 1);
+  assert_true(at(d, "31", "63") == 1 && d->users.numbers[3] == 4294967295);
+  fopo_dataset_free(d);
+  d = READ(write_text("user,item\n4294967296,31\n5,32\n"));
+  assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "4294967296", "31") == 1);
+  fopo_dataset_free(d);
+}
+
+/* ---- many rows at once ---- */
+
+enum { /* what a file of rows has */
+  HAS_VALUES = 1, HAS_CRLF = 2, HAS_BLANKS = 4, HAS_QUOTES = 8, HAS_TEXT = 16, HAS_WIDE = 32,
+  HAS_BAD = 64, HAS_LONG = 128, HAS_COLONS = 256, HAS_NO_END = 512, KINDS = 1024
+};
+
+/* 300 rows; the odd ones stand at places that differ from kind to kind. */
+static size_t many_rows(char *text, int kinds) {
+  const char *end = kinds & HAS_CRLF ? "\r\n" : "\n", *s = kinds & HAS_COLONS ? "::" : ",";
+  size_t n = 0;
+  if (!(kinds & HAS_COLONS)) n += (size_t)sprintf(text, "user,note,item,rating%s", end);
+  for (int i = 0; i < 300; i++) {
+    const char *note = "x";
+    char user[32], item[32], rating[32] = "7";
+    snprintf(user, sizeof user, "%d", i * 37 % 101);
+    snprintf(item, sizeof item, "%d", i * i % 997);
+    if (kinds & HAS_VALUES) snprintf(rating, sizeof rating, "%d.%d", i % 5, i % 10);
+    if (kinds & HAS_QUOTES && !(kinds & HAS_COLONS)) {
+      if (i % 60 == 11) note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
+      if (i % 90 == 12) snprintf(user, sizeof user, "\"%d\"", i);
+    }
+    if (kinds & HAS_TEXT && i % 100 == 77) snprintf(item, sizeof item, "name %d", i % 7);
+    if (kinds & HAS_WIDE && i % 50 == 49) snprintf(user, sizeof user, "%d00000000000", i);
+    if (kinds & HAS_WIDE && i % 70 == 41) snprintf(item, sizeof item, "-%d", i);
+    if (kinds & HAS_BAD && i == 207) snprintf(rating, sizeof rating, "bad");
+    if (kinds & HAS_BAD && i == 211) snprintf(user, sizeof user, "%s", "");
+    n += (size_t)sprintf(text + n, "%s%s%s", user, s, note);
+    if (kinds & HAS_LONG && i % 130 == 100) {
+      memset(text + n, 'y', 3000);
+      n += 3000;
+    }
+    n += (size_t)sprintf(text + n, "%s%s%s%s%s", s, item, s, rating, end);
+    if (kinds & HAS_BAD && i == 215) n += (size_t)sprintf(text + n, "1%s2%s", s, end);
+    if (kinds & HAS_BLANKS && i % 40 == 3) n += (size_t)sprintf(text + n, "%s  %s", end, end);
+  }
+  return kinds & HAS_NO_END ? n - strlen(end) : n;
+}
+
+/* Chunks of any size and any number of threads give one result, or one sentence. */
+static void chunks_change_nothing(void **state) {
+  (void)state;
+  static const int threads[] = {1, 2, 3, 7};
+  static const size_t sizes[] = {40, 150, 700, 4000};
+  int before = fopo_threads();
+  char *text = malloc(1 << 16), sentence[1024];
+  for (int kinds = 0; kinds < KINDS; kinds += 13) { /* prime: all pairs of features occur */
+    const fopo_read_options options = {
+        .user = "1", .item = "3", .value = "4", .header = kinds & HAS_COLONS ? -1 : 1,
+        .where = kinds % 3 == 2 ? "4!=0.5" : NULL, .skip_errors = kinds % 5 == 4, .max_errors = 9};
+    const char *path = write_bytes("case.txt", text, many_rows(text, kinds));
+    fopo_dataset *whole, *d;
+    fopo_threads_set(1);
+    fopo_chunks_size(0);
+    int status = fopo_dataset_read(&whole, path, &options);
+    snprintf(sentence, sizeof sentence, "%s", status == FOPO_OK ? "" : fopo_error_sentence());
+    if ((status != FOPO_OK) != (kinds & HAS_BAD && !options.skip_errors && options.where == NULL) &&
+        options.where == NULL)
+      fail_msg("kinds %d: %s", kinds, sentence);
+    for (size_t i = 0; i < 4; i++) {
+      fopo_threads_set(threads[i]);
+      fopo_chunks_size(sizes[(i + (size_t)kinds) % 4]);
+      if (fopo_dataset_read(&d, path, &options) != status ||
+          (status != FOPO_OK && strcmp(fopo_error_sentence(), sentence) != 0))
+        fail_msg("kinds %d: '%s', not '%s'", kinds, fopo_error_sentence(), sentence);
+      if (status == FOPO_OK && !same_dataset(whole, d)) fail_msg("kinds %d differ", kinds);
+      fopo_dataset_free(d);
+    }
+    fopo_dataset_free(whole);
+  }
+  /* The line is counted over chunks, blank lines and quotes. */
+  size_t n = many_rows(text, HAS_BLANKS | HAS_QUOTES | HAS_BAD);
+  size_t line = 1;
+  for (const char *p = text; p < strstr(text, "bad"); p++) line += *p == '\n';
+  snprintf(sentence, sizeof sentence, "line %zu, column 4: 'bad' is not a number", line);
+  fopo_chunks_size(100);
+  REFUSE(write_bytes("case.txt", text, n), FOPO_ERR_FORMAT, sentence);
+  fopo_chunks_size(0);
+  fopo_threads_set(before);
+  free(text);
+}
+
+/* More text than is read at once, against arithmetic, by one thread and by three. */
+static void many_blocks(void **state) {
+  (void)state;
+  enum { ROWS = 1200000, USERS = 5000, ITEMS = 700 };
+  char *text = malloc(16 * ROWS);
+  size_t n = 0;
+  for (size_t i = 0; i < ROWS; i++)
+    n += (size_t)sprintf(text + n, "%zu,%zu\n", 3 * (i * 7919 % USERS), i % ITEMS);
+  const char *path = write_bytes("case.csv", text, n);
+  int before = fopo_threads();
+  fopo_threads_set(1);
+  fopo_dataset *one = READ(path);
+  fopo_threads_set(3);
+  fopo_dataset *three = READ(path);
+  assert_true(same_dataset(one, three) && one->rows_read == ROWS);
+  assert_true(shaped(one, "pairs", USERS, ITEMS, 35000) && one->repeats == ROWS - 35000);
+  for (size_t e = 0; e < 35000; e++) /* the pair of i comes again after lcm(USERS, ITEMS) */
+    assert_true(one->matrix.values[e] == 34 || one->matrix.values[e] == 35);
+  memcpy(text + n - 3, "x\n", 2);
+  char place[32];
+  snprintf(place, sizeof place, "line %d: ", ROWS);
+  text[n - 4] = ';';
+  for (size_t at = n - 5; text[at] != '\n'; at--)
+    if (text[at] == ',') text[at] = ';';
+  REFUSE(write_bytes("case.csv", text, n - 1), FOPO_ERR_FORMAT, place);
+  fopo_threads_set(before);
+  fopo_dataset_free(one);
+  fopo_dataset_free(three);
+  free(text);
 }
 
 /* ---- quirks of text ---- */
@@ -613,29 +785,6 @@ static void scipy_agrees(void **state) {
   REFUSE(in_folder("sparse_nan.npz"), FOPO_ERR_NUMERIC, "user 3, item 2 is nan");
 }
 
-static int same_names(const fopo_names *a, const fopo_names *b) {
-  char x[64], y[64];
-  if (a->n != b->n || (a->numbers == NULL) != (b->numbers == NULL) ||
-      (a->text == NULL) != (b->text == NULL))
-    return 0;
-  for (size_t i = 0; i < a->n; i++)
-    if (strcmp(fopo_names_get(a, i, x, sizeof x), fopo_names_get(b, i, y, sizeof y)) != 0) return 0;
-  return 1;
-}
-
-static int same_dataset(const fopo_dataset *a, const fopo_dataset *b) {
-  const fopo_csr *m = &a->matrix, *n = &b->matrix;
-  size_t nnz = fopo_csr_nnz(m);
-  return m->rows == n->rows && m->cols == n->cols && nnz == fopo_csr_nnz(n) &&
-         memcmp(m->indptr, n->indptr, (m->rows + 1) * sizeof *m->indptr) == 0 &&
-         memcmp(m->ids, n->ids, nnz * sizeof *m->ids) == 0 &&
-         (m->values == NULL) == (n->values == NULL) &&
-         (m->values == NULL || memcmp(m->values, n->values, nnz * sizeof *m->values) == 0) &&
-         same_names(&a->users, &b->users) && same_names(&a->items, &b->items) &&
-         a->rows_read == b->rows_read && a->repeats == b->repeats && a->skipped == b->skipped &&
-         a->items_seen == b->items_seen && a->users_seen == b->users_seen;
-}
-
 static void cache_keeps_everything(void **state) {
   (void)state;
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
@@ -896,7 +1045,9 @@ int main(void) {
       cmocka_unit_test(pairs_without_header), cmocka_unit_test(missing_ids),
       cmocka_unit_test(goodreads),           cmocka_unit_test(lists),
       cmocka_unit_test(long_line),           cmocka_unit_test(ids_of_many_kinds),
-      cmocka_unit_test(many_ids),            cmocka_unit_test(line_ends_and_marks),
+      cmocka_unit_test(many_ids),            cmocka_unit_test(numbers_of_every_length),
+      cmocka_unit_test(chunks_change_nothing), cmocka_unit_test(many_blocks),
+      cmocka_unit_test(line_ends_and_marks),
       cmocka_unit_test(malformed_rows),      cmocka_unit_test(bad_options),
       cmocka_unit_test(where_and_columns),   cmocka_unit_test(skipped_errors),
       cmocka_unit_test(repeats_are_summed),  cmocka_unit_test(gzipped),
