@@ -33,14 +33,16 @@ local function run(command)
 end
 bench.run = run
 
--- Compiles a file of this folder for the machine at hand; its path.
+-- Compiles a file of this folder for the machine at hand; its path. "src/..." among the further
+-- files and libraries is a file of fopo's own.
 function bench.program(file, libraries)
   local out = bench.folder .. "/bin/" .. file:gsub("%.%w+$", "")
   if not built[out] then
     run("mkdir -p " .. bench.folder .. "/bin")
     local compiler = file:find("%.cc$") and "g++ -std=c++17" or "gcc -std=c11 -D_GNU_SOURCE"
-    run(("%s -O3 -march=native -fopenmp -pthread -o %s %s%s %s"):format(compiler, out, here, file,
-                                                                        libraries or ""))
+    local src = here .. "../../src/"
+    run(("%s -O3 -march=native -fopenmp -pthread -I%s -o %s %s%s %s"):format(compiler, src, out,
+      here, file, ((libraries or ""):gsub("%f[%w]src/", src))))
     built[out] = true
   end
   return out

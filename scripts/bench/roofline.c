@@ -1,11 +1,14 @@
 /* What the memory allows: a step's rows are gathered and nothing is computed.
  *
- *   roofline P L B S threads
+ *   roofline P L B S threads N seed
  *
  * P rows of L floats lie packed in huge pages, as the items of a policy do. A step reads B x S
- * rows, drawn uniformly beforehand, from every cache line one word, in the order of the draws. How
+ * rows, those that uniform SNIS draws in the first steps of a trainer over N contexts with this
+ * seed: the same ids in the same order, made beforehand. It reads one word of every cache line. How
  * far ahead to prefetch and into which cache is tried out at the start and the fastest kept.
  * Each line of standard input is a number of steps; the answer is "seconds a step,check sum". */
+#include "core/rng.h"
+
 #include <immintrin.h>
 #include <omp.h>
 #include <stdint.h>
@@ -36,13 +39,6 @@ static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t mixed(uint64_t x) { /* the finaliser of SplitMix64 */
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
 }
 
 static uint32_t word_at(const char *p) { return *(const uint32_t *)(const void *)p; }
@@ -125,28 +121,49 @@ static void *huge(size_t bytes) {
 }
 
 static void fill(table *t, uint32_t *items) {
-  size_t words = t->P * t->row / sizeof(uint32_t), draws = BATCHES * t->n;
+  size_t words = t->P * t->row / sizeof(uint32_t);
 #pragma omp parallel for num_threads(t->threads)
   for (size_t i = 0; i < words; i++) items[i] = (uint32_t)i;
-#pragma omp parallel for num_threads(t->threads)
-  for (size_t i = 0; i < draws; i++) {
-    t->ids[i] = (uint32_t)((mixed(i) >> 32) * t->P >> 32);
+}
+
+/* The trainer's batches of steps 0, 1, .. and the draws of their contexts. */
+static void draw(table *t, size_t B, size_t S, uint32_t N, uint64_t seed) {
+  size_t per_epoch = (N + B - 1) / B;
+  uint32_t *order = huge(N * sizeof *order);
+  for (size_t step = 0, batch = 0; batch < BATCHES; step++) {
+    size_t first = step % per_epoch * B;
+    if (first == 0) {
+      fopo_shuffle(order, N, seed, FOPO_STREAM_SHUFFLE, (uint32_t)(step / per_epoch));
+    }
+    if (N - first < B) continue; /* the short batch at an epoch's end */
+    uint32_t *ids = t->ids + batch++ * t->n;
+    for (size_t i = 0; i < t->n; i++) {
+      uint32_t row = order[first + i / S], s = (uint32_t)(i % S);
+      fopo_words w = fopo_random(seed, FOPO_STREAM_SAMPLE, (uint32_t)step, row, s >> 2);
+      ids[i] = fopo_below((uint32_t)t->P, w.v[s & 3], seed, (uint32_t)step, row, s);
+    }
   }
+  free(order);
 }
 
 int main(int argc, char **argv) {
-  if (argc != 6) {
-    fputs("usage: roofline P L B S threads\n", stderr);
+  if (argc != 8) {
+    fputs("usage: roofline P L B S threads N seed\n", stderr);
     return 2;
   }
-  size_t arg[5];
-  for (int i = 0; i < 5; i++) arg[i] = strtoull(argv[i + 1], NULL, 10);
+  size_t arg[7];
+  for (int i = 0; i < 7; i++) arg[i] = strtoull(argv[i + 1], NULL, 10);
   table t = {.P = arg[0], .row = arg[1] * sizeof(float), .n = arg[2] * arg[3]};
   t.threads = (int)arg[4];
   uint32_t *items = huge(t.P * t.row);
   t.items = (const char *)items;
   t.ids = huge(BATCHES * t.n * sizeof(uint32_t));
+  if (arg[5] < arg[2]) {
+    fputs("roofline: N contexts are fewer than a batch\n", stderr);
+    return 2;
+  }
   fill(&t, items);
+  draw(&t, arg[2], arg[3], (uint32_t)arg[5], arg[6]);
 
   uint32_t sum = 0;
   size_t way = 0, ahead = 0;

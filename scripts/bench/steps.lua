@@ -6,11 +6,22 @@ local world = require "world"
 local steps = {}
 local B, S = 32, 1000
 
--- What else a user may train with, as fast as is honest, where this build has it.
-local function fast_methods(index)
-  local list = {}
-  if fopo.gradient.head_tail then
-    list[1] = {"head and tail 256 + 64", fopo.gradient.head_tail{index = index, k = 256, tail = 64}}
+-- What else a user may train with, as fast as is honest: head and tail, and the same with
+-- candidates that serve several visits and rows of half the bytes. scripts/study_fast.lua has their
+-- reward.
+local HEAD = "head and tail 256 + 64"
+local REFRESH = {5, 20}
+local function fast_name(refresh) return ("%s, refresh %d, float16"):format(HEAD, refresh) end
+
+local function fast_methods(index, all)
+  local function head_tail(refresh)
+    return fopo.gradient.head_tail{index = index, k = 256, tail = 64, refresh = refresh}
+  end
+  local list = {{HEAD, head_tail(1)}}
+  if not all then return list end
+  list[2] = {"uniform, float16", fopo.gradient.snis{samples = S}, rows = "float16"}
+  for _, refresh in ipairs(REFRESH) do
+    list[#list + 1] = {fast_name(refresh), head_tail(refresh), rows = "float16", refresh = refresh}
   end
   return list
 end
@@ -22,11 +33,11 @@ local function index_of(items, queries)
   return fopo.index[kind](items)
 end
 
-local function methods(index, reinforce)
+local function methods(index, reinforce, all)
   local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
   local list = {{"uniform", fopo.gradient.snis{samples = S}},
                 {"mixture", fopo.gradient.snis{samples = S, proposal = mixture}}}
-  for _, method in ipairs(fast_methods(index)) do list[#list + 1] = method end
+  for _, method in ipairs(fast_methods(index, all)) do list[#list + 1] = method end
   if reinforce then
     list[#list + 1] = {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}
   end
@@ -35,9 +46,11 @@ end
 
 local function threads() return bench.options.threads end
 
-local function roofline(P, L)
-  return assert(bench.worker(("%s %d %d %d %d %d"):format(bench.program("roofline.c"), P, L, B, S,
-                                                          threads())))
+-- It reads what the trainers of these sessions draw in their first steps.
+local function roofline(P, L, sessions)
+  local draws = "src/core/rng.c src/core/threads.c src/core/status.c -lopenblas -lm"
+  return assert(bench.worker(("%s %d %d %d %d %d %d %d"):format(
+    bench.program("roofline.c", draws), P, L, B, S, threads(), sessions.n, world.seed)))
 end
 
 local function gemm(P, L)
@@ -78,13 +91,19 @@ local function dimension(P, L, sessions, others)
   local items = world.items(P, L, L <= 200 and sessions or nil)
   local x = sessions:contexts(items):rows_of(fopo.array.ids{1, 2, 3, 4, 5, 6, 7, 8})
   local index = index_of(items, x)
-  local gather = roofline(P, L)
+  local gather = roofline(P, L, sessions)
   local cases = {{"roofline", world.step_of_worker(gather, nil, 1)}}
   bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
-  local trainers, list = {}, methods(index, others)
+  local trainers, list, searched = {}, methods(index, others, others), {}
   for _, method in ipairs(list) do
-    trainers[method[1]] = world.trainer(sessions, items, method[2])
-    cases[#cases + 1] = {method[1], world.step_of(trainers[method[1]])}
+    local trainer = world.trainer(sessions, items, method[2], method.rows)
+    trainers[method[1]] = trainer
+    local measure = world.step_of(trainer)
+    if method.refresh then
+      searched[method[1]] = {}
+      measure = world.cycle_of(trainer, method.refresh, index, searched[method[1]])
+    end
+    cases[#cases + 1] = {method[1], measure}
   end
   local blas, python, python_cases = nil, nil, {}
   if others then
@@ -100,6 +119,10 @@ local function dimension(P, L, sessions, others)
   if python then python:stop() end
   for _, method in ipairs(list) do
     bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
+    if method.refresh then
+      bench.note("L = %d: %s: whole cycles of %d visits of each of %d contexts, %.2f searches a step",
+                 L, method[1], method.refresh, sessions.n, bench.median(searched[method[1]]))
+    end
   end
   return s
 end
@@ -120,8 +143,15 @@ function steps.steps()
     row(L, s, "REINFORCE", "two GEMMs", false, 2)
     row(L, s, "uniform", "REINFORCE", true)
     row(L, s, "mixture", "REINFORCE", true)
-    row(L, s, "head and tail 256 + 64", "REINFORCE", true, L == 100 and 100 or nil)
-    row(L, s, "head and tail 256 + 64", "torch mixture", true, 20)
+    row(L, s, "uniform, float16", "uniform", false)
+    row(L, s, HEAD, "REINFORCE", true)
+    for _, refresh in ipairs(REFRESH) do
+      row(L, s, fast_name(refresh), "REINFORCE", true, L == 100 and 100 or nil)
+    end
+    row(L, s, HEAD, "torch mixture", true)
+    for _, refresh in ipairs(REFRESH) do
+      row(L, s, fast_name(refresh), "torch mixture", true, 20)
+    end
     row(L, s, "REINFORCE", "torch reinforce", true)
     row(L, s, "uniform", "torch uniform", true)
     row(L, s, "mixture", "torch mixture", true)
@@ -141,7 +171,7 @@ function steps.sweep()
   for _, P in ipairs(sizes) do
     bench.say("P = %d", P)
     local sessions, items = world.sessions(P), world.items(P, L)
-    workers[P] = roofline(P, L)
+    workers[P] = roofline(P, L, sessions)
     cases[#cases + 1] = {name("roofline", P), world.step_of_worker(workers[P], nil, 1)}
     local index = index_of(items, sessions:contexts(items):rows_of(fopo.array.ids{1, 2, 3, 4}))
     for _, method in ipairs(methods(index, true)) do
@@ -152,7 +182,7 @@ function steps.sweep()
   local s = bench.in_turn(cases, bench.options.limit)
   for _, P in ipairs(sizes) do workers[P]:stop() end
   local base, largest = sizes[2] or sizes[1], sizes[#sizes]
-  local names = {"roofline", "uniform", "mixture", "head and tail 256 + 64", "REINFORCE"}
+  local names = {"roofline", "uniform", "mixture", HEAD, "REINFORCE"}
   for _, method in ipairs(names) do
     for _, P in ipairs(sizes) do
       local what, against = name(method, P), name(method, base)

@@ -1,7 +1,7 @@
 -- The worlds that sections train on: sessions over P items, and item embeddings for them.
 local fopo = require "fopo"
 local bench = require "bench"
-local world = {}
+local world = {seed = 1} -- of the trainers
 
 -- Training contexts over P items: about 14,000, or ten times as many where embeddings are learnt
 -- from them.
@@ -39,10 +39,12 @@ function world.export(folder, items, sessions, n)
   fopo.array.from(counts):save(folder .. "/y_counts.npy")
 end
 
--- A trainer with the paper's settings.
-function world.trainer(sessions, items, gradient)
-  return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 1}, data = sessions,
-                      gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}, batch = 32, seed = 1}
+-- A trainer with the paper's settings; rows as in fopo.policy.linear.
+function world.trainer(sessions, items, gradient, rows)
+  local policy = fopo.policy.linear{items = items, seed = 1, rows = rows}
+  return fopo.trainer{policy = policy, data = sessions,
+                      gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}, batch = 32,
+                      seed = world.seed}
 end
 
 -- A measure for bench.in_turn: seconds a step over about half a second of steps.
@@ -55,6 +57,20 @@ function world.step_of(trainer, most)
       n = bench.fill(bench.options.sample, seconds, most)
     end
     return seconds / n
+  end
+end
+
+-- The same where candidates serve `refresh` visits: whole cycles, in which every context is visited
+-- that often and searched once. The searches a step are added to `searched`.
+function world.cycle_of(trainer, refresh, index, searched)
+  local n = refresh * trainer.steps_per_epoch
+  return function(warm)
+    local before, steps = index:about().queries, warm and 3 or n
+    local seconds = bench.time(function()
+      trainer:run{steps = steps, every = steps, view = false}
+    end)
+    if not warm then searched[#searched + 1] = (index:about().queries - before) / steps end
+    return seconds / steps
   end
 end
 

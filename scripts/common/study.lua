@@ -40,21 +40,23 @@ function study.options(defaults, quick)
   return o, files
 end
 
--- Worlds by name: the made ones, and files. scale multiplies their sizes.
+-- Worlds by name: the made ones, and files. scale multiplies their sizes; users=, items= and
+-- clusters= take their places.
 local made = {
   narrow = {users = 12000, items = 20000, clusters = 200, tastes = 2, mean_items = 40},
   wide = {users = 12000, items = 60000, clusters = 300, tastes = 4, mean_items = 50, noise = 0.1},
+  large = {users = 100000, items = 790000, clusters = 2000, tastes = 4, mean_items = 50},
 }
 
 -- {name, split, items, index}: a split of the world's sessions, its SVD embeddings and the exact
--- index over them. name: narrow, wide or the path of a file.
+-- index over them. name: narrow, wide, large or the path of a file.
 function study.world(name, o)
   local d
   if made[name] then
     local options = {seed = 11}
     for key, value in pairs(made[name]) do
       local size = key == "users" or key == "items" or key == "clusters"
-      options[key] = size and math.max(20, math.floor(value * o.scale)) or value
+      options[key] = size and (o[key] or math.max(20, math.floor(value * o.scale))) or value
     end
     d = fopo.data.synthetic(options)
   else
@@ -67,7 +69,8 @@ function study.world(name, o)
 end
 
 function study.trainer(world, gradient, o)
-  local pi = fopo.policy.linear{items = world.items, theta = "random", seed = o.seed}
+  local pi = fopo.policy.linear{items = world.items, theta = "random", seed = o.seed,
+                                rows = o.rows}
   return fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
                       optim = fopo.optim.adam{lr = o.lr}, seed = o.seed}
 end

@@ -237,4 +237,8 @@ function TestStudies:test_adaptive()
   lu.assertStrContains(studies("study_adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
 end
 
+function TestStudies:test_fast()
+  lu.assertStrContains(studies("study_fast", 2 * 5 * 2), "against mixture")
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)
