@@ -8,6 +8,9 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/threads.h"
+
+enum { SHARED = 1 << 20 }; /* numbers from which several threads look at them */
 
 /* Any element: a real, or an integer as its sign and two's complement bits. */
 typedef struct {
@@ -87,6 +90,7 @@ static int relabel(fopo_array *a, fopo_dtype type) {
   if ((a->type == FOPO_I32 && type == FOPO_U32) || (a->type == FOPO_U32 && type == FOPO_I32)) {
     const uint32_t *x = a->data;
     uint32_t any = 0;
+#pragma omp parallel for simd num_threads(n > SHARED ? fopo_threads() : 1) reduction(| : any)
     for (size_t i = 0; i < n; i++) any |= x[i];
     if (any >> 31) return 0;
   } else if ((a->type == FOPO_I64 && type == FOPO_U64) ||

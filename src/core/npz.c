@@ -2,8 +2,10 @@
  *
  * Reading: the central directory is checked as a whole first (count, names, methods, sizes against
  * the length of the file, memory), then each member is read once, a stored one straight into the
- * array's block; libzip compares size and CRC-32 at the end of each. The sizes are the central
- * directory's: Python's local headers hold 0xffffffff in one generation of files.
+ * array's block; libzip compares size and CRC-32 at the end of each. Large stored members are read
+ * by several threads, each through a handle of its own, and their CRC-32 is put together here. The
+ * sizes are the central directory's: Python's local headers hold 0xffffffff in one generation of
+ * files.
  *
  * Writing: libzip writes into our descriptor through a source of our own, so that path.tmp.PID is
  * flushed and renamed by replace.c. Dates are fixed: the same arrays give the same bytes. */
@@ -16,17 +18,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zip.h>
+#include <zlib.h>
 
 #include "core/memory.h"
 #include "core/npy_internal.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 enum {
   MEMBERS_MOST = 10000,
   /* Deflate gives at most 258 bytes for 2 bits: 1 to 1,032. More is a lie in the directory. */
   RATIO_MOST = 1040,
-  RATIO_GRACE = 65536
+  RATIO_GRACE = 65536,
+  READERS = 4,             /* of one member: more would wait for memory */
+  SHARED_LEAST = 4 << 20,  /* bytes of a member that several read */
+  PIECE_LEAST = 1 << 20    /* bytes that one of them reads at a time */
 };
 
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim,
@@ -147,25 +154,85 @@ static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, const char
   return fopo_memory_suffices(*total, path, "load it on a machine with more memory");
 }
 
-static int read_member(void *handle, const char *label, void *bytes, size_t n) {
-  zip_file_t *file = handle;
+/* A member that is being read. */
+typedef struct {
+  zip_file_t *file[READERS];
+  zip_t *zip[READERS]; /* [0] is the archive's, not owned */
+  size_t readers;
+  uint64_t at;         /* bytes read */
+  uLong crc;           /* of them, where there are several readers */
+} member;
+
+static int cannot_read(const char *label, const char *why) {
+  return fopo_fail(FOPO_ERR_FORMAT, "%s cannot be read: %s; the file is damaged", label, why);
+}
+
+static int read_all(zip_file_t *file, const char *label, char *bytes, size_t n) {
   for (size_t done = 0; done < n;) {
-    zip_int64_t got = zip_fread(file, (char *)bytes + done, n - done);
-    if (got <= 0)
-      return fopo_fail(FOPO_ERR_FORMAT, "%s cannot be read: %s; the file is damaged", label,
-                       got < 0 ? zip_file_strerror(file) : "it ends early");
+    zip_int64_t got = zip_fread(file, bytes + done, n - done);
+    if (got <= 0) return cannot_read(label, got < 0 ? zip_file_strerror(file) : "it ends early");
     done += (size_t)got;
   }
   return FOPO_OK;
 }
 
+/* A piece per reader. */
+static int read_pieces(member *m, const char *label, char *bytes, size_t n) {
+  size_t pieces = n / PIECE_LEAST < 1 ? 1 : n / PIECE_LEAST;
+  if (pieces > m->readers) pieces = m->readers;
+  int failed[READERS] = {0};
+  uLong crc[READERS];
+  size_t size = n / pieces;
+#pragma omp parallel for num_threads((int)pieces)
+  for (size_t i = 0; i < pieces; i++) {
+    size_t here = i + 1 < pieces ? size : n - i * size;
+    char *to = bytes + i * size;
+    failed[i] = zip_fseek(m->file[i], (zip_int64_t)(m->at + i * size), SEEK_SET) != 0 ||
+                read_all(m->file[i], label, to, here) != FOPO_OK;
+    if (!failed[i]) crc[i] = crc32_z(0, (unsigned char *)to, here);
+  }
+  for (size_t i = 0; i < pieces; i++) {
+    if (failed[i]) return cannot_read(label, zip_file_strerror(m->file[i]));
+    size_t here = i + 1 < pieces ? size : n - i * size;
+    m->crc = crc32_combine(m->crc, crc[i], (z_off_t)here);
+  }
+  return FOPO_OK;
+}
+
+static int read_member(void *handle, const char *label, void *bytes, size_t n) {
+  member *m = handle;
+  int status = m->readers > 1 ? read_pieces(m, label, bytes, n)
+                              : read_all(m->file[0], label, bytes, n);
+  m->at += n;
+  return status;
+}
+
 /* One byte beyond the end is asked for: there libzip compares size and CRC-32. */
-static int verified(zip_file_t *file, const char *label) {
+static int verified(member *m, const zip_stat_t *s, const char *label) {
+  if (m->readers > 1) {
+    if (m->crc == s->crc) return FOPO_OK;
+    return fopo_fail(FOPO_ERR_FORMAT, "%s is damaged: CRC error", label);
+  }
   char beyond;
-  zip_int64_t got = zip_fread(file, &beyond, 1);
+  zip_int64_t got = zip_fread(m->file[0], &beyond, 1);
   if (got == 0) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT, "%s is damaged: %s", label,
-                   got < 0 ? zip_file_strerror(file) : "it is longer than its directory says");
+                   got < 0 ? zip_file_strerror(m->file[0])
+                           : "it is longer than its directory says");
+}
+
+/* More readers for a large stored member; where they cannot be had, there are fewer. */
+static void add_readers(member *m, size_t i, const zip_stat_t *s, const char *path) {
+  if (s->comp_method != ZIP_CM_STORE || s->size < SHARED_LEAST || !(s->valid & ZIP_STAT_CRC)) return;
+  for (; m->readers < READERS && m->readers < (size_t)fopo_threads(); m->readers++) {
+    zip_t *zip = zip_open(path, ZIP_RDONLY, NULL);
+    zip_file_t *file = zip != NULL ? zip_fopen_index(zip, i, 0) : NULL;
+    m->zip[m->readers] = zip;
+    m->file[m->readers] = file;
+    if (file != NULL) continue;
+    if (zip != NULL) zip_discard(zip);
+    return;
+  }
 }
 
 static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path,
@@ -173,15 +240,19 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
   char label[400];
   zip_stat_t s;
   snprintf(label, sizeof label, "%.300s, member '%s'", path, array->name);
-  zip_file_t *file = NULL;
-  if (zip_stat_index(zip, i, 0, &s) != 0 || (file = zip_fopen_index(zip, i, 0)) == NULL)
+  member m = {.zip = {zip}, .readers = 1, .crc = crc32_z(0, NULL, 0)};
+  if (zip_stat_index(zip, i, 0, &s) != 0 || (m.file[0] = zip_fopen_index(zip, i, 0)) == NULL)
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", label, zip_strerror(zip));
-  source->handle = file;
+  add_readers(&m, i, &s, path);
+  source->handle = &m;
   source->label = label;
   source->size = s.size;
   int status = fopo_npy_read(array, source);
-  if (status == FOPO_OK) status = verified(file, label);
-  zip_fclose(file);
+  if (status == FOPO_OK) status = verified(&m, &s, label);
+  for (size_t r = 0; r < m.readers; r++) {
+    zip_fclose(m.file[r]);
+    if (r > 0) zip_discard(m.zip[r]);
+  }
   return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 void fopo_pairs_done(fopo_pairs *p) {
   fopo_free(p->user);
@@ -48,6 +49,7 @@ int fopo_pairs_suffice(const char *path, double rows, int with_values) {
 /* Exponent bits all set: NaN or infinity. Without a branch, for the compiler's vectors. */
 static int all_finite(const float *values, size_t n) {
   uint32_t bad = 0;
+#pragma omp parallel for simd num_threads(n > 1 << 20 ? fopo_threads() : 1) reduction(| : bad)
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
     memcpy(&bits, &values[i], sizeof bits);

@@ -18,6 +18,7 @@
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 static char folder[] = "/tmp/fopo-test-npz-XXXXXX";
 
@@ -320,6 +321,46 @@ static void damaged_archives(void **state) {
   free(bytes);
 }
 
+/* A member that several threads read, each a part: whole, and with one bit changed anywhere. */
+static void large_members(void **state) {
+  (void)state;
+  enum { N = 2500000 };
+  uint32_t *numbers = malloc(N * sizeof *numbers);
+  for (uint32_t i = 0; i < N; i++) numbers[i] = i * 2654435761u;
+  fopo_array a[2] = {fopo_array_of("numbers", FOPO_U32, numbers, 1, N, 1),
+                     fopo_array_of("bytes", FOPO_U8, numbers, 1, 4 * N - 1, 1)};
+  const char *path = in_folder("large.npz");
+  assert_int_equal(fopo_npz_save(path, a, 2, 0), FOPO_OK);
+  int before = fopo_threads();
+  for (int threads = 1; threads <= 7; threads += 2) {
+    fopo_archive archive;
+    fopo_threads_set(threads);
+    assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+    same_array(&archive.items[0], &a[0]);
+    same_array(&archive.items[1], &a[1]);
+    fopo_archive_done(&archive);
+    for (size_t at = 1000; at < 8 * N - 1000; at += 3 * N + (size_t)threads) {
+      FILE *f = fopen(path, "r+b");
+      fseek(f, (long)at, SEEK_SET);
+      int byte = fgetc(f);
+      fseek(f, (long)at, SEEK_SET);
+      fputc(byte ^ 16, f);
+      fflush(f);
+      assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
+      assert_true(sentence_has("is damaged: CRC error"));
+      fseek(f, (long)at, SEEK_SET);
+      fputc(byte, f);
+      fclose(f);
+    }
+  }
+  fopo_threads_set(before);
+  assert_int_equal(truncate(path, 4 * N), 0);
+  fopo_archive archive;
+  assert_true(fopo_npz_load(&archive, path) != FOPO_OK);
+  assert_int_equal(unlink(path), 0);
+  free(numbers);
+}
+
 /* Replaces every `from` in the file by `to`, of the same length. */
 static void patch(const char *path, const char *from, const char *to, size_t length) {
   size_t n;
@@ -529,7 +570,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),       cmocka_unit_test(same_bytes_twice),
       cmocka_unit_test(numpy_agrees),     cmocka_unit_test(bad_headers),
-      cmocka_unit_test(damaged_archives), cmocka_unit_test(bad_archives),
+      cmocka_unit_test(damaged_archives), cmocka_unit_test(large_members),
+      cmocka_unit_test(bad_archives),
       cmocka_unit_test(conversions),      cmocka_unit_test(old_file_survives),
       cmocka_unit_test(interrupted),      cmocka_unit_test(memory_faults)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
