@@ -17,7 +17,10 @@ local columns = {"step", "seconds", "reward", "valid", "valid_index", "ess", "ma
                  "reward_time", "gradient", "update"}
 
 local fields = {}
-function fields.step(t) return t.native.step end
+function fields.step(t)
+  local seen = t.job and t.job.native:look()
+  return seen and seen.state == "trains" and seen.step or t.native.step
+end
 function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
 function fields.device(t) return t.native.device_name end
 

@@ -36,7 +36,7 @@ struct fopo_job {
   size_t n_theta;
 
   /* The run. */
-  uint64_t first;          /* step at the start */
+  uint64_t last;           /* step at the end; UINT64_MAX: no limit */
   double spent, rate;      /* seconds of training; steps a second */
   fopo_slice sum;          /* of the record in hand: means times steps */
   float *best;             /* [n_theta] theta of the best validation; NULL: not kept */
@@ -173,8 +173,6 @@ static int end_record(fopo_job *j, int cut) {
 
 /* ---- the thread: slices ---- */
 
-static uint64_t made(const fopo_job *j) { return fopo_trainer_step(j->trainer) - j->first; }
-
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Steps that fill so many seconds, by what the last ones took. */
@@ -184,7 +182,7 @@ static uint64_t that_fill(const fopo_job *j, double seconds) {
 }
 
 static int is_done(const fopo_job *j) {
-  return made(j) >= j->plan.steps || j->spent >= j->plan.seconds;
+  return fopo_trainer_step(j->trainer) >= j->last || j->spent >= j->plan.seconds;
 }
 
 static void add(fopo_job *j, const fopo_slice *s) {
@@ -218,7 +216,7 @@ static void publish(fopo_job *j, const fopo_slice *s) {
 
 static int make_slice(fopo_job *j) {
   fopo_slice s;
-  uint64_t n = least(j->plan.steps - made(j), that_fill(j, slice_seconds));
+  uint64_t n = least(j->last - fopo_trainer_step(j->trainer), that_fill(j, slice_seconds));
   if (j->plan.every > 0) n = least(n, j->plan.every - j->sum.steps);
   if (isfinite(j->plan.seconds)) n = least(n, that_fill(j, j->plan.seconds - j->spent));
   int rc = fopo_trainer_run(j->trainer, (size_t)n, &s);
@@ -310,10 +308,13 @@ static int copy_parts(fopo_job *j) {
   return j->shown && (j->best || !j->plan.keep_best) ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* Signals are the program's: the thread, and the ones that it makes, get none. */
+/* Signals are the program's: the thread, and the ones that it makes, get none but those of their own
+ * crashes, after which the terminal is put right. */
 static int start_thread(fopo_job *j) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   sigset_t all, before;
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failed = pthread_create(&j->thread, NULL, work, j);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -332,10 +333,10 @@ int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
   j->plan = *plan;
   j->at_home = j->joined = 1;
   j->best_reward = -1.0;
-  j->first = fopo_trainer_step(t);
-  j->status = (fopo_job_status){.step = j->first, .first = j->first, .seconds = plan->trained,
-                                .last = plan->steps < UINT64_MAX - j->first
-                                            ? j->first + plan->steps : UINT64_MAX};
+  uint64_t first = fopo_trainer_step(t);
+  j->last = plan->steps < UINT64_MAX - first ? first + plan->steps : UINT64_MAX;
+  j->status = (fopo_job_status){.step = first, .first = first, .last = j->last,
+                                .seconds = plan->trained};
   pthread_mutex_init(&j->lock, NULL);
   pthread_cond_init(&j->changed, NULL);
   rc = copy_parts(j);
@@ -374,11 +375,11 @@ int fopo_job_take(fopo_job_record *record, fopo_job *job) {
   return waits;
 }
 
-/* Under the lock: waits for a change, for a tick at most. */
-static void wait_tick(fopo_job *j) {
+/* Under the lock: waits for a change, for so many seconds at most, less than one. */
+static void wait_change(fopo_job *j, double seconds) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += (long)(tick * 1e9);
+  until.tv_nsec += (long)(seconds * 1e9);
   if (until.tv_nsec >= 1000000000) {
     until.tv_nsec -= 1000000000;
     until.tv_sec++;
@@ -414,7 +415,7 @@ int fopo_job_rest(fopo_job *job) {
   pthread_mutex_lock(&job->lock);
   job->rest = 1;
   while (job->status.state == FOPO_JOB_TRAINS && !given_up) {
-    wait_tick(job);
+    wait_change(job, tick);
     given_up = fopo_interrupted() && job->status.state == FOPO_JOB_TRAINS;
   }
   if (given_up) job->rest = 0;
@@ -440,7 +441,7 @@ static void end_thread(fopo_job *j) {
   atomic_store(&j->stop, 1);
   pthread_mutex_lock(&j->lock);
   pthread_cond_broadcast(&j->changed);
-  while (j->status.state != FOPO_JOB_ENDED) wait_tick(j);
+  while (j->status.state != FOPO_JOB_ENDED) wait_change(j, tick);
   pthread_mutex_unlock(&j->lock);
 }
 
@@ -453,7 +454,7 @@ int fopo_job_wait(fopo_job *job, double seconds) {
   int rc = FOPO_OK;
   pthread_mutex_lock(&job->lock);
   for (double left = seconds; left > 0.0 && job->status.state != FOPO_JOB_ENDED; left -= tick) {
-    wait_tick(job);
+    wait_change(job, fmin(left, tick));
     if (!fopo_interrupted()) continue;
     rc = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
     break;

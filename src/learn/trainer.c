@@ -383,8 +383,8 @@ void fopo_trainer_abandon(fopo_trainer *t) {
 static int take_optim(fopo_trainer *t, const fopo_optim *from) {
   fopo_optim *own = t->o.optim;
   if (from->n == 0) {
-    own->options = from->options;
-    return FOPO_OK;
+    fopo_optim_done(own);
+    return fopo_optim_init(own, &from->options);
   }
   fopo_optim_options before = own->options;
   float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
