@@ -9,11 +9,13 @@ local keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for",
                   "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
                   "until", "while"}
 
--- The tables in which names of v are found, nearest first.
+-- The tables in which names of v are found, nearest first. A sealed metatable says itself what its
+-- objects show.
 local function places(v)
   local list = {}
-  if type(v) == "table" then list[1] = v end
   local meta = metatable_of(v)
+  if type(meta) == "table" and rawget(meta, "sealed") then return {meta.sealed} end
+  if type(v) == "table" then list[1] = v end
   local methods = type(v) == "userdata" and native.types[define.kind(v)]
   if methods then
     list[#list + 1] = methods
@@ -36,6 +38,8 @@ local function places(v)
 end
 
 local function field(v, name)
+  local own = type(v) == "table" and rawget(v, name)
+  if own then return own end
   for _, place in ipairs(places(v)) do
     local found = rawget(place, name)
     if found ~= nil then return found end

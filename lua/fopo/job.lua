@@ -10,7 +10,7 @@ local text = require "fopo.text"
 
 local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
-local trainer       -- the methods of trainers
+local columns, line, object -- of trainers: those of the history; record n as text and as JSON
 local columns_of = {reward_time = "reward", search = "search", propose = "propose",
                     gradient = "gradient", update = "update"} -- column, phase
 
@@ -19,7 +19,7 @@ local columns_of = {reward_time = "reward", search = "search", propose = "propos
 local function add_record(j, r)
   local t, row = j.trainer, {}
   local h, n = t.history, #t.history.step + 1
-  for _, name in ipairs(trainer.columns) do
+  for _, name in ipairs(columns) do
     local phase = columns_of[name]
     row[name] = phase and r.time[phase] or not phase and r[name] or 0 / 0
     h[name][n] = row[name]
@@ -91,7 +91,7 @@ end
 
 -- What a drain outside the prompt's waiting has to say is printed at once.
 local function print_pending()
-  for _, line in ipairs(pending) do print(line) end
+  for _, said in ipairs(pending) do print(said) end
   pending = {}
 end
 
@@ -116,6 +116,7 @@ end
 local knobs = {lr = true}
 for _, what in ipairs(run.knobs) do knobs[what] = true end
 
+local methods = {"pause", "resume", "stop", "wait"}
 local fields = {}
 function fields.step(j) return touch(j).step end
 function fields.seconds(j) return touch(j).seconds end
@@ -142,9 +143,6 @@ for what in pairs(knobs) do
   fields[what] = function(j) return j.run:get(what) end
 end
 
-job.fields = {} -- for completion
-for name in pairs(fields) do job.fields[name] = true end
-
 function job.__index(j, key)
   if fields[key] then return fields[key](j) end
   local found = rawget(job, key)
@@ -155,7 +153,7 @@ end
 function job.names()
   local names = {}
   for name in pairs(fields) do names[#names + 1] = name end
-  for _, name in ipairs{"pause", "resume", "stop", "wait"} do names[#names + 1] = name end
+  for _, name in ipairs(methods) do names[#names + 1] = name end
   table.sort(names)
   return names
 end
@@ -260,6 +258,10 @@ Returns the trainer.]],
   end,
 }
 
+job.sealed = {} -- for completion
+for name in pairs(fields) do job.sealed[name] = true end
+for _, name in ipairs(methods) do job.sealed[name] = job[name] end
+
 -- ---- starting ----
 
 -- The options of t:run, without those of its view and its replay.
@@ -275,9 +277,9 @@ end
 -- How the job speaks of record n: a line for the prompt.
 local function voice(t, o)
   if o.json or term.json() then
-    return function(n) pending[#pending + 1] = trainer.object(t, n) end
+    return function(n) pending[#pending + 1] = object(t, n) end
   end
-  return o.view and function(n) pending[#pending + 1] = trainer.line(t, n) end or nil
+  return o.view and function(n) pending[#pending + 1] = line(t, n) end or nil
 end
 
 local function plan(t, o, r)
@@ -292,7 +294,7 @@ end
 
 local function start(t, o)
   if t.job then define.fail("this trainer has a job already; job:wait() or job:stop() first") end
-  local r = run.new(t, o, trainer.columns)
+  local r = run.new(t, o, columns)
   local ok, made = pcall(native.job, t.native, plan(t, o, r))
   if not ok then
     r:close()
@@ -305,9 +307,9 @@ local function start(t, o)
 end
 
 -- Gives trainers their t:start.
-function job.open(methods)
-  trainer = methods
-  methods.start = define.fn{
+function job.open(trainer, parts)
+  columns, line, object = parts.columns, parts.line, parts.object
+  trainer.start = define.fn{
     name = "trainer:start", returns = "job",
     args = {{"t", "trainer", nil, "the trainer"}},
     options = options_of_run(),

@@ -10,7 +10,7 @@
 --   source:advance(seconds)   works, or waits, for about so long; a slice {step, seconds, steps,
 --                             reward, ess, ..., time} where there is one
 -- and, where it can be steered: source:get(what), source:set(what, value) of lr, epsilon and k,
--- source:pause(on), source:one(), source:evaluate(), source:save(path), source:leave(),
+-- source:pause(on), source:resting(), source:one(), source:evaluate(), source:save(path), source:leave(),
 -- source:watching(f), which calls f and notes the knobs that it changed, source:note(action).
 local define = require "fopo.define"
 local log = require "fopo.log"
@@ -35,7 +35,8 @@ local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= 
 
 -- v: of term.view; o: overlay, glyphs, mono.
 function live.new(v, source, o)
-  local c = setmetatable({v = v, source = source, seen = 0, slice = shortest, every = interval,
+  local c = setmetatable({v = v, source = source, paused = source.resting and source:resting(),
+                          seen = 0, slice = shortest, every = interval,
                           spent = 0, worked = 1e-9, cpu = 1e-9, own_cpu = 0, drawings = 0,
                           begun = now(), said_until = 0, next_memory = 0,
                           settings = {axis = "steps", smoothing = 0.9, window = 0, logy = false,

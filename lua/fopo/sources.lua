@@ -1,5 +1,6 @@
 -- What the live view can show: a run that goes on, a trainer as it is, the folder of a log.
 local define = require "fopo.define"
+local job = require "fopo.job"
 local log = require "fopo.log"
 local native = require "fopo.native"
 local text = require "fopo.text"
@@ -84,10 +85,11 @@ function background:set(what, value) self.j[what] = value end
 function background:note(action) self.j.run:note(action) end
 function background:pause(on) if on then self.j:pause() else self.j:resume() end end
 
+function background:resting() return self.j.state == "paused" end
+
 function background:save()
-  self.j:pause()
-  local path = live.save(self)
-  self.j:resume()
+  local path
+  job.at_rest(self.t, function() path = live.save(self) end)
   return path
 end
 

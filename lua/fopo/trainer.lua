@@ -162,8 +162,7 @@ t.actions; replay changes the same at the same steps, so the same run comes out 
 }
 
 -- Jobs train in the background, with what is needed of here (fopo/job.lua).
-trainer.columns, trainer.line, trainer.object = columns, line, object
-job.open(trainer)
+job.open(trainer, {columns = columns, line = line, object = object})
 
 trainer.save = define.fn{
   name = "trainer:save",
