@@ -11,18 +11,19 @@
 -- Candidates of all runs serve `refresh` visits, or searching would be most of what is compared;
 -- refresh=1 is the plain form.
 --
--- Names (defaults): epsilons=0,0.2,0.5,0.8,1; refresh=5, seconds=6 of a run, clock=wall (or cpu:
+-- Names (defaults): epsilons=0,0.2,0.5,0.8,1; refresh=20, seconds=6 of a run, clock=wall (or cpu:
 -- one thread and its seconds, for a machine that has other work), lr=0.01, dim=32, k=256,
--- samples=1000, floor=0.05, smoothing=0.95, scale=1, seeds=1,2,3, worlds=narrow,wide.
+-- samples=1000, floor=0.0001, smoothing=0.5, min_items=20 (of a user), scale=1, seeds=1,2,3,
+-- worlds=narrow,wide (worlds=, with a comma: none).
 -- All rows are in runs/study_adaptive.csv.
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "common/?.lua;" .. package.path
 local study = require "study"
 
 local o, files = study.options(
-  {epsilons = {0, 0.2, 0.5, 0.8, 1}, refresh = 5, seconds = 6, clock = "wall", lr = 0.01, dim = 32,
-   k = 256, samples = 1000, floor = 0.05, smoothing = 0.95, scale = 1, seeds = {1, 2, 3},
-   worlds = {"narrow", "wide"}},
+  {epsilons = {0, 0.2, 0.5, 0.8, 1}, refresh = 20, seconds = 6, clock = "wall", lr = 0.01, dim = 32,
+   k = 256, samples = 1000, floor = 0.0001, smoothing = 0.5, min_items = 20, scale = 1,
+   seeds = {1, 2, 3}, worlds = {"narrow", "wide"}},
   {epsilons = {0, 1}, seconds = 0.3, dim = 8, k = 20, samples = 60, scale = 0.03, seeds = {1, 2},
    worlds = {"narrow"}})
 

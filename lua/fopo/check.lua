@@ -44,7 +44,7 @@ local function all_gradients(o)
 end
 
 -- A copy to try: the user's own may be at work, and have a state. An adaptive proposal is tried at
--- its present epsilon.
+-- its present epsilon, or at 0.5, where fewer draws tell whether they see the tail rightly.
 local function copy(g)
   if g.kind == "reinforce" then
     return native.gradient_reinforce{samples = g.samples, baseline = g.baseline}
@@ -55,7 +55,7 @@ local function copy(g)
   end
   local q = g.proposal
   if q.kind == "adaptive" then
-    q = proposal.mixture{index = q.index, k = g.k, epsilon = g.epsilon}
+    q = proposal.mixture{index = q.index, k = g.k, epsilon = math.max(g.epsilon, 0.5)}
   end
   return native.gradient_snis{proposal = q, samples = g.samples, fault = g.fault}
 end
@@ -172,8 +172,9 @@ return define.fn{
 Prints a table and "all okay", or the first check that is not. Returns {ok, rows, first, seconds};
 rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). What cannot be told is
 skipped by name. The reward must be a function: the same value whenever it is asked.
-Copies of the gradients are tried; an adaptive proposal at its present epsilon. Cost: passes over
-the whole catalogue for the exact gradient and REINFORCE; large catalogues get fewer repetitions of that.
+Copies of the gradients are tried; an adaptive proposal at its present epsilon or 0.5, whichever is
+more. Cost: passes over the whole catalogue for the exact gradient and REINFORCE; large catalogues get
+fewer repetitions of that.
 Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" says what the faults are.]],
   example = [[r = fopo.check{contexts = 2, repetitions = 40, print = false}
 assert(r.ok, r.first)

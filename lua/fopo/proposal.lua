@@ -41,24 +41,30 @@ proposal.adaptive = define.fn{
   options = {
     {"index", "index", nil, "finds the candidates", required = true},
     {"k", "integer", 256, "K, candidates of a context", min = 1},
-    {"floor", "number", 0.05, "the least epsilon", min = 0, max = 1},
-    {"smoothing", "number", 0.95, "what a step leaves of the past; 0.95 looks back about 20 steps",
+    {"floor", "number", 0.0001, "the least epsilon", min = 0, max = 1},
+    {"smoothing", "number", 0.5, "what a measurement of the share leaves of those before it",
      min = 0, below = 1},
-    {"refresh", "integer|string", 1, "visits that a context's candidates serve, or \"once\"; see "
+    {"refresh", "integer|string", 20, "visits that a context's candidates serve, or \"once\"; see "
      .. "fopo.proposal.mixture", min = 1, one_of = {"once"}},
   },
-  text = [[The mixture whose epsilon follows the policy: epsilon = max(floor, 1 - m), m being the
-smoothed share of the policy's mass inside the candidates, as the weights of the draws themselves
-estimate it (head_mass; uniform draws that miss a narrow tail overstate it, and floor is there for
-them). While epsilon is above 0.95 it is 1: all draws are uniform and the index is not asked, but
-for 8 contexts every 50 steps, which are searched anew and notice when to begin. g.epsilon and the
-history show the current value. m is a part of the checkpoint: a run that is resumed is the same bit
-by bit.
+  text = [[The mixture whose epsilon follows the policy: epsilon = 1 while the share of the policy's mass
+outside the candidates is above 0.95, and floor from then on. While epsilon is 1 all draws are
+uniform and the index is not asked. The share, 1 - m, is measured every 50 steps, by draws with
+epsilon = 0.5 (or floor, where that is more): of 8 contexts while epsilon is 1, searched anew, and of
+the whole batch otherwise; m <- s m + (1 - s) m_now, s being the smoothing and m_now the head_mass of
+the step. There is nothing between the two: a mixture pays for its candidates and for uniform draws
+too, and in scripts/study_adaptive.lua the best fixed epsilon is 0 or 1.
+At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then
+close to that of the reward among the candidates, and its bias to the share outside them; give a
+floor of 0.05 or more where the tail must be seen at every step. head_mass of such steps is too high.
+Candidates serve `refresh` visits, 20 by default, which keeps 4 N (K + 2) bytes for N contexts; see
+fopo.proposal.mixture. g.epsilon and the history show the current value. m is a part of the
+checkpoint: a run that is resumed is the same bit by bit.
 Bias and variance: those of snis with the epsilon of the step. Source: ours; the paper leaves it
 open.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 q = fopo.proposal.adaptive{index = fopo.index.norm(items), k = 10}
-assert(q.epsilon == 1 and q.floor == 0.05)]],
+assert(q.epsilon == 1 and q.floor == 0.0001)]],
   call = native.proposal_adaptive,
 }
 

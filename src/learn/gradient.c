@@ -360,10 +360,9 @@ static void steer(fopo_gradient *g, size_t B) {
   adapt(g);
   g->q = g->options.proposal;
   g->asked = fopo_gradient_has_proposal(&g->options) ? fopo_visits_asked(g->visits, &g->q, B) : 0;
-  if (g->asked > 0 && !fopo_proposal_uses_index(&g->q)) { /* a probe */
-    g->q.epsilon = FOPO_PROBE_EPSILON;
-    g->q.refresh = 1;
-  }
+  if (g->asked == 0) return;
+  if (!fopo_proposal_uses_index(&g->q)) g->q.refresh = 1; /* a probe, and no visit */
+  g->q.epsilon = fopo_visits_draws(g->visits, &g->q);
 }
 
 /* Cuts the batch into parts and makes room for one. */

@@ -20,7 +20,7 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   }
   if (q->adaptive && !(q->smoothing >= 0.0 && q->smoothing < 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "smoothing is %g; it is the share that a batch leaves of the past, use 0 to "
+                     "smoothing is %g; it is the share that a probe leaves of the past, use 0 to "
                      "less than 1", q->smoothing);
   }
   if (q->k == 0 || q->k > P) {

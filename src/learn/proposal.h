@@ -17,7 +17,7 @@ typedef struct {
   size_t refresh;     /* visits that a context's candidates serve; 0 and 1: searched at each */
   int adaptive;       /* 1: a gradient sets epsilon itself (learn/visits.h); it starts at 1 */
   double floor;       /* adaptive: epsilon is never below, 0 .. 1 */
-  double smoothing;   /* adaptive: what a batch leaves of the smoothed share, 0 .. below 1 */
+  double smoothing;   /* adaptive: what a probe leaves of the smoothed share, 0 .. below 1 */
 } fopo_proposal;
 
 #define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve for ever */

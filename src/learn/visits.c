@@ -8,10 +8,13 @@
 #include "core/status.h"
 
 /* Above it a search costs more than the few draws it would place better. */
-static const double near_one = FOPO_PROBE_EPSILON;
+static const double near_one = 0.95;
 
 /* Eight searches every fifty batches are a two-hundredth of what a batch of 32 would ask. */
 enum { PROBE_EVERY = 50, PROBE_ROWS = 8 };
+
+/* Of a probe's draws. Those of the floor alone would see hardly any of the tail. */
+static const double probe_epsilon = 0.5;
 
 /* ---- candidates that are kept ---- */
 
@@ -79,24 +82,29 @@ static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t 
 /* ---- an adaptive epsilon ---- */
 
 double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q) {
-  if (v->batches == 0) return 1.0;
-  double outside = fmin(fmax(1.0 - v->head, q->floor), 1.0);
-  return outside > near_one ? 1.0 : outside;
+  return v->batches == 0 || 1.0 - v->head > near_one ? 1.0 : q->floor;
+}
+
+/* Whether the next batch measures the share. */
+static int probes(const fopo_visits *v) { return v->batches % PROBE_EVERY == 0; }
+
+double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q) {
+  double epsilon = q->adaptive ? fopo_visits_epsilon(v, q) : q->epsilon;
+  if (!q->adaptive || !probes(v)) return epsilon;
+  return fmax(q->floor, probe_epsilon);
 }
 
 size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B) {
   if (!q->adaptive) return fopo_proposal_uses_index(q) ? B : 0;
   if (fopo_visits_epsilon(v, q) < 1.0) return B;
-  if (v->batches % PROBE_EVERY != 0) return 0;
+  if (!probes(v)) return 0;
   return B < PROBE_ROWS ? B : PROBE_ROWS;
 }
 
-/* head <- s head + (1 - s) mass; a probe stands for all the batches until the next one, and the
- * first has nothing to be smoothed with. */
+/* The first share has nothing to be smoothed with. */
 static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size_t head_rows) {
-  if (head_rows > 0) {
-    int probe = fopo_visits_epsilon(v, q) >= 1.0;
-    double s = v->batches == 0 ? 0.0 : pow(q->smoothing, probe ? PROBE_EVERY : 1);
+  if (head_rows > 0 && probes(v)) {
+    double s = v->batches == 0 ? 0.0 : q->smoothing;
     v->head = s * v->head + (1.0 - s) * mass;
   }
   v->batches++;

@@ -1,6 +1,6 @@
 /* What a run remembers from visit to visit of its contexts: the candidates of each context, for as
  * many visits as they serve (refresh = n), and the smoothed share of the policy's mass inside the
- * candidates, which an adaptive epsilon follows.
+ * candidates, by which an adaptive epsilon is chosen.
  *
  * Both are functions of the seed and of the visits alone. Nothing counts before fopo_visits_count
  * says that a batch was made, so one that was interrupted or refused may be made again with the
@@ -40,21 +40,24 @@ void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint3
 
 /* ---- an adaptive epsilon ---- */
 
-/* eps = max(floor, 1 - head), and 1, which asks no index, where that is near 1 or nothing is known
- * yet. */
+/* eps = 1, which asks no index, while 1 - head, the share of pi outside the candidates, is near 1
+ * or nothing is known yet; from then on eps = floor. Nothing between: there a step pays for its
+ * candidates and also for uniform draws, whose weights are the larger the fewer they are. */
 double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q);
 
 /* How many contexts of the next batch of B get candidates: all, none, or, while epsilon is 1, a few
- * every so many batches, which then draw with FOPO_PROBE_EPSILON: the probe that notices when
- * candidates begin to pay. It searches anew, and is no visit. */
+ * every so many batches, which are a probe. They are searched anew, and that is no visit. */
 size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B);
 
-#define FOPO_PROBE_EPSILON 0.95
+/* The epsilon of the next batch's draws for the contexts that are asked: that above, or, where the
+ * batch is a probe, one at which draws of both kinds are enough to measure the share. */
+double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q);
 
 /* ---- both ---- */
 
 /* The batch `rows` [B] was made with q, whose epsilon is that of the batch; head_mass is the mean
- * over the contexts that had candidates, head_rows of them (0: none had). */
+ * over the contexts that had candidates, head_rows of them (0: none had). Of an adaptive epsilon it
+ * counts where the batch is a probe: head <- s head + (1 - s) head_mass, s the smoothing. */
 void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
                        double head_mass, size_t head_rows);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "learn/trainer.h"
+#include "learn/trainer_internal.h"
 
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
 
@@ -119,6 +119,7 @@ static void test_epsilon(void **unused) {
   uint32_t rows[BATCH] = {0};
   assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
   assert_int_equal(fopo_visits_asked(&v, &q, 32), 8); /* the first batch is a probe */
+  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.5) < 1e-12);
   assert_int_equal(fopo_visits_asked(&v, &q, 5), 5);
   fopo_visits_count(&v, &q, rows, BATCH, 0.02, 8);
   assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
@@ -127,15 +128,25 @@ static void test_epsilon(void **unused) {
     fopo_visits_count(&v, &q, rows, BATCH, 0.0, 0);
   }
   assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
-  fopo_visits_count(&v, &q, rows, BATCH, 0.4, 8); /* a probe stands for its fifty batches */
-  assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.6) < 1e-6);
+  fopo_visits_count(&v, &q, rows, BATCH, 0.1, 8);
+  assert_true(fabs(v.head - 0.06) < 1e-12); /* 0.5 of 0.02 and of 0.1 */
+  for (int i = 51; i < 100; i++) {
+    assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
+    assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.1) < 1e-12);
+    assert_true(fabs(fopo_visits_draws(&v, &q) - 0.1) < 1e-12);
+    fopo_visits_count(&v, &q, rows, BATCH, 0.9, 32); /* no probe: it measures nothing */
+  }
+  assert_true(fabs(v.head - 0.06) < 1e-12);
   assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
-  fopo_visits_count(&v, &q, rows, BATCH, 0.8, 32);
-  assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.4) < 1e-6);
-  for (int i = 0; i < 20; i++) fopo_visits_count(&v, &q, rows, BATCH, 1.0, 32);
-  assert_true(!(fopo_visits_epsilon(&v, &q) < 0.1) && fopo_visits_epsilon(&v, &q) < 0.1001);
-  q.floor = 0.99;
-  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
+  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.5) < 1e-12);
+  q.floor = 0.7;
+  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.7) < 1e-12);
+  q.floor = 1.0;
+  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
+  q.floor = 0.1;
+  fopo_visits_count(&v, &q, rows, BATCH, 0.02, 32);
+  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0); /* the mass has left the candidates */
+  assert_int_equal(fopo_visits_asked(&v, &q, 32), 0);
 }
 
 /* ---- kept candidates ---- */
@@ -319,8 +330,8 @@ static void test_given_up(void **unused) {
 
 /* ---- the adaptive epsilon in a run ---- */
 
-/* Near a uniform policy the index is asked by probes alone; near a peaked one epsilon becomes the
- * share of pi outside the candidates, and stops at its floor. */
+/* Near a uniform policy the index is asked by probes alone; where candidates have mass epsilon is
+ * its floor, and the share is measured. */
 static void test_adapts(void **unused) {
   (void)unused;
   setting s;
@@ -344,18 +355,19 @@ static void test_adapts(void **unused) {
     ok(fopo_index_search(ids, scores, &count, s.ix, Q, K));
     for (int i = 0; i < K; i++) mass += pi[ids[i]] / N;
   }
-  run(&s, 60);
-  print_message("outside the candidates %.4f, epsilon %.4f\n", 1.0 - mass, epsilon(&s));
-  assert_true(mass > 0.1 && mass < 0.95 && fabs(1.0 - mass - epsilon(&s)) < 0.05);
+  run(&s, 301);
+  double measured = s.t->visits.head;
+  print_message("inside the candidates %.4f, measured %.4f\n", mass, measured);
+  assert_true(mass > 0.1 && mass < 0.95 && fabs(mass - measured) < 0.05);
+  assert_true(fabs(epsilon(&s) - 0.05) < 1e-12);
   fopo_free(t);
   tear_down(&s);
 
   set_up(&s, adaptive(0.4, 0.5), 3.0, 1e-9, 0);
   for (int i = 0; i < 30; i++) {
     run(&s, 1);
-    assert_true(epsilon(&s) >= 0.4);
+    assert_true(fabs(epsilon(&s) - 0.4) < 1e-12);
   }
-  assert_true(epsilon(&s) < 0.41);
   tear_down(&s);
 }
 
