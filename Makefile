@@ -71,6 +71,8 @@ $(OUT)/src/device/kernels_avx2.o $(OUT)/src/device/kernels_rows_avx2.o: \
   EXTRA := -mavx2 -mfma -mf16c
 $(OUT)/src/device/kernels_avx512.o $(OUT)/src/device/kernels_rows_avx512.o: \
   EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma
+$(OUT)/src/device/kernels_amx.o: \
+  EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16
 
 $(OUT)/%.o: %.c $(OUT)/flags
 	$(call say,CC,$<)

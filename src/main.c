@@ -42,7 +42,7 @@ static const char usage[] =
     "  --           end of the options\n"
     "\n"
     "At the prompt help() lists what there is. Environment: FOPO_THREADS, FOPO_ISA (portable,\n"
-    "avx2, avx512), FOPO_HISTORY, NO_COLOR.\n";
+    "avx2, avx512, amx), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
   int argc;

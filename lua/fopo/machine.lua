@@ -23,7 +23,7 @@ machine.threads = define.fn{
 
 machine.isa = define.fn{
   name = "fopo.isa", returns = "string, string",
-  args = {{"name", "string", nil, "portable, avx2 or avx512", optional = true}},
+  args = {{"name", "string", nil, "portable, avx2, avx512 or amx", optional = true}},
   text = "The instruction set in use, and why (FOPO_ISA forces one at start).",
   example = "name, why = fopo.isa()",
   call = native.isa,

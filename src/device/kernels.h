@@ -1,5 +1,6 @@
 /* The innermost loops, one struct of function pointers filled once: portable first, overlaid with
- * the best instruction set that the CPU has. FOPO_ISA=portable|avx2|avx512 forces one.
+ * the best instruction set that the CPU has. FOPO_ISA=portable|avx2|avx512|amx forces one; amx is
+ * avx512 with screening.
  *
  * A kernel allocates nothing, checks nothing, prints nothing. All sizes may be 0; no alignment is
  * assumed. Integer kernels give the same bits in every table; float kernels differ by rounding
@@ -75,6 +76,9 @@ typedef struct {
    * rest, w >= 0. */
   void (*log_mixture)(float *logq, const float *w, double share, double rest, double total,
                       size_t n);
+
+  /* Scores in bfloat16 (device/screen.h); NULL where the CPU has no instruction for them. */
+  const struct fopo_screen *screen;
 } fopo_kernels;
 
 /* The table in use. The first call chooses it; an unknown or unsupported FOPO_ISA falls back to the
@@ -82,7 +86,8 @@ typedef struct {
 const fopo_kernels *fopo_kernels_get(void);
 const char *fopo_kernels_note(void);
 
-/* For tests and the bench: "portable", "avx2", "avx512"; NULL where the CPU or the build lacks it. */
+/* For tests and the bench: "portable", "avx2", "avx512", "amx"; NULL where the CPU or the build lacks
+ * it. */
 const fopo_kernels *fopo_kernels_named(const char *name);
 
 /* Makes the named table the one in use; FOPO_ERR_UNAVAILABLE where it cannot be. */

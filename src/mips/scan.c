@@ -4,13 +4,18 @@
  *
  * Scores come item after item, those of a panel of queries side by side, so that one comparison
  * with the queries' floors passes over all that is not good enough. Never more than a group of
- * queries times SLICE_SHARED of them exist at a time. No row is copied. */
+ * queries times SLICE_SHARED of them exist at a time. No row is copied.
+ *
+ * Where the kernels can screen (device/screen.h), they do so once the queries have floors: scores
+ * are then in bfloat16, those below the floors are never stored, and the selection is told of the
+ * wider slack. What remains in the end is scored by dot as ever, so the answer is the same. */
 #include "mips/scan.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "device/screen.h"
 #include "mips/topk.h"
 
 #include <float.h>
@@ -19,6 +24,7 @@
 #include <string.h>
 
 enum {
+  TILE_SCREENED = 256, /* items of one call of the screen */
   TILE = 128,         /* items of one call of `scores`: they and what comes of them stay in L1/L2 */
   CHUNK = 64,         /* items selected before the floors are looked at again */
   HALF = FOPO_PANEL / 2,
@@ -45,8 +51,18 @@ struct fopo_scan_worker {
   uint8_t *stop;                  /* [group] 1: nothing better can follow */
   float *scores;                  /* [whole(group), slice] */
 
+  /* For screening. */
+  uint16_t *packed_panels;        /* [whole(group), row] */
+  uint16_t *packed;               /* [team, TILE_SCREENED, row] items beyond the packed head */
+  uint32_t *list;                 /* [whole(group), slice] what passed, with its scores beside it */
+  size_t *found;                  /* [whole(group) / FOPO_PANEL, slice / TILE_SCREENED] how many */
+  size_t team;                    /* threads that packed has room for */
+
   /* The state of one group's search. */
   const fopo_kernels *kernels;
+  const fopo_screen *screen;      /* NULL: none, or not worth it */
+  size_t unscreened;              /* items scored in full first: what gives queries their floors */
+  int screened;                   /* the block is */
   size_t n_active;
   size_t at, step;   /* the block is at .. at + step - 1 of the order */
   size_t round_end;  /* where stopping is tested next */
@@ -72,10 +88,23 @@ double fopo_scan_norm(const float *x, size_t n) {
  * twice gamma_L = L u / (1 - L u) and some to spare for the roundings around it. */
 static double rounding(size_t L) { return (double)(L + 16) * 0x1p-23; }
 
-/* |score - dot| <= 2 gamma_L |q| |beta|, plus what underflow may lose. */
-static float slack(const fopo_scan *scan, double norm, size_t at) {
+/* |score - dot| <= share |q| + least for all items from place `at` of the order on. */
+typedef struct {
+  double share, least;
+} slack;
+
+/* 2 gamma_L |q| |beta|, plus what underflow may lose. */
+static slack full_slack(const fopo_scan *scan, size_t at) {
   double most = scan->norms != NULL ? scan->norms[at] : scan->max_norm;
-  return fopo_scan_up(1.25 * rounding(scan->items.cols) * norm * most + (double)FLT_MIN);
+  return (slack){1.25 * rounding(scan->items.cols) * most, (double)FLT_MIN};
+}
+
+/* See device/screen.h for the three parts of the error; the dot has one of its own. */
+static slack screened_slack(const fopo_scan *scan, size_t at) {
+  double most = scan->norms != NULL ? scan->norms[at] : scan->max_norm;
+  double L = (double)scan->items.cols, tiny = (double)FLT_MIN;
+  double share = 0x1p-7 + 0x1p-15 + 1.5 * rounding(scan->items.cols);
+  return (slack){share * most + tiny * sqrt(L), tiny * (sqrt(L) * most + 2.0 * L + 1.0)};
 }
 
 /* ---- a group of queries; the functions that take a team are called by all its threads ---- */
@@ -97,6 +126,8 @@ static void fill_panels(fopo_scan_worker *w, size_t L) {
       const float *q = first + j < w->n_active ? w->top[w->active[first + j]].q : NULL;
       for (size_t l = 0; l < L; l++) panel[l * columns + j] = q != NULL ? q[l] : 0.0f;
     }
+    if (w->screen == NULL) continue;
+    w->screen->pack_queries(w->packed_panels + first * fopo_screen_row(L), panel, L, columns);
   }
 }
 
@@ -138,6 +169,40 @@ static void score_few(const fopo_scan *scan, const fopo_scan_worker *w) {
   }
 }
 
+/* Items start .. start + count - 1 of the block as the screen takes them: of the head, or packed
+ * here and now. */
+static const uint16_t *packed_items(const fopo_scan *scan, const fopo_scan_worker *w, size_t start,
+                                    size_t count) {
+  size_t L = scan->items.cols, row = fopo_screen_row(L), at = w->at + start;
+  if (at < scan->packed_rows) return scan->packed + at * row;
+  uint16_t *out = w->packed + (size_t)omp_get_thread_num() * TILE_SCREENED * row;
+  int in_place = scan->order == NULL;
+  w->screen->pack(out, in_place ? fopo_matrix_row(scan->items, at) : scan->items.x, scan->items.ld,
+                  in_place ? NULL : scan->order + at, count, L);
+  return out;
+}
+
+/* Lists of what passed the floors, one for each tile of items and panel of queries. */
+static void screen_block(const fopo_scan *scan, const fopo_scan_worker *w) {
+  size_t L = scan->items.cols, n = w->step, tiles = (n + TILE_SCREENED - 1) / TILE_SCREENED;
+#pragma omp for schedule(dynamic, 1)
+  for (size_t tile = 0; tile < tiles; tile++) {
+    size_t start = tile * TILE_SCREENED, count = n - start;
+    if (count > TILE_SCREENED) count = TILE_SCREENED;
+    const uint16_t *items = packed_items(scan, w, start, count);
+    for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
+      size_t columns = width(w, first), place = first * w->slice + start * FOPO_PANEL;
+      float floor[FOPO_PANEL];
+      for (size_t j = 0; j < FOPO_PANEL; j++) {
+        floor[j] = first + j < w->n_active ? w->top[w->active[first + j]].floor : INFINITY;
+      }
+      w->found[first / FOPO_PANEL * tiles + tile] =
+          w->screen->above(w->list + place, w->scores + place, items, count,
+                           w->packed_panels + first * fopo_screen_row(L), L, columns, floor);
+    }
+  }
+}
+
 /* No item from place `next` of the order on can score above this. */
 static float bound(const fopo_scan *scan, double norm, size_t next) {
   double most = norm * (double)scan->norms[next];
@@ -169,6 +234,23 @@ static void offer_many(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
   }
 }
 
+/* The same of a block that was screened, for the queries of one panel. */
+static void offer_screened(const fopo_scan *scan, const fopo_scan_worker *w, size_t i, size_t n) {
+  size_t panel = i / FOPO_PANEL, first = panel * FOPO_PANEL, from = i - first;
+  size_t tiles = (w->step + TILE_SCREENED - 1) / TILE_SCREENED;
+  for (size_t tile = 0; tile < tiles; tile++) {
+    size_t start = tile * TILE_SCREENED, place = first * w->slice + start * FOPO_PANEL;
+    const uint32_t *list = w->list + place;
+    const float *s = w->scores + place;
+    for (size_t f = 0; f < w->found[panel * tiles + tile]; f++) {
+      size_t at = w->at + start + list[f] / FOPO_PANEL, j = list[f] % FOPO_PANEL;
+      if (j - from >= n) continue; /* another's, on either side */
+      uint32_t id = scan->order != NULL ? scan->order[at] : (uint32_t)at;
+      fopo_topk_push(&w->top[w->active[first + j]], w->kernels, scan->items, s[f], id);
+    }
+  }
+}
+
 static void offer_few(const fopo_scan *scan, const fopo_scan_worker *w, size_t i) {
   const uint32_t *ids = scan->order != NULL ? scan->order + w->at : NULL;
   fopo_topk_offer(&w->top[w->active[i]], w->kernels, scan->items, w->scores + i * w->slice, ids,
@@ -190,16 +272,16 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
 #pragma omp for schedule(dynamic, 1)
   for (size_t first = 0; first < w->n_active; first += n) {
     size_t end = w->n_active - first < n ? w->n_active : first + n;
-    for (size_t i = first; i < end; i++) {
-      fopo_topk_expect(&w->top[w->active[i]], slack(scan, (double)w->norm[i], w->at));
-    }
-    if (w->n_active > FEW) {
+    if (w->screened) {
+      offer_screened(scan, w, first, end - first);
+    } else if (w->n_active > FEW) {
       offer_many(scan, w, first, end - first);
     } else {
       offer_few(scan, w, first);
     }
     for (size_t i = first; i < end; i++) {
-      const fopo_topk *t = &w->top[w->active[i]];
+      fopo_topk *t = &w->top[w->active[i]];
+      if (next == w->unscreened) fopo_topk_settle(t, w->kernels, scan->items);
       w->stop[i] = test && fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
     }
   }
@@ -214,7 +296,16 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
   }
   size_t end = w->round_end, head = scan->head.rows;
   if (w->at < head && head < end) end = head;
+  if (w->at < scan->packed_rows && scan->packed_rows < end) end = scan->packed_rows;
+  if (w->at < w->unscreened && w->unscreened < end) end = w->unscreened;
   w->step = end - w->at < w->slice ? end - w->at : w->slice;
+  w->screened = w->screen != NULL && w->at >= w->unscreened &&
+                (w->n_active > FEW || w->at < scan->packed_rows);
+  slack s = w->screened ? screened_slack(scan, w->at) : full_slack(scan, w->at);
+  for (size_t i = 0; i < w->n_active; i++) {
+    double bound = s.share * (double)w->norm[i] + s.least;
+    fopo_topk_expect(&w->top[w->active[i]], fopo_scan_up(bound));
+  }
 }
 
 static void drop_done(const fopo_scan *scan, fopo_scan_worker *w) {
@@ -246,7 +337,9 @@ static int unfinished(const fopo_scan *scan, const fopo_scan_worker *w) {
 static void run_blocks(const fopo_scan *scan, fopo_scan_worker *w, size_t stop, int threads) {
 #pragma omp parallel num_threads(threads)
   while (unfinished(scan, w) && w->at < stop && !w->pause) {
-    if (w->n_active > FEW) {
+    if (w->screened) {
+      screen_block(scan, w);
+    } else if (w->n_active > FEW) {
       score_many(scan, w);
     } else {
       score_few(scan, w);
@@ -276,6 +369,8 @@ static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix 
     w->active[n++] = (uint32_t)i;
   }
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST; /* k items must be seen to stop */
+  first = fopo_screen_rows(first); /* blocks of a packed head begin with a group */
+  w->unscreened = w->screen != NULL ? first : 0;
   w->n_active = n;
   fill_panels(w, L);
   w->at = w->scored = 0;
@@ -359,30 +454,50 @@ static void worker_done(fopo_scan_worker *w) {
   fopo_free(w->active);
   fopo_free(w->stop);
   fopo_free(w->scores);
+  fopo_free(w->packed_panels);
+  fopo_free(w->packed);
+  fopo_free(w->list);
+  fopo_free(w->found);
   *w = (fopo_scan_worker){0};
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
+static int screen_reserve(fopo_scan_worker *w) {
+  size_t queries = whole(w->group), row = fopo_screen_row(w->dim);
+  size_t lists = queries / FOPO_PANEL * ((w->slice + TILE_SCREENED - 1) / TILE_SCREENED);
+  if (w->screen == NULL) return FOPO_OK;
+  w->packed_panels = fopo_alloc(queries * row, sizeof *w->packed_panels);
+  w->packed = fopo_alloc(w->team * TILE_SCREENED * row, sizeof *w->packed);
+  w->list = fopo_alloc(queries * w->slice, sizeof *w->list);
+  w->found = fopo_alloc(lists, sizeof *w->found);
+  int whole_room = w->packed_panels != NULL && w->packed != NULL && w->list != NULL;
+  return whole_room && w->found != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
 /* Room for at least these sizes; what is large enough stays. */
-static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice,
-                          size_t dim) {
-  w->kernels = fopo_kernels_get();
-  if (w->group >= group && w->room >= room && w->slice >= slice) return FOPO_OK;
+static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice, size_t dim,
+                          size_t team) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  int fits = w->screen == kernels->screen && w->team >= team;
+  w->kernels = kernels;
+  if (fits && w->group >= group && w->room >= room && w->slice >= slice) return FOPO_OK;
   group = larger(group, w->group), room = larger(room, w->room), slice = larger(slice, w->slice);
+  team = larger(team, w->team);
   worker_done(w);
-  w->kernels = fopo_kernels_get();
+  w->kernels = kernels, w->screen = kernels->screen;
+  w->group = group, w->room = room, w->slice = slice, w->dim = dim, w->team = team;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
       (w->keys = fopo_alloc(group * room, sizeof *w->keys)) == NULL ||
       (w->panels = fopo_alloc(whole(group) * dim, sizeof *w->panels)) == NULL ||
       (w->norm = fopo_alloc(group, sizeof *w->norm)) == NULL ||
       (w->active = fopo_alloc(group, sizeof *w->active)) == NULL ||
       (w->stop = fopo_alloc(group, sizeof *w->stop)) == NULL ||
-      (w->scores = fopo_alloc(whole(group) * slice, sizeof *w->scores)) == NULL) {
+      (w->scores = fopo_alloc(whole(group) * slice, sizeof *w->scores)) == NULL ||
+      screen_reserve(w) != FOPO_OK) {
     worker_done(w);
     return FOPO_ERR_MEMORY;
   }
-  w->group = group, w->room = room, w->slice = slice, w->dim = dim;
   return FOPO_OK;
 }
 
@@ -395,7 +510,8 @@ static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice) {
     scan->n_workers = n;
   }
   for (size_t i = 0; i < n; i++) {
-    int status = worker_reserve(&scan->workers[i], b->group, room, slice, scan->items.cols);
+    int status = worker_reserve(&scan->workers[i], b->group, room, slice, scan->items.cols,
+                                (size_t)b->threads);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
@@ -408,6 +524,9 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
     size_t query = sizeof *w->top + w->room * sizeof *w->keys + sizeof *w->norm +
                    sizeof *w->active + sizeof *w->stop;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
+    size_t row = w->screen != NULL ? fopo_screen_row(w->dim) * sizeof *w->packed : 0;
+    if (w->screen != NULL) column += row + w->slice * sizeof *w->list;
+    bytes += w->team * TILE_SCREENED * row;
     bytes += w->group * query + whole(w->group) * column;
   }
   return bytes;
@@ -433,7 +552,8 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   batch b = {.ids = ids, .counts = counts, .scores = scores, .Q = Q, .k = k, .group = group,
              .groups = (Q.rows + group - 1) / group, .threads = grouped ? 1 : (int)threads};
   int workers = grouped ? (int)threads : 1;
-  int status = reserve(scan, (size_t)workers, &b, grouped ? TILE : SLICE_SHARED);
+  size_t slice = fopo_kernels_get()->screen != NULL ? TILE_SCREENED : TILE;
+  int status = reserve(scan, (size_t)workers, &b, grouped ? slice : SLICE_SHARED);
   if (status != FOPO_OK) return status;
   run_batch(&b, scan, workers);
   *scored += b.scored;

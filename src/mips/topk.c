@@ -76,7 +76,8 @@ static void select_largest(uint64_t *keys, size_t n, size_t k) {
 }
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
-  *t = (fopo_topk){keys, k, room, 0, q, 0.0f, -INFINITY};
+  *t = (fopo_topk){.keys = keys, .k = k, .room = room, .q = q, .least = -INFINITY,
+                   .floor = -INFINITY};
 }
 
 /* Gives every key held its dot; gather_dot's is dot's, to the bit. */
@@ -101,7 +102,7 @@ static float bring_best(fopo_topk *t) {
 /* Where too many keys are too near to the k-th to tell (equal items), their dots decide. */
 void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
   if (t->n <= t->k) return;
-  float floor = bring_best(t) - 2.0f * t->slack;
+  float least = bring_best(t) - t->slack, floor = least - t->slack;
   size_t kept = t->k;
   for (size_t i = t->k; i < t->n; i++) {
     if (fopo_topk_score(t->keys[i]) >= floor) t->keys[kept++] = t->keys[i];
@@ -109,10 +110,12 @@ void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix ite
   t->n = kept;
   if (kept > t->k + (t->room - t->k) / 2) {
     rescore(t, kernels, items);
-    floor = bring_best(t) - t->slack;
+    least = bring_best(t);
     t->n = t->k;
+    t->slack = t->coming;
   }
-  t->floor = floor > t->floor ? floor : t->floor;
+  t->least = least > t->least ? least : t->least;
+  t->floor = t->least - t->coming;
 }
 
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,

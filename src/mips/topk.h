@@ -43,7 +43,9 @@ typedef struct {
   size_t n;        /* keys held, <= room */
   const float *q;  /* [items.cols] the query; not owned */
   float slack;     /* the largest |score - dot| of the keys held */
-  float floor;     /* below this an approximate score cannot belong to the k best */
+  float coming;    /* the same of the scores that are offered now */
+  float least;     /* a dot below this cannot belong to the k best, */
+  float floor;     /* nor can a score below this: least - coming */
 } fopo_topk;
 
 /* Keys to make room for: k, and as many undecided ones as pay for a selection. */
@@ -60,6 +62,8 @@ void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix ite
 /* Tells that |score - dot| <= slack for all items that will be offered from now on. */
 static inline void fopo_topk_expect(fopo_topk *t, float slack) {
   t->slack = slack > t->slack ? slack : t->slack;
+  t->coming = slack;
+  t->floor = t->least - slack;
 }
 
 /* Offers one item. */

@@ -948,7 +948,7 @@ static void test_step_allocates_once(void **state) {
 
 static void test_tables_agree(void **state) {
   (void)state;
-  const char *const names[] = {"portable", "avx2", "avx512"};
+  const char *const names[] = {"portable", "avx2", "avx512", "amx"};
   const char *before = fopo_kernels_get()->name;
   batch x = batch_new(3, 1000, 2000, 100, 1);
   for (size_t i = 0; i < 3; i++) {

@@ -18,7 +18,7 @@
 
 enum { LONGEST = 130, ROWS = 61, PAGE = 4096 };
 
-static const char *const names[] = {"portable", "avx2", "avx512"};
+static const char *const names[] = {"portable", "avx2", "avx512", "amx"};
 static const size_t dims[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
                               14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
                               27, 28, 29, 30, 31, 32, 33, 47, 48, 63, 64, 65, 80,
