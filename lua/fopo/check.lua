@@ -102,13 +102,25 @@ function report.describe(r)
                                                               text.seconds(r.seconds))
 end
 
+local function marked(status) return status == "FAILED" and red(status) or status end
+
+-- A line a check for a terminal that is too narrow for the table; what was measured where it failed.
+local function print_lines(r)
+  for _, row in ipairs(r.rows) do
+    print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
+    if row.status ~= "okay" then
+      local bound = row.bound ~= "" and ("; bound: %s"):format(row.bound) or ""
+      print(("         %s%s"):format(row.measured, bound))
+    end
+  end
+end
+
 local function print_report(r)
   local rows = {{"check", "measured", "bound", "result"}}
-  for i, row in ipairs(r.rows) do
-    local status = row.status == "FAILED" and red(row.status) or row.status
-    rows[i + 1] = {row.name, row.measured, row.bound, status}
-  end
-  print(text.table(rows))
+  for i, row in ipairs(r.rows) do rows[i + 1] = {row.name, row.measured, row.bound, row.status} end
+  local width = text.width(text.table(rows):match("%-[^\n]*"))
+  for i, row in ipairs(r.rows) do rows[i + 1][4] = marked(row.status) end
+  if term.is_tty() and term.width() < width then print_lines(r) else print(text.table(rows)) end
   print(r.ok and "\nall okay" or "\n" .. red("not okay: ") .. r.first)
 end
 

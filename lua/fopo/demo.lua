@@ -14,7 +14,7 @@ local explain = require "fopo.explain"
 local native = require "fopo.native"
 local page = require "fopo.page"
 
-local names = {"arms"}
+local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs"}
 local kept = {} -- of this session, by name: the result of the last time
 
 local function lesson_of(i) return require("fopo.lessons." .. names[i]) end

@@ -196,9 +196,14 @@ local function bars_text(labels, values, shown, o)
   return (o.title and o.title .. "\n" or "") .. table.concat(lines, "\n") .. "\n"
 end
 
+local panel_format = "%.3g"
+
 local function numbers_shown(values, format)
   local shown = {}
-  for i, v in ipairs(values) do shown[i] = v == v and format:format(v) or "nan" end
+  for i, v in ipairs(values) do
+    local whole = math.abs(v) >= 100 and math.abs(v) < 1e7 -- never 1e+03
+    shown[i] = v == v and (whole and format == panel_format and "%.0f" or format):format(v) or "nan"
+  end
   return shown
 end
 
@@ -225,7 +230,7 @@ local function panels_text(labels, series, o)
     local name = s.name or ("series %d"):format(k)
     local first = k == 1 or not beside
     local wide = not beside and width or k == 1 and panel + label_width or panel
-    local drawn = bar_lines(first and labels or blank, s.y, numbers_shown(s.y, "%.3g"), wide - 1, least, most,
+    local drawn = bar_lines(first and labels or blank, s.y, numbers_shown(s.y, panel_format), wide - 1, least, most,
                             blocks)
     if beside then
       head = text.pad(head, label_width + (k - 1) * panel) .. " " .. name:sub(1, panel - 2)

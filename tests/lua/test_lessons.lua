@@ -3,7 +3,7 @@
 local lu = require "luaunit"
 local fopo = require "fopo"
 
-local lessons = 1
+local lessons = 6
 
 -- As at the prompt: fopo's modules are globals.
 local modules = {fopo = fopo}
@@ -11,6 +11,10 @@ for name, module in pairs(fopo) do
   if rawget(_G, name) == nil then modules[name] = module end
 end
 for name, module in pairs(modules) do rawset(_G, name, module) end
+local own = {} -- what a lesson must leave as it is
+for name, v in pairs(_G) do
+  if name ~= "_G" and name ~= "print" then own[name] = v end
+end
 
 -- What f prints, and what it returns.
 local function printed(f, ...)
@@ -34,6 +38,21 @@ local function lines_of(s) return (s .. "\n"):gmatch("([^\n]*)\n") end
 
 local function sized(lesson, s, which)
   return (s:gsub("%$([%a_]+)", function(name) return tostring(lesson.sizes[name][which]) end))
+end
+
+-- Enters the lines as at the prompt: an entry ends where it is whole.
+local function try(lines)
+  local entry = ""
+  for line in lines_of(lines) do
+    lu.assertTrue(#line <= 77, "too wide for a terminal: " .. line)
+    entry = entry .. line .. "\n"
+    local chunk = load("return " .. entry, "=try yourself") or load(entry, "=try yourself")
+    if chunk then
+      printed(chunk)
+      entry = ""
+    end
+  end
+  lu.assertEquals(entry, "")
 end
 
 -- The lesson runs through; returns it and what happened.
@@ -60,12 +79,10 @@ local function run(i)
       lu.assertNotNil(step.ask.choices[r.answers[n].truth], "the answer is none of the choices")
     end
   end
-  for name, module in pairs(modules) do
-    lu.assertTrue(rawequal(_G[name], module), name .. " is fopo's own name")
+  for name, v in pairs(own) do
+    lu.assertTrue(rawequal(_G[name], v), name .. " was overwritten")
   end
-  local try = sized(lesson, table.concat(lesson.try, "\n"), 2)
-  for line in lines_of(try) do lu.assertTrue(#line <= 77, "too wide for a terminal: " .. line) end
-  printed(assert(load(try, "=try yourself")))
+  try(sized(lesson, table.concat(lesson.try, "\n"), 2))
   return r
 end
 

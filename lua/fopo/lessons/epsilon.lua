@@ -1,0 +1,171 @@
+-- Lesson 2: what the share of uniform draws does, and what the effective sample size tells of it.
+return {
+  name = "epsilon", title = "Where to draw from", minutes = 8,
+  about = "The mixture of uniform draws and the K best: eps of 1, 0.8, 0.5 and 0, early and late",
+  source = [["The Proposed Method" (q_{K,eps}) and RQ2]],
+  sizes = {users = {8000, 6000}, items = {100000, 50000}, dim = {32, 16}, steps = {300, 200},
+           repeats = {20, 10}},
+  steps = {
+    {
+      title = "A catalogue, and a policy that knows nothing",
+      text = [[
+Users like some clusters of items. Half of what a user took, X, is the context; to show an
+item of the other half, Y, earns 1. Items are embedded by an SVD, and an index finds the K
+items of largest score. The policy starts with a small random theta.
+
+    q_{K,eps}(a) = eps / P + (1 - eps) kappa(a),   kappa: pi among the K best
+
+is what SNIS draws from. eps = 1 is uniform and needs no index.]],
+      code = [[
+d = fopo.data.synthetic{users = $users, items = $items, clusters = 100}
+s = d:sessions{min_items = 20, test = 0.3}
+beta = fopo.embed.svd(s.train, {dim = $dim})
+ix = fopo.index.norm(beta)
+hits = fopo.reward.hits(s.train)
+pick = s.train:batch{size = 64, step = 0}
+x = s.train:contexts(beta)
+early = fopo.policy.linear{items = beta, seed = 1}
+function mixture(eps)
+  local q = fopo.proposal.mixture{index = ix, k = 256, epsilon = eps}
+  return fopo.gradient.snis{proposal = q, samples = 1000}
+end
+start = select(2, mixture(0.5):compute(early, x, pick, hits))]],
+      ask = {
+        question = [[
+What share of the policy's mass, between 0 and 1, lies in the 256 best of $items items?]],
+        answer = "start.head_mass", factor = 3, format = "%.4f",
+      },
+      after = [[
+A policy that knows nothing is nearly uniform: the 256 best are {%.2f|25600 / $items} % of the items and have
+{%.2f|100 * start.head_mass} % of the mass.]],
+      claim = {"start.head_mass < 0.2"},
+    },
+    {
+      title = "The effective sample size, early",
+      text = [[
+The weights w_s = exp f_s / q_s tell how well q fits pi. If all are equal, 1000 draws count as
+1000; if one has nearly all the weight, they count as 1:
+
+    ESS = (sum w)^2 / sum w^2]],
+      code = [[
+epsilons = {1, 0.8, 0.5, 0}
+function sizes_of(pi)
+  local ess, largest = {}, {}
+  for i, eps in ipairs(epsilons) do
+    local _, stats = mixture(eps):compute(pi, x, pick, hits)
+    ess[i], largest[i] = stats.ess, stats.max_weight
+  end
+  return ess, largest
+end
+ess_early, largest_early = sizes_of(early)
+fopo.plot.bars(ess_early, {"eps 1", "eps 0.8", "eps 0.5", "eps 0"})]],
+      ask = {
+        question = "With eps = 0.5, half of the 1000 draws fall on 256 items. What is their ESS?",
+        answer = "ess_early[3]", factor = 1.3, format = "%.0f",
+      },
+      after = [[
+Half of the draws are spent on items that have little mass, and hardly count. Uniform draws fit
+a policy that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect {%.0f|ess_early[4]}. Remember that.]],
+      claim = {"ess_early[1] > 900", "ess_early[3] < 700", "ess_early[4] > 999"},
+    },
+    {
+      title = "And late",
+      text = [[
+Now let the policy learn for $steps steps, and look again.]],
+      code = [[
+function learn(g)
+  local pi = fopo.policy.linear{items = beta, seed = 1}
+  local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
+                         optim = fopo.optim.adam{lr = 5e-2}}
+  return t:run{steps = $steps, view = false}
+end
+late = learn(mixture(0.8)).policy
+ess_late, largest_late = sizes_of(late)
+lowest = 1
+for i = 2, 4 do if ess_late[i] < ess_late[lowest] then lowest = i end end
+fopo.plot.bars({{y = ess_early, name = "ESS early"},
+                {y = ess_late, name = "ESS late"}},
+               {"eps 1", "eps 0.8", "eps 0.5", "eps 0"})]],
+      ask = {
+        question = "Which eps has the lowest ESS now?",
+        choices = {"eps 1", "eps 0.8", "eps 0.5", "eps 0"}, answer = "lowest",
+      },
+      after = [[
+A policy that has learnt puts its mass on few items. Uniform draws miss them: 1000 of them are
+worth {%.0f|ess_late[1]}, and in some context a single draw has {%.0f|100 * largest_late[1]} % of the weight. The candidates are where the mass
+is: with eps = 0.5 the ESS is {%.0f|ess_late[3]}. So the best eps moves from 1 to 0 as the policy learns (RQ2).]],
+      claim = {"lowest == 1", "ess_late[1] < 0.5 * ess_early[1]", "ess_late[3] > 400"},
+    },
+    {
+      title = "What the ESS does not see",
+      text = [[
+With eps = 0 the ESS is {%.0f|ess_early[4]} early and {%.0f|ess_late[4]} late. Is it the best of all, then? The exact gradient
+can tell: here is the distance of the mean of $repeats estimates from it, as a share of its norm.]],
+      code = [[
+function bias_of(g, pi)
+  local exact = fopo.gradient.exact{}:compute(pi, x, pick, hits)
+  local mean = fopo.array.zeros(exact.rows, exact.cols)
+  for i = 1, $repeats do
+    mean:add(g:compute(pi, x, pick, hits, {step = i}), 1 / $repeats)
+  end
+  return mean:add(exact, -1):norm() / exact:norm()
+end
+bias_early, bias_late = {}, {}
+for i, eps in ipairs(epsilons) do
+  bias_early[i] = bias_of(mixture(eps), early)
+  bias_late[i] = bias_of(mixture(eps), late)
+end
+fopo.plot.bars({{y = bias_early, name = "early"},
+                {y = bias_late, name = "late"}},
+               {"eps 1", "eps 0.8", "eps 0.5", "eps 0"})]],
+      ask = {
+        question = "How far off is the mean with eps = 0, early?",
+        choices = {"less than a tenth of the gradient", "about as much as the gradient itself",
+                   "several times as much"},
+        answer = "bias_early[4] < 0.1 and 1 or bias_early[4] < 2 and 2 or 3",
+      },
+      after = [[
+With eps = 0, items outside the 256 are never drawn, and no number of draws cures that: the mean
+is off by {%.0f|bias_early[4]} times the gradient. Its weights are all equal because they know only what was drawn.
+A high ESS is a good sign only where q can draw everything. (What the others show early is noise:
+the gradient is tiny then, and $repeats estimates are few.)]],
+      claim = {"bias_early[4] > 3 * math.max(bias_early[1], bias_early[2], bias_early[3])"},
+    },
+    {
+      title = "Learning with each",
+      text = [[
+Four policies from the same start, $steps steps each: the ESS on the way, and what they earn on
+the test.]],
+      code = [[
+curves, earned = {logy = true, height = 9, ylabel = "ESS"}, {}
+for i, eps in ipairs(epsilons) do
+  local t = learn(mixture(eps))
+  local h = t.history
+  earned[i] = fopo.evaluate(t.policy, s.test).reward
+  curves[i] = {x = h.step, y = h.ess, name = "eps " .. eps}
+end
+fopo.plot(curves)
+fopo.plot.bars(earned, {"eps 1", "eps 0.8", "eps 0.5", "eps 0"},
+               {title = "reward on the test"})
+least = 1
+for i = 2, 4 do if earned[i] < earned[least] then least = i end end]],
+      ask = {
+        question = "Which one earns least on the test?",
+        choices = {"eps 1", "eps 0.8", "eps 0.5", "eps 0"}, answer = "least",
+      },
+      after = [[
+Uniform draws lose sight of the policy as it learns. eps = 0 follows another gradient: that of a
+policy that shows its 256 best only. In this world that earns {%.3f|earned[4]}, eps = 0.8 earns {%.3f|earned[2]}. So a biased
+gradient need not be a bad one; but you would not know from the ESS. The paper found 0.8 best on
+Twitch and 0.5 on GoodReads (RQ2).]],
+      claim = {"least == 1"},
+    },
+  },
+  try = {
+    "follow = fopo.proposal.adaptive{index = ix, k = 256}   -- eps follows pi",
+    "t = learn(fopo.gradient.snis{proposal = follow})",
+    "fopo.plot{x = t.history.step, y = t.history.epsilon, ylabel = \"eps\"}",
+    "fopo.evaluate(t.policy, s.test).reward",
+    "help(proposal.adaptive)",
+  },
+}

@@ -1,0 +1,143 @@
+-- Lesson 4: mistakes in the weights, what learning makes of them, and who notices.
+return {
+  name = "faults", title = "Wrong weights", minutes = 5,
+  about = "Mistakes planted in SNIS: learning hides them, fopo.check turns red",
+  source = [["The Proposed Method", Algorithm 1, the line of the weights]],
+  sizes = {users = {3000, 1500}, steps = {400, 100}, repetitions = {100, 40}},
+  steps = {
+    {
+      title = "All okay",
+      text = [[
+An estimator of a gradient is easily wrong, and nothing crashes. So it is held against numbers
+computed another way: its mean over many draws against the exact gradient, its draws against
+the law they should follow, log q against the formula.]],
+      code = [[
+d = fopo.data.synthetic{users = $users, items = 5000, clusters = 30}
+s = d:sessions{min_items = 20, test = 0.3}
+beta = fopo.embed.svd(s.train, {dim = 16})
+ix = fopo.index.norm(beta)
+pi = fopo.policy.linear{items = beta, theta = "identity"}
+half = fopo.proposal.mixture{index = ix, k = 64, epsilon = 0.5}
+function snis(q, fault)
+  return fopo.gradient.snis{proposal = q, samples = 500, fault = fault}
+end
+function checked(g)
+  return fopo.check{policy = pi, data = s.train, gradient = g, contexts = 2,
+                    repetitions = $repetitions}
+end
+right = checked(snis(half))]],
+      ask = {
+        question = "The estimator is as the paper says. Will every check pass?",
+        choices = {"yes", "no: SNIS has a bias, so its mean must be off"},
+        answer = "right.ok and 1 or 2",
+      },
+      after = [[
+SNIS has a bias of order 1 / S. The check takes it out by comparing two sizes of S, and allows
+for what is left: {%d|#right.rows} checks, and none is red.]],
+      claim = {"right.ok"},
+    },
+    {
+      title = "q forgotten",
+      text = [[
+Now a mistake that is easily made: the weight without q.
+
+    w_s = exp f_s / q_s    becomes    w_s = exp f_s
+
+fopo can plant it: fault = "no_q".]],
+      code = [[
+no_q = checked(snis(half, "no_q"))
+function failed(r, word) -- whether a check of that name is red
+  for _, row in ipairs(r.rows) do
+    local here = row.name:find("^" .. word)
+    if here and row.status == "FAILED" then return true end
+  end
+  return false
+end]],
+      ask = {
+        question = "Which check will turn red?",
+        choices = {"the draws, against the law of q", "log q, against the formula",
+                   "the mean, against the exact gradient", "none"},
+        answer = [[failed(no_q, "draws") and 1 or failed(no_q, "log q") and 2 or
+                   failed(no_q, "mean") and 3 or 4]],
+      },
+      after = [[
+What is drawn is right, and so is log q: it is only not used. Items that q prefers now count
+again and again, and the mean is another gradient's.]],
+      claim = {"not no_q.ok", [[failed(no_q, "mean")]], [[not failed(no_q, "draws")]]},
+    },
+    {
+      title = "Would you have noticed?",
+      text = [[
+Learn with the right weights and with the wrong ones, $steps steps each. (fopo says on every run
+that a fault is planted; your own mistake would not.)]],
+      code = [[
+function learn(g)
+  local pi = fopo.policy.linear{items = beta, seed = 1}
+  local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
+                         optim = fopo.optim.adam{lr = 5e-2}}
+  return t:run{steps = $steps, view = false}
+end
+good, bad = learn(snis(half)), learn(snis(half, "no_q"))
+h, k = good.history, bad.history
+fopo.plot{{x = h.step, y = h.reward, name = "right"},
+          {x = k.step, y = k.reward, name = "q forgotten"},
+          height = 9, xlabel = "step", ylabel = "reward"}
+earned = {fopo.evaluate(good.policy, s.test).reward,
+          fopo.evaluate(bad.policy, s.test).reward}
+fopo.plot.bars(earned, {"right", "q forgotten"}, {title = "on the test"})]],
+      ask = {
+        question = "What will the run with wrong weights look like?",
+        choices = {"it breaks: NaN, or no learning at all", "its reward falls",
+                   "its reward rises, like any run's"},
+        answer = "k.reward[#k.reward] ~= k.reward[#k.reward] and 1 or "
+                 .. "k.reward[#k.reward] < k.reward[1] and 2 or 3",
+      },
+      after = [[
+The curve rises from {%.2f|k.reward[1]} to {%.2f|k.reward[#k.reward]}, and the test gives {%.3f|earned[2]} (right: {%.3f|earned[1]}). Wrong weights
+still point to items with reward, so learning goes on. Even the reward of the curve is made with
+the same weights: in the beginning it shows {%.3f|k.reward[1]} where the right ones show {%.3f|h.reward[1]}. Only a check
+against something else tells.]],
+      claim = {"k.reward[#k.reward] > k.reward[1]", "earned[2] > 0.5 * earned[1]",
+               "k.reward[1] > 1.5 * h.reward[1]"},
+    },
+    {
+      title = "The same mistake, unseen",
+      text = [[
+Again q is forgotten, but now the draws are uniform: q_s = 1 / P for all items.]],
+      code = [[
+blind = checked(snis(fopo.proposal.uniform(), "no_q"))]],
+      ask = {
+        question = "Will the check turn red?", choices = {"yes", "no"},
+        answer = "blind.ok and 2 or 1",
+      },
+      after = [[
+The weights are divided by their sum, and a constant q cancels. So the mistake does nothing here.
+A test that only tries the simple case proves little: try the case where the terms differ.]],
+      claim = {"blind.ok"},
+    },
+    {
+      title = "Another mistake, another check",
+      text = [[
+A classic: ids that begin at 1 in one place and at 0 in another. fault = "off_by_one" takes the
+item after the one that was drawn, with the q of the one that was drawn.]],
+      code = [[
+shifted = checked(snis(half, "off_by_one"))]],
+      ask = {
+        question = "Which check will turn red?",
+        choices = {"the draws, against the law of q", "the mean, against the exact gradient",
+                   "both"},
+        answer = [[failed(shifted, "draws") and failed(shifted, "mean") and 3 or
+                   failed(shifted, "draws") and 1 or 2]],
+      },
+      after = [[
+The draws follow another law, and their counts show it at once. One kind of check would not do:
+each mistake is seen from one side and hides on another.]],
+      claim = {"not shifted.ok", [[failed(shifted, "draws")]]},
+    },
+  },
+  try = {
+    "checked(snis(half, \"added_q\"))      -- log q with the wrong sign",
+    "learn(snis(half, \"added_q\"))        -- and it learns",
+    "fopo.check{}                        -- all estimators, on a world of its own",
+  },
+}

@@ -1,0 +1,173 @@
+-- Lesson 6: the value of a policy from logs of another one, as that one explores less and less.
+return {
+  name = "logs", title = "Logs that hardly explore", minutes = 7,
+  about = "IPS, clipped IPS and doubly robust estimates, as the propensities in the log shrink",
+  source = [[the Introduction (IPS, its clipping, DR)]],
+  sizes = {events = {2000, 1000}, worlds = {20, 8}},
+  steps = {
+    {
+      title = "What would another policy have earned?",
+      text = [[
+A log has what was shown, with which probability p_i (its propensity), and the reward r_i. What
+would a policy pi earn in its place? IPS weighs each event by how much more pi likes the action:
+
+    IPS = mean of w_i r_i,    w_i = pi(a_i | x_i) / p_i
+
+This log comes from a made-up world, in which the true value is known. Here the actions were
+uniform: 1 of 200, each with p = 0.005.]],
+      code = [[
+function world(eps, seed)
+  return fopo.data.synthetic_logs{n = $events, actions = 200, dim = 8, k = 20,
+                                  epsilon = eps, seed = seed}
+end
+lg, truth = world(1, 1)
+pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
+value = truth:value(pi)
+e = fopo.ope(pi, lg, {estimators = {"ips"}, bootstrap = 0})
+fopo.plot.bars({lg.mean_reward, e.ips.value, value},
+               {"earned in the log", "IPS", "the truth"})]],
+      ask = {
+        question = [[
+Events count where pi likes what the log has shown. How many of the $events count, in effect?
+(the effective sample size, (sum w)^2 / sum w^2)]],
+        answer = "e.ess", factor = 2, format = "%.0f",
+      },
+      after = [[
+pi earns {%.3f|value}, and IPS says {%.3f|e.ips.value} -+ {%.3f|1.96 * e.ips.se}, from events of a policy that earned {%.3f|lg.mean_reward}. But
+its weights differ much: {%d|lg.n} events are worth {%.0f|e.ess}.]],
+      claim = {"value > lg.mean_reward", "e.ess < lg.n",
+               "math.abs(e.ips.value - value) < 5 * e.ips.se"},
+    },
+    {
+      title = "Less exploration",
+      text = [[
+Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by
+a ranking of their own. Then propensities outside these 20 are eps / 200. Each eps is tried in
+$worlds worlds: the error is the typical distance from the truth.]],
+      code = [[
+names = {"ips", "clipped_ips", "dr", "clipped_dr"}
+function judge(eps, clip)
+  local out = {ess = 0}
+  for _, name in ipairs(names) do out[name] = {bias = 0, error = 0} end
+  for seed = 1, $worlds do
+    local lg, truth = world(eps, seed)
+    local pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
+    local v = truth:value(pi)
+    local e = fopo.ope(pi, lg, {estimators = names, clip = clip,
+                                model = "ridge", bootstrap = 0})
+    for _, name in ipairs(names) do
+      local off = e[name].value - v
+      out[name].bias = out[name].bias + off / $worlds
+      out[name].error = out[name].error + off ^ 2 / $worlds
+    end
+    out.ess = out.ess + e.ess / $worlds
+  end
+  for _, name in ipairs(names) do out[name].error = out[name].error ^ 0.5 end
+  return out
+end
+shares, results, lines = {1, 0.3, 0.1, 0.03, 0.01}, {}, {}
+for i, eps in ipairs(shares) do results[i] = judge(eps, 0.005) end
+for k, name in ipairs(names) do
+  lines[k] = {x = shares, y = {}, name = name}
+  for i, r in ipairs(results) do lines[k].y[i] = r[name].error end
+end
+lines.logx, lines.logy, lines.height = true, true, 11
+lines.xlabel, lines.ylabel = "eps", "error"
+fopo.plot(lines)
+last, best = results[#results], 1
+for k, name in ipairs(names) do
+  if last[name].error < lines[best].y[#results] then best = k end
+end]],
+      ask = {
+        question = "Which one has the smallest error where eps = 0.01?",
+        choices = {"IPS: it has no bias", "clipped IPS: its weights are bounded",
+                   "DR: a model, and IPS on what the model leaves",
+                   "clipped DR: both"},
+        answer = "best",
+      },
+      after = [[
+IPS has no bias, but at eps = 0.01 a single event may weigh 1 / p = {%.0f|200 / 0.01}: its error grows from {%.3f|results[1].ips.error}
+to {%.3f|last.ips.error}. DR needs the weights only for what its model gets wrong, clipped DR bounds them
+too: {%.3f|last.clipped_dr.error}.]],
+      claim = {"last.ips.error > 1.5 * results[1].ips.error",
+               "last.clipped_dr.error < last.ips.error"},
+    },
+    {
+      title = "Bias or noise",
+      text = [[
+Clipping takes p below tau as tau (here tau = 0.005), so that no weight is above 1 / tau. What
+does it cost? Here is the bias of each, the mean of its distance from the truth, at eps = 0.01.]],
+      code = [[
+bias, total = {}, {}
+for k, name in ipairs(names) do
+  bias[k], total[k] = last[name].bias, last[name].error
+end
+share = math.abs(bias[2]) / total[2]
+fopo.plot.bars({{y = bias, name = "bias"},
+                {y = total, name = "error"}}, names)]],
+      ask = {
+        question = "How large a part of clipped IPS's error is bias (0: none, 1: all of it)?",
+        answer = "share", factor = 1.3, format = "%.2f",
+      },
+      after = [[
+Nearly all of it: events that pi likes and the log hardly shows count less than they should, so
+clipped IPS is too low by {%.3f|-bias[2]} of {%.3f|value}. It is calm, and wrong. Clipped DR has its model for these
+events: its bias is {%.3f|bias[4]}.]],
+      claim = {"bias[2] < 0", "share > 0.7", "math.abs(bias[4]) < math.abs(bias[2])"},
+    },
+    {
+      title = "How much to clip",
+      text = [[
+A small tau leaves noise, a large one makes bias. At eps = 0.01, clipped IPS with several tau;
+the first one, 0.00005, is the least propensity there is and clips nothing.]],
+      code = [[
+taus, clipped, biases = {5e-5, 2e-4, 5e-4, 2e-3, 5e-3, 2e-2}, {}, {}
+for i, tau in ipairs(taus) do
+  local r = judge(0.01, tau).clipped_ips
+  clipped[i], biases[i] = r.error, math.abs(r.bias)
+end
+least = 1
+for i = 2, #taus do if clipped[i] < clipped[least] then least = i end end
+fopo.plot{{x = taus, y = clipped, name = "error"},
+          {x = taus, y = biases, name = "bias"},
+          logx = true, height = 10, xlabel = "tau"}]],
+      ask = {
+        question = "Where is the error smallest?",
+        choices = {"at the smallest tau", "in between", "at the largest tau"},
+        answer = "least == 1 and 1 or least == #taus and 3 or 2",
+      },
+      after = [[
+The bias grows with tau, from {%.3f|biases[1]} to {%.3f|biases[#biases]}; the noise falls. The smallest error, {%.3f|clipped[least]}, is at
+tau = {%g|taus[least]}. In a real log the truth is not known, so neither is the best tau: look at several.]],
+      claim = {"biases[#taus] > 0.9 * clipped[#taus]", "biases[1] < 0.7 * clipped[1]"},
+    },
+    {
+      title = "What the log itself tells",
+      text = [[
+Without the truth there are still signs: the effective sample size of the weights, the largest
+one, and their mean, which should be 1. fopo.ope says so when they are bad.]],
+      code = [[
+thin = world(0.01, 1)
+told = fopo.ope(pi, thin, {estimators = {"ips"}, bootstrap = 0})
+for _, warning in ipairs(told.warnings) do print("- " .. warning) end]],
+      ask = {
+        question = "At eps = 0.01, how many events are the {%d|lg.n} of this log worth?",
+        answer = "told.ess", factor = 2, format = "%.0f",
+      },
+      after = [[
+{%.0f|told.ess}, where the uniform log of the first step had {%.0f|e.ess}. An interval from so few events is not to be
+believed. A log that explores is worth more than any estimator.]],
+      claim = {"told.ess < 0.5 * e.ess"},
+    },
+  },
+  try = {
+    "fopo.ope(pi, thin, {clip = 0.005, model = \"ridge\"})    -- all of them",
+    "truth:value(pi, {how = \"argmax\"})   -- always the best item instead",
+    "rw = fopo.reward.doubly_robust{logs = thin, clip = 0.005}  -- to learn",
+    "learner = fopo.policy.linear{items = thin:items()}",
+    "t = fopo.trainer{policy = learner, data = thin, reward = rw, gradient =",
+    "                 fopo.gradient.exact{}, optim = fopo.optim.adam{lr = 0.05}}",
+    "t:run{steps = 200, view = false}",
+    "truth:value(learner)",
+  },
+}
