@@ -1,4 +1,5 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
+#       make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
 #
 # `make test` and `make demo` install what Debian lacks first (scripts/setup.sh says what and why).
 # `make test T="test_plot test_cli.py"` runs only those.
@@ -21,8 +22,17 @@ COMMON  := $(FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno -fopenmp -Isrc \
 CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 # hnswlib reads one word past its lists when it prefetches; without that, asan is clean.
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
-LDFLAGS := $(FLAGS_$(MODE)) -fopenmp
+# The program's own symbols are exported: fopo_cuda.so calls them.
+LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
 LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
+
+# The GPU's part is an object of its own, built where nvcc is found (CUDA=: not even there). Code
+# for every card from Volta to Hopper that this toolkit knows, and PTX for those to come.
+NVCC    := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA    ?= $(NVCC)
+CUDA_ARCH ?= all            # all | native | 90 | ...
+NVCCFLAGS := -std=c++20 -O2 -Isrc -cudart static -Xcompiler -fPIC,-fvisibility=hidden \
+             -Xcompiler -Wall,-Wextra,-Wshadow
 
 # ------------------------------------------------------------------------------------------------
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS))$(filter-out 0,$(MAKELEVEL)),)
@@ -48,16 +58,20 @@ OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
 LUA     := $(sort $(wildcard lua/*.lua lua/*/*.lua lua/*/*/*.lua))
 TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 
-.PHONY: all test test-programs demo bench setup packages clean FORCE
+CUDA_SRC := $(wildcard src/device/*.cu)
+CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
+EMULATED := $(OUT)/emulated/fopo_cuda.so
+
+.PHONY: all test test-programs test-gpu bench-gpu demo bench setup packages clean FORCE
 .DELETE_ON_ERROR:
 
 # ./fopo is the release; the others are build/MODE/fopo.
 all: $(OUT)/fopo
-	$(Q)$(if $(filter release,$(MODE)),ln -sf $< fopo)
+	$(Q)$(if $(filter release,$(MODE)),ln -sf $(OUT)/fopo fopo)
 
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(LDCXX) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
+	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # One folder of objects per mode; changed flags rebuild it. What was found is said with the first.
 $(OUT)/flags: FORCE
@@ -81,6 +95,36 @@ $(OUT)/%.o: %.c $(OUT)/flags
 $(OUT)/%.o: %.cc $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(CXX) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# nvcc 13 knows no card before Turing (75), nvcc 12 none of the later ones that are asked of it.
+$(OUT)/nvcc: FORCE
+	$(Q)mkdir -p $(@D); known=$$($(CUDA) --list-gpu-arch | tr -dc '0-9\n'); \
+	  wanted=$(strip $(CUDA_ARCH)); [ $$wanted != all ] || wanted='70 75 80 86 89 90'; \
+	  for a in $$wanted; do case " $$(echo $$known) " in \
+	    *" $$a "*) flags="$$flags -gencode arch=compute_$$a,code=sm_$$a"; last=$$a ;; esac; done; \
+	  if [ $$wanted = native ]; then flags='-arch=native'; \
+	  else flags="$$flags -gencode arch=compute_$$last,code=compute_$$last"; fi; \
+	  echo "$$flags $(NVCCFLAGS)" > $@.new; \
+	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(OUT)/%.cu.o: %.cu $(OUT)/nvcc
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D); $(CUDA) $$(cat $(OUT)/nvcc) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
+
+$(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
+	$(call say,LINK,$@)
+	$(Q)lib=$$(dirname $$(dirname $$(readlink -f $(CUDA))))/lib64; \
+	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$lib
+
+# The same sources for the tests, on an emulation of the card.
+$(OUT)/emulated/%.o: % $(OUT)/flags
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D); $(CXX) -x c++ -std=c++20 $(COMMON) -fPIC -fvisibility=hidden -Itests/cuda \
+	  -Wall -Wextra -Wshadow -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
+
+$(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) $(OUT)/emulated/tests/cuda/cuda_emulation.cc.o
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
 
 # The Lua files travel inside the program.
 $(OUT)/lua_files.c: $(LUA) scripts/embed_lua.sh
@@ -106,7 +150,7 @@ test: packages
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
-test-programs: $(TESTS)
+test-programs: $(TESTS) $(EMULATED)
 
 demo: packages
 	$(Q)$(MAKE) --no-print-directory all

@@ -12,6 +12,7 @@ export FOPO=$PWD/$out/fopo FOPO_HISTORY=/dev/null
 export LC_ALL=C.UTF-8 TERM=dumb
 unset NO_COLOR FOPO_ISA FOPO_THREADS
 export GOMP_SPINCOUNT=2000 # as the program sets it: many short loops, and others on the machine
+export FOPO_CUDA=none # "auto" is the CPU: what has a GPU is tested by make test-gpu
 if [[ $out == *asan* ]]; then
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed
 fi

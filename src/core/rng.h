@@ -11,6 +11,13 @@
 #include <stdint.h>
 #include <Random123/philox.h>
 
+/* The GPU draws with the three functions below, compiled by nvcc. */
+#ifdef __CUDACC__
+#define FOPO_ON_DEVICE __device__
+#else
+#define FOPO_ON_DEVICE
+#endif
+
 enum {
   FOPO_STREAM_SAMPLE = 1,    /* proposal draws */
   FOPO_STREAM_REDRAW = 2,    /* the rare second try of an unbiased bounded draw */
@@ -27,8 +34,8 @@ enum {
 
 typedef struct { uint32_t v[4]; } fopo_words;
 
-static inline fopo_words fopo_random(uint64_t seed, uint32_t stream, uint32_t step, uint32_t row,
-                                     uint32_t index) {
+FOPO_ON_DEVICE static inline fopo_words fopo_random(uint64_t seed, uint32_t stream,
+                                                    uint32_t step, uint32_t row, uint32_t index) {
   philox4x32_ctr_t ctr = {{index, row, step, stream}};
   philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
   philox4x32_ctr_t out = philox4x32(ctr, key);
@@ -37,14 +44,16 @@ static inline fopo_words fopo_random(uint64_t seed, uint32_t stream, uint32_t st
 }
 
 /* Uniform in (0, 1): (w + 0.5) / 2^32 in double, never 0 or 1. */
-static inline double fopo_unit(uint32_t w) { return ((double)w + 0.5) * (1.0 / 4294967296.0); }
+FOPO_ON_DEVICE static inline double fopo_unit(uint32_t w) {
+  return ((double)w + 0.5) * (1.0 / 4294967296.0);
+}
 
 /* Exactly uniform in 0 .. n - 1 (n >= 1) from one word: multiply-shift, and in the rare case that
  * would favour an id (probability < n / 2^32) a re-draw from FOPO_STREAM_REDRAW, itself a pure
  * function of the same coordinates; `index` there is the sample's own number. (Lemire: "Fast random
  * integer generation in an interval", TOMACS 2019.) */
-static inline uint32_t fopo_below(uint32_t n, uint32_t w, uint64_t seed, uint32_t step,
-                                  uint32_t row, uint32_t sample) {
+FOPO_ON_DEVICE static inline uint32_t fopo_below(uint32_t n, uint32_t w, uint64_t seed,
+                                                 uint32_t step, uint32_t row, uint32_t sample) {
   uint64_t m = (uint64_t)w * n;
   uint32_t low = (uint32_t)m;
   if (low < n) {

@@ -1,32 +1,131 @@
-/* Opening a device by name, and what "auto" took. */
+/* Opening a device by name, and what "auto" took.
+ *
+ * The CUDA device lies in an object of its own, fopo_cuda.so, which is opened at its first use: from
+ * the path in FOPO_CUDA ("none": from nowhere), from the program's folder, or from ../lib/fopo beside
+ * that. A machine without it, or without a driver, loses nothing but the GPU. */
 #include "device/device.h"
 
 #include "core/status.h"
 #include "device/device_cpu.h"
+#include "device/device_cuda.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- the object ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fopo_cuda_opener *open_cuda; /* NULL: the object is not open */
+static fopo_cuda_lister *list_cuda;
+static void (*close_cuda)(fopo_device *d);
+
+/* The folder of the program, with its slash; "" where it is not known. */
+static void program_folder(char *folder, size_t size) {
+  ssize_t n = readlink("/proc/self/exe", folder, size - 1);
+  folder[n > 0 ? n : 0] = '\0';
+  char *slash = strrchr(folder, '/');
+  if (slash != NULL) slash[1] = '\0';
+}
+
+/* The object's path; FOPO_ERR_UNAVAILABLE where there is none. */
+static int find_object(char *path, size_t size) {
+  char folder[3072];
+  const char *named = getenv("FOPO_CUDA");
+  if (named != NULL && strcmp(named, "none") == 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA is switched off by FOPO_CUDA=none");
+  }
+  if (named != NULL && *named != '\0') {
+    snprintf(path, size, "%s", named);
+    return FOPO_OK;
+  }
+  program_folder(folder, sizeof folder);
+  snprintf(path, size, "%sfopo_cuda.so", folder);
+  if (access(path, R_OK) == 0) return FOPO_OK;
+  snprintf(path, size, "%s../lib/fopo/fopo_cuda.so", folder);
+  if (access(path, R_OK) == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "CUDA is not in this build; install the CUDA Toolkit (nvcc) and run make for "
+                   "%sfopo_cuda.so, or use device = \"cpu\"", folder);
+}
+
+/* A function of the object; ISO C has no cast from a pointer to data. */
+static int find_function(void *function, void *object, const char *name, const char *path) {
+  void *found = dlsym(object, name);
+  memcpy(function, &found, sizeof found);
+  if (found != NULL) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s has no %s: it is no fopo_cuda.so; run make", path, name);
+}
+
+/* Opens the object once; it stays open to the end of the program. */
+static int load(void) {
+  char path[4096];
+  if (open_cuda != NULL) return FOPO_OK;
+  int status = find_object(path, sizeof path);
+  if (status != FOPO_OK) return status;
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (object == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA cannot be loaded: %s; run make, see that the "
+                     "toolkit's libraries are there, or use device = \"cpu\"", dlerror());
+  }
+  fopo_cuda_opener *opener = NULL;
+  status = find_function(&opener, object, "fopo_cuda_open", path);
+  if (status == FOPO_OK) status = find_function(&list_cuda, object, "fopo_cuda_list", path);
+  if (status != FOPO_OK) {
+    dlclose(object);
+    return status;
+  }
+  open_cuda = opener;
+  return FOPO_OK;
+}
+
+static int cuda_open(fopo_device **d) {
+  *d = NULL;
+  pthread_mutex_lock(&lock);
+  int status = load();
+  if (status == FOPO_OK) status = open_cuda(d, &close_cuda, FOPO_CUDA_TABLE);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+int fopo_device_cards(char *text, size_t size) {
+  text[0] = '\0';
+  pthread_mutex_lock(&lock);
+  int status = load();
+  if (status == FOPO_OK) status = list_cuda(text, size, FOPO_CUDA_TABLE);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* ---- by name ---- */
+
+/* Why there is no CUDA, without the remedy: the sentence up to its semicolon. */
+static void add_reason(fopo_device *d) {
+  const char *why = fopo_error_sentence();
+  size_t length = strlen(d->note);
+  snprintf(d->note + length, sizeof d->note - length, "%s%.*s", length > 0 ? "; " : "",
+           (int)strcspn(why, ";"), why);
+}
 
 int fopo_device_open(fopo_device **d, const char *name) {
   *d = NULL;
-  if (strcmp(name, "cuda") == 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "device \"cuda\" is not in this build; use device = \"cpu\" or \"auto\"");
-  }
-  int automatic = strcmp(name, "auto") == 0;
-  if (!automatic && strcmp(name, "cpu") != 0) {
+  if (strcmp(name, "cuda") == 0) return cuda_open(d);
+  if (strcmp(name, "cpu") == 0) return fopo_device_cpu_open(d);
+  if (strcmp(name, "auto") != 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "device \"%.40s\" is not known; use \"auto\", \"cpu\" or \"cuda\"", name);
   }
+  if (cuda_open(d) == FOPO_OK) return FOPO_OK;
   int status = fopo_device_cpu_open(d);
-  if (status == FOPO_OK && automatic) {
-    size_t length = strlen((*d)->note);
-    snprintf((*d)->note + length, sizeof (*d)->note - length, "%sCUDA is not in this build",
-             length > 0 ? "; " : "");
-  }
+  if (status == FOPO_OK) add_reason(*d);
   return status;
 }
 
 void fopo_device_close(fopo_device *d) {
-  if (d != NULL) fopo_device_cpu_close(d);
+  if (d == NULL) return;
+  if (strcmp(d->ops->kind, "cuda") == 0) close_cuda(d);
+  else fopo_device_cpu_close(d);
 }

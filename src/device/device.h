@@ -204,6 +204,10 @@ struct fopo_device {
 int fopo_device_open(fopo_device **d, const char *name);
 void fopo_device_close(fopo_device *d); /* accepts NULL */
 
+/* The cards that "cuda" could use, a line each ("NVIDIA H100, 80 GB, compute 9.0"), or the reason
+ * why there is none as a failure. text is cut at `size`. */
+int fopo_device_cards(char *text, size_t size);
+
 /* Every device of a build implements one of these; opened by fopo_device_open alone. */
 int fopo_device_cpu_open(fopo_device **d);
 

@@ -28,7 +28,8 @@ enum { FOPO_ROWS_PAD = 8 };
 static inline size_t fopo_float_bytes(fopo_float type) { return type == FOPO_FLOAT32 ? 4 : 2; }
 
 static inline fopo_rows fopo_rows_float32(const float *x, size_t ld) {
-  return (fopo_rows){x, ld, FOPO_FLOAT32};
+  fopo_rows rows = {x, ld, FOPO_FLOAT32};
+  return rows;
 }
 
 /* Elements of a row of L numbers, and bytes of P such rows, in a copy of half the bytes. */

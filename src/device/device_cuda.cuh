@@ -1,0 +1,254 @@
+/* Inside the CUDA device: its state, checked calls, launches, and the operations that live in files
+ * of their own. Arguments are those of fopo_device_ops, where each operation is described.
+ *
+ * Everything of one device runs in one stream, in order; a get waits for it. Sums have one order for
+ * one card, one batch and one catalogue: no atomic adds of floats anywhere, and cuBLAS in its
+ * default modes, which repeat their bits. So the same seed gives the same bits on the same card.
+ *
+ * The sources see the CUDA runtime through this header alone, and start kernels through
+ * gpu::launch, so that the tests compile them with g++ against an emulation (tests/cuda). */
+#ifndef FOPO_DEVICE_DEVICE_CUDA_CUH
+#define FOPO_DEVICE_DEVICE_CUDA_CUH
+
+#ifdef __CUDACC__
+#include <cublas_v2.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include <cuda_emulation.h>
+#endif
+
+#include <Random123/philox.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+extern "C" {
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "device/device_cuda.h"
+}
+
+namespace gpu {
+
+constexpr unsigned WARP = 32, THREADS = 256;
+constexpr size_t SHARED_MOST = 48 << 10;
+
+/* Scratch only ever grows, so a step allocates nothing after the first. */
+struct state {
+  cudaStream_t stream;
+  cublasHandle_t blas;
+  void **blocks;       /* [n_blocks] given by alloc or share and not yet released, owned */
+  size_t n_blocks;
+  size_t room;         /* of `blocks` */
+  char *scratch;       /* device [scratch_bytes], owned */
+  size_t scratch_bytes;
+  size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
+};
+
+inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
+
+/* FOPO_OK, or the failure with a sentence; `what` names the work. After an error that CUDA calls
+ * sticky every further call fails here with the same remedy. */
+int check(cudaError_t error, const char *what);
+int check(cublasStatus_t status, const char *what);
+int alive(void);
+
+/* At least `bytes` of scratch; contents are lost when it grows. */
+int reserve(fopo_device *d, size_t bytes, const char *what);
+
+/* Cuts the scratch into arrays: first the bytes are counted with base NULL, then placed. */
+struct carving {
+  char *base;
+  size_t used;
+  template <class T> T *take(size_t n) {
+    char *place = base == nullptr ? nullptr : base + used;
+    used += (n * sizeof(T) + 255) / 256 * 256;
+    return reinterpret_cast<T *>(place);
+  }
+};
+
+inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* How many blocks share the samples of one context, so that a small batch too fills the card: about
+ * four for each processor, but none with fewer than `fewest` samples. */
+inline size_t splits_of(const state *s, size_t B, size_t samples, size_t fewest) {
+  size_t wanted = ceil_div(4 * s->processors, B), most = samples / fewest;
+  size_t splits = least(wanted, most);
+  return splits < 1 ? 1 : splits;
+}
+
+#ifdef __CUDACC__
+template <class... P>
+void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+           cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  kernel<<<static_cast<unsigned>(blocks), threads, shared, stream>>>(arguments...);
+}
+
+/* The shared memory whose size the launch says. */
+template <class T> __device__ T *dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char fopo_dynamic_shared[];
+  return reinterpret_cast<T *>(fopo_dynamic_shared);
+}
+#endif
+
+/* `blocks` blocks of `threads`, nothing where there is nothing to do. */
+template <class... P>
+int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
+           void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+  int status = alive();
+  if (status != FOPO_OK || blocks == 0) return status;
+  if (blocks > 0x7fffffff) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s needs %zu blocks of the GPU, %u is the most; use a "
+                     "smaller batch", what, blocks, 0x7fffffffu);
+  }
+  start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
+  return check(cudaGetLastError(), what);
+}
+
+/* C [m, n] = alpha op(A) op(B) + beta C, row-major, op(A) [m, k]. */
+int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size_t lda,
+         int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
+         size_t n, size_t k);
+
+/* ---- operations in files of their own ---- */
+
+/* device_cuda_draw.cu */
+int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                 fopo_draw_key key, size_t B, size_t S, size_t P);
+int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                 const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+              const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key, size_t B,
+              size_t S, size_t P);
+
+/* device_cuda_policy.cu */
+int draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
+                const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key, size_t B,
+                size_t S, size_t P, size_t L);
+int items_expectation(fopo_device *d, float *rows, const float *Q, const float *items, size_t ld,
+                      const float *log_z, const float *weight, size_t B, size_t P, size_t L);
+
+/* device_cuda_reward.cu */
+int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
+           const uint32_t *counts, size_t B, size_t S, size_t L);
+int reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                const fopo_csr *Y, size_t B, size_t S);
+int reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                 const fopo_low_rank *m, size_t B, size_t S);
+int reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                  const fopo_credit *c, int add, size_t B, size_t S);
+
+/* device_cuda_estimate.cu */
+int snis(fopo_device *d, float *V, float *c, float *stats, const float *Q, const fopo_rows *items,
+         const uint32_t *ids, const float *logq, const float *r, float floor, size_t B, size_t S,
+         size_t L);
+int reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
+              const float *items, size_t ld, const uint32_t *ids, const float *r, int baseline,
+              size_t B, size_t S, size_t L);
+
+/* device_cuda_dense.cu */
+int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
+                size_t B, size_t D);
+int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,
+            size_t D, size_t L);
+int outer(fopo_device *d, float *G, const float *X, const float *V, float scale, int accumulate,
+          size_t B, size_t D, size_t L);
+int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
+                    const fopo_network *net, float scale, size_t B);
+int network_backward(fopo_device *d, float *G, float *delta, const float *X, const float *hidden,
+                     const float *V, const float *theta, const fopo_network *net, float scale,
+                     int accumulate, size_t B);
+int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
+         size_t n);
+int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
+        size_t n);
+int clear(fopo_device *d, float *x, size_t n);
+int norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+
+/* device_cuda_items.cu */
+int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
+                   const float *c, const float *Q, const uint32_t *ids, float scale, size_t B,
+                   size_t S, size_t P, size_t L);
+int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+              const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o, size_t L);
+int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
+             const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+
+/* ---- sums over the threads of a block, always in the same order ---- */
+
+template <class T> __device__ inline T warp_sum(T x) {
+  for (int o = WARP / 2; o > 0; o >>= 1) x += __shfl_xor_sync(0xffffffffu, x, o);
+  return x;
+}
+
+__device__ inline float larger(float a, float b) { return b > a ? b : a; }
+
+/* The sum over all threads, in each of them. blockDim.x is a multiple of WARP, at most 1024. */
+__device__ inline double block_sum(double x) {
+  __shared__ double of_warp[WARP];
+  x = warp_sum(x);
+  __syncthreads(); /* an earlier sum has been read */
+  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
+  __syncthreads();
+  double sum = 0;
+  for (unsigned w = 0; w < blockDim.x / WARP; w++) sum += of_warp[w];
+  return sum;
+}
+
+/* The largest x, in each thread; NaN loses. */
+__device__ inline float block_max(float x) {
+  __shared__ float of_warp[WARP];
+  for (int o = WARP / 2; o > 0; o >>= 1) {
+    x = larger(x, __shfl_xor_sync(0xffffffffu, x, o));
+  }
+  __syncthreads();
+  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
+  __syncthreads();
+  float most = of_warp[0];
+  for (unsigned w = 1; w < blockDim.x / WARP; w++) most = larger(most, of_warp[w]);
+  return most;
+}
+
+/* The sum over the threads before this one; *total over all. */
+__device__ inline double block_scan(double x, double *total) {
+  __shared__ double of_warp[WARP];
+  unsigned lane = threadIdx.x % WARP;
+  double sum = x;
+  for (unsigned o = 1; o < WARP; o <<= 1) {
+    double before = __shfl_up_sync(0xffffffffu, sum, o);
+    if (lane >= o) sum += before;
+  }
+  __syncthreads();
+  if (lane == WARP - 1) of_warp[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  double before = 0, all = 0;
+  for (unsigned w = 0; w < blockDim.x / WARP; w++) {
+    if (w == threadIdx.x / WARP) before = all;
+    all += of_warp[w];
+  }
+  *total = all;
+  double own = __shfl_up_sync(0xffffffffu, sum, 1);
+  return before + (lane > 0 ? own : 0.0);
+}
+
+/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
+__device__ inline size_t invert(const double *cumulative, size_t n, double target) {
+  size_t first = 0;
+  while (n > 0) {
+    size_t half = n / 2;
+    bool beyond = !(cumulative[first + half] > target);
+    first = beyond ? first + half + 1 : first;
+    n = beyond ? n - half - 1 : half;
+  }
+  return first;
+}
+
+} // namespace gpu
+
+#endif

@@ -1,0 +1,130 @@
+/* What the tests of the CUDA device share: the two devices side by side, arrays on the card, and the
+ * emulation's switches where it is the emulation (tests/cuda). With FOPO_TEST_GPU=1 the device is
+ * the card of this machine, and without one the test is skipped by name. */
+#ifndef FOPO_TESTS_CUDA_CASE_H
+#define FOPO_TESTS_CUDA_CASE_H
+
+#include "small_world.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "core/progress.h"
+#include "device/device.h"
+
+/* The emulation's switches (tests/cuda/cuda_emulation.h); NULL on a card. */
+static void (*emulation_fail_at)(long n, int code, int for_ever);
+static long (*emulation_calls)(void);
+static size_t (*emulation_live)(void);
+static void (*emulation_memory)(size_t bytes);
+static void (*emulation_processors)(int n);
+static void (*emulation_driver)(int version);
+
+static fopo_device *cpu, *gpu;
+static void *sent[256]; /* arrays on the card, given back by forget() */
+static size_t n_sent;
+
+static inline void find_switch(void *function, void *object, const char *name) {
+  void *found = dlsym(object, name);
+  memcpy(function, &found, sizeof found);
+}
+
+/* The object that is tested; its path goes to FOPO_CUDA. */
+static inline void choose_object(void) {
+  char path[4096];
+  const char *real = getenv("FOPO_TEST_GPU");
+  if (real != NULL && strcmp(real, "1") == 0) {
+    unsetenv("FOPO_CUDA");
+    return;
+  }
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+  path[n > 0 ? n : 0] = '\0';
+  strcpy(strrchr(path, '/') + 1, "emulated/fopo_cuda.so");
+  setenv("FOPO_CUDA", path, 1);
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (object == NULL) fprintf(stderr, "%s\n", dlerror());
+  if (object == NULL) return;
+  find_switch(&emulation_fail_at, object, "emulation_fail_at");
+  find_switch(&emulation_calls, object, "emulation_calls");
+  find_switch(&emulation_live, object, "emulation_live");
+  find_switch(&emulation_memory, object, "emulation_memory");
+  find_switch(&emulation_processors, object, "emulation_processors");
+  find_switch(&emulation_driver, object, "emulation_driver");
+}
+
+/* 1 where both devices are open. */
+static inline int open_both(void) {
+  choose_object();
+  if (fopo_device_open(&gpu, "cuda") != FOPO_OK) {
+    printf("skip: %s\n", fopo_error_sentence());
+    return 0;
+  }
+  if (emulation_calls == NULL) printf("on %s\n", gpu->name);
+  return fopo_device_open(&cpu, "cpu") == FOPO_OK;
+}
+
+static inline void close_both(void) {
+  fopo_device_close(gpu);
+  fopo_device_close(cpu);
+}
+
+/* A copy on the card, kept until forget(). */
+static inline void *up(const void *host, size_t bytes) {
+  void *there = NULL;
+  ok(gpu->ops->share(gpu, &there, host, bytes));
+  assert_true(n_sent < sizeof sent / sizeof *sent);
+  return sent[n_sent++] = there;
+}
+
+static inline void *blank(size_t bytes) {
+  void *there = NULL;
+  ok(gpu->ops->alloc(gpu, &there, bytes));
+  assert_true(n_sent < sizeof sent / sizeof *sent);
+  return sent[n_sent++] = there;
+}
+
+static inline void down(void *host, const void *there, size_t bytes) {
+  ok(gpu->ops->get(gpu, host, there, bytes));
+}
+
+static inline void forget(void) {
+  while (n_sent > 0) gpu->ops->release(gpu, sent[--n_sent]);
+}
+
+static inline void *room(size_t n, size_t size) {
+  void *block = calloc(n > 0 ? n : 1, size);
+  assert_non_null(block);
+  return block;
+}
+
+static inline float *normals(size_t n, double scale, uint64_t seed) {
+  float *x = room(n, sizeof *x);
+  fopo_fill_normal(x, n, scale, seed, FOPO_STREAM_WORLD);
+  return x;
+}
+
+/* The device's array of n against the host's: |difference| <= tolerance (|wanted| + size). */
+static inline void assert_close(const float *there, const float *wanted, size_t n, double tolerance,
+                                double size, const char *what) {
+  float *got = room(n, sizeof *got);
+  down(got, there, n * sizeof *got);
+  for (size_t i = 0; i < n; i++) {
+    double a = (double)got[i], b = (double)wanted[i];
+    int same = isinf(b) ? a == b : fabs(a - b) <= tolerance * (fabs(b) + size);
+    if (!same) fail_msg("%s [%zu]: %.9g instead of %.9g", what, i, a, b);
+  }
+  free(got);
+}
+
+static inline void assert_same(const void *there, const void *wanted, size_t bytes,
+                               const char *what) {
+  unsigned char *got = room(bytes, 1);
+  const unsigned char *expected = wanted;
+  down(got, there, bytes);
+  for (size_t i = 0; i < bytes; i++) {
+    if (got[i] != expected[i]) fail_msg("%s: byte %zu differs", what, i);
+  }
+  free(got);
+}
+
+#endif

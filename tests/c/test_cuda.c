@@ -1,0 +1,694 @@
+/* Every operation of the CUDA device against the CPU's on the same input: draws of the same ids,
+ * floats within a tolerance that each test states. On the emulation, unless FOPO_TEST_GPU=1. */
+#include "cuda_case.h"
+
+#include <float.h>
+
+/* How many processors the emulated card has decides how the work is cut. */
+static void cut_for(int processors) {
+  if (emulation_processors == NULL) return;
+  fopo_device_close(gpu);
+  emulation_processors(processors);
+  ok(fopo_device_open(&gpu, "cuda"));
+}
+
+/* ---- memory ---- */
+
+static void test_memory(void **state) {
+  (void)state;
+  void *blocks[200];
+  char back[100], text[100] = "there and back";
+  for (size_t i = 0; i < 200; i++) {
+    ok(gpu->ops->alloc(gpu, &blocks[i], i));
+    assert_non_null(blocks[i]);
+    memset(back, 1, sizeof back);
+    ok(gpu->ops->get(gpu, back, blocks[i], i < 100 ? i : 100));
+    for (size_t j = 0; j < i && j < 100; j++) assert_int_equal(back[j], 0);
+  }
+  ok(gpu->ops->put(gpu, blocks[150], text, sizeof text));
+  ok(gpu->ops->get(gpu, back, blocks[150], sizeof back));
+  assert_string_equal(back, text);
+  void *shared;
+  ok(gpu->ops->share(gpu, &shared, text, sizeof text));
+  text[0] = 'x';
+  ok(gpu->ops->get(gpu, back, shared, sizeof back));
+  assert_string_equal(back, "there and back");
+  gpu->ops->release(gpu, shared);
+  gpu->ops->release(gpu, NULL);
+  for (size_t i = 0; i < 200; i++) gpu->ops->release(gpu, blocks[i]);
+  if (emulation_live != NULL) assert_true(emulation_live() <= 3); /* stream, cuBLAS, scratch */
+}
+
+/* ---- dense operations ---- */
+
+static void test_products(void **state) {
+  (void)state;
+  const size_t shapes[][3] = {{1, 1, 1}, {6, 20, 33}, {32, 100, 100}, {3, 300, 7}}; /* B, D, L */
+  for (size_t k = 0; k < 4; k++) {
+    size_t B = shapes[k][0], D = shapes[k][1], L = shapes[k][2], ld = D + 3, N = 2 * B + 5;
+    float *contexts = normals(N * ld, 1, 1), *theta = normals(D * L, 1, 2);
+    float *V = normals(B * L, 1, 3), *X = room(B * D, 4), *Q = room(B * L, 4), *G = room(D * L, 4);
+    uint32_t *rows = room(B, sizeof *rows);
+    for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)((7 * b + 3) % N);
+    float *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4), *G_ = blank(D * L * 4);
+    float *V_ = up(V, B * L * 4), *theta_ = up(theta, D * L * 4);
+    ok(cpu->ops->gather_rows(cpu, X, contexts, ld, rows, B, D));
+    ok(gpu->ops->gather_rows(gpu, X_, up(contexts, N * ld * 4), ld, up(rows, B * 4), B, D));
+    assert_same(X_, X, B * D * 4, "gather_rows");
+    ok(cpu->ops->queries(cpu, Q, X, theta, 0.5f, B, D, L));
+    ok(gpu->ops->queries(gpu, Q_, X_, theta_, 0.5f, B, D, L));
+    assert_close(Q_, Q, B * L, 1e-5, sqrt((double)D), "queries");
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+      ok(cpu->ops->outer(cpu, G, X, V, 0.25f, accumulate, B, D, L));
+      ok(gpu->ops->outer(gpu, G_, X_, V_, 0.25f, accumulate, B, D, L));
+      assert_close(G_, G, D * L, 1e-5, sqrt((double)B), "outer");
+    }
+    forget();
+    free(contexts), free(theta), free(V), free(X), free(Q), free(G), free(rows);
+  }
+}
+
+static void check_network(const fopo_network *net) {
+  enum { B = 9 };
+  size_t D = net->width[0], L = net->width[net->layers];
+  size_t n = fopo_network_params(net), units = fopo_network_units(net);
+  float *X = normals(B * D, 1, 1), *theta = normals(n, 0.3, 2), *V = normals(B * L, 1, 3);
+  float *Q = room(B * L, 4), *G = room(n, 4), *hidden = room(B * units, 4);
+  float *delta = room(B * units, 4), *Q_ = blank(B * L * 4), *G_ = blank(n * 4);
+  float *hidden_ = blank(B * units * 4), *delta_ = blank(B * units * 4);
+  float *X_ = up(X, B * D * 4), *theta_ = up(theta, n * 4), *V_ = up(V, B * L * 4);
+  ok(cpu->ops->network_forward(cpu, Q, hidden, X, theta, net, 0.7f, B));
+  ok(gpu->ops->network_forward(gpu, Q_, hidden_, X_, theta_, net, 0.7f, B));
+  assert_close(Q_, Q, B * L, 1e-5, 1, "network's Q");
+  assert_close(hidden_, hidden, B * units, 1e-5, 1, "hidden units");
+  for (int accumulate = 0; accumulate < 2; accumulate++) {
+    ok(cpu->ops->network_backward(cpu, G, delta, X, hidden, V, theta, net, 0.3f, accumulate, B));
+    ok(gpu->ops->network_backward(gpu, G_, delta_, X_, hidden_, V_, theta_, net, 0.3f, accumulate,
+                                  B));
+    assert_close(G_, G, n, 1e-5, 2, "network's gradient");
+  }
+  forget();
+  free(X), free(theta), free(V), free(Q), free(G), free(hidden), free(delta);
+}
+
+static void test_network(void **state) {
+  (void)state;
+  for (int a = 0; a < 2; a++) {
+    fopo_activation act = a == 0 ? FOPO_TANH : FOPO_RELU;
+    fopo_network two = {2, {7, 11, 5}, act}, three = {3, {6, 33, 8, 10}, act};
+    check_network(&two);
+    check_network(&three);
+  }
+}
+
+/* ---- rows of items ---- */
+
+/* Rows of a type. */
+typedef struct {
+  float *x;     /* [P, ld] where they are float32 */
+  uint16_t *half;
+  fopo_rows rows;
+  size_t bytes;
+} table;
+
+static table table_of(size_t P, size_t L, size_t pad, fopo_float type, uint64_t seed) {
+  size_t ld = type == FOPO_FLOAT32 ? L + pad : fopo_rows_ld(L);
+  table t = {.x = normals(P * ld, 1, seed), .bytes = P * ld * fopo_float_bytes(type)};
+  t.rows = fopo_rows_float32(t.x, ld);
+  if (type == FOPO_FLOAT32) return t;
+  fopo_matrix items = {t.x, P, L, ld};
+  t.half = aligned_alloc(64, (t.bytes + 63) / 64 * 64);
+  ok(fopo_rows_halve(t.half, items, type));
+  t.rows = (fopo_rows){t.half, ld, type};
+  return t;
+}
+
+static void table_done(table *t) {
+  free(t->half);
+  free(t->x);
+}
+
+static fopo_rows on_card(const table *t) {
+  fopo_rows rows = {up(t->rows.x, t->bytes), t->rows.ld, t->rows.type};
+  return rows;
+}
+
+static const fopo_float types[] = {FOPO_FLOAT32, FOPO_FLOAT16, FOPO_BFLOAT16};
+
+/* A batch on both sides. */
+typedef struct {
+  size_t B, S, P, L;
+  table items;
+  float *Q, *logq, *r;
+  uint32_t *ids, *rows;
+  fopo_rows items_;
+  float *Q_, *logq_, *r_;
+  uint32_t *ids_, *rows_;
+} batch;
+
+static batch batch_new(size_t B, size_t S, size_t P, size_t L, size_t pad, fopo_float type) {
+  batch x = {.B = B, .S = S, .P = P, .L = L, .items = table_of(P, L, pad, type, 1)};
+  x.Q = normals(B * L, 1 / sqrt((double)L), 2);
+  x.logq = room(B * S, 4);
+  x.r = room(B * S, 4);
+  x.ids = room(B * S, 4);
+  x.rows = room(B, 4);
+  for (size_t b = 0; b < B; b++) x.rows[b] = (uint32_t)(3 * b + 1);
+  fopo_draw_key key = {7, 1};
+  ok(cpu->ops->draw_uniform(cpu, x.ids, x.logq, x.rows, key, B, S, P));
+  for (size_t i = 0; i < B * S; i++) {
+    x.logq[i] = (float)(-3 + 2 * sin((double)x.ids[i]));
+    x.r[i] = x.ids[i] % 5 == 0 ? 1.0f : 0.0f;
+  }
+  return x;
+}
+
+static void batch_up(batch *x) {
+  x->items_ = on_card(&x->items);
+  x->Q_ = up(x->Q, x->B * x->L * 4);
+  x->logq_ = up(x->logq, x->B * x->S * 4);
+  x->r_ = up(x->r, x->B * x->S * 4);
+  x->ids_ = up(x->ids, x->B * x->S * 4);
+  x->rows_ = up(x->rows, x->B * 4);
+}
+
+static void batch_free(batch *x) {
+  forget();
+  table_done(&x->items);
+  free(x->Q), free(x->logq), free(x->r), free(x->ids), free(x->rows);
+}
+
+static const size_t lengths[] = {1, 4, 10, 16, 31, 33, 100, 128, 129, 500, 1000, 1030};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+static void test_scores(void **state) {
+  (void)state;
+  enum { B = 3, S = 21 };
+  const uint32_t counts[B] = {21, 0, 7};
+  for (size_t k = 0; k < LENGTHS * 3; k++) {
+    size_t L = lengths[k / 3];
+    batch x = batch_new(B, S, 90, L, k % 2 ? 3 : 0, types[k % 3]);
+    batch_up(&x);
+    float f[B * S], *f_ = blank(sizeof f);
+    uint32_t *counts_ = up(counts, sizeof counts);
+    for (int counted = 0; counted < 2; counted++) {
+      ok(cpu->ops->scores(cpu, f, x.Q, &x.items.rows, x.ids, counted ? counts : NULL, B, S, L));
+      ok(gpu->ops->scores(gpu, f_, x.Q_, &x.items_, x.ids_, counted ? counts_ : NULL, B, S, L));
+      assert_close(f_, f, B * S, 2e-6, 3, "scores");
+    }
+    batch_free(&x);
+  }
+}
+
+/* tolerance: of V and c relative to the size of what is summed. */
+static void check_snis(batch *x, float floor, double tolerance) {
+  size_t B = x->B, S = x->S, L = x->L;
+  batch_up(x);
+  float *V = room(B * L, 4), *c = room(B * S, 4), *stats = room(B * FOPO_STATS, 4);
+  float *V_ = blank(B * L * 4), *c_ = blank(B * S * 4), *stats_ = blank(B * FOPO_STATS * 4);
+  ok(cpu->ops->snis(cpu, V, c, stats, x->Q, &x->items.rows, x->ids, x->logq, x->r, floor, B, S, L));
+  double size = 0;
+  for (size_t i = 0; i < B * S; i++) size = fmax(size, fabs((double)x->r[i]));
+  for (int given = 0; given < 2; given++) {
+    ok(gpu->ops->snis(gpu, V_, given ? c_ : NULL, stats_, x->Q_, &x->items_, x->ids_, x->logq_,
+                      x->r_, floor, B, S, L));
+    assert_close(V_, V, B * L, tolerance, size, "snis' V");
+    assert_close(stats_, stats, B * FOPO_STATS, 20 * tolerance, 1e-3, "snis' statistics");
+  }
+  assert_close(c_, c, B * S, tolerance, size, "snis' c");
+  forget();
+  free(V), free(c), free(stats);
+}
+
+static void test_snis(void **state) {
+  (void)state;
+  const size_t samples[] = {2, 3, 65, 700};
+  for (int processors = 1; processors < 80; processors += 69) {
+    cut_for(processors);
+    for (size_t k = 0; k < LENGTHS * 3; k++) {
+      batch x = batch_new(3, samples[(k + k / 3) % 4], 300, lengths[k / 3], k % 2 ? 3 : 0,
+                          types[k % 3]);
+      check_snis(&x, k % 4 ? -3.0f : INFINITY, 3e-6);
+      batch_free(&x);
+    }
+  }
+  cut_for(4);
+}
+
+static void test_snis_extremes(void **state) {
+  (void)state;
+  const size_t L[] = {10, 100, 1030};
+  for (size_t k = 0; k < 3; k++) {
+    batch x = batch_new(3, 500, 300, L[k], 0, FOPO_FLOAT32);
+    for (size_t i = 0; i < x.B * L[k]; i++) x.Q[i] *= 1000.0f; /* scores of some thousands */
+    check_snis(&x, -3.0f, 5e-3);
+    batch_free(&x);
+    x = batch_new(2, 500, 300, L[k], 0, FOPO_FLOAT32);
+    for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = 100.0f + (float)(i % 7);
+    check_snis(&x, INFINITY, 2e-6);
+    for (size_t i = 0; i < x.B * x.S; i++) x.logq[i] = 90.0f; /* only differences count */
+    check_snis(&x, -INFINITY, 2e-6);
+    batch_free(&x);
+  }
+}
+
+/* Equal rewards say nothing: V is exactly 0. A score that is no number shows. */
+static void test_snis_edges(void **state) {
+  (void)state;
+  const size_t L[] = {10, 100, 1030};
+  for (size_t k = 0; k < 3; k++) {
+    batch x = batch_new(2, 300, 400, L[k], 0, FOPO_FLOAT32);
+    float *V = room(2 * L[k], 4), stats[2 * FOPO_STATS];
+    for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = -0.3f;
+    batch_up(&x);
+    float *V_ = blank(2 * L[k] * 4), *stats_ = blank(sizeof stats);
+    ok(gpu->ops->snis(gpu, V_, NULL, stats_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, INFINITY, 2,
+                      300, L[k]));
+    down(V, V_, 2 * L[k] * 4);
+    down(stats, stats_, sizeof stats);
+    for (size_t i = 0; i < 2 * L[k]; i++) assert_true(V[i] == 0);
+    assert_true(stats[FOPO_STAT_REWARD] == -0.3f && stats[FOPO_STAT_HEAD_MASS] == 0);
+    x.Q[3] = NAN;
+    ok(gpu->ops->put(gpu, x.Q_, x.Q, 2 * L[k] * 4));
+    ok(gpu->ops->snis(gpu, V_, NULL, stats_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, INFINITY, 2,
+                      300, L[k]));
+    down(V, V_, 2 * L[k] * 4);
+    down(stats, stats_, sizeof stats);
+    for (size_t i = 0; i < L[k]; i++) assert_true(isnan(V[i]));
+    assert_true(isnan(stats[FOPO_STAT_REWARD]) && V[L[k]] == 0);
+    free(V);
+    batch_free(&x);
+  }
+}
+
+static void test_reinforce(void **state) {
+  (void)state;
+  for (size_t k = 0; k < LENGTHS * 2; k++) {
+    size_t L = lengths[k / 2], B = 3, S = k % 2 ? 250 : 2;
+    int baseline = (int)(k / 2 % 2);
+    batch x = batch_new(B, S, 300, L, k % 3, FOPO_FLOAT32);
+    batch_up(&x);
+    float *mean = normals(B * L, 1, 8), *V = room(B * L, 4), *c = room(B * S, 4);
+    float stats[3 * FOPO_STATS], *V_ = blank(B * L * 4), *c_ = blank(B * S * 4);
+    float *stats_ = blank(sizeof stats), *mean_ = up(mean, B * L * 4);
+    ok(cpu->ops->reinforce(cpu, V, c, stats, baseline ? NULL : mean, x.items.x, x.items.rows.ld, x.ids,
+                           x.r, baseline, B, S, L));
+    ok(gpu->ops->reinforce(gpu, V_, k % 3 ? c_ : NULL, stats_, baseline ? NULL : mean_,
+                           x.items_.x, x.items.rows.ld, x.ids_, x.r_, baseline, B, S, L));
+    assert_close(V_, V, B * L, 2e-6, 1, "reinforce's V");
+    if (k % 3) assert_close(c_, c, B * S, 1e-7, 1e-3, "reinforce's c");
+    assert_close(stats_, stats, B * FOPO_STATS, 1e-7, 0, "reinforce's statistics");
+    free(mean), free(V), free(c);
+    batch_free(&x);
+  }
+}
+
+/* ---- rewards ---- */
+
+static void test_rewards(void **state) {
+  (void)state;
+  enum { P = 3000, B = 4, S = 301, N = 5, R = 12 };
+  const uint64_t indptr[N + 1] = {0, 0, 1, 11, 900, 1000};
+  uint32_t *y = room(1000, 4), *ids = room(B * S, 4), rows[B] = {3, 0, 2, 1};
+  for (uint32_t row = 0; row < N; row++) {
+    for (uint64_t i = indptr[row]; i < indptr[row + 1]; i++) {
+      y[i] = (uint32_t)(3 * (i - indptr[row]) + row);
+    }
+  }
+  for (size_t i = 0; i < B * S; i++) ids[i] = (uint32_t)(i * 7919 % (i % 3 ? P : 40));
+  float r[B * S], *r_ = blank(sizeof r), weight[N] = {1, 2, 0.5f, 4, 0}, gain[N] = {1, 0, 1, 3, 1};
+  uint32_t *ids_ = up(ids, B * S * 4), *rows_ = up(rows, sizeof rows);
+  fopo_csr Y = {N, P, room(N + 1, 8), y, NULL}, Y_ = {N, P, up(indptr, sizeof indptr),
+                                                     up(y, 4000), NULL};
+  memcpy(Y.indptr, indptr, sizeof indptr);
+  ok(cpu->ops->reward_hits(cpu, r, ids, rows, &Y, B, S));
+  ok(gpu->ops->reward_hits(gpu, r_, ids_, rows_, &Y_, B, S));
+  assert_same(r_, r, sizeof r, "hits");
+
+  float *users = normals(N * R, 1, 5), *items = normals(P * R, 1, 6);
+  for (int logistic = 0; logistic < 2; logistic++) {
+    fopo_low_rank m = {users, items, R, logistic};
+    fopo_low_rank m_ = {up(users, N * R * 4), up(items, P * R * 4), R, logistic};
+    ok(cpu->ops->reward_model(cpu, r, ids, rows, &m, B, S));
+    ok(gpu->ops->reward_model(gpu, r_, ids_, rows_, &m_, B, S));
+    assert_close(r_, r, B * S, 2e-6, 1, "the model's reward");
+  }
+  const uint32_t action[N] = {5, 39, 7, 0, 2};
+  fopo_credit c = {action, weight, gain, 0.25f};
+  fopo_credit c_ = {up(action, sizeof action), up(weight, sizeof weight), up(gain, sizeof gain),
+                    0.25f};
+  ok(gpu->ops->put(gpu, r_, r, sizeof r));
+  for (int add = 1; add >= 0; add--) {
+    ok(cpu->ops->reward_credit(cpu, r, ids, rows, &c, add, B, S));
+    ok(gpu->ops->reward_credit(gpu, r_, ids_, rows_, &c_, add, B, S));
+    assert_close(r_, r, B * S, 1e-7, 0, "logged rewards");
+  }
+  forget();
+  free(Y.indptr), free(y), free(ids), free(users), free(items);
+}
+
+/* ---- draws ---- */
+
+static void test_draw_uniform(void **state) {
+  (void)state;
+  enum { B = 3, S = 1001 };
+  const uint32_t rows[B] = {5, 1000000, 0};
+  const size_t sizes[] = {1, 2, 790000, 4294967294u, 3000000000u}; /* the last ones redraw often */
+  uint32_t ids[B * S], *ids_ = blank(sizeof ids), *rows_ = up(rows, sizeof rows);
+  float logq[B * S], *logq_ = blank(sizeof logq);
+  for (size_t k = 0; k < 5; k++) {
+    fopo_draw_key key = {99 + ((uint64_t)k << 40), 12};
+    ok(cpu->ops->draw_uniform(cpu, ids, logq, rows, key, B, S, sizes[k]));
+    ok(gpu->ops->draw_uniform(gpu, ids_, logq_, rows_, key, B, S, sizes[k]));
+    assert_same(ids_, ids, sizeof ids, "uniform ids");
+    assert_same(logq_, logq, sizeof logq, "uniform densities");
+  }
+  forget();
+}
+
+/* Candidates of three contexts: all k, some, none. */
+typedef struct {
+  size_t k, P;
+  uint32_t *ids, counts[3];
+  float *scores;
+} heads;
+
+static heads heads_of(size_t k, size_t P) {
+  heads h = {.k = k, .P = P, .counts = {(uint32_t)k, (uint32_t)(k + 1) / 2, 0}};
+  h.ids = room(3 * k, 4);
+  h.scores = normals(3 * k, 2, 17);
+  for (size_t i = 0; i < 3 * k; i++) {
+    h.ids[i] = (uint32_t)((i % k * 7919 + i / k) % P); /* P is no multiple of 7919: all differ */
+    h.scores[i] += 1000;
+  }
+  return h;
+}
+
+static void heads_done(heads *h) {
+  forget();
+  free(h->ids);
+  free(h->scores);
+}
+
+/* The id of a draw from the candidates may be a neighbour's, where the draw is within rounding of
+ * the border between two: `most` of all draws. All others are the CPU's. */
+static void check_mixture(const heads *h, double epsilon, int stratified, size_t S) {
+  enum { B = 3 };
+  const uint32_t rows[B] = {4, 9, 2};
+  uint32_t *ids = room(B * S, 4), *got = room(B * S, 4), *ids_ = blank(B * S * 4);
+  float *logq = room(B * S, 4), *dense = room(B * S, 4), *logq_ = blank(B * S * 4);
+  fopo_mixture m = {h->k, h->ids, h->scores, h->counts, epsilon, stratified}, m_ = m;
+  m_.ids = up(h->ids, B * h->k * 4);
+  m_.scores = up(h->scores, B * h->k * 4);
+  m_.counts = up(h->counts, sizeof h->counts);
+  uint32_t *rows_ = up(rows, sizeof rows);
+  size_t other = 0, steps = 4;
+  for (uint32_t step = 0; step < steps; step++) {
+    fopo_draw_key key = {1234, step};
+    ok(cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, B, S, h->P));
+    ok(gpu->ops->draw_mixture(gpu, ids_, logq_, &m_, rows_, key, B, S, h->P));
+    down(got, ids_, B * S * 4);
+    down(dense, logq_, B * S * 4);
+    float floor = (float)log(epsilon / (double)h->P);
+    for (size_t i = 0; i < B * S; i++) {
+      if (got[i] != ids[i]) {
+        assert_true(logq[i] > floor && dense[i] > floor); /* both are candidates */
+        other++;
+      } else {
+        assert_true(fabs((double)dense[i] - (double)logq[i]) <= 2e-6 * (1 + fabs((double)logq[i])));
+        assert_true((dense[i] > floor) == (logq[i] > floor));
+      }
+    }
+  }
+  if ((double)other > 1e-4 * (double)(steps * B * S) + 2) {
+    fail_msg("%zu of %zu draws are other candidates", other, steps * B * S);
+  }
+  free(ids), free(got), free(logq), free(dense);
+}
+
+static void test_mixture(void **state) {
+  (void)state;
+  const size_t k[] = {1, 8, 256, 5000};
+  const double epsilons[] = {0, 0.25, 0.8, 1};
+  for (int processors = 1; processors < 80; processors += 69) {
+    cut_for(processors);
+    for (size_t i = 0; i < 4; i++) {
+      heads h = heads_of(k[i], 20011);
+      for (size_t e = 0; e < 4; e++) {
+        check_mixture(&h, epsilons[e], 0, 1111);
+        check_mixture(&h, epsilons[e], 1, 501);
+        forget();
+      }
+      heads_done(&h);
+    }
+  }
+  cut_for(4);
+}
+
+static void test_tail(void **state) {
+  (void)state;
+  enum { B = 3 };
+  const size_t k[] = {1, 8, 700, 7000}, more[] = {1, 30, 1000};
+  const uint32_t rows[B] = {4, 9, 2};
+  for (size_t i = 0; i < 4 * 3; i++) {
+    heads h = heads_of(k[i / 3], i / 3 == 1 ? 50 : 20011);
+    size_t S = k[i / 3] + more[i % 3] < h.P ? k[i / 3] + more[i % 3] : h.P;
+    uint32_t *ids = room(B * S, 4), *ids_ = blank(B * S * 4);
+    float *logq = room(B * S, 4), *logq_ = blank(B * S * 4);
+    fopo_draw_key key = {77, (uint32_t)i};
+    ok(cpu->ops->draw_tail(cpu, ids, logq, h.ids, h.counts, h.k, rows, key, B, S, h.P));
+    ok(gpu->ops->draw_tail(gpu, ids_, logq_, up(h.ids, B * h.k * 4),
+                           up(h.counts, sizeof h.counts), h.k, up(rows, sizeof rows), key, B, S,
+                           h.P));
+    assert_same(ids_, ids, B * S * 4, "the tail's ids");
+    assert_close(logq_, logq, B * S, 1e-7, 0, "the tail's densities");
+    free(ids), free(logq);
+    heads_done(&h);
+  }
+}
+
+/* An id may be a neighbour's by rounding: fewer than one draw in 2,000. */
+static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
+  batch x = batch_new(B, S, P, L, 1, FOPO_FLOAT32);
+  batch_up(&x);
+  uint32_t *ids = room(B * S, 4), *got = room(B * S, 4), *ids_ = blank(B * S * 4);
+  float *means = room(B * L, 4), *log_z = room(B, 4), *means_ = blank(B * L * 4);
+  float *log_z_ = blank(B * 4);
+  fopo_draw_key key = {31, (uint32_t)P};
+  ok(cpu->ops->draw_policy(cpu, ids, mean ? means : NULL, log_z, x.Q, x.items.x, x.items.rows.ld, x.rows,
+                           key, B, S, P, L));
+  ok(gpu->ops->draw_policy(gpu, ids_, mean ? means_ : NULL, mean ? log_z_ : NULL, x.Q_, x.items_.x,
+                           x.items.rows.ld, x.rows_, key, B, S, P, L));
+  down(got, ids_, B * S * 4);
+  size_t other = 0;
+  for (size_t i = 0; i < B * S; i++) {
+    assert_true(got[i] < P);
+    other += got[i] != ids[i];
+  }
+  if (other > 1 + B * S / 2000) fail_msg("%zu of %zu draws of the policy differ", other, B * S);
+  if (mean) assert_close(means_, means, B * L, 1e-5, 0.1, "the policy's mean");
+  if (mean) assert_close(log_z_, log_z, B, 1e-6, 1, "log Z");
+  free(ids), free(got), free(means), free(log_z);
+  batch_free(&x);
+}
+
+static void test_policy(void **state) {
+  (void)state;
+  check_policy(3, 1, 3, 50, 1);
+  check_policy(2, 40, 1, 99, 0);
+  check_policy(3, 3000, 17, 500, 1);
+  check_policy(1, 70001, 4, 300, 1); /* more than one tile and piece */
+  check_policy(40, 256, 8, 7, 1);
+}
+
+/* A peaked policy draws its best item, wherever it stands, also with scores of +-1e4. */
+static void test_policy_peaked(void **state) {
+  (void)state;
+  enum { P = 5000, S = 70 };
+  const uint32_t places[] = {0, 63, 255, 256, 4095, 4999}, row = 3;
+  const float q = 1e4f;
+  float *items = room(P, 4), mean, *q_ = up(&q, 4), *mean_ = blank(4);
+  uint32_t ids[S], *ids_ = blank(sizeof ids), *row_ = up(&row, 4);
+  float *items_ = blank(P * 4);
+  fopo_draw_key key = {3, 3};
+  for (size_t k = 0; k < 6; k++) {
+    for (size_t a = 0; a < P; a++) items[a] = a == places[k] ? 1.0f : -1.0f;
+    ok(gpu->ops->put(gpu, items_, items, P * 4));
+    ok(gpu->ops->draw_policy(gpu, ids_, mean_, NULL, q_, items_, 1, row_, key, 1, S, P, 1));
+    down(ids, ids_, sizeof ids);
+    down(&mean, mean_, 4);
+    for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
+    assert_true(mean == 1.0f);
+  }
+  free(items);
+  forget();
+}
+
+/* A card with little memory takes fewer contexts at once and draws the same. */
+static void test_policy_small_card(void **state) {
+  (void)state;
+  enum { B = 20, P = 4000, L = 3, S = 30 };
+  if (emulation_memory == NULL) return;
+  batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
+  uint32_t wide[B * S], narrow[B * S];
+  fopo_draw_key key = {5, 5};
+  for (int small = 0; small < 2; small++) {
+    cut_for(4); /* a fresh device: its scratch is empty */
+    batch_up(&x);
+    uint32_t *ids_ = blank(sizeof wide);
+    emulation_memory(small ? (size_t)300 << 10 : (size_t)2 << 30);
+    ok(gpu->ops->draw_policy(gpu, ids_, NULL, NULL, x.Q_, x.items_.x, x.items.rows.ld, x.rows_, key, B,
+                             S, P, L));
+    emulation_memory((size_t)2 << 30);
+    down(small ? narrow : wide, ids_, sizeof wide);
+    forget();
+  }
+  assert_memory_equal(wide, narrow, sizeof wide);
+  emulation_memory((size_t)50 << 10);
+  float *items_ = NULL;
+  refused(gpu->ops->share(gpu, (void **)(void *)&items_, x.items.x, (size_t)P * L * 8),
+          FOPO_ERR_MEMORY, "the GPU has no room");
+  emulation_memory((size_t)2 << 30);
+  batch_free(&x);
+}
+
+static void test_interrupted(void **state) {
+  (void)state;
+  batch x = batch_new(2, 10, 3000, 5, 0, FOPO_FLOAT32);
+  batch_up(&x);
+  fopo_draw_key key = {1, 1};
+  fopo_interrupt_request();
+  refused(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10,
+                                3000, 5), FOPO_ERR_INTERRUPTED, "interrupted");
+  fopo_interrupt_clear();
+  ok(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10, 3000,
+                           5));
+  batch_free(&x);
+}
+
+/* ---- optimisers, items ---- */
+
+static void test_optimisers(void **state) {
+  (void)state;
+  enum { n = 1000 };
+  float *theta = normals(n, 1, 1), *m = room(n, 4), *v = room(n, 4), *u = room(n, 4);
+  float *theta_ = up(theta, n * 4), *m_ = up(m, n * 4), *v_ = up(v, n * 4), *u_ = up(u, n * 4);
+  for (uint64_t t = 1; t <= 10; t++) {
+    float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
+    fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, t};
+    fopo_sgd sgd = {1e-2, 0.9, 0.1};
+    ok(cpu->ops->adam(cpu, theta, m, v, G, &adam, n));
+    ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, n));
+    ok(cpu->ops->sgd(cpu, theta, u, G, &sgd, n));
+    ok(gpu->ops->sgd(gpu, theta_, u_, G_, &sgd, n));
+    free(G);
+  }
+  assert_close(theta_, theta, n, 1e-6, 1, "theta");
+  assert_close(v_, v, n, 1e-6, 1e-3, "adam's v");
+  assert_close(u_, u, n, 1e-6, 1, "sgd's velocity");
+  double wanted, got;
+  float *x = normals(50001, 1, 3), *x_ = up(x, 50001 * 4);
+  ok(cpu->ops->norm2(cpu, &wanted, x, 50001));
+  ok(gpu->ops->norm2(gpu, &got, x_, 50001));
+  assert_true(fabs(got - wanted) <= 1e-12 * wanted);
+  ok(gpu->ops->clear(gpu, x_ + 1, 50000));
+  ok(gpu->ops->norm2(gpu, &got, x_, 50001));
+  assert_true(fabs(got - (double)x[0] * (double)x[0]) <= 1e-15);
+  ok(gpu->ops->norm2(gpu, &got, x_, 0));
+  assert_true(got == 0);
+  forget();
+  free(theta), free(m), free(v), free(u), free(x);
+}
+
+static void test_items(void **state) {
+  (void)state;
+  enum { B = 6, S = 200, P = 150, L = 40 };
+  batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
+  batch_up(&x);
+  float *c = normals(B * S, 0.1, 4), *c_ = up(c, B * S * 4);
+  float *rows = room(P * L, 4), *rows_ = blank(P * L * 4), *dense_ = blank(P * L * 4);
+  float *m = room(P * L, 4), *v = room(P * L, 4), *items = room(P * L, 4);
+  float *m_ = blank(P * L * 4), *v_ = blank(P * L * 4), *items_ = up(x.items.x, P * L * 4);
+  uint32_t touched[P], *touched_ = blank(sizeof touched), updates[P] = {0};
+  uint32_t *updates_ = blank(sizeof updates);
+  size_t n = 0, n_ = 0;
+  memcpy(items, x.items.x, P * L * 4);
+  for (size_t i = 0; i < B * S; i += 3) x.ids[i] = (uint32_t)(i % 7); /* some many times */
+  for (size_t i = 0; i < B * S; i++) x.ids[i] = x.ids[i] == 11 ? 12 : x.ids[i]; /* one never */
+  ok(gpu->ops->put(gpu, x.ids_, x.ids, B * S * 4));
+  ok(cpu->ops->items_gradient(cpu, rows, touched, &n, c, x.Q, x.ids, 0.5f, B, S, P, L));
+  ok(gpu->ops->items_gradient(gpu, rows_, touched_, &n_, c_, x.Q_, x.ids_, 0.5f, B, S, P, L));
+  assert_int_equal(n_, n);
+  assert_true(n < P);
+  assert_same(touched_, touched, n * 4, "the items drawn");
+  assert_close(rows_, rows, n * L, 1e-6, 0.1, "the gradient of the items");
+
+  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0};
+  fopo_sgd sgd = {1e-2, 0.9, 0.1};
+  for (int all = 0; all < 2; all++) {
+    if (all) {
+      memset(rows, 0, P * L * 4);
+      ok(gpu->ops->clear(gpu, rows_, P * L));
+      for (int twice = 0; twice < 2; twice++) {
+        ok(cpu->ops->items_gradient(cpu, rows, NULL, NULL, c, x.Q, x.ids, 0.5f, B, S, P, L));
+        ok(gpu->ops->items_gradient(gpu, rows_, NULL, NULL, c_, x.Q_, x.ids_, 0.5f, B, S, P, L));
+      }
+      assert_close(rows_, rows, P * L, 1e-6, 0.1, "the gradient of all items");
+    }
+    size_t count = all ? P : n;
+    const uint32_t *some = all ? NULL : touched, *some_ = all ? NULL : touched_;
+    ok(cpu->ops->adam_rows(cpu, items, m, v, updates, rows, some, count, &adam, L));
+    ok(gpu->ops->adam_rows(gpu, items_, m_, v_, updates_, rows_, some_, count, &adam, L));
+    ok(cpu->ops->sgd_rows(cpu, items, m, rows, some, count, &sgd, L));
+    ok(gpu->ops->sgd_rows(gpu, items_, m_, rows_, some_, count, &sgd, L));
+    assert_same(updates_, updates, sizeof updates, "updates");
+    assert_close(items_, items, P * L, 1e-6, 1, "items");
+  }
+  float log_z[B], weight[B], *w_, *z_;
+  for (size_t b = 0; b < B; b++) log_z[b] = 6.0f + (float)b / 7, weight[b] = 0.1f * (float)b - 0.2f;
+  w_ = up(weight, sizeof weight);
+  z_ = up(log_z, sizeof log_z);
+  ok(gpu->ops->put(gpu, dense_, rows, P * L * 4));
+  ok(cpu->ops->items_expectation(cpu, rows, x.Q, x.items.x, L, log_z, weight, B, P, L));
+  ok(gpu->ops->items_expectation(gpu, dense_, x.Q_, x.items_.x, L, z_, w_, B, P, L));
+  assert_close(dense_, rows, P * L, 1e-6, 0.1, "the expectation of the items' gradient");
+  free(c), free(rows), free(m), free(v), free(items);
+  batch_free(&x);
+}
+
+/* ---- the same bits again ---- */
+
+static void test_again(void **state) {
+  (void)state;
+  batch x = batch_new(5, 300, 500, 100, 0, FOPO_FLOAT32);
+  batch_up(&x);
+  float V[2][500], stats[2][5 * FOPO_STATS], *V_ = blank(sizeof V[0]), *s_ = blank(sizeof stats[0]);
+  for (int i = 0; i < 2; i++) {
+    ok(gpu->ops->snis(gpu, V_, NULL, s_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, -3.0f, 5, 300,
+                      100));
+    down(V[i], V_, sizeof V[0]);
+    down(stats[i], s_, sizeof stats[0]);
+  }
+  assert_memory_equal(V[0], V[1], sizeof V[0]);
+  assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
+  batch_free(&x);
+}
+
+int main(void) {
+  if (!open_both()) return 77;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_products),
+      cmocka_unit_test(test_network),       cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
+      cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
+      cmocka_unit_test(test_rewards),       cmocka_unit_test(test_draw_uniform),
+      cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
+      cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),
+      cmocka_unit_test(test_policy_small_card), cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
+      cmocka_unit_test(test_again),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  close_both();
+  return failed;
+}

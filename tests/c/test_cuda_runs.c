@@ -1,0 +1,290 @@
+/* Whole trainings on the CUDA device: the same steps as on the CPU up to rounding, the same bits when
+ * repeated, and what is left when the device fails. Each fault is a child process that opens a
+ * device, trains and closes it while the n-th call of CUDA fails, for every n. */
+#include "cuda_case.h"
+
+#include <sys/wait.h>
+
+#include "learn/trainer.h"
+
+enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
+
+typedef struct {
+  fopo_gradient_kind kind;
+  int baseline, mixture, items, network, refresh;
+  const char *name;
+} method;
+
+static const method methods[] = {
+    {FOPO_GRADIENT_SNIS, 0, 0, 0, 0, 1, "uniform"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, "mixture"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, "mixture, kept candidates"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 1, 0, 1, "mixture, items learnt"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, "mixture, network"},
+    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 1, "head and tail"},
+    {FOPO_GRADIENT_REINFORCE, 0, 0, 0, 0, 1, "reinforce"},
+    {FOPO_GRADIENT_REINFORCE, 0, 0, 1, 0, 1, "reinforce, items learnt"},
+    {FOPO_GRADIENT_REINFORCE, 1, 0, 0, 0, 1, "reinforce, baseline"},
+    {FOPO_GRADIENT_EXACT, 0, 0, 1, 0, 1, "exact, items learnt"},
+};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+/* A training with all that it borrows. */
+typedef struct {
+  small_world w;
+  fopo_policy pi;
+  fopo_index *ix;
+  fopo_gradient *g;
+  fopo_optim optim;
+  fopo_trainer *t;
+} setting;
+
+static int begin(setting *s, const method *m, fopo_device *device) {
+  size_t dim = s->w.L, few = s->w.P < P ? 5 : 1; /* the world of the faults is smaller */
+  fopo_network net = {2, {dim, 9, dim}, FOPO_TANH};
+  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
+                             .eps = 1e-8};
+  fopo_gradient_options o = {.kind = m->kind, .samples = SAMPLES / few, .baseline = m->baseline};
+  int rc = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
+                      : fopo_policy_copy(&s->pi, &s->w.pi);
+  s->pi.train_items = m->items;
+  if (rc == FOPO_OK) rc = fopo_index_norm(&s->ix, s->w.items, 0);
+  if (m->mixture) {
+    o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = K / few,
+                                 .epsilon = m->kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0,
+                                 .refresh = (size_t)m->refresh};
+  }
+  if (rc == FOPO_OK) rc = fopo_gradient_new(&s->g, &o);
+  if (rc == FOPO_OK) rc = fopo_optim_init(&s->optim, &adam);
+  fopo_trainer_options t = {.policy = &s->pi, .contexts = s->w.contexts, .reward = &s->w.reward,
+                            .gradient = s->g, .optim = &s->optim, .device = device,
+                            .batch = BATCH / few, .seed = 9};
+  return rc == FOPO_OK ? fopo_trainer_new(&s->t, &t) : rc;
+}
+
+static void end(setting *s) {
+  fopo_trainer_free(s->t);
+  fopo_optim_done(&s->optim);
+  fopo_gradient_free(s->g);
+  fopo_index_free(s->ix);
+  fopo_policy_done(&s->pi);
+}
+
+/* theta after `steps`, in `out` [n]; the mean reward of the last half in *reward. */
+static size_t train(float *out, float *items, double *reward, const method *m,
+                    fopo_device *device, size_t steps) {
+  setting s = {0};
+  fopo_slice slice;
+  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(&s, m, device));
+  /* an index on the host sees items that are learnt when a slice ends: on the CPU at every step */
+  size_t slices = m->items && m->mixture ? steps : 2;
+  for (size_t i = 0; i < slices; i++) {
+    ok(fopo_trainer_run(s.t, steps * (i + 1) / slices - steps * i / slices, &slice));
+  }
+  *reward = slice.mean.reward;
+  size_t n = s.pi.theta.rows * s.pi.theta.cols;
+  memcpy(out, s.pi.theta.x, n * sizeof *out);
+  memcpy(items, s.w.items.x, (size_t)P * L * sizeof *items);
+  end(&s);
+  small_world_done(&s.w);
+  return n;
+}
+
+/* |a - b| / |b| */
+static double off(const float *a, const float *b, size_t n) {
+  double d = 0, size = 0;
+  for (size_t i = 0; i < n; i++) {
+    d += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    size += (double)b[i] * (double)b[i];
+  }
+  return sqrt(d / size);
+}
+
+/* Rounding of one step is about 1e-7; on a card an id may differ by rounding and moves a step by 1 / S
+ * of it. */
+static void test_methods(void **state) {
+  (void)state;
+  float a[1000], b[1000], *items = room(2 * P * L, sizeof *items);
+  size_t steps = emulation_calls == NULL ? 20 : 6;
+  for (size_t k = 0; k < METHODS; k++) {
+    double here, there;
+    size_t n = train(a, items, &here, &methods[k], cpu, steps);
+    train(b, items + P * L, &there, &methods[k], gpu, steps);
+    double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
+    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
+    if (theta > most || moved > most || fabs(here - there) > most * here) {
+      fail_msg("%s: theta differs by %.2e, items by %.2e, reward %.6f and %.6f", methods[k].name,
+               theta, moved, here, there);
+    }
+  }
+  free(items);
+}
+
+static void test_again(void **state) {
+  (void)state;
+  float a[1000], b[1000], *items = room(2 * P * L, sizeof *items);
+  for (size_t k = 0; k < METHODS; k++) {
+    double one, two;
+    size_t n = train(a, items, &one, &methods[k], gpu, 3);
+    train(b, items + P * L, &two, &methods[k], gpu, 3);
+    assert_memory_equal(a, b, n * sizeof *a);
+    assert_memory_equal(items, items + P * L, (size_t)P * L * sizeof *items);
+  }
+  free(items);
+}
+
+/* The reward curve of a longer run: 1,000 steps on a card, fewer on the emulation. */
+static void test_curve(void **state) {
+  (void)state;
+  size_t steps = emulation_calls == NULL ? 1000 : 30;
+  float a[1000], *items = room(P * L, sizeof *items);
+  double here, there;
+  train(a, items, &here, &methods[1], cpu, steps);
+  train(a, items, &there, &methods[1], gpu, steps);
+  /* the standard error of a mean over half of the steps is below 1 % of the reward */
+  if (fabs(here - there) > 0.01 * here) fail_msg("rewards %.6f and %.6f", here, there);
+  free(items);
+}
+
+/* Ctrl-C in the middle: the slice ends, all is usable, and the run goes on. */
+static void test_cancelled(void **state) {
+  (void)state;
+  setting s = {0};
+  fopo_slice slice;
+  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(&s, &methods[6], gpu));
+  ok(fopo_trainer_run(s.t, 2, &slice));
+  fopo_interrupt_request();
+  refused(fopo_trainer_run(s.t, 5, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  fopo_interrupt_clear();
+  assert_int_equal(fopo_trainer_step(s.t), 2);
+  ok(fopo_trainer_run(s.t, 2, &slice));
+  assert_int_equal(fopo_trainer_step(s.t), 4);
+  end(&s);
+  small_world_done(&s.w);
+}
+
+/* ---- what is asked for and cannot be ---- */
+
+static void test_absent(void **state) {
+  (void)state;
+  fopo_device *d = NULL;
+  char text[2000];
+  ok(fopo_device_cards(text, sizeof text));
+  assert_true(strlen(text) > 10);
+  if (emulation_driver == NULL) return;
+  emulation_driver(0);
+  refused(fopo_device_open(&d, "cuda"), FOPO_ERR_UNAVAILABLE, "there is no NVIDIA driver");
+  assert_null(d);
+  refused(fopo_device_cards(text, sizeof text), FOPO_ERR_UNAVAILABLE, "driver");
+  emulation_driver(11040);
+  refused(fopo_device_open(&d, "cuda"), FOPO_ERR_UNAVAILABLE,
+          "supports CUDA 11.4 but this build needs 13.0");
+  ok(fopo_device_open(&d, "auto"));
+  assert_string_equal(d->ops->kind, "cpu");
+  assert_non_null(strstr(d->note, "supports CUDA 11.4"));
+  assert_null(strstr(d->note, "device ="));
+  fopo_device_close(d);
+  emulation_driver(13000);
+  ok(fopo_device_open(&d, "auto"));
+  assert_string_equal(d->ops->kind, "cuda");
+  fopo_device_close(d);
+}
+
+/* ---- faults, in children ---- */
+
+enum { CLEAN = 0, REACHED = 1, WRONG = 2 };
+
+/* Opens, trains 2 steps and closes with the n-th call failing. REACHED: the run went through to its
+ * end, so there is no n-th call. */
+static int run_with_fault(const method *m, long n, int code, int for_ever) {
+  setting s = {0};
+  fopo_slice slice;
+  fopo_device *d = NULL;
+  small_world_init(&s.w, 90, 9, 4, 0.05, 0.1, 3);
+  fopo_memory_use before = fopo_memory_in_use();
+  size_t live = emulation_live();
+  long calls = emulation_calls();
+  emulation_fail_at(n, code, for_ever);
+  int rc = fopo_device_open(&d, "cuda");
+  int opened = rc == FOPO_OK;
+  if (rc == FOPO_OK) rc = begin(&s, m, d);
+  if (rc == FOPO_OK) rc = fopo_trainer_run(s.t, 2, &slice);
+  if (rc != FOPO_OK && strlen(fopo_error_sentence()) < 20) return WRONG;
+  if (rc == FOPO_OK || opened) {
+    for (size_t i = 0; i < s.pi.theta.rows * s.pi.theta.cols; i++) { /* the host's theta is whole */
+      if (s.pi.theta.x != NULL && !isfinite(s.pi.theta.x[i])) return WRONG;
+    }
+  }
+  end(&s);
+  fopo_device_close(d);
+  int reached = emulation_calls() - calls > n;
+  emulation_fail_at(-1, 0, 0);
+  if (!opened && d != NULL) return WRONG;
+  if (emulation_live() != live || fopo_memory_in_use().blocks != before.blocks) return WRONG;
+  if (!reached && rc != FOPO_OK) return WRONG;
+
+  /* the session goes on: on the CPU always, on the card unless the error was one that sticks */
+  setting again = {.w = s.w};
+  fopo_device *next = NULL;
+  if (fopo_device_open(&next, "cpu") != FOPO_OK) return WRONG;
+  if (begin(&again, m, next) != FOPO_OK) return WRONG;
+  if (fopo_trainer_run(again.t, 1, &slice) != FOPO_OK) return WRONG;
+  end(&again);
+  fopo_device_close(next);
+  rc = fopo_device_open(&next, "cuda");
+  if (code == 2 && rc != FOPO_OK) return WRONG;
+  if (rc != FOPO_OK && strstr(fopo_error_sentence(), "started anew") == NULL) return WRONG;
+  if (rc == FOPO_OK) fopo_device_close(next);
+  return reached ? CLEAN : REACHED;
+}
+
+static int in_child(const method *m, long n, int code, int for_ever) {
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) _exit(run_with_fault(m, n, code, for_ever));
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status)) fail_msg("%s: call %ld with error %d ends the program", m->name, n, code);
+  return WEXITSTATUS(status);
+}
+
+/* Out of memory, and an error that sticks, at every call. */
+static void test_faults(void **state) {
+  (void)state;
+  if (emulation_calls == NULL) return;
+  const method *some[] = {&methods[1], &methods[7]};
+  long faults = 0;
+  fopo_threads_set(1);
+  close_both(); /* a child has one thread, and this process's team is not in it */
+  for (size_t k = 0; k < 2; k++) {
+    const struct { int code, for_ever; } kinds[] = {{2, 0}, {719, 1}, {700, 1}};
+    for (size_t i = 0; i < 3; i++) {
+      int end = CLEAN;
+      for (long n = 0; end == CLEAN; n += i == 2 ? 5 : 1) {
+        end = in_child(some[k], n, kinds[i].code, kinds[i].for_ever);
+        if (end == WRONG) {
+          fail_msg("%s: after error %d at call %ld something is lost, left or unsaid",
+                   some[k]->name, kinds[i].code, n);
+        }
+        faults++;
+      }
+    }
+  }
+  assert_true(faults > 300);
+  printf("%ld faults of the GPU\n", faults);
+}
+
+int main(void) {
+  if (!open_both()) return 77;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_methods), cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),   cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_absent),  cmocka_unit_test(test_faults),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  if (emulation_calls == NULL) close_both();
+  return failed;
+}

@@ -1,0 +1,498 @@
+/* The emulation's engine: device memory, calls that can be told to fail, and blocks of coroutines. */
+#include "cuda_emulation.h"
+
+#include <cblas.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <mutex>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(x, n) ((void)(x), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(x, n) ((void)(x), (void)(n))
+#endif
+
+struct emulated_stream { int unused; };
+struct emulated_blas { int unused; };
+
+static void give_up(const char *what) {
+  fprintf(stderr, "emulated GPU: %s\n", what);
+  abort();
+}
+
+/* ---- calls, and those that are told to fail ---- */
+
+static std::recursive_mutex lock;
+static long calls, countdown = -1;
+static int fail_code, fail_for_ever, last_error, driver_version = 13000, processors = 4;
+static size_t others; /* streams and handles */
+
+extern "C" void emulation_fail_at(long n, int code, int for_ever) {
+  countdown = n;
+  fail_code = code;
+  fail_for_ever = for_ever;
+  if (n < 0) last_error = 0;
+}
+extern "C" long emulation_calls(void) { return calls; }
+extern "C" void emulation_processors(int n) { processors = n; }
+extern "C" void emulation_driver(int version) { driver_version = version; }
+
+static cudaError_t call() {
+  calls++;
+  if (countdown < 0) return cudaSuccess;
+  if (countdown > 0) return countdown--, cudaSuccess;
+  if (!fail_for_ever) countdown = -1;
+  last_error = fail_code;
+  return (cudaError_t)fail_code;
+}
+
+bool emulation::enter_launch() {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  return call() == cudaSuccess;
+}
+
+/* ---- device memory: pages that the host cannot touch while no kernel runs ---- */
+
+static const size_t ARENA = (size_t)64 << 30, PAGE = 4096;
+static char *arena;
+static size_t top, in_use, limit = (size_t)2 << 30;
+struct block { char *x; size_t bytes; };
+static std::vector<block> blocks;
+
+extern "C" void emulation_memory(size_t bytes) { limit = bytes; }
+extern "C" size_t emulation_live(void) { return blocks.size() + others; }
+
+static void open_memory(bool open) {
+  if (top > 0 && mprotect(arena, top, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+    give_up("its memory cannot be opened or closed");
+  }
+}
+
+struct on_device { /* while one lives, device memory is open */
+  std::lock_guard<std::recursive_mutex> held{lock};
+  static int depth;
+  on_device() { if (depth++ == 0) open_memory(true); }
+  ~on_device() { if (--depth == 0) open_memory(false); }
+};
+int on_device::depth;
+
+static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE + PAGE; }
+
+static std::vector<block>::iterator find(const void *x) {
+  return std::find_if(blocks.begin(), blocks.end(), [x](const block &b) {
+    return (const char *)x >= b.x && (const char *)x < b.x + (b.bytes > 0 ? b.bytes : 1);
+  });
+}
+
+static void check_range(const void *x, size_t bytes) {
+  auto b = find(x);
+  if (b == blocks.end() || (const char *)x + bytes > b->x + b->bytes) {
+    give_up("a copy goes beyond a block of device memory");
+  }
+}
+
+void emulation::check_pointer(const void *x) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  if (x != nullptr && find(x) == blocks.end()) {
+    auto end = find((const char *)x - 1); /* one past the end is a place too */
+    if (end == blocks.end()) give_up("a kernel was given a pointer that is not device memory");
+  }
+}
+
+cudaError_t cudaMalloc(void **device, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  if (in_use + bytes > limit) return last_error = 2, cudaErrorMemoryAllocation;
+  if (arena == nullptr) {
+    arena = (char *)mmap(nullptr, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                         0);
+    if (arena == (char *)MAP_FAILED) give_up("no address space for its memory");
+  }
+  if (top + pages(bytes) > ARENA) give_up("its address space is used up");
+  block b = {arena + top, bytes};
+  top += pages(bytes);
+  on_device open;
+  ASAN_UNPOISON_MEMORY_REGION(b.x, bytes);
+  memset(b.x, 0xff, bytes); /* NaN, and ids beyond any catalogue */
+  ASAN_POISON_MEMORY_REGION(b.x + bytes, pages(bytes) - bytes);
+  blocks.push_back(b);
+  in_use += bytes;
+  *device = b.x;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *device) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call(); /* freed in any case: the error is that of earlier work */
+  if (device == nullptr) return error;
+  auto b = find(device);
+  if (b == blocks.end() || b->x != device) give_up("what is freed is no block of device memory");
+  madvise(b->x, pages(b->bytes), MADV_DONTNEED);
+  ASAN_POISON_MEMORY_REGION(b->x, b->bytes);
+  in_use -= b->bytes;
+  blocks.erase(b);
+  if (blocks.empty()) top = 0;
+  return error;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  if (kind != cudaMemcpyDeviceToHost) check_range(to, bytes);
+  if (kind != cudaMemcpyHostToDevice) check_range(from, bytes);
+  on_device open;
+  memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *device, int value, size_t bytes, cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  check_range(device, bytes);
+  on_device open;
+  memset(device, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  *all = limit;
+  *left = limit > in_use ? limit - in_use : 0;
+  return call();
+}
+
+/* ---- the rest of the runtime ---- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  *stream = nullptr;
+  if (error != cudaSuccess) return error;
+  *stream = new emulated_stream();
+  others++;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  delete stream;
+  others--;
+  return call();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  return call();
+}
+
+cudaError_t cudaGetDevice(int *device) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  *device = 0;
+  return call();
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  *count = 0;
+  if (driver_version < 13000) return call(), cudaErrorInsufficientDriver;
+  cudaError_t error = call();
+  if (error == cudaSuccess) *count = 1;
+  return error;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *about, int) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  memset(about, 0, sizeof *about);
+  snprintf(about->name, sizeof about->name, "emulated GPU");
+  about->totalGlobalMem = limit;
+  about->multiProcessorCount = processors;
+  about->major = 9;
+  return call();
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = driver_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  int error = last_error;
+  if (!(fail_for_ever && countdown == 0)) last_error = 0;
+  return (cudaError_t)error;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "an emulated error";
+}
+
+/* ---- cuBLAS and CUB ---- */
+
+static cublasStatus_t as_status(cudaError_t error) {
+  if (error == cudaSuccess) return CUBLAS_STATUS_SUCCESS;
+  return error == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED
+                                            : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  *handle = nullptr;
+  if (error != cudaSuccess) return as_status(error);
+  *handle = new emulated_blas();
+  others++;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  delete handle;
+  others--;
+  return as_status(call());
+}
+
+cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  return as_status(call());
+}
+
+cublasStatus_t cublasSgemm(cublasHandle_t, cublasOperation_t a, cublasOperation_t b, int m, int n,
+                           int k, const float *alpha, const float *A, int lda, const float *B,
+                           int ldb, const float *beta, float *C, int ldc) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return as_status(error);
+  check_range(A, 4 * ((size_t)lda * (size_t)((a == CUBLAS_OP_T ? m : k) - 1) +
+                      (size_t)(a == CUBLAS_OP_T ? k : m)));
+  check_range(B, 4 * ((size_t)ldb * (size_t)((b == CUBLAS_OP_T ? k : n) - 1) +
+                      (size_t)(b == CUBLAS_OP_T ? n : k)));
+  check_range(C, 4 * ((size_t)ldc * (size_t)(n - 1) + (size_t)m));
+  on_device open;
+  cblas_sgemm(CblasColMajor, a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans,
+              b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans, m, n, k, *alpha, A, lda, B, ldb, *beta,
+              C, ldc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cudaError_t emulation::sort_pairs(const uint32_t *key, uint32_t *key_out, const uint32_t *value,
+                                  uint32_t *value_out, int n, int end_bit) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  on_device open;
+  uint32_t mask = end_bit < 32 ? (1u << end_bit) - 1 : ~0u;
+  std::vector<int> order((size_t)n);
+  for (int i = 0; i < n; i++) order[(size_t)i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [=](int i, int j) { return (key[i] & mask) < (key[j] & mask); });
+  for (int i = 0; i < n; i++) {
+    key_out[i] = key[order[(size_t)i]];
+    value_out[i] = value[order[(size_t)i]];
+  }
+  return cudaSuccess;
+}
+
+cudaError_t emulation::inclusive_sum(const uint32_t *x, uint32_t *sum, int n) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  on_device open;
+  uint32_t total = 0;
+  for (int i = 0; i < n; i++) sum[i] = total += x[i];
+  return cudaSuccess;
+}
+
+/* IEEE 754 binary16 to binary32: the exponent is moved by a product that is exact, also for
+ * subnormal numbers; infinities and NaN keep the largest exponent. */
+float __half2float(__half x) {
+  uint32_t sign = (uint32_t)(x.bits & 0x8000u) << 16, rest = x.bits & 0x7fffu;
+  uint32_t bits = rest << 13;
+  float value = rest >= 0x7c00u ? __uint_as_float(bits | 0x7f800000u)
+                                : __uint_as_float(bits) * 0x1p112f;
+  uint32_t out;
+  memcpy(&out, &value, sizeof out);
+  return __uint_as_float(out | sign);
+}
+
+/* ---- blocks: each thread is a coroutine that runs until it must wait ---- */
+
+enum { MOST_THREADS = 1024, STACK = 128 << 10 };
+
+thread_local uint3 threadIdx, blockIdx, blockDim;
+
+struct barrier { unsigned waiting, generation; };
+
+struct fiber {
+  ucontext_t context;
+  jmp_buf here;
+  char *stack;
+  bool begun, done;
+  const unsigned *gate; /* it waits while *gate is `closed` */
+  unsigned closed, exchanges;
+};
+
+static thread_local fiber fibers[MOST_THREADS];
+static thread_local jmp_buf scheduler;
+static thread_local const std::function<void()> *body;
+static thread_local unsigned running, alive;
+static thread_local barrier block_barrier, warp_barrier[MOST_THREADS / 32];
+static thread_local unsigned warp_left[MOST_THREADS / 32]; /* lanes that have ended */
+static thread_local uint64_t slots[2][MOST_THREADS];
+static thread_local char *dynamic;
+
+#if defined(__SANITIZE_ADDRESS__)
+static thread_local void *scheduler_fake;
+static thread_local const void *scheduler_stack;
+static thread_local size_t scheduler_size;
+static thread_local void *fiber_fake[MOST_THREADS];
+static void leave_scheduler(unsigned t) {
+  __sanitizer_start_switch_fiber(&scheduler_fake, fibers[t].stack, STACK);
+}
+static void back_in_scheduler() {
+  __sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);
+}
+static void enter_fiber(bool first) {
+  __sanitizer_finish_switch_fiber(first ? nullptr : fiber_fake[running], &scheduler_stack,
+                                  &scheduler_size);
+}
+static void leave_fiber() {
+  __sanitizer_start_switch_fiber(&fiber_fake[running], scheduler_stack, scheduler_size);
+}
+#else
+static void leave_scheduler(unsigned) {}
+static void back_in_scheduler() {}
+static void enter_fiber(bool) {}
+static void leave_fiber() {}
+#endif
+
+/* Back to the scheduler; returns when this thread's turn comes again. */
+static void yield() {
+  unsigned me = running;
+  leave_fiber();
+  if (_setjmp(fibers[me].here) == 0) _longjmp(scheduler, 1);
+  enter_fiber(false);
+}
+
+static void wait(barrier *b, unsigned expected) {
+  unsigned now = b->generation;
+  if (++b->waiting == expected) {
+    b->waiting = 0;
+    b->generation++;
+    return;
+  }
+  fibers[running].gate = &b->generation;
+  fibers[running].closed = now;
+  yield();
+}
+
+void emulation::sync_block() { wait(&block_barrier, alive); }
+
+void emulation::exchange(void *value, size_t bytes, unsigned from) {
+  unsigned me = running, warp = me / 32, turn = fibers[me].exchanges++ % 2;
+  if (warp_left[warp] > 0) give_up("a lane has ended while its warp exchanges values");
+  if (bytes > sizeof slots[0][0]) give_up("an exchanged value has more than 8 bytes");
+  memcpy(&slots[turn][me], value, bytes);
+  wait(&warp_barrier[warp], 32);
+  memcpy(value, &slots[turn][warp * 32 + from], bytes);
+}
+
+void *emulation::shared_memory() { return dynamic; }
+
+static void live() {
+  enter_fiber(true);
+  for (;;) {
+    (*body)();
+    unsigned me = running;
+    fibers[me].done = true;
+    alive--;
+    if (warp_barrier[me / 32].waiting > 0) give_up("a lane ends while its warp waits for it");
+    warp_left[me / 32]++;
+    if (block_barrier.waiting > 0 && block_barrier.waiting == alive) {
+      block_barrier.waiting = 0;
+      block_barrier.generation++;
+    }
+    yield();
+  }
+}
+
+static void resume(unsigned t) {
+  fiber &f = fibers[t];
+  running = t;
+  threadIdx.x = t;
+  leave_scheduler(t);
+  if (_setjmp(scheduler) == 0) {
+    if (f.begun) _longjmp(f.here, 1);
+    f.begun = true;
+    if (f.stack == nullptr) give_up("a thread has no stack");
+    setcontext(&f.context);
+  }
+  back_in_scheduler();
+}
+
+static void make_fiber(unsigned t) {
+  fiber &f = fibers[t];
+  if (f.stack != nullptr) return;
+  f.stack = (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                         0);
+  if (f.stack == (char *)MAP_FAILED) give_up("no memory for a thread's stack");
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack;
+  f.context.uc_stack.ss_size = STACK;
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, live, 0);
+}
+
+static void run_block(unsigned threads) {
+  alive = threads;
+  block_barrier = {0, 0};
+  for (unsigned w = 0; w < threads / 32; w++) warp_barrier[w] = {0, 0}, warp_left[w] = 0;
+  for (unsigned t = 0; t < threads; t++) {
+    fibers[t].done = false;
+    fibers[t].gate = nullptr;
+    fibers[t].exchanges = 0;
+  }
+  while (alive > 0) {
+    bool moved = false;
+    for (unsigned t = 0; t < threads; t++) {
+      fiber &f = fibers[t];
+      if (f.done || (f.gate != nullptr && *f.gate == f.closed)) continue;
+      f.gate = nullptr;
+      moved = true;
+      resume(t);
+    }
+    if (!moved) give_up("threads of a block wait at different barriers");
+  }
+}
+
+void emulation::run(size_t n, unsigned threads, size_t shared, const std::function<void()> &kernel) {
+  if (threads == 0 || threads > MOST_THREADS || threads % 32 != 0) {
+    give_up("a block has 32 to 1024 threads here, a multiple of 32");
+  }
+  if (shared > (48 << 10)) give_up("a block asks for more than 48 KiB of shared memory");
+  on_device open;
+  std::vector<char> memory(shared + 64);
+  for (unsigned t = 0; t < threads; t++) make_fiber(t);
+  body = &kernel;
+  blockDim = {threads, 1, 1};
+  for (size_t b = 0; b < n; b++) {
+    std::fill(memory.begin(), memory.end(), (char)0xff);
+    dynamic = memory.data();
+    blockIdx = {(unsigned)b, 0, 0};
+    run_block(threads);
+  }
+}
