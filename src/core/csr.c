@@ -1,4 +1,4 @@
-/* Sparse rows: room, search, the product with a dense matrix, and checks. csr_pairs.c builds them. */
+/* Sparse rows: room, search, the product with a dense matrix, checks. csr_pairs.c builds them. */
 #include "core/csr.h"
 #include "core/memory.h"
 #include "core/progress.h"

@@ -2,13 +2,13 @@
  *
  * Pairs go to buckets of neighbouring rows first, so many that a bucket fits a second-level cache;
  * there they are sorted by column, some bits at a time from the least, and last by row (radix sort
- * from the least digit: Knuth, volume 3, section 5.2.5, algorithm R). Every pass keeps the order of
- * equal keys, so pairs that repeat end side by side in the order in which they were given, and sums
- * do not depend on threads. Memory is passed over in order but for the first pass, whose streams are
- * as many as there are buckets.
+ * from the least digit: Knuth, volume 3, section 5.2.5, algorithm R). Every pass keeps the order
+ * of equal keys, so pairs that repeat end side by side in the order in which they were given, and
+ * sums do not depend on threads. Memory is passed over in order but for the first pass, whose
+ * streams are as many as there are buckets.
  *
- * The first pass is cut into slices of the pairs, each with its own count per bucket and so with its
- * own places; the rest is one task per bucket. */
+ * The first pass is cut into slices of the pairs, each with its own count per bucket and so with
+ * its own places; the rest is one task per bucket. */
 #include "core/csr.h"
 #include "core/memory.h"
 #include "core/progress.h"

@@ -14,6 +14,7 @@
 #include <cblas.h>
 #include <lapacke.h>
 #include <limits.h>
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ enum {
 #define PARTIAL ((size_t)64 << 20)    /* bytes that the private Gram matrices may take */
 #define QR_SMALL (16.0 * 1024 * 1024) /* rows * columns^2 below which Householder is quick */
 #define QR_LEAST 1e-5                 /* least part of a column outside those before it */
+#define GRAM_LEAST 1e-3               /* 1 over the condition up to which Gram matrices will do */
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
@@ -292,7 +294,95 @@ int fopo_orthonormalise(fopo_matrix A) { return qr(A, (fopo_matrix){0}, 2); }
 
 int fopo_orthonormalise_roughly(fopo_matrix A) { return qr(A, (fopo_matrix){0}, 1); }
 
+int fopo_gram(double *G, fopo_matrix A) {
+  fopo_threads(); /* holds BLAS to one thread */
+  qr_room room;
+  int status = qr_init(&room, A.rows, A.cols, 1);
+  if (status == FOPO_OK) status = gram(&room, A);
+  if (status == FOPO_OK) memcpy(G, room.G, A.cols * A.cols * sizeof *G);
+  qr_done(&room);
+  return status;
+}
+
 /* ---- SVD ---- */
+
+typedef struct {
+  size_t n;
+  double *values, *work; /* [n]; [work_size] */
+  int *indices;          /* [5 n + 3] */
+  double *X;             /* [n, columns] */
+} gram_room;
+
+enum {
+  GRAM_WORK = 2,        /* LAPACK: 1 + 6 n + 2 n^2 for all eigenvectors, */
+  WIDEST_GRAM = 1 << 14 /* counted by an int */
+};
+
+/* H = T^-T H T^-1, H symmetric and given by its upper part. */
+static void divide_both(double *H, const double *T, int n) {
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++) H[i * n + j] = H[j * n + i];
+  cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasNoTrans, CblasNonUnit, n, n, 1.0, T, n, H,
+              n);
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, n, n, 1.0, T, n, H,
+              n);
+}
+
+/* T in place of Gy, and 1 over its condition in the 1-norm; 0 where there is none. */
+static double triangle(double *Gy, gram_room *room) {
+  int n = (int)room->n;
+  double rest = 0;
+  if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', n, Gy, n) != 0) return 0;
+  LAPACKE_dtrcon_work(LAPACK_COL_MAJOR, '1', 'L', 'N', n, Gy, n, &rest, room->work, room->indices);
+  return rest;
+}
+
+static int svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, gram_room *room,
+                        int *trusted) {
+  int n = (int)room->n, work_size = 1 + 6 * n + GRAM_WORK * n * n;
+  size_t columns = C.cols;
+  *trusted = 0;
+  double rest = triangle(Gy, room);
+  if (!(rest > 0)) return FOPO_OK;
+  divide_both(Gw, Gy, n);
+  /* Column j of what LAPACK sees is row j here; eigenvalues ascend. */
+  if (LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, Gw, n, room->values, room->work, work_size,
+                          room->indices, 5 * n + 3) != 0)
+    return FOPO_OK;
+  double most_value = room->values[n - 1], least_value = room->values[room->n - columns];
+  if (!(least_value > 0) || !(rest * sqrt(least_value / most_value) > GRAM_LEAST)) return FOPO_OK;
+  *trusted = 1;
+  for (size_t k = 0; k < columns; k++) {
+    size_t from = room->n - 1 - k;
+    double value = sqrt(room->values[from]);
+    s[k] = (float)value;
+    for (size_t i = 0; i < room->n; i++) room->X[i * columns + k] = Gw[from * room->n + i] / value;
+  }
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasNonUnit, n, (int)columns,
+              1.0, Gy, n, room->X, (int)columns);
+  for (size_t i = 0; i < room->n; i++)
+    for (size_t k = 0; k < columns; k++) C.x[i * C.ld + k] = (float)room->X[i * columns + k];
+  return FOPO_OK;
+}
+
+int fopo_svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, int *trusted) {
+  size_t n = C.rows;
+  *trusted = 0;
+  if (n > WIDEST_GRAM) return FOPO_OK;
+  fopo_threads(); /* holds BLAS to one thread */
+  gram_room room = {.n = n};
+  room.values = fopo_alloc(n, sizeof(double));
+  room.work = fopo_alloc(1 + 6 * n + GRAM_WORK * n * n, sizeof(double));
+  room.indices = fopo_alloc(5 * n + 3, sizeof(int));
+  room.X = fopo_alloc(n * C.cols, sizeof(double));
+  int whole = room.values != NULL && room.work != NULL && room.indices != NULL && room.X != NULL;
+  int status = whole ? svd_of_grams(C, s, Gy, Gw, &room, trusted) : FOPO_ERR_MEMORY;
+  fopo_free(room.values);
+  fopo_free(room.work);
+  fopo_free(room.indices);
+  fopo_free(room.X);
+  return status;
+}
 
 static int check_svd(fopo_matrix U, fopo_matrix Vt, fopo_matrix A) {
   size_t m = A.rows, n = A.cols, r = least(m, n);

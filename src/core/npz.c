@@ -223,8 +223,8 @@ static int verified(member *m, const zip_stat_t *s, const char *label) {
 
 /* More readers for a large stored member; where they cannot be had, there are fewer. */
 static void add_readers(member *m, size_t i, const zip_stat_t *s, const char *path) {
-  if (s->comp_method != ZIP_CM_STORE || s->size < SHARED_LEAST || !(s->valid & ZIP_STAT_CRC)) return;
-  for (; m->readers < READERS && m->readers < (size_t)fopo_threads(); m->readers++) {
+  int fits = s->comp_method == ZIP_CM_STORE && s->size >= SHARED_LEAST && s->valid & ZIP_STAT_CRC;
+  for (; fits && m->readers < READERS && m->readers < (size_t)fopo_threads(); m->readers++) {
     zip_t *zip = zip_open(path, ZIP_RDONLY, NULL);
     zip_file_t *file = zip != NULL ? zip_fopen_index(zip, i, 0) : NULL;
     m->zip[m->readers] = zip;

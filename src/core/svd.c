@@ -6,7 +6,9 @@
  *     M^T Y = W R, R = U' S V'^T, V = W U'            (algorithm 5.1, on the transpose)
  *
  * Omega is drawn on the smaller side of M. The random matrix and every intermediate are
- * orthonormalised, for in float32 powers of M lose the small singular values otherwise. */
+ * orthonormalised, for in float32 powers of M lose the small singular values otherwise. Where the
+ * last Y and W are well-conditioned, as for sparse interactions they nearly always are, they are
+ * not: their Gram matrices in double say all that the last line needs. */
 #include "core/svd.h"
 #include "core/factor.h"
 #include "core/memory.h"
@@ -17,11 +19,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: some 10 ms */
 /* What other work costs in multiply-adds of the sparse product, roughly: for progress only. */
 #define QR_COST 0.15   /* a multiply-add of one pass of QR */
-#define DRAW_COST 15.0 /* a normal */
+#define DRAW_COST 1.0  /* a random number */
 
 typedef struct {
   const fopo_csr *M;  /* [m, n], not owned */
@@ -33,6 +36,7 @@ typedef struct {
   fopo_matrix R;      /* [l, l] */
   fopo_matrix U;      /* [l, l] left singular vectors of R */
   float *s;           /* [l] */
+  double *Gy, *Gw;    /* [l, l] Gram matrices of Y and W */
   double done, total; /* work, in multiply-adds of the sparse product */
 } job;
 
@@ -82,11 +86,12 @@ static double qr_work(const job *j, size_t rows) {
   return (double)rows * (double)j->l * (double)j->l * QR_COST;
 }
 
-/* The sum of what iterate and extract report; the last product counts like one pass of QR. */
+/* The sum of what iterate and extract report; a Gram matrix is half a pass of QR, and the last
+ * product counts like one. */
 static double all_work(const job *j, size_t q) {
   size_t m = j->M->rows, n = j->M->cols;
   int on_rows = m < n;
-  double y_passes = (double)(2 + q - (on_rows && q > 0)), w_passes = (double)(3 + q);
+  double y_passes = 0.5 + (double)(q - (on_rows && q > 0)), w_passes = 1.5 + (double)q;
   return draw_work(j, on_rows ? m : n) + (double)(q + !on_rows) * product_work(j, m) +
          (double)(q + 1) * product_work(j, n) + y_passes * qr_work(j, m) + w_passes * qr_work(j, n);
 }
@@ -111,7 +116,9 @@ static int init(job *j, const fopo_csr *M, const fopo_svd_options *options) {
   if (status == FOPO_OK) status = fopo_matrix_init(&j->U, l, l);
   if (status != FOPO_OK) return status;
   j->s = fopo_alloc(l, sizeof *j->s);
-  return j->s == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  j->Gy = fopo_alloc(l * l, sizeof *j->Gy);
+  j->Gw = fopo_alloc(l * l, sizeof *j->Gw);
+  return j->s != NULL && j->Gy != NULL && j->Gw != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 static void done(job *j) {
@@ -121,17 +128,20 @@ static void done(job *j) {
   fopo_matrix_done(&j->R);
   fopo_matrix_done(&j->U);
   fopo_free(j->s);
+  fopo_free(j->Gy);
+  fopo_free(j->Gw);
 }
 
-/* Omega [i, j] = a normal that depends on (seed, i, j) alone. */
+/* Omega [i, j], uniform on (-1, 1), depends on (seed, i, j) alone: 16 bits each. Normals would find
+ * the same spans, at many times the cost. */
 static void draw_row(float *x, size_t row, size_t cols, uint64_t seed) {
-  for (size_t j = 0; j < cols; j += 4) {
-    double z[4];
+  for (size_t j = 0; j < cols; j += 8) {
     fopo_words w = fopo_random(seed, FOPO_STREAM_SKETCH, (uint32_t)((uint64_t)row >> 32),
-                               (uint32_t)row, (uint32_t)(j / 4));
-    fopo_normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
-    fopo_normal_pair(&z[2], &z[3], w.v[2], w.v[3]);
-    for (size_t k = 0; k < 4 && j + k < cols; k++) x[j + k] = (float)z[k];
+                               (uint32_t)row, (uint32_t)(j / 8));
+    for (size_t k = 0; k < 8 && j + k < cols; k++) {
+      uint32_t bits = w.v[k / 2] >> 16 * (k % 2) & 0xffff;
+      x[j + k] = ((float)bits - 32767.5f) * (1.0f / 32768);
+    }
   }
 }
 
@@ -176,9 +186,8 @@ static int separate(job *j, fopo_matrix A) {
   return status == FOPO_OK ? report(j, qr_work(j, A.rows)) : status;
 }
 
-/* Y becomes orthonormal, near the span of the leading left singular vectors. */
+/* Y spans nearly what the leading left singular vectors span. */
 static int iterate(job *j, const fopo_svd_options *options) {
-  const fopo_matrix none = {0};
   int on_rows = j->M->rows < j->M->cols;
   int status = draw(j, on_rows ? j->Y : j->W, options->seed);
   if (status == FOPO_OK && !on_rows) status = times(j, j->Y, j->M, j->W);
@@ -188,41 +197,84 @@ static int iterate(job *j, const fopo_svd_options *options) {
     if (status == FOPO_OK) status = separate(j, j->W);
     if (status == FOPO_OK) status = times(j, j->Y, j->M, j->W);
   }
-  return status == FOPO_OK ? orthonormalise(j, j->Y, none) : status;
+  return status;
 }
 
-/* The largest entry of every column becomes positive; the first of equals decides. */
-static void fix_signs(fopo_matrix V) {
-  enum { GROUP = 16 }; /* columns on one cache line */
-#pragma omp parallel for num_threads(fopo_threads())
-  for (size_t g = 0; g < V.cols; g += GROUP) {
-    size_t count = V.cols - g < GROUP ? V.cols - g : GROUP;
-    float largest[GROUP] = {0};
-    for (size_t i = 0; i < V.rows; i++) {
-      const float *v = fopo_matrix_row(V, i) + g;
-      for (size_t c = 0; c < count; c++) {
-        if (fabsf(v[c]) > fabsf(largest[c])) largest[c] = v[c];
-      }
-    }
-    for (size_t i = 0; i < V.rows; i++) {
-      float *v = fopo_matrix_row(V, i) + g;
-      for (size_t c = 0; c < count; c++) v[c] = largest[c] < 0 ? -v[c] : v[c];
-    }
+/* largest [cols]: the entry of every column that is largest in magnitude, the first of equals. */
+static void largest_entries(float *largest, fopo_matrix V) {
+  memset(largest, 0, V.cols * sizeof *largest);
+  for (size_t i = 0; i < V.rows; i++) {
+    const float *v = fopo_matrix_row(V, i);
+    for (size_t c = 0; c < V.cols; c++) largest[c] = fabsf(v[c]) > fabsf(largest[c]) ? v[c]
+                                                                                     : largest[c];
   }
 }
 
-/* V and s from Y. */
-static int extract(job *j, fopo_matrix V, float *s) {
-  int status = times(j, j->W, &j->Mt, j->Y);
+/* The largest entry of every column becomes positive. */
+static int fix_signs(fopo_matrix V) {
+  enum { BLOCKS = 64 };
+  size_t size = (V.rows + BLOCKS - 1) / BLOCKS, cols = V.cols;
+  float *largest = fopo_alloc(BLOCKS * cols, sizeof *largest);
+  if (largest == NULL) return FOPO_ERR_MEMORY;
+#pragma omp parallel for num_threads(fopo_threads())
+  for (size_t b = 0; b < BLOCKS; b++) {
+    if (b * size >= V.rows) continue;
+    size_t rows = V.rows - b * size < size ? V.rows - b * size : size;
+    largest_entries(largest + b * cols, fopo_matrix_rows(V, b * size, rows));
+  }
+  for (size_t b = 1; b < BLOCKS; b++) {
+    for (size_t c = 0; c < cols; c++) {
+      if (fabsf(largest[b * cols + c]) > fabsf(largest[c])) largest[c] = largest[b * cols + c];
+    }
+  }
+  for (size_t c = 0; c < cols; c++) largest[c] = largest[c] < 0 ? -1.0f : 1.0f;
+#pragma omp parallel for num_threads(fopo_threads())
+  for (size_t i = 0; i < V.rows; i++) {
+    float *v = fopo_matrix_row(V, i);
+    for (size_t c = 0; c < cols; c++) v[c] *= largest[c];
+  }
+  fopo_free(largest);
+  return FOPO_OK;
+}
+
+static int gram(job *j, double *G, fopo_matrix A) {
+  int status = fopo_gram(G, A);
+  return status == FOPO_OK ? report(j, 0.5 * qr_work(j, A.rows)) : status;
+}
+
+/* V = W C and s by the Gram matrices of Y and W = M^T Y; *trusted = 0 where that will not do. */
+static int extract_quickly(job *j, fopo_matrix V, int *trusted) {
+  fopo_matrix C = j->U;
+  C.cols = j->dim;
+  *trusted = 0;
+  int status = gram(j, j->Gy, j->Y);
+  if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
+  if (status == FOPO_OK) status = gram(j, j->Gw, j->W);
+  if (status == FOPO_OK) status = fopo_svd_of_grams(C, j->s, j->Gy, j->Gw, trusted);
+  return status == FOPO_OK && *trusted ? fopo_gemm(V, 1.0f, j->W, 0, C, 0, 0.0f) : status;
+}
+
+/* The same by orthonormal bases of both. */
+static int extract_carefully(job *j, fopo_matrix V) {
+  const fopo_matrix none = {0};
+  j->total += 2 * qr_work(j, j->Y.rows) + product_work(j, j->W.rows) + 2 * qr_work(j, j->W.rows);
+  int status = orthonormalise(j, j->Y, none);
+  if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
   if (status == FOPO_OK) status = orthonormalise(j, j->W, j->R);
   if (status == FOPO_OK) status = fopo_svd_dense(j->U, j->s, (fopo_matrix){0}, j->R);
   if (status != FOPO_OK) return status;
   fopo_matrix leading = j->U;
   leading.cols = j->dim;
-  status = fopo_gemm(V, 1.0f, j->W, 0, leading, 0, 0.0f);
+  return fopo_gemm(V, 1.0f, j->W, 0, leading, 0, 0.0f);
+}
+
+/* V and s from Y. */
+static int extract(job *j, fopo_matrix V, float *s) {
+  int trusted, status = extract_quickly(j, V, &trusted);
+  if (status == FOPO_OK && !trusted) status = extract_carefully(j, V);
+  if (status == FOPO_OK) status = fix_signs(V);
   if (status != FOPO_OK) return status;
-  fix_signs(V);
-  for (size_t i = 0; i < j->dim; i++) s[i] = j->s[i];
+  memcpy(s, j->s, j->dim * sizeof *s);
   return fopo_progress("finding singular vectors", j->total, j->total);
 }
 

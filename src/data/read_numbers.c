@@ -1,9 +1,9 @@
 /* Ids that are all numbers of 32 bits: pairs of numbers become pairs of places.
  *
- * A bit per number says which of them occur. Numbers ascend in the order of places, so the place of
- * one is how many bits are set before its own: a running count is kept beside every 32 bits, and one
- * cache line answers. For a million ids all of it fits a second-level cache, where a table of places
- * would not. Bits are only ever set, so threads may do it in any order. */
+ * A bit per number says which of them occur. Numbers ascend in the order of places, so the place
+ * of one is how many bits are set before its own: a running count is kept beside every 32 bits, and
+ * one cache line answers. For a million ids all of it fits a second-level cache, where a table of
+ * places would not. Bits are only ever set, so threads may do it in any order. */
 #include "data/read_pairs.h"
 
 #include <stdatomic.h>

@@ -5,9 +5,9 @@
  * hold what they should. Columns that are not used are not looked at.
  *
  * Here is what a row means, one after the other; read_chunks.c takes the easy ones by the thousand
- * and leaves the others to this file. As long as the ids of a side are numbers of 32 bits, the pairs
- * hold them as they are (read_numbers.c); from the first other one on, ids become indices as they
- * are met (read_ids.c). Nothing is allocated per row. */
+ * and leaves the others to this file. As long as the ids of a side are numbers of 32 bits, the
+ * pairs hold them as they are (read_numbers.c); from the first other one on, ids become indices as
+ * they are met (read_ids.c). Nothing is allocated per row. */
 #include "data/read_pairs.h"
 
 #include <float.h>

@@ -1,6 +1,6 @@
 /* What the parts of the reader of pairs share: read_plan.c (what the columns of a table are),
- * read_cut.c (rows into fields), read_pairs.c (fields into pairs), read_chunks.c (many rows at once)
- * and read_numbers.c (pairs of numbers into pairs of indices). */
+ * read_cut.c (rows into fields), read_pairs.c (fields into pairs), read_chunks.c (many rows at
+ * once) and read_numbers.c (pairs of numbers into pairs of indices). */
 #ifndef FOPO_DATA_READ_PAIRS_H
 #define FOPO_DATA_READ_PAIRS_H
 

@@ -326,7 +326,8 @@ static void numbers_of_every_length(void **state) {
     n = strlen(text);
   }
   /* Numbers at the borders of what a word holds. */
-  fopo_dataset *d = READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
+  fopo_dataset *d =
+      READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
   assert_true(shaped(d, "pairs", 4, 5, 5) && at(d, "4294967295", "0") == 1);
   assert_true(at(d, "31", "63") == 1 && d->users.numbers[3] == 4294967295);
   fopo_dataset_free(d);
@@ -354,7 +355,8 @@ static size_t many_rows(char *text, int kinds) {
     snprintf(item, sizeof item, "%d", i * i % 997);
     if (kinds & HAS_VALUES) snprintf(rating, sizeof rating, "%d.%d", i % 5, i % 10);
     if (kinds & HAS_QUOTES && !(kinds & HAS_COLONS)) {
-      if (i % 60 == 11) note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
+      if (i % 60 == 11)
+        note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
       if (i % 90 == 12) snprintf(user, sizeof user, "\"%d\"", i);
     }
     if (kinds & HAS_TEXT && i % 100 == 77) snprintf(item, sizeof item, "name %d", i % 7);

@@ -83,12 +83,11 @@ static void assert_signs(fopo_matrix V) {
   }
 }
 
-/* Rank 12 from 100 down to 0.5; asked for `dim`. Both m < n and m > n. */
-static void assert_recovers(size_t m, size_t n, size_t dim) {
-  enum { RANK = 12 };
-  float s[RANK], found[40];
-  for (int j = 0; j < RANK; j++) s[j] = 100.0f * powf(0.005f, (float)j / (RANK - 1));
-  fopo_matrix U = orthonormal(m, RANK, 1), V = orthonormal(n, RANK, 2), W;
+/* Rank `rank` from 100 down to 100 * least; asked for `dim`. Both m < n and m > n. */
+static void assert_recovers(size_t m, size_t n, size_t dim, size_t rank, float least) {
+  float s[40], found[40];
+  for (size_t j = 0; j < rank; j++) s[j] = 100.0f * powf(least, (float)j / (float)(rank - 1));
+  fopo_matrix U = orthonormal(m, rank, 1), V = orthonormal(n, rank, 2), W;
   fopo_csr M = constructed(U, s, V);
   assert_int_equal(fopo_matrix_init(&W, n, dim), FOPO_OK);
   fopo_svd_options options = {.dim = dim, .power_iterations = 2, .seed = 5};
@@ -96,10 +95,10 @@ static void assert_recovers(size_t m, size_t n, size_t dim) {
   assert_orthonormal(W);
   assert_signs(W);
   for (size_t j = 0; j < dim; j++) {
-    double expected = j < RANK ? (double)s[j] : 0.0, dot = 0;
+    double expected = j < rank ? (double)s[j] : 0.0, dot = 0;
     assert_true(fabs((double)found[j] - expected) < 1e-4 * (1 + expected));
     assert_true(j == 0 || found[j] <= found[j - 1]);
-    if (j >= RANK) continue;
+    if (j >= rank) continue;
     for (size_t i = 0; i < n; i++) dot += at(W, i, j) * at(V, i, j);
     assert_true(fabs(dot) > 1 - 1e-4);
   }
@@ -111,17 +110,28 @@ static void assert_recovers(size_t m, size_t n, size_t dim) {
 
 static void known_vectors_come_back(void **state) {
   (void)state;
-  assert_recovers(300, 120, 10);
-  assert_recovers(120, 300, 10);
-  assert_recovers(300, 120, 12);
+  assert_recovers(300, 120, 10, 12, 0.005f);
+  assert_recovers(120, 300, 10, 12, 0.005f);
+  assert_recovers(300, 120, 12, 12, 0.005f);
+}
+
+/* The sketch has 32 columns and spans all there is: from spectra for which Gram matrices do to such
+ * for which they do not. */
+static void well_and_ill_conditioned(void **state) {
+  (void)state;
+  static const float least[] = {0.9f, 0.3f, 0.1f, 0.05f, 0.03f, 0.01f, 0.003f};
+  for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
+    assert_recovers(300, 120, 22, 32, least[i]);
+    assert_recovers(120, 300, 22, 32, least[i]);
+  }
 }
 
 static void more_than_the_rank(void **state) {
   (void)state;
-  assert_recovers(300, 120, 30);
-  assert_recovers(120, 300, 30);
-  assert_recovers(30, 45, 30);
-  assert_recovers(45, 30, 30);
+  assert_recovers(300, 120, 30, 12, 0.005f);
+  assert_recovers(120, 300, 30, 12, 0.005f);
+  assert_recovers(30, 45, 30, 12, 0.005f);
+  assert_recovers(45, 30, 30, 12, 0.005f);
 }
 
 /* dim = min(rows, cols) is the whole SVD: the same as LAPACK's. */
@@ -292,6 +302,7 @@ static void faults_leave_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(known_vectors_come_back),
+      cmocka_unit_test(well_and_ill_conditioned),
       cmocka_unit_test(more_than_the_rank),
       cmocka_unit_test(full_dimension),
       cmocka_unit_test(zeros_and_single_entries),
