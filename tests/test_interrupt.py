@@ -1,0 +1,220 @@
+"""Ctrl-C at a terminal in every long piece of work: the prompt is back soon, says so, and what was
+there before gives the same results as where nobody pressed a key. Jobs at the prompt: Ctrl-C is not
+for them, their failures and records are told, leaving the program ends them."""
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from terminal import Program  # noqa: E402
+
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+SOON = 4.0  # room for a loaded machine; 0.01 s in Lua and 0.1 s in C are usual (-v prints them)
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+failures = 0
+count = 0
+
+
+def check(name, condition, *seen):
+    global failures
+    if not condition:
+        failures += 1
+        print("not so:", name, *seen, sep="\n")
+
+
+def prompt(code=""):
+    p = Program([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder, FOPO_HISTORY="/dev/null")
+    check("a prompt", p.wait("fopo>", 120), p.screen.text())
+    return p
+
+
+def ask(p, line, seconds=60):
+    """The last line that the line of code prints, on the screen between two marks of its own."""
+    global count
+    count += 1
+    p.screen.resize(50, 150)
+    p.send("io.write('<', %d, '<') %s io.write('>', %d, '>\\n')\r" % (count, line, count))
+    p.wait(">%d>" % count, seconds)
+    p.wait(lambda s: s.rstrip().endswith("fopo>"), seconds)
+    found = re.search(r"<%d<(.*?)>%d>" % (count, count), p.screen.text(), re.S)
+    return found.group(1).split("\n")[-1] if found else p.screen.text()
+
+
+def interrupt(p, name, code, after=0.1):
+    """Runs code, which takes long, presses Ctrl-C and waits for the prompt."""
+    global count
+    count += 1
+    p.screen.resize(50, 150)
+    p.send("io.write('go', %d, '\\n') io.flush() %s\r" % (count, code))
+    check(name + ": begins", p.wait("go%d" % count, 60), p.screen.text())
+    p.settle(after)
+    p.send("\x03")
+    begun = time.monotonic()
+    back = p.wait(lambda s: "interrupted" in s and s.rstrip().endswith("fopo>"), 15)
+    seconds = time.monotonic() - begun
+    check(name + ": the prompt is back", back, p.screen.text())
+    check(name + ": soon", seconds < SOON, seconds)
+    if "-v" in sys.argv:
+        print("%-34s %.3f s" % (name, seconds))
+
+
+# what is worked on, and the results that it is to give
+WORLD = """
+d = data.synthetic{users = 3000, items = 3000, clusters = 8, seed = 3}
+s = d:sessions{min_items = 10}
+items = embed.svd(s.train, {dim = 16, seed = 1})
+ix = index.norm(items)
+x = s.test:contexts(items)
+pi = policy.linear{items = items, seed = 1}
+function new(g)
+  return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 16,
+    seed = 7, valid = s.valid, gradient = g or gradient.snis{samples = 40, proposal =
+    proposal.mixture{index = ix, k = 20, refresh = 3}}}
+end
+lg, world = data.synthetic_logs{n = 20000, actions = 200, dim = 6, seed = 4}
+target = policy.linear{items = lg:items(), theta = 'identity'}
+big = array.randn(200000, 64, 1)
+slow = index.exact(big)
+wide = policy.linear{items = big, seed = 2}
+many = array.randn(20000, 64, 2)
+"""
+
+
+def facts(p):
+    """Numbers that hold only where every object is whole."""
+    return [ask(p, line) for line in (
+        "io.write(items:sum(), ' ', items:norm(), ' ', x:sum())",
+        "local ids, scores = ix:search(pi:queries(x), 5) io.write(scores:sum(), ' ', ids:get(9, 1))",
+        "io.write(fopo.evaluate(pi, s.test, {index = ix}).reward)",
+        "io.write(embed.svd(s.train, {dim = 16, seed = 1}):add(items, -1):norm())",
+        "local t = new() t:run{steps = 50, view = false} io.write(t.policy:theta():norm())",
+        "io.write(lg.n, ' ', lg:contexts():sum())",
+        "io.write(slow.n_items, ' ', big:get(77, 7), ' ', many:get(20000, 64))")]
+
+
+with open("big.csv", "w") as f:
+    f.write("user,item,value\n")
+    line = "".join("%d,%d,%d\n" % (i % 5003, i * 7 % 9001, i % 5) for i in range(200000))
+    for _ in range(25):
+        f.write(line)
+
+p = prompt(WORLD)
+undisturbed = facts(p)
+for name, code in (
+        ("a loop", "while true do end"),
+        ("a loop of pcall", "while true do pcall(function() while true do end end) end"),
+        ("a coroutine", "coroutine.wrap(function() while true do end end)()"),
+        ("pcall in coroutines", "local function f() while true do pcall(error) end end "
+         "while true do pcall(coroutine.wrap(f)) end"),
+        ("tables", "local t = {} for i = 1, math.huge do t[i % 1000] = {i} end"),
+        ("strings", "local s = '' while true do s = (s .. 'x'):rep(2):sub(1, 99) end"),
+        ("sorting", "local t = {} for i = 1, 4000000 do t[i] = -i end "
+         "while true do table.sort(t, function(a, b) return a < b end) end"),
+        ("reading a file", "while true do data.read('big.csv', {format = 'pairs'}) end"),
+        ("a synthetic world", "while true do data.synthetic{users = 300000, items = 300000} end"),
+        ("an SVD", "while true do embed.svd(s.train, {dim = 200, seed = 2}) end"),
+        ("a graph", "index.hnsw(big, {ef_construction = 400})"),
+        ("a hybrid", "index.hybrid(big)"),
+        ("the choice of an index", "while true do index.auto(big, {k = 100, queries = many}) end"),
+        ("exact search", "while true do slow:search(many, 100) end"),
+        ("recall", "while true do ix:recall(pi:queries(x), 50) end"),
+        ("the best of a policy", "while true do wide:best(many, {index = slow, k = 10}) end"),
+        ("evaluation", "while true do fopo.evaluate(pi, s.test, {index = ix}) end"),
+        ("training", "t1 = new() t1:run{steps = 100000000, view = false}"),
+        ("exact gradients", "t2 = new(gradient.exact{}) t2:run{steps = 100000000, view = false}"),
+        ("REINFORCE", "t3 = new(gradient.reinforce{samples = 50}) "
+         "t3:run{steps = 100000000, view = 'lines', every = 1000}"),
+        ("a custom reward", "t4 = fopo.trainer{policy = policy.linear{items = items, seed = 1}, "
+         "data = s.train, gradient = gradient.snis{samples = 50}, reward = "
+         "reward.custom(function(ids, rows) return array.zeros(ids.rows, ids.cols) end)} "
+         "t4:run{steps = 100000000, view = false}"),
+        ("one gradient", "local rows = {} for i = 1, 2000 do rows[i] = i end while true do "
+         "gradient.exact{}:compute(pi, s.train:contexts(items), rows, reward.hits(s.train), {}) end"),
+        ("off-policy evaluation", "while true do fopo.ope(target, lg, {estimators = {'ips', 'snips'}}) end"),
+        ("a doubly robust model", "while true do reward.doubly_robust{logs = lg} end"),
+        ("a product", "while true do many:matmul(array.randn(64, 3000, 1)) end"),
+        ("an array's text", "while true do tostring(big) end"),
+        ("check", "while true do fopo.check() end")):
+    interrupt(p, name, code)
+disturbed = facts(p)
+for was, now in zip(undisturbed, disturbed):
+    check("the same as undisturbed", was == now and re.search(r"\d", was), was, now)
+
+# runs that were interrupted go on to where the same runs undisturbed are
+for t, g in (("t1", ""), ("t2", "gradient.exact{}"), ("t3", "gradient.reinforce{samples = 50}")):
+    same = ask(p, "local u = new(%s) local n = %s.step + 7 %s:run{steps = 7, view = false, keep_best "
+               "= false} u:run{steps = n, view = false, keep_best = false} "
+               "io.write(tostring(u.step == %s.step and u.policy:theta():add("
+               "%s.policy:theta(), -1):norm() == 0))" % (g, t, t, t, t), 120)
+    check(t + " goes on to the bit", same == "true", same)
+
+# ---- jobs ----
+
+ask(p, "u = new() job = u:start{steps = 100000000, every = 1000, log = 'runs/job', view = true}")
+check("a line by itself", p.wait("reward 0."), p.screen.text())
+p.send("6 * ")
+at = p.screen.text()
+check("lines stand above what is typed", p.wait(lambda s: s != at and re.search(
+    r"steps/s[^\n]*\n[^>]*fopo> 6 \*$", s.rstrip()), 30), p.screen.text())
+p.send("7\r")
+check("which is whole", p.wait("\n42"), p.screen.text())
+interrupt(p, "a loop beside a job", "while true do end")
+interrupt(p, "evaluation beside a job", "while true do fopo.evaluate(pi, s.test, {index = ix}) end")
+interrupt(p, "waiting for a job", "job:wait()")
+p.send("\x03\x03")
+p.settle(0.2)
+check("the job goes on", ask(p, "io.write(job.state)") == "training")
+before = int(ask(p, "io.write(job.step)"))
+p.settle(0.3)
+check("and on", int(ask(p, "io.write(job.step)")) > before)
+check("rests", ask(p, "job:pause() io.write(job.state)") == "paused")
+check("is changed", ask(p, "job.lr = 5e-4 job.epsilon = 0.5 io.write(job.lr, ' ', job.epsilon)")
+      == "0.0005 0.5")
+check("may go on by hand", ask(p, "u:run{steps = 3, view = false} io.write(u.step - job.step)") == "3")
+check("goes on", ask(p, "job:resume() io.write(job.state)") == "training")
+p.send("view(job)\r")
+check("its view", p.wait(lambda s: "view costs" not in s and "job, snis" in s and "? help" in s),
+      p.screen.text())
+p.send(" ")
+check("rests there", p.wait("paused"), p.screen.text())
+p.send("s")
+check("a checkpoint", p.wait(r"runs/job/step-"), p.screen.text())
+p.send("q")
+check("left", p.wait(lambda s: s.rstrip().endswith("fopo>")), p.screen.text())
+check("rests still", ask(p, "io.write(job.state)") == "paused")
+p.send("view(job)\r")
+check("seen again", p.wait(lambda s: "paused" in s and "? help" in s), p.screen.text())
+p.send(" ")
+check("goes on there", p.wait("running"), p.screen.text())
+p.send("q")
+p.wait(lambda s: s.rstrip().endswith("fopo>"))
+ask(p, "v = new() v.optim.lr = 1e38 bad = v:start{steps = 1000000}")
+check("a failure is told", p.wait("the job has failed:"), p.screen.text())
+check("the other goes on", ask(p, "io.write(job.state, ' ', bad.state)") == "training failed")
+ask(p, "w = new() w:start{steps = 100, on_record = function() error('of the callback') end}")
+check("an error of on_record is told", p.wait("of the callback"), p.screen.text())
+check("a job stops", ask(p, "job:stop() io.write(job.state)") == "stopped")
+rows = open("runs/job/history.csv").read().strip().split("\n")
+check("its log", len(rows) > 2 and rows[-1].split(",")[0] == ask(p, "io.write(job.step)"), rows[-1])
+ask(p, "new():start{steps = 100000000} new():start{steps = 100000000}")
+begun = time.monotonic()
+p.send("\x04")
+check("leaving ends jobs", p.ended(60) == 0 and p.restored(), p.screen.text())
+check("soon", time.monotonic() - begun < 2 * SOON)
+p.close()
+
+# other endings while a job works
+BEGIN = " ".join(WORLD.split("lg, world")[0].split("\n")) + " job = new():start{steps = 100000000} "
+for name, code, wanted in (("the end of a script", "", 0), ("os.exit", "os.exit(3)", 3),
+                           ("an error", "error('oh')", 1)):
+    p = Program([FOPO, "-e", BEGIN + code], 24, 80, HOME=folder)
+    check(name + " beside a job", p.ended(60) == wanted and p.restored(), p.screen.text())
+    p.close()
+
+os.chdir("/")
+shutil.rmtree(folder)
+sys.exit(1 if failures else 0)
