@@ -11,6 +11,7 @@
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
+--   view      CPU time that the live view takes
 --
 -- Names (defaults): rounds=5 of every measurement; limit=60 seconds after which a section starts no
 -- further round; scale=1 multiplies all sizes; threads=2; torch=yes; index=norm (or auto, hnsw,
@@ -32,9 +33,9 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory"}
+local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view"}
 local sections = {}
-for _, file in ipairs{"steps", "search", "files", "memory"} do
+for _, file in ipairs{"steps", "search", "files", "memory", "screen"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 

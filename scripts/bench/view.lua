@@ -1,21 +1,22 @@
 -- What the live view costs, redrawn ten times a second: steps with it against steps without.
 --
---   ./fopo scripts/bench/view.lua [rounds [seconds]]        (7 rounds of 2 s each; about 3 minutes)
+--   ./fopo scripts/bench/view.lua [rows] [rounds [seconds]] (7 rounds of 2 s each; about 3 minutes)
 --
 -- Runs with and without the view take turns in one process, with one thread: without a terminal
 -- (the drawing is thrown away), and in pseudo-terminals of 80 x 24 and 200 x 60 (through script, of
 -- util-linux). A row has the steps a second of both, the medians over the rounds of the ratios of
 -- their wall time and of their CPU time (targets: at most 1.01), the share of the CPU time that was
--- spent outside the steps, which feels least what else the machine does, and the drawings a second.
+-- spent outside the steps (target: at most 0.01), which feels least what else the machine does, and
+-- the drawings a second. rows: only the last two, as "L,screen,own CPU,draws/s" (make bench).
 local fopo = require "fopo"
 local live = require "fopo.live"
 local run = require "fopo.run"
 local sources = require "fopo.sources"
 
 fopo.threads(1)
-local child = arg[1] == "child"
-local rounds = tonumber(arg[child and 2 or 1]) or 7
-local seconds = tonumber(arg[child and 3 or 2]) or 2
+local child, plain = arg[1] == "child", arg[1] == "rows"
+local rounds = tonumber(arg[(child or plain) and 2 or 1]) or 7
+local seconds = tonumber(arg[(child or plain) and 3 or 2]) or 2
 
 local function trainer(dim)
   local s = fopo.data.synthetic{users = 4000, items = 20000, clusters = 50, seed = 1}
@@ -93,6 +94,7 @@ local function row(dim, name, line)
   local cells = {tostring(dim), name}
   for word in line:gmatch("%S+") do cells[#cells + 1] = word end
   table_of[#table_of + 1] = cells
+  if plain then print(("%s,%s,%s,%s"):format(cells[1], cells[2], cells[7], cells[8])) end
 end
 for _, dim in ipairs{10, 100} do
   row(dim, "none", compare(trainer(dim), headless))
@@ -103,4 +105,4 @@ for _, dim in ipairs{10, 100} do
     print("skip: terminals (script, of util-linux, is not installed)")
   end
 end
-print(fopo.report.table(table_of))
+if not plain then print(fopo.report.table(table_of)) end
