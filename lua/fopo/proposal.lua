@@ -49,10 +49,10 @@ proposal.adaptive = define.fn{
   },
   text = [[The mixture whose epsilon follows the policy: epsilon = 1 while the share of the policy's mass
 outside the candidates is above 0.95, and floor from then on. While epsilon is 1 all draws are
-uniform and the index is not asked. The share, 1 - m, is measured every 50 steps, by draws with
-epsilon = 0.5 (or floor, where that is more): of 8 contexts while epsilon is 1, searched anew, and of
-the whole batch otherwise; m <- s m + (1 - s) m_now, s being the smoothing and m_now the head_mass of
-the step. There is nothing between the two: a mixture pays for its candidates and for uniform draws
+uniform and the index is not asked. The share, 1 - m, is measured by draws with epsilon = 0.5 (or
+floor, where that is more): every 50 steps of 8 contexts while epsilon is 1, searched anew, and every
+500 steps of the whole batch otherwise; m <- s m + (1 - s) m_now, s being the smoothing and m_now the
+head_mass of the step. There is nothing between the two: a mixture pays for its candidates and for uniform draws
 too, and in scripts/study_adaptive.lua the best fixed epsilon is 0 or 1.
 At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then
 close to that of the reward among the candidates, and its bias to the share outside them; give a

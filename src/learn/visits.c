@@ -10,8 +10,9 @@
 /* Above it a search costs more than the few draws it would place better. */
 static const double near_one = 0.95;
 
-/* Eight searches every fifty batches are a two-hundredth of what a batch of 32 would ask. */
-enum { PROBE_EVERY = 50, PROBE_ROWS = 8 };
+/* Eight searches every fifty batches are a two-hundredth of what a batch of 32 would ask. Once the
+ * candidates serve, mass hardly leaves them, and a probe is a batch of costlier draws: seldom. */
+enum { PROBE_EVERY = 50, PROBE_ROWS = 8, PROBE_SELDOM = 500 };
 
 /* Of a probe's draws. Those of the floor alone would see hardly any of the tail. */
 static const double probe_epsilon = 0.5;
@@ -86,24 +87,26 @@ double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q) {
 }
 
 /* Whether the next batch measures the share. */
-static int probes(const fopo_visits *v) { return v->batches % PROBE_EVERY == 0; }
+static int probes(const fopo_visits *v, const fopo_proposal *q) {
+  return v->batches % (fopo_visits_epsilon(v, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY) == 0;
+}
 
 double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q) {
   double epsilon = q->adaptive ? fopo_visits_epsilon(v, q) : q->epsilon;
-  if (!q->adaptive || !probes(v)) return epsilon;
+  if (!q->adaptive || !probes(v, q)) return epsilon;
   return fmax(q->floor, probe_epsilon);
 }
 
 size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B) {
   if (!q->adaptive) return fopo_proposal_uses_index(q) ? B : 0;
   if (fopo_visits_epsilon(v, q) < 1.0) return B;
-  if (!probes(v)) return 0;
+  if (!probes(v, q)) return 0;
   return B < PROBE_ROWS ? B : PROBE_ROWS;
 }
 
 /* The first share has nothing to be smoothed with. */
 static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size_t head_rows) {
-  if (head_rows > 0 && probes(v)) {
+  if (head_rows > 0 && probes(v, q)) {
     double s = v->batches == 0 ? 0.0 : q->smoothing;
     v->head = s * v->head + (1.0 - s) * mass;
   }

@@ -130,7 +130,7 @@ static void test_epsilon(void **unused) {
   assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
   fopo_visits_count(&v, &q, rows, BATCH, 0.1, 8);
   assert_true(fabs(v.head - 0.06) < 1e-12); /* 0.5 of 0.02 and of 0.1 */
-  for (int i = 51; i < 100; i++) {
+  for (int i = 51; i < 500; i++) {
     assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
     assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.1) < 1e-12);
     assert_true(fabs(fopo_visits_draws(&v, &q) - 0.1) < 1e-12);
@@ -344,7 +344,7 @@ static void test_adapts(void **unused) {
   assert_true(fabs(slice.mean.head_mass - 3.0 / P) < 0.01);
   tear_down(&s);
 
-  set_up(&s, adaptive(0.05, 0.95), 0.3, 1e-9, 0);
+  set_up(&s, adaptive(0.05, 0.9), 0.3, 1e-9, 0);
   double pi[P], mass = 0.0, *t = small_world_theta(&s.w);
   for (size_t n = 0; n < N; n++) {
     float q[L], scores[K];
@@ -355,7 +355,7 @@ static void test_adapts(void **unused) {
     ok(fopo_index_search(ids, scores, &count, s.ix, Q, K));
     for (int i = 0; i < K; i++) mass += pi[ids[i]] / N;
   }
-  run(&s, 301);
+  run(&s, 12001); /* 25 probes */
   double measured = s.t->visits.head;
   print_message("inside the candidates %.4f, measured %.4f\n", mass, measured);
   assert_true(mass > 0.1 && mass < 0.95 && fabs(mass - measured) < 0.05);
