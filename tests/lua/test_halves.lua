@@ -100,6 +100,18 @@ function TestRows:test_same_bits()
   fopo.threads(before)
 end
 
+function TestRows:test_job()
+  local function trainer()
+    local pi = fopo.policy.linear{items = items, seed = 4, rows = "float16"}
+    return pi, fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4}
+  end
+  local here, t = trainer()
+  t:run{steps = 20, view = false}
+  local there, other = trainer()
+  other:start{steps = 20}:wait()
+  lu.assertEquals(there:theta():add(here:theta(), -1):norm(), 0)
+end
+
 function TestRows:test_learns()
   local function reward_of(rows) return fopo.evaluate(trained(rows, 2), s.test).reward end
   local whole = reward_of("float32")
