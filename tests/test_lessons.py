@@ -77,7 +77,8 @@ send(p, "fopo.demo(1, {from = 2})\r", "Return shows the code:")
 send(p, "\x03", "left at step 2 of 7")
 check("no error", "interrupted" not in p.screen.text(), p.screen.text())
 send(p, "prob[7] < 1\r", "true")
-send(p, "fopo.reward.custom, kept = function() while true do end end, fopo.reward.custom\r", "fopo>")
+send(p, "kept, fopo.reward.custom = fopo.reward.custom, function() while true do end end\r",
+     "fopo>")
 send(p, "fopo.demo(1, {from = 2})\r", "Return shows the code:")
 send(p, "\r", "Your prediction:")
 send(p, "\r", "")
@@ -101,7 +102,8 @@ for env, cols in (({"TERM": "dumb"}, 80), ({"NO_COLOR": "1"}, 80), ({}, 40), ({}
     check("a word in a line of %d" % cols, "less" in p.screen.text(), p.screen.text())
     lesson = p.raw[p.raw.find(b"Lesson 1"):]
     if env:
-        check("no colour with %s" % env, b"\x1b[1m" not in lesson and b"\x1b[38" not in lesson, lesson)
+        check("no colour with %s" % env, b"\x1b[1m" not in lesson and b"\x1b[38" not in lesson,
+              lesson)
     p.send("q\r")
     leave(p, "at %d columns" % cols)
     p.close()
@@ -109,7 +111,8 @@ for env, cols in (({"TERM": "dumb"}, 80), ({"NO_COLOR": "1"}, 80), ({}, 40), ({}
 
 # without a terminal: to the end; with ask = true the answers may come through a pipe
 def piped(code, typed):
-    return subprocess.run([FOPO, "-e", code], input=typed, capture_output=True, text=True, timeout=60)
+    return subprocess.run([FOPO, "-e", code], input=typed, capture_output=True, text=True,
+                          timeout=60)
 
 
 done = piped('r = fopo.demo(1, {scale = "small"}) print(r.done, #r.claims > 5)', "")

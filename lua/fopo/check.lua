@@ -104,13 +104,14 @@ end
 
 local function marked(status) return status == "FAILED" and red(status) or status end
 
--- A line a check for a terminal that is too narrow for the table; what was measured where it failed.
+-- A line a check for a terminal that is too narrow for the table; what was measured where it
+-- failed.
 local function print_lines(r)
   for _, row in ipairs(r.rows) do
     print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
     if row.status ~= "okay" then
-      local bound = row.bound ~= "" and ("; bound: %s"):format(row.bound) or ""
-      print(("         %s%s"):format(row.measured, bound))
+      print("         " .. row.measured)
+      if row.bound ~= "" then print("         bound: " .. row.bound) end
     end
   end
 end

@@ -5,14 +5,16 @@
 --
 -- The code of a step is shown as it stands and run as it stands, in the globals, so that it cannot
 -- say one thing and do another; $users in it is the size of that name, the second one with
--- scale = "small". In the prose {%.2f|expression} is a number of the run. ask = {question =,
--- choices = {...}, answer = expression} is put between the showing and the running; without choices
--- the answer is a number, right where it is within `factor` of it. A claim is a list of expressions
--- that must hold after the code: what the prose says is tested, and said where it is not so.
+-- scale = "small". In the prose {%.2f|expression} is a number of the run, {%,d|expression} one with
+-- commas. ask = {question =, choices = {...}, answer = expression} is put between the showing and the
+-- running; without choices the answer is a number, and right is what is within `factor` of it. A
+-- claim is a list of expressions that must hold after the code: what the prose says is tested, and
+-- said where it is not so.
 local define = require "fopo.define"
 local explain = require "fopo.explain"
 local native = require "fopo.native"
 local page = require "fopo.page"
+local text = require "fopo.text"
 
 local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs"}
 local kept = {} -- of this session, by name: the result of the last time
@@ -29,18 +31,20 @@ local function value(expression, lesson)
   return f()
 end
 
--- $name as the size that it stands for.
-local function sized(s, lesson, scale)
+-- $name as the size that it stands for, as `write` writes it.
+local function sized(s, lesson, scale, write)
   return (s:gsub("%$([%a_]+)", function(name)
-    return tostring(lesson.sizes[name][scale == "small" and 2 or 1])
+    return (write or tostring)(lesson.sizes[name][scale == "small" and 2 or 1])
   end))
 end
 
 -- The prose with the numbers of the run in it.
 local function filled(prose, r)
-  return (sized(prose, r.lesson, r.scale):gsub("{(%%[^|}]*)|([^}]*)}", function(format, expression)
-    return format:format(value(expression, r.lesson))
-  end))
+  prose = prose:gsub("{(%%[^|}]*)|([^}]*)}", function(format, expression)
+    local v = value(sized(expression, r.lesson, r.scale), r.lesson)
+    return format == "%,d" and text.count(v) or format:format(v)
+  end)
+  return sized(prose, r.lesson, r.scale, text.count)
 end
 
 -- ---- predictions ----
@@ -76,7 +80,7 @@ end
 
 local function shown(r, ask, n)
   if ask.choices then return ("%d: %s"):format(n, filled(ask.choices[n], r)) end
-  return (ask.format or "%.3g"):format(n)
+  return ask.format == "%,d" and text.count(n) or (ask.format or "%.3g"):format(n)
 end
 
 -- Compares with what came out, in words, and keeps both.
@@ -214,8 +218,8 @@ end
 
 local function list()
   local p = page.new(false)
-  p:prose("The lessons run offline and leave their variables to you. Each shows its code, asks what "
-          .. "you expect, runs it and says what it means.")
+  p:prose("The lessons run offline and leave their variables to you. Each shows its code, asks "
+          .. "what you expect, runs it and says what it means.")
   for i, name in ipairs(names) do
     local lesson, r = lesson_of(i), kept[name]
     local state = r and (r.done and ", done" or ", begun") .. predictions(r) or ""
@@ -244,14 +248,14 @@ return define.fn{
   args = {{"which", "integer|string", nil, "its number or its name; without one they are listed",
            optional = true}},
   options = {
-    {"ask", "boolean", nil, "stop for Return and ask for predictions; where a terminal is there, if "
-     .. "left out"},
+    {"ask", "boolean", nil, "stop for Return and ask for predictions; where a terminal is there, "
+     .. "if left out"},
     {"from", "integer", 1, "the step to begin with, after an earlier visit", min = 1},
     {"scale", "string", "full", "small: fewer items and repeats, for a quick look",
      one_of = {"full", "small"}},
   },
-  text = [[A lesson: steps of a few sentences and some code, which is shown as it is run; a question, whose
-answer you may predict; the answer, and what it means. Return goes on, b goes back a step, q, Ctrl-C
+  text = [[A lesson: steps of a few sentences and some code, which is shown as it is run; a question,
+whose answer you may predict; the answer, and what it means. Return goes on, b goes back a step, q, Ctrl-C
 or Ctrl-D leaves. The variables are globals and stay. Everything is made here from seeds: only times
 are other ones on another machine. Returns what happened: r.done, r.answers[step] = {given, truth,
 right}, r.claims.]],

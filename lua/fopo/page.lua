@@ -68,8 +68,8 @@ local function put(self, line)
   self.rows = self.rows + math.max(1, math.ceil(cells / term.width()))
 end
 
--- An empty line, then `lines`; where they would push what came since the last stop off the screen, a
--- stop first. Returns where to go instead.
+-- An empty line, then `lines`; where they would push what came since the last stop off the screen,
+-- a stop first. Returns where to go instead.
 local function block(self, lines, why)
   if self.asks and self.rows > 2 and self.rows + #lines + 4 > term.height() then
     local _, where = self:read(why)
@@ -139,7 +139,9 @@ function page:code(code, question, choices)
   end
   if not question then return block(self, lines, "Return shows the code: ") end
   if code then lines[#lines + 1] = "" end
-  for _, line in ipairs(wrapped(question, width())) do lines[#lines + 1] = paint("question", line) end
+  for _, line in ipairs(wrapped(question, width())) do
+    lines[#lines + 1] = paint("question", line)
+  end
   for i, choice in ipairs(choices or {}) do
     for k, line in ipairs(lines_of(choice, width() - 5)) do
       lines[#lines + 1] = k == 1 and ("  %d  %s"):format(i, line) or "     " .. line
@@ -148,7 +150,9 @@ function page:code(code, question, choices)
   return block(self, lines, "Return shows the code: ")
 end
 
+-- Says how long code took that was waited for; what was typed meanwhile answers no question.
 function page:took(seconds)
+  if seconds >= 0.5 then term.forget_typed() end
   if seconds >= 0.5 then put(self, paint("comment", ("(%s)"):format(text.seconds(seconds)))) end
 end
 
@@ -161,7 +165,8 @@ function page:verdict(sentence, right)
   for _, line in ipairs(lines_of(sentence, width())) do put(self, paint(what, line)) end
 end
 
--- What was typed, without blanks around it; or nil and "back" or "leave". The end of the input leaves.
+-- What was typed, without blanks around it; or nil and "back" or "leave". The end of the input
+-- leaves.
 function page:read(prompt)
   io.write("\n", prompt)
   io.flush()

@@ -146,7 +146,8 @@ end
 local function range_of(values)
   local least, most = 0, 0
   for _, v in ipairs(values) do
-    if v == v and math.abs(v) < math.huge then least, most = math.min(least, v), math.max(most, v) end
+    local finite = v == v and math.abs(v) < math.huge
+    if finite then least, most = math.min(least, v), math.max(most, v) end
   end
   return least, most
 end
@@ -157,13 +158,15 @@ local function widest(texts)
   return width
 end
 
--- Lines of the given width: label, bar, value. Bars go from least to most; negative ones to the left
--- of the zero.
-local function bar_lines(labels, values, shown, width, least, most, blocks)
-  local label_width, lines = math.min(widest(labels), width // 3), {}
-  local room = math.max(4, width - label_width - widest(shown) - 4)
-  local unit = room / math.max(most - least, 1e-300)
-  local zero = math.floor(-least * unit + 0.5)
+-- The columns of a unit, and those left of the zero, where so many are for the bars.
+local function scale_of(least, most, room)
+  local unit = math.max(4, room) / math.max(most - least, 1e-300)
+  return unit, math.floor(-least * unit + 0.5)
+end
+
+-- Lines: label, bar, value; negative bars to the left of the zero.
+local function bar_lines(labels, values, shown, label_width, unit, zero, blocks)
+  local lines = {}
   for i, v in ipairs(values) do
     local drawn = (" "):rep(zero) -- of what is not finite too
     if v < 0 and v > -math.huge then
@@ -192,7 +195,9 @@ end
 local function bars_text(labels, values, shown, o)
   local width, blocks = bar_style(o)
   local least, most = range_of(values)
-  local lines = bar_lines(labels, values, shown, width, least, most, blocks)
+  local label_width = math.min(widest(labels), width // 3)
+  local unit, zero = scale_of(least, most, width - label_width - widest(shown) - 4)
+  local lines = bar_lines(labels, values, shown, label_width, unit, zero, blocks)
   return (o.title and o.title .. "\n" or "") .. table.concat(lines, "\n") .. "\n"
 end
 
@@ -209,42 +214,45 @@ end
 
 local narrowest = 22 -- columns of a panel: a bar of a few cells and its number
 
--- Several series on one scale: beside each other where there is room, else below each other.
-local function panels_text(labels, series, o)
-  local width, blocks = bar_style(o)
-  local least, most, n = 0, 0, #series
+-- The least and the largest value of all series, which must have n values each, and the columns
+-- that their numbers take.
+local function common_range(series, n)
+  local least, most, numbers = 0, 0, 0
   for i, s in ipairs(series) do
-    if #s.y ~= #labels then
-      define.fail("fopo.plot.bars: series %d has %d values, the first one %d", i, #s.y, #labels)
+    if #s.y ~= n then
+      define.fail("fopo.plot.bars: series %d has %d values, the first one %d", i, #s.y, n)
     end
     local low, high = range_of(s.y)
     least, most = math.min(least, low), math.max(most, high)
+    numbers = math.max(numbers, widest(numbers_shown(s.y, panel_format)))
   end
-  local label_width = math.min(widest(labels), width // 3)
-  local panel = (width - label_width) // n
+  return least, most, numbers
+end
+
+-- Several series on one scale, one list of lines each, with its name in front: beside each other
+-- where there is room, the labels with the first, else below each other.
+local function panels_text(labels, series, o)
+  local width, blocks = bar_style(o)
+  local least, most, numbers = common_range(series, #labels)
+  local label_width, blank, lines = math.min(widest(labels), width // 3), {}, {o.title}
+  for i in ipairs(labels) do blank[i] = "" end
+  local panel = (width - label_width) // #series
   local beside = panel >= narrowest
-  local lines = {o.title}
-  local head, rows, blank = (" "):rep(label_width), {}, {}
-  for i in ipairs(labels) do rows[i], blank[i] = "", "" end
+  local room = (beside and panel or width - label_width) - numbers - 5
+  local unit, zero = scale_of(least, most, room)
+  local top = #lines
   for k, s in ipairs(series) do
-    local name = s.name or ("series %d"):format(k)
     local first = k == 1 or not beside
-    local wide = not beside and width or k == 1 and panel + label_width or panel
-    local drawn = bar_lines(first and labels or blank, s.y, numbers_shown(s.y, panel_format), wide - 1, least, most,
-                            blocks)
-    if beside then
-      head = text.pad(head, label_width + (k - 1) * panel) .. " " .. name:sub(1, panel - 2)
-      for i, line in ipairs(drawn) do
-        rows[i] = text.pad(rows[i], k > 1 and label_width + (k - 1) * panel or 0) .. line
-      end
-    else
-      lines[#lines + 1] = name
-      table.move(drawn, 1, #drawn, #lines + 1, lines)
+    local left = first and 0 or label_width + (k - 1) * panel -- columns before this panel
+    local drawn = bar_lines(first and labels or blank, s.y, numbers_shown(s.y, panel_format),
+                            first and label_width or 0, unit, zero, blocks)
+    local name = s.name or ("series %d"):format(k)
+    if beside then name = (" "):rep(first and label_width + 1 or 1) .. name:sub(1, panel - 2) end
+    table.insert(drawn, 1, name)
+    local below = beside and top or #lines
+    for i, line in ipairs(drawn) do
+      lines[below + i] = text.pad(not first and lines[below + i] or "", left) .. line
     end
-  end
-  if beside then
-    lines[#lines + 1] = head
-    table.move(rows, 1, #rows, #lines + 1, lines)
   end
   return table.concat(lines, "\n") .. "\n"
 end
@@ -254,14 +262,15 @@ plot.bars = define.fn{
   args = {{"values", "table|array", nil, "a list, a table of numbers by name, or a list of series"},
           {"labels", "table", nil, "one a value; their numbers where left out", optional = true}},
   options = bar_options,
-  text = [[Prints a bar a value, from zero. A table by name is drawn in the order of the names. Several
-series, {{y = ..., name = ...}, ...} as fopo.plot takes them, stand beside each other on one scale,
-or below each other where the terminal is narrow.]],
+  text = [[Prints a bar a value, from zero. A table by name is drawn in the order of the names.
+Several series, {{y = ..., name = ...}, ...} as fopo.plot takes them, stand beside each other on one
+scale, or below each other where the terminal is narrow.]],
   example = [[fopo.plot.bars({uniform = 0.21, mixture = 0.25})
-fopo.plot.bars({{y = {1, -2, 3}, name = "this"}, {y = {2, -1, 3}, name = "that"}}, {"a", "b", "c"})]],
+fopo.plot.bars({{y = {1, -2}, name = "this"}, {y = {2, -1}, name = "that"}}, {"a", "b"})]],
   call = function(values, labels, o)
     local kind = define.kind(values)
-    if kind == "table" and (define.kind(values[1]) == "table" or define.kind(values[1]) == "array") then
+    local inner = kind == "table" and define.kind(values[1])
+    if inner == "table" or inner == "array" then
       local series, names = {}, {}
       for i, one in ipairs(values) do series[i] = series_of(one, i) end
       for i = 1, #series[1].y do names[i] = labels and tostring(labels[i]) or tostring(i) end

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -170,6 +171,13 @@ static int term_asks(lua_State *L) {
   return 1;
 }
 
+/* forget_typed(): drops what was typed while nobody asked. */
+static int term_forget_typed(lua_State *L) {
+  (void)L;
+  if (isatty(STDIN_FILENO)) tcflush(STDIN_FILENO, TCIFLUSH);
+  return 0;
+}
+
 static int term_width(lua_State *L) {
   lua_pushinteger(L, columns());
   return 1;
@@ -222,7 +230,8 @@ int luaopen_fopo_term(lua_State *L) {
     {"plot", term_plot},     {"is_tty", term_is_tty},     {"width", term_width},
     {"colour", term_colour}, {"utf8", term_utf8},         {"progress", term_progress},
     {"bar", term_bar},       {"json", term_json},
-    {"asks", term_asks},     {"height", term_height},     {NULL, NULL},
+    {"asks", term_asks},     {"height", term_height},
+    {"forget_typed", term_forget_typed},                  {NULL, NULL},
   };
   luaL_newlib(L, functions);
   luaL_setfuncs(L, bind_view_functions, 0);

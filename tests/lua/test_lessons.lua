@@ -1,5 +1,5 @@
--- Every lesson to its end without a keyboard: the code that is shown is the code that runs, and what
--- the prose claims holds.
+-- Every lesson to its end without a keyboard: the code that is shown is the code that runs, and
+-- what the prose claims holds.
 local lu = require "luaunit"
 local fopo = require "fopo"
 
@@ -72,7 +72,8 @@ local function run(i)
   for n, step in ipairs(lesson.steps) do
     for line in lines_of(step.code) do
       lu.assertTrue(#sized(lesson, line, 1) <= 77, "too wide for a terminal: " .. line)
-      lu.assertTrue(line == "" or shown:find("\n  " .. sized(lesson, line, 2), 1, true) ~= nil, line)
+      local as_run = sized(lesson, line, 2)
+      lu.assertTrue(line == "" or shown:find("\n  " .. as_run, 1, true) ~= nil, line)
     end
     if step.ask then lu.assertNotNil(r.answers[n].truth) end
     if step.ask and step.ask.choices then

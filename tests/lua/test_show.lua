@@ -172,6 +172,16 @@ function TestPlot:test_bars()
   lu.assertStrContains(printed(fopo.plot.bars, {2, 1}, {"two", "one"}, {utf8 = true, width = 30}),
                        "two │ █")
   lu.assertErrorMsgContains("no value", fopo.plot.bars, {})
+  local two = {{y = {1, -2}, name = "this"}, {y = {2, 0 / 0}, name = "that"}}
+  lu.assertEquals(printed(fopo.plot.bars, two, {"a", "b"}, {utf8 = false, width = 53}),
+                  [[
+  this                      that
+a |          ##### 1        |          ######### 2
+b | ######### -2            |           nan
+]])
+  local narrow = printed(fopo.plot.bars, two, {"a", "b"}, {utf8 = false, width = 30})
+  lu.assertStrContains(narrow, "\nthat\n")
+  lu.assertErrorMsgContains("series 2 has 1 values", fopo.plot.bars, {{y = {1, 2}}, {y = {1}}})
 end
 
 function TestPlot:test_histogram()

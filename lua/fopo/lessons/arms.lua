@@ -1,20 +1,20 @@
 -- Lesson 1: the gradient of a policy over ten arms, exact and by two estimators.
 return {
   name = "arms", title = "Ten arms", minutes = 5,
-  about = "The exact gradient, REINFORCE and SNIS side by side: what each draws, its bias, its spread",
+  about = "The exact gradient, REINFORCE and SNIS side by side: their draws, bias and noise",
   source = [["Optimizing the Objective" and "The Proposed Method"]],
   sizes = {repeats = {1000, 300}, most = {320, 80}, steps = {150, 100}},
   steps = {
     {
       title = "A policy",
       text = [[
-Each time, a policy shows one of ten arms. Arm a has a score f_a, is shown with probability
-pi(a), and then pays r_a. In the mean the policy earns R:
+Each time, a policy shows one of ten arms. Arm a has a score f_a, is shown with probability pi(a),
+and then pays r_a. In the mean the policy earns R:
 
     pi(a) = exp f_a / Z,    Z = sum_b exp f_b,    R = sum_a pi(a) r_a
 
-To learn is to change the scores so that R grows. Here the scores are themselves the
-parameters theta: the context x is the number 1, and the items are the ten unit vectors.]],
+To learn is to change the scores so that R grows. Here the scores are themselves the parameters
+theta: the context x is the number 1, and the items are the ten unit vectors.]],
       code = [[
 pays   = {0.10, 0.25, 0.15, 0.40, 0.30, 0.20, 0.95, 0.35, 0.60, 0.05}
 scores = {1.5, 1.0, 0.5, 1.2, 0.0, 0.8, -0.5, 0.3, 0.2, 1.8}
@@ -36,8 +36,9 @@ fopo.plot.bars({{y = prob, name = "pi(a)"}, {y = pays, name = "r_a"}})]],
         choices = {"more", "less"}, answer = "earned > blind and 1 or 2",
       },
       after = [[
-It earns R = {%.3f|earned}; showing all arms equally often earns {%.3f|blind}. The policy prefers arm 10,
-which pays least, and shows arm 7, which pays most, in {%.1f|100 * prob[7]} % of the cases.]],
+It earns R = {%.3f|earned}; showing all arms equally often earns {%.3f|blind}. The policy prefers
+arm 10, which pays least, and shows arm 7, which pays most, in {%.1f|100 * prob[7]} % of the
+cases.]],
       claim = {"earned < blind"},
     },
     {
@@ -67,18 +68,18 @@ fopo.plot.bars(exact)]],
         answer = "({[10] = 1, [7] = 2, [4] = 3})[most]",
       },
       after = [[
-What counts is what an arm pays beyond R = {%.3f|earned}, times how often it is shown. Arm 7 pays most but
-is hardly ever shown, so its score moves by {%.3f|exact:get(1, 7)} only; arm 4's moves by {%.3f|exact:get(1, 4)}.
-The ten numbers sum to 0: to raise all scores alike changes nothing.]],
+What counts is what an arm pays beyond R = {%.3f|earned}, times how often it is shown. Arm 7 pays
+most but is hardly ever shown, so its score moves by {%.3f|exact:get(1, 7)} only; arm 4's moves by
+{%.3f|exact:get(1, 4)}. The ten numbers sum to 0: to raise all scores alike changes nothing.]],
       claim = {"most == 4", "math.abs(exact:sum()) < 1e-6",
                "math.abs(exact:get(1, 7) - prob[7] * (pays[7] - earned)) < 1e-6"},
     },
     {
       title = "REINFORCE",
       text = [[
-With a million arms nobody wants that sum. REINFORCE draws S arms from the policy and takes
-the mean of r_s (e_s - pi), e_s being 1 at the arm drawn and 0 elsewhere. Here are two
-estimates from 20 draws each, beside the exact gradient.]],
+With a million arms nobody wants that sum. REINFORCE draws S arms from the policy and takes the
+mean of r_s (e_s - pi), e_s being 1 at the arm drawn and 0 elsewhere. Here are two estimates from
+20 draws each, beside the exact gradient.]],
       code = [[
 function estimate(g, step)
   return g:compute(pi, x, nil, pay, {seed = 1, step = step})
@@ -96,21 +97,21 @@ fopo.plot.bars({{y = exact, name = "exact"}, {y = one, name = "REINFORCE"},
         answer = "wrong", factor = 1.5, format = "%d",
       },
       after = [[
-Each estimate is right in the mean, and a single one is mostly noise. And nothing is saved
-yet: to draw from pi one needs Z, a sum over all arms.]],
+Each estimate is right in the mean, and a single one is mostly noise. And nothing is saved yet: to
+draw from pi one needs Z, a sum over all arms.]],
       claim = {"wrong > 0"},
     },
     {
       title = "SNIS",
       text = [[
-Self-normalised importance sampling draws from another law q, which is cheap. Here q shows
-all arms equally often. Weights put right what q does not know:
+Self-normalised importance sampling draws from another law q, which is cheap. Here q shows all arms
+equally often. Weights put right what q does not know:
 
     w_s = exp f_s / q_s,    wbar_s = w_s / sum w,    rbar = sum_s wbar_s r_s
     gradient = sum_s wbar_s (r_s - rbar) e_s
 
-Only the scores of the arms drawn are needed, never Z: the weights are divided by their own
-sum (the paper, Algorithm 1).]],
+Only the scores of the arms drawn are needed, never Z: the weights are divided by their own sum
+(the paper, Algorithm 1).]],
       code = [[
 snis = fopo.gradient.snis{samples = 20, proposal = fopo.proposal.uniform()}
 weighted, stats = estimate(snis, 1)
@@ -123,16 +124,16 @@ good: how many? (the effective sample size, (sum w)^2 / sum w^2)]],
         answer = "stats.ess", factor = 1.3, format = "%.1f",
       },
       after = [[
-20 blind draws are worth {%.1f|stats.ess} draws of the policy. That is the price of not knowing Z. The
-more pi differs from q, the higher it is: lesson 2 is about that.]],
+20 blind draws are worth {%.1f|stats.ess} draws of the policy. That is the price of not knowing Z.
+The more pi differs from q, the higher it is: lesson 2 is about that.]],
       claim = {"stats.ess > 1 and stats.ess < 20"},
     },
     {
       title = "Again and again",
       text = [[
 One estimate shows nothing but luck. So take each estimator $repeats times, with other draws each
-time. The distance of their mean from the exact gradient is the bias; the typical distance of
-one estimate is its error. "REINFORCE, mean" takes off the mean reward of the draws first.]],
+time. The distance of their mean from the exact gradient is the bias; the typical distance of one
+estimate is its error. "REINFORCE, mean" takes off the mean reward of the draws first.]],
       code = [[
 function judge(g, n)
   local mean, squares = fopo.array.zeros(1, 10), 0
@@ -157,9 +158,10 @@ fopo.plot.bars({{y = off, name = "error"}, {y = bias, name = "bias"}},
                  .. "baseline.error > snis_20.error and 2 or 3",
       },
       after = [[
-Taking off the mean reward costs nothing and divides REINFORCE's error by {%.1f|plain.error / baseline.error}. SNIS
-does so by itself. But its mean is off by {%.4f|snis_20.bias}, {%.0f|snis_20.bias / (snis_20.error / $repeats ^ 0.5)} times what chance explains: weights that are
-divided by their own sum have a bias.]],
+Taking off the mean reward costs nothing and divides REINFORCE's error by
+{%.1f|plain.error / baseline.error}. SNIS does so by itself. But its mean is off by
+{%.4f|snis_20.bias}, {%.0f|snis_20.bias / (snis_20.error / $repeats ^ 0.5)} times what chance
+explains: weights that are divided by their own sum have a bias.]],
       claim = {"plain.error > baseline.error and plain.error > snis_20.error",
                "snis_20.bias > 3 * snis_20.error / $repeats ^ 0.5",
                "plain.bias < 5 * plain.error / $repeats ^ 0.5"},
@@ -167,8 +169,8 @@ divided by their own sum have a bias.]],
     {
       title = "More draws",
       text = [[
-The bias and the error of SNIS become less with more draws, but not equally fast. Both axes
-are logarithmic: a power of S is a straight line.]],
+The bias and the error of SNIS become less with more draws, but not equally fast. Both axes are
+logarithmic: a power of S is a straight line.]],
       code = [[
 S, errors, biases = {}, {}, {}
 n = 5
@@ -187,17 +189,17 @@ fopo.plot{{x = S, y = errors, name = "error"},
         answer = "ratio < 2.8 and 1 or ratio < 8 and 2 or 3",
       },
       after = [[
-From S = {%d|S[1]} to {%d|S[2]} the error was divided by {%.1f|ratio} (it goes with 1 / sqrt S) and the bias by {%.1f|bias_ratio}
-(it goes with 1 / S). So with many draws the bias is the smaller worry: at S = {%d|S[#S]} it is {%.0f|100 * biases[#S] / errors[#S]} % of
-the error.]],
+From S = {%d|S[1]} to {%d|S[2]} the error was divided by {%.1f|ratio} (it goes with 1 / sqrt S) and
+the bias by {%.1f|bias_ratio} (it goes with 1 / S). So with many draws the bias is the smaller
+worry: at S = {%d|S[#S]} it is {%.0f|100 * biases[#S] / errors[#S]} % of the error.]],
       claim = {"ratio > 1.6 and ratio < 2.5", "bias_ratio > 2.5",
                "biases[#S] / errors[#S] < biases[1] / errors[1]"},
     },
     {
       title = "Learning",
       text = [[
-Does it matter? Follow each gradient for $steps steps, from the same start, with 20 draws a
-step, and look at what the policy earns.]],
+Does it matter? Follow each gradient for $steps steps, from the same start, with 20 draws a step,
+and look at what the policy earns.]],
       code = [[
 function learn(g)
   local start, R = fopo.array.from{scores}, {}
@@ -221,8 +223,9 @@ fopo.plot{{y = climb, name = "exact"},
         answer = "by_snis[#by_snis] < climb[#climb] - 0.05 and 1 or 2",
       },
       after = [[
-From {%.3f|earned}, the exact gradient comes to {%.3f|climb[#climb]}, REINFORCE to {%.3f|by_reinforce[#by_reinforce]}, SNIS to {%.3f|by_snis[#by_snis]}. Noise and a small
-bias average out over many steps. What remains is the cost of a step: all arms for REINFORCE,
+From {%.3f|earned}, the exact gradient comes to {%.3f|climb[#climb]}, REINFORCE to
+{%.3f|by_reinforce[#by_reinforce]}, SNIS to {%.3f|by_snis[#by_snis]}. Noise and a small bias
+average out over many steps. What remains is the cost of a step: all arms for REINFORCE,
 {%d|snis.samples} for SNIS, whatever their number. Lesson 3 measures that.]],
       claim = {"climb[#climb] > earned + 0.2", "by_snis[#by_snis] > earned + 0.2",
                "by_reinforce[#by_reinforce] > earned + 0.2"},

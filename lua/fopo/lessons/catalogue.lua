@@ -1,7 +1,7 @@
 -- Lesson 3: what a step costs as the catalogue grows.
 return {
   name = "catalogue", title = "A million items", minutes = 5,
-  about = "The time of a training step from a thousand items to a million, by REINFORCE and by SNIS",
+  about = "The time of a training step, from a thousand items to a million",
   source = [["Optimizing the Objective", "The Proposed Method" and RQ1]],
   sizes = {largest = {1000000, 100000}, users = {2000, 1000}},
   steps = {
@@ -45,13 +45,13 @@ fopo.plot.bars(ms, {"REINFORCE", "SNIS, uniform", "SNIS, mixture"},
                {title = "milliseconds of a step"})]],
       ask = {
         question = [[
-At 10,000 items, how many times longer does a step of REINFORCE take than one of SNIS with
-uniform draws?]],
+At 10,000 items, how many times longer does a step of REINFORCE take than one of SNIS with uniform
+draws?]],
         answer = "ms[1] / ms[2]", factor = 2, format = "%.0f",
       },
       after = [[
-REINFORCE reads {%d|10000 // w.uniform.samples} rows where SNIS reads one, and takes an exponential of each. The mixture pays
-for a search besides.]],
+REINFORCE reads {%d|10000 // w.uniform.samples} rows where SNIS reads one, and takes an exponential
+of each. The mixture pays for a search besides.]],
       claim = {"ms[1] > ms[2]"},
     },
     {
@@ -80,10 +80,12 @@ At $largest items, how many times longer does a step of REINFORCE take than one 
         answer = "reinforce[#P] / mixture[#P]", factor = 2, format = "%.0f",
       },
       after = [[
-From {%d|P[2]} to {%d|P[#P]} items, REINFORCE's step takes {%.0f|reinforce[#P] / reinforce[2]} times as long, that of uniform SNIS {%.1f|uniform[#P] / uniform[2]}
-times, that of the mixture {%.1f|mixture[#P] / mixture[2]} times. At the end REINFORCE takes {%.0f|reinforce[#P] / uniform[#P]} times as long as uniform draws
-and {%.0f|reinforce[#P] / mixture[#P]} times as long as the mixture (RQ1). A step of SNIS does not look at most of
-the catalogue.]],
+From {%,d|P[2]} to {%,d|P[#P]} items, REINFORCE's step takes {%.0f|reinforce[#P] / reinforce[2]}
+times as long, that of uniform SNIS {%.1f|uniform[#P] / uniform[2]} times, that of the mixture
+{%.1f|mixture[#P] / mixture[2]} times. At the end REINFORCE takes
+{%.0f|reinforce[#P] / uniform[#P]} times as long as uniform draws and
+{%.0f|reinforce[#P] / mixture[#P]} times as long as the mixture (RQ1). A step of SNIS does not look
+at most of the catalogue.]],
       claim = {"reinforce[#P] > 5 * uniform[#P]",
                "reinforce[#P] / uniform[#P] > 2 * reinforce[1] / uniform[1]",
                "reinforce[#P] > mixture[#P]"},
@@ -91,29 +93,33 @@ the catalogue.]],
     {
       title = "Where the time of the mixture goes",
       text = [[
-A step of SNIS with the mixture searches the K best items, draws (propose), looks up rewards,
-and sums the rows (gradient). The estimator says how long each took in its last step.]],
+A step of SNIS with the mixture searches the K best items, draws (propose), looks up rewards, and
+sums the rows (gradient). The estimator says how long each took in its last step.]],
       code = [[
 phases, share = {"search", "propose", "reward", "gradient"}, {}
 for i, name in ipairs(phases) do share[i] = 1000 * stats.seconds[name] end
+about = w.mixture.proposal.index:about()
+seen = about.scored / about.queries / P[#P]
 slowest = 1
 for i = 2, 4 do if share[i] > share[slowest] then slowest = i end end
 fopo.plot.bars(share, phases, {title = "milliseconds"})]],
       ask = {
-        question = "Which takes longest at {%d|P[#P]} items?",
+        question = "Which takes longest at {%,d|P[#P]} items?",
         choices = {"search", "propose", "reward", "gradient"}, answer = "slowest",
       },
       after = [[
 The index here goes through items by falling norm and stops when no other can be among the K best:
-it looked at {%.1f|100 * w.mixture.proposal.index:about().scored / w.mixture.proposal.index:about().queries / P[#P]} % of them. Contexts that come again may keep their candidates
-(refresh = n), which saves most searches.]],
+it looked at
+{%.1f|100 * seen}
+% of them. Contexts that come again may keep their candidates (refresh = n), which saves most
+searches.]],
       claim = {"share[slowest] > 0"},
     },
     {
       title = "What it means",
       text = [[
 The paper trains for 50 passes over 500,000 users, 32 at a time, on a catalogue of 790,000
-(Twitch). Take the times just measured at {%d|P[#P]} items.]],
+(Twitch). Take the times just measured at {%,d|P[#P]} items.]],
       code = [[
 steps = 50 * 500000 / 32
 hours = {}
@@ -127,8 +133,8 @@ fopo.plot.bars(hours, {"REINFORCE", "SNIS, mixture", "SNIS, uniform"},
         answer = "hours[1]", factor = 2, format = "%.1f",
       },
       after = [[
-{%.0f|steps} steps: {%.3g|hours[1]} hours, or {%.2g|hours[2]} with the mixture. Uniform draws are faster still, {%.2g|hours[3]} hours,
-but lesson 2 shows what they lose.]],
+{%,d|steps} steps: {%.3g|hours[1]} hours, or {%.2g|hours[2]} with the mixture. Uniform draws are
+faster still, {%.2g|hours[3]} hours, but lesson 2 shows what they lose.]],
       claim = {"hours[1] > hours[3]"},
     },
   },

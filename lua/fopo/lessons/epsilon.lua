@@ -9,9 +9,9 @@ return {
     {
       title = "A catalogue, and a policy that knows nothing",
       text = [[
-Users like some clusters of items. Half of what a user took, X, is the context; to show an
-item of the other half, Y, earns 1. Items are embedded by an SVD, and an index finds the K
-items of largest score. The policy starts with a small random theta.
+Users like some clusters of items. Half of what a user took, X, is the context; to show an item of
+the other half, Y, earns 1. Items are embedded by an SVD, and an index finds the K items of largest
+score. The policy starts with a small random theta.
 
     q_{K,eps}(a) = eps / P + (1 - eps) kappa(a),   kappa: pi among the K best
 
@@ -36,8 +36,8 @@ What share of the policy's mass, between 0 and 1, lies in the 256 best of $items
         answer = "start.head_mass", factor = 3, format = "%.4f",
       },
       after = [[
-A policy that knows nothing is nearly uniform: the 256 best are {%.2f|25600 / $items} % of the items and have
-{%.2f|100 * start.head_mass} % of the mass.]],
+A policy that knows nothing is nearly uniform: the 256 best are {%.2f|25600 / $items} % of the
+items and have {%.2f|100 * start.head_mass} % of the mass.]],
       claim = {"start.head_mass < 0.2"},
     },
     {
@@ -64,8 +64,9 @@ fopo.plot.bars(ess_early, {"eps 1", "eps 0.8", "eps 0.5", "eps 0"})]],
         answer = "ess_early[3]", factor = 1.3, format = "%.0f",
       },
       after = [[
-Half of the draws are spent on items that have little mass, and hardly count. Uniform draws fit
-a policy that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect {%.0f|ess_early[4]}. Remember that.]],
+Half of the draws are spent on items that have little mass, and hardly count. Uniform draws fit a
+policy that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect
+{%.0f|ess_early[4]}. Remember that.]],
       claim = {"ess_early[1] > 900", "ess_early[3] < 700", "ess_early[4] > 999"},
     },
     {
@@ -92,15 +93,17 @@ fopo.plot.bars({{y = ess_early, name = "ESS early"},
       },
       after = [[
 A policy that has learnt puts its mass on few items. Uniform draws miss them: 1000 of them are
-worth {%.0f|ess_late[1]}, and in some context a single draw has {%.0f|100 * largest_late[1]} % of the weight. The candidates are where the mass
-is: with eps = 0.5 the ESS is {%.0f|ess_late[3]}. So the best eps moves from 1 to 0 as the policy learns (RQ2).]],
+worth {%.0f|ess_late[1]}, and in some context a single draw has {%.0f|100 * largest_late[1]} % of
+the weight. The candidates are where the mass is: with eps = 0.5 the ESS is {%.0f|ess_late[3]}. So
+the best eps moves from 1 to 0 as the policy learns (RQ2).]],
       claim = {"lowest == 1", "ess_late[1] < 0.5 * ess_early[1]", "ess_late[3] > 400"},
     },
     {
       title = "What the ESS does not see",
       text = [[
-With eps = 0 the ESS is {%.0f|ess_early[4]} early and {%.0f|ess_late[4]} late. Is it the best of all, then? The exact gradient
-can tell: here is the distance of the mean of $repeats estimates from it, as a share of its norm.]],
+With eps = 0 the ESS is {%.0f|ess_early[4]} early and {%.0f|ess_late[4]} late. Is it the best of
+all, then? The exact gradient can tell: here is the distance of the mean of $repeats estimates from
+it, as a share of its norm.]],
       code = [[
 function bias_of(g, pi)
   local exact = fopo.gradient.exact{}:compute(pi, x, pick, hits)
@@ -125,17 +128,17 @@ fopo.plot.bars({{y = bias_early, name = "early"},
         answer = "bias_early[4] < 0.1 and 1 or bias_early[4] < 2 and 2 or 3",
       },
       after = [[
-With eps = 0, items outside the 256 are never drawn, and no number of draws cures that: the mean
-is off by {%.0f|bias_early[4]} times the gradient. Its weights are all equal because they know only what was drawn.
-A high ESS is a good sign only where q can draw everything. (What the others show early is noise:
-the gradient is tiny then, and $repeats estimates are few.)]],
+With eps = 0, items outside the 256 are never drawn, and no number of draws cures that: the mean is
+off by {%.0f|bias_early[4]} times the gradient. Its weights are all equal because they know only
+what was drawn. A high ESS is a good sign only where q can draw everything. (What the others show
+early is noise: the gradient is tiny then, and $repeats estimates are few.)]],
       claim = {"bias_early[4] > 3 * math.max(bias_early[1], bias_early[2], bias_early[3])"},
     },
     {
       title = "Learning with each",
       text = [[
-Four policies from the same start, $steps steps each: the ESS on the way, and what they earn on
-the test.]],
+Four policies from the same start, $steps steps each: the ESS on the way, and what they earn on the
+test.]],
       code = [[
 curves, earned = {logy = true, height = 9, ylabel = "ESS"}, {}
 for i, eps in ipairs(epsilons) do
@@ -155,9 +158,9 @@ for i = 2, 4 do if earned[i] < earned[least] then least = i end end]],
       },
       after = [[
 Uniform draws lose sight of the policy as it learns. eps = 0 follows another gradient: that of a
-policy that shows its 256 best only. In this world that earns {%.3f|earned[4]}, eps = 0.8 earns {%.3f|earned[2]}. So a biased
-gradient need not be a bad one; but you would not know from the ESS. The paper found 0.8 best on
-Twitch and 0.5 on GoodReads (RQ2).]],
+policy that shows its 256 best only. In this world that earns {%.3f|earned[4]}, eps = 0.8 earns
+{%.3f|earned[2]}. So a biased gradient need not be a bad one; but you would not know from the ESS.
+The paper found 0.8 best on Twitch and 0.5 on GoodReads (RQ2).]],
       claim = {"least == 1"},
     },
   },

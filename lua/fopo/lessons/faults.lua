@@ -9,8 +9,8 @@ return {
       title = "All okay",
       text = [[
 An estimator of a gradient is easily wrong, and nothing crashes. So it is held against numbers
-computed another way: its mean over many draws against the exact gradient, its draws against
-the law they should follow, log q against the formula.]],
+computed another way: its mean over many draws against the exact gradient, its draws against the
+law they should follow, log q against the formula.]],
       code = [[
 d = fopo.data.synthetic{users = $users, items = 5000, clusters = 30}
 s = d:sessions{min_items = 20, test = 0.3}
@@ -32,8 +32,8 @@ right = checked(snis(half))]],
         answer = "right.ok and 1 or 2",
       },
       after = [[
-SNIS has a bias of order 1 / S. The check takes it out by comparing two sizes of S, and allows
-for what is left: {%d|#right.rows} checks, and none is red.]],
+SNIS has a bias of order 1 / S. The check takes it out by comparing two sizes of S, and allows for
+what is left: {%d|#right.rows} checks, and none is red.]],
       claim = {"right.ok"},
     },
     {
@@ -61,8 +61,8 @@ end]],
                    failed(no_q, "mean") and 3 or 4]],
       },
       after = [[
-What is drawn is right, and so is log q: it is only not used. Items that q prefers now count
-again and again, and the mean is another gradient's.]],
+What is drawn is right, and so is log q: it is only not used. Items that q prefers now count again
+and again, and the mean is another gradient's.]],
       claim = {"not no_q.ok", [[failed(no_q, "mean")]], [[not failed(no_q, "draws")]]},
     },
     {
@@ -93,10 +93,11 @@ fopo.plot.bars(earned, {"right", "q forgotten"}, {title = "on the test"})]],
                  .. "k.reward[#k.reward] < k.reward[1] and 2 or 3",
       },
       after = [[
-The curve rises from {%.2f|k.reward[1]} to {%.2f|k.reward[#k.reward]}, and the test gives {%.3f|earned[2]} (right: {%.3f|earned[1]}). Wrong weights
-still point to items with reward, so learning goes on. Even the reward of the curve is made with
-the same weights: in the beginning it shows {%.3f|k.reward[1]} where the right ones show {%.3f|h.reward[1]}. Only a check
-against something else tells.]],
+The curve rises from {%.2f|k.reward[1]} to {%.2f|k.reward[#k.reward]}, and the test gives
+{%.3f|earned[2]} (right: {%.3f|earned[1]}). Wrong weights still point to items with reward, so
+learning goes on. Even the reward of the curve is made with the same weights: in the beginning it
+shows {%.3f|k.reward[1]} where the right ones show {%.3f|h.reward[1]}. Only a check against
+something else tells.]],
       claim = {"k.reward[#k.reward] > k.reward[1]", "earned[2] > 0.5 * earned[1]",
                "k.reward[1] > 1.5 * h.reward[1]"},
     },
@@ -111,8 +112,8 @@ blind = checked(snis(fopo.proposal.uniform(), "no_q"))]],
         answer = "blind.ok and 2 or 1",
       },
       after = [[
-The weights are divided by their sum, and a constant q cancels. So the mistake does nothing here.
-A test that only tries the simple case proves little: try the case where the terms differ.]],
+The weights are divided by their sum, and a constant q cancels. So the mistake does nothing here. A
+test that only tries the simple case proves little: try the case where the terms differ.]],
       claim = {"blind.ok"},
     },
     {

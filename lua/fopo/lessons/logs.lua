@@ -28,21 +28,22 @@ fopo.plot.bars({lg.mean_reward, e.ips.value, value},
                {"earned in the log", "IPS", "the truth"})]],
       ask = {
         question = [[
-Events count where pi likes what the log has shown. How many of the $events count, in effect?
-(the effective sample size, (sum w)^2 / sum w^2)]],
+Events count where pi likes what the log has shown. How many of the $events count, in effect? (the
+effective sample size, (sum w)^2 / sum w^2)]],
         answer = "e.ess", factor = 2, format = "%.0f",
       },
       after = [[
-pi earns {%.3f|value}, and IPS says {%.3f|e.ips.value} -+ {%.3f|1.96 * e.ips.se}, from events of a policy that earned {%.3f|lg.mean_reward}. But
-its weights differ much: {%d|lg.n} events are worth {%.0f|e.ess}.]],
+pi earns {%.3f|value}, and IPS says {%.3f|e.ips.value} -+ {%.3f|1.96 * e.ips.se}, from events of a
+policy that earned {%.3f|lg.mean_reward}. But its weights differ much: {%,d|lg.n} events are worth
+{%.0f|e.ess}.]],
       claim = {"value > lg.mean_reward", "e.ess < lg.n",
                "math.abs(e.ips.value - value) < 5 * e.ips.se"},
     },
     {
       title = "Less exploration",
       text = [[
-Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by
-a ranking of their own. Then propensities outside these 20 are eps / 200. Each eps is tried in
+Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by a
+ranking of their own. Then propensities outside these 20 are eps / 200. Each eps is tried in
 $worlds worlds: the error is the typical distance from the truth.]],
       code = [[
 names = {"ips", "clipped_ips", "dr", "clipped_dr"}
@@ -86,17 +87,17 @@ end]],
         answer = "best",
       },
       after = [[
-IPS has no bias, but at eps = 0.01 a single event may weigh 1 / p = {%.0f|200 / 0.01}: its error grows from {%.3f|results[1].ips.error}
-to {%.3f|last.ips.error}. DR needs the weights only for what its model gets wrong, clipped DR bounds them
-too: {%.3f|last.clipped_dr.error}.]],
+IPS has no bias, but at eps = 0.01 a single event may weigh 1 / p = {%,d|200 / 0.01}: its error
+grows from {%.3f|results[1].ips.error} to {%.3f|last.ips.error}. DR needs the weights only for what
+its model gets wrong, clipped DR bounds them too: {%.3f|last.clipped_dr.error}.]],
       claim = {"last.ips.error > 1.5 * results[1].ips.error",
                "last.clipped_dr.error < last.ips.error"},
     },
     {
       title = "Bias or noise",
       text = [[
-Clipping takes p below tau as tau (here tau = 0.005), so that no weight is above 1 / tau. What
-does it cost? Here is the bias of each, the mean of its distance from the truth, at eps = 0.01.]],
+Clipping takes p below tau as tau (here tau = 0.005), so that no weight is above 1 / tau. What does
+it cost? Here is the bias of each, the mean of its distance from the truth, at eps = 0.01.]],
       code = [[
 bias, total = {}, {}
 for k, name in ipairs(names) do
@@ -111,15 +112,15 @@ fopo.plot.bars({{y = bias, name = "bias"},
       },
       after = [[
 Nearly all of it: events that pi likes and the log hardly shows count less than they should, so
-clipped IPS is too low by {%.3f|-bias[2]} of {%.3f|value}. It is calm, and wrong. Clipped DR has its model for these
-events: its bias is {%.3f|bias[4]}.]],
+clipped IPS is too low by {%.3f|-bias[2]} of {%.3f|value}. It is calm, and wrong. Clipped DR has
+its model for these events: its bias is {%.3f|bias[4]}.]],
       claim = {"bias[2] < 0", "share > 0.7", "math.abs(bias[4]) < math.abs(bias[2])"},
     },
     {
       title = "How much to clip",
       text = [[
-A small tau leaves noise, a large one makes bias. At eps = 0.01, clipped IPS with several tau;
-the first one, 0.00005, is the least propensity there is and clips nothing.]],
+A small tau leaves noise, a large one makes bias. At eps = 0.01, clipped IPS with several tau; the
+first one, 0.00005, is the least propensity there is and clips nothing.]],
       code = [[
 taus, clipped, biases = {5e-5, 2e-4, 5e-4, 2e-3, 5e-3, 2e-2}, {}, {}
 for i, tau in ipairs(taus) do
@@ -137,26 +138,27 @@ fopo.plot{{x = taus, y = clipped, name = "error"},
         answer = "least == 1 and 1 or least == #taus and 3 or 2",
       },
       after = [[
-The bias grows with tau, from {%.3f|biases[1]} to {%.3f|biases[#biases]}; the noise falls. The smallest error, {%.3f|clipped[least]}, is at
-tau = {%g|taus[least]}. In a real log the truth is not known, so neither is the best tau: look at several.]],
+The bias grows with tau, from {%.3f|biases[1]} to {%.3f|biases[#biases]}; the noise falls. The
+smallest error, {%.3f|clipped[least]}, is at tau = {%g|taus[least]}. In a real log the truth is not
+known, so neither is the best tau: look at several.]],
       claim = {"biases[#taus] > 0.9 * clipped[#taus]", "biases[1] < 0.7 * clipped[1]"},
     },
     {
       title = "What the log itself tells",
       text = [[
-Without the truth there are still signs: the effective sample size of the weights, the largest
-one, and their mean, which should be 1. fopo.ope says so when they are bad.]],
+Without the truth there are still signs: the effective sample size of the weights, the largest one,
+and their mean, which should be 1. fopo.ope says so when they are bad.]],
       code = [[
 thin = world(0.01, 1)
 told = fopo.ope(pi, thin, {estimators = {"ips"}, bootstrap = 0})
 for _, warning in ipairs(told.warnings) do print("- " .. warning) end]],
       ask = {
-        question = "At eps = 0.01, how many events are the {%d|lg.n} of this log worth?",
+        question = "At eps = 0.01, how many events are the {%,d|lg.n} of this log worth?",
         answer = "told.ess", factor = 2, format = "%.0f",
       },
       after = [[
-{%.0f|told.ess}, where the uniform log of the first step had {%.0f|e.ess}. An interval from so few events is not to be
-believed. A log that explores is worth more than any estimator.]],
+{%.0f|told.ess}, where the uniform log of the first step had {%.0f|e.ess}. An interval from so few
+events is not to be believed. A log that explores is worth more than any estimator.]],
       claim = {"told.ess < 0.5 * e.ess"},
     },
   },

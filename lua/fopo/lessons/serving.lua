@@ -35,14 +35,16 @@ fopo.plot.bars({first.reward_exact, first.reward_index},
                {"exact search", "poor graph"}, {title = "test reward"})]],
       ask = {
         question = [[
-The poor graph (HNSW with 4 links an item, searched as narrowly as can be) finds the best item
-for few users. Which share of the reward is left?]],
+The poor graph (HNSW with 4 links an item, searched as narrowly as can be) finds the best item for
+few users. Which share of the reward is left?]],
         answer = "first.reward_index / first.reward_exact", factor = 1.3, format = "%.2f",
       },
       after = [[
-{%.3f|first.reward_exact} by exact search, {%.3f|first.reward_index} through this graph: the loss is {%.3f|first.reward_lost}, with 95 % certainty between
-{%.3f|first.lost_low} and {%.3f|first.lost_high}. The policy is the same. It found the best item for {%.0f|100 * first.recall} % of the users, and for
-others one that is nearly as good.]],
+{%.3f|first.reward_exact} by exact search, {%.3f|first.reward_index} through this graph: the loss
+is {%.3f|first.reward_lost}, with 95 % certainty between {%.3f|first.lost_low} and
+{%.3f|first.lost_high}. The policy is the same. It found the best item for
+{%.0f|100 * first.recall} % of the users, and for the others some other one, which may earn as well
+or not.]],
       claim = {"first.lost_low > 0", "first.recall < 0.7"},
     },
     {
@@ -76,17 +78,18 @@ fopo.plot{{x = efs, y = line, name = "exact search"},
                  .. "by_poor.reward[5] > 1.05 * by_poor.reward[1] and 2 or 3",
       },
       after = [[
-With ef = 256 the poor graph comes to {%.3f|by_poor.reward[5]}, the better one to {%.3f|by_better.reward[5]}, of {%.3f|first.reward_exact}. What no link leads to
-is not found, however long one looks.]],
+With ef = 256 the poor graph comes to {%.3f|by_poor.reward[5]}, the better one to
+{%.3f|by_better.reward[5]}, of {%.3f|first.reward_exact}. What no link leads to is not found,
+however long one looks.]],
       claim = {"by_better.reward[5] > by_poor.reward[5]", "by_poor.reward[5] > by_poor.reward[1]",
                "by_better.recall[5] > 0.95"},
     },
     {
       title = "Why",
       text = [[
-Inner product is no metric. Items of large norm attract the links of all others, and items of
-small norm get none: they can never be found. Embeddings from an SVD have a few large norms and
-many small ones.]],
+Inner product is no metric. Items of large norm attract the links of all others, and items of small
+norm get none: they can never be found. Embeddings from an SVD have a few large norms and many
+small ones.]],
       code = [[
 norms = {}
 for i, row in ipairs(beta:totable()) do
@@ -98,12 +101,12 @@ reached, reached_better = poor:about().reachable, better:about().reachable
 fopo.plot.histogram(norms, {bins = 10, title = "items by norm, times 1000"})]],
       ask = {
         question = "How many of the $items items can the poor graph reach at all?",
-        answer = "reached", factor = 1.5, format = "%d",
+        answer = "reached", factor = 1.5, format = "%,d",
       },
       after = [[
-The poor graph reaches {%d|reached} of $items items, the better one {%d|reached_better}, and yet it earned
-{%.3f|by_better.reward[5]}: the items that are answers have large norms. That is why an index must be judged by the
-queries that will come.]],
+The poor graph reaches {%,d|reached} of $items items, the better one {%,d|reached_better}, and yet
+it earned {%.3f|by_better.reward[5]}: the items that are answers have large norms. That is why an
+index must be judged by the queries that will come.]],
       claim = {"reached < 0.6 * $items", "reached_better > reached"},
     },
     {
@@ -130,16 +133,17 @@ The poor graph with ef = 1 has a recall of {%.2f|first.recall}. Where will its p
         answer = "kept[1] > recall[1] + 0.05 and 1 or kept[1] > recall[1] - 0.05 and 2 or 3",
       },
       after = [[
-It keeps {%.0f|100 * kept[1]} % of the reward at a recall of {%.0f|100 * recall[1]} %. A second-best item often earns as well, so recall
-overstates the loss; and a recall of 0.9 still tells nothing of the rest. ix:recall with a policy and
-sessions measures the reward itself, with an interval.]],
+It keeps {%.0f|100 * kept[1]} % of the reward at a recall of {%.0f|100 * recall[1]} %. A
+second-best item often earns as well, so recall overstates the loss; and a recall of 0.9 still
+tells nothing of the rest. ix:recall with a policy and sessions measures the reward itself, with an
+interval.]],
       claim = {"kept[1] > recall[1]"},
     },
     {
       title = "An exact index that is fast",
       text = [[
-Large norms can be used instead: go through the items by falling norm, and stop when even a
-perfect direction could not reach the best score found so far (|q| |beta| bounds it).]],
+Large norms can be used instead: go through the items by falling norm, and stop when even a perfect
+direction could not reach the best score found so far (|q| |beta| bounds it).]],
       code = [[
 exact = judged(norm)
 print(("norm:   recall %.3f, reward %.3f, %.4f ms a query"):format(
@@ -151,8 +155,8 @@ print(("better: recall %.3f, reward %.3f, %.4f ms a query"):format(
         answer = "exact.scored", factor = 2, format = "%.3f",
       },
       after = [[
-It scores {%.1f|100 * exact.scored} % of the items, takes no time to build, and its answer is exact. On other embeddings a
-graph may win: fopo.index.auto measures and says why it chose.]],
+It scores {%.1f|100 * exact.scored} % of the items, takes no time to build, and its answer is
+exact. On other embeddings a graph may win: fopo.index.auto measures and says why it chose.]],
       claim = {"exact.recall == 1", "exact.scored < 0.5"},
     },
   },
