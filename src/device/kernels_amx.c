@@ -132,10 +132,13 @@ static inline size_t keep(uint32_t *list, float *scores, __m512 x, __mmask16 pas
   return found;
 }
 
-static size_t above(uint32_t *list, float *scores, const uint16_t *rows, size_t count,
-                    const uint16_t *queries, size_t dim, size_t columns, const float *floor) {
-  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim), n = 0;
-  int right = columns > 16;
+static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
+                  size_t count, const uint16_t *queries, size_t dim, size_t columns,
+                  const float *floor) {
+  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim), left = 0, right = 0;
+  uint32_t *right_list = list + 16 * count;
+  float *right_scores = scores + 16 * count;
+  int wide = columns > 16;
   float out[BLOCK][FOPO_PANEL] __attribute__((aligned(64)));
   __m512 left_floor = _mm512_loadu_ps(floor);
   __m512 right_floor = _mm512_loadu_ps(floor + 16);
@@ -144,24 +147,25 @@ static size_t above(uint32_t *list, float *scores, const uint16_t *rows, size_t 
     size_t here = least(count - s, BLOCK);
     prefetch(rows + 2 * BLOCK * row, BLOCK * row);
     if (here > 16) {
-      multiply(out, rows, row, queries, width, 1, right);
+      multiply(out, rows, row, queries, width, 1, wide);
     } else {
-      multiply(out, rows, row, queries, width, 0, right);
+      multiply(out, rows, row, queries, width, 0, wide);
     }
     for (size_t r = 0; r < here; r++) {
-      __m512 x = _mm512_load_ps(out[r]), y = x;
-      __mmask16 pass = _mm512_cmp_ps_mask(x, left_floor, _CMP_GE_OQ), more = 0;
-      if (right) {
-        y = _mm512_load_ps(out[r] + 16);
-        more = _mm512_cmp_ps_mask(y, right_floor, _CMP_GE_OQ);
+      __m512 x = _mm512_load_ps(out[r]);
+      __mmask16 pass = _mm512_cmp_ps_mask(x, left_floor, _CMP_GE_OQ);
+      if (pass != 0) left += keep(list + left, scores + left, x, pass, (s + r) * 16);
+      if (!wide) continue;
+      x = _mm512_load_ps(out[r] + 16);
+      pass = _mm512_cmp_ps_mask(x, right_floor, _CMP_GE_OQ);
+      if (pass != 0) {
+        right += keep(right_list + right, right_scores + right, x, pass, (s + r) * 16);
       }
-      if ((pass | more) == 0) continue;
-      n += keep(list + n, scores + n, x, pass, (s + r) * FOPO_PANEL);
-      n += keep(list + n, scores + n, y, more, (s + r) * FOPO_PANEL + 16);
     }
   }
   _tile_release();
-  return n;
+  found[0] = left;
+  found[1] = right;
 }
 
 const fopo_screen *fopo_screen_amx(void) {

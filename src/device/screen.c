@@ -4,12 +4,11 @@
 
 #include <string.h>
 
-/* To the nearest of 8 bits of mantissa, ties to even; subnormal values become 0. */
 static uint16_t half_of(float x) {
   uint32_t bits;
+  x = fopo_screen_round(x);
   memcpy(&bits, &x, sizeof bits);
-  if ((bits & 0x7f800000u) == 0) return (uint16_t)(bits >> 31 << 15);
-  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+  return (uint16_t)(bits >> 16);
 }
 
 static float float_of(uint16_t half) {
@@ -50,9 +49,10 @@ static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t w
   }
 }
 
-static size_t above(uint32_t *list, float *scores, const uint16_t *rows, size_t count,
-                    const uint16_t *queries, size_t dim, size_t width, const float *floor) {
-  size_t n = 0;
+static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
+                  size_t count, const uint16_t *queries, size_t dim, size_t width,
+                  const float *floor) {
+  found[0] = found[1] = 0;
   for (size_t s = 0; s < count; s++) {
     for (size_t j = 0; j < width; j++) {
       float sum = 0;
@@ -60,11 +60,11 @@ static size_t above(uint32_t *list, float *scores, const uint16_t *rows, size_t 
         sum += float_of(rows[place(s, i, dim)]) * float_of(queries[query_place(j, i, dim)]);
       }
       if (!(sum >= floor[j])) continue;
-      scores[n] = sum;
-      list[n++] = (uint32_t)(s * FOPO_PANEL + j);
+      size_t half = j / 16, at = half * 16 * count + found[half]++;
+      scores[at] = sum;
+      list[at] = (uint32_t)(s * 16 + j % 16);
     }
   }
-  return n;
 }
 
 const fopo_screen *fopo_screen_portable(void) {

@@ -17,8 +17,10 @@
 #ifndef FOPO_DEVICE_SCREEN_H
 #define FOPO_DEVICE_SCREEN_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { FOPO_SCREEN_GROUP = 16, FOPO_SCREEN_CHUNK = 32 };
 
@@ -42,6 +44,27 @@ static inline size_t fopo_screen_rows(size_t count) {
   return (count + FOPO_SCREEN_GROUP - 1) / FOPO_SCREEN_GROUP * FOPO_SCREEN_GROUP;
 }
 
+/* To the nearest of 8 bits of mantissa, ties to even; subnormal values become 0. */
+static inline float fopo_screen_round(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  uint32_t kept = (bits & 0x7f800000u) == 0 ? 0x80000000u : 0xffff0000u;
+  bits = (bits + 0x7fffu + (bits >> 16 & 1)) & kept;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* |x - rounded x|: at most 2^-8 |x| and often less than half of that. */
+static inline double fopo_screen_error(const float *x, size_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < n; i++) {
+    double rest = (double)x[i] - (double)fopo_screen_round(x[i]);
+    sum += rest * rest;
+  }
+  return sqrt(sum);
+}
+
 typedef struct fopo_screen {
   /* out [fopo_screen_rows(count), fopo_screen_row(dim)]; rows, ld and ids as `scores` of kernels.h
    * takes them. */
@@ -51,10 +74,11 @@ typedef struct fopo_screen {
   /* out [FOPO_PANEL, fopo_screen_row(dim)]: the queries of panel [dim, width], missing ones 0. */
   void (*pack_queries)(uint16_t *out, const float *panel, size_t dim, size_t width);
 
-  /* Lists s * FOPO_PANEL + j, ascending, and its score where row s and query j < width score at
-   * least floor[j]; gives their number. floor [FOPO_PANEL]; list and scores have room for all. */
-  size_t (*above)(uint32_t *list, float *scores, const uint16_t *rows, size_t count,
-                  const uint16_t *queries, size_t dim, size_t width, const float *floor);
+  /* Where row s and query 16 h + j < width score at least floor[16 h + j]: s * 16 + j, ascending,
+   * in list + h * 16 * count, the score beside it in scores, found[h] of them; h = 0, 1.
+   * floor [FOPO_PANEL]; list and scores [FOPO_PANEL * count]. */
+  void (*above)(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows, size_t count,
+                const uint16_t *queries, size_t dim, size_t width, const float *floor);
 } fopo_screen;
 
 /* In plain C, for tests; by tiles of AMX, NULL where the build is not for x86-64 (whether the CPU

@@ -15,6 +15,7 @@
 #include "mips/scan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* The head takes a tenth of the items' bytes, in bfloat16 for a fifth of the items. */
@@ -116,12 +117,20 @@ static int screen_head(norm_index *own, fopo_matrix items, size_t rows,
   size_t row = fopo_screen_row(items.cols), groups = fopo_screen_rows(rows) / FOPO_SCREEN_GROUP;
   own->packed = fopo_alloc(groups * FOPO_SCREEN_GROUP * row, sizeof *own->packed);
   if (own->packed == NULL) return FOPO_ERR_MEMORY;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (rows > HEAD_LEAST)
+  double error = 0.0;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) reduction(max : error) \
+    if (rows > HEAD_LEAST)
   for (size_t g = 0; g < groups; g++) {
     size_t first = g * FOPO_SCREEN_GROUP, left = rows - first;
-    screen->pack(own->packed + first * row, items.x, items.ld, own->order + first,
-                 left < FOPO_SCREEN_GROUP ? left : FOPO_SCREEN_GROUP, items.cols);
+    size_t count = left < FOPO_SCREEN_GROUP ? left : FOPO_SCREEN_GROUP;
+    screen->pack(own->packed + first * row, items.x, items.ld, own->order + first, count,
+                 items.cols);
+    for (size_t i = first; i < first + count && own->norms[i] > 0.0f; i++) {
+      const float *beta = fopo_matrix_row(items, own->order[i]);
+      error = fmax(error, fopo_screen_error(beta, items.cols) / (double)own->norms[i]);
+    }
   }
+  own->scan.packed_error = error * (1.0 + 0x1p-20); /* norms are rounded up */
   own->scan.packed = own->packed;
   own->scan.packed_rows = rows;
   return FOPO_OK;

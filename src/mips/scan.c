@@ -39,6 +39,7 @@ enum {
 
 #define KEYS_MOST ((size_t)1 << 23)        /* candidates held per worker: 64 MiB */
 #define ALONE_MOST (4.0 * 1024.0 * 1024.0) /* multiplications that are not worth sharing */
+#define ROUND_UP (1.0 + 0x1p-20)           /* to spare for roundings of the bounds themselves */
 #define TICK 0.05                          /* seconds between calls of fopo_progress */
 
 struct fopo_scan_worker {
@@ -46,7 +47,8 @@ struct fopo_scan_worker {
   fopo_topk *top;                 /* [group] */
   uint64_t *keys;                 /* [group, room] */
   float *panels;                  /* [whole(group), dim] the active queries, panel after panel */
-  float *norm;                    /* [group] their norms, rounded up */
+  float *norm;                    /* [group] their norms, rounded up, */
+  float *rest;                    /* [group] and what screening loses of them */
   uint32_t *active;               /* [group] their places in top */
   uint8_t *stop;                  /* [group] 1: nothing better can follow */
   float *scores;                  /* [whole(group), slice] */
@@ -55,7 +57,7 @@ struct fopo_scan_worker {
   uint16_t *packed_panels;        /* [whole(group), row] */
   uint16_t *packed;               /* [team, TILE_SCREENED, row] items beyond the packed head */
   uint32_t *list;                 /* [whole(group), slice] what passed, with its scores beside it */
-  size_t *found;                  /* [whole(group) / FOPO_PANEL, slice / TILE_SCREENED] how many */
+  size_t *found;                  /* [whole(group) / FOPO_PANEL, tiles, 2] how many */
   size_t team;                    /* threads that packed has room for */
 
   /* The state of one group's search. */
@@ -88,23 +90,29 @@ double fopo_scan_norm(const float *x, size_t n) {
  * twice gamma_L = L u / (1 - L u) and some to spare for the roundings around it. */
 static double rounding(size_t L) { return (double)(L + 16) * 0x1p-23; }
 
-/* |score - dot| <= share |q| + least for all items from place `at` of the order on. */
+/* |score - dot| <= share |q| + rest |q - rounded q| + least for all items from place `at` on. */
 typedef struct {
-  double share, least;
+  double share, rest, least;
 } slack;
 
 /* 2 gamma_L |q| |beta|, plus what underflow may lose. */
 static slack full_slack(const fopo_scan *scan, size_t at) {
   double most = scan->norms != NULL ? scan->norms[at] : scan->max_norm;
-  return (slack){1.25 * rounding(scan->items.cols) * most, (double)FLT_MIN};
+  return (slack){1.25 * rounding(scan->items.cols) * most, 0.0, (double)FLT_MIN};
 }
 
-/* See device/screen.h for the three parts of the error; the dot has one of its own. */
+/* The three parts of device/screen.h, of which the first is known better than there,
+ *
+ *     |q'b' - qb| <= |q| |b - b'| + |q - q'| |b'|
+ *
+ * and the rounding of the dot. */
 static slack screened_slack(const fopo_scan *scan, size_t at) {
   double most = scan->norms != NULL ? scan->norms[at] : scan->max_norm;
   double L = (double)scan->items.cols, tiny = (double)FLT_MIN;
-  double share = 0x1p-7 + 0x1p-15 + 1.5 * rounding(scan->items.cols);
-  return (slack){share * most + tiny * sqrt(L), tiny * (sqrt(L) * most + 2.0 * L + 1.0)};
+  double error = at < scan->packed_rows ? scan->packed_error : 0x1p-8;
+  return (slack){(error + 1.5 * rounding(scan->items.cols)) * most * ROUND_UP + tiny * sqrt(L),
+                 (1.0 + error) * most * ROUND_UP,
+                 tiny * (sqrt(L) * most + 2.0 * L + 1.0)};
 }
 
 /* ---- a group of queries; the functions that take a team are called by all its threads ---- */
@@ -196,9 +204,9 @@ static void screen_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       for (size_t j = 0; j < FOPO_PANEL; j++) {
         floor[j] = first + j < w->n_active ? w->top[w->active[first + j]].floor : INFINITY;
       }
-      w->found[first / FOPO_PANEL * tiles + tile] =
-          w->screen->above(w->list + place, w->scores + place, items, count,
-                           w->packed_panels + first * fopo_screen_row(L), L, columns, floor);
+      w->screen->above(w->list + place, w->scores + place,
+                       w->found + (first / FOPO_PANEL * tiles + tile) * 2, items, count,
+                       w->packed_panels + first * fopo_screen_row(L), L, columns, floor);
     }
   }
 }
@@ -214,39 +222,83 @@ int fopo_scan_settled(const fopo_scan *scan, double norm, float kth) {
   return kth > bound(scan, (double)fopo_scan_up(norm), scan->limit);
 }
 
+static inline uint32_t id_at(const uint32_t *order, size_t at) {
+  return order != NULL ? order[at] : (uint32_t)at;
+}
+
+/* A score that about a fifth more than k of the block's are likely to reach, from a sample of them:
+ * what is well below it is not looked at. -inf where the query holds keys already, or where a
+ * sample says too little. s: the query's first score, columns apart from the next. */
+static float guess(const fopo_scan_worker *w, const fopo_topk *t, const float *s, size_t columns) {
+  if (t->n > 0 || w->step < 4 * t->k) return -INFINITY;
+  size_t stride = (w->step + FOPO_TOPK_SAMPLE - 1) / FOPO_TOPK_SAMPLE;
+  size_t rank = t->k * 6 / (5 * stride) + 8;
+  return fopo_topk_sample(s, columns, w->step, stride, rank);
+}
+
+/* The guess was too high: the block again, all of it. */
+static void offer_again(const fopo_scan *scan, const fopo_scan_worker *w, fopo_topk *t,
+                        const float *s, size_t columns) {
+  t->n = 0;
+  for (size_t at = 0; at < w->step; at++) {
+    fopo_topk_push(t, w->kernels, scan->items, s[at * columns], id_at(scan->order, w->at + at));
+  }
+}
+
 /* Offers the block's scores of active queries i .. i + n - 1, which share half a panel. */
 static void offer_many(const fopo_scan *scan, const fopo_scan_worker *w, size_t i, size_t n) {
   size_t first = i / FOPO_PANEL * FOPO_PANEL, columns = width(w, first), j = i % HALF;
   const float *s = w->scores + first * w->slice + (i - first) / HALF * HALF;
   uint32_t list[CHUNK * HALF];
-  float floor[HALF];
+  float floor[HALF], guessed[HALF];
+  fopo_topk *top[HALF];
+  const uint32_t *order = scan->order;
   for (size_t c = 0; c < HALF; c++) floor[c] = INFINITY;
+  for (size_t c = j; c < j + n; c++) {
+    top[c] = &w->top[w->active[i + c - j]];
+    guessed[c] = guess(w, top[c], s + c, columns);
+  }
   for (size_t start = 0; start < w->step; start += CHUNK) {
     size_t count = w->step - start < CHUNK ? w->step - start : CHUNK;
-    for (size_t c = 0; c < n; c++) floor[j + c] = w->top[w->active[i + c]].floor;
-    size_t found = w->kernels->above(list, s + start * columns, columns, count, floor);
+    const float *chunk = s + start * columns;
+    for (size_t c = j; c < j + n; c++) {
+      floor[c] = fmaxf(top[c]->floor, guessed[c] - 2.0f * top[c]->coming);
+    }
+    size_t found = w->kernels->above(list, chunk, columns, count, floor);
     for (size_t f = 0; f < found; f++) {
-      size_t at = start + list[f] / HALF, c = list[f] % HALF;
-      uint32_t id = scan->order != NULL ? scan->order[w->at + at] : (uint32_t)(w->at + at);
-      fopo_topk_push(&w->top[w->active[i + c - j]], w->kernels, scan->items, s[at * columns + c],
-                     id);
+      size_t at = list[f] / HALF, c = list[f] % HALF;
+      fopo_topk_push(top[c], w->kernels, scan->items, chunk[at * columns + c],
+                     id_at(order, w->at + start + at));
+    }
+  }
+  for (size_t c = j; c < j + n; c++) {
+    if (guessed[c] == -INFINITY) continue;
+    if (fopo_topk_beats(top[c], guessed[c])) {
+      fopo_topk_raise(top[c], guessed[c]);
+    } else {
+      offer_again(scan, w, top[c], s + c, columns);
     }
   }
 }
 
-/* The same of a block that was screened, for the queries of one panel. */
+/* The same of a block that was screened. */
 static void offer_screened(const fopo_scan *scan, const fopo_scan_worker *w, size_t i, size_t n) {
-  size_t panel = i / FOPO_PANEL, first = panel * FOPO_PANEL, from = i - first;
-  size_t tiles = (w->step + TILE_SCREENED - 1) / TILE_SCREENED;
+  size_t panel = i / FOPO_PANEL, first = i / HALF * HALF, from = i % HALF;
+  size_t tiles = (w->step + TILE_SCREENED - 1) / TILE_SCREENED, half = i % FOPO_PANEL / HALF;
+  fopo_topk *top[HALF];
+  const uint32_t *order = scan->order;
+  for (size_t c = from; c < from + n; c++) top[c] = &w->top[w->active[first + c]];
   for (size_t tile = 0; tile < tiles; tile++) {
-    size_t start = tile * TILE_SCREENED, place = first * w->slice + start * FOPO_PANEL;
+    size_t start = tile * TILE_SCREENED, count = w->step - start;
+    if (count > TILE_SCREENED) count = TILE_SCREENED;
+    size_t place = panel * FOPO_PANEL * w->slice + start * FOPO_PANEL + half * HALF * count;
+    size_t found = w->found[(panel * tiles + tile) * 2 + half];
     const uint32_t *list = w->list + place;
     const float *s = w->scores + place;
-    for (size_t f = 0; f < w->found[panel * tiles + tile]; f++) {
-      size_t at = w->at + start + list[f] / FOPO_PANEL, j = list[f] % FOPO_PANEL;
-      if (j - from >= n) continue; /* another's, on either side */
-      uint32_t id = scan->order != NULL ? scan->order[at] : (uint32_t)at;
-      fopo_topk_push(&w->top[w->active[first + j]], w->kernels, scan->items, s[f], id);
+    for (size_t f = 0; f < found; f++) {
+      size_t at = w->at + start + list[f] / HALF, c = list[f] % HALF;
+      if (c - from >= n) continue; /* another's, on either side */
+      fopo_topk_push(top[c], w->kernels, scan->items, s[f], id_at(order, at));
     }
   }
 }
@@ -303,7 +355,7 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
                 (w->n_active > FEW || w->at < scan->packed_rows);
   slack s = w->screened ? screened_slack(scan, w->at) : full_slack(scan, w->at);
   for (size_t i = 0; i < w->n_active; i++) {
-    double bound = s.share * (double)w->norm[i] + s.least;
+    double bound = s.share * (double)w->norm[i] + s.rest * (double)w->rest[i] + s.least;
     fopo_topk_expect(&w->top[w->active[i]], fopo_scan_up(bound));
   }
 }
@@ -313,6 +365,7 @@ static void drop_done(const fopo_scan *scan, fopo_scan_worker *w) {
   for (size_t i = 0; i < w->n_active; i++) {
     if (w->stop[i]) continue;
     w->norm[kept] = w->norm[i];
+    w->rest[kept] = w->rest[i];
     w->active[kept++] = w->active[i];
   }
   if (kept == w->n_active) return;
@@ -366,9 +419,11 @@ static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix 
       answer_zero(&w->top[i]);
       continue;
     }
+    if (w->screen != NULL) w->rest[n] = fopo_scan_up(fopo_screen_error(q, L));
     w->active[n++] = (uint32_t)i;
   }
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST; /* k items must be seen to stop */
+  if (w->screen != NULL && 8 * k > first) first = 8 * k; /* so that the floors are worth having */
   first = fopo_screen_rows(first); /* blocks of a packed head begin with a group */
   w->unscreened = w->screen != NULL ? first : 0;
   w->n_active = n;
@@ -451,6 +506,7 @@ static void worker_done(fopo_scan_worker *w) {
   fopo_free(w->keys);
   fopo_free(w->panels);
   fopo_free(w->norm);
+  fopo_free(w->rest);
   fopo_free(w->active);
   fopo_free(w->stop);
   fopo_free(w->scores);
@@ -465,7 +521,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int screen_reserve(fopo_scan_worker *w) {
   size_t queries = whole(w->group), row = fopo_screen_row(w->dim);
-  size_t lists = queries / FOPO_PANEL * ((w->slice + TILE_SCREENED - 1) / TILE_SCREENED);
+  size_t lists = queries / HALF * ((w->slice + TILE_SCREENED - 1) / TILE_SCREENED);
   if (w->screen == NULL) return FOPO_OK;
   w->packed_panels = fopo_alloc(queries * row, sizeof *w->packed_panels);
   w->packed = fopo_alloc(w->team * TILE_SCREENED * row, sizeof *w->packed);
@@ -491,6 +547,7 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t
       (w->keys = fopo_alloc(group * room, sizeof *w->keys)) == NULL ||
       (w->panels = fopo_alloc(whole(group) * dim, sizeof *w->panels)) == NULL ||
       (w->norm = fopo_alloc(group, sizeof *w->norm)) == NULL ||
+      (w->rest = fopo_alloc(group, sizeof *w->rest)) == NULL ||
       (w->active = fopo_alloc(group, sizeof *w->active)) == NULL ||
       (w->stop = fopo_alloc(group, sizeof *w->stop)) == NULL ||
       (w->scores = fopo_alloc(whole(group) * slice, sizeof *w->scores)) == NULL ||
@@ -521,7 +578,7 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
   size_t bytes = scan->n_workers * sizeof *scan->workers;
   for (size_t i = 0; i < scan->n_workers; i++) {
     const fopo_scan_worker *w = &scan->workers[i];
-    size_t query = sizeof *w->top + w->room * sizeof *w->keys + sizeof *w->norm +
+    size_t query = sizeof *w->top + w->room * sizeof *w->keys + 2 * sizeof *w->norm +
                    sizeof *w->active + sizeof *w->stop;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
     size_t row = w->screen != NULL ? fopo_screen_row(w->dim) * sizeof *w->packed : 0;
@@ -539,6 +596,14 @@ void fopo_scan_done(fopo_scan *scan) {
   scan->n_workers = 0;
 }
 
+/* Items of a block that one thread scores for a group. What a screen lists is little, and a block's
+ * floors are set once: the longer it is the more passes, the shorter the more calls. */
+static size_t slice_of(size_t group) {
+  if (fopo_kernels_get()->screen == NULL) return TILE;
+  size_t slice = (size_t)SLICE_SHARED * FOPO_PANEL / whole(group);
+  return slice / TILE_SCREENED * TILE_SCREENED;
+}
+
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k) {
   if (Q.rows == 0) return FOPO_OK;
@@ -552,8 +617,8 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   batch b = {.ids = ids, .counts = counts, .scores = scores, .Q = Q, .k = k, .group = group,
              .groups = (Q.rows + group - 1) / group, .threads = grouped ? 1 : (int)threads};
   int workers = grouped ? (int)threads : 1;
-  size_t slice = fopo_kernels_get()->screen != NULL ? TILE_SCREENED : TILE;
-  int status = reserve(scan, (size_t)workers, &b, grouped ? slice : SLICE_SHARED);
+  size_t slice = grouped ? slice_of(group) : SLICE_SHARED;
+  int status = reserve(scan, (size_t)workers, &b, slice);
   if (status != FOPO_OK) return status;
   run_batch(&b, scan, workers);
   *scored += b.scored;

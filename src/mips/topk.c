@@ -10,7 +10,13 @@
 
 /* Scores that one call of the kernels' max or gather_dot covers: long enough to pay for the call, short enough
  * that one good item in it costs few comparisons. */
-enum { CHUNK = 64 };
+enum {
+  CHUNK = 64,
+  FEW = 48, /* keys for which buckets do not pay */
+  AT_ONCE = 2048,
+  BUCKET_BITS = 8,
+  BUCKETS = 1 << BUCKET_BITS
+};
 
 /* Splits keys[low .. high], high - low >= 2, around the median of three: returns a j with
  * low <= j < high, where everything up to j is larger than everything behind it. The comparison
@@ -38,32 +44,67 @@ static void insertion_sort(uint64_t *keys, size_t n) {
   }
 }
 
-void fopo_topk_sort(uint64_t *keys, size_t n) {
+static void quick_sort(uint64_t *keys, size_t n) {
   while (n > 24) {
     size_t left = split(keys, 0, n - 1) + 1;
     if (left < n - left) {
-      fopo_topk_sort(keys, left);
+      quick_sort(keys, left);
       keys += left;
       n -= left;
     } else {
-      fopo_topk_sort(keys + left, n - left);
+      quick_sort(keys + left, n - left);
       n = left;
     }
   }
   insertion_sort(keys, n);
 }
 
-/* The k largest of n come first, the least of them at k - 1. */
-static void select_largest(uint64_t *keys, size_t n, size_t k) {
-  size_t low = 0, high = n - 1;
-  if (k == 1) {
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++) best = keys[i] > keys[best] ? i : best;
-    uint64_t key = keys[best];
-    keys[best] = keys[0];
-    keys[0] = key;
-    return;
+/* Keys in buckets of equal width, the largest in bucket 0: one pass where comparisons would take
+ * log n. A score's bits grow like its logarithm, so a few large scores do not empty the rest. */
+typedef struct {
+  uint64_t most;
+  int shift;
+  uint32_t count[BUCKETS];
+} buckets;
+
+static size_t bucket(const buckets *b, uint64_t key) { return (b->most - key) >> b->shift; }
+
+static void count_buckets(buckets *b, const uint64_t *keys, size_t n) {
+  uint64_t most = keys[0], least = keys[0];
+  for (size_t i = 1; i < n; i++) {
+    most = keys[i] > most ? keys[i] : most;
+    least = keys[i] < least ? keys[i] : least;
   }
+  int bits = most > least ? 64 - __builtin_clzll(most - least) : 0;
+  *b = (buckets){.most = most, .shift = bits > BUCKET_BITS ? bits - BUCKET_BITS : 0};
+  for (size_t i = 0; i < n; i++) b->count[bucket(b, keys[i])]++;
+}
+
+/* n <= AT_ONCE */
+static void bucket_sort(uint64_t *keys, size_t n) {
+  uint64_t sorted[AT_ONCE];
+  uint32_t end[BUCKETS], next = 0;
+  buckets b;
+  count_buckets(&b, keys, n);
+  for (size_t i = 0; i < BUCKETS; i++) end[i] = next, next += b.count[i];
+  for (size_t i = 0; i < n; i++) sorted[end[bucket(&b, keys[i])]++] = keys[i];
+  for (size_t i = 0; i < BUCKETS; i++) {
+    if (b.count[i] > 1) quick_sort(sorted + end[i] - b.count[i], b.count[i]);
+  }
+  memcpy(keys, sorted, n * sizeof *keys);
+}
+
+void fopo_topk_sort(uint64_t *keys, size_t n) {
+  if (n > FEW && n <= AT_ONCE) {
+    bucket_sort(keys, n);
+  } else {
+    quick_sort(keys, n);
+  }
+}
+
+/* The k largest of keys low .. high, counted from low, come first there; the least of them last. */
+static void quick_select(uint64_t *keys, size_t n, size_t k) {
+  size_t low = 0, high = n - 1;
   while (high - low > 24) {
     size_t j = split(keys, low, high);
     if (k - 1 <= j) {
@@ -73,6 +114,37 @@ static void select_largest(uint64_t *keys, size_t n, size_t k) {
     }
   }
   insertion_sort(keys + low, high - low + 1);
+}
+
+/* The k largest of n <= AT_ONCE: whole buckets of them, and some of one bucket more. */
+static void bucket_select(uint64_t *keys, size_t n, size_t k) {
+  uint64_t parted[AT_ONCE];
+  buckets b;
+  count_buckets(&b, keys, n);
+  size_t last = 0, before = 0;
+  while (before + b.count[last] < k) before += b.count[last++];
+  size_t end[3] = {0, before, before + b.count[last]}; /* of those before, in and behind it */
+  for (size_t i = 0; i < n; i++) {
+    size_t at = bucket(&b, keys[i]);
+    parted[end[(at >= last) + (at > last)]++] = keys[i];
+  }
+  memcpy(keys, parted, n * sizeof *keys);
+  quick_select(keys + before, b.count[last], k - before);
+}
+
+/* The k largest of n come first, the least of them at k - 1. */
+static void select_largest(uint64_t *keys, size_t n, size_t k) {
+  if (k == 1) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++) best = keys[i] > keys[best] ? i : best;
+    uint64_t key = keys[best];
+    keys[best] = keys[0];
+    keys[0] = key;
+  } else if (n > FEW && n <= AT_ONCE) {
+    bucket_select(keys, n, k);
+  } else {
+    quick_select(keys, n, k);
+  }
 }
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
@@ -114,8 +186,18 @@ void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix ite
     t->n = t->k;
     t->slack = t->coming;
   }
-  t->least = least > t->least ? least : t->least;
-  t->floor = t->least - t->coming;
+  fopo_topk_raise(t, least);
+}
+
+float fopo_topk_sample(const float *s, size_t ld, size_t n, size_t stride, size_t rank) {
+  uint64_t keys[FOPO_TOPK_SAMPLE];
+  size_t count = 0;
+  for (size_t i = 0; i < n; i += stride, count++) {
+    keys[count] = fopo_topk_key(s[i * ld], (uint32_t)i);
+  }
+  if (rank >= count) return -INFINITY;
+  select_largest(keys, count, rank);
+  return fopo_topk_score(keys[rank - 1]);
 }
 
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
@@ -140,11 +222,8 @@ uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo
                           fopo_matrix items) {
   fopo_topk_settle(t, kernels, items);
   rescore(t, kernels, items);
-  if (t->n > t->k) {
-    bring_best(t);
-    t->n = t->k;
-  }
   fopo_topk_sort(t->keys, t->n);
+  if (t->n > t->k) t->n = t->k;
   for (size_t i = 0; i < t->k; i++) {
     ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;
     scores[i] = i < t->n ? fopo_topk_score(t->keys[i]) : -INFINITY;

@@ -66,6 +66,12 @@ static inline void fopo_topk_expect(fopo_topk *t, float slack) {
   t->floor = t->least - slack;
 }
 
+/* Tells that no dot below `least` can belong to the k best. */
+static inline void fopo_topk_raise(fopo_topk *t, float least) {
+  t->least = least > t->least ? least : t->least;
+  t->floor = t->least - t->coming;
+}
+
 /* Offers one item. */
 static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
                                   float score, uint32_t id) {
@@ -76,6 +82,11 @@ static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fop
   }
   t->keys[t->n++] = fopo_topk_key(score, id);
 }
+
+/* The rank-th largest, rank >= 1, of every stride-th of n scores s[0], s[ld] .. s[(n - 1) ld]; at
+ * most FOPO_TOPK_SAMPLE of them. */
+enum { FOPO_TOPK_SAMPLE = 256 };
+float fopo_topk_sample(const float *s, size_t ld, size_t n, size_t stride, size_t rank);
 
 /* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
  * ids is NULL. */

@@ -44,7 +44,16 @@ static screened screen(const fopo_screen *s, fopo_matrix rows, const uint32_t *i
                 .scores = calloc(count * FOPO_PANEL + 1, 4)};
   s->pack(r.rows, rows.x, rows.ld, ids, count, dim);
   s->pack_queries(r.queries, panel, dim, width);
-  r.found = s->above(r.list, r.scores, r.rows, count, r.queries, dim, width, floor);
+  size_t found[2], right = FOPO_PANEL / 2 * count;
+  s->above(r.list, r.scores, found, r.rows, count, r.queries, dim, width, floor);
+  /* One list of s * FOPO_PANEL + j, the left half before the right one. */
+  for (size_t f = 0; f < found[0] + found[1]; f++) {
+    size_t half = f >= found[0], from = half ? right + f - found[0] : f;
+    uint32_t place = r.list[from];
+    r.scores[f] = r.scores[from];
+    r.list[f] = place / 16 * FOPO_PANEL + (uint32_t)half * 16 + place % 16;
+  }
+  r.found = found[0] + found[1];
   return r;
 }
 
@@ -75,7 +84,7 @@ static void check_scores(const fopo_screen *s, double scale, double query_scale)
       assert_int_equal(r.found, ROWS * width);
       for (size_t f = 0; f < r.found; f++) {
         size_t i = r.list[f] / FOPO_PANEL, j = r.list[f] % FOPO_PANEL;
-        assert_int_equal(i * width + j, f);
+        assert_int_equal(j / 16 * ROWS * 16 + i * 16 + j % 16, f);
         const float *row = fopo_matrix_row(rows, i);
         double sum = 0;
         for (size_t l = 0; l < dim; l++) sum += (double)row[l] * (double)panel.x[l * width + j];
