@@ -39,8 +39,8 @@ int fopo_pairs_room(fopo_pairs *p, size_t more) {
 }
 
 int fopo_pairs_suffice(const char *path, double rows, int with_values) {
-  /* While reading, the arrays are up to twice as long as needed; while sorting, the pairs, the
-   * matrix and its transpose stand side by side. 12 or 8 bytes each, three times. */
+  /* While reading, the arrays are up to twice as long as needed; while sorting, the pairs, their
+   * keys and the matrix stand side by side. 12 or 8 bytes each, three times. */
   double bytes = rows * 3 * (with_values ? 12 : 8);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");

@@ -1,7 +1,7 @@
 /* Rows of pairs by the thousand, by several threads.
  *
  * A block of text is cut at line ends into chunks, whose rows are read independently, up to the
- * first that is not easy: a quote, an id that is no number, anything to be refused. Then the chunks
+ * first that is not easy: a quote, or anything to be refused. Then the chunks
  * are taken in the order of the file. One counts only when the reader of single rows would arrive
  * at its first byte, so a quote that goes on over a border only makes the next chunk be read again,
  * and what could not be read here is left to that reader together with the rest of its chunk. So
@@ -33,11 +33,12 @@ typedef enum { SKIPPED, USER, ITEM, VALUE } role;
 typedef struct {
   const char *from, *stop; /* its text */
   const char *reached;     /* the rows before it are read */
-  int64_t *user, *item;    /* [n] ids */
+  int64_t *user, *item;    /* [n] ids; of a text, its place behind `from` */
+  uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: a number */
   float *value;            /* [n], or NULL */
   size_t room, n;
   size_t lines, left_out;
-  int user_is_wide, item_is_wide; /* an id has more than 32 bits, or a sign */
+  int user_is_wide, item_is_wide; /* an id has more than 32 bits, or a sign, or is text */
   size_t first;            /* place of its first pair among all */
 } chunk;
 
@@ -111,7 +112,29 @@ static const char *plain_number(int64_t *value, const char *p) {
 
 /* ---- rows ---- */
 
-/* A row of numbers at p into place c->n of the chunk; returns where the next one begins, or NULL
+/* A text that begins like no number and no missing one, without blanks: most names. Returns its end,
+ * or NULL where there must be a closer look. */
+static const char *plain_text(uint32_t *n, const char *p, const uint64_t ends[3]) {
+  if ((unsigned char)*p < 'A') return NULL;
+  const char *end = field_end(p, ends);
+  for (const char *c = p; c < end; c++)
+    if ((unsigned char)*c <= ' ') return NULL;
+  if (end - p <= 4) return NULL; /* NULL and the like */
+  *n = (uint32_t)(end - p);
+  return end;
+}
+
+/* An id of a fast row. */
+static const char *fast_id(int64_t *id, uint32_t *n, const char *p, const fopo_chunks *k,
+                           const chunk *c) {
+  const char *end = plain_number(id, p);
+  *n = 0;
+  if (end != NULL) return end;
+  *id = p - c->from;
+  return plain_text(n, p, k->ends);
+}
+
+/* A row at p into place c->n of the chunk; returns where the next one begins, or NULL
  * where the row must be looked at more closely. */
 static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   size_t columns = k->r->columns;
@@ -119,9 +142,9 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   for (size_t i = 0; i < columns; i++) {
     const char *start = p;
     if (k->roles[i] == USER) {
-      p = plain_number(&c->user[c->n], p);
+      p = fast_id(&c->user[c->n], &c->user_n[c->n], p, k, c);
     } else if (k->roles[i] == ITEM) {
-      p = plain_number(&c->item[c->n], p);
+      p = fast_id(&c->item[c->n], &c->item_n[c->n], p, k, c);
     } else {
       p = field_end(p, k->ends);
       if (k->roles[i] == VALUE) {
@@ -146,6 +169,11 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   return p;
 }
 
+static void keep_id(int64_t *id, uint32_t *n, const fopo_key *key, const chunk *c) {
+  *id = key->is_plain ? key->number : key->name.at - c->from;
+  *n = key->is_plain ? 0 : (uint32_t)key->name.n;
+}
+
 /* The same by the general cut. r has its own fields; what it refuses is refused once more, and with
  * its place, by the reader of single rows. */
 static const char *any_row(fopo_table *r, chunk *c, const char *p) {
@@ -158,18 +186,22 @@ static const char *any_row(fopo_table *r, chunk *c, const char *p) {
   int status = fopo_table_keys(r, &user, &item, &value);
   if (status == FOPO_ROW_LEFT_OUT) c->left_out++;
   if (status == FOPO_ROW_LEFT_OUT) return next;
-  if (status != FOPO_OK || !user.is_plain || !item.is_plain) return NULL;
-  c->user[c->n] = user.number;
-  c->item[c->n] = item.number;
+  if (status != FOPO_OK) return NULL;
+  keep_id(&c->user[c->n], &c->user_n[c->n], &user, c);
+  keep_id(&c->item[c->n], &c->item_n[c->n], &item, c);
   if (c->value != NULL) c->value[c->n] = value;
   c->n++;
   return next;
 }
 
-static int is_wide(const int64_t *ids, size_t n) {
+static int is_wide(const int64_t *ids, const uint32_t *texts, size_t n) {
   uint64_t all = 0;
-  for (size_t i = 0; i < n; i++) all |= (uint64_t)ids[i];
-  return all > UINT32_MAX;
+  uint32_t text = 0;
+  for (size_t i = 0; i < n; i++) {
+    all |= (uint64_t)ids[i];
+    text |= texts[i];
+  }
+  return all > UINT32_MAX || text != 0;
 }
 
 static void read_chunk(const fopo_chunks *k, chunk *c) {
@@ -185,22 +217,14 @@ static void read_chunk(const fopo_chunks *k, chunk *c) {
     p = next;
   }
   c->reached = p;
-  c->user_is_wide = is_wide(c->user, c->n);
-  c->item_is_wide = is_wide(c->item, c->n);
+  c->user_is_wide = is_wide(c->user, c->user_n, c->n);
+  c->item_is_wide = is_wide(c->item, c->item_n, c->n);
 }
 
 /* ---- chunks to pairs ---- */
 
 static void copy_side(uint32_t *to, const int64_t *ids, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = (uint32_t)ids[i];
-}
-
-static int index_side(fopo_side *side, uint32_t *to, const int64_t *ids, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    int status = fopo_ids_number(&side->ids, &to[i], ids[i]);
-    if (status != FOPO_OK) return status;
-  }
-  return FOPO_OK;
 }
 
 /* The pairs of the chunks [from, to), which were found to count. */
@@ -212,8 +236,8 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
   for (size_t i = from; i < to; i++) {
     k->list[i].first = n;
     n += k->list[i].n;
-    wide_user |= k->list[i].user_is_wide;
-    wide_item |= k->list[i].item_is_wide;
+    wide_user |= k->list[i].n > 0 && k->list[i].user_is_wide;
+    wide_item |= k->list[i].n > 0 && k->list[i].item_is_wide;
   }
   if ((status = fopo_pairs_room(p, n - p->n)) != FOPO_OK) return status;
   if (wide_user) status = fopo_side_index(&r->users, p->user, p->n);
@@ -229,9 +253,12 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
   }
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];
-    if (!r->users.as_numbers) status = index_side(&r->users, p->user + c->first, c->user, c->n);
+    if (!r->users.as_numbers)
+      status = fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, c->from,
+                                c->n);
     if (!r->items.as_numbers && status == FOPO_OK)
-      status = index_side(&r->items, p->item + c->first, c->item, c->n);
+      status = fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, c->from,
+                                c->n);
   }
   p->n = n;
   return status;
@@ -259,19 +286,31 @@ static int take_all(fopo_chunks *k, size_t n) {
   return take(k, from, n);
 }
 
+static void chunk_done(chunk *c) {
+  fopo_free(c->user);
+  fopo_free(c->item);
+  fopo_free(c->user_n);
+  fopo_free(c->item_n);
+  fopo_free(c->value);
+  c->user = c->item = NULL;
+  c->user_n = c->item_n = NULL;
+  c->value = NULL;
+  c->room = 0;
+}
+
 /* Room for the rows of the text of c. */
 static int make_room(const fopo_chunks *k, chunk *c) {
   size_t room = (size_t)(c->stop - c->from) / ROW_LEAST + 1;
   if (room <= c->room) return FOPO_OK;
-  fopo_free(c->user);
-  fopo_free(c->item);
-  fopo_free(c->value);
-  c->room = 0;
-  c->value = NULL;
+  int with_values = k->r->pairs.with_values;
+  chunk_done(c);
   c->user = fopo_alloc(room, sizeof *c->user);
   c->item = fopo_alloc(room, sizeof *c->item);
-  if (k->r->pairs.with_values) c->value = fopo_alloc(room, sizeof *c->value);
-  if (c->user == NULL || c->item == NULL || (k->r->pairs.with_values && c->value == NULL))
+  c->user_n = fopo_alloc(room, sizeof *c->user_n);
+  c->item_n = fopo_alloc(room, sizeof *c->item_n);
+  if (with_values) c->value = fopo_alloc(room, sizeof *c->value);
+  if (c->user == NULL || c->item == NULL || c->user_n == NULL || c->item_n == NULL ||
+      (with_values && c->value == NULL))
     return FOPO_ERR_MEMORY;
   c->room = room;
   return FOPO_OK;
@@ -349,11 +388,7 @@ int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
 
 void fopo_chunks_free(fopo_chunks *k) {
   if (k == NULL) return;
-  for (size_t i = 0; i < CHUNKS; i++) {
-    fopo_free(k->list[i].user);
-    fopo_free(k->list[i].item);
-    fopo_free(k->list[i].value);
-  }
+  for (size_t i = 0; i < CHUNKS; i++) chunk_done(&k->list[i]);
   fopo_free(k->fields);
   fopo_free(k);
 }

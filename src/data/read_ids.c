@@ -196,11 +196,10 @@ static int become_text(fopo_ids *ids) {
   return FOPO_OK;
 }
 
-int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
-  int status = ids->is_text ? FOPO_OK : become_text(ids);
-  if (status == FOPO_OK) status = room_in_slots(ids);
+/* A name whose hash is known, among ids that are text. */
+static int add_text(fopo_ids *ids, uint32_t *index, const char *name, size_t n, uint32_t hash) {
+  int status = room_in_slots(ids);
   if (status != FOPO_OK) return status;
-  uint32_t hash = hash_text(name, n);
   size_t mask = ids->slot_n - 1;
   for (size_t at = hash & mask; ids->slots[at] != 0; at = (at + 1) & mask) {
     uint32_t i = ids->slots[at] - 1;
@@ -215,6 +214,60 @@ int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
   if (status != FOPO_OK) return status;
   *index = (uint32_t)(ids->n - 1);
   place_slot(ids, hash, *index);
+  return FOPO_OK;
+}
+
+int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
+  int status = ids->is_text ? FOPO_OK : become_text(ids);
+  return status == FOPO_OK ? add_text(ids, index, name, n, hash_text(name, n)) : status;
+}
+
+/* ---- many at once ---- */
+
+enum { GROUP = 32 }; /* ids whose memory is asked for together */
+
+/* Asks for what looking the ids up will read: the slot of each, then the entry that it names, then
+ * the name. Each answer is there when the next question is put. */
+static void ask_for(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
+  uint32_t found[GROUP];
+  if (ids->slot_n == 0) return;
+  size_t mask = ids->slot_n - 1;
+  for (size_t i = 0; i < n; i++) __builtin_prefetch(&ids->slots[hashes[i] & mask]);
+  for (size_t i = 0; i < n; i++) {
+    found[i] = ids->slots[hashes[i] & mask];
+    if (found[i]-- == 0) found[i] = 0;
+    if (ids->is_text) {
+      __builtin_prefetch(&ids->hashes[found[i]]);
+      __builtin_prefetch(&ids->offsets[found[i]]);
+    } else {
+      __builtin_prefetch(&ids->numbers[found[i]]);
+    }
+  }
+  for (size_t i = 0; i < n && ids->is_text; i++)
+    __builtin_prefetch(ids->text + ids->offsets[found[i]]);
+}
+
+int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers, const uint32_t *texts,
+                     const char *text, size_t n) {
+  int status = FOPO_OK;
+  for (size_t from = 0; from < n; from += GROUP) {
+    size_t end = n - from < GROUP ? n : from + GROUP;
+    uint32_t hashes[GROUP];
+    for (size_t i = from; i < end; i++)
+      hashes[i - from] = texts[i] > 0 ? hash_text(text + numbers[i], texts[i])
+                                      : (uint32_t)(mix((uint64_t)numbers[i]) >> 32);
+    if (ids->n > 0) ask_for(ids, hashes, end - from);
+    for (size_t i = from; i < end && status == FOPO_OK; i++) {
+      if (texts[i] == 0) {
+        status = fopo_ids_number(ids, &index[i], numbers[i]);
+      } else {
+        if (!ids->is_text) status = become_text(ids);
+        if (status == FOPO_OK)
+          status = add_text(ids, &index[i], text + numbers[i], texts[i], hashes[i - from]);
+      }
+    }
+    if (status != FOPO_OK) return status;
+  }
   return FOPO_OK;
 }
 

@@ -359,7 +359,8 @@ static size_t many_rows(char *text, int kinds) {
         note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
       if (i % 90 == 12) snprintf(user, sizeof user, "\"%d\"", i);
     }
-    if (kinds & HAS_TEXT && i % 100 == 77) snprintf(item, sizeof item, "name %d", i % 7);
+    if (kinds & HAS_TEXT && i % 10 == 7)
+      snprintf(item, sizeof item, i % 20 == 7 ? "name %d" : "name_%d", i % 9);
     if (kinds & HAS_WIDE && i % 50 == 49) snprintf(user, sizeof user, "%d00000000000", i);
     if (kinds & HAS_WIDE && i % 70 == 41) snprintf(item, sizeof item, "-%d", i);
     if (kinds & HAS_BAD && i == 207) snprintf(rating, sizeof rating, "bad");
