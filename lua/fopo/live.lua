@@ -269,7 +269,7 @@ function controller:enter(line)
     if not results[1] then return v:say(tostring(results[2])) end
     if results.n > 1 then v:say(shown(table.unpack(results, 2, results.n))) end
   end
-  if source.watching then source:watching(call) else call() end
+  if source.watching then source:watching(call, line) else call() end
 end
 
 local edits = {}

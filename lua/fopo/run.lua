@@ -1,6 +1,9 @@
 -- One call of t:run as an object: how many steps it makes, in which slices, what is recorded, when
 -- it looks at the validation sessions, what is changed on the way and when it stops. Who drives it
 -- (the plain loop of t:run, the live view) asks for slices; the numbers come out the same.
+--
+-- Where several processes train together, the first one decides (clocks differ, and it alone has a
+-- view): it tells every step, record and change before it does so itself, and the others follow.
 local define = require "fopo.define"
 local evaluate = require "fopo.evaluate"
 local log = require "fopo.log"
@@ -51,6 +54,7 @@ function run:set(what, value)
     define.fail("this run has no %s to change: its estimator is %s", what,
                 self.t.gradient:describe())
   end
+  self:tell("set", "%s %.17g", what, value)
   setters[what](self.t, value)
   self:note{what = what, value = knob(self.t, what), before = before}
 end
@@ -63,9 +67,10 @@ function run:note(action)
   if self.log then self.log:action(action) end
 end
 
--- Runs f, and notes the knobs that differ afterwards.
-function run:watching(f)
+-- Runs f, which a line of Lua made, and notes the knobs that differ afterwards.
+function run:watching(f, line)
   local before = {}
+  self:tell("lua", "%s", line or "")
   for _, what in ipairs(run.knobs) do before[what] = knob(self.t, what) end
   f()
   for _, what in ipairs(run.knobs) do
@@ -120,15 +125,74 @@ function run.new(t, o, columns)
                           begun = t.seconds, steps = steps, best = {reward = -1, waited = 0},
                           replay = o.replay and planned(t, o.replay) or {}}, run)
   clear(r)
-  if o.log then r.log = log.open(t, o.log, columns, o) end
+  if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
   return r
 end
 
-function run:close()
+-- From here on the first of several processes leads, and the others are to follow.
+function run:together()
+  local rank, ranks = native.ranks()
+  self.follows, self.leads = rank > 0, rank == 0 and ranks > 1
+end
+
+-- With why: what went wrong, told to those that follow.
+function run:close(why)
+  self:tell("stop", "%s", tostring(why or "the run was given up"))
+  self.leads = false
   if self.log then self.log:close() end
 end
 
-run.__close = run.close
+run.__close = run.close -- Lua gives the error where there is one
+
+local function add(self, slice)
+  local sum = self.sum
+  for _, name in ipairs(means) do
+    sum[name] = (sum[name] or 0) + slice[name] * slice.steps
+  end
+  for name, seconds in pairs(slice.time) do sum.time[name] = (sum.time[name] or 0) + seconds end
+  sum.steps, sum.seconds = sum.steps + slice.steps, sum.seconds + slice.seconds
+end
+
+-- ---- several processes ----
+
+function run:tell(what, format, ...)
+  if self.leads then native.share(what .. " " .. format:format(...)) end
+end
+
+local orders = {}
+function orders.record(r, how) r:record(how == "cut") end
+function orders.set(r, rest)
+  local what, value = rest:match("^(%S+) (.*)$")
+  r:set(what, tonumber(value))
+end
+function orders.save(r, path) r.t:save(path) end
+function orders.lua(r, line)
+  local env = setmetatable({t = r.t, print = function() end}, {__index = _G, __newindex = _G})
+  local chunk = load("return " .. line, "=view", "t", env) or load(line, "=view", "t", env)
+  if chunk then pcall(chunk) end
+end
+function orders.advance(r, n)
+  local slice = r.t.native:advance(math.tointeger(tonumber(n)))
+  r.t.seconds = r.t.seconds + slice.seconds
+  if slice.steps > 0 then add(r, slice) end
+end
+
+-- Does what the first process does, to the end of its run. Raises where that one does.
+function run:follow()
+  local failed
+  while true do
+    local what, rest = native.share():match("^(%S+) (.*)$")
+    if what == "stop" then error(failed or rest, 0) end
+    if what == "finish" then
+      self.left = rest == "left" or nil
+      return
+    end
+    if not failed then
+      local ok, why = pcall(orders[what], self, rest)
+      if not ok and what == "advance" then failed = why end
+    end
+  end
+end
 
 -- ---- records ----
 
@@ -162,6 +226,7 @@ end
 function run:record(cut)
   local t = self.t
   if self.sum.steps == 0 then return end
+  self:tell("record", cut and "cut" or "whole")
   local h, n = t.history, #t.history.step + 1
   local row = row_of(self)
   clear(self)
@@ -185,15 +250,6 @@ end
 
 -- ---- slices ----
 
-local function add(self, slice)
-  local sum = self.sum
-  for _, name in ipairs(means) do
-    sum[name] = (sum[name] or 0) + slice[name] * slice.steps
-  end
-  for name, seconds in pairs(slice.time) do sum.time[name] = (sum.time[name] or 0) + seconds end
-  sum.steps, sum.seconds = sum.steps + slice.steps, sum.seconds + slice.seconds
-end
-
 -- Steps that fill `seconds`, by what the last ones took.
 local function that_fill(self, seconds)
   return math.max(1, math.floor((self.rate or 0) * math.max(seconds, 0) + 0.5))
@@ -205,7 +261,9 @@ local function slice_steps(self, seconds)
   local n = self.steps - (t.step - self.first)
   if self.every then n = math.min(n, self.every - self.sum.steps)
   else n = math.min(n, that_fill(self, 1 - self.sum.seconds)) end
-  if o.seconds then n = math.min(n, that_fill(self, o.seconds - (t.seconds - self.begun))) end
+  if o.seconds then -- in small slices: the last ones' speed may not last
+    n = math.min(n, that_fill(self, math.min(0.1, o.seconds - (t.seconds - self.begun))))
+  end
   if self.replay[1] then n = math.min(n, self.replay[1].step - t.step) end
   if seconds then n = math.min(n, that_fill(self, seconds)) end
   return math.tointeger(math.max(1, n))
@@ -223,8 +281,10 @@ function run:advance(seconds, count)
   local t = self.t
   self:replay_due()
   local n = slice_steps(self, seconds)
+  if count then n = math.min(n, count) end
+  self:tell("advance", "%d", n)
   local began = native.clock()
-  local slice = t.native:advance(count and math.min(n, count) or n)
+  local slice = t.native:advance(n)
   slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
   t.seconds = t.seconds + slice.seconds
   if slice.steps > 0 then
@@ -245,6 +305,8 @@ end
 function run:finish()
   local t, best = self.t, self.best
   self:record(true) -- what a run that was left has made since its last record
+  self:tell("finish", self.left and "left" or "whole")
+  self.leads = false
   if self.o.keep_best and not self.left and best.theta and best.step < t.step then
     t.policy:set_theta(best.theta)
     if best.items then t.policy:set_items(best.items) end

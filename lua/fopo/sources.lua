@@ -24,7 +24,7 @@ function live:one() if not self.r:done() then return self.r:advance(nil, 1) end 
 function live:get(what) return self.r:get(what) end
 function live:set(what, value) self.r:set(what, value) end
 function live:note(action) self.r:note(action) end
-function live:watching(f) self.r:watching(f) end
+function live:watching(f, line) self.r:watching(f, line) end
 
 function live:leave()
   self.r.left, self.r.stopped = true, "left by q"
@@ -49,6 +49,7 @@ function live:save()
   local made, why = native.make_folder(folder)
   if not made then return why end
   local path = ("%s/step-%d.npz"):format(folder, self.t.step)
+  if self.r then self.r:tell("save", "%s", path) end
   self.t:save(path)
   self:note{what = "save", value = path}
   return path

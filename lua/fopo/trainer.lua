@@ -137,17 +137,21 @@ trainer.run = define.fn{
   text = [[Makes steps and records t.history (lists by name: step, seconds, reward, valid, valid_index,
 ess, max_weight, head_mass, norm, lr, epsilon, steps_per_second and the seconds of each phase).
 Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
+Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoard's event files,
 flushed at every record; t.log_folder says where. What is changed by hand in the live view is in
 t.actions; replay changes the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
-    local how = mode(o)
-    if t.gradient.fault then
+    if native.ranks() == 0 and t.gradient.fault then
       io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
                       :format(t.gradient.fault))
     end
     local r <close> = run.new(t, o, columns)
-    if how == "curses" then
+    r:together()
+    local how = not r.follows and mode(o)
+    if r.follows then
+      r:follow()
+    elseif how == "curses" then
       live.run(sources.of_run(r), o)
       if #t.history.step > 0 then print(line(t, #t.history.step)) end
       if r.left then print(("left at step %d; t:run goes on from there"):format(t.step)) end

@@ -1,4 +1,5 @@
-/* What a run's log says about the machine, and the folder that it lies in. */
+/* What a run's log says about the machine, the folder that it lies in, and the word that the first
+ * of several ranks gives to the others. */
 #include "bind/bind.h"
 
 #include <errno.h>
@@ -7,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "comm/comm.h"
 
 /* native.machine(): {host, system, cores}. */
 static int machine(lua_State *L) {
@@ -55,5 +58,27 @@ static int make_folder(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_machine_functions[] = {
-    {"machine", machine}, {"make_folder", make_folder}, {NULL, NULL}};
+/* native.ranks(): this process's rank, 0 .. size - 1, and the size. */
+static int ranks(lua_State *L) {
+  lua_pushinteger(L, fopo_comm_rank());
+  lua_pushinteger(L, fopo_comm_size());
+  return 2;
+}
+
+/* native.share(word): the first rank's word, on every rank; all must call it. */
+static int share(lua_State *L) {
+  size_t n;
+  const char *own = luaL_optlstring(L, 1, "", &n);
+  bind_check(L, fopo_comm_broadcast(&n, sizeof n));
+  char *word = bind_scratch(L, n + 1, 1);
+  if (fopo_comm_rank() == 0) memcpy(word, own, n);
+  bind_check(L, fopo_comm_broadcast(word, n));
+  lua_pushlstring(L, word, n);
+  return 1;
+}
+
+const luaL_Reg bind_machine_functions[] = {{"machine", machine},
+                                           {"make_folder", make_folder},
+                                           {"ranks", ranks},
+                                           {"share", share},
+                                           {NULL, NULL}};
