@@ -38,6 +38,9 @@ typedef struct {
  * head's 0 from any tail. */
 #define FOPO_TAIL_LEAST (-FLT_MIN)
 
+/* The most candidates that a device searches for itself. */
+enum { FOPO_TOPK_MOST = 2048 };
+
 /* The coordinates of a batch's random numbers, core/rng.h. */
 typedef struct {
   uint64_t seed;
@@ -190,6 +193,12 @@ typedef struct {
 
   int (*clear)(fopo_device *d, float *x, size_t n);                       /* x [n] = 0 */
   int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n);  /* on the host: sum x^2 */
+
+  /* Optional, NULL on the CPU, where mips/ searches: the k items of largest score items[a] . Q[b],
+   * best first, equal scores by the smaller id. ids, scores [B, k]; counts [B] become k. k <= P and
+   * <= FOPO_TOPK_MOST. Of items within rounding of the k-th score any may be taken. */
+  int (*topk)(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
+              const float *items, size_t ld, size_t B, size_t P, size_t L, size_t k);
 } fopo_device_ops;
 
 struct fopo_device {

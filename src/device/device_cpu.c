@@ -218,6 +218,7 @@ static const fopo_device_ops cpu_ops = {
     .sgd_rows = fopo_cpu_sgd_rows,
     .clear = fopo_cpu_clear,
     .norm2 = fopo_cpu_norm2,
+    .topk = NULL,
 };
 
 int fopo_device_cpu_open(fopo_device **d) {

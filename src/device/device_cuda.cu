@@ -204,6 +204,7 @@ static const fopo_device_ops table = {
     .sgd_rows = sgd_rows,
     .clear = clear,
     .norm2 = norm2,
+    .topk = topk,
 };
 
 static void close(fopo_device *d) {
@@ -294,6 +295,7 @@ static int begin(fopo_device *d) {
   if (status == FOPO_OK) status = check(cublasSetStream(s->blas, s->stream), "cuBLAS");
   if (status != FOPO_OK) return status;
   s->processors = (size_t)about.multiProcessorCount;
+  s->cache = (size_t)about.l2CacheSize;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);
   return probe(d);

@@ -48,6 +48,7 @@ struct state {
   char *scratch;       /* device [scratch_bytes], owned */
   size_t scratch_bytes;
   size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
+  size_t cache;        /* bytes of its L2 cache */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -179,6 +180,10 @@ int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *update
               const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o, size_t L);
 int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
              const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+
+/* device_cuda_search.cu */
+int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
+         const float *items, size_t ld, size_t B, size_t P, size_t L, size_t k);
 
 /* ---- sums over the threads of a block, always in the same order ---- */
 

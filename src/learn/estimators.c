@@ -10,12 +10,38 @@
 
 /* -- snis ------------------------------------------------------------------------------------- */
 
-/* host.candidates [n, K] and host.counts [n] of the queries in host.Q [n, L]: the index searches on
- * the host, whatever the device is. */
+/* Whether the device finds the candidates itself: its answer is the exact one, so the index must be
+ * of a kind that gives that too, over the items as they are on the device. */
+static int on_device(const fopo_gradient *g) {
+  if (g->device->ops->topk == NULL || g->train_items || g->q.k > FOPO_TOPK_MOST) return 0;
+  fopo_index_facts facts = fopo_index_about(g->q.index);
+  int exact = strcmp(facts.kind, "exact") == 0 || (strcmp(facts.kind, "norm") == 0 &&
+                                                   facts.budget == 0);
+  return exact && fopo_index_over(g->q.index, g->items);
+}
+
+static int topk(fopo_gradient *g, const float *Q, size_t n) {
+  const fopo_gradient_on_device *m = &g->dev;
+  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, m->counts, Q, m->items,
+                              g->items.ld, n, g->P, g->L, g->q.k);
+}
+
+/* host.candidates [n, K] and host.counts [n] of the queries in host.Q [n, L]: by the index, which
+ * searches on the host, or by way of the device, where V has room for the queries. */
 static int search(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_host *h = &g->host;
-  return fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
-                           fopo_matrix_view(h->Q, n, g->L), g->q.k);
+  const fopo_gradient_on_device *m = &g->dev;
+  const fopo_device_ops *ops = g->device->ops;
+  if (!on_device(g)) {
+    return fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
+                             fopo_matrix_view(h->Q, n, g->L), g->q.k);
+  }
+  int rc = ops->put(g->device, m->V, h->Q, n * g->L * sizeof *h->Q);
+  if (rc == FOPO_OK) rc = topk(g, m->V, n);
+  if (rc == FOPO_OK) {
+    rc = ops->get(g->device, h->candidates, m->candidates, n * g->q.k * sizeof *h->candidates);
+  }
+  return rc == FOPO_OK ? ops->get(g->device, h->counts, m->counts, n * sizeof *h->counts) : rc;
 }
 
 /* The same by what is kept: only the contexts whose set has served its visits are searched, their
@@ -65,7 +91,15 @@ static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   size_t headed = g->headed, k = g->q.k;
   int keeps = fopo_proposal_keeps(&g->q);
   double start = fopo_clock();
-  int rc = d->ops->get(d, h->Q, m->Q, headed * g->L * sizeof *h->Q);
+  int rc = FOPO_OK;
+  if (!keeps && on_device(g)) { /* the queries, the candidates and their scores stay there */
+    rc = topk(g, m->Q, headed);
+    for (size_t b = 0; b < n; b++) h->counts[b] = b < headed ? (uint32_t)k : 0;
+    if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
+    g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+    return rc;
+  }
+  rc = d->ops->get(d, h->Q, m->Q, headed * g->L * sizeof *h->Q);
   if (rc == FOPO_OK) rc = keeps ? search_due(g, headed) : search(g, headed);
   if (rc != FOPO_OK) return rc;
   memset(h->counts + headed, 0, (n - headed) * sizeof *h->counts);

@@ -566,6 +566,59 @@ static void test_interrupted(void **state) {
   batch_free(&x);
 }
 
+/* The exact search against scoring and sorting on the host: the same items, but for those within
+ * rounding of the k-th. */
+typedef struct { float score; uint32_t id; } scored;
+
+static int by_score(const void *a, const void *b) {
+  const scored *x = a, *y = b;
+  if (x->score != y->score) return x->score > y->score ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void check_topk(size_t B, size_t P, size_t L, size_t k, int ties) {
+  batch x = batch_new(B, 2, P, L, 1, FOPO_FLOAT32);
+  for (size_t i = 0; ties && i < P * x.items.rows.ld; i++) x.items.x[i] = (float)(i % 3) - 1;
+  for (size_t i = 0; ties && i < B * L; i++) x.Q[i] = (float)(i % 2 + 1);
+  batch_up(&x);
+  uint32_t *ids = room(B * k, 4), counts[70], *ids_ = blank(B * k * 4), *counts_ = blank(B * 4);
+  float *scores = room(B * k, 4), *scores_ = blank(B * k * 4);
+  scored *all = room(P, sizeof *all);
+  ok(gpu->ops->topk(gpu, ids_, scores_, counts_, x.Q_, x.items_.x, x.items.rows.ld, B, P, L, k));
+  down(ids, ids_, B * k * 4);
+  down(scores, scores_, B * k * 4);
+  down(counts, counts_, B * 4);
+  for (size_t b = 0; b < B; b++) {
+    assert_int_equal(counts[b], k);
+    for (uint32_t a = 0; a < P; a++) {
+      all[a] = (scored){0, a};
+      for (size_t i = 0; i < L; i++) {
+        all[a].score += x.items.x[a * x.items.rows.ld + i] * x.Q[b * L + i];
+      }
+    }
+    qsort(all, P, sizeof *all, by_score);
+    for (size_t i = 0; i < k; i++) {
+      double wanted = (double)all[i].score, got = (double)scores[b * k + i];
+      assert_true(ids[b * k + i] < P);
+      assert_true(fabs(got - wanted) <= 1e-5 * (1 + fabs(wanted)));
+      if (ties) assert_int_equal(ids[b * k + i], all[i].id);
+      for (size_t j = 0; j < i; j++) assert_true(ids[b * k + i] != ids[b * k + j]);
+    }
+  }
+  free(ids), free(scores), free(all);
+  batch_free(&x);
+}
+
+static void test_topk(void **state) {
+  (void)state;
+  check_topk(2, 1, 3, 1, 0);
+  check_topk(3, 100, 5, 100, 0);
+  check_topk(2, 5000, 7, 300, 1);
+  check_topk(2, 9000, 7, 2048, 0);
+  check_topk(1, 40000, 3, 20, 0); /* in parts */
+  check_topk(70, 300, 2, 17, 0);
+}
+
 /* ---- optimisers, items ---- */
 
 static void test_optimisers(void **state) {
@@ -685,7 +738,7 @@ int main(void) {
       cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
       cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),
       cmocka_unit_test(test_policy_small_card), cmocka_unit_test(test_interrupted),
-      cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
+      cmocka_unit_test(test_topk),          cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ typedef struct emulated_stream *cudaStream_t;
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;
-  int multiProcessorCount, major, minor;
+  int multiProcessorCount, l2CacheSize, major, minor;
 };
 
 cudaError_t cudaMalloc(void **device, size_t bytes);
