@@ -69,14 +69,17 @@ local function put(self, line)
 end
 
 -- An empty line, then `lines`; where they would push what came since the last stop off the screen,
--- a stop first. Returns where to go instead.
+-- a stop first, and others where they are more than a screen. Returns where to go instead.
 local function block(self, lines, why)
-  if self.asks and self.rows > 2 and self.rows + #lines + 4 > term.height() then
-    local _, where = self:read(why)
-    if where then return where end
+  local height = math.max(10, term.height())
+  local full = self.rows > 2 and self.rows + #lines + 4 > height
+  for i = 0, #lines do
+    if self.asks and (full and i == 0 or self.rows > height - 4 and i > 1 and #lines - i > 2) then
+      local _, where = self:read(i == 0 and why or "Return shows the rest: ")
+      if where then return where end
+    end
+    put(self, lines[i] or "")
   end
-  put(self, "")
-  for _, line in ipairs(lines) do put(self, line) end
 end
 
 function page:say(s) put(self, s) end

@@ -40,15 +40,18 @@ policy that earned {%.3f|lg.mean_reward}. But its weights differ much: {%,d|lg.n
                "math.abs(e.ips.value - value) < 5 * e.ips.se"},
     },
     {
-      title = "Less exploration",
+      title = "One log is luck",
       text = [[
-Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by a
-ranking of their own. Then propensities outside these 20 are eps / 200. Each eps is tried in
-$worlds worlds: the error is the typical distance from the truth.]],
+So take $worlds worlds and a log from each: the mean distance from the truth is the bias of an
+estimator, the typical distance its error. Beside IPS there are
+
+    clipped IPS   w_i = pi / max(tau, p_i): no weight above 1 / tau
+    DR            a model of the reward, and IPS on what the model leaves
+    clipped DR    both]],
       code = [[
 names = {"ips", "clipped_ips", "dr", "clipped_dr"}
 function judge(eps, clip)
-  local out = {ess = 0}
+  local out = {}
   for _, name in ipairs(names) do out[name] = {bias = 0, error = 0} end
   for seed = 1, $worlds do
     local lg, truth = world(eps, seed)
@@ -61,11 +64,30 @@ function judge(eps, clip)
       out[name].bias = out[name].bias + off / $worlds
       out[name].error = out[name].error + off ^ 2 / $worlds
     end
-    out.ess = out.ess + e.ess / $worlds
   end
   for _, name in ipairs(names) do out[name].error = out[name].error ^ 0.5 end
   return out
 end
+uniform, errors = judge(1, 0.005), {}
+for k, name in ipairs(names) do errors[k] = uniform[name].error end
+fopo.plot.bars(errors, names, {title = "error, uniform log"})]],
+      ask = {
+        question = "The log is uniform, and tau = 0.005 is its propensity. What does clipping change?",
+        choices = {"nothing", "it makes the error smaller", "it makes the error larger"},
+        answer = "math.abs(errors[1] - errors[2]) < 1e-6 and 1 or errors[2] < errors[1] and 2 or 3",
+      },
+      after = [[
+No propensity is below tau, so there is nothing to clip. The model helps all the same: DR has an
+error of {%.3f|errors[3]} where IPS has {%.3f|errors[1]}.]],
+      claim = {"math.abs(errors[1] - errors[2]) < 1e-6", "errors[3] < errors[1]"},
+    },
+    {
+      title = "Less exploration",
+      text = [[
+Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by a
+ranking of their own. Then propensities outside these 20 are eps / 200. How do the errors grow as
+eps falls from 1 to 0.01?]],
+      code = [[
 shares, results, lines = {1, 0.3, 0.1, 0.03, 0.01}, {}, {}
 for i, eps in ipairs(shares) do results[i] = judge(eps, 0.005) end
 for k, name in ipairs(names) do
@@ -112,8 +134,8 @@ fopo.plot.bars({{y = bias, name = "bias"},
       },
       after = [[
 Nearly all of it: events that pi likes and the log hardly shows count less than they should, so
-clipped IPS is too low by {%.3f|-bias[2]} of {%.3f|value}. It is calm, and wrong. Clipped DR has
-its model for these events: its bias is {%.3f|bias[4]}.]],
+clipped IPS is too low by {%.3f|-bias[2]} of about {%.2f|value}. It is calm, and wrong. Clipped DR
+has its model for these events: its bias is {%.3f|bias[4]}.]],
       claim = {"bias[2] < 0", "share > 0.7", "math.abs(bias[4]) < math.abs(bias[2])"},
     },
     {
