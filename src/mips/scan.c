@@ -73,17 +73,24 @@ struct fopo_scan_worker {
   int pause;
 };
 
-/* In LANES partial sums, then in pairs: the same order whatever instructions do it, and a product of
- * two floats is exact in double, so fused or not the bits are the same. */
+typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
+typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
+
+/* In LANES partial sums, then in pairs: the same order whatever instructions do it, and a product
+ * of two floats is exact in double, so fused or not the bits are the same. */
 double fopo_scan_norm(const float *x, size_t n) {
-  double sum[LANES] = {0};
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    for (size_t l = 0; l < LANES; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
+  doubles sum = {0};
+  floats part = {0};
+  for (; n >= LANES; n -= LANES, x += LANES) {
+    memcpy(&part, x, sizeof part);
+    doubles wide = __builtin_convertvector(part, doubles);
+    sum += wide * wide;
   }
-  for (size_t l = 0; i + l < n; l++) sum[l] += (double)x[i + l] * (double)x[i + l];
-  for (size_t l = 0; l < LANES / 2; l++) sum[l] += sum[l + LANES / 2];
-  return sqrt((sum[0] + sum[2]) + (sum[1] + sum[3]));
+  part = (floats){0};
+  for (size_t l = 0; l < n; l++) part[l] = x[l];
+  doubles wide = __builtin_convertvector(part, doubles);
+  sum += wide * wide;
+  return sqrt(((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])));
 }
 
 /* Relative bound of what rounding does to an inner product of length L in any order of summation,
