@@ -22,7 +22,7 @@
 
 enum {
   CHUNK = 1 << 18,    /* bytes: its keys stay in a second-level cache until they are taken */
-  CHUNKS = 16,        /* of a block */
+  CHUNKS = 32,        /* of a block: threads wait for each other once in 8 MiB */
   FAST_COLUMNS = 64,  /* more of them are left to the general cut */
   ROW_LEAST = 4       /* bytes of the shortest row: 1,2 and its line end */
 };
