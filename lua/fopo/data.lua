@@ -62,6 +62,7 @@ data.logs = fn{
      min = 1, max = 20},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
+    {"like", "logs", nil, "a log read before: the same columns, actions and items, met by name"},
   },
   text = [[Reads a bandit log: contexts, the action shown in each, its probability under the policy
 that showed it (its propensity), and the reward. Recognised without any option: the Open Bandit
@@ -73,7 +74,9 @@ obd with position = 0: a view shows three items and is three events, so the prop
 (item, position) is that of the item at its position divided by 3; lg:action_name(j) says which.
 ADF and dsjson know an action by its features; all events must offer the same ones, because a policy
 here chooses from one fixed catalogue. Their features are hashed (with a sign, so that inner products
-hold in the mean), and the last column of the contexts is 1.]],
+hold in the mean), and the last column of the contexts is 1.
+A file by itself has one column for each text that occurs in it: with like = train the log to judge by
+gets the columns of the one to learn from. A text or an action that train does not know is an error.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")

@@ -86,7 +86,7 @@ static size_t size_option(lua_State *L, int index, const char *name) {
 }
 
 /* native.logs_read(path, {format, action, reward, propensity, features, items, position, hash_bits,
- * n_actions, skip_errors, max_errors}): a log. */
+ * n_actions, skip_errors, max_errors, like}): a log. */
 static int logs_read(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   const char *path = bind_path(L, 1);
@@ -101,8 +101,17 @@ static int logs_read(lua_State *L) {
                          .n_actions = size_option(L, 2, "n_actions"),
                          .max_errors = size_option(L, 2, "max_errors")};
   o.skip_errors = bind_boolean(L, bind_option(L, 2, "skip_errors"), "skip_errors");
-  bind_logs *box = bind_logs_new(L, 0);
-  bind_check(L, fopo_logs_read(&box->logs, path, &o));
+  int like = bind_option(L, 2, "like");
+  bind_logs *box;
+  if (lua_isnil(L, like)) {
+    box = bind_logs_new(L, 0);
+    bind_check(L, fopo_logs_read(&box->logs, path, &o));
+  } else {
+    get_logs(L, like);
+    box = bind_logs_new(L, like);
+    bind_check(L, fopo_logs_read(&box->logs, path, &o));
+    bind_check(L, fopo_logs_match(box->logs, get_logs(L, like), path));
+  }
   bind_logs_settle(L, box);
   return 1;
 }

@@ -125,7 +125,7 @@ int fopo_names_append(fopo_names *names, size_t *room, const char *text, size_t 
   return FOPO_OK;
 }
 
-static int copy_names(fopo_names *to, const fopo_names *from) {
+int fopo_names_copy(fopo_names *to, const fopo_names *from) {
   *to = (fopo_names){.n = from->n};
   if (from->numbers != NULL) {
     to->numbers = fopo_alloc(from->n, sizeof *to->numbers);
@@ -180,8 +180,8 @@ int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows
   p->rewards = fopo_alloc(count, sizeof *p->rewards);
   p->propensities = fopo_alloc(count, sizeof *p->propensities);
   if (!p->actions || !p->rewards || !p->propensities) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = copy_names(&p->names, &logs->names);
-  if (status == FOPO_OK) status = copy_names(&p->features, &logs->features);
+  if (status == FOPO_OK) status = fopo_names_copy(&p->names, &logs->names);
+  if (status == FOPO_OK) status = fopo_names_copy(&p->features, &logs->features);
   if (status == FOPO_OK) status = copy_events(p, logs, rows);
   if (status != FOPO_OK) {
     fopo_logs_free(p);

@@ -58,6 +58,12 @@ typedef struct {
  * FOPO_ERR_FORMAT with file, line, column and text. */
 int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
 
+/* Gives a log the columns and actions of `like`, which it meets by name, and lends it like's items:
+ * like must outlive it. A text of a category that does not occur here is a column of zeros. What like
+ * does not know is refused with `path`, as are columns that it has and the log lacks; after a failure
+ * the log can only be freed. */
+int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path);
+
 /* The events rows [count] as a log of their own. Its items are lent: the original must outlive
  * it. */
 int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows, size_t count);

@@ -29,6 +29,8 @@ int fopo_names_count(fopo_names *names, size_t n);
 /* The names of ids, which stay in their order and are taken. */
 int fopo_names_of_ids(fopo_names *names, fopo_ids *ids);
 
+int fopo_names_copy(fopo_names *to, const fopo_names *from);
+
 /* The text becomes the next name. */
 int fopo_names_append(fopo_names *names, size_t *room, const char *text, size_t n);
 

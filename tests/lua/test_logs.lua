@@ -21,6 +21,48 @@ local fresh = world:contexts(400, 9)
 -- ------------------------------------------------------------------------------------------------
 TestLogs = {}
 
+-- A second file with the columns and the actions of the first, however few of them it has.
+function TestLogs:test_like()
+  local first = clicks("age,country,item,reward,p\n1,be,7,1,0.5\n2,fr,9,0,0.25\n3,nl,11,1,1\n")
+  local second = clicks("country,item,p,age,reward\nnl,9,0.5,30,1\nbe,9,0.5,31,0\n", {like = first})
+  lu.assertEquals({second.n, second.dim, second.n_actions}, {2, 4, 3})
+  for i = 1, 4 do lu.assertEquals(second:feature_name(i), first:feature_name(i)) end
+  lu.assertEquals(second:contexts():totable(), {{30, 0, 0, 1}, {31, 1, 0, 0}})
+  lu.assertEquals({second:actions():get(1, 1), second:action_name(3)}, {2, "11"})
+  lu.assertEquals(second:propensities():totable(), {{0.5, 0.5}})
+  fails("has country=de, which", clicks, "age,country,item,reward,p\n1,de,7,1,0.5\n", {like = first})
+  fails("has the action 8, which", clicks, "age,country,item,reward,p\n1,be,8,1,0.5\n",
+        {like = first})
+  fails("has no column age", clicks, "country,item,reward,p\nbe,7,1,0.5\n", {like = first})
+  fails("has size, which", clicks, "age,size,country,item,reward,p\n1,1,be,7,1,0.5\n", {like = first})
+  fails("has no column country=be", clicks, "age,item,reward,p\n1,7,1,0.5\n", {like = first})
+  fails("hashed", clicks, "1:-1:0.5 | a b\n", {format = "vw", like = first})
+  fails("like must be logs", clicks, "age,item,reward,p\n1,7,1,0.5\n", {like = 3})
+  local one = clicks("1:-1:0.5 | a b\n2:0:0.5 | c\n", {format = "vw"})
+  local two = clicks("2:-1:0.5 | z\n", {format = "vw", like = one})
+  lu.assertEquals({two.n_actions, two.dim}, {one.n_actions, one.dim})
+  -- the items are the first one's, and stay when it is collected
+  local path, items = os.tmpname(), os.tmpname()
+  local function write(name, text) local f = io.open(name, "w") f:write(text) f:close() end
+  write(items, ",item_id,item_feature_0,item_feature_1\n0,0,-0.5,red\n1,1,1.5,blue\n")
+  local head = ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
+               .. "user-item_affinity_0,user-item_affinity_1\n"
+  write(path, head .. "0,t,1,1,0,0.5,b,0.0,2.0\n1,t,0,3,1,0.25,a,1e-06,0.0\n")
+  local train = fopo.data.logs(path, {items = items, position = 1})
+  local all = fopo.data.logs(path, {items = items})
+  write(path, head .. "0,t,0,2,0,0.5,b,0.0,2.0\n")
+  local test = fopo.data.logs(path, {like = all})
+  lu.assertEquals({test.dim, test:items():totable()}, {all.dim, all:items():totable()})
+  lu.assertEquals(test:contexts():totable(), {{0, 1, 0, 2}})
+  local was = all:items():totable()
+  train, all = nil, nil
+  collectgarbage()
+  collectgarbage()
+  lu.assertEquals(test:items():totable(), was)
+  os.remove(path)
+  os.remove(items)
+end
+
 function TestLogs:test_read()
   local l = clicks("a,b,item,reward,p\n1,x,7,1,0.5\n2,y,9,0,0.25\n3,x,9,1,1\n")
   lu.assertEquals({l.n, l.n_actions, l.dim, l.format, l.skipped}, {3, 2, 3, "csv", 0})

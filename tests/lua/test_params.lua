@@ -299,4 +299,24 @@ function TestScript:test_rq0()
   lu.assertEquals(n, 3)
 end
 
+TestBest = {}
+
+-- keep_best ends with theta and the items of the best validation, where items are learnt too.
+function TestBest:test_items()
+  local function new()
+    return fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true}, data = s.train,
+                        valid = s.valid, optim = fopo.optim.adam{lr = 0.3}, seed = 2,
+                        gradient = fopo.gradient.snis{samples = 30}}
+  end
+  local t, u = new(), new()
+  t:run{steps = 200, every = 10, view = false}
+  lu.assertTrue(t.best_step ~= nil and t.best_step < 200)
+  local best = 0
+  for _, valid in ipairs(t.history.valid) do best = math.max(best, valid) end
+  lu.assertEquals(fopo.evaluate(t.policy, s.valid, {}).reward, best)
+  u:run{steps = t.best_step, every = 10, view = false, keep_best = false}
+  lu.assertEquals(t.policy:theta():totable(), u.policy:theta():totable())
+  lu.assertEquals(t.policy:items():totable(), u.policy:items():totable())
+end
+
 os.exit(lu.LuaUnit.run())
