@@ -27,7 +27,7 @@ LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
 LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
 # The GPU's part is an object of its own, built where nvcc is found (CUDA=: not even there). Code
-# for every card from Volta to Hopper that this toolkit knows, and PTX for those to come.
+# for Volta, Turing, Ampere (and Ada) and Hopper where this toolkit knows them, PTX for later cards.
 NVCC    := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA    ?= $(NVCC)
 CUDA_ARCH ?= all            # all | native | 90 | ...
@@ -96,10 +96,10 @@ $(OUT)/%.o: %.cc $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(CXX) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-# nvcc 13 knows no card before Turing (75), nvcc 12 none of the later ones that are asked of it.
+# nvcc 13 knows no card before Turing (75).
 $(OUT)/nvcc: FORCE
 	$(Q)mkdir -p $(@D); known=$$($(CUDA) --list-gpu-arch | tr -dc '0-9\n'); \
-	  wanted=$(strip $(CUDA_ARCH)); [ $$wanted != all ] || wanted='70 75 80 86 89 90'; \
+	  wanted=$(strip $(CUDA_ARCH)); [ $$wanted != all ] || wanted='70 75 80 90'; \
 	  for a in $$wanted; do case " $$(echo $$known) " in \
 	    *" $$a "*) flags="$$flags -gencode arch=compute_$$a,code=sm_$$a"; last=$$a ;; esac; done; \
 	  if [ $$wanted = native ]; then flags='-arch=native'; \
@@ -151,6 +151,15 @@ test: packages
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS) $(EMULATED)
+
+# The tests of the device on this machine's card, and under compute-sanitizer where that is found.
+# Without nvcc or a card they are skipped by name. scripts/gpu.sh prepares a bare machine.
+test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
+	$(Q)bash tests/run_gpu.sh $(OUT)
+
+# One table against limits of the card measured in the same run, and PyTorch where it is there.
+bench-gpu: $(OUT)/fopo $(CUDA_SO)
+	$(Q)./$(OUT)/fopo scripts/bench/run.lua gpu $(BENCH)
 
 demo: packages
 	$(Q)$(MAKE) --no-print-directory all

@@ -1,4 +1,4 @@
--- What concerns the machine: fopo.memory, fopo.threads, fopo.isa.
+-- What concerns the machine: fopo.memory, fopo.threads, fopo.isa, fopo.device.
 local native = require "fopo.native"
 local define = require "fopo.define"
 local machine = {}
@@ -27,6 +27,23 @@ machine.isa = define.fn{
   text = "The instruction set in use, and why (FOPO_ISA forces one at start).",
   example = "name, why = fopo.isa()",
   call = native.isa,
+}
+
+-- What device = "auto" takes is said by opening it, once for all.
+machine.device = define.fn{
+  name = "fopo.device", returns = "table",
+  text = [[What steps can run on: cpu, the processor; cards, a list of the GPUs that device = "cuda"
+could use (the first is taken; CUDA_VISIBLE_DEVICES chooses), or an empty one and in why the reason;
+auto, the kind that device = "auto" takes. FOPO_CUDA=none switches CUDA off.]],
+  example = [[d = fopo.device()
+assert(d.auto == "cpu" and d.why or #d.cards > 0)]],
+  call = function()
+    local text, why = native.device_cards()
+    local cards = {}
+    for line in (text or ""):gmatch("[^\n]+") do cards[#cards + 1] = line end
+    return {cpu = native.device("cpu").name, cards = cards, why = why,
+            auto = native.device("auto").kind}
+  end,
 }
 
 return machine

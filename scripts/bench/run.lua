@@ -11,6 +11,8 @@
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
+--   gpu       a step on this machine's card against its own copies and products, and PyTorch; only
+--             where it is named (make bench-gpu)
 --   view      CPU time that the live view takes
 --
 -- Names (defaults): rounds=5 of every measurement; limit=60 seconds after which a section starts no
@@ -33,9 +35,9 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view"}
+local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view", "gpu"}
 local sections = {}
-for _, file in ipairs{"steps", "search", "files", "memory", "screen"} do
+for _, file in ipairs{"steps", "search", "files", "memory", "screen", "gpu"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 
@@ -84,7 +86,7 @@ print(head)
 io.stdout:flush()
 local failed = false
 for _, name in ipairs(order) do
-  if next(chosen) == nil or chosen[name] then
+  if chosen[name] or next(chosen) == nil and name ~= "gpu" then
     bench.section = name
     local start = fopo.clock()
     local ok, why = xpcall(sections[name], debug.traceback)

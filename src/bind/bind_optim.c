@@ -59,6 +59,18 @@ static int device_default(lua_State *L) {
   return 1;
 }
 
+/* native.device_cards(): the cards that "cuda" could use, a line each; or nil and why there is none. */
+static int device_cards(lua_State *L) {
+  char text[2048];
+  if (fopo_device_cards(text, sizeof text) != FOPO_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, fopo_error_sentence());
+    return 2;
+  }
+  lua_pushstring(L, text);
+  return 1;
+}
+
 static int device_field(lua_State *L, bind_object *o, const char *name) {
   const fopo_device *d = ((bind_device *)o)->device;
   if (strcmp(name, "kind") == 0) {
@@ -246,7 +258,8 @@ static int optim_set(lua_State *L, bind_object *o, const char *name) {
 }
 
 const luaL_Reg bind_device_functions[] = {
-    {"device", device}, {"device_default", device_default}, {NULL, NULL}};
+    {"device", device}, {"device_default", device_default},
+    {"device_cards", device_cards}, {NULL, NULL}};
 
 const luaL_Reg bind_optim_functions[] = {
     {"optim_adam", optim_adam}, {"optim_sgd", optim_sgd}, {NULL, NULL}};
