@@ -180,8 +180,8 @@ static int run_script(lua_State *L, const job *j, const char *name) {
 
 static void run_prompt(lua_State *L, const job *j) {
   char greeting[256];
-  snprintf(greeting, sizeof greeting, "fopo %s, %s, %s kernels, %d thread%s. "
-           "help() lists what there is; Ctrl-D leaves.", FOPO_VERSION, LUA_RELEASE,
+  snprintf(greeting, sizeof greeting, "fopo %s, %s kernels, %d thread%s. "
+           "help() lists what there is; Ctrl-D leaves.", FOPO_VERSION,
            fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);

@@ -3,7 +3,10 @@ local complete = require "fopo.complete"
 local define = require "fopo.define"
 local native = require "fopo.native"
 local show = require "fopo.show"
+local term = require "fopo.term"
 local text = require "fopo.text"
+
+local function room() return math.max(40, math.min(100, term.width())) end
 
 -- "fopo.index.hnsw(items, {M = 16, ...})"
 local function signature(entry)
@@ -54,13 +57,17 @@ local function rows(out, head, specs, first)
     if head == "Options" then line = line .. text.pad(default(spec), wide) .. "  " end
     local choice = spec.one_of and head == "Options" and
       (" (%s)"):format(table.concat(spec.one_of, ", ")) or ""
-    out[#out + 1] = line .. (spec[4] or "") .. choice .. range(spec)
+    local about = (spec[4] or "") .. choice .. range(spec)
+    local at = text.width(line)
+    if room() - at < 25 then at = 6 end -- under each other where there is no room beside
+    local first = at == 6 and text.width(line) > 6 and line .. "\n" .. (" "):rep(6) or line
+    out[#out + 1] = first .. text.fill(about, room() - at, ""):gsub("\n", "\n" .. (" "):rep(at))
   end
 end
 
 local function full(entry)
   local out = {signature(entry) .. (entry.returns and "  ->  " .. entry.returns or ""), "",
-               entry.text}
+               text.flow(entry.text, room())}
   rows(out, "Arguments", entry.args, entry.name:find(":", 1, true) and 2 or 1)
   rows(out, "Options", entry.options, 1)
   if entry.errors then out[#out + 1] = "\nErrors\n  " .. entry.errors:gsub("\n", "\n  ") end
@@ -77,8 +84,9 @@ local function list(prefix)
   for _, name in ipairs(define.order) do
     if name:sub(1, #prefix) == prefix then
       local entry = define.entries[name]
-      lines[#lines + 1] = ("  %-46s %s"):format(signature(entry),
-        entry.text:match("^[^\n]*"):gsub("%s+$", ""))
+      local width = math.min(46, room() * 45 // 100)
+      local head = "  " .. text.pad(signature(entry), width) .. " "
+      lines[#lines + 1] = head .. text.cut((entry.text:gsub("%s+", " ")), room() - text.width(head))
     end
   end
   return lines
@@ -91,9 +99,12 @@ local function of_object(x)
   local kind = define.kind(x)
   local out = {(show(x):match("^[^\n]*"))}
   local fields = type(x) == "userdata" and native.fields[kind] or
-    type(x) == "table" and rawget(debug.getmetatable(x), "fields")
+    type(x) == "table" and (rawget(debug.getmetatable(x), "fields")
+                            or rawget(debug.getmetatable(x), "sealed"))
   local names = {}
-  for name in pairs(fields or {}) do names[#names + 1] = name end
+  for name, value in pairs(fields or {}) do
+    if type(value) ~= "function" then names[#names + 1] = name end
+  end
   table.sort(names)
   if #names > 0 then out[#out + 1] = "Fields: " .. table.concat(names, ", ") end
   local methods = list(kind .. ":")

@@ -27,6 +27,48 @@ end
 -- Characters, not bytes, of UTF-8 text.
 function text.width(s) return utf8.len(s) or #s end
 
+-- The words of s in lines of at most `width` characters; all but the first begin with `indent`.
+local function fill(s, width, indent)
+  local lines, line = {}, nil
+  for word in s:gmatch("%S+") do
+    if line and text.width(line) + 1 + text.width(word) <= width then line = line .. " " .. word
+    else
+      lines[#lines + 1] = line
+      line = (line and indent or "") .. word
+    end
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+text.fill = fill
+
+-- Text that was written in lines of up to a hundred characters, in lines of at most `width`: a long
+-- line goes on in the next one, a short one ends where it ends, an indented one stays.
+function text.flow(s, width)
+  local out, open = {}, nil
+  local function close()
+    if open then out[#out + 1] = fill(open, width, "") end
+    open = nil
+  end
+  for line in (s .. "\n"):gmatch("(.-)\n") do
+    if line:find("^%s") or line == "" then
+      close()
+      out[#out + 1] = line
+    else
+      open = open and open .. " " .. line or line
+      if text.width(line) < 75 then close() end
+    end
+  end
+  close()
+  return table.concat(out, "\n")
+end
+
+-- s in at most `width` characters.
+function text.cut(s, width)
+  if text.width(s) <= width then return s end
+  return s:sub(1, (utf8.offset(s, math.max(1, width - 2)) or 1) - 1) .. "..."
+end
+
 function text.pad(s, width, right)
   local fill = (" "):rep(math.max(0, width - text.width(s)))
   return right and fill .. s or s .. fill

@@ -280,4 +280,33 @@ function TestCoroutines:test_hooks_work()
   lu.assertNil((debug.gethook()))
 end
 
+TestText = {}
+
+function TestText:test_fill_and_flow()
+  local text = require "fopo.text"
+  lu.assertEquals(text.fill("aa bb  cc dd", 5, "  "), "aa bb\n  cc\n  dd")
+  lu.assertEquals(text.fill("longer than that", 4, ""), "longer\nthan\nthat")
+  lu.assertEquals(text.fill("", 4, ""), "")
+  local long = ("word "):rep(17):sub(1, -2)
+  lu.assertEquals(text.flow(long .. "\nand on\nnext\n  as it is\n\nlast", 200),
+                  long .. " and on\nnext\n  as it is\n\nlast")
+  lu.assertEquals(text.cut("äöü", 3), "äöü")
+  lu.assertEquals(text.cut("äöüäöü", 5), "äö...")
+end
+
+function TestText:test_help_fits()
+  local help, term = require "fopo.help", require "fopo.term"
+  local width = term.width
+  for _, columns in ipairs{50, 80, 200} do
+    term.width = function() return columns end
+    for _, name in ipairs{"trainer:run", "trainer:start", "data.logs", "index"} do
+      local about = help.text(name):gsub("\nExample.*", "") -- code stays as it is
+      for line in about:gmatch("[^\n]+") do
+        lu.assertTrue(utf8.len(line) <= math.min(columns, 100), line)
+      end
+    end
+  end
+  term.width = width
+end
+
 os.exit(lu.LuaUnit.run())
