@@ -34,6 +34,7 @@ enum {
   GROUP_MOST = 256,   /* queries that share a tile: their panels stay in L2 */
   GROUP_LEAST = FOPO_PANEL, /* below it panels are not full, so threads share blocks instead */
   LANES = 8,          /* of the sum of a norm */
+  GUESS_LEAST = 16,   /* k */
   FEW = 2             /* queries for which half a panel costs more than single dots */
 };
 
@@ -234,10 +235,10 @@ static inline uint32_t id_at(const uint32_t *order, size_t at) {
 }
 
 /* A score that about a fifth more than k of the block's are likely to reach, from a sample of them:
- * what is well below it is not looked at. -inf where the query holds keys already, or where a
- * sample says too little. s: the query's first score, columns apart from the next. */
+ * what is well below it is not looked at. -inf where the query holds keys already, where a sample
+ * says too little, or where it costs more than it spares. s: the query's first score, columns apart from the next. */
 static float guess(const fopo_scan_worker *w, const fopo_topk *t, const float *s, size_t columns) {
-  if (t->n > 0 || w->step < 4 * t->k) return -INFINITY;
+  if (t->n > 0 || t->k < GUESS_LEAST || w->step < 4 * t->k) return -INFINITY;
   size_t stride = (w->step + FOPO_TOPK_SAMPLE - 1) / FOPO_TOPK_SAMPLE;
   size_t rank = t->k * 6 / (5 * stride) + 8;
   return fopo_topk_sample(s, columns, w->step, stride, rank);

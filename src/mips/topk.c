@@ -12,6 +12,7 @@
  * that one good item in it costs few comparisons. */
 enum {
   CHUNK = 64,
+  DOTS_CHEAP = 32, /* dimensions up to which a dot costs less than deciding against it */
   FEW = 48, /* keys for which buckets do not pay */
   AT_ONCE = 2048,
   BUCKET_BITS = 8,
@@ -220,7 +221,7 @@ int fopo_topk_beats(const fopo_topk *t, float bound) {
 
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items) {
-  fopo_topk_settle(t, kernels, items);
+  if (t->n > 2 * t->k || items.cols > DOTS_CHEAP) fopo_topk_settle(t, kernels, items);
   rescore(t, kernels, items);
   fopo_topk_sort(t->keys, t->n);
   if (t->n > t->k) t->n = t->k;

@@ -85,7 +85,7 @@ static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fop
 
 /* The rank-th largest, rank >= 1, of every stride-th of n scores s[0], s[ld] .. s[(n - 1) ld]; at
  * most FOPO_TOPK_SAMPLE of them. */
-enum { FOPO_TOPK_SAMPLE = 256 };
+enum { FOPO_TOPK_SAMPLE = 128 };
 float fopo_topk_sample(const float *s, size_t ld, size_t n, size_t stride, size_t rank);
 
 /* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
