@@ -293,6 +293,9 @@ local function plan(t, o, r)
 end
 
 local function start(t, o)
+  if define.kind(t.valid) == "logs" then
+    define.fail("a job cannot validate on a log; use t:run, or a trainer without valid")
+  end
   if t.job then define.fail("this trainer has a job already; job:wait() or job:stop() first") end
   local r = run.new(t, o, columns)
   local ok, made = pcall(native.job, t.native, plan(t, o, r))

@@ -8,6 +8,7 @@ local define = require "fopo.define"
 local evaluate = require "fopo.evaluate"
 local log = require "fopo.log"
 local native = require "fopo.native"
+local ope = require "fopo.ope"
 
 local run = {}
 run.__index = run
@@ -122,7 +123,7 @@ end
 function run.new(t, o, columns)
   local steps, every = plan(t, o)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
-                          begun = t.seconds, steps = steps, best = {reward = -1, waited = 0},
+                          begun = t.seconds, steps = steps, best = {reward = -math.huge, waited = 0},
                           replay = o.replay and planned(t, o.replay) or {}}, run)
   clear(r)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
@@ -206,13 +207,22 @@ local function row_of(self)
   return row
 end
 
+-- What the policy is worth: on sessions, truly and through the index; on a log, by SNIPS.
+local function judge(t)
+  if define.kind(t.valid) == "logs" then
+    return ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value
+  end
+  local e = evaluate(t.policy, t.valid, {index = t.index, contexts = t.valid_contexts})
+  return e.reward, e.reward_index
+end
+
 local function validate(self, n)
   local t, h = self.t, self.t.history
-  local e = evaluate(t.policy, t.valid, {index = t.index, contexts = t.valid_contexts})
-  h.valid[n], h.valid_index[n] = e.reward, e.reward_index or 0 / 0
+  local reward, through = judge(t)
+  h.valid[n], h.valid_index[n] = reward, through or 0 / 0
   local best = self.best
-  if e.reward > best.reward then
-    best.reward, best.theta, best.step, best.waited = e.reward, t.policy:theta(), t.step, 0
+  if reward > best.reward then
+    best.reward, best.theta, best.step, best.waited = reward, t.policy:theta(), t.step, 0
     best.items = t.policy.train_items and t.policy:items():copy() or nil
   else
     best.waited = best.waited + 1

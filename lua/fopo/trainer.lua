@@ -47,7 +47,8 @@ local make = define.fn{
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"index_refresh", "integer", 0, "with train_items: steps between two updates of the index that "
      .. "candidates come from; 0: never", min = 0},
-    {"valid", "sessions", nil, "sessions to validate on, for early stopping"},
+    {"valid", "sessions|logs", nil, "sessions to validate on, for early stopping; or another log: "
+     .. "what the policy is worth there, by fopo.ope's snips"},
     {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
   },
@@ -64,6 +65,10 @@ t:run{steps = 20, view = false}
 assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     local from_logs = define.kind(o.data) == "logs"
+    if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index) then
+      define.fail("fopo.trainer: a log to validate on has contexts of its own and is judged without an "
+                  .. "index; leave out %s", o.valid_contexts and "valid_contexts" or "index")
+    end
     o.reward = o.reward or from_logs and native.reward_ips(o.data, 0, 0)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}

@@ -244,4 +244,29 @@ function TestTraining:test_a_million_actions()
   lu.assertTrue(w:value(pi, {contexts = x}) < w:best(x))
 end
 
+TestValid = {}
+
+-- Early stopping by what the policy is worth on another log.
+function TestValid:test_snips()
+  local train, test = lg:split{train = 0.7}
+  local function new(valid)
+    return fopo.trainer{policy = fopo.policy.linear{items = lg:items(), theta = "identity"},
+                        data = train, valid = valid, optim = fopo.optim.adam{lr = 0.05},
+                        gradient = fopo.gradient.exact{}}
+  end
+  local t = new(test)
+  t:run{steps = 100, every = 10, view = false, patience = 4}
+  local best = -math.huge
+  for _, valid in ipairs(t.history.valid) do best = math.max(best, valid) end
+  local e = fopo.ope(t.policy, test, {estimators = {"snips"}, bootstrap = 0})
+  lu.assertEquals(e.snips.value, best)
+  lu.assertTrue(t.history.valid_index[1] ~= t.history.valid_index[1])
+  fails("cannot validate on a log", t.start, t, {steps = 1})
+  fails("leave out index", fopo.trainer, {policy = t.policy, data = train, valid = test,
+        gradient = fopo.gradient.exact{}, index = fopo.index.norm(lg:items())})
+  fails("50", function()
+    new((fopo.data.synthetic_logs{n = 100, actions = 50, dim = 6})):run{steps = 5, view = false}
+  end)
+end
+
 os.exit(lu.LuaUnit.run(), true)
