@@ -7,21 +7,26 @@ local steps = {}
 local B, S = 32, 1000
 
 -- What else a user may train with, as fast as is honest: head and tail, and the same with
--- candidates that serve several visits and rows of half the bytes. scripts/study_fast.lua has their
--- reward.
+-- candidates that serve several visits, are found among the largest norms, and rows of half the
+-- bytes. scripts/study_fast.lua has their reward.
 local HEAD = "head and tail 256 + 64"
-local REFRESH = {5, 20}
-local function fast_name(refresh) return ("%s, refresh %d, float16"):format(HEAD, refresh) end
+local FAST = {{"head and tail, refresh 5, float16", refresh = 5},
+              {"head and tail, refresh 20, float16", refresh = 20},
+              {"head and tail, refresh 20, budget 2048, float16", refresh = 20, budget = 2048}}
 
-local function fast_methods(index, all)
-  local function head_tail(refresh)
-    return fopo.gradient.head_tail{index = index, k = 256, tail = 64, refresh = refresh}
+local function fast_methods(index, items)
+  local function head_tail(refresh, budget)
+    local found_by = budget and fopo.index.norm(items, {budget = budget}) or index
+    local options = {index = found_by, k = 256, tail = 64, refresh = refresh}
+    return fopo.gradient.head_tail(options), found_by
   end
-  local list = {{HEAD, head_tail(1)}}
-  if not all then return list end
+  local list = {{HEAD, (head_tail(1))}}
+  if not items then return list end
   list[2] = {"uniform, float16", fopo.gradient.snis{samples = S}, rows = "float16"}
-  for _, refresh in ipairs(REFRESH) do
-    list[#list + 1] = {fast_name(refresh), head_tail(refresh), rows = "float16", refresh = refresh}
+  for _, fast in ipairs(FAST) do
+    local gradient, found_by = head_tail(fast.refresh, fast.budget)
+    list[#list + 1] = {fast[1], gradient, rows = "float16", refresh = fast.refresh,
+                       index = found_by}
   end
   return list
 end
@@ -33,11 +38,12 @@ local function index_of(items, queries)
   return fopo.index[kind](items)
 end
 
-local function methods(index, reinforce, all)
+-- items: with those that are measured in cycles.
+local function methods(index, reinforce, items)
   local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
   local list = {{"uniform", fopo.gradient.snis{samples = S}},
                 {"mixture", fopo.gradient.snis{samples = S, proposal = mixture}}}
-  for _, method in ipairs(fast_methods(index, all)) do list[#list + 1] = method end
+  for _, method in ipairs(fast_methods(index, items)) do list[#list + 1] = method end
   if reinforce then
     list[#list + 1] = {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}
   end
@@ -94,14 +100,14 @@ local function dimension(P, L, sessions, others)
   local gather = roofline(P, L, sessions)
   local cases = {{"roofline", world.step_of_worker(gather, nil, 1)}}
   bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
-  local trainers, list, searched = {}, methods(index, others, others), {}
+  local trainers, list, searched = {}, methods(index, others, others and items or nil), {}
   for _, method in ipairs(list) do
     local trainer = world.trainer(sessions, items, method[2], method.rows)
     trainers[method[1]] = trainer
     local measure = world.step_of(trainer)
     if method.refresh then
       searched[method[1]] = {}
-      measure = world.cycle_of(trainer, method.refresh, index, searched[method[1]])
+      measure = world.cycle_of(trainer, method.refresh, method.index, searched[method[1]])
     end
     cases[#cases + 1] = {method[1], measure}
   end
@@ -120,8 +126,8 @@ local function dimension(P, L, sessions, others)
   for _, method in ipairs(list) do
     bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
     if method.refresh then
-      bench.note("L = %d: %s: whole cycles of %d visits of each of %d contexts, %.2f searches a step",
-                 L, method[1], method.refresh, sessions.n, bench.median(searched[method[1]]))
+      bench.note("L = %d: %s: cycles of %d visits of each of %d contexts, %.2f searches a step", L,
+                 method[1], method.refresh, sessions.n, bench.median(searched[method[1]]))
     end
   end
   return s
@@ -145,13 +151,11 @@ function steps.steps()
     row(L, s, "mixture", "REINFORCE", true)
     row(L, s, "uniform, float16", "uniform", false)
     row(L, s, HEAD, "REINFORCE", true)
-    for _, refresh in ipairs(REFRESH) do
-      row(L, s, fast_name(refresh), "REINFORCE", true, L == 100 and 100 or nil)
+    for _, fast in ipairs(FAST) do
+      row(L, s, fast[1], "REINFORCE", true, L == 100 and 100 or nil)
     end
     row(L, s, HEAD, "torch mixture", true)
-    for _, refresh in ipairs(REFRESH) do
-      row(L, s, fast_name(refresh), "torch mixture", true, 20)
-    end
+    for _, fast in ipairs(FAST) do row(L, s, fast[1], "torch mixture", true, 20) end
     row(L, s, "REINFORCE", "torch reinforce", true)
     row(L, s, "uniform", "torch uniform", true)
     row(L, s, "mixture", "torch mixture", true)

@@ -131,6 +131,14 @@ static void raise_shift(running *sums, float shift, size_t L) {
   sums->shift = shift;
 }
 
+/* sum w over the draws of the head. */
+static double head_weight(const float *w, const float *logq, float floor, size_t n) {
+  double head = 0;
+#pragma omp simd reduction(+ : head)
+  for (size_t s = 0; s < n; s++) head += logq[s] > floor ? (double)w[s] : 0.0;
+  return head;
+}
+
 /* z [n] = f - log q where not NULL. */
 static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows *items,
                       const uint32_t *ids, const float *logq, const float *r, float least,
@@ -147,13 +155,12 @@ static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows
 
   /* w = exp(f - log q - shift), d = r - least */
   k->exp_sum(w, w, sums->shift, n);
-  double head = 0;
-#pragma omp simd reduction(+ : head)
+#pragma omp simd
   for (size_t s = 0; s < n; s++) {
     d[s] = r[s] - least;
     c[s] = w[s] * d[s];
-    head += logq[s] > floor ? (double)w[s] : 0.0;
   }
+  double head = floor < INFINITY ? head_weight(w, logq, floor, n) : 0;
   double moments[3];
   k->moments(moments, w, d, n);
   sums->w += moments[0];

@@ -16,7 +16,8 @@
 
 enum {
   LINE = 64,
-  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM, well inside L1 */
+  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM */
+  AHEAD_MOST = 32,    /* rows; more of them than the CPU can wait for at once only get in its way */
   PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
 };
 
@@ -103,9 +104,10 @@ INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float
   return sum4(sum);
 }
 
+/* Into L2: lines on their way to L1 would be fewer. A row may start anywhere in its line. */
 INLINE void prefetch_row(const char *row, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i);
-  __builtin_prefetch(row + bytes - 1); /* a row may start anywhere in its line */
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i, 0, 2);
+  __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
 INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
@@ -115,6 +117,7 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
     return;
   }
   size_t bytes = dim * fopo_float_bytes(type), ahead = 4 + AHEAD_BYTES / (bytes + LINE);
+  if (ahead > AHEAD_MOST) ahead = AHEAD_MOST;
   for (size_t s = 0; s < count && s < ahead; s++) {
     prefetch_row(row_at(rows, ld, ids[s], type), bytes);
   }
