@@ -1,21 +1,21 @@
--- The fastest honest training against the paper's: reward after the same steps, and what a step costs.
+-- The fastest honest training against the paper's: reward after the same steps, and their cost.
 --
 --   ./fopo scripts/study_fast.lua [FILE ...] [quick] [name=value ...]
 --
--- The paper's estimator is SNIS with the mixture (K = 256, eps = 0.8, S = 1000, candidates searched at
--- every visit, float32). Against it: head and tail, K candidates and `tail` draws, with candidates
--- that serve `refresh` visits of their context, rows read as `rows`, found in the `budget` items of
--- the largest norms (0: exactly). Each list below is tried in all its combinations.
+-- The paper's estimator is SNIS with the mixture (K = 256, eps = 0.8, S = 1000, candidates searched
+-- at every visit, float32). Against it: head and tail, K candidates and `tail` draws; the candidates
+-- serve `refresh` visits of their context and are found in the `budget` items of the largest norms
+-- (0: exactly), and rows are read as `rows`. Each list below is tried in all its combinations.
 --
 -- Every run of a seed starts from the same theta and visits the same contexts in the same order.
 -- After each of `parts` equal parts of the steps, the reward on the test sessions is taken by true
 -- argmax over the whole catalogue. "ms/step" is of training alone, all searches included: those
--- of the first visits and of the later ones; "searches/step" says how many there were, of 32 contexts
--- a step. "+-" is the standard error over the seeds, and "against mixture" the mean difference of
--- reward, seed by seed, with its standard error: the test sessions are the same.
+-- of the first visits and of the later ones; "searches/step" says how many there were, of 32
+-- contexts a step. "+-" is the standard error over the seeds, and "against mixture" the mean
+-- difference of reward, seed by seed, with its standard error: the test sessions are the same.
 --
 -- Names (defaults): steps=12000, parts=2, lr=0.01, dim=100, k=256, samples=1000, epsilon=0.8,
--- tails=64, refresh=1,5,20, rows=float32,float16, budgets=0, threads=2, scale=1, seeds=1,2,3,
+-- tails=64,256, refresh=5,20, rows=float16, budgets=0,2048, threads=2, scale=1, seeds=1,2,3,
 -- worlds=large (100,000 users, 790,000 items; users=, items=, clusters= change it), min_items=20.
 -- The table has means over the seeds; all rows are in runs/study_fast.csv. At the defaults: some
 -- GB of memory, and an hour of two cores for the large world.
@@ -25,11 +25,11 @@ local study = require "study"
 
 local o, files = study.options(
   {steps = 12000, parts = 2, lr = 0.01, dim = 100, k = 256, samples = 1000, epsilon = 0.8,
-   tails = {64}, refresh = {1, 5, 20}, rows = {"float32", "float16"}, budgets = {0}, threads = 2,
+   tails = {64, 256}, refresh = {5, 20}, rows = {"float16"}, budgets = {0, 2048}, threads = 2,
    scale = 1, seeds = {1, 2, 3}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
    min_items = 20},
-  {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5}, scale = 0.03,
-   seeds = {1, 2}, worlds = {"narrow"}})
+  {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5},
+   rows = {"float32", "float16"}, budgets = {0}, scale = 0.03, seeds = {1, 2}, worlds = {"narrow"}})
 for _, size in ipairs{"users", "items", "clusters"} do
   if o[size] == 0 then o[size] = nil end -- as the world has it
 end
@@ -61,7 +61,8 @@ local function methods()
 end
 
 local columns = {"world", "items", "contexts", "method", "draws", "refresh", "rows", "budget",
-                 "seed", "step", "epochs", "searched", "seconds", "ms_step", "reward", "low", "high"}
+                 "seed", "step", "epochs", "searched", "seconds", "ms_step", "reward", "low",
+                 "high"}
 local results = {}
 
 local function run(world, method, seed)
@@ -121,7 +122,8 @@ local function show(world, list)
       ("%.4f"):format(its_error), ("%.2f"):format(mean_of(last, "searched") / o.steps),
       ("%.3f"):format(ms), ("%.1f x"):format(base_ms / ms)}
   end
-  local title = "%s: %d items, %d contexts, %d steps of 32 (%.1f visits), %d test sessions, seeds %s"
+  local title = "%s: %d items, %d contexts, %d steps of 32 (%.1f visits), %d test sessions, "
+                .. "seeds %s"
   study.print(title:format(world.name, world.items.rows, world.split.train.n, o.steps,
     o.steps * 32 / world.split.train.n, world.split.test.n, table.concat(o.seeds, ", ")), shown)
 end

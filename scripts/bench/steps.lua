@@ -10,21 +10,24 @@ local B, S = 32, 1000
 -- candidates that serve several visits, are found among the largest norms, and rows of half the
 -- bytes. scripts/study_fast.lua has their reward.
 local HEAD = "head and tail 256 + 64"
-local FAST = {{"head and tail, refresh 5, float16", refresh = 5},
-              {"head and tail, refresh 20, float16", refresh = 20},
-              {"head and tail, refresh 20, budget 2048, float16", refresh = 20, budget = 2048}}
+local FAST = {{tail = 256, refresh = 5}, {tail = 256, refresh = 20},
+              {tail = 256, refresh = 20, budget = 2048}, {tail = 64, refresh = 20, budget = 2048}}
+for _, fast in ipairs(FAST) do
+  fast[1] = ("256 + %d, refresh %d%s, float16"):format(fast.tail, fast.refresh,
+    fast.budget and ", budget " .. fast.budget or "")
+end
 
 local function fast_methods(index, items)
-  local function head_tail(refresh, budget)
+  local function head_tail(tail, refresh, budget)
     local found_by = budget and fopo.index.norm(items, {budget = budget}) or index
-    local options = {index = found_by, k = 256, tail = 64, refresh = refresh}
+    local options = {index = found_by, k = 256, tail = tail, refresh = refresh}
     return fopo.gradient.head_tail(options), found_by
   end
-  local list = {{HEAD, (head_tail(1))}}
+  local list = {{HEAD, (head_tail(64, 1))}}
   if not items then return list end
   list[2] = {"uniform, float16", fopo.gradient.snis{samples = S}, rows = "float16"}
   for _, fast in ipairs(FAST) do
-    local gradient, found_by = head_tail(fast.refresh, fast.budget)
+    local gradient, found_by = head_tail(fast.tail, fast.refresh, fast.budget)
     list[#list + 1] = {fast[1], gradient, rows = "float16", refresh = fast.refresh,
                        index = found_by}
   end
