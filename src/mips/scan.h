@@ -6,9 +6,10 @@
  *
  *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
  *
- * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order; where a
- * round ends depends on k alone, so `scored` too is the same for any batch and any number of
- * threads. */
+ * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order, and the same
+ * bits for any batch and any number of threads. Where a round ends depends on k and the kernels
+ * alone, so `scored` is the same too, but for a round more or less where scores are screened and
+ * the k-th best is only known to within the error of that. */
 #ifndef FOPO_MIPS_SCAN_H
 #define FOPO_MIPS_SCAN_H
 
