@@ -42,7 +42,9 @@ void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint3
 
 /* eps = 1, which asks no index, while 1 - head, the share of pi outside the candidates, is near 1
  * or nothing is known yet; from then on eps = floor. Nothing between: there a step pays for its
- * candidates and also for uniform draws, whose weights are the larger the fewer they are. */
+ * candidates and also for uniform draws, whose weights are the larger the fewer they are. (Measured,
+ * not proved: scripts/study_adaptive.lua. Where much of pi stays outside, a fixed one can be better.)
+ */
 double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q);
 
 /* How many contexts of the next batch of B get candidates: all, none, or, while epsilon is 1, a few
