@@ -52,9 +52,9 @@ outside the candidates is above 0.95, and floor from then on. While epsilon is 1
 uniform and the index is not asked. The share, 1 - m, is measured by draws with epsilon = 0.5 (or
 floor, where that is more): every 50 steps of 8 contexts while epsilon is 1, searched anew, and every
 500 steps of the whole batch otherwise; m <- s m + (1 - s) m_now, s being the smoothing and m_now the
-head_mass of the step. There is nothing between the two: a mixture pays for its candidates and for uniform draws
-too. That is no rule for all data: where much of the policy stays outside the candidates a fixed
-epsilon between can learn more. scripts/study_adaptive.lua compares them, on your file too.
+head_mass of the step. There is nothing between the two: a mixture pays for its candidates and for
+uniform draws too. That is no rule for all data: where much of the policy stays outside the candidates
+a fixed epsilon between can learn more. scripts/study_adaptive.lua compares them, on your file too.
 At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then
 close to that of the reward among the candidates, and its bias to the share outside them; give a
 floor of 0.05 or more where the tail must be seen at every step. head_mass of such steps is too high.
