@@ -41,8 +41,8 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists what there is. Environment: FOPO_THREADS, FOPO_ISA (portable,\n"
-    "avx2, avx512, amx), FOPO_HISTORY, NO_COLOR.\n";
+    "At the prompt help() lists what there is and fopo.demo() teaches it. Environment: FOPO_THREADS,\n"
+    "FOPO_ISA (portable, avx2, avx512, amx), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
   int argc;
@@ -180,8 +180,8 @@ static int run_script(lua_State *L, const job *j, const char *name) {
 
 static void run_prompt(lua_State *L, const job *j) {
   char greeting[256];
-  snprintf(greeting, sizeof greeting, "fopo %s, %s kernels, %d thread%s. "
-           "help() lists what there is; Ctrl-D leaves.", FOPO_VERSION,
+  snprintf(greeting, sizeof greeting, "fopo %s, %s, %d thread%s. "
+           "help() lists, fopo.demo() teaches, Ctrl-D leaves.", FOPO_VERSION,
            fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);
