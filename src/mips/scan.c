@@ -32,9 +32,9 @@ enum {
   ROUND_FIRST = 128,  /* for k = 1 the answer is nearly always among these */
   ROUND_MOST = 4096,  /* bounds what is scored past the point where a query could have stopped */
   GROUP_MOST = 256,   /* queries that share a tile: their panels stay in L2 */
-  GROUP_LEAST = FOPO_PANEL, /* below it panels are not full, so threads share blocks instead */
   LANES = 8,          /* of the sum of a norm */
   GUESS_LEAST = 16,   /* k */
+  FEW_COLUMNS = 32,   /* of items whose products cost less than selecting among them */
   FEW = 2             /* queries for which half a panel costs more than single dots */
 };
 
@@ -612,14 +612,27 @@ static size_t slice_of(size_t group) {
   return slice / TILE_SCREENED * TILE_SCREENED;
 }
 
+/* Whether each thread gets groups of its own, and so waits for no other: not where it would have too
+ * few queries. Half a panel is enough where the products are not what takes the time. */
+static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
+  int cheap = fopo_kernels_get()->screen != NULL || scan->items.cols <= FEW_COLUMNS;
+  return queries >= threads * (cheap ? HALF : FOPO_PANEL);
+}
+
+/* Queries of a group: whole panels, some groups to a thread; or one group to a thread. */
+static size_t group_of(size_t queries, size_t threads) {
+  size_t share = (queries + threads - 1) / threads;
+  if (share < FOPO_PANEL) return share;
+  size_t group = whole((queries + 2 * threads - 1) / (2 * threads));
+  return group < GROUP_MOST ? group : GROUP_MOST;
+}
+
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k) {
   if (Q.rows == 0) return FOPO_OK;
   size_t threads = (size_t)fopo_threads(), room = fopo_topk_room(k, scan->limit);
-  int grouped = Q.rows >= threads * GROUP_LEAST;
-  size_t group = grouped ? (Q.rows + 2 * threads - 1) / (2 * threads) : Q.rows;
-  group = whole(group);
-  if (group > GROUP_MOST) group = GROUP_MOST;
+  int grouped = is_grouped(scan, Q.rows, threads);
+  size_t group = grouped ? group_of(Q.rows, threads) : Q.rows;
   if (group > KEYS_MOST / room) group = KEYS_MOST / room > 0 ? KEYS_MOST / room : 1;
   if (group > Q.rows) group = Q.rows;
   batch b = {.ids = ids, .counts = counts, .scores = scores, .Q = Q, .k = k, .group = group,
