@@ -17,6 +17,26 @@ for _, fast in ipairs(FAST) do
     fast.budget and ", budget " .. fast.budget or "")
 end
 
+-- The mixture with the fastest index that finds 0.99 of the candidates, and what that is.
+local AUTO = "mixture, index auto"
+local function auto_method(items, sessions)
+  local rows = {}
+  for i = 1, math.min(256, sessions.n) do rows[i] = (i - 1) * sessions.n // 256 + 1 end
+  local policy = world.policy(items)
+  local queries = policy:queries(sessions:contexts(items):rows_of(fopo.array.ids(rows)))
+  local index = fopo.index.auto(items, {k = 256, queries = queries})
+  local proposal = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
+  return {AUTO, fopo.gradient.snis{samples = S, proposal = proposal}, found_by = index}
+end
+
+-- Of the candidates of contexts that the index was not chosen by, for the policy as it is now.
+local function recall(index, policy, items, sessions)
+  local rows = {}
+  for i = 1, math.min(200, sessions.n) do rows[i] = i * sessions.n // 200 end
+  local x = sessions:contexts(items):rows_of(fopo.array.ids(rows))
+  return index:recall(policy:queries(x), 256).recall
+end
+
 local function fast_methods(index, items)
   local function head_tail(tail, refresh, budget)
     local found_by = budget and fopo.index.norm(items, {budget = budget}) or index
@@ -104,6 +124,9 @@ local function dimension(P, L, sessions, others)
   local cases = {{"roofline", world.step_of_worker(gather, nil, 1)}}
   bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
   local trainers, list, searched = {}, methods(index, others, others and items or nil), {}
+  if others then
+    list[#list + 1] = auto_method(items, sessions)
+  end
   for _, method in ipairs(list) do
     local trainer = world.trainer(sessions, items, method[2], method.rows)
     trainers[method[1]] = trainer
@@ -128,6 +151,11 @@ local function dimension(P, L, sessions, others)
   if python then python:stop() end
   for _, method in ipairs(list) do
     bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
+    if method.found_by then
+      bench.note("L = %d: %s: %s; recall@256 after these steps, of other contexts: %.4f", L,
+                 method[1], method.found_by:describe(),
+                 recall(method.found_by, trainers[method[1]].policy, items, sessions))
+    end
     if method.refresh then
       bench.note("L = %d: %s: cycles of %d visits of each of %d contexts, %.2f searches a step", L,
                  method[1], method.refresh, sessions.n, bench.median(searched[method[1]]))
@@ -148,7 +176,8 @@ function steps.steps()
   for _, L in ipairs(bench.options.dims) do
     local s = dimension(P, L, sessions, L <= 100)
     row(L, s, "uniform", "roofline", false, 1.5)
-    row(L, s, "mixture", "uniform", false, 2)
+    row(L, s, "mixture", "uniform", false, not s[AUTO] and 2 or nil)
+    row(L, s, AUTO, "uniform", false, 2)
     row(L, s, "REINFORCE", "two GEMMs", false, 2)
     row(L, s, "uniform", "REINFORCE", true)
     row(L, s, "mixture", "REINFORCE", true)

@@ -39,11 +39,14 @@ function world.export(folder, items, sessions, n)
   fopo.array.from(counts):save(folder .. "/y_counts.npy")
 end
 
+function world.policy(items, rows)
+  return fopo.policy.linear{items = items, seed = 1, rows = rows}
+end
+
 -- A trainer with the paper's settings; rows as in fopo.policy.linear, device and batch as in
 -- fopo.trainer (the CPU, 32).
 function world.trainer(sessions, items, gradient, rows, device, batch)
-  local policy = fopo.policy.linear{items = items, seed = 1, rows = rows}
-  return fopo.trainer{policy = policy, data = sessions,
+  return fopo.trainer{policy = world.policy(items, rows), data = sessions,
                       gradient = gradient, optim = fopo.optim.adam{lr = 1e-4},
                       batch = batch or 32, device = device or "cpu", seed = world.seed}
 end
