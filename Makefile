@@ -66,7 +66,7 @@ EMULATED := $(OUT)/emulated/fopo_cuda.so
 .DELETE_ON_ERROR:
 
 # ./fopo is the release; the others are build/MODE/fopo.
-all: $(OUT)/fopo
+all: $(OUT)/fopo $(CUDA_SO)
 	$(Q)$(if $(filter release,$(MODE)),ln -sf $(OUT)/fopo fopo)
 
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
@@ -99,10 +99,10 @@ $(OUT)/%.o: %.cc $(OUT)/flags
 # nvcc 13 knows no card before Turing (75).
 $(OUT)/nvcc: FORCE
 	$(Q)mkdir -p $(@D); known=$$($(CUDA) --list-gpu-arch | tr -dc '0-9\n'); \
-	  wanted=$(strip $(CUDA_ARCH)); [ $$wanted != all ] || wanted='70 75 80 90'; \
+	  wanted='$(strip $(CUDA_ARCH))'; [ "$$wanted" != all ] || wanted='70 75 80 90'; \
 	  for a in $$wanted; do case " $$(echo $$known) " in \
 	    *" $$a "*) flags="$$flags -gencode arch=compute_$$a,code=sm_$$a"; last=$$a ;; esac; done; \
-	  if [ $$wanted = native ]; then flags='-arch=native'; \
+	  if [ "$$wanted" = native ]; then flags='-arch=native'; \
 	  else flags="$$flags -gencode arch=compute_$$last,code=compute_$$last"; fi; \
 	  echo "$$flags $(NVCCFLAGS)" > $@.new; \
 	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi

@@ -44,18 +44,26 @@ static int search(fopo_gradient *g, size_t n) {
   return rc == FOPO_OK ? ops->get(g->device, h->counts, m->counts, n * sizeof *h->counts) : rc;
 }
 
+/* host.Q [n, L] */
+static int fetch_queries(fopo_gradient *g, size_t n) {
+  return g->device->ops->get(g->device, g->host.Q, g->dev.Q, n * g->L * sizeof *g->host.Q);
+}
+
 /* The same by what is kept: only the contexts whose set has served its visits are searched, their
  * queries moved to the front. */
 static int search_due(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_host *h = &g->host;
   const uint32_t *rows = g->rows + g->done;
-  size_t k = g->q.k, due = 0, put = 0;
-  for (size_t b = 0; b < n; b++) {
+  size_t k = g->q.k, first = 0, due = 0, put = 0;
+  while (first < n && !fopo_visits_due(g->visits, rows[first], g->q.refresh)) first++;
+  int rc = first < n ? fetch_queries(g, n) : FOPO_OK;
+  if (rc != FOPO_OK) return rc;
+  for (size_t b = first; b < n; b++) {
     if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
     if (b > due) memcpy(h->Q + due * g->L, h->Q + b * g->L, g->L * sizeof *h->Q);
     due++;
   }
-  int rc = due > 0 ? search(g, due) : FOPO_OK;
+  rc = due > 0 ? search(g, due) : FOPO_OK;
   if (rc != FOPO_OK) return rc;
   for (size_t b = 0; b < n; b++) {
     if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
@@ -99,8 +107,8 @@ static int find_candidates(fopo_gradient *g, size_t n, int scored) {
     g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
     return rc;
   }
-  rc = d->ops->get(d, h->Q, m->Q, headed * g->L * sizeof *h->Q);
-  if (rc == FOPO_OK) rc = keeps ? search_due(g, headed) : search(g, headed);
+  rc = keeps ? search_due(g, headed) : fetch_queries(g, headed);
+  if (rc == FOPO_OK && !keeps) rc = search(g, headed);
   if (rc != FOPO_OK) return rc;
   memset(h->counts + headed, 0, (n - headed) * sizeof *h->counts);
   rc = d->ops->put(d, m->candidates, h->candidates, headed * k * sizeof *m->candidates);

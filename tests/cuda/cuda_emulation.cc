@@ -332,7 +332,7 @@ float __half2float(__half x) {
 
 /* ---- blocks: each thread is a coroutine that runs until it must wait ---- */
 
-enum { MOST_THREADS = 1024, STACK = 128 << 10 };
+enum { MOST_THREADS = 1024, STACK = 64 << 10 };
 
 thread_local uint3 threadIdx, blockIdx, blockDim;
 
