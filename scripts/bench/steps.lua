@@ -10,10 +10,11 @@ local B, S = 32, 1000
 -- candidates that serve several visits, are found among the largest norms, and rows of half the
 -- bytes. scripts/study_fast.lua has their reward.
 local HEAD = "head and tail 256 + 64"
-local FAST = {{tail = 256, refresh = 5}, {tail = 256, refresh = 20},
-              {tail = 256, refresh = 20, budget = 2048}, {tail = 64, refresh = 20, budget = 2048}}
+local FAST = {{tail = 64, budget = 8192}, {tail = 256, refresh = 5},
+              {tail = 256, refresh = 20}, {tail = 256, refresh = 20, budget = 2048}}
 for _, fast in ipairs(FAST) do
-  fast[1] = ("256 + %d, refresh %d%s, float16"):format(fast.tail, fast.refresh,
+  fast[1] = ("256 + %d%s%s, float16"):format(fast.tail,
+    fast.refresh and ", refresh " .. fast.refresh or "",
     fast.budget and ", budget " .. fast.budget or "")
 end
 
