@@ -16,6 +16,7 @@
 enum {
   LINE = 64,
   AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM */
+  SPREAD = 1024,      /* bytes of a row from which its lines are asked for one by one */
   AHEAD_MOST = 32,    /* rows; more of them than the CPU can wait for at once only get in its way */
   PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
 };
@@ -64,9 +65,10 @@ INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
   return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
 
-/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
-INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, const int lanes,
-                 const fopo_float type) {
+/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1.
+ * next, where not NULL: as many rows that are read soon, asked for line by line meanwhile. */
+INLINE void dots(__m128 *out, const char *const *row, const char *const *next, const float *q,
+                 size_t n, const int lanes, const fopo_float type) {
   __m512 even[4], odd[4];
 #pragma GCC unroll 4
   for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm512_setzero_ps();
@@ -75,6 +77,10 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
     __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) {
+      if (next != NULL) {
+        __builtin_prefetch(next[l] + i * fopo_float_bytes(type), 0, 2);
+        if (type == FOPO_FLOAT32) __builtin_prefetch(next[l] + i * 4 + LINE, 0, 2);
+      }
       even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
       odd[l] = _mm512_fmadd_ps(load(row[l], i + 16, type), q1, odd[l]);
     }
@@ -101,7 +107,7 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
 
 INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
   __m128 sum;
-  dots(&sum, &row, q, n, 1, type);
+  dots(&sum, &row, NULL, q, n, 1, type);
   return sum4(sum);
 }
 
@@ -124,14 +130,21 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
   }
   size_t s = 0;
   for (; s + 4 <= count; s += 4) {
-    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
-      prefetch_row(row_at(rows, ld, ids[next], type), bytes);
+    const char *row[4], *next[4];
+    int spread = bytes >= SPREAD && s + ahead + 4 <= count;
+    for (size_t l = 0; l < 4; l++) {
+      size_t at = s + ahead + l < count ? s + ahead + l : s;
+      next[l] = row_at(rows, ld, ids[at], type);
+      if (!spread && at != s) prefetch_row(next[l], bytes);
     }
-    const char *row[4];
 #pragma GCC unroll 4
     for (size_t l = 0; l < 4; l++) row[l] = row_at(rows, ld, ids[s + l], type);
     __m128 sum[4];
-    dots(sum, row, q, dim, 4, type);
+    if (spread) {
+      dots(sum, row, next, q, dim, 4, type);
+    } else {
+      dots(sum, row, NULL, q, dim, 4, type);
+    }
     _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
   }
   for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
