@@ -17,6 +17,8 @@
 -- Names (defaults): steps=12000, parts=2, lr=0.01, dim=100, k=256, samples=1000, epsilon=0.8,
 -- tails=64,256, refresh=5,20, rows=float16, budgets=0,2048, threads=2, scale=1, seeds=1,2,3,
 -- worlds=large (100,000 users, 790,000 items; users=, items=, clusters= change it), min_items=20.
+-- Kept candidates pay where contexts are visited often: with few visits each (users= of the large
+-- world makes them more or fewer) they are those of an early policy, and the table shows the loss.
 -- The table has means over the seeds; all rows are in runs/study_fast.csv. The large world at its
 -- full size is for a machine that is left alone meanwhile.
 local fopo = require "fopo"

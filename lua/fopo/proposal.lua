@@ -25,7 +25,9 @@ proposal.mixture = define.fn{
 the current scores over the top-K candidates (the paper, "The Proposed Method").
 refresh = n keeps the candidates of each context for n visits (epochs), which saves most searches;
 kappa is of the current scores all the same, so that the weights stay right and only the variance
-feels that the candidates are old. It takes 4 N (K + 2) bytes for N contexts, refused before they
+feels that the candidates are old. They are old by visits, not by steps: where a run visits each
+context only a few times, the first candidates, of a policy that knew nothing, serve all of it, and
+that costs reward (scripts/study_fast.lua). It takes 4 N (K + 2) bytes for N contexts, refused before they
 are taken where they do not fit, and as much in a checkpoint. A run that is resumed is the same bit
 by bit.]],
   example = [[items = fopo.array.randn(100, 4, 1)
