@@ -6,21 +6,15 @@ import sys
 import tempfile
 import time
 
+from checks import check, failures
+
 FOPO = os.environ.get("FOPO", "./fopo")
-failures = 0
 
 
 def run(*args, stdin="", env=None):
     done = subprocess.run([FOPO, *args], input=stdin, capture_output=True, text=True, timeout=60,
                           env={**os.environ, **(env or {})})
     return done.returncode, done.stdout, done.stderr
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *(repr(s) for s in seen))
 
 
 def expect(name, got, code=0, out=None, err=None):

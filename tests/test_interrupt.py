@@ -9,21 +9,14 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import check, failures  # noqa: E402
 from terminal import Program  # noqa: E402
 
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 SOON = 4.0  # room for a loaded machine; 0.01 s in Lua and 0.1 s in C are usual (-v prints them)
 folder = tempfile.mkdtemp()
 os.chdir(folder)
-failures = 0
 count = 0
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *seen, sep="\n")
 
 
 def prompt(code=""):

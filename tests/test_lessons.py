@@ -5,17 +5,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import check, failures  # noqa: E402
 from terminal import Program  # noqa: E402
 
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-failures = 0
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *seen, sep="\n")
 
 
 def start(rows=24, cols=80, **env):
@@ -123,4 +116,4 @@ answers = piped('r = fopo.demo(1, {scale = "small", ask = true}) print(r.answers
                 "\n1\n\n\n3\nq\n")
 check("answers through a pipe", re.search(r"1\t2\n$", answers.stdout), answers.stdout)
 
-sys.exit(failures > 0)
+sys.exit(1 if failures else 0)

@@ -11,16 +11,10 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
+from checks import check, failures
+
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 folder = tempfile.mkdtemp()
-failures = 0
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *(repr(s) for s in seen))
 
 
 def fopo(code, *args, **env):

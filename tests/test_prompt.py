@@ -11,18 +11,12 @@ import tempfile
 import termios
 import time
 
+from checks import check, failures
+
 FOPO = os.environ.get("FOPO", "./fopo")
 PROMPT = "fopo> "
-failures = 0
 home = tempfile.mkdtemp()
 history = os.path.join(home, "state", "fopo", "history")
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *(repr(s) for s in seen))
 
 
 class Prompt:

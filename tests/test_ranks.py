@@ -6,21 +6,15 @@ import subprocess
 import sys
 import tempfile
 
+from checks import check, failures
+
 FOPO = os.path.abspath("build/release-mpi/fopo")
 if not (os.access(FOPO, os.X_OK) and shutil.which("mpirun")):
     print("skip: several processes (build/release-mpi/fopo is made by make MPI=1)")
     sys.exit(77)
 
-failures = 0
 folder = tempfile.mkdtemp()
 os.chdir(folder)
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *seen, sep="\n")
 
 
 CODE = """

@@ -13,12 +13,12 @@ import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import check, failures  # noqa: E402
 from terminal import Program  # noqa: E402
 
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 folder = tempfile.mkdtemp()
 os.chdir(folder)
-failures = 0
 
 WORLD = """
 s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
@@ -32,13 +32,6 @@ end
 t = new()
 """
 RUN = "t:run{steps = 10000000, every = 500, view = true, keep_best = false}"
-
-
-def check(name, condition, *seen):
-    global failures
-    if not condition:
-        failures += 1
-        print("not so:", name, *seen, sep="\n")
 
 
 began = time.monotonic()

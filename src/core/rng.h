@@ -48,6 +48,19 @@ FOPO_ON_DEVICE static inline double fopo_unit(uint32_t w) {
   return ((double)w + 0.5) * (1.0 / 4294967296.0);
 }
 
+/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
+FOPO_ON_DEVICE static inline size_t fopo_invert(const double *cumulative, size_t n,
+                                               double target) {
+  size_t first = 0;
+  while (n > 0) {
+    size_t half = n / 2;
+    int beyond = !(cumulative[first + half] > target);
+    first = beyond ? first + half + 1 : first;
+    n = beyond ? n - half - 1 : half;
+  }
+  return first;
+}
+
 /* Exactly uniform in 0 .. n - 1 (n >= 1) from one word: multiply-shift, and in the rare case that
  * would favour an id (probability < n / 2^32) a re-draw from FOPO_STREAM_REDRAW, itself a pure
  * function of the same coordinates; `index` there is the sample's own number. (Lemire: "Fast random

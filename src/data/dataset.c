@@ -44,8 +44,7 @@ void fopo_dataset_free(fopo_dataset *d) {
   fopo_free(d);
 }
 
-/* The members of the names of one side, if it has any; their number. */
-static size_t name_members(fopo_array *out, const fopo_names *names, const char *side) {
+size_t fopo_names_members(fopo_array *out, const fopo_names *names, const char *side) {
   char member[32];
   if (names->numbers != NULL) {
     snprintf(member, sizeof member, "%s_numbers", side);
@@ -97,8 +96,8 @@ int fopo_dataset_save(const fopo_dataset *d, const char *path) {
     a[3] = fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1);
     a[4] = fopo_array_of("data", FOPO_F32, values, 1, fopo_csr_nnz(m), 1);
     a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 6, 1);
-    size_t n = 6 + name_members(a + 6, &d->users, "users");
-    n += name_members(a + n, &d->items, "items");
+    size_t n = 6 + fopo_names_members(a + 6, &d->users, "users");
+    n += fopo_names_members(a + n, &d->items, "items");
     status = fopo_npz_save(path, a, n, 0);
   } else if (status == FOPO_OK) {
     status = FOPO_ERR_MEMORY;

@@ -8,22 +8,6 @@
 #include "core/status.h"
 #include "data/logs_internal.h"
 
-static size_t name_members(fopo_array *out, const fopo_names *names, const char *side) {
-  char member[32];
-  if (names->n == 0) return 0;
-  if (names->numbers != NULL) {
-    snprintf(member, sizeof member, "%s_numbers", side);
-    out[0] = fopo_array_of(member, FOPO_I64, names->numbers, 1, names->n, 1);
-    return 1;
-  }
-  if (names->text == NULL) return 0;
-  snprintf(member, sizeof member, "%s_text", side);
-  out[0] = fopo_array_of(member, FOPO_U8, names->text, 1, (size_t)names->offsets[names->n], 1);
-  snprintf(member, sizeof member, "%s_offsets", side);
-  out[1] = fopo_array_of(member, FOPO_U64, names->offsets, 1, names->n + 1, 1);
-  return 2;
-}
-
 int fopo_logs_save(const fopo_logs *logs, const char *path) {
   uint64_t counts[2] = {logs->n_actions, logs->skipped};
   fopo_array a[11];
@@ -37,8 +21,8 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
   if (logs->items.x != NULL)
     a[n++] = fopo_array_of("items", FOPO_F32, logs->items.x, 2, logs->items.rows,
                            logs->items.cols);
-  n += name_members(a + n, &logs->names, "names");
-  n += name_members(a + n, &logs->features, "features");
+  if (logs->names.n > 0) n += fopo_names_members(a + n, &logs->names, "names");
+  if (logs->features.n > 0) n += fopo_names_members(a + n, &logs->features, "features");
   return fopo_npz_save(path, a, n, 0);
 }
 

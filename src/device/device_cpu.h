@@ -36,18 +36,6 @@ static inline fopo_matrix fopo_cpu_reading(const float *x, size_t rows, size_t c
   return m;
 }
 
-/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
-static inline size_t fopo_cpu_invert(const double *cumulative, size_t n, double target) {
-  size_t first = 0;
-  while (n > 0) {
-    size_t half = n / 2;
-    int beyond = !(cumulative[first + half] > target);
-    first = beyond ? first + half + 1 : first;
-    n = beyond ? n - half - 1 : half;
-  }
-  return first;
-}
-
 /* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
 static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
                                        size_t count, const float *q, size_t L) {

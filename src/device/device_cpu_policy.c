@@ -127,7 +127,7 @@ static double accumulate(const block *k, size_t b, float top) {
 static uint32_t invert(const block *k, size_t b, float top, double target) {
   size_t groups = k->tiles * (TILE / GROUP);
   const double *cumulative = k->cumulative + b * groups;
-  size_t first = fopo_cpu_invert(cumulative, groups, target);
+  size_t first = fopo_invert(cumulative, groups, target);
   if (first == groups) first = ceil_div(k->P, GROUP) - 1; /* by NaN only */
   size_t t = first / (TILE / GROUP), start = first % (TILE / GROUP) * GROUP;
   size_t end = least(start + GROUP, k->P - t * TILE), chosen = start;

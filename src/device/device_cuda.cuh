@@ -242,16 +242,21 @@ __device__ inline double block_scan(double x, double *total) {
   return before + (lane > 0 ? own : 0.0);
 }
 
-/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
-__device__ inline size_t invert(const double *cumulative, size_t n, double target) {
-  size_t first = 0;
-  while (n > 0) {
-    size_t half = n / 2;
-    bool beyond = !(cumulative[first + half] > target);
-    first = beyond ? first + half + 1 : first;
-    n = beyond ? n - half - 1 : half;
+/* Sorts a block's keys [room], room a power of two, by Batcher's bitonic network: ascending, or
+ * descending. The threads must meet before they read what others sorted. */
+template <typename key> __device__ inline void sort_keys(key *keys, size_t room, bool ascending) {
+  for (size_t run = 2; run <= room; run *= 2) {
+    for (size_t gap = run / 2; gap > 0; gap /= 2) {
+      __syncthreads();
+      for (size_t i = threadIdx.x; i < room; i += blockDim.x) {
+        size_t j = i ^ gap;
+        if (j < i) continue;
+        key a = keys[i], b = keys[j];
+        bool rising = ((i & run) == 0) == ascending;
+        if (rising ? a > b : a < b) keys[i] = b, keys[j] = a;
+      }
+    }
   }
-  return first;
 }
 
 } // namespace gpu

@@ -156,7 +156,7 @@ __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint
         ids[s] = fopo_below(P, item, key.seed, key.step, row, (uint32_t)s);
         logq[s] = density(c, own, ids[s], m.other);
       } else {
-        size_t i = invert(c.cumulative, n, fopo_unit(item) * total);
+        size_t i = fopo_invert(c.cumulative, n, fopo_unit(item) * total);
         i = i < n ? i : n - 1; /* past the end only by NaN */
         ids[s] = own[i];
         logq[s] = c.logq[i];
@@ -184,20 +184,10 @@ int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture 
 
 /* ---- head and tail ---- */
 
-/* Sorts n ids, ascending, by Batcher's bitonic network; room for a power of two. */
+/* Sorts n ids, ascending; room: n rounded up to a power of two. */
 __device__ inline void sort_ids(uint32_t *ids, size_t n, size_t room) {
   for (size_t i = n + threadIdx.x; i < room; i += blockDim.x) ids[i] = UINT32_MAX;
-  for (size_t run = 2; run <= room; run *= 2) {
-    for (size_t gap = run / 2; gap > 0; gap /= 2) {
-      __syncthreads();
-      for (size_t i = threadIdx.x; i < room; i += blockDim.x) {
-        size_t j = i ^ gap;
-        if (j < i) continue;
-        uint32_t a = ids[i], b = ids[j];
-        if ((a > b) == ((i & run) == 0)) ids[i] = b, ids[j] = a;
-      }
-    }
-  }
+  sort_keys(ids, room, true);
   __syncthreads();
 }
 

@@ -103,7 +103,7 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   fopo_words words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b],
                                  (uint32_t)(s >> 2));
   double target = fopo_unit(words.v[s & 3]) * cumulative[k.groups - 1];
-  size_t g = invert(cumulative, k.groups, target);
+  size_t g = fopo_invert(cumulative, k.groups, target);
   g = g < k.groups ? g : k.groups - 1; /* past the end only by NaN */
   float shift = k.shift[b * k.groups + g];
   double rest = (target - (g > 0 ? cumulative[g - 1] : 0)) / exp((double)shift - (double)k.top[b]);

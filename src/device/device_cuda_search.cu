@@ -35,23 +35,13 @@ struct selection {
   uint64_t floor; /* keys above it may belong to the k best */
 };
 
-/* Keeps the k best, in descending order (Batcher's bitonic network over the keys taken). */
+/* Keeps the k best of the keys taken, in descending order. */
 __device__ inline void settle(selection &s) {
   __syncthreads();
   size_t n = *s.n, room = 2;
   while (room < n || room < s.k) room *= 2;
   for (size_t i = n + threadIdx.x; i < room; i += blockDim.x) s.keys[i] = 0;
-  for (size_t run = 2; run <= room; run *= 2) {
-    for (size_t gap = run / 2; gap > 0; gap /= 2) {
-      __syncthreads();
-      for (size_t i = threadIdx.x; i < room; i += blockDim.x) {
-        size_t j = i ^ gap;
-        if (j < i) continue;
-        uint64_t a = s.keys[i], b = s.keys[j];
-        if ((a < b) == ((i & run) == 0)) s.keys[i] = b, s.keys[j] = a;
-      }
-    }
-  }
+  sort_keys(s.keys, room, false);
   __syncthreads();
   s.floor = s.keys[s.k - 1];
   if (threadIdx.x == 0) *s.n = (uint32_t)s.k;

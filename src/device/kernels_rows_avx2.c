@@ -218,42 +218,6 @@ INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *i
   }
 }
 
-float fopo_dot_avx2(const float *a, const float *b, size_t n) {
-  return dot_row((const char *)a, b, n, FOPO_FLOAT32);
-}
-
-void fopo_gather_dot_avx2(float *f, const float *rows, size_t ld, const uint32_t *ids,
-                            size_t count, const float *q, size_t dim) {
-  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_FLOAT32);
-}
-
-void fopo_gather_axpy_avx2(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                             const float *c, size_t count, size_t dim) {
-  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_FLOAT32);
-}
-
-void fopo_gather_dot_float16_avx2(float *f, const uint16_t *rows, size_t ld,
-                                    const uint32_t *ids, size_t count, const float *q,
-                                    size_t dim) {
-  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_FLOAT16);
-}
-
-void fopo_gather_axpy_float16_avx2(float *v, const uint16_t *rows, size_t ld,
-                                     const uint32_t *ids, const float *c, size_t count,
-                                     size_t dim) {
-  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_FLOAT16);
-}
-
-void fopo_gather_dot_bfloat16_avx2(float *f, const uint16_t *rows, size_t ld,
-                                     const uint32_t *ids, size_t count, const float *q,
-                                     size_t dim) {
-  gather_dot(f, rows, ld, ids, count, q, dim, FOPO_BFLOAT16);
-}
-
-void fopo_gather_axpy_bfloat16_avx2(float *v, const uint16_t *rows, size_t ld,
-                                      const uint32_t *ids, const float *c, size_t count,
-                                      size_t dim) {
-  gather_axpy(v, rows, ld, ids, c, count, dim, FOPO_BFLOAT16);
-}
+FOPO_ROW_KERNELS(avx2)
 
 #endif

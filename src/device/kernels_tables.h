@@ -1,4 +1,4 @@
-/* The tables that kernels.c chooses from, and the one piece of code that they share. */
+/* The tables that kernels.c chooses from, and the code that they share. */
 #ifndef FOPO_DEVICE_KERNELS_TABLES_H
 #define FOPO_DEVICE_KERNELS_TABLES_H
 
@@ -20,16 +20,33 @@ typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, con
                                   size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
                                    const float *c, size_t count, size_t dim);
-float fopo_dot_avx2(const float *a, const float *b, size_t n);
-fopo_gather_dot fopo_gather_dot_avx2;
-fopo_gather_axpy fopo_gather_axpy_avx2;
+typedef float fopo_dot(const float *a, const float *b, size_t n);
+fopo_dot fopo_dot_avx2, fopo_dot_avx512;
+fopo_gather_dot fopo_gather_dot_avx2, fopo_gather_dot_avx512;
+fopo_gather_axpy fopo_gather_axpy_avx2, fopo_gather_axpy_avx512;
 fopo_gather_dot_half fopo_gather_dot_float16_avx2, fopo_gather_dot_bfloat16_avx2;
-fopo_gather_axpy_half fopo_gather_axpy_float16_avx2, fopo_gather_axpy_bfloat16_avx2;
-float fopo_dot_avx512(const float *a, const float *b, size_t n);
-fopo_gather_dot fopo_gather_dot_avx512;
-fopo_gather_axpy fopo_gather_axpy_avx512;
 fopo_gather_dot_half fopo_gather_dot_float16_avx512, fopo_gather_dot_bfloat16_avx512;
+fopo_gather_axpy_half fopo_gather_axpy_float16_avx2, fopo_gather_axpy_bfloat16_avx2;
 fopo_gather_axpy_half fopo_gather_axpy_float16_avx512, fopo_gather_axpy_bfloat16_avx512;
+
+/* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which take
+ * the type of the rows as a constant. */
+#define FOPO_GATHERS(name, row, type)                                                             \
+  void fopo_gather_dot_##name(float *f, const row *rows, size_t ld, const uint32_t *ids,          \
+                              size_t count, const float *q, size_t dim) {                         \
+    gather_dot(f, rows, ld, ids, count, q, dim, type);                                            \
+  }                                                                                               \
+  void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,         \
+                               const float *c, size_t count, size_t dim) {                        \
+    gather_axpy(v, rows, ld, ids, c, count, dim, type);                                           \
+  }
+#define FOPO_ROW_KERNELS(isa)                                                                     \
+  float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                \
+    return dot_row((const char *)a, b, n, FOPO_FLOAT32);                                          \
+  }                                                                                               \
+  FOPO_GATHERS(isa, float, FOPO_FLOAT32)                                                          \
+  FOPO_GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                             \
+  FOPO_GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)
 
 /* Samples first .. count - 1 of draw_uniform, one by one: the definition, and the vector tables'
  * tail and rare case. */
