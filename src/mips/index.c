@@ -12,6 +12,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,6 +22,8 @@
 #define NORM_MOST 1e18 /* |beta|^2 is far from FLT_MAX: items meet each other in a graph */
 
 enum { VERSION = 1 };
+
+static _Atomic uint64_t structures; /* made so far */
 
 /* The largest norm, and each of them rounded up in norms [rows] unless that is NULL; one pass.
  * FOPO_ERR_NUMERIC names the first value that is not finite or the first row that may overflow. */
@@ -58,6 +61,7 @@ static int make(fopo_index *fresh, fopo_matrix items, float **norms) {
   if (status != FOPO_OK) return status;
   fresh->items = items;
   fresh->max_norm = fopo_scan_up(most);
+  fresh->version = atomic_fetch_add(&structures, 1) + 1;
   pthread_mutex_init(&fresh->lock, NULL);
   return FOPO_OK;
 }
@@ -111,6 +115,7 @@ int fopo_index_refresh(fopo_index *ix) {
   ix->own = fresh->own;
   ix->max_norm = fresh->max_norm;
   ix->build_seconds = fresh->build_seconds;
+  ix->version = fresh->version;
   pthread_mutex_unlock(&ix->lock);
   fresh->own = own;
   fopo_index_free(fresh);
@@ -158,6 +163,7 @@ fopo_index_facts fopo_index_about(const fopo_index *ix) {
   facts.build_seconds = ix->build_seconds;
   facts.scored = ix->scored;
   facts.queries = ix->queries;
+  facts.version = ix->version;
   ix->kind->about(&facts, ix);
   pthread_mutex_unlock(lock);
   return facts;

@@ -72,9 +72,15 @@ typedef struct {
   size_t queries;       /* answered so far */
   size_t M, ef_construction, ef, budget; /* 0 where the kind has none */
   size_t head;          /* items of a hybrid that are searched exactly, else 0 */
+  uint64_t version;     /* of the structure: no other one in this process has the number */
 } fopo_index_facts;
 
 fopo_index_facts fopo_index_about(const fopo_index *ix);
+
+/* The order of a norm index: the items' ids by descending norm and those norms, rounded up, into
+ * order and norms [items]; *version is that of the structure they are of. Other kinds have none,
+ * which is FOPO_ERR_ARGUMENT. */
+int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fopo_index *ix);
 
 /* Against exact search on Q. */
 typedef struct {

@@ -27,6 +27,7 @@ struct fopo_index {
   fopo_matrix items;     /* not owned */
   float max_norm;        /* the largest |beta|, rounded up */
   double build_seconds;
+  uint64_t version;      /* of `own`, from a count of all structures */
   size_t scored, queries;
   pthread_mutex_t lock;  /* held by a search */
   void *own;             /* the kind's structure */

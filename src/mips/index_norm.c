@@ -93,6 +93,21 @@ const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
   return &own->scan;
 }
 
+int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fopo_index *ix) {
+  if (ix->kind != &norm) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "only a norm index keeps an order of the norms, not one of kind %s",
+                     ix->kind->kind);
+  }
+  pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* a refresh may take the order's place */
+  pthread_mutex_lock(lock);
+  const norm_index *own = ix->own;
+  memcpy(order, own->order, ix->items.rows * sizeof *order);
+  memcpy(norms, own->norms, ix->items.rows * sizeof *norms);
+  *version = ix->version;
+  pthread_mutex_unlock(lock);
+  return FOPO_OK;
+}
+
 static void fetch(const float *row, size_t L) {
   for (size_t l = 0; l < L; l += 16) __builtin_prefetch(row + l);
 }

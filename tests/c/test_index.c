@@ -704,6 +704,38 @@ static void a_budget_has_the_recall_of_its_prefix(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
+/* Every item once, its norm beside it, each no larger than the one before; after a refresh anew. */
+static void the_order_is_by_norm_and_of_its_version(void **state) {
+  (void)state;
+  enum { P = 700, L = 9 };
+  fopo_matrix items = world(P, L, HEAVY, 373);
+  fopo_index *norm, *exact;
+  uint32_t order[P];
+  float norms[P];
+  uint64_t version, before = 0;
+  assert_int_equal(fopo_index_norm(&norm, items, 30), FOPO_OK);
+  assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
+  assert_true(fopo_index_about(norm).version != fopo_index_about(exact).version);
+  for (int again = 0; again < 2; again++) {
+    uint8_t seen[P] = {0};
+    assert_int_equal(fopo_index_order(order, norms, &version, norm), FOPO_OK);
+    assert_true(version != before && version == fopo_index_about(norm).version);
+    for (size_t i = 0; i < P; i++) {
+      assert_true(order[i] < P && !seen[order[i]]++);
+      double length = sqrt(norm_of(items, order[i]));
+      assert_true((double)norms[i] >= length * (1 - 1e-15) && (double)norms[i] <= length * 1.000001);
+      assert_true(i == 0 || norms[i] <= norms[i - 1]);
+    }
+    before = version;
+    for (size_t j = 0; j < L; j++) fopo_matrix_row(items, order[0])[j] *= 1e-3f;
+    assert_int_equal(fopo_index_refresh(norm), FOPO_OK);
+  }
+  assert_int_equal(fopo_index_order(order, norms, &version, exact), FOPO_ERR_ARGUMENT);
+  assert_says("only a norm index keeps an order");
+  fopo_index_free(norm), fopo_index_free(exact);
+  fopo_matrix_done(&items);
+}
+
 /* ---- files ---- */
 
 static char path[] = "/tmp/fopo_test_index_XXXXXX";
@@ -1017,6 +1049,7 @@ int main(void) {
       cmocka_unit_test(hybrid_refuses_odd_options),
       cmocka_unit_test(breadth_and_budget_change_in_place),
       cmocka_unit_test(a_budget_has_the_recall_of_its_prefix),
+      cmocka_unit_test(the_order_is_by_norm_and_of_its_version),
       cmocka_unit_test(files_give_the_same_answers),
       cmocka_unit_test(lies_in_files_are_refused),
       cmocka_unit_test(missing_members_are_named),
