@@ -63,6 +63,18 @@ typedef struct {
   int logistic;       /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
 } fopo_low_rank;
 
+/* The items as a search goes through them: places 0 .. limit - 1 of the order. Where norms are given
+ * it ends as soon as no place left can hold one of the k best of any query. */
+typedef struct {
+  const float *items;    /* device [P, ld] */
+  size_t P, ld;
+  const uint32_t *order; /* device [P] the items' ids place by place; NULL: 0, 1, 2, .. */
+  const float *norms;    /* device [P] their norms in that order, rounded up, descending; or NULL */
+  const float *head;     /* device [head_rows, L] the items of the first places side by side; */
+  size_t head_rows;      /* of an order alone, and may be 0 */
+  size_t limit;          /* 1 .. P */
+} fopo_catalogue;
+
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
   uint64_t t;                                 /* 1 at the first update */
@@ -194,11 +206,12 @@ typedef struct {
   int (*clear)(fopo_device *d, float *x, size_t n);                       /* x [n] = 0 */
   int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n);  /* on the host: sum x^2 */
 
-  /* Optional, NULL on the CPU, where mips/ searches: the k items of largest score items[a] . Q[b],
-   * best first, equal scores by the smaller id. ids, scores [B, k]; counts [B] become k. k <= P and
-   * <= FOPO_TOPK_MOST. Of items within rounding of the k-th score any may be taken. */
+  /* Optional, NULL on the CPU, where mips/ searches: the k items of the catalogue of largest score
+   * items[a] . Q[b], best first, equal scores by the smaller id. ids, scores [B, k]; counts [B]
+   * become n = min(k, limit), and the places beyond hold UINT32_MAX and -inf. k <= P and
+   * <= FOPO_TOPK_MOST. Of items within rounding of the n-th score any may be taken. */
   int (*topk)(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
-              const float *items, size_t ld, size_t B, size_t P, size_t L, size_t k);
+              const fopo_catalogue *c, size_t B, size_t L, size_t k);
 } fopo_device_ops;
 
 struct fopo_device {

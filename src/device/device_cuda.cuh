@@ -183,7 +183,7 @@ int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
 
 /* device_cuda_search.cu */
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
-         const float *items, size_t ld, size_t B, size_t P, size_t L, size_t k);
+         const fopo_catalogue *c, size_t B, size_t L, size_t k);
 
 /* ---- sums over the threads of a block, always in the same order ---- */
 

@@ -1,6 +1,7 @@
 /* The dense operations on the GPU: products by cuBLAS, the network, the optimisers of whole arrays,
  * and norms. */
 #include "device/device_cuda.cuh"
+#include "device/device_cuda_rows.cuh"
 
 #include <climits>
 #include <cmath>
@@ -25,16 +26,38 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
 
 /* ---- contexts to queries, and back ---- */
 
-__global__ void gather_kernel(float *X, const float *contexts, size_t ld, const uint32_t *rows,
-                              size_t n, size_t D) {
-  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) X[i] = contexts[rows[i / D] * ld + i % D];
+/* words: of a row, and ld; n: of all rows. 32-bit division is several times as fast as 64-bit. */
+template <class word>
+__global__ void gather_kernel(word *X, const word *contexts, size_t ld, const uint32_t *rows,
+                              unsigned n, unsigned words) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) X[i] = __ldg(&contexts[rows[i / words] * ld + i % words]);
+}
+
+template <class word>
+static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
+                     const uint32_t *rows, size_t B, size_t D) {
+  constexpr size_t N = sizeof(word) / sizeof(float);
+  size_t words = D / N, most = ((size_t)1 << 31) / words; /* rows of one launch */
+  int status = FOPO_OK;
+  for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
+    size_t n = least(most, B - b) * words;
+    status = launch(d, "gathering rows", ceil_div(n, THREADS), THREADS, 0, gather_kernel<word>,
+                    reinterpret_cast<word *>(X + b * D),
+                    reinterpret_cast<const word *>(contexts), ld / N, rows + b, (unsigned)n,
+                    (unsigned)words);
+  }
+  return status;
 }
 
 int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
                 size_t B, size_t D) {
-  return launch(d, "gathering contexts", ceil_div(B * D, THREADS), THREADS, 0, gather_kernel, X,
-                contexts, ld, rows, B * D, D);
+  int bytes = load_bytes<float>(contexts, ld, D), out = load_bytes<float>(X, D, D);
+  switch (bytes < out ? bytes : out) {
+    case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
+    case 8: return gather_as<uint2>(d, X, contexts, ld, rows, B, D);
+    default: return gather_as<float>(d, X, contexts, ld, rows, B, D);
+  }
 }
 
 int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,

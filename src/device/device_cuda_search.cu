@@ -1,17 +1,39 @@
-/* The k items of largest score, on the GPU: products of the queries with tiles of the catalogue, and
- * a running selection, so that no more than a tile of scores is ever kept.
+/* The k items of largest score, on the GPU: the queries times a tile of the catalogue after the
+ * other, and a running selection, so that no more than a tile of scores is ever kept.
  *
  * Items are keys, as in mips/topk.h: the score's bits, made to order like integers, above the
- * complement of the id. A block takes one part of the catalogue for one query. It keeps the k best
- * keys so far in shared memory and appends what is above the k-th; when the room is used up, a
- * bitonic sort drops all but k. Keys are distinct, so the order in which threads append changes
- * nothing. A last kernel selects among the parts. */
+ * complement of the id. Each query has room for ROOM keys in global memory, of which the first k
+ * are the best so far, in descending order. Blocks look through a tile's scores and append what is
+ * above the k-th; the last block to come through for a query sorts what was appended into the best.
+ * Tiles grow so that what the k-th of those before lets pass is expected to fill half of the room at
+ * most; where it is more than the room, as in a catalogue sorted the wrong way, the last block goes
+ * through the tile once more by itself. Keys are distinct: the order in which they are appended
+ * changes nothing.
+ *
+ * A catalogue with an order is read by that order: its head as it is, further items gathered into a
+ * tile that stays in the cache, each row read once. Whether to go on is decided on the device by
+ *
+ *     |q| |beta| (1 + rounding) < k-th best score,   |beta| the norm of the first item left
+ *
+ * (Cauchy and Schwarz) for all queries, and the answer fetched, for a product cannot be called off
+ * by the device. That round trip, some 10 microseconds, is made where the work left is worth it, and
+ * not before the work since the last one was: so a short prefix is searched without any. */
 #include "device/device_cuda.cuh"
+#include "device/device_cuda_rows.cuh"
+
+#include <cfloat>
+#include <cmath>
 
 namespace gpu {
 
 constexpr size_t ROOM = 4096; /* keys: 32 KiB */
+static_assert(2 * FOPO_TOPK_MOST <= ROOM, "a first tile must hold the k best");
 static_assert(FOPO_TOPK_MOST + 2 * THREADS <= ROOM, "a round of keys must fit behind the best");
+
+constexpr size_t TILE_LEAST = 2048; /* items: a product of fewer does not fill a card */
+
+/* Multiplications that take as long as asking whether to go on. */
+constexpr double ROUND_TRIP = 2e8;
 
 __device__ inline uint64_t key_of(float score, uint32_t id) {
   union { float x; uint32_t bits; } u;
@@ -27,7 +49,9 @@ __device__ inline float score_of(uint64_t key) {
   return u.x;
 }
 
-/* The selection of a block: keys [ROOM], of which the first *n are taken. Key 0 is worse than any. */
+/* ---- the selection of a block ---- */
+
+/* keys [ROOM], of which the first *n are taken. Key 0 is worse than any. */
 struct selection {
   uint64_t *keys;
   uint32_t *n;
@@ -56,78 +80,233 @@ __device__ inline void offer(selection &s, uint64_t key) {
   if (key > s.floor) s.keys[atomicAdd(s.n, 1u)] = key;
 }
 
-__device__ inline selection select(uint64_t *keys, uint32_t *n, size_t k) {
-  if (threadIdx.x == 0) *n = 0;
-  return {keys, n, k, 0};
+/* ---- the selection of a query ---- */
+
+/* One tile of the catalogue: scores f [B, ld] of `width` items from place `first` on. */
+struct tile {
+  const float *f;
+  const uint32_t *order; /* NULL: places are ids */
+  size_t ld, width, first;
+  unsigned parts;        /* blocks of one query */
+};
+
+struct search {
+  uint64_t *keys;    /* [B, ROOM] */
+  uint32_t *n;       /* [B] keys appended and best, also those that found no room */
+  uint32_t *arrived; /* [B] blocks that are through with the tile */
+  size_t k;
+};
+
+/* How many keys are the best when `seen` items have been looked at. */
+__device__ inline size_t best_of(const search &s, size_t seen) { return seen < s.k ? seen : s.k; }
+
+/* The k-th best of the tiles before, 0 where they had not as many. */
+__device__ inline uint64_t floor_of(const search &s, const tile &t, size_t b) {
+  return t.first >= s.k ? __ldcg(&s.keys[b * ROOM + s.k - 1]) : 0;
 }
 
-/* best [B, parts, k] goes on with the scores f [B, width] of the items from `first` on. */
-__global__ void select_kernel(uint64_t *best, const float *f, size_t width, size_t first, size_t k,
-                              unsigned parts) {
-  __shared__ uint64_t keys[ROOM];
-  __shared__ uint32_t n;
-  size_t b = blockIdx.x / parts, span = (width + parts - 1) / parts;
-  size_t begin = blockIdx.x % parts * span, end = begin + span < width ? begin + span : width;
-  selection s = select(keys, &n, k);
-  best += (size_t)blockIdx.x * k;
-  for (size_t i = 0; first > 0 && i < k; i += blockDim.x) {
-    offer(s, i + threadIdx.x < k ? best[i + threadIdx.x] : 0);
-  }
-  if (first > 0) settle(s);
-  for (size_t i = begin; i < end; i += blockDim.x) {
-    size_t at = i + threadIdx.x;
-    offer(s, at < end ? key_of(f[b * width + at], (uint32_t)(first + at)) : 0);
-  }
-  settle(s);
-  for (size_t i = threadIdx.x; i < k; i += blockDim.x) best[i] = keys[i];
+__device__ inline uint64_t key_at(const tile &t, size_t b, size_t at) {
+  size_t place = t.first + at;
+  return key_of(t.f[b * t.ld + at], t.order != nullptr ? t.order[place] : (uint32_t)place);
 }
 
-/* The k best of the parts of each context. */
-__global__ void merge_kernel(uint32_t *ids, float *scores, uint32_t *counts, const uint64_t *best,
-                             size_t k, unsigned parts) {
+/* Appends the item where it is above the floor, whose score is `least`. */
+__device__ inline void append(const search &s, const tile &t, size_t b, size_t at, float score,
+                              uint64_t floor, float least) {
+  if (score < least) return;
+  uint64_t key = key_at(t, b, at);
+  if (key <= floor) return;
+  uint32_t place = atomicAdd(&s.n[b], 1u);
+  if (place < ROOM) s.keys[b * ROOM + place] = key;
+}
+
+/* The k best of what was there and what the blocks appended; of all the tile where that is not all. */
+__device__ inline void settle_query(const search &s, const tile &t, size_t b) {
   __shared__ uint64_t keys[ROOM];
   __shared__ uint32_t n;
-  size_t b = blockIdx.x, all = parts * k;
-  selection s = select(keys, &n, k);
-  best += b * all;
-  for (size_t i = 0; i < all; i += blockDim.x) {
-    offer(s, i + threadIdx.x < all ? best[i + threadIdx.x] : 0);
+  uint64_t *held = s.keys + b * ROOM;
+  size_t best = best_of(s, t.first), taken = __ldcg(&s.n[b]);
+  if (taken > best) {
+    selection own = {keys, &n, s.k, floor_of(s, t, b)};
+    size_t fits = taken <= ROOM ? taken : best;
+    for (size_t i = threadIdx.x; i < fits; i += blockDim.x) keys[i] = __ldcg(&held[i]);
+    if (threadIdx.x == 0) n = (uint32_t)fits;
+    for (size_t i = 0; taken > ROOM && i < t.width; i += blockDim.x) {
+      offer(own, i + threadIdx.x < t.width ? key_at(t, b, i + threadIdx.x) : 0);
+    }
+    settle(own);
+    for (size_t i = threadIdx.x; i < s.k; i += blockDim.x) held[i] = keys[i];
   }
-  settle(s);
+  if (threadIdx.x != 0) return;
+  s.n[b] = (uint32_t)best_of(s, t.first + t.width);
+  s.arrived[b] = 0;
+}
+
+__global__ void select_kernel(search s, tile t) {
+  __shared__ bool last;
+  size_t b = blockIdx.x / t.parts, span = ((t.width + t.parts - 1) / t.parts + 3) / 4 * 4;
+  size_t begin = blockIdx.x % t.parts * span;
+  size_t end = begin + span < t.width ? begin + span : t.width;
+  const float *f = t.f + b * t.ld;
+  uint64_t floor = floor_of(s, t, b);
+  float least = floor > 0 ? score_of(floor) : -INFINITY;
+  for (size_t at = begin + threadIdx.x * 4; at < end; at += blockDim.x * 4) {
+    float x[4];
+    if (at + 4 <= end) load<16>(x, f + at);
+    for (size_t j = 0; j < 4 && at + j < end; j++) {
+      append(s, t, b, at + j, at + 4 <= end ? x[j] : f[at + j], floor, least);
+    }
+  }
+  /* the last block to arrive sees what all have appended */
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(&s.arrived[b], 1u) == t.parts - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  settle_query(s, t, b);
+}
+
+/* ---- whether to go on ---- */
+
+/* |q|, in each lane of a warp. */
+__device__ inline double norm_of(const float *q, size_t L) {
+  double sum = 0;
+  for (size_t i = threadIdx.x % WARP; i < L; i += WARP) sum += (double)q[i] * (double)q[i];
+  return sqrt(warp_sum(sum));
+}
+
+/* *open: 1 where an item from place `next` on can score as high as the k-th best of a query. One
+ * block; a warp takes every so manieth query. Those of norm 0 are answered without a look. */
+__global__ void open_kernel(uint32_t *open, search s, const float *Q, const float *norms,
+                            size_t next, int zeros, size_t B, size_t L) {
+  float can = 0;
+  double share = (1 + (double)(L + 16) * 0x1p-23) * (double)norms[next];
+  for (size_t b = threadIdx.x / WARP; b < B; b += blockDim.x / WARP) {
+    double norm = norm_of(Q + b * L, L), kth = (double)score_of(s.keys[b * ROOM + s.k - 1]);
+    if (!(norm * share + (double)FLT_MIN < kth) && !(zeros && norm == 0)) can = 1;
+  }
+  can = block_max(can);
+  if (threadIdx.x == 0) *open = can > 0;
+}
+
+/* ---- the answer ---- */
+
+/* zeros: a query of norm 0 scores 0 everywhere, so its best are the smallest ids. */
+__global__ void answer_kernel(uint32_t *ids, float *scores, uint32_t *counts, search s,
+                              const float *Q, int zeros, size_t L, size_t k) {
+  size_t b = blockIdx.x;
+  bool zero = zeros && norm_of(Q + b * L, L) == 0;
   for (size_t i = threadIdx.x; i < k; i += blockDim.x) {
-    ids[b * k + i] = ~(uint32_t)keys[i];
-    scores[b * k + i] = score_of(keys[i]);
+    uint64_t key = zero ? key_of(0, (uint32_t)i) : i < s.k ? s.keys[b * ROOM + i] : 0;
+    ids[b * k + i] = i < s.k ? ~(uint32_t)key : UINT32_MAX;
+    scores[b * k + i] = i < s.k ? score_of(key) : -INFINITY;
   }
-  if (threadIdx.x == 0) counts[b] = (uint32_t)k;
+  if (threadIdx.x == 0) counts[b] = (uint32_t)s.k;
+}
+
+/* ---- the course of a search ---- */
+
+/* One call of topk, with its arrays in scratch. */
+struct call {
+  fopo_device *d;
+  const float *Q;
+  const fopo_catalogue *c;
+  size_t B, L, most; /* most: items of a tile */
+  search s;
+  float *f;          /* [B, most] */
+  float *rows;       /* [most, L] items that are gathered, where some are */
+  uint32_t *open;
+};
+
+/* A tile's scores, and the rows that were gathered for it, stay in half of the cache. */
+static size_t most_of(const state *s, const fopo_catalogue *c, size_t B, size_t L, bool gathers) {
+  size_t item = (B + (gathers ? L : 0)) * sizeof(float), most = s->cache / 2 / item;
+  most = least(most > TILE_LEAST ? most : TILE_LEAST, c->limit);
+  return (most + 3) / 4 * 4; /* rows of scores begin at 16 bytes */
+}
+
+static int make_room(call *a) {
+  const fopo_catalogue *c = a->c;
+  bool gathers = c->order != nullptr && c->limit > c->head_rows;
+  a->most = most_of(of(a->d), c, a->B, a->L, gathers);
+  for (int placed = 0; placed < 2; placed++) {
+    carving room = {placed ? of(a->d)->scratch : nullptr, 0};
+    a->s.n = room.take<uint32_t>(2 * a->B + 1);
+    a->s.keys = room.take<uint64_t>(a->B * ROOM);
+    a->f = room.take<float>(a->B * a->most);
+    a->rows = room.take<float>(gathers ? a->most * a->L : 0);
+    int status = placed ? FOPO_OK : reserve(a->d, room.used, "a search");
+    if (status != FOPO_OK) return status;
+  }
+  a->s.arrived = a->s.n + a->B;
+  a->open = a->s.arrived + a->B;
+  return check(cudaMemsetAsync(a->s.n, 0, (2 * a->B + 1) * sizeof *a->s.n, of(a->d)->stream),
+               "a search");
+}
+
+/* Items of the tile at place `at`: as many as the room for keys is expected to bear, all of them
+ * inside the head or all behind it. */
+static size_t width_at(const call *a, size_t at) {
+  const fopo_catalogue *c = a->c;
+  size_t k = a->s.k, bears = at < k ? ROOM - k : at * (ROOM - k) / (2 * k);
+  size_t end = c->order != nullptr && at < c->head_rows ? least(c->head_rows, c->limit) : c->limit;
+  return least(least(bears, a->most), end - at);
+}
+
+static int score_tile(const call *a, size_t at, size_t width) {
+  const fopo_catalogue *c = a->c;
+  const float *rows = c->items + at * c->ld;
+  size_t ld = c->ld;
+  int status = FOPO_OK;
+  if (c->order != nullptr) {
+    bool packed = at < c->head_rows;
+    rows = packed ? c->head + at * a->L : a->rows;
+    ld = a->L;
+    if (!packed) {
+      status = gather_rows(a->d, a->rows, c->items, c->ld, c->order + at, width, a->L);
+    }
+  }
+  return status != FOPO_OK ? status
+                           : gemm(a->d, a->f, a->most, 1.0f, a->Q, a->L, 0, rows, ld, 1, 0.0f,
+                                  a->B, width, a->L);
+}
+
+static int select_tile(const call *a, size_t at, size_t width) {
+  unsigned parts = (unsigned)splits_of(of(a->d), a->B, width, 4 * THREADS);
+  tile t = {a->f, a->c->order, a->most, width, at, parts};
+  return launch(a->d, "a search", a->B * parts, THREADS, 0, select_kernel, a->s, t);
+}
+
+/* Whether an item from place `next` on can still matter, into *open. */
+static int ask(const call *a, size_t next, int zeros, uint32_t *open) {
+  int status = launch(a->d, "a search", 1, 1024, 0, open_kernel, a->open, a->s, a->Q, a->c->norms,
+                      next, zeros, a->B, a->L);
+  return status != FOPO_OK ? status : a->d->ops->get(a->d, open, a->open, sizeof *open);
 }
 
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
-         const float *items, size_t ld, size_t B, size_t P, size_t L, size_t k) {
-  size_t tile = of(d)->cache / 2 / (B * sizeof(float)), parts; /* its scores stay in the cache */
-  tile = least(P, tile < ROOM ? ROOM : tile);
-  parts = splits_of(of(d), B, tile, 4 * ROOM);
-  uint64_t *best = nullptr;
-  float *f = nullptr;
-  for (int placed = 0; placed < 2; placed++) {
-    carving room = {placed ? of(d)->scratch : nullptr, 0};
-    best = room.take<uint64_t>(B * parts * k);
-    f = room.take<float>(B * tile);
-    int status = placed ? FOPO_OK : reserve(d, room.used, "a search");
-    if (status != FOPO_OK) return status;
-  }
-  int status = FOPO_OK;
-  for (size_t first = 0; first < P && status == FOPO_OK; first += tile) {
-    size_t width = least(tile, P - first);
+         const fopo_catalogue *c, size_t B, size_t L, size_t k) {
+  call a = {d, Q, c, B, L, 0, {nullptr, nullptr, nullptr, least(k, c->limit)}, nullptr, nullptr,
+            nullptr};
+  int status = B > 0 ? make_room(&a) : FOPO_OK, zeros = c->norms != nullptr && c->limit == c->P;
+  uint32_t open = 1;
+  double per_item = (double)B * (double)L;
+  size_t asked = 0;
+  for (size_t at = 0; B > 0 && at < c->limit && open && status == FOPO_OK;) {
+    size_t width = width_at(&a, at);
     if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
-    status = gemm(d, f, width, 1.0f, Q, L, 0, items + first * ld, ld, 1, 0.0f, B, width, L);
-    if (status == FOPO_OK) {
-      status = launch(d, "a search", B * parts, THREADS, 0, select_kernel, best, (const float *)f,
-                      width, first, k, (unsigned)parts);
-    }
+    status = score_tile(&a, at, width);
+    if (status == FOPO_OK) status = select_tile(&a, at, width);
+    at += width;
+    double left = per_item * (double)(c->limit - at), since = per_item * (double)(at - asked);
+    if (c->norms == nullptr || left < ROUND_TRIP || since < ROUND_TRIP || at - asked < at / 4) continue;
+    asked = at;
+    if (status == FOPO_OK) status = ask(&a, at, zeros, &open);
   }
   if (status != FOPO_OK) return status;
-  return launch(d, "a search", B, THREADS, 0, merge_kernel, ids, scores, counts,
-                (const uint64_t *)best, k, (unsigned)parts);
+  return launch(d, "a search", B, THREADS, 0, answer_kernel, ids, scores, counts, a.s, Q, zeros, L,
+                k);
 }
 
 } // namespace gpu

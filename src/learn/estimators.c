@@ -10,20 +10,10 @@
 
 /* -- snis ------------------------------------------------------------------------------------- */
 
-/* Whether the device finds the candidates itself: its answer is the exact one, so the index must be
- * of a kind that gives that too, over the items as they are on the device. */
-static int on_device(const fopo_gradient *g) {
-  if (g->device->ops->topk == NULL || g->train_items || g->q.k > FOPO_TOPK_MOST) return 0;
-  fopo_index_facts facts = fopo_index_about(g->q.index);
-  int exact = strcmp(facts.kind, "exact") == 0 || (strcmp(facts.kind, "norm") == 0 &&
-                                                   facts.budget == 0);
-  return exact && fopo_index_over(g->q.index, g->items);
-}
-
 static int topk(fopo_gradient *g, const float *Q, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, m->counts, Q, m->items,
-                              g->items.ld, n, g->P, g->L, g->q.k);
+  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, m->counts, Q,
+                              &g->catalogue, n, g->L, g->q.k);
 }
 
 /* host.candidates [n, K] and host.counts [n] of the queries in host.Q [n, L]: by the index, which
@@ -32,7 +22,7 @@ static int search(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_host *h = &g->host;
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
-  if (!on_device(g)) {
+  if (!g->on_device) {
     return fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
                              fopo_matrix_view(h->Q, n, g->L), g->q.k);
   }
@@ -100,9 +90,11 @@ static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   int keeps = fopo_proposal_keeps(&g->q);
   double start = fopo_clock();
   int rc = FOPO_OK;
-  if (!keeps && on_device(g)) { /* the queries, the candidates and their scores stay there */
+  if (!keeps && g->on_device) { /* the queries, the candidates and their scores stay there */
+    size_t found = k < g->catalogue.limit ? k : g->catalogue.limit;
     rc = topk(g, m->Q, headed);
-    for (size_t b = 0; b < n; b++) h->counts[b] = b < headed ? (uint32_t)k : 0;
+    for (size_t b = 0; b < n; b++) h->counts[b] = b < headed ? (uint32_t)found : 0;
+    if (found < k) g->short_rows += headed;
     if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
     g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
     return rc;

@@ -88,6 +88,7 @@ static void unbind(fopo_gradient *g) {
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
     if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
   }
+  fopo_gradient_forget_order(g);
   g->dev = (fopo_gradient_on_device){0};
   g->Y = (fopo_csr){0};
   g->credit = (fopo_credit){0};
@@ -420,6 +421,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   if (rc != FOPO_OK) return rc;
   steer(g, B);
   rc = prepare(g, B);
+  if (rc == FOPO_OK) rc = fopo_gradient_choose_search(g);
   if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
   if (rc == FOPO_OK && theta == NULL) {
     rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,

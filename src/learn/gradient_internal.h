@@ -39,6 +39,10 @@ typedef struct {
   uint32_t *candidates, *counts;   /* [part, K], [part] */
   float *candidate_scores;         /* [part, K] */
 
+  /* The order of a norm index; NULL until one is searched on the device. */
+  uint32_t *order;                 /* [P] */
+  float *norms, *head;             /* [P], [packed_rows, L] */
+
   /* Items that are learnt; NULL where they are fixed. */
   float *c;                        /* [part, S] */
   float *log_z, *mean_weight;      /* [part] */
@@ -89,6 +93,10 @@ struct fopo_gradient {
   fopo_proposal q;      /* the options' with the epsilon of this batch's draws */
   size_t asked;         /* the first contexts of the batch that get candidates */
   size_t headed;        /* and of the part that is drawn */
+  int on_device;        /* the device searches for candidates, in */
+  fopo_catalogue catalogue;
+  uint64_t order_version; /* of the index that dev.order is of; 0: of none */
+  size_t packed_rows;     /* of dev.head */
   int train_items;      /* as the policy's when it was bound */
   int dense_items;      /* item_rows is [P, L] */
   size_t n_touched;
@@ -116,6 +124,11 @@ static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
 
 /* Spoils the draws of n contexts as g->fault says. */
 int fopo_gradient_spoil(fopo_gradient *g, size_t n);
+
+/* gradient_search.c: whether the device finds the batch's candidates itself, and what it needs for
+ * that; gives back what it has of an order. */
+int fopo_gradient_choose_search(fopo_gradient *g);
+void fopo_gradient_forget_order(fopo_gradient *g);
 
 /* gradient_items.c: room for the items' gradient; a part's contribution, after its statistics. */
 int fopo_gradient_items_prepare(fopo_gradient *g);

@@ -566,8 +566,8 @@ static void test_interrupted(void **state) {
   batch_free(&x);
 }
 
-/* The exact search against scoring and sorting on the host: the same items, but for those within
- * rounding of the k-th. */
+/* The search against scoring and sorting on the host: the same items, but for those within rounding
+ * of the last. */
 typedef struct { float score; uint32_t id; } scored;
 
 static int by_score(const void *a, const void *b) {
@@ -576,47 +576,193 @@ static int by_score(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void check_topk(size_t B, size_t P, size_t L, size_t k, int ties) {
-  batch x = batch_new(B, 2, P, L, 1, FOPO_FLOAT32);
-  for (size_t i = 0; ties && i < P * x.items.rows.ld; i++) x.items.x[i] = (float)(i % 3) - 1;
-  for (size_t i = 0; ties && i < B * L; i++) x.Q[i] = (float)(i % 2 + 1);
-  batch_up(&x);
-  uint32_t *ids = room(B * k, 4), counts[70], *ids_ = blank(B * k * 4), *counts_ = blank(B * 4);
+/* A catalogue on both sides, in the order of its norms where it has one. */
+typedef struct {
+  batch x;
+  size_t k;
+  scored *places; /* [P] by norm; score: the norm */
+  fopo_catalogue c;
+} shelf;
+
+static shelf shelf_new(size_t B, size_t P, size_t L, size_t k) {
+  shelf s = {.x = batch_new(B, 2, P, L, 1, FOPO_FLOAT32), .k = k};
+  s.places = room(P, sizeof *s.places);
+  return s;
+}
+
+static void shelf_free(shelf *s) {
+  free(s->places);
+  batch_free(&s->x);
+}
+
+static float dot(const shelf *s, uint32_t a, const float *q) {
+  float sum = 0;
+  for (size_t i = 0; i < s->x.L; i++) sum += s->x.items.x[a * s->x.items.rows.ld + i] * q[i];
+  return sum;
+}
+
+static float length(const shelf *s, uint32_t a) {
+  double sum = 0;
+  for (size_t i = 0; i < s->x.L; i++) {
+    double v = (double)s->x.items.x[a * s->x.items.rows.ld + i];
+    sum += v * v;
+  }
+  return nextafterf((float)sqrt(sum), INFINITY);
+}
+
+/* Everything to the card, by norm or as it is. */
+static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
+  size_t P = s->x.P, L = s->x.L;
+  uint32_t *order = room(P, 4);
+  float *norms = room(P, 4), *head = room(head_rows * L, 4);
+  batch_up(&s->x);
+  for (uint32_t a = 0; a < P; a++) s->places[a] = (scored){ordered ? length(s, a) : 0, a};
+  if (ordered) qsort(s->places, P, sizeof *s->places, by_score);
+  for (size_t i = 0; i < P; i++) {
+    order[i] = s->places[i].id;
+    norms[i] = s->places[i].score;
+    const float *row = s->x.items.x + order[i] * s->x.items.rows.ld;
+    if (i < head_rows) memcpy(head + i * L, row, L * 4);
+  }
+  s->c = (fopo_catalogue){.items = s->x.items_.x, .P = P, .ld = s->x.items.rows.ld, .limit = limit};
+  if (ordered) {
+    s->c.order = up(order, P * 4);
+    s->c.norms = up(norms, P * 4);
+    s->c.head = up(head, head_rows * L * 4);
+    s->c.head_rows = head_rows;
+  }
+  free(order), free(norms), free(head);
+}
+
+/* exact: sums are integers, so equal scores are equal to the bit. */
+static void check_answer(const shelf *s, const uint32_t *ids, const float *scores, size_t b,
+                         int exact) {
+  size_t limit = s->c.limit, found = s->k < limit ? s->k : limit;
+  scored *all = room(limit, sizeof *all);
+  uint8_t *seen = room(s->x.P, 1);
+  for (size_t i = 0; i < limit; i++) {
+    uint32_t a = s->places[i].id;
+    all[i] = (scored){dot(s, a, s->x.Q + b * s->x.L), a};
+  }
+  qsort(all, limit, sizeof *all, by_score);
+  for (size_t i = 0; i < found; i++) {
+    double wanted = (double)all[i].score, got = (double)scores[i];
+    assert_true(ids[i] < s->x.P && !seen[ids[i]]++);
+    assert_true(fabs(got - wanted) <= 1e-5 * (1 + fabs(wanted)));
+    if (exact) assert_int_equal(ids[i], all[i].id);
+  }
+  for (size_t i = found; i < s->k; i++) {
+    assert_true(ids[i] == UINT32_MAX && isinf(scores[i]) && scores[i] < 0);
+  }
+  free(all), free(seen);
+}
+
+/* How many calls of CUDA it took, on the emulation. */
+static long check_topk(shelf *s, int exact) {
+  size_t B = s->x.B, k = s->k;
+  uint32_t *ids = room(B * k, 4), *counts = room(B, 4), *ids_ = blank(B * k * 4);
+  uint32_t *counts_ = blank(B * 4);
   float *scores = room(B * k, 4), *scores_ = blank(B * k * 4);
-  scored *all = room(P, sizeof *all);
-  ok(gpu->ops->topk(gpu, ids_, scores_, counts_, x.Q_, x.items_.x, x.items.rows.ld, B, P, L, k));
+  long before = emulation_calls != NULL ? emulation_calls() : 0;
+  ok(gpu->ops->topk(gpu, ids_, scores_, counts_, s->x.Q_, &s->c, B, s->x.L, k));
+  long calls = emulation_calls != NULL ? emulation_calls() - before : 0;
   down(ids, ids_, B * k * 4);
   down(scores, scores_, B * k * 4);
   down(counts, counts_, B * 4);
-  for (size_t b = 0; b < B; b++) {
-    assert_int_equal(counts[b], k);
-    for (uint32_t a = 0; a < P; a++) {
-      all[a] = (scored){0, a};
-      for (size_t i = 0; i < L; i++) {
-        all[a].score += x.items.x[a * x.items.rows.ld + i] * x.Q[b * L + i];
-      }
-    }
-    qsort(all, P, sizeof *all, by_score);
-    for (size_t i = 0; i < k; i++) {
-      double wanted = (double)all[i].score, got = (double)scores[b * k + i];
-      assert_true(ids[b * k + i] < P);
-      assert_true(fabs(got - wanted) <= 1e-5 * (1 + fabs(wanted)));
-      if (ties) assert_int_equal(ids[b * k + i], all[i].id);
-      for (size_t j = 0; j < i; j++) assert_true(ids[b * k + i] != ids[b * k + j]);
-    }
+  for (size_t b = 0; b < B; b += 1 + B / 20) {
+    assert_int_equal(counts[b], k < s->c.limit ? k : s->c.limit);
+    check_answer(s, ids + b * k, scores + b * k, b, exact);
   }
-  free(ids), free(scores), free(all);
-  batch_free(&x);
+  free(ids), free(counts), free(scores);
+  return calls;
+}
+
+/* Small integers: many equal scores, and no rounding. */
+static void make_integers(shelf *s) {
+  for (size_t i = 0; i < s->x.P * s->x.items.rows.ld; i++) s->x.items.x[i] = (float)(i % 3) - 1;
+  for (size_t i = 0; i < s->x.B * s->x.L; i++) s->x.Q[i] = (float)(i % 2 + 1);
 }
 
 static void test_topk(void **state) {
   (void)state;
-  check_topk(2, 1, 3, 1, 0);
-  check_topk(3, 100, 5, 100, 0);
-  check_topk(2, 5000, 7, 300, 1);
-  check_topk(2, 9000, 7, 2048, 0);
-  check_topk(1, 40000, 3, 20, 0); /* in parts */
-  check_topk(70, 300, 2, 17, 0);
+  const size_t shapes[][4] = {{2, 1, 3, 1}, {3, 100, 5, 100}, {2, 5000, 7, 300}, {2, 9000, 7, 2048},
+                              {1, 40000, 4, 20}, {70, 300, 2, 17}}; /* B, P, L, k */
+  for (int processors = 1; processors < 80; processors += 69) {
+    cut_for(processors);
+    for (size_t i = 0; i < 6; i++) {
+      const size_t *n = shapes[i];
+      shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+      if (i == 2) make_integers(&s);
+      shelf_up(&s, 0, 0, n[1]);
+      check_topk(&s, i == 2);
+      shelf_free(&s);
+    }
+  }
+  cut_for(4);
+}
+
+/* The worst order: every score is above all before it, and more come than there is room for. */
+static void test_topk_rising(void **state) {
+  (void)state;
+  shelf s = shelf_new(2, 30000, 1, 256);
+  for (size_t a = 0; a < 30000; a++) s.x.items.x[a * s.x.items.rows.ld] = (float)(a / 2);
+  s.x.Q[0] = 1, s.x.Q[1] = -1;
+  shelf_up(&s, 0, 0, 30000);
+  check_topk(&s, 1);
+  shelf_free(&s);
+}
+
+/* A prefix of the norms is searched and nothing else, wherever its items lie. */
+static void test_topk_prefix(void **state) {
+  (void)state;
+  enum { P = 9000, L = 8 };
+  const size_t limits[] = {1, 30, 700, 5000, 8999, P}, packed[] = {0, 5, 900, P};
+  for (size_t i = 0; i < 6 * 4; i++) {
+    shelf s = shelf_new(3, P, L, 64);
+    int exact = i % 3 == 0;
+    if (exact) make_integers(&s);
+    shelf_up(&s, 1, packed[i % 4], limits[i / 4]);
+    check_topk(&s, exact);
+    shelf_free(&s);
+  }
+}
+
+/* Whichever call fails, the search says so, and the next one is right. */
+static void fail_topk(shelf *s, long calls) {
+  size_t n = s->x.B * s->k * 4;
+  uint32_t *ids_ = blank(n), *counts_ = blank(s->x.B * 4);
+  float *scores_ = blank(n);
+  for (long i = 0; i < calls; i += 5) {
+    emulation_fail_at(i, 2, 0);
+    refused(gpu->ops->topk(gpu, ids_, scores_, counts_, s->x.Q_, &s->c, s->x.B, s->x.L, s->k),
+            FOPO_ERR_MEMORY, "the GPU has no room");
+    emulation_fail_at(-1, 0, 0);
+  }
+  check_topk(s, 0);
+}
+
+/* Norms that fall fast end a search early, with the same answer; a query of 0 asks for nothing. */
+static void test_topk_stops(void **state) {
+  (void)state;
+  enum { B = 100, P = 100000, L = 48 }; /* enough that it is worth asking */
+  shelf s = shelf_new(B, P, L, 10);
+  for (size_t a = 0; a < P; a++) {
+    float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
+    for (size_t i = 0; i < L; i++) row[i] *= scale;
+  }
+  shelf_up(&s, 1, 10000, P);
+  long stopped = check_topk(&s, 0);
+  const float *norms = s.c.norms;
+  s.c.norms = NULL;
+  long whole = check_topk(&s, 0);
+  if (emulation_calls != NULL && stopped >= whole) fail_msg("%ld calls, %ld for all", stopped, whole);
+  s.c.norms = norms;
+  memset(s.x.Q, 0, 2 * L * 4);
+  ok(gpu->ops->put(gpu, s.x.Q_, s.x.Q, B * L * 4));
+  long zeros = check_topk(&s, 0);
+  if (emulation_calls != NULL && zeros > stopped) fail_msg("%ld calls, %ld before", zeros, stopped);
+  if (emulation_calls != NULL) fail_topk(&s, zeros);
+  shelf_free(&s);
 }
 
 /* ---- optimisers, items ---- */
@@ -738,7 +884,9 @@ int main(void) {
       cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
       cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),
       cmocka_unit_test(test_policy_small_card), cmocka_unit_test(test_interrupted),
-      cmocka_unit_test(test_topk),          cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
+      cmocka_unit_test(test_topk),          cmocka_unit_test(test_topk_rising),
+      cmocka_unit_test(test_topk_prefix),   cmocka_unit_test(test_topk_stops),
+      cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,42 @@ static void test_curve(void **state) {
   free(items);
 }
 
+/* 2 steps each of a budget, of a smaller one that leaves rows short, and of the index made anew. */
+static void train_budgets(float *out, fopo_device *device, size_t *queries, double *short_rows) {
+  const method m = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, "mixture, budget"};
+  setting s = {0};
+  fopo_slice slice[4];
+  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(&s, &m, device));
+  ok(fopo_index_set_budget(s.ix, 200));
+  ok(fopo_trainer_run(s.t, 2, &slice[0]));
+  ok(fopo_index_set_budget(s.ix, K / 2));
+  ok(fopo_trainer_run(s.t, 2, &slice[1]));
+  ok(fopo_index_refresh(s.ix));
+  ok(fopo_index_set_budget(s.ix, 300));
+  ok(fopo_trainer_run(s.t, 2, &slice[2]));
+  *short_rows = slice[1].mean.short_rows;
+  assert_true(slice[0].mean.short_rows == 0 && slice[2].mean.short_rows == 0);
+  *queries = fopo_index_about(s.ix).queries;
+  memcpy(out, s.pi.theta.x, L * L * sizeof *out);
+  end(&s);
+  small_world_done(&s.w);
+}
+
+/* The device answers for the budget that an index has now, by itself. */
+static void test_budget(void **state) {
+  (void)state;
+  float a[L * L], b[L * L];
+  size_t asked, none;
+  double some, same;
+  train_budgets(a, cpu, &asked, &some);
+  train_budgets(b, gpu, &none, &same);
+  assert_true(asked == 2 * N && none == 0); /* two epochs of three steps */
+  assert_true(some == BATCH + N % BATCH && same == some);
+  double theta = off(b, a, L * L);
+  if (theta > (emulation_calls == NULL ? 2e-2 : 1e-5)) fail_msg("theta differs by %.2e", theta);
+}
+
 /* Ctrl-C in the middle: the slice ends, all is usable, and the run goes on. */
 static void test_cancelled(void **state) {
   (void)state;
@@ -281,8 +317,9 @@ int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods), cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),   cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_absent),  cmocka_unit_test(test_faults),
+      cmocka_unit_test(test_curve),   cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_cancelled), cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   if (emulation_calls == NULL) close_both();

@@ -77,6 +77,7 @@ template <class T> T __shfl_up_sync(unsigned, T x, unsigned by) {
   emulation::exchange(&x, sizeof x, lane >= by ? lane - by : lane);
   return x;
 }
+static inline void __threadfence() {}
 static inline uint32_t atomicCAS(uint32_t *x, uint32_t expected, uint32_t wanted) {
   uint32_t old = *x;
   if (old == expected) *x = wanted;
@@ -92,6 +93,8 @@ template <class T> T __ldg(const T *x) {
   memcpy(&copy, (const void *)x, sizeof copy);
   return copy;
 }
+
+template <class T> T __ldcg(const T *x) { return __ldg(x); }
 
 struct __half { uint16_t bits; };
 static inline __half __ushort_as_half(uint16_t bits) { return {bits}; }

@@ -1,0 +1,86 @@
+/* Where the candidates of a batch are searched: by the device itself, or by the index on the host.
+ *
+ * A device with a search of its own answers exactly over a prefix of an order, which is what the
+ * exact and the norm index do. It has the items already; of a norm index it further takes the order
+ * and the norms, 8 bytes an item, and makes itself a packed copy of the first tenth of the items,
+ * where most searches of small k end: read side by side these cost their bytes and no more. The rest
+ * is gathered from the one copy of the items. All of that is taken anew after the index was. */
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "learn/gradient_internal.h"
+
+/* The packed head takes a tenth of the items' bytes, or this many rows. */
+enum { HEAD_SHARE = 10, HEAD_LEAST = 4096 };
+
+static void *take(fopo_gradient *g, size_t bytes) {
+  void *block = NULL;
+  return g->device->ops->alloc(g->device, &block, bytes) == FOPO_OK ? block : NULL;
+}
+
+void fopo_gradient_forget_order(fopo_gradient *g) {
+  fopo_gradient_on_device *m = &g->dev;
+  void *blocks[] = {m->order, m->norms, m->head};
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+    if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
+  }
+  m->order = NULL;
+  m->norms = m->head = NULL;
+  g->order_version = 0;
+}
+
+/* order, norms [P] on the host to the device, and its head from the items there. */
+static int put_order(fopo_gradient *g, const uint32_t *order, const float *norms) {
+  fopo_device *d = g->device;
+  fopo_gradient_on_device *m = &g->dev;
+  size_t P = g->P, rows = P / HEAD_SHARE > HEAD_LEAST ? P / HEAD_SHARE : HEAD_LEAST;
+  g->packed_rows = rows < P ? rows : P;
+  m->order = take(g, P * sizeof *order);
+  if (m->order == NULL) return FOPO_ERR_MEMORY;
+  m->norms = take(g, P * sizeof *norms);
+  if (m->norms == NULL) return FOPO_ERR_MEMORY;
+  m->head = take(g, g->packed_rows * g->L * sizeof *m->head);
+  if (m->head == NULL) return FOPO_ERR_MEMORY;
+  int rc = d->ops->put(d, m->order, order, P * sizeof *order);
+  if (rc == FOPO_OK) rc = d->ops->put(d, m->norms, norms, P * sizeof *norms);
+  if (rc != FOPO_OK) return rc;
+  return d->ops->gather_rows(d, m->head, m->items, g->items.ld, m->order, g->packed_rows, g->L);
+}
+
+static int take_order(fopo_gradient *g) {
+  uint64_t version = 0;
+  uint32_t *order = fopo_alloc(g->P, sizeof *order);
+  float *norms = fopo_alloc(g->P, sizeof *norms);
+  int rc = order && norms ? fopo_index_order(order, norms, &version, g->q.index) : FOPO_ERR_MEMORY;
+  fopo_gradient_forget_order(g);
+  if (rc == FOPO_OK) rc = put_order(g, order, norms);
+  if (rc == FOPO_OK) g->order_version = version;
+  else fopo_gradient_forget_order(g);
+  fopo_free(order);
+  fopo_free(norms);
+  return rc;
+}
+
+int fopo_gradient_choose_search(fopo_gradient *g) {
+  g->on_device = 0;
+  if (g->asked == 0 || g->device->ops->topk == NULL) return FOPO_OK;
+  if (g->train_items || g->q.k > FOPO_TOPK_MOST || !fopo_index_over(g->q.index, g->items)) {
+    return FOPO_OK;
+  }
+  fopo_index_facts facts = fopo_index_about(g->q.index);
+  int norm = strcmp(facts.kind, "norm") == 0;
+  if (!norm && strcmp(facts.kind, "exact") != 0) return FOPO_OK;
+  int rc = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
+  if (rc != FOPO_OK) return rc;
+  g->catalogue = (fopo_catalogue){.items = g->dev.items, .P = g->P, .ld = g->items.ld,
+                                  .limit = norm ? facts.reachable : g->P};
+  if (norm) {
+    g->catalogue.order = g->dev.order;
+    g->catalogue.norms = g->dev.norms;
+    g->catalogue.head = g->dev.head;
+    g->catalogue.head_rows = g->packed_rows;
+  }
+  g->on_device = 1;
+  return FOPO_OK;
+}
