@@ -41,6 +41,15 @@ typedef struct {
 /* The most candidates that a device searches for itself. */
 enum { FOPO_TOPK_MOST = 2048 };
 
+/* The statistics of a batch, added up over its contexts. */
+typedef struct {
+  double reward, ess;  /* sums */
+  double max_weight;   /* the largest */
+  double head_mass;    /* sum over the contexts that have candidates */
+  double head_rows;    /* how many contexts were given candidates, */
+  double short_rows;   /* and how many got fewer than were asked for */
+} fopo_sums;
+
 /* The coordinates of a batch's random numbers, core/rng.h. */
 typedef struct {
   uint64_t seed;
@@ -87,8 +96,9 @@ typedef struct {
 typedef struct {
   const char *kind; /* "cpu", "cuda" */
 
-  /* Memory. alloc gives zeroed bytes. share: the device's copy of host data, on the CPU the host pointer itself, so that
-   * the items exist once; it must outlive its use. release takes what share or alloc gave. */
+  /* Memory. alloc gives zeroed bytes. share: the device's copy of host data, on the CPU the host
+   * pointer itself, so that the items exist once; it must outlive its use. release takes what share
+   * or alloc gave. put and get do nothing where both are the same memory. */
   int (*alloc)(fopo_device *d, void **device, size_t bytes);
   int (*share)(fopo_device *d, void **device, const void *host, size_t bytes);
   void (*release)(fopo_device *d, void *device);
@@ -133,6 +143,14 @@ typedef struct {
                      const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
                      size_t B, size_t S, size_t P, size_t L);
 
+  /* Candidates that are kept by context: sets [N, K], set_counts [N]. store: those of the contexts
+   * rows [B] become ids [B, K] and counts [B]; load is the way back. A context that stands in rows
+   * twice is stored with the same set both times. */
+  int (*store_sets)(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
+                    const uint32_t *counts, const uint32_t *rows, size_t B, size_t K);
+  int (*load_sets)(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
+                   const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
+
   /* r [B, S] = 1[ids[b, s] in Y[rows[b]]]; Y's arrays are device pointers. */
   int (*reward_hits)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                      const fopo_csr *Y, size_t B, size_t S);
@@ -154,6 +172,12 @@ typedef struct {
   int (*snis)(fopo_device *d, float *V, float *c, float *stats, const float *Q,
               const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
               float floor, size_t B, size_t S, size_t L);
+
+  /* Adds stats [B, FOPO_STATS] to *sums (device), or starts it with them, context by context. The
+   * first `headed` contexts were given candidates and have counts[b] of the k asked for; of one
+   * without any, nothing is inside the candidates. */
+  int (*add_stats)(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+                   size_t headed, size_t k, int start, size_t B);
 
   /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
    * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. c [B, S] is given out where not NULL. */

@@ -89,7 +89,7 @@ static void device_release(fopo_device *d, void *device) {
 
 static int device_put(fopo_device *d, void *device, const void *host, size_t bytes) {
   (void)d;
-  if (bytes > 0) memcpy(device, host, bytes);
+  if (bytes > 0 && host != device) memcpy(device, host, bytes);
   return FOPO_OK;
 }
 
@@ -151,6 +151,46 @@ static int network_backward(fopo_device *d, float *G, float *delta, const float 
                                fopo_cpu_reading(V, B, L, L), theta, net, scale, accumulate);
 }
 
+/* ---- candidates that are kept, statistics ---- */
+
+static int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
+                      const uint32_t *counts, const uint32_t *rows, size_t B, size_t K) {
+  (void)d;
+  for (size_t b = 0; b < B; b++) {
+    memcpy(sets + rows[b] * K, ids + b * K, K * sizeof *sets);
+    set_counts[rows[b]] = counts[b];
+  }
+  return FOPO_OK;
+}
+
+static int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
+                     const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K) {
+  (void)d;
+  for (size_t b = 0; b < B; b++) {
+    memcpy(ids + b * K, sets + rows[b] * K, K * sizeof *ids);
+    counts[b] = set_counts[rows[b]];
+  }
+  return FOPO_OK;
+}
+
+static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+                     size_t headed, size_t k, int start, size_t B) {
+  (void)d;
+  if (start) *sums = (fopo_sums){0};
+  for (size_t b = 0; b < B; b++) {
+    const float *s = stats + b * FOPO_STATS;
+    sums->reward += (double)s[FOPO_STAT_REWARD];
+    sums->ess += (double)s[FOPO_STAT_ESS];
+    double w = (double)s[FOPO_STAT_MAX_WEIGHT];
+    if (w > sums->max_weight) sums->max_weight = w;
+    if (b >= headed) continue;
+    if (counts[b] > 0) sums->head_mass += (double)s[FOPO_STAT_HEAD_MASS];
+    sums->short_rows += counts[b] < k;
+  }
+  sums->head_rows += (double)headed;
+  return FOPO_OK;
+}
+
 /* ---- optimisers ---- */
 
 /* Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1, uphill. */
@@ -202,10 +242,13 @@ static const fopo_device_ops cpu_ops = {
     .draw_mixture = fopo_cpu_draw_mixture,
     .draw_tail = fopo_cpu_draw_tail,
     .draw_policy = fopo_cpu_draw_policy,
+    .store_sets = store_sets,
+    .load_sets = load_sets,
     .reward_hits = fopo_cpu_reward_hits,
     .reward_model = fopo_cpu_reward_model,
     .reward_credit = fopo_cpu_reward_credit,
     .snis = fopo_cpu_snis,
+    .add_stats = add_stats,
     .reinforce = fopo_cpu_reinforce,
     .outer = outer,
     .network_forward = network_forward,

@@ -181,6 +181,14 @@ int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *update
 int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
              const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
 
+/* device_cuda_step.cu */
+int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
+               const uint32_t *counts, const uint32_t *rows, size_t B, size_t K);
+int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
+              const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
+int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+              size_t headed, size_t k, int start, size_t B);
+
 /* device_cuda_search.cu */
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
          const fopo_catalogue *c, size_t B, size_t L, size_t k);

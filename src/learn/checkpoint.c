@@ -179,6 +179,7 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   int rc = moments_init(&x, t->o.policy);
   if (rc == FOPO_OK && arrays == NULL) rc = FOPO_ERR_MEMORY;
   if (rc == FOPO_OK) rc = fresh_parameters(t);
+  if (rc == FOPO_OK) rc = fopo_visits_fetch(&t->visits);
   if (rc == FOPO_OK) rc = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
   if (rc == FOPO_OK && t->o.policy->train_items) rc = fopo_optim_read_items(&x.items, t->o.optim);
   if (rc == FOPO_OK) {
@@ -358,8 +359,8 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   }
   const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
   if (rc == FOPO_OK && fopo_gradient_has_proposal(o)) {
-    rc = fopo_visits_check(&t->visits, archive, path, &o->proposal, t->o.contexts.rows,
-                           t->o.policy->items.rows);
+    rc = fopo_visits_check(&t->visits, t->o.device, archive, path, &o->proposal,
+                           t->o.contexts.rows, t->o.policy->items.rows);
   }
   return rc;
 }
@@ -370,12 +371,13 @@ static void take_items(fopo_policy *pi, const float *values) {
 }
 
 /* The gradient shows the epsilon that was taken over. */
-static void take_visits(fopo_trainer *t, const fopo_archive *file) {
+static int take_visits(fopo_trainer *t, const fopo_archive *file) {
   const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
-  if (!fopo_gradient_has_proposal(o)) return;
-  fopo_visits_take(&t->visits, file, &o->proposal);
+  if (!fopo_gradient_has_proposal(o)) return FOPO_OK;
+  int rc = fopo_visits_take(&t->visits, file, &o->proposal);
   fopo_gradient_lend(t->o.gradient, &t->visits); /* cannot fail: the room is there */
   fopo_gradient_lend(t->o.gradient, NULL);
+  return rc;
 }
 
 int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
@@ -395,7 +397,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
     if (s.item_values != NULL) take_items(t->o.policy, s.item_values);
-    take_visits(t, &file);
+    rc = take_visits(t, &file);
   }
   if (rc == FOPO_OK) rc = fopo_trainer_refresh(t);
   if (rc == FOPO_OK && archive != NULL) {

@@ -10,60 +10,69 @@
 
 /* -- snis ------------------------------------------------------------------------------------- */
 
+/* dev.candidates [n, K], their scores and counts, for the queries Q [n, L] on the device. */
 static int topk(fopo_gradient *g, const float *Q, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
   return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, m->counts, Q,
                               &g->catalogue, n, g->L, g->q.k);
 }
 
-/* host.candidates [n, K] and host.counts [n] of the queries in host.Q [n, L]: by the index, which
- * searches on the host, or by way of the device, where V has room for the queries. */
-static int search(fopo_gradient *g, size_t n) {
+/* The same by the index, which searches on the host, for those queries of dev.Q [n, L] that stand
+ * at places [found]; NULL: for all. Their scores stay on the host. */
+static int search(fopo_gradient *g, size_t n, const uint32_t *places, size_t found) {
   const fopo_gradient_on_host *h = &g->host;
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
-  if (!g->on_device) {
-    return fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
-                             fopo_matrix_view(h->Q, n, g->L), g->q.k);
+  int rc = ops->get(g->device, h->Q, m->Q, n * g->L * sizeof *h->Q);
+  for (size_t i = 0; i < found && places != NULL; i++) {
+    size_t b = places[i];
+    if (b > i) memcpy(h->Q + i * g->L, h->Q + b * g->L, g->L * sizeof *h->Q);
   }
-  int rc = ops->put(g->device, m->V, h->Q, n * g->L * sizeof *h->Q);
-  if (rc == FOPO_OK) rc = topk(g, m->V, n);
   if (rc == FOPO_OK) {
-    rc = ops->get(g->device, h->candidates, m->candidates, n * g->q.k * sizeof *h->candidates);
+    rc = fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
+                           fopo_matrix_view(h->Q, found, g->L), g->q.k);
   }
-  return rc == FOPO_OK ? ops->get(g->device, h->counts, m->counts, n * sizeof *h->counts) : rc;
+  if (rc == FOPO_OK) {
+    rc = ops->put(g->device, m->candidates, h->candidates,
+                  found * g->q.k * sizeof *h->candidates);
+  }
+  return rc == FOPO_OK ? ops->put(g->device, m->counts, h->counts, found * sizeof *h->counts) : rc;
 }
 
-/* host.Q [n, L] */
-static int fetch_queries(fopo_gradient *g, size_t n) {
-  return g->device->ops->get(g->device, g->host.Q, g->dev.Q, n * g->L * sizeof *g->host.Q);
-}
-
-/* The same by what is kept: only the contexts whose set has served its visits are searched, their
- * queries moved to the front. */
-static int search_due(fopo_gradient *g, size_t n) {
-  const fopo_gradient_on_host *h = &g->host;
+/* host.due: which of n contexts have a set that has served its visits: their places in the batch,
+ * then their rows; how many. */
+static size_t list_due(fopo_gradient *g, size_t n) {
   const uint32_t *rows = g->rows + g->done;
-  size_t k = g->q.k, first = 0, due = 0, put = 0;
-  while (first < n && !fopo_visits_due(g->visits, rows[first], g->q.refresh)) first++;
-  int rc = first < n ? fetch_queries(g, n) : FOPO_OK;
+  uint32_t *due = g->host.due;
+  size_t count = 0;
+  for (uint32_t b = 0; b < n; b++) {
+    if (fopo_visits_due(g->visits, rows[b], g->q.refresh)) due[count++] = b;
+  }
+  for (size_t i = 0; i < count; i++) due[count + i] = rows[due[i]];
+  return count;
+}
+
+/* dev.candidates [n, K] and dev.counts [n] by what is kept, after those that are due were searched;
+ * V has room for their queries. */
+static int kept_candidates(fopo_gradient *g, size_t n) {
+  fopo_device *d = g->device;
+  const fopo_gradient_on_device *m = &g->dev;
+  size_t due = list_due(g, n);
+  int rc = FOPO_OK;
+  if (due > 0) {
+    rc = d->ops->put(d, m->due, g->host.due, 2 * due * sizeof *m->due);
+    if (rc == FOPO_OK && g->on_device) {
+      rc = d->ops->gather_rows(d, m->V, m->Q, g->L, m->due, due, g->L);
+      if (rc == FOPO_OK) rc = topk(g, m->V, due);
+    } else if (rc == FOPO_OK) {
+      rc = search(g, n, g->host.due, due);
+    }
+    if (rc == FOPO_OK) {
+      rc = fopo_visits_store(g->visits, m->candidates, m->counts, m->due + due, due);
+    }
+  }
   if (rc != FOPO_OK) return rc;
-  for (size_t b = first; b < n; b++) {
-    if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
-    if (b > due) memcpy(h->Q + due * g->L, h->Q + b * g->L, g->L * sizeof *h->Q);
-    due++;
-  }
-  rc = due > 0 ? search(g, due) : FOPO_OK;
-  if (rc != FOPO_OK) return rc;
-  for (size_t b = 0; b < n; b++) {
-    if (!fopo_visits_due(g->visits, rows[b], g->q.refresh)) continue;
-    fopo_visits_put(g->visits, rows[b], h->candidates + put * k, h->counts[put]);
-    put++;
-  }
-  for (size_t b = 0; b < n; b++) {
-    fopo_visits_get(h->candidates + b * k, &h->counts[b], g->visits, rows[b]);
-  }
-  return FOPO_OK;
+  return fopo_visits_load(m->candidates, m->counts, g->visits, m->rows + g->done, n);
 }
 
 /* The scores of the candidates at the current theta: the index's, or, where the set or the index may
@@ -85,32 +94,19 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
 static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
-  const fopo_gradient_on_host *h = &g->host;
-  size_t headed = g->headed, k = g->q.k;
-  int keeps = fopo_proposal_keeps(&g->q);
+  size_t headed = g->headed;
+  int keeps = fopo_proposal_keeps(&g->q), there = !keeps && g->on_device;
   double start = fopo_clock();
-  int rc = FOPO_OK;
-  if (!keeps && g->on_device) { /* the queries, the candidates and their scores stay there */
-    size_t found = k < g->catalogue.limit ? k : g->catalogue.limit;
-    rc = topk(g, m->Q, headed);
-    for (size_t b = 0; b < n; b++) h->counts[b] = b < headed ? (uint32_t)found : 0;
-    if (found < k) g->short_rows += headed;
-    if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
-    g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-    return rc;
+  int rc = keeps ? kept_candidates(g, headed)
+         : there ? topk(g, m->Q, headed) /* with their scores */
+                 : search(g, headed, NULL, headed);
+  if (rc == FOPO_OK && headed < n) { /* the others' counts are 0 */
+    memset(g->host.counts, 0, (n - headed) * sizeof *m->counts);
+    rc = d->ops->put(d, m->counts + headed, g->host.counts, (n - headed) * sizeof *m->counts);
   }
-  rc = keeps ? search_due(g, headed) : fetch_queries(g, headed);
-  if (rc == FOPO_OK && !keeps) rc = search(g, headed);
-  if (rc != FOPO_OK) return rc;
-  memset(h->counts + headed, 0, (n - headed) * sizeof *h->counts);
-  rc = d->ops->put(d, m->candidates, h->candidates, headed * k * sizeof *m->candidates);
-  if (rc == FOPO_OK) rc = d->ops->put(d, m->counts, h->counts, n * sizeof *h->counts);
-  if (rc == FOPO_OK && scored) rc = put_scores(g, headed, keeps);
-  if (rc != FOPO_OK) return rc;
-
-  for (size_t b = 0; b < headed; b++) g->short_rows += h->counts[b] < k;
+  if (rc == FOPO_OK && scored && !there) rc = put_scores(g, headed, keeps);
   g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-  return FOPO_OK;
+  return rc;
 }
 
 static int snis_draw(fopo_gradient *g, size_t n) {

@@ -82,6 +82,7 @@ static void unbind(fopo_gradient *g) {
                     m->logged, m->weight,  m->gain,     m->model_users, m->model_items,
                     m->hidden, m->delta,
                     m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
+                    m->sums,  m->due,
                     m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
                     m->candidate_scores, m->c, m->log_z, m->mean_weight, m->item_rows,
                     m->touched};
@@ -109,6 +110,7 @@ void fopo_gradient_free(fopo_gradient *g) {
   fopo_free(g->host.candidates);
   fopo_free(g->host.counts);
   fopo_free(g->host.candidate_scores);
+  fopo_free(g->host.due);
   fopo_free(g->host.ids);
   fopo_free(g->host.reward);
   fopo_free(g->host.mean_weight);
@@ -212,6 +214,8 @@ static int make_parameters(fopo_gradient *g) {
   if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
   g->dev.G = room(g, NULL, n, sizeof(float));
   if (g->dev.G == NULL) return FOPO_ERR_MEMORY;
+  g->dev.sums = room(g, NULL, 1, sizeof(fopo_sums));
+  if (g->dev.sums == NULL) return FOPO_ERR_MEMORY;
   g->host.G = room_host(g->host.G, n, sizeof(float));
   return g->host.G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
@@ -289,12 +293,13 @@ static int grow_part(fopo_gradient *g, size_t part) {
   m->mean = room(g, m->mean, n, sizeof(float));
   m->stats = room(g, m->stats, part * FOPO_STATS, sizeof(float));
   m->counts = room(g, m->counts, part, sizeof(uint32_t));
-  h->stats = room_host(h->stats, part * FOPO_STATS, sizeof(float));
+  m->due = room(g, m->due, 2 * part, sizeof(uint32_t));
   h->Q = room_host(h->Q, n, sizeof(float));
   h->counts = room_host(h->counts, part, sizeof(uint32_t));
-  if (!m->hidden || !m->delta) return FOPO_ERR_MEMORY;
+  h->due = room_host(h->due, 2 * part, sizeof(uint32_t));
+  if (!m->hidden || !m->delta || !m->due) return FOPO_ERR_MEMORY;
   if (!m->X || !m->Q || !m->V || !m->mean || !m->stats || !m->counts) return FOPO_ERR_MEMORY;
-  if (!h->stats || !h->Q || !h->counts) return FOPO_ERR_MEMORY;
+  if (!h->Q || !h->counts || !h->due) return FOPO_ERR_MEMORY;
   g->room_part = part;
   return FOPO_OK;
 }
@@ -345,7 +350,7 @@ static size_t draws_of(const fopo_gradient_options *o, size_t P) {
 static int make_visits_room(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   if (!fopo_gradient_has_proposal(o) || !fopo_proposal_keeps(&o->proposal)) return FOPO_OK;
-  return fopo_visits_room(g->visits, g->contexts.rows, o->proposal.k);
+  return fopo_visits_room(g->visits, g->device, g->contexts.rows, o->proposal.k);
 }
 
 /* An adaptive epsilon as what is remembered has it. */
@@ -432,8 +437,6 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   g->rows = rows;
   g->key = key;
   g->done = 0;
-  g->short_rows = g->head_rows = 0;
-  memset(g->sum, 0, sizeof g->sum);
   memset(g->seconds, 0, sizeof g->seconds);
   g->stage = FOPO_STAGE_READY;
   return FOPO_OK;
@@ -551,22 +554,9 @@ static int take_rewards(fopo_gradient *g) {
 
 /* Adds the part's statistics, in the order of its contexts. */
 static int add_stats(fopo_gradient *g) {
-  int rc = g->device->ops->get(g->device, g->host.stats, g->dev.stats,
-                               g->n * FOPO_STATS * sizeof *g->dev.stats);
-  if (rc != FOPO_OK) return rc;
-  for (size_t b = 0; b < g->n; b++) {
-    const float *s = g->host.stats + b * FOPO_STATS;
-    g->sum[FOPO_STAT_REWARD] += (double)s[FOPO_STAT_REWARD];
-    g->sum[FOPO_STAT_ESS] += (double)s[FOPO_STAT_ESS];
-    /* of a context without candidates nothing is inside them */
-    if (b < g->headed && g->host.counts[b] > 0) {
-      g->sum[FOPO_STAT_HEAD_MASS] += (double)s[FOPO_STAT_HEAD_MASS];
-    }
-    double w = (double)s[FOPO_STAT_MAX_WEIGHT];
-    if (w > g->sum[FOPO_STAT_MAX_WEIGHT]) g->sum[FOPO_STAT_MAX_WEIGHT] = w;
-  }
-  g->head_rows += g->headed;
-  return FOPO_OK;
+  const fopo_gradient_on_device *m = &g->dev;
+  return g->device->ops->add_stats(g->device, m->sums, m->stats, m->counts, g->headed, g->q.k,
+                                   g->done == 0, g->n);
 }
 
 /* G += X^T V / (B T), or the same through the layers of a network. */
@@ -607,7 +597,9 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
     return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
                      G.rows, G.cols);
   }
+  fopo_sums sums;
   int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
+  if (rc == FOPO_OK) rc = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
   if (rc != FOPO_OK) return rc;
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
@@ -618,13 +610,13 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
                                                      items.n * g->L);
   if (rc != FOPO_OK) return rc;
   *stats = (fopo_gradient_stats){
-      .reward = g->sum[FOPO_STAT_REWARD] / B,
-      .ess = g->sum[FOPO_STAT_ESS] / B,
-      .max_weight = g->sum[FOPO_STAT_MAX_WEIGHT],
-      .head_mass = g->head_rows ? g->sum[FOPO_STAT_HEAD_MASS] / (double)g->head_rows : 0.0,
-      .head_rows = (double)g->head_rows,
+      .reward = sums.reward / B,
+      .ess = sums.ess / B,
+      .max_weight = sums.max_weight,
+      .head_mass = sums.head_rows > 0.0 ? sums.head_mass / sums.head_rows : 0.0,
+      .head_rows = sums.head_rows,
       .norm = sqrt(norm2 + items2),
-      .short_rows = (double)g->short_rows,
+      .short_rows = sums.short_rows,
   };
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   memcpy(stats->seconds, g->seconds, sizeof stats->seconds);

@@ -34,10 +34,12 @@ typedef struct {
   float *X;                        /* [part, D] */
   float *hidden, *delta;           /* [part, units] of a network */
   float *Q, *V, *mean, *stats;     /* [part, L], stats [part, FOPO_STATS] */
+  fopo_sums *sums;                 /* of the contexts absorbed */
   uint32_t *ids;                   /* [part, S] */
   float *logq, *r;                 /* [part, S] */
   uint32_t *candidates, *counts;   /* [part, K], [part] */
   float *candidate_scores;         /* [part, K] */
+  uint32_t *due;                   /* [2, part] contexts that are searched: places, then rows */
 
   /* The order of a norm index; NULL until one is searched on the device. */
   uint32_t *order;                 /* [P] */
@@ -52,12 +54,13 @@ typedef struct {
 
 /* Its counterpart on the host, owned: the index searches here, and callers reward here. */
 typedef struct {
-  float *G, *stats, *Q;
+  float *G, *Q;
   uint32_t *candidates, *counts;
   float *candidate_scores;
+  uint32_t *due;      /* [2, part] */
   uint32_t *ids;
   float *reward;
-  float *mean_weight; /* [part] */
+  float *stats, *mean_weight; /* [part, FOPO_STATS], [part] for items that are learnt */
 } fopo_gradient_on_host;
 
 typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
@@ -102,8 +105,6 @@ struct fopo_gradient {
   size_t n_touched;
   int from_host;        /* the rewards of this part come from host.reward */
   double waiting;       /* clock when the draws were handed out */
-  double sum[FOPO_STATS]; /* over the contexts absorbed; MAX_WEIGHT: the largest */
-  size_t short_rows, head_rows; /* contexts with fewer than K candidates, and with any asked */
   double seconds[FOPO_PHASES];
 
   fopo_visits own;      /* what is remembered where nobody lends another memory */

@@ -21,9 +21,13 @@ static int grow_draws(fopo_gradient *g, size_t n) {
   m->c = room(g, m->c, n, sizeof(float));
   m->log_z = room(g, m->log_z, g->part, sizeof(float));
   m->mean_weight = room(g, m->mean_weight, g->part, sizeof(float));
-  fopo_free(g->host.mean_weight);
-  g->host.mean_weight = fopo_alloc(g->part, sizeof *g->host.mean_weight);
-  if (!m->c || !m->log_z || !m->mean_weight || !g->host.mean_weight) return FOPO_ERR_MEMORY;
+  fopo_gradient_on_host *h = &g->host;
+  fopo_free(h->mean_weight);
+  fopo_free(h->stats);
+  h->mean_weight = fopo_alloc(g->part, sizeof *h->mean_weight);
+  h->stats = fopo_alloc(g->part * FOPO_STATS, sizeof *h->stats);
+  if (!m->c || !m->log_z || !m->mean_weight) return FOPO_ERR_MEMORY;
+  if (!h->mean_weight || !h->stats) return FOPO_ERR_MEMORY;
   g->room_c = n;
   return FOPO_OK;
 }
@@ -57,10 +61,13 @@ int fopo_gradient_items_prepare(fopo_gradient *g) {
 static int take_off_mean(fopo_gradient *g) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
+  const fopo_gradient_on_host *h = &g->host;
+  int rc = d->ops->get(d, h->stats, m->stats, g->n * FOPO_STATS * sizeof *h->stats);
+  if (rc != FOPO_OK) return rc;
   for (size_t b = 0; b < g->n; b++) {
-    g->host.mean_weight[b] = -g->host.stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (float)g->B;
+    h->mean_weight[b] = -h->stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (float)g->B;
   }
-  int rc = d->ops->put(d, m->mean_weight, g->host.mean_weight, g->n * sizeof *m->mean_weight);
+  rc = d->ops->put(d, m->mean_weight, h->mean_weight, g->n * sizeof *m->mean_weight);
   if (rc != FOPO_OK) return rc;
   return d->ops->items_expectation(d, m->item_rows, m->Q, m->items, g->items.ld, m->log_z,
                                    m->mean_weight, g->n, g->P, g->L);

@@ -400,18 +400,21 @@ static int take_optim(fopo_trainer *t, const fopo_optim *from) {
 int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from) {
   fopo_gradient *own = t->o.gradient;
   fopo_gradient_options before = *fopo_gradient_get(own);
+  fopo_visits visits = {0};
   int rc = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
   if (rc == FOPO_OK) rc = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
+  if (rc == FOPO_OK) rc = fopo_visits_lend(&visits, &from->visits, t->o.device);
   if (rc == FOPO_OK) rc = take_optim(t, from->o.optim);
   if (rc != FOPO_OK) {
+    fopo_visits_drop(&visits);
     fopo_gradient_set(own, &before);
     return rc;
   }
   memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
   t->step = from->step;
   fopo_visits_done(&t->visits);
-  t->visits = from->visits;
-  from->visits = (fopo_visits){0};
+  t->visits = visits;
+  fopo_visits_drop(&from->visits);
   return FOPO_OK;
 }
 

@@ -19,12 +19,33 @@ static const double probe_epsilon = 0.5;
 
 /* ---- candidates that are kept ---- */
 
+/* What lies on the device alone. */
+static void release_sets(fopo_visits *v) {
+  if (v->sets != NULL) v->device->ops->release(v->device, v->sets);
+  if (v->set_counts != NULL) v->device->ops->release(v->device, v->set_counts);
+  v->sets = v->set_counts = NULL;
+}
+
 static void release(fopo_visits *v) {
+  release_sets(v);
   fopo_free(v->ids);
   fopo_free(v->counts);
   fopo_free(v->served);
   v->ids = v->counts = v->served = NULL;
   v->N = v->K = 0;
+}
+
+/* The device's copies of ids and counts. */
+static int share_sets(fopo_visits *v, fopo_device *device) {
+  void *sets = NULL, *counts = NULL;
+  v->device = device;
+  v->sets = v->set_counts = NULL;
+  int rc = device->ops->share(device, &sets, v->ids, v->N * v->K * sizeof *v->ids);
+  v->sets = sets;
+  if (rc == FOPO_OK) rc = device->ops->share(device, &counts, v->counts, v->N * sizeof *v->counts);
+  v->set_counts = counts;
+  if (rc != FOPO_OK) release_sets(v);
+  return rc;
 }
 
 void fopo_visits_done(fopo_visits *v) {
@@ -36,8 +57,8 @@ uint64_t fopo_visits_bytes(size_t N, size_t K) {
   return (uint64_t)N * ((uint64_t)K + 2) * sizeof(uint32_t);
 }
 
-int fopo_visits_room(fopo_visits *v, size_t N, size_t K) {
-  if (v->N == N && v->K == K) return FOPO_OK;
+int fopo_visits_room(fopo_visits *v, fopo_device *device, size_t N, size_t K) {
+  if (v->N == N && v->K == K && v->device == device) return FOPO_OK;
   char what[96];
   release(v);
   snprintf(what, sizeof what, "keeping %zu candidates of each of %zu contexts", K, N);
@@ -46,27 +67,47 @@ int fopo_visits_room(fopo_visits *v, size_t N, size_t K) {
   v->ids = fopo_alloc(N, K * sizeof *v->ids);
   v->counts = fopo_alloc(N, sizeof *v->counts);
   v->served = fopo_alloc(N, sizeof *v->served);
-  if (!v->ids || !v->counts || !v->served) {
-    release(v);
-    return FOPO_ERR_MEMORY;
-  }
   v->N = N;
   v->K = K;
-  return FOPO_OK;
+  rc = v->ids && v->counts && v->served ? share_sets(v, device) : FOPO_ERR_MEMORY;
+  if (rc != FOPO_OK) release(v);
+  return rc;
 }
 
 int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh) {
   return v->served[row] == 0 || v->served[row] >= refresh;
 }
 
-void fopo_visits_put(fopo_visits *v, uint32_t row, const uint32_t *ids, uint32_t count) {
-  memcpy(v->ids + row * v->K, ids, v->K * sizeof *ids);
-  v->counts[row] = count;
+int fopo_visits_store(fopo_visits *v, const uint32_t *ids, const uint32_t *counts,
+                      const uint32_t *rows, size_t B) {
+  return v->device->ops->store_sets(v->device, v->sets, v->set_counts, ids, counts, rows, B, v->K);
 }
 
-void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint32_t row) {
-  memcpy(ids, v->ids + row * v->K, v->K * sizeof *ids);
-  *count = v->counts[row];
+int fopo_visits_load(uint32_t *ids, uint32_t *counts, const fopo_visits *v, const uint32_t *rows,
+                     size_t B) {
+  return v->device->ops->load_sets(v->device, ids, counts, v->sets, v->set_counts, rows, B, v->K);
+}
+
+int fopo_visits_fetch(fopo_visits *v) {
+  if (v->N == 0) return FOPO_OK;
+  fopo_device *d = v->device;
+  int rc = d->ops->get(d, v->ids, v->sets, v->N * v->K * sizeof *v->ids);
+  return rc == FOPO_OK ? d->ops->get(d, v->counts, v->set_counts, v->N * sizeof *v->counts) : rc;
+}
+
+int fopo_visits_lend(fopo_visits *to, fopo_visits *v, fopo_device *device) {
+  int rc = fopo_visits_fetch(v);
+  *to = (fopo_visits){0};
+  if (rc != FOPO_OK) return rc;
+  *to = *v;
+  rc = v->N > 0 ? share_sets(to, device) : FOPO_OK;
+  if (rc != FOPO_OK) *to = (fopo_visits){0};
+  return rc;
+}
+
+void fopo_visits_drop(fopo_visits *v) {
+  release_sets(v);
+  *v = (fopo_visits){0};
 }
 
 static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t refresh) {
@@ -158,9 +199,9 @@ static int check_sets(const fopo_array *sets, const fopo_array *counts, const fo
   return FOPO_OK;
 }
 
-static int check_kept(fopo_visits *v, fopo_archive *archive, const char *path,
-                      const fopo_proposal *q, size_t N, size_t P) {
-  int rc = fopo_visits_room(v, N, q->k);
+static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_visits_room(v, device, N, q->k);
   if (rc != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return rc;
   const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
   const fopo_array *counts = sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1)
@@ -192,9 +233,9 @@ static int check_share(fopo_archive *archive, const char *path) {
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, head_name, share);
 }
 
-int fopo_visits_check(fopo_visits *v, fopo_archive *archive, const char *path,
-                      const fopo_proposal *q, size_t N, size_t P) {
-  int rc = fopo_proposal_keeps(q) ? check_kept(v, archive, path, q, N, P) : FOPO_OK;
+int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_proposal_keeps(q) ? check_kept(v, device, archive, path, q, N, P) : FOPO_OK;
   return rc == FOPO_OK && q->adaptive ? check_share(archive, path) : rc;
 }
 
@@ -206,13 +247,19 @@ static void take_share(fopo_visits *v, const fopo_archive *archive) {
   memcpy(&v->head, fopo_archive_find(archive, head_name)->data, sizeof v->head);
 }
 
-void fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q) {
+int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q) {
   if (q->adaptive) take_share(v, archive);
-  if (!fopo_proposal_keeps(q)) return;
+  if (!fopo_proposal_keeps(q)) return FOPO_OK;
   memset(v->served, 0, v->N * sizeof *v->served);
   const fopo_array *sets = fopo_archive_find(archive, sets_name);
-  if (sets == NULL) return;
-  memcpy(v->ids, sets->data, v->N * v->K * sizeof *v->ids);
-  memcpy(v->counts, fopo_archive_find(archive, counts_name)->data, v->N * sizeof *v->counts);
-  memcpy(v->served, fopo_archive_find(archive, served_name)->data, v->N * sizeof *v->served);
+  if (sets == NULL) return FOPO_OK;
+  size_t bytes = v->N * sizeof *v->counts;
+  memcpy(v->ids, sets->data, v->K * bytes);
+  memcpy(v->counts, fopo_archive_find(archive, counts_name)->data, bytes);
+  const fopo_device_ops *ops = v->device->ops;
+  int rc = ops->put(v->device, v->sets, v->ids, v->K * bytes);
+  if (rc == FOPO_OK) rc = ops->put(v->device, v->set_counts, v->counts, bytes);
+  if (rc != FOPO_OK) return rc;
+  memcpy(v->served, fopo_archive_find(archive, served_name)->data, bytes);
+  return FOPO_OK;
 }

@@ -2,7 +2,9 @@
  * many visits as they serve (refresh = n), and the smoothed share of the policy's mass inside the
  * candidates, by which an adaptive epsilon is chosen.
  *
- * Both are functions of the seed and of the visits alone. Nothing counts before fopo_visits_count
+ * The sets lie where the steps run, so that a step whose candidates are kept uploads none; how
+ * often each has served is known on the host, which decides what is searched. Both are functions of
+ * the seed and of the visits alone. Nothing counts before fopo_visits_count
  * says that a batch was made, so one that was interrupted or refused may be made again with the
  * same bits. A trainer has its own, saves it with its checkpoint, and lends it to its gradient. */
 #ifndef FOPO_LEARN_VISITS_H
@@ -14,9 +16,12 @@
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
   size_t N, K;      /* room for the candidates of N contexts, K each; 0: none is kept */
-  uint32_t *ids;    /* [N, K]; owned */
-  uint32_t *counts; /* [N] how many of K were found; owned */
+  uint32_t *ids;    /* [N, K] as fetched; owned */
+  uint32_t *counts; /* [N] how many of K were found, as fetched; owned */
   uint32_t *served; /* [N] visits that the set has served, 0: there is none; owned */
+  fopo_device *device;  /* not owned; */
+  uint32_t *sets;       /* there [N, K], */
+  uint32_t *set_counts; /* and [N]: what steps use; on the CPU ids and counts themselves */
   uint64_t batches; /* counted with an adaptive epsilon */
   double head;      /* smoothed share of pi inside the candidates; of no meaning before a batch */
 } fopo_visits;
@@ -28,15 +33,27 @@ void fopo_visits_done(fopo_visits *v); /* accepts {0}, and leaves it */
 /* Bytes for N contexts of K candidates: 4 N (K + 2). */
 uint64_t fopo_visits_bytes(size_t N, size_t K);
 
-/* Makes room, and forgets all sets unless the room was the same before. Refused with a sentence
- * where memory does not suffice. */
-int fopo_visits_room(fopo_visits *v, size_t N, size_t K);
+/* Makes room on the device and the host, and forgets all sets unless the room was the same before.
+ * Refused with a sentence where memory does not suffice. */
+int fopo_visits_room(fopo_visits *v, fopo_device *device, size_t N, size_t K);
 
 /* Whether a set has served its visits, or was never searched. */
 int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh);
 
-void fopo_visits_put(fopo_visits *v, uint32_t row, const uint32_t *ids, uint32_t count);
-void fopo_visits_get(uint32_t *ids, uint32_t *count, const fopo_visits *v, uint32_t row);
+/* The sets of the contexts rows [B]: ids [B, K], counts [B]; all are device pointers. */
+int fopo_visits_store(fopo_visits *v, const uint32_t *ids, const uint32_t *counts,
+                      const uint32_t *rows, size_t B);
+int fopo_visits_load(uint32_t *ids, uint32_t *counts, const fopo_visits *v, const uint32_t *rows,
+                     size_t B);
+
+/* ids and counts become what the device has. */
+int fopo_visits_fetch(fopo_visits *v);
+
+/* *to, which is {0}, becomes v with its sets on another device; v's own memory on the host is lent
+ * to it. On failure *to is {0}. Then either `fopo_visits_drop` ends one of the two, and the other
+ * owns what was lent. */
+int fopo_visits_lend(fopo_visits *to, fopo_visits *v, fopo_device *device);
+void fopo_visits_drop(fopo_visits *v);
 
 /* ---- an adaptive epsilon ---- */
 
@@ -67,15 +84,15 @@ void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *r
 
 enum { FOPO_VISITS_ARRAYS = 5 }; /* the most that describe gives */
 
-/* Borrowed descriptions of the state for a checkpoint; how many. */
+/* Borrowed descriptions of the state, as fetched, for a checkpoint; how many. */
 size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v);
 
 /* Checks the state in a file against N contexts and P items and makes room for it in v, which keeps
  * its own state until `take`. A file without a set, or without a share, is right: none is known. */
-int fopo_visits_check(fopo_visits *v, fopo_archive *archive, const char *path,
-                      const fopo_proposal *q, size_t N, size_t P);
+int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P);
 
-/* Takes over what was checked. */
-void fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q);
+/* Takes over what was checked. Fails only where the device does, and then no set is known. */
+int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q);
 
 #endif

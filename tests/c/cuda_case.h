@@ -15,6 +15,7 @@
 /* The emulation's switches (tests/cuda/cuda_emulation.h); NULL on a card. */
 static void (*emulation_fail_at)(long n, int code, int for_ever);
 static long (*emulation_calls)(void);
+static size_t (*emulation_sent)(void);
 static size_t (*emulation_live)(void);
 static void (*emulation_memory)(size_t bytes);
 static void (*emulation_processors)(int n);
@@ -46,6 +47,7 @@ static inline void choose_object(void) {
   if (object == NULL) return;
   find_switch(&emulation_fail_at, object, "emulation_fail_at");
   find_switch(&emulation_calls, object, "emulation_calls");
+  find_switch(&emulation_sent, object, "emulation_sent");
   find_switch(&emulation_live, object, "emulation_live");
   find_switch(&emulation_memory, object, "emulation_memory");
   find_switch(&emulation_processors, object, "emulation_processors");

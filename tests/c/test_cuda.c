@@ -303,6 +303,56 @@ static void test_reinforce(void **state) {
   }
 }
 
+/* ---- candidates that are kept, statistics ---- */
+
+static void test_sets(void **state) {
+  (void)state;
+  enum { N = 50, K = 300, B = 7 };
+  uint32_t *ids = room(B * K, 4), *sets = room(N * K, 4), counts[B], of_set[N] = {0}, rows[B];
+  uint32_t *sets_ = up(sets, N * K * 4), *of_set_ = up(of_set, sizeof of_set);
+  uint32_t *got_ = blank(B * K * 4), *counts_ = blank(sizeof counts);
+  for (uint32_t turn = 0; turn < 3; turn++) {
+    for (uint32_t b = 0; b < B; b++) rows[b] = (b * 7 + turn * 3) % N, counts[b] = b * 40 + turn;
+    for (uint32_t i = 0; i < B * K; i++) ids[i] = i * 7919 + turn;
+    const uint32_t *rows_ = up(rows, sizeof rows);
+    ok(cpu->ops->store_sets(cpu, sets, of_set, ids, counts, rows, B, K));
+    ok(gpu->ops->store_sets(gpu, sets_, of_set_, up(ids, B * K * 4), up(counts, sizeof counts),
+                            rows_, B, K));
+    ok(gpu->ops->load_sets(gpu, got_, counts_, sets_, of_set_, rows_, B, K));
+    assert_same(got_, ids, B * K * 4, "the sets of a batch");
+    assert_same(counts_, counts, sizeof counts, "their counts");
+  }
+  assert_same(sets_, sets, N * K * 4, "the sets");
+  assert_same(of_set_, of_set, sizeof of_set, "the counts");
+  forget();
+  free(ids), free(sets);
+}
+
+static void test_stats(void **state) {
+  (void)state;
+  enum { B = 300, K = 9 };
+  float *stats = normals(B * FOPO_STATS, 1, 3), *stats_ = up(stats, B * FOPO_STATS * 4);
+  uint32_t counts[B];
+  for (uint32_t b = 0; b < B; b++) counts[b] = b % (K + 1);
+  uint32_t *counts_ = up(counts, sizeof counts);
+  fopo_sums wanted, got, *sums_ = blank(sizeof wanted);
+  const size_t headed[] = {B, 40, 0};
+  for (size_t i = 0; i < 3; i++) {
+    for (int again = 0; again < 2; again++) {
+      size_t n = again ? 33 : B, asked = headed[i] < n ? headed[i] : n;
+      ok(cpu->ops->add_stats(cpu, &wanted, stats, counts, asked, K, !again, n));
+      ok(gpu->ops->add_stats(gpu, sums_, stats_, counts_, asked, K, !again, n));
+    }
+    down(&got, sums_, sizeof got);
+    assert_true(fabs(got.reward - wanted.reward) < 1e-10 && fabs(got.ess - wanted.ess) < 1e-10);
+    assert_true(fabs(got.head_mass - wanted.head_mass) < 1e-10);
+    assert_true(got.max_weight == wanted.max_weight && got.head_rows == wanted.head_rows);
+    assert_true(got.short_rows == wanted.short_rows);
+  }
+  forget();
+  free(stats);
+}
+
 /* ---- rewards ---- */
 
 static void test_rewards(void **state) {
@@ -880,6 +930,7 @@ int main(void) {
       cmocka_unit_test(test_network),       cmocka_unit_test(test_scores),
       cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
       cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
+      cmocka_unit_test(test_sets),          cmocka_unit_test(test_stats),
       cmocka_unit_test(test_rewards),       cmocka_unit_test(test_draw_uniform),
       cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
       cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),

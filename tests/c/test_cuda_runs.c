@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "learn/trainer.h"
+#include "learn/trainer_internal.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 
@@ -22,6 +22,7 @@ static const method methods[] = {
     {FOPO_GRADIENT_SNIS, 0, 1, 1, 0, 1, "mixture, items learnt"},
     {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, "mixture, network"},
     {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 1, "head and tail"},
+    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 3, "head and tail, kept candidates"},
     {FOPO_GRADIENT_REINFORCE, 0, 0, 0, 0, 1, "reinforce"},
     {FOPO_GRADIENT_REINFORCE, 0, 0, 1, 0, 1, "reinforce, items learnt"},
     {FOPO_GRADIENT_REINFORCE, 1, 0, 0, 0, 1, "reinforce, baseline"},
@@ -189,7 +190,7 @@ static void test_cancelled(void **state) {
   setting s = {0};
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, &methods[6], gpu));
+  ok(begin(&s, &methods[7], gpu));
   ok(fopo_trainer_run(s.t, 2, &slice));
   fopo_interrupt_request();
   refused(fopo_trainer_run(s.t, 5, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
@@ -199,6 +200,90 @@ static void test_cancelled(void **state) {
   assert_int_equal(fopo_trainer_step(s.t), 4);
   end(&s);
   small_world_done(&s.w);
+}
+
+/* ---- candidates that are kept ---- */
+
+/* Once every context was searched, a step sends its rows and nothing else. */
+static void test_kept(void **state) {
+  (void)state;
+  if (emulation_sent == NULL) return;
+  const method *kinds[] = {&methods[2], &methods[6]};
+  for (size_t k = 0; k < 2; k++) {
+    setting s = {0};
+    fopo_slice slice;
+    small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+    ok(begin(&s, kinds[k], gpu));
+    size_t epoch = fopo_trainer_steps_per_epoch(s.t);
+    ok(fopo_trainer_run(s.t, epoch, &slice));
+    size_t before = emulation_sent();
+    ok(fopo_trainer_run(s.t, epoch, &slice));
+    size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
+    assert_int_equal(went, N * sizeof(uint32_t) + theta);
+    assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
+    assert_true(slice.mean.head_rows == N && slice.mean.short_rows == 0);
+    end(&s);
+    small_world_done(&s.w);
+  }
+}
+
+static void open_setting(setting *s, fopo_device *device) {
+  *s = (setting){0};
+  small_world_init(&s->w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(s, &methods[2], device));
+}
+
+static void close_setting(setting *s) {
+  end(s);
+  small_world_done(&s->w);
+}
+
+/* The same parameters up to rounding, and what is remembered of the visits. */
+static void assert_alike(setting *a, setting *b) {
+  fopo_visits *v = &a->t->visits, *w = &b->t->visits;
+  double most = emulation_calls == NULL ? 2e-2 : 1e-5;
+  assert_true(off(b->pi.theta.x, a->pi.theta.x, L * L) <= most);
+  ok(fopo_visits_fetch(v));
+  ok(fopo_visits_fetch(w));
+  assert_memory_equal(v->served, w->served, N * sizeof *v->served);
+  assert_memory_equal(v->counts, w->counts, N * sizeof *v->counts);
+  size_t other = 0;
+  for (size_t i = 0; i < N * K; i++) other += v->ids[i] != w->ids[i];
+  assert_true(other <= N * K / 50); /* equal scores change places */
+}
+
+/* A run that goes on elsewhere, from a file or from hand to hand, is the one that stayed. */
+static void test_moved(void **state) {
+  (void)state;
+  fopo_device *on[] = {cpu, gpu};
+  char path[64];
+  fopo_slice slice;
+  snprintf(path, sizeof path, "/tmp/fopo_cuda_%d.npz", (int)getpid());
+  for (int from = 0; from < 2; from++) {
+    setting stays, resumes, gives, takes;
+    open_setting(&stays, on[from]);
+    open_setting(&resumes, on[1 - from]);
+    open_setting(&gives, on[from]);
+    open_setting(&takes, on[1 - from]);
+    ok(fopo_trainer_run(stays.t, 5, &slice));
+    ok(fopo_trainer_save(stays.t, path, NULL, 0));
+    ok(fopo_trainer_resume(resumes.t, path, NULL));
+    ok(fopo_trainer_resume(gives.t, path, NULL));
+    ok(fopo_trainer_take(takes.t, gives.t));
+    assert_int_equal(gives.t->visits.N, 0);
+    assert_alike(&stays, &resumes);
+    assert_alike(&stays, &takes);
+    ok(fopo_trainer_run(stays.t, 5, &slice));
+    ok(fopo_trainer_run(resumes.t, 5, &slice));
+    ok(fopo_trainer_run(takes.t, 5, &slice));
+    assert_alike(&stays, &resumes);
+    assert_alike(&stays, &takes);
+    close_setting(&stays);
+    close_setting(&resumes);
+    close_setting(&takes);
+    close_setting(&gives); /* whose index the other one asked */
+  }
+  unlink(path);
 }
 
 /* ---- what is asked for and cannot be ---- */
@@ -291,7 +376,7 @@ static int in_child(const method *m, long n, int code, int for_ever) {
 static void test_faults(void **state) {
   (void)state;
   if (emulation_calls == NULL) return;
-  const method *some[] = {&methods[1], &methods[7]};
+  const method *some[] = {&methods[2], &methods[8]};
   long faults = 0;
   fopo_threads_set(1);
   close_both(); /* a child has one thread, and this process's team is not in it */
@@ -318,7 +403,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods), cmocka_unit_test(test_again),
       cmocka_unit_test(test_curve),   cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_cancelled), cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_cancelled), cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_moved),   cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

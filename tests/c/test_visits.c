@@ -84,12 +84,13 @@ static void test_due(void **unused) {
   (void)unused;
   fopo_visits v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .refresh = 3, .epsilon = 0.5};
-  uint32_t ids[3] = {7, 8, 9}, got[3], count, rows[] = {1, 1, 4};
-  ok(fopo_visits_room(&v, 5, 3));
+  uint32_t ids[6] = {7, 8, 9, 4, 5, 6}, counts[2] = {2, 3}, got[6], count[2], rows[] = {1, 1, 4};
+  fopo_device *d = NULL;
+  ok(fopo_device_open(&d, "cpu"));
+  ok(fopo_visits_room(&v, d, 5, 3));
   assert_int_equal(fopo_visits_bytes(5, 3), 100);
   assert_true(fopo_visits_due(&v, 1, 3));
-  fopo_visits_put(&v, 1, ids, 2);
-  fopo_visits_put(&v, 4, ids, 3);
+  ok(fopo_visits_store(&v, ids, counts, rows + 1, 2));
   assert_true(fopo_visits_due(&v, 1, 3)); /* not yet counted */
   fopo_visits_count(&v, &q, rows, 3, 0.0, 3);
   assert_false(fopo_visits_due(&v, 1, 3));
@@ -99,16 +100,19 @@ static void test_due(void **unused) {
   assert_false(fopo_visits_due(&v, 1, FOPO_REFRESH_ONCE));
   assert_false(fopo_visits_due(&v, 4, 3));
   assert_true(fopo_visits_due(&v, 0, FOPO_REFRESH_ONCE));
-  fopo_visits_get(got, &count, &v, 1);
+  ok(fopo_visits_load(got, count, &v, rows + 1, 2));
   assert_memory_equal(got, ids, sizeof ids);
-  assert_int_equal(count, 2);
-  ok(fopo_visits_room(&v, 5, 3));
+  assert_memory_equal(count, counts, sizeof count);
+  ok(fopo_visits_fetch(&v));
+  assert_memory_equal(v.ids + 3, ids, 3 * sizeof *ids);
+  ok(fopo_visits_room(&v, d, 5, 3));
   assert_false(fopo_visits_due(&v, 4, 3));
-  ok(fopo_visits_room(&v, 5, 2)); /* other sets: none is known */
+  ok(fopo_visits_room(&v, d, 5, 2)); /* other sets: none is known */
   assert_true(fopo_visits_due(&v, 4, 3));
-  refused(fopo_visits_room(&v, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
+  refused(fopo_visits_room(&v, d, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
           "keeping 256 candidates of each of 1099511627776 contexts");
   fopo_visits_done(&v);
+  fopo_device_close(d);
 }
 
 static void test_epsilon(void **unused) {

@@ -31,7 +31,7 @@ static void give_up(const char *what) {
 static std::recursive_mutex lock;
 static long calls, countdown = -1;
 static int fail_code, fail_for_ever, last_error, driver_version = 13000, processors = 4;
-static size_t others; /* streams and handles */
+static size_t others, sent; /* streams and handles; bytes from the host */
 
 extern "C" void emulation_fail_at(long n, int code, int for_ever) {
   countdown = n;
@@ -40,6 +40,7 @@ extern "C" void emulation_fail_at(long n, int code, int for_ever) {
   if (n < 0) last_error = 0;
 }
 extern "C" long emulation_calls(void) { return calls; }
+extern "C" size_t emulation_sent(void) { return sent; }
 extern "C" void emulation_processors(int n) { processors = n; }
 extern "C" void emulation_driver(int version) { driver_version = version; }
 
@@ -149,6 +150,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   if (error != cudaSuccess) return error;
   if (kind != cudaMemcpyDeviceToHost) check_range(to, bytes);
   if (kind != cudaMemcpyHostToDevice) check_range(from, bytes);
+  if (kind == cudaMemcpyHostToDevice) sent += bytes;
   on_device open;
   memcpy(to, from, bytes);
   return cudaSuccess;

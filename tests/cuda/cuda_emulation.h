@@ -23,6 +23,7 @@ extern "C" {
  * n < 0 switches it off. Kernel launches count as calls. */
 EMULATION_API void emulation_fail_at(long n, int code, int for_ever);
 EMULATION_API long emulation_calls(void);              /* made so far */
+EMULATION_API size_t emulation_sent(void);             /* bytes copied from the host so far */
 EMULATION_API size_t emulation_live(void);             /* blocks, streams and handles not given back */
 EMULATION_API void emulation_memory(size_t bytes);     /* of the card; 2 GiB at first */
 EMULATION_API void emulation_processors(int n);        /* of the card; 4 at first */
