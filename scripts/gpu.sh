@@ -17,13 +17,14 @@ curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.
 x86_64-linux-gnu/cblas*.h x86_64-linux-gnu/openblas* x86_64-linux-gnu/lapacke*
 x86_64-linux-gnu/zconf.h x86_64-linux-gnu/openblas-pthread x86_64-linux-gnu/f77blas.h'
 
-# the program's libraries and what they need in turn, the C library's own apart
+# the program's libraries and what they need in turn; those of the C library and of the compiler, of
+# which the other machine has its own, apart
 libraries() {
   for name in lapacke openblas zip z lua5.4 readline ncursesw tinfo cmocka; do
     ls /usr/lib/x86_64-linux-gnu/lib$name.so
   done
   ldd build/release/fopo build/release/test_cuda | awk '/=> \// { print $3 }' |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | sort -u
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libgomp|ld-linux[^/]*)\.so' | sort -u
 }
 
 pack() {

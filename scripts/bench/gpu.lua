@@ -1,11 +1,15 @@
 -- A step on this machine's card: against the time that its rows take at the measured rate of a copy,
 -- against REINFORCE on the same card and the two products that it needs, and against PyTorch's same
--- three methods there. What is absent is skipped by name.
+-- three methods there. Then what rows in half of the bytes do to the reward. What is absent, does not
+-- fit the card or would begin after ENOUGH seconds is skipped by name.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
+local study = require "study" -- scripts/common
 local gpu = {}
 local S, K = 1000, 256
+local BUDGET = 8192 -- norms that an approximate search looks at
+local ENOUGH = 300 -- seconds
 local FLOOR = 15e-6 -- seconds: what the launches of a step may take
 
 -- Compiles the program of the limits with nvcc; its worker, or nil and why.
@@ -14,20 +18,25 @@ local function limits()
   if not nvcc then return nil, "nvcc is absent" end
   local out = bench.folder .. "/bin/gpu_limits"
   bench.run("mkdir -p " .. bench.folder .. "/bin")
-  bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas"):format(nvcc, out,
-                                                                     bench.path("gpu_limits.cu")))
+  local lib = "$(dirname $(dirname $(readlink -f " .. nvcc .. ")))/lib64" -- for those who run it
+  bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas -Xlinker -rpath,%s"):format(nvcc, out,
+    bench.path("gpu_limits.cu"), lib))
   return bench.worker(out)
 end
 
-local function methods(index)
-  local function mixture(refresh)
+local function methods(items)
+  local exact = fopo.index.norm(items)
+  local function mixture(index, refresh)
     return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
       index = index, k = K, epsilon = 0.8, refresh = refresh}}
   end
-  return {{"uniform", fopo.gradient.snis{samples = S}},
-          {"mixture", mixture(1)},
-          {"mixture, kept", mixture(1000000)},
-          {"uniform, float16", fopo.gradient.snis{samples = S}, rows = "float16"},
+  local uniform = fopo.gradient.snis{samples = S}
+  return {{"uniform", uniform},
+          {"uniform, float16", uniform, rows = "float16"},
+          {"uniform, bfloat16", uniform, rows = "bfloat16"},
+          {"mixture", mixture(exact)},
+          {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
+          {"mixture, kept", mixture(exact, 1000000), kept = true},
           {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}}
 end
 
@@ -53,17 +62,29 @@ local function row(L, B, s, what, against, faster, target)
             against = against, other = s[against], faster = faster, target = target}
 end
 
-local function one(P, L, B, sessions, items, index, rate, card, python)
-  local cases = {}
-  for _, m in ipairs(methods(index)) do
-    local trainer = world.trainer(sessions, items, m[2], m.rows, "cuda", B)
-    if m[1] == "mixture, kept" then -- every context is searched before it is measured
+-- The case of a method, warm; nil, with a note, where it fails.
+local function case(sessions, items, method, B, label)
+  local name, gradient = method[1], method[2]
+  local ok, measure = pcall(function()
+    local trainer = world.trainer(sessions, items, gradient, method.rows, "cuda", B)
+    if method.kept then -- every context is searched before it is measured
       trainer:run{steps = trainer.steps_per_epoch, every = trainer.steps_per_epoch, view = false}
     end
-    cases[#cases + 1] = {m[1], world.step_of(trainer, 2000)}
+    local step = world.step_of(trainer, 2000)
+    step(true)
+    return step
+  end)
+  if ok then return {name, measure} end
+  bench.note("%s: %s skipped: %s", label, name, (tostring(measure):gsub("^.-:%d+: ", "")))
+end
+
+local function one(P, L, B, sessions, items, rate, card, python)
+  local cases = {}
+  for _, m in ipairs(methods(items)) do
+    cases[#cases + 1] = case(sessions, items, m, B, ("L = %d, batch %d"):format(L, B))
   end
   if python then
-    for _, case in ipairs(torch(python, B)) do cases[#cases + 1] = case end
+    for _, c in ipairs(torch(python, B)) do cases[#cases + 1] = c end
   end
   local s = bench.in_turn(cases, bench.options.limit / 4)
   s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
@@ -71,12 +92,40 @@ local function one(P, L, B, sessions, items, index, rate, card, python)
   row(L, B, s, "uniform", "limit", false, 2)
   row(L, B, s, "mixture, kept", "limit", false, 2)
   row(L, B, s, "uniform, float16", "uniform", false)
+  row(L, B, s, "uniform, bfloat16", "uniform", false)
   row(L, B, s, "REINFORCE", "two products", false)
   row(L, B, s, "mixture", "REINFORCE", true, L == 100 and 5 or nil)
+  row(L, B, s, "mixture, norms", "REINFORCE", true)
   row(L, B, s, "mixture, kept", "REINFORCE", true, L == 100 and 20 or nil)
   row(L, B, s, "uniform", "torch uniform", true)
   row(L, B, s, "mixture", "torch mixture", true, 5)
   row(L, B, s, "REINFORCE", "torch reinforce", true)
+end
+
+-- The reward on test sessions, by true argmax, after the same steps with each kind of rows: the mean
+-- over the seeds and its standard error. The steps of a seed differ in the rounding of rows alone.
+local function rewards(device)
+  local steps, seeds, L = bench.scaled(3000), 3, 64
+  local split = fopo.data.synthetic{users = bench.scaled(12000), items = bench.scaled(20000),
+    clusters = 200, tastes = 2, mean_items = 40, seed = 11}:sessions{min_items = 20, valid = 0,
+                                                                     test = 0.3, seed = 5}
+  local items = fopo.embed.svd(split.train, {dim = L})
+  local index, shown = fopo.index.norm(items), {}
+  for _, rows in ipairs{"float32", "float16", "bfloat16"} do
+    local values = {}
+    for seed = 1, seeds do
+      local pi = fopo.policy.linear{items = items, theta = "random", seed = seed, rows = rows}
+      local t = fopo.trainer{policy = pi, data = split.train, batch = 32, seed = seed,
+        device = device, optim = fopo.optim.adam{lr = 0.01}, gradient = fopo.gradient.snis{
+          samples = S, proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}
+      t:run{steps = steps, every = steps, view = false}
+      values[seed] = fopo.evaluate(pi, split.test).reward
+    end
+    local mean, error = study.mean(values)
+    shown[#shown + 1] = ("%s rows %.5f +- %.5f"):format(rows, mean, error)
+  end
+  bench.note("reward of the mixture, %d items, L = %d, %d steps of 32, %d seeds: %s", items.rows, L,
+             steps, seeds, table.concat(shown, ", "))
 end
 
 function gpu.gpu()
@@ -86,13 +135,13 @@ function gpu.gpu()
   local card, why = limits()
   if not card then return bench.note("skipped: %s", why) end
   local rate = card:ask("copy")[2]
+  local start = fopo.clock()
   bench.note("%s: a copy moves %.0f GB/s, reading and writing counted", card.about, rate / 1e9)
   local P = bench.scaled(790000)
   local sessions = world.sessions(P)
   for _, L in ipairs(bench.options.dims) do
     if L > 100 then break end
     local items = world.items(P, L)
-    local index = fopo.index.exact(items)
     local folder = bench.folder .. "/torch"
     local python, absent
     if bench.options.torch then
@@ -101,12 +150,19 @@ function gpu.gpu()
       bench.forget(folder .. "/items.npy")
       bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
     end
-    for _, B in ipairs{32, 1024} do one(P, L, B, sessions, items, index, rate, card, python) end
+    for _, B in ipairs{32, 1024} do
+      if fopo.clock() - start < ENOUGH then
+        one(P, L, B, sessions, items, rate, card, python)
+      else
+        bench.note("L = %d, batch %d: skipped, %d seconds have gone by", L, B, ENOUGH)
+      end
+    end
     if python then python:stop() end
     collectgarbage()
     collectgarbage()
   end
   card:stop()
+  rewards("cuda")
 end
 
 return gpu

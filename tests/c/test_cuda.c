@@ -4,7 +4,10 @@
 
 #include <float.h>
 
-/* How many processors the emulated card has decides how the work is cut. */
+/* How many processors the emulated card has decides how the work is cut: 1 and 70. A card has what it
+ * has. */
+static int processors_end(void) { return emulation_processors != NULL ? 80 : 2; }
+
 static void cut_for(int processors) {
   if (emulation_processors == NULL) return;
   fopo_device_close(gpu);
@@ -223,7 +226,7 @@ static void check_snis(batch *x, float floor, double tolerance) {
 static void test_snis(void **state) {
   (void)state;
   const size_t samples[] = {2, 3, 65, 700};
-  for (int processors = 1; processors < 80; processors += 69) {
+  for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t k = 0; k < LENGTHS * 3; k++) {
       batch x = batch_new(3, samples[(k + k / 3) % 4], 300, lengths[k / 3], k % 2 ? 3 : 0,
@@ -480,7 +483,7 @@ static void test_mixture(void **state) {
   (void)state;
   const size_t k[] = {1, 8, 256, 5000};
   const double epsilons[] = {0, 0.25, 0.8, 1};
-  for (int processors = 1; processors < 80; processors += 69) {
+  for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t i = 0; i < 4; i++) {
       heads h = heads_of(k[i], 20011);
@@ -687,14 +690,17 @@ static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
 /* exact: sums are integers, so equal scores are equal to the bit. */
 static void check_answer(const shelf *s, const uint32_t *ids, const float *scores, size_t b,
                          int exact) {
-  size_t limit = s->c.limit, found = s->k < limit ? s->k : limit;
+  size_t limit = s->c.limit, found = s->k < limit ? s->k : limit, n = 0;
   scored *all = room(limit, sizeof *all);
   uint8_t *seen = room(s->x.P, 1);
+  float least = scores[found - 1] - 1e-3f * (1 + fabsf(scores[found - 1])); /* spares the sort most */
   for (size_t i = 0; i < limit; i++) {
     uint32_t a = s->places[i].id;
-    all[i] = (scored){dot(s, a, s->x.Q + b * s->x.L), a};
+    float score = dot(s, a, s->x.Q + b * s->x.L);
+    if (score >= least) all[n++] = (scored){score, a};
   }
-  qsort(all, limit, sizeof *all, by_score);
+  assert_true(n >= found);
+  qsort(all, n, sizeof *all, by_score);
   for (size_t i = 0; i < found; i++) {
     double wanted = (double)all[i].score, got = (double)scores[i];
     assert_true(ids[i] < s->x.P && !seen[ids[i]]++);
@@ -737,7 +743,7 @@ static void test_topk(void **state) {
   (void)state;
   const size_t shapes[][4] = {{2, 1, 3, 1}, {3, 100, 5, 100}, {2, 5000, 7, 300}, {2, 9000, 7, 2048},
                               {1, 40000, 4, 20}, {70, 300, 2, 17}}; /* B, P, L, k */
-  for (int processors = 1; processors < 80; processors += 69) {
+  for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t i = 0; i < 6; i++) {
       const size_t *n = shapes[i];
