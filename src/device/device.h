@@ -95,6 +95,7 @@ typedef struct {
 
 typedef struct {
   const char *kind; /* "cpu", "cuda" */
+  int queued;       /* 1: it works while the host goes on, and get waits for it */
 
   /* Memory. alloc gives zeroed bytes. share: the device's copy of host data, on the CPU the host
    * pointer itself, so that the items exist once; it must outlive its use. release takes what share

@@ -176,6 +176,7 @@ static int share(fopo_device *d, void **device, const void *host, size_t bytes) 
 
 static const fopo_device_ops table = {
     .kind = "cuda",
+    .queued = 1,
     .alloc = alloc,
     .share = share,
     .release = release,

@@ -10,33 +10,45 @@
 
 /* -- snis ------------------------------------------------------------------------------------- */
 
-/* dev.candidates [n, K], their scores and counts, for the queries Q [n, L] on the device. */
+/* dev.candidates [n, K], their scores and now.counts, for the queries Q [n, L] on the device. */
 static int topk(fopo_gradient *g, const float *Q, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, m->counts, Q,
-                              &g->catalogue, n, g->L, g->q.k);
+  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, g->now.counts,
+                              Q, &g->catalogue, n, g->L, g->q.k);
 }
 
-/* The same by the index, which searches on the host, for those queries of dev.Q [n, L] that stand
- * at places [found]; NULL: for all. Their scores stay on the host. */
-static int search(fopo_gradient *g, size_t n, const uint32_t *places, size_t found) {
+/* host.Q of the part, which its first search fetches: the pieces after it need not wait for the
+ * device. */
+static int fetch_queries(fopo_gradient *g) {
+  if (g->fetched) return FOPO_OK;
+  size_t n = fopo_gradient_headed(g, g->first, g->length);
+  int rc = g->device->ops->get(g->device, g->host.Q, g->dev.Q, n * g->L * sizeof *g->host.Q);
+  g->fetched = rc == FOPO_OK;
+  return rc;
+}
+
+/* The same by the index, which searches on the host, for those queries of the piece that stand at
+ * places [found]; NULL: for all. Their scores stay on the host. */
+static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
   const fopo_gradient_on_host *h = &g->host;
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
-  int rc = ops->get(g->device, h->Q, m->Q, n * g->L * sizeof *h->Q);
+  float *Q = g->now.host_Q;
+  int rc = fetch_queries(g);
   for (size_t i = 0; i < found && places != NULL; i++) {
     size_t b = places[i];
-    if (b > i) memcpy(h->Q + i * g->L, h->Q + b * g->L, g->L * sizeof *h->Q);
+    if (b > i) memcpy(Q + i * g->L, Q + b * g->L, g->L * sizeof *Q);
   }
   if (rc == FOPO_OK) {
     rc = fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
-                           fopo_matrix_view(h->Q, found, g->L), g->q.k);
+                           fopo_matrix_view(Q, found, g->L), g->q.k);
   }
   if (rc == FOPO_OK) {
     rc = ops->put(g->device, m->candidates, h->candidates,
                   found * g->q.k * sizeof *h->candidates);
   }
-  return rc == FOPO_OK ? ops->put(g->device, m->counts, h->counts, found * sizeof *h->counts) : rc;
+  return rc == FOPO_OK ? ops->put(g->device, g->now.counts, h->counts, found * sizeof *h->counts)
+                       : rc;
 }
 
 /* host.due: which of n contexts have a set that has served its visits: their places in the batch,
@@ -52,7 +64,7 @@ static size_t list_due(fopo_gradient *g, size_t n) {
   return count;
 }
 
-/* dev.candidates [n, K] and dev.counts [n] by what is kept, after those that are due were searched;
+/* dev.candidates [n, K] and now.counts [n] by what is kept, after those that are due were searched;
  * V has room for their queries. */
 static int kept_candidates(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
@@ -62,17 +74,17 @@ static int kept_candidates(fopo_gradient *g, size_t n) {
   if (due > 0) {
     rc = d->ops->put(d, m->due, g->host.due, 2 * due * sizeof *m->due);
     if (rc == FOPO_OK && g->on_device) {
-      rc = d->ops->gather_rows(d, m->V, m->Q, g->L, m->due, due, g->L);
-      if (rc == FOPO_OK) rc = topk(g, m->V, due);
+      rc = d->ops->gather_rows(d, g->now.V, g->now.Q, g->L, m->due, due, g->L);
+      if (rc == FOPO_OK) rc = topk(g, g->now.V, due);
     } else if (rc == FOPO_OK) {
-      rc = search(g, n, g->host.due, due);
+      rc = search(g, g->host.due, due);
     }
     if (rc == FOPO_OK) {
-      rc = fopo_visits_store(g->visits, m->candidates, m->counts, m->due + due, due);
+      rc = fopo_visits_store(g->visits, m->candidates, g->now.counts, m->due + due, due);
     }
   }
   if (rc != FOPO_OK) return rc;
-  return fopo_visits_load(m->candidates, m->counts, g->visits, m->rows + g->done, n);
+  return fopo_visits_load(m->candidates, g->now.counts, g->visits, m->rows + g->done, n);
 }
 
 /* The scores of the candidates at the current theta: the index's, or, where the set or the index may
@@ -85,24 +97,24 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
     return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
                     n * k * sizeof *m->candidate_scores);
   }
-  return ops->scores(g->device, m->candidate_scores, m->Q, &g->beta, m->candidates, m->counts, n,
-                     k, g->L);
+  return ops->scores(g->device, m->candidate_scores, g->now.Q, &g->beta, m->candidates,
+                     g->now.counts, n, k, g->L);
 }
 
 /* The candidates of the first g->headed of n contexts at the current theta, and none for the
  * others; with their scores where those are wanted. */
 static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   fopo_device *d = g->device;
-  const fopo_gradient_on_device *m = &g->dev;
+  uint32_t *counts = g->now.counts;
   size_t headed = g->headed;
   int keeps = fopo_proposal_keeps(&g->q), there = !keeps && g->on_device;
   double start = fopo_clock();
   int rc = keeps ? kept_candidates(g, headed)
-         : there ? topk(g, m->Q, headed) /* with their scores */
-                 : search(g, headed, NULL, headed);
+         : there ? topk(g, g->now.Q, headed) /* with their scores */
+                 : search(g, NULL, headed);
   if (rc == FOPO_OK && headed < n) { /* the others' counts are 0 */
-    memset(g->host.counts, 0, (n - headed) * sizeof *m->counts);
-    rc = d->ops->put(d, m->counts + headed, g->host.counts, (n - headed) * sizeof *m->counts);
+    memset(g->host.counts, 0, (n - headed) * sizeof *counts);
+    rc = d->ops->put(d, counts + headed, g->host.counts, (n - headed) * sizeof *counts);
   }
   if (rc == FOPO_OK && scored && !there) rc = put_scores(g, headed, keeps);
   g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
@@ -119,7 +131,7 @@ static int snis_draw(fopo_gradient *g, size_t n) {
   double start = fopo_clock();
   if (g->headed > 0) {
     fopo_mixture m = {.k = q->k, .ids = g->dev.candidates, .scores = g->dev.candidate_scores,
-                      .counts = g->dev.counts, .epsilon = fopo_proposal_share(q, g->S),
+                      .counts = g->now.counts, .epsilon = fopo_proposal_share(q, g->S),
                       .stratified = q->stratified};
     rc = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
   } else {
@@ -134,8 +146,8 @@ static int snis_draw(fopo_gradient *g, size_t n) {
  * the c_s sum to 0) */
 static int covariance(fopo_gradient *g, const fopo_rows *items, float floor, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->snis(g->device, m->V, m->c, m->stats, m->Q, items, m->ids, m->logq, m->r,
-                              floor, n, g->S, g->L);
+  return g->device->ops->snis(g->device, g->now.V, m->c, g->now.stats, g->now.Q, items, m->ids,
+                              m->logq, m->r, floor, n, g->S, g->L);
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {
@@ -149,7 +161,7 @@ static int head_tail_draw(fopo_gradient *g, size_t n) {
   int rc = find_candidates(g, n, 0);
   if (rc != FOPO_OK) return rc;
   double start = fopo_clock();
-  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, m->counts,
+  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts,
                                  g->q.k, m->rows + g->done, g->key, n, g->S, g->P);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return rc;

@@ -27,6 +27,10 @@ static const size_t most_draws = (size_t)1 << 22;
 /* Even then a part has some contexts, or the threads would have nothing to share. */
 enum { LEAST_PART = 8 };
 
+/* A part that the host searches in a graph is cut into so many pieces, each with this many queries
+ * to search at least: fewer would leave threads without one, and a device with little to do. */
+enum { MOST_PIECES = 4, LEAST_PIECE = 32 };
+
 /* -- life ------------------------------------------------------------------------------------- */
 
 static int check_options(const fopo_gradient_options *o) {
@@ -371,13 +375,34 @@ static void steer(fopo_gradient *g, size_t B) {
   g->q.epsilon = fopo_visits_draws(g->visits, &g->q);
 }
 
+/* How many contexts of the batch are searched. */
+static size_t searched(const fopo_gradient *g, const uint32_t *rows) {
+  size_t due = 0;
+  if (!fopo_proposal_keeps(&g->q)) return g->asked;
+  for (size_t b = 0; b < g->asked; b++) {
+    if (fopo_visits_due(g->visits, rows[b], g->q.refresh)) due++;
+  }
+  return due;
+}
+
+/* The device must be one that works while the host searches. Items that are learnt and a caller who
+ * rewards see whole parts. */
+static size_t pieces_of(const fopo_gradient *g, const uint32_t *rows) {
+  if (!g->by_graph || !g->device->ops->queued || g->train_items) return 1;
+  if (g->reward->kind == FOPO_REWARD_CUSTOM) return 1;
+  size_t pieces = searched(g, rows) * g->part / g->B / LEAST_PIECE;
+  return pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
+}
+
 /* Cuts the batch into parts and makes room for one. */
-static int prepare(fopo_gradient *g, size_t B) {
+static int prepare(fopo_gradient *g, const uint32_t *rows, size_t B) {
   const fopo_gradient_options *o = &g->options;
   g->B = B;
   g->S = draws_of(o, g->P);
   g->part = most_draws / g->S > LEAST_PART ? most_draws / g->S : LEAST_PART;
   if (g->part > B) g->part = B;
+  size_t pieces = pieces_of(g, rows);
+  g->piece = (g->part + pieces - 1) / pieces;
 
   int rc = B > g->room_rows ? grow_rows(g, B) : FOPO_OK;
   if (rc == FOPO_OK && g->part > g->room_part) rc = grow_part(g, g->part);
@@ -425,8 +450,8 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   if (rc == FOPO_OK) rc = make_visits_room(g);
   if (rc != FOPO_OK) return rc;
   steer(g, B);
-  rc = prepare(g, B);
-  if (rc == FOPO_OK) rc = fopo_gradient_choose_search(g);
+  rc = fopo_gradient_choose_search(g);
+  if (rc == FOPO_OK) rc = prepare(g, rows, B);
   if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
   if (rc == FOPO_OK && theta == NULL) {
     rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
@@ -436,7 +461,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   g->theta = theta != NULL ? theta : g->dev.theta;
   g->rows = rows;
   g->key = key;
-  g->done = 0;
+  g->done = g->first = g->length = 0;
   memset(g->seconds, 0, sizeof g->seconds);
   g->stage = FOPO_STAGE_READY;
   return FOPO_OK;
@@ -450,8 +475,9 @@ static int give_up(fopo_gradient *g, int rc) {
   return rc;
 }
 
-/* X and Q = h(X) / T of the next n contexts. */
-static int make_queries(fopo_gradient *g, size_t n) {
+/* X and Q = h(X) / T of the part at hand. */
+static int make_queries(fopo_gradient *g) {
+  size_t n = g->length;
   fopo_device *d = g->device;
   double start = fopo_clock();
   int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
@@ -464,6 +490,24 @@ static int make_queries(fopo_gradient *g, size_t n) {
     rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
   }
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  return rc;
+}
+
+/* The next part where one is done, and its next piece. */
+static int advance(fopo_gradient *g) {
+  int rc = FOPO_OK;
+  if (g->done == g->first + g->length) {
+    g->first = g->done;
+    g->length = g->B - g->done < g->part ? g->B - g->done : g->part;
+    g->fetched = 0;
+    rc = make_queries(g);
+  }
+  size_t at = g->done - g->first, left = g->length - at;
+  g->n = left < g->piece ? left : g->piece;
+  g->headed = fopo_gradient_headed(g, g->done, g->n);
+  g->now = (fopo_gradient_piece){.Q = g->dev.Q + at * g->L, .V = g->dev.V + at * g->L,
+                                 .stats = g->dev.stats + at * FOPO_STATS,
+                                 .counts = g->dev.counts + at, .host_Q = g->host.Q + at * g->L};
   return rc;
 }
 
@@ -491,9 +535,7 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
     return give_up(g, fopo_fail(FOPO_ERR_ARGUMENT,
                                 "a custom reward is filled by its caller, draw by draw"));
   }
-  g->n = g->B - g->done < g->part ? g->B - g->done : g->part;
-  g->headed = g->asked <= g->done ? 0 : g->asked - g->done < g->n ? g->asked - g->done : g->n;
-  int rc = make_queries(g, g->n);
+  int rc = advance(g);
   if (rc == FOPO_OK) rc = g->estimator->draw(g, g->n);
   if (rc != FOPO_OK) return give_up(g, rc);
   g->waiting = fopo_clock();
@@ -555,8 +597,9 @@ static int take_rewards(fopo_gradient *g) {
 /* Adds the part's statistics, in the order of its contexts. */
 static int add_stats(fopo_gradient *g) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->add_stats(g->device, m->sums, m->stats, m->counts, g->headed, g->q.k,
-                                   g->done == 0, g->n);
+  return g->device->ops->add_stats(g->device, m->sums, m->stats, m->counts,
+                                   fopo_gradient_headed(g, g->first, g->length), g->q.k,
+                                   g->first == 0, g->length);
 }
 
 /* G += X^T V / (B T), or the same through the layers of a network. */
@@ -566,9 +609,9 @@ static int add_gradient(fopo_gradient *g) {
   float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
   if (g->units > 0) {
     return d->ops->network_backward(d, m->G, m->delta, m->X, m->hidden, m->V, g->theta,
-                                    &g->pi->net, scale, g->done > 0, g->n);
+                                    &g->pi->net, scale, g->first > 0, g->length);
   }
-  return d->ops->outer(d, m->G, m->X, m->V, scale, g->done > 0, g->n, g->D, g->L);
+  return d->ops->outer(d, m->G, m->X, m->V, scale, g->first > 0, g->length, g->D, g->L);
 }
 
 int fopo_gradient_absorb(fopo_gradient *g) {
@@ -578,8 +621,10 @@ int fopo_gradient_absorb(fopo_gradient *g) {
   g->seconds[FOPO_PHASE_REWARD] += start - g->waiting;
 
   if (rc == FOPO_OK) rc = g->estimator->combine(g, g->n);
-  if (rc == FOPO_OK) rc = add_gradient(g);
-  if (rc == FOPO_OK) rc = add_stats(g);
+  if (g->done + g->n == g->first + g->length) { /* the part is whole */
+    if (rc == FOPO_OK) rc = add_gradient(g);
+    if (rc == FOPO_OK) rc = add_stats(g);
+  }
   if (rc == FOPO_OK && g->train_items) rc = fopo_gradient_items_add(g);
   if (rc != FOPO_OK) return give_up(g, rc);
   g->done += g->n;

@@ -2,7 +2,13 @@
  *
  * A batch of B contexts is worked off in parts of at most `part` contexts, so that the draws of one
  * part stay bounded whatever B, S and P are. All arrays of a part are row-major with one row a
- * context. Device memory is made at the first batch of a size and kept. */
+ * context. Device memory is made at the first batch of a size and kept.
+ *
+ * The queries of a part are made at once, and its statistics and its share of G come at once. Where
+ * the host searches for a device that goes on by itself meanwhile, a part is drawn and combined in
+ * pieces: while the device works on one, the host searches for the next. Otherwise a part is one
+ * piece. Of a piece are the candidates and the draws, [piece, ...] at the front of their arrays; of
+ * the part X, Q, V, stats and counts, where a piece has its own rows. */
 #ifndef FOPO_LEARN_GRADIENT_INTERNAL_H
 #define FOPO_LEARN_GRADIENT_INTERNAL_H
 
@@ -52,7 +58,14 @@ typedef struct {
   uint32_t *touched;               /* [distinct draws] */
 } fopo_gradient_on_device;
 
-/* Its counterpart on the host, owned: the index searches here, and callers reward here. */
+/* The rows of a piece in the arrays of its part. */
+typedef struct {
+  float *Q, *V, *stats; /* device [n, L], stats [n, FOPO_STATS] */
+  uint32_t *counts;     /* device [n] */
+  float *host_Q;        /* [n, L] */
+} fopo_gradient_piece;
+
+/* The device arrays' counterpart on the host, owned: the index searches here, and callers reward here. */
 typedef struct {
   float *G, *Q;
   uint32_t *candidates, *counts;
@@ -90,12 +103,17 @@ struct fopo_gradient {
   const float *theta;   /* device [n_theta]; not owned */
   const uint32_t *rows; /* [B] context ids on the host; not owned */
   size_t B, S, part;
+  size_t piece;         /* contexts drawn at once, <= part */
   size_t done;          /* contexts absorbed */
-  size_t n;             /* contexts of the part that is drawn */
+  size_t first, length; /* of the part at hand: its place in the batch, and its contexts */
+  size_t n;             /* contexts of the piece that is drawn, */
+  fopo_gradient_piece now; /* and its rows */
   fopo_draw_key key;
   fopo_proposal q;      /* the options' with the epsilon of this batch's draws */
   size_t asked;         /* the first contexts of the batch that get candidates */
-  size_t headed;        /* and of the part that is drawn */
+  size_t headed;        /* and of the piece that is drawn */
+  int fetched;          /* host.Q has the queries of the part */
+  int by_graph;         /* the host searches, in a graph: each query for itself */
   int on_device;        /* the device searches for candidates, in */
   fopo_catalogue catalogue;
   uint64_t order_version; /* of the index that dev.order is of; 0: of none */
@@ -121,6 +139,11 @@ struct fopo_gradient {
 /* Whether options.proposal is of any meaning. */
 static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
   return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
+}
+
+/* How many of the n contexts from place `first` of the batch on get candidates. */
+static inline size_t fopo_gradient_headed(const fopo_gradient *g, size_t first, size_t n) {
+  return g->asked <= first ? 0 : g->asked - first < n ? g->asked - first : n;
 }
 
 /* Spoils the draws of n contexts as g->fault says. */

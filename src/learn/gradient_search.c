@@ -63,14 +63,15 @@ static int take_order(fopo_gradient *g) {
 }
 
 int fopo_gradient_choose_search(fopo_gradient *g) {
-  g->on_device = 0;
+  g->on_device = g->by_graph = 0;
   if (g->asked == 0 || g->device->ops->topk == NULL) return FOPO_OK;
-  if (g->train_items || g->q.k > FOPO_TOPK_MOST || !fopo_index_over(g->q.index, g->items)) {
+  fopo_index_facts facts = fopo_index_about(g->q.index);
+  int norm = strcmp(facts.kind, "norm") == 0, exact = strcmp(facts.kind, "exact") == 0;
+  g->by_graph = !norm && !exact;
+  if (g->by_graph || g->train_items || g->q.k > FOPO_TOPK_MOST ||
+      !fopo_index_over(g->q.index, g->items)) {
     return FOPO_OK;
   }
-  fopo_index_facts facts = fopo_index_about(g->q.index);
-  int norm = strcmp(facts.kind, "norm") == 0;
-  if (!norm && strcmp(facts.kind, "exact") != 0) return FOPO_OK;
   int rc = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
   if (rc != FOPO_OK) return rc;
   g->catalogue = (fopo_catalogue){.items = g->dev.items, .P = g->P, .ld = g->items.ld,

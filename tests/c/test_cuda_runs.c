@@ -12,21 +12,22 @@ enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 typedef struct {
   fopo_gradient_kind kind;
   int baseline, mixture, items, network, refresh;
+  size_t graph; /* contexts of a batch that a graph is searched for; 0: by norms, BATCH */
   const char *name;
 } method;
 
 static const method methods[] = {
-    {FOPO_GRADIENT_SNIS, 0, 0, 0, 0, 1, "uniform"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, "mixture"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, "mixture, kept candidates"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 1, 0, 1, "mixture, items learnt"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, "mixture, network"},
-    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 1, "head and tail"},
-    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 3, "head and tail, kept candidates"},
-    {FOPO_GRADIENT_REINFORCE, 0, 0, 0, 0, 1, "reinforce"},
-    {FOPO_GRADIENT_REINFORCE, 0, 0, 1, 0, 1, "reinforce, items learnt"},
-    {FOPO_GRADIENT_REINFORCE, 1, 0, 0, 0, 1, "reinforce, baseline"},
-    {FOPO_GRADIENT_EXACT, 0, 0, 1, 0, 1, "exact, items learnt"},
+    {FOPO_GRADIENT_SNIS, 0, 0, 0, 0, 1, 0, "uniform"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 0, "mixture"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, 0, "mixture, kept candidates"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 1, 0, 1, 0, "mixture, items learnt"},
+    {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, 0, "mixture, network"},
+    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 1, 0, "head and tail"},
+    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 3, 0, "head and tail, kept candidates"},
+    {FOPO_GRADIENT_REINFORCE, 0, 0, 0, 0, 1, 0, "reinforce"},
+    {FOPO_GRADIENT_REINFORCE, 0, 0, 1, 0, 1, 0, "reinforce, items learnt"},
+    {FOPO_GRADIENT_REINFORCE, 1, 0, 0, 0, 1, 0, "reinforce, baseline"},
+    {FOPO_GRADIENT_EXACT, 0, 0, 1, 0, 1, 0, "exact, items learnt"},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -49,7 +50,11 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   int rc = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                       : fopo_policy_copy(&s->pi, &s->w.pi);
   s->pi.train_items = m->items;
-  if (rc == FOPO_OK) rc = fopo_index_norm(&s->ix, s->w.items, 0);
+  fopo_hnsw_options graph = {.M = 4, .ef_construction = 40, .ef = 40, .deterministic = 1};
+  if (rc == FOPO_OK) {
+    rc = m->graph ? fopo_index_hnsw(&s->ix, s->w.items, &graph)
+                  : fopo_index_norm(&s->ix, s->w.items, 0);
+  }
   if (m->mixture) {
     o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = K / few,
                                  .epsilon = m->kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0,
@@ -59,7 +64,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   if (rc == FOPO_OK) rc = fopo_optim_init(&s->optim, &adam);
   fopo_trainer_options t = {.policy = &s->pi, .contexts = s->w.contexts, .reward = &s->w.reward,
                             .gradient = s->g, .optim = &s->optim, .device = device,
-                            .batch = BATCH / few, .seed = 9};
+                            .batch = m->graph ? m->graph : BATCH / few, .seed = 9};
   return rc == FOPO_OK ? fopo_trainer_new(&s->t, &t) : rc;
 }
 
@@ -150,7 +155,7 @@ static void test_curve(void **state) {
 
 /* 2 steps each of a budget, of a smaller one that leaves rows short, and of the index made anew. */
 static void train_budgets(float *out, fopo_device *device, size_t *queries, double *short_rows) {
-  const method m = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, "mixture, budget"};
+  const method m = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 0, "mixture, budget"};
   setting s = {0};
   fopo_slice slice[4];
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
@@ -182,6 +187,70 @@ static void test_budget(void **state) {
   assert_true(some == BATCH + N % BATCH && same == some);
   double theta = off(b, a, L * L);
   if (theta > (emulation_calls == NULL ? 2e-2 : 1e-5)) fail_msg("theta differs by %.2e", theta);
+}
+
+/* Calls of the card, counted. */
+static fopo_device_ops counted;
+static size_t n_gets, n_draws;
+
+static int count_get(fopo_device *d, void *host, const void *device, size_t bytes) {
+  (void)d;
+  n_gets++;
+  return gpu->ops->get(gpu, host, device, bytes);
+}
+
+static int count_draw(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                      const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t items) {
+  (void)d;
+  n_draws++;
+  return gpu->ops->draw_mixture(gpu, ids, logq, m, rows, key, B, S, items);
+}
+
+/* theta after 2 steps of all contexts each. */
+static void train_graph(float *out, const method *m, fopo_device *d, int queued) {
+  setting s = {0};
+  fopo_slice slice;
+  fopo_device with_counts = *d;
+  if (d == gpu) {
+    counted = *gpu->ops;
+    counted.get = count_get;
+    counted.draw_mixture = count_draw;
+    counted.queued = queued;
+    with_counts.ops = &counted;
+  }
+  n_gets = n_draws = 0;
+  small_world_init(&s.w, P, m->graph, L, 0.05, 0.1, 3);
+  ok(begin(&s, m, &with_counts));
+  ok(fopo_trainer_run(s.t, 2, &slice));
+  assert_int_equal(fopo_index_about(s.ix).queries, m->refresh > 1 ? m->graph : 2 * m->graph);
+  memcpy(out, s.pi.theta.x, s.pi.theta.rows * s.pi.theta.cols * sizeof *out);
+  end(&s);
+  small_world_done(&s.w);
+}
+
+/* A batch that the host searches in pieces, with the device at work between them, gives the bits that
+ * it gives whole, and the host waits as often: for the queries once. */
+static void test_pieces(void **state) {
+  (void)state;
+  const method some[] = {{FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 100, "a graph"},
+                         {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, 70, "a graph, network"},
+                         {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, 100, "a graph, kept candidates"}};
+  const size_t draws[] = {6, 4, 4}; /* 3 pieces, 2, and 3 where all are due */
+  float a[1000], b[1000], c[1000];
+  for (size_t i = 0; i < 3; i++) {
+    memset(a, 0, sizeof a), memset(b, 0, sizeof b), memset(c, 0, sizeof c);
+    train_graph(a, &some[i], cpu, 0);
+    train_graph(b, &some[i], gpu, 0);
+    size_t gets = n_gets;
+    assert_int_equal(n_draws, 2);
+    train_graph(c, &some[i], gpu, 1);
+    assert_int_equal(n_gets, gets);
+    assert_int_equal(n_draws, draws[i]);
+    /* a card takes more blocks for a smaller piece */
+    if (emulation_calls != NULL) assert_memory_equal(b, c, sizeof b);
+    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
+    if (off(c, a, 1000) > most) fail_msg("%s: theta differs by %.2e", some[i].name, off(c, a, 1000));
+  }
 }
 
 /* Ctrl-C in the middle: the slice ends, all is usable, and the run goes on. */
@@ -323,7 +392,7 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   setting s = {0};
   fopo_slice slice;
   fopo_device *d = NULL;
-  small_world_init(&s.w, 90, 9, 4, 0.05, 0.1, 3);
+  small_world_init(&s.w, 90, m->graph ? m->graph : 9, 4, 0.05, 0.1, 3);
   fopo_memory_use before = fopo_memory_in_use();
   size_t live = emulation_live();
   long calls = emulation_calls();
@@ -376,15 +445,17 @@ static int in_child(const method *m, long n, int code, int for_ever) {
 static void test_faults(void **state) {
   (void)state;
   if (emulation_calls == NULL) return;
-  const method *some[] = {&methods[2], &methods[8]};
+  const method pieces = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 64, "a graph"};
+  const method *some[] = {&methods[2], &methods[8], &pieces};
   long faults = 0;
   fopo_threads_set(1);
   close_both(); /* a child has one thread, and this process's team is not in it */
-  for (size_t k = 0; k < 2; k++) {
+  for (size_t k = 0; k < 3; k++) {
     const struct { int code, for_ever, step; } kinds[] = {{2, 0, 1}, {719, 1, 3}, {700, 1, 7}};
     for (size_t i = 0; i < 3; i++) {
       int end = CLEAN;
-      for (long n = 0; end == CLEAN; n += kinds[i].step) {
+      long step = kinds[i].step * (some[k]->graph ? 20 : 1); /* a graph takes its time */
+      for (long n = 0; end == CLEAN; n += step) {
         end = in_child(some[k], n, kinds[i].code, kinds[i].for_ever);
         if (end == WRONG) {
           fail_msg("%s: after error %d at call %ld something is lost, left or unsaid",
@@ -403,6 +474,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods), cmocka_unit_test(test_again),
       cmocka_unit_test(test_curve),   cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_pieces),
       cmocka_unit_test(test_cancelled), cmocka_unit_test(test_kept),
       cmocka_unit_test(test_moved),   cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
