@@ -10,37 +10,23 @@
 
 /* ---- rewards ---- */
 
-enum { FILTER_BITS = 13 }; /* log2 of the largest filter: 8 KiB, a part of L1 */
+/* A hash set of one byte per slot that may say yes too often and never no too often: 8 KiB, a part
+ * of L1, of which the ids of a context mostly take so little that few misses are looked up. */
+enum { FILTER_BITS = 13 };
 
-/* A hash set of one byte per slot that may say yes too often and never no too often. */
-typedef struct {
-  uint8_t slot[1 << FILTER_BITS];
-  int shift; /* 32 - log2 of the slots in use */
-} filter;
-
-static uint32_t filter_slot(uint32_t id, int shift) { return (id * 2654435769u) >> shift; }
-
-/* About one slot in 64 is taken, so that few misses are looked up. */
-static void filter_fill(filter *f, const uint32_t *ids, size_t n) {
-  int bits = 10;
-  while (bits < FILTER_BITS && ((size_t)1 << bits) < 64 * n) bits++;
-  f->shift = 32 - bits;
-  memset(f->slot, 0, (size_t)1 << bits);
-  for (size_t i = 0; i < n; i++) f->slot[filter_slot(ids[i], f->shift)] = 1;
-}
+static uint32_t filter_slot(uint32_t id) { return (id * 2654435769u) >> (32 - FILTER_BITS); }
 
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                          const fopo_csr *Y, size_t B, size_t S) {
   (void)d;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
-    filter f;
-    filter_fill(&f, fopo_csr_row(Y, rows[b]), fopo_csr_count(Y, rows[b]));
-    const uint32_t *id = ids + b * S;
+    uint8_t filter[1 << FILTER_BITS] = {0};
+    const uint32_t *hits = fopo_csr_row(Y, rows[b]), *id = ids + b * S;
+    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++) filter[filter_slot(hits[i])] = 1;
     float *hit = r + b * S;
-    int shift = f.shift;
     for (size_t s = 0; s < S; s++) {
-      int maybe = f.slot[filter_slot(id[s], shift)];
+      int maybe = filter[filter_slot(id[s])];
       hit[s] = maybe && fopo_csr_contains(Y, rows[b], id[s]) ? 1.0f : 0.0f;
     }
   }
@@ -79,11 +65,9 @@ int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const 
 
 /* ---- self-normalised importance sampling ---- */
 
-enum {
-  TILE_BYTES = 128 * 1024, /* rows read for their scores and again, from L2, for the sums */
-  TILE_LEAST = 64,
-  TILE_MOST = 1024
-};
+/* Samples whose rows are read for their scores and then again for the sums: short rows from L1,
+ * long ones from L2. */
+enum { TILE = 128 };
 
 /* Sums over the samples seen so far. All weights are relative to exp(shift), shift being the
  * largest f - log q so far, so nothing overflows and the largest weight is 1. */
@@ -97,26 +81,32 @@ typedef struct {
 
 /* Per thread, from scratch. */
 typedef struct {
-  float *w; /* [TILE_MOST] f, then f - log q, then the weights */
-  float *d; /* [TILE_MOST] */
-  float *c; /* [TILE_MOST] w d */
+  float *w; /* [TILE] f, then f - log q, then the weights */
+  float *d; /* [TILE] */
+  float *c; /* [TILE] w d */
   running sums;
 } snis_room;
 
-static size_t snis_bytes(size_t L) { return (3 * TILE_MOST + 2 * L) * sizeof(float); }
+static size_t snis_bytes(size_t L) { return (3 * TILE + 2 * L) * sizeof(float); }
 
 static snis_room snis_place(float *scratch, size_t L) {
-  snis_room room = {.w = scratch, .d = scratch + TILE_MOST, .c = scratch + 2 * TILE_MOST};
-  room.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE_MOST};
+  snis_room room = {.w = scratch, .d = scratch + TILE, .c = scratch + 2 * TILE};
+  room.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE};
   room.sums.wd_beta = room.sums.w_beta + L;
   memset(room.sums.w_beta, 0, 2 * L * sizeof(float));
   return room;
 }
 
+/* In lanes: a single minimum would wait for itself. */
 static float least_of(const float *r, size_t n) {
-  float least = r[0];
-#pragma omp simd reduction(min : least)
-  for (size_t s = 0; s < n; s++) least = r[s] < least ? r[s] : least;
+  float lane[8], least = r[0];
+  for (size_t j = 0; j < 8; j++) lane[j] = least;
+  size_t s = 0;
+  for (; s + 8 <= n; s += 8) {
+    for (size_t j = 0; j < 8; j++) lane[j] = r[s + j] < lane[j] ? r[s + j] : lane[j];
+  }
+  for (; s < n; s++) least = r[s] < least ? r[s] : least;
+  for (size_t j = 0; j < 8; j++) least = lane[j] < least ? lane[j] : least;
   return least;
 }
 
@@ -195,24 +185,17 @@ static void snis_coefficients(float *c, const running *sums, const float *r, flo
   for (size_t s = 0; s < S; s++) c[s] *= share * (r[s] - least - dbar);
 }
 
-static size_t tile_rows(size_t L) {
-  size_t rows = TILE_BYTES / (L * sizeof(float));
-  if (rows < TILE_LEAST) return TILE_LEAST;
-  return rows < TILE_MOST ? rows / 16 * 16 : TILE_MOST;
-}
-
 int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
                   const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
                   float floor, size_t B, size_t S, size_t L) {
   int status = fopo_cpu_reserve(d, snis_bytes(L));
   if (status != FOPO_OK) return status;
-  size_t tile = tile_rows(L);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
     snis_room room = snis_place(fopo_cpu_scratch(d), L);
     float least = least_of(r + b * S, S);
-    for (size_t s = 0; s < S; s += tile) {
-      size_t at = b * S + s, n = S - s < tile ? S - s : tile;
+    for (size_t s = 0; s < S; s += TILE) {
+      size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
       float *z = c == NULL ? NULL : c + at;
       snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n, L);
     }

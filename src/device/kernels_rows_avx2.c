@@ -11,6 +11,7 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 
 #include <immintrin.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -26,10 +27,21 @@ INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_f
   return (const char *)rows + id * ld * fopo_float_bytes(type);
 }
 
-/* The first n <= 8 lanes. */
-INLINE __m256i first_lanes(size_t n) {
-  static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-  return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
+/* The last vector of n > 0 numbers: where it begins, and the lanes that no other vector holds. It
+ * ends with the numbers where it can: a load that looks into the next cache line waits for it, even
+ * where its mask leaves nothing there. */
+typedef struct {
+  size_t at;
+  __m256i lanes;
+} tail;
+
+INLINE tail tail_of(size_t n) {
+  static const int32_t ramp[24] = {0,  0,  0,  0,  0,  0,  0,  0,  -1, -1, -1, -1,
+                                   -1, -1, -1, -1, 0,  0,  0,  0,  0,  0,  0,  0};
+  size_t rest = (n - 1) % 8 + 1;
+  const int32_t *lanes = n < 8 ? ramp + 16 - n : ramp + rest;
+  __m256i mask = _mm256_loadu_si256((const __m256i *)(const void *)lanes);
+  return (tail){n < 8 ? 0 : n - 8, mask};
 }
 
 /* Numbers i .. i + 7 of a row. */
@@ -41,9 +53,9 @@ INLINE __m256 load(const char *row, size_t i, const fopo_float type) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
 
-/* Those of the mask, and 0; rows of 16 bits have zeros there themselves. */
+/* Those of the mask, and 0. Of 16 bits the others are read as well: a row ends with zeros. */
 INLINE __m256 load_some(__m256i mask, const char *row, size_t i, const fopo_float type) {
-  if (type != FOPO_FLOAT32) return load(row, i, type);
+  if (type != FOPO_FLOAT32) return _mm256_and_ps(load(row, i, type), _mm256_castsi256_ps(mask));
   return _mm256_maskload_ps((const float *)(const void *)row + i, mask);
 }
 
@@ -87,11 +99,11 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
     i += 8;
   }
   if (i < n) {
-    __m256i rest = first_lanes(n - i);
-    __m256 q1 = _mm256_maskload_ps(q + i, rest);
+    tail last = tail_of(n);
+    __m256 q1 = _mm256_maskload_ps(q + last.at, last.lanes);
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) {
-      odd[l] = _mm256_fmadd_ps(load_some(rest, row[l], i, type), q1, odd[l]);
+      odd[l] = _mm256_fmadd_ps(load_some(last.lanes, row[l], last.at, type), q1, odd[l]);
     }
   }
 #pragma GCC unroll 4
@@ -136,10 +148,27 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
   for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
 }
 
-/* The samples whose c is not 0, in order; without a branch, as c may be anything. */
+/* The samples whose c is not 0, in order. Mostly eight neighbours are alike; where not, there is no
+ * branch, as c may be anything. */
 INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
-  size_t n = 0;
-  for (size_t s = 0; s < count; s++) {
+  size_t n = 0, s = 0;
+  for (; s + 8 <= count; s += 8) {
+    __m256 value = _mm256_loadu_ps(c + s);
+    int keep = _mm256_movemask_ps(_mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+    if (keep == 0) continue;
+    if (keep == 0xff) {
+      _mm256_storeu_ps(w + n, value);
+      memcpy(id + n, ids + s, 8 * sizeof *id);
+      n += 8;
+      continue;
+    }
+    for (size_t i = s; i < s + 8; i++) {
+      id[n] = ids[i];
+      w[n] = c[i];
+      n += c[i] != 0;
+    }
+  }
+  for (; s < count; s++) {
     id[n] = ids[s];
     w[n] = c[s];
     n += c[s] != 0;
@@ -147,10 +176,10 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
-/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
- * s mod lanes: with few vectors, one sum alone would wait for itself. */
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
+ * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. */
 INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
-                      size_t n, const int vectors, const int lanes, __m256i last,
+                      size_t n, size_t first, const int vectors, const int lanes, tail last,
                       const fopo_float type) {
   __m256 sum[8];
 #pragma GCC unroll 8
@@ -163,8 +192,8 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
       __m256 scale = _mm256_set1_ps(w[s + (size_t)l]);
 #pragma GCC unroll 8
       for (int k = 0; k < vectors; k++) {
-        __m256 x = k + 1 < vectors ? load(row, (size_t)k * 8, type)
-                                   : load_some(last, row, (size_t)k * 8, type);
+        __m256 x = k + 1 < vectors ? load(row, first + (size_t)k * 8, type)
+                                   : load_some(last.lanes, row, last.at, type);
         sum[l * vectors + k] = _mm256_fmadd_ps(scale, x, sum[l * vectors + k]);
       }
     }
@@ -174,36 +203,39 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
     __m256 scale = _mm256_set1_ps(w[s]);
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; k++) {
-      __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
-      sum[k] = _mm256_fmadd_ps(scale, load_some(mask, row, (size_t)k * 8, type), sum[k]);
+      __m256 x = k + 1 < vectors ? load(row, first + (size_t)k * 8, type)
+                                 : load_some(last.lanes, row, last.at, type);
+      sum[k] = _mm256_fmadd_ps(scale, x, sum[k]);
     }
   }
 #pragma GCC unroll 8
   for (int k = 0; k < vectors; k++) {
-    __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last;
-    __m256 total = _mm256_maskload_ps(v + 8 * k, mask);
+    size_t at = k + 1 < vectors ? first + (size_t)k * 8 : last.at;
+    __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last.lanes;
+    __m256 total = _mm256_maskload_ps(v + at, mask);
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) total = _mm256_add_ps(total, sum[l * vectors + k]);
-    _mm256_maskstore_ps(v + 8 * k, mask, total);
+    _mm256_maskstore_ps(v + at, mask, total);
   }
 }
 
 /* All columns, in blocks of 64 whose sums live in registers. */
 INLINE void add_rows(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
                      size_t n, size_t dim, const fopo_float type) {
-  for (; dim >= 64; dim -= 64, v += 64, rows += 64 * fopo_float_bytes(type)) {
-    add_block(v, rows, ld, id, w, n, 8, 1, first_lanes(8), type);
+  size_t first = 0;
+  for (; dim - first >= 64; first += 64) {
+    add_block(v, rows, ld, id, w, n, first, 8, 1, tail_of(first + 64), type);
   }
-  __m256i last = first_lanes(dim % 8 == 0 ? 8 : dim % 8);
-  switch ((dim + 7) / 8) {
-  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last, type); break;
-  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last, type); break;
-  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last, type); break;
-  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last, type); break;
-  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last, type); break;
-  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last, type); break;
-  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last, type); break;
-  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last, type); break;
+  tail last = tail_of(dim);
+  switch ((dim - first + 7) / 8) {
+  case 1: add_block(v, rows, ld, id, w, n, first, 1, 4, last, type); break;
+  case 2: add_block(v, rows, ld, id, w, n, first, 2, 4, last, type); break;
+  case 3: add_block(v, rows, ld, id, w, n, first, 3, 2, last, type); break;
+  case 4: add_block(v, rows, ld, id, w, n, first, 4, 2, last, type); break;
+  case 5: add_block(v, rows, ld, id, w, n, first, 5, 1, last, type); break;
+  case 6: add_block(v, rows, ld, id, w, n, first, 6, 1, last, type); break;
+  case 7: add_block(v, rows, ld, id, w, n, first, 7, 1, last, type); break;
+  case 8: add_block(v, rows, ld, id, w, n, first, 8, 1, last, type); break;
   default: break;
   }
 }

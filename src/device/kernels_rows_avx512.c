@@ -26,8 +26,17 @@ INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_f
   return (const char *)rows + id * ld * fopo_float_bytes(type);
 }
 
-/* The first n < 16 lanes. */
-INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+/* The last vector of n >= 16 numbers: where it begins, and the lanes that no other vector holds. It
+ * ends with the numbers: a load that looks into the next cache line waits for it, even where its
+ * mask leaves nothing there. */
+typedef struct {
+  size_t at;
+  __mmask16 lanes;
+} tail;
+
+INLINE tail tail_of(size_t n) {
+  return (tail){n - 16, (__mmask16)(0xffffu << (15 - (n - 1) % 16))};
+}
 
 INLINE __m512 widen(__m256i x, const fopo_float type) {
   if (type == FOPO_FLOAT16) return _mm512_cvtph_ps(x);
@@ -39,13 +48,6 @@ INLINE __m512 load(const char *row, size_t i, const fopo_float type) {
   row += i * fopo_float_bytes(type);
   if (type == FOPO_FLOAT32) return _mm512_loadu_ps(row);
   return widen(_mm256_loadu_si256((const __m256i *)(const void *)row), type);
-}
-
-/* Those of the mask, and 0. */
-INLINE __m512 load_some(__mmask16 mask, const char *row, size_t i, const fopo_float type) {
-  row += i * fopo_float_bytes(type);
-  if (type == FOPO_FLOAT32) return _mm512_maskz_loadu_ps(mask, row);
-  return widen(_mm256_maskz_loadu_epi16(mask, row), type);
 }
 
 /* 16 lanes to 4: lane i holds i, i + 4, i + 8, i + 12. */
@@ -94,18 +96,38 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
     i += 16;
   }
   if (i < n) {
-    __mmask16 rest = first_lanes(n - i);
-    __m512 q1 = _mm512_maskz_loadu_ps(rest, q + i);
+    tail last = tail_of(n);
+    __m512 q1 = _mm512_maskz_loadu_ps(last.lanes, q + last.at);
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) {
-      odd[l] = _mm512_fmadd_ps(load_some(rest, row[l], i, type), q1, odd[l]);
+      odd[l] = _mm512_mask3_fmadd_ps(load(row[l], last.at, type), q1, odd[l], last.lanes);
     }
   }
 #pragma GCC unroll 4
   for (int l = 0; l < lanes; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
 }
 
+/* Rows that fill no vector are left to AVX2. gather_dot, and so dot. */
+INLINE void short_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
+                      const float *q, size_t dim, const fopo_float type) {
+  switch (type) {
+  case FOPO_FLOAT32: fopo_gather_dot_avx2(f, rows, ld, ids, count, q, dim); break;
+  case FOPO_FLOAT16: fopo_gather_dot_float16_avx2(f, rows, ld, ids, count, q, dim); break;
+  case FOPO_BFLOAT16: fopo_gather_dot_bfloat16_avx2(f, rows, ld, ids, count, q, dim); break;
+  }
+}
+
+INLINE void short_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                       size_t count, size_t dim, const fopo_float type) {
+  switch (type) {
+  case FOPO_FLOAT32: fopo_gather_axpy_avx2(v, rows, ld, ids, c, count, dim); break;
+  case FOPO_FLOAT16: fopo_gather_axpy_float16_avx2(v, rows, ld, ids, c, count, dim); break;
+  case FOPO_BFLOAT16: fopo_gather_axpy_bfloat16_avx2(v, rows, ld, ids, c, count, dim); break;
+  }
+}
+
 INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
+  if (n < 16) return fopo_dot_avx2((const float *)(const void *)row, q, n); /* float32 alone */
   __m128 sum;
   dots(&sum, &row, NULL, q, n, 1, type);
   return sum4(sum);
@@ -119,8 +141,8 @@ INLINE void prefetch_row(const char *row, size_t bytes) {
 
 INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
                        const float *q, size_t dim, const fopo_float type) {
-  if (dim == 0) {
-    for (size_t s = 0; s < count; s++) f[s] = 0;
+  if (dim < 16) {
+    short_dot(f, rows, ld, ids, count, q, dim, type);
     return;
   }
   size_t bytes = dim * fopo_float_bytes(type), ahead = 4 + AHEAD_BYTES / (bytes + LINE);
@@ -154,7 +176,7 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
 INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
   size_t n = 0;
   for (size_t s = 0; s < count; s += 16) {
-    __mmask16 valid = count - s < 16 ? first_lanes(count - s) : (__mmask16)0xffff;
+    __mmask16 valid = (__mmask16)(count - s < 16 ? (1u << (count - s)) - 1 : 0xffff);
     __m512 value = _mm512_maskz_loadu_ps(valid, c + s);
     __mmask16 keep = _mm512_mask_cmp_ps_mask(valid, value, _mm512_setzero_ps(), _CMP_NEQ_UQ);
     __m512i number = _mm512_maskz_loadu_epi32(valid, ids + s);
@@ -165,10 +187,10 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
-/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors, the last one masked. Sample s goes to sum
- * s mod lanes: with few vectors, one sum alone would wait for itself. */
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
+ * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. */
 INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
-                      size_t n, const int vectors, const int lanes, __mmask16 last,
+                      size_t n, size_t first, const int vectors, const int lanes, tail last,
                       const fopo_float type) {
   __m512 sum[8];
 #pragma GCC unroll 8
@@ -181,8 +203,7 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
       __m512 scale = _mm512_set1_ps(w[s + (size_t)l]);
 #pragma GCC unroll 8
       for (int k = 0; k < vectors; k++) {
-        __m512 x = k + 1 < vectors ? load(row, (size_t)k * 16, type)
-                                   : load_some(last, row, (size_t)k * 16, type);
+        __m512 x = load(row, k + 1 < vectors ? first + (size_t)k * 16 : last.at, type);
         sum[l * vectors + k] = _mm512_fmadd_ps(scale, x, sum[l * vectors + k]);
       }
     }
@@ -192,42 +213,48 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
     __m512 scale = _mm512_set1_ps(w[s]);
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; k++) {
-      __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
-      sum[k] = _mm512_fmadd_ps(scale, load_some(mask, row, (size_t)k * 16, type), sum[k]);
+      __m512 x = load(row, k + 1 < vectors ? first + (size_t)k * 16 : last.at, type);
+      sum[k] = _mm512_fmadd_ps(scale, x, sum[k]);
     }
   }
 #pragma GCC unroll 8
   for (int k = 0; k < vectors; k++) {
-    __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last;
-    __m512 total = _mm512_maskz_loadu_ps(mask, v + 16 * k);
+    size_t at = k + 1 < vectors ? first + (size_t)k * 16 : last.at;
+    __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last.lanes;
+    __m512 total = _mm512_maskz_loadu_ps(mask, v + at);
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
-    _mm512_mask_storeu_ps(v + 16 * k, mask, total);
+    _mm512_mask_storeu_ps(v + at, mask, total);
   }
 }
 
 /* All columns, in blocks of 128 whose sums live in registers. */
 INLINE void add_rows(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
                      size_t n, size_t dim, const fopo_float type) {
-  for (; dim >= 128; dim -= 128, v += 128, rows += 128 * fopo_float_bytes(type)) {
-    add_block(v, rows, ld, id, w, n, 8, 1, 0xffff, type);
+  size_t first = 0;
+  for (; dim - first >= 128; first += 128) {
+    add_block(v, rows, ld, id, w, n, first, 8, 1, tail_of(first + 128), type);
   }
-  __mmask16 last = dim % 16 == 0 ? (__mmask16)0xffff : first_lanes(dim % 16);
-  switch ((dim + 15) / 16) {
-  case 1: add_block(v, rows, ld, id, w, n, 1, 4, last, type); break;
-  case 2: add_block(v, rows, ld, id, w, n, 2, 4, last, type); break;
-  case 3: add_block(v, rows, ld, id, w, n, 3, 2, last, type); break;
-  case 4: add_block(v, rows, ld, id, w, n, 4, 2, last, type); break;
-  case 5: add_block(v, rows, ld, id, w, n, 5, 1, last, type); break;
-  case 6: add_block(v, rows, ld, id, w, n, 6, 1, last, type); break;
-  case 7: add_block(v, rows, ld, id, w, n, 7, 1, last, type); break;
-  case 8: add_block(v, rows, ld, id, w, n, 8, 1, last, type); break;
+  tail last = tail_of(dim);
+  switch ((dim - first + 15) / 16) {
+  case 1: add_block(v, rows, ld, id, w, n, first, 1, 4, last, type); break;
+  case 2: add_block(v, rows, ld, id, w, n, first, 2, 4, last, type); break;
+  case 3: add_block(v, rows, ld, id, w, n, first, 3, 2, last, type); break;
+  case 4: add_block(v, rows, ld, id, w, n, first, 4, 2, last, type); break;
+  case 5: add_block(v, rows, ld, id, w, n, first, 5, 1, last, type); break;
+  case 6: add_block(v, rows, ld, id, w, n, first, 6, 1, last, type); break;
+  case 7: add_block(v, rows, ld, id, w, n, first, 7, 1, last, type); break;
+  case 8: add_block(v, rows, ld, id, w, n, first, 8, 1, last, type); break;
   default: break;
   }
 }
 
 INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
                         const float *c, size_t count, size_t dim, const fopo_float type) {
+  if (dim < 16) {
+    short_axpy(v, rows, ld, ids, c, count, dim, type);
+    return;
+  }
   uint32_t id[PICK + 16];
   float w[PICK + 16];
   for (size_t s = 0; s < count; s += PICK) {
