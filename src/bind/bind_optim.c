@@ -139,7 +139,7 @@ static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *
   if (rc == FOPO_OK) rc = d->ops->alloc(d, &gradient, n * sizeof *G);
   if (rc == FOPO_OK) rc = d->ops->put(d, there, theta, n * sizeof *theta);
   if (rc == FOPO_OK) rc = d->ops->put(d, gradient, G, n * sizeof *G);
-  if (rc == FOPO_OK) rc = fopo_optim_step(o, d, there, gradient, n);
+  if (rc == FOPO_OK) rc = fopo_optim_step(o, d, there, gradient, n, NULL);
   if (rc == FOPO_OK) rc = d->ops->get(d, theta, there, n * sizeof *theta);
   if (gradient) d->ops->release(d, gradient);
   if (there) d->ops->release(d, there);

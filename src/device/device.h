@@ -50,6 +50,15 @@ typedef struct {
   double short_rows;   /* and how many got fewer than were asked for */
 } fopo_sums;
 
+/* The steps of a run whose host does not wait for each of them: sums over the whole ones of their
+ * batches' means, but sums of head_mass, head_rows and short_rows. Zeros at first. */
+typedef struct {
+  fopo_sums sums;
+  double norm;     /* of the gradient, Frobenius */
+  uint64_t steps;  /* whole ones */
+  uint64_t broken; /* 1: the gradient after those was not finite, and since then nothing moves */
+} fopo_tally;
+
 /* The coordinates of a batch's random numbers, core/rng.h. */
 typedef struct {
   uint64_t seed;
@@ -87,10 +96,12 @@ typedef struct {
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
   uint64_t t;                                 /* 1 at the first update */
+  const fopo_tally *tally; /* device: where it is broken nothing moves; NULL: there is none */
 } fopo_adam;
 
 typedef struct {
   double lr, momentum, weight_decay;
+  const fopo_tally *tally;
 } fopo_sgd;
 
 typedef struct {
@@ -230,6 +241,12 @@ typedef struct {
 
   int (*clear)(fopo_device *d, float *x, size_t n);                       /* x [n] = 0 */
   int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n);  /* on the host: sum x^2 */
+
+  /* Optional, NULL where a host loses nothing by waiting for each step: the batch of B contexts
+   * that left *sums and the gradient G [n] becomes a step of *t; all are device pointers. Before
+   * adam or sgd, which then look at *t. */
+  int (*tally)(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n,
+               size_t B);
 
   /* Optional, NULL on the CPU, where mips/ searches: the k items of the catalogue of largest score
    * items[a] . Q[b], best first, equal scores by the smaller id. ids, scores [B, k]; counts [B]

@@ -261,6 +261,7 @@ static const fopo_device_ops cpu_ops = {
     .sgd_rows = fopo_cpu_sgd_rows,
     .clear = fopo_cpu_clear,
     .norm2 = fopo_cpu_norm2,
+    .tally = NULL,
     .topk = NULL,
 };
 

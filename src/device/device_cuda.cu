@@ -135,10 +135,25 @@ static void release(fopo_device *d, void *device) {
   }
 }
 
+static int wait(fopo_device *d) {
+  int status = check(cudaStreamSynchronize(of(d)->stream), "the work of a step");
+  if (status == FOPO_OK) of(d)->ring_used = 0;
+  return status;
+}
+
+/* A copy from pageable memory may wait for the stream: what is small goes by way of the ring, where
+ * it stays until the host has waited. */
 static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
+  state *s = of(d);
   int status = alive();
   if (status != FOPO_OK || bytes == 0) return status;
-  return check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, of(d)->stream),
+  if (bytes <= RING / 8) {
+    if (s->ring_used + bytes > RING) status = wait(d);
+    if (status != FOPO_OK) return status;
+    host = memcpy(s->ring + s->ring_used, host, bytes);
+    s->ring_used += (bytes + 63) / 64 * 64;
+  }
+  return check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
                "a copy to the GPU");
 }
 
@@ -147,8 +162,7 @@ static int get(fopo_device *d, void *host, const void *device, size_t bytes) {
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, of(d)->stream),
                  "a copy from the GPU");
-  return status != FOPO_OK ? status
-                           : check(cudaStreamSynchronize(of(d)->stream), "the work of a step");
+  return status != FOPO_OK ? status : wait(d);
 }
 
 static int alloc(fopo_device *d, void **device, size_t bytes) {
@@ -208,6 +222,7 @@ static const fopo_device_ops table = {
     .sgd_rows = sgd_rows,
     .clear = clear,
     .norm2 = norm2,
+    .tally = tally,
     .topk = topk,
 };
 
@@ -217,6 +232,7 @@ static void close(fopo_device *d) {
   if (s != nullptr) {
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
     cudaFree(s->scratch);
+    if (s->ring != nullptr) cudaFreeHost(s->ring);
     if (s->blas != nullptr) cublasDestroy(s->blas);
     if (s->stream != nullptr) cudaStreamDestroy(s->stream);
     cudaGetLastError();
@@ -295,6 +311,9 @@ static int begin(fopo_device *d) {
   if (status == FOPO_OK) {
     status = check(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "a stream");
   }
+  void *ring = nullptr;
+  if (status == FOPO_OK) status = check(cudaMallocHost(&ring, RING), "memory for copies");
+  s->ring = static_cast<char *>(ring);
   if (status == FOPO_OK) status = check(cublasCreate(&s->blas), "cuBLAS");
   if (status == FOPO_OK) status = check(cublasSetStream(s->blas, s->stream), "cuBLAS");
   if (status != FOPO_OK) return status;

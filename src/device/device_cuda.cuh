@@ -37,6 +37,7 @@ namespace gpu {
 
 constexpr unsigned WARP = 32, THREADS = 256;
 constexpr size_t SHARED_MOST = 48 << 10;
+constexpr size_t RING = 1 << 20; /* some hundred steps' rows: a full one costs a wait */
 
 /* Scratch only ever grows, so a step allocates nothing after the first. */
 struct state {
@@ -47,6 +48,8 @@ struct state {
   size_t room;         /* of `blocks` */
   char *scratch;       /* device [scratch_bytes], owned */
   size_t scratch_bytes;
+  char *ring;          /* [RING] on the host, pinned, owned: what is on its way to the card */
+  size_t ring_used;    /* bytes since the host last waited for the stream */
   size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
   size_t cache;        /* bytes of its L2 cache */
 };
@@ -171,6 +174,8 @@ int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fop
         size_t n);
 int clear(fopo_device *d, float *x, size_t n);
 int norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+/* Sums of squares of pieces of x, in scratch. */
+int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n);
 
 /* device_cuda_items.cu */
 int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
@@ -188,6 +193,7 @@ int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *s
               const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
 int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
               size_t headed, size_t k, int start, size_t B);
+int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n, size_t B);
 
 /* device_cuda_search.cu */
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,

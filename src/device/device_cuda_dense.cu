@@ -175,11 +175,13 @@ int network_backward(fopo_device *d, float *G, float *delta, const float *X, con
 
 /* ---- optimisers ---- */
 
+__device__ inline bool halted(const fopo_tally *t) { return t != nullptr && t->broken != 0; }
+
 __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            float decay, size_t n) {
+                            float decay, const fopo_tally *tally, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n) return;
+  if (i >= n || halted(tally)) return;
   float g = G[i] - decay * theta[i];
   m[i] = beta1 * m[i] + rest1 * g;
   v[i] = beta2 * v[i] + rest2 * g * g;
@@ -194,13 +196,13 @@ int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const
   float unbias = (float)(1 / (1 - pow(o->beta2, t)));
   return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, lr,
                 (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2, (float)(1 - o->beta2),
-                unbias, (float)o->eps, (float)o->weight_decay, n);
+                unbias, (float)o->eps, (float)o->weight_decay, o->tally, n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
-                           float decay, size_t n) {
+                           float decay, const fopo_tally *tally, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n) return;
+  if (i >= n || halted(tally)) return;
   velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
   theta[i] += lr * velocity[i];
 }
@@ -208,7 +210,7 @@ __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float 
 int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
         size_t n) {
   return launch(d, "sgd", ceil_div(n, THREADS), THREADS, 0, sgd_kernel, theta, velocity, G,
-                (float)o->lr, (float)o->momentum, (float)o->weight_decay, n);
+                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->tally, n);
 }
 
 /* ---- whole arrays ---- */
@@ -236,17 +238,23 @@ __global__ void add_kernel(double *total, const double *sums, size_t n) {
   if (threadIdx.x == 0) *total = sum;
 }
 
-int norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
-  size_t pieces = ceil_div(n, PIECE);
-  int status = reserve(d, (pieces + 1) * sizeof(double), "a norm");
+int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n) {
+  *pieces = ceil_div(n, PIECE);
+  int status = reserve(d, (*pieces + 1) * sizeof(double), "a norm");
   if (status != FOPO_OK) return status;
-  double *sums = reinterpret_cast<double *>(of(d)->scratch);
-  status = launch(d, "a norm", pieces, THREADS, 0, norm2_kernel, sums + 1, x, n);
-  if (status == FOPO_OK) {
-    status = launch(d, "a norm", 1, THREADS, 0, add_kernel, sums, (const double *)(sums + 1),
-                    pieces);
-  }
-  return status == FOPO_OK ? d->ops->get(d, norm2, sums, sizeof *sums) : status;
+  double *own = reinterpret_cast<double *>(of(d)->scratch) + 1; /* the first is for the total */
+  *sums = own;
+  return launch(d, "a norm", *pieces, THREADS, 0, norm2_kernel, own, x, n);
+}
+
+int norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
+  const double *sums = nullptr;
+  size_t pieces = 0;
+  int status = norm2_pieces(d, &sums, &pieces, x, n);
+  if (status != FOPO_OK) return status;
+  double *total = reinterpret_cast<double *>(of(d)->scratch);
+  status = launch(d, "a norm", 1, THREADS, 0, add_kernel, total, sums, pieces);
+  return status == FOPO_OK ? d->ops->get(d, norm2, total, sizeof *total) : status;
 }
 
 } // namespace gpu

@@ -1,6 +1,8 @@
-/* What a step does beside its estimate, on the GPU: candidates that are kept by context, and the
- * statistics of a batch. */
+/* What a step does beside its estimate, on the GPU: candidates that are kept by context, the
+ * statistics of a batch, and the tally by which the host need not wait for each step. */
 #include "device/device_cuda.cuh"
+
+#include <cmath>
 
 namespace gpu {
 
@@ -66,6 +68,37 @@ int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_
               size_t headed, size_t k, int start, size_t B) {
   return launch(d, "adding up statistics", 1, THREADS, 0, stats_kernel, sums, stats, counts, headed,
                 k, start, B);
+}
+
+/* One block; pieces [n]: sums of squares of the gradient. */
+__global__ void tally_kernel(fopo_tally *t, const fopo_sums *sums, const double *pieces, size_t n,
+                             double B) {
+  double own = 0;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) own += pieces[i];
+  double norm = sqrt(block_sum(own));
+  if (threadIdx.x != 0 || t->broken) return;
+  if (!isfinite(norm)) {
+    t->broken = 1;
+    return;
+  }
+  t->steps++;
+  t->norm += norm;
+  t->sums.reward += sums->reward / B;
+  t->sums.ess += sums->ess / B;
+  t->sums.max_weight += sums->max_weight;
+  t->sums.head_mass += sums->head_mass;
+  t->sums.head_rows += sums->head_rows;
+  t->sums.short_rows += sums->short_rows;
+}
+
+int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n,
+          size_t B) {
+  const double *pieces = nullptr;
+  size_t count = 0;
+  int status = norm2_pieces(d, &pieces, &count, G, n);
+  if (status != FOPO_OK) return status;
+  return launch(d, "the sums of a step", 1, THREADS, 0, tally_kernel, t, sums, pieces, count,
+                (double)B);
 }
 
 } // namespace gpu

@@ -633,18 +633,33 @@ int fopo_gradient_absorb(fopo_gradient *g) {
   return FOPO_OK;
 }
 
+int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
+  fopo_sums sums;
+  double B = (double)g->B;
+  int rc = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
+  if (rc != FOPO_OK) return rc;
+  *stats = (fopo_gradient_stats){
+      .reward = sums.reward / B,
+      .ess = sums.ess / B,
+      .max_weight = sums.max_weight,
+      .head_mass = sums.head_rows > 0.0 ? sums.head_mass / sums.head_rows : 0.0,
+      .head_rows = sums.head_rows,
+      .short_rows = sums.short_rows,
+  };
+  return FOPO_OK;
+}
+
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats) {
   assert(g->stage == FOPO_STAGE_READY && g->done == g->B);
-  double start = fopo_clock(), B = (double)g->B;
+  double start = fopo_clock();
   g->stage = FOPO_STAGE_IDLE;
   size_t rows = g->pi->theta.rows, cols = g->pi->theta.cols;
   if (G.x != NULL && (G.rows != rows || G.cols != cols)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
                      G.rows, G.cols);
   }
-  fopo_sums sums;
   int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
-  if (rc == FOPO_OK) rc = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
+  if (rc == FOPO_OK) rc = fopo_gradient_means(g, stats);
   if (rc != FOPO_OK) return rc;
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
@@ -654,18 +669,17 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   if (items.rows != NULL) rc = g->device->ops->norm2(g->device, &items2, items.rows,
                                                      items.n * g->L);
   if (rc != FOPO_OK) return rc;
-  *stats = (fopo_gradient_stats){
-      .reward = sums.reward / B,
-      .ess = sums.ess / B,
-      .max_weight = sums.max_weight,
-      .head_mass = sums.head_rows > 0.0 ? sums.head_mass / sums.head_rows : 0.0,
-      .head_rows = sums.head_rows,
-      .norm = sqrt(norm2 + items2),
-      .short_rows = sums.short_rows,
-  };
+  stats->norm = sqrt(norm2 + items2);
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   memcpy(stats->seconds, g->seconds, sizeof stats->seconds);
   return FOPO_OK;
+}
+
+int fopo_gradient_tally(fopo_gradient *g, fopo_tally *tally, double seconds[FOPO_PHASES]) {
+  assert(g->stage == FOPO_STAGE_READY && g->done == g->B && !g->train_items);
+  g->stage = FOPO_STAGE_IDLE;
+  for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += g->seconds[i];
+  return g->device->ops->tally(g->device, tally, g->dev.sums, g->dev.G, g->n_theta, g->B);
 }
 
 float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
@@ -675,6 +689,17 @@ void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
   if (!fopo_gradient_has_proposal(&g->options)) return;
   fopo_visits_count(g->visits, &g->options.proposal, rows, B, stats->head_mass,
                     (size_t)stats->head_rows);
+  adapt(g);
+}
+
+int fopo_gradient_wait(const fopo_gradient *g, const uint32_t *rows, size_t B) {
+  return fopo_gradient_has_proposal(&g->options) &&
+         fopo_visits_wait(g->visits, &g->options.proposal, rows, B);
+}
+
+void fopo_gradient_uncount(fopo_gradient *g, const uint32_t *rows, size_t B) {
+  if (!fopo_gradient_has_proposal(&g->options)) return;
+  fopo_visits_uncount(g->visits, &g->options.proposal, rows, B);
   adapt(g);
 }
 

@@ -137,6 +137,17 @@ void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
 float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
+/* In the place of finish, where the device has a tally and items are fixed: statistics and norm go
+ * to *tally on the device, and the host waits for nothing; seconds are added to `seconds`. */
+int fopo_gradient_tally(fopo_gradient *g, fopo_tally *tally, double seconds[FOPO_PHASES]);
+
+/* Whether a batch of `rows` changes what is remembered so that it cannot be taken back: what came of
+ * it and of those before is to be known before it is counted. Then means waits for its statistics,
+ * all but the norm. Any other may be counted at once, and taken back, the latest first. */
+int fopo_gradient_wait(const fopo_gradient *g, const uint32_t *rows, size_t B);
+int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
+void fopo_gradient_uncount(fopo_gradient *g, const uint32_t *rows, size_t B);
+
 /* The batch of `rows` was made, with these statistics: only now do kept candidates grow older and
  * an adaptive epsilon move. After finish, for a batch that counts; compute does it itself. */
 void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,

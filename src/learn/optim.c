@@ -162,17 +162,19 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
   return device->ops->sgd_rows(device, items, o->items_m, G->rows, G->ids, G->n, &sgd, L);
 }
 
-int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n) {
+int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+                    const fopo_tally *tally) {
   const fopo_optim_options *p = &o->options;
   int rc = fopo_optim_prepare(o, device, n, 0, 0);
   if (rc != FOPO_OK) return rc;
 
   if (p->kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = {.lr = p->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                      .weight_decay = p->weight_decay, .t = o->t + 1};
+                      .weight_decay = p->weight_decay, .t = o->t + 1, .tally = tally};
     rc = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
   } else {
-    fopo_sgd sgd = {.lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay};
+    fopo_sgd sgd = {.lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay,
+                    .tally = tally};
     rc = device->ops->sgd(device, theta, o->m, G, &sgd, n);
   }
   if (rc == FOPO_OK) o->t++;

@@ -38,9 +38,11 @@ typedef struct {
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
 
-/* theta [n] and G [n] are device pointers. Allocates m and v at the first step only; another n or
- * device than before is FOPO_ERR_ARGUMENT. */
-int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n);
+/* theta [n], G [n] and tally are device pointers; where tally is not NULL and is broken, nothing
+ * moves. Allocates m and v at the first step only; another n or device than before is
+ * FOPO_ERR_ARGUMENT. */
+int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+                    const fopo_tally *tally);
 
 /* Makes the state of theta [n] and of items [P, L] where there is none yet, so that the steps that
  * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */

@@ -1,7 +1,11 @@
 /* The training loop, in slices: run(n) makes at most n steps and returns early when interrupted or
  * when rewards are wanted from outside. It never calls Lua. A step allocates nothing. Step t takes
  * the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch
- * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not. */
+ * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
+ *
+ * Where the device keeps a tally (device/device.h) the host reads it some fifty times a second and
+ * waits for no step in between. The seconds of phases are then those of handing steps to the device,
+ * and the gradient's also those of waiting. */
 #ifndef FOPO_LEARN_TRAINER_H
 #define FOPO_LEARN_TRAINER_H
 

@@ -31,6 +31,14 @@ struct fopo_trainer {
 
   fopo_visits visits;   /* lent to the gradient while a slice runs */
 
+  /* Steps that the host does not wait for; of no meaning where it waits for each. */
+  fopo_tally *tally;    /* device; NULL: it has none */
+  int tallied;          /* this slice's steps go to the tally */
+  size_t pending;       /* steps since the tally was last read */
+  size_t stride;        /* steps between two readings */
+  double read;          /* clock at the last one */
+  uint64_t first_t;     /* the optimiser's updates at the slice's start */
+
   int running;          /* a slice is open */
   int waiting;          /* for the rewards of `drawn` */
   fopo_drawn drawn;

@@ -162,6 +162,21 @@ void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *r
   if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) count_visits(v, rows, B, q->refresh);
 }
 
+int fopo_visits_wait(const fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+  if (q->adaptive && probes(v, q)) return 1;
+  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return 0;
+  for (size_t b = 0; b < B; b++) {
+    if (v->N == 0 || fopo_visits_due(v, rows[b], q->refresh)) return 1;
+  }
+  return 0;
+}
+
+void fopo_visits_uncount(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+  if (q->adaptive) v->batches--;
+  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return;
+  for (size_t b = 0; b < B; b++) v->served[rows[b]]--;
+}
+
 /* ---- files ---- */
 
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",

@@ -80,6 +80,11 @@ double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q);
 void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
                        double head_mass, size_t head_rows);
 
+/* Whether what a batch came to is to be known before it is counted: it is a probe, or some of its
+ * sets are due. Any other may be counted at once, and be taken back, the latest first. */
+int fopo_visits_wait(const fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B);
+void fopo_visits_uncount(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B);
+
 /* ---- files ---- */
 
 enum { FOPO_VISITS_ARRAYS = 5 }; /* the most that describe gives */

@@ -39,7 +39,7 @@ static void test_memory(void **state) {
   gpu->ops->release(gpu, shared);
   gpu->ops->release(gpu, NULL);
   for (size_t i = 0; i < 200; i++) gpu->ops->release(gpu, blocks[i]);
-  if (emulation_live != NULL) assert_true(emulation_live() <= 3); /* stream, cuBLAS, scratch */
+  if (emulation_live != NULL) assert_true(emulation_live() <= 4); /* with cuBLAS and copies */
 }
 
 /* ---- dense operations ---- */
@@ -354,6 +354,56 @@ static void test_stats(void **state) {
   }
   forget();
   free(stats);
+}
+
+/* A gradient that is not finite ends the counting, and what looks at the tally moves no more. */
+static void test_tally(void **state) {
+  (void)state;
+  enum { n = 40000 };
+  fopo_sums sums = {3, 30, 0.5, 1.5, 3, 1}, *sums_ = up(&sums, sizeof sums);
+  fopo_tally got, *tally_ = blank(sizeof got);
+  float *G = normals(n, 1, 5), *G_ = up(G, n * 4);
+  float *theta_ = blank(8), *m_ = blank(8), *v_ = blank(8);
+  double norm;
+  ok(cpu->ops->norm2(cpu, &norm, G, n));
+  for (int step = 0; step < 5; step++) {
+    float theta[2], before[2], bad = INFINITY;
+    fopo_adam adam = {0.1, 0.9, 0.999, 1e-8, 0, (uint64_t)step + 1, tally_};
+    fopo_sgd sgd = {0.1, 0, 0, tally_};
+    if (step == 3) ok(gpu->ops->put(gpu, G_ + n - 1, &bad, 4));
+    if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
+    down(before, theta_, 8);
+    ok(gpu->ops->tally(gpu, tally_, sums_, G_, n, 3));
+    ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, 1));
+    ok(gpu->ops->sgd(gpu, theta_ + 1, m_ + 1, G_, &sgd, 1));
+    down(theta, theta_, 8);
+    for (int i = 0; i < 2; i++) assert_int_equal(theta[i] != before[i], step < 3);
+  }
+  down(&got, tally_, sizeof got);
+  assert_true(got.steps == 3 && got.broken == 1);
+  assert_true(fabs(got.norm - 3 * sqrt(norm)) < 1e-9 * norm);
+  assert_true(got.sums.reward == 3 && got.sums.ess == 30 && got.sums.max_weight == 1.5);
+  assert_true(got.sums.head_mass == 4.5 && got.sums.head_rows == 9 && got.sums.short_rows == 3);
+  forget();
+  free(G);
+}
+
+/* More than the ring holds, put before the host waits. */
+static void test_ring(void **state) {
+  (void)state;
+  enum { n = 20000, times = 30 };
+  uint32_t *x = room(n, 4), *there[times];
+  for (uint32_t i = 0; i < times; i++) there[i] = blank(n * 4);
+  for (uint32_t i = 0; i < times; i++) {
+    for (uint32_t j = 0; j < n; j++) x[j] = i * n + j;
+    ok(gpu->ops->put(gpu, there[i], x, n * 4));
+  }
+  for (uint32_t i = 0; i < times; i++) {
+    for (uint32_t j = 0; j < n; j++) x[j] = i * n + j;
+    assert_same(there[i], x, n * 4, "what was put");
+  }
+  forget();
+  free(x);
 }
 
 /* ---- rewards ---- */
@@ -830,8 +880,8 @@ static void test_optimisers(void **state) {
   float *theta_ = up(theta, n * 4), *m_ = up(m, n * 4), *v_ = up(v, n * 4), *u_ = up(u, n * 4);
   for (uint64_t t = 1; t <= 10; t++) {
     float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
-    fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, t};
-    fopo_sgd sgd = {1e-2, 0.9, 0.1};
+    fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
+    fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
     ok(cpu->ops->adam(cpu, theta, m, v, G, &adam, n));
     ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, n));
     ok(cpu->ops->sgd(cpu, theta, u, G, &sgd, n));
@@ -878,8 +928,8 @@ static void test_items(void **state) {
   assert_same(touched_, touched, n * 4, "the items drawn");
   assert_close(rows_, rows, n * L, 1e-6, 0.1, "the gradient of the items");
 
-  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0};
-  fopo_sgd sgd = {1e-2, 0.9, 0.1};
+  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0, NULL};
+  fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
   for (int all = 0; all < 2; all++) {
     if (all) {
       memset(rows, 0, P * L * 4);
@@ -937,6 +987,7 @@ int main(void) {
       cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
       cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
       cmocka_unit_test(test_sets),          cmocka_unit_test(test_stats),
+      cmocka_unit_test(test_tally),         cmocka_unit_test(test_ring),
       cmocka_unit_test(test_rewards),       cmocka_unit_test(test_draw_uniform),
       cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
       cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),

@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include "learn/gradient_internal.h"
 #include "learn/trainer_internal.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
@@ -288,7 +289,7 @@ static void test_kept(void **state) {
     size_t before = emulation_sent();
     ok(fopo_trainer_run(s.t, epoch, &slice));
     size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
-    assert_int_equal(went, N * sizeof(uint32_t) + theta);
+    assert_int_equal(went, N * sizeof(uint32_t) + theta + sizeof(fopo_tally));
     assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
     assert_true(slice.mean.head_rows == N && slice.mean.short_rows == 0);
     end(&s);
@@ -296,10 +297,10 @@ static void test_kept(void **state) {
   }
 }
 
-static void open_setting(setting *s, fopo_device *device) {
+static void open_setting(setting *s, const method *m, fopo_device *device) {
   *s = (setting){0};
   small_world_init(&s->w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(s, &methods[2], device));
+  ok(begin(s, m, device));
 }
 
 static void close_setting(setting *s) {
@@ -330,10 +331,10 @@ static void test_moved(void **state) {
   snprintf(path, sizeof path, "/tmp/fopo_cuda_%d.npz", (int)getpid());
   for (int from = 0; from < 2; from++) {
     setting stays, resumes, gives, takes;
-    open_setting(&stays, on[from]);
-    open_setting(&resumes, on[1 - from]);
-    open_setting(&gives, on[from]);
-    open_setting(&takes, on[1 - from]);
+    open_setting(&stays, &methods[2], on[from]);
+    open_setting(&resumes, &methods[2], on[1 - from]);
+    open_setting(&gives, &methods[2], on[from]);
+    open_setting(&takes, &methods[2], on[1 - from]);
     ok(fopo_trainer_run(stays.t, 5, &slice));
     ok(fopo_trainer_save(stays.t, path, NULL, 0));
     ok(fopo_trainer_resume(resumes.t, path, NULL));
@@ -353,6 +354,115 @@ static void test_moved(void **state) {
     close_setting(&gives); /* whose index the other one asked */
   }
   unlink(path);
+}
+
+/* ---- steps that the host does not wait for ---- */
+
+/* How often the tally is read changes nothing, and it is seldom. */
+static void test_seldom(void **state) {
+  (void)state;
+  const method *kinds[] = {&methods[0], &methods[2], &methods[6]};
+  for (size_t k = 0; k < 3; k++) {
+    setting one, many;
+    fopo_slice a, b;
+    open_setting(&one, kinds[k], gpu);
+    open_setting(&many, kinds[k], gpu);
+    for (int i = 0; i < 9; i++) ok(fopo_trainer_run(one.t, 1, &a));
+    many.t->stride = 64;
+    long before = emulation_waits != NULL ? emulation_waits() : 0;
+    ok(fopo_trainer_run(many.t, 9, &b));
+    if (k == 0 && emulation_waits != NULL) assert_true(emulation_waits() - before <= 2);
+    assert_memory_equal(one.pi.theta.x, many.pi.theta.x, L * L * sizeof(float));
+    assert_int_equal(b.steps, 9);
+    assert_int_equal(fopo_trainer_step(many.t), 9);
+    assert_true(isfinite(b.mean.norm) && b.mean.norm > 0);
+    assert_true(b.mean.head_mass >= 0 && b.mean.head_mass <= 1 && b.mean.ess >= 1);
+    close_setting(&one);
+    close_setting(&many);
+  }
+}
+
+/* A context that is no number from the second epoch on: the step that meets it is told, as on the
+ * CPU, and what was begun after it is as if it had not been. */
+static void test_broken(void **state) {
+  (void)state;
+  enum { BAD = 17, EPOCH = 3 };
+  fopo_device *on[] = {gpu, cpu};
+  const method *kinds[] = {&methods[0], &methods[2], &methods[6]};
+  float nothing[L];
+  for (size_t i = 0; i < L; i++) nothing[i] = NAN;
+  for (size_t k = 0; k < 3; k++) {
+    char said[2][400];
+    setting broken[2], whole;
+    fopo_slice slice;
+    for (int i = 0; i < 2; i++) {
+      open_setting(&broken[i], kinds[k], on[i]);
+      setting *s = &broken[i];
+      ok(fopo_trainer_run(s->t, EPOCH, &slice));
+      ok(on[i]->ops->put(on[i], s->g->dev.contexts + BAD * s->g->contexts.ld, nothing,
+                         sizeof nothing));
+      s->t->stride = 64;
+      refused(fopo_trainer_run(s->t, 9, &slice), FOPO_ERR_NUMERIC, "is not finite");
+      assert_int_equal(slice.steps + EPOCH, slice.step);
+      assert_int_equal(slice.step, fopo_trainer_step(s->t));
+      snprintf(said[i], sizeof said[i], "%s", fopo_error_sentence());
+    }
+    assert_string_equal(said[0], said[1]);
+    uint64_t steps = fopo_trainer_step(broken[0].t);
+    assert_true(steps >= EPOCH && steps < 2 * EPOCH);
+    assert_int_equal(broken[0].optim.t, steps);
+    open_setting(&whole, kinds[k], gpu);
+    ok(fopo_trainer_run(whole.t, steps, &slice));
+    assert_memory_equal(whole.pi.theta.x, broken[0].pi.theta.x,
+                        whole.t->n_theta * sizeof(float));
+    if (kinds[k]->refresh > 1) assert_alike(&whole, &broken[0]);
+    close_setting(&whole);
+    for (int i = 0; i < 2; i++) close_setting(&broken[i]);
+  }
+}
+
+/* An interruption in the middle of what is begun: the steps begun are made, and no further one. */
+static int after_five(void *polls) { return ++*(int *)polls > 5; }
+
+static void test_interrupted_run(void **state) {
+  (void)state;
+  int polls = 0;
+  setting cut, whole;
+  fopo_slice slice;
+  open_setting(&cut, &methods[0], gpu);
+  open_setting(&whole, &methods[0], gpu);
+  cut.t->stride = 64;
+  fopo_interrupt_by(after_five, &polls);
+  refused(fopo_trainer_run(cut.t, 40, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  fopo_interrupt_by(NULL, NULL);
+  assert_int_equal(slice.steps, 5);
+  ok(fopo_trainer_run(whole.t, 5, &slice));
+  assert_memory_equal(whole.pi.theta.x, cut.pi.theta.x, L * L * sizeof(float));
+  close_setting(&cut);
+  close_setting(&whole);
+}
+
+/* An epsilon that adapts is told of its probes, and goes as on the CPU. */
+static void test_adaptive(void **state) {
+  (void)state;
+  fopo_device *on[] = {cpu, gpu};
+  setting s[2];
+  fopo_slice slice;
+  for (int i = 0; i < 2; i++) {
+    open_setting(&s[i], &methods[1], on[i]);
+    fopo_gradient_options o = *fopo_gradient_get(s[i].g);
+    o.proposal.adaptive = 1;
+    o.proposal.epsilon = 1;
+    o.proposal.floor = 0.1;
+    o.samples = 20;
+    ok(fopo_gradient_set(s[i].g, &o));
+    ok(fopo_trainer_run(s[i].t, 52, &slice));
+    ok(fopo_trainer_run(s[i].t, 2, &slice));
+  }
+  assert_int_equal(s[0].t->visits.batches, s[1].t->visits.batches);
+  assert_true(fabs(s[0].t->visits.head - s[1].t->visits.head) < 1e-4);
+  assert_true(off(s[1].pi.theta.x, s[0].pi.theta.x, L * L) < 2e-2);
+  for (int i = 0; i < 2; i++) close_setting(&s[i]);
 }
 
 /* ---- what is asked for and cannot be ---- */
@@ -476,7 +586,9 @@ int main(void) {
       cmocka_unit_test(test_curve),   cmocka_unit_test(test_budget),
       cmocka_unit_test(test_pieces),
       cmocka_unit_test(test_cancelled), cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),   cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_moved),   cmocka_unit_test(test_seldom),
+      cmocka_unit_test(test_broken),  cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive), cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

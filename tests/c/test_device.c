@@ -821,7 +821,7 @@ static void test_adam(void **state) {
   for (size_t i = 0; i < N; i++) wanted[i] = (double)theta[i];
   for (uint64_t t = 1; t <= 20; t++) {
     float *G = normals(N, 1, 100 + t);
-    fopo_adam o = {1e-2, 0.9, 0.999, 1e-8, 0.1, t};
+    fopo_adam o = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
     assert_int_equal(d->ops->adam(d, theta, m, v, G, &o, N), FOPO_OK);
     for (size_t i = 0; i < N; i++) {
       double g = (double)G[i] - 0.1 * wanted[i];
@@ -842,7 +842,7 @@ static void test_sgd(void **state) {
   (void)state;
   float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
   const float G[2] = {3, -1};
-  fopo_sgd o = {0.1, 0.5, 0.01};
+  fopo_sgd o = {0.1, 0.5, 0.01, NULL};
   assert_int_equal(d->ops->sgd(d, theta, velocity, G, &o, 2), FOPO_OK);
   assert_near((double)velocity[0], 0.25 + 3 - 0.01, 1e-6);
   assert_near((double)theta[0], 1 + 0.1 * 3.24, 1e-6);
@@ -875,8 +875,8 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
     memcpy(scores + b * MIX_K, mix->scores + b % MIX_B * MIX_K, MIX_K * sizeof *scores);
   }
   fopo_mixture m = {MIX_K, ids, scores, counts, 0.5, 0};
-  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1};
-  fopo_sgd sgd = {1e-2, 0.9, 0.1};
+  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1, NULL};
+  fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
   int s = 0;
   s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40, 40);
   s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);

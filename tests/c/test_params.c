@@ -501,7 +501,7 @@ static void test_lazy_adam(void **unused) {
     const uint32_t both[] = {0, 1}, alone[] = {0};
     fopo_item_gradient G = {.rows = rows, .ids = touched[step] ? both : alone,
                             .n = touched[step] ? 2 : 1};
-    ok(fopo_optim_step(&o, d, &theta, &g0, 1));
+    ok(fopo_optim_step(&o, d, &theta, &g0, 1, NULL));
     ok(fopo_optim_step_items(&o, d, items, P, L, &G));
     if (!touched[step]) continue;
     t++;

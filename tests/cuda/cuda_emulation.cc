@@ -29,7 +29,7 @@ static void give_up(const char *what) {
 /* ---- calls, and those that are told to fail ---- */
 
 static std::recursive_mutex lock;
-static long calls, countdown = -1;
+static long calls, waits, countdown = -1;
 static int fail_code, fail_for_ever, last_error, driver_version = 13000, processors = 4;
 static size_t others, sent; /* streams and handles; bytes from the host */
 
@@ -41,6 +41,7 @@ extern "C" void emulation_fail_at(long n, int code, int for_ever) {
 }
 extern "C" long emulation_calls(void) { return calls; }
 extern "C" size_t emulation_sent(void) { return sent; }
+extern "C" long emulation_waits(void) { return waits; }
 extern "C" void emulation_processors(int n) { processors = n; }
 extern "C" void emulation_driver(int version) { driver_version = version; }
 
@@ -56,6 +57,22 @@ static cudaError_t call() {
 bool emulation::enter_launch() {
   std::lock_guard<std::recursive_mutex> held(lock);
   return call() == cudaSuccess;
+}
+
+/* ---- the stream: what the host has not waited for ---- */
+
+static std::vector<std::function<void()>> work;
+
+void emulation::put_off(std::function<void()> x) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  work.push_back(std::move(x));
+}
+
+static void catch_up() {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  std::vector<std::function<void()>> now = std::move(work);
+  work.clear();
+  for (auto &x : now) x();
 }
 
 /* ---- device memory: pages that the host cannot touch while no kernel runs ---- */
@@ -133,6 +150,7 @@ cudaError_t cudaFree(void *device) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call(); /* freed in any case: the error is that of earlier work */
   if (device == nullptr) return error;
+  catch_up();
   auto b = find(device);
   if (b == blocks.end() || b->x != device) give_up("what is freed is no block of device memory");
   madvise(b->x, pages(b->bytes), MADV_DONTNEED);
@@ -143,6 +161,36 @@ cudaError_t cudaFree(void *device) {
   return error;
 }
 
+static std::vector<block> pinned; /* on the host */
+
+cudaError_t cudaMallocHost(void **host, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  *host = nullptr;
+  if (error != cudaSuccess) return error;
+  *host = malloc(bytes);
+  pinned.push_back({(char *)*host, bytes});
+  others++;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *host) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  catch_up();
+  auto b = std::find_if(pinned.begin(), pinned.end(), [=](const block &x) { return x.x == host; });
+  if (b == pinned.end()) give_up("what is freed is no pinned memory");
+  pinned.erase(b);
+  free(host);
+  others--;
+  return call();
+}
+
+static bool is_pinned(const void *x) {
+  return std::any_of(pinned.begin(), pinned.end(), [=](const block &b) {
+    return (const char *)x >= b.x && (const char *)x < b.x + b.bytes;
+  });
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
@@ -151,8 +199,19 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   if (kind != cudaMemcpyDeviceToHost) check_range(to, bytes);
   if (kind != cudaMemcpyHostToDevice) check_range(from, bytes);
   if (kind == cudaMemcpyHostToDevice) sent += bytes;
-  on_device open;
-  memcpy(to, from, bytes);
+  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* taken at once */
+    std::vector<char> copy((const char *)from, (const char *)from + bytes);
+    emulation::put_off([=] {
+      on_device open;
+      memcpy(to, copy.data(), bytes);
+    });
+    return cudaSuccess;
+  }
+  emulation::put_off([=] {
+    on_device open;
+    memcpy(to, from, bytes);
+  });
+  if (kind == cudaMemcpyDeviceToHost) catch_up();
   return cudaSuccess;
 }
 
@@ -161,8 +220,10 @@ cudaError_t cudaMemsetAsync(void *device, int value, size_t bytes, cudaStream_t)
   cudaError_t error = call();
   if (error != cudaSuccess) return error;
   check_range(device, bytes);
-  on_device open;
-  memset(device, value, bytes);
+  emulation::put_off([=] {
+    on_device open;
+    memset(device, value, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -187,6 +248,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> held(lock);
+  catch_up();
   delete stream;
   others--;
   return call();
@@ -194,6 +256,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
+  waits++;
+  catch_up();
   return call();
 }
 
@@ -285,10 +349,12 @@ cublasStatus_t cublasSgemm(cublasHandle_t, cublasOperation_t a, cublasOperation_
   check_range(B, 4 * ((size_t)ldb * (size_t)((b == CUBLAS_OP_T ? k : n) - 1) +
                       (size_t)(b == CUBLAS_OP_T ? n : k)));
   check_range(C, 4 * ((size_t)ldc * (size_t)(n - 1) + (size_t)m));
-  on_device open;
-  cblas_sgemm(CblasColMajor, a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans,
-              b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans, m, n, k, *alpha, A, lda, B, ldb, *beta,
-              C, ldc);
+  emulation::put_off([=, alpha = *alpha, beta = *beta] {
+    on_device open;
+    cblas_sgemm(CblasColMajor, a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans,
+                b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans, m, n, k, alpha, A, lda, B, ldb, beta,
+                C, ldc);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -297,16 +363,18 @@ cudaError_t emulation::sort_pairs(const uint32_t *key, uint32_t *key_out, const 
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
   if (error != cudaSuccess) return error;
-  on_device open;
-  uint32_t mask = end_bit < 32 ? (1u << end_bit) - 1 : ~0u;
-  std::vector<int> order((size_t)n);
-  for (int i = 0; i < n; i++) order[(size_t)i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [=](int i, int j) { return (key[i] & mask) < (key[j] & mask); });
-  for (int i = 0; i < n; i++) {
-    key_out[i] = key[order[(size_t)i]];
-    value_out[i] = value[order[(size_t)i]];
-  }
+  put_off([=] {
+    on_device open;
+    uint32_t mask = end_bit < 32 ? (1u << end_bit) - 1 : ~0u;
+    std::vector<int> order((size_t)n);
+    for (int i = 0; i < n; i++) order[(size_t)i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [=](int i, int j) { return (key[i] & mask) < (key[j] & mask); });
+    for (int i = 0; i < n; i++) {
+      key_out[i] = key[order[(size_t)i]];
+      value_out[i] = value[order[(size_t)i]];
+    }
+  });
   return cudaSuccess;
 }
 
@@ -314,9 +382,11 @@ cudaError_t emulation::inclusive_sum(const uint32_t *x, uint32_t *sum, int n) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
   if (error != cudaSuccess) return error;
-  on_device open;
-  uint32_t total = 0;
-  for (int i = 0; i < n; i++) sum[i] = total += x[i];
+  put_off([=] {
+    on_device open;
+    uint32_t total = 0;
+    for (int i = 0; i < n; i++) sum[i] = total += x[i];
+  });
   return cudaSuccess;
 }
 

@@ -4,10 +4,12 @@
  * call. It proves nothing about the hardware: no memory model, no timing, no occupancy, and threads
  * run in one order, so a race between barriers can stay unseen.
  *
- * It is stricter than a card where that is cheap. Device memory is closed to the host between
- * kernels, starts as NaN, and ends at a guard (to the byte under AddressSanitizer); a kernel's
- * pointers must be device memory; a warp's lanes must all take part in its exchanges; threads that
- * wait for ever end the program with a sentence. And any call can be told to fail. */
+ * It is stricter than a card where that is cheap. Work is put off until the host waits for it, as by
+ * a card that is far behind, and the host's pinned memory is read only then. Device memory is closed
+ * to the host between kernels, starts as NaN, and ends at a guard (to the byte under
+ * AddressSanitizer); a kernel's pointers must be device memory; a warp's lanes must all take part in
+ * its exchanges; threads that wait for ever end the program with a sentence. And any call can be
+ * told to fail. */
 #ifndef CUDA_EMULATION_H
 #define CUDA_EMULATION_H
 
@@ -24,6 +26,7 @@ extern "C" {
 EMULATION_API void emulation_fail_at(long n, int code, int for_ever);
 EMULATION_API long emulation_calls(void);              /* made so far */
 EMULATION_API size_t emulation_sent(void);             /* bytes copied from the host so far */
+EMULATION_API long emulation_waits(void);              /* of the host for the stream so far */
 EMULATION_API size_t emulation_live(void);             /* blocks, streams and handles not given back */
 EMULATION_API void emulation_memory(size_t bytes);     /* of the card; 2 GiB at first */
 EMULATION_API void emulation_processors(int n);        /* of the card; 4 at first */
@@ -59,6 +62,7 @@ void sync_block();
 void exchange(void *value, size_t bytes, unsigned from);
 void *shared_memory();
 bool enter_launch(); /* counts the call; false: it was told to fail */
+void put_off(std::function<void()> work); /* until the host waits */
 void run(size_t blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 void check_pointer(const void *pointer);
 
@@ -141,6 +145,8 @@ struct cudaDeviceProp {
 
 cudaError_t cudaMalloc(void **device, size_t bytes);
 cudaError_t cudaFree(void *device);
+cudaError_t cudaMallocHost(void **host, size_t bytes);
+cudaError_t cudaFreeHost(void *host);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *device, int value, size_t bytes, cudaStream_t stream);
@@ -208,7 +214,9 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
            std::type_identity_t<P>... arguments) {
   if (!emulation::enter_launch()) return;
   (emulation::check_argument(arguments), ...);
-  emulation::run(blocks, threads, shared, [&] { kernel(arguments...); });
+  emulation::put_off([=] {
+    emulation::run(blocks, threads, shared, [&] { kernel(arguments...); });
+  });
 }
 
 template <class T> T *dynamic_shared() { return (T *)emulation::shared_memory(); }
