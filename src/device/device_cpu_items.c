@@ -175,7 +175,7 @@ int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
   int status = fopo_cpu_reserve_shared(d, (pieces + 1) * sizeof(double), "a norm");
   if (status != FOPO_OK) return status;
   double *sum = (double *)(void *)((fopo_cpu *)d->state)->shared;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (pieces > 1)
   for (size_t p = 0; p < pieces; p++) {
     size_t first = p * PIECE, count = n - first < PIECE ? n - first : PIECE;
     double moments[3];

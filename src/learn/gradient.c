@@ -658,17 +658,21 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
     return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
                      G.rows, G.cols);
   }
-  int rc = g->device->ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
-  if (rc == FOPO_OK) rc = fopo_gradient_means(g, stats);
+  const fopo_device_ops *ops = g->device->ops;
+  fopo_item_gradient items = fopo_gradient_items(g);
+  double norm2 = 0.0, items2 = 0.0;
+  int rc = fopo_gradient_means(g, stats);
+  if (rc == FOPO_OK) rc = ops->norm2(g->device, &norm2, g->dev.G, g->n_theta);
+  if (rc == FOPO_OK && items.rows != NULL) {
+    rc = ops->norm2(g->device, &items2, items.rows, items.n * g->L);
+  }
+  if (rc == FOPO_OK && G.x != NULL) {
+    rc = ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
+  }
   if (rc != FOPO_OK) return rc;
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
   }
-  fopo_item_gradient items = fopo_gradient_items(g);
-  double norm2 = fopo_matrix_norm2(fopo_matrix_view(g->host.G, rows, cols)), items2 = 0.0;
-  if (items.rows != NULL) rc = g->device->ops->norm2(g->device, &items2, items.rows,
-                                                     items.n * g->L);
-  if (rc != FOPO_OK) return rc;
   stats->norm = sqrt(norm2 + items2);
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   memcpy(stats->seconds, g->seconds, sizeof stats->seconds);
