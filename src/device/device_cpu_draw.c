@@ -8,6 +8,7 @@
 #include "device/device_cpu.h"
 
 #include "core/rng.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/kernels.h"
@@ -224,27 +225,6 @@ int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo
 
 /* ---- head and tail ---- */
 
-/* By rising id, digit for digit from the least; `other` has room for n. Returns the one of the two
- * that holds the result. ids are below P; the digits are as short as the fewest passes allow. */
-static uint32_t *sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P) {
-  unsigned bits = bits_of(P), passes = (bits + 7) / 8, width = (bits + passes - 1) / passes;
-  uint32_t digits = 1u << width, place[256];
-  for (unsigned shift = 0; shift < bits; shift += width) {
-    memset(place, 0, digits * sizeof *place);
-    for (size_t i = 0; i < n; i++) place[(ids[i] >> shift) & (digits - 1)]++;
-    for (uint32_t j = 0, sum = 0; j < digits; j++) {
-      uint32_t count = place[j];
-      place[j] = sum;
-      sum += count;
-    }
-    for (size_t i = 0; i < n; i++) other[place[(ids[i] >> shift) & (digits - 1)]++] = ids[i];
-    uint32_t *swap = ids;
-    ids = other;
-    other = swap;
-  }
-  return ids;
-}
-
 /* U draws of the P - n items that are not among the n sorted ids. */
 static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
                      fopo_draw_key key, size_t U, size_t P) {
@@ -259,19 +239,25 @@ static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t r
   }
 }
 
+static int is_ascending(const uint32_t *ids, size_t n) {
+  int ascending = 1;
+  for (size_t i = 1; i < n; i++) ascending &= ids[i - 1] < ids[i];
+  return ascending;
+}
+
 int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
                        const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
                        size_t B, size_t S, size_t P) {
-  int status = fopo_cpu_reserve(d, 2 * k * sizeof *head);
+  int status = fopo_cpu_reserve(d, k * sizeof *head);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
     size_t n = counts[b] < k ? counts[b] : k, U = S - n;
-    uint32_t *own = fopo_cpu_scratch(d);
-    memcpy(ids + b * S, head + b * k, n * sizeof *ids);
-    memcpy(own, head + b * k, n * sizeof *own);
-    const uint32_t *sorted = sort_ids(own, own + k, n, P);
-    tail_row(ids + b * S + n, sorted, n, rows[b], key, U, P);
+    /* in the order of their ids, so that sums do not depend on how the head was found */
+    uint32_t *sorted = ids + b * S;
+    memcpy(sorted, head + b * k, n * sizeof *ids);
+    if (!is_ascending(sorted, n)) fopo_sort_ids(sorted, fopo_cpu_scratch(d), n, P);
+    tail_row(sorted + n, sorted, n, rows[b], key, U, P);
     /* q = U / M: a draw stands for M / U items */
     float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
     for (size_t s = 0; s < S; s++) logq[b * S + s] = s < n ? 0.0f : density;

@@ -52,6 +52,17 @@ typedef struct {
    * number. list has room for all. */
   size_t (*above)(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor);
 
+  /* A level for each of 16 columns that `rank` or more of x[s * ld + j], s < count, reach, and
+   * hardly more: 2^-12 of the column's range below the rank-th largest. 1 <= rank <= count, values
+   * finite. Same bits in every table. */
+  void (*level)(float *level, const float *x, size_t ld, size_t count, size_t rank);
+
+  /* The k-th largest of n distinct keys, 1 <= k <= n. Same bits in every table. */
+  uint64_t (*kth)(const uint64_t *keys, size_t n, size_t k);
+
+  /* Moves the keys >= least to the front, in the order they have; gives their number. */
+  size_t (*keep)(uint64_t *keys, size_t n, uint64_t least);
+
   /* The largest x[i]; -inf for n == 0. */
   float (*max)(const float *x, size_t n);
 

@@ -122,14 +122,18 @@ static inline void prefetch(const uint16_t *x, size_t n) {
   for (size_t i = 0; i < n; i += 32) __builtin_prefetch(x + i);
 }
 
-static inline size_t keep(uint32_t *list, float *scores, __m512 x, __mmask16 pass, size_t place) {
+/* Lanes past those found are garbage, in places that later rows may fill: never more than 16 a row.
+ * Where few rows hold anything, a jump over the others is cheap; where many do, it cannot be
+ * foretold and costs more than what it spares. */
+static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor, size_t place,
+                          int few) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __mmask16 pass = _mm512_cmp_ps_mask(x, floor, _CMP_GE_OQ);
+  if (few && pass == 0) return 0;
   __m512i places = _mm512_add_epi32(lane, _mm512_set1_epi32((int)place));
-  size_t found = (size_t)__builtin_popcount(pass);
-  __mmask16 front = (__mmask16)((1u << found) - 1u);
-  _mm512_mask_storeu_epi32(list, front, _mm512_maskz_compress_epi32(pass, places));
-  _mm512_mask_storeu_ps(scores, front, _mm512_maskz_compress_ps(pass, x));
-  return found;
+  _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(pass, places));
+  _mm512_storeu_ps(scores, _mm512_maskz_compress_ps(pass, x));
+  return (size_t)__builtin_popcount(pass);
 }
 
 static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
@@ -142,6 +146,7 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   float out[BLOCK][FOPO_PANEL] __attribute__((aligned(64)));
   __m512 left_floor = _mm512_loadu_ps(floor);
   __m512 right_floor = _mm512_loadu_ps(floor + 16);
+  int few = 1;
   configure(width);
   for (size_t s = 0; s < count; s += BLOCK, rows += BLOCK * row) {
     size_t here = least(count - s, BLOCK);
@@ -151,17 +156,15 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
     } else {
       multiply(out, rows, row, queries, width, 0, wide);
     }
+    size_t before = left + right;
     for (size_t r = 0; r < here; r++) {
-      __m512 x = _mm512_load_ps(out[r]);
-      __mmask16 pass = _mm512_cmp_ps_mask(x, left_floor, _CMP_GE_OQ);
-      if (pass != 0) left += keep(list + left, scores + left, x, pass, (s + r) * 16);
+      size_t place = (s + r) * 16;
+      left += keep(list + left, scores + left, _mm512_load_ps(out[r]), left_floor, place, few);
       if (!wide) continue;
-      x = _mm512_load_ps(out[r] + 16);
-      pass = _mm512_cmp_ps_mask(x, right_floor, _CMP_GE_OQ);
-      if (pass != 0) {
-        right += keep(right_list + right, right_scores + right, x, pass, (s + r) * 16);
-      }
+      right += keep(right_list + right, right_scores + right, _mm512_load_ps(out[r] + 16),
+                    right_floor, place, few);
     }
+    few = left + right - before < here / 4;
   }
   _tile_release();
   found[0] = left;

@@ -259,6 +259,58 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
   }
 }
 
+/* ---- selection among keys ---- */
+
+/* The first n <= 8 keys; a mask of all lanes where there are more. */
+INLINE __mmask8 key_lanes(size_t n) { return n < 8 ? (__mmask8)((1u << n) - 1u) : 0xff; }
+
+static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least);
+  size_t count = 0;
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 lanes = key_lanes(n - i);
+    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
+    count += (size_t)__builtin_popcount(_mm512_mask_cmpge_epu64_mask(lanes, x, bound));
+  }
+  return count;
+}
+
+static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least), found = _mm512_set1_epi64(-1);
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 lanes = key_lanes(n - i);
+    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
+    found = _mm512_mask_min_epu64(found, _mm512_mask_cmpge_epu64_mask(lanes, x, bound), x, found);
+  }
+  return _mm512_reduce_min_epu64(found);
+}
+
+static uint64_t most_of(const uint64_t *keys, size_t n) {
+  __m512i most = _mm512_setzero_si512();
+  for (size_t i = 0; i < n; i += 8) {
+    most = _mm512_max_epu64(most, _mm512_maskz_loadu_epi64(key_lanes(n - i), keys + i));
+  }
+  return _mm512_reduce_max_epu64(most);
+}
+
+static uint64_t kth(const uint64_t *keys, size_t n, size_t k) {
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+}
+
+static size_t keep(uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least);
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 lanes = key_lanes(n - i);
+    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
+    __mmask8 stay = _mm512_mask_cmpge_epu64_mask(lanes, x, bound);
+    size_t count = (size_t)__builtin_popcount(stay);
+    _mm512_mask_storeu_epi64(keys + kept, key_lanes(count), _mm512_maskz_compress_epi64(stay, x));
+    kept += count;
+  }
+  return kept;
+}
+
 const fopo_kernels *fopo_kernels_avx512(void) {
   static const fopo_kernels table = {
       .name = "avx512",
@@ -272,6 +324,9 @@ const fopo_kernels *fopo_kernels_avx512(void) {
       .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512,
       .scores = scores,
       .above = above,
+      .level = fopo_level,
+      .kth = kth,
+      .keep = keep,
       .max = largest,
       .exp_sum = exp_sum,
       .moments = moments,

@@ -136,6 +136,40 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
   for (size_t i = 0; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
 }
 
+/* ---- selection among keys ---- */
+
+static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += keys[i] >= least;
+  return count;
+}
+
+static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+  uint64_t found = UINT64_MAX;
+  for (size_t i = 0; i < n; i++) found = keys[i] >= least && keys[i] < found ? keys[i] : found;
+  return found;
+}
+
+static uint64_t most_of(const uint64_t *keys, size_t n) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < n; i++) most = keys[i] > most ? keys[i] : most;
+  return most;
+}
+
+uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k) {
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+}
+
+size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t key = keys[i];
+    keys[kept] = key;
+    kept += key >= least;
+  }
+  return kept;
+}
+
 const fopo_kernels *fopo_kernels_portable(void) {
   static const fopo_kernels table = {
       .name = "portable",
@@ -149,6 +183,9 @@ const fopo_kernels *fopo_kernels_portable(void) {
       .gather_axpy_bfloat16 = gather_axpy_bfloat16,
       .scores = scores,
       .above = above,
+      .level = fopo_level,
+      .kth = fopo_kth_portable,
+      .keep = fopo_keep_portable,
       .max = largest,
       .exp_sum = exp_sum,
       .moments = moments,

@@ -6,6 +6,8 @@
 
 #include "core/rng.h"
 
+#include <string.h>
+
 /* NULL where the build is not for x86-64. Whether the CPU can run it is asked in kernels.c. */
 const fopo_kernels *fopo_kernels_portable(void);
 const fopo_kernels *fopo_kernels_avx2(void);
@@ -28,6 +30,80 @@ fopo_gather_dot_half fopo_gather_dot_float16_avx2, fopo_gather_dot_bfloat16_avx2
 fopo_gather_dot_half fopo_gather_dot_float16_avx512, fopo_gather_dot_bfloat16_avx512;
 fopo_gather_axpy_half fopo_gather_axpy_float16_avx2, fopo_gather_axpy_bfloat16_avx2;
 fopo_gather_axpy_half fopo_gather_axpy_float16_avx512, fopo_gather_axpy_bfloat16_avx512;
+
+/* The kernel `level`: the range between a column's least and largest value is halved 12 times. Each
+ * table compiles it for its own vectors. */
+#if defined(__AVX512F__)
+enum { FOPO_LANES = 16 };
+#elif defined(__AVX2__)
+enum { FOPO_LANES = 8 };
+#else
+enum { FOPO_LANES = 4 };
+#endif
+typedef float fopo_floats __attribute__((vector_size(FOPO_LANES * sizeof(float))));
+typedef int32_t fopo_ints __attribute__((vector_size(FOPO_LANES * sizeof(int32_t))));
+
+static inline fopo_floats fopo_choose(fopo_ints yes, fopo_floats a, fopo_floats b) {
+  return (fopo_floats)((yes & (fopo_ints)a) | (~yes & (fopo_ints)b));
+}
+
+static inline void fopo_level_lanes(float *level, const float *x, size_t ld, size_t count,
+                                    size_t rank) {
+  fopo_floats low, high, row;
+  memcpy(&low, x, sizeof low);
+  high = low;
+  for (size_t s = 1; s < count; s++) {
+    memcpy(&row, x + s * ld, sizeof row);
+    low = fopo_choose(row < low, row, low);
+    high = fopo_choose(row > high, row, high);
+  }
+  for (int halving = 0; halving < 12; halving++) {
+    fopo_floats middle = 0.5f * low + 0.5f * high;
+    fopo_ints lacking = (fopo_ints){0} + (int32_t)rank;
+    for (size_t s = 0; s < count; s++) {
+      memcpy(&row, x + s * ld, sizeof row);
+      lacking += row >= middle; /* true is -1 */
+    }
+    low = fopo_choose(lacking <= 0, middle, low);
+    high = fopo_choose(lacking <= 0, high, middle);
+  }
+  memcpy(level, &low, sizeof low);
+}
+
+static inline void fopo_level(float *level, const float *x, size_t ld, size_t count, size_t rank) {
+  for (size_t j = 0; j < 16; j += FOPO_LANES) {
+    fopo_level_lanes(level + j, x + j, ld, count, rank);
+  }
+}
+
+/* The kernel `kth`: halves the range of the keys until k of them lie in its upper part. Each
+ * instruction set has its own passes over the keys. */
+typedef struct {
+  size_t (*count)(const uint64_t *keys, size_t n, uint64_t least);   /* of those >= least */
+  uint64_t (*least)(const uint64_t *keys, size_t n, uint64_t least); /* of those >= least */
+  uint64_t (*most)(const uint64_t *keys, size_t n);
+} fopo_key_passes;
+
+static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *keys, size_t n,
+                                                               size_t k, fopo_key_passes pass) {
+  uint64_t low = pass.least(keys, n, 0), high = pass.most(keys, n);
+  if (k == 1) return high;
+  for (size_t reach = n; reach != k;) { /* reach >= k keys are >= low, fewer than k > high */
+    uint64_t middle = low + (high - low + 1) / 2;
+    size_t count = pass.count(keys, n, middle);
+    if (count < k) {
+      high = middle - 1;
+    } else {
+      low = middle;
+      reach = count;
+    }
+  }
+  return pass.least(keys, n, low);
+}
+
+/* kernels_portable.c; AVX2 compares no unsigned keys. */
+uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k);
+size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least);
 
 /* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which take
  * the type of the rows as a constant. */

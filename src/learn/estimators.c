@@ -28,7 +28,8 @@ static int fetch_queries(fopo_gradient *g) {
 }
 
 /* The same by the index, which searches on the host, for those queries of the piece that stand at
- * places [found]; NULL: for all. Their scores stay on the host. */
+ * places [found]; NULL: for all. Their scores stay on the host; head and tail takes the candidates
+ * as a set and needs none. */
 static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
   const fopo_gradient_on_host *h = &g->host;
   const fopo_gradient_on_device *m = &g->dev;
@@ -40,8 +41,9 @@ static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
     if (b > i) memcpy(Q + i * g->L, Q + b * g->L, g->L * sizeof *Q);
   }
   if (rc == FOPO_OK) {
-    rc = fopo_index_search(h->candidates, h->candidate_scores, h->counts, g->q.index,
-                           fopo_matrix_view(Q, found, g->L), g->q.k);
+    int set = g->options.kind == FOPO_GRADIENT_HEAD_TAIL;
+    rc = (set ? fopo_index_search_set : fopo_index_search)(
+        h->candidates, h->candidate_scores, h->counts, g->q.index, fopo_matrix_view(Q, found, g->L), g->q.k);
   }
   if (rc == FOPO_OK) {
     rc = ops->put(g->device, m->candidates, h->candidates,

@@ -5,6 +5,7 @@
 #include "mips/index.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "mips/index_internal.h"
@@ -142,15 +143,33 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
   return bounded_norm(&most, NULL, Q, bound, "queries");
 }
 
+static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
+                  size_t k) {
+  pthread_mutex_lock(&ix->lock);
+  int status = ix->kind->search(ids, scores, counts, ix, Q, k);
+  if (status == FOPO_OK) ix->queries += Q.rows;
+  pthread_mutex_unlock(&ix->lock);
+  return status;
+}
+
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                       fopo_matrix Q, size_t k) {
   int status = check_search(ix, Q, k);
   if (status != FOPO_OK || Q.rows == 0) return status;
-  pthread_mutex_lock(&ix->lock);
-  status = ix->kind->search(ids, scores, counts, ix, Q, k);
-  if (status == FOPO_OK) ix->queries += Q.rows;
-  pthread_mutex_unlock(&ix->lock);
-  return status;
+  return search(ids, scores, counts, ix, Q, k);
+}
+
+int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
+                          fopo_matrix Q, size_t k) {
+  int status = check_search(ix, Q, k);
+  if (status != FOPO_OK || Q.rows == 0) return status;
+  if (ix->kind->finds_sets) return search(ids, NULL, counts, ix, Q, k);
+  status = search(ids, scratch, counts, ix, Q, k);
+  if (status != FOPO_OK) return status;
+  for (size_t b = 0; b < Q.rows; b++) {
+    fopo_sort_ids(ids + b * k, (uint32_t *)(void *)(scratch + b * k), counts[b], ix->items.rows);
+  }
+  return FOPO_OK;
 }
 
 fopo_index_facts fopo_index_about(const fopo_index *ix) {

@@ -60,6 +60,11 @@ int fopo_index_refresh(fopo_index *ix);
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                       fopo_matrix Q, size_t k);
 
+/* The same items by rising id, for those who need no scores: exact and norm then compute fewer.
+ * scratch [Q.rows, k] */
+int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
+                          fopo_matrix Q, size_t k);
+
 void fopo_index_free(fopo_index *ix); /* accepts NULL */
 
 typedef struct {

@@ -12,6 +12,7 @@ typedef struct {
   /* As fopo_index_search, arguments checked and the lock held. Adds to ix->scored. */
   int (*search)(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                 size_t k);
+  int finds_sets; /* 1: search also takes scores = NULL, and then gives ids by rising id */
   void (*free)(fopo_index *ix);                 /* the kind's own part; accepts half-built ones */
   void (*about)(fopo_index_facts *facts, const fopo_index *ix);
   int (*save)(const fopo_index *ix, const char *path);

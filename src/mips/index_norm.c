@@ -84,7 +84,8 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_norm(fresh, ix->items, ((const norm_index *)ix->own)->budget);
 }
 
-static const fopo_index_kind norm = {.kind = "norm", .search = search, .free = free_own,
+static const fopo_index_kind norm = {.kind = "norm", .search = search, .finds_sets = 1,
+                                  .free = free_own,
                                      .about = about, .save = save, .again = again,
                                      .set_budget = set_budget};
 

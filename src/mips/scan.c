@@ -8,7 +8,10 @@
  *
  * Where the kernels can screen (device/screen.h), they do so once the queries have floors: scores
  * are then in bfloat16, those below the floors are never stored, and the selection is told of the
- * wider slack. What remains in the end is scored by dot as ever, so the answer is the same. */
+ * wider slack. What remains in the end is scored by dot as ever, so the answer is the same.
+ *
+ * The first floors are guesses from a sample of the first round. They are proven right at its end,
+ * by k scores above them, or the round is scored again for the queries that guessed too high. */
 #include "mips/scan.h"
 #include "core/clock.h"
 #include "core/memory.h"
@@ -30,10 +33,13 @@ enum {
   HALF = FOPO_PANEL / 2,
   SLICE_SHARED = 4096, /* items of a block that threads share: some tiles for each of them */
   ROUND_FIRST = 128,  /* for k = 1 the answer is nearly always among these */
+  ROUND_GUESSED = 2048, /* for the size of the sample */
   ROUND_MOST = 4096,  /* bounds what is scored past the point where a query could have stopped */
   GROUP_MOST = 256,   /* queries that share a tile: their panels stay in L2 */
   LANES = 8,          /* of the sum of a norm */
   GUESS_LEAST = 16,   /* k */
+  SAMPLE_GROUPS = 32, /* of FOPO_SCREEN_GROUP items, that a guess is made from, */
+  SAMPLE_ROWS = 128,  /* or as many items where scores are not screened */
   FEW_COLUMNS = 32,   /* of items whose products cost less than selecting among them */
   FEW = 2             /* queries for which half a panel costs more than single dots */
 };
@@ -52,6 +58,8 @@ struct fopo_scan_worker {
   float *rest;                    /* [group] and what screening loses of them */
   uint32_t *active;               /* [group] their places in top */
   uint8_t *stop;                  /* [group] 1: nothing better can follow */
+  uint8_t *failed;                /* [group] 1: the guess was too high */
+  float *guess;                   /* [group] by place in top */
   float *scores;                  /* [whole(group), slice] */
 
   /* For screening. */
@@ -64,9 +72,12 @@ struct fopo_scan_worker {
   /* The state of one group's search. */
   const fopo_kernels *kernels;
   const fopo_screen *screen;      /* NULL: none, or not worth it */
-  size_t unscreened;              /* items scored in full first: what gives queries their floors */
+  size_t unscreened;              /* items scored in full: the errors of the largest are too large */
+  size_t first;                   /* end of the first round */
+  enum { NOT_GUESSING, TO_GUESS, GUESSED, GUESSED_WRONG } guessing; /* the first round's floors */
   int screened;                   /* the block is */
   size_t n_active;
+  size_t waiting;                 /* queries behind the active ones, while a round is repeated */
   size_t at, step;   /* the block is at .. at + step - 1 of the order */
   size_t round_end;  /* where stopping is tested next */
   size_t scored;
@@ -219,6 +230,65 @@ static void screen_block(const fopo_scan *scan, const fopo_scan_worker *w) {
   }
 }
 
+/* Of n sampled scores the place of one that k of `step` items reach, nearly surely: 2.5 standard
+ * deviations of the sample's own count, and some for the error of the scores. */
+static size_t safe_rank(size_t k, size_t n, size_t step) {
+  double expected = (double)k * (double)n / (double)step;
+  return (size_t)(expected * 1.0625 + 2.5 * sqrt(expected)) + 1;
+}
+
+/* Groups of the first round that are sampled. */
+static size_t sampled_groups(const fopo_scan_worker *w) {
+  size_t groups = w->first / FOPO_SCREEN_GROUP;
+  return groups < SAMPLE_GROUPS ? groups : SAMPLE_GROUPS;
+}
+
+/* Screened scores of sampled groups: for each half panel [rows, HALF], in the place of scores. */
+static void score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
+  enum { PART = FOPO_SCREEN_GROUP * HALF };
+  size_t L = scan->items.cols, groups = sampled_groups(w);
+  size_t stride = w->first / FOPO_SCREEN_GROUP / groups;
+  float all[FOPO_PANEL];
+  for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
+#pragma omp for schedule(dynamic, 4)
+  for (size_t g = 0; g < groups; g++) {
+    size_t at = (g * stride + stride / 2) * FOPO_SCREEN_GROUP;
+    const uint16_t *items = packed_items(scan, w, at, FOPO_SCREEN_GROUP);
+    for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
+      uint32_t list[2 * PART];
+      float s[2 * PART];
+      size_t found[2], columns = width(w, first);
+      w->screen->above(list, s, found, items, FOPO_SCREEN_GROUP,
+                       w->packed_panels + first * fopo_screen_row(L), L, columns, all);
+      for (size_t half = 0; half < columns / HALF; half++) {
+        float *out = w->scores + first * w->slice + (half * groups + g) * PART;
+        memcpy(out, s + half * PART, PART * sizeof *s);
+        if (found[half] < PART) out[0] = NAN; /* sums overflowed: no guess is to be made of it */
+      }
+    }
+  }
+}
+
+/* Floors of the first round, for each half panel of queries. */
+static void guess_floors(const fopo_scan *scan, fopo_scan_worker *w) {
+  size_t rows = sampled_groups(w) * FOPO_SCREEN_GROUP;
+  score_sample(scan, w);
+#pragma omp for schedule(dynamic, 1)
+  for (size_t i = 0; i < w->n_active; i += HALF) {
+    float level[HALF];
+    size_t panel = i / FOPO_PANEL * FOPO_PANEL, left = w->n_active - i;
+    const float *s = w->scores + panel * w->slice + (i - panel) * rows;
+    w->kernels->level(level, s, HALF, rows, safe_rank(w->top->k, rows, w->first));
+    for (size_t j = 0; j < (left < HALF ? left : HALF); j++) {
+      uint32_t place = w->active[i + j];
+      w->guess[place] = isfinite(level[j]) ? level[j] : -INFINITY;
+      fopo_topk_raise(&w->top[place], w->guess[place]);
+    }
+  }
+#pragma omp single
+  w->guessing = GUESSED;
+}
+
 /* No item from place `next` of the order on can score above this. */
 static float bound(const fopo_scan *scan, double norm, size_t next) {
   double most = norm * (double)scan->norms[next];
@@ -234,14 +304,19 @@ static inline uint32_t id_at(const uint32_t *order, size_t at) {
   return order != NULL ? order[at] : (uint32_t)at;
 }
 
-/* A score that about a fifth more than k of the block's are likely to reach, from a sample of them:
- * what is well below it is not looked at. -inf where the query holds keys already, where a sample
- * says too little, or where it costs more than it spares. s: the query's first score, columns apart from the next. */
-static float guess(const fopo_scan_worker *w, const fopo_topk *t, const float *s, size_t columns) {
-  if (t->n > 0 || t->k < GUESS_LEAST || w->step < 4 * t->k) return -INFINITY;
-  size_t stride = (w->step + FOPO_TOPK_SAMPLE - 1) / FOPO_TOPK_SAMPLE;
-  size_t rank = t->k * 6 / (5 * stride) + 8;
-  return fopo_topk_sample(s, columns, w->step, stride, rank);
+/* guessed [HALF]: for each query that half a panel of scores s is of, one that k of the block's are
+ * likely to reach: what is well below it is not looked at. -inf where the query holds keys already,
+ * or where a sample says too little. */
+static void guess_many(const fopo_scan_worker *w, float *guessed, fopo_topk *const *top, size_t j,
+                       size_t n, const float *s, size_t columns) {
+  size_t stride = (w->step + SAMPLE_ROWS - 1) / SAMPLE_ROWS;
+  size_t rows = (w->step + stride - 1) / stride, k = top[j]->k;
+  size_t rank = safe_rank(k, rows, w->step);
+  int worth = k >= GUESS_LEAST && w->step >= 4 * k && rank <= rows;
+  if (worth) w->kernels->level(guessed, s, columns * stride, rows, rank);
+  for (size_t c = j; c < j + n; c++) {
+    if (!worth || top[c]->n > 0 || !isfinite(guessed[c])) guessed[c] = -INFINITY;
+  }
 }
 
 /* The guess was too high: the block again, all of it. */
@@ -262,10 +337,8 @@ static void offer_many(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
   fopo_topk *top[HALF];
   const uint32_t *order = scan->order;
   for (size_t c = 0; c < HALF; c++) floor[c] = INFINITY;
-  for (size_t c = j; c < j + n; c++) {
-    top[c] = &w->top[w->active[i + c - j]];
-    guessed[c] = guess(w, top[c], s + c, columns);
-  }
+  for (size_t c = j; c < j + n; c++) top[c] = &w->top[w->active[i + c - j]];
+  guess_many(w, guessed, top, j, n, s, columns);
   for (size_t start = 0; start < w->step; start += CHUNK) {
     size_t count = w->step - start < CHUNK ? w->step - start : CHUNK;
     const float *chunk = s + start * columns;
@@ -329,6 +402,7 @@ static size_t share(const fopo_scan_worker *w) {
 static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
   size_t next = w->at + w->step, n = share(w);
   int test = next == w->round_end && next < scan->limit && scan->norms != NULL;
+  int proof = next == w->first && w->guessing == GUESSED;
 #pragma omp for schedule(dynamic, 1)
   for (size_t first = 0; first < w->n_active; first += n) {
     size_t end = w->n_active - first < n ? w->n_active : first + n;
@@ -341,8 +415,11 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
     }
     for (size_t i = first; i < end; i++) {
       fopo_topk *t = &w->top[w->active[i]];
-      if (next == w->unscreened) fopo_topk_settle(t, w->kernels, scan->items);
-      w->stop[i] = test && fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
+      float guess = w->guess[w->active[i]];
+      w->failed[i] = proof && guess > -INFINITY && !fopo_topk_beats(t, guess);
+      if (next == w->first && next < scan->limit && w->screen != NULL) fopo_topk_settle(t, w->kernels, scan->items);
+      w->stop[i] = test && !w->failed[i] &&
+                   fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
     }
   }
 }
@@ -358,6 +435,7 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
   if (w->at < head && head < end) end = head;
   if (w->at < scan->packed_rows && scan->packed_rows < end) end = scan->packed_rows;
   if (w->at < w->unscreened && w->unscreened < end) end = w->unscreened;
+  if (w->at < w->first && w->first < end) end = w->first;
   w->step = end - w->at < w->slice ? end - w->at : w->slice;
   w->screened = w->screen != NULL && w->at >= w->unscreened &&
                 (w->n_active > FEW || w->at < scan->packed_rows);
@@ -368,23 +446,61 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
   }
 }
 
+static void swap(fopo_scan_worker *w, size_t i, size_t j) {
+  float norm = w->norm[i], rest = w->rest[i];
+  uint32_t active = w->active[i];
+  uint8_t failed = w->failed[i];
+  w->norm[i] = w->norm[j], w->rest[i] = w->rest[j];
+  w->active[i] = w->active[j], w->failed[i] = w->failed[j];
+  w->norm[j] = norm, w->rest[j] = rest;
+  w->active[j] = active, w->failed[j] = failed;
+}
+
 static void drop_done(const fopo_scan *scan, fopo_scan_worker *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->n_active; i++) {
-    if (w->stop[i]) continue;
-    w->norm[kept] = w->norm[i];
-    w->rest[kept] = w->rest[i];
-    w->active[kept++] = w->active[i];
+    if (!w->stop[i]) swap(w, kept++, i);
   }
   if (kept == w->n_active) return;
   w->n_active = kept;
   fill_panels(w, scan->items.cols);
 }
 
+/* The first round begins anew for the queries that guessed too high, while the others wait. */
+static void repeat_round(const fopo_scan *scan, fopo_scan_worker *w) {
+  size_t failed = 0;
+  for (size_t i = 0; i < w->n_active; i++) {
+    if (w->failed[i]) swap(w, failed++, i);
+  }
+  w->guessing = NOT_GUESSING;
+  if (failed == 0) return;
+  w->guessing = GUESSED_WRONG;
+  w->waiting = w->n_active - failed;
+  w->n_active = failed;
+  w->at = 0;
+  w->round_end = w->first;
+  for (size_t i = 0; i < failed; i++) {
+    fopo_topk *t = &w->top[w->active[i]];
+    fopo_topk_init(t, t->keys, t->room, t->k, t->q);
+  }
+  fill_panels(w, scan->items.cols);
+}
+
+/* Those that waited go on with the others. */
+static void resume(const fopo_scan *scan, fopo_scan_worker *w) {
+  memset(w->stop + w->n_active, 0, w->waiting * sizeof *w->stop);
+  w->n_active += w->waiting;
+  w->waiting = 0;
+  w->guessing = NOT_GUESSING;
+  fill_panels(w, scan->items.cols);
+}
+
 static void advance(const fopo_scan *scan, fopo_scan_worker *w) {
-  w->scored += w->step * w->n_active;
+  if (w->guessing != GUESSED_WRONG) w->scored += w->step * w->n_active; /* each item once */
   w->at += w->step;
+  if (w->at == w->first && w->guessing == GUESSED_WRONG) resume(scan, w);
   drop_done(scan, w);
+  if (w->at == w->first && w->guessing == GUESSED) repeat_round(scan, w);
   if (w->at < scan->limit) next_block(scan, w);
   w->pause = fopo_interrupted() || fopo_clock() > w->until;
 }
@@ -398,6 +514,7 @@ static int unfinished(const fopo_scan *scan, const fopo_scan_worker *w) {
 static void run_blocks(const fopo_scan *scan, fopo_scan_worker *w, size_t stop, int threads) {
 #pragma omp parallel num_threads(threads)
   while (unfinished(scan, w) && w->at < stop && !w->pause) {
+    if (w->guessing == TO_GUESS) guess_floors(scan, w);
     if (w->screened) {
       screen_block(scan, w);
     } else if (w->n_active > FEW) {
@@ -417,6 +534,15 @@ static void answer_zero(fopo_topk *t) {
   t->n = t->k;
 }
 
+/* k items must be seen to stop; where scores are screened, enough of them to give the queries floors
+ * worth having. Blocks of a packed head begin with a group. */
+static size_t first_round(const fopo_scan *scan, const fopo_scan_worker *w, size_t k) {
+  size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST;
+  if (w->screen != NULL && k >= GUESS_LEAST) first = 16 * k > ROUND_GUESSED ? 16 * k : ROUND_GUESSED;
+  first = fopo_screen_rows(first);
+  return 2 * first < scan->limit ? first : scan->limit;
+}
+
 static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k) {
   size_t L = Q.cols, room = fopo_topk_room(k, scan->limit), n = 0;
   for (size_t i = 0; i < Q.rows; i++) {
@@ -430,14 +556,15 @@ static void start_group(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix 
     if (w->screen != NULL) w->rest[n] = fopo_scan_up(fopo_screen_error(q, L));
     w->active[n++] = (uint32_t)i;
   }
-  size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST; /* k items must be seen to stop */
-  if (w->screen != NULL && 8 * k > first) first = 8 * k; /* so that the floors are worth having */
-  first = fopo_screen_rows(first); /* blocks of a packed head begin with a group */
-  w->unscreened = w->screen != NULL ? first : 0;
+  w->first = first_round(scan, w, k);
+  int guess = w->screen != NULL && k >= GUESS_LEAST && w->first >= 4 * k;
+  w->unscreened = guess ? fopo_screen_rows(2 * k) : w->screen != NULL ? w->first : 0;
+  w->guessing = guess && (n > FEW || scan->packed_rows > 0) ? TO_GUESS : NOT_GUESSING;
+  w->waiting = 0;
   w->n_active = n;
   fill_panels(w, L);
   w->at = w->scored = 0;
-  w->round_end = scan->norms == NULL || first > scan->limit ? scan->limit : first;
+  w->round_end = scan->norms == NULL ? scan->limit : w->first;
   w->until = fopo_clock() + TICK;
   next_block(scan, w);
 }
@@ -482,9 +609,12 @@ static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_
   }
 #pragma omp parallel for num_threads(b->threads) if (Q.rows * k > 256)
   for (size_t i = 0; i < Q.rows; i++) {
-    size_t at = first + i;
-    b->counts[at] = fopo_topk_finish(&w->top[i], b->ids + at * k, b->scores + at * k, w->kernels,
-                                     scan->items);
+    fopo_topk *t = &w->top[i];
+    uint32_t *ids = b->ids + (first + i) * k;
+    b->counts[first + i] =
+        b->scores == NULL ? fopo_topk_finish_set(t, ids, w->kernels, scan->items)
+                          : fopo_topk_finish(t, ids, b->scores + (first + i) * k, w->kernels,
+                                             scan->items);
   }
 #pragma omp atomic
   b->done += Q.rows;
@@ -517,6 +647,8 @@ static void worker_done(fopo_scan_worker *w) {
   fopo_free(w->rest);
   fopo_free(w->active);
   fopo_free(w->stop);
+  fopo_free(w->failed);
+  fopo_free(w->guess);
   fopo_free(w->scores);
   fopo_free(w->packed_panels);
   fopo_free(w->packed);
@@ -558,6 +690,8 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t
       (w->rest = fopo_alloc(group, sizeof *w->rest)) == NULL ||
       (w->active = fopo_alloc(group, sizeof *w->active)) == NULL ||
       (w->stop = fopo_alloc(group, sizeof *w->stop)) == NULL ||
+      (w->failed = fopo_alloc(group, sizeof *w->failed)) == NULL ||
+      (w->guess = fopo_alloc(group, sizeof *w->guess)) == NULL ||
       (w->scores = fopo_alloc(whole(group) * slice, sizeof *w->scores)) == NULL ||
       screen_reserve(w) != FOPO_OK) {
     worker_done(w);
@@ -586,8 +720,8 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
   size_t bytes = scan->n_workers * sizeof *scan->workers;
   for (size_t i = 0; i < scan->n_workers; i++) {
     const fopo_scan_worker *w = &scan->workers[i];
-    size_t query = sizeof *w->top + w->room * sizeof *w->keys + 2 * sizeof *w->norm +
-                   sizeof *w->active + sizeof *w->stop;
+    size_t query = sizeof *w->top + w->room * sizeof *w->keys + 3 * sizeof *w->norm +
+                   sizeof *w->active + 2 * sizeof *w->stop;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
     size_t row = w->screen != NULL ? fopo_screen_row(w->dim) * sizeof *w->packed : 0;
     if (w->screen != NULL) column += row + w->slice * sizeof *w->list;

@@ -32,7 +32,8 @@ typedef struct {
   size_t n_workers;
 } fopo_scan;
 
-/* ids, scores [Q.rows, k], counts [Q.rows], best first. *scored grows by the items scored. */
+/* ids, scores [Q.rows, k], counts [Q.rows], best first; scores NULL: by rising id. *scored grows by
+ * the items scored. */
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k);
 

@@ -1,18 +1,16 @@
 /* Selection by a threshold and a buffer: what passes the threshold is appended; when the buffer is
- * full, a quickselect (Hoare's idea, Lomuto's loop) keeps the k best, and those too near to the k-th
- * to tell, and raises the threshold. Of a stream in random order about k (1 + ln(P / k)) items pass,
- * and one that passes costs a few comparisons, less than the log k exchanges of a heap. Dots, which
- * read a row of the catalogue each, are left to the end: of all that pass only about k need one. */
+ * full, the k best are kept, and those too near to the k-th to tell, and the threshold is raised. Of
+ * a stream in random order about k (1 + ln(P / k)) items pass, and one that passes costs a few
+ * comparisons, less than the log k exchanges of a heap. Dots, which read a row of the catalogue
+ * each, are left to the end: of all that pass only about k need one. */
 #include "mips/topk.h"
+#include "core/sort.h"
 #include "mips/index.h"
 
 #include <math.h>
 
-/* Scores that one call of the kernels' max or gather_dot covers: long enough to pay for the call, short enough
- * that one good item in it costs few comparisons. */
 enum {
-  CHUNK = 64,
-  DOTS_CHEAP = 32, /* dimensions up to which a dot costs less than deciding against it */
+  CHUNK = 64, /* scores of one call of max or gather_dot: one good one costs few comparisons */
   FEW = 48, /* keys for which buckets do not pay */
   AT_ONCE = 2048,
   BUCKET_BITS = 8,
@@ -103,102 +101,47 @@ void fopo_topk_sort(uint64_t *keys, size_t n) {
   }
 }
 
-/* The k largest of keys low .. high, counted from low, come first there; the least of them last. */
-static void quick_select(uint64_t *keys, size_t n, size_t k) {
-  size_t low = 0, high = n - 1;
-  while (high - low > 24) {
-    size_t j = split(keys, low, high);
-    if (k - 1 <= j) {
-      high = j;
-    } else {
-      low = j + 1;
-    }
-  }
-  insertion_sort(keys + low, high - low + 1);
-}
-
-/* The k largest of n <= AT_ONCE: whole buckets of them, and some of one bucket more. */
-static void bucket_select(uint64_t *keys, size_t n, size_t k) {
-  uint64_t parted[AT_ONCE];
-  buckets b;
-  count_buckets(&b, keys, n);
-  size_t last = 0, before = 0;
-  while (before + b.count[last] < k) before += b.count[last++];
-  size_t end[3] = {0, before, before + b.count[last]}; /* of those before, in and behind it */
-  for (size_t i = 0; i < n; i++) {
-    size_t at = bucket(&b, keys[i]);
-    parted[end[(at >= last) + (at > last)]++] = keys[i];
-  }
-  memcpy(keys, parted, n * sizeof *keys);
-  quick_select(keys + before, b.count[last], k - before);
-}
-
-/* The k largest of n come first, the least of them at k - 1. */
-static void select_largest(uint64_t *keys, size_t n, size_t k) {
-  if (k == 1) {
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++) best = keys[i] > keys[best] ? i : best;
-    uint64_t key = keys[best];
-    keys[best] = keys[0];
-    keys[0] = key;
-  } else if (n > FEW && n <= AT_ONCE) {
-    bucket_select(keys, n, k);
-  } else {
-    quick_select(keys, n, k);
-  }
-}
-
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
   *t = (fopo_topk){.keys = keys, .k = k, .room = room, .q = q, .least = -INFINITY,
                    .floor = -INFINITY};
 }
 
-/* Gives every key held its dot; gather_dot's is dot's, to the bit. */
-static void rescore(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
+/* Gives n keys their dots; gather_dot's is dot's, to the bit. */
+static void rescore(uint64_t *keys, size_t n, const float *q, const fopo_kernels *kernels,
+                    fopo_matrix items) {
   uint32_t ids[CHUNK];
   float s[CHUNK];
-  for (size_t start = 0; start < t->n; start += CHUNK) {
-    size_t n = t->n - start < CHUNK ? t->n - start : CHUNK;
-    uint64_t *keys = t->keys + start;
-    for (size_t i = 0; i < n; i++) ids[i] = fopo_topk_id(keys[i]);
-    kernels->gather_dot(s, items.x, items.ld, ids, n, t->q, items.cols);
-    for (size_t i = 0; i < n; i++) keys[i] = fopo_topk_key(s[i], ids[i]);
+  for (size_t start = 0; start < n; start += CHUNK, keys += CHUNK) {
+    size_t count = n - start < CHUNK ? n - start : CHUNK;
+    for (size_t i = 0; i < count; i++) ids[i] = fopo_topk_id(keys[i]);
+    kernels->gather_dot(s, items.x, items.ld, ids, count, q, items.cols);
+    for (size_t i = 0; i < count; i++) keys[i] = fopo_topk_key(s[i], ids[i]);
   }
 }
 
-/* The k best of the n > k keys held come first; gives the score of the k-th. */
-static float bring_best(fopo_topk *t) {
-  select_largest(t->keys, t->n, t->k);
-  return fopo_topk_score(t->keys[t->k - 1]);
+/* Of n keys the k largest, which then come first; gives their number. */
+static size_t keep_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels *kernels) {
+  return n <= k ? n : kernels->keep(keys, n, kernels->kth(keys, n, k));
+}
+
+/* Drops what cannot belong to the k best of n > k, and gives the k-th largest score. */
+static float narrow(fopo_topk *t, const fopo_kernels *kernels) {
+  float kth = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
+  t->n = kernels->keep(t->keys, t->n, fopo_topk_key(kth - 2.0f * t->slack, UINT32_MAX));
+  return kth;
 }
 
 /* Where too many keys are too near to the k-th to tell (equal items), their dots decide. */
 void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items) {
   if (t->n <= t->k) return;
-  float least = bring_best(t) - t->slack, floor = least - t->slack;
-  size_t kept = t->k;
-  for (size_t i = t->k; i < t->n; i++) {
-    if (fopo_topk_score(t->keys[i]) >= floor) t->keys[kept++] = t->keys[i];
-  }
-  t->n = kept;
-  if (kept > t->k + (t->room - t->k) / 2) {
-    rescore(t, kernels, items);
-    least = bring_best(t);
-    t->n = t->k;
+  float least = narrow(t, kernels) - t->slack;
+  if (t->n > t->k + (t->room - t->k) / 2) {
+    rescore(t->keys, t->n, t->q, kernels, items);
+    t->n = keep_largest(t->keys, t->n, t->k, kernels);
+    least = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
     t->slack = t->coming;
   }
   fopo_topk_raise(t, least);
-}
-
-float fopo_topk_sample(const float *s, size_t ld, size_t n, size_t stride, size_t rank) {
-  uint64_t keys[FOPO_TOPK_SAMPLE];
-  size_t count = 0;
-  for (size_t i = 0; i < n; i += stride, count++) {
-    keys[count] = fopo_topk_key(s[i * ld], (uint32_t)i);
-  }
-  if (rank >= count) return -INFINITY;
-  select_largest(keys, count, rank);
-  return fopo_topk_score(keys[rank - 1]);
 }
 
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
@@ -221,13 +164,42 @@ int fopo_topk_beats(const fopo_topk *t, float bound) {
 
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items) {
-  if (t->n > 2 * t->k || items.cols > DOTS_CHEAP) fopo_topk_settle(t, kernels, items);
-  rescore(t, kernels, items);
+  if (t->n > t->k) narrow(t, kernels);
+  rescore(t->keys, t->n, t->q, kernels, items);
+  t->n = keep_largest(t->keys, t->n, t->k, kernels);
   fopo_topk_sort(t->keys, t->n);
-  if (t->n > t->k) t->n = t->k;
   for (size_t i = 0; i < t->k; i++) {
     ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;
     scores[i] = i < t->n ? fopo_topk_score(t->keys[i]) : -INFINITY;
   }
+  return (uint32_t)t->n;
+}
+
+/* Moves the keys above `bound` to the front; gives their number. */
+static size_t part(uint64_t *keys, size_t n, uint64_t bound) {
+  size_t above = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t key = keys[i];
+    keys[i] = keys[above];
+    keys[above] = key;
+    above += key > bound;
+  }
+  return above;
+}
+
+/* The k-th largest dot is within slack of the k-th largest score. So who scores two slacks above
+ * that is one of the k best, and the dots of the others decide who else is. */
+uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *kernels,
+                              fopo_matrix items) {
+  if (t->n > t->k) {
+    float sure = narrow(t, kernels) + 2.02f * t->slack;
+    size_t taken = part(t->keys, t->n, fopo_topk_key(sure, 0));
+    uint64_t *rest = t->keys + taken;
+    rescore(rest, t->n - taken, t->q, kernels, items);
+    t->n = taken + keep_largest(rest, t->n - taken, t->k - taken, kernels);
+  }
+  for (size_t i = 0; i < t->n; i++) ids[i] = fopo_topk_id(t->keys[i]);
+  for (size_t i = t->n; i < t->k; i++) ids[i] = FOPO_NO_ITEM;
+  fopo_sort_ids(ids, (uint32_t *)t->keys, t->n, items.rows);
   return (uint32_t)t->n;
 }

@@ -83,11 +83,6 @@ static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fop
   t->keys[t->n++] = fopo_topk_key(score, id);
 }
 
-/* The rank-th largest, rank >= 1, of every stride-th of n scores s[0], s[ld] .. s[(n - 1) ld]; at
- * most FOPO_TOPK_SAMPLE of them. */
-enum { FOPO_TOPK_SAMPLE = 128 };
-float fopo_topk_sample(const float *s, size_t ld, size_t n, size_t stride, size_t rank);
-
 /* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
  * ids is NULL. */
 void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
@@ -99,5 +94,9 @@ int fopo_topk_beats(const fopo_topk *t, float bound);
 /* Ends it: the best first, places beyond the count filled. Returns the count, <= k. */
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items);
+
+/* The same items in the order of their ids, without their scores and so with fewer dots. */
+uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *kernels,
+                              fopo_matrix items);
 
 #endif
