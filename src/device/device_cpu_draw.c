@@ -228,21 +228,24 @@ int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo
 /* U draws of the P - n items that are not among the n sorted ids. */
 static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
                      fopo_draw_key key, size_t U, size_t P) {
-  uint64_t M = P - n;
+  size_t M = P - n, strip = M / U, more = M % U, first = 0, rest = 0, below = 0;
   fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
-  /* ranks never fall, so one walk along the candidates turns them into ids */
-  size_t below = 0;
   for (size_t u = 0; u < U; u++) {
-    uint64_t rank = (u * M + ids[u]) / U;
+    /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact */
+    size_t rank = first + (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U);
+    /* ranks never fall, so one walk along the candidates turns them into ids */
     while (below < n && sorted[below] <= rank + below) below++;
     ids[u] = (uint32_t)(rank + below);
+    first += strip + (rest + more >= U);
+    rest += rest + more >= U ? more - U : more;
   }
 }
 
 static int is_ascending(const uint32_t *ids, size_t n) {
-  int ascending = 1;
-  for (size_t i = 1; i < n; i++) ascending &= ids[i - 1] < ids[i];
-  return ascending;
+  uint32_t falls = 0;
+#pragma omp simd reduction(| : falls)
+  for (size_t i = 1; i < n; i++) falls |= (uint32_t)(ids[i - 1] > ids[i]);
+  return falls == 0;
 }
 
 int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
@@ -260,7 +263,8 @@ int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_
     tail_row(sorted + n, sorted, n, rows[b], key, U, P);
     /* q = U / M: a draw stands for M / U items */
     float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
-    for (size_t s = 0; s < S; s++) logq[b * S + s] = s < n ? 0.0f : density;
+    memset(logq + b * S, 0, n * sizeof *logq);
+    for (size_t s = n; s < S; s++) logq[b * S + s] = density;
   }
   return FOPO_OK;
 }

@@ -261,35 +261,40 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 
 /* ---- selection among keys ---- */
 
-/* The first n <= 8 keys; a mask of all lanes where there are more. */
+/* The first n keys, or all of a vector. */
 INLINE __mmask8 key_lanes(size_t n) { return n < 8 ? (__mmask8)((1u << n) - 1u) : 0xff; }
 
+/* Keys i .. i + 7, where there are none `other`. */
+INLINE __m512i keys_at(const uint64_t *keys, size_t i, size_t n, __m512i other) {
+  if (n - i >= 8) return _mm512_loadu_si512(keys + i);
+  return _mm512_mask_loadu_epi64(other, key_lanes(n - i), keys + i);
+}
+
 static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
-  __m512i bound = _mm512_set1_epi64((long long)least);
-  size_t count = 0;
-  for (size_t i = 0; i < n; i += 8) {
-    __mmask8 lanes = key_lanes(n - i);
-    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
-    count += (size_t)__builtin_popcount(_mm512_mask_cmpge_epu64_mask(lanes, x, bound));
+  __m512i bound = _mm512_set1_epi64((long long)least), one = _mm512_set1_epi64(1);
+  __m512i count = _mm512_setzero_si512();
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __mmask8 reach = _mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys + i), bound);
+    count = _mm512_mask_add_epi64(count, reach, count, one);
   }
-  return count;
+  __mmask8 rest = key_lanes(n - i);
+  rest = _mm512_mask_cmpge_epu64_mask(rest, _mm512_maskz_loadu_epi64(rest, keys + i), bound);
+  return (size_t)_mm512_reduce_add_epi64(_mm512_mask_add_epi64(count, rest, count, one));
 }
 
 static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
   __m512i bound = _mm512_set1_epi64((long long)least), found = _mm512_set1_epi64(-1);
   for (size_t i = 0; i < n; i += 8) {
-    __mmask8 lanes = key_lanes(n - i);
-    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
-    found = _mm512_mask_min_epu64(found, _mm512_mask_cmpge_epu64_mask(lanes, x, bound), x, found);
+    __m512i x = keys_at(keys, i, n, found);
+    found = _mm512_mask_min_epu64(found, _mm512_cmpge_epu64_mask(x, bound), x, found);
   }
   return _mm512_reduce_min_epu64(found);
 }
 
 static uint64_t most_of(const uint64_t *keys, size_t n) {
   __m512i most = _mm512_setzero_si512();
-  for (size_t i = 0; i < n; i += 8) {
-    most = _mm512_max_epu64(most, _mm512_maskz_loadu_epi64(key_lanes(n - i), keys + i));
-  }
+  for (size_t i = 0; i < n; i += 8) most = _mm512_max_epu64(most, keys_at(keys, i, n, most));
   return _mm512_reduce_max_epu64(most);
 }
 

@@ -76,8 +76,9 @@ static inline void fopo_level(float *level, const float *x, size_t ld, size_t co
   }
 }
 
-/* The kernel `kth`: halves the range of the keys until k of them lie in its upper part. Each
- * instruction set has its own passes over the keys. */
+/* The kernel `kth`: cuts the range of the keys until k of them lie in its upper part, in turn where
+ * the k-th would be if they lay evenly, and in the middle. Each instruction set has its own passes
+ * over the keys. */
 typedef struct {
   size_t (*count)(const uint64_t *keys, size_t n, uint64_t least);   /* of those >= least */
   uint64_t (*least)(const uint64_t *keys, size_t n, uint64_t least); /* of those >= least */
@@ -88,11 +89,17 @@ static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *k
                                                                size_t k, fopo_key_passes pass) {
   uint64_t low = pass.least(keys, n, 0), high = pass.most(keys, n);
   if (k == 1) return high;
-  for (size_t reach = n; reach != k;) { /* reach >= k keys are >= low, fewer than k > high */
-    uint64_t middle = low + (high - low + 1) / 2;
+  size_t reach = n, beyond = 0; /* keys that are >= low, reach >= k; and > high, beyond < k */
+  for (int even = 1; reach != k; even = !even) {
+    double range = (double)(high - low) + 1;
+    double part = even ? ((double)(reach - k) + 0.5) / (double)(reach - beyond) : 0.5;
+    uint64_t middle = low + (uint64_t)(part * range);
+    if (middle == low) middle++;
+    if (middle > high) middle = high;
     size_t count = pass.count(keys, n, middle);
     if (count < k) {
       high = middle - 1;
+      beyond = count;
     } else {
       low = middle;
       reach = count;

@@ -24,6 +24,7 @@
 #include <float.h>
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -623,18 +624,25 @@ static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_
   return FOPO_OK;
 }
 
-static void run_batch(batch *b, const fopo_scan *scan, int workers) {
-#pragma omp parallel for num_threads(workers) schedule(dynamic, 1)
-  for (size_t g = 0; g < b->groups; g++) {
-    int status, me = omp_get_thread_num();
+static void run_next(batch *b, const fopo_scan *scan, size_t g, int me) {
+  int status;
 #pragma omp atomic read
-    status = b->status;
-    if (status != FOPO_OK) continue;
-    status = run_group(b, scan, &scan->workers[me], g, me == 0);
-    if (status == FOPO_OK) continue;
+  status = b->status;
+  if (status != FOPO_OK) return;
+  status = run_group(b, scan, &scan->workers[me], g, me == 0);
+  if (status == FOPO_OK) return;
 #pragma omp atomic write
-    b->status = status;
+  b->status = status;
+}
+
+/* A region within a region, even one of a single thread, would start new threads every time. */
+static void run_batch(batch *b, const fopo_scan *scan, int workers) {
+  if (workers == 1) {
+    for (size_t g = 0; g < b->groups; g++) run_next(b, scan, g, 0);
+    return;
   }
+#pragma omp parallel for num_threads(workers) schedule(dynamic, 1)
+  for (size_t g = 0; g < b->groups; g++) run_next(b, scan, g, omp_get_thread_num());
 }
 
 /* ---- scratch ---- */
@@ -749,6 +757,7 @@ static size_t slice_of(size_t group) {
 /* Whether each thread gets groups of its own, and so waits for no other: not where it would have too
  * few queries. Half a panel is enough where the products are not what takes the time. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
+  if (getenv("UNGROUP")) return 0;
   int cheap = fopo_kernels_get()->screen != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
 }

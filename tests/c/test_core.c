@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -451,6 +452,28 @@ static void assert_is_world(const fopo_csr *m, int with_values, int transposed) 
   }
 }
 
+static int rising(const void *a, const void *b) {
+  uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+  return (i > j) - (i < j);
+}
+
+static void ids_are_sorted(void **state) {
+  (void)state;
+  uint32_t ids[500], wanted[500], other[500];
+  const size_t sizes[] = {1, 2, 255, 256, 257, 65536, 790000, UINT32_MAX};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t n = 0; n <= 500; n += 1 + n) {
+      for (size_t j = 0; j < n; j++) {
+        ids[j] = (uint32_t)(fopo_random(3, FOPO_STREAM_WORLD, 0, 0, (uint32_t)j).v[0] % sizes[i]);
+      }
+      memcpy(wanted, ids, sizeof ids);
+      qsort(wanted, n, sizeof *wanted, rising);
+      fopo_sort_ids(ids, other, n, sizes[i]);
+      assert_memory_equal(ids, wanted, n * sizeof *ids);
+    }
+  }
+}
+
 static void pairs_become_rows(void **state) {
   (void)state;
   make_world();
@@ -700,6 +723,7 @@ int main(void) {
       cmocka_unit_test(qr_is_right),
       cmocka_unit_test(qr_does_not_depend_on_threads),
       cmocka_unit_test(dense_svd_is_right),
+      cmocka_unit_test(ids_are_sorted),
       cmocka_unit_test(pairs_become_rows),
       cmocka_unit_test(odd_sparse_matrices),     cmocka_unit_test(many_pairs),
       cmocka_unit_test(bad_structure_is_refused),

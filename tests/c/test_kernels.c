@@ -248,6 +248,71 @@ static void above_of(const fopo_kernels *k) {
   }
 }
 
+/* Reached by `rank` or more, and by fewer were it two of its steps higher. */
+static void check_level(const fopo_kernels *k, size_t count, size_t ld, size_t rank) {
+  guarded gx;
+  float *x = guard(&gx, (count - 1) * ld + 16), level[16], plain[16];
+  fill(x, (count - 1) * ld + 16, 1, 15);
+  if (count > 2) x[2] = x[ld + 2] = x[2 * ld + 2]; /* equal values count each */
+  k->level(level, x, ld, count, rank);
+  fopo_kernels_named("portable")->level(plain, x, ld, count, rank);
+  for (size_t j = 0; j < 16; j++) {
+    size_t reach = 0, beyond = 0;
+    float low = x[j], high = x[j];
+    for (size_t s = 0; s < count; s++) {
+      low = fminf(low, x[s * ld + j]), high = fmaxf(high, x[s * ld + j]);
+    }
+    float step = (high - low) / 2048.0f;
+    for (size_t s = 0; s < count; s++) {
+      reach += x[s * ld + j] >= level[j];
+      beyond += x[s * ld + j] > level[j] + step;
+    }
+    assert_true(reach >= rank);
+    assert_true(beyond < rank || step == 0);
+  }
+  assert_memory_equal(level, plain, sizeof level);
+  release(&gx);
+}
+
+static void level_of(const fopo_kernels *k) {
+  for (size_t count = 1; count <= LONGEST; count++) {
+    check_level(k, count, 16, 1);
+    check_level(k, count, 48, (count + 1) / 2);
+    check_level(k, count, FOPO_PANEL, count);
+  }
+}
+
+static int falling(const void *a, const void *b) {
+  uint64_t i = *(const uint64_t *)a, j = *(const uint64_t *)b;
+  return (i < j) - (i > j);
+}
+
+/* Keys over all the range, near one another, or with one far from the others. */
+static void check_keys(const fopo_kernels *k, size_t n, int spread) {
+  uint64_t keys[600], sorted[600], kept[600];
+  for (size_t i = 0; i < n; i++) {
+    uint64_t word = fopo_random(16, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0];
+    keys[i] = spread == 0 ? word << 32 | i : ((uint64_t)1 << 63) + word % 64 * 1000 + i;
+  }
+  if (spread == 2) keys[n / 2] = n % 2 ? UINT64_MAX : 0;
+  memcpy(sorted, keys, n * sizeof *keys);
+  qsort(sorted, n, sizeof *keys, falling);
+  for (size_t rank = 1; rank <= n; rank += 1 + rank / 3) {
+    assert_true(k->kth(keys, n, rank) == sorted[rank - 1]);
+    memcpy(kept, keys, n * sizeof *keys);
+    assert_int_equal(k->keep(kept, n, sorted[rank - 1]), rank);
+    for (size_t i = 0, at = 0; i < n; i++) {
+      if (keys[i] >= sorted[rank - 1]) assert_true(kept[at++] == keys[i]);
+    }
+  }
+}
+
+static void keys_of(const fopo_kernels *k) {
+  for (size_t n = 1; n <= 600; n += 1 + n / 9) {
+    for (int spread = 0; spread < 3; spread++) check_keys(k, n, spread);
+  }
+}
+
 static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size_t count,
                               int zeros) {
   guarded gr, gv;
@@ -470,6 +535,8 @@ static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
 static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
 static void test_scores(void **state) { (void)state, each_table(scores_of); }
 static void test_above(void **state) { (void)state, each_table(above_of); }
+static void test_level(void **state) { (void)state, each_table(level_of); }
+static void test_keys(void **state) { (void)state, each_table(keys_of); }
 static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
 static void test_moments(void **state) { (void)state, each_table(moments_of); }
 static void test_max(void **state) { (void)state, each_table(max_of); }
@@ -483,6 +550,7 @@ int main(void) {
       cmocka_unit_test(test_choice),      cmocka_unit_test(test_dot),
       cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
       cmocka_unit_test(test_scores),      cmocka_unit_test(test_above),
+      cmocka_unit_test(test_level),       cmocka_unit_test(test_keys),
       cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
       cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
       cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),

@@ -170,6 +170,26 @@ static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
 
 static void answer_free(answer a) { free(a.ids), free(a.counts), free(a.scores); }
 
+static int by_id(const void *a, const void *b) {
+  uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+  return (i > j) - (i < j);
+}
+
+/* The same items when no scores are asked for, by rising id. */
+static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer wanted) {
+  answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
+  assert_int_equal(fopo_index_search_set(a.ids, a.scores, a.counts, ix, Q, k), FOPO_OK);
+  uint32_t *ids = malloc(k * sizeof *ids);
+  for (size_t b = 0; b < Q.rows; b++) {
+    memcpy(ids, wanted.ids + b * k, k * sizeof *ids);
+    qsort(ids, wanted.counts[b], sizeof *ids, by_id);
+    assert_memory_equal(a.ids + b * k, ids, k * sizeof *ids);
+    assert_int_equal(a.counts[b], wanted.counts[b]);
+  }
+  free(ids);
+  answer_free(a);
+}
+
 /* The index built and asked under each table, by several teams. */
 static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_matrix items,
                         fopo_matrix Q, size_t k) {
@@ -188,6 +208,7 @@ static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_m
       assert_memory_equal(a.scores, wanted.scores, Q.rows * k * sizeof *a.scores);
       assert_memory_equal(a.counts, wanted.counts, Q.rows * sizeof *a.counts);
       answer_free(a);
+      check_set(other ? plain : tiles, Q, k, wanted);
     }
   }
   fopo_threads_set(before);
@@ -251,6 +272,24 @@ static void many_dimensions_and_many_answers(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
+/* Of every fourth group of 16 items, those that floors are guessed from, 12 items score high: more
+ * than the guess for k = 16 asks of the sample, and fewer than k. The odd queries see others. */
+static void high_guesses_are_made_good(void **state) {
+  (void)state;
+  amx();
+  fopo_matrix items = normal(9000, 16, 0.01, 10), Q = normal(40, 16, 1.0, 11);
+  for (size_t i = 0; i < 12; i++) items.x[((i * 4 + 2) * 16 + i) * 16] = 10.0f + (float)i;
+  for (size_t b = 0; b < 40; b++) {
+    Q.x[b * 16] = b % 2 == 0 ? 5.0f : -5.0f;
+  }
+  for (size_t B = 2; B <= 40; B += 19) {
+    check_index(exact_of, items, fopo_matrix_rows(Q, 0, B), 16);
+    check_index(exact_of, items, fopo_matrix_rows(Q, 0, B), 20);
+    check_index(norm_of, items, fopo_matrix_rows(Q, 0, B), 16);
+  }
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
 /* A query whose products overflow is refused before it is screened, and so are odd values. */
 static void what_is_not_finite_is_refused(void **state) {
   (void)state;
@@ -283,6 +322,7 @@ int main(void) {
       cmocka_unit_test(tiles_agree_with_the_definition),
       cmocka_unit_test(answers_are_the_same_bits),
       cmocka_unit_test(many_dimensions_and_many_answers),
+      cmocka_unit_test(high_guesses_are_made_good),
       cmocka_unit_test(what_is_not_finite_is_refused),
   };
   return cmocka_run_group_tests_name("screen", tests, NULL, NULL);
