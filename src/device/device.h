@@ -138,12 +138,12 @@ typedef struct {
   int (*draw_mixture)(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
                       const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
 
-  /* Head and tail: ids [B, S] are first the counts[b] (<= k) items of head [B, k], each for itself
-   * (logq = 0), then U = S - counts[b] draws from the M = P - counts[b] others, each for M / U of
-   * them: logq = log(U / M), but never above FOPO_TAIL_LEAST. Draw u takes, among the others by
-   * rising id, the one of rank (u M + x) / U with x uniform in 0 .. M - 1: one draw in each of U
-   * equal strips, so that all are drawn equally often, and once each where U = M. The ids of head
-   * differ; counts[b] < S <= P. */
+  /* Head and tail: ids [B, S] are first the counts[b] (<= k) items of head [B, k] by rising id,
+   * each for itself (logq = 0), then U = S - counts[b] draws from the M = P - counts[b] others,
+   * each for M / U of them: logq = log(U / M), but never above FOPO_TAIL_LEAST. Draw u takes, among
+   * the others by rising id, the one of rank (u M + x) / U with x uniform in 0 .. M - 1: one draw
+   * in each of U equal strips, so that all are drawn equally often, and once each where U = M. The
+   * ids of head differ; counts[b] < S <= P. */
   int (*draw_tail)(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
                    const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
                    size_t B, size_t S, size_t P);

@@ -215,9 +215,12 @@ __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
   ids += b * S;
   logq += b * S;
   head += b * k;
-  for (size_t i = threadIdx.x; i < n; i += blockDim.x) ids[i] = sorted[i] = head[i];
-  for (size_t i = threadIdx.x; i < n; i += blockDim.x) logq[i] = 0.0f;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) sorted[i] = head[i];
   sort_ids(sorted, n, room);
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+    ids[i] = sorted[i];
+    logq[i] = 0.0f;
+  }
   /* q = U / M: a draw stands for M / U items */
   float density = fminf((float)log((double)U / (double)M), FOPO_TAIL_LEAST);
   for (size_t w = threadIdx.x; 4 * w < U; w += blockDim.x) {

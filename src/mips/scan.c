@@ -24,7 +24,6 @@
 #include <float.h>
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -757,7 +756,6 @@ static size_t slice_of(size_t group) {
 /* Whether each thread gets groups of its own, and so waits for no other: not where it would have too
  * few queries. Half a panel is enough where the products are not what takes the time. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
-  if (getenv("UNGROUP")) return 0;
   int cheap = fopo_kernels_get()->screen != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
 }
