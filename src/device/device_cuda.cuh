@@ -77,7 +77,7 @@ struct carving {
 };
 
 inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
-inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
+__host__ __device__ inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* How many blocks share the samples of one context, so that a small batch too fills the card: about
  * four for each processor, but none with fewer than `fewest` samples. */

@@ -2,13 +2,16 @@
  * other, and a running selection, so that no more than a tile of scores is ever kept.
  *
  * Items are keys, as in mips/topk.h: the score's bits, made to order like integers, above the
- * complement of the id. Each query has room for ROOM keys in global memory, of which the first k
- * are the best so far, in descending order. Blocks look through a tile's scores and append what is
- * above the k-th; the last block to come through for a query sorts what was appended into the best.
- * Tiles grow so that what the k-th of those before lets pass is expected to fill half of the room at
- * most; where it is more than the room, as in a catalogue sorted the wrong way, the last block goes
- * through the tile once more by itself. Keys are distinct: the order in which they are appended
- * changes nothing.
+ * complement of the id. Each query has room for ROOM keys in global memory: the k best of the tiles up
+ * to some point, in descending order, and behind them what of the tiles since is above the k-th.
+ * Blocks look through a tile's scores, each once, and append what passes. The last block to come
+ * through for a query sorts them all and keeps k; but only where so many were appended that a higher
+ * floor is worth it, or the k best are asked for. So a query's keys are sorted each time that the
+ * items seen have doubled or so, and of most tiles hardly anything is written.
+ *
+ * Tiles grow as far as what the floor lets pass can be expected to fit; where it does not, as in a
+ * catalogue sorted the wrong way, the last block goes through the tile once more by itself. Keys are
+ * distinct: the order in which they are appended changes nothing.
  *
  * A catalogue with an order is read by that order: its head as it is, further items gathered into a
  * tile that stays in the cache, each row read once. Whether to go on is decided on the device by
@@ -16,8 +19,8 @@
  *     |q| |beta| (1 + rounding) < k-th best score,   |beta| the norm of the first item left
  *
  * (Cauchy and Schwarz) for all queries, and the answer fetched, for a product cannot be called off
- * by the device. That round trip, some 10 microseconds, is made where the work left is worth it, and
- * not before the work since the last one was: so a short prefix is searched without any. */
+ * by the device. That round trip takes some 10 microseconds and is made seldom: a short prefix is
+ * searched without any. */
 #include "device/device_cuda.cuh"
 #include "device/device_cuda_rows.cuh"
 
@@ -27,13 +30,17 @@
 namespace gpu {
 
 constexpr size_t ROOM = 4096; /* keys: 32 KiB */
-static_assert(2 * FOPO_TOPK_MOST <= ROOM, "a first tile must hold the k best");
+static_assert(2 * FOPO_TOPK_MOST <= ROOM, "a first tile must find room");
 static_assert(FOPO_TOPK_MOST + 2 * THREADS <= ROOM, "a round of keys must fit behind the best");
 
+constexpr size_t LATE = 512; /* appended keys that are worth a sort */
+static_assert(FOPO_TOPK_MOST + 2 * LATE <= ROOM, "a tile must find room behind those");
+
+constexpr size_t FIRST_LEAST = 512; /* items of a first tile, all of which pass */
 constexpr size_t TILE_LEAST = 2048; /* items: a product of fewer does not fill a card */
 
-/* Multiplications that take as long as asking whether to go on. */
-constexpr double ROUND_TRIP = 2e8;
+/* Multiplications of one processor that take as long as asking whether to go on. */
+constexpr double ROUND_TRIP = 1.5e6;
 
 __device__ inline uint64_t key_of(float score, uint32_t id) {
   union { float x; uint32_t bits; } u;
@@ -88,21 +95,21 @@ struct tile {
   const uint32_t *order; /* NULL: places are ids */
   size_t ld, width, first;
   unsigned parts;        /* blocks of one query */
+  bool wanted;           /* the k best are asked for after it */
 };
 
 struct search {
   uint64_t *keys;    /* [B, ROOM] */
-  uint32_t *n;       /* [B] keys appended and best, also those that found no room */
+  uint32_t *n;       /* [B] keys of the query, also those that found no room */
+  uint32_t *before;  /* [B] so many were there before the tile, */
+  uint32_t *sorted;  /* [B] and of them so many are the best up to some point, in order: k, or 0 */
   uint32_t *arrived; /* [B] blocks that are through with the tile */
   size_t k;
 };
 
-/* How many keys are the best when `seen` items have been looked at. */
-__device__ inline size_t best_of(const search &s, size_t seen) { return seen < s.k ? seen : s.k; }
-
-/* The k-th best of the tiles before, 0 where they had not as many. */
-__device__ inline uint64_t floor_of(const search &s, const tile &t, size_t b) {
-  return t.first >= s.k ? __ldcg(&s.keys[b * ROOM + s.k - 1]) : 0;
+/* The k-th best of tiles before, 0 where there is none. */
+__device__ inline uint64_t floor_of(const search &s, size_t b) {
+  return s.sorted[b] == s.k ? s.keys[b * ROOM + s.k - 1] : 0;
 }
 
 __device__ inline uint64_t key_at(const tile &t, size_t b, size_t at) {
@@ -110,35 +117,36 @@ __device__ inline uint64_t key_at(const tile &t, size_t b, size_t at) {
   return key_of(t.f[b * t.ld + at], t.order != nullptr ? t.order[place] : (uint32_t)place);
 }
 
-/* Appends the item where it is above the floor, whose score is `least`. */
+/* Appends the item where it is above the floor, whose score is `lowest`. */
 __device__ inline void append(const search &s, const tile &t, size_t b, size_t at, float score,
-                              uint64_t floor, float least) {
-  if (score < least) return;
+                              uint64_t floor, float lowest) {
+  if (score < lowest) return;
   uint64_t key = key_at(t, b, at);
   if (key <= floor) return;
   uint32_t place = atomicAdd(&s.n[b], 1u);
   if (place < ROOM) s.keys[b * ROOM + place] = key;
 }
 
-/* The k best of what was there and what the blocks appended; of all the tile where that is not all. */
+/* The k best of all that was seen, where it is time to know them: of the keys there are, or, where
+ * some found no room, of those before and all of the tile. */
 __device__ inline void settle_query(const search &s, const tile &t, size_t b) {
   __shared__ uint64_t keys[ROOM];
   __shared__ uint32_t n;
-  uint64_t *held = s.keys + b * ROOM;
-  size_t best = best_of(s, t.first), taken = __ldcg(&s.n[b]);
-  if (taken > best) {
-    selection own = {keys, &n, s.k, floor_of(s, t, b)};
-    size_t fits = taken <= ROOM ? taken : best;
-    for (size_t i = threadIdx.x; i < fits; i += blockDim.x) keys[i] = __ldcg(&held[i]);
-    if (threadIdx.x == 0) n = (uint32_t)fits;
+  size_t taken = __ldcg(&s.n[b]), held = taken <= ROOM ? taken : s.before[b];
+  if (t.wanted || taken > ROOM || taken - s.sorted[b] >= least(s.k, LATE)) {
+    selection own = {keys, &n, s.k, floor_of(s, b)};
+    for (size_t i = threadIdx.x; i < held; i += blockDim.x) keys[i] = __ldcg(&s.keys[b * ROOM + i]);
+    if (threadIdx.x == 0) n = (uint32_t)held;
     for (size_t i = 0; taken > ROOM && i < t.width; i += blockDim.x) {
       offer(own, i + threadIdx.x < t.width ? key_at(t, b, i + threadIdx.x) : 0);
     }
     settle(own);
-    for (size_t i = threadIdx.x; i < s.k; i += blockDim.x) held[i] = keys[i];
+    held = least(s.k, t.first + t.width);
+    for (size_t i = threadIdx.x; i < held; i += blockDim.x) s.keys[b * ROOM + i] = keys[i];
+    if (threadIdx.x == 0) s.sorted[b] = held == s.k ? (uint32_t)held : 0;
   }
   if (threadIdx.x != 0) return;
-  s.n[b] = (uint32_t)best_of(s, t.first + t.width);
+  s.n[b] = s.before[b] = (uint32_t)held;
   s.arrived[b] = 0;
 }
 
@@ -148,13 +156,13 @@ __global__ void select_kernel(search s, tile t) {
   size_t begin = blockIdx.x % t.parts * span;
   size_t end = begin + span < t.width ? begin + span : t.width;
   const float *f = t.f + b * t.ld;
-  uint64_t floor = floor_of(s, t, b);
-  float least = floor > 0 ? score_of(floor) : -INFINITY;
+  uint64_t floor = floor_of(s, b);
+  float lowest = floor > 0 ? score_of(floor) : -INFINITY;
   for (size_t at = begin + threadIdx.x * 4; at < end; at += blockDim.x * 4) {
     float x[4];
     if (at + 4 <= end) load<16>(x, f + at);
     for (size_t j = 0; j < 4 && at + j < end; j++) {
-      append(s, t, b, at + j, at + 4 <= end ? x[j] : f[at + j], floor, least);
+      append(s, t, b, at + j, at + 4 <= end ? x[j] : f[at + j], floor, lowest);
     }
   }
   /* the last block to arrive sees what all have appended */
@@ -217,6 +225,7 @@ struct call {
   float *f;          /* [B, most] */
   float *rows;       /* [most, L] items that are gathered, where some are */
   uint32_t *open;
+  size_t asked;      /* items when it was last asked whether to go on */
 };
 
 /* A tile's scores, and the rows that were gathered for it, stay in half of the cache. */
@@ -232,16 +241,18 @@ static int make_room(call *a) {
   a->most = most_of(of(a->d), c, a->B, a->L, gathers);
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(a->d)->scratch : nullptr, 0};
-    a->s.n = room.take<uint32_t>(2 * a->B + 1);
+    a->s.n = room.take<uint32_t>(4 * a->B + 1);
     a->s.keys = room.take<uint64_t>(a->B * ROOM);
     a->f = room.take<float>(a->B * a->most);
     a->rows = room.take<float>(gathers ? a->most * a->L : 0);
     int status = placed ? FOPO_OK : reserve(a->d, room.used, "a search");
     if (status != FOPO_OK) return status;
   }
-  a->s.arrived = a->s.n + a->B;
+  a->s.before = a->s.n + a->B;
+  a->s.sorted = a->s.before + a->B;
+  a->s.arrived = a->s.sorted + a->B;
   a->open = a->s.arrived + a->B;
-  return check(cudaMemsetAsync(a->s.n, 0, (2 * a->B + 1) * sizeof *a->s.n, of(a->d)->stream),
+  return check(cudaMemsetAsync(a->s.n, 0, (4 * a->B + 1) * sizeof *a->s.n, of(a->d)->stream),
                "a search");
 }
 
@@ -249,7 +260,8 @@ static int make_room(call *a) {
  * inside the head or all behind it. */
 static size_t width_at(const call *a, size_t at) {
   const fopo_catalogue *c = a->c;
-  size_t k = a->s.k, bears = at < k ? ROOM - k : at * (ROOM - k) / (2 * k);
+  size_t k = a->s.k, first = 2 * k > FIRST_LEAST ? 2 * k : FIRST_LEAST;
+  size_t bears = at < k ? first : at * (ROOM - k - LATE) / (4 * k);
   size_t end = c->order != nullptr && at < c->head_rows ? least(c->head_rows, c->limit) : c->limit;
   return least(least(bears, a->most), end - at);
 }
@@ -272,38 +284,51 @@ static int score_tile(const call *a, size_t at, size_t width) {
                                   a->B, width, a->L);
 }
 
-static int select_tile(const call *a, size_t at, size_t width) {
+static int select_tile(const call *a, size_t at, size_t width, bool wanted) {
   unsigned parts = (unsigned)splits_of(of(a->d), a->B, width, 4 * THREADS);
-  tile t = {a->f, a->c->order, a->most, width, at, parts};
+  tile t = {a->f, a->c->order, a->most, width, at, parts, wanted};
   return launch(a->d, "a search", a->B * parts, THREADS, 0, select_kernel, a->s, t);
 }
 
-/* Whether an item from place `next` on can still matter, into *open. */
-static int ask(const call *a, size_t next, int zeros, uint32_t *open) {
+/* Whether it is worth asking if what lies beyond place `next` can matter: where the work left is
+ * worth the round trip, and that since the last one and a quarter of all before it. */
+static bool worth_asking(const call *a, size_t next) {
+  size_t left = a->c->limit - next, since = next - a->asked;
+  double work = (double)a->B * (double)a->L * (double)least(left, since);
+  return a->c->norms != nullptr && next >= a->s.k && since >= next / 4 &&
+         work >= ROUND_TRIP * (double)of(a->d)->processors;
+}
+
+/* Whether it can, into *open. */
+static int ask(call *a, size_t next, int zeros, uint32_t *open) {
   int status = launch(a->d, "a search", 1, 1024, 0, open_kernel, a->open, a->s, a->Q, a->c->norms,
                       next, zeros, a->B, a->L);
+  a->asked = next;
   return status != FOPO_OK ? status : a->d->ops->get(a->d, open, a->open, sizeof *open);
+}
+
+static int run_tiles(call *a, int zeros) {
+  uint32_t open = 1;
+  int status = FOPO_OK;
+  for (size_t at = 0; at < a->c->limit && open && status == FOPO_OK;) {
+    if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
+    size_t width = width_at(a, at), next = at + width;
+    bool asks = worth_asking(a, next);
+    status = score_tile(a, at, width);
+    if (status == FOPO_OK) status = select_tile(a, at, width, asks || next == a->c->limit);
+    if (status == FOPO_OK && asks) status = ask(a, next, zeros, &open);
+    at = next;
+  }
+  return status;
 }
 
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
          const fopo_catalogue *c, size_t B, size_t L, size_t k) {
-  call a = {d, Q, c, B, L, 0, {nullptr, nullptr, nullptr, least(k, c->limit)}, nullptr, nullptr,
-            nullptr};
-  int status = B > 0 ? make_room(&a) : FOPO_OK, zeros = c->norms != nullptr && c->limit == c->P;
-  uint32_t open = 1;
-  double per_item = (double)B * (double)L;
-  size_t asked = 0;
-  for (size_t at = 0; B > 0 && at < c->limit && open && status == FOPO_OK;) {
-    size_t width = width_at(&a, at);
-    if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
-    status = score_tile(&a, at, width);
-    if (status == FOPO_OK) status = select_tile(&a, at, width);
-    at += width;
-    double left = per_item * (double)(c->limit - at), since = per_item * (double)(at - asked);
-    if (c->norms == nullptr || left < ROUND_TRIP || since < ROUND_TRIP || at - asked < at / 4) continue;
-    asked = at;
-    if (status == FOPO_OK) status = ask(&a, at, zeros, &open);
-  }
+  if (B == 0) return FOPO_OK;
+  call a = {};
+  a.d = d, a.Q = Q, a.c = c, a.B = B, a.L = L, a.s.k = least(k, c->limit);
+  int zeros = c->norms != nullptr && c->limit == c->P, status = make_room(&a);
+  if (status == FOPO_OK) status = run_tiles(&a, zeros);
   if (status != FOPO_OK) return status;
   return launch(d, "a search", B, THREADS, 0, answer_kernel, ids, scores, counts, a.s, Q, zeros, L,
                 k);

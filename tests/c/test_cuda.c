@@ -807,15 +807,24 @@ static void test_topk(void **state) {
   cut_for(4);
 }
 
-/* The worst order: every score is above all before it, and more come than there is room for. */
+/* The worst orders, for tiles of 512, 1,664 and then 4,096 items on the emulation: every score above
+ * all before it; and a few of the best, not yet sorted when more comes than there is room for. */
 static void test_topk_rising(void **state) {
   (void)state;
-  shelf s = shelf_new(2, 30000, 1, 256);
-  for (size_t a = 0; a < 30000; a++) s.x.items.x[a * s.x.items.rows.ld] = (float)(a / 2);
-  s.x.Q[0] = 1, s.x.Q[1] = -1;
-  shelf_up(&s, 0, 0, 30000);
-  check_topk(&s, 1);
-  shelf_free(&s);
+  enum { SECOND = 512 + 1664, TILE = 4096, P = SECOND + 3 * TILE };
+  for (int few = 0; few < 2; few++) {
+    shelf s = shelf_new(2, P, 1, 256);
+    for (size_t a = 0; a < P; a++) {
+      size_t tile = a < SECOND ? 0 : (a - SECOND) / TILE;
+      float best = tile == 2 ? (float)(1000 + a) : tile == 1 && a % 41 == 0 ? (float)(50000 + a)
+                                                                           : a < SECOND ? (float)(a % 700) : 0;
+      s.x.items.x[a * s.x.items.rows.ld] = few ? best : (float)(a / 2);
+    }
+    s.x.Q[0] = 1, s.x.Q[1] = -1;
+    shelf_up(&s, 0, 0, P);
+    check_topk(&s, 1);
+    shelf_free(&s);
+  }
 }
 
 /* A prefix of the norms is searched and nothing else, wherever its items lie. */
@@ -850,13 +859,15 @@ static void fail_topk(shelf *s, long calls) {
 /* Norms that fall fast end a search early, with the same answer; a query of 0 asks for nothing. */
 static void test_topk_stops(void **state) {
   (void)state;
-  enum { B = 100, P = 100000, L = 48 }; /* enough that it is worth asking */
+  enum { P = 30000 };
+  size_t B = emulation_calls != NULL ? 40 : 500, L = emulation_calls != NULL ? 16 : 48;
+  /* enough that it is worth asking */
   shelf s = shelf_new(B, P, L, 10);
   for (size_t a = 0; a < P; a++) {
     float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
     for (size_t i = 0; i < L; i++) row[i] *= scale;
   }
-  shelf_up(&s, 1, 10000, P);
+  shelf_up(&s, 1, 3000, P);
   long stopped = check_topk(&s, 0);
   const float *norms = s.c.norms;
   s.c.norms = NULL;
@@ -868,6 +879,11 @@ static void test_topk_stops(void **state) {
   long zeros = check_topk(&s, 0);
   if (emulation_calls != NULL && zeros > stopped) fail_msg("%ld calls, %ld before", zeros, stopped);
   if (emulation_calls != NULL) fail_topk(&s, zeros);
+  shelf_free(&s);
+
+  s = shelf_new(B, P, L, 10); /* norms that end nothing */
+  shelf_up(&s, 1, 3000, P);
+  check_topk(&s, 0);
   shelf_free(&s);
 }
 
