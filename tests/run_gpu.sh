@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of the CUDA device on this machine's card: every operation against the CPU's, whole
 # trainings, and the operations again under compute-sanitizer where the toolkit has it. Without a
-# card each is skipped by name. It takes 7 minutes at most: a sanitizer, under which kernels are some
-# hundred times slower, is stopped after 100 seconds and has then seen a part of the tests.
+# card each is skipped by name. It takes 7 minutes at most: a sanitizer, under which kernels are
+# much slower, is stopped after 100 seconds and has then seen a part of the tests.
 # usage: run_gpu.sh BUILD_FOLDER
 set -u
 cd "$(dirname "$0")/.."

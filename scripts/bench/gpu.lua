@@ -1,7 +1,7 @@
 -- A step on this machine's card: against the time that its rows take at the measured rate of a copy,
 -- against REINFORCE on the same card and the two products that it needs, and against PyTorch's same
--- three methods there. Then what rows in half of the bytes do to the reward. What is absent, does not
--- fit the card or would begin after ENOUGH seconds is skipped by name.
+-- three methods there. Then what rows in half of the bytes do to the reward. What is absent, does
+-- not fit the card or would begin after ENOUGH seconds is skipped by name.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
@@ -19,8 +19,8 @@ local function limits()
   local out = bench.folder .. "/bin/gpu_limits"
   bench.run("mkdir -p " .. bench.folder .. "/bin")
   local lib = "$(dirname $(dirname $(readlink -f " .. nvcc .. ")))/lib64" -- for those who run it
-  bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas -Xlinker -rpath,%s"):format(nvcc, out,
-    bench.path("gpu_limits.cu"), lib))
+  bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas -Xlinker -rpath,%s"):format(
+    nvcc, out, bench.path("gpu_limits.cu"), lib))
   return bench.worker(out)
 end
 
@@ -102,8 +102,9 @@ local function one(P, L, B, sessions, items, rate, card, python)
   row(L, B, s, "REINFORCE", "torch reinforce", true)
 end
 
--- The reward on test sessions, by true argmax, after the same steps with each kind of rows: the mean
--- over the seeds and its standard error. The steps of a seed differ in the rounding of rows alone.
+-- The reward on test sessions, by true argmax, after the same steps with each kind of rows: the
+-- mean over the seeds and its standard error. The steps of a seed differ in the rounding of rows
+-- alone.
 local function rewards(device)
   local steps, seeds, L = bench.scaled(3000), 3, 64
   local split = fopo.data.synthetic{users = bench.scaled(12000), items = bench.scaled(20000),

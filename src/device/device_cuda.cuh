@@ -37,7 +37,7 @@ namespace gpu {
 
 constexpr unsigned WARP = 32, THREADS = 256;
 constexpr size_t SHARED_MOST = 48 << 10;
-constexpr size_t RING = 1 << 20; /* some hundred steps' rows: a full one costs a wait */
+constexpr size_t RING = 8 << 20; /* hundreds of steps of rows, or some of what a host has found */
 
 /* Scratch only ever grows, so a step allocates nothing after the first. */
 struct state {

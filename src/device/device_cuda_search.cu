@@ -2,16 +2,16 @@
  * other, and a running selection, so that no more than a tile of scores is ever kept.
  *
  * Items are keys, as in mips/topk.h: the score's bits, made to order like integers, above the
- * complement of the id. Each query has room for ROOM keys in global memory: the k best of the tiles up
- * to some point, in descending order, and behind them what of the tiles since is above the k-th.
+ * complement of the id. Each query has room for ROOM keys in global memory: the k best of the tiles
+ * up to some point, in descending order, and behind them what of the tiles since is above the k-th.
  * Blocks look through a tile's scores, each once, and append what passes. The last block to come
- * through for a query sorts them all and keeps k; but only where so many were appended that a higher
- * floor is worth it, or the k best are asked for. So a query's keys are sorted each time that the
- * items seen have doubled or so, and of most tiles hardly anything is written.
+ * through for a query sorts them all and keeps k; but only where so many were appended that a
+ * higher floor is worth it, or the k best are asked for. So a query's keys are sorted each time
+ * that the items seen have doubled or so, and of most tiles hardly anything is written.
  *
  * Tiles grow as far as what the floor lets pass can be expected to fit; where it does not, as in a
- * catalogue sorted the wrong way, the last block goes through the tile once more by itself. Keys are
- * distinct: the order in which they are appended changes nothing.
+ * catalogue sorted the wrong way, the last block goes through the tile once more by itself. Keys
+ * are distinct: the order in which they are appended changes nothing.
  *
  * A catalogue with an order is read by that order: its head as it is, further items gathered into a
  * tile that stays in the cache, each row read once. Whether to go on is decided on the device by

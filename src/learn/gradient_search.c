@@ -2,17 +2,19 @@
  *
  * A device with a search of its own answers exactly over a prefix of an order, which is what the
  * exact and the norm index do. It has the items already; of a norm index it further takes the order
- * and the norms, 8 bytes an item, and makes itself a packed copy of the first tenth of the items,
- * where most searches of small k end: read side by side these cost their bytes and no more. The rest
- * is gathered from the one copy of the items. All of that is taken anew after the index was. */
+ * and the norms, 8 bytes an item, and makes itself a packed copy of the first quarter of the items,
+ * where most searches end: read side by side these cost their bytes and no more. The rest is
+ * gathered from the one copy of the items: each row is read once, but written and read again in the
+ * cache, and of a short one more than its bytes is read. All of it is taken anew after the index
+ * was. */
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "learn/gradient_internal.h"
 
-/* The packed head takes a tenth of the items' bytes, or this many rows. */
-enum { HEAD_SHARE = 10, HEAD_LEAST = 4096 };
+/* The packed head takes a quarter of the items' bytes, or this many rows. */
+enum { HEAD_SHARE = 4, HEAD_LEAST = 4096 };
 
 static void *take(fopo_gradient *g, size_t bytes) {
   void *block = NULL;

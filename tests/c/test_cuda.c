@@ -743,7 +743,8 @@ static void check_answer(const shelf *s, const uint32_t *ids, const float *score
   size_t limit = s->c.limit, found = s->k < limit ? s->k : limit, n = 0;
   scored *all = room(limit, sizeof *all);
   uint8_t *seen = room(s->x.P, 1);
-  float least = scores[found - 1] - 1e-3f * (1 + fabsf(scores[found - 1])); /* spares the sort most */
+  /* a little below the last one: which spares the sort most */
+  float least = scores[found - 1] - 1e-3f * (1 + fabsf(scores[found - 1]));
   for (size_t i = 0; i < limit; i++) {
     uint32_t a = s->places[i].id;
     float score = dot(s, a, s->x.Q + b * s->x.L);
@@ -807,17 +808,18 @@ static void test_topk(void **state) {
   cut_for(4);
 }
 
-/* The worst orders, for tiles of 512, 1,664 and then 4,096 items on the emulation: every score above
- * all before it; and a few of the best, not yet sorted when more comes than there is room for. */
+/* The worst orders, for tiles of 512, 1,664 and then 4,096 items on the emulation: every score
+ * above all before it; and a few of the best, not yet sorted when more comes than there is room
+ * for. */
 static void test_topk_rising(void **state) {
   (void)state;
   enum { SECOND = 512 + 1664, TILE = 4096, P = SECOND + 3 * TILE };
   for (int few = 0; few < 2; few++) {
     shelf s = shelf_new(2, P, 1, 256);
     for (size_t a = 0; a < P; a++) {
-      size_t tile = a < SECOND ? 0 : (a - SECOND) / TILE;
-      float best = tile == 2 ? (float)(1000 + a) : tile == 1 && a % 41 == 0 ? (float)(50000 + a)
-                                                                           : a < SECOND ? (float)(a % 700) : 0;
+      size_t tile = a < SECOND ? 0 : 1 + (a - SECOND) / TILE;
+      float best = tile == 0 ? (float)(a % 700) : tile == 3 ? (float)(1000 + a) : 0;
+      if (tile == 2 && a % 41 == 0) best = (float)(50000 + a);
       s.x.items.x[a * s.x.items.rows.ld] = few ? best : (float)(a / 2);
     }
     s.x.Q[0] = 1, s.x.Q[1] = -1;

@@ -229,8 +229,8 @@ static void train_graph(float *out, const method *m, fopo_device *d, int queued)
   small_world_done(&s.w);
 }
 
-/* A batch that the host searches in pieces, with the device at work between them, gives the bits that
- * it gives whole, and the host waits as often: for the queries once. */
+/* A batch that the host searches in pieces, with the device at work between them, gives the bits
+ * that it gives whole, and the host waits as often: for the queries once. */
 static void test_pieces(void **state) {
   (void)state;
   const method some[] = {{FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 100, "a graph"},
@@ -250,7 +250,8 @@ static void test_pieces(void **state) {
     /* a card takes more blocks for a smaller piece */
     if (emulation_calls != NULL) assert_memory_equal(b, c, sizeof b);
     double most = emulation_calls == NULL ? 2e-2 : 1e-5;
-    if (off(c, a, 1000) > most) fail_msg("%s: theta differs by %.2e", some[i].name, off(c, a, 1000));
+    double theta = off(c, a, 1000);
+    if (theta > most) fail_msg("%s: theta differs by %.2e", some[i].name, theta);
   }
 }
 
