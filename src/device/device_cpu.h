@@ -48,12 +48,14 @@ static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const u
 }
 
 static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const uint32_t *ids,
-                                        const float *c, size_t count, size_t L) {
+                                        const float *c, size_t count, size_t after, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
+  const void *x = items->x;
+  size_t ld = items->ld;
   switch (items->type) {
-  case FOPO_FLOAT32: k->gather_axpy(v, items->x, items->ld, ids, c, count, L); break;
-  case FOPO_FLOAT16: k->gather_axpy_float16(v, items->x, items->ld, ids, c, count, L); break;
-  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, items->x, items->ld, ids, c, count, L); break;
+  case FOPO_FLOAT32: k->gather_axpy(v, x, ld, ids, c, count, after, L); break;
+  case FOPO_FLOAT16: k->gather_axpy_float16(v, x, ld, ids, c, count, after, L); break;
+  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, x, ld, ids, c, count, after, L); break;
   }
 }
 

@@ -129,10 +129,10 @@ static double head_weight(const float *w, const float *logq, float floor, size_t
   return head;
 }
 
-/* z [n] = f - log q where not NULL. */
+/* z [n] = f - log q where not NULL; `after` more samples follow in ids. */
 static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows *items,
                       const uint32_t *ids, const float *logq, const float *r, float least,
-                      float floor, size_t n, size_t L) {
+                      float floor, size_t n, size_t after, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
   running *sums = &room->sums;
   float *w = room->w, *d = room->d, *c = room->c;
@@ -159,8 +159,8 @@ static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows
   sums->head += head;
 
   /* most rewards are the least one: the second pass then touches few rows */
-  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, L);
-  fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, L);
+  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, after, L);
+  fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, 0, L);
 }
 
 /* With d = r - least r, dbar = sum w d / W and W = sum w,
@@ -197,7 +197,8 @@ int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float 
     for (size_t s = 0; s < S; s += TILE) {
       size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
       float *z = c == NULL ? NULL : c + at;
-      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n, L);
+      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
+                S - s - n, L);
     }
     snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
     if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);
@@ -222,7 +223,7 @@ static void reinforce_row(float *V, float *c, double rbar, const float *mean, co
   double share = 1 / (double)(baseline && S > 1 ? S - 1 : S);
   for (size_t s = 0; s < S; s++) c[s] = (float)(((double)r[s] - taken) * share);
   for (size_t i = 0; i < L; i++) V[i] = baseline ? 0.0f : (float)(-rbar * (double)mean[i]);
-  fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, L);
+  fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, 0, L);
 }
 
 int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,

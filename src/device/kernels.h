@@ -26,20 +26,21 @@ typedef struct {
   void (*gather_dot)(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                      const float *q, size_t dim);
 
-  /* v[i] += sum_s c[s] rows[ids[s] * ld + i]; samples whose c is 0 are skipped. */
+  /* v[i] += sum_s c[s] rows[ids[s] * ld + i] for s < count; samples whose c is 0 are skipped. ids
+   * holds `after` more: their rows are read next, and some of them are asked for meanwhile. */
   void (*gather_axpy)(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                      const float *c, size_t count, size_t dim);
+                      const float *c, size_t count, size_t after, size_t dim);
 
   /* The same two over rows of 16 bits (device/rows.h), with sums in float. ld is a multiple of
    * FOPO_ROWS_PAD and the numbers of a row behind `dim` are 0: vectors may read them. */
   void (*gather_dot_float16)(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
                              size_t count, const float *q, size_t dim);
   void (*gather_axpy_float16)(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                              const float *c, size_t count, size_t dim);
+                              const float *c, size_t count, size_t after, size_t dim);
   void (*gather_dot_bfloat16)(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
                               size_t count, const float *q, size_t dim);
   void (*gather_axpy_bfloat16)(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                               const float *c, size_t count, size_t dim);
+                               const float *c, size_t count, size_t after, size_t dim);
 
   /* out[s * width + j] = sum_i row_s[i] panel[i * width + j] for s < count, j < width: rows
    * against `width` queries at once, FOPO_PANEL or half of it, stored column by column. row_s

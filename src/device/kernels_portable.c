@@ -21,7 +21,8 @@ static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *i
 }
 
 static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t dim) {
+                        const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
   for (size_t s = 0; s < count; s++) {
     if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
   }
@@ -56,7 +57,8 @@ static void gather_dot_float16(float *f, const uint16_t *rows, size_t ld, const 
 }
 
 static void gather_axpy_float16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                const float *c, size_t count, size_t dim) {
+                                const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
   half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_float16);
 }
 
@@ -66,7 +68,8 @@ static void gather_dot_bfloat16(float *f, const uint16_t *rows, size_t ld, const
 }
 
 static void gather_axpy_bfloat16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                 const float *c, size_t count, size_t dim) {
+                                 const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
   half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_bfloat16);
 }
 

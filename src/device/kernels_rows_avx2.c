@@ -17,14 +17,25 @@
 
 enum {
   LINE = 64,
-  AHEAD_BYTES = 8192, /* of rows on their way: enough to hide DRAM */
-  AHEAD_MOST = 32,    /* rows; more of them than the CPU can wait for at once only get in its way */
-  PICK = 128          /* samples compacted at a time; their rows stay in L2 meanwhile */
+  AHEAD = 32, /* rows from one that is read to the one that is asked for */
+  PICK = 128  /* samples compacted at a time; their rows stay in L2 meanwhile */
 };
 
 /* Where row `id` begins; ld in elements of `type`. */
 INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
   return (const char *)rows + id * ld * fopo_float_bytes(type);
+}
+
+/* A row may start anywhere in its line. Into L2, as lines on their way to L1 would be fewer; a row
+ * of a line or two has little to wait for. */
+INLINE void prefetch_row(const char *row, size_t bytes) {
+  if (bytes <= LINE) {
+    __builtin_prefetch(row, 0, 3);
+    __builtin_prefetch(row + bytes - 1, 0, 3);
+    return;
+  }
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i, 0, 2);
+  __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
 /* The last vector of n > 0 numbers: where it begins, and the lanes that no other vector holds. It
@@ -116,11 +127,6 @@ INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float
   return sum4(sum);
 }
 
-/* Into L2: lines on their way to L1 would be fewer. A row may start anywhere in its line. */
-INLINE void prefetch_row(const char *row, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i, 0, 2);
-  __builtin_prefetch(row + bytes - 1, 0, 2);
-}
 
 INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
                        const float *q, size_t dim, const fopo_float type) {
@@ -128,14 +134,13 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
     for (size_t s = 0; s < count; s++) f[s] = 0;
     return;
   }
-  size_t bytes = dim * fopo_float_bytes(type), ahead = 4 + AHEAD_BYTES / (bytes + LINE);
-  if (ahead > AHEAD_MOST) ahead = AHEAD_MOST;
-  for (size_t s = 0; s < count && s < ahead; s++) {
+  size_t bytes = dim * fopo_float_bytes(type);
+  for (size_t s = 0; s < count && s < AHEAD; s++) {
     prefetch_row(row_at(rows, ld, ids[s], type), bytes);
   }
   size_t s = 0;
   for (; s + 4 <= count; s += 4) {
-    for (size_t next = s + ahead; next < s + ahead + 4 && next < count; next++) {
+    for (size_t next = s + AHEAD; next < s + AHEAD + 4 && next < count; next++) {
       prefetch_row(row_at(rows, ld, ids[next], type), bytes);
     }
     const char *row[4];
@@ -176,20 +181,36 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
+/* Samples to be added, and rows that are read after theirs. */
+typedef struct {
+  const char *rows;
+  size_t ld;
+  const uint32_t *id;   /* [n] */
+  const float *w;       /* [n] */
+  size_t n;
+  const uint32_t *soon; /* [n_soon] */
+  size_t n_soon;
+} batch;
+
 /* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
- * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. */
-INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
-                      size_t n, size_t first, const int vectors, const int lanes, tail last,
-                      const fopo_float type) {
+ * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. With
+ * every fourth the same columns of a row of `soon` are asked for. */
+INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int lanes,
+                      tail last, const fopo_float type) {
   __m256 sum[8];
 #pragma GCC unroll 8
   for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm256_setzero_ps();
   size_t s = 0;
-  for (; s + (size_t)lanes <= n; s += (size_t)lanes) {
+  for (; s + (size_t)lanes <= b->n; s += (size_t)lanes) {
+    if (s % 4 == 0 && s / 4 < b->n_soon) {
+      const char *next = row_at(b->rows, b->ld, b->soon[s / 4], type);
+      prefetch_row(next + first * fopo_float_bytes(type),
+                   (last.at + 8 - first) * fopo_float_bytes(type));
+    }
 #pragma GCC unroll 4
     for (int l = 0; l < lanes; l++) {
-      const char *row = row_at(rows, ld, id[s + (size_t)l], type);
-      __m256 scale = _mm256_set1_ps(w[s + (size_t)l]);
+      const char *row = row_at(b->rows, b->ld, b->id[s + (size_t)l], type);
+      __m256 scale = _mm256_set1_ps(b->w[s + (size_t)l]);
 #pragma GCC unroll 8
       for (int k = 0; k < vectors; k++) {
         __m256 x = k + 1 < vectors ? load(row, first + (size_t)k * 8, type)
@@ -198,9 +219,9 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
       }
     }
   }
-  for (; s < n; s++) {
-    const char *row = row_at(rows, ld, id[s], type);
-    __m256 scale = _mm256_set1_ps(w[s]);
+  for (; s < b->n; s++) {
+    const char *row = row_at(b->rows, b->ld, b->id[s], type);
+    __m256 scale = _mm256_set1_ps(b->w[s]);
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; k++) {
       __m256 x = k + 1 < vectors ? load(row, first + (size_t)k * 8, type)
@@ -220,33 +241,35 @@ INLINE void add_block(float *v, const char *rows, size_t ld, const uint32_t *id,
 }
 
 /* All columns, in blocks of 64 whose sums live in registers. */
-INLINE void add_rows(float *v, const char *rows, size_t ld, const uint32_t *id, const float *w,
-                     size_t n, size_t dim, const fopo_float type) {
+INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type) {
   size_t first = 0;
   for (; dim - first >= 64; first += 64) {
-    add_block(v, rows, ld, id, w, n, first, 8, 1, tail_of(first + 64), type);
+    add_block(v, b, first, 8, 1, tail_of(first + 64), type);
   }
   tail last = tail_of(dim);
   switch ((dim - first + 7) / 8) {
-  case 1: add_block(v, rows, ld, id, w, n, first, 1, 4, last, type); break;
-  case 2: add_block(v, rows, ld, id, w, n, first, 2, 4, last, type); break;
-  case 3: add_block(v, rows, ld, id, w, n, first, 3, 2, last, type); break;
-  case 4: add_block(v, rows, ld, id, w, n, first, 4, 2, last, type); break;
-  case 5: add_block(v, rows, ld, id, w, n, first, 5, 1, last, type); break;
-  case 6: add_block(v, rows, ld, id, w, n, first, 6, 1, last, type); break;
-  case 7: add_block(v, rows, ld, id, w, n, first, 7, 1, last, type); break;
-  case 8: add_block(v, rows, ld, id, w, n, first, 8, 1, last, type); break;
+  case 1: add_block(v, b, first, 1, 4, last, type); break;
+  case 2: add_block(v, b, first, 2, 4, last, type); break;
+  case 3: add_block(v, b, first, 3, 2, last, type); break;
+  case 4: add_block(v, b, first, 4, 2, last, type); break;
+  case 5: add_block(v, b, first, 5, 1, last, type); break;
+  case 6: add_block(v, b, first, 6, 1, last, type); break;
+  case 7: add_block(v, b, first, 7, 1, last, type); break;
+  case 8: add_block(v, b, first, 8, 1, last, type); break;
   default: break;
   }
 }
 
 INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t dim, const fopo_float type) {
+                        const float *c, size_t count, size_t after, size_t dim,
+                        const fopo_float type) {
   uint32_t id[PICK];
   float w[PICK];
   for (size_t s = 0; s < count; s += PICK) {
     size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    if (n > 0) add_rows(v, rows, ld, id, w, n, dim, type);
+    size_t asked = s / 4 < after ? s / 4 : after;
+    batch b = {rows, ld, id, w, n, ids + count + asked, after - asked};
+    if (n > 0) add_rows(v, &b, dim, type);
   }
 }
 

@@ -17,11 +17,11 @@ const fopo_kernels *fopo_kernels_avx512(void);
 typedef void fopo_gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids,
                              size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                              const float *c, size_t count, size_t dim);
+                              const float *c, size_t count, size_t after, size_t dim);
 typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
                                   size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                   const float *c, size_t count, size_t dim);
+                                   const float *c, size_t count, size_t after, size_t dim);
 typedef float fopo_dot(const float *a, const float *b, size_t n);
 fopo_dot fopo_dot_avx2, fopo_dot_avx512;
 fopo_gather_dot fopo_gather_dot_avx2, fopo_gather_dot_avx512;
@@ -120,8 +120,8 @@ size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least);
     gather_dot(f, rows, ld, ids, count, q, dim, type);                                            \
   }                                                                                               \
   void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,         \
-                               const float *c, size_t count, size_t dim) {                        \
-    gather_axpy(v, rows, ld, ids, c, count, dim, type);                                           \
+                               const float *c, size_t count, size_t after, size_t dim) {          \
+    gather_axpy(v, rows, ld, ids, c, count, after, dim, type);                                    \
   }
 #define FOPO_ROW_KERNELS(isa)                                                                     \
   float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                \

@@ -323,8 +323,8 @@ static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size
   fill(v, dim, 1, 8);
   fill(c, count, 1, 9);
   rows[0] = INFINITY; /* row 0 only ever comes with c = 0 */
+  for (size_t s = 0; s < LONGEST; s++) ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
   for (size_t s = 0; s < count; s++) {
-    ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
     if (ids[s] == 0 || (int)(s % 7) < zeros) c[s] = 0;
   }
   for (size_t i = 0; i < dim; i++) {
@@ -337,7 +337,7 @@ static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size
       size[i] += fabs(product);
     }
   }
-  k->gather_axpy(v, rows, ld, ids, c, count, dim);
+  k->gather_axpy(v, rows, ld, ids, c, count, LONGEST - count, dim);
   for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], wanted[i], size[i], count + 1);
   release(&gr);
   release(&gv);

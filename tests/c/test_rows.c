@@ -156,7 +156,7 @@ typedef struct {
   void (*dot)(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids, size_t count,
               const float *q, size_t dim);
   void (*axpy)(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids, const float *c,
-               size_t count, size_t dim);
+               size_t count, size_t after, size_t dim);
   float (*value)(uint16_t x);
 } half_kernels;
 
@@ -207,7 +207,7 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
     }
     assert_sum((double)f[s], sum, absolute, dim);
   }
-  k->axpy(v, rows, ld, ids, c, count, dim);
+  k->axpy(v, rows, ld, ids, c, count, 0, dim);
   for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], wanted[i], size[i], count + 1);
   free(x);
   release(&gr);
@@ -230,7 +230,7 @@ static void check_values(const half_kernels *k) {
   for (uint32_t i = 0; i < ALL; i++) {
     float wanted = k->value((uint16_t)i), sum = 0;
     assert_true(isnan(wanted) ? isnan(f[i]) : f[i] == wanted);
-    k->axpy(&sum, rows, FOPO_ROWS_PAD, ids + i, &one, 1, 1);
+    k->axpy(&sum, rows, FOPO_ROWS_PAD, ids + i, &one, 1, 0, 1);
     assert_true(isnan(wanted) ? isnan(sum) : sum == wanted);
   }
   free(rows);
