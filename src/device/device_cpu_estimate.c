@@ -121,12 +121,13 @@ static void raise_shift(running *sums, float shift, size_t L) {
   sums->shift = shift;
 }
 
-/* sum w over the draws of the head. */
-static double head_weight(const float *w, const float *logq, float floor, size_t n) {
-  double head = 0;
-#pragma omp simd reduction(+ : head)
-  for (size_t s = 0; s < n; s++) head += logq[s] > floor ? (double)w[s] : 0.0;
-  return head;
+/* sum w over the draws of the head; share [n] is scratch. */
+static double head_weight(const float *w, const float *logq, float floor, float *share, size_t n) {
+  double moments[3];
+#pragma omp simd
+  for (size_t s = 0; s < n; s++) share[s] = logq[s] > floor ? 1.0f : 0.0f;
+  fopo_kernels_get()->moments(moments, w, share, n);
+  return moments[2];
 }
 
 /* z [n] = f - log q where not NULL; `after` more samples follow in ids. */
@@ -150,13 +151,12 @@ static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows
     d[s] = r[s] - least;
     c[s] = w[s] * d[s];
   }
-  double head = floor < INFINITY ? head_weight(w, logq, floor, n) : 0;
   double moments[3];
   k->moments(moments, w, d, n);
   sums->w += moments[0];
   sums->ww += moments[1];
   sums->wd += moments[2];
-  sums->head += head;
+  if (floor < INFINITY) sums->head += head_weight(w, logq, floor, d, n);
 
   /* most rewards are the least one: the second pass then touches few rows */
   fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, after, L);

@@ -125,12 +125,10 @@ static inline void prefetch(const uint16_t *x, size_t n) {
 /* Lanes past those found are garbage, in places that later rows may fill: never more than 16 a row.
  * Where few rows hold anything, a jump over the others is cheap; where many do, it cannot be
  * foretold and costs more than what it spares. */
-static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor, size_t place,
+static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor, __m512i places,
                           int few) {
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   __mmask16 pass = _mm512_cmp_ps_mask(x, floor, _CMP_GE_OQ);
   if (few && pass == 0) return 0;
-  __m512i places = _mm512_add_epi32(lane, _mm512_set1_epi32((int)place));
   _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(pass, places));
   _mm512_storeu_ps(scores, _mm512_maskz_compress_ps(pass, x));
   return (size_t)__builtin_popcount(pass);
@@ -146,6 +144,7 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   float out[BLOCK][FOPO_PANEL] __attribute__((aligned(64)));
   __m512 left_floor = _mm512_loadu_ps(floor);
   __m512 right_floor = _mm512_loadu_ps(floor + 16);
+  __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   int few = 1;
   configure(width);
   for (size_t s = 0; s < count; s += BLOCK, rows += BLOCK * row) {
@@ -158,11 +157,12 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
     }
     size_t before = left + right;
     for (size_t r = 0; r < here; r++) {
-      size_t place = (s + r) * 16;
-      left += keep(list + left, scores + left, _mm512_load_ps(out[r]), left_floor, place, few);
-      if (!wide) continue;
-      right += keep(right_list + right, right_scores + right, _mm512_load_ps(out[r] + 16),
-                    right_floor, place, few);
+      left += keep(list + left, scores + left, _mm512_load_ps(out[r]), left_floor, places, few);
+      if (wide) {
+        right += keep(right_list + right, right_scores + right, _mm512_load_ps(out[r] + 16),
+                      right_floor, places, few);
+      }
+      places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
     }
     few = left + right - before < here / 4;
   }
