@@ -125,9 +125,7 @@ local function dimension(P, L, sessions, others)
   local cases = {{"roofline", world.step_of_worker(gather, nil, 1)}}
   bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
   local trainers, list, searched = {}, methods(index, others, others and items or nil), {}
-  if others then
-    list[#list + 1] = auto_method(items, sessions)
-  end
+  list[#list + 1] = auto_method(items, sessions)
   for _, method in ipairs(list) do
     local trainer = world.trainer(sessions, items, method[2], method.rows)
     trainers[method[1]] = trainer
