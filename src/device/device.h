@@ -248,6 +248,16 @@ typedef struct {
   int (*tally)(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n,
                size_t B);
 
+  /* Optional, all or none: the work of a step, recorded once and made again at the cost of a call.
+   * Between record and recorded the operations that are called are noted and not made; those that
+   * wait, copy or take memory are refused, so a step of the same kind is best made before. The
+   * record is kept where `keep`. replay makes it again, draws at the key's step `step`, adam with lr
+   * and t of *o, else as they were; without a record, as after memory that it may use was released,
+   * it does nothing and *made is 0. */
+  int (*record)(fopo_device *d);
+  int (*recorded)(fopo_device *d, int keep);
+  int (*replay)(fopo_device *d, uint32_t step, const fopo_adam *o, int *made);
+
   /* Optional, NULL on the CPU, where mips/ searches: the k items of the catalogue of largest score
    * items[a] . Q[b], best first, equal scores by the smaller id. ids, scores [B, k]; counts [B]
    * become n = min(k, limit), and the places beyond hold UINT32_MAX and -inf. k <= P and

@@ -262,6 +262,9 @@ static const fopo_device_ops cpu_ops = {
     .clear = fopo_cpu_clear,
     .norm2 = fopo_cpu_norm2,
     .tally = NULL,
+    .record = NULL,
+    .recorded = NULL,
+    .replay = NULL,
     .topk = NULL,
 };
 

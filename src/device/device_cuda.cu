@@ -89,10 +89,19 @@ int check(cublasStatus_t status, const char *what) {
 
 /* ---- memory ---- */
 
+int unrecorded(fopo_device *d, const char *what) {
+  int status = alive();
+  if (status != FOPO_OK || !of(d)->recording) return status;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s cannot be recorded", what);
+}
+
 int reserve(fopo_device *d, size_t bytes, const char *what) {
   state *s = of(d);
   int status = alive();
   if (status != FOPO_OK || bytes <= s->scratch_bytes) return status;
+  status = unrecorded(d, what);
+  if (status != FOPO_OK) return status;
+  forget_record(d); /* it may use the scratch */
   void *fresh = nullptr;
   status = check(cudaFree(s->scratch), what); /* waits for what still uses it */
   s->scratch = nullptr;
@@ -108,7 +117,7 @@ int reserve(fopo_device *d, size_t bytes, const char *what) {
 static int take(fopo_device *d, void **device, size_t bytes) {
   state *s = of(d);
   *device = nullptr;
-  int status = alive();
+  int status = unrecorded(d, "an array");
   if (status != FOPO_OK) return status;
   if (s->n_blocks == s->room) {
     size_t room = s->room == 0 ? 64 : 2 * s->room;
@@ -129,6 +138,7 @@ static void release(fopo_device *d, void *device) {
   state *s = of(d);
   for (size_t i = s->n_blocks; device != nullptr && i-- > 0;) {
     if (s->blocks[i] != device) continue;
+    forget_record(d); /* it may use the block */
     cudaFree(device); /* a failure is that of earlier work, and is told by the next call */
     s->blocks[i] = s->blocks[--s->n_blocks];
     return;
@@ -145,7 +155,7 @@ static int wait(fopo_device *d) {
  * it stays until the host has waited. */
 static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
   state *s = of(d);
-  int status = alive();
+  int status = unrecorded(d, "a copy to the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
   if (bytes <= RING / 8) {
     if (s->ring_used + bytes > RING) status = wait(d);
@@ -158,7 +168,7 @@ static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
 }
 
 static int get(fopo_device *d, void *host, const void *device, size_t bytes) {
-  int status = alive();
+  int status = unrecorded(d, "a copy from the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, of(d)->stream),
                  "a copy from the GPU");
@@ -223,6 +233,9 @@ static const fopo_device_ops table = {
     .clear = clear,
     .norm2 = norm2,
     .tally = tally,
+    .record = record,
+    .recorded = recorded,
+    .replay = replay,
     .topk = topk,
 };
 
@@ -231,7 +244,9 @@ static void close(fopo_device *d) {
   state *s = of(d);
   if (s != nullptr) {
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
+    forget_record(d);
     cudaFree(s->scratch);
+    cudaFree(s->workspace);
     if (s->ring != nullptr) cudaFreeHost(s->ring);
     if (s->blas != nullptr) cublasDestroy(s->blas);
     if (s->stream != nullptr) cudaStreamDestroy(s->stream);
@@ -302,6 +317,12 @@ static int probe(fopo_device *d) {
                    "use device = \"cpu\"");
 }
 
+/* What cuBLAS is advised to have, on Hopper and before; were it to take its own, it would do so in
+ * the middle of a step that is recorded. */
+static size_t workspace_of(const cudaDeviceProp &about) {
+  return (size_t)(about.major >= 9 ? 32 : 4) << 20;
+}
+
 static int begin(fopo_device *d) {
   state *s = of(d);
   int card = 0;
@@ -316,6 +337,16 @@ static int begin(fopo_device *d) {
   s->ring = static_cast<char *>(ring);
   if (status == FOPO_OK) status = check(cublasCreate(&s->blas), "cuBLAS");
   if (status == FOPO_OK) status = check(cublasSetStream(s->blas, s->stream), "cuBLAS");
+  void *workspace = nullptr;
+  size_t bytes = workspace_of(about);
+  if (status == FOPO_OK) {
+    status = check(cudaMalloc(&workspace, bytes + sizeof *s->now), "cuBLAS's workspace");
+  }
+  if (status == FOPO_OK) {
+    s->workspace = static_cast<char *>(workspace);
+    s->now = reinterpret_cast<numbers *>(s->workspace + bytes);
+    status = check(cublasSetWorkspace(s->blas, workspace, bytes), "cuBLAS's workspace");
+  }
   if (status != FOPO_OK) return status;
   s->processors = (size_t)about.multiProcessorCount;
   s->cache = (size_t)about.l2CacheSize;

@@ -1,7 +1,8 @@
 /* Inside the CUDA device: its state, checked calls, launches, and the operations that live in files
  * of their own. Arguments are those of fopo_device_ops, where each operation is described.
  *
- * Everything of one device runs in one stream, in order; a get waits for it. Sums have one order for
+ * Everything of one device runs in one stream, in order; a get waits for it. A step may be recorded
+ * as a graph and made again by one call (device_cuda_record.cu). Sums have one order for
  * one card, one batch and one catalogue: no atomic adds of floats anywhere, and cuBLAS in its
  * default modes, which repeat their bits. So the same seed gives the same bits on the same card.
  *
@@ -39,6 +40,12 @@ constexpr unsigned WARP = 32, THREADS = 256;
 constexpr size_t SHARED_MOST = 48 << 10;
 constexpr size_t RING = 8 << 20; /* hundreds of steps of rows, or some of what a host has found */
 
+/* The numbers by which a step differs from another of the same record. */
+struct numbers {
+  uint32_t step;    /* of the draws' key */
+  float lr, unbias; /* adam's, corrected for t updates */
+};
+
 /* Scratch only ever grows, so a step allocates nothing after the first. */
 struct state {
   cudaStream_t stream;
@@ -50,6 +57,10 @@ struct state {
   size_t scratch_bytes;
   char *ring;          /* [RING] on the host, pinned, owned: what is on its way to the card */
   size_t ring_used;    /* bytes since the host last waited for the stream */
+  char *workspace;     /* device, owned: cuBLAS's, so that it takes none itself, and `now` */
+  numbers *now;        /* device, of the record that is made again */
+  cudaGraphExec_t record; /* owned; NULL: there is none */
+  bool recording;
   size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
   size_t cache;        /* bytes of its L2 cache */
 };
@@ -61,6 +72,27 @@ inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
 int check(cudaError_t error, const char *what);
 int check(cublasStatus_t status, const char *what);
 int alive(void);
+
+/* Work that cannot be recorded is refused where a step is. */
+int unrecorded(fopo_device *d, const char *what);
+
+/* Where kernels look up what differs from step to step; NULL: their arguments have it. */
+inline const numbers *varying(fopo_device *d) {
+  return of(d)->recording ? of(d)->now : nullptr;
+}
+
+/* A key of draws as kernels are given it, and as they read it. */
+struct draw_key {
+  fopo_draw_key key;
+  const numbers *now;
+};
+
+inline draw_key given(fopo_device *d, fopo_draw_key key) { return {key, varying(d)}; }
+
+__device__ inline fopo_draw_key read(draw_key k) {
+  if (k.now != nullptr) k.key.step = k.now->step;
+  return k.key;
+}
 
 /* At least `bytes` of scratch; contents are lost when it grows. */
 int reserve(fopo_device *d, size_t bytes, const char *what);
@@ -194,6 +226,13 @@ int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *s
 int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
               size_t headed, size_t k, int start, size_t B);
 int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n, size_t B);
+
+/* device_cuda_record.cu */
+numbers numbers_of(uint32_t step, const fopo_adam *o);
+int record(fopo_device *d);
+int recorded(fopo_device *d, int keep);
+int replay(fopo_device *d, uint32_t step, const fopo_adam *o, int *made);
+void forget_record(fopo_device *d);
 
 /* device_cuda_search.cu */
 int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,

@@ -179,9 +179,10 @@ __device__ inline bool halted(const fopo_tally *t) { return t != nullptr && t->b
 
 __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            float decay, const fopo_tally *tally, size_t n) {
+                            float decay, const fopo_tally *tally, const numbers *now, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || halted(tally)) return;
+  if (now != nullptr) lr = now->lr, unbias = now->unbias;
   float g = G[i] - decay * theta[i];
   m[i] = beta1 * m[i] + rest1 * g;
   v[i] = beta2 * v[i] + rest2 * g * g;
@@ -191,12 +192,10 @@ __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, fl
 
 int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
          size_t n) {
-  double t = (double)o->t;
-  float lr = (float)(o->lr / (1 - pow(o->beta1, t)));
-  float unbias = (float)(1 / (1 - pow(o->beta2, t)));
-  return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, lr,
+  numbers x = numbers_of(0, o);
+  return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, x.lr,
                 (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2, (float)(1 - o->beta2),
-                unbias, (float)o->eps, (float)o->weight_decay, o->tally, n);
+                x.unbias, (float)o->eps, (float)o->weight_decay, o->tally, varying(d), n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,

@@ -22,8 +22,9 @@ __device__ inline void uniform_four(uint32_t *ids, size_t w, uint32_t n, uint32_
   }
 }
 
-__global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows, fopo_draw_key key,
+__global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows, draw_key given,
                                float density, size_t B, size_t S, uint32_t P) {
+  fopo_draw_key key = read(given);
   size_t fours = (S + 3) / 4, i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= B * fours) return;
   size_t b = i / fours, w = i % fours;
@@ -34,7 +35,8 @@ __global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows,
 int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
                  fopo_draw_key key, size_t B, size_t S, size_t P) {
   return launch(d, "uniform draws", ceil_div(B * ceil_div(S, 4), THREADS), THREADS, 0,
-                uniform_kernel, ids, logq, rows, key, (float)-log((double)P), B, S, (uint32_t)P);
+                uniform_kernel, ids, logq, rows, given(d, key), (float)-log((double)P), B, S,
+                (uint32_t)P);
 }
 
 /* ---- the mixture ---- */
@@ -128,8 +130,9 @@ struct mixture {
 /* A block works on a part of one context's draws. Sample s owns two words: the first chooses the
  * part, the second the item. */
 __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint32_t *rows,
-                               fopo_draw_key key, char *scratch, size_t bytes, unsigned bits,
+                               draw_key given, char *scratch, size_t bytes, unsigned bits,
                                size_t S, uint32_t P, unsigned splits) {
+  fopo_draw_key key = read(given);
   size_t b = blockIdx.x / splits, split = blockIdx.x % splits;
   size_t n = m.counts[b] < m.k ? m.counts[b] : m.k, step = (size_t)splits * blockDim.x;
   uint32_t row = rows[b];
@@ -178,8 +181,8 @@ int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture 
                  (float)log(epsilon / (double)P), (float)-log((double)P),
                  m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
   return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel, ids, logq,
-                own, rows, key, shared > 0 ? nullptr : of(d)->scratch, bytes, slot_bits(m->k), S,
-                (uint32_t)P, (unsigned)splits);
+                own, rows, given(d, key), shared > 0 ? nullptr : of(d)->scratch, bytes,
+                slot_bits(m->k), S, (uint32_t)P, (unsigned)splits);
 }
 
 /* ---- head and tail ---- */
@@ -206,8 +209,8 @@ __device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t r
 
 __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
                             const uint32_t *counts, size_t k, const uint32_t *rows,
-                            fopo_draw_key key, uint32_t *scratch, size_t room, size_t S,
-                            size_t P) {
+                            draw_key given, uint32_t *scratch, size_t room, size_t S, size_t P) {
+  fopo_draw_key key = read(given);
   size_t b = blockIdx.x, n = counts[b] < k ? counts[b] : k, U = S - n;
   uint64_t M = P - n;
   uint32_t row = rows[b];
@@ -243,8 +246,8 @@ int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
     if (status != FOPO_OK) return status;
   }
   return launch(d, "draws from the tail", B, THREADS, shared, tail_kernel, ids, logq, head, counts,
-                k, rows, key, shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch),
-                room, S, P);
+                k, rows, given(d, key),
+                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), room, S, P);
 }
 
 } // namespace gpu

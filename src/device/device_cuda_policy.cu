@@ -93,8 +93,9 @@ __global__ void accumulate_kernel(policy_block k, float *log_z) {
 
 /* A warp finds the item of one sample: its group, and in it the first item whose running sum
  * exceeds what is left; by rounding at the group's end, the last one that has weight. */
-__global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows, fopo_draw_key key,
+__global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows, draw_key given,
                             size_t S) {
+  fopo_draw_key key = read(given);
   size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   unsigned lane = threadIdx.x % WARP;
   if (i >= k.B * S) return; /* the whole warp */
@@ -199,7 +200,7 @@ static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
   }
   if (status == FOPO_OK) {
     status = launch(d, "draws from the policy", ceil_div(k.B * S, WARPS), THREADS, 0, pick_kernel,
-                    ids, k, rows, key, S);
+                    ids, k, rows, given(d, key), S);
   }
   return status == FOPO_OK && mean != nullptr ? make_mean(d, mean, k, items, ld, L) : status;
 }

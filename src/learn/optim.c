@@ -162,6 +162,12 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
   return device->ops->sgd_rows(device, items, o->items_m, G->rows, G->ids, G->n, &sgd, L);
 }
 
+fopo_adam fopo_optim_adam(const fopo_optim *o) {
+  const fopo_optim_options *p = &o->options;
+  return (fopo_adam){.lr = p->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+                     .weight_decay = p->weight_decay, .t = o->t + 1};
+}
+
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
                     const fopo_tally *tally) {
   const fopo_optim_options *p = &o->options;
@@ -169,8 +175,8 @@ int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const floa
   if (rc != FOPO_OK) return rc;
 
   if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = {.lr = p->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                      .weight_decay = p->weight_decay, .t = o->t + 1, .tally = tally};
+    fopo_adam adam = fopo_optim_adam(o);
+    adam.tally = tally;
     rc = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
   } else {
     fopo_sgd sgd = {.lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay,

@@ -44,6 +44,9 @@ void fopo_optim_done(fopo_optim *o); /* accepts {0} */
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
                     const fopo_tally *tally);
 
+/* What adam takes for the next step, without a tally; of no meaning for sgd. */
+fopo_adam fopo_optim_adam(const fopo_optim *o);
+
 /* Makes the state of theta [n] and of items [P, L] where there is none yet, so that the steps that
  * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L);

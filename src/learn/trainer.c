@@ -17,10 +17,6 @@
 #include "core/status.h"
 #include "learn/trainer_internal.h"
 
-/* Seconds between two readings of a tally, about: what was begun runs to its end also when the run
- * is interrupted, and a reading costs the device some microseconds of idleness. */
-static const double between_readings = 0.02;
-
 /* -- life ------------------------------------------------------------------------------------- */
 
 static int check_batch(size_t batch, size_t N) {
@@ -118,21 +114,6 @@ void fopo_trainer_free(fopo_trainer *t) {
 
 /* -- a slice ---------------------------------------------------------------------------------- */
 
-/* Whether nothing but the tally is wanted of a step on the host. */
-static int needs_no_wait(const fopo_trainer *t) {
-  return t->tally != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
-         t->o.reward->kind != FOPO_REWARD_CUSTOM;
-}
-
-static int begin_tally(fopo_trainer *t) {
-  fopo_tally none = {0};
-  t->tallied = needs_no_wait(t);
-  t->pending = 0;
-  t->first_t = t->o.optim->t;
-  t->read = fopo_clock();
-  return t->tallied ? t->o.device->ops->put(t->o.device, t->tally, &none, sizeof none) : FOPO_OK;
-}
-
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
@@ -141,7 +122,7 @@ static int begin_slice(fopo_trainer *t) {
     rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
                              t->n_theta * sizeof *t->theta);
   }
-  if (rc == FOPO_OK) rc = begin_tally(t);
+  if (rc == FOPO_OK) rc = fopo_trainer_begin_tally(t);
   if (rc == FOPO_OK) rc = fopo_gradient_lend(o->gradient, &t->visits);
   if (rc != FOPO_OK) {
     fopo_gradient_lend(o->gradient, NULL);
@@ -229,7 +210,7 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
 }
 
 /* The batch of the trainer's step, and this rank's share of it. */
-static void choose_rows(fopo_trainer *t) {
+void fopo_trainer_choose_rows(fopo_trainer *t) {
   size_t N = t->o.contexts.rows, first;
   uint32_t epoch = place(&first, &t->B, N, t->o.batch, t->step);
   if (epoch != t->shuffled) {
@@ -252,7 +233,7 @@ static int estimate(fopo_trainer *t) {
     t->waiting = 0;
     rc = fopo_gradient_absorb(g);
   } else {
-    choose_rows(t);
+    fopo_trainer_choose_rows(t);
     if (t->n_mine == 0) return FOPO_OK;
     if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
       double start = fopo_clock();
@@ -338,7 +319,7 @@ static void list_rows(char *text, size_t size, const fopo_trainer *t) {
   if (t->B > 8) snprintf(text + used, size - used, ", ...");
 }
 
-static int fail_numeric(const fopo_trainer *t) {
+int fopo_trainer_fail_numeric(const fopo_trainer *t) {
   char rows[160];
   list_rows(rows, sizeof rows, t);
   return fopo_fail(FOPO_ERR_NUMERIC,
@@ -350,7 +331,7 @@ static int fail_numeric(const fopo_trainer *t) {
 
 static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   double start = fopo_clock();
-  if (!isfinite(stats->norm)) return fail_numeric(t);
+  if (!isfinite(stats->norm)) return fopo_trainer_fail_numeric(t);
   fopo_policy *pi = t->o.policy;
   fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
   size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
@@ -382,94 +363,13 @@ static int make_step(fopo_trainer *t) {
   return FOPO_OK;
 }
 
-/* -- steps that the host does not wait for ---------------------------------------------------- */
-
-/* The steps after the last whole one were not made: they are taken back, the latest first. */
-static int take_back(fopo_trainer *t, uint64_t whole) {
-  while (t->step > whole) {
-    t->step--;
-    choose_rows(t);
-    fopo_gradient_uncount(t->o.gradient, t->mine, t->n_mine);
-  }
-  t->o.optim->t = t->first_t + (whole - t->slice.step);
-  choose_rows(t);
-  return fail_numeric(t);
-}
-
-/* Waits for the steps begun, and learns what came of them. */
-static int read_tally(fopo_trainer *t) {
-  fopo_tally tally;
-  fopo_gradient_stats *mean = &t->slice.mean;
-  double start = fopo_clock();
-  if (!t->tallied || t->pending == 0) return FOPO_OK;
-  int rc = t->o.device->ops->get(t->o.device, &tally, t->tally, sizeof tally);
-  if (rc != FOPO_OK) return rc;
-  mean->reward = tally.sums.reward;
-  mean->ess = tally.sums.ess;
-  mean->max_weight = tally.sums.max_weight;
-  mean->head_mass = tally.sums.head_mass;
-  mean->head_rows = tally.sums.head_rows;
-  mean->short_rows = tally.sums.short_rows;
-  mean->norm = tally.norm;
-  double now = fopo_clock(), took = now - t->read;
-  mean->seconds[FOPO_PHASE_GRADIENT] += now - start;
-  if (t->pending >= t->stride && took < between_readings / 2) t->stride *= 2;
-  if (took > between_readings * 2 && t->stride > 1) t->stride /= 2;
-  t->pending = 0;
-  t->read = now;
-  if (!tally.broken) return FOPO_OK;
-  t->slice.steps = (size_t)tally.steps;
-  return take_back(t, t->slice.step + tally.steps);
-}
-
-/* Hands one step to the device. */
-static int begin_step(fopo_trainer *t) {
-  double *seconds = t->slice.mean.seconds;
-  int rc = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
-  if (rc == FOPO_OK) rc = estimate(t);
-  double start = fopo_clock();
-  if (rc == FOPO_OK) rc = fopo_gradient_tally(t->o.gradient, t->tally, seconds);
-  if (rc == FOPO_OK) {
-    t->pending++;
-    rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                         t->n_theta, t->tally);
-  }
-  seconds[FOPO_PHASE_UPDATE] += fopo_clock() - start;
-  return rc;
-}
-
-/* A step that cannot be taken back waits for those before it, and for itself. */
-static int make_tallied_step(fopo_trainer *t) {
-  fopo_gradient *g = t->o.gradient;
-  fopo_gradient_stats stats = {0};
-  choose_rows(t);
-  int waits = fopo_gradient_wait(g, t->mine, t->n_mine);
-  int rc = waits ? read_tally(t) : FOPO_OK;
-  if (rc == FOPO_OK) rc = begin_step(t);
-  if (rc == FOPO_OK && waits) rc = read_tally(t);
-  if (rc == FOPO_OK && waits) rc = fopo_gradient_means(g, &stats);
-  if (rc != FOPO_OK) return rc;
-  fopo_gradient_count(g, t->mine, t->n_mine, &stats);
-  t->step++;
-  t->slice.steps++;
-  return t->pending < t->stride ? FOPO_OK : read_tally(t);
-}
-
-/* Of two failures the earlier step's is told, which is learnt of later. */
-static int make_tallied(fopo_trainer *t, size_t n) {
-  int rc = FOPO_OK;
-  while (rc == FOPO_OK && t->slice.steps < n) rc = make_tallied_step(t);
-  int earlier = read_tally(t);
-  return earlier != FOPO_OK ? earlier : rc;
-}
-
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
   int rc = t->running ? FOPO_OK : begin_slice(t);
   if (rc != FOPO_OK) {
     *slice = (fopo_slice){.step = t->step};
     return rc;
   }
-  if (t->tallied) rc = make_tallied(t, n);
+  if (t->tallied) rc = fopo_trainer_run_tallied(t, n);
   while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
   report(slice, t);
   if (rc == FOPO_DRAWN) return rc;

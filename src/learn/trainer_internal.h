@@ -12,6 +12,12 @@ enum {
   FOPO_VOTE_HEAD_ROWS, FOPO_VOTE_SHORT_ROWS, FOPO_VOTES
 };
 
+/* What the work of a step depends on, within a slice. */
+typedef struct {
+  size_t B, asked, refresh;
+  double epsilon;
+} fopo_work;
+
 struct fopo_trainer {
   fopo_trainer_options o;
   size_t n_theta;       /* parameters */
@@ -38,6 +44,9 @@ struct fopo_trainer {
   size_t stride;        /* steps between two readings */
   double read;          /* clock at the last one */
   uint64_t first_t;     /* the optimiser's updates at the slice's start */
+  int records;          /* this slice's steps may be recorded */
+  fopo_work seen;       /* of the last step; {0}: there was none in this slice */
+  fopo_work recorded;   /* of the device's record; {0}: it has none of this slice */
 
   int running;          /* a slice is open */
   int waiting;          /* for the rewards of `drawn` */
@@ -48,6 +57,17 @@ struct fopo_trainer {
   int fingerprinted;
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
 };
+
+/* The batch of t->step, and this rank's share of it. */
+void fopo_trainer_choose_rows(fopo_trainer *t);
+
+/* The sentence for a gradient of step t->step + 1 that is not finite. */
+int fopo_trainer_fail_numeric(const fopo_trainer *t);
+
+/* trainer_tally.c: whether this slice's steps go to a tally, which then starts; and such steps, until
+ * the slice has made n. */
+int fopo_trainer_begin_tally(fopo_trainer *t);
+int fopo_trainer_run_tallied(fopo_trainer *t, size_t n);
 
 /* Refreshes the index of the candidates where index_refresh asks for it. */
 int fopo_trainer_refresh(fopo_trainer *t);

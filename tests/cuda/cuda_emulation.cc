@@ -29,7 +29,7 @@ static void give_up(const char *what) {
 /* ---- calls, and those that are told to fail ---- */
 
 static std::recursive_mutex lock;
-static long calls, waits, countdown = -1;
+static long calls, waits, replays, countdown = -1;
 static int fail_code, fail_for_ever, last_error, driver_version = 13000, processors = 4;
 static size_t others, sent; /* streams and handles; bytes from the host */
 
@@ -42,6 +42,7 @@ extern "C" void emulation_fail_at(long n, int code, int for_ever) {
 extern "C" long emulation_calls(void) { return calls; }
 extern "C" size_t emulation_sent(void) { return sent; }
 extern "C" long emulation_waits(void) { return waits; }
+extern "C" long emulation_replays(void) { return replays; }
 extern "C" void emulation_processors(int n) { processors = n; }
 extern "C" void emulation_driver(int version) { driver_version = version; }
 
@@ -61,23 +62,36 @@ bool emulation::enter_launch() {
 
 /* ---- the stream: what the host has not waited for ---- */
 
-static std::vector<std::function<void()>> work;
+typedef std::vector<std::function<void()>> job;
+struct emulated_graph { job nodes; };
+struct emulated_exec { job nodes; };
+static job work;
+static emulated_graph *captured; /* what is put off goes here; nullptr: into the work */
+static bool spoiled;
 
 void emulation::put_off(std::function<void()> x) {
   std::lock_guard<std::recursive_mutex> held(lock);
-  work.push_back(std::move(x));
+  (captured != nullptr ? captured->nodes : work).push_back(std::move(x));
+}
+
+/* A call that no capture allows: 900 where there is one. */
+static cudaError_t outside_capture() {
+  if (captured == nullptr) return cudaSuccess;
+  spoiled = true;
+  last_error = cudaErrorStreamCaptureUnsupported;
+  return cudaErrorStreamCaptureUnsupported;
 }
 
 static void catch_up() {
   std::lock_guard<std::recursive_mutex> held(lock);
-  std::vector<std::function<void()>> now = std::move(work);
+  job now = std::move(work);
   work.clear();
   for (auto &x : now) x();
 }
 
 /* ---- device memory: pages that the host cannot touch while no kernel runs ---- */
 
-static const size_t ARENA = (size_t)64 << 30, PAGE = 4096;
+static const size_t ARENA = (size_t)64 << 30, PAGE = 4096, MARKED = 1 << 20;
 static char *arena;
 static size_t top, in_use, limit = (size_t)2 << 30;
 struct block { char *x; size_t bytes; };
@@ -126,6 +140,7 @@ void emulation::check_pointer(const void *x) {
 cudaError_t cudaMalloc(void **device, size_t bytes) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
+  if (error == cudaSuccess) error = outside_capture();
   if (error != cudaSuccess) return error;
   if (in_use + bytes > limit) return last_error = 2, cudaErrorMemoryAllocation;
   if (arena == nullptr) {
@@ -138,7 +153,7 @@ cudaError_t cudaMalloc(void **device, size_t bytes) {
   top += pages(bytes);
   on_device open;
   ASAN_UNPOISON_MEMORY_REGION(b.x, bytes);
-  memset(b.x, 0xff, bytes); /* NaN, and ids beyond any catalogue */
+  memset(b.x, 0xff, bytes < MARKED ? bytes : MARKED); /* NaN, and ids beyond any catalogue */
   ASAN_POISON_MEMORY_REGION(b.x + bytes, pages(bytes) - bytes);
   blocks.push_back(b);
   in_use += bytes;
@@ -150,6 +165,7 @@ cudaError_t cudaFree(void *device) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call(); /* freed in any case: the error is that of earlier work */
   if (device == nullptr) return error;
+  if (outside_capture() != cudaSuccess) give_up("memory is freed while a stream is captured");
   catch_up();
   auto b = find(device);
   if (b == blocks.end() || b->x != device) give_up("what is freed is no block of device memory");
@@ -199,6 +215,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   if (kind != cudaMemcpyDeviceToHost) check_range(to, bytes);
   if (kind != cudaMemcpyHostToDevice) check_range(from, bytes);
   if (kind == cudaMemcpyHostToDevice) sent += bytes;
+  if (kind != cudaMemcpyDeviceToDevice) { /* the program would copy an old place at each replay */
+    error = outside_capture();
+    if (error != cudaSuccess) return error;
+  }
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* taken at once */
     std::vector<char> copy((const char *)from, (const char *)from + bytes);
     emulation::put_off([=] {
@@ -256,8 +276,68 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = outside_capture();
+  if (error != cudaSuccess) return error;
   waits++;
   catch_up();
+  return call();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  if (captured != nullptr) give_up("a stream is captured twice");
+  captured = new emulated_graph();
+  others++;
+  spoiled = false;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (captured == nullptr) give_up("a capture ends that never began");
+  *graph = captured;
+  captured = nullptr;
+  if (error == cudaSuccess && spoiled) error = cudaErrorStreamCaptureInvalidated;
+  if (error == cudaSuccess) return error;
+  last_error = error;
+  delete *graph;
+  *graph = nullptr;
+  others--;
+  return error;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error; /* *exec is left as it was */
+  *exec = new emulated_exec{graph->nodes};
+  others++;
+  return error;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  replays++;
+  work.insert(work.end(), exec->nodes.begin(), exec->nodes.end());
+  return error;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  delete graph;
+  others--;
+  return call();
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  delete exec;
+  others--;
   return call();
 }
 
@@ -283,7 +363,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *about, int) {
   about->totalGlobalMem = limit;
   about->multiProcessorCount = processors;
   about->l2CacheSize = 64 << 10; /* small: a little catalogue has several tiles */
-  about->major = 9;
+  about->major = 8;
   return call();
 }
 
@@ -335,6 +415,12 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 
 cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
+  return as_status(call());
+}
+
+cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *workspace, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  check_range(workspace, bytes);
   return as_status(call());
 }
 

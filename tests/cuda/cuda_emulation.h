@@ -26,6 +26,7 @@ extern "C" {
 EMULATION_API void emulation_fail_at(long n, int code, int for_ever);
 EMULATION_API long emulation_calls(void);              /* made so far */
 EMULATION_API size_t emulation_sent(void);             /* bytes copied from the host so far */
+EMULATION_API long emulation_replays(void);            /* launches of graphs so far */
 EMULATION_API long emulation_waits(void);              /* of the host for the stream so far */
 EMULATION_API size_t emulation_live(void);             /* blocks, streams and handles not given back */
 EMULATION_API void emulation_memory(size_t bytes);     /* of the card; 2 GiB at first */
@@ -132,6 +133,8 @@ enum cudaError_t {
   cudaErrorInvalidAddressSpace = 717,
   cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorUnknown = 999
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
@@ -162,6 +165,18 @@ cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
 
+/* A stream that is captured notes its work in a graph. What a card forbids meanwhile spoils it. */
+typedef struct emulated_graph *cudaGraph_t;
+typedef struct emulated_exec *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
 /* ---- cuBLAS, by the CPU's BLAS ---- */
 
 typedef struct emulated_blas *cublasHandle_t;
@@ -176,6 +191,7 @@ enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 cublasStatus_t cublasCreate(cublasHandle_t *handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
 cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, int m,
                            int n, int k, const float *alpha, const float *A, int lda,
                            const float *B, int ldb, const float *beta, float *C, int ldc);
