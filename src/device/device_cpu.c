@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FEW = 1 << 15 }; /* elements below which waking the threads costs more than it saves */
+enum {
+  FEW = 1 << 15, /* elements below which waking the threads costs more than it saves */
+  PIECE = 1 << 12
+};
 
 /* ---- scratch ---- */
 
@@ -194,22 +197,23 @@ static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const 
 /* ---- optimisers ---- */
 
 /* Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1, uphill. */
+fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t) {
+  double steps = (double)t;
+  return (fopo_adam_step){.beta1 = (float)o->beta1, .rest1 = (float)(1 - o->beta1),
+                          .beta2 = (float)o->beta2, .rest2 = (float)(1 - o->beta2),
+                          .lr = (float)(o->lr / (1 - pow(o->beta1, steps))),
+                          .unbias = (float)(1 / (1 - pow(o->beta2, steps))),
+                          .eps = (float)o->eps, .decay = (float)o->weight_decay};
+}
+
 static int adam(fopo_device *d, float *theta, float *m, float *v, const float *G,
                 const fopo_adam *o, size_t n) {
   (void)d;
-  double t = (double)o->t;
-  float beta1 = (float)o->beta1, rest1 = (float)(1 - o->beta1);
-  float beta2 = (float)o->beta2, rest2 = (float)(1 - o->beta2);
-  float lr = (float)(o->lr / (1 - pow(o->beta1, t)));
-  float unbias = (float)(1 / (1 - pow(o->beta2, t)));
-  float eps = (float)o->eps, decay = (float)o->weight_decay;
-#pragma omp parallel for simd num_threads(fopo_threads()) schedule(static) if (n > FEW)
-  for (size_t i = 0; i < n; i++) {
-    float g = G[i] - decay * theta[i];
-    m[i] = beta1 * m[i] + rest1 * g;
-    v[i] = beta2 * v[i] + rest2 * g * g;
-    /* theta += lr mhat / (sqrt(vhat) + eps) */
-    theta[i] += lr * m[i] / (sqrtf(v[i] * unbias) + eps);
+  fopo_adam_step step = fopo_cpu_adam_step(o, o->t);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW)
+  for (size_t i = 0; i < n; i += PIECE) {
+    size_t count = n - i < PIECE ? n - i : PIECE;
+    fopo_kernels_get()->adam(theta + i, m + i, v + i, G + i, &step, count);
   }
   return FOPO_OK;
 }

@@ -36,6 +36,9 @@ static inline fopo_matrix fopo_cpu_reading(const float *x, size_t rows, size_t c
   return m;
 }
 
+/* The kernel's step number t >= 1. */
+fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);
+
 /* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
 static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
                                        size_t count, const float *q, size_t L) {

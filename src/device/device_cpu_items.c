@@ -120,24 +120,11 @@ int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_
                        const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
                        size_t L) {
   (void)d;
-  float beta1 = (float)o->beta1, rest1 = (float)(1 - o->beta1);
-  float beta2 = (float)o->beta2, rest2 = (float)(1 - o->beta2);
-  float eps = (float)o->eps, decay = (float)o->weight_decay;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW_ROWS)
   for (size_t i = 0; i < n; i++) {
     size_t a = touched != NULL ? touched[i] : i;
-    double t = (double)++updates[a];
-    float lr = (float)(o->lr / (1 - pow(o->beta1, t)));
-    float unbias = (float)(1 / (1 - pow(o->beta2, t)));
-    float *x = items + a * L, *ma = m + a * L, *va = v + a * L;
-    const float *G = rows + i * L;
-#pragma omp simd
-    for (size_t j = 0; j < L; j++) {
-      float g = G[j] - decay * x[j];
-      ma[j] = beta1 * ma[j] + rest1 * g;
-      va[j] = beta2 * va[j] + rest2 * g * g;
-      x[j] += lr * ma[j] / (sqrtf(va[j] * unbias) + eps);
-    }
+    fopo_adam_step step = fopo_cpu_adam_step(o, ++updates[a]);
+    fopo_kernels_get()->adam(items + a * L, m + a * L, v + a * L, rows + i * L, &step, L);
   }
   return FOPO_OK;
 }

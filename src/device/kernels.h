@@ -13,6 +13,11 @@
 
 enum { FOPO_PANEL = 32 }; /* queries that `scores` takes at once */
 
+/* A step of Adam: decay rates and what is left of them, lr / (1 - beta1^t), 1 / (1 - beta2^t). */
+typedef struct {
+  float beta1, rest1, beta2, rest2, lr, unbias, eps, decay;
+} fopo_adam_step;
+
 typedef struct {
   const char *name;
 
@@ -88,6 +93,10 @@ typedef struct {
    * rest, w >= 0. */
   void (*log_mixture)(float *logq, const float *w, double share, double rest, double total,
                       size_t n);
+
+  /* Adam (Kingma and Ba, 2015) up the gradient, device/device.h: all of [n]. Same bits in every
+   * table. */
+  void (*adam)(float *theta, float *m, float *v, const float *G, const fopo_adam_step *o, size_t n);
 
   /* Scores in bfloat16 (device/screen.h); NULL where the CPU has no instruction for them. */
   const struct fopo_screen *screen;

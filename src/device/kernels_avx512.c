@@ -330,6 +330,7 @@ const fopo_kernels *fopo_kernels_avx512(void) {
       .scores = scores,
       .above = above,
       .level = fopo_level,
+      .adam = fopo_adam_all,
       .kth = kth,
       .keep = keep,
       .max = largest,

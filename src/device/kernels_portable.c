@@ -187,6 +187,7 @@ const fopo_kernels *fopo_kernels_portable(void) {
       .scores = scores,
       .above = above,
       .level = fopo_level,
+      .adam = fopo_adam_all,
       .kth = fopo_kth_portable,
       .keep = fopo_keep_portable,
       .max = largest,

@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 /* NULL where the build is not for x86-64. Whether the CPU can run it is asked in kernels.c. */
@@ -73,6 +74,20 @@ static inline void fopo_level_lanes(float *level, const float *x, size_t ld, siz
 static inline void fopo_level(float *level, const float *x, size_t ld, size_t count, size_t rank) {
   for (size_t j = 0; j < 16; j += FOPO_LANES) {
     fopo_level_lanes(level + j, x + j, ld, count, rank);
+  }
+}
+
+/* The kernel `adam`, as each table compiles it. No operation is fused or approximate. */
+static inline void fopo_adam_all(float *theta, float *m, float *v, const float *G,
+                                 const fopo_adam_step *o, size_t n) {
+  fopo_adam_step s = *o;
+#pragma omp simd
+  for (size_t i = 0; i < n; i++) {
+    float g = G[i] - s.decay * theta[i];
+    m[i] = s.beta1 * m[i] + s.rest1 * g;
+    v[i] = s.beta2 * v[i] + s.rest2 * g * g;
+    /* theta += lr mhat / (sqrt(vhat) + eps) */
+    theta[i] += s.lr * m[i] / (sqrtf(v[i] * s.unbias) + s.eps);
   }
 }
 

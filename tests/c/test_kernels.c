@@ -282,6 +282,29 @@ static void level_of(const fopo_kernels *k) {
   }
 }
 
+/* The definition in double, and the same bits as the portable table's. */
+static void adam_of(const fopo_kernels *k) {
+  const fopo_adam_step o = {0.9f, 0.1f, 0.999f, 0.001f, 0.02f, 3.0f, 1e-8f, 0.01f};
+  float G[LONGEST], x[3][LONGEST], plain[3][LONGEST], before[3][LONGEST];
+  for (size_t n = 0; n <= LONGEST; n++) {
+    fill(G, n, 1, 17);
+    for (int a = 0; a < 3; a++) fill(before[a], n, 1, 18 + (uint32_t)a);
+    for (size_t i = 0; i < n; i++) before[2][i] *= before[2][i]; /* v >= 0 */
+    memcpy(x, before, sizeof x), memcpy(plain, before, sizeof plain);
+    k->adam(x[0], x[1], x[2], G, &o, n);
+    fopo_kernels_named("portable")->adam(plain[0], plain[1], plain[2], G, &o, n);
+    for (size_t i = 0; i < n; i++) {
+      double g = (double)G[i] - 0.01 * (double)before[0][i];
+      double m = 0.9 * (double)before[1][i] + 0.1 * g;
+      double v = 0.999 * (double)before[2][i] + 0.001 * g * g;
+      double wanted = (double)before[0][i] + 0.02 * m / (sqrt(v * 3) + 1e-8);
+      assert_true(fabs((double)x[0][i] - wanted) <= 1e-6 * (1 + fabs(wanted)));
+      assert_true(fabs((double)x[1][i] - m) <= 1e-6 && fabs((double)x[2][i] - v) <= 1e-6);
+    }
+    for (int a = 0; a < 3; a++) assert_memory_equal(x[a], plain[a], n * sizeof **x);
+  }
+}
+
 static int falling(const void *a, const void *b) {
   uint64_t i = *(const uint64_t *)a, j = *(const uint64_t *)b;
   return (i < j) - (i > j);
@@ -536,6 +559,7 @@ static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_o
 static void test_scores(void **state) { (void)state, each_table(scores_of); }
 static void test_above(void **state) { (void)state, each_table(above_of); }
 static void test_level(void **state) { (void)state, each_table(level_of); }
+static void test_adam(void **state) { (void)state, each_table(adam_of); }
 static void test_keys(void **state) { (void)state, each_table(keys_of); }
 static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
 static void test_moments(void **state) { (void)state, each_table(moments_of); }
@@ -551,6 +575,7 @@ int main(void) {
       cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
       cmocka_unit_test(test_scores),      cmocka_unit_test(test_above),
       cmocka_unit_test(test_level),       cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_adam),
       cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
       cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
       cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
