@@ -117,11 +117,6 @@ static inline void multiply(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, 
   if (lower && right) _tile_stored(3, &out[16][16], FOPO_PANEL * sizeof(float));
 }
 
-/* Rows of a later block, which may be none: a prefetch of nothing does no harm. */
-static inline void prefetch(const uint16_t *x, size_t n) {
-  for (size_t i = 0; i < n; i += 32) __builtin_prefetch(x + i);
-}
-
 /* Lanes past those found are garbage, in places that later rows may fill: never more than 16 a row.
  * Where few rows hold anything, a jump over the others is cheap; where many do, it cannot be
  * foretold and costs more than what it spares. */
@@ -149,7 +144,6 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   configure(width);
   for (size_t s = 0; s < count; s += BLOCK, rows += BLOCK * row) {
     size_t here = least(count - s, BLOCK);
-    prefetch(rows + 2 * BLOCK * row, BLOCK * row);
     if (here > 16) {
       multiply(out, rows, row, queries, width, 1, wide);
     } else {

@@ -33,7 +33,7 @@ enum {
   FEW = 2               /* queries for which half a panel costs more than single dots */
 };
 
-#define ALONE_MOST (4.0 * 1024.0 * 1024.0) /* multiplications that are not worth sharing */
+#define ALONE_MOST (256.0 * 1024.0) /* multiplications that are not worth sharing */
 #define ROUND_UP (1.0 + 0x1p-20)           /* to spare for roundings of the bounds themselves */
 #define TICK 0.05                          /* seconds until it is time to look up */
 
