@@ -10,7 +10,8 @@
 #include <math.h>
 
 enum {
-  CHUNK = 64, /* scores of one call of max or gather_dot: one good one costs few comparisons */
+  CHUNK = 64, /* scores of one call of max: one good one among them costs few comparisons */
+  DOTS = 256, /* of one call of gather_dot */
   FEW = 48, /* keys for which buckets do not pay */
   AT_ONCE = 2048,
   BUCKET_BITS = 8,
@@ -109,10 +110,10 @@ void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const f
 /* Gives n keys their dots; gather_dot's is dot's, to the bit. */
 static void rescore(uint64_t *keys, size_t n, const float *q, const fopo_kernels *kernels,
                     fopo_matrix items) {
-  uint32_t ids[CHUNK];
-  float s[CHUNK];
-  for (size_t start = 0; start < n; start += CHUNK, keys += CHUNK) {
-    size_t count = n - start < CHUNK ? n - start : CHUNK;
+  uint32_t ids[DOTS];
+  float s[DOTS];
+  for (size_t start = 0; start < n; start += DOTS, keys += DOTS) {
+    size_t count = n - start < DOTS ? n - start : DOTS;
     for (size_t i = 0; i < count; i++) ids[i] = fopo_topk_id(keys[i]);
     kernels->gather_dot(s, items.x, items.ld, ids, count, q, items.cols);
     for (size_t i = 0; i < count; i++) keys[i] = fopo_topk_key(s[i], ids[i]);
