@@ -117,6 +117,16 @@ static inline void multiply(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, 
   if (lower && right) _tile_stored(3, &out[16][16], FOPO_PANEL * sizeof(float));
 }
 
+/* The same of a block of `count` rows, those that it has room for. */
+static inline void multiply_block(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, size_t count,
+                                  size_t row, const uint16_t *queries, size_t width, int wide) {
+  if (count > 16) {
+    multiply(out, rows, row, queries, width, 1, wide);
+  } else if (count > 0) {
+    multiply(out, rows, row, queries, width, 0, wide);
+  }
+}
+
 /* Lanes past those found are garbage, in places that later rows may fill: never more than 16 a row.
  * Where few rows hold anything, a jump over the others is cheap; where many do, it cannot be
  * foretold and costs more than what it spares. */
@@ -136,24 +146,23 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   uint32_t *right_list = list + 16 * count;
   float *right_scores = scores + 16 * count;
   int wide = columns > 16;
-  float out[BLOCK][FOPO_PANEL] __attribute__((aligned(64)));
+  float out[2][BLOCK][FOPO_PANEL] __attribute__((aligned(64)));
   __m512 left_floor = _mm512_loadu_ps(floor);
   __m512 right_floor = _mm512_loadu_ps(floor + 16);
   __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   int few = 1;
   configure(width);
-  for (size_t s = 0; s < count; s += BLOCK, rows += BLOCK * row) {
-    size_t here = least(count - s, BLOCK);
-    if (here > 16) {
-      multiply(out, rows, row, queries, width, 1, wide);
-    } else {
-      multiply(out, rows, row, queries, width, 0, wide);
-    }
-    size_t before = left + right;
+  multiply_block(out[0], rows, count, row, queries, width, wide);
+  for (size_t s = 0, turn = 0; s < count; s += BLOCK, turn ^= 1) {
+    /* the rows of the next block are on their way while this one's scores are looked at */
+    size_t here = least(count - s, BLOCK), before = left + right;
+    rows += BLOCK * row;
+    multiply_block(out[turn ^ 1], rows, count - s - here, row, queries, width, wide);
     for (size_t r = 0; r < here; r++) {
-      left += keep(list + left, scores + left, _mm512_load_ps(out[r]), left_floor, places, few);
+      const float *x = out[turn][r];
+      left += keep(list + left, scores + left, _mm512_load_ps(x), left_floor, places, few);
       if (wide) {
-        right += keep(right_list + right, right_scores + right, _mm512_load_ps(out[r] + 16),
+        right += keep(right_list + right, right_scores + right, _mm512_load_ps(x + 16),
                       right_floor, places, few);
       }
       places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
