@@ -15,7 +15,7 @@
 
 enum {
   LINE = 64,
-  SPREAD = 1024, /* bytes of a row from which its lines are asked for one by one */
+  SPREAD = 256,  /* bytes of a row from which its lines are asked for one by one */
   AHEAD = 32,    /* rows from one that is read to the one that is asked for */
   PICK = 128     /* samples compacted at a time; their rows stay in L2 meanwhile */
 };
@@ -97,6 +97,11 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
       even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
       odd[l] = _mm512_fmadd_ps(load(row[l], i + 16, type), q1, odd[l]);
     }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) {
+    size_t done = i * fopo_float_bytes(type);
+    if (next != NULL) prefetch_row(next[l] + done, n * fopo_float_bytes(type) - done);
   }
   if (i + 16 <= n) {
     __m512 q0 = _mm512_loadu_ps(q + i);
