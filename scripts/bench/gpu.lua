@@ -35,6 +35,7 @@ local function methods(items)
           {"uniform, float16", uniform, rows = "float16"},
           {"uniform, bfloat16", uniform, rows = "bfloat16"},
           {"mixture", mixture(exact)},
+          {"mixture, bfloat16", mixture(exact), rows = "bfloat16"}, -- which the search uses, too
           {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
           {"mixture, kept", mixture(exact, 1000000), kept = true},
           {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}}
@@ -95,6 +96,7 @@ local function one(P, L, B, sessions, items, rate, card, python)
   row(L, B, s, "uniform, bfloat16", "uniform", false)
   row(L, B, s, "REINFORCE", "two products", false)
   row(L, B, s, "mixture", "REINFORCE", true, L == 100 and 5 or nil)
+  row(L, B, s, "mixture, bfloat16", "REINFORCE", true)
   row(L, B, s, "mixture, norms", "REINFORCE", true)
   row(L, B, s, "mixture, kept", "REINFORCE", true, L == 100 and 20 or nil)
   row(L, B, s, "uniform", "torch uniform", true)

@@ -90,6 +90,7 @@ typedef struct {
   const float *norms;    /* device [P] their norms in that order, rounded up, descending; or NULL */
   const float *head;     /* device [head_rows, L] the items of the first places side by side; */
   size_t head_rows;      /* of an order alone, and may be 0 */
+  fopo_rows half;        /* device: the items once more, in bfloat16, for a first look; x NULL: none */
   size_t limit;          /* 1 .. P */
 } fopo_catalogue;
 

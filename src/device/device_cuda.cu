@@ -350,6 +350,7 @@ static int begin(fopo_device *d) {
   if (status != FOPO_OK) return status;
   s->processors = (size_t)about.multiProcessorCount;
   s->cache = (size_t)about.l2CacheSize;
+  s->brains = about.major >= 8;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);
   return probe(d);

@@ -63,6 +63,7 @@ struct state {
   bool recording;
   size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
   size_t cache;        /* bytes of its L2 cache */
+  bool brains;         /* it multiplies bfloat16 (compute 8.0 and later) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -151,6 +152,10 @@ int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, si
 int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size_t lda,
          int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
          size_t n, size_t k);
+
+/* C [m, n] = A B^T of numbers in bfloat16, A [m, k], B [n, k], both with rows of k; sums in float. */
+int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+               size_t n, size_t k);
 
 /* ---- operations in files of their own ---- */
 

@@ -9,7 +9,7 @@
 
 /* An object of another build may have another table: its size, and a number that grows whenever an
  * operation changes its arguments. */
-#define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 6)
+#define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 7)
 
 /* "fopo_cuda_open": a device on the current card, or why there is none. `table` is the caller's
  * FOPO_CUDA_TABLE. The device is closed by `close`, which comes out with it. */

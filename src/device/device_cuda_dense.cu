@@ -24,6 +24,17 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
                "a matrix product");
 }
 
+int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+               size_t n, size_t k) {
+  int status = alive();
+  if (status != FOPO_OK || m == 0 || n == 0) return status;
+  float one = 1.0f, none = 0.0f;
+  return check(cublasGemmEx(of(d)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, B,
+                            CUDA_R_16BF, (int)k, A, CUDA_R_16BF, (int)k, &none, C, CUDA_R_32F,
+                            (int)ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+               "a matrix product");
+}
+
 /* ---- contexts to queries, and back ---- */
 
 /* words: of a row, and ld; n: of all rows. 32-bit division is several times as fast as 64-bit. */

@@ -18,6 +18,12 @@ __device__ inline float widen(float x) { return x; }
 __device__ inline float widen(half16 x) { return __half2float(__ushort_as_half(x.bits)); }
 __device__ inline float widen(brain16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
+/* To the nearest, ties to even; the bits of a bfloat16. */
+__device__ inline uint16_t narrow(float x) {
+  unsigned bits = __float_as_uint(x);
+  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 /* The widest load, in bytes, that fits every row of L numbers, or of halves with their zeros. */
 template <class T> int load_bytes(const void *x, size_t ld, size_t L) {
   size_t used = sizeof(T) == 2 ? 0 : L * sizeof(T);

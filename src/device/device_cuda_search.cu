@@ -13,6 +13,11 @@
  * catalogue sorted the wrong way, the last block goes through the tile once more by itself. Keys
  * are distinct: the order in which they are appended changes nothing.
  *
+ * Where the items are there in bfloat16 too, tiles are multiplied in that, on the card's tensor
+ * cores and from half of the bytes, once the queries have floors. What is so far below a floor that
+ * no rounding explains it is dropped; the score of what is left is computed from the items
+ * themselves before it is compared. So the answer is that of the items.
+ *
  * A catalogue with an order is read by that order: its head as it is, further items gathered into a
  * tile that stays in the cache, each row read once. Whether to go on is decided on the device by
  *
@@ -56,6 +61,28 @@ __device__ inline float score_of(uint64_t key) {
   return u.x;
 }
 
+/* ---- the queries ---- */
+
+/* |q|, in each lane of a warp. */
+__device__ inline double norm_of(const float *q, size_t L) {
+  double sum = 0;
+  for (size_t i = threadIdx.x % WARP; i < L; i += WARP) sum += (double)q[i] * (double)q[i];
+  return sqrt(warp_sum(sum));
+}
+
+/* For a first look: |q|, rounded up, and q in bfloat16 with zeros up to ld. A warp for each query. */
+__global__ void narrow_kernel(uint16_t *narrowed, float *lengths, const float *Q, size_t B, size_t L,
+                              size_t ld) {
+  size_t b = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+  if (b >= B) return; /* the whole warp */
+  const float *q = Q + b * L;
+  double length = norm_of(q, L);
+  if (threadIdx.x % WARP == 0) lengths[b] = nextafterf((float)length, INFINITY);
+  for (size_t i = threadIdx.x % WARP; i < ld; i += WARP) {
+    narrowed[b * ld + i] = i < L ? narrow(q[i]) : 0;
+  }
+}
+
 /* ---- the selection of a block ---- */
 
 /* keys [ROOM], of which the first *n are taken. Key 0 is worse than any. */
@@ -89,10 +116,21 @@ __device__ inline void offer(selection &s, uint64_t key) {
 
 /* ---- the selection of a query ---- */
 
+/* What the scores of a first look are made up for with: those that pass are computed again. */
+struct look {
+  const float *items;   /* [P, ld]; NULL: the scores are what counts */
+  const float *Q;       /* [B, L] */
+  const float *lengths; /* [B] |q|, rounded up */
+  const float *norms;   /* [P] by place */
+  size_t ld, L;
+  int bytes;            /* of a load */
+};
+
 /* One tile of the catalogue: scores f [B, ld] of `width` items from place `first` on. */
 struct tile {
   const float *f;
   const uint32_t *order; /* NULL: places are ids */
+  look again;
   size_t ld, width, first;
   unsigned parts;        /* blocks of one query */
   bool wanted;           /* the k best are asked for after it */
@@ -112,17 +150,34 @@ __device__ inline uint64_t floor_of(const search &s, size_t b) {
   return s.sorted[b] == s.k ? s.keys[b * ROOM + s.k - 1] : 0;
 }
 
-__device__ inline uint64_t key_at(const tile &t, size_t b, size_t at) {
-  size_t place = t.first + at;
-  return key_of(t.f[b * t.ld + at], t.order != nullptr ? t.order[place] : (uint32_t)place);
+/* The least score of the tile that may belong to a key above the floor. In a first look both
+ * operands are within 2^-8 of their values (device/screen.h); for the sums, which the card makes in
+ * an order and with a rounding of its own, 2^-20 for each product are sixteen roundings of float. */
+__device__ inline float lowest_of(const tile &t, size_t b, uint64_t floor) {
+  if (floor == 0) return -INFINITY;
+  if (t.again.items == nullptr) return score_of(floor);
+  double q = (double)t.again.lengths[b], beta = (double)t.again.norms[t.first];
+  double L = (double)t.again.L;
+  double slack = q * beta * (0x1p-7 + 0x1p-16 + (L + 16) * 0x1p-20) +
+                 (double)FLT_MIN * (sqrt(L) * (q + beta) + 2 * L);
+  return nextafterf((float)((double)score_of(floor) - slack), -INFINITY);
 }
 
-/* Appends the item where it is above the floor, whose score is `lowest`. */
-__device__ inline void append(const search &s, const tile &t, size_t b, size_t at, float score,
-                              uint64_t floor, float lowest) {
-  if (score < lowest) return;
-  uint64_t key = key_at(t, b, at);
-  if (key <= floor) return;
+/* The key of the tile's item `at` where it is above the floor, else 0. */
+__device__ inline uint64_t passing(const tile &t, size_t b, size_t at, float score, uint64_t floor,
+                                   float lowest) {
+  if (score < lowest) return 0;
+  size_t place = t.first + at;
+  uint32_t id = t.order != nullptr ? t.order[place] : (uint32_t)place;
+  const look &o = t.again;
+  if (o.items != nullptr) {
+    score = dot_part(o.items + id * o.ld, o.Q + b * o.L, o.L, 0, 1, o.bytes);
+  }
+  uint64_t key = key_of(score, id);
+  return key > floor ? key : 0;
+}
+
+__device__ inline void append(const search &s, size_t b, uint64_t key) {
   uint32_t place = atomicAdd(&s.n[b], 1u);
   if (place < ROOM) s.keys[b * ROOM + place] = key;
 }
@@ -137,8 +192,10 @@ __device__ inline void settle_query(const search &s, const tile &t, size_t b) {
     selection own = {keys, &n, s.k, floor_of(s, b)};
     for (size_t i = threadIdx.x; i < held; i += blockDim.x) keys[i] = __ldcg(&s.keys[b * ROOM + i]);
     if (threadIdx.x == 0) n = (uint32_t)held;
+    float lowest = lowest_of(t, b, own.floor);
     for (size_t i = 0; taken > ROOM && i < t.width; i += blockDim.x) {
-      offer(own, i + threadIdx.x < t.width ? key_at(t, b, i + threadIdx.x) : 0);
+      size_t at = i + threadIdx.x;
+      offer(own, at < t.width ? passing(t, b, at, t.f[b * t.ld + at], own.floor, lowest) : 0);
     }
     settle(own);
     held = least(s.k, t.first + t.width);
@@ -157,12 +214,14 @@ __global__ void select_kernel(search s, tile t) {
   size_t end = begin + span < t.width ? begin + span : t.width;
   const float *f = t.f + b * t.ld;
   uint64_t floor = floor_of(s, b);
-  float lowest = floor > 0 ? score_of(floor) : -INFINITY;
+  float lowest = lowest_of(t, b, floor);
   for (size_t at = begin + threadIdx.x * 4; at < end; at += blockDim.x * 4) {
     float x[4];
     if (at + 4 <= end) load<16>(x, f + at);
     for (size_t j = 0; j < 4 && at + j < end; j++) {
-      append(s, t, b, at + j, at + 4 <= end ? x[j] : f[at + j], floor, lowest);
+      float score = at + 4 <= end ? x[j] : f[at + j];
+      uint64_t key = passing(t, b, at + j, score, floor, lowest);
+      if (key != 0) append(s, b, key);
     }
   }
   /* the last block to arrive sees what all have appended */
@@ -176,13 +235,6 @@ __global__ void select_kernel(search s, tile t) {
 }
 
 /* ---- whether to go on ---- */
-
-/* |q|, in each lane of a warp. */
-__device__ inline double norm_of(const float *q, size_t L) {
-  double sum = 0;
-  for (size_t i = threadIdx.x % WARP; i < L; i += WARP) sum += (double)q[i] * (double)q[i];
-  return sqrt(warp_sum(sum));
-}
 
 /* *open: 1 where an item from place `next` on can score as high as the k-th best of a query. One
  * block; a warp takes every so manieth query. Those of norm 0 are answered without a look. */
@@ -225,6 +277,9 @@ struct call {
   float *f;          /* [B, most] */
   float *rows;       /* [most, L] items that are gathered, where some are */
   uint32_t *open;
+  bool screens;      /* tiles get a first look, by */
+  uint16_t *q, *halves; /* [B, half.ld], [most, half.ld] in bfloat16 */
+  float *lengths;    /* [B] */
   size_t asked;      /* items when it was last asked whether to go on */
 };
 
@@ -238,6 +293,7 @@ static size_t most_of(const state *s, const fopo_catalogue *c, size_t B, size_t 
 static int make_room(call *a) {
   const fopo_catalogue *c = a->c;
   bool gathers = c->order != nullptr && c->limit > c->head_rows;
+  a->screens = of(a->d)->brains && c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
   a->most = most_of(of(a->d), c, a->B, a->L, gathers);
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(a->d)->scratch : nullptr, 0};
@@ -245,6 +301,9 @@ static int make_room(call *a) {
     a->s.keys = room.take<uint64_t>(a->B * ROOM);
     a->f = room.take<float>(a->B * a->most);
     a->rows = room.take<float>(gathers ? a->most * a->L : 0);
+    a->q = room.take<uint16_t>(a->screens ? a->B * c->half.ld : 0);
+    a->halves = room.take<uint16_t>(a->screens ? a->most * c->half.ld : 0);
+    a->lengths = room.take<float>(a->screens ? a->B : 0);
     int status = placed ? FOPO_OK : reserve(a->d, room.used, "a search");
     if (status != FOPO_OK) return status;
   }
@@ -266,6 +325,18 @@ static size_t width_at(const call *a, size_t at) {
   return least(least(bears, a->most), end - at);
 }
 
+/* Scores in bfloat16, each row read once. A row of halves is moved as a row of floats. */
+static int look_at_tile(const call *a, size_t at, size_t width) {
+  const fopo_catalogue *c = a->c;
+  size_t words = c->half.ld / 2;
+  int status = gather_rows(a->d, reinterpret_cast<float *>(a->halves),
+                           static_cast<const float *>(c->half.x), words, c->order + at, width,
+                           words);
+  return status != FOPO_OK ? status
+                           : gemm_brain(a->d, a->f, a->most, a->q, a->halves, a->B, width,
+                                        c->half.ld);
+}
+
 static int score_tile(const call *a, size_t at, size_t width) {
   const fopo_catalogue *c = a->c;
   const float *rows = c->items + at * c->ld;
@@ -284,9 +355,12 @@ static int score_tile(const call *a, size_t at, size_t width) {
                                   a->B, width, a->L);
 }
 
-static int select_tile(const call *a, size_t at, size_t width, bool wanted) {
+static int select_tile(const call *a, size_t at, size_t width, bool looked, bool wanted) {
+  const fopo_catalogue *c = a->c;
   unsigned parts = (unsigned)splits_of(of(a->d), a->B, width, 4 * THREADS);
-  tile t = {a->f, a->c->order, a->most, width, at, parts, wanted};
+  look again = {looked ? c->items : nullptr, a->Q, a->lengths, c->norms, c->ld, a->L,
+                load_bytes<float>(c->items, c->ld, a->L)};
+  tile t = {a->f, c->order, again, a->most, width, at, parts, wanted};
   return launch(a->d, "a search", a->B * parts, THREADS, 0, select_kernel, a->s, t);
 }
 
@@ -309,13 +383,16 @@ static int ask(call *a, size_t next, int zeros, uint32_t *open) {
 
 static int run_tiles(call *a, int zeros) {
   uint32_t open = 1;
-  int status = FOPO_OK;
+  int status = !a->screens ? FOPO_OK
+                           : launch(a->d, "a search", ceil_div(a->B * WARP, THREADS), THREADS, 0,
+                                    narrow_kernel, a->q, a->lengths, a->Q, a->B, a->L,
+                                    a->c->half.ld);
   for (size_t at = 0; at < a->c->limit && open && status == FOPO_OK;) {
     if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
     size_t width = width_at(a, at), next = at + width;
-    bool asks = worth_asking(a, next);
-    status = score_tile(a, at, width);
-    if (status == FOPO_OK) status = select_tile(a, at, width, asks || next == a->c->limit);
+    bool asks = worth_asking(a, next), looks = a->screens && at >= a->s.k; /* there are floors */
+    status = looks ? look_at_tile(a, at, width) : score_tile(a, at, width);
+    if (status == FOPO_OK) status = select_tile(a, at, width, looks, asks || next == a->c->limit);
     if (status == FOPO_OK && asks) status = ask(a, next, zeros, &open);
     at = next;
   }

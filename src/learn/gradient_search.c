@@ -83,6 +83,7 @@ int fopo_gradient_choose_search(fopo_gradient *g) {
     g->catalogue.norms = g->dev.norms;
     g->catalogue.head = g->dev.head;
     g->catalogue.head_rows = g->packed_rows;
+    if (g->beta.type == FOPO_BFLOAT16) g->catalogue.half = g->beta;
   }
   g->on_device = 1;
   return FOPO_OK;

@@ -684,6 +684,7 @@ static int by_score(const void *a, const void *b) {
 typedef struct {
   batch x;
   size_t k;
+  int screened;   /* there are rows in bfloat16 */
   scored *places; /* [P] by norm; score: the norm */
   fopo_catalogue c;
 } shelf;
@@ -729,6 +730,14 @@ static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
     if (i < head_rows) memcpy(head + i * L, row, L * 4);
   }
   s->c = (fopo_catalogue){.items = s->x.items_.x, .P = P, .ld = s->x.items.rows.ld, .limit = limit};
+  if (ordered && s->screened) {
+    size_t ld = fopo_rows_ld(L);
+    uint16_t *half = room(P * ld, sizeof *half);
+    fopo_matrix items = {s->x.items.x, P, L, s->x.items.rows.ld};
+    ok(fopo_rows_halve(half, items, FOPO_BFLOAT16));
+    s->c.half = (fopo_rows){up(half, P * ld * sizeof *half), ld, FOPO_BFLOAT16};
+    free(half);
+  }
   if (ordered) {
     s->c.order = up(order, P * 4);
     s->c.norms = up(norms, P * 4);
@@ -857,6 +866,29 @@ static void fail_topk(shelf *s, long calls) {
     emulation_fail_at(-1, 0, 0);
   }
   check_topk(s, 0);
+}
+
+/* A first look in bfloat16 loses nothing: neither equal scores nor those that differ by less than its
+ * rounding, and also where more passes than there is room for. */
+static void test_topk_screened(void **state) {
+  (void)state;
+  const size_t shapes[][4] = {{20, 9000, 48, 256}, {3, 9000, 7, 2048}, {2, 9000, 100, 1},
+                              {3, 9000, 8, 300}, {3, 9000, 8, 300}};
+  for (size_t i = 0; i < 5; i++) {
+    const size_t *n = shapes[i];
+    shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+    s.screened = 1;
+    if (i == 3) make_integers(&s);
+    /* all alike but for what is rounded off, away from 0: to below the floors, the better the later */
+    for (size_t a = 0; i == 4 && a < n[1]; a++) {
+      float *row = s.x.items.x + a * s.x.items.rows.ld;
+      for (size_t j = 0; j < n[2]; j++) row[j] = 1.004f + (float)(a * 7919 % 9000) * 0x1p-23f;
+    }
+    for (size_t j = 0; i == 4 && j < n[0] * n[2]; j++) s.x.Q[j] = -fabsf(s.x.Q[j]);
+    shelf_up(&s, 1, 900, i == 0 ? 7000 : n[1]);
+    check_topk(&s, i == 3);
+    shelf_free(&s);
+  }
 }
 
 /* Norms that fall fast end a search early, with the same answer; a query of 0 asks for nothing. */
@@ -1012,7 +1044,8 @@ int main(void) {
       cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),
       cmocka_unit_test(test_policy_small_card), cmocka_unit_test(test_interrupted),
       cmocka_unit_test(test_topk),          cmocka_unit_test(test_topk_rising),
-      cmocka_unit_test(test_topk_prefix),   cmocka_unit_test(test_topk_stops),
+      cmocka_unit_test(test_topk_prefix),   cmocka_unit_test(test_topk_screened),
+      cmocka_unit_test(test_topk_stops),
       cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),
   };

@@ -444,6 +444,39 @@ cublasStatus_t cublasSgemm(cublasHandle_t, cublasOperation_t a, cublasOperation_
   return CUBLAS_STATUS_SUCCESS;
 }
 
+static std::vector<float> widened(const void *x, size_t n) {
+  std::vector<float> wide(n);
+  for (size_t i = 0; i < n; i++) {
+    wide[i] = __uint_as_float((unsigned)((const uint16_t *)x)[i] << 16);
+  }
+  return wide;
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t a, cublasOperation_t b, int m, int n,
+                            int k, const void *alpha, const void *A, cudaDataType_t type_a, int lda,
+                            const void *B, cudaDataType_t type_b, int ldb, const void *beta,
+                            void *C, cudaDataType_t type_c, int ldc, cublasComputeType_t,
+                            cublasGemmAlgo_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return as_status(error);
+  if (a != CUBLAS_OP_T || b != CUBLAS_OP_N || type_a != CUDA_R_16BF || type_b != CUDA_R_16BF ||
+      type_c != CUDA_R_32F || lda != k || ldb != k) {
+    give_up("cublasGemmEx is here for A^T B of whole rows in bfloat16");
+  }
+  size_t size_a = (size_t)lda * (size_t)m, size_b = (size_t)ldb * (size_t)n;
+  check_range(A, 2 * size_a);
+  check_range(B, 2 * size_b);
+  check_range(C, 4 * ((size_t)ldc * (size_t)(n - 1) + (size_t)m));
+  emulation::put_off([=, alpha = *(const float *)alpha, beta = *(const float *)beta] {
+    on_device open;
+    std::vector<float> wide_a = widened(A, size_a), wide_b = widened(B, size_b);
+    cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, wide_a.data(), lda,
+                wide_b.data(), ldb, beta, (float *)C, ldc);
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cudaError_t emulation::sort_pairs(const uint32_t *key, uint32_t *key_out, const uint32_t *value,
                                   uint32_t *value_out, int n, int end_bit) {
   std::lock_guard<std::recursive_mutex> held(lock);

@@ -102,6 +102,11 @@ template <class T> T __ldg(const T *x) {
 
 template <class T> T __ldcg(const T *x) { return __ldg(x); }
 
+static inline unsigned __float_as_uint(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
 struct __half { uint16_t bits; };
 static inline __half __ushort_as_half(uint16_t bits) { return {bits}; }
 static inline float __uint_as_float(unsigned bits) {
@@ -195,6 +200,16 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t
 cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, int m,
                            int n, int k, const float *alpha, const float *A, int lda,
                            const float *B, int ldb, const float *beta, float *C, int ldc);
+
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
+enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
+/* Of bfloat16, into float. */
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, int m,
+                            int n, int k, const void *alpha, const void *A, cudaDataType_t type_a,
+                            int lda, const void *B, cudaDataType_t type_b, int ldb,
+                            const void *beta, void *C, cudaDataType_t type_c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm);
 
 /* ---- CUB ---- */
 
