@@ -56,7 +56,9 @@ local make = define.fn{
 Everything is a function of the seed: the same bits for any number of threads, in one run or several,
 interrupted and resumed or not. Where a policy learns its items, the index of the proposal goes stale:
 the estimate stays valid, its candidates get worse; index_refresh brings it up to date (an index over
-pi:items()), and t:save does so too. The index of validation is asked as it is: index:update().]],
+pi:items()), and t:save does so too. The index of validation is asked as it is: index:update().
+On a GPU the proposal's exact or norm index is searched there, budget and all, for k up to 2048 and
+items that are not learnt; any other on the host, which goes on while the GPU works.]],
   example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 pi = fopo.policy.linear{items = items}

@@ -89,7 +89,8 @@ local function one(P, L, B, sessions, items, rate, card, python)
   end
   local s = bench.in_turn(cases, bench.options.limit / 4)
   s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
-  s["two products"] = {card:ask(("products %d %d %d"):format(B, P, L))[2]}
+  local products = card:ask(("products %d %d %d"):format(B, P, L))
+  if products[1] == "products" then s["two products"] = {products[2]} end
   row(L, B, s, "uniform", "limit", false, 2)
   row(L, B, s, "mixture, kept", "limit", false, 2)
   row(L, B, s, "uniform, float16", "uniform", false)
