@@ -15,7 +15,7 @@
 -- difference of reward, seed by seed, with its standard error: the test sessions are the same.
 --
 -- Names (defaults): steps=12000, parts=2, lr=0.01, dim=100, k=256, samples=1000, epsilon=0.8,
--- tails=64,256, refresh=5,20, rows=float16, budgets=0,2048, threads=2, scale=1, seeds=1,2,3,
+-- tails=64, refresh=1,20, rows=float16, budgets=0,8192,12288, threads=2, scale=1, seeds=1,2,3,
 -- worlds=large (100,000 users, 790,000 items; users=, items=, clusters= change it), min_items=20.
 -- Kept candidates pay where contexts are visited often: with few visits each (users= of the large
 -- world makes them more or fewer) they are those of an early policy, and the table shows the loss.
@@ -27,7 +27,7 @@ local study = require "study"
 
 local o, files = study.options(
   {steps = 12000, parts = 2, lr = 0.01, dim = 100, k = 256, samples = 1000, epsilon = 0.8,
-   tails = {64, 256}, refresh = {5, 20}, rows = {"float16"}, budgets = {0, 2048}, threads = 2,
+   tails = {64}, refresh = {1, 20}, rows = {"float16"}, budgets = {0, 8192, 12288}, threads = 2,
    scale = 1, seeds = {1, 2, 3}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
    min_items = 20},
   {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5},

@@ -10,7 +10,7 @@ local B, S = 32, 1000
 -- candidates that serve several visits, are found among the largest norms, and rows of half the
 -- bytes. scripts/study_fast.lua has their reward.
 local HEAD = "head and tail 256 + 64"
-local FAST = {{tail = 64, budget = 8192}, {tail = 256, refresh = 5},
+local FAST = {{tail = 64, budget = 8192}, {tail = 64, budget = 12288}, {tail = 256, refresh = 5},
               {tail = 256, refresh = 20}, {tail = 256, refresh = 20, budget = 2048}}
 for _, fast in ipairs(FAST) do
   fast[1] = ("256 + %d%s%s, float16"):format(fast.tail,
