@@ -461,13 +461,17 @@ static void answer_zero(fopo_topk *t) {
   t->n = t->k;
 }
 
-/* k items must be seen to stop; where scores are screened, enough of them to give the queries floors
- * worth having. Blocks of a packed head begin with a group. */
+/* k items must be seen to stop; where scores are screened, enough of them to guess good floors from.
+ * What cannot be stopped is not worth a second round. Blocks of a packed head begin with a group. */
 static size_t first_round(const fopo_scan *scan, const fopo_scan_worker *w, size_t k) {
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST;
-  if (w->screen != NULL && k >= GUESS_LEAST) first = 16 * k > ROUND_GUESSED ? 16 * k : ROUND_GUESSED;
+  int stops = scan->norms != NULL && scan->limit == scan->items.rows;
+  if (w->screen != NULL && k >= GUESS_LEAST) {
+    first = 16 * k > ROUND_GUESSED ? 16 * k : ROUND_GUESSED;
+    if (2 * first >= scan->limit) first = stops ? 8 * k : scan->limit;
+  }
   first = fopo_screen_rows(first);
-  return 2 * first < scan->limit ? first : scan->limit;
+  return first < scan->limit ? first : scan->limit;
 }
 
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k) {
