@@ -1,7 +1,8 @@
 -- A step on this machine's card: against the time that its rows take at the measured rate of a copy,
 -- against REINFORCE on the same card and the two products that it needs, and against PyTorch's same
 -- three methods there. Then what rows in half of the bytes do to the reward. What is absent, does
--- not fit the card or would begin after ENOUGH seconds is skipped by name.
+-- not fit the card or would begin after ENOUGH seconds is skipped by name. With FOPO_RECORD=0 in
+-- front of the command steps are launched kernel by kernel, not as a graph.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
@@ -38,6 +39,8 @@ local function methods(items)
           {"mixture, bfloat16", mixture(exact), rows = "bfloat16"}, -- which the search uses, too
           {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
           {"mixture, kept", mixture(exact, 1000000), kept = true},
+          {"head and tail, kept", fopo.gradient.head_tail{
+            index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
           {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}}
 end
 
@@ -89,10 +92,12 @@ local function one(P, L, B, sessions, items, rate, card, python)
   end
   local s = bench.in_turn(cases, bench.options.limit / 4)
   s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
+  s["limit of 2 K rows"] = {math.max(B * 2 * K * L * 4 / rate, FLOOR)}
   local products = card:ask(("products %d %d %d"):format(B, P, L))
   if products[1] == "products" then s["two products"] = {products[2]} end
   row(L, B, s, "uniform", "limit", false, 2)
   row(L, B, s, "mixture, kept", "limit", false, 2)
+  row(L, B, s, "head and tail, kept", "limit of 2 K rows", false, 2)
   row(L, B, s, "uniform, float16", "uniform", false)
   row(L, B, s, "uniform, bfloat16", "uniform", false)
   row(L, B, s, "REINFORCE", "two products", false)

@@ -249,6 +249,11 @@ typedef struct {
   int (*tally)(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n,
                size_t B);
 
+  /* Optional, both or none: seconds by the device's own clock from when it comes to `start` in its
+   * work to when it comes to `stop`, which waits for that. */
+  int (*start_clock)(fopo_device *d);
+  int (*stop_clock)(fopo_device *d, double *seconds);
+
   /* Optional, all or none: the work of a step, recorded once and made again at the cost of a call.
    * Between record and recorded the operations that are called are noted and not made; those that
    * wait, copy or take memory are refused, so a step of the same kind is best made before. The

@@ -233,6 +233,8 @@ static const fopo_device_ops table = {
     .clear = clear,
     .norm2 = norm2,
     .tally = tally,
+    .start_clock = start_clock,
+    .stop_clock = stop_clock,
     .record = record,
     .recorded = recorded,
     .replay = replay,
@@ -249,6 +251,8 @@ static void close(fopo_device *d) {
     cudaFree(s->workspace);
     if (s->ring != nullptr) cudaFreeHost(s->ring);
     if (s->blas != nullptr) cublasDestroy(s->blas);
+    if (s->began != nullptr) cudaEventDestroy(s->began);
+    if (s->ended != nullptr) cudaEventDestroy(s->ended);
     if (s->stream != nullptr) cudaStreamDestroy(s->stream);
     cudaGetLastError();
     fopo_free(s->blocks);
@@ -332,6 +336,8 @@ static int begin(fopo_device *d) {
   if (status == FOPO_OK) {
     status = check(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "a stream");
   }
+  if (status == FOPO_OK) status = check(cudaEventCreate(&s->began), "a clock");
+  if (status == FOPO_OK) status = check(cudaEventCreate(&s->ended), "a clock");
   void *ring = nullptr;
   if (status == FOPO_OK) status = check(cudaMallocHost(&ring, RING), "memory for copies");
   s->ring = static_cast<char *>(ring);

@@ -61,6 +61,7 @@ struct state {
   numbers *now;        /* device, of the record that is made again */
   cudaGraphExec_t record; /* owned; NULL: there is none */
   bool recording;
+  cudaEvent_t began, ended; /* owned: of the clock */
   size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
   size_t cache;        /* bytes of its L2 cache */
   bool brains;         /* it multiplies bfloat16 (compute 8.0 and later) */
@@ -231,6 +232,8 @@ int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *s
 int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
               size_t headed, size_t k, int start, size_t B);
 int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n, size_t B);
+int start_clock(fopo_device *d);
+int stop_clock(fopo_device *d, double *seconds);
 
 /* device_cuda_record.cu */
 numbers numbers_of(uint32_t step, const fopo_adam *o);

@@ -1,10 +1,12 @@
 /* A step recorded once, as a graph of CUDA, and made again by one call: what is launched, by which
  * shapes and from which memory is the same from step to step, and the few numbers that differ are
  * read from the device (struct numbers). The kernels are those of a step that is not recorded, and so
- * are its bits. */
+ * are its bits. FOPO_RECORD=0 switches recording off, for measurements and for tools. */
 #include "device/device_cuda.cuh"
 
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 namespace gpu {
 
@@ -21,8 +23,12 @@ void forget_record(fopo_device *d) {
 }
 
 int record(fopo_device *d) {
+  const char *wanted = getenv("FOPO_RECORD");
   int status = alive();
   if (status != FOPO_OK) return status;
+  if (wanted != nullptr && strcmp(wanted, "0") == 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "recording is switched off by FOPO_RECORD=0");
+  }
   forget_record(d);
   status = check(cudaStreamBeginCapture(of(d)->stream, cudaStreamCaptureModeThreadLocal),
                  "recording a step");

@@ -1,5 +1,5 @@
 /* What a step does beside its estimate, on the GPU: candidates that are kept by context, the
- * statistics of a batch, and the tally by which the host need not wait for each step. */
+ * statistics of a batch, the tally by which the host need not wait for each step, and the clock. */
 #include "device/device_cuda.cuh"
 
 #include <cmath>
@@ -99,6 +99,27 @@ int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, 
   if (status != FOPO_OK) return status;
   return launch(d, "the sums of a step", 1, THREADS, 0, tally_kernel, t, sums, pieces, count,
                 (double)B);
+}
+
+/* ---- the clock ---- */
+
+int start_clock(fopo_device *d) {
+  int status = alive();
+  if (status != FOPO_OK) return status;
+  return check(cudaEventRecord(of(d)->began, of(d)->stream), "the clock");
+}
+
+int stop_clock(fopo_device *d, double *seconds) {
+  state *s = of(d);
+  float milliseconds = 0;
+  int status = alive();
+  if (status == FOPO_OK) status = check(cudaEventRecord(s->ended, s->stream), "the clock");
+  if (status == FOPO_OK) status = check(cudaEventSynchronize(s->ended), "the work of a step");
+  if (status == FOPO_OK) {
+    status = check(cudaEventElapsedTime(&milliseconds, s->began, s->ended), "the clock");
+  }
+  *seconds = (double)milliseconds / 1e3;
+  return status;
 }
 
 } // namespace gpu

@@ -163,6 +163,7 @@ static void report(fopo_slice *slice, const fopo_trainer *t) {
   *slice = t->slice;
   slice->step = t->step;
   slice->seconds = t->running ? fopo_clock() - t->started : 0.0;
+  if (t->tallied && t->on_device > 0.0) slice->seconds = t->on_device;
   if (slice->steps == 0) return;
   double n = (double)slice->steps;
   slice->mean.reward /= n;

@@ -32,7 +32,8 @@ typedef struct {
 typedef struct {
   size_t steps;             /* made in this slice */
   uint64_t step;            /* made in all */
-  double seconds;           /* of this slice */
+  double seconds;           /* of this slice; by the device's clock where it has one and the host
+                             * did not wait for each step */
   fopo_gradient_stats mean;
 } fopo_slice;
 

@@ -43,6 +43,7 @@ struct fopo_trainer {
   size_t pending;       /* steps since the tally was last read */
   size_t stride;        /* steps between two readings */
   double read;          /* clock at the last one */
+  double on_device;     /* seconds of this slice by the device's clock; 0: not known */
   uint64_t first_t;     /* the optimiser's updates at the slice's start */
   int records;          /* this slice's steps may be recorded */
   fopo_work seen;       /* of the last step; {0}: there was none in this slice */

@@ -29,11 +29,22 @@ int fopo_trainer_begin_tally(fopo_trainer *t) {
   t->tallied = t->tally != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
                t->o.reward->kind != FOPO_REWARD_CUSTOM;
   t->pending = 0;
+  t->on_device = 0.0;
   t->first_t = t->o.optim->t;
   t->read = fopo_clock();
   t->records = ops->record != NULL;
   t->seen = t->recorded = (fopo_work){0};
-  return t->tallied ? ops->put(t->o.device, t->tally, &none, sizeof none) : FOPO_OK;
+  if (!t->tallied) return FOPO_OK;
+  int rc = ops->put(t->o.device, t->tally, &none, sizeof none);
+  return rc == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : rc;
+}
+
+/* A clock that cannot be read leaves the host's, and fails nothing. */
+static void read_clock(fopo_trainer *t) {
+  fopo_device *d = t->o.device;
+  double seconds = 0.0;
+  if (d->ops->stop_clock == NULL || d->ops->stop_clock(d, &seconds) != FOPO_OK) return;
+  t->on_device = seconds;
 }
 
 /* The steps after the last whole one were not made: they are taken back, the latest first. */
@@ -197,5 +208,6 @@ int fopo_trainer_run_tallied(fopo_trainer *t, size_t n) {
   int rc = FOPO_OK;
   while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
   int earlier = read_tally(t);
+  if (rc == FOPO_OK && earlier == FOPO_OK) read_clock(t);
   return earlier != FOPO_OK ? earlier : rc;
 }

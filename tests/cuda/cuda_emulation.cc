@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include <mutex>
@@ -280,6 +281,48 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
   if (error != cudaSuccess) return error;
   waits++;
   catch_up();
+  return call();
+}
+
+struct emulated_event { double when; };
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  *event = nullptr;
+  if (error != cudaSuccess) return error;
+  *event = new emulated_event{0};
+  others++;
+  return error;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  catch_up();
+  delete event;
+  others--;
+  return call();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  cudaError_t error = call();
+  if (error != cudaSuccess) return error;
+  emulation::put_off([=] {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->when = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  });
+  return error;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return cudaStreamSynchronize(nullptr); /* what is behind it is done too */
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t began, cudaEvent_t ended) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  *milliseconds = (float)(1e3 * (ended->when - began->when));
   return call();
 }
 
