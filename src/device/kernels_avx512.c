@@ -262,7 +262,7 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 /* ---- selection among keys ---- */
 
 /* The first n keys, or all of a vector. */
-INLINE __mmask8 key_lanes(size_t n) { return n < 8 ? (__mmask8)((1u << n) - 1u) : 0xff; }
+INLINE __mmask8 key_lanes(size_t n) { return (__mmask8)(n < 8 ? (1u << n) - 1u : 0xffu); }
 
 /* Keys i .. i + 7, where there are none `other`. */
 INLINE __m512i keys_at(const uint64_t *keys, size_t i, size_t n, __m512i other) {
