@@ -366,6 +366,14 @@ static void test_moved(void **state) {
 
 /* ---- steps that the host does not wait for ---- */
 
+/* The world of faults, and of what takes many steps. */
+enum { SMALL = 4 };
+static void open_small(setting *s, const method *m, fopo_device *device) {
+  *s = (setting){0};
+  small_world_init(&s->w, 90, 9, SMALL, 0.05, 0.1, 3);
+  ok(begin(s, m, device));
+}
+
 /* Steps of slices of their own are made directly, each waited for; those of a long slice by its
  * record, without a wait, or, where that is switched off, directly without a wait. */
 static void test_recorded(void **state) {
@@ -374,23 +382,23 @@ static void test_recorded(void **state) {
   for (size_t k = 0; k < 3; k++) {
     setting one, many;
     fopo_slice a, b;
-    open_setting(&one, kinds[k], gpu);
-    open_setting(&many, kinds[k], gpu);
+    open_small(&one, kinds[k], gpu);
+    open_small(&many, kinds[k], gpu);
     for (int i = 0; i < 9; i++) ok(fopo_trainer_run(one.t, 1, &a));
     many.t->stride = 64;
     setting plain;
-    open_setting(&plain, kinds[k], gpu);
+    open_small(&plain, kinds[k], gpu);
     setenv("FOPO_RECORD", "0", 1);
     ok(fopo_trainer_run(plain.t, 9, &b));
     unsetenv("FOPO_RECORD");
-    assert_memory_equal(one.pi.theta.x, plain.pi.theta.x, L * L * sizeof(float));
+    assert_memory_equal(one.pi.theta.x, plain.pi.theta.x, SMALL * SMALL * sizeof(float));
     close_setting(&plain);
     long waits = emulation_waits != NULL ? emulation_waits() : 0;
     long replays = emulation_replays != NULL ? emulation_replays() : 0;
     ok(fopo_trainer_run(many.t, 9, &b));
     if (k == 0 && emulation_waits != NULL) assert_true(emulation_waits() - waits <= 3);
     if (emulation_replays != NULL) assert_true(emulation_replays() - replays >= (k == 0 ? 5 : 2));
-    assert_memory_equal(one.pi.theta.x, many.pi.theta.x, L * L * sizeof(float));
+    assert_memory_equal(one.pi.theta.x, many.pi.theta.x, SMALL * SMALL * sizeof(float));
     assert_int_equal(b.steps, 9);
     assert_true(b.seconds > 0 && many.t->on_device > 0);
     assert_int_equal(fopo_trainer_step(many.t), 9);
@@ -406,8 +414,8 @@ static void test_record_anew(void **state) {
   (void)state;
   setting one, many;
   fopo_slice slice;
-  open_setting(&one, &methods[2], gpu);
-  open_setting(&many, &methods[2], gpu);
+  open_small(&one, &methods[2], gpu);
+  open_small(&many, &methods[2], gpu);
   for (int turn = 0; turn < 4; turn++) {
     setting *s[] = {&one, &many};
     for (int i = 0; i < 2; i++) {
@@ -423,18 +431,10 @@ static void test_record_anew(void **state) {
     long replays = emulation_replays != NULL ? emulation_replays() : 0;
     ok(fopo_trainer_run(many.t, 6, &slice));
     if (emulation_replays != NULL && turn > 0) assert_true(emulation_replays() - replays >= 2);
-    assert_memory_equal(one.pi.theta.x, many.pi.theta.x, L * L * sizeof(float));
+    assert_memory_equal(one.pi.theta.x, many.pi.theta.x, SMALL * SMALL * sizeof(float));
   }
   close_setting(&one);
   close_setting(&many);
-}
-
-/* The world of faults, and of what takes many steps. */
-enum { SMALL = 4 };
-static void open_small(setting *s, const method *m, fopo_device *device) {
-  *s = (setting){0};
-  small_world_init(&s->w, 90, 9, SMALL, 0.05, 0.1, 3);
-  ok(begin(s, m, device));
 }
 
 /* A call that fails once, in a direct step, a record or a replay: the run goes on or is left after a
@@ -524,15 +524,15 @@ static void test_interrupted_run(void **state) {
   int polls = 0;
   setting cut, whole;
   fopo_slice slice;
-  open_setting(&cut, &methods[0], gpu);
-  open_setting(&whole, &methods[0], gpu);
+  open_small(&cut, &methods[0], gpu);
+  open_small(&whole, &methods[0], gpu);
   cut.t->stride = 64;
   fopo_interrupt_by(after_five, &polls);
   refused(fopo_trainer_run(cut.t, 40, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_by(NULL, NULL);
   assert_true(slice.steps >= 4 && slice.steps < 40);
   ok(fopo_trainer_run(whole.t, slice.steps, &slice));
-  assert_memory_equal(whole.pi.theta.x, cut.pi.theta.x, L * L * sizeof(float));
+  assert_memory_equal(whole.pi.theta.x, cut.pi.theta.x, SMALL * SMALL * sizeof(float));
   close_setting(&cut);
   close_setting(&whole);
 }
