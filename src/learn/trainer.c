@@ -114,10 +114,19 @@ void fopo_trainer_free(fopo_trainer *t) {
 
 /* -- a slice ---------------------------------------------------------------------------------- */
 
+static int check_theta(const fopo_trainer *t) {
+  char where[160];
+  int rc = fopo_matrix_finite(t->o.policy->theta, "theta");
+  if (rc != FOPO_ERR_NUMERIC) return rc;
+  snprintf(where, sizeof where, "%s", fopo_error_sentence());
+  return fopo_fail(rc, "%s; load a checkpoint from before that, or set theta anew, and lower lr",
+                   where);
+}
+
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
-  if (rc == FOPO_OK) rc = fopo_matrix_finite(o->policy->theta, "theta");
+  if (rc == FOPO_OK) rc = check_theta(t);
   if (rc == FOPO_OK) {
     rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
                              t->n_theta * sizeof *t->theta);
