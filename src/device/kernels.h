@@ -63,7 +63,7 @@ typedef struct {
    * finite. Same bits in every table. */
   void (*level)(float *level, const float *x, size_t ld, size_t count, size_t rank);
 
-  /* The k-th largest of n distinct keys, 1 <= k <= n. Same bits in every table. */
+  /* The k-th largest of n keys, 1 <= k <= n. Same bits in every table. */
   uint64_t (*kth)(const uint64_t *keys, size_t n, size_t k);
 
   /* Moves the keys >= least to the front, in the order they have; gives their number. */

@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *k
   uint64_t low = pass.least(keys, n, 0), high = pass.most(keys, n);
   if (k == 1) return high;
   size_t reach = n, beyond = 0; /* keys that are >= low, reach >= k; and > high, beyond < k */
-  for (int even = 1; reach != k; even = !even) {
+  for (int even = 1; reach != k && low < high; even = !even) { /* equal keys end it too */
     double range = (double)(high - low) + 1;
     double part = even ? ((double)(reach - k) + 0.5) / (double)(reach - beyond) : 0.5;
     uint64_t middle = low + (uint64_t)(part * range);

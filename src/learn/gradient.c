@@ -48,13 +48,6 @@ static int check_options(const fopo_gradient_options *o) {
                    o->samples, UINT32_MAX);
 }
 
-/* Between begin and finish a batch stays as it was begun, whatever a reward's function does. */
-static int check_idle(const fopo_gradient *g) {
-  if (g->stage == FOPO_STAGE_IDLE) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "the gradient is in the middle of a batch; use it, or change it, after that");
-}
-
 int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   *g = NULL;
   int rc = check_options(options);
@@ -65,49 +58,9 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   return fopo_gradient_set(*g, options);
 }
 
-/* n elements in the place of `old` on the device; NULL with the sentence set on failure. */
-static void *room(fopo_gradient *g, void *old, size_t n, size_t size) {
-  void *block = NULL;
-  if (old != NULL) g->device->ops->release(g->device, old);
-  return g->device->ops->alloc(g->device, &block, n * size) == FOPO_OK ? block : NULL;
-}
-
-/* The same on the host. */
-static void *room_host(void *old, size_t n, size_t size) {
-  fopo_free(old);
-  return fopo_alloc(n, size);
-}
-
-/* Gives back all that lies on the device, and forgets what it was made of. */
-static void unbind(fopo_gradient *g) {
-  if (g->device == NULL) return;
-  fopo_gradient_on_device *m = &g->dev;
-  void *blocks[] = {m->items, m->half,  m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
-                    m->logged, m->weight,  m->gain,     m->model_users, m->model_items,
-                    m->hidden, m->delta,
-                    m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
-                    m->sums,  m->due,
-                    m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
-                    m->candidate_scores, m->c, m->log_z, m->mean_weight, m->item_rows,
-                    m->touched};
-  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-    if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
-  }
-  fopo_gradient_forget_order(g);
-  g->dev = (fopo_gradient_on_device){0};
-  g->Y = (fopo_csr){0};
-  g->credit = (fopo_credit){0};
-  g->model = (fopo_low_rank){0};
-  g->room_rows = g->room_part = g->room_draws = g->room_candidates = 0;
-  g->room_c = g->room_weights = g->room_items = 0;
-  g->enumerated = 0;
-  g->device = NULL;
-  fopo_visits_done(&g->own);
-}
-
 void fopo_gradient_free(fopo_gradient *g) {
   if (g == NULL) return;
-  unbind(g);
+  fopo_gradient_unbind(g);
   fopo_free(g->host.G);
   fopo_free(g->host.stats);
   fopo_free(g->host.Q);
@@ -122,7 +75,7 @@ void fopo_gradient_free(fopo_gradient *g) {
 }
 
 int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
-  int rc = check_idle(g);
+  int rc = fopo_gradient_idle(g);
   if (rc == FOPO_OK) rc = check_options(options);
   if (rc != FOPO_OK) return rc;
   g->options = *options;
@@ -134,151 +87,12 @@ int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
 
 const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g) { return &g->options; }
 
-/* -- binding ---------------------------------------------------------------------------------- */
-
-static int same_view(fopo_matrix a, fopo_matrix b) {
-  return a.x == b.x && a.rows == b.rows && a.cols == b.cols && a.ld == b.ld;
-}
-
-static int same_rows(fopo_rows a, fopo_rows b) {
-  return a.x == b.x && a.ld == b.ld && a.type == b.type;
-}
-
-/* Whether the reward looks at the arrays that are on the device. A shift is no array: it is asked
- * for at every step. */
-static int same_arrays(const fopo_gradient *g, const fopo_reward *reward) {
-  static const fopo_csr none = {0};
-  const fopo_csr *a = &g->Y, *b = reward->Y != NULL ? reward->Y : &none;
-  const fopo_credit *c = &g->credit, *d = &reward->credit;
-  const fopo_low_rank *m = &g->model, *n = &reward->model;
-  return a->ids == b->ids && a->indptr == b->indptr && a->rows == b->rows && a->cols == b->cols &&
-         c->action == d->action && c->weight == d->weight && c->gain == d->gain &&
-         m->users == n->users && m->items == n->items && m->rank == n->rank;
-}
-
-/* The device's copy of host data, or NULL with the sentence set. */
-static void *share(fopo_gradient *g, const void *host, size_t bytes) {
-  void *block = NULL;
-  return g->device->ops->share(g->device, &block, host, bytes) == FOPO_OK ? block : NULL;
-}
-
-static int share_hits(fopo_gradient *g, const fopo_csr *Y) {
-  g->Y = *Y;
-  g->dev.Y = (fopo_csr){.rows = Y->rows, .cols = Y->cols};
-  g->dev.Y.indptr = share(g, Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
-  if (g->dev.Y.indptr == NULL) return FOPO_ERR_MEMORY;
-  g->dev.Y.ids = share(g, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
-  return g->dev.Y.ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-}
-
-static int share_credit(fopo_gradient *g, const fopo_credit *c, size_t N) {
-  g->credit = *c;
-  g->dev.logged = share(g, c->action, N * sizeof *c->action);
-  if (g->dev.logged == NULL) return FOPO_ERR_MEMORY;
-  g->dev.weight = share(g, c->weight, N * sizeof *c->weight);
-  if (g->dev.weight == NULL) return FOPO_ERR_MEMORY;
-  g->dev.gain = share(g, c->gain, N * sizeof *c->gain);
-  return g->dev.gain == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-}
-
-static int share_model(fopo_gradient *g, const fopo_low_rank *m, size_t N, size_t P) {
-  g->model = *m;
-  g->dev.model_users = share(g, m->users, N * m->rank * sizeof *m->users);
-  if (g->dev.model_users == NULL) return FOPO_ERR_MEMORY;
-  g->dev.model_items = share(g, m->items, P * m->rank * sizeof *m->items);
-  return g->dev.model_items == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-}
-
-static int share_reward(fopo_gradient *g, const fopo_reward *r) {
-  int rc = r->Y != NULL ? share_hits(g, r->Y) : FOPO_OK;
-  if (rc == FOPO_OK && r->credit.action != NULL) rc = share_credit(g, &r->credit, r->contexts);
-  if (rc == FOPO_OK && r->model.users != NULL) rc = share_model(g, &r->model, r->contexts, g->P);
-  return rc;
-}
-
-static int share_data(fopo_gradient *g) {
-  fopo_matrix items = g->items, contexts = g->contexts;
-  g->dev.items = share(g, items.x, items.rows * items.ld * sizeof *items.x);
-  if (g->dev.items == NULL) return FOPO_ERR_MEMORY;
-  g->beta = fopo_rows_float32(g->dev.items, items.ld);
-  if (g->rows_given.type != FOPO_FLOAT32) {
-    size_t numbers = items.rows * g->rows_given.ld;
-    g->dev.half = share(g, g->rows_given.x, numbers * fopo_float_bytes(g->rows_given.type));
-    if (g->dev.half == NULL) return FOPO_ERR_MEMORY;
-    g->beta = (fopo_rows){g->dev.half, g->rows_given.ld, g->rows_given.type};
-  }
-  g->dev.contexts = share(g, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
-  if (g->dev.contexts == NULL) return FOPO_ERR_MEMORY;
-  return share_reward(g, g->reward);
-}
-
-static int make_parameters(fopo_gradient *g) {
-  size_t n = g->n_theta;
-  g->dev.theta = room(g, NULL, n, sizeof(float));
-  if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
-  g->dev.G = room(g, NULL, n, sizeof(float));
-  if (g->dev.G == NULL) return FOPO_ERR_MEMORY;
-  g->dev.sums = room(g, NULL, 1, sizeof(fopo_sums));
-  if (g->dev.sums == NULL) return FOPO_ERR_MEMORY;
-  g->host.G = room_host(g->host.G, n, sizeof(float));
-  return g->host.G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-}
-
-static int check_shapes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
-  int rc = fopo_policy_check_contexts(pi, contexts);
-  return rc != FOPO_OK ? rc : fopo_reward_check(reward, contexts.rows, pi->items.rows);
-}
-
-/* Items that are learnt may have been moved on the host since. */
-static int fresh_items(fopo_gradient *g) {
-  if (!g->train_items || g->dev.items == g->items.x) return FOPO_OK;
-  return g->device->ops->put(g->device, g->dev.items, g->items.x,
-                             g->P * g->L * sizeof *g->dev.items);
-}
-
-int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward) {
-  int rc = check_idle(g);
-  if (rc == FOPO_OK) rc = check_shapes(pi, contexts, reward);
-  if (rc != FOPO_OK) return rc;
-  size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
-  int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
-             same_view(g->items, pi->items) && same_rows(g->rows_given, pi->rows) &&
-             same_view(g->contexts, contexts) && same_arrays(g, reward) &&
-             g->train_items == pi->train_items;
-  g->pi = pi;
-  g->reward = reward;
-  if (kept) return fresh_items(g);
-
-  if (pi->train_items && pi->items.ld != pi->items.cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
-  }
-  rc = fopo_matrix_finite(contexts, "contexts");
-  if (rc != FOPO_OK) return rc;
-  unbind(g);
-  g->device = device;
-  g->items = pi->items;
-  g->rows_given = pi->rows;
-  g->contexts = contexts;
-  g->P = pi->items.rows;
-  g->D = contexts.cols;
-  g->L = pi->items.cols;
-  g->n_theta = n_theta;
-  g->train_items = pi->train_items;
-  g->units = units;
-  g->checked = 0;
-  rc = share_data(g);
-  if (rc == FOPO_OK) rc = make_parameters(g);
-  if (rc != FOPO_OK) unbind(g);
-  return rc;
-}
-
 /* -- a batch ---------------------------------------------------------------------------------- */
 
 /* Each of these makes one group of arrays anew, and notes the room only when all of it is there. */
 static int grow_rows(fopo_gradient *g, size_t B) {
   g->room_rows = 0;
-  g->dev.rows = room(g, g->dev.rows, B, sizeof(uint32_t));
+  g->dev.rows = fopo_gradient_room(g, g->dev.rows, B, sizeof(uint32_t));
   if (g->dev.rows == NULL) return FOPO_ERR_MEMORY;
   g->room_rows = B;
   return FOPO_OK;
@@ -289,18 +103,18 @@ static int grow_part(fopo_gradient *g, size_t part) {
   fopo_gradient_on_host *h = &g->host;
   size_t n = part * g->L;
   g->room_part = 0;
-  m->X = room(g, m->X, part * g->D, sizeof(float));
-  m->hidden = room(g, m->hidden, part * g->units, sizeof(float));
-  m->delta = room(g, m->delta, part * g->units, sizeof(float));
-  m->Q = room(g, m->Q, n, sizeof(float));
-  m->V = room(g, m->V, n, sizeof(float));
-  m->mean = room(g, m->mean, n, sizeof(float));
-  m->stats = room(g, m->stats, part * FOPO_STATS, sizeof(float));
-  m->counts = room(g, m->counts, part, sizeof(uint32_t));
-  m->due = room(g, m->due, 2 * part, sizeof(uint32_t));
-  h->Q = room_host(h->Q, n, sizeof(float));
-  h->counts = room_host(h->counts, part, sizeof(uint32_t));
-  h->due = room_host(h->due, 2 * part, sizeof(uint32_t));
+  m->X = fopo_gradient_room(g, m->X, part * g->D, sizeof(float));
+  m->hidden = fopo_gradient_room(g, m->hidden, part * g->units, sizeof(float));
+  m->delta = fopo_gradient_room(g, m->delta, part * g->units, sizeof(float));
+  m->Q = fopo_gradient_room(g, m->Q, n, sizeof(float));
+  m->V = fopo_gradient_room(g, m->V, n, sizeof(float));
+  m->mean = fopo_gradient_room(g, m->mean, n, sizeof(float));
+  m->stats = fopo_gradient_room(g, m->stats, part * FOPO_STATS, sizeof(float));
+  m->counts = fopo_gradient_room(g, m->counts, part, sizeof(uint32_t));
+  m->due = fopo_gradient_room(g, m->due, 2 * part, sizeof(uint32_t));
+  h->Q = fopo_gradient_room_host(h->Q, n, sizeof(float));
+  h->counts = fopo_gradient_room_host(h->counts, part, sizeof(uint32_t));
+  h->due = fopo_gradient_room_host(h->due, 2 * part, sizeof(uint32_t));
   if (!m->hidden || !m->delta || !m->due) return FOPO_ERR_MEMORY;
   if (!m->X || !m->Q || !m->V || !m->mean || !m->stats || !m->counts) return FOPO_ERR_MEMORY;
   if (!h->Q || !h->counts || !h->due) return FOPO_ERR_MEMORY;
@@ -314,9 +128,9 @@ static int grow_draws(fopo_gradient *g, size_t n) {
   if (rc != FOPO_OK) return rc;
   g->room_draws = 0;
   g->enumerated = 0;
-  m->ids = room(g, m->ids, n, sizeof(uint32_t));
-  m->logq = room(g, m->logq, n, sizeof(float));
-  m->r = room(g, m->r, n, sizeof(float));
+  m->ids = fopo_gradient_room(g, m->ids, n, sizeof(uint32_t));
+  m->logq = fopo_gradient_room(g, m->logq, n, sizeof(float));
+  m->r = fopo_gradient_room(g, m->r, n, sizeof(float));
   if (!m->ids || !m->logq || !m->r) return FOPO_ERR_MEMORY;
   g->room_draws = n;
   return FOPO_OK;
@@ -326,10 +140,10 @@ static int grow_candidates(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
   fopo_gradient_on_host *h = &g->host;
   g->room_candidates = 0;
-  m->candidates = room(g, m->candidates, n, sizeof(uint32_t));
-  m->candidate_scores = room(g, m->candidate_scores, n, sizeof(float));
-  h->candidates = room_host(h->candidates, n, sizeof(uint32_t));
-  h->candidate_scores = room_host(h->candidate_scores, n, sizeof(float));
+  m->candidates = fopo_gradient_room(g, m->candidates, n, sizeof(uint32_t));
+  m->candidate_scores = fopo_gradient_room(g, m->candidate_scores, n, sizeof(float));
+  h->candidates = fopo_gradient_room_host(h->candidates, n, sizeof(uint32_t));
+  h->candidate_scores = fopo_gradient_room_host(h->candidate_scores, n, sizeof(float));
   if (!m->candidates || !m->candidate_scores) return FOPO_ERR_MEMORY;
   if (!h->candidates || !h->candidate_scores) return FOPO_ERR_MEMORY;
   g->room_candidates = n;
@@ -339,8 +153,8 @@ static int grow_candidates(fopo_gradient *g, size_t n) {
 static int grow_handed(fopo_gradient *g, size_t n) {
   fopo_gradient_on_host *h = &g->host;
   g->room_handed = 0;
-  h->ids = room_host(h->ids, n, sizeof(uint32_t));
-  h->reward = room_host(h->reward, n, sizeof(float));
+  h->ids = fopo_gradient_room_host(h->ids, n, sizeof(uint32_t));
+  h->reward = fopo_gradient_room_host(h->reward, n, sizeof(float));
   if (!h->ids || !h->reward) return FOPO_ERR_MEMORY;
   g->room_handed = n;
   return FOPO_OK;
@@ -445,7 +259,7 @@ static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
 
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key) {
-  int rc = check_idle(g);
+  int rc = fopo_gradient_idle(g);
   if (rc == FOPO_OK) rc = check_batch(g, rows, B);
   if (rc == FOPO_OK) rc = make_visits_room(g);
   if (rc != FOPO_OK) return rc;

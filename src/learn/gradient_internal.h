@@ -146,6 +146,15 @@ static inline size_t fopo_gradient_headed(const fopo_gradient *g, size_t first, 
   return g->asked <= first ? 0 : g->asked - first < n ? g->asked - first : n;
 }
 
+/* gradient_bind.c. n elements in the place of `old` on the device; NULL with the sentence set on
+ * failure. */
+void *fopo_gradient_room(fopo_gradient *g, void *old, size_t n, size_t size);
+void *fopo_gradient_room_host(void *old, size_t n, size_t size); /* the same on the host */
+/* Gives back all that lies on the device, and forgets what it was made of. */
+void fopo_gradient_unbind(fopo_gradient *g);
+/* Between begin and finish a batch stays as it was begun, whatever a reward's function does. */
+int fopo_gradient_idle(const fopo_gradient *g);
+
 /* Spoils the draws of n contexts as g->fault says. */
 int fopo_gradient_spoil(fopo_gradient *g, size_t n);
 
