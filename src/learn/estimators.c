@@ -43,7 +43,8 @@ static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
   if (rc == FOPO_OK) {
     int set = g->options.kind == FOPO_GRADIENT_HEAD_TAIL;
     rc = (set ? fopo_index_search_set : fopo_index_search)(
-        h->candidates, h->candidate_scores, h->counts, g->q.index, fopo_matrix_view(Q, found, g->L), g->q.k);
+        h->candidates, h->candidate_scores, h->counts, g->q.index,
+        fopo_matrix_view(Q, found, g->L), g->q.k);
   }
   if (rc == FOPO_OK) {
     rc = ops->put(g->device, m->candidates, h->candidates,

@@ -65,7 +65,7 @@ typedef struct {
   float *host_Q;        /* [n, L] */
 } fopo_gradient_piece;
 
-/* The device arrays' counterpart on the host, owned: the index searches here, and callers reward here. */
+/* The device arrays' counterpart on the host, owned: here the index searches, and callers reward. */
 typedef struct {
   float *G, *Q;
   uint32_t *candidates, *counts;

@@ -9,23 +9,15 @@
 #include "core/status.h"
 #include "learn/gradient_internal.h"
 
-static void *room(fopo_gradient *g, void *old, size_t n, size_t size) {
-  void *block = NULL;
-  if (old != NULL) g->device->ops->release(g->device, old);
-  return g->device->ops->alloc(g->device, &block, n * size) == FOPO_OK ? block : NULL;
-}
-
 static int grow_draws(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
   g->room_c = 0;
-  m->c = room(g, m->c, n, sizeof(float));
-  m->log_z = room(g, m->log_z, g->part, sizeof(float));
-  m->mean_weight = room(g, m->mean_weight, g->part, sizeof(float));
+  m->c = fopo_gradient_room(g, m->c, n, sizeof(float));
+  m->log_z = fopo_gradient_room(g, m->log_z, g->part, sizeof(float));
+  m->mean_weight = fopo_gradient_room(g, m->mean_weight, g->part, sizeof(float));
   fopo_gradient_on_host *h = &g->host;
-  fopo_free(h->mean_weight);
-  fopo_free(h->stats);
-  h->mean_weight = fopo_alloc(g->part, sizeof *h->mean_weight);
-  h->stats = fopo_alloc(g->part * FOPO_STATS, sizeof *h->stats);
+  h->mean_weight = fopo_gradient_room_host(h->mean_weight, g->part, sizeof *h->mean_weight);
+  h->stats = fopo_gradient_room_host(h->stats, g->part * FOPO_STATS, sizeof *h->stats);
   if (!m->c || !m->log_z || !m->mean_weight) return FOPO_ERR_MEMORY;
   if (!h->mean_weight || !h->stats) return FOPO_ERR_MEMORY;
   g->room_c = n;
@@ -38,8 +30,8 @@ static int grow_rows(fopo_gradient *g, size_t n) {
                                 "use fewer samples, fewer items or train_items = false");
   if (rc != FOPO_OK) return rc;
   g->room_items = 0;
-  m->item_rows = room(g, m->item_rows, n * g->L, sizeof(float));
-  m->touched = room(g, m->touched, n, sizeof(uint32_t));
+  m->item_rows = fopo_gradient_room(g, m->item_rows, n * g->L, sizeof(float));
+  m->touched = fopo_gradient_room(g, m->touched, n, sizeof(uint32_t));
   if (!m->item_rows || !m->touched) return FOPO_ERR_MEMORY;
   g->room_items = n;
   return FOPO_OK;

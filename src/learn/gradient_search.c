@@ -16,11 +16,6 @@
 /* The packed head takes a quarter of the items' bytes, or this many rows. */
 enum { HEAD_SHARE = 4, HEAD_LEAST = 4096 };
 
-static void *take(fopo_gradient *g, size_t bytes) {
-  void *block = NULL;
-  return g->device->ops->alloc(g->device, &block, bytes) == FOPO_OK ? block : NULL;
-}
-
 void fopo_gradient_forget_order(fopo_gradient *g) {
   fopo_gradient_on_device *m = &g->dev;
   void *blocks[] = {m->order, m->norms, m->head};
@@ -38,11 +33,11 @@ static int put_order(fopo_gradient *g, const uint32_t *order, const float *norms
   fopo_gradient_on_device *m = &g->dev;
   size_t P = g->P, rows = P / HEAD_SHARE > HEAD_LEAST ? P / HEAD_SHARE : HEAD_LEAST;
   g->packed_rows = rows < P ? rows : P;
-  m->order = take(g, P * sizeof *order);
+  m->order = fopo_gradient_room(g, NULL, P, sizeof *order);
   if (m->order == NULL) return FOPO_ERR_MEMORY;
-  m->norms = take(g, P * sizeof *norms);
+  m->norms = fopo_gradient_room(g, NULL, P, sizeof *norms);
   if (m->norms == NULL) return FOPO_ERR_MEMORY;
-  m->head = take(g, g->packed_rows * g->L * sizeof *m->head);
+  m->head = fopo_gradient_room(g, NULL, g->packed_rows * g->L, sizeof *m->head);
   if (m->head == NULL) return FOPO_ERR_MEMORY;
   int rc = d->ops->put(d, m->order, order, P * sizeof *order);
   if (rc == FOPO_OK) rc = d->ops->put(d, m->norms, norms, P * sizeof *norms);
