@@ -145,7 +145,38 @@ for t, g in (("t1", ""), ("t2", "gradient.exact{}"), ("t3", "gradient.reinforce{
                "%s.policy:theta(), -1):norm() == 0))" % (g, t, t, t, t), 120)
     check(t + " goes on to the bit", same == "true", same)
 
+# whatever Ctrl-C comes in the middle of, each step that was made is in the history and in the log
+def whole(name, t, folder):
+    """Every column of the history is a list without holes, its steps are all steps, and the log has
+    the same ones."""
+    found = ask(p, "local n = #%s.history.step for _, list in pairs(%s.history) do for i = 1, n do "
+                "if type(list[i]) ~= 'number' then n = 'a hole' break end end if n == 'a hole' or "
+                "#list ~= n then n = 'a hole' break end end for i = 2, n == 'a hole' and 0 or n do "
+                "if %s.history.step[i] ~= %s.history.step[i - 1] + 1 then n = 'steps lost' break end "
+                "end io.write(n, ' ', %s.history.step[1], ' ', %s.step)" % ((t,) * 6))
+    check(name + ": every step is in the history", re.fullmatch(r"(\d+) 1 \1", found), found)
+    logged = [int(row.split(",")[0]) for row in open(folder + "/history.csv").read().split("\n")[1:-1]]
+    check(name + ": and in the log", logged == list(range(1, len(logged) + 1)) and
+          str(len(logged)) == found.split(" ")[0], logged[-1:], found)
+
+
+ask(p, "n = 0 f = require('fopo.term').atomic(function() local begun = os.clock() "
+    "while os.clock() - begun < 0.4 do end n = n + 1 end)")
+interrupt(p, "what is atomic", "f() n = n + 2")
+check("is not cut in two, and interrupted behind", ask(p, "io.write(n)") == "1")
+
+ask(p, "t5 = new() going = {steps = 100000000, every = 1, view = false, log = 'runs/by_steps'}")
+for _ in range(12):
+    interrupt(p, "a record a step", "t5:run(going)", 0.02)
+whole("a run", "t5", "runs/by_steps")
+
 # ---- jobs ----
+
+ask(p, "t6 = new() job = t6:start{steps = 100000000, every = 1, log = 'runs/by_steps_too'}")
+for _ in range(12):
+    interrupt(p, "looking at a job", "while true do local _ = job.step end", 0.02)
+ask(p, "job:stop()")
+whole("a job", "t6", "runs/by_steps_too")
 
 ask(p, "u = new() job = u:start{steps = 100000000, every = 1000, log = 'runs/job', view = true}")
 check("a line by itself", p.wait("reward 0."), p.screen.text())

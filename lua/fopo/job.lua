@@ -16,8 +16,9 @@ local columns_of = {reward_time = "reward", search = "search", propose = "propos
 
 -- ---- records ----
 
-local function add_record(j, r)
-  local t, row = j.trainer, {}
+-- Moves the thread's oldest record into the history, the log and what is to be said. Returns its place.
+local function take_record(j)
+  local t, r, row = j.trainer, j.native:take(), {}
   local h, n = t.history, #t.history.step + 1
   for _, name in ipairs(columns) do
     local phase = columns_of[name]
@@ -28,7 +29,7 @@ local function add_record(j, r)
   if own.log then own.log:record(row) end
   local say = rawget(j, "say")
   if say then say(n) end
-  if own.o.on_record and own.o.on_record(t, n) then rawset(j, "enough", true) end
+  return n
 end
 
 -- The end of a job: the trainer is the user's again.
@@ -40,25 +41,41 @@ local function settle(j, seen)
   if seen.best_step then t.best_step = seen.best_step end
 end
 
--- Takes what the thread has made since the last time. Returns what there is to see.
-local function drain(j)
-  if rawget(j, "ended") then return j.ended end
+-- What there is to see, and the place of a record that was taken, where there was one; without one,
+-- a job that has ended is settled. Ctrl-C is often pressed while a job is looked at, and must not cut
+-- this in two.
+local take_one = term.atomic(function(j)
   local seen = j.native:look()
   j.trainer.seconds = seen.seconds
-  for _ = 1, seen.records do add_record(j, j.native:take()) end
-  if rawget(j, "enough") and seen.state ~= "ended" then
-    j.native:stop()
-    return drain(j)
-  end
+  if seen.records > 0 then return seen, take_record(j) end
   if seen.state == "ended" then
     j.native:rest()
     settle(j, seen)
   end
   return seen
+end)
+
+-- Takes what the thread has made up to now; it may go on to make records faster than that. Returns
+-- what there is to see.
+local function drain(j)
+  if rawget(j, "ended") then return j.ended end
+  local on_record = j.run.o.on_record
+  local seen, n = take_one(j)
+  local left = seen.records
+  while n do
+    left = left - 1
+    if on_record and on_record(j.trainer, n) and seen.state ~= "ended" then
+      j.native:stop()
+      left = math.huge
+    end
+    if left == 0 and seen.state ~= "ended" then break end
+    seen, n = take_one(j)
+  end
+  return seen
 end
 
 -- Runs f while the job of t rests, if it has one; it goes on afterwards if it did before.
-function job.at_rest(t, f)
+job.at_rest = term.atomic(function(t, f)
   local j = t.job
   if not j then return f() end
   local rested = drain(j).state ~= "trains"
@@ -67,7 +84,7 @@ function job.at_rest(t, f)
   local ok, why = pcall(f)
   if not rested then j.native:go() end
   if not ok then error(why, 0) end
-end
+end)
 
 -- ---- what is said unasked: the lines of view = "lines", and failures ----
 
@@ -292,7 +309,7 @@ local function plan(t, o, r)
   return p
 end
 
-local function start(t, o)
+local start = term.atomic(function(t, o)
   if define.kind(t.valid) == "logs" then
     define.fail("a job cannot validate on a log; use t:run, or a trainer without valid")
   end
@@ -307,7 +324,7 @@ local function start(t, o)
                           say = voice(t, o)}, job)
   jobs[j], t.job = true, j
   return j
-end
+end)
 
 -- Gives trainers their t:start.
 function job.open(trainer, parts)

@@ -1,6 +1,7 @@
 -- fopo.reward: estimators rhat(a, x) of the reward of showing item a in context x.
 local native = require "fopo.native"
 local define = require "fopo.define"
+local term = require "fopo.term"
 local reward, methods = {}, native.types.reward
 
 reward.hits = define.fn{
@@ -25,7 +26,7 @@ not finite stops the step with its place.]],
   end
   return values
 end)]],
-  call = native.reward_custom,
+  call = function(f) return native.reward_custom(term.divisible(f)) end,
 }
 
 -- ---- rewards of logs

@@ -9,6 +9,7 @@ local evaluate = require "fopo.evaluate"
 local log = require "fopo.log"
 local native = require "fopo.native"
 local ope = require "fopo.ope"
+local term = require "fopo.term"
 
 local run = {}
 run.__index = run
@@ -136,15 +137,7 @@ function run:together()
   self.follows, self.leads = rank > 0, rank == 0 and ranks > 1
 end
 
--- With why: what went wrong, told to those that follow.
-function run:close(why)
-  self:tell("stop", "%s", tostring(why or "the run was given up"))
-  self.leads = false
-  if self.log then self.log:close() end
-end
-
-run.__close = run.close -- Lua gives the error where there is one
-
+-- Adds a slice to the record in hand.
 local function add(self, slice)
   local sum = self.sum
   for _, name in ipairs(means) do
@@ -232,24 +225,47 @@ local function validate(self, n)
   end
 end
 
--- Ends the record in hand; validates where there are sessions for it, unless it was cut short.
-function run:record(cut)
+-- Writes the record in hand to the history, the log and the screen, whole also where Ctrl-C ends its
+-- validation. Returns its place, or nil where no step was made.
+local write_record = term.atomic(function(self, cut)
   local t = self.t
-  if self.sum.steps == 0 then return end
+  if self.sum.steps == 0 then return nil end
   self:tell("record", cut and "cut" or "whole")
   local h, n = t.history, #t.history.step + 1
   local row = row_of(self)
   clear(self)
   for _, name in ipairs(self.columns) do h[name][n] = row[name] or 0 / 0 end
-  if t.valid and not cut then validate(self, n) end
+  local ok, why = true, nil
+  if t.valid and not cut then ok, why = pcall(validate, self, n) end
   self.last = n
   if self.log then
     for _, name in ipairs(self.columns) do row[name] = h[name][n] end
     self.log:record(row)
   end
   if self.say then self.say(n) end
-  if self.o.on_record and self.o.on_record(t, n) then self.stopped = "on_record said so" end
+  if not ok then error(why, 0) end
+  return n
+end)
+
+-- Lets the user see record n, if there is one.
+local function show_record(self, n)
+  local on_record = self.o.on_record
+  if n and on_record and on_record(self.t, n) then self.stopped = "on_record said so" end
 end
+
+-- Ends the record in hand; validates where there are sessions for it, unless it was cut short.
+function run:record(cut) show_record(self, write_record(self, cut)) end
+
+-- With why: what went wrong, told to those that follow. Steps that were given up, by an error or
+-- Ctrl-C, have been made: they are recorded.
+run.close = term.atomic(function(self, why)
+  if not (self.leads or self.follows) then write_record(self, true) end
+  self:tell("stop", "%s", tostring(why or "the run was given up"))
+  self.leads = false
+  if self.log then self.log:close() end
+end)
+
+run.__close = run.close -- Lua gives the error where there is one
 
 -- Ends the record in hand, so that it is validated; false where there is nothing to record.
 function run:record_now()
@@ -285,9 +301,8 @@ function run:done()
     o.seconds ~= nil and t.seconds - self.begun >= o.seconds
 end
 
--- Makes steps, for about `seconds` where given (or just `count` of them), and records where a
--- record ends. Returns the slice. Ctrl-C raises, when what was done is recorded.
-function run:advance(seconds, count)
+-- Makes the steps of a slice. Returns it, and the record that ended with it.
+local make_slice = term.atomic(function(self, seconds, count)
   local t = self.t
   self:replay_due()
   local n = slice_steps(self, seconds)
@@ -302,12 +317,19 @@ function run:advance(seconds, count)
     add(self, slice)
   end
   if slice.interrupted then
-    self:record(true)
+    write_record(self, true)
     define.fail("interrupted after step %d; t:run goes on from there", t.step)
   end
   local full = self.every and self.sum.steps >= self.every or
     not self.every and self.sum.seconds >= 1
-  if full or self:done() then self:record() end
+  return slice, (full or self:done()) and write_record(self)
+end)
+
+-- Makes steps, for about `seconds` where given (or just `count` of them), and records where a
+-- record ends. Returns the slice. Ctrl-C raises, when what was done is recorded.
+function run:advance(seconds, count)
+  local slice, n = make_slice(self, seconds, count)
+  show_record(self, n)
   return slice
 end
 

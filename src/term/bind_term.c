@@ -14,6 +14,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/bind_view.h"
+#include "term/interrupt.h"
 #include "term/plot.h"
 #include "term/progress.h"
 
@@ -231,7 +232,10 @@ int luaopen_fopo_term(lua_State *L) {
     {"colour", term_colour}, {"utf8", term_utf8},         {"progress", term_progress},
     {"bar", term_bar},       {"json", term_json},
     {"asks", term_asks},     {"height", term_height},
-    {"forget_typed", term_forget_typed},                  {NULL, NULL},
+    {"forget_typed", term_forget_typed},
+    {"atomic", fopo_interrupt_atomic},
+    {"divisible", fopo_interrupt_divisible},
+    {NULL, NULL},
   };
   luaL_newlib(L, functions);
   luaL_setfuncs(L, bind_view_functions, 0);

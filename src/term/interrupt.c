@@ -28,10 +28,12 @@ static running *volatile top = &base; /* what runs now, then what waits for it *
 static pthread_t main_thread;
 static volatile double first;         /* when the first Ctrl-C came that is not answered yet */
 static volatile sig_atomic_t warned;
+static int atomic;                    /* 1: what runs now is not to be cut in two */
 
 static void stop(lua_State *L, lua_Debug *where) {
   (void)where;
   if (fopo_interrupted()) {
+    if (atomic) return; /* the hook stays, and raises behind the call */
     luaL_where(L, 0); /* the function that was running */
     lua_pushliteral(L, "interrupted");
     lua_concat(L, 2);
@@ -94,6 +96,31 @@ void fopo_interrupt_uninstall(void) {
   base.L = NULL;
 }
 
+/* ---- what must not be cut in two ---- */
+
+/* Calls the function of the upvalue 1, in one piece or not (2), with the arguments on the stack. */
+static int call(lua_State *L) {
+  int outside = atomic;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  atomic = lua_toboolean(L, lua_upvalueindex(2));
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  atomic = outside;
+  return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+static int wrap_function(lua_State *L, int in_one_piece) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_pushboolean(L, in_one_piece);
+  lua_pushcclosure(L, call, 2);
+  return 1;
+}
+
+int fopo_interrupt_atomic(lua_State *L) { return wrap_function(L, 1); }
+
+int fopo_interrupt_divisible(lua_State *L) { return wrap_function(L, 0); }
+
 /* ---- coroutines ---- */
 
 static lua_State *coroutine_at(lua_State *L, int index) {
@@ -116,7 +143,7 @@ static void leave(const running *r) { top = r->below; }
 static int resume(lua_State *L, lua_State *co, int n) {
   running here;
   int results = 0;
-  if (fopo_interrupted()) return luaL_error(L, "interrupted");
+  if (fopo_interrupted() && !atomic) return luaL_error(L, "interrupted");
   if (!lua_checkstack(co, n)) {
     lua_pushliteral(L, "too many arguments to resume");
     return -1;
