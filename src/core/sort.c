@@ -2,7 +2,15 @@
 
 #include <string.h>
 
-enum { DIGIT_BITS = 8 };
+enum {
+  DIGIT_BITS = 8,
+  FEW = 48,       /* keys for which buckets do not pay */
+  AT_ONCE = 2048, /* keys that buckets take */
+  BUCKET_BITS = 8,
+  BUCKETS = 1 << BUCKET_BITS
+};
+
+/* ---- ids ---- */
 
 static unsigned bits_of(size_t P) {
   unsigned bits = 1;
@@ -29,4 +37,90 @@ void fopo_sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P) {
     to = swap;
   }
   if (from != ids) memcpy(ids, from, n * sizeof *ids);
+}
+
+/* ---- keys ---- */
+
+/* Splits keys[low .. high], high - low >= 2, around the median of three: returns a j with
+ * low <= j < high, where everything up to j is larger than everything behind it. The comparison
+ * moves an index and no jump depends on it, as jumps here could not be predicted. */
+static size_t split(uint64_t *keys, size_t low, size_t high) {
+  uint64_t a = keys[low], b = keys[low + (high - low) / 2], c = keys[high];
+  uint64_t most = a > b ? a : b, least = a > b ? b : a;
+  uint64_t pivot = c > most ? most : c > least ? c : least;
+  size_t j = low;
+  for (size_t i = low; i <= high; i++) {
+    uint64_t key = keys[i];
+    keys[i] = keys[j];
+    keys[j] = key;
+    j += key > pivot;
+  }
+  return j - 1; /* one of the three is larger than the pivot, and the pivot is not */
+}
+
+static void insertion_sort(uint64_t *keys, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    uint64_t key = keys[i];
+    size_t j = i;
+    for (; j > 0 && keys[j - 1] < key; j--) keys[j] = keys[j - 1];
+    keys[j] = key;
+  }
+}
+
+static void quick_sort(uint64_t *keys, size_t n) {
+  while (n > 24) {
+    size_t left = split(keys, 0, n - 1) + 1;
+    if (left < n - left) {
+      quick_sort(keys, left);
+      keys += left;
+      n -= left;
+    } else {
+      quick_sort(keys + left, n - left);
+      n = left;
+    }
+  }
+  insertion_sort(keys, n);
+}
+
+/* Keys in buckets of equal width, the largest in bucket 0: one pass where comparisons would take
+ * log n. A score's bits grow like its logarithm, so a few large scores do not empty the rest. */
+typedef struct {
+  uint64_t most;
+  int shift;
+  uint32_t count[BUCKETS];
+} buckets;
+
+static size_t bucket(const buckets *b, uint64_t key) { return (b->most - key) >> b->shift; }
+
+static void count_buckets(buckets *b, const uint64_t *keys, size_t n) {
+  uint64_t most = keys[0], least = keys[0];
+  for (size_t i = 1; i < n; i++) {
+    most = keys[i] > most ? keys[i] : most;
+    least = keys[i] < least ? keys[i] : least;
+  }
+  int bits = most > least ? 64 - __builtin_clzll(most - least) : 0;
+  *b = (buckets){.most = most, .shift = bits > BUCKET_BITS ? bits - BUCKET_BITS : 0};
+  for (size_t i = 0; i < n; i++) b->count[bucket(b, keys[i])]++;
+}
+
+/* n <= AT_ONCE */
+static void bucket_sort(uint64_t *keys, size_t n) {
+  uint64_t sorted[AT_ONCE];
+  uint32_t end[BUCKETS], next = 0;
+  buckets b;
+  count_buckets(&b, keys, n);
+  for (size_t i = 0; i < BUCKETS; i++) end[i] = next, next += b.count[i];
+  for (size_t i = 0; i < n; i++) sorted[end[bucket(&b, keys[i])]++] = keys[i];
+  for (size_t i = 0; i < BUCKETS; i++) {
+    if (b.count[i] > 1) quick_sort(sorted + end[i] - b.count[i], b.count[i]);
+  }
+  memcpy(keys, sorted, n * sizeof *keys);
+}
+
+void fopo_sort_keys(uint64_t *keys, size_t n) {
+  if (n > FEW && n <= AT_ONCE) {
+    bucket_sort(keys, n);
+  } else {
+    quick_sort(keys, n);
+  }
 }

@@ -3,8 +3,9 @@
  *
  * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
  * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
- * gets the candidate's density; a small hash table of the candidates says so. The work is laid out
- * in straight loops over a tile of samples: words, then uniform draws, then draws of candidates. */
+ * gets the candidate's density; marks and a small hash table of the candidates say so. The work is
+ * laid out in straight loops over a tile of samples: words, then uniform draws, then draws of
+ * candidates. */
 #include "device/device_cpu.h"
 
 #include "core/rng.h"
@@ -12,6 +13,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/kernels.h"
+#include "device/marks.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,54 +47,58 @@ typedef struct {
   float *logq;         /* [n] log(eps / P + (1 - eps) kappa) */
   float logq_other;    /* log(eps / P): of every other item */
   uint32_t *guide;     /* [1 << guide_bits] where the search for a word of those first bits begins */
+  uint32_t *marks;     /* 1 << mark_bits marks of the ids */
   uint32_t *slots;     /* [1 << slot_bits] number of a candidate plus 1, or 0 */
-  unsigned guide_bits, slot_bits;
+  unsigned guide_bits, mark_bits, slot_bits;
 } candidates;
 
 /* The least power of two that is not below n, as its logarithm. */
 static unsigned bits_of(size_t n) {
-  unsigned bits = 2;
+  unsigned bits = 5;
   while (((size_t)1 << bits) < n) bits++;
   return bits;
 }
 
-/* A sixteenth of the slots is full, so that few items outside the candidates are compared with one;
- * of very many candidates a quarter, so that the table does not outgrow the cache. */
-static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(16 * k) : bits_of(4 * k); }
+/* One mark in 64 is set, so few items outside the candidates are looked up, and an eighth of the slots
+ * is full; of very many candidates more, so that neither outgrows the cache. */
+static unsigned mark_bits(size_t k) { return k <= 1024 ? bits_of(64 * k) : bits_of(16 * k); }
+static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(8 * k) : bits_of(4 * k); }
 
 /* Most stretches of the guide hold the end of one candidate or of none. */
 static unsigned guide_bits(size_t k) { return bits_of(2 * k); }
 
 static size_t mixture_bytes(size_t k) {
-  return k * (sizeof(double) + 2 * sizeof(float)) + (sizeof(uint32_t) << slot_bits(k)) +
-         (sizeof(uint32_t) << guide_bits(k));
+  size_t words = ((size_t)1 << slot_bits(k)) + ((size_t)1 << guide_bits(k));
+  words += fopo_marks_words(mark_bits(k));
+  return k * (sizeof(double) + 2 * sizeof(float)) + words * sizeof(uint32_t);
 }
 
 static candidates place(void *scratch, size_t k) {
-  candidates c = {.cumulative = scratch, .guide_bits = guide_bits(k), .slot_bits = slot_bits(k)};
+  candidates c = {.cumulative = scratch, .guide_bits = guide_bits(k), .mark_bits = mark_bits(k),
+                  .slot_bits = slot_bits(k)};
   c.weight = (float *)(void *)(c.cumulative + k);
   c.logq = c.weight + k;
   c.guide = (uint32_t *)(void *)(c.logq + k);
-  c.slots = c.guide + ((size_t)1 << c.guide_bits);
+  c.marks = c.guide + ((size_t)1 << c.guide_bits);
+  c.slots = c.marks + fopo_marks_words(c.mark_bits);
   return c;
 }
 
-/* Fibonacci hashing: the high bits of a product with 2^32 / golden ratio. */
-static size_t slot_of(uint32_t id, unsigned bits) { return (id * 2654435769u) >> (32 - bits); }
-
 static void insert_all(candidates *c) {
   size_t mask = ((size_t)1 << c->slot_bits) - 1;
+  memset(c->marks, 0, fopo_marks_words(c->mark_bits) * sizeof *c->marks);
   memset(c->slots, 0, (mask + 1) * sizeof *c->slots);
   for (size_t i = 0; i < c->n; i++) {
-    size_t slot = slot_of(c->ids[i], c->slot_bits);
+    size_t slot = fopo_hash(c->ids[i], c->slot_bits);
     while (c->slots[slot] != 0) slot = (slot + 1) & mask;
     c->slots[slot] = (uint32_t)(i + 1);
+    fopo_mark(c->marks, c->mark_bits, c->ids[i]);
   }
 }
 
 /* log q of any item. */
 static float density(const candidates *c, uint32_t id) {
-  size_t mask = ((size_t)1 << c->slot_bits) - 1, slot = slot_of(id, c->slot_bits);
+  size_t mask = ((size_t)1 << c->slot_bits) - 1, slot = fopo_hash(id, c->slot_bits);
   for (; c->slots[slot] != 0; slot = (slot + 1) & mask) {
     size_t i = c->slots[slot] - 1;
     if (c->ids[i] == id) return c->logq[i];
@@ -158,11 +164,7 @@ static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const
     ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
   }
   uint32_t maybe[TILE];
-  size_t found = 0;
-  for (size_t i = 0; i < n; i++) {
-    maybe[found] = (uint32_t)i;
-    found += c->slots[slot_of(ids[i], c->slot_bits)] != 0;
-  }
+  size_t found = fopo_kernels_get()->marked(maybe, ids, n, c->marks, c->mark_bits);
   for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
 }
 
@@ -179,13 +181,11 @@ static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, con
 /* The samples of a tile that draw a candidate: those from `rest` on, or whose word says so. */
 static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
                      size_t rest) {
-  size_t chosen = 0;
-  double below = m->epsilon * 4294967296.0;
-  for (size_t i = m->stratified ? rest : 0; i < n; i++) {
-    at[chosen] = (uint32_t)i;
-    chosen += m->stratified || !((double)which[i] < below);
+  if (!m->stratified) {
+    return fopo_kernels_get()->reaching(at, which, n, (uint64_t)ceil(m->epsilon * 4294967296.0));
   }
-  return chosen;
+  for (size_t i = rest; i < n; i++) at[i - rest] = (uint32_t)i;
+  return n - rest;
 }
 
 static void mixture_row(uint32_t *ids, float *logq, const candidates *c, const fopo_mixture *m,

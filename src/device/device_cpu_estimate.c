@@ -4,30 +4,35 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/kernels.h"
+#include "device/marks.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- rewards ---- */
 
-/* A hash set of one byte per slot that may say yes too often and never no too often: 8 KiB, a part
- * of L1, of which the ids of a context mostly take so little that few misses are looked up. */
-enum { FILTER_BITS = 13 };
-
-static uint32_t filter_slot(uint32_t id) { return (id * 2654435769u) >> (32 - FILTER_BITS); }
+enum {
+  REWARD_BITS = 13, /* of the marks, 1 KiB: a context's ids mostly set few of them */
+  REWARD_TILE = 256 /* samples that are looked at at once */
+};
 
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                          const fopo_csr *Y, size_t B, size_t S) {
   (void)d;
+  const fopo_kernels *k = fopo_kernels_get();
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
-    uint8_t filter[1 << FILTER_BITS] = {0};
+    uint32_t marks[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE];
     const uint32_t *hits = fopo_csr_row(Y, rows[b]), *id = ids + b * S;
-    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++) filter[filter_slot(hits[i])] = 1;
-    float *hit = r + b * S;
-    for (size_t s = 0; s < S; s++) {
-      int maybe = filter[filter_slot(id[s])];
-      hit[s] = maybe && fopo_csr_contains(Y, rows[b], id[s]) ? 1.0f : 0.0f;
+    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++) fopo_mark(marks, REWARD_BITS, hits[i]);
+    memset(r + b * S, 0, S * sizeof *r);
+    for (size_t s = 0; s < S; s += REWARD_TILE) {
+      size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
+      size_t found = k->marked(maybe, id + s, n, marks, REWARD_BITS);
+      for (size_t i = 0; i < found; i++) {
+        size_t at = s + maybe[i];
+        if (fopo_csr_contains(Y, rows[b], id[at])) r[b * S + at] = 1.0f;
+      }
     }
   }
   return FOPO_OK;

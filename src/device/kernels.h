@@ -66,6 +66,9 @@ typedef struct {
   /* The k-th largest of n keys, 1 <= k <= n. Same bits in every table. */
   uint64_t (*kth)(const uint64_t *keys, size_t n, size_t k);
 
+  /* Sorts n keys, no two of them equal, descending. Same bits in every table. */
+  void (*sort)(uint64_t *keys, size_t n);
+
   /* Moves the keys >= least to the front, in the order they have; gives their number. */
   size_t (*keep)(uint64_t *keys, size_t n, uint64_t least);
 
@@ -88,6 +91,14 @@ typedef struct {
    * 2 (s & 1) + 1 of block s >> 1 of FOPO_STREAM_SAMPLE go to a and b. Same bits in every table. */
   void (*draw_pairs)(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
                      uint32_t step, uint32_t row);
+
+  /* Lists the i < n, ascending, where words[i] >= least; gives their number. list has room for all. */
+  size_t (*reaching)(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
+
+  /* Lists the i < n, ascending, where fopo_marks_may_hold(marks, bits, ids[i]) (device/marks.h);
+   * gives their number. list has room for all. */
+  size_t (*marked)(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                   unsigned bits);
 
   /* logq[i] = log(share + rest (w[i] / total)), in double and then rounded; -inf of 0. share,
    * rest, w >= 0. */

@@ -305,12 +305,15 @@ const fopo_kernels *fopo_kernels_avx2(void) {
       .level = fopo_level,
       .adam = fopo_adam_all,
       .kth = fopo_kth_portable,
+      .sort = fopo_sort_keys,
       .keep = fopo_keep_portable,
       .max = largest,
       .exp_sum = exp_sum,
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
+      .reaching = fopo_reaching_portable,
+      .marked = fopo_marked_portable,
       .log_mixture = log_mixture,
   };
   return &table;

@@ -316,6 +316,104 @@ static size_t keep(uint64_t *keys, size_t n, uint64_t least) {
   return kept;
 }
 
+/* Of x and other, which hold each other's lanes: the larger one where `first` is set. */
+INLINE __m512i exchange(__m512i x, __m512i other, __mmask8 first) {
+  return _mm512_mask_blend_epi64(_mm512_cmpgt_epu64_mask(x, other) ^ first, x, other);
+}
+
+/* Sorts runs of 2 top lanes, the falling ones down and the others up, each of which goes up and then
+ * down or the other way round: exchanges with the lane `top` further, then half of that. */
+INLINE __m512i merge_lanes(__m512i x, const int top, __mmask8 falling) {
+  __mmask8 rising = (__mmask8)~falling;
+  if (top >= 4) x = exchange(x, _mm512_shuffle_i64x2(x, x, 0x4e), 0x0f ^ rising);
+  if (top >= 2) x = exchange(x, _mm512_permutex_epi64(x, 0x4e), 0x33 ^ rising);
+  return exchange(x, _mm512_shuffle_epi32(x, 0x4e), 0x55 ^ rising);
+}
+
+/* The same of runs of `size` vectors, the first down, the next up. */
+INLINE void merge_vectors(__m512i *x, size_t vectors, size_t size) {
+  for (size_t stride = size / 2; stride > 0; stride /= 2) {
+    for (size_t first = 0; first < vectors; first += 2 * stride) {
+      __mmask8 rising = (first & size) != 0 ? 0xff : 0;
+      for (size_t i = first; i < first + stride; i++) {
+        __m512i a = x[i], b = x[i + stride];
+        __mmask8 swap = _mm512_cmplt_epu64_mask(a, b) ^ rising;
+        x[i] = _mm512_mask_blend_epi64(swap, a, b);
+        x[i + stride] = _mm512_mask_blend_epi64(swap, b, a);
+      }
+    }
+  }
+  for (size_t i = 0; i < vectors; i++) x[i] = merge_lanes(x[i], 4, (i & size) != 0 ? 0 : 0xff);
+}
+
+enum { SORT_VECTORS = 64 };
+
+/* Bitonic (Batcher, "Sorting networks and their applications", 1968): which keys are compared does
+ * not depend on them, so no jump is foretold wrongly. Missing keys are 0, the last ones. */
+static void sort(uint64_t *keys, size_t n) {
+  __m512i x[SORT_VECTORS];
+  size_t vectors = 1;
+  if (n > 8 * SORT_VECTORS) {
+    fopo_sort_keys(keys, n);
+    return;
+  }
+  while (8 * vectors < n) vectors *= 2;
+  for (size_t i = 0; i < vectors; i++) {
+    __m512i y = _mm512_setzero_si512();
+    if (8 * i < n) y = keys_at(keys, 8 * i, n, y);
+    y = merge_lanes(y, 1, 0x33);
+    y = merge_lanes(y, 2, 0x0f);
+    x[i] = merge_lanes(y, 4, (i & 1) != 0 ? 0 : 0xff);
+  }
+  for (size_t size = 2; size <= vectors; size *= 2) merge_vectors(x, vectors, size);
+  for (size_t i = 0; 8 * i < n; i++) {
+    _mm512_mask_storeu_epi64(keys + 8 * i, key_lanes(n - 8 * i), x[i]);
+  }
+}
+
+/* ---- selection among words and ids ---- */
+
+/* Appends the places i .. i + 15 of the lanes that are set. */
+INLINE size_t list_lanes(uint32_t *list, size_t i, __mmask16 lanes) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  size_t found = (size_t)__builtin_popcount(lanes);
+  __m512i places = _mm512_add_epi32(lane, _mm512_set1_epi32((int)i));
+  _mm512_mask_storeu_epi32(list, (__mmask16)((1u << found) - 1u),
+                           _mm512_maskz_compress_epi32(lanes, places));
+  return found;
+}
+
+INLINE __mmask16 lanes_left(size_t n) { return n < 16 ? first_lanes(n) : (__mmask16)0xffff; }
+
+static size_t reaching(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+  size_t found = 0;
+  if (least > UINT32_MAX) return 0;
+  __m512i bound = _mm512_set1_epi32((int)(uint32_t)least);
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 lanes = lanes_left(n - i);
+    __m512i x = _mm512_maskz_loadu_epi32(lanes, words + i);
+    found += list_lanes(list + found, i, _mm512_mask_cmpge_epu32_mask(lanes, x, bound));
+  }
+  return found;
+}
+
+static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                     unsigned bits) {
+  const __m512i factor = _mm512_set1_epi32((int)FOPO_HASH_FACTOR), one = _mm512_set1_epi32(1);
+  const __m128i shift = _mm_cvtsi32_si128(32 - (int)bits);
+  size_t found = 0;
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 lanes = lanes_left(n - i);
+    __m512i x = _mm512_maskz_loadu_epi32(lanes, ids + i);
+    __m512i hash = _mm512_srl_epi32(_mm512_mullo_epi32(x, factor), shift);
+    __m512i word = _mm512_i32gather_epi32(_mm512_srli_epi32(hash, 5), marks, 4);
+    __m512i bit = _mm512_sllv_epi32(one, _mm512_and_si512(hash, _mm512_set1_epi32(31)));
+    __mmask16 held = _mm512_mask_test_epi32_mask(lanes, word, bit);
+    if (held != 0) found += list_lanes(list + found, i, held);
+  }
+  return found;
+}
+
 const fopo_kernels *fopo_kernels_avx512(void) {
   static const fopo_kernels table = {
       .name = "avx512",
@@ -332,12 +430,15 @@ const fopo_kernels *fopo_kernels_avx512(void) {
       .level = fopo_level,
       .adam = fopo_adam_all,
       .kth = kth,
+      .sort = sort,
       .keep = keep,
       .max = largest,
       .exp_sum = exp_sum,
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
+      .reaching = reaching,
+      .marked = marked,
       .log_mixture = log_mixture,
   };
   return &table;

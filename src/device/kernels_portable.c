@@ -173,6 +173,27 @@ size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
   return kept;
 }
 
+/* ---- selection among words and ids ---- */
+
+size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    list[found] = (uint32_t)i;
+    found += words[i] >= least;
+  }
+  return found;
+}
+
+size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                            unsigned bits) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    list[found] = (uint32_t)i;
+    found += (size_t)fopo_marks_may_hold(marks, bits, ids[i]);
+  }
+  return found;
+}
+
 const fopo_kernels *fopo_kernels_portable(void) {
   static const fopo_kernels table = {
       .name = "portable",
@@ -189,12 +210,15 @@ const fopo_kernels *fopo_kernels_portable(void) {
       .level = fopo_level,
       .adam = fopo_adam_all,
       .kth = fopo_kth_portable,
+      .sort = fopo_sort_keys,
       .keep = fopo_keep_portable,
       .max = largest,
       .exp_sum = exp_sum,
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
+      .reaching = fopo_reaching_portable,
+      .marked = fopo_marked_portable,
       .log_mixture = log_mixture,
   };
   return &table;

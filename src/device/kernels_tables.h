@@ -5,6 +5,8 @@
 #include "device/kernels.h"
 
 #include "core/rng.h"
+#include "core/sort.h"
+#include "device/marks.h"
 
 #include <math.h>
 #include <string.h>
@@ -123,9 +125,12 @@ static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *k
   return pass.least(keys, n, low);
 }
 
-/* kernels_portable.c; AVX2 compares no unsigned keys. */
+/* kernels_portable.c; AVX2 compares no unsigned keys and packs no lanes. */
 uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k);
 size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least);
+size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
+size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                            unsigned bits);
 
 /* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which take
  * the type of the rows as a constant. */

@@ -33,9 +33,6 @@ static inline float fopo_topk_score(uint64_t key) {
   return score;
 }
 
-/* The n keys in descending order. */
-void fopo_topk_sort(uint64_t *keys, size_t n);
-
 /* The selection of one query. */
 typedef struct {
   uint64_t *keys;  /* [room] of scores that are within slack of the dots; not owned */

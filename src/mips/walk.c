@@ -80,7 +80,7 @@ static uint32_t answer(uint32_t *ids, float *scores, uint32_t held, fopo_walk_wo
   }
   for (size_t i = 0; i < held; i++) me->keys[found + i] = fopo_topk_key(scores[i], ids[i]);
   found += held;
-  fopo_topk_sort(me->keys, found);
+  kernels->sort(me->keys, found);
   if (found > k) found = k;
   for (size_t i = 0; i < k; i++) {
     ids[i] = i < found ? fopo_topk_id(me->keys[i]) : FOPO_NO_ITEM;

@@ -3,6 +3,7 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "device/kernels.h"
+#include "device/marks.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -323,6 +324,11 @@ static void check_keys(const fopo_kernels *k, size_t n, int spread) {
   }
   memcpy(sorted, keys, n * sizeof *keys);
   qsort(sorted, n, sizeof *keys, falling);
+  memcpy(kept, keys, n * sizeof *keys);
+  if (spread < 3) { /* no two are equal */
+    k->sort(kept, n);
+    assert_memory_equal(kept, sorted, n * sizeof *keys);
+  }
   for (size_t rank = 1; rank <= n; rank += 1 + rank / 3) {
     assert_true(k->kth(keys, n, rank) == sorted[rank - 1]);
     memcpy(kept, keys, n * sizeof *keys);
@@ -338,6 +344,40 @@ static void check_keys(const fopo_kernels *k, size_t n, int spread) {
 static void keys_of(const fopo_kernels *k) {
   for (size_t n = 1; n <= 600; n += 1 + n / 9) {
     for (int spread = 0; spread < 4; spread++) check_keys(k, n, spread);
+  }
+}
+
+/* Against loops over the definitions; nothing behind the last place is written. */
+static void check_lists(const fopo_kernels *k, size_t n, unsigned bits) {
+  enum { MOST = 300, GUARD = 77 };
+  uint32_t words[MOST], list[MOST + 1], marks[1 << 11] = {0};
+  for (size_t i = 0; i < n; i++) words[i] = fopo_random(23, 1, 0, 0, (uint32_t)i).v[0];
+  uint64_t bounds[] = {0, 1, words[0], (uint64_t)words[n - 1] + 1, 1u << 31, UINT32_MAX,
+                       (uint64_t)1 << 32};
+  for (size_t j = 0; j < sizeof bounds / sizeof *bounds; j++) {
+    size_t wanted = 0;
+    for (size_t i = 0; i <= n; i++) list[i] = GUARD;
+    size_t found = k->reaching(list, words, n, bounds[j]);
+    for (size_t i = 0; i < n; i++) {
+      if (words[i] >= bounds[j]) assert_int_equal(list[wanted++], i);
+    }
+    assert_int_equal(found, wanted);
+    assert_int_equal(list[n], GUARD);
+  }
+  for (size_t i = 0; i < n; i += 3) fopo_mark(marks, bits, words[i]);
+  size_t found = k->marked(list, words, n, marks, bits), wanted = 0;
+  for (size_t i = 0; i < n; i++) {
+    int may = fopo_marks_may_hold(marks, bits, words[i]);
+    assert_true(may || i % 3 != 0);
+    if (may) assert_int_equal(list[wanted++], i);
+  }
+  assert_int_equal(found, wanted);
+  assert_int_equal(list[n], GUARD);
+}
+
+static void lists_of(const fopo_kernels *k) {
+  for (size_t n = 1; n <= 300; n += 1 + n / 5) {
+    for (unsigned bits = 5; bits <= 16; bits++) check_lists(k, n, bits);
   }
 }
 
@@ -566,6 +606,7 @@ static void test_above(void **state) { (void)state, each_table(above_of); }
 static void test_level(void **state) { (void)state, each_table(level_of); }
 static void test_adam(void **state) { (void)state, each_table(adam_of); }
 static void test_keys(void **state) { (void)state, each_table(keys_of); }
+static void test_lists(void **state) { (void)state, each_table(lists_of); }
 static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
 static void test_moments(void **state) { (void)state, each_table(moments_of); }
 static void test_max(void **state) { (void)state, each_table(max_of); }
@@ -580,7 +621,7 @@ int main(void) {
       cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
       cmocka_unit_test(test_scores),      cmocka_unit_test(test_above),
       cmocka_unit_test(test_level),       cmocka_unit_test(test_keys),
-      cmocka_unit_test(test_adam),
+      cmocka_unit_test(test_lists),       cmocka_unit_test(test_adam),
       cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
       cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
       cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
