@@ -2,7 +2,8 @@
  *
  * The CUDA device lies in an object of its own, fopo_cuda.so, which is opened at its first use: from
  * the path in FOPO_CUDA ("none": from nowhere), from the program's folder, or from ../lib/fopo beside
- * that. A machine without it, or without a driver, loses nothing but the GPU. */
+ * that. A machine without it, or without a driver, loses nothing but the GPU: without a driver the
+ * object is not even opened, as the libraries that come with it take 150 MB. */
 #include "device/device.h"
 
 #include "core/status.h"
@@ -31,7 +32,19 @@ static void program_folder(char *folder, size_t size) {
   if (slash != NULL) slash[1] = '\0';
 }
 
-/* The object's path; FOPO_ERR_UNAVAILABLE where there is none. */
+/* FOPO_ERR_UNAVAILABLE where the library is missing that every driver brings. */
+static int find_driver(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != NULL) {
+    dlclose(driver);
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "there is no NVIDIA driver; install one (nvidia-smi "
+                   "shows it), or use device = \"cpu\"");
+}
+
+/* The object's path; FOPO_ERR_UNAVAILABLE where there is none, or no driver for it. One that is named
+ * may need no driver. */
 static int find_object(char *path, size_t size) {
   char folder[3072];
   const char *named = getenv("FOPO_CUDA");
@@ -44,9 +57,9 @@ static int find_object(char *path, size_t size) {
   }
   program_folder(folder, sizeof folder);
   snprintf(path, size, "%sfopo_cuda.so", folder);
-  if (access(path, R_OK) == 0) return FOPO_OK;
+  if (access(path, R_OK) == 0) return find_driver();
   snprintf(path, size, "%s../lib/fopo/fopo_cuda.so", folder);
-  if (access(path, R_OK) == 0) return FOPO_OK;
+  if (access(path, R_OK) == 0) return find_driver();
   return fopo_fail(FOPO_ERR_UNAVAILABLE,
                    "CUDA is not in this build; install the CUDA Toolkit (nvcc) and run make for "
                    "%sfopo_cuda.so, or use device = \"cpu\"", folder);

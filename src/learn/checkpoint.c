@@ -75,7 +75,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 14 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
+enum { OWN = 15 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
 
 /* The shape of a network: its widths, then the activation. Returns how many numbers. */
 enum { SHAPE = FOPO_LAYERS + 2 };
@@ -138,6 +138,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   if (pi->net.layers > 0) {
     a[n++] = fopo_array_of("network", FOPO_U64, shape, 1, shape_of(shape, &pi->net), 1);
   }
+  a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
@@ -346,6 +347,10 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
                    "use the same estimator");
   }
   if (rc == FOPO_OK) rc = check_network(archive, path, &t->o.policy->net);
+  if (rc == FOPO_OK) {
+    rc = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
+                   "use a policy of the same rows");
+  }
   if (rc == FOPO_OK) rc = need_matrix(&s->theta, archive, path, "theta", rows, cols);
   if (rc == FOPO_OK) rc = need_items(s, archive, path, t->o.policy, optim);
   if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);

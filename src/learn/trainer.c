@@ -114,13 +114,15 @@ void fopo_trainer_free(fopo_trainer *t) {
 
 /* -- a slice ---------------------------------------------------------------------------------- */
 
+static const char theta_lost[] =
+    "load a checkpoint from before that, or set theta anew, and lower lr";
+
 static int check_theta(const fopo_trainer *t) {
   char where[160];
   int rc = fopo_matrix_finite(t->o.policy->theta, "theta");
   if (rc != FOPO_ERR_NUMERIC) return rc;
   snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(rc, "%s; load a checkpoint from before that, or set theta anew, and lower lr",
-                   where);
+  return fopo_fail(rc, "%s; %s", where, theta_lost);
 }
 
 static int begin_slice(fopo_trainer *t) {
@@ -235,6 +237,16 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
   }
 }
 
+/* Draws a part of the batch. A theta that has overflowed is first seen in the search. */
+static int draw(fopo_trainer *t, fopo_drawn *drawn) {
+  char where[240];
+  int rc = fopo_gradient_draw(t->o.gradient, drawn);
+  if (rc != FOPO_ERR_NUMERIC) return rc;
+  snprintf(where, sizeof where, "%s", fopo_error_sentence());
+  return fopo_fail(rc, "step %llu, where the queries are contexts times theta: %s; %s",
+                   (unsigned long long)t->step + 1, where, theta_lost);
+}
+
 /* Draws and absorbs until the batch is done; FOPO_DRAWN where rewards come from outside. */
 static int estimate(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
@@ -255,7 +267,7 @@ static int estimate(fopo_trainer *t) {
     fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
     rc = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
   }
-  while (rc == FOPO_OK && (rc = fopo_gradient_draw(g, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
+  while (rc == FOPO_OK && (rc = draw(t, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
     if (custom) {
       t->waiting = 1;
       return FOPO_DRAWN;

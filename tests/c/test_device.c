@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/kernels.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,6 +109,32 @@ static void test_open(void **state) {
   assert_non_null(strstr(d->name, fopo_kernels_get()->name));
   fopo_device_close(other);
   fopo_device_close(NULL);
+}
+
+/* Without a driver nothing of CUDA is opened: its libraries would take more than a small session. */
+static void test_no_driver(void **state) {
+  (void)state;
+  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != NULL) {
+    dlclose(driver);
+    skip();
+  }
+  const char *named = getenv("FOPO_CUDA");
+  char kept[4096] = "", line[4096];
+  if (named != NULL) snprintf(kept, sizeof kept, "%s", named);
+  unsetenv("FOPO_CUDA");
+  fopo_device *other = NULL;
+  assert_int_equal(fopo_device_open(&other, "cuda"), FOPO_ERR_UNAVAILABLE);
+  assert_non_null(strstr(fopo_error_sentence(), "or use device = \"cpu\""));
+  assert_null(other);
+  if (named != NULL) setenv("FOPO_CUDA", kept, 1);
+  FILE *maps = fopen("/proc/self/maps", "r");
+  assert_non_null(maps);
+  while (fgets(line, sizeof line, maps) != NULL) {
+    assert_null(strstr(line, "fopo_cuda"));
+    assert_null(strstr(line, "libcublas"));
+  }
+  fclose(maps);
 }
 
 static void test_memory(void **state) {
@@ -970,6 +997,7 @@ static void test_tables_agree(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_open),
+      cmocka_unit_test(test_no_driver),
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_gather_rows),
       cmocka_unit_test(test_products),

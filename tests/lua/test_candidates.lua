@@ -56,6 +56,16 @@ function TestHeadTail:test_learns()
   lu.assertTrue(fopo.evaluate(pi, s.train).reward > before + 0.02)
 end
 
+-- A theta that overflows says so where its queries are searched, with a remedy.
+function TestHeadTail:test_overflow()
+  local t = fopo.trainer{policy = policy(), data = s.train, optim = fopo.optim.adam{lr = 1e38},
+                         gradient = fopo.gradient.head_tail{index = index, k = 50, tail = 50}}
+  local ok, why = pcall(t.run, t, {steps = 50, view = false})
+  lu.assertFalse(ok)
+  lu.assertStrContains(why, "step 2, where the queries are contexts times theta: ")
+  lu.assertStrContains(why, "load a checkpoint from before that, or set theta anew, and lower lr")
+end
+
 -- ------------------------------------------------------------------------------------------------
 TestRefresh = {}
 

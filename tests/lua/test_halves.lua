@@ -100,6 +100,22 @@ function TestRows:test_same_bits()
   fopo.threads(before)
 end
 
+function TestRows:test_resume_needs_the_same()
+  local function trainer(rows)
+    local pi = fopo.policy.linear{items = items, seed = 4, rows = rows}
+    return fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4}
+  end
+  local path, t = os.tmpname(), trainer("float16"):run{steps = 3, view = false}
+  t:save(path)
+  for _, rows in ipairs{"float32", "bfloat16"} do
+    lu.assertErrorMsgContains(('its rows is "float16", here it is "%s"'):format(rows), function()
+      trainer(rows):resume(path)
+    end)
+  end
+  lu.assertEquals(trainer("float16"):resume(path).step, 3)
+  os.remove(path)
+end
+
 function TestRows:test_job()
   local function trainer()
     local pi = fopo.policy.linear{items = items, seed = 4, rows = "float16"}
