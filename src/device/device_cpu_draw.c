@@ -232,12 +232,15 @@ static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t r
   fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
   for (size_t u = 0; u < U; u++) {
     /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact */
-    size_t rank = first + (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U);
-    /* ranks never fall, so one walk along the candidates turns them into ids */
-    while (below < n && sorted[below] <= rank + below) below++;
-    ids[u] = (uint32_t)(rank + below);
+    ids[u] = (uint32_t)(first +
+                        (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U));
     first += strip + (rest + more >= U);
     rest += rest + more >= U ? more - U : more;
+  }
+  /* these ranks never fall, so one walk along the candidates turns them into ids */
+  for (size_t u = 0; u < U; u++) {
+    while (below < n && sorted[below] <= ids[u] + below) below++;
+    ids[u] += (uint32_t)below;
   }
 }
 

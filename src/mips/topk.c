@@ -4,7 +4,6 @@
  * comparisons, less than the log k exchanges of a heap. Dots, which read a row of the catalogue
  * each, are left to the end: of all that pass only about k need one. */
 #include "mips/topk.h"
-#include "core/sort.h"
 #include "mips/index.h"
 
 #include <math.h>
@@ -111,8 +110,8 @@ uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *k
     rescore(rest, t->n - taken, t->q, kernels, items);
     t->n = taken + keep_largest(rest, t->n - taken, t->k - taken, kernels);
   }
-  for (size_t i = 0; i < t->n; i++) ids[i] = fopo_topk_id(t->keys[i]);
-  for (size_t i = t->n; i < t->k; i++) ids[i] = FOPO_NO_ITEM;
-  fopo_sort_ids(ids, (uint32_t *)t->keys, t->n, items.rows);
+  for (size_t i = 0; i < t->n; i++) t->keys[i] = (uint32_t)t->keys[i]; /* the complement of an id */
+  kernels->sort(t->keys, t->n);
+  for (size_t i = 0; i < t->k; i++) ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;
   return (uint32_t)t->n;
 }
