@@ -108,4 +108,6 @@ function complete.words(word, before)
   return list
 end
 
-return setmetatable(complete, {__call = function(_, word, before) return complete.words(word, before) end})
+return setmetatable(complete, {
+  __call = function(_, word, before) return complete.words(word, before) end,
+})

@@ -86,8 +86,9 @@ methods.compute = define.fn{
   text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta, to
 be ascended (of a network the flat [1, n_params]), and a table: reward (the estimate of the expected
 reward), ess (effective sample size), max_weight, head_mass (share of the policy's mass inside the
-candidates), norm, short_rows, seconds by phase. The same samples for any number of threads. Of a policy with
-train_items also ids [1, n] and rows [n, L]: the gradient of those items, all others' being zero.]],
+candidates), norm, short_rows, seconds by phase. The same samples for any number of threads. Of a
+policy with train_items also ids [1, n] and rows [n, L]: the gradient of those items, all others'
+being zero.]],
   call = compute,
 }
 define.entries["gradient:compute"].args[4].optional = true

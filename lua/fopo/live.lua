@@ -139,7 +139,9 @@ function controller:draw(anew)
   local numbers = self.source:numbers(self.rate)
   self:close_point(numbers.step or 0, numbers.seconds or 0)
   self:read_memory()
-  if self.source.live and not self.source.apart then numbers.cost = self.spent / (self.spent + self.worked) end
+  if self.source.live and not self.source.apart then
+    numbers.cost = self.spent / (self.spent + self.worked)
+  end
   numbers.state = self.paused and "paused" or self.source.state or "running"
   self.v:set(numbers)
   if now() > self.said_until then self.v:set{message = ""} end

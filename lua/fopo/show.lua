@@ -221,7 +221,8 @@ return define.fn{
   },
   text = [[The text that the prompt prints for a value. Short tables stand on one line, keys are
 sorted, a table inside itself is <cycle>, numbers inside tables have six digits; arrays show shape,
-type, range, a histogram and corners; fopo's objects say what they are. A string by itself is shown as it is, inside a table in quotes.]],
+type, range, a histogram and corners; fopo's objects say what they are. A string by itself is shown
+as it is, inside a table in quotes.]],
   example = [[assert(fopo.show{1, 2, x = "a"} == '{1, 2, x = "a"}')]],
   call = function(value, o)
     if type(value) == "string" then return value end

@@ -64,9 +64,10 @@ view.save = define.fn{
 define.doc{
   name = "fopo.view", signature = "fopo.view(what)",
   text = [[Shows a job as it goes on, a trainer's history, or the folder of a log, in the live view until
-q is pressed; prints the screen where there is no terminal. ? lists the keys. t:run{view = true} shows a run while
-it goes on: there + and - change the learning rate, [ and ] eps, k and K the candidates; space
-pauses, n makes one step, e evaluates, s saves a checkpoint, S a screenshot, : takes a line of Lua.]],
+q is pressed; prints the screen where there is no terminal. ? lists the keys. t:run{view = true}
+shows a run while it goes on: there + and - change the learning rate, [ and ] eps, k and K the
+candidates; space pauses, n makes one step, e evaluates, s saves a checkpoint, S a screenshot, :
+takes a line of Lua.]],
 }
 
 -- A job as it goes on; q leaves it alone.

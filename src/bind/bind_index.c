@@ -233,8 +233,8 @@ static int update(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall}, {"save", save},
-                                   {"about", about},   {NULL, NULL}};
+static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall},
+                                   {"save", save},     {"about", about},   {NULL, NULL}};
 
 const bind_type bind_index_type = {.name = "fopo.index",
                                    .size = sizeof(bind_index),

@@ -325,15 +325,21 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 const luaL_Reg bind_policy_functions[] = {
     {"policy_linear", policy_linear}, {"policy_mlp", policy_mlp}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"queries", queries},     {"best", best},   {"theta", theta},
-                                   {"set_theta", set_theta}, {"parameters", parameters}, {"set_parameters", set_parameters},
-                                 {"items", items},
-                                 {"initial_items", initial_items}, {"set_items", set_items}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"queries", queries},
+                                   {"best", best},
+                                   {"theta", theta},
+                                   {"set_theta", set_theta},
+                                   {"parameters", parameters},
+                                   {"set_parameters", set_parameters},
+                                   {"items", items},
+                                   {"initial_items", initial_items},
+                                   {"set_items", set_items},
+                                   {NULL, NULL}};
 
 const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "kind hidden activation n_items dim context_dim n_params temperature "
-                                              "train_items rows version",
+                                    .fields = "kind hidden activation n_items dim context_dim n_params "
+                                              "temperature train_items rows version",
                                     .get = field};

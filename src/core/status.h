@@ -10,7 +10,7 @@
 
 enum {
   FOPO_OK = 0,
-  FOPO_ERR_ARGUMENT = -1,    /* the caller asked for something that cannot be: wrong shape, size, option */
+  FOPO_ERR_ARGUMENT = -1,    /* the caller asked for what cannot be: wrong shape, size, option */
   FOPO_ERR_FILE = -2,        /* the world refused: missing file, full disk, no permission */
   FOPO_ERR_FORMAT = -3,      /* data is malformed: the sentence has file, line and column */
   FOPO_ERR_MEMORY = -4,      /* memory was refused or would not suffice */

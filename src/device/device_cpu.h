@@ -74,8 +74,8 @@ int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_
 
 /* device_cpu_policy.c */
 int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
-                         const float *Q, const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
-                         size_t B, size_t S, size_t P, size_t L);
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
+                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L);
 
 /* device_cpu_estimate.c */
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,

@@ -185,8 +185,8 @@ static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, 
 }
 
 int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
-                         const float *Q, const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
-                         size_t B, size_t S, size_t P, size_t L) {
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
+                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L) {
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
   block k = {.B = most, .S = S, .P = P, .L = L, .ld = ld, .items = items, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);

@@ -53,7 +53,8 @@ uint64_t fopo_graph_estimate(size_t n, size_t M, int threads);
 size_t fopo_graph_bytes(const fopo_graph *g);
 
 /* Every count and every id in bounds, no item its own neighbour, no link to a layer that the other
- * end does not have, none from or to an absent item; FOPO_ERR_FORMAT names the place. `path` is for the sentence. */
+ * end does not have, none from or to an absent item; FOPO_ERR_FORMAT names the place. `path` is for
+ * the sentence. */
 int fopo_graph_check(const fopo_graph *g, const char *path);
 
 /* How many items can be met by following links down from the entry. */

@@ -8,9 +8,9 @@
  *
  * Scores of answers are computed by the kernels' dot, whatever the kind, and ties are broken by the
  * smaller id: two kinds that find the same items return the same bits. An index does not own the
- * items, which must outlive it unchanged (or see fopo_index_refresh). One search runs at a time per index (a lock inside), in
- * parallel over its queries; scratch is kept between calls, so repeated searches of one shape
- * allocate nothing. */
+ * items, which must outlive it unchanged (or see fopo_index_refresh). One search runs at a time per
+ * index (a lock inside), in parallel over its queries; scratch is kept between calls, so repeated
+ * searches of one shape allocate nothing. */
 #ifndef FOPO_MIPS_INDEX_H
 #define FOPO_MIPS_INDEX_H
 

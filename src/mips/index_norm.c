@@ -85,8 +85,7 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
 }
 
 static const fopo_index_kind norm = {.kind = "norm", .search = search, .finds_sets = 1,
-                                  .free = free_own,
-                                     .about = about, .save = save, .again = again,
+                                     .free = free_own, .about = about, .save = save, .again = again,
                                      .set_budget = set_budget};
 
 const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
@@ -96,7 +95,8 @@ const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
 
 int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fopo_index *ix) {
   if (ix->kind != &norm) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "only a norm index keeps an order of the norms, not one of kind %s",
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "only a norm index keeps an order of the norms, not one of kind %s",
                      ix->kind->kind);
   }
   pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* a refresh may take the order's place */

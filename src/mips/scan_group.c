@@ -344,7 +344,9 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       fopo_topk *t = &w->top[w->active[i]];
       float guess = w->guess[w->active[i]];
       w->failed[i] = proof && guess > -INFINITY && !fopo_topk_beats(t, guess);
-      if (next == w->first && next < scan->limit && w->screen != NULL) fopo_topk_settle(t, w->kernels, scan->items);
+      if (next == w->first && next < scan->limit && w->screen != NULL) {
+        fopo_topk_settle(t, w->kernels, scan->items);
+      }
       w->stop[i] = test && !w->failed[i] &&
                    fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
     }
