@@ -55,11 +55,11 @@ local take_one = term.atomic(function(j)
   return seen
 end)
 
--- Takes what the thread has made up to now; it may go on to make records faster than that. Returns
--- what there is to see.
-local function drain(j)
+-- Takes what the thread has made up to now, or as much as `seconds` allow; it may go on to make records
+-- faster than that. Returns what there is to see.
+local function drain(j, seconds)
   if rawget(j, "ended") then return j.ended end
-  local on_record = j.run.o.on_record
+  local on_record, last = rawget(j, "on_record"), seconds and native.clock() + seconds or math.huge
   local seen, n = take_one(j)
   local left = seen.records
   while n do
@@ -68,7 +68,7 @@ local function drain(j)
       j.native:stop()
       left = math.huge
     end
-    if left == 0 and seen.state ~= "ended" then break end
+    if left == 0 and seen.state ~= "ended" or native.clock() > last then break end
     seen, n = take_one(j)
   end
   return seen
@@ -90,12 +90,13 @@ end)
 
 local pending = {}
 
--- For the prompt, while it waits: drains all jobs, and gives the lines to print or nil.
+-- For the prompt, while it waits: drains the jobs, not so long that a key would wait, and gives the
+-- lines to print or nil.
 function job.idle()
   local list = {}
   for j in pairs(jobs) do list[#list + 1] = j end
   for _, j in ipairs(list) do
-    local ok, why = pcall(drain, j)
+    local ok, why = pcall(drain, j, 0.05)
     if not ok then pending[#pending + 1] = tostring(why) end
     local e = rawget(j, "ended")
     if e and e.failed then pending[#pending + 1] = "the job has failed: " .. e.sentence end
@@ -321,7 +322,8 @@ local start = term.atomic(function(t, o)
     error(made, 0)
   end
   local j = setmetatable({native = made, trainer = t, run = r, before = #t.history.step,
-                          say = voice(t, o)}, job)
+                          say = voice(t, o),
+                          on_record = o.on_record and term.divisible(o.on_record)}, job)
   jobs[j], t.job = true, j
   return j
 end)
