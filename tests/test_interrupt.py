@@ -125,6 +125,9 @@ for name, code in (
          "data = s.train, gradient = gradient.snis{samples = 50}, reward = "
          "reward.custom(function(ids, rows) return array.zeros(ids.rows, ids.cols) end)} "
          "t4:run{steps = 100000000, view = false}"),
+        ("an endless reward", "t4 = fopo.trainer{policy = policy.linear{items = items, seed = 1}, "
+         "data = s.train, gradient = gradient.snis{samples = 50}, reward = "
+         "reward.custom(function() while true do end end)} t4:run{steps = 10, view = false}"),
         ("one gradient", "local rows = {} for i = 1, 2000 do rows[i] = i end while true do "
          "gradient.exact{}:compute(pi, s.train:contexts(items), rows, reward.hits(s.train), {}) end"),
         ("off-policy evaluation", "while true do fopo.ope(target, lg, {estimators = {'ips', 'snips'}}) end"),

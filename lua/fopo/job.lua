@@ -74,17 +74,20 @@ local function drain(j, seconds)
   return seen
 end
 
--- Runs f while the job of t rests, if it has one; it goes on afterwards if it did before.
-job.at_rest = term.atomic(function(t, f)
-  local j = t.job
-  if not j then return f() end
-  local rested = drain(j).state ~= "trains"
+local rest_and = term.atomic(function(j, f, rested)
   j.native:rest()
-  t.seconds = drain(j).seconds
+  drain(j)
   local ok, why = pcall(f)
   if not rested then j.native:go() end
   if not ok then error(why, 0) end
 end)
+
+-- Runs f while the job of t rests, if it has one; it goes on afterwards if it did before.
+function job.at_rest(t, f)
+  local j = t.job
+  if not j then return f() end
+  rest_and(j, f, drain(j).state ~= "trains")
+end
 
 -- ---- what is said unasked: the lines of view = "lines", and failures ----
 

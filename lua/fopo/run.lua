@@ -259,7 +259,7 @@ function run:record(cut) show_record(self, write_record(self, cut)) end
 -- With why: what went wrong, told to those that follow. Steps that were given up, by an error or
 -- Ctrl-C, have been made: they are recorded.
 run.close = term.atomic(function(self, why)
-  if not (self.leads or self.follows) then write_record(self, true) end
+  if not self.follows then write_record(self, true) end
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
   if self.log then self.log:close() end
@@ -317,7 +317,6 @@ local make_slice = term.atomic(function(self, seconds, count)
     add(self, slice)
   end
   if slice.interrupted then
-    write_record(self, true)
     define.fail("interrupted after step %d; t:run goes on from there", t.step)
   end
   local full = self.every and self.sum.steps >= self.every or
@@ -326,7 +325,7 @@ local make_slice = term.atomic(function(self, seconds, count)
 end)
 
 -- Makes steps, for about `seconds` where given (or just `count` of them), and records where a
--- record ends. Returns the slice. Ctrl-C raises, when what was done is recorded.
+-- record ends. Returns the slice. Ctrl-C raises, and run.close records what was done.
 function run:advance(seconds, count)
   local slice, n = make_slice(self, seconds, count)
   show_record(self, n)

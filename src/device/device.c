@@ -39,8 +39,7 @@ static int find_driver(void) {
     dlclose(driver);
     return FOPO_OK;
   }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "there is no NVIDIA driver; install one (nvidia-smi "
-                   "shows it), or use device = \"cpu\"");
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, FOPO_CUDA_NO_DRIVER);
 }
 
 /* The object's path; FOPO_ERR_UNAVAILABLE where there is none, or no driver for it. One that is named

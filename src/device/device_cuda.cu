@@ -268,8 +268,7 @@ static int fail_absent(cudaError_t error) {
   cudaRuntimeGetVersion(&runtime);
   cudaGetLastError();
   if (driver == 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "there is no NVIDIA driver; install one (nvidia-smi "
-                     "shows it), or use device = \"cpu\"");
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, FOPO_CUDA_NO_DRIVER);
   }
   if (error == cudaErrorInsufficientDriver || driver < runtime / 1000 * 1000) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,

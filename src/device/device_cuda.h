@@ -11,6 +11,10 @@
  * operation changes its arguments. */
 #define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 7)
 
+/* Without a driver both sides say so. */
+#define FOPO_CUDA_NO_DRIVER                                                                       \
+  "there is no NVIDIA driver; install one (nvidia-smi shows it), or use device = \"cpu\""
+
 /* "fopo_cuda_open": a device on the current card, or why there is none. `table` is the caller's
  * FOPO_CUDA_TABLE. The device is closed by `close`, which comes out with it. */
 typedef int fopo_cuda_opener(fopo_device **d, void (**close)(fopo_device *d), size_t table);

@@ -257,22 +257,30 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
 
 /* ---- the rest of the runtime ---- */
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+/* What the runtime makes and gives back; counted, so that what stays behind is seen. */
+template <typename thing> static cudaError_t create(thing **made) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
-  *stream = nullptr;
+  *made = nullptr;
   if (error != cudaSuccess) return error;
-  *stream = new emulated_stream();
+  *made = new thing();
   others++;
   return cudaSuccess;
 }
 
+template <typename thing> static cudaError_t destroy(thing *made) {
+  std::lock_guard<std::recursive_mutex> held(lock);
+  delete made;
+  others--;
+  return call();
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return create(stream); }
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> held(lock);
   catch_up();
-  delete stream;
-  others--;
-  return call();
+  return destroy(stream);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
@@ -286,22 +294,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
 
 struct emulated_event { double when; };
 
-cudaError_t cudaEventCreate(cudaEvent_t *event) {
-  std::lock_guard<std::recursive_mutex> held(lock);
-  cudaError_t error = call();
-  *event = nullptr;
-  if (error != cudaSuccess) return error;
-  *event = new emulated_event{0};
-  others++;
-  return error;
-}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return create(event); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   std::lock_guard<std::recursive_mutex> held(lock);
   catch_up();
-  delete event;
-  others--;
-  return call();
+  return destroy(event);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
@@ -370,19 +368,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
   return error;
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  std::lock_guard<std::recursive_mutex> held(lock);
-  delete graph;
-  others--;
-  return call();
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy(graph); }
 
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  std::lock_guard<std::recursive_mutex> held(lock);
-  delete exec;
-  others--;
-  return call();
-}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return destroy(exec); }
 
 cudaError_t cudaGetDevice(int *device) {
   std::lock_guard<std::recursive_mutex> held(lock);
@@ -439,22 +427,9 @@ static cublasStatus_t as_status(cudaError_t error) {
                                             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-cublasStatus_t cublasCreate(cublasHandle_t *handle) {
-  std::lock_guard<std::recursive_mutex> held(lock);
-  cudaError_t error = call();
-  *handle = nullptr;
-  if (error != cudaSuccess) return as_status(error);
-  *handle = new emulated_blas();
-  others++;
-  return CUBLAS_STATUS_SUCCESS;
-}
+cublasStatus_t cublasCreate(cublasHandle_t *handle) { return as_status(create(handle)); }
 
-cublasStatus_t cublasDestroy(cublasHandle_t handle) {
-  std::lock_guard<std::recursive_mutex> held(lock);
-  delete handle;
-  others--;
-  return as_status(call());
-}
+cublasStatus_t cublasDestroy(cublasHandle_t handle) { return as_status(destroy(handle)); }
 
 cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
