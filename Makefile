@@ -1,7 +1,7 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
 #       make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
 #
-# `make test` and `make demo` install what Debian lacks first (scripts/setup.sh says what and why).
+# `make test` and `make demo` install what Debian lacks first (scripts/tools/setup.sh says what and why).
 # `make test T="test_plot test_cli.py"` runs only those.
 
 MODE    ?= release          # release | debug | asan
@@ -52,13 +52,13 @@ else
   SKIP     := src/comm/comm_mpi.c
 endif
 
-SRC_C   := $(filter-out $(SKIP) src/main.c,$(wildcard src/*/*.c))
-SRC_CXX := $(wildcard src/*/*.cc)
+SRC_C   := $(filter-out $(SKIP) src/main.c,$(shell find src -name '*.c'))
+SRC_CXX := $(shell find src -name '*.cc')
 OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
-LUA     := $(sort $(wildcard lua/*.lua lua/*/*.lua lua/*/*/*.lua))
+LUA     := $(shell find lua -name '*.lua' | LC_ALL=C sort)
 TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 
-CUDA_SRC := $(wildcard src/device/*.cu)
+CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
 
@@ -75,17 +75,17 @@ $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 
 # One folder of objects per mode; changed flags rebuild it. What was found is said with the first.
 $(OUT)/flags: FORCE
-	$(Q)mkdir -p $(@D); [ -f $@ ] || sh scripts/setup.sh --found
+	$(Q)mkdir -p $(@D); [ -f $@ ] || sh scripts/tools/setup.sh --found
 	$(Q)printf '%s\n' '$(CC) $(CFLAGS) $(CXX) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS)' > $@.new; \
 	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
 
-# One file per instruction set, compiled with its own flags; src/device/kernels.c asks the CPU.
-$(OUT)/src/device/kernels_avx2.o $(OUT)/src/device/kernels_rows_avx2.o: \
+# One file per instruction set, compiled with its own flags; src/kernels/kernels.c asks the CPU.
+$(OUT)/src/kernels/kernels_avx2.o $(OUT)/src/kernels/kernels_rows_avx2.o: \
   EXTRA := -mavx2 -mfma -mf16c
-$(OUT)/src/device/kernels_avx512.o $(OUT)/src/device/kernels_rows_avx512.o: \
+$(OUT)/src/kernels/kernels_avx512.o $(OUT)/src/kernels/kernels_rows_avx512.o: \
   EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma
-$(OUT)/src/device/kernels_amx.o: \
+$(OUT)/src/kernels/kernels_amx.o: \
   EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16
 
 $(OUT)/%.o: %.c $(OUT)/flags
@@ -127,9 +127,9 @@ $(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) $(OUT)/emulated/tests/cuda/cuda_e
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
 
 # The Lua files travel inside the program.
-$(OUT)/lua_files.c: $(LUA) scripts/embed_lua.sh
+$(OUT)/lua_files.c: $(LUA) scripts/tools/embed_lua.sh
 	$(call say,EMBED,lua/)
-	$(Q)mkdir -p $(@D); sh scripts/embed_lua.sh $(LUA) > $@
+	$(Q)mkdir -p $(@D); sh scripts/tools/embed_lua.sh $(LUA) > $@
 
 $(OUT)/lua_files.o: $(OUT)/lua_files.c
 	$(Q)$(CC) -std=c11 -c -o $@ $<
@@ -140,11 +140,11 @@ $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
 setup:
-	$(Q)sh scripts/setup.sh
+	$(Q)sh scripts/tools/setup.sh
 
 # Set-up comes first, so the build is a make of its own, which then sees the new packages.
 packages:
-	$(Q)sh scripts/setup.sh --quiet
+	$(Q)sh scripts/tools/setup.sh --quiet
 
 test: packages
 	$(Q)$(MAKE) --no-print-directory all test-programs
@@ -153,7 +153,7 @@ test: packages
 test-programs: $(TESTS) $(EMULATED)
 
 # The tests of the device on this machine's card, and under compute-sanitizer where that is found.
-# Without nvcc or a card they are skipped by name. scripts/gpu.sh prepares a bare machine.
+# Without nvcc or a card they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
 test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
 	$(Q)bash tests/run_gpu.sh $(OUT)
 
@@ -163,7 +163,7 @@ bench-gpu: $(OUT)/fopo $(CUDA_SO)
 
 demo: packages
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)./fopo scripts/demo.lua
+	$(Q)./fopo scripts/examples/demo.lua
 
 # make bench BENCH="steps dims=10,100": scripts/bench/run.lua says what it takes
 bench: packages

@@ -17,7 +17,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 #include "term/bind_term.h"
 #include "term/chunk.h"
 #include "term/interrupt.h"

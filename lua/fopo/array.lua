@@ -1,6 +1,6 @@
 -- fopo.array: dense float32 matrices and lists of item or context ids.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local fn, doc = define.fn, define.doc
 local array, methods = {}, native.types.array
 

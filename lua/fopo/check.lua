@@ -1,14 +1,14 @@
 -- fopo.check: is what this program computes right? On any policy and data, or on a small world of
--- its own. What is measured stands in fopo/checks.lua; here are its options and its report.
+-- its own. What is measured stands in fopo/check/checks.lua; here are its options and its report.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local cache = require "fopo.cache"
-local checks = require "fopo.checks"
+local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
+local checks = require "fopo.check.checks"
 local gradient = require "fopo.gradient"
 local index = require "fopo.index"
 local proposal = require "fopo.proposal"
 local term = require "fopo.term"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 
 local report = {__name = "fopo.check"}
 report.__index = report

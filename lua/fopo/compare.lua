@@ -1,7 +1,7 @@
 -- fopo.compare: what runs came to, side by side, with intervals.
-local define = require "fopo.define"
-local log = require "fopo.log"
-local text = require "fopo.text"
+local define = require "fopo.base.define"
+local log = require "fopo.run.log"
+local text = require "fopo.base.text"
 
 local z = 1.959963984540054 -- 97.5 % point of the normal distribution
 

@@ -1,7 +1,7 @@
 -- fopo.data: interactions, sessions, synthetic worlds.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local text = require "fopo.text"
+local define = require "fopo.base.define"
+local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
 local dataset, sessions, world = native.types.dataset, native.types.sessions, native.types.world

@@ -10,11 +10,11 @@
 -- running; without choices the answer is a number, and right is what is within `factor` of it. A
 -- claim is a list of expressions that must hold after the code: what the prose says is tested, and
 -- said where it is not so.
-local define = require "fopo.define"
-local explain = require "fopo.explain"
+local define = require "fopo.base.define"
+local explain = require "fopo.prompt.explain"
 local native = require "fopo.native"
-local page = require "fopo.page"
-local text = require "fopo.text"
+local page = require "fopo.view.page"
+local text = require "fopo.base.text"
 
 local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs"}
 local kept = {} -- of this session, by name: the result of the last time

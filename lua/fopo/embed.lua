@@ -1,6 +1,6 @@
 -- fopo.embed: item embeddings.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local embed = {}
 
 embed.svd = define.fn{

@@ -1,7 +1,7 @@
 -- fopo.evaluate: the reward of a policy on sessions it has not seen.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local cache = require "fopo.cache"
+local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
 
 return define.fn{
   name = "fopo.evaluate", returns = "table",

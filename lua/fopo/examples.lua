@@ -1,6 +1,6 @@
 -- fopo.examples: the example of a function's help, shown or run. A method without one of its own is
 -- shown in those of others.
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local help = require "fopo.help"
 
 -- The functions in whose examples the method is called, the shortest example first.

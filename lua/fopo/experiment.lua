@@ -1,5 +1,5 @@
 -- fopo.experiment: several runs under the same conditions.
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local experiment = {}
 
 experiment.race = define.fn{

@@ -1,6 +1,6 @@
 -- fopo.gradient: estimators of the gradient of the expected reward.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local gradient, methods = {}, native.types.gradient
 
 gradient.exact = define.fn{

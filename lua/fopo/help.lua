@@ -1,10 +1,10 @@
 -- help(x): what a function takes, does and returns, from its declaration.
-local complete = require "fopo.complete"
-local define = require "fopo.define"
+local complete = require "fopo.prompt.complete"
+local define = require "fopo.base.define"
 local native = require "fopo.native"
 local show = require "fopo.show"
 local term = require "fopo.term"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 
 local function room() return math.max(40, math.min(100, term.width())) end
 

@@ -1,9 +1,9 @@
 -- fopo.index: maximum inner product search.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local text = require "fopo.text"
-local cache = require "fopo.cache"
-local auto = require "fopo.auto"
+local define = require "fopo.base.define"
+local text = require "fopo.base.text"
+local cache = require "fopo.base.cache"
+local auto = require "fopo.index.auto"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
 local items_argument = {"items", "array", nil, "[P, L] item embeddings; kept alive, not copied"}

@@ -1,6 +1,6 @@
 -- require "fopo": the whole surface, one module a family.
 local native = require "fopo.native"
-local strict = require "fopo.strict"
+local strict = require "fopo.base.strict"
 
 local fopo = {
   version = native.version,

@@ -1,6 +1,6 @@
 -- What concerns the machine: fopo.memory, fopo.threads, fopo.isa, fopo.device.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local machine = {}
 
 define.doc{name = "fopo.clock", signature = "fopo.clock()", returns = "number",

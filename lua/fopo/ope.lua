@@ -1,9 +1,9 @@
 -- fopo.ope: what a policy is worth, from a log of what another one showed.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local cache = require "fopo.cache"
+local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
 local reward = require "fopo.reward"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 
 local name = "fopo.ope"
 local all = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"}

@@ -1,6 +1,6 @@
 -- fopo.optim: optimisers. The objective is a reward, so theta moves up the gradient.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local optim, methods = {}, native.types.optim
 
 optim.adam = define.fn{

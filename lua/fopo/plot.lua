@@ -1,9 +1,9 @@
 -- fopo.plot: curves in the terminal, drawn by C (src/term/plot.c), and in files, drawn by gnuplot
--- (fopo/picture.lua); here are the forms in which series may be given.
-local define = require "fopo.define"
-local picture = require "fopo.picture"
+-- (fopo/view/picture.lua); here are the forms in which series may be given.
+local define = require "fopo.base.define"
+local picture = require "fopo.view.picture"
 local term = require "fopo.term"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 
 local entry = define.doc{
   name = "fopo.plot", signature = "fopo.plot{{x=, y=, name=}, ..., title=, ...}",

@@ -1,7 +1,7 @@
 -- fopo.policy: the softmax policy over the catalogue.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local text = require "fopo.text"
+local define = require "fopo.base.define"
+local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
 
 policy.linear = define.fn{
@@ -73,7 +73,7 @@ methods.best = define.fn{
   },
   text = "ids and scores [N, k] of the best items of each context, best first.",
   call = function(pi, x, o)
-    return best(pi, x, o.index or require("fopo.cache").exact_of(pi), o.k)
+    return best(pi, x, o.index or require("fopo.base.cache").exact_of(pi), o.k)
   end,
 }
 

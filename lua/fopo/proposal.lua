@@ -1,6 +1,6 @@
 -- fopo.proposal: what self-normalised importance sampling draws from.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local proposal, methods = {}, native.types.proposal
 
 proposal.uniform = define.fn{
@@ -27,7 +27,7 @@ refresh = n keeps the candidates of each context for n visits (epochs), which sa
 kappa is of the current scores all the same, so that the weights stay right and only the variance
 feels that the candidates are old. They are old by visits, not by steps: where a run visits each
 context only a few times, the first candidates, of a policy that knew nothing, serve all of it, and
-that costs reward (scripts/study_fast.lua). It takes 4 N (K + 2) bytes for N contexts, refused before they
+that costs reward (scripts/studies/fast.lua). It takes 4 N (K + 2) bytes for N contexts, refused before they
 are taken where they do not fit, and as much in a checkpoint. A run that is resumed is the same bit
 by bit.]],
   example = [[items = fopo.array.randn(100, 4, 1)
@@ -56,7 +56,7 @@ floor, where that is more): every 50 steps of 8 contexts while epsilon is 1, sea
 500 steps of the whole batch otherwise; m <- s m + (1 - s) m_now, s being the smoothing and m_now the
 head_mass of the step. There is nothing between the two: a mixture pays for its candidates and for
 uniform draws too. That is no rule for all data: where much of the policy stays outside the candidates
-a fixed epsilon between can learn more. scripts/study_adaptive.lua compares them, on your file too.
+a fixed epsilon between can learn more. scripts/studies/adaptive.lua compares them, on your file too.
 At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then
 close to that of the reward among the candidates, and its bias to the share outside them; give a
 floor of 0.05 or more where the tail must be seen at every step. head_mass of such steps is too high.

@@ -1,6 +1,6 @@
 -- fopo.report: tables of runs.
-local define = require "fopo.define"
-local text = require "fopo.text"
+local define = require "fopo.base.define"
+local text = require "fopo.base.text"
 local report = {}
 
 report.table = define.fn{

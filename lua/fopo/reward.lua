@@ -1,6 +1,6 @@
 -- fopo.reward: estimators rhat(a, x) of the reward of showing item a in context x.
 local native = require "fopo.native"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local term = require "fopo.term"
 local reward, methods = {}, native.types.reward
 

@@ -1,7 +1,7 @@
 -- fopo.show: any value as text, the way the prompt prints it.
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 local term = require "fopo.term"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 local metatable_of = debug.getmetatable -- fopo's objects hide theirs
 
 local edge_rows, edge_cols = 3, 4 -- of an array that is too large to show whole

@@ -1,15 +1,15 @@
 -- fopo.trainer: what a run is made of, its history and its checkpoints. C makes the steps, in
--- slices; fopo/run.lua decides how many, what is recorded and when to stop.
+-- slices; fopo/run/run.lua decides how many, what is recorded and when to stop.
 local native = require "fopo.native"
-local define = require "fopo.define"
-local cache = require "fopo.cache"
-local job = require "fopo.job"
-local json = require "fopo.json"
-local live = require "fopo.live"
-local run = require "fopo.run"
-local sources = require "fopo.sources"
+local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
+local job = require "fopo.run.job"
+local json = require "fopo.base.json"
+local live = require "fopo.view.live"
+local run = require "fopo.run.run"
+local sources = require "fopo.view.sources"
 local term = require "fopo.term"
-local text = require "fopo.text"
+local text = require "fopo.base.text"
 
 local trainer = {__name = "fopo.trainer"}
 local columns = {"step", "seconds", "reward", "valid", "valid_index", "ess", "max_weight",
@@ -172,7 +172,7 @@ t.actions; replay changes the same at the same steps, so the same run comes out 
   end,
 }
 
--- Jobs train in the background, with what is needed of here (fopo/job.lua).
+-- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
 job.open(trainer, {columns = columns, line = line, object = object})
 
 trainer.save = define.fn{

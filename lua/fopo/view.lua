@@ -1,7 +1,7 @@
 -- fopo.view: the screens of runs, on the terminal and as text.
-local define = require "fopo.define"
-local live = require "fopo.live"
-local sources = require "fopo.sources"
+local define = require "fopo.base.define"
+local live = require "fopo.view.live"
+local sources = require "fopo.view.sources"
 local term = require "fopo.term"
 
 local view = {}

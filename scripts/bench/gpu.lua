@@ -6,7 +6,7 @@
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
-local study = require "study" -- scripts/common
+local study = require "common" -- scripts/studies
 local gpu = {}
 local S, K = 1000, 256
 local BUDGET = 8192 -- norms that an approximate search looks at

@@ -25,7 +25,7 @@
 -- CSV of it are kept in runs/bench/.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
-package.path = here .. "?.lua;" .. here .. "../common/?.lua;" .. package.path
+package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. package.path
 local bench = require "bench"
 
 bench.options = {rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm",

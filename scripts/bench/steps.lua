@@ -8,7 +8,7 @@ local B, S = 32, 1000
 
 -- What else a user may train with, as fast as is honest: head and tail, and the same with
 -- candidates that serve several visits, are found among the largest norms, and rows of half the
--- bytes. scripts/study_fast.lua has their reward.
+-- bytes. scripts/studies/fast.lua has their reward.
 local HEAD = "head and tail 256 + 64"
 local FAST = {{tail = 64, budget = 8192}, {tail = 64, budget = 12288}, {tail = 256, refresh = 5},
               {tail = 256, refresh = 20}, {tail = 256, refresh = 20, budget = 2048}}

@@ -9,9 +9,9 @@
 -- spent outside the steps (target: at most 0.01), which feels least what else the machine does, and
 -- the drawings a second. rows: only the last two, as "L,screen,own CPU,draws/s" (make bench).
 local fopo = require "fopo"
-local live = require "fopo.live"
-local run = require "fopo.run"
-local sources = require "fopo.sources"
+local live = require "fopo.view.live"
+local run = require "fopo.run.run"
+local sources = require "fopo.view.sources"
 
 fopo.threads(1)
 local child, plain = arg[1] == "child", arg[1] == "rows"

@@ -9,8 +9,8 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"
-#include "device/kernels.h"
-#include "learn/job.h"
+#include "kernels/kernels.h"
+#include "train/job.h"
 
 static void (*progress_switch)(int on);
 

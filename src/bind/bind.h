@@ -20,13 +20,13 @@
 #include "core/matrix.h"
 #include "core/npz.h"
 #include "core/status.h"
-#include "data/logs.h"
+#include "data/logs/logs.h"
 #include "data/sessions.h"
 #include "device/device.h"
 #include "learn/gradient.h"
-#include "learn/model.h"
-#include "learn/optim.h"
-#include "learn/trainer.h"
+#include "judge/reward_model.h"
+#include "train/optim.h"
+#include "train/trainer.h"
 
 #define FOPO_VERSION "0.1.0"
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "learn/reference.h"
+#include "judge/reference.h"
 
 /* native.check_slopes(pi, x, r, U, h): the central differences of the expected reward along the
  * rows of U [count, n_params] as a list, the expected reward, and log Z, all in double. x [1, D] is

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "data/embed.h"
-#include "data/read.h"
-#include "data/synthetic.h"
+#include "data/read/readers.h"
+#include "data/world/synthetic.h"
 
 typedef struct {
   bind_object head;

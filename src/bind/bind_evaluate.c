@@ -1,7 +1,7 @@
 /* Judging a policy. */
 #include "bind/bind.h"
 
-#include "learn/evaluate.h"
+#include "judge/evaluate.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
   lua_createtable(L, 0, 8);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "learn/job.h"
+#include "train/job.h"
 
 enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
 enum { LENT = 6 };
@@ -225,7 +225,7 @@ const luaL_Reg bind_job_functions[] = {{"job", job}, {NULL, NULL}};
 static const luaL_Reg methods[] = {{"look", look}, {"take", take}, {"rest", rest}, {"go", go},
                                    {"stop", stop}, {"wait", wait}, {NULL, NULL}};
 
-const bind_type bind_job_type = {.name = "fopo.job",
+const bind_type bind_job_type = {.name = "fopo.run.job",
                                  .size = sizeof(bind_job),
                                  .done = done,
                                  .methods = methods,

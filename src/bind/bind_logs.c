@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/synthetic_logs.h"
+#include "data/world/synthetic_logs.h"
 
 enum { CONTEXTS, ITEMS }; /* slots; the user values of the handle are one more */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Made by scripts/embed_lua.sh; ended by {0}. */
+/* Made by scripts/tools/embed_lua.sh; ended by {0}. */
 extern const struct {
   const char *name; /* "fopo/help.lua" */
   const unsigned char *text;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "learn/ope.h"
+#include "judge/ope.h"
 
 enum { PI, LOGS, INDEX, PROPOSAL, MODEL }; /* slots */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/trainer.h"
+#include "train/trainer.h"
 
 /* What a trainer holds has these names in the table of options, in the order of the slots. */
 static const char *const parts[] = {"policy", "contexts", "reward", "gradient", "optim"};

@@ -9,7 +9,7 @@
 void fopo_sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P);
 
 /* Sorts n keys, no two of them equal, descending: the definition of the kernel `sort`
- * (device/kernels.h). */
+ * (kernels/kernels.h). */
 void fopo_sort_keys(uint64_t *keys, size_t n);
 
 #endif

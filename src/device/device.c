@@ -7,8 +7,8 @@
 #include "device/device.h"
 
 #include "core/status.h"
-#include "device/device_cpu.h"
-#include "device/device_cuda.h"
+#include "device/cpu/cpu.h"
+#include "device/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 
 #include "core/csr.h"
 #include "device/network.h"
-#include "device/rows.h"
+#include "kernels/rows.h"
 
 typedef struct fopo_device fopo_device;
 

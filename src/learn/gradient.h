@@ -37,9 +37,8 @@
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
-#include "learn/optim.h"
 #include "learn/reward.h"
-#include "learn/visits.h"
+#include "learn/candidate_cache.h"
 
 typedef enum {
   FOPO_GRADIENT_EXACT,
@@ -75,6 +74,14 @@ typedef struct {
   double short_rows;  /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
+
+/* The gradient of some items, device pointers: row i of rows [n, L] is item ids[i]'s, ids ascending
+ * without repeats; ids NULL: item i's, and n is P. */
+typedef struct {
+  const float *rows;
+  const uint32_t *ids;
+  size_t n;
+} fopo_item_gradient;
 
 typedef struct fopo_gradient fopo_gradient;
 

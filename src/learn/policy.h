@@ -6,7 +6,7 @@
 
 #include "core/matrix.h"
 #include "device/network.h"
-#include "device/rows.h"
+#include "kernels/rows.h"
 #include "mips/index.h"
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
@@ -39,7 +39,7 @@ int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_netw
                              float temperature, uint64_t seed);
 
 /* Steps read a copy of the items in float16 or bfloat16 from now on, which takes half of their
- * bytes besides. Refused for items that are learnt, and where they do not fit (device/rows.h);
+ * bytes besides. Refused for items that are learnt, and where they do not fit (kernels/rows.h);
  * then, and for FOPO_FLOAT32, steps read the items themselves. */
 int fopo_policy_halve(fopo_policy *pi, fopo_float type);
 

@@ -15,7 +15,7 @@ typedef struct {
   double epsilon;     /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;     /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
   size_t refresh;     /* visits that a context's candidates serve; 0 and 1: searched at each */
-  int adaptive;       /* 1: a gradient sets epsilon itself (learn/visits.h); it starts at 1 */
+  int adaptive;       /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
   double floor;       /* adaptive: epsilon is never below, 0 .. 1 */
   double smoothing;   /* adaptive: what a probe leaves of the smoothed share, 0 .. below 1 */
 } fopo_proposal;

@@ -14,7 +14,7 @@
 #ifndef FOPO_LEARN_REWARD_H
 #define FOPO_LEARN_REWARD_H
 
-#include "data/logs.h"
+#include "data/logs/logs.h"
 #include "data/sessions.h"
 #include "device/device.h"
 

@@ -8,7 +8,7 @@
 #define FOPO_MIPS_GRAPH_H
 
 #include "core/matrix.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 
 enum {
   FOPO_GRAPH_LEVELS_MOST = 64,

@@ -2,7 +2,7 @@
  * What `exact` and `norm` share: they differ in the order of the items only.
  *
  * Rounds of growing size are scored for the queries still active, panels of them at once
- * (device/kernels.h). After a round a query is done when no item left can beat its k-th best,
+ * (kernels/kernels.h). After a round a query is done when no item left can beat its k-th best,
  *
  *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
  *
@@ -21,7 +21,7 @@ typedef struct fopo_scan_worker fopo_scan_worker;
 typedef struct {
   fopo_matrix items;     /* [P, L]; not owned */
   fopo_matrix head;      /* the first head.rows items of the order, packed; not owned */
-  const uint16_t *packed; /* the same for screening (device/screen.h), in place of head */
+  const uint16_t *packed; /* the same for screening (kernels/prefilter.h), in place of head */
   size_t packed_rows;     /* whole groups, or up to the limit; not owned */
   double packed_error;    /* |beta - packed beta| <= packed_error |beta| of all of them */
   const uint32_t *order; /* [P] ids; NULL: 0, 1, 2 .. and head is all items; not owned */

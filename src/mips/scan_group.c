@@ -2,7 +2,7 @@
  * the queries' floors passes over all that is not good enough. Never more than a group of queries
  * times w->slice of them exist at a time. No row is copied.
  *
- * Where the kernels can screen (device/screen.h), they do so for all but the largest items: scores
+ * Where the kernels can screen (kernels/prefilter.h), they do so for all but the largest items: scores
  * are then in bfloat16, those below the floors are never stored, and the selection is told of the
  * wider slack. What remains in the end is scored by dot as ever, so the answer is the same.
  *
@@ -52,7 +52,7 @@ static slack full_slack(const fopo_scan *scan, size_t at) {
   return (slack){1.25 * rounding(scan->items.cols) * most, 0.0, (double)FLT_MIN};
 }
 
-/* The three parts of device/screen.h, of which the first is known better than there,
+/* The three parts of kernels/prefilter.h, of which the first is known better than there,
  *
  *     |q'b' - qb| <= |q| |b - b'| + |q - q'| |b'|
  *

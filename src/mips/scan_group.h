@@ -2,8 +2,8 @@
 #ifndef FOPO_MIPS_SCAN_GROUP_H
 #define FOPO_MIPS_SCAN_GROUP_H
 
-#include "device/kernels.h"
-#include "device/screen.h"
+#include "kernels/kernels.h"
+#include "kernels/prefilter.h"
 #include "mips/scan.h"
 #include "mips/topk.h"
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 #include "core/matrix.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 
 static inline uint64_t fopo_topk_key(float score, uint32_t id) {
   uint32_t bits;

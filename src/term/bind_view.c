@@ -13,8 +13,8 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/progress.h"
-#include "term/view.h"
-#include "term/view_panes.h"
+#include "term/view/view.h"
+#include "term/view/panes.h"
 
 static const char type_name[] = "fopo.view";
 

@@ -66,7 +66,7 @@ static void add_frames(lua_State *L, const char *traceback) {
 static int ask(lua_State *L) {
   const char *name = lua_tostring(L, 1);
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.explain");
+  lua_pushliteral(L, "fopo.prompt.explain");
   lua_call(L, 1, 1);
   lua_getfield(L, -1, name);
   lua_replace(L, 1);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "learn/job.h"
+#include "train/job.h"
 #include "term/interrupt.h"
 
 enum { KEEP = 10000 }; /* entries of history: decades of lines stay readable in a millisecond */
@@ -100,7 +100,7 @@ void fopo_editor_remember(const char *entry) {
 /* Pushes the list of words that the one at the cursor may become. */
 static int find_words(lua_State *L) {
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.complete");
+  lua_pushliteral(L, "fopo.prompt.complete");
   lua_call(L, 1, 1);
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
@@ -142,7 +142,7 @@ static char **complete(const char *text, int start, int end) {
 /* The lines that they want printed, or nil. */
 static int ask_jobs(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  lua_getfield(L, -1, "fopo.job");
+  lua_getfield(L, -1, "fopo.run.job");
   lua_getfield(L, -1, "idle");
   lua_call(L, 0, 1);
   return 1;

@@ -11,7 +11,7 @@ typedef enum {
   FOPO_LINE_DROPPED /* Ctrl-C: what was typed is gone; the flag of the interruption is cleared */
 } fopo_line;
 
-/* Loads the history. L is asked for completions (require "fopo.complete"). Returns 1 where a person
+/* Loads the history. L is asked for completions (require "fopo.prompt.complete"). Returns 1 where a person
  * sits at a terminal. */
 int fopo_editor_open(lua_State *L);
 

@@ -3,7 +3,7 @@
 #include "small_world.h"
 
 #include "core/progress.h"
-#include "learn/reference.h"
+#include "judge/reference.h"
 
 enum { P = 700, N = 3, DIM = 4, ENTRIES = DIM * DIM }; /* more items than a tile holds */
 

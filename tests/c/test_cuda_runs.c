@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "learn/gradient_internal.h"
-#include "learn/trainer_internal.h"
+#include "train/trainer_internal.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 

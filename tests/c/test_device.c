@@ -6,7 +6,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 
 #include <dlfcn.h>
 #include <math.h>

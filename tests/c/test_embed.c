@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/embed.h"
-#include "data/synthetic.h"
+#include "data/world/synthetic.h"
 
 #include <math.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 #include "mips/index.h"
 
 /* ---- worlds ---- */

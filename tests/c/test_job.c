@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
-#include "learn/job.h"
+#include "train/job.h"
 
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 

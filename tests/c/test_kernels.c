@@ -2,8 +2,8 @@
  * tails, small and large rows, extreme values. Inputs end at a page that may not be touched. */
 #include "core/rng.h"
 #include "core/status.h"
-#include "device/kernels.h"
-#include "device/marks.h"
+#include "kernels/kernels.h"
+#include "kernels/bloom.h"
 
 #include <math.h>
 #include <setjmp.h>

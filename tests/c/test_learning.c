@@ -4,9 +4,9 @@
 
 #include "core/clock.h"
 #include "data/embed.h"
-#include "data/synthetic.h"
-#include "learn/evaluate.h"
-#include "learn/trainer.h"
+#include "data/world/synthetic.h"
+#include "judge/evaluate.h"
+#include "train/trainer.h"
 
 enum { ITEMS = 2000, DIM = 24, BATCH = 32 };
 

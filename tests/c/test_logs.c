@@ -16,8 +16,8 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/logs_internal.h"
-#include "data/synthetic_logs.h"
+#include "data/logs/internal.h"
+#include "data/world/synthetic_logs.h"
 
 static char path[] = "/tmp/fopo-test-logs-XXXXXX";
 static char other[64];

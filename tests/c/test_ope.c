@@ -3,7 +3,7 @@
 #include "small_world.h"
 
 #include "core/progress.h"
-#include "learn/ope.h"
+#include "judge/ope.h"
 
 /* A log over the contexts of a small world, its model r_M(a, x_i) = cos(a + i). */
 typedef struct {

@@ -2,8 +2,8 @@
  * and the items themselves, against the expected reward in double and its central differences. */
 #include "small_world.h"
 
-#include "learn/optim.h"
-#include "learn/trainer.h"
+#include "train/optim.h"
+#include "train/trainer.h"
 
 #include <unistd.h>
 

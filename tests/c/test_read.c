@@ -16,7 +16,7 @@
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/threads.h"
-#include "data/read_pairs.h"
+#include "data/read/pairs.h"
 
 static char folder[] = "/tmp/fopo-test-read-XXXXXX";
 

@@ -3,8 +3,8 @@
  * variance. */
 #include "small_world.h"
 
-#include "data/synthetic_logs.h"
-#include "learn/model.h"
+#include "data/world/synthetic_logs.h"
+#include "judge/reward_model.h"
 
 static void close_to(double a, double b, double tolerance) {
   if (!(fabs(a - b) <= tolerance)) fail_msg("%.9g is not %.9g", a, b);

@@ -4,7 +4,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
-#include "device/kernels.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -12,8 +12,8 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "device/kernels.h"
-#include "device/screen.h"
+#include "kernels/kernels.h"
+#include "kernels/prefilter.h"
 #include "mips/index.h"
 
 static const size_t dims[] = {1, 2, 7, 16, 31, 32, 33, 64, 65, 100, 1000};
@@ -61,7 +61,7 @@ static void screened_free(screened r) {
   free(r.rows), free(r.queries), free(r.list), free(r.scores);
 }
 
-/* Each of the three parts of device/screen.h, and the rounding of the floor to compare with. */
+/* Each of the three parts of kernels/prefilter.h, and the rounding of the floor to compare with. */
 static double bound(const float *a, const float *b, size_t ld, size_t n) {
   double products = 0, first = 0, second = 0;
   for (size_t i = 0; i < n; i++) {

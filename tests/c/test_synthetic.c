@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/synthetic.h"
+#include "data/world/synthetic.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "learn/trainer.h"
+#include "train/trainer.h"
 
 /* A trainer with all that it borrows. */
 typedef struct {

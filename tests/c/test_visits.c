@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "learn/trainer_internal.h"
+#include "train/trainer_internal.h"
 
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
 

@@ -218,7 +218,7 @@ end
 -- A study runs in its quick form and keeps as many rows as it says.
 local function studies(name, rows, options)
   local said = os.tmpname()
-  local command = ("%s scripts/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "",
+  local command = ("%s scripts/studies/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "",
                                                                  said)
   local done = os.execute(command)
   local f <close> = assert(io.open(said))
@@ -236,19 +236,19 @@ local function studies(name, rows, options)
 end
 
 function TestStudies:test_head_tail()
-  lu.assertStrContains(studies("study_head_tail", 15), "head and tail, half")
+  lu.assertStrContains(studies("head_tail", 15), "head and tail, half")
 end
 
 function TestStudies:test_refresh()
-  lu.assertStrContains(studies("study_refresh", 3 * 2 * 4, "seconds=0.04"), "once")
+  lu.assertStrContains(studies("refresh", 3 * 2 * 4, "seconds=0.04"), "once")
 end
 
 function TestStudies:test_adaptive()
-  lu.assertStrContains(studies("study_adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
+  lu.assertStrContains(studies("adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
 end
 
 function TestStudies:test_fast()
-  lu.assertStrContains(studies("study_fast", 2 * 5 * 2), "against mixture")
+  lu.assertStrContains(studies("fast", 2 * 5 * 2), "against mixture")
 end
 
 os.exit(lu.LuaUnit.run("-o", "text"), true)

@@ -2,7 +2,7 @@
 -- records and logs, failures, and that a job keeps alive what it trains with.
 local lu = require "luaunit"
 local fopo = require "fopo"
-local job = require "fopo.job"
+local job = require "fopo.run.job"
 
 local function fails(text, f, ...) lu.assertErrorMsgContains(text, f, ...) end
 
@@ -130,7 +130,7 @@ function TestJob:test_knobs_and_replay()
   u:run{steps = 4000, view = false, replay = t.log_folder}
   lu.assertEquals(theta(u), theta(t))
   -- the log is the history
-  local h = require("fopo.log").read(t.log_folder).history
+  local h = require("fopo.run.log").read(t.log_folder).history
   lu.assertEquals(h.step, t.history.step)
   lu.assertEquals(h.step[#h.step], 4000)
   os.execute("rm -r " .. t.log_folder)
@@ -243,7 +243,7 @@ function TestJob:test_lines()
 end
 
 function TestJob:test_completion()
-  local complete = require "fopo.complete"
+  local complete = require "fopo.prompt.complete"
   _G.some_job, _G.some_trainer = new():start{steps = 1}, new()
   local names = complete("some_job.", "some_job.")
   lu.assertItemsEquals(names, {"some_job.epsilon", "some_job.history", "some_job.k", "some_job.last",
@@ -262,7 +262,7 @@ end
 
 -- In the view: a rest is shown as one, and a checkpoint does not end it.
 function TestJob:test_view_of_a_rest()
-  local source = require("fopo.sources").of_job(new():start{steps = 1000000})
+  local source = require("fopo.view.sources").of_job(new():start{steps = 1000000})
   lu.assertFalse(source:resting())
   source:pause(true)
   lu.assertTrue(source:resting())

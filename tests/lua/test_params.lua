@@ -285,7 +285,7 @@ TestScript = {}
 function TestScript:test_rq0()
   local said = os.tmpname()
   local program = os.getenv("FOPO") or "./fopo"
-  local done = os.execute(("%s scripts/rq0.lua quick >%s 2>&1"):format(program, said))
+  local done = os.execute(("%s scripts/studies/rq0.lua quick >%s 2>&1"):format(program, said))
   local f <close> = assert(io.open(said))
   local output = f:read("a")
   os.remove(said)

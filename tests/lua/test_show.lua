@@ -1,7 +1,7 @@
 -- What the prompt prints, completes and plots.
 local lu = require "luaunit"
 local fopo = require "fopo"
-local complete = require "fopo.complete"
+local complete = require "fopo.prompt.complete"
 local term = require "fopo.term"
 local show = fopo.show
 
@@ -283,7 +283,7 @@ end
 TestText = {}
 
 function TestText:test_fill_and_flow()
-  local text = require "fopo.text"
+  local text = require "fopo.base.text"
   lu.assertEquals(text.fill("aa bb  cc dd", 5, "  "), "aa bb\n  cc\n  dd")
   lu.assertEquals(text.fill("longer than that", 4, ""), "longer\nthan\nthat")
   lu.assertEquals(text.fill("", 4, ""), "")

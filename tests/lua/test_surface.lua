@@ -2,7 +2,7 @@
 -- the place and the remedy, and nothing is lost.
 local lu = require "luaunit"
 local fopo = require "fopo"
-local define = require "fopo.define"
+local define = require "fopo.base.define"
 
 -- The message of an error, which must carry this file's name and line.
 local function sentence(f, ...)
@@ -234,14 +234,14 @@ end
 TestScripts = {}
 
 function TestScripts:test_own_loop()
-  local f = io.popen(os.getenv("FOPO") .. " scripts/own_loop.lua 12 2>&1")
+  local f = io.popen(os.getenv("FOPO") .. " scripts/examples/own_loop.lua 12 2>&1")
   local said = f:read("a")
   lu.assertTrue(f:close(), said)
   lu.assertStrContains(said, "difference of the two thetas: 0\n")
 end
 
 function TestScripts:test_demo_and_quickstart()
-  local f = io.popen(os.getenv("FOPO") .. " scripts/demo.lua 3000 5 2>&1")
+  local f = io.popen(os.getenv("FOPO") .. " scripts/examples/demo.lua 3000 5 2>&1")
   local said = f:read("a")
   lu.assertTrue(f:close(), said)
   for _, word in ipairs{"REINFORCE", "SNIS, uniform", "SNIS, mixture", "best possible", "ms/step"} do
@@ -254,7 +254,7 @@ function TestScripts:test_demo_and_quickstart()
     for j = 1, 25 do f:write(("%d,%d\n"):format(user, (user * 7 + j * j) % 400)) end
   end
   f:close()
-  f = io.popen(("%s scripts/quickstart.lua %s 8 5 2>&1"):format(os.getenv("FOPO"), path))
+  f = io.popen(("%s scripts/examples/quickstart.lua %s 8 5 2>&1"):format(os.getenv("FOPO"), path))
   said = f:read("a")
   os.remove(path)
   lu.assertTrue(f:close(), said)

@@ -2,10 +2,10 @@
 -- them anew with FOPO_GOLDEN=write), and what its keys do, without any terminal.
 local lu = require "luaunit"
 local fopo = require "fopo"
-local live = require "fopo.live"
+local live = require "fopo.view.live"
 local term = require "fopo.term"
-local run = require "fopo.run"
-local sources = require "fopo.sources"
+local run = require "fopo.run.run"
+local sources = require "fopo.view.sources"
 
 local golden = (arg[0]:match("^(.*/)lua/") or "tests/") .. "golden/"
 

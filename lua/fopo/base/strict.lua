@@ -1,0 +1,62 @@
+-- fopo.strict: names that were never given a value are mistakes, and so are fields that fopo's modules
+-- do not have.
+local define = require "fopo.base.define"
+
+local strict = {}
+
+local function names_in(t)
+  local list = {}
+  for key in next, t do
+    if type(key) == "string" and key:find("^%a") then list[#list + 1] = key end
+  end
+  table.sort(list)
+  return list
+end
+
+-- Makes a module refuse names that it does not have.
+function strict.module(name, module)
+  local meta = getmetatable(module) or {}
+  if type(meta) ~= "table" or meta.__index then return module end
+  meta.__index = function(t, key)
+    if type(key) == "string" then define.no_field(name, key, names_in(t)) end
+  end
+  return setmetatable(module, meta)
+end
+
+local function undefined(_, name)
+  local near = type(name) == "string" and #name > 2 and define.nearest(name, names_in(_G))
+  define.fail("%s has no value%s (fopo.strict)", tostring(name),
+              near and ("; did you mean '%s'?"):format(near) or "")
+end
+
+-- A new global may be made by a script or an entry itself, not from within a function.
+local function assign(t, name, value)
+  local level = 2
+  local info = debug.getinfo(level, "S")
+  if info and info.what ~= "main" and info.what ~= "C" then
+    define.fail("%s is no global yet; write local, or give it a value outside of functions "
+                .. "(fopo.strict)", tostring(name))
+  end
+  rawset(t, name, value)
+end
+
+local own = {__index = undefined, __newindex = assign}
+
+strict.set = define.fn{
+  name = "fopo.base.strict", returns = "boolean",
+  args = {{"on", "boolean", nil, "false: as in Lua again", optional = true}},
+  text = [[From now on the use of a global that was never given a value is an error that names the
+nearest known one, and so is making one inside a function, where local was forgotten.]],
+  example = [[fopo.strict()
+ok, why = pcall(function() return undefined_name end)
+fopo.strict(false)
+assert(not ok)]],
+  call = function(on)
+    local meta = getmetatable(_G)
+    if meta and meta ~= own then define.fail("fopo.strict: _G has a metatable already") end
+    setmetatable(_G, on ~= false and own or nil)
+    return on ~= false
+  end,
+}
+
+return strict

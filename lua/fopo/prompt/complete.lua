@@ -1,0 +1,113 @@
+-- What the word before the cursor may become at the prompt: globals, fields of tables, methods of
+-- objects, and inside name{ or name(x, { the names of the options. Nothing is called on the way,
+-- and no metamethod is run.
+local define = require "fopo.base.define"
+local native = require "fopo.native"
+local metatable_of = debug.getmetatable
+
+local keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto",
+                  "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
+                  "until", "while"}
+
+-- The tables in which names of v are found, nearest first. A sealed metatable says itself what its
+-- objects show.
+local function places(v)
+  local list = {}
+  local meta = metatable_of(v)
+  if type(meta) == "table" and rawget(meta, "sealed") then return {meta.sealed} end
+  if type(v) == "table" then list[1] = v end
+  local methods = type(v) == "userdata" and native.types[define.kind(v)]
+  if methods then
+    list[#list + 1] = methods
+    list[#list + 1] = native.fields[define.kind(v)]
+  elseif type(meta) == "table" and type(rawget(meta, "fields")) == "table" then
+    list[#list + 1] = meta.fields
+  end
+  for _ = 1, 8 do -- longer chains of __index are rare, endless ones possible
+    if type(meta) ~= "table" then break end
+    local index = rawget(meta, "__index")
+    if type(index) == "table" then
+      list[#list + 1] = index
+      meta = metatable_of(index)
+    else
+      if type(index) == "function" and type(v) == "table" then list[#list + 1] = meta end
+      break
+    end
+  end
+  return list
+end
+
+local function field(v, name)
+  local own = type(v) == "table" and rawget(v, name)
+  if own then return own end
+  for _, place in ipairs(places(v)) do
+    local found = rawget(place, name)
+    if found ~= nil then return found end
+  end
+end
+
+-- The value of a chain such as fopo.index, or nil.
+local function resolve(chain)
+  local v = _G
+  for name in chain:gmatch("[^.:]+") do
+    v = field(v, name)
+    if v == nil then return nil end
+  end
+  return v
+end
+
+local function collect(found, prefix, part, names, keep)
+  for name, value in next, names do
+    if type(name) == "string" and name:sub(1, #part) == part and name:find("^[%a_][%w_]*$")
+       and (name:sub(1, 1) ~= "_" or part:sub(1, 1) == "_") and keep(value) then
+      found[prefix .. name] = true
+    end
+  end
+end
+
+-- The options of the function whose table is being written.
+local function options(found, part, before)
+  local chain = before:match("([%a_][%w_.:]*)%s*%(?[^(){}]*{[^{}]*$")
+  local f = chain and resolve(chain)
+  local entry = f ~= nil and (define.of[f] or define.entries["fopo." .. chain])
+  if not entry and chain then -- a method: t:run{
+    local object = resolve(chain:match("^(.*):") or "")
+    entry = object and define.entries[define.kind(object) .. ":" .. chain:match("[%w_]*$")]
+  end
+  for _, spec in ipairs(entry and entry.options or {}) do
+    if spec[1]:sub(1, #part) == part then found[spec[1] .. " = "] = true end
+  end
+end
+
+local complete = {places = places, resolve = resolve}
+
+-- word: the word at the cursor, dots and colons included; before: the line up to it. What stands
+-- before an operator that is no border of words for file names (a/b.c) is handed back as it is.
+function complete.words(word, before)
+  local found, passed = {}, word:match("^.*[/~]") or ""
+  word = word:sub(#passed + 1)
+  local chain, mark, part = word:match("^(.-)([.:]?)([%w_]*)$")
+  if mark == "" then
+    options(found, part, before)
+    if next(found) == nil then
+      collect(found, "", part, _G, function() return true end)
+      for _, name in ipairs(keywords) do
+        if name:sub(1, #part) == part then found[name] = true end
+      end
+    end
+  else
+    local v = resolve(chain)
+    local function keep(value) return mark == "." or type(value) == "function" end
+    if v ~= nil and chain ~= "" then
+      for _, place in ipairs(places(v)) do collect(found, chain .. mark, part, place, keep) end
+    end
+  end
+  local list = {}
+  for name in next, found do list[#list + 1] = passed .. name end
+  table.sort(list)
+  return list
+end
+
+return setmetatable(complete, {
+  __call = function(_, word, before) return complete.words(word, before) end,
+})

@@ -1,0 +1,218 @@
+-- The log of a run: a folder with
+--
+--   config.json     options, seed, versions, machine, device
+--   history.jsonl   a record a line, as t.history has it; what has no value is null
+--   history.csv     the same; what has no value is empty
+--   actions.jsonl   what was changed by hand while it ran, at which step
+--   events.out.*    the same records for TensorBoard
+--
+-- Every record is flushed. A disk that fills up costs the log and not the training: it is said
+-- once.
+local native = require "fopo.native"
+local define = require "fopo.base.define"
+local events = require "fopo.run.events"
+local json = require "fopo.base.json"
+
+local log = {}
+log.__index = log
+
+-- The columns of the history under the names that TensorBoard groups by.
+local tags = {reward = "reward/train", valid = "reward/valid", valid_index = "reward/valid_index",
+              ess = "weights/ess", max_weight = "weights/largest", head_mass = "weights/head_mass",
+              norm = "gradient/norm", lr = "schedule/lr", epsilon = "schedule/epsilon",
+              steps_per_second = "speed/steps_per_second", search = "time/search",
+              propose = "time/propose", reward_time = "time/reward", gradient = "time/gradient",
+              update = "time/update"}
+
+local function exists(path)
+  local f = io.open(path, "r")
+  if f then f:close() end
+  return f ~= nil
+end
+
+-- The first line that a command prints, or nil.
+local function line_of(command)
+  local p = io.popen(command .. " 2>/dev/null", "r")
+  local line = p and p:read("l")
+  if p then p:close() end
+  return line ~= "" and line or nil
+end
+
+local function first_match(path, pattern)
+  local f <close> = io.open(path, "r")
+  return f and f:read("a"):match(pattern) or nil
+end
+
+local function machine_facts()
+  local m = native.machine()
+  m.cpu = first_match("/proc/cpuinfo", "model name%s*:%s*([^\n]+)")
+  m.memory = native.memory().available
+  m.threads, m.kernels = native.threads(), (native.isa())
+  return m
+end
+
+local function about(object) return object and object.describe and object:describe() or nil end
+
+-- What is needed to make the run again.
+local function facts(t, options)
+  local o, g = t.optim, t.gradient
+  local run = {}
+  for name, value in pairs(options) do
+    if type(value) ~= "function" and type(value) ~= "userdata" then run[name] = value end
+  end
+  return {
+    format = 1, started = os.date("!%Y-%m-%dT%H:%M:%SZ"), first_step = t.step, run = run,
+    seed = t.seed, batch = t.batch, steps_per_epoch = t.steps_per_epoch,
+    policy = about(t.policy), data = about(t.data), reward = about(t.reward),
+    valid = about(t.valid), valid_contexts = t.valid and t.valid.n or nil, index = about(t.index),
+    gradient = {kind = g.kind, samples = g.samples, epsilon = g.epsilon, k = g.k,
+                baseline = g.baseline, about = about(g)},
+    optim = {kind = o.kind, lr = o.lr, weight_decay = o.weight_decay, about = about(o)},
+    device = {name = t.device, note = t.native.device_note},
+    versions = {fopo = native.version, lua = _VERSION,
+                source = line_of("git describe --always --dirty")},
+    machine = machine_facts(), command = arg and arg[0] or nil,
+  }
+end
+
+-- runs/TIME-NAME, with a number behind it where that is taken.
+local function fresh_folder(t)
+  local base = ("runs/%s-%s"):format(os.date("%Y%m%d-%H%M%S"), t.gradient.kind)
+  local folder, n = base, 2
+  while exists(folder .. "/config.json") do folder, n = ("%s-%d"):format(base, n), n + 1 end
+  return folder
+end
+
+-- The step of the last record in a folder, nil where there is none.
+local function last_step(folder)
+  local f <close> = io.open(folder .. "/history.csv", "r")
+  local last
+  for line in f and f:lines() or function() end do
+    last = math.tointeger(tonumber(line:match("^(%d+),"))) or last
+  end
+  return last
+end
+
+local function open(path)
+  local file, why = io.open(path, "a")
+  if not file then define.fail("the log cannot be written: %s", why) end
+  return file
+end
+
+-- Opens the log of a run of t. where: true or a folder; a folder that holds an earlier part of this
+-- run is gone on with.
+function log.open(t, where, columns, options)
+  local folder = where == true and (t.log_folder or fresh_folder(t)) or where
+  local last = last_step(folder)
+  if last and last > t.step then
+    define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
+                .. "it; name another folder", folder, last, t.step)
+  end
+  local made, why = native.make_folder(folder)
+  if not made then define.fail("the log cannot be written: %s", why) end
+  local l = setmetatable({folder = folder, columns = columns, tagged = {}}, log)
+  for _, name in ipairs(columns) do
+    if tags[name] then l.tagged[#l.tagged + 1] = {name, tags[name]} end
+  end
+  local earlier = exists(folder .. "/history.csv")
+  l.jsonl, l.csv = open(folder .. "/history.jsonl"), open(folder .. "/history.csv")
+  l.actions = open(folder .. "/actions.jsonl")
+  l.events, why = events.open(folder, native.machine().host)
+  if not l.events then define.fail("the log cannot be written: %s", why) end
+  l:put(l.csv, not earlier and table.concat(columns, ",") .. "\n" or "")
+  local config = open(folder .. (earlier and ("/config-%d.json"):format(t.step) or "/config.json"))
+  l:put(config, json.encode(facts(t, options)) .. "\n")
+  config:close()
+  t.log_folder = folder
+  return l
+end
+
+-- Writes and flushes; a failure ends the log.
+function log:put(file, text)
+  if self.broken then return end
+  local ok, why = file:write(text)
+  if ok then ok, why = file:flush() end
+  if not ok then self:fail(why) end
+end
+
+function log:fail(why)
+  if self.broken then return end
+  self.broken = why
+  io.stderr:write(("fopo: the log in %s ends here: %s; the training goes on\n"):format(self.folder,
+                                                                                      why))
+end
+
+-- One record: a table by the names of the columns.
+function log:record(row)
+  local cells, values = {}, {}
+  for i, name in ipairs(self.columns) do
+    local v = row[name]
+    local text = json.number(v)
+    cells[i] = text == "null" and "" or text
+    values[name] = v
+  end
+  self:put(self.jsonl, json.row(self.columns, values) .. "\n")
+  self:put(self.csv, table.concat(cells, ",") .. "\n")
+  local list = {}
+  for i, one in ipairs(self.tagged) do list[i] = {one[2], row[one[1]]} end
+  if self.broken then return end
+  local ok, why = self.events:add(row.step, list)
+  if not ok then self:fail(why) end
+end
+
+local action_keys = {"step", "seconds", "what", "value", "before"}
+
+function log:action(a) self:put(self.actions, json.row(action_keys, a) .. "\n") end
+
+function log:close()
+  if self.closed then return end
+  self.closed = true
+  self.jsonl:close()
+  self.csv:close()
+  self.actions:close()
+  self.events:close()
+end
+
+log.__close = log.close
+
+-- ---- reading ----
+
+-- The lines of a file of one JSON object a line.
+local function objects(path)
+  local list = {}
+  local f <close>, why = io.open(path, "r")
+  if not f then define.fail("%s", why) end
+  for line in f:lines() do
+    local object, wrong = json.decode(line)
+    if type(object) ~= "table" then
+      define.fail("%s, line %d: %s", path, #list + 1, wrong or "no object")
+    end
+    list[#list + 1] = object
+  end
+  return list
+end
+
+-- What was done by hand in the run whose log lies in the folder.
+function log.read_actions(folder) return objects(folder .. "/actions.jsonl") end
+
+-- {folder, config, history}: the history by columns, NaN where there is no value.
+function log.read(folder)
+  local f <close> = io.open(folder .. "/config.json", "r")
+  if not f then
+    define.fail("%s is no folder of a run: it has no config.json; t:run{log = true} writes one",
+                folder)
+  end
+  local config, wrong = json.decode(f:read("a"))
+  if not config then define.fail("%s/config.json: %s", folder, wrong) end
+  local history = {}
+  for n, row in ipairs(objects(folder .. "/history.jsonl")) do
+    for name in pairs(row) do history[name] = history[name] or {} end
+    for name, list in pairs(history) do
+      for i = #list + 1, n - 1 do list[i] = 0 / 0 end
+      list[n] = row[name] or 0 / 0
+    end
+  end
+  return {folder = folder, config = config, history = history}
+end
+
+return log

@@ -1,0 +1,413 @@
+-- The live view's keys, what they do, and the loop between them and what is shown; src/term draws.
+--
+-- What is shown is a source (fopo/view/sources.lua has those of runs):
+--   source.title, .device     words, as far as they are known
+--   source.history            columns as of t.history, which may grow
+--   source.t                  what a line of Lua knows as t
+--   source:numbers()          what has one value at a time, by the names of v:set
+--   source:done()             whether it has ended
+--   source.apart              works in another thread: what the view takes is nobody's loss
+--   source:advance(seconds)   works, or waits, for about so long; a slice {step, seconds, steps,
+--                             reward, ess, ..., time} where there is one
+-- and, where it can be steered: source:get(what), source:set(what, value) of lr, epsilon and k,
+-- source:pause(on), source:resting(), source:one(), source:evaluate(), source:save(path), source:leave(),
+-- source:watching(f), which calls f and notes the knobs that it changed, source:note(action).
+local define = require "fopo.base.define"
+local log = require "fopo.run.log"
+local native = require "fopo.native"
+local show = require "fopo.show"
+local term = require "fopo.term"
+
+local live = {}
+
+local interval = 0.1     -- between drawings, at least
+local shortest = 0.05    -- of a slice: how long a key may wait
+local dearest = 0.008    -- share of the time that the view may take before it slows down
+
+-- ---- a controller: a view, its source, and what the keys have set ----
+
+local controller = {}
+controller.__index = controller
+
+local function now() return native.clock() end
+
+local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
+
+-- v: of term.view; o: overlay, glyphs, mono.
+function live.new(v, source, o)
+  local c = setmetatable({v = v, source = source, paused = source.resting and source:resting(),
+                          seen = 0, slice = shortest, every = interval,
+                          spent = 0, worked = 1e-9, cpu = 1e-9, own_cpu = 0, drawings = 0,
+                          begun = now(), said_until = 0, next_memory = 0,
+                          settings = {axis = "steps", smoothing = 0.9, window = 0, logy = false,
+                                      overlays = true}}, controller)
+  c.settings.glyphs = o.glyphs or (not term.utf8() and "ascii") or
+    ((os.getenv("TERM") or ""):find("^linux") and "block") or "braille"
+  v:set(c.settings)
+  v:set{title = source.title, device = source.device, state = "running", mono = o.mono or false}
+  for _, given in ipairs(o.overlay or {}) do c:overlay(given) end
+  return c
+end
+
+function controller:message(...)
+  self.said_until = now() + 4
+  self.v:set{message = string.format(...)}
+end
+
+-- An earlier run behind this one.
+function controller:overlay(given)
+  local name, h
+  if type(given) == "string" then
+    name, h = given:match("([^/]+)/*$"), log.read(given).history
+  elseif define.kind(given) == "trainer" then
+    name, h = given.gradient.kind .. " earlier", given.history
+  else
+    define.fail("overlay takes trainers and folders of logs, not a %s", define.kind(given))
+  end
+  local steps, seconds, rewards = h.step or {}, h.seconds or {}, h.reward or {}
+  if not self.v:overlay(name, steps, seconds, rewards) then
+    define.fail("overlay: at most 8 earlier runs can be shown")
+  end
+end
+
+-- The records that are new: validations, and the curves of what gives no slices.
+function controller:read_history(live)
+  local h, v = self.source.history, self.v
+  for n = self.seen + 1, #(h.step or {}) do
+    local step, seconds = h.step[n], h.seconds and h.seconds[n] or 0
+    local function add(series, value)
+      if finite(value) then v:add(series, step, seconds, value) end
+    end
+    if not live then
+      add("reward", h.reward and h.reward[n])
+      local rate = h.steps_per_second and h.steps_per_second[n]
+      add("rate", finite(rate) and rate * (self.source.batch or 1) or nil)
+    end
+    local valid, through = h.valid and h.valid[n], h.valid_index and h.valid_index[n]
+    add("valid", valid)
+    add("valid_index", through)
+    if finite(valid) then
+      if not self.best or valid > self.best then
+        self.best = valid
+        v:set{best = valid, best_step = step}
+      end
+      v:set{valid = valid}
+    end
+    if finite(through) then v:set{valid_index = through} end
+    self.seen = n
+  end
+end
+
+-- A slice that was made. One point a drawing is enough for the curves, so slices are summed.
+function controller:add(slice)
+  if not slice or slice.steps == 0 then return end
+  local sum = self.sum or {steps = 0, seconds = 0, reward = 0}
+  sum.steps, sum.seconds = sum.steps + slice.steps, sum.seconds + slice.seconds
+  sum.reward = sum.reward + slice.reward * slice.steps
+  self.sum, self.last = sum, slice
+end
+
+local function ema(old, value, weight) return old and old + (value - old) * weight or value end
+
+function controller:close_point(step, seconds)
+  local sum, last = self.sum, self.last
+  if not sum then return end
+  self.sum = nil
+  local batch = self.source.batch or 1
+  local reward, rate = sum.reward / sum.steps, sum.steps / sum.seconds
+  self.reward, self.rate = ema(self.reward, reward, 0.1), ema(self.rate, rate, 0.2)
+  self.v:add("reward", step, seconds, reward)
+  self.v:add("rate", step, seconds, rate * batch)
+  self.v:set{reward = self.reward, steps_rate = self.rate, contexts_rate = self.rate * batch,
+             ess = last.ess, max_weight = last.max_weight, head_mass = last.head_mass,
+             norm = last.norm, short_rows = last.short_rows}
+  local time = last.time
+  self.v:phases(time.search, time.propose, time.reward, time.gradient, time.update)
+end
+
+-- Memory of the process, asked once a second.
+function controller:read_memory()
+  if now() < self.next_memory then return end
+  self.next_memory = now() + 1
+  local f <close> = io.open("/proc/self/statm", "r")
+  local pages = f and f:read("a"):match("^%d+ (%d+)")
+  local free = native.memory().available
+  self.v:set{memory = pages and pages * 4096.0 or nil, memory_free = finite(free) and free or nil}
+end
+
+function controller:draw(anew)
+  local numbers = self.source:numbers(self.rate)
+  self:close_point(numbers.step or 0, numbers.seconds or 0)
+  self:read_memory()
+  if self.source.live and not self.source.apart then
+    numbers.cost = self.spent / (self.spent + self.worked)
+  end
+  numbers.state = self.paused and "paused" or self.source.state or "running"
+  self.v:set(numbers)
+  if now() > self.said_until then self.v:set{message = ""} end
+  self.v:draw(anew)
+  self.drawn, self.drawings = now(), self.drawings + 1
+end
+
+-- ---- keys ----
+
+local function next_of(list, value)
+  for i, one in ipairs(list) do
+    if one == value then return list[i % #list + 1] end
+  end
+  return list[1]
+end
+
+function controller:toggle(name)
+  self.settings[name] = not self.settings[name]
+  self.v:set{[name] = self.settings[name]}
+end
+
+function controller:cycle(name, list)
+  self.settings[name] = next_of(list, self.settings[name])
+  self.v:set{[name] = self.settings[name]}
+end
+
+-- Sets lr, epsilon or k to what `f` makes of it.
+function controller:turn(what, f)
+  local source = self.source
+  local old = source.get and source:get(what)
+  if not old then
+    return self:message("this run has no %s to change", what)
+  end
+  local ok, why = pcall(source.set, source, what, f(old))
+  if ok then self:message("%s: %.6g, was %.6g", what, source:get(what), old)
+  else self:message("%s", (tostring(why):gsub("^[^:]*:%d+: ", ""))) end
+end
+
+local function stepped(by)
+  return function(v) return math.min(1, math.max(0, math.floor((v + by) * 100 + 0.5) / 100)) end
+end
+
+-- A method of the source that may be absent or fail; its message says what came of it.
+function controller:ask(name, ...)
+  local source = self.source
+  if not source[name] then return self:message("there is nothing to %s here", name) end
+  local ok, said = pcall(source[name], source, ...)
+  if ok and said then self:message("%s", said) end
+  if not ok then self:message("%s", (tostring(said):gsub("^[^:]*:%d+: ", ""))) end
+end
+
+function controller:screenshot()
+  local base = self.source.shot and self.source:shot() or "screen"
+  local made, why = native.make_folder(base:match("^(.*)/[^/]*$") or ".")
+  for format, ending in pairs{text = "txt", ansi = "ans", svg = "svg"} do
+    local f
+    if made then f, why = io.open(("%s.%s"):format(base, ending), "w") end
+    if not f then return self:message("the screenshot cannot be written: %s", why) end
+    f:write(self.v:render(format))
+    f:close()
+  end
+  self:message("%s.txt, .ans and .svg", base)
+end
+
+local keys = {
+  ["?"] = function(c) c:toggle("help") end,
+  q = function(c)
+    c.left = true
+    if c.source.leave then c.source:leave() end
+  end,
+  [" "] = function(c)
+    c.paused = not c.paused
+    if c.source.pause then c.source:pause(c.paused) end
+  end,
+  n = function(c)
+    if not c.source.one then return c:message("there are no steps to make here") end
+    c.paused = true
+    c:add(c.source:one())
+  end,
+  ["+"] = function(c) c:turn("lr", function(v) return v * 1.25 end) end,
+  ["-"] = function(c) c:turn("lr", function(v) return v / 1.25 end) end,
+  ["["] = function(c) c:turn("epsilon", stepped(-0.05)) end,
+  ["]"] = function(c) c:turn("epsilon", stepped(0.05)) end,
+  k = function(c) c:turn("k", function(v) return math.max(1, v // 2) end) end,
+  K = function(c) c:turn("k", function(v) return v * 2 end) end,
+  e = function(c) c:ask("evaluate") end,
+  s = function(c) c:ask("save") end,
+  y = function(c) c:toggle("logy") end,
+  w = function(c)
+    local seconds = c.settings.axis == "seconds"
+    c:cycle("window", seconds and {0, 60, 600, 3600} or {0, 1000, 10000, 100000})
+  end,
+  x = function(c)
+    c:cycle("axis", {"steps", "seconds"})
+    c.settings.window = 0
+    c.v:set{window = 0}
+  end,
+  m = function(c) c:cycle("smoothing", {0, 0.6, 0.9, 0.97}) end,
+  o = function(c) c:toggle("overlays") end,
+  g = function(c) c:cycle("glyphs", term.utf8() and {"braille", "block", "ascii"} or {"ascii"}) end,
+  S = function(c) c:screenshot() end,
+  [":"] = function(c) c.line = {at = 0, up = #c.lines + 1} end,
+  ["\12"] = function(c) c:draw(true) end,
+  gone = function(c) c.left = true end,
+}
+keys["="], keys["_"] = keys["+"], keys["-"]
+controller.lines = {} -- of Lua that were entered, for Up
+
+-- ---- a line of Lua ----
+
+local function shown(...)
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = show((select(i, ...))) end
+  return table.concat(parts, "  ")
+end
+
+function controller:enter(line)
+  local v, source = self.v, self.source
+  local env = setmetatable({t = source.t}, {__index = _G, __newindex = _G})
+  local chunk, why = load("return " .. line, "=view", "t", env)
+  if not chunk then chunk, why = load(line, "=view", "t", env) end
+  v:say(": " .. line)
+  if not chunk then return v:say(tostring(why)) end
+  if source.note then source:note{what = "lua", value = line} end
+  local function call()
+    local results = table.pack(pcall(chunk))
+    if not results[1] then return v:say(tostring(results[2])) end
+    if results.n > 1 then v:say(shown(table.unpack(results, 2, results.n))) end
+  end
+  if source.watching then source:watching(call, line) else call() end
+end
+
+local edits = {}
+function edits.left(l) l.at = math.max(0, l.at - 1) end
+function edits.right(l) l.at = math.min(#l, l.at + 1) end
+function edits.home(l) l.at = 0 end
+edits["end"] = function(l) l.at = #l end
+function edits.backspace(l)
+  if l.at > 0 then
+    table.remove(l, l.at)
+    l.at = l.at - 1
+  end
+end
+function edits.delete(l) if l.at < #l then table.remove(l, l.at + 1) end end
+edits["\1"], edits["\5"], edits["\4"] = edits.home, edits["end"], edits.delete
+edits["\21"] = function(l) -- Ctrl-U
+  for i = #l, 1, -1 do l[i] = nil end
+  l.at = 0
+end
+
+-- Up and Down: the lines entered before.
+local function recall(c, by)
+  local l = c.line
+  local up = math.max(1, math.min(#c.lines + 1, l.up + by))
+  edits["\21"](l)
+  l.up = up
+  for _, code in utf8.codes(c.lines[up] or "", true) do l[#l + 1] = utf8.char(code) end
+  l.at = #l
+end
+function edits.up(_, c) recall(c, -1) end
+function edits.down(_, c) recall(c, 1) end
+
+function controller:edit(key)
+  local l = self.line
+  if key == "\r" or key == "\n" then
+    local line = table.concat(l)
+    self.line = nil
+    if line:find("%S") then
+      self.lines[#self.lines + 1] = line
+      self:enter(line)
+    end
+  elseif key == "\27" then
+    self.line = nil
+  elseif edits[key] then
+    edits[key](l, self)
+  elseif #key >= 1 and key:byte() >= 32 and utf8.len(key) == 1 and #l < 200 then
+    l.at = l.at + 1
+    table.insert(l, l.at, key)
+  end
+  l = self.line
+  self.v:set{command = l and table.concat(l) or "", cursor = l and l.at or -1}
+end
+
+function controller:press(key)
+  if key == "resize" then self:draw() return end
+  if self.line then self:edit(key)
+  elseif keys[key] then keys[key](self)
+  elseif key == "\27" then
+    self.settings.help = false
+    self.v:set{help = false}
+  end
+  if self.line then self.v:set{command = table.concat(self.line), cursor = self.line.at} end
+  self.pressed = true
+end
+
+-- ---- the loop ----
+
+-- Takes what was typed; waits for it at most `seconds`.
+function controller:take_keys(seconds)
+  local key = self.v:key(seconds)
+  while key do
+    self:press(key)
+    if self.left then return end
+    key = self.v:key(0)
+  end
+end
+
+-- What drawing and slicing cost is kept in bounds: slices and pauses between drawings grow with it.
+function controller:balance(spent, worked)
+  self.spent, self.worked = ema(self.spent, spent, 0.02), ema(self.worked, worked, 0.02)
+  local share = self.spent / (self.spent + self.worked)
+  if share > dearest then
+    self.slice, self.every = math.min(0.3, self.slice * 1.05), math.min(1, self.every * 1.05)
+  elseif share < dearest / 2 then
+    self.slice, self.every = math.max(shortest, self.slice / 1.05),
+                             math.max(interval, self.every / 1.05)
+  end
+end
+
+function controller:turn_once()
+  local began, cpu_began = now(), os.clock()
+  local source = self.source
+  self:take_keys(self.paused and 0.1 or 0)
+  if self.left or source:done() then return end
+  local worked, away, cpu_away = 0, 0, 0
+  if not self.paused then
+    local from, cpu = now(), os.clock()
+    local slice = source:advance(self.slice)
+    away, cpu_away = now() - from, os.clock() - cpu
+    worked = slice and slice.seconds or 0
+    away = away - (slice and slice.overhead or 0)
+    self:add(slice)
+  end
+  self:read_history(source.live)
+  if self.pressed or now() - (self.drawn or 0) >= self.every then
+    self:draw()
+    self.pressed = false
+  end
+  if worked > 0 and not source.apart then
+    self:balance(math.max(0, now() - began - away), worked)
+  end
+  self.cpu = self.cpu + os.clock() - cpu_began
+  self.own_cpu = self.own_cpu + os.clock() - cpu_began - cpu_away
+end
+
+-- The share of the CPU time that the view took, and its drawings a second.
+local function costs(c) return c.own_cpu / c.cpu, c.drawings / (now() - c.begun) end
+
+-- Shows the source on the terminal until it has ended, or is left. Returns what that cost.
+function live.run(source, o)
+  local v <close> = term.view{terminal = true, colour = term.colour()}
+  local c = live.new(v, source, {overlay = o.overlay, glyphs = o.glyphs, mono = not term.colour()})
+  c:read_history(false)
+  c:draw(true)
+  while not (c.left or source:done()) do c:turn_once() end
+  c:read_history(source.live)
+  c:draw()
+  return costs(c)
+end
+
+-- The same without a terminal: the program's own drawing, thrown away. For measuring what it costs.
+function live.headless(source, o)
+  local v <close> = term.view{rows = o.rows, cols = o.cols}
+  local c = live.new(v, source, o)
+  while not source:done() do c:turn_once() end
+  return costs(c)
+end
+
+return live

@@ -1,0 +1,201 @@
+-- How a lesson stands on the screen: headings, prose, code, questions, and what is typed at them.
+-- Plain text of any width; colours where the terminal takes them.
+local native = require "fopo.native"
+local term = require "fopo.term"
+local text = require "fopo.base.text"
+
+local page = {}
+page.__index = page
+
+local colours = {title = "1", rule = "38;5;244", comment = "38;5;244", string = "38;5;36",
+                 keyword = "38;5;74", question = "1", right = "38;5;36",
+                 wrong = "38;5;214"}
+
+local function paint(what, s)
+  return term.colour() and ("\27[%sm%s\27[0m"):format(colours[what], s) or s
+end
+
+-- asks: true, false, or nil: where somebody sits there.
+function page.new(asks)
+  if asks == nil then asks = term.asks() end
+  return setmetatable({asks = asks, rows = 0}, page)
+end
+
+-- ---- text ----
+
+local function width() return math.max(20, math.min(80, term.width()) - 1) end
+
+-- Words of one paragraph in lines of at most `room` columns.
+local function lines_of(paragraph, room)
+  local lines, line = {}, ""
+  for word in paragraph:gmatch("%S+") do
+    local joined = line == "" and word or line .. " " .. word
+    if line ~= "" and text.width(joined) > room then
+      lines[#lines + 1] = line
+      joined = word
+    end
+    line = joined
+  end
+  lines[#lines + 1] = line
+  return lines
+end
+
+-- Paragraphs are parted by empty lines; lines that begin with four blanks stay as they are.
+local function wrapped(prose, room)
+  local out, open = {}, {}
+  local function close()
+    for _, line in ipairs(#open > 0 and lines_of(table.concat(open, " "), room) or {}) do
+      out[#out + 1] = line
+    end
+    open = {}
+  end
+  for line in (prose .. "\n"):gmatch("([^\n]*)\n") do
+    if line:find("^    ") or line == "" then
+      close()
+      out[#out + 1] = line
+    else
+      open[#open + 1] = line
+    end
+  end
+  close()
+  return out
+end
+
+-- Prints a line, and counts the rows that it takes since the last stop.
+local function put(self, line)
+  print(line)
+  local cells = text.width((line:gsub("\27%[[%d;]*m", "")))
+  self.rows = self.rows + math.max(1, math.ceil(cells / term.width()))
+end
+
+-- An empty line, then `lines`; where they would push what came since the last stop off the screen,
+-- a stop first, and others where they are more than a screen. Returns where to go instead.
+local function block(self, lines, why)
+  local height = math.max(10, term.height())
+  local full = self.rows > 2 and self.rows + #lines + 4 > height
+  for i = 0, #lines do
+    if self.asks and (full and i == 0 or self.rows > height - 4 and i > 1 and #lines - i > 2) then
+      local _, where = self:read(i == 0 and why or "Return shows the rest: ")
+      if where then return where end
+    end
+    put(self, lines[i] or "")
+  end
+end
+
+function page:say(s) put(self, s) end
+
+function page:prose(s) block(self, wrapped(s, width()), "Return goes on: ") end
+
+function page:head(title, about, source)
+  local lines = wrapped(about .. ".\nIn the paper: " .. source .. ".", width())
+  table.insert(lines, 1, paint("title", title))
+  block(self, lines)
+end
+
+function page:title(where, title)
+  local head = ("-- %s -- "):format(where)
+  local rest = width() - text.width(head) - text.width(title) - 1
+  block(self, {paint("rule", head) .. paint("title", title) .. " " ..
+               paint("rule", ("-"):rep(math.max(2, rest)))})
+end
+
+-- A line of a list: the call, the title, and what it is about below it.
+function page:entry(call, title, about)
+  local lines = {call .. "  " .. paint("title", title)}
+  for _, line in ipairs(lines_of(about, width() - 4)) do lines[#lines + 1] = "    " .. line end
+  block(self, lines)
+end
+
+-- ---- code ----
+
+local keywords = {}
+for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
+return then true until while]]):gmatch("%a+") do keywords[word] = true end
+
+-- What begins at `at` of the code: its kind and its last place.
+local function token(code, at)
+  for _, pattern in ipairs{{"comment", "^%-%-[^\n]*"}, {"string", '^"[^"\n]*"'},
+                           {"word", "^[%a_][%w_]*"}} do
+    local _, last = code:find(pattern[2], at)
+    if last then return pattern[1], last end
+  end
+  return "other", at
+end
+
+local function highlighted(code)
+  local out, at = {}, 1
+  while at <= #code do
+    local kind, last = token(code, at)
+    local s = code:sub(at, last)
+    if kind == "word" then kind = keywords[s] and "keyword" or "other" end
+    out[#out + 1] = colours[kind] and paint(kind, s) or s
+    at = last + 1
+  end
+  return table.concat(out)
+end
+
+-- The code and the question on it. Returns where to go instead, where a stop before them was used.
+function page:code(code, question, choices)
+  local lines = {}
+  for line in ((code or "") .. "\n"):gmatch("([^\n]*)\n") do
+    lines[#lines + 1] = line == "" and line or "  " .. highlighted(line)
+  end
+  if not question then return block(self, lines, "Return shows the code: ") end
+  if code then lines[#lines + 1] = "" end
+  for _, line in ipairs(wrapped(question, width())) do
+    lines[#lines + 1] = paint("question", line)
+  end
+  for i, choice in ipairs(choices or {}) do
+    for k, line in ipairs(lines_of(choice, width() - 5)) do
+      lines[#lines + 1] = k == 1 and ("  %d  %s"):format(i, line) or "     " .. line
+    end
+  end
+  return block(self, lines, "Return shows the code: ")
+end
+
+-- Says how long code took that was waited for; what was typed meanwhile answers no question.
+function page:took(seconds)
+  if seconds >= 0.5 then term.forget_typed() end
+  if seconds >= 0.5 then put(self, paint("comment", ("(%s)"):format(text.seconds(seconds)))) end
+end
+
+-- ---- questions ----
+
+-- right: true, false, or nil where nothing was said.
+function page:verdict(sentence, right)
+  local what = right and "right" or right == false and "wrong" or "title"
+  put(self, "")
+  for _, line in ipairs(lines_of(sentence, width())) do put(self, paint(what, line)) end
+end
+
+-- What was typed, without blanks around it; or nil and "back" or "leave". The end of the input
+-- leaves.
+function page:read(prompt)
+  io.write("\n", prompt)
+  io.flush()
+  self.rows = 0
+  local typed = io.read("l")
+  if not typed then
+    print()
+    return nil, "leave"
+  end
+  typed = typed:match("^%s*(.-)%s*$"):lower()
+  if typed == "b" then return nil, "back" end
+  if typed == "q" then return nil, "leave" end
+  return typed
+end
+
+-- Runs f. Ctrl-C ends it as q does, where somebody is asked; otherwise it is an error as ever.
+function page:guarded(f, ...)
+  if not self.asks then return f(...) end
+  local function inner(...)
+    -- a function of C: one of Lua would be interrupted itself
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
+    return f(...)
+  end
+  local ok, why = pcall(inner, ...)
+  if not ok and not tostring(why):find("interrupted", 1, true) then error(why, 0) end
+  if not ok then print() end
+end
+
+return page

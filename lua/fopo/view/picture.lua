@@ -1,0 +1,141 @@
+-- fopo.plot.save: series as a picture in a file, drawn by gnuplot from a script with the data
+-- in it.
+local define = require "fopo.base.define"
+local picture = {}
+
+picture.options = {
+  {"title", "string", nil, "above the plot"},
+  {"xlabel", "string", nil, "below it"},
+  {"ylabel", "string", nil, "beside it"},
+  {"xunit", "string", nil, "put in brackets behind xlabel"},
+  {"yunit", "string", nil, "put in brackets behind ylabel"},
+  {"logx", "boolean", nil, "logarithmic; values <= 0 are left out"},
+  {"logy", "boolean", nil, "the same for y"},
+  {"width", "integer", 900, "pixels", min = 200, max = 10000},
+  {"height", "integer", 540, "pixels", min = 150, max = 10000},
+  {"style", "string", "lines", "how series are drawn that say nothing",
+   one_of = {"lines", "points", "bars"}},
+}
+
+-- Told apart by those who do not see all colours (Okabe and Ito).
+local palette = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"}
+local terminals = {svg = "svg size %d,%d dynamic enhanced background rgb 'white' font 'sans,13'",
+                   png = "pngcairo size %d,%d font 'sans,11'"}
+
+-- Text inside gnuplot's single quotes, as it stands.
+local function quoted(s)
+  return "'" .. s:gsub("[%c]", " "):gsub("'", "''") .. "'"
+end
+
+-- Labels are shown as they are: no sub- and superscripts.
+local function label(s) return quoted(s) .. " noenhanced" end
+
+local function with_unit(s, unit)
+  if not unit then return s end
+  return s and ("%s (%s)"):format(s, unit) or unit
+end
+
+local function finite(v) return v == v and v ~= math.huge and v ~= -math.huge end
+
+-- A block of data: x, y, low, high; a gap where y has no value.
+local function data(n, s)
+  local lines = {("$s%d << EOD"):format(n)}
+  for i, x in ipairs(s.x) do
+    local y, low, high = s.y[i], s.low and s.low[i] or 0 / 0, s.high and s.high[i] or 0 / 0
+    if finite(x) and finite(y) then
+      if not (finite(low) and finite(high)) then low, high = y, y end
+      lines[#lines + 1] = ("%.9g %.9g %.9g %.9g"):format(x, y, low, high)
+    elseif s.style == "lines" then
+      lines[#lines + 1] = "" -- the line is broken there
+    end
+  end
+  lines[#lines + 1] = "EOD"
+  return table.concat(lines, "\n")
+end
+
+-- The elements that draw a series: its interval first, then itself.
+local function elements(n, s, list)
+  local colour = palette[(n - 1) % #palette + 1]
+  local title = s.name and ("title %s noenhanced"):format(quoted(s.name)) or "notitle"
+  local from = ("$s%d using "):format(n)
+  if s.style == "bars" then
+    list[#list + 1] = ("%s1:2 with boxes lc rgb '%s' fs solid 0.6 %s"):format(from, colour, title)
+  elseif s.low and s.style == "lines" then
+    local band = "%s1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 notitle"
+    list[#list + 1] = band:format(from, colour)
+  end
+  if s.low and s.style ~= "lines" then
+    local bars = "%s1:2:3:4 with yerrorbars lc rgb '%s' pt 7 ps 0.4 notitle"
+    list[#list + 1] = bars:format(from, colour)
+  end
+  if s.style ~= "bars" then
+    list[#list + 1] = ("%s1:2 with %s lc rgb '%s' %s %s"):format(from, s.style, colour,
+      s.style == "lines" and "lw 2" or "pt 7 ps 0.6", title)
+  end
+end
+
+local function script(file, kind, series, o)
+  local lines = {
+    "set encoding utf8", "set terminal " .. terminals[kind]:format(o.width, o.height),
+    "set output " .. quoted(file), "set grid lc rgb '#dddddd'", "set border 3",
+    "set tics nomirror", "set key top left Left reverse noenhanced", "set boxwidth 0.8 relative",
+  }
+  local function set(what, text)
+    if text then lines[#lines + 1] = ("set %s %s"):format(what, label(text)) end
+  end
+  set("title", o.title)
+  set("xlabel", with_unit(o.xlabel, o.xunit))
+  set("ylabel", with_unit(o.ylabel, o.yunit))
+  if o.logx then lines[#lines + 1] = "set logscale x" end
+  if o.logy then lines[#lines + 1] = "set logscale y" end
+  local list, interval = {}, false
+  for n, s in ipairs(series) do
+    if s.style == "bars" and not o.logy then lines[#lines + 1] = "set yrange [*<0:*]" end
+    lines[#lines + 1] = data(n, s)
+    elements(n, s, list)
+    interval = interval or s.low ~= nil
+  end
+  if interval then set("label 1 at graph 0.995,0.015 right font ',9'", "bands: 95 % intervals") end
+  lines[#lines + 1] = "plot " .. table.concat(list, ", \\\n  ")
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- series: list of {x =, y =, low =, high =, name =, style =} of lists of numbers.
+function picture.save(path, series, o)
+  local kind = path:match("%.(%w+)$")
+  if not terminals[kind] then
+    define.fail("fopo.plot.save writes .svg and .png, not %q", path)
+  end
+  local shown = 0
+  for _, s in ipairs(series) do
+    s.style = s.style or o.style
+    for i, y in ipairs(s.y) do
+      if finite(y) and finite(s.x[i]) then shown = shown + 1 end
+    end
+  end
+  if shown == 0 then define.fail("fopo.plot.save: there is nothing to plot: no value is finite") end
+  local there = io.open(path .. ".tmp.plot", "w")
+  if not there then define.fail("fopo.plot.save: %s cannot be written", path) end
+  there:close()
+  local commands = os.tmpname()
+  local f = io.open(commands, "w")
+  f:write(script(path .. ".tmp.plot", kind, series, o))
+  f:close()
+  local p = io.popen(("gnuplot <%s 2>&1"):format(commands), "r")
+  local words = p:read("a")
+  local ok, _, code = p:close()
+  os.remove(commands)
+  if not ok or words:find("^%s*line %d+:") then
+    os.remove(path .. ".tmp.plot")
+    if code == 127 then
+      define.fail("fopo.plot.save draws with gnuplot, which is not installed here "
+                  .. "(apt-get install gnuplot-nox); fopo.plot draws in the terminal without it")
+    end
+    define.fail("fopo.plot.save: gnuplot refused: %s",
+                (words:gsub("^%s+", ""):gsub("%s*\n.*", "")))
+  end
+  local renamed, why = os.rename(path .. ".tmp.plot", path)
+  if not renamed then define.fail("fopo.plot.save: %s", why) end
+end
+
+return picture

@@ -1,0 +1,152 @@
+-- What the live view can show: a run that goes on, a trainer as it is, the folder of a log.
+local define = require "fopo.base.define"
+local job = require "fopo.run.job"
+local log = require "fopo.run.log"
+local native = require "fopo.native"
+local text = require "fopo.base.text"
+
+local sources = {}
+
+local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
+
+-- A run of t:run, which lives through this view.
+local live = {live = true}
+live.__index = live
+
+function sources.of_run(r)
+  local t = r.t
+  return setmetatable({r = r, t = t, history = t.history, batch = t.batch, device = t.device}, live)
+end
+
+function live:done() return self.r:done() end
+function live:advance(seconds) return self.r:advance(seconds) end
+function live:one() if not self.r:done() then return self.r:advance(nil, 1) end end
+function live:get(what) return self.r:get(what) end
+function live:set(what, value) self.r:set(what, value) end
+function live:note(action) self.r:note(action) end
+function live:watching(f, line) self.r:watching(f, line) end
+
+function live:leave()
+  self.r.left, self.r.stopped = true, "left by q"
+end
+
+function live:evaluate()
+  local t = self.t
+  if not t.valid then
+    return "there are no sessions to validate on: fopo.trainer{valid = s.valid}"
+  end
+  if not self.r:record_now() then return "evaluated at this step already" end
+  local n = #t.history.valid
+  return ("step %s: valid %.4f"):format(text.count(t.step), t.history.valid[n])
+end
+
+function live:folder()
+  return self.t.log_folder or "runs"
+end
+
+function live:save()
+  local folder = self:folder()
+  local made, why = native.make_folder(folder)
+  if not made then return why end
+  local path = ("%s/step-%d.npz"):format(folder, self.t.step)
+  if self.r then self.r:tell("save", "%s", path) end
+  self.t:save(path)
+  self:note{what = "save", value = path}
+  return path
+end
+
+function live:shot() return ("%s/screen-%d"):format(self:folder(), self.t.step) end
+
+function live:numbers(rate)
+  local r, t = self.r, self.t
+  local g = t.gradient
+  local steps = finite(r.steps) and r.first + math.tointeger(r.steps) or nil
+  local eta
+  if r.o.seconds then eta = r.o.seconds - (t.seconds - r.begun)
+  elseif steps and rate then eta = (steps - t.step) / rate end
+  return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.lr,
+          epsilon = g.epsilon, k = g.k, samples = g.samples,
+          title = g:describe():gsub("^gradient ", "")}
+end
+
+-- A job, which goes on in its own thread when the view is left.
+local background = {live = true, apart = true}
+background.__index = background
+
+function sources.of_job(j)
+  local t = j.trainer
+  return setmetatable({j = j, t = t, history = t.history, batch = t.batch, device = t.device},
+                      background)
+end
+
+function background:done() return self.j.state ~= "training" and self.j.state ~= "paused" end
+function background:advance(seconds) return self.j:watch(seconds) end
+function background:get(what) return self.j[what] end
+function background:set(what, value) self.j[what] = value end
+function background:note(action) self.j.run:note(action) end
+function background:pause(on) if on then self.j:pause() else self.j:resume() end end
+
+function background:resting() return self.j.state == "paused" end
+
+function background:save()
+  local path
+  job.at_rest(self.t, function() path = live.save(self) end)
+  return path
+end
+
+function background:shot() return live.shot(self) end
+function background:folder() return live.folder(self) end
+
+function background:numbers(rate)
+  local g, last = self.t.gradient, self.j.last
+  return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = self.j.lr,
+          eta = last and rate and (last - self.j.step) / rate or nil, epsilon = g.epsilon,
+          k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")}
+end
+
+-- A run that has ended: a trainer as it is, or the folder of a log.
+local past = {state = "ended"}
+past.__index = past
+
+local function last_of(list)
+  for i = #(list or {}), 1, -1 do
+    if finite(list[i]) then return list[i] end
+  end
+end
+
+function sources.of_past(what)
+  if type(what) == "string" then
+    local run = log.read(what)
+    local g = run.config.gradient or {}
+    return setmetatable({history = run.history, batch = run.config.batch, samples = g.samples,
+                         k = g.k, title = (g.about or what):gsub("^gradient ", ""),
+                         device = (run.config.device or {}).name}, past)
+  end
+  if define.kind(what) ~= "trainer" then
+    define.fail("fopo.view shows trainers and folders of logs, not a %s", define.kind(what))
+  end
+  return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
+                       samples = what.gradient.samples, k = what.gradient.k,
+                       title = what.gradient:describe():gsub("^gradient ", "")}, past)
+end
+
+function past:done() return false end
+function past:advance(seconds) end
+
+function past:numbers()
+  local h = self.history
+  local rate = last_of(h.steps_per_second)
+  return {step = last_of(h.step), seconds = last_of(h.seconds), reward = last_of(h.reward),
+          steps_rate = rate, contexts_rate = rate and rate * (self.batch or 1),
+          ess = last_of(h.ess), samples = self.samples, max_weight = last_of(h.max_weight), k = self.k,
+          epsilon = last_of(h.epsilon), head_mass = last_of(h.head_mass), norm = last_of(h.norm),
+          lr = last_of(h.lr)}
+end
+
+function past:phases()
+  local h = self.history
+  return last_of(h.search), last_of(h.propose), last_of(h.reward_time), last_of(h.gradient),
+         last_of(h.update)
+end
+
+return sources

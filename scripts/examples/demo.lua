@@ -1,0 +1,40 @@
+-- The main job on a world made here: embed, index, and learn a policy with the paper's gradient
+-- estimators, for the same number of steps from the same start.
+--
+--   ./fopo scripts/examples/demo.lua [items [steps]]        (make demo; about a minute on two cores)
+local fopo = require "fopo"
+local P = tonumber(arg[1]) or 100000
+local steps = tonumber(arg[2]) or 300
+
+local began = fopo.clock()
+local function say(...) print(("%5.1f s  "):format(fopo.clock() - began) .. string.format(...)) end
+
+local d, world = fopo.data.synthetic{users = 20000, items = P, seed = 1}
+say("%s", d:describe())
+local s = d:sessions{min_items = 20, seed = 1}
+say("%s", s:describe())
+local items = fopo.embed.svd(s.train, {dim = 64})
+say("embeddings [%d, %d]", items.rows, items.cols)
+local graph, norm = fopo.index.hnsw(items), fopo.index.norm(items)
+say("%s", graph:describe())
+
+local mixture = fopo.proposal.mixture{index = norm, k = 256, epsilon = 0.8}
+local runs = fopo.experiment.race{
+  split = s, items = items, index = graph, steps = steps, batch = 32, lr = 5e-2,
+  methods = {
+    {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
+    {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},
+    {"SNIS, mixture", fopo.gradient.snis{samples = 1000, proposal = mixture}},
+    {"head and tail", fopo.gradient.head_tail{index = norm, k = 256, tail = 64}},
+  },
+  on_run = function(run)
+    say("%s: %d steps in %.1f s of training", run.name, run.trainer.step, run.trainer.seconds)
+  end,
+}
+
+local curves = fopo.experiment.curves(runs)
+local expected = world:best(s.test)
+runs[#runs + 1] = {name = "best possible", evaluation = {reward = expected}}
+print("\n" .. fopo.report.runs(runs) .. "\n")
+curves.logx = true
+fopo.plot(curves)

@@ -1,0 +1,49 @@
+-- From a file of interactions to a trained policy.
+--
+--   ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]
+--
+-- FILE is anything that fopo.data.read knows: user,item pairs with or without a header, lists
+-- "user item item ...", scipy's .npz, MatrixMarket; .gz too.
+local fopo = require "fopo"
+local path = arg[1]
+if not path then
+  io.stderr:write("usage: ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]\n")
+  os.exit(2)
+end
+local dim, steps = tonumber(arg[2]) or 32, tonumber(arg[3]) or 1000
+
+local d = fopo.data.read(path)
+print(d:describe())
+local s = d:sessions{min_items = 20, seed = 1}
+print(s:describe())
+local items = fopo.embed.svd(s.train, {dim = dim})
+local index = fopo.index.norm(items)
+print(index:describe())
+
+local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
+local runs = fopo.experiment.race{
+  split = s, items = items, index = index, steps = steps, batch = 32, lr = 1e-2,
+  methods = {
+    {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
+    {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},
+    {"SNIS, mixture", fopo.gradient.snis{samples = 1000, proposal = mixture}},
+    {"head and tail", fopo.gradient.head_tail{index = index, k = 256, tail = 64}},
+  },
+  on_run = function(run)
+    print(("%s: %d steps in %.1f s"):format(run.name, run.trainer.step, run.trainer.seconds))
+  end,
+}
+print("\n" .. fopo.report.runs(runs) .. "\n")
+local curves = fopo.experiment.curves(runs)
+curves.logx = true
+fopo.plot(curves)
+
+-- What the learnt policy would show to the first test users.
+local best = runs[#runs].policy
+local x = s.test:contexts(items)
+local ids = best:best(x, {k = 5})
+for n = 1, math.min(3, s.test.n) do
+  local names = {}
+  for j = 1, 5 do names[j] = d:item_name(ids:get(n, j)) end
+  print(("user %s: %s"):format(d:user_name(s.test:user(n)), table.concat(names, ", ")))
+end

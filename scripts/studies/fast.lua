@@ -1,0 +1,143 @@
+-- The fastest honest training against the paper's: reward after the same steps, and their cost.
+--
+--   ./fopo scripts/studies/fast.lua [FILE ...] [quick] [name=value ...]
+--
+-- The paper's estimator is SNIS with the mixture (K = 256, eps = 0.8, S = 1000, candidates searched
+-- at every visit, float32). Against it: head and tail, K candidates and `tail` draws; the candidates
+-- serve `refresh` visits of their context and are found in the `budget` items of the largest norms
+-- (0: exactly), and rows are read as `rows`. Each list below is tried in all its combinations.
+--
+-- Every run of a seed starts from the same theta and visits the same contexts in the same order.
+-- After each of `parts` equal parts of the steps, the reward on the test sessions is taken by true
+-- argmax over the whole catalogue. "ms/step" is of training alone, all searches included: those
+-- of the first visits and of the later ones; "searches/step" says how many there were, of 32
+-- contexts a step. "+-" is the standard error over the seeds, and "against mixture" the mean
+-- difference of reward, seed by seed, with its standard error: the test sessions are the same.
+--
+-- Names (defaults): steps=12000, parts=2, lr=0.01, dim=100, k=256, samples=1000, epsilon=0.8,
+-- tails=64, refresh=1,20, rows=float16, budgets=0,8192,12288, threads=2, scale=1, seeds=1,2,3,
+-- worlds=large (100,000 users, 790,000 items; users=, items=, clusters= change it), min_items=20.
+-- Kept candidates pay where contexts are visited often: with few visits each (users= of the large
+-- world makes them more or fewer) they are those of an early policy, and the table shows the loss.
+-- The table has means over the seeds; all rows are in runs/fast.csv. The large world at its
+-- full size is for a machine that is left alone meanwhile.
+local fopo = require "fopo"
+package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
+local study = require "common"
+
+local o, files = study.options(
+  {steps = 12000, parts = 2, lr = 0.01, dim = 100, k = 256, samples = 1000, epsilon = 0.8,
+   tails = {64}, refresh = {1, 20}, rows = {"float16"}, budgets = {0, 8192, 12288}, threads = 2,
+   scale = 1, seeds = {1, 2, 3}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
+   min_items = 20},
+  {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5},
+   rows = {"float32", "float16"}, budgets = {0}, scale = 0.03, seeds = {1, 2}, worlds = {"narrow"}})
+for _, size in ipairs{"users", "items", "clusters"} do
+  if o[size] == 0 then o[size] = nil end -- as the world has it
+end
+
+-- The methods in the order of the table: {name, gradient(world), rows, and what is in the CSV}.
+local function methods()
+  local list = {{name = "mixture", rows = "float32", refresh = 1, budget = 0, draws = o.samples,
+    gradient = function(world)
+      return fopo.gradient.snis{samples = o.samples, proposal = fopo.proposal.mixture{
+        index = world.index, k = o.k, epsilon = o.epsilon}}
+    end}}
+  for _, tail in ipairs(o.tails) do
+    for _, budget in ipairs(o.budgets) do
+      for _, rows in ipairs(o.rows) do
+        for _, refresh in ipairs(o.refresh) do
+          list[#list + 1] = {name = ("head %d + tail %d"):format(o.k, tail), rows = rows,
+            refresh = refresh, budget = budget, draws = tail,
+            gradient = function(world)
+              local index = budget == 0 and world.index
+                or fopo.index.norm(world.items, {budget = budget})
+              return fopo.gradient.head_tail{index = index, k = o.k, tail = tail,
+                                             refresh = refresh}, index
+            end}
+        end
+      end
+    end
+  end
+  return list
+end
+
+local columns = {"world", "items", "contexts", "method", "draws", "refresh", "rows", "budget",
+                 "seed", "step", "epochs", "searched", "seconds", "ms_step", "reward", "low",
+                 "high"}
+local results = {}
+
+local function run(world, method, seed)
+  local gradient, index = method.gradient(world)
+  index = index or world.index
+  local t = study.trainer(world, gradient, {seed = seed, lr = o.lr, rows = method.rows})
+  local before = index:about().queries
+  for part = 1, o.parts do
+    t:run{steps = o.steps * part // o.parts - t.step, every = o.steps, view = false}
+    local e = fopo.evaluate(t.policy, world.split.test)
+    results[#results + 1] = {world = world.name, items = world.items.rows,
+      contexts = world.split.train.n, method = method.name, draws = method.draws,
+      refresh = method.refresh, rows = method.rows, budget = method.budget, seed = seed,
+      step = t.step, epochs = t.step / t.steps_per_epoch, searched = index:about().queries - before,
+      seconds = t.seconds, ms_step = 1e3 * t.seconds / t.step, reward = e.reward, low = e.low,
+      high = e.high}
+  end
+  local last = results[#results]
+  io.stderr:write(("  %s, seed %d: %s, refresh %s, %s: %.4f, %.3f ms/step\n"):format(world.name,
+    seed, method.name, method.refresh, method.rows, last.reward, last.ms_step))
+end
+
+-- Rows of one method in the order of seeds, those at `step`.
+local function chosen(world, method, step)
+  local list = {}
+  for _, r in ipairs(results) do
+    if r.world == world.name and r.method == method.name and r.refresh == method.refresh
+      and r.rows == method.rows and r.budget == method.budget and r.step == step then
+      list[#list + 1] = r
+    end
+  end
+  return list
+end
+
+local function mean_of(list, name)
+  local values = {}
+  for i, row in ipairs(list) do values[i] = row[name] end
+  return study.mean(values)
+end
+
+local function show(world, list)
+  local shown = {{"method", "refresh", "rows", "budget", "half way", "reward", "+-",
+                  "against mixture", "+-", "searches/step", "ms/step", "faster"}}
+  local base = chosen(world, list[1], o.steps)
+  local base_ms = mean_of(base, "ms_step")
+  for _, method in ipairs(list) do
+    local last = chosen(world, method, o.steps)
+    local reward, error = mean_of(last, "reward")
+    local differences = {}
+    for i, row in ipairs(last) do differences[i] = row.reward - base[i].reward end
+    local difference, its_error = study.mean(differences)
+    local early = mean_of(chosen(world, method, o.steps // o.parts), "reward")
+    local ms = mean_of(last, "ms_step")
+    shown[#shown + 1] = {method.name, tostring(method.refresh), method.rows,
+      method.budget == 0 and "exact" or tostring(method.budget), ("%.4f"):format(early),
+      ("%.4f"):format(reward), ("%.4f"):format(error), ("%+.4f"):format(difference),
+      ("%.4f"):format(its_error), ("%.2f"):format(mean_of(last, "searched") / o.steps),
+      ("%.3f"):format(ms), ("%.1f x"):format(base_ms / ms)}
+  end
+  local title = "%s: %d items, %d contexts, %d steps of 32 (%.1f visits), %d test sessions, "
+                .. "seeds %s"
+  study.print(title:format(world.name, world.items.rows, world.split.train.n, o.steps,
+    o.steps * 32 / world.split.train.n, world.split.test.n, table.concat(o.seeds, ", ")), shown)
+end
+
+fopo.threads(o.threads)
+for _, list in ipairs{o.worlds, files} do
+  for _, name in ipairs(list) do
+    local world, all = study.world(name, o), methods()
+    for _, seed in ipairs(o.seeds) do
+      for _, method in ipairs(all) do run(world, method, seed) end
+    end
+    show(world, all)
+  end
+end
+study.csv("fast", columns, results)

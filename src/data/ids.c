@@ -1,0 +1,353 @@
+/* Ids of one side to dense indices, in one pass over the file.
+ *
+ * An index is given when an id first appears, so the pairs can be stored as two 32-bit numbers at
+ * once; what is found out later (that one id is text, that numbers should ascend) changes the names
+ * and their order only, never a pair. Small numbers are found in a table by themselves, large ones
+ * and texts in a hash table with linear probing, at most half full. */
+#include "data/read/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+enum {
+  DIRECT_FREE = 1 << 16, /* numbers below this are always looked up directly */
+  DIRECT_SHARE = 8,      /* and larger ones as long as 1 in 8 entries of the table is used */
+  FIRST_ROOM = 1024
+};
+
+void fopo_ids_done(fopo_ids *ids) {
+  fopo_free(ids->numbers);
+  fopo_free(ids->direct);
+  fopo_free(ids->slots);
+  fopo_free(ids->text);
+  fopo_free(ids->offsets);
+  fopo_free(ids->hashes);
+  *ids = (fopo_ids){0};
+}
+
+/* ---- hashing ---- */
+
+/* The finaliser of splitmix64: every bit of x reaches every bit of the result. */
+static uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+static uint32_t hash_text(const char *text, size_t n) {
+  uint64_t h = n;
+  for (; n >= 8; n -= 8, text += 8) {
+    uint64_t word;
+    memcpy(&word, text, 8);
+    h = mix(h ^ word);
+  }
+  uint64_t rest = 0;
+  memcpy(&rest, text, n);
+  return (uint32_t)(mix(h ^ rest) >> 32);
+}
+
+static uint32_t hash_of(const fopo_ids *ids, size_t i) {
+  return ids->is_text ? ids->hashes[i] : (uint32_t)(mix((uint64_t)ids->numbers[i]) >> 32);
+}
+
+static void place_slot(fopo_ids *ids, uint32_t hash, uint32_t index) {
+  size_t mask = ids->slot_n - 1, at = hash & mask;
+  while (ids->slots[at] != 0) at = (at + 1) & mask;
+  ids->slots[at] = index + 1;
+  ids->slots_used++;
+}
+
+/* Twice the slots, and everything that is not in the direct table placed anew. */
+static int grow_slots(fopo_ids *ids) {
+  size_t n = ids->slot_n == 0 ? 2 * FIRST_ROOM : 2 * ids->slot_n;
+  uint32_t *slots = fopo_alloc(n, sizeof *slots);
+  if (slots == NULL) return FOPO_ERR_MEMORY;
+  fopo_free(ids->slots);
+  ids->slots = slots;
+  ids->slot_n = n;
+  ids->slots_used = 0;
+  for (size_t i = 0; i < ids->n; i++)
+    if (ids->is_text || (uint64_t)ids->numbers[i] >= ids->direct_n)
+      place_slot(ids, hash_of(ids, i), (uint32_t)i);
+  return FOPO_OK;
+}
+
+static int room_in_slots(fopo_ids *ids) {
+  return 2 * (ids->slots_used + 1) > ids->slot_n ? grow_slots(ids) : FOPO_OK;
+}
+
+/* ---- numbers ---- */
+
+/* One name more: the arrays that hold one entry per name have room for it. */
+static int room_for_name(fopo_ids *ids) {
+  if (ids->n >= UINT32_MAX - 1)
+    return fopo_fail(FOPO_ERR_FORMAT, "there are more than %u different ids", UINT32_MAX - 1);
+  if (ids->n < ids->room) return FOPO_OK;
+  size_t room = ids->room == 0 ? FIRST_ROOM : 2 * ids->room;
+  if (ids->is_text) {
+    uint64_t *offsets = fopo_realloc(ids->offsets, room + 1, sizeof *offsets);
+    if (offsets == NULL) return FOPO_ERR_MEMORY;
+    ids->offsets = offsets;
+    uint32_t *hashes = fopo_realloc(ids->hashes, room, sizeof *hashes);
+    if (hashes == NULL) return FOPO_ERR_MEMORY;
+    ids->hashes = hashes;
+  } else {
+    int64_t *numbers = fopo_realloc(ids->numbers, room, sizeof *numbers);
+    if (numbers == NULL) return FOPO_ERR_MEMORY;
+    ids->numbers = numbers;
+  }
+  ids->room = room;
+  return FOPO_OK;
+}
+
+/* Makes the direct table cover `number` where that is worth its memory; what was hashed before is
+ * entered and its slot is never asked again. */
+static int cover(fopo_ids *ids, int64_t number) {
+  uint64_t wanted = (uint64_t)number + 1;
+  if (number < 0 || wanted <= ids->direct_n ||
+      wanted > DIRECT_FREE + (uint64_t)DIRECT_SHARE * ids->n)
+    return FOPO_OK;
+  size_t n = ids->direct_n == 0 ? DIRECT_FREE : 2 * ids->direct_n;
+  if (n < wanted) n = (size_t)wanted;
+  uint32_t *direct = fopo_realloc(ids->direct, n, sizeof *direct);
+  if (direct == NULL) return FOPO_ERR_MEMORY;
+  ids->direct = direct;
+  ids->direct_n = n;
+  for (size_t i = 0; i < ids->n; i++)
+    if ((uint64_t)ids->numbers[i] < n) direct[ids->numbers[i]] = (uint32_t)i + 1;
+  return FOPO_OK;
+}
+
+static int find_number(const fopo_ids *ids, uint32_t *index, int64_t number) {
+  if (ids->slot_n == 0) return 0;
+  size_t mask = ids->slot_n - 1;
+  for (size_t at = (size_t)(mix((uint64_t)number) >> 32) & mask; ids->slots[at] != 0;
+       at = (at + 1) & mask) {
+    *index = ids->slots[at] - 1;
+    if (ids->numbers[*index] == number) return 1;
+  }
+  return 0;
+}
+
+int fopo_ids_add_number(fopo_ids *ids, uint32_t *index, int64_t number) {
+  if (ids->is_text) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    return fopo_ids_add(ids, index, digits, (size_t)n);
+  }
+  int is_direct = (uint64_t)number < ids->direct_n;
+  if (!is_direct && find_number(ids, index, number)) return FOPO_OK;
+  int status = room_for_name(ids);
+  if (status == FOPO_OK && !is_direct) status = cover(ids, number);
+  if (status != FOPO_OK) return status;
+  is_direct = (uint64_t)number < ids->direct_n;
+  if (!is_direct && (status = room_in_slots(ids)) != FOPO_OK) return status;
+  *index = (uint32_t)ids->n;
+  ids->numbers[ids->n++] = number;
+  if (is_direct) {
+    ids->direct[number] = *index + 1;
+  } else {
+    place_slot(ids, hash_of(ids, *index), *index);
+  }
+  return FOPO_OK;
+}
+
+/* ---- text ---- */
+
+static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
+  if (ids->text_n + n + 1 > ids->text_room) {
+    size_t room = 2 * (ids->text_room + n + FIRST_ROOM);
+    int status = fopo_memory_suffices(room, "the ids read so far", "use fewer or shorter ids");
+    if (status != FOPO_OK) return status;
+    char *text = fopo_realloc(ids->text, room, 1);
+    if (text == NULL) return FOPO_ERR_MEMORY;
+    ids->text = text;
+    ids->text_room = room;
+  }
+  memcpy(ids->text + ids->text_n, name, n);
+  ids->text[ids->text_n + n] = '\0';
+  ids->text_n += n + 1;
+  ids->hashes[ids->n] = hash;
+  ids->offsets[++ids->n] = ids->text_n;
+  return FOPO_OK;
+}
+
+/* The numbers so far become their digits; their indices stay. */
+static int become_text(fopo_ids *ids) {
+  fopo_ids text = {.is_text = 1};
+  int status = FOPO_OK;
+  for (size_t i = 0; i < ids->n && status == FOPO_OK; i++) {
+    char digits[24];
+    size_t n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)ids->numbers[i]);
+    status = room_for_name(&text);
+    if (status == FOPO_OK) status = append(&text, digits, n, hash_text(digits, n));
+  }
+  while (status == FOPO_OK && text.slot_n < 2 * text.n) status = grow_slots(&text);
+  if (status != FOPO_OK) {
+    fopo_ids_done(&text);
+    return status;
+  }
+  fopo_ids_done(ids);
+  *ids = text;
+  return FOPO_OK;
+}
+
+/* A name whose hash is known, among ids that are text. */
+static int add_text(fopo_ids *ids, uint32_t *index, const char *name, size_t n, uint32_t hash) {
+  int status = room_in_slots(ids);
+  if (status != FOPO_OK) return status;
+  size_t mask = ids->slot_n - 1;
+  for (size_t at = hash & mask; ids->slots[at] != 0; at = (at + 1) & mask) {
+    uint32_t i = ids->slots[at] - 1;
+    if (ids->hashes[i] == hash && ids->offsets[i + 1] - ids->offsets[i] == n + 1 &&
+        memcmp(ids->text + ids->offsets[i], name, n) == 0) {
+      *index = i;
+      return FOPO_OK;
+    }
+  }
+  status = room_for_name(ids);
+  if (status == FOPO_OK) status = append(ids, name, n, hash);
+  if (status != FOPO_OK) return status;
+  *index = (uint32_t)(ids->n - 1);
+  place_slot(ids, hash, *index);
+  return FOPO_OK;
+}
+
+int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
+  int status = ids->is_text ? FOPO_OK : become_text(ids);
+  return status == FOPO_OK ? add_text(ids, index, name, n, hash_text(name, n)) : status;
+}
+
+/* ---- many at once ---- */
+
+enum { GROUP = 32 }; /* ids whose memory is asked for together */
+
+/* Asks for what looking the ids up will read: the slot of each, then the entry that it names, then
+ * the name. Each answer is there when the next question is put. */
+static void ask_for(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
+  uint32_t found[GROUP];
+  if (ids->slot_n == 0) return;
+  size_t mask = ids->slot_n - 1;
+  for (size_t i = 0; i < n; i++) __builtin_prefetch(&ids->slots[hashes[i] & mask]);
+  for (size_t i = 0; i < n; i++) {
+    found[i] = ids->slots[hashes[i] & mask];
+    if (found[i]-- == 0) found[i] = 0;
+    if (ids->is_text) {
+      __builtin_prefetch(&ids->hashes[found[i]]);
+      __builtin_prefetch(&ids->offsets[found[i]]);
+    } else {
+      __builtin_prefetch(&ids->numbers[found[i]]);
+    }
+  }
+  for (size_t i = 0; i < n && ids->is_text; i++)
+    __builtin_prefetch(ids->text + ids->offsets[found[i]]);
+}
+
+int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers, const uint32_t *texts,
+                     const char *text, size_t n) {
+  int status = FOPO_OK;
+  for (size_t from = 0; from < n; from += GROUP) {
+    size_t end = n - from < GROUP ? n : from + GROUP;
+    uint32_t hashes[GROUP];
+    for (size_t i = from; i < end; i++)
+      hashes[i - from] = texts[i] > 0 ? hash_text(text + numbers[i], texts[i])
+                                      : (uint32_t)(mix((uint64_t)numbers[i]) >> 32);
+    if (ids->n > 0) ask_for(ids, hashes, end - from);
+    for (size_t i = from; i < end && status == FOPO_OK; i++) {
+      if (texts[i] == 0) {
+        status = fopo_ids_number(ids, &index[i], numbers[i]);
+      } else {
+        if (!ids->is_text) status = become_text(ids);
+        if (status == FOPO_OK)
+          status = add_text(ids, &index[i], text + numbers[i], texts[i], hashes[i - from]);
+      }
+    }
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* ---- the end ---- */
+
+static int ascending(const int64_t *numbers, size_t n) {
+  for (size_t i = 1; i < n; i++)
+    if (numbers[i - 1] >= numbers[i]) return 0;
+  return 1;
+}
+
+/* order becomes the indices of the numbers in ascending order: radix sort by 16 bits, from the
+ * least, the sign bit turned so that negative numbers come first. */
+static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
+  uint32_t *other = fopo_alloc(n, sizeof *other);
+  size_t *start = fopo_alloc(65537, sizeof *start);
+  int status = other != NULL && start != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  uint64_t all = 0;
+  for (size_t i = 0; i < n; i++) {
+    order[i] = (uint32_t)i;
+    all |= (uint64_t)numbers[i] ^ (uint64_t)numbers[0];
+  }
+  for (int shift = 0; shift < 64 && status == FOPO_OK; shift += 16) {
+    if ((all >> shift & 0xffff) == 0) continue; /* these bits are the same everywhere */
+    status = fopo_progress("sorting ids", shift, 64);
+    if (status != FOPO_OK) break;
+    uint64_t sign = shift == 48 ? 0x8000 : 0;
+    memset(start, 0, 65537 * sizeof *start);
+    for (size_t i = 0; i < n; i++)
+      start[(((uint64_t)numbers[i] >> shift & 0xffff) ^ sign) + 1]++;
+    for (size_t i = 0; i < 65536; i++) start[i + 1] += start[i];
+    for (size_t i = 0; i < n; i++)
+      other[start[((uint64_t)numbers[order[i]] >> shift & 0xffff) ^ sign]++] = order[i];
+    memcpy(order, other, n * sizeof *order);
+  }
+  if (status == FOPO_OK) status = fopo_progress("sorting ids", 64, 64);
+  fopo_free(start);
+  fopo_free(other);
+  return status;
+}
+
+/* Numbers into ascending order; place[i] is where number i went. */
+static int arrange(int64_t *numbers, uint32_t **place, size_t n) {
+  uint32_t *order = fopo_alloc(n, sizeof *order);
+  int64_t *sorted = fopo_alloc(n, sizeof *sorted);
+  *place = fopo_alloc(n, sizeof **place);
+  int status = order != NULL && sorted != NULL && *place != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = sort_numbers(order, numbers, n);
+  if (status == FOPO_OK) {
+    for (size_t i = 0; i < n; i++) {
+      (*place)[order[i]] = (uint32_t)i;
+      sorted[i] = numbers[order[i]];
+    }
+    memcpy(numbers, sorted, n * sizeof *numbers);
+  } else {
+    fopo_free(*place);
+    *place = NULL;
+  }
+  fopo_free(order);
+  fopo_free(sorted);
+  return status;
+}
+
+int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
+  *place = NULL;
+  *names = (fopo_names){.n = ids->n};
+  if (ids->is_text) {
+    names->text = ids->text;
+    names->offsets = ids->offsets;
+    ids->text = NULL;
+    ids->offsets = NULL;
+    return FOPO_OK;
+  }
+  if (!ascending(ids->numbers, ids->n)) {
+    int status = arrange(ids->numbers, place, ids->n);
+    if (status != FOPO_OK) return status;
+  }
+  if (ids->n == 0 || (ids->numbers[0] == 0 && ids->numbers[ids->n - 1] == (int64_t)ids->n - 1))
+    return FOPO_OK; /* 0 .. n - 1: each id is its own index */
+  names->numbers = ids->numbers;
+  ids->numbers = NULL;
+  return FOPO_OK;
+}

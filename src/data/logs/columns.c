@@ -1,0 +1,362 @@
+/* Tables cut into cells, and their columns into features. Quoted cells may hold separators, but
+ * not line ends. */
+#include "data/logs/columns.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+
+enum {
+  COLUMNS_MOST = 65536,
+  LEVELS_MOST = 4096,   /* different texts of a column: beyond it, it is no category */
+  ROWS_AT_ONCE = 1 << 14
+};
+
+/* ---- tables ---- */
+
+void fopo_log_table_close(fopo_log_table *r) {
+  fopo_text_close(&r->t);
+  fopo_free(r->header);
+  fopo_free(r->names);
+  fopo_free(r->cells);
+  *r = (fopo_log_table){0};
+}
+
+/* Cuts [p, end) into cells, at most `room` of which are kept; their number, or SIZE_MAX where a
+ * quote is not closed. */
+static size_t cut(fopo_log_cell *cells, size_t room, const char *p, const char *end,
+                  char separator) {
+  size_t n = 0;
+  for (;; p++, n++) {
+    const char *start = p, *stop;
+    if (p < end && *p == '"') {
+      start = ++p;
+      while (p < end && (*p != '"' || (p + 1 < end && p[1] == '"'))) p += *p == '"' ? 2 : 1;
+      if (p >= end) return SIZE_MAX;
+      stop = p++;
+      if (p < end && *p != separator) return SIZE_MAX;
+    } else {
+      while (p < end && *p != separator) p++;
+      stop = p;
+      while (start < stop && *start == ' ') start++;
+      while (stop > start && stop[-1] == ' ') stop--;
+    }
+    if (n < room) cells[n] = (fopo_log_cell){start, (size_t)(stop - start)};
+    if (p >= end) return n + 1;
+  }
+}
+
+static const char *line_end(const char *p, const char *stop) {
+  const char *end = memchr(p, '\n', (size_t)(stop - p));
+  return end > p && end[-1] == '\r' ? end - 1 : end;
+}
+
+/* Of , ; TAB the one that stands most often. */
+static char sniff(const char *p, const char *end) {
+  size_t counts[3] = {0};
+  static const char separators[] = ",;\t";
+  for (; p < end; p++)
+    for (size_t i = 0; i < 3; i++) counts[i] += *p == separators[i];
+  size_t best = counts[1] > counts[0];
+  return separators[counts[2] > counts[best] ? 2 : best];
+}
+
+int fopo_log_table_open(fopo_log_table *r, const char *path) {
+  int status = fopo_text_open(&r->t, path);
+  if (status != FOPO_OK) return status;
+  fopo_text *t = &r->t;
+  if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+  const char *end = line_end(t->at, t->stop);
+  size_t n = (size_t)(end - t->at);
+  r->separator = sniff(t->at, end);
+  r->header = fopo_alloc(n + 1, 1);
+  if (r->header == NULL) return FOPO_ERR_MEMORY;
+  memcpy(r->header, t->at, n);
+  r->columns = cut(NULL, 0, r->header, r->header + n, r->separator);
+  if (r->columns < 2 || r->columns > COLUMNS_MOST)
+    return fopo_text_refuse(t, 1, 0, t->at, n,
+                            "is no header of 2 to 65,536 columns separated by , ; or TAB");
+  r->names = fopo_alloc(r->columns, sizeof *r->names);
+  r->cells = fopo_alloc(r->columns, sizeof *r->cells);
+  if (r->names == NULL || r->cells == NULL) return FOPO_ERR_MEMORY;
+  cut(r->names, r->columns, r->header, r->header + n, r->separator);
+  t->at = (const char *)memchr(t->at, '\n', (size_t)(t->stop - t->at)) + 1;
+  t->line++;
+  return FOPO_OK;
+}
+
+/* Column is 0-based, -1: the whole row. */
+static int reject(fopo_log_pass *p, int column, const char *text, size_t n, const char *why) {
+  const fopo_logs_options *o = p->options;
+  char more[512];
+  if (!p->counts) return FOPO_ROW_LEFT_OUT;
+  if (o->skip_errors && *p->errors < o->max_errors) {
+    ++*p->errors;
+    p->logs->skipped++;
+    return FOPO_ROW_LEFT_OUT;
+  }
+  snprintf(more, sizeof more, "%s", why);
+  if (o->skip_errors)
+    snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
+             *p->errors + 1, o->max_errors);
+  return fopo_text_refuse(&p->r.t, p->r.t.line, (size_t)(column + 1), text, n, more);
+}
+
+int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why) {
+  return reject(p, column, p->r.cells[column].at, p->r.cells[column].n, why);
+}
+
+static int take_line(fopo_log_pass *p, const char *at, const char *end) {
+  fopo_log_table *r = &p->r;
+  size_t n = cut(r->cells, r->columns, at, end, r->separator);
+  if (n == r->columns) return p->take(p);
+  if (n == 1 && r->cells[0].n == 0) return FOPO_OK; /* a blank line is no row */
+  char why[128];
+  snprintf(why, sizeof why, "has %zu fields where the header has %zu", n, r->columns);
+  return reject(p, -1, at, (size_t)(end - at),
+                n == SIZE_MAX ? "has a quote that is not closed on its line" : why);
+}
+
+int fopo_log_pass_run(fopo_log_pass *p, const char *path) {
+  int status = fopo_log_table_open(&p->r, path);
+  fopo_text *t = &p->r.t;
+  while (status >= FOPO_OK) {
+    while (status >= FOPO_OK && t->at < t->stop) {
+      const char *next = (const char *)memchr(t->at, '\n', (size_t)(t->stop - t->at)) + 1;
+      t->line++;
+      status = take_line(p, t->at, line_end(t->at, t->stop));
+      t->at = next;
+    }
+    if (status >= FOPO_OK) status = fopo_text_more(t);
+    if (status >= FOPO_OK && t->at == t->stop) break;
+  }
+  fopo_log_table_close(&p->r);
+  return status < FOPO_OK ? status : FOPO_OK;
+}
+
+/* ---- columns ---- */
+
+static int is_name(fopo_log_cell c, const char *name) {
+  return c.n == strlen(name) && strncasecmp(c.at, name, c.n) == 0;
+}
+
+static int find(const fopo_log_table *r, const char *name) {
+  for (size_t c = 0; c < r->columns; c++)
+    if (is_name(r->names[c], name)) return (int)c;
+  return -1;
+}
+
+/* The first of the usual names that there is. */
+static int find_usual(const fopo_log_table *r, const char *const *usual) {
+  for (; *usual != NULL; usual++) {
+    int c = find(r, *usual);
+    if (c >= 0) return c;
+  }
+  return -1;
+}
+
+static int refuse_column(const fopo_log_table *r, const char *wanted, const char *option) {
+  char list[400] = "";
+  size_t used = 0;
+  for (size_t c = 0; c < r->columns && used + 80 < sizeof list; c++)
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", c > 0 ? ", " : "",
+                             (int)(r->names[c].n < 60 ? r->names[c].n : 60), r->names[c].at);
+  return fopo_fail(FOPO_ERR_FORMAT, "%s has no column '%s'; it has %s; say which with %s = \"...\"",
+                   r->t.path, wanted, list, option);
+}
+
+int fopo_log_role(const fopo_log_table *r, int *column, const char *wanted,
+                  const char *const *usual, const char *option) {
+  *column = wanted != NULL ? find(r, wanted) : find_usual(r, usual);
+  return *column >= 0 ? FOPO_OK : refuse_column(r, wanted != NULL ? wanted : usual[0], option);
+}
+
+/* ---- features ---- */
+
+void fopo_features_done(fopo_features *f) {
+  for (size_t i = 0; i < f->n; i++) {
+    fopo_ids_done(&f->list[i].levels);
+    fopo_free(f->list[i].place);
+  }
+  fopo_free(f->list);
+  fopo_free(f->raw);
+  *f = (fopo_features){0};
+}
+
+int fopo_features_init(fopo_features *f, const fopo_log_table *r) {
+  f->list = fopo_alloc(r->columns, sizeof *f->list);
+  return f->list == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+void fopo_features_add(fopo_features *f, int column, int is_text) {
+  for (size_t i = 0; i < f->n; i++)
+    if (f->list[i].column == column) return;
+  f->list[f->n++] = (fopo_feature){.column = column, .is_text = is_text};
+}
+
+/* The columns that "x1, user_, age" names: each word a column, or the beginning of some. */
+int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words) {
+  while (*words != '\0') {
+    words += strspn(words, " ,");
+    size_t n = strcspn(words, ",");
+    size_t used = n;
+    while (used > 0 && words[used - 1] == ' ') used--;
+    if (used > 0) {
+      char word[128];
+      snprintf(word, sizeof word, "%.*s", (int)used, words);
+      size_t before = f->n;
+      int exact = find(r, word);
+      if (exact >= 0) fopo_features_add(f, exact, 0);
+      for (size_t c = 0; exact < 0 && c < r->columns; c++)
+        if (r->names[c].n >= used && strncasecmp(r->names[c].at, words, used) == 0)
+          fopo_features_add(f, (int)c, 0);
+      if (exact < 0 && f->n == before) return refuse_column(r, word, "features");
+    }
+    words += n;
+  }
+  return FOPO_OK;
+}
+
+/* First pass: a column holds text as soon as one of its cells does. */
+void fopo_features_look(fopo_features *f, const fopo_log_table *r) {
+  for (size_t i = 0; i < f->n; i++) {
+    double x;
+    fopo_log_cell c = r->cells[f->list[i].column];
+    if (!f->list[i].is_text && fopo_read_real(&x, c.at, c.n) == FOPO_NO_NUMBER)
+      f->list[i].is_text = 1;
+  }
+}
+
+static int features_grow(fopo_features *f) {
+  if (f->rows < f->room) return FOPO_OK;
+  size_t room = f->room == 0 ? 1024 : 2 * f->room;
+  int status = fopo_memory_suffices(4 * (uint64_t)room * f->n, "the features read so far",
+                                    "name fewer columns");
+  if (status != FOPO_OK) return status;
+  uint32_t *raw = fopo_realloc(f->raw, room * (f->n + (f->n == 0)), sizeof *raw);
+  if (raw == NULL) return FOPO_ERR_MEMORY;
+  f->raw = raw;
+  f->room = room;
+  return FOPO_OK;
+}
+
+static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
+  fopo_log_cell c = p->r.cells[f->column];
+  int status = fopo_ids_add(&f->levels, index, c.at, c.n);
+  if (status != FOPO_OK || f->levels.n <= LEVELS_MOST) return status;
+  fopo_log_cell name = p->r.names[f->column];
+  return fopo_fail(FOPO_ERR_FORMAT,
+                   "%s: column %.*s holds more than %d different texts ('%.*s' in line %zu), which "
+                   "is no category; name the columns to use with features = \"...\"", p->r.t.path,
+                   (int)(name.n < 60 ? name.n : 60), name.at, LEVELS_MOST,
+                   (int)(c.n < 40 ? c.n : 40), c.at, p->r.t.line);
+}
+
+/* Second pass: one row more. */
+int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
+  int status = features_grow(f);
+  uint32_t *row = f->raw + f->rows * f->n;
+  for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
+    fopo_feature *one = &f->list[i];
+    fopo_log_cell c = p->r.cells[one->column];
+    double x;
+    if (one->is_text) {
+      status = add_level(p, one, &row[i]);
+    } else if (fopo_read_real(&x, c.at, c.n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
+      p->counts = 1; /* the first pass could not know that the column holds numbers */
+      status = fopo_log_reject_cell(p, one->column, "is no finite number of float32");
+      p->counts = 0;
+    } else {
+      float number = (float)x;
+      memcpy(&row[i], &number, sizeof number);
+    }
+  }
+  if (status == FOPO_OK) f->rows++;
+  return status;
+}
+
+static int by_text(const void *a, const void *b, void *ids) {
+  const fopo_ids *levels = ids;
+  return strcmp(levels->text + levels->offsets[*(const uint32_t *)a],
+                levels->text + levels->offsets[*(const uint32_t *)b]);
+}
+
+static int arrange_levels(fopo_feature *f) {
+  size_t n = f->levels.n;
+  uint32_t *order = fopo_alloc(n, sizeof *order);
+  f->place = fopo_alloc(n, sizeof *f->place);
+  int status = order != NULL && f->place != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
+    for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
+    qsort_r(order, n, sizeof *order, by_text, &f->levels);
+    for (size_t i = 0; i < n; i++) f->place[order[i]] = (uint32_t)i;
+  }
+  fopo_free(order);
+  return status;
+}
+
+static int name_levels(fopo_names *names, size_t *room, const fopo_feature *f,
+                       fopo_log_cell column) {
+  uint32_t *at = fopo_alloc(f->levels.n, sizeof *at);
+  if (at == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < f->levels.n; i++) at[f->place[i]] = (uint32_t)i;
+  int status = FOPO_OK;
+  for (size_t i = 0; i < f->levels.n && status == FOPO_OK; i++) {
+    char text[512];
+    int n = snprintf(text, sizeof text, "%.*s=%.200s", (int)(column.n < 200 ? column.n : 200),
+                     column.at, f->levels.text + f->levels.offsets[at[i]]);
+    status = fopo_names_append(names, room, text, (size_t)n);
+  }
+  fopo_free(at);
+  return status;
+}
+
+/* Where each feature begins, and the names of all columns; `header` has the names. */
+int fopo_features_arrange(fopo_features *f, fopo_names *names, const fopo_log_table *header) {
+  int status = FOPO_OK;
+  size_t room = 0;
+  f->width = 0;
+  for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
+    fopo_feature *one = &f->list[i];
+    fopo_log_cell column = header->names[one->column];
+    one->first = f->width;
+    f->width += one->is_text ? one->levels.n : 1;
+    if (one->is_text) {
+      status = arrange_levels(one);
+      if (status == FOPO_OK) status = name_levels(names, &room, one, column);
+    } else {
+      status = fopo_names_append(names, &room, column.at, column.n);
+    }
+  }
+  return status;
+}
+
+void fopo_features_spread(float *to, const fopo_features *f, size_t row) {
+  const uint32_t *raw = f->raw + row * f->n;
+  for (size_t i = 0; i < f->n; i++) {
+    const fopo_feature *one = &f->list[i];
+    if (one->is_text) {
+      to[one->first + one->place[raw[i]]] = 1.0f;
+    } else {
+      memcpy(to + one->first, &raw[i], sizeof *to);
+    }
+  }
+}
+
+int fopo_features_matrix(fopo_matrix *contexts, const fopo_features *f, const char *path) {
+  int status = fopo_memory_suffices(4 * (uint64_t)f->rows * f->width, path,
+                                    "name fewer columns with features = \"...\"");
+  if (status == FOPO_OK) status = fopo_matrix_init(contexts, f->rows, f->width);
+  for (size_t i = 0; i < f->rows && status == FOPO_OK; i++) {
+    fopo_features_spread(fopo_matrix_row(*contexts, i), f, i);
+    if ((i + 1) % ROWS_AT_ONCE == 0)
+      status = fopo_progress("making contexts", (double)i + 1, (double)f->rows);
+  }
+  return status;
+}

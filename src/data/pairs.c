@@ -1,0 +1,130 @@
+/* From pairs to the matrix of a dataset. */
+#include "data/read/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+void fopo_pairs_done(fopo_pairs *p) {
+  fopo_free(p->user);
+  fopo_free(p->item);
+  fopo_free(p->value);
+  *p = (fopo_pairs){0};
+}
+
+int fopo_pairs_room(fopo_pairs *p, size_t more) {
+  if (p->n + more <= p->room) return FOPO_OK;
+  size_t room = p->room == 0 ? 4096 : 2 * p->room;
+  if (room < p->n + more) room = p->n + more;
+  /* Packed text does not tell beforehand how long it is. */
+  int status = fopo_memory_suffices(12 * (uint64_t)room, "the interactions read so far",
+                                    "read a part of the file, or on a machine with more memory");
+  if (status != FOPO_OK) return status;
+  uint32_t *user = fopo_realloc(p->user, room, sizeof *user);
+  if (user == NULL) return FOPO_ERR_MEMORY;
+  p->user = user;
+  uint32_t *item = fopo_realloc(p->item, room, sizeof *item);
+  if (item == NULL) return FOPO_ERR_MEMORY;
+  p->item = item;
+  if (p->with_values) {
+    float *value = fopo_realloc(p->value, room, sizeof *value);
+    if (value == NULL) return FOPO_ERR_MEMORY;
+    p->value = value;
+  }
+  p->room = room;
+  return FOPO_OK;
+}
+
+int fopo_pairs_suffice(const char *path, double rows, int with_values) {
+  /* While reading, the arrays are up to twice as long as needed; while sorting, the pairs, their
+   * keys and the matrix stand side by side. 12 or 8 bytes each, three times. */
+  double bytes = rows * 3 * (with_values ? 12 : 8);
+  return fopo_memory_suffices((uint64_t)bytes, path,
+                              "read a part of the file, or on a machine with more memory");
+}
+
+/* Exponent bits all set: NaN or infinity. Without a branch, for the compiler's vectors. */
+static int all_finite(const float *values, size_t n) {
+  uint32_t bad = 0;
+#pragma omp parallel for simd num_threads(n > 1 << 20 ? fopo_threads() : 1) reduction(| : bad)
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    bad |= (bits & 0x7f800000u) == 0x7f800000u;
+  }
+  return !bad;
+}
+
+static int all_ones(const float *values, size_t n) {
+  enum { BLOCK = 4096 }; /* looked at whole; the first other value ends it soon enough */
+  for (size_t at = 0; at < n; at += BLOCK) {
+    int other = 0;
+    for (size_t i = at; i < n && i < at + BLOCK; i++) other |= values[i] != 1.0f;
+    if (other) return 0;
+  }
+  return 1;
+}
+
+static int refuse_value(const fopo_csr *m, const char *path) {
+  size_t r = 0, e = 0;
+  while (isfinite(m->values[e])) e++;
+  while (m->indptr[r + 1] <= e) r++;
+  return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value of user %zu, item %u is %g", path, r + 1,
+                   m->ids[e] + 1, (double)m->values[e]);
+}
+
+static int count_seen(fopo_dataset *d) {
+  const fopo_csr *m = &d->matrix;
+  uint8_t *seen = fopo_alloc(m->cols, 1);
+  if (seen == NULL) return FOPO_ERR_MEMORY;
+  size_t nnz = fopo_csr_nnz(m);
+  for (size_t i = 0; i < nnz; i++) seen[m->ids[i]] = 1;
+  d->items_seen = d->users_seen = 0;
+  for (size_t c = 0; c < m->cols; c++) d->items_seen += seen[c];
+  for (size_t r = 0; r < m->rows; r++) d->users_seen += fopo_csr_count(m, r) > 0;
+  fopo_free(seen);
+  return FOPO_OK;
+}
+
+int fopo_dataset_settle(fopo_dataset *d, const char *path) {
+  fopo_csr *m = &d->matrix;
+  size_t nnz = fopo_csr_nnz(m);
+  if (m->values != NULL && all_ones(m->values, nnz)) {
+    fopo_free(m->values);
+    m->values = NULL;
+  }
+  if (m->values != NULL && !all_finite(m->values, nnz)) return refuse_value(m, path);
+  return d->items_seen > 0 ? FOPO_OK : count_seen(d);
+}
+
+int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n) {
+  enum { FREE = 1 << 24, PER_PAIR = 16 };
+  size_t largest = users > items ? users : items;
+  if (largest <= FREE + PER_PAIR * n) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu users and %zu items for %zu interactions: the ids are "
+                   "far apart; renumber them, or write one pair a line (there, only ids that occur "
+                   "count)", path, users, items, n);
+}
+
+int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
+                     const char *path) {
+  if (p->n == 0)
+    return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
+                     d->skipped > 0 ? ": every row was left out" : "");
+  d->rows_read = p->n;
+  int status = fopo_read_plausible(path, users, items, p->n);
+  if (status != FOPO_OK) return status;
+  if (!p->with_values || all_ones(p->value, p->n)) {
+    fopo_free(p->value);
+    p->value = NULL;
+    status = fopo_csr_count_pairs(&d->matrix, p->user, p->item, p->n, users, items, &d->repeats);
+  } else {
+    status = fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
+                                 &d->repeats);
+  }
+  fopo_pairs_done(p);
+  return status == FOPO_OK ? fopo_dataset_settle(d, path) : status;
+}

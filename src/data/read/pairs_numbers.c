@@ -1,0 +1,112 @@
+/* Ids that are all numbers of 32 bits: pairs of numbers become pairs of places.
+ *
+ * A bit per number says which of them occur. Numbers ascend in the order of places, so the place
+ * of one is how many bits are set before its own: a running count is kept beside every 32 bits, and
+ * one cache line answers. For a million ids all of it fits a second-level cache, where a table of
+ * places would not. Bits are only ever set, so threads may do it in any order. */
+#include "data/read/pairs.h"
+
+#include <stdatomic.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/threads.h"
+
+enum {
+  TASK = 1 << 16, /* pairs that a thread takes at a time: some 0.2 ms */
+  FREE = 1 << 20, /* numbers below this are always taken, */
+  SHARE = 32      /* and larger ones as long as there is 1 pair for 32 of them: 8 bytes a pair */
+};
+#define ORDERING "ordering ids"
+
+/* 32 numbers. */
+typedef struct {
+  _Atomic uint32_t bits; /* which of them occur */
+  uint32_t before;       /* smaller numbers that occur */
+} word;
+
+static uint32_t count_bits(uint32_t x) {
+  x -= x >> 1 & 0x55555555u;
+  x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
+  return ((x + (x >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+
+static uint32_t bits_of(word *w) { return atomic_load_explicit(&w->bits, memory_order_relaxed); }
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static int interrupted(void) {
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " ORDERING);
+}
+
+static uint32_t largest_of(const uint32_t *numbers, size_t n) {
+  uint32_t largest = 0;
+#pragma omp parallel for simd num_threads(n > TASK ? fopo_threads() : 1) reduction(max : largest)
+  for (size_t i = 0; i < n; i++) largest = numbers[i] > largest ? numbers[i] : largest;
+  return largest;
+}
+
+static int mark(word *words, const uint32_t *numbers, size_t n) {
+  int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
+  for (size_t from = 0; from < n; from += TASK) {
+    stopped |= fopo_interrupted();
+    for (size_t i = from; i < least(from + TASK, n) && !stopped; i++) {
+      word *w = &words[numbers[i] / 32];
+      uint32_t bit = (uint32_t)1 << numbers[i] % 32;
+      /* Nearly always set already: looking leaves the line to all threads. */
+      if ((bits_of(w) & bit) == 0) atomic_fetch_or_explicit(&w->bits, bit, memory_order_relaxed);
+    }
+  }
+  return stopped ? interrupted() : FOPO_OK;
+}
+
+/* The counts, and the names: none where they are 0 .. n - 1. */
+static int name(fopo_names *names, word *words, size_t n_words) {
+  uint32_t found = 0;
+  size_t last = 0;
+  for (size_t w = 0; w < n_words; w++) {
+    words[w].before = found;
+    found += count_bits(bits_of(&words[w]));
+    if (bits_of(&words[w]) != 0) last = w;
+  }
+  *names = (fopo_names){.n = found};
+  if (found == 0 || 32 * last + 32 - (size_t)__builtin_clz(bits_of(&words[last])) == found)
+    return FOPO_OK;
+  names->numbers = fopo_alloc(found, sizeof *names->numbers);
+  if (names->numbers == NULL) return FOPO_ERR_MEMORY;
+  for (size_t w = 0, at = 0; w < n_words; w++)
+    for (uint32_t bits = bits_of(&words[w]); bits != 0; bits &= bits - 1)
+      names->numbers[at++] = (int64_t)(32 * w + (size_t)__builtin_ctz(bits));
+  return FOPO_OK;
+}
+
+static int place(uint32_t *numbers, word *words, size_t n) {
+  int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
+  for (size_t from = 0; from < n; from += TASK) {
+    stopped |= fopo_interrupted();
+    for (size_t i = from; i < least(from + TASK, n) && !stopped; i++) {
+      word *w = &words[numbers[i] / 32];
+      uint32_t below = ((uint32_t)1 << numbers[i] % 32) - 1;
+      numbers[i] = w->before + count_bits(bits_of(w) & below);
+    }
+  }
+  return stopped ? interrupted() : FOPO_OK;
+}
+
+int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done) {
+  uint32_t largest = largest_of(numbers, n);
+  *done = largest < FREE + (uint64_t)SHARE * n;
+  if (!*done) return FOPO_OK;
+  size_t n_words = (size_t)largest / 32 + 1;
+  word *words = fopo_alloc(n_words, sizeof *words);
+  if (words == NULL) return FOPO_ERR_MEMORY;
+  int status = mark(words, numbers, n);
+  if (status == FOPO_OK) status = fopo_progress(ORDERING, 1, 2);
+  if (status == FOPO_OK) status = name(names, words, n_words);
+  if (status == FOPO_OK && names->numbers != NULL) status = place(numbers, words, n);
+  if (status == FOPO_OK) status = fopo_progress(ORDERING, 2, 2);
+  fopo_free(words);
+  return status;
+}

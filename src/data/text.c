@@ -1,0 +1,287 @@
+/* Text files in large blocks of whole lines, plain or gzipped.
+ *
+ * A block is read behind what is left of the last one, so a line is always in one piece; the buffer
+ * doubles for a line that is longer than it. Plain files are read by several threads, a piece each,
+ * by place and not by mapping: a file that is cut short meanwhile ends early and kills nobody. gzip
+ * is inflated as a stream: members may follow each other, and length and CRC-32 of each are checked
+ * by zlib. A NUL byte is refused wherever it stands: it means that the file is no text, or text in
+ * 16 bits. */
+#include "data/read/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+enum {
+  BLOCK = 1 << 20,     /* bytes read at once: 2 to 5 ms of parsing, within one L2 cache */
+  PIECE = 1 << 19,     /* bytes that a thread reads at a time */
+  PIECES = 64,         /* most pieces of a block */
+  LONGEST = 256 << 20, /* bytes of one line: no real file comes near it */
+  SLACK = 16,
+  SHOWN = 80           /* characters of a malformed field in a sentence */
+};
+
+/* ---- sentences ---- */
+
+/* At most SHOWN characters, the unprintable ones as \xNN. */
+static void escape(char *out, size_t size, const char *text, size_t n) {
+  size_t used = 0;
+  for (size_t i = 0; i < n && used + 8 < size; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (used >= SHOWN) {
+      used += (size_t)snprintf(out + used, size - used, "...");
+      break;
+    }
+    used += (size_t)snprintf(out + used, size - used, c < 32 || c == 127 ? "\\x%02x" : "%c", c);
+  }
+  out[used] = '\0';
+}
+
+int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
+                     const char *why) {
+  char shown[SHOWN + 16] = "", place[32] = "";
+  if (text != NULL) escape(shown, sizeof shown, text, n);
+  if (column > 0) snprintf(place, sizeof place, ", column %zu", column);
+  return fopo_fail(FOPO_ERR_FORMAT, "%s, line %zu%s: %s%s%s%s", t->path, line, place,
+                   text != NULL ? "'" : "", shown, text != NULL ? "' " : "", why);
+}
+
+/* ---- bytes ---- */
+
+/* A part of the file that one thread reads. */
+typedef struct {
+  size_t got;      /* bytes; fewer than asked for: the file ended */
+  int error;       /* errno, or 0 */
+  const char *nul; /* the first NUL byte, or NULL */
+} piece;
+
+static piece read_piece(int fd, char *bytes, size_t n, uint64_t from) {
+  piece p = {0};
+  while (p.got < n) {
+    ssize_t r = pread(fd, bytes + p.got, n - p.got, (off_t)(from + p.got));
+    if (r < 0 && errno == EINTR) continue;
+    if (r < 0) p.error = errno;
+    if (r <= 0) break;
+    p.got += (size_t)r;
+  }
+  p.nul = memchr(bytes, '\0', p.got);
+  return p;
+}
+
+/* Up to n bytes of the file, at most PIECES pieces; 0 at its end. *nul, where it is wanted: the
+ * first NUL byte among them. */
+static int take(fopo_text *t, void *bytes, size_t n, size_t *got, const char **nul) {
+  piece parts[PIECES];
+  char *to = bytes;
+  size_t pieces = n / PIECE > 1 ? (n < (size_t)PIECE * PIECES ? n / PIECE : PIECES) : 1;
+  size_t size = pieces > 1 ? PIECE : n;
+#pragma omp parallel for num_threads(fopo_threads()) if (pieces > 2)
+  for (size_t i = 0; i < pieces; i++)
+    parts[i] = read_piece(t->fd, to + i * size, size, t->taken + i * size);
+  *got = 0;
+  if (nul != NULL) *nul = NULL;
+  for (size_t i = 0; i < pieces && *got == i * size; i++) {
+    if (parts[i].error != 0)
+      return fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", t->path, strerror(parts[i].error));
+    if (nul != NULL && *nul == NULL) *nul = parts[i].nul;
+    *got += parts[i].got;
+  }
+  t->taken += *got;
+  return FOPO_OK;
+}
+
+/* The next input block for the inflater; an empty one where the file ends. */
+static int feed(fopo_text *t, z_stream *z) {
+  size_t got;
+  int status = take(t, t->packed, BLOCK, &got, NULL);
+  if (status != FOPO_OK) return status;
+  z->next_in = t->packed;
+  z->avail_in = (uInt)got;
+  return FOPO_OK;
+}
+
+static int damaged(const fopo_text *t, const char *why) {
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: the gzip data is damaged: %s", t->path, why);
+}
+
+/* A member has ended: another one follows, or nothing but padding. */
+static int next_member(fopo_text *t, z_stream *z, int *ended) {
+  do {
+    while (z->avail_in > 0 && *z->next_in == 0) {
+      z->next_in++;
+      z->avail_in--;
+    }
+    if (z->avail_in > 0) {
+      *ended = 0;
+      return inflateReset(z) == Z_OK ? FOPO_OK : damaged(t, "it cannot be read on");
+    }
+    int status = feed(t, z);
+    if (status != FOPO_OK) return status;
+  } while (z->avail_in > 0);
+  *ended = 1;
+  return FOPO_OK;
+}
+
+/* Up to n inflated bytes; 0 at the end. */
+static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
+  z_stream *z = t->inflater;
+  z->next_out = bytes;
+  z->avail_out = (uInt)n;
+  while (z->avail_out == n) {
+    int status = z->avail_in == 0 ? feed(t, z) : FOPO_OK;
+    if (status != FOPO_OK) return status;
+    int ended = 0, code = inflate(z, Z_NO_FLUSH); /* output may be pending without input */
+    if (code == Z_BUF_ERROR) return damaged(t, "it is cut short");
+    if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
+    if (code != Z_OK && code != Z_STREAM_END)
+      return damaged(t, z->msg != NULL ? z->msg : "it cannot be read on");
+    if (code == Z_STREAM_END) {
+      status = next_member(t, z, &ended);
+      if (status != FOPO_OK) return status;
+    }
+    if (ended) break;
+  }
+  *got = n - z->avail_out;
+  return FOPO_OK;
+}
+
+static int open_gzip(fopo_text *t) {
+  z_stream *z = fopo_alloc(1, sizeof *z);
+  t->packed = fopo_alloc(BLOCK, 1);
+  if (z == NULL || t->packed == NULL || inflateInit2(z, 15 + 16) != Z_OK) {
+    fopo_free(z);
+    return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
+  }
+  t->inflater = z;
+  return FOPO_OK;
+}
+
+/* ---- lines ---- */
+
+static int refuse_nul(const fopo_text *t, const char *nul) {
+  size_t line = t->line + 1;
+  for (const char *p = t->at; (p = memchr(p, '\n', (size_t)(nul - p))) != NULL; p++) line++;
+  return fopo_text_refuse(t, line, 0, NULL, 0,
+                          "there is a NUL byte: this is no text file, or one in UTF-16 "
+                          "(save it as UTF-8)");
+}
+
+/* Makes room behind the text that is kept. */
+static int make_room(fopo_text *t) {
+  size_t kept = t->filled - (size_t)(t->at - t->buffer);
+  if (kept > 0) memmove(t->buffer, t->at, kept);
+  t->filled = kept;
+  if (t->room - kept < t->step) {
+    if (kept > LONGEST)
+      return fopo_text_refuse(t, t->line + 1, 0, NULL, 0, "the line is longer than 256 MiB");
+    size_t room = 2 * (t->room > t->step ? t->room : t->step);
+    char *buffer = fopo_realloc(t->buffer, room + SLACK, 1);
+    if (buffer == NULL) return FOPO_ERR_MEMORY;
+    t->buffer = buffer;
+    t->room = room;
+  }
+  t->at = t->buffer;
+  return FOPO_OK;
+}
+
+/* Lines end in CR alone where the first block has CR and no LF. */
+static void settle_line_ends(fopo_text *t, char *fresh, size_t n, int first) {
+  if (first) t->lone_cr = memchr(fresh, '\n', n) == NULL && memchr(fresh, '\r', n) != NULL;
+  if (!t->lone_cr) return;
+  for (char *p = fresh; (p = memchr(p, '\r', n - (size_t)(p - fresh))) != NULL;) *p++ = '\n';
+}
+
+/* Reads one block more behind the text; *got == 0 where the file ends. */
+static int read_block(fopo_text *t, size_t *got) {
+  int first = t->taken == 0;
+  int status = t->room - t->filled < t->step ? make_room(t) : FOPO_OK;
+  if (status != FOPO_OK) return status;
+  char *fresh = t->buffer + t->filled;
+  const char *nul = NULL;
+  if (t->inflater != NULL) {
+    status = inflate_some(t, fresh, t->step, got);
+    if (status == FOPO_OK) nul = memchr(fresh, '\0', *got);
+  } else {
+    status = take(t, fresh, t->step, got, &nul);
+  }
+  if (status != FOPO_OK) return status;
+  if (nul != NULL) return refuse_nul(t, nul);
+  settle_line_ends(t, fresh, *got, first);
+  t->filled += *got;
+  t->ended = *got == 0;
+  if (t->ended && t->filled > 0 && t->buffer[t->filled - 1] != '\n')
+    t->buffer[t->filled++] = '\n';
+  return FOPO_OK;
+}
+
+int fopo_text_more(fopo_text *t) {
+  size_t whole = (size_t)(t->stop - t->at);
+  int status = make_room(t), was_ended = t->ended;
+  const char *last = NULL;
+  while (status == FOPO_OK && last == NULL && !t->ended) {
+    size_t before = t->filled, got = 0;
+    status = read_block(t, &got);
+    last = memrchr(t->buffer + before, '\n', t->filled - before);
+  }
+  if (status != FOPO_OK) return status;
+  t->stop = last != NULL ? last + 1 : t->buffer + whole;
+  if (was_ended) return FOPO_OK;
+  /* Buffered input may be all taken while lines are still to come: the end is said once, here. */
+  double total = (double)t->size, done = (double)t->taken;
+  return fopo_progress(t->what, t->ended ? total : done < total ? done : total * 0.999, total);
+}
+
+static void skip_mark(fopo_text *t) {
+  if (t->stop - t->at >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) t->at += 3;
+}
+
+/* O_NONBLOCK: a pipe must be refused, not waited for; regular files do not mind. */
+int fopo_text_open(fopo_text *t, const char *path) {
+  *t = (fopo_text){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (t->fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  snprintf(t->what, sizeof t->what, "reading %s", path);
+  struct stat file;
+  int status = FOPO_OK;
+  if (fstat(t->fd, &file) != 0 || !S_ISREG(file.st_mode)) {
+    status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: it is not a regular file", path);
+    goto out;
+  }
+  t->size = (uint64_t)file.st_size;
+  t->step = BLOCK;
+  t->room = 2 * BLOCK;
+  t->buffer = fopo_alloc(t->room + SLACK, 1);
+  if (t->buffer == NULL) {
+    status = FOPO_ERR_MEMORY;
+    goto out;
+  }
+  t->at = t->stop = t->buffer;
+  unsigned char magic[2] = {0};
+  if (pread(t->fd, magic, 2, 0) == 2) {
+    if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
+    if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff))
+      status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);
+  }
+  if (status == FOPO_OK) status = fopo_text_more(t);
+  if (status == FOPO_OK) skip_mark(t);
+out:
+  if (status != FOPO_OK) fopo_text_close(t);
+  return status;
+}
+
+void fopo_text_close(fopo_text *t) {
+  if (t->inflater != NULL) inflateEnd(t->inflater);
+  fopo_free(t->inflater);
+  fopo_free(t->packed);
+  fopo_free(t->buffer);
+  if (t->path != NULL && t->fd >= 0) close(t->fd);
+  *t = (fopo_text){0};
+}

@@ -1,0 +1,109 @@
+/* Inside the CPU device: its state, its scratch, and the operations that live in files of their
+ * own. Arguments are those of fopo_device_ops, where each operation is described. */
+#ifndef FOPO_DEVICE_CPU_CPU_H
+#define FOPO_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+/* Scratch only ever grows, so a step allocates nothing after the first. */
+typedef struct {
+  void **blocks;    /* [n_blocks] given by alloc and not yet released, owned */
+  size_t n_blocks;
+  size_t room;      /* of `blocks` */
+  char *scratch;    /* [threads, stride] bytes */
+  size_t stride;    /* a multiple of 64: no two threads share a cache line */
+  size_t threads;
+  char *shared;     /* [shared_bytes] for all threads together */
+  size_t shared_bytes;
+} fopo_cpu;
+
+void fopo_device_cpu_close(fopo_device *d);
+
+/* At least `bytes` for each of fopo_threads() threads; contents are lost when it grows. */
+int fopo_cpu_reserve(fopo_device *d, size_t bytes);
+/* The part of the calling thread of the innermost team. */
+void *fopo_cpu_scratch(const fopo_device *d);
+/* At least `bytes` for all threads together; `what` names the work in the sentence of refusal. */
+int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
+
+/* A view of what is only read: fopo_gemm's views have no const. */
+static inline fopo_matrix fopo_cpu_reading(const float *x, size_t rows, size_t cols, size_t ld) {
+  fopo_matrix m = {NULL, rows, cols, ld};
+  memcpy(&m.x, &x, sizeof x);
+  return m;
+}
+
+/* The kernel's step number t >= 1. */
+fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);
+
+/* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
+static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
+                                       size_t count, const float *q, size_t L) {
+  const fopo_kernels *k = fopo_kernels_get();
+  switch (items->type) {
+  case FOPO_FLOAT32: k->gather_dot(f, items->x, items->ld, ids, count, q, L); break;
+  case FOPO_FLOAT16: k->gather_dot_float16(f, items->x, items->ld, ids, count, q, L); break;
+  case FOPO_BFLOAT16: k->gather_dot_bfloat16(f, items->x, items->ld, ids, count, q, L); break;
+  }
+}
+
+static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const uint32_t *ids,
+                                        const float *c, size_t count, size_t after, size_t L) {
+  const fopo_kernels *k = fopo_kernels_get();
+  const void *x = items->x;
+  size_t ld = items->ld;
+  switch (items->type) {
+  case FOPO_FLOAT32: k->gather_axpy(v, x, ld, ids, c, count, after, L); break;
+  case FOPO_FLOAT16: k->gather_axpy_float16(v, x, ld, ids, c, count, after, L); break;
+  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, x, ld, ids, c, count, after, L); break;
+  }
+}
+
+/* draw.c */
+int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                          fopo_draw_key key, size_t B, size_t S, size_t P);
+int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                          const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+
+int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
+                       size_t B, size_t S, size_t P);
+
+/* policy.c */
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
+                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L);
+
+/* estimate.c */
+int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                         const fopo_csr *Y, size_t B, size_t S);
+int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                          const fopo_low_rank *m, size_t B, size_t S);
+int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                           const fopo_credit *c, int add, size_t B, size_t S);
+int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
+                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
+                  float floor, size_t B, size_t S, size_t L);
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
+                       const float *items, size_t ld, const uint32_t *ids, const float *r,
+                       int baseline, size_t B, size_t S, size_t L);
+
+/* items.c */
+int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
+                            const float *c, const float *Q, const uint32_t *ids, float scale,
+                            size_t B, size_t S, size_t P, size_t L);
+int fopo_cpu_items_expectation(fopo_device *d, float *rows, const float *Q, const float *items,
+                               size_t ld, const float *log_z, const float *weight, size_t B,
+                               size_t P, size_t L);
+int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+                       const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
+                       size_t L);
+int fopo_cpu_sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
+                      const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+int fopo_cpu_clear(fopo_device *d, float *x, size_t n);
+int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+
+#endif

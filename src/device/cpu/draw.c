@@ -1,0 +1,273 @@
+/* Draws from the uniform proposal, from the paper's mixture q_{K,eps} (section 4.2), and from the
+ * tail outside the candidates, with log q.
+ *
+ * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
+ * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
+ * gets the candidate's density; marks and a small hash table of the candidates say so. The work is
+ * laid out in straight loops over a tile of samples: words, then uniform draws, then draws of
+ * candidates. */
+#include "device/cpu/cpu.h"
+
+#include "core/rng.h"
+#include "core/sort.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+#include "kernels/bloom.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TILE = 256 }; /* samples of the mixture whose words are made at once; even */
+
+static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key key, size_t S,
+                        size_t P) {
+  float density = (float)-log((double)P);
+  fopo_kernels_get()->draw_uniform(ids, (uint32_t)P, S, key.seed, key.step, row);
+#pragma omp simd
+  for (size_t s = 0; s < S; s++) logq[s] = density;
+}
+
+int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                          fopo_draw_key key, size_t B, size_t S, size_t P) {
+  (void)d;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) uniform_row(ids + b * S, logq + b * S, rows[b], key, S, P);
+  return FOPO_OK;
+}
+
+/* ---- the mixture ---- */
+
+/* The candidates of one context, ready to be drawn and looked up. Pointers into scratch. */
+typedef struct {
+  const uint32_t *ids; /* [n] */
+  size_t n;
+  double *cumulative;  /* [n] running sums of exp(score - max) */
+  float *weight;       /* [n] exp(score - max) */
+  float *logq;         /* [n] log(eps / P + (1 - eps) kappa) */
+  float logq_other;    /* log(eps / P): of every other item */
+  uint32_t *guide;     /* [1 << guide_bits] where the search for a word of those first bits begins */
+  uint32_t *marks;     /* 1 << mark_bits marks of the ids */
+  uint32_t *slots;     /* [1 << slot_bits] number of a candidate plus 1, or 0 */
+  unsigned guide_bits, mark_bits, slot_bits;
+} candidates;
+
+/* The least power of two that is not below n, as its logarithm. */
+static unsigned bits_of(size_t n) {
+  unsigned bits = 5;
+  while (((size_t)1 << bits) < n) bits++;
+  return bits;
+}
+
+/* One mark in 64 is set, so few items outside the candidates are looked up, and an eighth of the slots
+ * is full; of very many candidates more, so that neither outgrows the cache. */
+static unsigned mark_bits(size_t k) { return k <= 1024 ? bits_of(64 * k) : bits_of(16 * k); }
+static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(8 * k) : bits_of(4 * k); }
+
+/* Most stretches of the guide hold the end of one candidate or of none. */
+static unsigned guide_bits(size_t k) { return bits_of(2 * k); }
+
+static size_t mixture_bytes(size_t k) {
+  size_t words = ((size_t)1 << slot_bits(k)) + ((size_t)1 << guide_bits(k));
+  words += fopo_marks_words(mark_bits(k));
+  return k * (sizeof(double) + 2 * sizeof(float)) + words * sizeof(uint32_t);
+}
+
+static candidates place(void *scratch, size_t k) {
+  candidates c = {.cumulative = scratch, .guide_bits = guide_bits(k), .mark_bits = mark_bits(k),
+                  .slot_bits = slot_bits(k)};
+  c.weight = (float *)(void *)(c.cumulative + k);
+  c.logq = c.weight + k;
+  c.guide = (uint32_t *)(void *)(c.logq + k);
+  c.marks = c.guide + ((size_t)1 << c.guide_bits);
+  c.slots = c.marks + fopo_marks_words(c.mark_bits);
+  return c;
+}
+
+static void insert_all(candidates *c) {
+  size_t mask = ((size_t)1 << c->slot_bits) - 1;
+  memset(c->marks, 0, fopo_marks_words(c->mark_bits) * sizeof *c->marks);
+  memset(c->slots, 0, (mask + 1) * sizeof *c->slots);
+  for (size_t i = 0; i < c->n; i++) {
+    size_t slot = fopo_hash(c->ids[i], c->slot_bits);
+    while (c->slots[slot] != 0) slot = (slot + 1) & mask;
+    c->slots[slot] = (uint32_t)(i + 1);
+    fopo_mark(c->marks, c->mark_bits, c->ids[i]);
+  }
+}
+
+/* log q of any item. */
+static float density(const candidates *c, uint32_t id) {
+  size_t mask = ((size_t)1 << c->slot_bits) - 1, slot = fopo_hash(id, c->slot_bits);
+  for (; c->slots[slot] != 0; slot = (slot + 1) & mask) {
+    size_t i = c->slots[slot] - 1;
+    if (c->ids[i] == id) return c->logq[i];
+  }
+  return c->logq_other;
+}
+
+/* A word w stands for the target u total, u = (w + 1/2) / 2^32, and for the first candidate whose
+ * cumulative sum exceeds it. The words of equal first bits begin where the least of them would find
+ * its own or earlier (Chen and Asau, "On generating random variates from an empirical
+ * distribution", AIIE Transactions 6, 1974), so the answer is that of a search from the start. */
+static void make_guide(candidates *c) {
+  size_t stretches = (size_t)1 << c->guide_bits, last = c->n - 1;
+  double total = c->cumulative[last], scale = (double)stretches / total;
+  uint32_t begin = isfinite(total) ? 0 : (uint32_t)last; /* NaN finds the last */
+  memset(c->guide, 0, stretches * sizeof *c->guide);
+  for (size_t i = 0; i < last && begin == 0; i++) {
+    /* candidate i ends in this stretch; rounding may only name a later one */
+    size_t end = (size_t)(c->cumulative[i] * scale + 1e-6);
+    if (end + 1 < stretches) c->guide[end + 1] = (uint32_t)(i + 1);
+  }
+  for (size_t g = 0; g < stretches; g++) {
+    begin = c->guide[g] > begin ? c->guide[g] : begin;
+    c->guide[g] = begin;
+  }
+}
+
+static size_t invert(const candidates *c, uint32_t word) {
+  double target = fopo_unit(word) * c->cumulative[c->n - 1];
+  size_t i = c->guide[word >> (32 - c->guide_bits)];
+  i += c->cumulative[i] <= target; /* never of the last: u is below 1 */
+  while (c->cumulative[i] <= target) i++;
+  return i;
+}
+
+static void prepare(candidates *c, const uint32_t *ids, const float *score, size_t n,
+                    double epsilon, size_t P) {
+  const fopo_kernels *k = fopo_kernels_get();
+  c->ids = ids;
+  c->n = n;
+  double total = k->exp_sum(c->weight, score, k->max(score, n), n), sum = 0;
+  for (size_t i = 0; i < n; i++) c->cumulative[i] = sum += (double)c->weight[i];
+  /* q = eps / P + (1 - eps) kappa */
+  double share = epsilon / (double)P;
+  k->log_mixture(c->logq, c->weight, share, 1 - epsilon, total, n);
+  c->logq_other = (float)log(share);
+  insert_all(c);
+  make_guide(c);
+}
+
+/* Samples first .. first + n - 1, one word each, as draws of the uniform part. */
+static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
+                          uint32_t row, fopo_draw_key key, size_t first, size_t n, size_t P) {
+  uint32_t bound = (uint32_t)P, close = 0;
+#pragma omp simd reduction(| : close)
+  for (size_t i = 0; i < n; i++) {
+    uint64_t product = (uint64_t)word[i] * bound;
+    ids[i] = (uint32_t)(product >> 32);
+    logq[i] = c->logq_other;
+    close |= (uint32_t)product < bound;
+  }
+  for (size_t i = 0; close != 0 && i < n; i++) {
+    ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
+  }
+  uint32_t maybe[TILE];
+  size_t found = fopo_kernels_get()->marked(maybe, ids, n, c->marks, c->mark_bits);
+  for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
+}
+
+/* The samples at n places of a tile as draws of the candidates. */
+static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
+                            const uint32_t *at, size_t n) {
+  for (size_t j = 0; j < n; j++) {
+    size_t i = invert(c, word[at[j]]);
+    ids[at[j]] = c->ids[i];
+    logq[at[j]] = c->logq[i];
+  }
+}
+
+/* The samples of a tile that draw a candidate: those from `rest` on, or whose word says so. */
+static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
+                     size_t rest) {
+  if (!m->stratified) {
+    return fopo_kernels_get()->reaching(at, which, n, (uint64_t)ceil(m->epsilon * 4294967296.0));
+  }
+  for (size_t i = rest; i < n; i++) at[i - rest] = (uint32_t)i;
+  return n - rest;
+}
+
+static void mixture_row(uint32_t *ids, float *logq, const candidates *c, const fopo_mixture *m,
+                        uint32_t row, fopo_draw_key key, size_t S, size_t P) {
+  const fopo_kernels *k = fopo_kernels_get();
+  size_t n_uniform = (size_t)llround(m->epsilon * (double)S);
+  uint32_t which[TILE], item[TILE], at[TILE];
+  for (size_t s = 0; s < S; s += TILE) {
+    size_t n = S - s < TILE ? S - s : TILE;
+    size_t rest = n_uniform <= s ? 0 : n_uniform - s < n ? n_uniform - s : n;
+    k->draw_pairs(which, item, s, n, key.seed, key.step, row);
+    size_t chosen = choose(at, which, n, m, rest);
+    /* where the parts are mixed all are drawn uniformly first: that is a small part of the work */
+    size_t anywhere = m->stratified ? rest : chosen < n ? n : 0;
+    draw_anywhere(ids + s, logq + s, c, item, row, key, s, anywhere, P);
+    draw_candidates(ids + s, logq + s, c, item, at, chosen);
+  }
+}
+
+int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                          const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P) {
+  int status = fopo_cpu_reserve(d, mixture_bytes(m->k));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    size_t n = m->counts[b] < m->k ? m->counts[b] : m->k;
+    if (n == 0) {
+      uniform_row(ids + b * S, logq + b * S, rows[b], key, S, P);
+      continue;
+    }
+    candidates c = place(fopo_cpu_scratch(d), m->k);
+    prepare(&c, m->ids + b * m->k, m->scores + b * m->k, n, m->epsilon, P);
+    mixture_row(ids + b * S, logq + b * S, &c, m, rows[b], key, S, P);
+  }
+  return FOPO_OK;
+}
+
+/* ---- head and tail ---- */
+
+/* U draws of the P - n items that are not among the n sorted ids. */
+static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
+                     fopo_draw_key key, size_t U, size_t P) {
+  size_t M = P - n, strip = M / U, more = M % U, first = 0, rest = 0, below = 0;
+  fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
+  for (size_t u = 0; u < U; u++) {
+    /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact */
+    ids[u] = (uint32_t)(first +
+                        (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U));
+    first += strip + (rest + more >= U);
+    rest += rest + more >= U ? more - U : more;
+  }
+  /* these ranks never fall, so one walk along the candidates turns them into ids */
+  for (size_t u = 0; u < U; u++) {
+    while (below < n && sorted[below] <= ids[u] + below) below++;
+    ids[u] += (uint32_t)below;
+  }
+}
+
+static int is_ascending(const uint32_t *ids, size_t n) {
+  uint32_t falls = 0;
+#pragma omp simd reduction(| : falls)
+  for (size_t i = 1; i < n; i++) falls |= (uint32_t)(ids[i - 1] > ids[i]);
+  return falls == 0;
+}
+
+int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
+                       size_t B, size_t S, size_t P) {
+  int status = fopo_cpu_reserve(d, k * sizeof *head);
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    size_t n = counts[b] < k ? counts[b] : k, U = S - n;
+    /* in the order of their ids, so that sums do not depend on how the head was found */
+    uint32_t *sorted = ids + b * S;
+    memcpy(sorted, head + b * k, n * sizeof *ids);
+    if (!is_ascending(sorted, n)) fopo_sort_ids(sorted, fopo_cpu_scratch(d), n, P);
+    tail_row(sorted + n, sorted, n, rows[b], key, U, P);
+    /* q = U / M: a draw stands for M / U items */
+    float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
+    memset(logq + b * S, 0, n * sizeof *logq);
+    for (size_t s = n; s < S; s++) logq[b * S + s] = density;
+  }
+  return FOPO_OK;
+}

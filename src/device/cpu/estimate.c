@@ -1,0 +1,252 @@
+/* Rewards and the two sampled estimators: self-normalised importance sampling, and REINFORCE. */
+#include "device/cpu/cpu.h"
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+#include "kernels/bloom.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rewards ---- */
+
+enum {
+  REWARD_BITS = 13, /* of the marks, 1 KiB: a context's ids mostly set few of them */
+  REWARD_TILE = 256 /* samples that are looked at at once */
+};
+
+int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                         const fopo_csr *Y, size_t B, size_t S) {
+  (void)d;
+  const fopo_kernels *k = fopo_kernels_get();
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    uint32_t marks[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE];
+    const uint32_t *hits = fopo_csr_row(Y, rows[b]), *id = ids + b * S;
+    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++) fopo_mark(marks, REWARD_BITS, hits[i]);
+    memset(r + b * S, 0, S * sizeof *r);
+    for (size_t s = 0; s < S; s += REWARD_TILE) {
+      size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
+      size_t found = k->marked(maybe, id + s, n, marks, REWARD_BITS);
+      for (size_t i = 0; i < found; i++) {
+        size_t at = s + maybe[i];
+        if (fopo_csr_contains(Y, rows[b], id[at])) r[b * S + at] = 1.0f;
+      }
+    }
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                          const fopo_low_rank *m, size_t B, size_t S) {
+  (void)d;
+  const fopo_kernels *k = fopo_kernels_get();
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    float *out = r + b * S;
+    k->gather_dot(out, m->items, m->rank, ids + b * S, S, m->users + rows[b] * m->rank, m->rank);
+    if (!m->logistic) continue;
+    /* 1 / (1 + exp(-t)), with -t where exp is finite */
+    for (size_t s = 0; s < S; s++) out[s] = -out[s] < 80.0f ? -out[s] : 80.0f;
+    k->exp_sum(out, out, 0.0f, S);
+    for (size_t s = 0; s < S; s++) out[s] = 1.0f / (1.0f + out[s]);
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                           const fopo_credit *c, int add, size_t B, size_t S) {
+  (void)d;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t b = 0; b < B; b++) {
+    uint32_t n = rows[b], action = c->action[n];
+    float credit = c->weight[n] * (c->gain[n] - c->shift), *out = r + b * S;
+    if (!add) memset(out, 0, S * sizeof *out);
+    for (size_t s = 0; s < S; s++) out[s] += ids[b * S + s] == action ? credit : 0.0f;
+  }
+  return FOPO_OK;
+}
+
+/* ---- self-normalised importance sampling ---- */
+
+/* Samples whose rows are read for their scores and then again for the sums: short rows from L1,
+ * long ones from L2. */
+enum { TILE = 128 };
+
+/* Sums over the samples seen so far. All weights are relative to exp(shift), shift being the
+ * largest f - log q so far, so nothing overflows and the largest weight is 1. */
+typedef struct {
+  float shift;
+  double w, ww, wd; /* sum w, sum w^2, sum w d, where d = r - least r */
+  double head;      /* sum w over draws of the head */
+  float *w_beta;    /* [L] sum w beta */
+  float *wd_beta;   /* [L] sum w d beta, right behind w_beta */
+} running;
+
+/* Per thread, from scratch. */
+typedef struct {
+  float *w; /* [TILE] f, then f - log q, then the weights */
+  float *d; /* [TILE] */
+  float *c; /* [TILE] w d */
+  running sums;
+} snis_room;
+
+static size_t snis_bytes(size_t L) { return (3 * TILE + 2 * L) * sizeof(float); }
+
+static snis_room snis_place(float *scratch, size_t L) {
+  snis_room room = {.w = scratch, .d = scratch + TILE, .c = scratch + 2 * TILE};
+  room.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE};
+  room.sums.wd_beta = room.sums.w_beta + L;
+  memset(room.sums.w_beta, 0, 2 * L * sizeof(float));
+  return room;
+}
+
+/* In lanes: a single minimum would wait for itself. */
+static float least_of(const float *r, size_t n) {
+  float lane[8], least = r[0];
+  for (size_t j = 0; j < 8; j++) lane[j] = least;
+  size_t s = 0;
+  for (; s + 8 <= n; s += 8) {
+    for (size_t j = 0; j < 8; j++) lane[j] = r[s + j] < lane[j] ? r[s + j] : lane[j];
+  }
+  for (; s < n; s++) least = r[s] < least ? r[s] : least;
+  for (size_t j = 0; j < 8; j++) least = lane[j] < least ? lane[j] : least;
+  return least;
+}
+
+/* A larger f - log q has come: every sum is restated relative to it. */
+static void raise_shift(running *sums, float shift, size_t L) {
+  double factor = exp((double)sums->shift - (double)shift);
+  sums->w *= factor;
+  sums->ww *= factor * factor;
+  sums->wd *= factor;
+  sums->head *= factor;
+  for (size_t i = 0; i < 2 * L; i++) sums->w_beta[i] *= (float)factor;
+  sums->shift = shift;
+}
+
+/* sum w over the draws of the head; share [n] is scratch. */
+static double head_weight(const float *w, const float *logq, float floor, float *share, size_t n) {
+  double moments[3];
+#pragma omp simd
+  for (size_t s = 0; s < n; s++) share[s] = logq[s] > floor ? 1.0f : 0.0f;
+  fopo_kernels_get()->moments(moments, w, share, n);
+  return moments[2];
+}
+
+/* z [n] = f - log q where not NULL; `after` more samples follow in ids. */
+static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows *items,
+                      const uint32_t *ids, const float *logq, const float *r, float least,
+                      float floor, size_t n, size_t after, size_t L) {
+  const fopo_kernels *k = fopo_kernels_get();
+  running *sums = &room->sums;
+  float *w = room->w, *d = room->d, *c = room->c;
+  fopo_cpu_gather_dot(w, items, ids, n, q, L);
+#pragma omp simd
+  for (size_t s = 0; s < n; s++) w[s] -= logq[s];
+  if (z != NULL) memcpy(z, w, n * sizeof *z);
+  float largest = k->max(w, n);
+  if (largest > sums->shift) raise_shift(sums, largest, L);
+
+  /* w = exp(f - log q - shift), d = r - least */
+  k->exp_sum(w, w, sums->shift, n);
+#pragma omp simd
+  for (size_t s = 0; s < n; s++) {
+    d[s] = r[s] - least;
+    c[s] = w[s] * d[s];
+  }
+  double moments[3];
+  k->moments(moments, w, d, n);
+  sums->w += moments[0];
+  sums->ww += moments[1];
+  sums->wd += moments[2];
+  if (floor < INFINITY) sums->head += head_weight(w, logq, floor, d, n);
+
+  /* most rewards are the least one: the second pass then touches few rows */
+  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, after, L);
+  fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, 0, L);
+}
+
+/* With d = r - least r, dbar = sum w d / W and W = sum w,
+ *   V = sum wbar (r - rbar) beta = (sum w d beta - dbar sum w beta) / W.
+ * Taking the least reward off first changes nothing and makes V exactly 0 for equal rewards. */
+static void snis_finish(float *V, float *stats, const running *sums, float least, size_t L) {
+  double W = sums->w, dbar = sums->wd / W;
+  for (size_t i = 0; i < L; i++) {
+    V[i] = (float)(((double)sums->wd_beta[i] - dbar * (double)sums->w_beta[i]) / W);
+  }
+  stats[FOPO_STAT_REWARD] = (float)((double)least + dbar);
+  stats[FOPO_STAT_ESS] = (float)(W * W / sums->ww);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
+}
+
+/* c = wbar (r - rbar) from z = f - log q, which stands in c. */
+static void snis_coefficients(float *c, const running *sums, const float *r, float least,
+                              size_t S) {
+  float dbar = (float)(sums->wd / sums->w), share = (float)(1 / sums->w);
+  fopo_kernels_get()->exp_sum(c, c, sums->shift, S);
+  for (size_t s = 0; s < S; s++) c[s] *= share * (r[s] - least - dbar);
+}
+
+int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
+                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
+                  float floor, size_t B, size_t S, size_t L) {
+  int status = fopo_cpu_reserve(d, snis_bytes(L));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    snis_room room = snis_place(fopo_cpu_scratch(d), L);
+    float least = least_of(r + b * S, S);
+    for (size_t s = 0; s < S; s += TILE) {
+      size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
+      float *z = c == NULL ? NULL : c + at;
+      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
+                S - s - n, L);
+    }
+    snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
+    if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);
+  }
+  return FOPO_OK;
+}
+
+/* ---- REINFORCE ---- */
+
+static double mean_of(const float *r, size_t n) {
+  double sum = 0;
+  for (size_t s = 0; s < n; s++) sum += (double)r[s];
+  return sum / (double)n;
+}
+
+/* With baseline c = (r - rbar) / (S - 1), V = sum c beta;
+ * without c = r / S, V = sum c beta - rbar mean. */
+static void reinforce_row(float *V, float *c, double rbar, const float *mean, const float *items,
+                          size_t ld, const uint32_t *ids, const float *r, int baseline, size_t S,
+                          size_t L) {
+  double taken = baseline ? rbar : 0;
+  double share = 1 / (double)(baseline && S > 1 ? S - 1 : S);
+  for (size_t s = 0; s < S; s++) c[s] = (float)(((double)r[s] - taken) * share);
+  for (size_t i = 0; i < L; i++) V[i] = baseline ? 0.0f : (float)(-rbar * (double)mean[i]);
+  fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, 0, L);
+}
+
+int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
+                       const float *items, size_t ld, const uint32_t *ids, const float *r,
+                       int baseline, size_t B, size_t S, size_t L) {
+  int status = fopo_cpu_reserve(d, S * sizeof(float));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < B; b++) {
+    double rbar = mean_of(r + b * S, S);
+    float *own = c == NULL ? fopo_cpu_scratch(d) : c + b * S;
+    reinforce_row(V + b * L, own, rbar, baseline ? NULL : mean + b * L, items, ld, ids + b * S,
+                  r + b * S, baseline, S, L);
+    float *out = stats + b * FOPO_STATS;
+    out[FOPO_STAT_REWARD] = (float)rbar;
+    out[FOPO_STAT_ESS] = (float)S;
+    out[FOPO_STAT_MAX_WEIGHT] = (float)(1 / (double)S);
+    out[FOPO_STAT_HEAD_MASS] = 0;
+  }
+  return FOPO_OK;
+}

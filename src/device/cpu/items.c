@@ -1,0 +1,175 @@
+/* Learning the items: their gradient from the coefficients of draws, and the updates of rows.
+ *
+ * A draw of item a in context b adds c Q_b to the gradient of beta_a. The draws are sorted by item,
+ * those of one item staying in their order, so that each row is summed by one thread in one order:
+ * the same bits for any number of threads. */
+#include "device/cpu/cpu.h"
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  TILE = 1024, /* items of one product with a block of contexts */
+  BLOCK = 64,  /* contexts of it: their scores fill 256 KiB */
+  DIGIT = 11,  /* bits of a pass of the sort: the counts fill 8 KiB */
+  FEW_ROWS = 64
+};
+
+typedef struct {
+  uint32_t id, place; /* the item, and b * S + s */
+} draw;
+
+/* Least significant digit first, which keeps the order of equal ids. The result is in x. */
+static void sort_by_id(draw *x, draw *spare, size_t n, size_t P) {
+  for (unsigned shift = 0; shift < 32 && (P - 1) >> shift > 0; shift += DIGIT) {
+    size_t start[1 << DIGIT] = {0}, sum = 0;
+    for (size_t i = 0; i < n; i++) start[x[i].id >> shift & ((1u << DIGIT) - 1)]++;
+    for (size_t k = 0; k < (size_t)1 << DIGIT; k++) {
+      size_t count = start[k];
+      start[k] = sum;
+      sum += count;
+    }
+    for (size_t i = 0; i < n; i++) spare[start[x[i].id >> shift & ((1u << DIGIT) - 1)]++] = x[i];
+    memcpy(x, spare, n * sizeof *x);
+  }
+}
+
+/* first[g] is where the draws of the g-th distinct item begin; first[groups] = n. */
+static size_t group(uint32_t *first, const draw *x, size_t n) {
+  size_t groups = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (i == 0 || x[i].id != x[i - 1].id) first[groups++] = (uint32_t)i;
+  }
+  first[groups] = (uint32_t)n;
+  return groups;
+}
+
+int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
+                            const float *c, const float *Q, const uint32_t *ids, float scale,
+                            size_t B, size_t S, size_t P, size_t L) {
+  size_t n = B * S;
+  if (n >= UINT32_MAX) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu draws at once are too many to learn items from; use "
+                     "a smaller batch or fewer samples", n);
+  }
+  int status = fopo_cpu_reserve_shared(d, 2 * n * sizeof(draw) + (n + 1) * sizeof(uint32_t),
+                                       "sorting the draws by item");
+  if (status != FOPO_OK) return status;
+  draw *x = (draw *)(void *)((fopo_cpu *)d->state)->shared;
+  uint32_t *first = (uint32_t *)(void *)(x + 2 * n);
+  for (size_t i = 0; i < n; i++) x[i] = (draw){ids[i], (uint32_t)i};
+  sort_by_id(x, x + n, n, P);
+  size_t groups = group(first, x, n);
+
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, FEW_ROWS)
+  for (size_t g = 0; g < groups; g++) {
+    uint32_t id = x[first[g]].id;
+    float *row = rows + (touched != NULL ? g : id) * L;
+    if (touched != NULL) {
+      touched[g] = id;
+      memset(row, 0, L * sizeof *row);
+    }
+    for (size_t i = first[g]; i < first[g + 1]; i++) {
+      size_t place = x[i].place;
+      fopo_kernels_get()->axpy(row, scale * c[place], Q + place / S * L, L);
+    }
+  }
+  if (touched != NULL) *n_touched = groups;
+  return FOPO_OK;
+}
+
+/* One tile of items: rows += sum_b weight_b exp(f_ab - log Z_b) Q_b, contexts in their order. */
+static void expect_tile(float *rows, float *scratch, const float *Q, const float *items, size_t ld,
+                        const float *log_z, const float *weight, size_t B, size_t n, size_t L) {
+  fopo_matrix out = fopo_matrix_view(rows, n, L);
+  for (size_t b = 0; b < B; b += BLOCK) {
+    size_t m = B - b < BLOCK ? B - b : BLOCK;
+    fopo_matrix W = fopo_matrix_view(scratch, m, n);
+    fopo_matrix block = fopo_cpu_reading(Q + b * L, m, L, L);
+    fopo_gemm_tile(W, 1.0f, block, 0, fopo_cpu_reading(items, n, L, ld), 1, 0.0f);
+    for (size_t i = 0; i < m; i++) {
+      float *w = fopo_matrix_row(W, i), share = weight[b + i];
+      fopo_kernels_get()->exp_sum(w, w, log_z[b + i], n);
+      for (size_t a = 0; a < n; a++) w[a] *= share;
+    }
+    fopo_gemm_tile(out, 1.0f, W, 1, block, 0, 1.0f);
+  }
+}
+
+int fopo_cpu_items_expectation(fopo_device *d, float *rows, const float *Q, const float *items,
+                               size_t ld, const float *log_z, const float *weight, size_t B,
+                               size_t P, size_t L) {
+  int status = fopo_cpu_reserve(d, (size_t)BLOCK * TILE * sizeof(float));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t t = 0; t < (P + TILE - 1) / TILE; t++) {
+    size_t first = t * TILE, n = P - first < TILE ? P - first : TILE;
+    expect_tile(rows + first * L, fopo_cpu_scratch(d), Q, items + first * ld, ld, log_z, weight, B,
+                n, L);
+  }
+  return FOPO_OK;
+}
+
+/* ---- updates ---- */
+
+int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+                       const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
+                       size_t L) {
+  (void)d;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW_ROWS)
+  for (size_t i = 0; i < n; i++) {
+    size_t a = touched != NULL ? touched[i] : i;
+    fopo_adam_step step = fopo_cpu_adam_step(o, ++updates[a]);
+    fopo_kernels_get()->adam(items + a * L, m + a * L, v + a * L, rows + i * L, &step, L);
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
+                      const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L) {
+  (void)d;
+  float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW_ROWS)
+  for (size_t i = 0; i < n; i++) {
+    size_t a = touched != NULL ? touched[i] : i;
+    float *x = items + a * L, *u = velocity + a * L;
+    const float *G = rows + i * L;
+#pragma omp simd
+    for (size_t j = 0; j < L; j++) {
+      u[j] = momentum * u[j] + (G[j] - decay * x[j]);
+      x[j] += lr * u[j];
+    }
+  }
+  return FOPO_OK;
+}
+
+/* ---- what dense rows need ---- */
+
+int fopo_cpu_clear(fopo_device *d, float *x, size_t n) {
+  (void)d;
+  memset(x, 0, n * sizeof *x);
+  return FOPO_OK;
+}
+
+/* Sums of fixed pieces, added in order. */
+int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
+  enum { PIECE = 1 << 14 };
+  size_t pieces = (n + PIECE - 1) / PIECE;
+  int status = fopo_cpu_reserve_shared(d, (pieces + 1) * sizeof(double), "a norm");
+  if (status != FOPO_OK) return status;
+  double *sum = (double *)(void *)((fopo_cpu *)d->state)->shared;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (pieces > 1)
+  for (size_t p = 0; p < pieces; p++) {
+    size_t first = p * PIECE, count = n - first < PIECE ? n - first : PIECE;
+    double moments[3];
+    fopo_kernels_get()->moments(moments, x + first, x + first, count);
+    sum[p] = moments[1];
+  }
+  *norm2 = 0;
+  for (size_t p = 0; p < pieces; p++) *norm2 += sum[p];
+  return FOPO_OK;
+}

@@ -1,0 +1,202 @@
+/* Draws from the policy itself, the softmax over all P items: what REINFORCE needs.
+ *
+ * The catalogue is read once per block of contexts, in tiles of items: scores by GEMM, then weights
+ * exp(f - shift) relative to the largest score of the chunk so far, and where wanted their product
+ * with the same tile for E_pi beta. A chunk is a fixed run of tiles, the work of one thread.
+ * Sums of small groups of weights then make a cumulative sum that is short enough to be searched
+ * for each sample; inside its group the item is found by a scan. */
+#include "device/cpu/cpu.h"
+
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  TILE = 1024, /* items: 32 contexts' scores fill 128 KiB, a part of L2 */
+  GROUP = 64,  /* items summed together; TILE is a multiple */
+  CHUNKS = 64  /* shared among threads; fixed, so that sums have one order */
+};
+#define WEIGHT_BYTES ((size_t)256 << 20) /* of weights in one block, a single context excepted */
+
+/* One block of contexts. Pointers into the device's shared scratch. */
+typedef struct {
+  size_t B, S, P, L, ld;
+  const float *items;
+  size_t tiles;        /* of the catalogue */
+  size_t per_chunk;    /* tiles */
+  float *weights;      /* [tiles, B, TILE] exp(f - shift[tile, b]) */
+  double *cumulative;  /* [B, tiles, TILE / GROUP] sums of groups, then running */
+  float *shift;        /* [tiles, B] */
+  float *chunk_shift;  /* [CHUNKS, B] */
+  float *chunk_beta;   /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
+} block;
+
+static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t block_contexts(size_t B, size_t P) {
+  size_t fit = WEIGHT_BYTES / (ceil_div(P, TILE) * TILE * sizeof(float));
+  return fit < 1 ? 1 : least(B, fit);
+}
+
+static size_t block_bytes(const block *k) {
+  size_t doubles = k->B * k->tiles * (TILE / GROUP);
+  size_t floats = k->B * (k->tiles * TILE + k->tiles + CHUNKS + CHUNKS * k->L);
+  return doubles * sizeof(double) + floats * sizeof(float);
+}
+
+static void place(block *k, char *memory) {
+  k->cumulative = (double *)(void *)memory;
+  k->weights = (float *)(void *)(k->cumulative + k->B * k->tiles * (TILE / GROUP));
+  k->shift = k->weights + k->B * k->tiles * TILE;
+  k->chunk_shift = k->shift + k->B * k->tiles;
+  k->chunk_beta = k->chunk_shift + k->B * CHUNKS;
+}
+
+/* Scores of one context in one tile become weights; returns the shift they are relative to. */
+static float weigh(float *w, double *sums, float *beta, float shift, size_t n, size_t L) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  float largest = kernels->max(w, n);
+  if (largest > shift) {
+    float factor = (float)exp((double)shift - (double)largest);
+    for (size_t i = 0; beta != NULL && i < L; i++) beta[i] *= factor;
+    shift = largest;
+  }
+  for (size_t g = 0; g < TILE / GROUP; g++) {
+    size_t first = least(g * GROUP, n), count = least(GROUP, n - first);
+    sums[g] = kernels->exp_sum(w + first, w + first, shift, count);
+  }
+  return shift;
+}
+
+/* All tiles of a chunk, in order; 0 where interrupted. */
+static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mean) {
+  float *shift = k->chunk_shift + chunk * k->B;
+  fopo_matrix beta = fopo_matrix_view(k->chunk_beta + chunk * k->B * k->L, k->B, k->L);
+  memset(beta.x, 0, k->B * k->L * sizeof(float));
+  for (size_t b = 0; b < k->B; b++) shift[b] = -INFINITY;
+  size_t end = least((chunk + 1) * k->per_chunk, k->tiles);
+  for (size_t t = chunk * k->per_chunk; t < end; t++) {
+    if (fopo_interrupted()) return 0;
+    size_t n = least(TILE, k->P - t * TILE);
+    fopo_matrix items = fopo_cpu_reading(k->items + t * TILE * k->ld, n, k->L, k->ld);
+    fopo_matrix W = {k->weights + t * k->B * TILE, k->B, n, TILE};
+    fopo_gemm_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
+    for (size_t b = 0; b < k->B; b++) {
+      double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
+      float *own = want_mean ? fopo_matrix_row(beta, b) : NULL;
+      shift[b] = weigh(fopo_matrix_row(W, b), sums, own, shift[b], n, k->L);
+      k->shift[t * k->B + b] = shift[b];
+    }
+    if (want_mean) fopo_gemm_tile(beta, 1.0f, W, 0, items, 0, 1.0f);
+  }
+  return 1;
+}
+
+/* Largest score of context b: what all sums are finally relative to. */
+static float top_of(const block *k, size_t b) {
+  float top = -INFINITY;
+  for (size_t t = 0; t < k->tiles; t++) top = fmaxf(top, k->shift[t * k->B + b]);
+  return top;
+}
+
+static double tile_scale(const block *k, size_t t, size_t b, float top) {
+  return exp((double)k->shift[t * k->B + b] - (double)top);
+}
+
+/* Running sums over the groups of context b; returns their total. */
+static double accumulate(const block *k, size_t b, float top) {
+  double total = 0;
+  for (size_t t = 0; t < k->tiles; t++) {
+    double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
+    double scale = tile_scale(k, t, b, top);
+    for (size_t g = 0; g < TILE / GROUP; g++) {
+      total += scale * sums[g];
+      sums[g] = total;
+    }
+  }
+  return total;
+}
+
+/* The item at `target` of context b's cumulative weight. */
+static uint32_t invert(const block *k, size_t b, float top, double target) {
+  size_t groups = k->tiles * (TILE / GROUP);
+  const double *cumulative = k->cumulative + b * groups;
+  size_t first = fopo_invert(cumulative, groups, target);
+  if (first == groups) first = ceil_div(k->P, GROUP) - 1; /* by NaN only */
+  size_t t = first / (TILE / GROUP), start = first % (TILE / GROUP) * GROUP;
+  size_t end = least(start + GROUP, k->P - t * TILE), chosen = start;
+  const float *w = k->weights + (t * k->B + b) * TILE;
+  double rest = (target - (first > 0 ? cumulative[first - 1] : 0)) / tile_scale(k, t, b, top);
+  for (size_t i = start; i < end && rest >= 0; i++) {
+    if (w[i] > 0) chosen = i; /* rounding at the group's end stays with an item that has weight */
+    rest -= (double)w[i];
+  }
+  return (uint32_t)(t * TILE + chosen);
+}
+
+static void mean_row(float *mean, const block *k, size_t b, float top, double total) {
+  size_t chunks = ceil_div(k->tiles, k->per_chunk);
+  for (size_t i = 0; i < k->L; i++) {
+    double sum = 0;
+    for (size_t c = 0; c < chunks; c++) {
+      double scale = exp((double)k->chunk_shift[c * k->B + b] - (double)top);
+      sum += scale * (double)k->chunk_beta[(c * k->B + b) * k->L + i];
+    }
+    mean[i] = (float)(sum / total);
+  }
+}
+
+static void draw_row(uint32_t *ids, float *mean, float *log_z, const block *k, size_t b,
+                     uint32_t row, fopo_draw_key key) {
+  float top = top_of(k, b);
+  double total = accumulate(k, b, top);
+  fopo_words words = {{0, 0, 0, 0}};
+  for (size_t s = 0; s < k->S; s++) {
+    if ((s & 3) == 0) {
+      words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, row, (uint32_t)(s >> 2));
+    }
+    ids[s] = invert(k, b, top, fopo_unit(words.v[s & 3]) * total);
+  }
+  if (mean != NULL) mean_row(mean, k, b, top, total);
+  if (log_z != NULL) *log_z = (float)((double)top + log(total));
+}
+
+static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, fopo_matrix Q,
+                      const uint32_t *rows, fopo_draw_key key) {
+  int stopped = 0;
+  size_t chunks = ceil_div(k->tiles, k->per_chunk);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(| : stopped)
+  for (size_t c = 0; c < chunks; c++) {
+    stopped |= !weigh_chunk(k, c, Q, mean != NULL);
+  }
+  if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while drawing from the policy");
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < k->B; b++) {
+    draw_row(ids + b * k->S, mean == NULL ? NULL : mean + b * k->L,
+             log_z == NULL ? NULL : log_z + b, k, b, rows[b], key);
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
+                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
+                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L) {
+  size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
+  block k = {.B = most, .S = S, .P = P, .L = L, .ld = ld, .items = items, .tiles = tiles};
+  k.per_chunk = ceil_div(tiles, CHUNKS);
+  int status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
+  for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
+    k.B = least(most, B - b);
+    place(&k, ((fopo_cpu *)d->state)->shared);
+    status = draw_block(ids + b * S, mean == NULL ? NULL : mean + b * L,
+                        log_z == NULL ? NULL : log_z + b, &k,
+                        fopo_cpu_reading(Q + b * L, k.B, L, L), rows + b, key);
+  }
+  return status;
+}

@@ -1,0 +1,403 @@
+/* The CUDA device: opening and closing, memory, what an error of CUDA means for the user, and the
+ * table. One card, the current one (CUDA_VISIBLE_DEVICES chooses), one stream.
+ *
+ * Three kinds of errors (NVIDIA's "CUDA Runtime API", error handling): those of a machine without a
+ * usable card, which end the opening; those that leave everything as it was, such as a want of
+ * memory; and the sticky ones, after which nothing on the card works in this process again. The
+ * last are remembered, so that all that follows fails at once with the same advice; parameters are
+ * on the host as they were at the end of the last slice. */
+#include "device/cuda/cuda.cuh"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+namespace gpu {
+
+/* ---- errors ---- */
+
+static std::atomic<int> broken{0}; /* the sticky error of this process; 0: none */
+
+static bool sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown: return true;
+    default: return false;
+  }
+}
+
+static int fail_broken(cudaError_t error, const char *what) {
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the GPU failed in %s (%s); nothing runs on it again before fopo is started "
+                   "anew: go on from the last checkpoint with resume, or with device = \"cpu\"",
+                   what, cudaGetErrorString(error));
+}
+
+static int fail_memory(const char *what) {
+  size_t left = 0, all = 0;
+  if (cudaMemGetInfo(&left, &all) != cudaSuccess) left = all = 0;
+  cudaGetLastError();
+  return fopo_fail(FOPO_ERR_MEMORY,
+                   "the GPU has no room for %s (%.2f of its %.2f GB are free); use a smaller batch "
+                   "or fewer samples, free other objects, or use device = \"cpu\"",
+                   what, (double)left / 1e9, (double)all / 1e9);
+}
+
+int alive() {
+  int error = broken.load();
+  return error == 0 ? FOPO_OK : fail_broken((cudaError_t)error, "an earlier step");
+}
+
+int check(cudaError_t error, const char *what) {
+  if (error == cudaSuccess) return FOPO_OK;
+  cudaGetLastError(); /* what is not sticky is over */
+  if (error == cudaErrorMemoryAllocation) return fail_memory(what);
+  if (sticky(error)) {
+    broken.store((int)error);
+    return fail_broken(error, what);
+  }
+  if (error == cudaErrorNoKernelImageForDevice) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so has no code for this GPU; build it here "
+                     "with make CUDA_ARCH=native, or use device = \"cpu\"");
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the GPU refused %s: %s (CUDA error %d); use "
+                   "device = \"cpu\"", what, cudaGetErrorString(error), (int)error);
+}
+
+int check(cublasStatus_t status, const char *what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return FOPO_OK;
+  int under = check(cudaGetLastError(), what); /* cuBLAS hides what the runtime knows */
+  if (under != FOPO_OK) return under;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) return fail_memory(what);
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
+    broken.store((int)cudaErrorUnknown);
+    return fail_broken(cudaErrorUnknown, what);
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "cuBLAS refused %s (status %d); use device = \"cpu\"", what,
+                   (int)status);
+}
+
+/* ---- memory ---- */
+
+int unrecorded(fopo_device *d, const char *what) {
+  int status = alive();
+  if (status != FOPO_OK || !of(d)->recording) return status;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s cannot be recorded", what);
+}
+
+int reserve(fopo_device *d, size_t bytes, const char *what) {
+  state *s = of(d);
+  int status = alive();
+  if (status != FOPO_OK || bytes <= s->scratch_bytes) return status;
+  status = unrecorded(d, what);
+  if (status != FOPO_OK) return status;
+  forget_record(d); /* it may use the scratch */
+  void *fresh = nullptr;
+  status = check(cudaFree(s->scratch), what); /* waits for what still uses it */
+  s->scratch = nullptr;
+  s->scratch_bytes = 0;
+  if (status == FOPO_OK) status = check(cudaMalloc(&fresh, bytes), what);
+  if (status != FOPO_OK) return status;
+  s->scratch = static_cast<char *>(fresh);
+  s->scratch_bytes = bytes;
+  return FOPO_OK;
+}
+
+/* A block that is noted, not zeroed. An empty one has a place too. */
+static int take(fopo_device *d, void **device, size_t bytes) {
+  state *s = of(d);
+  *device = nullptr;
+  int status = unrecorded(d, "an array");
+  if (status != FOPO_OK) return status;
+  if (s->n_blocks == s->room) {
+    size_t room = s->room == 0 ? 64 : 2 * s->room;
+    void *blocks = fopo_realloc(s->blocks, room, sizeof *s->blocks);
+    if (blocks == nullptr) return FOPO_ERR_MEMORY;
+    s->blocks = static_cast<void **>(blocks);
+    s->room = room;
+  }
+  char what[64];
+  snprintf(what, sizeof what, "another %.3f GB", (double)bytes / 1e9);
+  status = check(cudaMalloc(device, bytes > 0 ? bytes : 1), what);
+  if (status != FOPO_OK) *device = nullptr;
+  else s->blocks[s->n_blocks++] = *device;
+  return status;
+}
+
+static void release(fopo_device *d, void *device) {
+  state *s = of(d);
+  for (size_t i = s->n_blocks; device != nullptr && i-- > 0;) {
+    if (s->blocks[i] != device) continue;
+    forget_record(d); /* it may use the block */
+    cudaFree(device); /* a failure is that of earlier work, and is told by the next call */
+    s->blocks[i] = s->blocks[--s->n_blocks];
+    return;
+  }
+}
+
+static int wait(fopo_device *d) {
+  int status = check(cudaStreamSynchronize(of(d)->stream), "the work of a step");
+  if (status == FOPO_OK) of(d)->ring_used = 0;
+  return status;
+}
+
+/* A copy from pageable memory may wait for the stream: what is small goes by way of the ring, where
+ * it stays until the host has waited. */
+static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
+  state *s = of(d);
+  int status = unrecorded(d, "a copy to the GPU");
+  if (status != FOPO_OK || bytes == 0) return status;
+  if (bytes <= RING / 8) {
+    if (s->ring_used + bytes > RING) status = wait(d);
+    if (status != FOPO_OK) return status;
+    host = memcpy(s->ring + s->ring_used, host, bytes);
+    s->ring_used += (bytes + 63) / 64 * 64;
+  }
+  return check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
+               "a copy to the GPU");
+}
+
+static int get(fopo_device *d, void *host, const void *device, size_t bytes) {
+  int status = unrecorded(d, "a copy from the GPU");
+  if (status != FOPO_OK || bytes == 0) return status;
+  status = check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, of(d)->stream),
+                 "a copy from the GPU");
+  return status != FOPO_OK ? status : wait(d);
+}
+
+static int alloc(fopo_device *d, void **device, size_t bytes) {
+  int status = take(d, device, bytes);
+  if (status != FOPO_OK || bytes == 0) return status;
+  status = check(cudaMemsetAsync(*device, 0, bytes, of(d)->stream), "clearing an array");
+  if (status != FOPO_OK) {
+    release(d, *device);
+    *device = nullptr;
+  }
+  return status;
+}
+
+static int share(fopo_device *d, void **device, const void *host, size_t bytes) {
+  int status = take(d, device, bytes);
+  if (status == FOPO_OK) status = put(d, *device, host, bytes);
+  if (status != FOPO_OK && *device != nullptr) {
+    release(d, *device);
+    *device = nullptr;
+  }
+  return status;
+}
+
+/* ---- the device ---- */
+
+static const fopo_device_ops table = {
+    .kind = "cuda",
+    .queued = 1,
+    .alloc = alloc,
+    .share = share,
+    .release = release,
+    .put = put,
+    .get = get,
+    .gather_rows = gather_rows,
+    .queries = queries,
+    .scores = scores,
+    .draw_uniform = draw_uniform,
+    .draw_mixture = draw_mixture,
+    .draw_tail = draw_tail,
+    .draw_policy = draw_policy,
+    .store_sets = store_sets,
+    .load_sets = load_sets,
+    .reward_hits = reward_hits,
+    .reward_model = reward_model,
+    .reward_credit = reward_credit,
+    .snis = snis,
+    .add_stats = add_stats,
+    .reinforce = reinforce,
+    .outer = outer,
+    .network_forward = network_forward,
+    .network_backward = network_backward,
+    .adam = adam,
+    .sgd = sgd,
+    .items_gradient = items_gradient,
+    .items_expectation = items_expectation,
+    .adam_rows = adam_rows,
+    .sgd_rows = sgd_rows,
+    .clear = clear,
+    .norm2 = norm2,
+    .tally = tally,
+    .start_clock = start_clock,
+    .stop_clock = stop_clock,
+    .record = record,
+    .recorded = recorded,
+    .replay = replay,
+    .topk = topk,
+};
+
+static void close(fopo_device *d) {
+  if (d == nullptr) return;
+  state *s = of(d);
+  if (s != nullptr) {
+    for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
+    forget_record(d);
+    cudaFree(s->scratch);
+    cudaFree(s->workspace);
+    if (s->ring != nullptr) cudaFreeHost(s->ring);
+    if (s->blas != nullptr) cublasDestroy(s->blas);
+    if (s->began != nullptr) cudaEventDestroy(s->began);
+    if (s->ended != nullptr) cudaEventDestroy(s->ended);
+    if (s->stream != nullptr) cudaStreamDestroy(s->stream);
+    cudaGetLastError();
+    fopo_free(s->blocks);
+  }
+  fopo_free(s);
+  fopo_free(d);
+}
+
+/* Why there is no card, and what to do. 1000 v + 10 w is CUDA's way to write v.w. */
+static int fail_absent(cudaError_t error) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  cudaGetLastError();
+  if (driver == 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, FOPO_CUDA_NO_DRIVER);
+  }
+  if (error == cudaErrorInsufficientDriver || driver < runtime / 1000 * 1000) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "the NVIDIA driver supports CUDA %d.%d but this build needs %d.0; update the "
+                     "driver, or use device = \"cpu\"",
+                     driver / 1000, driver % 1000 / 10, runtime / 1000);
+  }
+  if (error == cudaErrorNoDevice || error == cudaSuccess) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "there is no NVIDIA GPU that this process may use "
+                     "(nvidia-smi and CUDA_VISIBLE_DEVICES tell); use device = \"cpu\"");
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA does not start: %s (error %d); look at nvidia-smi, "
+                   "or use device = \"cpu\"", cudaGetErrorString(error), (int)error);
+}
+
+static int check_table(size_t table_) {
+  if (table_ == FOPO_CUDA_TABLE) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so belongs to another build of fopo; run make, "
+                   "or use device = \"cpu\"");
+}
+
+static int find_card(int *count) {
+  *count = 0;
+  cudaError_t error = cudaGetDeviceCount(count);
+  return error != cudaSuccess || *count == 0 ? fail_absent(error) : FOPO_OK;
+}
+
+/* A kernel that can only be right when code for this card is in the object. */
+__global__ void probe_kernel(uint32_t *x) { x[threadIdx.x] = threadIdx.x ^ 0x5a5a5a5au; }
+
+/* A kernel and a product whose answers are known. */
+static int probe(fopo_device *d) {
+  uint32_t seen[WARP];
+  float X[4] = {1, 2, 3, 4}, Q[4];
+  int status = reserve(d, 4096, "the first work");
+  if (status != FOPO_OK) return status;
+  uint32_t *x = reinterpret_cast<uint32_t *>(of(d)->scratch);
+  float *a = reinterpret_cast<float *>(of(d)->scratch + 1024), *q = a + 256;
+  status = launch(d, "a first kernel", 1, WARP, 0, probe_kernel, x);
+  if (status == FOPO_OK) status = get(d, seen, x, sizeof seen);
+  if (status == FOPO_OK) status = put(d, a, X, sizeof X);
+  if (status == FOPO_OK) status = gemm(d, q, 2, 1.0f, a, 2, 0, a, 2, 1, 0.0f, 2, 2, 2);
+  if (status == FOPO_OK) status = get(d, Q, q, sizeof Q);
+  if (status != FOPO_OK) return status;
+  bool right = Q[0] == 5.0f && Q[1] == 11.0f && Q[2] == 11.0f && Q[3] == 25.0f;
+  for (uint32_t i = 0; i < WARP; i++) right = right && seen[i] == (i ^ 0x5a5a5a5au);
+  if (right) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the GPU computes wrong results; look at nvidia-smi -q, or "
+                   "use device = \"cpu\"");
+}
+
+/* What cuBLAS is advised to have, on Hopper and before; were it to take its own, it would do so in
+ * the middle of a step that is recorded. */
+static size_t workspace_of(const cudaDeviceProp &about) {
+  return (size_t)(about.major >= 9 ? 32 : 4) << 20;
+}
+
+static int begin(fopo_device *d) {
+  state *s = of(d);
+  int card = 0;
+  cudaDeviceProp about;
+  int status = check(cudaGetDevice(&card), "being chosen");
+  if (status == FOPO_OK) status = check(cudaGetDeviceProperties(&about, card), "being asked");
+  if (status == FOPO_OK) {
+    status = check(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "a stream");
+  }
+  if (status == FOPO_OK) status = check(cudaEventCreate(&s->began), "a clock");
+  if (status == FOPO_OK) status = check(cudaEventCreate(&s->ended), "a clock");
+  void *ring = nullptr;
+  if (status == FOPO_OK) status = check(cudaMallocHost(&ring, RING), "memory for copies");
+  s->ring = static_cast<char *>(ring);
+  if (status == FOPO_OK) status = check(cublasCreate(&s->blas), "cuBLAS");
+  if (status == FOPO_OK) status = check(cublasSetStream(s->blas, s->stream), "cuBLAS");
+  void *workspace = nullptr;
+  size_t bytes = workspace_of(about);
+  if (status == FOPO_OK) {
+    status = check(cudaMalloc(&workspace, bytes + sizeof *s->now), "cuBLAS's workspace");
+  }
+  if (status == FOPO_OK) {
+    s->workspace = static_cast<char *>(workspace);
+    s->now = reinterpret_cast<numbers *>(s->workspace + bytes);
+    status = check(cublasSetWorkspace(s->blas, workspace, bytes), "cuBLAS's workspace");
+  }
+  if (status != FOPO_OK) return status;
+  s->processors = (size_t)about.multiProcessorCount;
+  s->cache = (size_t)about.l2CacheSize;
+  s->brains = about.major >= 8;
+  snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
+           (double)about.totalGlobalMem / 1e9);
+  return probe(d);
+}
+
+} // namespace gpu
+
+extern "C" __attribute__((visibility("default"))) int fopo_cuda_open(
+    fopo_device **d, void (**close)(fopo_device *d), size_t table) {
+  *d = nullptr;
+  *close = gpu::close;
+  int count, status = gpu::check_table(table);
+  if (status == FOPO_OK) status = gpu::alive();
+  if (status == FOPO_OK) status = gpu::find_card(&count);
+  if (status != FOPO_OK) return status;
+  fopo_device *fresh = static_cast<fopo_device *>(fopo_alloc(1, sizeof *fresh));
+  if (fresh == nullptr) return FOPO_ERR_MEMORY;
+  fresh->ops = &gpu::table;
+  fresh->state = fopo_alloc(1, sizeof(gpu::state));
+  status = fresh->state == nullptr ? FOPO_ERR_MEMORY : gpu::begin(fresh);
+  if (status != FOPO_OK) {
+    gpu::close(fresh);
+    return status;
+  }
+  *d = fresh;
+  return FOPO_OK;
+}
+
+extern "C" __attribute__((visibility("default"))) int fopo_cuda_list(char *text, size_t size,
+                                                                     size_t table) {
+  text[0] = '\0';
+  int count = 0, status = gpu::check_table(table);
+  if (status == FOPO_OK) status = gpu::find_card(&count);
+  size_t used = 0;
+  for (int i = 0; i < count && status == FOPO_OK; i++) {
+    cudaDeviceProp about;
+    status = gpu::check(cudaGetDeviceProperties(&about, i), "being asked");
+    if (status != FOPO_OK) return status;
+    int n = snprintf(text + used, size - used, "%.80s, %.0f GB, compute %d.%d\n", about.name,
+                     (double)about.totalGlobalMem / 1e9, about.major, about.minor);
+    if (n < 0 || (size_t)n >= size - used) break;
+    used += (size_t)n;
+  }
+  return status;
+}

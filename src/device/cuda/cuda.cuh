@@ -1,0 +1,325 @@
+/* Inside the CUDA device: its state, checked calls, launches, and the operations that live in files
+ * of their own. Arguments are those of fopo_device_ops, where each operation is described.
+ *
+ * Everything of one device runs in one stream, in order; a get waits for it. A step may be recorded
+ * as a graph and made again by one call (record.cu). Sums have one order for
+ * one card, one batch and one catalogue: no atomic adds of floats anywhere, and cuBLAS in its
+ * default modes, which repeat their bits. So the same seed gives the same bits on the same card.
+ *
+ * The sources see the CUDA runtime through this header alone, and start kernels through
+ * gpu::launch, so that the tests compile them with g++ against an emulation (tests/cuda). */
+#ifndef FOPO_DEVICE_CUDA_CUDA_CUH
+#define FOPO_DEVICE_CUDA_CUDA_CUH
+
+#ifdef __CUDACC__
+#include <cublas_v2.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include <cuda_emulation.h>
+#endif
+
+#include <Random123/philox.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+extern "C" {
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "device/cuda/cuda.h"
+}
+
+namespace gpu {
+
+constexpr unsigned WARP = 32, THREADS = 256;
+constexpr size_t SHARED_MOST = 48 << 10;
+constexpr size_t RING = 8 << 20; /* hundreds of steps of rows, or some of what a host has found */
+
+/* The numbers by which a step differs from another of the same record. */
+struct numbers {
+  uint32_t step;    /* of the draws' key */
+  float lr, unbias; /* adam's, corrected for t updates */
+};
+
+/* Scratch only ever grows, so a step allocates nothing after the first. */
+struct state {
+  cudaStream_t stream;
+  cublasHandle_t blas;
+  void **blocks;       /* [n_blocks] given by alloc or share and not yet released, owned */
+  size_t n_blocks;
+  size_t room;         /* of `blocks` */
+  char *scratch;       /* device [scratch_bytes], owned */
+  size_t scratch_bytes;
+  char *ring;          /* [RING] on the host, pinned, owned: what is on its way to the card */
+  size_t ring_used;    /* bytes since the host last waited for the stream */
+  char *workspace;     /* device, owned: cuBLAS's, so that it takes none itself, and `now` */
+  numbers *now;        /* device, of the record that is made again */
+  cudaGraphExec_t record; /* owned; NULL: there is none */
+  bool recording;
+  cudaEvent_t began, ended; /* owned: of the clock */
+  size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
+  size_t cache;        /* bytes of its L2 cache */
+  bool brains;         /* it multiplies bfloat16 (compute 8.0 and later) */
+};
+
+inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
+
+/* FOPO_OK, or the failure with a sentence; `what` names the work. After an error that CUDA calls
+ * sticky every further call fails here with the same remedy. */
+int check(cudaError_t error, const char *what);
+int check(cublasStatus_t status, const char *what);
+int alive(void);
+
+/* Work that cannot be recorded is refused where a step is. */
+int unrecorded(fopo_device *d, const char *what);
+
+/* Where kernels look up what differs from step to step; NULL: their arguments have it. */
+inline const numbers *varying(fopo_device *d) {
+  return of(d)->recording ? of(d)->now : nullptr;
+}
+
+/* A key of draws as kernels are given it, and as they read it. */
+struct draw_key {
+  fopo_draw_key key;
+  const numbers *now;
+};
+
+inline draw_key given(fopo_device *d, fopo_draw_key key) { return {key, varying(d)}; }
+
+__device__ inline fopo_draw_key read(draw_key k) {
+  if (k.now != nullptr) k.key.step = k.now->step;
+  return k.key;
+}
+
+/* At least `bytes` of scratch; contents are lost when it grows. */
+int reserve(fopo_device *d, size_t bytes, const char *what);
+
+/* Cuts the scratch into arrays: first the bytes are counted with base NULL, then placed. */
+struct carving {
+  char *base;
+  size_t used;
+  template <class T> T *take(size_t n) {
+    char *place = base == nullptr ? nullptr : base + used;
+    used += (n * sizeof(T) + 255) / 256 * 256;
+    return reinterpret_cast<T *>(place);
+  }
+};
+
+inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+__host__ __device__ inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* How many blocks share the samples of one context, so that a small batch too fills the card: about
+ * four for each processor, but none with fewer than `fewest` samples. */
+inline size_t splits_of(const state *s, size_t B, size_t samples, size_t fewest) {
+  size_t wanted = ceil_div(4 * s->processors, B), most = samples / fewest;
+  size_t splits = least(wanted, most);
+  return splits < 1 ? 1 : splits;
+}
+
+#ifdef __CUDACC__
+template <class... P>
+void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+           cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  kernel<<<static_cast<unsigned>(blocks), threads, shared, stream>>>(arguments...);
+}
+
+/* The shared memory whose size the launch says. */
+template <class T> __device__ T *dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char fopo_dynamic_shared[];
+  return reinterpret_cast<T *>(fopo_dynamic_shared);
+}
+#endif
+
+/* `blocks` blocks of `threads`, nothing where there is nothing to do. */
+template <class... P>
+int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
+           void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+  int status = alive();
+  if (status != FOPO_OK || blocks == 0) return status;
+  if (blocks > 0x7fffffff) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s needs %zu blocks of the GPU, %u is the most; use a "
+                     "smaller batch", what, blocks, 0x7fffffffu);
+  }
+  start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
+  return check(cudaGetLastError(), what);
+}
+
+/* C [m, n] = alpha op(A) op(B) + beta C, row-major, op(A) [m, k]. */
+int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size_t lda,
+         int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
+         size_t n, size_t k);
+
+/* C [m, n] = A B^T of numbers in bfloat16, A [m, k], B [n, k], both with rows of k; sums in float. */
+int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+               size_t n, size_t k);
+
+/* ---- operations in files of their own ---- */
+
+/* draw.cu */
+int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                 fopo_draw_key key, size_t B, size_t S, size_t P);
+int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                 const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+              const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key, size_t B,
+              size_t S, size_t P);
+
+/* policy.cu */
+int draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
+                const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key, size_t B,
+                size_t S, size_t P, size_t L);
+int items_expectation(fopo_device *d, float *rows, const float *Q, const float *items, size_t ld,
+                      const float *log_z, const float *weight, size_t B, size_t P, size_t L);
+
+/* reward.cu */
+int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
+           const uint32_t *counts, size_t B, size_t S, size_t L);
+int reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                const fopo_csr *Y, size_t B, size_t S);
+int reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                 const fopo_low_rank *m, size_t B, size_t S);
+int reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                  const fopo_credit *c, int add, size_t B, size_t S);
+
+/* estimate.cu */
+int snis(fopo_device *d, float *V, float *c, float *stats, const float *Q, const fopo_rows *items,
+         const uint32_t *ids, const float *logq, const float *r, float floor, size_t B, size_t S,
+         size_t L);
+int reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
+              const float *items, size_t ld, const uint32_t *ids, const float *r, int baseline,
+              size_t B, size_t S, size_t L);
+
+/* dense.cu */
+int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
+                size_t B, size_t D);
+int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,
+            size_t D, size_t L);
+int outer(fopo_device *d, float *G, const float *X, const float *V, float scale, int accumulate,
+          size_t B, size_t D, size_t L);
+int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
+                    const fopo_network *net, float scale, size_t B);
+int network_backward(fopo_device *d, float *G, float *delta, const float *X, const float *hidden,
+                     const float *V, const float *theta, const fopo_network *net, float scale,
+                     int accumulate, size_t B);
+int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
+         size_t n);
+int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
+        size_t n);
+int clear(fopo_device *d, float *x, size_t n);
+int norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+/* Sums of squares of pieces of x, in scratch. */
+int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n);
+
+/* items.cu */
+int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
+                   const float *c, const float *Q, const uint32_t *ids, float scale, size_t B,
+                   size_t S, size_t P, size_t L);
+int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
+              const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o, size_t L);
+int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
+             const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
+
+/* step.cu */
+int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
+               const uint32_t *counts, const uint32_t *rows, size_t B, size_t K);
+int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
+              const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
+int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+              size_t headed, size_t k, int start, size_t B);
+int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n, size_t B);
+int start_clock(fopo_device *d);
+int stop_clock(fopo_device *d, double *seconds);
+
+/* record.cu */
+numbers numbers_of(uint32_t step, const fopo_adam *o);
+int record(fopo_device *d);
+int recorded(fopo_device *d, int keep);
+int replay(fopo_device *d, uint32_t step, const fopo_adam *o, int *made);
+void forget_record(fopo_device *d);
+
+/* search.cu */
+int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
+         const fopo_catalogue *c, size_t B, size_t L, size_t k);
+
+/* ---- sums over the threads of a block, always in the same order ---- */
+
+template <class T> __device__ inline T warp_sum(T x) {
+  for (int o = WARP / 2; o > 0; o >>= 1) x += __shfl_xor_sync(0xffffffffu, x, o);
+  return x;
+}
+
+__device__ inline float larger(float a, float b) { return b > a ? b : a; }
+
+/* The sum over all threads, in each of them. blockDim.x is a multiple of WARP, at most 1024. */
+__device__ inline double block_sum(double x) {
+  __shared__ double of_warp[WARP];
+  x = warp_sum(x);
+  __syncthreads(); /* an earlier sum has been read */
+  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
+  __syncthreads();
+  double sum = 0;
+  for (unsigned w = 0; w < blockDim.x / WARP; w++) sum += of_warp[w];
+  return sum;
+}
+
+/* The largest x, in each thread; NaN loses. */
+__device__ inline float block_max(float x) {
+  __shared__ float of_warp[WARP];
+  for (int o = WARP / 2; o > 0; o >>= 1) {
+    x = larger(x, __shfl_xor_sync(0xffffffffu, x, o));
+  }
+  __syncthreads();
+  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
+  __syncthreads();
+  float most = of_warp[0];
+  for (unsigned w = 1; w < blockDim.x / WARP; w++) most = larger(most, of_warp[w]);
+  return most;
+}
+
+/* The sum over the threads before this one; *total over all. */
+__device__ inline double block_scan(double x, double *total) {
+  __shared__ double of_warp[WARP];
+  unsigned lane = threadIdx.x % WARP;
+  double sum = x;
+  for (unsigned o = 1; o < WARP; o <<= 1) {
+    double before = __shfl_up_sync(0xffffffffu, sum, o);
+    if (lane >= o) sum += before;
+  }
+  __syncthreads();
+  if (lane == WARP - 1) of_warp[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  double before = 0, all = 0;
+  for (unsigned w = 0; w < blockDim.x / WARP; w++) {
+    if (w == threadIdx.x / WARP) before = all;
+    all += of_warp[w];
+  }
+  *total = all;
+  double own = __shfl_up_sync(0xffffffffu, sum, 1);
+  return before + (lane > 0 ? own : 0.0);
+}
+
+/* Sorts a block's keys [room], room a power of two, by Batcher's bitonic network: ascending, or
+ * descending. The threads must meet before they read what others sorted. */
+template <typename key> __device__ inline void sort_keys(key *keys, size_t room, bool ascending) {
+  for (size_t run = 2; run <= room; run *= 2) {
+    for (size_t gap = run / 2; gap > 0; gap /= 2) {
+      __syncthreads();
+      for (size_t i = threadIdx.x; i < room; i += blockDim.x) {
+        size_t j = i ^ gap;
+        if (j < i) continue;
+        key a = keys[i], b = keys[j];
+        bool rising = ((i & run) == 0) == ascending;
+        if (rising ? a > b : a < b) keys[i] = b, keys[j] = a;
+      }
+    }
+  }
+}
+
+} // namespace gpu
+
+#endif

@@ -1,0 +1,270 @@
+/* The dense operations on the GPU: products by cuBLAS, the network, the optimisers of whole arrays,
+ * and norms. */
+#include "device/cuda/cuda.cuh"
+#include "device/cuda/rows.cuh"
+
+#include <climits>
+#include <cmath>
+
+namespace gpu {
+
+/* cuBLAS is column-major: the row-major C = op(A) op(B) is its C^T = op(B)^T op(A)^T. */
+int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size_t lda,
+         int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
+         size_t n, size_t k) {
+  int status = alive();
+  if (status != FOPO_OK || m == 0 || n == 0) return status;
+  if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a product of %zu x %zu x %zu is too large for cuBLAS; use "
+                     "a smaller batch", m, n, k);
+  }
+  return check(cublasSgemm(of(d)->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                           transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, &alpha,
+                           B, (int)ldb, A, (int)lda, &beta, C, (int)ldc),
+               "a matrix product");
+}
+
+int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+               size_t n, size_t k) {
+  int status = alive();
+  if (status != FOPO_OK || m == 0 || n == 0) return status;
+  float one = 1.0f, none = 0.0f;
+  return check(cublasGemmEx(of(d)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, B,
+                            CUDA_R_16BF, (int)k, A, CUDA_R_16BF, (int)k, &none, C, CUDA_R_32F,
+                            (int)ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+               "a matrix product");
+}
+
+/* ---- contexts to queries, and back ---- */
+
+/* words: of a row, and ld; n: of all rows. 32-bit division is several times as fast as 64-bit. */
+template <class word>
+__global__ void gather_kernel(word *X, const word *contexts, size_t ld, const uint32_t *rows,
+                              unsigned n, unsigned words) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) X[i] = __ldg(&contexts[rows[i / words] * ld + i % words]);
+}
+
+template <class word>
+static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
+                     const uint32_t *rows, size_t B, size_t D) {
+  constexpr size_t N = sizeof(word) / sizeof(float);
+  size_t words = D / N, most = ((size_t)1 << 31) / words; /* rows of one launch */
+  int status = FOPO_OK;
+  for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
+    size_t n = least(most, B - b) * words;
+    status = launch(d, "gathering rows", ceil_div(n, THREADS), THREADS, 0, gather_kernel<word>,
+                    reinterpret_cast<word *>(X + b * D),
+                    reinterpret_cast<const word *>(contexts), ld / N, rows + b, (unsigned)n,
+                    (unsigned)words);
+  }
+  return status;
+}
+
+int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
+                size_t B, size_t D) {
+  int bytes = load_bytes<float>(contexts, ld, D), out = load_bytes<float>(X, D, D);
+  switch (bytes < out ? bytes : out) {
+    case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
+    case 8: return gather_as<uint2>(d, X, contexts, ld, rows, B, D);
+    default: return gather_as<float>(d, X, contexts, ld, rows, B, D);
+  }
+}
+
+int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,
+            size_t D, size_t L) {
+  return gemm(d, Q, L, scale, X, D, 0, theta, L, 0, 0.0f, B, L, D);
+}
+
+int outer(fopo_device *d, float *G, const float *X, const float *V, float scale, int accumulate,
+          size_t B, size_t D, size_t L) {
+  return gemm(d, G, L, scale, X, D, 1, V, L, 0, accumulate ? 1.0f : 0.0f, D, L, B);
+}
+
+/* ---- the network, as device/network.c has it ---- */
+
+__global__ void bias_kernel(float *Y, const float *b, float scale, size_t n, size_t cols) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) Y[i] = scale * b[i % cols];
+}
+
+__global__ void activate_kernel(float *x, size_t n, int tanh_) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  x[i] = tanh_ ? tanhf(x[i]) : x[i] > 0.0f || isnan(x[i]) ? x[i] : 0.0f;
+}
+
+/* delta *= act'(z), from h = act(z): 1 - h^2 for tanh, 1[h > 0] for relu */
+__global__ void back_kernel(float *delta, const float *h, size_t n, int tanh_) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  delta[i] = tanh_ ? delta[i] * (1.0f - h[i] * h[i]) : h[i] > 0.0f ? delta[i] : 0.0f;
+}
+
+/* g_j = scale sum_b delta_bj, the batch in its order */
+__global__ void column_kernel(float *g, const float *delta, float scale, int accumulate,
+                              size_t rows, size_t cols) {
+  size_t j = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= cols) return;
+  double sum = 0.0;
+  for (size_t b = 0; b < rows; b++) sum += (double)delta[b * cols + j];
+  g[j] = (accumulate ? g[j] : 0.0f) + (float)((double)scale * sum);
+}
+
+/* Hidden units before `layer`'s outputs: where H_{layer + 1} begins, in rows of B. */
+static size_t units_before(const fopo_network *net, size_t layer) {
+  size_t n = 0;
+  for (size_t i = 1; i <= layer; i++) n += net->width[i];
+  return n;
+}
+
+/* Y = scale (X W + b) */
+static int affine(fopo_device *d, float *Y, const float *X, const float *theta,
+                  const fopo_network *net, size_t layer, float scale, size_t B) {
+  size_t in = net->width[layer], out = net->width[layer + 1];
+  const float *W = theta + fopo_network_offset(net, layer), *b = W + in * out;
+  int status = launch(d, "a bias", ceil_div(B * out, THREADS), THREADS, 0, bias_kernel, Y, b,
+                      scale, B * out, out);
+  return status != FOPO_OK ? status
+                           : gemm(d, Y, out, scale, X, in, 0, W, out, 0, 1.0f, B, out, in);
+}
+
+int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
+                    const fopo_network *net, float scale, size_t B) {
+  size_t last = net->layers - 1;
+  int status = FOPO_OK;
+  for (size_t i = 0; i < last && status == FOPO_OK; i++) {
+    float *H = hidden + B * units_before(net, i);
+    size_t n = B * net->width[i + 1];
+    status = affine(d, H, X, theta, net, i, 1.0f, B);
+    if (status == FOPO_OK) {
+      status = launch(d, "an activation", ceil_div(n, THREADS), THREADS, 0, activate_kernel, H, n,
+                      net->activation == FOPO_TANH);
+    }
+    X = H;
+  }
+  return status == FOPO_OK ? affine(d, Q, X, theta, net, last, scale, B) : status;
+}
+
+/* dW = scale in^T out, db = scale sum out */
+static int layer_gradient(fopo_device *d, float *G, const float *in, const float *out,
+                          const fopo_network *net, size_t layer, float scale, int accumulate,
+                          size_t B) {
+  size_t rows = net->width[layer], cols = net->width[layer + 1];
+  float *W = G + fopo_network_offset(net, layer);
+  int status = gemm(d, W, cols, scale, in, rows, 1, out, cols, 0, accumulate ? 1.0f : 0.0f, rows,
+                    cols, B);
+  if (status != FOPO_OK) return status;
+  return launch(d, "a bias' gradient", ceil_div(cols, THREADS), THREADS, 0, column_kernel,
+                W + rows * cols, out, scale, accumulate, B, cols);
+}
+
+int network_backward(fopo_device *d, float *G, float *delta, const float *X, const float *hidden,
+                     const float *V, const float *theta, const fopo_network *net, float scale,
+                     int accumulate, size_t B) {
+  const float *out = V; /* the gradient with respect to what the layer puts out, before act */
+  for (size_t i = net->layers; i-- > 0;) {
+    size_t at = i > 0 ? B * units_before(net, i - 1) : 0, n = B * net->width[i];
+    const float *in = i > 0 ? hidden + at : X;
+    int status = layer_gradient(d, G, in, out, net, i, scale, accumulate, B);
+    if (status != FOPO_OK || i == 0) return status;
+
+    /* d in = out W^T, then through the activation */
+    size_t rows = net->width[i], cols = net->width[i + 1];
+    float *below = delta + at;
+    status = gemm(d, below, rows, 1.0f, out, cols, 0, theta + fopo_network_offset(net, i), cols, 1,
+                  0.0f, B, rows, cols);
+    if (status == FOPO_OK) {
+      status = launch(d, "an activation's gradient", ceil_div(n, THREADS), THREADS, 0, back_kernel,
+                      below, in, n, net->activation == FOPO_TANH);
+    }
+    if (status != FOPO_OK) return status;
+    out = below;
+  }
+  return FOPO_OK;
+}
+
+/* ---- optimisers ---- */
+
+__device__ inline bool halted(const fopo_tally *t) { return t != nullptr && t->broken != 0; }
+
+__global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
+                            float rest1, float beta2, float rest2, float unbias, float eps,
+                            float decay, const fopo_tally *tally, const numbers *now, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || halted(tally)) return;
+  if (now != nullptr) lr = now->lr, unbias = now->unbias;
+  float g = G[i] - decay * theta[i];
+  m[i] = beta1 * m[i] + rest1 * g;
+  v[i] = beta2 * v[i] + rest2 * g * g;
+  /* theta += lr mhat / (sqrt(vhat) + eps) */
+  theta[i] += lr * m[i] / (sqrtf(v[i] * unbias) + eps);
+}
+
+int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
+         size_t n) {
+  numbers x = numbers_of(0, o);
+  return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, x.lr,
+                (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2, (float)(1 - o->beta2),
+                x.unbias, (float)o->eps, (float)o->weight_decay, o->tally, varying(d), n);
+}
+
+__global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
+                           float decay, const fopo_tally *tally, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || halted(tally)) return;
+  velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
+  theta[i] += lr * velocity[i];
+}
+
+int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
+        size_t n) {
+  return launch(d, "sgd", ceil_div(n, THREADS), THREADS, 0, sgd_kernel, theta, velocity, G,
+                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->tally, n);
+}
+
+/* ---- whole arrays ---- */
+
+int clear(fopo_device *d, float *x, size_t n) {
+  int status = alive();
+  if (status != FOPO_OK || n == 0) return status;
+  return check(cudaMemsetAsync(x, 0, n * sizeof *x, of(d)->stream), "clearing an array");
+}
+
+constexpr size_t PIECE = 1 << 14; /* numbers of one block */
+
+__global__ void norm2_kernel(double *sums, const float *x, size_t n) {
+  size_t first = (size_t)blockIdx.x * PIECE, end = first + PIECE < n ? first + PIECE : n;
+  double sum = 0;
+  for (size_t i = first + threadIdx.x; i < end; i += blockDim.x) sum += (double)x[i] * (double)x[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void add_kernel(double *total, const double *sums, size_t n) {
+  double sum = 0;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) sum += sums[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n) {
+  *pieces = ceil_div(n, PIECE);
+  int status = reserve(d, (*pieces + 1) * sizeof(double), "a norm");
+  if (status != FOPO_OK) return status;
+  double *own = reinterpret_cast<double *>(of(d)->scratch) + 1; /* the first is for the total */
+  *sums = own;
+  return launch(d, "a norm", *pieces, THREADS, 0, norm2_kernel, own, x, n);
+}
+
+int norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
+  const double *sums = nullptr;
+  size_t pieces = 0;
+  int status = norm2_pieces(d, &sums, &pieces, x, n);
+  if (status != FOPO_OK) return status;
+  double *total = reinterpret_cast<double *>(of(d)->scratch);
+  status = launch(d, "a norm", 1, THREADS, 0, add_kernel, total, sums, pieces);
+  return status == FOPO_OK ? d->ops->get(d, norm2, total, sizeof *total) : status;
+}
+
+} // namespace gpu

@@ -1,0 +1,253 @@
+/* Draws on the GPU: uniform, from the mixture q_{K,eps}, and from the tail outside the candidates.
+ *
+ * Words of random numbers, the choice of the mixture's part and uniform ids are those of the CPU to
+ * the bit (core/rng.h); so are the ids of a tail. A candidate is found in a cumulative sum of
+ * exp(score - max), whose last bits are the GPU's own: the id may be the neighbouring candidate
+ * where a draw falls within rounding of the border between two, about once in 10^5 draws. */
+#include "device/cuda/cuda.cuh"
+
+#include <cmath>
+
+namespace gpu {
+
+/* ---- uniform ---- */
+
+/* Draws 4 w .. 4 w + 3 of one context: one block of Philox. */
+__device__ inline void uniform_four(uint32_t *ids, size_t w, uint32_t n, uint32_t row,
+                                    fopo_draw_key key, size_t S) {
+  fopo_words words = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, (uint32_t)w);
+  for (unsigned i = 0; i < 4 && 4 * w + i < S; i++) {
+    size_t s = 4 * w + i;
+    ids[s] = fopo_below(n, words.v[i], key.seed, key.step, row, (uint32_t)s);
+  }
+}
+
+__global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows, draw_key given,
+                               float density, size_t B, size_t S, uint32_t P) {
+  fopo_draw_key key = read(given);
+  size_t fours = (S + 3) / 4, i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= B * fours) return;
+  size_t b = i / fours, w = i % fours;
+  uniform_four(ids + b * S, w, P, rows[b], key, S);
+  for (size_t s = 4 * w; s < 4 * w + 4 && s < S; s++) logq[b * S + s] = density;
+}
+
+int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
+                 fopo_draw_key key, size_t B, size_t S, size_t P) {
+  return launch(d, "uniform draws", ceil_div(B * ceil_div(S, 4), THREADS), THREADS, 0,
+                uniform_kernel, ids, logq, rows, given(d, key), (float)-log((double)P), B, S,
+                (uint32_t)P);
+}
+
+/* ---- the mixture ---- */
+
+/* The candidates of one context, ready to be drawn and looked up, in shared memory where they fit
+ * and else in scratch. */
+struct candidates {
+  double *cumulative; /* [k] running sums of exp(score - max) */
+  float *logq;        /* [k] log(eps / P + (1 - eps) kappa) */
+  uint32_t *slots;    /* [1 << bits] number of a candidate plus 1, or 0 */
+  unsigned bits;
+};
+
+/* Slots for k candidates: at most a quarter is full. */
+static unsigned slot_bits(size_t k) {
+  unsigned bits = 2;
+  while (((size_t)1 << bits) < 4 * k) bits++;
+  return bits;
+}
+
+static size_t candidate_bytes(size_t k) {
+  size_t bytes = k * (sizeof(double) + sizeof(float)) + (sizeof(uint32_t) << slot_bits(k));
+  return (bytes + 15) / 16 * 16;
+}
+
+__device__ inline candidates place(char *memory, size_t k, unsigned bits) {
+  candidates c;
+  c.cumulative = reinterpret_cast<double *>(memory);
+  c.logq = reinterpret_cast<float *>(c.cumulative + k);
+  c.slots = reinterpret_cast<uint32_t *>(c.logq + k);
+  c.bits = bits;
+  return c;
+}
+
+/* Fibonacci hashing: the high bits of a product with 2^32 / golden ratio. */
+__device__ inline uint32_t slot_of(const candidates &c, uint32_t id) {
+  return (id * 2654435769u) >> (32 - c.bits);
+}
+
+/* Candidates differ, so whichever comes first to a slot, each is found again. */
+__device__ inline void insert(const candidates &c, uint32_t id, uint32_t i) {
+  uint32_t mask = (1u << c.bits) - 1, slot = slot_of(c, id);
+  while (atomicCAS(&c.slots[slot], 0u, i + 1) != 0) slot = (slot + 1) & mask;
+}
+
+/* log q of any item. */
+__device__ inline float density(const candidates &c, const uint32_t *ids, uint32_t id,
+                                float other) {
+  uint32_t mask = (1u << c.bits) - 1, slot = slot_of(c, id);
+  for (; c.slots[slot] != 0; slot = (slot + 1) & mask) {
+    uint32_t i = c.slots[slot] - 1;
+    if (ids[i] == id) return c.logq[i];
+  }
+  return other;
+}
+
+/* All threads of a block together. */
+__device__ inline void prepare(const candidates &c, const uint32_t *ids, const float *score,
+                               size_t n, double epsilon, double P) {
+  for (size_t i = threadIdx.x; i < (size_t)1 << c.bits; i += blockDim.x) c.slots[i] = 0;
+  float most = -INFINITY;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) most = larger(most, score[i]);
+  most = block_max(most);
+
+  /* a thread takes a run of candidates; the sum before its run comes from all the others */
+  size_t run = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * run;
+  size_t end = first + run < n ? first + run : n;
+  double own = 0, total;
+  for (size_t i = first; i < end; i++) own += (double)(c.logq[i] = expf(score[i] - most));
+  double sum = block_scan(own, &total);
+  for (size_t i = first; i < end; i++) {
+    sum += (double)c.logq[i];
+    c.cumulative[i] = sum;
+    /* q = eps / P + (1 - eps) kappa */
+    c.logq[i] = (float)log(epsilon / P + (1 - epsilon) * ((double)c.logq[i] / total));
+    insert(c, ids[i], (uint32_t)i);
+  }
+  __syncthreads();
+}
+
+struct mixture {
+  size_t k;
+  const uint32_t *ids;
+  const float *scores;
+  const uint32_t *counts;
+  double epsilon, below; /* below = eps 2^32 */
+  float other, uniform;  /* log(eps / P), -log P */
+  size_t n_uniform;      /* stratified: how many of S; else SIZE_MAX */
+};
+
+/* A block works on a part of one context's draws. Sample s owns two words: the first chooses the
+ * part, the second the item. */
+__global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint32_t *rows,
+                               draw_key given, char *scratch, size_t bytes, unsigned bits,
+                               size_t S, uint32_t P, unsigned splits) {
+  fopo_draw_key key = read(given);
+  size_t b = blockIdx.x / splits, split = blockIdx.x % splits;
+  size_t n = m.counts[b] < m.k ? m.counts[b] : m.k, step = (size_t)splits * blockDim.x;
+  uint32_t row = rows[b];
+  ids += b * S;
+  logq += b * S;
+  if (n == 0) {
+    for (size_t w = split * blockDim.x + threadIdx.x; 4 * w < S; w += step) {
+      uniform_four(ids, w, P, row, key, S);
+      for (size_t s = 4 * w; s < 4 * w + 4 && s < S; s++) logq[s] = m.uniform;
+    }
+    return;
+  }
+  const uint32_t *own = m.ids + b * m.k;
+  char *memory = scratch != nullptr ? scratch + blockIdx.x * bytes : dynamic_shared<char>();
+  candidates c = place(memory, m.k, bits);
+  prepare(c, own, m.scores + b * m.k, n, m.epsilon, (double)P);
+  double total = c.cumulative[n - 1];
+  for (size_t p = split * blockDim.x + threadIdx.x; 2 * p < S; p += step) {
+    fopo_words words = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, (uint32_t)p);
+    for (unsigned half = 0; half < 2 && 2 * p + half < S; half++) {
+      size_t s = 2 * p + half;
+      uint32_t which = words.v[2 * half], item = words.v[2 * half + 1];
+      if (m.n_uniform != SIZE_MAX ? s < m.n_uniform : (double)which < m.below) {
+        ids[s] = fopo_below(P, item, key.seed, key.step, row, (uint32_t)s);
+        logq[s] = density(c, own, ids[s], m.other);
+      } else {
+        size_t i = fopo_invert(c.cumulative, n, fopo_unit(item) * total);
+        i = i < n ? i : n - 1; /* past the end only by NaN */
+        ids[s] = own[i];
+        logq[s] = c.logq[i];
+      }
+    }
+  }
+}
+
+int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
+                 const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P) {
+  size_t bytes = candidate_bytes(m->k), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
+  size_t splits = shared > 0 ? splits_of(of(d), B, S, 2 * THREADS) : 1;
+  if (shared == 0) {
+    int status = reserve(d, B * bytes, "the candidates of a mixture");
+    if (status != FOPO_OK) return status;
+  }
+  double epsilon = m->epsilon;
+  mixture own = {m->k, m->ids, m->scores, m->counts, epsilon, epsilon * 4294967296.0,
+                 (float)log(epsilon / (double)P), (float)-log((double)P),
+                 m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
+  return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel, ids, logq,
+                own, rows, given(d, key), shared > 0 ? nullptr : of(d)->scratch, bytes,
+                slot_bits(m->k), S, (uint32_t)P, (unsigned)splits);
+}
+
+/* ---- head and tail ---- */
+
+/* Sorts n ids, ascending; room: n rounded up to a power of two. */
+__device__ inline void sort_ids(uint32_t *ids, size_t n, size_t room) {
+  for (size_t i = n + threadIdx.x; i < room; i += blockDim.x) ids[i] = UINT32_MAX;
+  sort_keys(ids, room, true);
+  __syncthreads();
+}
+
+/* The item of rank `rank` among those that are not in sorted [n]: rank plus the candidates below
+ * it, which are those with sorted[j] - j <= rank. */
+__device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t rank) {
+  size_t first = 0;
+  while (n > 0) {
+    size_t half = n / 2;
+    bool below = sorted[first + half] <= rank + first + half;
+    first = below ? first + half + 1 : first;
+    n = below ? n - half - 1 : half;
+  }
+  return (uint32_t)(rank + first);
+}
+
+__global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
+                            const uint32_t *counts, size_t k, const uint32_t *rows,
+                            draw_key given, uint32_t *scratch, size_t room, size_t S, size_t P) {
+  fopo_draw_key key = read(given);
+  size_t b = blockIdx.x, n = counts[b] < k ? counts[b] : k, U = S - n;
+  uint64_t M = P - n;
+  uint32_t row = rows[b];
+  uint32_t *sorted = scratch != nullptr ? scratch + b * room : dynamic_shared<uint32_t>();
+  ids += b * S;
+  logq += b * S;
+  head += b * k;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) sorted[i] = head[i];
+  sort_ids(sorted, n, room);
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+    ids[i] = sorted[i];
+    logq[i] = 0.0f;
+  }
+  /* q = U / M: a draw stands for M / U items */
+  float density = fminf((float)log((double)U / (double)M), FOPO_TAIL_LEAST);
+  for (size_t w = threadIdx.x; 4 * w < U; w += blockDim.x) {
+    uniform_four(ids + n, w, (uint32_t)M, row, key, U);
+    for (size_t u = 4 * w; u < 4 * w + 4 && u < U; u++) {
+      ids[n + u] = other_of(sorted, n, (u * M + ids[n + u]) / U);
+      logq[n + u] = density;
+    }
+  }
+}
+
+int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
+              const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key, size_t B,
+              size_t S, size_t P) {
+  size_t room = 1;
+  while (room < k) room *= 2;
+  size_t bytes = room * sizeof(uint32_t), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
+  if (shared == 0) {
+    int status = reserve(d, B * bytes, "the candidates of a tail");
+    if (status != FOPO_OK) return status;
+  }
+  return launch(d, "draws from the tail", B, THREADS, shared, tail_kernel, ids, logq, head, counts,
+                k, rows, given(d, key),
+                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), room, S, P);
+}
+
+} // namespace gpu

@@ -1,0 +1,270 @@
+/* Draws from the policy itself, the softmax over all P items, on the GPU: what REINFORCE needs.
+ *
+ * The scores of a block of contexts are made by GEMM, tile after tile of the catalogue, and kept.
+ * Groups of GROUP items are summed relative to their own largest score; the sums of a context's
+ * groups, brought to one shift, make a cumulative sum that is short enough to be searched for each
+ * sample, and inside its group a warp finds the item. Where E_pi beta is wanted the scores become
+ * probabilities, whose products with the items are made piece by piece and added in double.
+ *
+ * The words of random numbers are the CPU's to the bit, the scores and sums are not: an id may be a
+ * neighbouring item where a draw falls within rounding of the border between two. */
+#include "device/cuda/cuda.cuh"
+
+#include <cmath>
+
+namespace gpu {
+
+constexpr size_t GROUP = 256;    /* items summed together; eight for each thread of a warp */
+constexpr size_t TILE = 1 << 16; /* items of one product: an interruption is seen between two */
+constexpr size_t PIECE = 1 << 13; /* items of one product for E_pi beta */
+constexpr size_t SCORE_BYTES = (size_t)512 << 20; /* of one block; a single context may take more */
+
+/* One block of contexts; pointers into scratch. */
+struct policy_block {
+  size_t B, P, groups, pieces;
+  float *f;           /* [B, P] scores, later probabilities */
+  float *shift;       /* [B, groups] the group's largest score */
+  double *cumulative; /* [B, groups] sums of exp(f - shift), then running sums relative to top */
+  float *top;         /* [B] the largest score */
+  double *total;      /* [B] */
+  float *products;    /* [pieces, B, L] where E_pi beta is wanted */
+};
+
+static size_t place(policy_block *k, char *memory, size_t B, size_t P, size_t L, bool mean) {
+  carving room = {memory, 0};
+  k->B = B;
+  k->P = P;
+  k->groups = ceil_div(P, GROUP);
+  k->pieces = mean ? ceil_div(P, PIECE) : 0;
+  k->f = room.take<float>(B * P);
+  k->cumulative = room.take<double>(B * k->groups);
+  k->total = room.take<double>(B);
+  k->shift = room.take<float>(B * k->groups);
+  k->top = room.take<float>(B);
+  k->products = room.take<float>(k->pieces * B * L);
+  return room.used;
+}
+
+/* A warp for each group of each context. */
+__global__ void group_kernel(policy_block k) {
+  size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+  unsigned lane = threadIdx.x % WARP;
+  if (i >= k.B * k.groups) return; /* the whole warp */
+  size_t b = i / k.groups, first = i % k.groups * GROUP;
+  size_t end = first + GROUP < k.P ? first + GROUP : k.P;
+  const float *f = k.f + b * k.P;
+  float most = -INFINITY;
+  for (size_t a = first + lane; a < end; a += WARP) most = larger(most, f[a]);
+  for (int o = WARP / 2; o > 0; o >>= 1) {
+    most = larger(most, __shfl_xor_sync(0xffffffffu, most, o));
+  }
+  double sum = 0;
+  for (size_t a = first + lane; a < end; a += WARP) sum += (double)expf(f[a] - most);
+  sum = warp_sum(sum);
+  if (lane != 0) return;
+  k.shift[i] = most;
+  k.cumulative[i] = sum;
+}
+
+/* A block for each context: running sums over its groups, relative to the largest score of all. */
+__global__ void accumulate_kernel(policy_block k, float *log_z) {
+  size_t b = blockIdx.x;
+  const float *shift = k.shift + b * k.groups;
+  double *cumulative = k.cumulative + b * k.groups;
+  float top = -INFINITY;
+  for (size_t g = threadIdx.x; g < k.groups; g += blockDim.x) top = larger(top, shift[g]);
+  top = block_max(top);
+  size_t run = (k.groups + blockDim.x - 1) / blockDim.x, first = threadIdx.x * run;
+  size_t end = first + run < k.groups ? first + run : k.groups;
+  double own = 0, total;
+  for (size_t g = first; g < end; g++) {
+    own += cumulative[g] *= exp((double)shift[g] - (double)top);
+  }
+  double sum = block_scan(own, &total);
+  for (size_t g = first; g < end; g++) {
+    sum += cumulative[g];
+    cumulative[g] = sum;
+  }
+  if (threadIdx.x != 0) return;
+  k.top[b] = top;
+  k.total[b] = total;
+  if (log_z != nullptr) log_z[b] = (float)((double)top + log(total));
+}
+
+/* A warp finds the item of one sample: its group, and in it the first item whose running sum
+ * exceeds what is left; by rounding at the group's end, the last one that has weight. */
+__global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows, draw_key given,
+                            size_t S) {
+  fopo_draw_key key = read(given);
+  size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+  unsigned lane = threadIdx.x % WARP;
+  if (i >= k.B * S) return; /* the whole warp */
+  size_t b = i / S, s = i % S;
+  const double *cumulative = k.cumulative + b * k.groups;
+  fopo_words words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b],
+                                 (uint32_t)(s >> 2));
+  double target = fopo_unit(words.v[s & 3]) * cumulative[k.groups - 1];
+  size_t g = fopo_invert(cumulative, k.groups, target);
+  g = g < k.groups ? g : k.groups - 1; /* past the end only by NaN */
+  float shift = k.shift[b * k.groups + g];
+  double rest = (target - (g > 0 ? cumulative[g - 1] : 0)) / exp((double)shift - (double)k.top[b]);
+
+  constexpr unsigned EACH = GROUP / WARP;
+  size_t start = g * GROUP + lane * EACH;
+  float w[EACH];
+  double own = 0;
+  for (unsigned j = 0; j < EACH; j++) {
+    w[j] = start + j < k.P ? expf(k.f[b * k.P + start + j] - shift) : 0.0f;
+    own += (double)w[j];
+  }
+  double before = own; /* the sum of the lanes before this one */
+  for (unsigned o = 1; o < WARP; o <<= 1) {
+    double other = __shfl_up_sync(0xffffffffu, before, o);
+    if (lane >= o) before += other;
+  }
+  before -= own;
+  uint32_t first = UINT32_MAX, last = 0; /* the first item beyond, the last with weight, plus 1 */
+  for (unsigned j = 0; j < EACH; j++) {
+    before += (double)w[j];
+    if (w[j] > 0.0f) last = lane * EACH + j + 1;
+    if (first == UINT32_MAX && w[j] > 0.0f && before > rest) first = lane * EACH + j;
+  }
+  for (int o = WARP / 2; o > 0; o >>= 1) {
+    uint32_t f = __shfl_xor_sync(0xffffffffu, first, o), l = __shfl_xor_sync(0xffffffffu, last, o);
+    first = f < first ? f : first;
+    last = l > last ? l : last;
+  }
+  if (lane != 0) return;
+  uint32_t chosen = first != UINT32_MAX ? first : last > 0 ? last - 1 : 0;
+  ids[i] = (uint32_t)(g * GROUP + chosen);
+}
+
+/* f becomes pi. */
+__global__ void probability_kernel(policy_block k, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  size_t b = i / k.P;
+  k.f[i] = expf(k.f[i] - k.top[b]) * (float)(1 / k.total[b]);
+}
+
+__global__ void mean_kernel(float *mean, const float *products, size_t pieces, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  double sum = 0;
+  for (size_t p = 0; p < pieces; p++) sum += (double)products[p * n + i];
+  mean[i] = (float)sum;
+}
+
+static int interrupted(const char *what) {
+  if (!fopo_interrupted()) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", what);
+}
+
+/* E_pi beta = sum_a pi_a beta_a */
+static int make_mean(fopo_device *d, float *mean, const policy_block &k, const float *items,
+                     size_t ld, size_t L) {
+  size_t n = k.B * k.P;
+  int status = launch(d, "probabilities", ceil_div(n, THREADS), THREADS, 0, probability_kernel, k,
+                      n);
+  for (size_t p = 0; p < k.pieces && status == FOPO_OK; p++) {
+    size_t first = p * PIECE, count = least(PIECE, k.P - first);
+    status = interrupted("drawing from the policy");
+    if (status == FOPO_OK) {
+      status = gemm(d, k.products + p * k.B * L, L, 1.0f, k.f + first, k.P, 0, items + first * ld,
+                    ld, 0, 0.0f, k.B, L, count);
+    }
+  }
+  if (status != FOPO_OK) return status;
+  return launch(d, "the mean of the policy", ceil_div(k.B * L, THREADS), THREADS, 0, mean_kernel,
+                mean, (const float *)k.products, k.pieces, k.B * L);
+}
+
+static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
+                      const policy_block &k, const float *Q, const float *items, size_t ld,
+                      const uint32_t *rows, fopo_draw_key key, size_t S, size_t L) {
+  int status = FOPO_OK;
+  for (size_t first = 0; first < k.P && status == FOPO_OK; first += TILE) {
+    status = interrupted("drawing from the policy");
+    if (status == FOPO_OK) {
+      status = gemm(d, k.f + first, k.P, 1.0f, Q, L, 0, items + first * ld, ld, 1, 0.0f, k.B,
+                    least(TILE, k.P - first), L);
+    }
+  }
+  constexpr size_t WARPS = THREADS / WARP;
+  if (status == FOPO_OK) {
+    status = launch(d, "the weights of the items", ceil_div(k.B * k.groups, WARPS), THREADS, 0,
+                    group_kernel, k);
+  }
+  if (status == FOPO_OK) {
+    status = launch(d, "the sums of the policy", k.B, THREADS, 0, accumulate_kernel, k, log_z);
+  }
+  if (status == FOPO_OK) {
+    status = launch(d, "draws from the policy", ceil_div(k.B * S, WARPS), THREADS, 0, pick_kernel,
+                    ids, k, rows, given(d, key), S);
+  }
+  return status == FOPO_OK && mean != nullptr ? make_mean(d, mean, k, items, ld, L) : status;
+}
+
+/* Room for as many contexts as fit at once; fewer where the card has not that much. */
+static int make_room(fopo_device *d, size_t *most, size_t B, size_t P, size_t L, bool mean) {
+  policy_block k;
+  size_t fit = SCORE_BYTES / (P * sizeof(float));
+  *most = fit < 1 ? 1 : least(B, fit);
+  for (;;) {
+    size_t bytes = place(&k, nullptr, *most, P, L, mean);
+    int status = reserve(d, bytes, "the scores of all items");
+    if (status != FOPO_ERR_MEMORY || *most == 1) return status;
+    *most = *most / 2;
+  }
+}
+
+int draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
+                const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key, size_t B,
+                size_t S, size_t P, size_t L) {
+  size_t most;
+  int status = make_room(d, &most, B, P, L, mean != nullptr);
+  for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
+    policy_block k;
+    place(&k, of(d)->scratch, least(most, B - b), P, L, mean != nullptr);
+    status = draw_block(d, ids + b * S, mean == nullptr ? nullptr : mean + b * L,
+                        log_z == nullptr ? nullptr : log_z + b, k, Q + b * L, items, ld, rows + b,
+                        key, S, L);
+  }
+  return status;
+}
+
+/* ---- the expectation of the items' gradient ---- */
+
+/* w [B, n] = weight_b exp(f_ab - log Z_b), f standing in w. */
+__global__ void expect_kernel(float *w, const float *log_z, const float *weight, size_t cols,
+                              size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  size_t b = i / cols;
+  w[i] = expf(w[i] - log_z[b]) * weight[b];
+}
+
+int items_expectation(fopo_device *d, float *rows, const float *Q, const float *items, size_t ld,
+                      const float *log_z, const float *weight, size_t B, size_t P, size_t L) {
+  size_t tile = SCORE_BYTES / (B * sizeof(float));
+  tile = least(tile < 1 ? 1 : tile, least(TILE, P));
+  int status = reserve(d, B * tile * sizeof(float), "the policy of a batch");
+  float *w = reinterpret_cast<float *>(of(d)->scratch);
+  for (size_t first = 0; first < P && status == FOPO_OK; first += tile) {
+    size_t n = least(tile, P - first);
+    status = interrupted("summing over the policy");
+    if (status == FOPO_OK) {
+      status = gemm(d, w, n, 1.0f, Q, L, 0, items + first * ld, ld, 1, 0.0f, B, n, L);
+    }
+    if (status == FOPO_OK) {
+      status = launch(d, "the policy of a batch", ceil_div(B * n, THREADS), THREADS, 0,
+                      expect_kernel, w, log_z, weight, n, B * n);
+    }
+    if (status == FOPO_OK) {
+      status = gemm(d, rows + first * L, L, 1.0f, w, n, 1, Q, L, 0, 1.0f, n, L, B);
+    }
+  }
+  return status;
+}
+
+} // namespace gpu

@@ -1,0 +1,103 @@
+/* Scores of chosen items, and rewards, on the GPU. A team of eight threads takes one row. */
+#include "device/cuda/rows.cuh"
+
+#include <cmath>
+
+namespace gpu {
+
+constexpr unsigned LANES = 8, TEAMS = THREADS / LANES;
+
+/* Where the left factor of a context is: row b of q, or the row of its id where rows is not NULL. */
+struct factors {
+  const float *q;
+  const uint32_t *rows;
+};
+
+enum link { PLAIN, LOGISTIC };
+
+template <class T>
+__global__ void scores_kernel(float *f, factors left, const T *items, size_t ld, int bytes,
+                              const uint32_t *ids, const uint32_t *counts, int link, size_t n,
+                              size_t S, size_t L) {
+  unsigned lane = threadIdx.x % LANES;
+  size_t i = (size_t)blockIdx.x * TEAMS + threadIdx.x / LANES;
+  bool ours = i < n;
+  size_t b = ours ? i / S : 0;
+  if (ours && counts != nullptr && i % S >= counts[b]) {
+    if (lane == 0) f[i] = -INFINITY;
+    ours = false;
+  }
+  const float *q = left.q + (left.rows != nullptr ? left.rows[b] : b) * L;
+  float sum = ours ? dot_part(items + ids[i] * ld, q, L, lane, LANES, bytes) : 0.0f;
+  sum = team_sum<LANES>(sum);
+  if (!ours || lane != 0) return;
+  f[i] = link == LOGISTIC ? 1.0f / (1.0f + expf(sum > -80.0f ? -sum : 80.0f)) : sum;
+}
+
+template <class T>
+static int score_rows(fopo_device *d, float *f, factors left, const void *items, size_t ld,
+                      const uint32_t *ids, const uint32_t *counts, int link, size_t B, size_t S,
+                      size_t L) {
+  return launch(d, "scores", ceil_div(B * S, TEAMS), THREADS, 0, scores_kernel<T>, f, left,
+                static_cast<const T *>(items), ld, load_bytes<T>(items, ld, L), ids, counts, link,
+                B * S, S, L);
+}
+
+int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
+           const uint32_t *counts, size_t B, size_t S, size_t L) {
+  factors left = {Q, nullptr};
+  switch (items->type) {
+    case FOPO_FLOAT16:
+      return score_rows<half16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+    case FOPO_BFLOAT16:
+      return score_rows<brain16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+    default:
+      return score_rows<float>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+  }
+}
+
+int reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                 const fopo_low_rank *m, size_t B, size_t S) {
+  factors left = {m->users, rows};
+  return score_rows<float>(d, r, left, m->items, m->rank, ids, nullptr,
+                           m->logistic ? LOGISTIC : PLAIN, B, S, m->rank);
+}
+
+/* ---- rewards that are looked up ---- */
+
+__global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
+                            const uint64_t *indptr, const uint32_t *y, size_t n, size_t S) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  uint32_t row = rows[i / S], id = ids[i];
+  uint64_t first = indptr[row], end = indptr[row + 1];
+  while (first < end) { /* the first place whose id is not below */
+    uint64_t half = (first + end) / 2;
+    if (y[half] < id) first = half + 1;
+    else end = half;
+  }
+  r[i] = first < indptr[row + 1] && y[first] == id ? 1.0f : 0.0f;
+}
+
+int reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                const fopo_csr *Y, size_t B, size_t S) {
+  return launch(d, "hits", ceil_div(B * S, THREADS), THREADS, 0, hits_kernel, r, ids, rows,
+                Y->indptr, Y->ids, B * S, S);
+}
+
+__global__ void credit_kernel(float *r, const uint32_t *ids, const uint32_t *rows, fopo_credit c,
+                              int add, size_t n, size_t S) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  uint32_t row = rows[i / S];
+  float credit = ids[i] == c.action[row] ? c.weight[row] * (c.gain[row] - c.shift) : 0.0f;
+  r[i] = (add ? r[i] : 0.0f) + credit;
+}
+
+int reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
+                  const fopo_credit *c, int add, size_t B, size_t S) {
+  return launch(d, "logged rewards", ceil_div(B * S, THREADS), THREADS, 0, credit_kernel, r, ids,
+                rows, *c, add, B * S, S);
+}
+
+} // namespace gpu

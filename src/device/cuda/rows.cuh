@@ -1,0 +1,109 @@
+/* Rows of numbers as kernels read them: in float32 by the widest loads that their alignment allows
+ * (16 bytes, 8 bytes, or one number), or in halves of it, whose rows end with zeros, by 16 bytes
+ * (kernels/rows.h). Sums are in float32.
+ *
+ * A team of LANES threads of one warp shares a row. Lane l holds the numbers of the chunks l,
+ * l + LANES, ..., a chunk being what one load brings. */
+#ifndef FOPO_DEVICE_CUDA_ROWS_CUH
+#define FOPO_DEVICE_CUDA_ROWS_CUH
+
+#include "device/cuda/cuda.cuh"
+
+namespace gpu {
+
+struct half16 { uint16_t bits; };  /* FOPO_FLOAT16 */
+struct brain16 { uint16_t bits; }; /* FOPO_BFLOAT16 */
+
+__device__ inline float widen(float x) { return x; }
+__device__ inline float widen(half16 x) { return __half2float(__ushort_as_half(x.bits)); }
+__device__ inline float widen(brain16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+
+/* To the nearest, ties to even; the bits of a bfloat16. */
+__device__ inline uint16_t narrow(float x) {
+  unsigned bits = __float_as_uint(x);
+  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* The widest load, in bytes, that fits every row of L numbers, or of halves with their zeros. */
+template <class T> int load_bytes(const void *x, size_t ld, size_t L) {
+  size_t used = sizeof(T) == 2 ? 0 : L * sizeof(T);
+  size_t all = reinterpret_cast<uintptr_t>(x) | ld * sizeof(T) | used;
+  return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : (int)sizeof(T);
+}
+
+/* x [BYTES / sizeof(T)] from p, which is aligned to BYTES. */
+template <int BYTES, class T> __device__ inline void load(float *x, const T *p) {
+  if constexpr (BYTES == sizeof(T)) {
+    x[0] = widen(*p);
+  } else {
+    using word = std::conditional_t<BYTES == 16, uint4, uint2>;
+    union {
+      word whole;
+      T part[BYTES / sizeof(T)];
+    } u;
+    u.whole = __ldg(reinterpret_cast<const word *>(p));
+#pragma unroll
+    for (int i = 0; i < (int)(BYTES / sizeof(T)); i++) x[i] = widen(u.part[i]);
+  }
+}
+
+/* This lane's part of the dot product of a row with q. */
+template <int BYTES, class T>
+__device__ inline float dot_by(const T *row, const float *q, size_t L, unsigned lane,
+                               unsigned lanes) {
+  constexpr int N = BYTES / sizeof(T);
+  float sum = 0.0f, x[N];
+  for (size_t i = (size_t)lane * N; i < L; i += (size_t)lanes * N) {
+    load<BYTES>(x, row + i);
+#pragma unroll
+    for (int j = 0; j < N; j++) sum += x[j] * (sizeof(T) == 4 || i + j < L ? q[i + j] : 0.0f);
+  }
+  return sum;
+}
+
+template <class T>
+__device__ inline float dot_part(const T *row, const float *q, size_t L, unsigned lane,
+                                 unsigned lanes, int bytes) {
+  if (bytes == 16) return dot_by<16>(row, q, L, lane, lanes);
+  if (bytes == 8) return dot_by<8>(row, q, L, lane, lanes);
+  return dot_by<sizeof(T)>(row, q, L, lane, lanes);
+}
+
+/* The sum over a team, in each of its lanes. */
+template <int LANES> __device__ inline float team_sum(float x) {
+#pragma unroll
+  for (int o = LANES / 2; o > 0; o >>= 1) x += __shfl_xor_sync(0xffffffffu, x, o);
+  return x;
+}
+
+/* Where number e of a lane stands in the row, for loads of N numbers. */
+__device__ inline size_t place_of(int e, int N, unsigned lane, int lanes) {
+  return ((size_t)(e / N) * lanes + lane) * N + e % N;
+}
+
+/* A lane's numbers of a row, kept in registers; beyond L they are 0. */
+template <int BYTES, int LANES, int PER, class T>
+__device__ inline void keep_by(float *x, const T *row, size_t L, unsigned lane) {
+  constexpr int N = BYTES / sizeof(T);
+#pragma unroll
+  for (int e = 0; e < PER; e += N) {
+    size_t at = place_of(e, N, lane, LANES);
+    if (at < L) {
+      load<BYTES>(x + e, row + at);
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; j++) x[e + j] = 0.0f;
+    }
+  }
+}
+
+template <int LANES, int PER, class T>
+__device__ inline void keep(float *x, const T *row, size_t L, unsigned lane, int bytes) {
+  if (bytes == 16) keep_by<16, LANES, PER>(x, row, L, lane);
+  else if (bytes == 8) keep_by<8, LANES, PER>(x, row, L, lane);
+  else keep_by<sizeof(T), LANES, PER>(x, row, L, lane);
+}
+
+} // namespace gpu
+
+#endif

@@ -1,0 +1,120 @@
+/* The paper's test reward: how often the one recommended item is among those that the user took. */
+#include "judge/evaluate.h"
+
+#include <math.h>
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
+                 const fopo_index *ix) {
+  if (x.rows == 0 || x.rows != sessions->Y.rows || sessions->Y.cols != pi->items.rows) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%zu contexts and %zu items do not fit sessions of %zu contexts x %zu items; "
+                     "make contexts and items from the same sessions",
+                     x.rows, pi->items.rows, sessions->Y.rows, sessions->Y.cols);
+  }
+  if (ix == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "evaluation needs an index to find the best item with");
+  }
+  fopo_index_facts facts = fopo_index_about(ix);
+  if (facts.n_items == pi->items.rows && facts.dim == pi->items.cols) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the index holds %zu items of dimension %zu but the policy's are %zu of "
+                   "dimension %zu; build it from the policy's items",
+                   facts.n_items, facts.dim, pi->items.rows, pi->items.cols);
+}
+
+/* best [N] the answers, counts [N] whether there was one, seen [P] zeros; hit [N], zeros, becomes 1
+ * where the answer is right. */
+static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *sessions,
+                  const uint32_t *best, const uint32_t *counts, uint8_t *seen) {
+  for (size_t n = 0; n < sessions->Y.rows; n++) {
+    if (counts[n] == 0) {
+      e->unanswered++;
+      continue;
+    }
+    if (!seen[best[n]]) e->distinct++;
+    seen[best[n]] = 1;
+    hit[n] = fopo_csr_contains(&sessions->Y, n, best[n]) != 0;
+    e->hits += hit[n];
+  }
+}
+
+static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fopo_matrix x,
+                    const fopo_sessions *sessions, fopo_index *ix) {
+  double start = fopo_clock();
+  *e = (fopo_evaluation){.contexts = x.rows};
+  int rc = check(pi, x, sessions, ix);
+  if (rc != FOPO_OK) return rc;
+
+  uint32_t *best = fopo_alloc(x.rows, sizeof *best);
+  uint32_t *counts = fopo_alloc(x.rows, sizeof *counts);
+  float *scores = fopo_alloc(x.rows, sizeof *scores);
+  uint8_t *seen = fopo_alloc(pi->items.rows, sizeof *seen);
+  rc = best && counts && scores && seen ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) rc = fopo_policy_best(best, scores, counts, pi, x, ix, 1);
+  if (rc == FOPO_OK) {
+    count(e, hit, sessions, best, counts, seen);
+    e->reward = (double)e->hits / (double)e->contexts;
+    fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
+    e->seconds = fopo_clock() - start;
+  }
+  fopo_free(best);
+  fopo_free(counts);
+  fopo_free(scores);
+  fopo_free(seen);
+  return rc;
+}
+
+int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
+                  const fopo_sessions *sessions, fopo_index *ix) {
+  uint8_t *hit = fopo_alloc(x.rows, sizeof *hit);
+  int rc = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix) : FOPO_ERR_MEMORY;
+  fopo_free(hit);
+  return rc;
+}
+
+int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix) {
+  *e = (fopo_evaluation_lost){0};
+  uint8_t *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
+  int rc = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) rc = evaluate(&e->exact, truly, pi, x, sessions, exact);
+  if (rc == FOPO_OK) rc = evaluate(&e->index, found, pi, x, sessions, ix);
+  if (rc == FOPO_OK) {
+    for (size_t n = 0; n < x.rows; n++) {
+      e->only_exact += truly[n] > found[n];
+      e->only_index += truly[n] < found[n];
+    }
+    e->lost = e->exact.reward - e->index.reward;
+    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
+  }
+  fopo_free(truly);
+  fopo_free(found);
+  return rc;
+}
+
+void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
+  const double z = 1.959963984540054; /* the normal's 97.5 % point */
+  /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
+   * even where the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
+  double m = (double)n + 2.0, difference = (double)b - (double)c;
+  double half = z * sqrt((double)b + (double)c + 1.0 - difference * difference / m) / m;
+  *low = fmax(difference / m - half, -1.0);
+  *high = fmin(difference / m + half, 1.0);
+}
+
+void fopo_wilson(double *low, double *high, size_t k, size_t n) {
+  const double z = 1.959963984540054; /* the normal's 97.5 % point */
+  *low = 0.0;
+  *high = 1.0;
+  if (n == 0) return;
+  /* (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)   (Wilson 1927) */
+  double m = (double)n, p = (double)k / m, share = z * z / m;
+  double middle = (p + share / 2.0) / (1.0 + share);
+  double half = z * sqrt(p * (1.0 - p) / m + share / (4.0 * m)) / (1.0 + share);
+  *low = k == 0 ? 0.0 : middle - half;
+  *high = k == n ? 1.0 : middle + half;
+}

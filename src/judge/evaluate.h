@@ -1,0 +1,42 @@
+/* Judging a policy on sessions it has not seen: the mean of 1[best item in Y] (the paper's
+ * R_test), by true argmax or through an index. */
+#ifndef FOPO_JUDGE_EVALUATE_H
+#define FOPO_JUDGE_EVALUATE_H
+
+#include "data/sessions.h"
+#include "learn/policy.h"
+
+typedef struct {
+  size_t contexts;     /* N */
+  size_t hits;
+  size_t unanswered;   /* contexts for which the index found nothing */
+  double reward;       /* hits / N */
+  double low, high;    /* 95 % Wilson interval */
+  double seconds;      /* search and look-up */
+  size_t distinct;     /* different items recommended: coverage */
+} fopo_evaluation;
+
+/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. */
+int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
+                  const fopo_sessions *sessions, fopo_index *ix);
+
+/* What an index costs: the reward by true argmax and through ix on the same contexts. */
+typedef struct {
+  fopo_evaluation exact, index;
+  size_t only_exact, only_index; /* contexts with a hit by one of the two alone */
+  double lost;                   /* exact.reward - index.reward */
+  double low, high;              /* its 95 % interval (Agresti and Min 2005): the two are paired */
+} fopo_evaluation_lost;
+
+/* As fopo_evaluate, with `exact` an index that gives the true argmax. */
+int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix);
+
+/* 95 % interval of the difference (b - c) / n of two paired proportions, where b of n pairs speak
+ * for the first alone and c for the second alone. */
+void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n);
+
+/* 95 % Wilson score interval of k hits in n trials. */
+void fopo_wilson(double *low, double *high, size_t k, size_t n);
+
+#endif

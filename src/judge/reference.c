@@ -1,0 +1,195 @@
+/* A softmax over the catalogue for several parameter vectors at once. Items are cut into tiles; a
+ * tile keeps its own largest score and its sums relative to it, and the tiles are merged in their
+ * order, so that threads change nothing. */
+#include "judge/reference.h"
+
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+enum {
+  TILE = 256,  /* items; their scores, 66 KB at most, lie on the stack of a thread */
+  TILES = 1024 /* between two reports of progress */
+};
+
+/* Of a tile, or of all tiles so far. */
+typedef struct {
+  double top; /* the largest score */
+  double Z;   /* sum_a exp(f_a - top) */
+  double R;   /* sum_a exp(f_a - top) r_a */
+} sums;
+
+/* y [out] = W^T x (+ b), W [in, out] */
+static void affine(double *y, const double *x, const double *W, const double *b, size_t in,
+                   size_t out) {
+  for (size_t j = 0; j < out; j++) y[j] = b != NULL ? b[j] : 0.0;
+  for (size_t i = 0; i < in; i++) {
+    for (size_t j = 0; j < out; j++) y[j] += x[i] * W[i * out + j];
+  }
+}
+
+static double activate(double z, fopo_activation activation) {
+  return activation == FOPO_TANH ? tanh(z) : fmax(z, 0.0);
+}
+
+/* The widest layer, the first and the last included. */
+static size_t widest(const fopo_policy *pi) {
+  size_t most = pi->items.cols;
+  if (fopo_policy_context_dim(pi) > most) most = fopo_policy_context_dim(pi);
+  for (size_t i = 0; i < pi->net.layers; i++) {
+    if (pi->net.width[i] > most) most = pi->net.width[i];
+  }
+  return most;
+}
+
+/* h(x) into a [widest], by way of b [widest], where x stands in a already; gives the one of the two
+ * that holds it. */
+static double *transform(double *a, double *b, const fopo_policy *pi, const double *theta) {
+  const fopo_network *net = &pi->net;
+  if (net->layers == 0) {
+    affine(b, a, theta, NULL, pi->theta.rows, pi->theta.cols);
+    return b;
+  }
+  for (size_t i = 0; i < net->layers; i++) {
+    const double *W = theta + fopo_network_offset(net, i);
+    size_t in = net->width[i], out = net->width[i + 1];
+    affine(b, a, W, W + in * out, in, out);
+    for (size_t j = 0; j < out && i + 1 < net->layers; j++) b[j] = activate(b[j], net->activation);
+    double *swap = a;
+    a = b;
+    b = swap;
+  }
+  return a;
+}
+
+/* h [L, M]: h(x) / T for every theta, all M of them side by side, as the inner loop reads them. */
+static int make_queries(double *h, const fopo_policy *pi, const double *theta, size_t M,
+                        const float *x) {
+  size_t D = fopo_policy_context_dim(pi), L = pi->items.cols, n = pi->theta.rows * pi->theta.cols;
+  size_t room = widest(pi);
+  double *layers = fopo_alloc(2 * room, sizeof *layers);
+  if (layers == NULL) return FOPO_ERR_MEMORY;
+  for (size_t m = 0; m < M; m++) {
+    for (size_t i = 0; i < D; i++) layers[i] = (double)x[i];
+    const double *q = transform(layers, layers + room, pi, theta + m * n);
+    for (size_t j = 0; j < L; j++) h[j * M + m] = q[j] / (double)pi->temperature;
+  }
+  fopo_free(layers);
+  return FOPO_OK;
+}
+
+static void score_tile(sums *out, fopo_matrix items, const double *h, size_t M, const float *r) {
+  double f[TILE * FOPO_REFERENCE_MOST];
+  for (size_t a = 0; a < items.rows; a++) {
+    const float *beta = fopo_matrix_row(items, a);
+    double *fa = f + a * M;
+    for (size_t m = 0; m < M; m++) fa[m] = 0.0;
+    for (size_t j = 0; j < items.cols; j++) {
+      for (size_t m = 0; m < M; m++) fa[m] += (double)beta[j] * h[j * M + m];
+    }
+  }
+  for (size_t m = 0; m < M; m++) {
+    sums s = {.top = -INFINITY};
+    for (size_t a = 0; a < items.rows; a++) s.top = fmax(s.top, f[a * M + m]);
+    for (size_t a = 0; a < items.rows; a++) {
+      double w = exp(f[a * M + m] - s.top);
+      s.Z += w;
+      s.R += w * (double)r[a];
+    }
+    out[m] = s;
+  }
+}
+
+static sums merge(sums s, sums t) {
+  if (s.Z == 0.0) return t; /* nothing yet */
+  double top = fmax(s.top, t.top), a = exp(s.top - top), b = exp(t.top - top);
+  return (sums){.top = top, .Z = a * s.Z + b * t.Z, .R = a * s.R + b * t.R};
+}
+
+/* The sums [M] over all items; tiles [TILES, M] is scratch. */
+static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h, size_t M,
+                  const float *r) {
+  size_t P = pi->items.rows, n = (P + TILE - 1) / TILE;
+  for (size_t m = 0; m < M; m++) all[m] = (sums){.top = -INFINITY};
+  for (size_t first = 0; first < n; first += TILES) {
+    size_t count = n - first < TILES ? n - first : TILES;
+    int rc = fopo_progress("summing over the catalogue in double", (double)first, (double)n);
+    if (rc != FOPO_OK) return rc;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+    for (size_t t = 0; t < count; t++) {
+      size_t a = (first + t) * TILE;
+      if (fopo_interrupted()) continue; /* the next report, or the last one, says so */
+      score_tile(tiles + t * M, fopo_matrix_rows(pi->items, a, P - a < TILE ? P - a : TILE), h, M,
+                 r + a);
+    }
+    for (size_t t = 0; t < count; t++) {
+      for (size_t m = 0; m < M; m++) all[m] = merge(all[m], tiles[t * M + m]);
+    }
+  }
+  return fopo_progress("summing over the catalogue in double", (double)n, (double)n);
+}
+
+int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, const double *theta,
+                          size_t M, const float *x, const float *r) {
+  if (M == 0 || M > FOPO_REFERENCE_MOST) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu parameter vectors at once; use 1 to %d", M,
+                     FOPO_REFERENCE_MOST);
+  }
+  double *h = fopo_alloc(pi->items.cols * M, sizeof *h);
+  sums *all = fopo_alloc(M, sizeof *all), *tiles = fopo_alloc(TILES * M, sizeof *tiles);
+  int rc = h && all && tiles ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK) rc = make_queries(h, pi, theta, M, x);
+  if (rc == FOPO_OK) rc = sum_up(all, tiles, pi, h, M, r);
+  for (size_t m = 0; m < M && rc == FOPO_OK; m++) {
+    value[m] = all[m].R / all[m].Z;
+    log_z[m] = all[m].top + log(all[m].Z);
+  }
+  fopo_free(h);
+  fopo_free(all);
+  fopo_free(tiles);
+  return rc;
+}
+
+/* theta [2 count + 1, n]: pi's own, then a step forth and a step back along each direction. */
+static void make_steps(double *theta, const fopo_policy *pi, fopo_matrix U, double h) {
+  size_t n = U.cols;
+  for (size_t i = 0; i < n; i++) theta[i] = (double)pi->theta.x[i];
+  for (size_t k = 0; k < U.rows; k++) {
+    double *forth = theta + (2 * k + 1) * n, *back = forth + n;
+    const float *u = fopo_matrix_row(U, k);
+    for (size_t i = 0; i < n; i++) {
+      forth[i] = theta[i] + h * (double)u[i];
+      back[i] = theta[i] - h * (double)u[i];
+    }
+  }
+}
+
+int fopo_reference_slopes(double *slope, double *value, double *log_z, const fopo_policy *pi,
+                          const float *x, const float *r, fopo_matrix U, double h) {
+  double values[FOPO_REFERENCE_MOST], log_zs[FOPO_REFERENCE_MOST];
+  size_t n = pi->theta.rows * pi->theta.cols, M = 2 * U.rows + 1;
+  if (U.rows > FOPO_REFERENCE_DIRECTIONS || U.cols != n) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the directions are %zu x %zu; at most %d of %zu parameters each are needed",
+                     U.rows, U.cols, FOPO_REFERENCE_DIRECTIONS, n);
+  }
+  if (!(h > 0.0) || !isfinite(h)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the step of the differences is %g; use h > 0", h);
+  }
+  double *theta = fopo_alloc(M * n, sizeof *theta);
+  if (theta == NULL) return FOPO_ERR_MEMORY;
+  make_steps(theta, pi, U, h);
+  int rc = fopo_reference_reward(values, log_zs, pi, theta, M, x, r);
+  fopo_free(theta);
+  if (rc != FOPO_OK) return rc;
+  *value = values[0];
+  *log_z = log_zs[0];
+  /* slope = (E(theta + h u) - E(theta - h u)) / 2h */
+  for (size_t k = 0; k < U.rows; k++) {
+    slope[k] = (values[2 * k + 1] - values[2 * k + 2]) / (2.0 * h);
+  }
+  return FOPO_OK;
+}

@@ -1,0 +1,29 @@
+/* A set of ids that may say yes too often and never no too often: one bit for each hash, so that it
+ * stays in L1 and most ids that are not in it are told apart by one look. */
+#ifndef FOPO_KERNELS_BLOOM_H
+#define FOPO_KERNELS_BLOOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FOPO_HASH_FACTOR 2654435769u /* 2^32 / golden ratio */
+
+/* Fibonacci hashing: the first `bits` bits, 1 to 32, of the product. */
+static inline uint32_t fopo_hash(uint32_t id, unsigned bits) {
+  return (id * FOPO_HASH_FACTOR) >> (32 - bits);
+}
+
+/* Words of a set of 2^bits marks, bits >= 5. */
+static inline size_t fopo_marks_words(unsigned bits) { return (size_t)1 << (bits - 5); }
+
+static inline void fopo_mark(uint32_t *marks, unsigned bits, uint32_t id) {
+  uint32_t hash = fopo_hash(id, bits);
+  marks[hash >> 5] |= 1u << (hash & 31);
+}
+
+static inline int fopo_marks_may_hold(const uint32_t *marks, unsigned bits, uint32_t id) {
+  uint32_t hash = fopo_hash(id, bits);
+  return (int)(marks[hash >> 5] >> (hash & 31) & 1u);
+}
+
+#endif

@@ -1,0 +1,326 @@
+/* The kernels for AVX2 with FMA, 8 floats at a time; rests by masked loads. Those that read item
+ * rows one by one are in kernels_rows_avx2.c. */
+#include "kernels/kernels_tables.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+#include <float.h>
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The first n <= 8 lanes. */
+INLINE __m256i first_lanes(size_t n) {
+  static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
+}
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  __m256 scale = _mm256_set1_ps(a);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 sum = _mm256_fmadd_ps(scale, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i));
+    _mm256_storeu_ps(y + i, sum);
+  }
+  if (i < n) {
+    __m256i rest = first_lanes(n - i);
+    __m256 sum = _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest),
+                                 _mm256_maskload_ps(y + i, rest));
+    _mm256_maskstore_ps(y + i, rest, sum);
+  }
+}
+
+INLINE void prefetch_row(const float *row, size_t dim) {
+  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+}
+
+INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
+  return rows + (ids != NULL ? ids[s] : s) * ld;
+}
+
+/* `lanes` rows times 16 queries of a panel: all sums live in registers. */
+INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
+                        size_t width, const int lanes) {
+  __m256 left[4], right[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) left[l] = right[l] = _mm256_setzero_ps();
+#pragma GCC unroll 1
+  for (size_t i = 0; i < dim; i++, panel += width) {
+    __m256 q0 = _mm256_loadu_ps(panel), q1 = _mm256_loadu_ps(panel + 8);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      __m256 x = _mm256_broadcast_ss(row[l] + i);
+      left[l] = _mm256_fmadd_ps(x, q0, left[l]);
+      right[l] = _mm256_fmadd_ps(x, q1, right[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) {
+    _mm256_storeu_ps(out + (size_t)l * width, left[l]);
+    _mm256_storeu_ps(out + (size_t)l * width + 8, right[l]);
+  }
+}
+
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  size_t s = 0;
+  for (; dim > 0 && s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
+  for (s = 0; s + 4 <= count; s += 4) {
+    const float *row[4];
+#pragma GCC unroll 4
+    for (size_t l = 0; l < 4; l++) row[l] = row_of(rows, ld, ids, s + l);
+    for (size_t next = s + 16; dim > 0 && next < s + 20 && next < count; next++) {
+      prefetch_row(row_of(rows, ld, ids, next), dim);
+    }
+    for (size_t j = 0; j < width; j += 16) {
+      score_block(out + s * width + j, row, panel + j, dim, width, 4);
+    }
+  }
+  for (; s < count; s++) {
+    const float *row = row_of(rows, ld, ids, s);
+    for (size_t j = 0; j < width; j += 16) {
+      score_block(out + s * width + j, &row, panel + j, dim, width, 1);
+    }
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  __m256 least0 = _mm256_loadu_ps(floor), least1 = _mm256_loadu_ps(floor + 8);
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    __m256 pass0 = _mm256_cmp_ps(_mm256_loadu_ps(x + s * ld), least0, _CMP_GE_OQ);
+    __m256 pass1 = _mm256_cmp_ps(_mm256_loadu_ps(x + s * ld + 8), least1, _CMP_GE_OQ);
+    unsigned pass = (unsigned)_mm256_movemask_ps(pass0) | (unsigned)_mm256_movemask_ps(pass1) << 8;
+    for (; pass != 0; pass &= pass - 1) {
+      list[n++] = (uint32_t)(s * 16) + (uint32_t)__builtin_ctz(pass);
+    }
+  }
+  return n;
+}
+
+static float largest(const float *x, size_t n) {
+  __m256 m = _mm256_set1_ps(-INFINITY);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) m = _mm256_max_ps(_mm256_loadu_ps(x + i), m);
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
+  __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  float best = _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  for (; i < n; i++) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+INLINE __m256 exponential(__m256 z) {
+  __m256 keep = _mm256_cmp_ps(z, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
+  z = _mm256_min_ps(_mm256_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  z = _mm256_max_ps(_mm256_set1_ps(-87.0f), z);
+  __m256 n = _mm256_round_ps(_mm256_mul_ps(z, _mm256_set1_ps(1.442695022e+00f)),
+                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(6.931471825e-01f), z);
+  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-1.904654212e-09f), r);
+  __m256 p = _mm256_set1_ps(1.381431706e-03f);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.368851617e-03f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.166840017e-02f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.666651964e-01f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.999999404e-01f));
+  p = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
+  p = _mm256_add_ps(p, _mm256_set1_ps(1.0f));
+  /* 2^n in two factors, since n = 128 has no float of its own */
+  __m256i whole = _mm256_cvtps_epi32(n), bias = _mm256_set1_epi32(127);
+  __m256i part = _mm256_srai_epi32(whole, 1), other = _mm256_sub_epi32(whole, part);
+  __m256i scale0 = _mm256_slli_epi32(_mm256_add_epi32(part, bias), 23);
+  __m256i scale1 = _mm256_slli_epi32(_mm256_add_epi32(other, bias), 23);
+  p = _mm256_mul_ps(p, _mm256_castsi256_ps(scale0));
+  return _mm256_and_ps(keep, _mm256_mul_ps(p, _mm256_castsi256_ps(scale1)));
+}
+
+INLINE __m256d low(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
+INLINE __m256d high(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
+
+INLINE double sum_lanes(__m256d a) {
+  __m128d two = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  __m256 minus = _mm256_set1_ps(shift);
+  __m256d sum0 = _mm256_setzero_pd(), sum1 = _mm256_setzero_pd();
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __m256 y = exponential(_mm256_sub_ps(_mm256_loadu_ps(x + i), minus));
+    _mm256_storeu_ps(w + i, y);
+    sum0 = _mm256_add_pd(sum0, low(y));
+    sum1 = _mm256_add_pd(sum1, high(y));
+  }
+  if (i < n) {
+    __m256i rest = first_lanes(n - i);
+    __m256 y = exponential(_mm256_sub_ps(_mm256_maskload_ps(x + i, rest), minus));
+    y = _mm256_and_ps(y, _mm256_castsi256_ps(rest));
+    _mm256_maskstore_ps(w + i, rest, y);
+    sum0 = _mm256_add_pd(sum0, low(y));
+    sum1 = _mm256_add_pd(sum1, high(y));
+  }
+  return sum_lanes(_mm256_add_pd(sum0, sum1));
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  __m256d sum = _mm256_setzero_pd(), squares = sum, products = sum;
+  for (size_t i = 0; i < n; i += 4) {
+    __m128i mask = _mm256_castsi256_si128(first_lanes(n - i < 4 ? n - i : 4));
+    __m256d a = _mm256_cvtps_pd(_mm_maskload_ps(x + i, mask));
+    __m256d b = _mm256_cvtps_pd(_mm_maskload_ps(y + i, mask));
+    sum = _mm256_add_pd(sum, a);
+    squares = _mm256_fmadd_pd(a, a, squares);
+    products = _mm256_fmadd_pd(a, b, products);
+  }
+  out[0] = sum_lanes(sum);
+  out[1] = sum_lanes(squares);
+  out[2] = sum_lanes(products);
+}
+
+/* Four Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
+ * is whatever the product left there, which the next multiplication ignores. */
+INLINE void philox(__m256i c[4], uint64_t seed) {
+  const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0), m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; round++) {
+    __m256i p0 = _mm256_mul_epu32(c[0], m0), p1 = _mm256_mul_epu32(c[2], m1);
+    __m256i key0 = _mm256_set1_epi64x(k0), key1 = _mm256_set1_epi64x(k1);
+    c[0] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), c[1]), key0);
+    c[2] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), c[3]), key1);
+    c[1] = p1;
+    c[3] = p0;
+    k0 += PHILOX_W32_0;
+    k1 += PHILOX_W32_1;
+  }
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+  const __m256i bound64 = _mm256_set1_epi64x(n), bound32 = _mm256_set1_epi32((int)n);
+  size_t s = 0;
+  for (; s + 16 <= count; s += 16) {
+    __m256i c[4] = {_mm256_add_epi64(_mm256_set1_epi64x((uint32_t)(s >> 2)), lane),
+                    _mm256_set1_epi64x(row), _mm256_set1_epi64x(step),
+                    _mm256_set1_epi64x(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    for (int k = 0; k < 4; k++) c[k] = _mm256_mul_epu32(c[k], bound64);
+    __m256i low01 = _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[1], 32), 0xaa);
+    __m256i low23 = _mm256_blend_epi32(c[2], _mm256_slli_epi64(c[3], 32), 0xaa);
+    __m256i least = _mm256_min_epu32(low01, low23);
+    __m256i enough = _mm256_cmpeq_epi32(_mm256_max_epu32(least, bound32), least);
+    if (_mm256_movemask_epi8(enough) != -1) {
+      draw_uniform_from(ids, s, n, s + 16, seed, step, row);
+      continue;
+    }
+    /* pairs of a block side by side, then blocks 0, 2 | 1, 3 to 0, 1 | 2, 3 */
+    __m256i id01 = _mm256_blend_epi32(_mm256_srli_epi64(c[0], 32), c[1], 0xaa);
+    __m256i id23 = _mm256_blend_epi32(_mm256_srli_epi64(c[2], 32), c[3], 0xaa);
+    __m256i even = _mm256_unpacklo_epi64(id01, id23), odd = _mm256_unpackhi_epi64(id01, id23);
+    _mm256_storeu_si256((__m256i *)(void *)(ids + s), _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256((__m256i *)(void *)(ids + s + 8),
+                        _mm256_permute2x128_si256(even, odd, 0x31));
+  }
+  draw_uniform_from(ids, s, n, count, seed, step, row);
+}
+
+/* Words 0 and 2 of four blocks in turn are `a` of eight samples; words 1 and 3 are their `b`. */
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+  size_t s = 0;
+  for (; s + 8 <= count; s += 8) {
+    __m256i c[4] = {_mm256_add_epi64(_mm256_set1_epi64x((uint32_t)((first + s) >> 1)), lane),
+                    _mm256_set1_epi64x(row), _mm256_set1_epi64x(step),
+                    _mm256_set1_epi64x(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    _mm256_storeu_si256((__m256i *)(void *)(a + s),
+                        _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[2], 32), 0xaa));
+    _mm256_storeu_si256((__m256i *)(void *)(b + s),
+                        _mm256_blend_epi32(c[1], _mm256_slli_epi64(c[3], 32), 0xaa));
+  }
+  draw_pairs_from(a, b, s, first, count, seed, step, row);
+}
+
+/* FOPO_LOG_TERMS, of normal numbers: exponent and mantissa are taken from the bits. */
+INLINE __m256d logarithm(__m256d x) {
+  static const double term[] = FOPO_LOG_TERMS;
+  const __m256d one = _mm256_set1_pd(1.0), two52 = _mm256_set1_pd(4503599627370496.0);
+  __m256i bits = _mm256_castpd_si256(x);
+  /* an integer below 2^52 becomes a double where it stands in the mantissa of 2^52 */
+  __m256d e = _mm256_or_pd(_mm256_castsi256_pd(_mm256_srli_epi64(bits, 52)), two52);
+  e = _mm256_sub_pd(e, _mm256_set1_pd(4503599627370496.0 + 1023.0));
+  __m256d m = _mm256_castsi256_pd(_mm256_and_si256(bits, _mm256_set1_epi64x(0xfffffffffffffLL)));
+  m = _mm256_or_pd(m, one);
+  __m256d large = _mm256_cmp_pd(m, _mm256_set1_pd(1.4142135623730951), _CMP_GT_OQ);
+  m = _mm256_blendv_pd(m, _mm256_mul_pd(m, _mm256_set1_pd(0.5)), large);
+  e = _mm256_add_pd(e, _mm256_and_pd(large, one));
+  __m256d t = _mm256_div_pd(_mm256_sub_pd(m, one), _mm256_add_pd(m, one));
+  __m256d z = _mm256_mul_pd(t, t), p = _mm256_set1_pd(term[0]);
+#pragma GCC unroll 8
+  for (size_t i = 1; i < sizeof term / sizeof *term; i++) {
+    p = _mm256_fmadd_pd(p, z, _mm256_set1_pd(term[i]));
+  }
+  return _mm256_fmadd_pd(e, _mm256_set1_pd(0.69314718055994531), _mm256_mul_pd(p, t));
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(w + i));
+    x = _mm256_mul_pd(_mm256_set1_pd(rest), _mm256_div_pd(x, _mm256_set1_pd(total)));
+    x = _mm256_add_pd(_mm256_set1_pd(share), x);
+    __m256d normal = _mm256_cmp_pd(x, _mm256_set1_pd(DBL_MIN), _CMP_GE_OQ);
+    if (_mm256_movemask_pd(normal) == 15) {
+      _mm_storeu_ps(logq + i, _mm256_cvtpd_ps(logarithm(x)));
+      continue;
+    }
+    double value[4]; /* 0, or not a number */
+    _mm256_storeu_pd(value, x);
+    for (size_t j = 0; j < 4; j++) logq[i + j] = (float)log(value[j]);
+  }
+  for (; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
+}
+
+const fopo_kernels *fopo_kernels_avx2(void) {
+  static const fopo_kernels table = {
+      .name = "avx2",
+      .dot = fopo_dot_avx2,
+      .axpy = axpy,
+      .gather_dot = fopo_gather_dot_avx2,
+      .gather_axpy = fopo_gather_axpy_avx2,
+      .gather_dot_float16 = fopo_gather_dot_float16_avx2,
+      .gather_axpy_float16 = fopo_gather_axpy_float16_avx2,
+      .gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2,
+      .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2,
+      .scores = scores,
+      .above = above,
+      .level = fopo_level,
+      .adam = fopo_adam_all,
+      .kth = fopo_kth_portable,
+      .sort = fopo_sort_keys,
+      .keep = fopo_keep_portable,
+      .max = largest,
+      .exp_sum = exp_sum,
+      .moments = moments,
+      .draw_uniform = draw_uniform,
+      .draw_pairs = draw_pairs,
+      .reaching = fopo_reaching_portable,
+      .marked = fopo_marked_portable,
+      .log_mixture = log_mixture,
+  };
+  return &table;
+}
+
+#else
+
+const fopo_kernels *fopo_kernels_avx2(void) { return 0; }
+
+#endif

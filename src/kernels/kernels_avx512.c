@@ -1,0 +1,451 @@
+/* The kernels for AVX-512 (F, BW, VL, DQ), 16 floats at a time; rests by masked loads. Those that
+ * read item rows one by one are in kernels_rows_avx512.c. */
+#include "kernels/kernels_tables.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The first n < 16 lanes. */
+INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  __m512 scale = _mm512_set1_ps(a);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m512 sum = _mm512_fmadd_ps(scale, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i));
+    _mm512_storeu_ps(y + i, sum);
+  }
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    __m512 sum = _mm512_fmadd_ps(scale, _mm512_maskz_loadu_ps(rest, x + i),
+                                 _mm512_maskz_loadu_ps(rest, y + i));
+    _mm512_mask_storeu_ps(y + i, rest, sum);
+  }
+}
+
+INLINE void prefetch_row(const float *row, size_t dim) {
+  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+}
+
+INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
+  return rows + (ids != NULL ? ids[s] : s) * ld;
+}
+
+/* `lanes` rows times `vectors` columns of 16 queries: all sums live in registers. */
+INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
+                        const int lanes, const int vectors) {
+  __m512 sum[16];
+#pragma GCC unroll 16
+  for (int k = 0; k < lanes * vectors; k++) sum[k] = _mm512_setzero_ps();
+#pragma GCC unroll 1
+  for (size_t i = 0; i < dim; i++, panel += 16 * vectors) {
+    __m512 q[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) q[v] = _mm512_loadu_ps(panel + 16 * v);
+#pragma GCC unroll 8
+    for (int l = 0; l < lanes; l++) {
+      __m512 x = _mm512_set1_ps(row[l][i]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) {
+        sum[l * vectors + v] = _mm512_fmadd_ps(x, q[v], sum[l * vectors + v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < lanes * vectors; k++) _mm512_storeu_ps(out + 16 * k, sum[k]);
+}
+
+INLINE void score_rows(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *panel, size_t dim, const int vectors) {
+  size_t width = (size_t)vectors * 16, s = 0;
+  for (; s + 8 <= count; s += 8) {
+    const float *row[8];
+#pragma GCC unroll 8
+    for (size_t l = 0; l < 8; l++) row[l] = row_of(rows, ld, ids, s + l);
+    for (size_t next = s + 16; next < s + 24 && next < count; next++) {
+      prefetch_row(row_of(rows, ld, ids, next), dim);
+    }
+    score_block(out + s * width, row, panel, dim, 8, vectors);
+  }
+  for (; s < count; s++) {
+    const float *row = row_of(rows, ld, ids, s);
+    score_block(out + s * width, &row, panel, dim, 1, vectors);
+  }
+}
+
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  if (dim > 0) {
+    for (size_t s = 0; s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
+  }
+  if (width == FOPO_PANEL) {
+    score_rows(out, rows, ld, ids, count, panel, dim, 2);
+  } else {
+    score_rows(out, rows, ld, ids, count, panel, dim, 1);
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512 least = _mm512_loadu_ps(floor);
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    __mmask16 pass = _mm512_cmp_ps_mask(_mm512_loadu_ps(x + s * ld), least, _CMP_GE_OQ);
+    if (pass == 0) continue;
+    __m512i place = _mm512_add_epi32(lane, _mm512_set1_epi32((int)(s * 16)));
+    int found = __builtin_popcount(pass);
+    __m512i packed = _mm512_maskz_compress_epi32(pass, place);
+    _mm512_mask_storeu_epi32(list + n, (__mmask16)((1u << found) - 1u), packed);
+    n += (size_t)found;
+  }
+  return n;
+}
+
+static float largest(const float *x, size_t n) {
+  __m512 m = _mm512_set1_ps(-INFINITY);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) m = _mm512_max_ps(_mm512_loadu_ps(x + i), m);
+  if (i < n) {
+    __mmask16 rest = first_lanes(n - i);
+    m = _mm512_mask_max_ps(m, rest, _mm512_maskz_loadu_ps(rest, x + i), m);
+  }
+  return _mm512_reduce_max_ps(m);
+}
+
+/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+INLINE __m512 exponential(__m512 z) {
+  __mmask16 keep = _mm512_cmp_ps_mask(z, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
+  z = _mm512_min_ps(_mm512_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(z, _mm512_set1_ps(1.442695022e+00f)),
+                                  _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(6.931471825e-01f), z);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-1.904654212e-09f), r);
+  __m512 p = _mm512_set1_ps(1.381431706e-03f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.368851617e-03f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166840017e-02f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666651964e-01f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-01f));
+  p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
+  p = _mm512_add_ps(p, _mm512_set1_ps(1.0f));
+  return _mm512_maskz_scalef_ps(keep, p, n);
+}
+
+INLINE __m512d low(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+INLINE __m512d high(__m512 x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  __m512 minus = _mm512_set1_ps(shift);
+  __m512d sum0 = _mm512_setzero_pd(), sum1 = _mm512_setzero_pd();
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 mask = n - i < 16 ? first_lanes(n - i) : (__mmask16)0xffff;
+    __m512 z = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), minus);
+    __m512 y = _mm512_maskz_mov_ps(mask, exponential(z));
+    _mm512_mask_storeu_ps(w + i, mask, y);
+    sum0 = _mm512_add_pd(sum0, low(y));
+    sum1 = _mm512_add_pd(sum1, high(y));
+  }
+  return _mm512_reduce_add_pd(_mm512_add_pd(sum0, sum1));
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  __m512d sum = _mm512_setzero_pd(), squares = sum, products = sum;
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 mask = n - i < 8 ? (__mmask8)first_lanes(n - i) : (__mmask8)0xff;
+    __m512d a = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
+    __m512d b = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, y + i));
+    sum = _mm512_add_pd(sum, a);
+    squares = _mm512_fmadd_pd(a, a, squares);
+    products = _mm512_fmadd_pd(a, b, products);
+  }
+  out[0] = _mm512_reduce_add_pd(sum);
+  out[1] = _mm512_reduce_add_pd(squares);
+  out[2] = _mm512_reduce_add_pd(products);
+}
+
+/* Eight Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
+ * is whatever the product left there, which the next multiplication ignores. */
+INLINE void philox(__m512i c[4], uint64_t seed) {
+  const __m512i m0 = _mm512_set1_epi64(PHILOX_M4x32_0), m1 = _mm512_set1_epi64(PHILOX_M4x32_1);
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; round++) {
+    __m512i p0 = _mm512_mul_epu32(c[0], m0), p1 = _mm512_mul_epu32(c[2], m1);
+    __m512i key0 = _mm512_set1_epi64(k0), key1 = _mm512_set1_epi64(k1);
+    c[0] = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), c[1]), key0);
+    c[2] = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), c[3]), key1);
+    c[1] = p1;
+    c[3] = p0;
+    k0 += PHILOX_W32_0;
+    k1 += PHILOX_W32_1;
+  }
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m512i left = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+  const __m512i right = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  const __m512i bound64 = _mm512_set1_epi64(n), bound32 = _mm512_set1_epi32((int)n);
+  size_t s = 0;
+  for (; s + 32 <= count; s += 32) {
+    __m512i c[4] = {_mm512_add_epi64(_mm512_set1_epi64((uint32_t)(s >> 2)), lane),
+                    _mm512_set1_epi64(row), _mm512_set1_epi64(step),
+                    _mm512_set1_epi64(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    for (int k = 0; k < 4; k++) c[k] = _mm512_mul_epu32(c[k], bound64);
+    __m512i low01 = _mm512_mask_blend_epi32(0xaaaa, c[0], _mm512_slli_epi64(c[1], 32));
+    __m512i low23 = _mm512_mask_blend_epi32(0xaaaa, c[2], _mm512_slli_epi64(c[3], 32));
+    if (_mm512_cmplt_epu32_mask(_mm512_min_epu32(low01, low23), bound32) != 0) {
+      draw_uniform_from(ids, s, n, s + 32, seed, step, row);
+      continue;
+    }
+    __m512i id01 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[0], 32), c[1]);
+    __m512i id23 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[2], 32), c[3]);
+    _mm512_storeu_si512(ids + s, _mm512_permutex2var_epi64(id01, left, id23));
+    _mm512_storeu_si512(ids + s + 16, _mm512_permutex2var_epi64(id01, right, id23));
+  }
+  draw_uniform_from(ids, s, n, count, seed, step, row);
+}
+
+/* Words 0 and 2 of eight blocks in turn are `a` of sixteen samples; words 1 and 3 are their `b`. */
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  size_t s = 0;
+  for (; s + 16 <= count; s += 16) {
+    __m512i c[4] = {_mm512_add_epi64(_mm512_set1_epi64((uint32_t)((first + s) >> 1)), lane),
+                    _mm512_set1_epi64(row), _mm512_set1_epi64(step),
+                    _mm512_set1_epi64(FOPO_STREAM_SAMPLE)};
+    philox(c, seed);
+    _mm512_storeu_si512(a + s, _mm512_mask_blend_epi32(0xaaaa, c[0], _mm512_slli_epi64(c[2], 32)));
+    _mm512_storeu_si512(b + s, _mm512_mask_blend_epi32(0xaaaa, c[1], _mm512_slli_epi64(c[3], 32)));
+  }
+  draw_pairs_from(a, b, s, first, count, seed, step, row);
+}
+
+/* FOPO_LOG_TERMS; of 0 the exponent is -inf and the mantissa 1. */
+INLINE __m512d logarithm(__m512d x) {
+  static const double term[] = FOPO_LOG_TERMS;
+  const __m512d one = _mm512_set1_pd(1.0);
+  __m512d e = _mm512_getexp_pd(x);
+  __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+  __mmask8 large = _mm512_cmp_pd_mask(m, _mm512_set1_pd(1.4142135623730951), _CMP_GT_OQ);
+  m = _mm512_mask_mul_pd(m, large, m, _mm512_set1_pd(0.5));
+  e = _mm512_mask_add_pd(e, large, e, one);
+  __m512d t = _mm512_div_pd(_mm512_sub_pd(m, one), _mm512_add_pd(m, one));
+  __m512d z = _mm512_mul_pd(t, t), p = _mm512_set1_pd(term[0]);
+#pragma GCC unroll 8
+  for (size_t i = 1; i < sizeof term / sizeof *term; i++) {
+    p = _mm512_fmadd_pd(p, z, _mm512_set1_pd(term[i]));
+  }
+  return _mm512_fmadd_pd(e, _mm512_set1_pd(0.69314718055994531), _mm512_mul_pd(p, t));
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 mask = n - i < 8 ? (__mmask8)first_lanes(n - i) : (__mmask8)0xff;
+    __m512d x = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, w + i));
+    x = _mm512_mul_pd(_mm512_set1_pd(rest), _mm512_div_pd(x, _mm512_set1_pd(total)));
+    x = logarithm(_mm512_add_pd(_mm512_set1_pd(share), x));
+    _mm256_mask_storeu_ps(logq + i, mask, _mm512_cvtpd_ps(x));
+  }
+}
+
+/* ---- selection among keys ---- */
+
+/* The first n keys, or all of a vector. */
+INLINE __mmask8 key_lanes(size_t n) { return (__mmask8)(n < 8 ? (1u << n) - 1u : 0xffu); }
+
+/* Keys i .. i + 7, where there are none `other`. */
+INLINE __m512i keys_at(const uint64_t *keys, size_t i, size_t n, __m512i other) {
+  if (n - i >= 8) return _mm512_loadu_si512(keys + i);
+  return _mm512_mask_loadu_epi64(other, key_lanes(n - i), keys + i);
+}
+
+static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least), one = _mm512_set1_epi64(1);
+  __m512i count = _mm512_setzero_si512();
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    __mmask8 reach = _mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys + i), bound);
+    count = _mm512_mask_add_epi64(count, reach, count, one);
+  }
+  __mmask8 rest = key_lanes(n - i);
+  rest = _mm512_mask_cmpge_epu64_mask(rest, _mm512_maskz_loadu_epi64(rest, keys + i), bound);
+  return (size_t)_mm512_reduce_add_epi64(_mm512_mask_add_epi64(count, rest, count, one));
+}
+
+static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least), found = _mm512_set1_epi64(-1);
+  for (size_t i = 0; i < n; i += 8) {
+    __m512i x = keys_at(keys, i, n, found);
+    found = _mm512_mask_min_epu64(found, _mm512_cmpge_epu64_mask(x, bound), x, found);
+  }
+  return _mm512_reduce_min_epu64(found);
+}
+
+static uint64_t most_of(const uint64_t *keys, size_t n) {
+  __m512i most = _mm512_setzero_si512();
+  for (size_t i = 0; i < n; i += 8) most = _mm512_max_epu64(most, keys_at(keys, i, n, most));
+  return _mm512_reduce_max_epu64(most);
+}
+
+static uint64_t kth(const uint64_t *keys, size_t n, size_t k) {
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+}
+
+static size_t keep(uint64_t *keys, size_t n, uint64_t least) {
+  __m512i bound = _mm512_set1_epi64((long long)least);
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i += 8) {
+    __mmask8 lanes = key_lanes(n - i);
+    __m512i x = _mm512_maskz_loadu_epi64(lanes, keys + i);
+    __mmask8 stay = _mm512_mask_cmpge_epu64_mask(lanes, x, bound);
+    size_t count = (size_t)__builtin_popcount(stay);
+    _mm512_mask_storeu_epi64(keys + kept, key_lanes(count), _mm512_maskz_compress_epi64(stay, x));
+    kept += count;
+  }
+  return kept;
+}
+
+/* Of x and other, which hold each other's lanes: the larger one where `first` is set. */
+INLINE __m512i exchange(__m512i x, __m512i other, __mmask8 first) {
+  return _mm512_mask_blend_epi64(_mm512_cmpgt_epu64_mask(x, other) ^ first, x, other);
+}
+
+/* Sorts runs of 2 top lanes, the falling ones down and the others up, each of which goes up and then
+ * down or the other way round: exchanges with the lane `top` further, then half of that. */
+INLINE __m512i merge_lanes(__m512i x, const int top, __mmask8 falling) {
+  __mmask8 rising = (__mmask8)~falling;
+  if (top >= 4) x = exchange(x, _mm512_shuffle_i64x2(x, x, 0x4e), 0x0f ^ rising);
+  if (top >= 2) x = exchange(x, _mm512_permutex_epi64(x, 0x4e), 0x33 ^ rising);
+  return exchange(x, _mm512_shuffle_epi32(x, 0x4e), 0x55 ^ rising);
+}
+
+/* The same of runs of `size` vectors, the first down, the next up. */
+INLINE void merge_vectors(__m512i *x, size_t vectors, size_t size) {
+  for (size_t stride = size / 2; stride > 0; stride /= 2) {
+    for (size_t first = 0; first < vectors; first += 2 * stride) {
+      __mmask8 rising = (first & size) != 0 ? 0xff : 0;
+      for (size_t i = first; i < first + stride; i++) {
+        __m512i a = x[i], b = x[i + stride];
+        __mmask8 swap = _mm512_cmplt_epu64_mask(a, b) ^ rising;
+        x[i] = _mm512_mask_blend_epi64(swap, a, b);
+        x[i + stride] = _mm512_mask_blend_epi64(swap, b, a);
+      }
+    }
+  }
+  for (size_t i = 0; i < vectors; i++) x[i] = merge_lanes(x[i], 4, (i & size) != 0 ? 0 : 0xff);
+}
+
+enum { SORT_VECTORS = 64 };
+
+/* Bitonic (Batcher, "Sorting networks and their applications", 1968): which keys are compared does
+ * not depend on them, so no jump is foretold wrongly. Missing keys are 0, the last ones. */
+static void sort(uint64_t *keys, size_t n) {
+  __m512i x[SORT_VECTORS];
+  size_t vectors = 1;
+  if (n > 8 * SORT_VECTORS) {
+    fopo_sort_keys(keys, n);
+    return;
+  }
+  while (8 * vectors < n) vectors *= 2;
+  for (size_t i = 0; i < vectors; i++) {
+    __m512i y = _mm512_setzero_si512();
+    if (8 * i < n) y = keys_at(keys, 8 * i, n, y);
+    y = merge_lanes(y, 1, 0x33);
+    y = merge_lanes(y, 2, 0x0f);
+    x[i] = merge_lanes(y, 4, (i & 1) != 0 ? 0 : 0xff);
+  }
+  for (size_t size = 2; size <= vectors; size *= 2) merge_vectors(x, vectors, size);
+  for (size_t i = 0; 8 * i < n; i++) {
+    _mm512_mask_storeu_epi64(keys + 8 * i, key_lanes(n - 8 * i), x[i]);
+  }
+}
+
+/* ---- selection among words and ids ---- */
+
+/* Appends the places i .. i + 15 of the lanes that are set. */
+INLINE size_t list_lanes(uint32_t *list, size_t i, __mmask16 lanes) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  size_t found = (size_t)__builtin_popcount(lanes);
+  __m512i places = _mm512_add_epi32(lane, _mm512_set1_epi32((int)i));
+  _mm512_mask_storeu_epi32(list, (__mmask16)((1u << found) - 1u),
+                           _mm512_maskz_compress_epi32(lanes, places));
+  return found;
+}
+
+INLINE __mmask16 lanes_left(size_t n) { return n < 16 ? first_lanes(n) : (__mmask16)0xffff; }
+
+static size_t reaching(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+  size_t found = 0;
+  if (least > UINT32_MAX) return 0;
+  __m512i bound = _mm512_set1_epi32((int)(uint32_t)least);
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 lanes = lanes_left(n - i);
+    __m512i x = _mm512_maskz_loadu_epi32(lanes, words + i);
+    found += list_lanes(list + found, i, _mm512_mask_cmpge_epu32_mask(lanes, x, bound));
+  }
+  return found;
+}
+
+static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                     unsigned bits) {
+  const __m512i factor = _mm512_set1_epi32((int)FOPO_HASH_FACTOR), one = _mm512_set1_epi32(1);
+  const __m128i shift = _mm_cvtsi32_si128(32 - (int)bits);
+  size_t found = 0;
+  for (size_t i = 0; i < n; i += 16) {
+    __mmask16 lanes = lanes_left(n - i);
+    __m512i x = _mm512_maskz_loadu_epi32(lanes, ids + i);
+    __m512i hash = _mm512_srl_epi32(_mm512_mullo_epi32(x, factor), shift);
+    __m512i word = _mm512_i32gather_epi32(_mm512_srli_epi32(hash, 5), marks, 4);
+    __m512i bit = _mm512_sllv_epi32(one, _mm512_and_si512(hash, _mm512_set1_epi32(31)));
+    __mmask16 held = _mm512_mask_test_epi32_mask(lanes, word, bit);
+    if (held != 0) found += list_lanes(list + found, i, held);
+  }
+  return found;
+}
+
+const fopo_kernels *fopo_kernels_avx512(void) {
+  static const fopo_kernels table = {
+      .name = "avx512",
+      .dot = fopo_dot_avx512,
+      .axpy = axpy,
+      .gather_dot = fopo_gather_dot_avx512,
+      .gather_axpy = fopo_gather_axpy_avx512,
+      .gather_dot_float16 = fopo_gather_dot_float16_avx512,
+      .gather_axpy_float16 = fopo_gather_axpy_float16_avx512,
+      .gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx512,
+      .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512,
+      .scores = scores,
+      .above = above,
+      .level = fopo_level,
+      .adam = fopo_adam_all,
+      .kth = kth,
+      .sort = sort,
+      .keep = keep,
+      .max = largest,
+      .exp_sum = exp_sum,
+      .moments = moments,
+      .draw_uniform = draw_uniform,
+      .draw_pairs = draw_pairs,
+      .reaching = reaching,
+      .marked = marked,
+      .log_mixture = log_mixture,
+  };
+  return &table;
+}
+
+#else
+
+const fopo_kernels *fopo_kernels_avx512(void) { return 0; }
+
+#endif

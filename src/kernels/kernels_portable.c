@@ -1,0 +1,225 @@
+/* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
+ * there is no other. Sums are kept in double and rounded once, but in `scores`. */
+#include "kernels/kernels_tables.h"
+#include "kernels/rows.h"
+
+#include <math.h>
+
+static float dot(const float *a, const float *b, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
+  return (float)sum;
+}
+
+static void axpy(float *y, float a, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim) {
+  for (size_t s = 0; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
+}
+
+static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
+  for (size_t s = 0; s < count; s++) {
+    if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
+  }
+}
+
+/* Rows in half the bytes: the same sums of the numbers that they stand for. */
+
+typedef float number(uint16_t x);
+
+static inline void half_dot(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                            size_t count, const float *q, size_t dim, number *value) {
+  for (size_t s = 0; s < count; s++) {
+    const uint16_t *row = rows + ids[s] * ld;
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) sum += (double)value(row[i]) * (double)q[i];
+    f[s] = (float)sum;
+  }
+}
+
+static inline void half_axpy(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                             const float *c, size_t count, size_t dim, number *value) {
+  for (size_t s = 0; s < count; s++) {
+    const uint16_t *row = rows + ids[s] * ld;
+    if (c[s] == 0) continue;
+    for (size_t i = 0; i < dim; i++) v[i] += c[s] * value(row[i]);
+  }
+}
+
+static void gather_dot_float16(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                               size_t count, const float *q, size_t dim) {
+  half_dot(f, rows, ld, ids, count, q, dim, fopo_from_float16);
+}
+
+static void gather_axpy_float16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
+  half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_float16);
+}
+
+static void gather_dot_bfloat16(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                size_t count, const float *q, size_t dim) {
+  half_dot(f, rows, ld, ids, count, q, dim, fopo_from_bfloat16);
+}
+
+static void gather_axpy_bfloat16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
+                                 const float *c, size_t count, size_t after, size_t dim) {
+  (void)after;
+  half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_bfloat16);
+}
+
+/* In float, as it is only ever an estimate: loops that a compiler turns into vectors. */
+static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                   const float *panel, size_t dim, size_t width) {
+  for (size_t s = 0; s < count; s++) {
+    const float *row = rows + (ids != NULL ? ids[s] : s) * ld;
+    float sum[FOPO_PANEL] = {0};
+    for (size_t i = 0; i < dim; i++) {
+      for (size_t j = 0; j < width; j++) sum[j] += row[i] * panel[i * width + j];
+    }
+    for (size_t j = 0; j < width; j++) out[s * width + j] = sum[j];
+  }
+}
+
+static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s++) {
+    for (size_t j = 0; j < 16; j++) {
+      if (x[s * ld + j] >= floor[j]) list[n++] = (uint32_t)(s * 16 + j);
+    }
+  }
+  return n;
+}
+
+static float largest(const float *x, size_t n) {
+  float m = -INFINITY;
+  for (size_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+  return m;
+}
+
+static double exp_sum(float *w, const float *x, float shift, size_t n) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) {
+    float z = x[i] - shift;
+    w[i] = z < -87.0f ? 0.0f : expf(z);
+    sum += (double)w[i];
+  }
+  return sum;
+}
+
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  double sum = 0, squares = 0, products = 0;
+  for (size_t i = 0; i < n; i++) {
+    sum += (double)x[i];
+    squares += (double)x[i] * (double)x[i];
+    products += (double)x[i] * (double)y[i];
+  }
+  out[0] = sum;
+  out[1] = squares;
+  out[2] = products;
+}
+
+static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed, uint32_t step,
+                         uint32_t row) {
+  draw_uniform_from(ids, 0, n, count, seed, step, row);
+}
+
+static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
+                       uint32_t step, uint32_t row) {
+  draw_pairs_from(a, b, 0, first, count, seed, step, row);
+}
+
+static void log_mixture(float *logq, const float *w, double share, double rest, double total,
+                        size_t n) {
+  for (size_t i = 0; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
+}
+
+/* ---- selection among keys ---- */
+
+static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += keys[i] >= least;
+  return count;
+}
+
+static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+  uint64_t found = UINT64_MAX;
+  for (size_t i = 0; i < n; i++) found = keys[i] >= least && keys[i] < found ? keys[i] : found;
+  return found;
+}
+
+static uint64_t most_of(const uint64_t *keys, size_t n) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < n; i++) most = keys[i] > most ? keys[i] : most;
+  return most;
+}
+
+uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k) {
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+}
+
+size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t key = keys[i];
+    keys[kept] = key;
+    kept += key >= least;
+  }
+  return kept;
+}
+
+/* ---- selection among words and ids ---- */
+
+size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    list[found] = (uint32_t)i;
+    found += words[i] >= least;
+  }
+  return found;
+}
+
+size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+                            unsigned bits) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    list[found] = (uint32_t)i;
+    found += (size_t)fopo_marks_may_hold(marks, bits, ids[i]);
+  }
+  return found;
+}
+
+const fopo_kernels *fopo_kernels_portable(void) {
+  static const fopo_kernels table = {
+      .name = "portable",
+      .dot = dot,
+      .axpy = axpy,
+      .gather_dot = gather_dot,
+      .gather_axpy = gather_axpy,
+      .gather_dot_float16 = gather_dot_float16,
+      .gather_axpy_float16 = gather_axpy_float16,
+      .gather_dot_bfloat16 = gather_dot_bfloat16,
+      .gather_axpy_bfloat16 = gather_axpy_bfloat16,
+      .scores = scores,
+      .above = above,
+      .level = fopo_level,
+      .adam = fopo_adam_all,
+      .kth = fopo_kth_portable,
+      .sort = fopo_sort_keys,
+      .keep = fopo_keep_portable,
+      .max = largest,
+      .exp_sum = exp_sum,
+      .moments = moments,
+      .draw_uniform = draw_uniform,
+      .draw_pairs = draw_pairs,
+      .reaching = fopo_reaching_portable,
+      .marked = fopo_marked_portable,
+      .log_mixture = log_mixture,
+  };
+  return &table;
+}

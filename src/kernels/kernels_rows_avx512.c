@@ -1,0 +1,296 @@
+/* The kernels that read item rows one by one, for AVX-512: 16 numbers at a time, rests by masked
+ * loads. One code serves float32, float16 and bfloat16 rows; they differ in how 16 numbers become
+ * a vector of float32, and nowhere else.
+ *
+ * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
+ * wherever the row stands among the ids. */
+#include "kernels/kernels_tables.h"
+#include "kernels/rows.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+  LINE = 64,
+  SPREAD = 256,  /* bytes of a row from which its lines are asked for one by one */
+  AHEAD = 32,    /* rows from one that is read to the one that is asked for */
+  PICK = 128     /* samples compacted at a time; their rows stay in L2 meanwhile */
+};
+
+/* Where row `id` begins; ld in elements of `type`. */
+INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
+  return (const char *)rows + id * ld * fopo_float_bytes(type);
+}
+
+/* A row may start anywhere in its line. Into L2, as lines on their way to L1 would be fewer; a row
+ * of a line or two has little to wait for. */
+INLINE void prefetch_row(const char *row, size_t bytes) {
+  if (bytes <= LINE) {
+    __builtin_prefetch(row, 0, 3);
+    __builtin_prefetch(row + bytes - 1, 0, 3);
+    return;
+  }
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i, 0, 2);
+  __builtin_prefetch(row + bytes - 1, 0, 2);
+}
+
+/* The last vector of n >= 16 numbers: where it begins, and the lanes that no other vector holds. It
+ * ends with the numbers: a load that looks into the next cache line waits for it, even where its
+ * mask leaves nothing there. */
+typedef struct {
+  size_t at;
+  __mmask16 lanes;
+} tail;
+
+INLINE tail tail_of(size_t n) {
+  return (tail){n - 16, (__mmask16)(0xffffu << (15 - (n - 1) % 16))};
+}
+
+INLINE __m512 widen(__m256i x, const fopo_float type) {
+  if (type == FOPO_FLOAT16) return _mm512_cvtph_ps(x);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+/* Numbers i .. i + 15 of a row. */
+INLINE __m512 load(const char *row, size_t i, const fopo_float type) {
+  row += i * fopo_float_bytes(type);
+  if (type == FOPO_FLOAT32) return _mm512_loadu_ps(row);
+  return widen(_mm256_loadu_si256((const __m256i *)(const void *)row), type);
+}
+
+/* 16 lanes to 4: lane i holds i, i + 4, i + 8, i + 12. */
+INLINE __m128 fold(__m512 a) {
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* (0 + 2) + (1 + 3) */
+INLINE float sum4(__m128 a) {
+  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+}
+
+INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+
+/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1.
+ * next, where not NULL: as many rows that are read soon, asked for line by line meanwhile. */
+INLINE void dots(__m128 *out, const char *const *row, const char *const *next, const float *q,
+                 size_t n, const int lanes, const fopo_float type) {
+  __m512 even[4], odd[4];
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm512_setzero_ps();
+  size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      if (next != NULL) {
+        __builtin_prefetch(next[l] + i * fopo_float_bytes(type), 0, 2);
+        if (type == FOPO_FLOAT32) __builtin_prefetch(next[l] + i * 4 + LINE, 0, 2);
+      }
+      even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
+      odd[l] = _mm512_fmadd_ps(load(row[l], i + 16, type), q1, odd[l]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) {
+    size_t done = i * fopo_float_bytes(type);
+    if (next != NULL) prefetch_row(next[l] + done, n * fopo_float_bytes(type) - done);
+  }
+  if (i + 16 <= n) {
+    __m512 q0 = _mm512_loadu_ps(q + i);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
+    }
+    i += 16;
+  }
+  if (i < n) {
+    tail last = tail_of(n);
+    __m512 q1 = _mm512_maskz_loadu_ps(last.lanes, q + last.at);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      odd[l] = _mm512_mask3_fmadd_ps(load(row[l], last.at, type), q1, odd[l], last.lanes);
+    }
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < lanes; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
+}
+
+/* Rows that fill no vector are left to AVX2. gather_dot, and so dot. */
+INLINE void short_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
+                      const float *q, size_t dim, const fopo_float type) {
+  switch (type) {
+  case FOPO_FLOAT32: fopo_gather_dot_avx2(f, rows, ld, ids, count, q, dim); break;
+  case FOPO_FLOAT16: fopo_gather_dot_float16_avx2(f, rows, ld, ids, count, q, dim); break;
+  case FOPO_BFLOAT16: fopo_gather_dot_bfloat16_avx2(f, rows, ld, ids, count, q, dim); break;
+  }
+}
+
+INLINE void short_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                       size_t count, size_t after, size_t dim, const fopo_float type) {
+  switch (type) {
+  case FOPO_FLOAT32: fopo_gather_axpy_avx2(v, rows, ld, ids, c, count, after, dim); break;
+  case FOPO_FLOAT16: fopo_gather_axpy_float16_avx2(v, rows, ld, ids, c, count, after, dim); break;
+  case FOPO_BFLOAT16: fopo_gather_axpy_bfloat16_avx2(v, rows, ld, ids, c, count, after, dim); break;
+  }
+}
+
+INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
+  if (n < 16) return fopo_dot_avx2((const float *)(const void *)row, q, n); /* float32 alone */
+  __m128 sum;
+  dots(&sum, &row, NULL, q, n, 1, type);
+  return sum4(sum);
+}
+
+
+INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
+                       const float *q, size_t dim, const fopo_float type) {
+  if (dim < 16) {
+    short_dot(f, rows, ld, ids, count, q, dim, type);
+    return;
+  }
+  size_t bytes = dim * fopo_float_bytes(type);
+  for (size_t s = 0; s < count && s < AHEAD; s++) {
+    prefetch_row(row_at(rows, ld, ids[s], type), bytes);
+  }
+  size_t s = 0;
+  for (; s + 4 <= count; s += 4) {
+    const char *row[4], *next[4];
+    int spread = bytes >= SPREAD && s + AHEAD + 4 <= count;
+    for (size_t l = 0; l < 4; l++) {
+      size_t at = s + AHEAD + l < count ? s + AHEAD + l : s;
+      next[l] = row_at(rows, ld, ids[at], type);
+      if (!spread && at != s) prefetch_row(next[l], bytes);
+    }
+#pragma GCC unroll 4
+    for (size_t l = 0; l < 4; l++) row[l] = row_at(rows, ld, ids[s + l], type);
+    __m128 sum[4];
+    if (spread) {
+      dots(sum, row, next, q, dim, 4, type);
+    } else {
+      dots(sum, row, NULL, q, dim, 4, type);
+    }
+    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
+  }
+  for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
+}
+
+/* The samples whose c is not 0, in order; id and w have room for 16 more. */
+INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
+  size_t n = 0;
+  for (size_t s = 0; s < count; s += 16) {
+    __mmask16 valid = (__mmask16)(count - s < 16 ? (1u << (count - s)) - 1 : 0xffff);
+    __m512 value = _mm512_maskz_loadu_ps(valid, c + s);
+    __mmask16 keep = _mm512_mask_cmp_ps_mask(valid, value, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    __m512i number = _mm512_maskz_loadu_epi32(valid, ids + s);
+    _mm512_storeu_ps(w + n, _mm512_maskz_compress_ps(keep, value));
+    _mm512_storeu_si512(id + n, _mm512_maskz_compress_epi32(keep, number));
+    n += (size_t)__builtin_popcount(keep);
+  }
+  return n;
+}
+
+/* Samples to be added, and rows that are read after theirs. */
+typedef struct {
+  const char *rows;
+  size_t ld;
+  const uint32_t *id;   /* [n] */
+  const float *w;       /* [n] */
+  size_t n;
+  const uint32_t *soon; /* [n_soon] */
+  size_t n_soon;
+} batch;
+
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
+ * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. With
+ * every fourth the same columns of a row of `soon` are asked for. */
+INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int lanes,
+                      tail last, const fopo_float type) {
+  __m512 sum[8];
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm512_setzero_ps();
+  size_t s = 0;
+  for (; s + (size_t)lanes <= b->n; s += (size_t)lanes) {
+    if (s % 4 == 0 && s / 4 < b->n_soon) {
+      const char *next = row_at(b->rows, b->ld, b->soon[s / 4], type);
+      prefetch_row(next + first * fopo_float_bytes(type),
+                   (last.at + 16 - first) * fopo_float_bytes(type));
+    }
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      const char *row = row_at(b->rows, b->ld, b->id[s + (size_t)l], type);
+      __m512 scale = _mm512_set1_ps(b->w[s + (size_t)l]);
+#pragma GCC unroll 8
+      for (int k = 0; k < vectors; k++) {
+        __m512 x = load(row, k + 1 < vectors ? first + (size_t)k * 16 : last.at, type);
+        sum[l * vectors + k] = _mm512_fmadd_ps(scale, x, sum[l * vectors + k]);
+      }
+    }
+  }
+  for (; s < b->n; s++) {
+    const char *row = row_at(b->rows, b->ld, b->id[s], type);
+    __m512 scale = _mm512_set1_ps(b->w[s]);
+#pragma GCC unroll 8
+    for (int k = 0; k < vectors; k++) {
+      __m512 x = load(row, k + 1 < vectors ? first + (size_t)k * 16 : last.at, type);
+      sum[k] = _mm512_fmadd_ps(scale, x, sum[k]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < vectors; k++) {
+    size_t at = k + 1 < vectors ? first + (size_t)k * 16 : last.at;
+    __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last.lanes;
+    __m512 total = _mm512_maskz_loadu_ps(mask, v + at);
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
+    _mm512_mask_storeu_ps(v + at, mask, total);
+  }
+}
+
+/* All columns, in blocks of 128 whose sums live in registers. */
+INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type) {
+  size_t first = 0;
+  for (; dim - first >= 128; first += 128) {
+    add_block(v, b, first, 8, 1, tail_of(first + 128), type);
+  }
+  tail last = tail_of(dim);
+  switch ((dim - first + 15) / 16) {
+  case 1: add_block(v, b, first, 1, 4, last, type); break;
+  case 2: add_block(v, b, first, 2, 4, last, type); break;
+  case 3: add_block(v, b, first, 3, 2, last, type); break;
+  case 4: add_block(v, b, first, 4, 2, last, type); break;
+  case 5: add_block(v, b, first, 5, 1, last, type); break;
+  case 6: add_block(v, b, first, 6, 1, last, type); break;
+  case 7: add_block(v, b, first, 7, 1, last, type); break;
+  case 8: add_block(v, b, first, 8, 1, last, type); break;
+  default: break;
+  }
+}
+
+INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
+                        const float *c, size_t count, size_t after, size_t dim,
+                        const fopo_float type) {
+  if (dim < 16) {
+    short_axpy(v, rows, ld, ids, c, count, after, dim, type);
+    return;
+  }
+  uint32_t id[PICK + 16];
+  float w[PICK + 16];
+  for (size_t s = 0; s < count; s += PICK) {
+    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
+    size_t asked = s / 4 < after ? s / 4 : after;
+    batch b = {rows, ld, id, w, n, ids + count + asked, after - asked};
+    if (n > 0) add_rows(v, &b, dim, type);
+  }
+}
+
+FOPO_ROW_KERNELS(avx512)
+
+#endif

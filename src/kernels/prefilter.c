@@ -1,0 +1,73 @@
+/* Screening in plain C: the definition that the instructions are tested against. */
+#include "kernels/prefilter.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+static uint16_t half_of(float x) {
+  uint32_t bits;
+  x = fopo_screen_round(x);
+  memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+static float float_of(uint16_t half) {
+  uint32_t bits = (uint32_t)half << 16;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* The place of column i in a packed row: of row s in its group, or of query j and its pair. */
+static size_t place(size_t s, size_t i, size_t dim) {
+  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim);
+  size_t group = s / FOPO_SCREEN_GROUP * FOPO_SCREEN_GROUP;
+  return group * row + i / width * width * FOPO_SCREEN_GROUP +
+         s % FOPO_SCREEN_GROUP * width + i % width;
+}
+
+static size_t query_place(size_t j, size_t i, size_t dim) {
+  size_t width = fopo_screen_width(dim), pair = i % width / 2;
+  return i / width * width * FOPO_PANEL + j / 16 * width * 16 + (pair * 16 + j % 16) * 2 + i % 2;
+}
+
+static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+                 size_t dim) {
+  memset(out, 0, fopo_screen_rows(count) * fopo_screen_row(dim) * sizeof *out);
+  for (size_t s = 0; s < count; s++) {
+    const float *row = rows + (ids != NULL ? ids[s] : s) * ld;
+    for (size_t i = 0; i < dim; i++) out[place(s, i, dim)] = half_of(row[i]);
+  }
+}
+
+static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t width) {
+  memset(out, 0, FOPO_PANEL * fopo_screen_row(dim) * sizeof *out);
+  for (size_t i = 0; i < dim; i++) {
+    for (size_t j = 0; j < width; j++) {
+      out[query_place(j, i, dim)] = half_of(panel[i * width + j]);
+    }
+  }
+}
+
+static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
+                  size_t count, const uint16_t *queries, size_t dim, size_t width,
+                  const float *floor) {
+  found[0] = found[1] = 0;
+  for (size_t s = 0; s < count; s++) {
+    for (size_t j = 0; j < width; j++) {
+      float sum = 0;
+      for (size_t i = 0; i < dim; i++) {
+        sum += float_of(rows[place(s, i, dim)]) * float_of(queries[query_place(j, i, dim)]);
+      }
+      if (!(sum >= floor[j])) continue;
+      size_t half = j / 16, at = half * 16 * count + found[half]++;
+      scores[at] = sum;
+      list[at] = (uint32_t)(s * 16 + j % 16);
+    }
+  }
+}
+
+const fopo_screen *fopo_screen_portable(void) {
+  static const fopo_screen screen = {pack, pack_queries, above};
+  return &screen;
+}

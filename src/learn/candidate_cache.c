@@ -1,0 +1,280 @@
+#include "learn/candidate_cache.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Above it a search costs more than the few draws it would place better. */
+static const double near_one = 0.95;
+
+/* Eight searches every fifty batches are a two-hundredth of what a batch of 32 would ask. Once the
+ * candidates serve, mass hardly leaves them, and a probe is a batch of costlier draws: seldom. */
+enum { PROBE_EVERY = 50, PROBE_ROWS = 8, PROBE_SELDOM = 500 };
+
+/* Of a probe's draws. Those of the floor alone would see hardly any of the tail. */
+static const double probe_epsilon = 0.5;
+
+/* ---- candidates that are kept ---- */
+
+/* What lies on the device alone. */
+static void release_sets(fopo_visits *v) {
+  if (v->sets != NULL) v->device->ops->release(v->device, v->sets);
+  if (v->set_counts != NULL) v->device->ops->release(v->device, v->set_counts);
+  v->sets = v->set_counts = NULL;
+}
+
+static void release(fopo_visits *v) {
+  release_sets(v);
+  fopo_free(v->ids);
+  fopo_free(v->counts);
+  fopo_free(v->served);
+  v->ids = v->counts = v->served = NULL;
+  v->N = v->K = 0;
+}
+
+/* The device's copies of ids and counts. */
+static int share_sets(fopo_visits *v, fopo_device *device) {
+  void *sets = NULL, *counts = NULL;
+  v->device = device;
+  v->sets = v->set_counts = NULL;
+  int rc = device->ops->share(device, &sets, v->ids, v->N * v->K * sizeof *v->ids);
+  v->sets = sets;
+  if (rc == FOPO_OK) rc = device->ops->share(device, &counts, v->counts, v->N * sizeof *v->counts);
+  v->set_counts = counts;
+  if (rc != FOPO_OK) release_sets(v);
+  return rc;
+}
+
+void fopo_visits_done(fopo_visits *v) {
+  release(v);
+  *v = (fopo_visits){0};
+}
+
+uint64_t fopo_visits_bytes(size_t N, size_t K) {
+  return (uint64_t)N * ((uint64_t)K + 2) * sizeof(uint32_t);
+}
+
+int fopo_visits_room(fopo_visits *v, fopo_device *device, size_t N, size_t K) {
+  if (v->N == N && v->K == K && v->device == device) return FOPO_OK;
+  char what[96];
+  release(v);
+  snprintf(what, sizeof what, "keeping %zu candidates of each of %zu contexts", K, N);
+  int rc = fopo_memory_suffices(fopo_visits_bytes(N, K), what, "use a smaller k, or refresh = 1");
+  if (rc != FOPO_OK) return rc;
+  v->ids = fopo_alloc(N, K * sizeof *v->ids);
+  v->counts = fopo_alloc(N, sizeof *v->counts);
+  v->served = fopo_alloc(N, sizeof *v->served);
+  v->N = N;
+  v->K = K;
+  rc = v->ids && v->counts && v->served ? share_sets(v, device) : FOPO_ERR_MEMORY;
+  if (rc != FOPO_OK) release(v);
+  return rc;
+}
+
+int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh) {
+  return v->served[row] == 0 || v->served[row] >= refresh;
+}
+
+int fopo_visits_store(fopo_visits *v, const uint32_t *ids, const uint32_t *counts,
+                      const uint32_t *rows, size_t B) {
+  return v->device->ops->store_sets(v->device, v->sets, v->set_counts, ids, counts, rows, B, v->K);
+}
+
+int fopo_visits_load(uint32_t *ids, uint32_t *counts, const fopo_visits *v, const uint32_t *rows,
+                     size_t B) {
+  return v->device->ops->load_sets(v->device, ids, counts, v->sets, v->set_counts, rows, B, v->K);
+}
+
+int fopo_visits_fetch(fopo_visits *v) {
+  if (v->N == 0) return FOPO_OK;
+  fopo_device *d = v->device;
+  int rc = d->ops->get(d, v->ids, v->sets, v->N * v->K * sizeof *v->ids);
+  return rc == FOPO_OK ? d->ops->get(d, v->counts, v->set_counts, v->N * sizeof *v->counts) : rc;
+}
+
+int fopo_visits_lend(fopo_visits *to, fopo_visits *v, fopo_device *device) {
+  int rc = fopo_visits_fetch(v);
+  *to = (fopo_visits){0};
+  if (rc != FOPO_OK) return rc;
+  *to = *v;
+  rc = v->N > 0 ? share_sets(to, device) : FOPO_OK;
+  if (rc != FOPO_OK) *to = (fopo_visits){0};
+  return rc;
+}
+
+void fopo_visits_drop(fopo_visits *v) {
+  release_sets(v);
+  *v = (fopo_visits){0};
+}
+
+static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t refresh) {
+  for (size_t b = 0; b < B; b++) {
+    uint32_t *served = &v->served[rows[b]];
+    if (fopo_visits_due(v, rows[b], refresh)) {
+      *served = 1;
+    } else if (*served < UINT32_MAX) {
+      ++*served;
+    }
+  }
+}
+
+/* ---- an adaptive epsilon ---- */
+
+double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q) {
+  return v->batches == 0 || 1.0 - v->head > near_one ? 1.0 : q->floor;
+}
+
+/* Whether the next batch measures the share. */
+static int probes(const fopo_visits *v, const fopo_proposal *q) {
+  return v->batches % (fopo_visits_epsilon(v, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY) == 0;
+}
+
+double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q) {
+  double epsilon = q->adaptive ? fopo_visits_epsilon(v, q) : q->epsilon;
+  if (!q->adaptive || !probes(v, q)) return epsilon;
+  return fmax(q->floor, probe_epsilon);
+}
+
+size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B) {
+  if (!q->adaptive) return fopo_proposal_uses_index(q) ? B : 0;
+  if (fopo_visits_epsilon(v, q) < 1.0) return B;
+  if (!probes(v, q)) return 0;
+  return B < PROBE_ROWS ? B : PROBE_ROWS;
+}
+
+/* The first share has nothing to be smoothed with. */
+static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size_t head_rows) {
+  if (head_rows > 0 && probes(v, q)) {
+    double s = v->batches == 0 ? 0.0 : q->smoothing;
+    v->head = s * v->head + (1.0 - s) * mass;
+  }
+  v->batches++;
+}
+
+/* ---- both ---- */
+
+void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
+                       double head_mass, size_t head_rows) {
+  if (q->adaptive) count_head(v, q, head_mass, head_rows);
+  if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) count_visits(v, rows, B, q->refresh);
+}
+
+int fopo_visits_wait(const fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+  if (q->adaptive && probes(v, q)) return 1;
+  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return 0;
+  for (size_t b = 0; b < B; b++) {
+    if (v->N == 0 || fopo_visits_due(v, rows[b], q->refresh)) return 1;
+  }
+  return 0;
+}
+
+void fopo_visits_uncount(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+  if (q->adaptive) v->batches--;
+  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return;
+  for (size_t b = 0; b < B; b++) v->served[rows[b]]--;
+}
+
+/* ---- files ---- */
+
+static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
+                  served_name[] = "candidate_visits", batches_name[] = "head_batches",
+                  head_name[] = "head_share";
+
+size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v) {
+  size_t n = 0;
+  if (v->N > 0) {
+    a[n++] = fopo_array_of(sets_name, FOPO_U32, v->ids, 2, v->N, v->K);
+    a[n++] = fopo_array_of(counts_name, FOPO_U32, v->counts, 1, v->N, 1);
+    a[n++] = fopo_array_of(served_name, FOPO_U32, v->served, 1, v->N, 1);
+  }
+  if (v->batches > 0) {
+    a[n++] = fopo_array_of(batches_name, FOPO_U64, &v->batches, 0, 1, 1);
+    a[n++] = fopo_array_of(head_name, FOPO_F64, &v->head, 0, 1, 1);
+  }
+  return n;
+}
+
+/* Every id of a set that may be used is one of the P items. */
+static int check_sets(const fopo_array *sets, const fopo_array *counts, const fopo_array *served,
+                      const char *path, size_t P) {
+  const uint32_t *ids = sets->data, *count = counts->data, *visits = served->data;
+  size_t K = sets->shape[1];
+  for (size_t i = 0; i < sets->shape[0]; i++) {
+    int wrong = count[i] > K;
+    for (size_t j = 0; !wrong && visits[i] > 0 && j < count[i]; j++) wrong = ids[i * K + j] >= P;
+    if (wrong) {
+      return fopo_fail(FOPO_ERR_FORMAT,
+                       "%s: the candidates of context %zu are not %zu of %zu items", path, i + 1, K,
+                       P);
+    }
+  }
+  return FOPO_OK;
+}
+
+static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_visits_room(v, device, N, q->k);
+  if (rc != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return rc;
+  const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
+  const fopo_array *counts = sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1)
+                                  : NULL;
+  const fopo_array *served = counts ? fopo_archive_need(archive, path, served_name, FOPO_U32, 1)
+                                    : NULL;
+  if (served == NULL) return FOPO_ERR_FORMAT;
+  if (sets->shape[0] != N || counts->shape[0] != N || served->shape[0] != N) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: it has candidates of %zu contexts, not of %zu", path,
+                     sets->shape[0], N);
+  }
+  if (sets->shape[1] != q->k) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: it keeps %zu candidates of a context but k is %zu here; use the same k",
+                     path, sets->shape[1], q->k);
+  }
+  return check_sets(sets, counts, served, path, P);
+}
+
+static int check_share(fopo_archive *archive, const char *path) {
+  if (fopo_archive_find(archive, batches_name) == NULL) return FOPO_OK;
+  const fopo_array *batches = fopo_archive_need(archive, path, batches_name, FOPO_U64, 0);
+  const fopo_array *head = batches ? fopo_archive_need(archive, path, head_name, FOPO_F64, 0)
+                                   : NULL;
+  if (head == NULL) return FOPO_ERR_FORMAT;
+  double share;
+  memcpy(&share, head->data, sizeof share);
+  if (share >= 0.0 && share <= 1.0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, head_name, share);
+}
+
+int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int rc = fopo_proposal_keeps(q) ? check_kept(v, device, archive, path, q, N, P) : FOPO_OK;
+  return rc == FOPO_OK && q->adaptive ? check_share(archive, path) : rc;
+}
+
+static void take_share(fopo_visits *v, const fopo_archive *archive) {
+  const fopo_array *batches = fopo_archive_find(archive, batches_name);
+  v->batches = 0;
+  if (batches == NULL) return;
+  memcpy(&v->batches, batches->data, sizeof v->batches);
+  memcpy(&v->head, fopo_archive_find(archive, head_name)->data, sizeof v->head);
+}
+
+int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q) {
+  if (q->adaptive) take_share(v, archive);
+  if (!fopo_proposal_keeps(q)) return FOPO_OK;
+  memset(v->served, 0, v->N * sizeof *v->served);
+  const fopo_array *sets = fopo_archive_find(archive, sets_name);
+  if (sets == NULL) return FOPO_OK;
+  size_t bytes = v->N * sizeof *v->counts;
+  memcpy(v->ids, sets->data, v->K * bytes);
+  memcpy(v->counts, fopo_archive_find(archive, counts_name)->data, bytes);
+  const fopo_device_ops *ops = v->device->ops;
+  int rc = ops->put(v->device, v->sets, v->ids, v->K * bytes);
+  if (rc == FOPO_OK) rc = ops->put(v->device, v->set_counts, v->counts, bytes);
+  if (rc != FOPO_OK) return rc;
+  memcpy(v->served, fopo_archive_find(archive, served_name)->data, bytes);
+  return FOPO_OK;
+}

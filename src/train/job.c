@@ -1,0 +1,484 @@
+/* The thread makes slices of about a twentieth of a second and looks at its orders between them. The
+ * lock guards what both threads see: orders, status, records, the theta that is shown. All else
+ * belongs to the thread while it works, and to the caller while it rests or has ended. */
+#include "train/job.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/comm.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "train/trainer_internal.h"
+
+static const double slice_seconds = 0.05; /* how long an order may wait, steps being short */
+static const double tick = 0.05;          /* how long a caller waits before it looks for Ctrl-C */
+
+enum { SENTENCE = 1024 };
+
+struct fopo_job {
+  fopo_trainer *home;      /* not owned */
+  fopo_job_plan plan;
+  int at_home;             /* 1: the state is with `home` */
+  int joined;
+
+  /* The thread's own copies. */
+  fopo_device *device;
+  fopo_policy policy;
+  fopo_gradient *gradient;
+  fopo_optim optim;
+  fopo_trainer *trainer;
+  size_t n_theta;
+
+  /* The run. */
+  uint64_t last;           /* step at the end; UINT64_MAX: no limit */
+  double spent, rate;      /* seconds of training; steps a second */
+  fopo_slice sum;          /* of the record in hand: means times steps */
+  float *best;             /* [n_theta] theta of the best validation; NULL: not kept */
+  double best_reward;
+  size_t waited;           /* validations since */
+  int complete;            /* 1: it went to its end, or its patience did */
+
+  pthread_t thread;
+  atomic_int stop;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  /* Under the lock. */
+  int rest, wanted;        /* orders: to rest, to show theta */
+  fopo_job_status status;
+  char sentence[SENTENCE];
+  float *shown;            /* [n_theta] */
+  int fresh;               /* 1: nobody has looked at it yet */
+  fopo_job_record *records;
+  size_t room, taken, n;   /* records taken .. n - 1 wait */
+};
+
+static atomic_int running;
+
+int fopo_jobs_running(void) { return atomic_load(&running); }
+
+/* ---- the thread: records ---- */
+
+static int stopping(void *payload) {
+  fopo_job *j = payload;
+  return atomic_load_explicit(&j->stop, memory_order_relaxed);
+}
+
+/* Ctrl-C that was meant for others stopped a parallel loop of ours: once more, when it is over. */
+static int again(fopo_job *j, int rc) {
+  if (rc != FOPO_ERR_INTERRUPTED || stopping(j)) return 0;
+  nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  return 1;
+}
+
+static int judge(double *reward, fopo_job *j, fopo_index *ix) {
+  fopo_evaluation e;
+  int rc;
+  do {
+    rc = fopo_evaluate(&e, &j->policy, j->plan.valid_contexts, j->plan.valid, ix);
+  } while (again(j, rc));
+  if (rc == FOPO_OK) *reward = e.reward;
+  return rc;
+}
+
+/* Why it ends before its steps and seconds do. */
+static void end_early(fopo_job *j, int status, const char *why) {
+  pthread_mutex_lock(&j->lock);
+  j->status.status = status;
+  strncpy(j->sentence, why, SENTENCE - 1);
+  pthread_mutex_unlock(&j->lock);
+  atomic_store(&j->stop, 1);
+}
+
+static int note_best(fopo_job *j, double reward) {
+  if (reward > j->best_reward) {
+    j->best_reward = reward;
+    j->waited = 0;
+    if (j->best != NULL) memcpy(j->best, j->policy.theta.x, j->n_theta * sizeof *j->best);
+    pthread_mutex_lock(&j->lock);
+    j->status.best_step = fopo_trainer_step(j->trainer);
+    pthread_mutex_unlock(&j->lock);
+  } else if (++j->waited == j->plan.patience) {
+    return 1;
+  }
+  return 0;
+}
+
+static void say_validating(fopo_job *j, int on) {
+  pthread_mutex_lock(&j->lock);
+  j->status.validates = on;
+  pthread_mutex_unlock(&j->lock);
+}
+
+/* 1 where patience is at its end. */
+static int validate(fopo_job_record *r, fopo_job *j, int *rc) {
+  say_validating(j, 1);
+  *rc = judge(&r->valid, j, j->plan.exact);
+  if (*rc == FOPO_OK && j->plan.index != NULL) *rc = judge(&r->valid_index, j, j->plan.index);
+  say_validating(j, 0);
+  return isfinite(r->valid) && note_best(j, r->valid);
+}
+
+static int push(fopo_job *j, const fopo_job_record *r) {
+  int rc = FOPO_OK;
+  pthread_mutex_lock(&j->lock);
+  if (j->taken > 0) {
+    memmove(j->records, j->records + j->taken, (j->n - j->taken) * sizeof *j->records);
+    j->n -= j->taken;
+    j->taken = 0;
+  }
+  if (j->n == j->room) {
+    size_t room = j->room > 0 ? 2 * j->room : 32;
+    fopo_job_record *more = fopo_realloc(j->records, room, sizeof *more);
+    if (more == NULL) {
+      rc = FOPO_ERR_MEMORY;
+    } else {
+      j->records = more;
+      j->room = room;
+    }
+  }
+  if (rc == FOPO_OK) j->records[j->n++] = *r;
+  pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
+/* Ends the record in hand; one that is cut short is not validated. */
+static int end_record(fopo_job *j, int cut) {
+  if (j->sum.steps == 0) return FOPO_OK;
+  const fopo_gradient_options *g = fopo_gradient_get(j->gradient);
+  double n = (double)j->sum.steps;
+  fopo_job_record r = {.step = fopo_trainer_step(j->trainer), .seconds = j->plan.trained + j->spent,
+                       .steps_per_second = n / j->sum.seconds, .mean = j->sum.mean,
+                       .lr = j->optim.options.lr, .valid = NAN, .valid_index = NAN,
+                       .epsilon = g->kind == FOPO_GRADIENT_SNIS ? g->proposal.epsilon
+                                                            : (double)NAN};
+  double *const means[] = {&r.mean.reward, &r.mean.ess, &r.mean.max_weight, &r.mean.head_mass,
+                           &r.mean.norm};
+  for (size_t i = 0; i < sizeof means / sizeof *means; i++) *means[i] /= n;
+  j->sum = (fopo_slice){0};
+  int rc = FOPO_OK, enough = 0;
+  if (j->plan.valid != NULL && !cut) enough = validate(&r, j, &rc);
+  int pushed = push(j, &r);
+  if (enough) {
+    j->complete = 1;
+    end_early(j, FOPO_OK, "no better validation came");
+  }
+  return rc != FOPO_OK ? rc : pushed;
+}
+
+/* ---- the thread: slices ---- */
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Steps that fill so many seconds, by what the last ones took. */
+static uint64_t that_fill(const fopo_job *j, double seconds) {
+  double steps = j->rate * fmax(seconds, 0.0);
+  return steps < 1.5 ? 1 : steps > 1e9 ? (uint64_t)1e9 : (uint64_t)(steps + 0.5);
+}
+
+static int is_done(const fopo_job *j) {
+  return fopo_trainer_step(j->trainer) >= j->last || j->spent >= j->plan.seconds;
+}
+
+static void add(fopo_job *j, const fopo_slice *s) {
+  double n = (double)s->steps;
+  fopo_gradient_stats *sum = &j->sum.mean;
+  sum->reward += s->mean.reward * n;
+  sum->ess += s->mean.ess * n;
+  sum->max_weight += s->mean.max_weight * n;
+  sum->head_mass += s->mean.head_mass * n;
+  sum->norm += s->mean.norm * n;
+  sum->short_rows += s->mean.short_rows;
+  for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->mean.seconds[i];
+  j->sum.steps += s->steps;
+  j->sum.seconds += s->seconds;
+  j->spent += s->seconds;
+  if (s->steps > 0) j->rate = n / s->seconds;
+}
+
+static void publish(fopo_job *j, const fopo_slice *s) {
+  pthread_mutex_lock(&j->lock);
+  j->status.step = s->step;
+  j->status.seconds = j->plan.trained + j->spent;
+  if (s->steps > 0) j->status.slice = *s;
+  if (j->wanted) {
+    memcpy(j->shown, j->policy.theta.x, j->n_theta * sizeof *j->shown);
+    j->wanted = 0;
+    j->fresh = 1;
+  }
+  pthread_mutex_unlock(&j->lock);
+}
+
+static int make_slice(fopo_job *j) {
+  fopo_slice s;
+  uint64_t n = least(j->last - fopo_trainer_step(j->trainer), that_fill(j, slice_seconds));
+  if (j->plan.every > 0) n = least(n, j->plan.every - j->sum.steps);
+  if (isfinite(j->plan.seconds)) n = least(n, that_fill(j, j->plan.seconds - j->spent));
+  int rc = fopo_trainer_run(j->trainer, (size_t)n, &s);
+  add(j, &s);
+  publish(j, &s);
+  if (again(j, rc)) return FOPO_OK;
+  int full = j->plan.every > 0 ? j->sum.steps >= j->plan.every : j->sum.seconds >= 1.0;
+  if (rc == FOPO_OK && (full || is_done(j))) rc = end_record(j, 0);
+  return rc;
+}
+
+/* ---- the thread ---- */
+
+/* Rests as long as that is the order. */
+static void obey(fopo_job *j) {
+  pthread_mutex_lock(&j->lock);
+  while (j->rest && !stopping(j)) {
+    if (j->status.state != FOPO_JOB_RESTS) {
+      j->status.state = FOPO_JOB_RESTS;
+      pthread_cond_broadcast(&j->changed);
+    }
+    pthread_cond_wait(&j->changed, &j->lock);
+  }
+  j->status.state = FOPO_JOB_TRAINS;
+  pthread_mutex_unlock(&j->lock);
+}
+
+static void *work(void *payload) {
+  fopo_job *j = payload;
+  int rc = FOPO_OK;
+  fopo_interrupt_by(stopping, j);
+  while (rc == FOPO_OK && !stopping(j) && !is_done(j)) {
+    rc = make_slice(j);
+    obey(j);
+  }
+  if (rc == FOPO_OK && is_done(j)) j->complete = 1;
+  if (rc != FOPO_OK && rc != FOPO_ERR_INTERRUPTED) end_early(j, rc, fopo_error_sentence());
+  if (end_record(j, 1) != FOPO_OK && rc == FOPO_OK) {
+    end_early(j, FOPO_ERR_MEMORY, fopo_error_sentence());
+  }
+  pthread_mutex_lock(&j->lock);
+  j->status.state = FOPO_JOB_ENDED;
+  pthread_cond_broadcast(&j->changed);
+  pthread_mutex_unlock(&j->lock);
+  return NULL;
+}
+
+/* ---- starting ---- */
+
+static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
+  if (t->o.reward->kind == FOPO_REWARD_CUSTOM) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a job cannot call the Lua function of a custom reward; use t:run for it");
+  }
+  if (t->o.policy->train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
+                     "cannot learn them; use t:run, or train_items = false");
+  }
+  if (fopo_comm_size() > 1) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %d; use t:run",
+                     fopo_comm_size());
+  }
+  if (plan->valid != NULL && plan->exact == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
+  }
+  return FOPO_OK;
+}
+
+/* The thread's copies of what the trainer `t` is made of. */
+static int copy_parts(fopo_job *j) {
+  fopo_trainer_options o = j->home->o;
+  j->n_theta = j->home->n_theta;
+  int rc = fopo_device_open(&j->device, o.device->ops->kind);
+  if (rc == FOPO_OK) rc = fopo_policy_copy(&j->policy, o.policy);
+  if (rc == FOPO_OK) rc = fopo_optim_init(&j->optim, &o.optim->options);
+  if (rc == FOPO_OK) rc = fopo_gradient_new(&j->gradient, fopo_gradient_get(o.gradient));
+  if (rc != FOPO_OK) return rc;
+  o.policy = &j->policy;
+  o.gradient = j->gradient;
+  o.optim = &j->optim;
+  o.device = j->device;
+  rc = fopo_trainer_new(&j->trainer, &o);
+  if (rc == FOPO_OK) rc = fopo_trainer_take(j->trainer, j->home);
+  if (rc != FOPO_OK) return rc;
+  j->at_home = 0;
+
+  j->shown = fopo_alloc(j->n_theta, sizeof *j->shown);
+  if (j->plan.keep_best) j->best = fopo_alloc(j->n_theta, sizeof *j->best);
+  return j->shown && (j->best || !j->plan.keep_best) ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* Signals are the program's: the thread, and the ones that it makes, get none but those of their own
+ * crashes, after which the terminal is put right. */
+static int start_thread(fopo_job *j) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+  sigset_t all, before;
+  sigfillset(&all);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int failed = pthread_create(&j->thread, NULL, work, j);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!failed) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_MEMORY, "no thread could be made for the job: %s; use t:run",
+                   strerror(failed));
+}
+
+int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
+  *job = NULL;
+  int rc = check(t, plan);
+  if (rc != FOPO_OK) return rc;
+  fopo_job *j = fopo_alloc(1, sizeof *j);
+  if (j == NULL) return FOPO_ERR_MEMORY;
+  j->home = t;
+  j->plan = *plan;
+  j->at_home = j->joined = 1;
+  j->best_reward = -1.0;
+  uint64_t first = fopo_trainer_step(t);
+  j->last = plan->steps < UINT64_MAX - first ? first + plan->steps : UINT64_MAX;
+  j->status = (fopo_job_status){.step = first, .first = first, .last = j->last,
+                                .seconds = plan->trained};
+  pthread_mutex_init(&j->lock, NULL);
+  pthread_cond_init(&j->changed, NULL);
+  rc = copy_parts(j);
+  if (rc == FOPO_OK) rc = start_thread(j);
+  if (rc != FOPO_OK) {
+    if (!j->at_home) fopo_trainer_take(t, j->trainer); /* what is remembered from visit to visit */
+    fopo_job_free(j);
+    return rc;
+  }
+  j->joined = 0;
+  atomic_fetch_add(&running, 1);
+  *job = j;
+  return FOPO_OK;
+}
+
+/* ---- the caller's side ---- */
+
+void fopo_job_look(fopo_job_status *status, fopo_job *job, int theta) {
+  pthread_mutex_lock(&job->lock);
+  *status = job->status;
+  status->records = job->n - job->taken;
+  status->sentence = job->sentence;
+  if (theta && !job->at_home && job->fresh) {
+    memcpy(job->home->o.policy->theta.x, job->shown, job->n_theta * sizeof *job->shown);
+    job->fresh = 0;
+  }
+  if (theta) job->wanted = 1;
+  pthread_mutex_unlock(&job->lock);
+}
+
+int fopo_job_take(fopo_job_record *record, fopo_job *job) {
+  pthread_mutex_lock(&job->lock);
+  int waits = job->taken < job->n;
+  if (waits) *record = job->records[job->taken++];
+  pthread_mutex_unlock(&job->lock);
+  return waits;
+}
+
+/* Under the lock: waits for a change, for so many seconds at most, less than one. */
+static void wait_change(fopo_job *j, double seconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += (long)(seconds * 1e9);
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_nsec -= 1000000000;
+    until.tv_sec++;
+  }
+  pthread_cond_timedwait(&j->changed, &j->lock, &until);
+}
+
+static fopo_job_state state_of(fopo_job *j) {
+  pthread_mutex_lock(&j->lock);
+  fopo_job_state state = j->status.state;
+  pthread_mutex_unlock(&j->lock);
+  return state;
+}
+
+/* The state goes to the trainer; of a run that went to its end, with the best theta. */
+static int bring_home(fopo_job *j) {
+  if (state_of(j) == FOPO_JOB_ENDED && !j->joined) {
+    pthread_join(j->thread, NULL);
+    j->joined = 1;
+    atomic_fetch_sub(&running, 1);
+    if (j->best != NULL && j->complete && j->best_reward >= 0.0) {
+      memcpy(j->policy.theta.x, j->best, j->n_theta * sizeof *j->best);
+    }
+  }
+  if (j->at_home) return FOPO_OK;
+  int rc = fopo_trainer_take(j->home, j->trainer);
+  j->at_home = rc == FOPO_OK;
+  return rc;
+}
+
+int fopo_job_rest(fopo_job *job) {
+  int given_up = 0;
+  pthread_mutex_lock(&job->lock);
+  job->rest = 1;
+  while (job->status.state == FOPO_JOB_TRAINS && !given_up) {
+    wait_change(job, tick);
+    given_up = fopo_interrupted() && job->status.state == FOPO_JOB_TRAINS;
+  }
+  if (given_up) job->rest = 0;
+  pthread_mutex_unlock(&job->lock);
+  if (!given_up) return bring_home(job);
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+}
+
+int fopo_job_go(fopo_job *job) {
+  if (state_of(job) != FOPO_JOB_RESTS) return FOPO_OK;
+  int rc = fopo_trainer_take(job->trainer, job->home);
+  if (rc != FOPO_OK) return rc;
+  job->at_home = 0;
+  pthread_mutex_lock(&job->lock);
+  job->rest = job->fresh = 0;
+  job->status.state = FOPO_JOB_TRAINS;
+  pthread_cond_broadcast(&job->changed);
+  pthread_mutex_unlock(&job->lock);
+  return FOPO_OK;
+}
+
+static void end_thread(fopo_job *j) {
+  atomic_store(&j->stop, 1);
+  pthread_mutex_lock(&j->lock);
+  pthread_cond_broadcast(&j->changed);
+  while (j->status.state != FOPO_JOB_ENDED) wait_change(j, tick);
+  pthread_mutex_unlock(&j->lock);
+}
+
+int fopo_job_stop(fopo_job *job) {
+  end_thread(job);
+  return bring_home(job);
+}
+
+int fopo_job_wait(fopo_job *job, double seconds) {
+  int rc = FOPO_OK;
+  pthread_mutex_lock(&job->lock);
+  for (double left = seconds; left > 0.0 && job->status.state != FOPO_JOB_ENDED; left -= tick) {
+    wait_change(job, fmin(left, tick));
+    if (!fopo_interrupted()) continue;
+    rc = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+    break;
+  }
+  pthread_mutex_unlock(&job->lock);
+  return rc;
+}
+
+void fopo_job_free(fopo_job *job) {
+  if (job == NULL) return;
+  if (!job->joined) {
+    end_thread(job);
+    pthread_join(job->thread, NULL);
+    atomic_fetch_sub(&running, 1);
+  }
+  fopo_trainer_free(job->trainer);
+  fopo_gradient_free(job->gradient);
+  fopo_optim_done(&job->optim);
+  fopo_policy_done(&job->policy);
+  fopo_device_close(job->device);
+  fopo_free(job->best);
+  fopo_free(job->shown);
+  fopo_free(job->records);
+  pthread_cond_destroy(&job->changed);
+  pthread_mutex_destroy(&job->lock);
+  fopo_free(job);
+}

@@ -1,0 +1,222 @@
+/* Adam (Kingma and Ba 2014) and stochastic gradient ascent with momentum. The arithmetic is the
+ * device's; what is here is the state, which lives beside theta and is made at the first step. */
+#include "train/optim.h"
+
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+static int in_unit(double x) { return x >= 0.0 && x < 1.0; }
+
+static int check(const fopo_optim_options *o) {
+  if (!(o->lr > 0.0) || !isfinite(o->lr)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the learning rate is %g; use > 0", o->lr);
+  }
+  if (!(o->items_lr >= 0.0) || !isfinite(o->items_lr)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the items' learning rate is %g; use >= 0, 0 for that of "
+                     "theta", o->items_lr);
+  }
+  if (!(o->weight_decay >= 0.0) || !isfinite(o->weight_decay)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "weight_decay is %g; use >= 0", o->weight_decay);
+  }
+  if (o->kind == FOPO_OPTIM_SGD) {
+    if (in_unit(o->momentum)) return FOPO_OK;
+    return fopo_fail(FOPO_ERR_ARGUMENT, "momentum is %g; use 0 <= momentum < 1", o->momentum);
+  }
+  if (!in_unit(o->beta1) || !in_unit(o->beta2)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "beta1 is %g and beta2 is %g; both need 0 <= beta < 1",
+                     o->beta1, o->beta2);
+  }
+  if (!(o->eps > 0.0) || !isfinite(o->eps)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "eps is %g; it keeps a division finite, use > 0", o->eps);
+  }
+  return FOPO_OK;
+}
+
+/* A zeroed device array of n floats. */
+static int zeros(float **x, fopo_device *device, size_t n) {
+  void *block = NULL;
+  int rc = device->ops->alloc(device, &block, n * sizeof(float));
+  *x = block;
+  return rc;
+}
+
+static void release_items(fopo_optim *o) {
+  if (o->device == NULL) return;
+  if (o->items_m != NULL) o->device->ops->release(o->device, o->items_m);
+  if (o->items_v != NULL) o->device->ops->release(o->device, o->items_v);
+  if (o->items_t != NULL) o->device->ops->release(o->device, o->items_t);
+}
+
+static void release(fopo_optim *o) {
+  if (o->device == NULL) return;
+  if (o->m != NULL) o->device->ops->release(o->device, o->m);
+  if (o->v != NULL) o->device->ops->release(o->device, o->v);
+}
+
+int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options) {
+  *o = (fopo_optim){.options = *options};
+  return check(options);
+}
+
+void fopo_optim_done(fopo_optim *o) {
+  release(o);
+  release_items(o);
+  *o = (fopo_optim){0};
+}
+
+/* m and v of n zeros on the device, in fresh memory that replaces the old only when all is there.
+ * sgd has no v. */
+static int renew(fopo_optim *o, fopo_device *device, size_t n, const float *m, const float *v) {
+  fopo_optim fresh = {.options = o->options, .t = o->t, .n = n, .device = device};
+  int rc = zeros(&fresh.m, device, n);
+  if (rc == FOPO_OK && m != NULL) {
+    rc = device->ops->put(device, fresh.m, m, n * sizeof *m);
+  }
+  if (rc == FOPO_OK && o->options.kind == FOPO_OPTIM_ADAM) {
+    rc = zeros(&fresh.v, device, n);
+    if (rc == FOPO_OK && v != NULL) {
+      rc = device->ops->put(device, fresh.v, v, n * sizeof *v);
+    }
+  }
+  if (rc != FOPO_OK) {
+    release(&fresh);
+    return rc;
+  }
+  release(o);
+  o->n = n;
+  o->m = fresh.m;
+  o->v = fresh.v;
+  o->device = device;
+  return FOPO_OK;
+}
+
+/* The same for the items' state; from host arrays where given. */
+static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
+                       const fopo_optim_items *from) {
+  fopo_optim fresh = {.P = P, .L = L, .device = device};
+  int adam = o->options.kind == FOPO_OPTIM_ADAM;
+  size_t n = P * L;
+  uint64_t bytes = (uint64_t)n * (adam ? 2 : 1) * sizeof(float) + P * sizeof(uint32_t);
+  int rc = fopo_memory_suffices(bytes, "the optimiser's state of the items",
+                                "use fewer items or dimensions, or train_items = false");
+  void *updates = NULL;
+  if (rc == FOPO_OK) rc = zeros(&fresh.items_m, device, n);
+  if (rc == FOPO_OK && adam) rc = zeros(&fresh.items_v, device, n);
+  if (rc == FOPO_OK) rc = device->ops->alloc(device, &updates, P * sizeof *fresh.items_t);
+  fresh.items_t = updates;
+  if (rc == FOPO_OK && from != NULL) {
+    rc = device->ops->put(device, fresh.items_m, from->m, n * sizeof *from->m);
+    if (rc == FOPO_OK && adam) {
+      rc = device->ops->put(device, fresh.items_v, from->v, n * sizeof *from->v);
+    }
+    if (rc == FOPO_OK) rc = device->ops->put(device, fresh.items_t, from->t, P * sizeof *from->t);
+  }
+  if (rc != FOPO_OK) {
+    release_items(&fresh);
+    return rc;
+  }
+  release_items(o);
+  o->P = P;
+  o->L = L;
+  o->items_m = fresh.items_m;
+  o->items_v = fresh.items_v;
+  o->items_t = fresh.items_t;
+  o->device = device;
+  return FOPO_OK;
+}
+
+int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L) {
+  int rc = check(&o->options);
+  if (rc == FOPO_OK && o->n == 0) rc = renew(o, device, n, NULL, NULL);
+  if (rc == FOPO_OK && P > 0 && o->P == 0) rc = renew_items(o, device, P, L, NULL);
+  if (rc != FOPO_OK) return rc;
+  if (o->n != n || o->device != device || (o->options.kind == FOPO_OPTIM_ADAM && o->v == NULL)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "this optimiser has the state of %zu parameters on %s, but %zu on %s are to "
+                     "be moved; make a new optimiser for them",
+                     o->n, o->device->ops->kind, n, device->ops->kind);
+  }
+  if (P > 0 && (o->P != P || o->L != L)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "this optimiser has the state of %zu items of dimension %zu, but %zu of %zu "
+                     "are to be moved; make a new optimiser for them", o->P, o->L, P, L);
+  }
+  return FOPO_OK;
+}
+
+int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
+                          const fopo_item_gradient *G) {
+  const fopo_optim_options *p = &o->options;
+  int rc = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
+  if (rc != FOPO_OK) return rc;
+  double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
+  if (p->kind == FOPO_OPTIM_ADAM) {
+    fopo_adam adam = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+                      .weight_decay = p->weight_decay};
+    return device->ops->adam_rows(device, items, o->items_m, o->items_v, o->items_t, G->rows,
+                                  G->ids, G->n, &adam, L);
+  }
+  fopo_sgd sgd = {.lr = lr, .momentum = p->momentum, .weight_decay = p->weight_decay};
+  return device->ops->sgd_rows(device, items, o->items_m, G->rows, G->ids, G->n, &sgd, L);
+}
+
+fopo_adam fopo_optim_adam(const fopo_optim *o) {
+  const fopo_optim_options *p = &o->options;
+  return (fopo_adam){.lr = p->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+                     .weight_decay = p->weight_decay, .t = o->t + 1};
+}
+
+int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+                    const fopo_tally *tally) {
+  const fopo_optim_options *p = &o->options;
+  int rc = fopo_optim_prepare(o, device, n, 0, 0);
+  if (rc != FOPO_OK) return rc;
+
+  if (p->kind == FOPO_OPTIM_ADAM) {
+    fopo_adam adam = fopo_optim_adam(o);
+    adam.tally = tally;
+    rc = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
+  } else {
+    fopo_sgd sgd = {.lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay,
+                    .tally = tally};
+    rc = device->ops->sgd(device, theta, o->m, G, &sgd, n);
+  }
+  if (rc == FOPO_OK) o->t++;
+  return rc;
+}
+
+int fopo_optim_read(float *m, float *v, const fopo_optim *o) {
+  if (o->n == 0) return FOPO_OK;
+  int rc = o->device->ops->get(o->device, m, o->m, o->n * sizeof *m);
+  if (rc == FOPO_OK && o->v != NULL) {
+    rc = o->device->ops->get(o->device, v, o->v, o->n * sizeof *v);
+  }
+  return rc;
+}
+
+int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o) {
+  if (o->P == 0) return FOPO_OK;
+  size_t n = o->P * o->L;
+  int rc = o->device->ops->get(o->device, items->m, o->items_m, n * sizeof *items->m);
+  if (rc == FOPO_OK && o->items_v != NULL) {
+    rc = o->device->ops->get(o->device, items->v, o->items_v, n * sizeof *items->v);
+  }
+  if (rc != FOPO_OK) return rc;
+  return o->device->ops->get(o->device, items->t, o->items_t, o->P * sizeof *items->t);
+}
+
+int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v,
+                       size_t n, uint64_t t, const fopo_optim_items *items) {
+  fopo_optim fresh = {.options = o->options, .t = t};
+  int rc = renew(&fresh, device, n, m, v);
+  if (rc == FOPO_OK && items != NULL) rc = renew_items(&fresh, device, items->P, items->L, items);
+  if (rc != FOPO_OK) {
+    fopo_optim_done(&fresh);
+    return rc;
+  }
+  fopo_optim_done(o);
+  *o = fresh;
+  return FOPO_OK;
+}

@@ -1,0 +1,456 @@
+/* The training loop. theta lives on the device during a slice and on the host between slices, where
+ * users may look at it and change it; both copies are the same bits.
+ *
+ * A step is begun, drawn, rewarded, agreed upon among the ranks, and only then applied: whatever
+ * fails before that leaves the state after the last whole step, on every rank. Rank r of R takes
+ * the rows r, r + R, ... of each batch, so one process alone takes all of them. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "train/trainer_internal.h"
+
+/* -- life ------------------------------------------------------------------------------------- */
+
+static int check_batch(size_t batch, size_t N) {
+  if (batch > 0 && batch <= N) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the batch is %zu but there are %zu contexts; use a batch of 1 to %zu", batch, N,
+                   N);
+}
+
+/* The index that the candidates come from; NULL where there is none. */
+static fopo_index *index_of(const fopo_trainer_options *o) {
+  const fopo_gradient_options *g = fopo_gradient_get(o->gradient);
+  int asks = g->kind == FOPO_GRADIENT_SNIS || g->kind == FOPO_GRADIENT_HEAD_TAIL;
+  return asks && g->proposal.kind == FOPO_PROPOSAL_MIXTURE ? g->proposal.index : NULL;
+}
+
+static int check_items(const fopo_trainer_options *o) {
+  if (o->policy->train_items && fopo_comm_size() > 1) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "items are trained by one process alone, here are %d; run one, or use "
+                     "train_items = false", fopo_comm_size());
+  }
+  if (o->index_refresh == 0) return FOPO_OK;
+  const fopo_index *ix = index_of(o);
+  if (!o->policy->train_items || ix == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
+                     o->index_refresh, ix == NULL ? "the gradient uses no index"
+                                                  : "the policy's items are fixed");
+  }
+  if (fopo_index_over(ix, o->policy->items)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "index_refresh is %zu but the index is over other items than those that the "
+                   "policy trains; build it from the policy's own items", o->index_refresh);
+}
+
+static int check(const fopo_trainer_options *o) {
+  int rc = check_batch(o->batch, o->contexts.rows);
+  if (rc == FOPO_OK) rc = check_items(o);
+  if (rc != FOPO_OK) return rc;
+  return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+}
+
+int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
+  *t = NULL;
+  int rc = check(options);
+  if (rc != FOPO_OK) return rc;
+  fopo_trainer *x = fopo_alloc(1, sizeof *x);
+  if (x == NULL) return FOPO_ERR_MEMORY;
+  x->o = *options;
+  fopo_matrix theta = options->policy->theta;
+  x->n_theta = theta.rows * theta.cols;
+  x->per_epoch = (options->contexts.rows + options->batch - 1) / options->batch;
+  x->shuffled = UINT64_MAX;
+  x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
+  x->mine = fopo_alloc(options->batch, sizeof *x->mine);
+  x->votes = fopo_alloc(FOPO_VOTES + (size_t)fopo_comm_size(), sizeof *x->votes);
+  rc = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (rc == FOPO_OK && fopo_comm_size() > 1) {
+    rc = fopo_matrix_init(&x->G, theta.rows, theta.cols);
+  }
+  void *there = NULL;
+  if (rc == FOPO_OK) {
+    rc = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
+  }
+  x->theta = there;
+  x->stride = 1;
+  there = NULL;
+  if (rc == FOPO_OK && x->o.device->ops->tally != NULL) {
+    rc = x->o.device->ops->alloc(x->o.device, &there, sizeof *x->tally);
+  }
+  x->tally = there;
+  if (rc == FOPO_OK) rc = fopo_gradient_lend(x->o.gradient, &x->visits);
+  fopo_gradient_lend(x->o.gradient, NULL);
+  if (rc != FOPO_OK) {
+    fopo_trainer_free(x);
+    return rc;
+  }
+  *t = x;
+  return FOPO_OK;
+}
+
+void fopo_trainer_free(fopo_trainer *t) {
+  if (t == NULL) return;
+  if (t->waiting) fopo_gradient_abandon(t->o.gradient);
+  if (t->running) fopo_gradient_lend(t->o.gradient, NULL);
+  fopo_visits_done(&t->visits);
+  if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
+  if (t->tally != NULL) t->o.device->ops->release(t->o.device, t->tally);
+  fopo_matrix_done(&t->G);
+  fopo_free(t->order);
+  fopo_free(t->mine);
+  fopo_free(t->votes);
+  fopo_free(t);
+}
+
+/* -- a slice ---------------------------------------------------------------------------------- */
+
+static const char theta_lost[] =
+    "load a checkpoint from before that, or set theta anew, and lower lr";
+
+static int check_theta(const fopo_trainer *t) {
+  char where[160];
+  int rc = fopo_matrix_finite(t->o.policy->theta, "theta");
+  if (rc != FOPO_ERR_NUMERIC) return rc;
+  snprintf(where, sizeof where, "%s", fopo_error_sentence());
+  return fopo_fail(rc, "%s; %s", where, theta_lost);
+}
+
+static int begin_slice(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  if (rc == FOPO_OK) rc = check_theta(t);
+  if (rc == FOPO_OK) {
+    rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
+                             t->n_theta * sizeof *t->theta);
+  }
+  if (rc == FOPO_OK) rc = fopo_trainer_begin_tally(t);
+  if (rc == FOPO_OK) rc = fopo_gradient_lend(o->gradient, &t->visits);
+  if (rc != FOPO_OK) {
+    fopo_gradient_lend(o->gradient, NULL);
+    return rc;
+  }
+  t->slice = (fopo_slice){.step = t->step};
+  t->started = fopo_clock();
+  t->running = 1;
+  return FOPO_OK;
+}
+
+/* Items that are learnt come back to the host, where indexes read them. */
+static int fetch_items(fopo_trainer *t) {
+  fopo_matrix items = t->o.policy->items;
+  if (!t->o.policy->train_items) return FOPO_OK;
+  return t->o.device->ops->get(t->o.device, items.x, fopo_gradient_device_items(t->o.gradient),
+                               items.rows * items.cols * sizeof *items.x);
+}
+
+static int close_slice(fopo_trainer *t) {
+  if (!t->running) return FOPO_OK;
+  t->running = 0;
+  fopo_gradient_lend(t->o.gradient, NULL);
+  int rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                                 t->n_theta * sizeof *t->theta);
+  return rc == FOPO_OK ? fetch_items(t) : rc;
+}
+
+int fopo_trainer_refresh(fopo_trainer *t) {
+  if (t->o.index_refresh == 0) return FOPO_OK;
+  int rc = t->running ? fetch_items(t) : FOPO_OK;
+  fopo_index *ix = index_of(&t->o);
+  return rc == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : rc;
+}
+
+/* Means over the steps made so far. */
+static void report(fopo_slice *slice, const fopo_trainer *t) {
+  *slice = t->slice;
+  slice->step = t->step;
+  slice->seconds = t->running ? fopo_clock() - t->started : 0.0;
+  if (t->tallied && t->on_device > 0.0) slice->seconds = t->on_device;
+  if (slice->steps == 0) return;
+  double n = (double)slice->steps;
+  slice->mean.reward /= n;
+  slice->mean.ess /= n;
+  slice->mean.max_weight /= n;
+  if (slice->mean.head_rows > 0.0) slice->mean.head_mass /= slice->mean.head_rows;
+  slice->mean.norm /= n;
+}
+
+static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
+  fopo_gradient_stats *sum = &t->slice.mean;
+  sum->reward += s->reward;
+  sum->ess += s->ess;
+  sum->max_weight += s->max_weight;
+  sum->head_mass += s->head_mass * s->head_rows;
+  sum->head_rows += s->head_rows;
+  sum->norm += s->norm;
+  sum->short_rows += s->short_rows;
+  for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->seconds[i];
+  t->slice.steps++;
+}
+
+/* -- a step ----------------------------------------------------------------------------------- */
+
+/* The place of a step: its epoch's permutation, and *B contexts of it from *first on. */
+static uint32_t place(size_t *first, size_t *B, size_t N, size_t batch, uint64_t step) {
+  size_t per_epoch = (N + batch - 1) / batch;
+  *first = (size_t)(step % per_epoch) * batch;
+  *B = N - *first < batch ? N - *first : batch;
+  return (uint32_t)(step / per_epoch);
+}
+
+int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64_t seed,
+                       uint64_t step) {
+  int rc = check_batch(batch, N);
+  if (rc != FOPO_OK) return rc;
+  uint32_t *order = fopo_alloc(N, sizeof *order);
+  if (order == NULL) return FOPO_ERR_MEMORY;
+  size_t first;
+  uint32_t epoch = place(&first, B, N, batch, step);
+  fopo_shuffle(order, (uint32_t)N, seed, FOPO_STREAM_SHUFFLE, epoch);
+  memcpy(rows, order + first, *B * sizeof *rows);
+  fopo_free(order);
+  return FOPO_OK;
+}
+
+/* The batch of the trainer's step, and this rank's share of it. */
+void fopo_trainer_choose_rows(fopo_trainer *t) {
+  size_t N = t->o.contexts.rows, first;
+  uint32_t epoch = place(&first, &t->B, N, t->o.batch, t->step);
+  if (epoch != t->shuffled) {
+    fopo_shuffle(t->order, (uint32_t)N, t->o.seed, FOPO_STREAM_SHUFFLE, epoch);
+    t->shuffled = epoch;
+  }
+  t->rows = t->order + first;
+  t->n_mine = 0;
+  size_t ranks = (size_t)fopo_comm_size();
+  for (size_t b = (size_t)fopo_comm_rank(); b < t->B; b += ranks) {
+    t->mine[t->n_mine++] = t->rows[b];
+  }
+}
+
+/* Draws a part of the batch. A theta that has overflowed is first seen in the search. */
+static int draw(fopo_trainer *t, fopo_drawn *drawn) {
+  char where[240];
+  int rc = fopo_gradient_draw(t->o.gradient, drawn);
+  if (rc != FOPO_ERR_NUMERIC) return rc;
+  snprintf(where, sizeof where, "%s", fopo_error_sentence());
+  return fopo_fail(rc, "step %llu, where the queries are contexts times theta: %s; %s",
+                   (unsigned long long)t->step + 1, where, theta_lost);
+}
+
+/* Draws and absorbs until the batch is done; FOPO_DRAWN where rewards come from outside. */
+static int estimate(fopo_trainer *t) {
+  fopo_gradient *g = t->o.gradient;
+  int custom = t->o.reward->kind == FOPO_REWARD_CUSTOM, rc = FOPO_OK;
+  if (t->waiting) {
+    t->waiting = 0;
+    rc = fopo_gradient_absorb(g);
+  } else {
+    fopo_trainer_choose_rows(t);
+    if (t->n_mine == 0) return FOPO_OK;
+    if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
+      double start = fopo_clock();
+      rc = fopo_trainer_refresh(t);
+      t->slice.mean.seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+      if (rc != FOPO_OK) return rc;
+    }
+    /* 2^32 steps are out of reach: the key's step is the trainer's. */
+    fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
+    rc = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
+  }
+  while (rc == FOPO_OK && (rc = draw(t, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
+    if (custom) {
+      t->waiting = 1;
+      return FOPO_DRAWN;
+    }
+    rc = fopo_gradient_reward(g);
+    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
+  }
+  return rc;
+}
+
+/* G becomes the batch's: each rank's mean over its share, weighted by the share. */
+static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
+  float *G = fopo_gradient_result(t->o.gradient);
+  size_t n = t->n_theta;
+  float share = (float)((double)t->n_mine / (double)t->B);
+  if (t->n_mine == 0) memset(t->G.x, 0, n * sizeof *t->G.x);
+  for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
+  int rc = fopo_comm_sum(t->G.x, n);
+  if (rc == FOPO_OK) rc = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
+  stats->norm = sqrt(fopo_matrix_norm2(t->G));
+  return rc;
+}
+
+/* All ranks learn whether all have their part of the gradient; then it and the statistics become
+ * those of the whole batch. Alone, there is nothing to agree upon. */
+static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
+  size_t ranks = (size_t)fopo_comm_size();
+  if (ranks == 1) return rc;
+  double *x = t->votes, mine = (double)t->n_mine;
+  memset(x, 0, (FOPO_VOTES + ranks) * sizeof *x);
+  x[FOPO_VOTE_FAILED] = rc != FOPO_OK && rc != FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_INTERRUPTED] = rc == FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_REWARD] = stats->reward * mine;
+  x[FOPO_VOTE_ESS] = stats->ess * mine;
+  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * stats->head_rows;
+  x[FOPO_VOTE_HEAD_ROWS] = stats->head_rows;
+  x[FOPO_VOTE_SHORT_ROWS] = stats->short_rows;
+  x[FOPO_VOTES + (size_t)fopo_comm_rank()] = stats->max_weight;
+  int sent = fopo_comm_sum_double(x, FOPO_VOTES + ranks);
+  if (rc != FOPO_OK) return rc;
+  if (sent != FOPO_OK) return sent;
+  if (x[FOPO_VOTE_FAILED] > 0.0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "step %llu failed on another rank, which says why",
+                     (unsigned long long)t->step + 1);
+  }
+  if (x[FOPO_VOTE_INTERRUPTED] > 0.0) {
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on another rank");
+  }
+  stats->reward = x[FOPO_VOTE_REWARD] / (double)t->B;
+  stats->ess = x[FOPO_VOTE_ESS] / (double)t->B;
+  stats->head_rows = x[FOPO_VOTE_HEAD_ROWS];
+  stats->head_mass = stats->head_rows > 0.0 ? x[FOPO_VOTE_HEAD_MASS] / stats->head_rows : 0.0;
+  stats->short_rows = x[FOPO_VOTE_SHORT_ROWS];
+  stats->max_weight = 0.0;
+  for (size_t r = 0; r < ranks; r++) {
+    if (x[FOPO_VOTES + r] > stats->max_weight) stats->max_weight = x[FOPO_VOTES + r];
+  }
+  return sum_gradient(t, stats);
+}
+
+/* "3, 17, 4, ..." the first contexts of the batch, 1-based. */
+static void list_rows(char *text, size_t size, const fopo_trainer *t) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t b = 0; b < t->B && b < 8; b++) {
+    int n = snprintf(text + used, size - used, "%s%llu", b ? ", " : "",
+                     (unsigned long long)t->rows[b] + 1);
+    if (n < 0 || (size_t)n >= size - used) return;
+    used += (size_t)n;
+  }
+  if (t->B > 8) snprintf(text + used, size - used, ", ...");
+}
+
+int fopo_trainer_fail_numeric(const fopo_trainer *t) {
+  char rows[160];
+  list_rows(rows, sizeof rows, t);
+  return fopo_fail(FOPO_ERR_NUMERIC,
+                   "the gradient of step %llu is not finite (learning rate %g, contexts %s); "
+                   "theta stays as after step %llu; lower lr, or look at the rewards",
+                   (unsigned long long)t->step + 1, t->o.optim->options.lr, rows,
+                   (unsigned long long)t->step);
+}
+
+static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
+  double start = fopo_clock();
+  if (!isfinite(stats->norm)) return fopo_trainer_fail_numeric(t);
+  fopo_policy *pi = t->o.policy;
+  fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
+  size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
+  int rc = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
+  if (rc == FOPO_OK) {
+    rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
+                         t->n_theta, NULL);
+  }
+  if (rc == FOPO_OK && P > 0) {
+    rc = fopo_optim_step_items(t->o.optim, t->o.device, fopo_gradient_device_items(t->o.gradient),
+                               P, L, &items);
+    pi->version++;
+  }
+  stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
+  return rc;
+}
+
+static int make_step(fopo_trainer *t) {
+  fopo_gradient_stats stats = {0};
+  int rc = estimate(t);
+  if (rc == FOPO_DRAWN) return rc;
+  if (rc == FOPO_OK && t->n_mine > 0) rc = fopo_gradient_finish(t->o.gradient, t->G, &stats);
+  rc = agree(t, rc, &stats);
+  if (rc == FOPO_OK) rc = update(t, &stats);
+  if (rc != FOPO_OK) return rc;
+  fopo_gradient_count(t->o.gradient, t->mine, t->n_mine, &stats);
+  t->step++;
+  add_step(t, &stats);
+  return FOPO_OK;
+}
+
+int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
+  int rc = t->running ? FOPO_OK : begin_slice(t);
+  if (rc != FOPO_OK) {
+    *slice = (fopo_slice){.step = t->step};
+    return rc;
+  }
+  if (t->tallied) rc = fopo_trainer_run_tallied(t, n);
+  while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
+  report(slice, t);
+  if (rc == FOPO_DRAWN) return rc;
+  int closed = close_slice(t);
+  return rc != FOPO_OK ? rc : closed;
+}
+
+const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t) {
+  return t->waiting ? &t->drawn : NULL;
+}
+
+void fopo_trainer_abandon(fopo_trainer *t) {
+  if (!t->waiting) return;
+  fopo_gradient_stats none = {0};
+  fopo_gradient_abandon(t->o.gradient);
+  t->waiting = 0;
+  agree(t, FOPO_ERR_ARGUMENT, &none); /* the other ranks wait for this one's word */
+  close_slice(t);
+}
+
+/* The optimiser's state and options, from one device to another. */
+static int take_optim(fopo_trainer *t, const fopo_optim *from) {
+  fopo_optim *own = t->o.optim;
+  if (from->n == 0) {
+    fopo_optim_done(own);
+    return fopo_optim_init(own, &from->options);
+  }
+  fopo_optim_options before = own->options;
+  float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
+  int rc = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
+  own->options = from->options;
+  if (rc == FOPO_OK) rc = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
+  if (rc != FOPO_OK) own->options = before;
+  fopo_free(m);
+  fopo_free(v);
+  return rc;
+}
+
+int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from) {
+  fopo_gradient *own = t->o.gradient;
+  fopo_gradient_options before = *fopo_gradient_get(own);
+  fopo_visits visits = {0};
+  int rc = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
+  if (rc == FOPO_OK) rc = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
+  if (rc == FOPO_OK) rc = fopo_visits_lend(&visits, &from->visits, t->o.device);
+  if (rc == FOPO_OK) rc = take_optim(t, from->o.optim);
+  if (rc != FOPO_OK) {
+    fopo_visits_drop(&visits);
+    fopo_gradient_set(own, &before);
+    return rc;
+  }
+  memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
+  t->step = from->step;
+  fopo_visits_done(&t->visits);
+  t->visits = visits;
+  fopo_visits_drop(&from->visits);
+  return FOPO_OK;
+}
+
+uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
+
+size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) { return t->per_epoch; }
