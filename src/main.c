@@ -41,7 +41,8 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists what there is and fopo.demo() teaches it. Environment: FOPO_THREADS,\n"
+    "At the prompt help() lists what there is and fopo.demo() teaches it. Environment: "
+    "FOPO_THREADS,\n"
     "FOPO_ISA (portable, avx2, avx512, amx), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
@@ -180,9 +181,10 @@ static int run_script(lua_State *L, const job *j, const char *name) {
 
 static void run_prompt(lua_State *L, const job *j) {
   char greeting[256];
-  snprintf(greeting, sizeof greeting, "fopo %s, %s, %d thread%s. "
-           "help() lists, fopo.demo() teaches, Ctrl-D leaves.", FOPO_VERSION,
-           fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
+  snprintf(greeting, sizeof greeting,
+           "fopo %s, %s, %d thread%s. "
+           "help() lists, fopo.demo() teaches, Ctrl-D leaves.",
+           FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);
 }

@@ -1,16 +1,15 @@
-/* What a card can do at best, for the table of make bench-gpu: the bytes a second of a copy from its
- * memory to its memory, reading and writing counted, and the seconds of the two products that a
+/* What a card can do at best, for the table of make bench-gpu: the bytes a second of a copy from
+ * its memory to its memory, reading and writing counted, and the seconds of the two products that a
  * step over all items needs, F = Q items^T and W = F items.
  *
  *   gpu_limits     first "ready,<card>", or "absent,<why>"; then a line for each line of input:
  *                  "copy" -> "copy,<bytes a second>", "products B P L" -> "products,<seconds>" */
-#include <cublas_v2.h>
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
 #include <vector>
 
 static void must(bool right, const char *what) {
@@ -83,10 +82,12 @@ int main() {
   char line[128];
   int B, P, L;
   while (fgets(line, sizeof line, stdin) != nullptr) {
-    if (strncmp(line, "copy", 4) == 0) printf("copy,%.9g\n", copy_rate());
+    if (strncmp(line, "copy", 4) == 0)
+      printf("copy,%.9g\n", copy_rate());
     else if (sscanf(line, "products %d %d %d", &B, &P, &L) == 3)
       printf("products,%.9g\n", products(blas, B, P, L));
-    else printf("failed,not understood\n");
+    else
+      printf("failed,not understood\n");
     fflush(stdout);
   }
   cublasDestroy(blas);

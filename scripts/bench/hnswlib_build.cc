@@ -3,12 +3,11 @@
 //   hnswlib_build ITEMS.npy M ef_construction threads
 //
 // ITEMS is float32 [P, L] with a head of 128 bytes. Prints "seconds".
-#include <hnswlib/hnswlib.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <hnswlib/hnswlib.h>
 #include <string>
 #include <thread>
 #include <vector>

@@ -7,8 +7,6 @@
  * seed: the same ids in the same order, made beforehand. It reads one word of every cache line. How
  * far ahead to prefetch and into which cache is tried out at the start and the fastest kept.
  * Each line of standard input is a number of steps; the answer is "seconds a step,check sum". */
-#include "core/rng.h"
-
 #include <immintrin.h>
 #include <omp.h>
 #include <stdint.h>
@@ -16,6 +14,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#include "core/rng.h"
 
 enum {
   LINE = 64,
@@ -44,22 +44,22 @@ static double now(void) {
 static uint32_t word_at(const char *p) { return *(const uint32_t *)(const void *)p; }
 
 /* One word of every line of row i, while the lines of row i + ahead are on their way. */
-#define GATHER(name, hint)                                                                      \
-  static uint32_t name(const table *t, const uint32_t *ids, size_t n, size_t ahead) {           \
-    uint32_t sum = 0;                                                                           \
-    size_t row = t->row;                                                                        \
-    for (size_t i = 0; i < n; i++) {                                                            \
-      const char *p = t->items + ids[i] * row, *end = p + row - sizeof(uint32_t);               \
-      const char *next = t->items + ids[i + ahead < n ? i + ahead : n - 1] * row;               \
-      size_t lines = ((uintptr_t)end / LINE) - ((uintptr_t)p / LINE);                           \
-      _mm_prefetch(next + row - 1, hint);                                                       \
-      for (size_t j = 0; j < lines; j++) {                                                      \
-        _mm_prefetch(next + j * LINE, hint);                                                    \
-        sum += word_at(p + j * LINE);                                                           \
-      }                                                                                         \
-      sum += word_at(end);                                                                      \
-    }                                                                                           \
-    return sum;                                                                                 \
+#define GATHER(name, hint)                                                                         \
+  static uint32_t name(const table *t, const uint32_t *ids, size_t n, size_t ahead) {              \
+    uint32_t sum = 0;                                                                              \
+    size_t row = t->row;                                                                           \
+    for (size_t i = 0; i < n; i++) {                                                               \
+      const char *p = t->items + ids[i] * row, *end = p + row - sizeof(uint32_t);                  \
+      const char *next = t->items + ids[i + ahead < n ? i + ahead : n - 1] * row;                  \
+      size_t lines = ((uintptr_t)end / LINE) - ((uintptr_t)p / LINE);                              \
+      _mm_prefetch(next + row - 1, hint);                                                          \
+      for (size_t j = 0; j < lines; j++) {                                                         \
+        _mm_prefetch(next + j * LINE, hint);                                                       \
+        sum += word_at(p + j * LINE);                                                              \
+      }                                                                                            \
+      sum += word_at(end);                                                                         \
+    }                                                                                              \
+    return sum;                                                                                    \
   }
 
 GATHER(gather_l1, _MM_HINT_T0)

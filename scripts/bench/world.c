@@ -91,7 +91,8 @@ int main(int argc, char **argv) {
   int make_pairs = argc == 7 && strcmp(argv[1], "pairs") == 0;
   if (!make_items && !make_pairs) {
     fputs("usage: world items P L seed out.npy\n"
-          "       world pairs rows users items seed out.csv\n", stderr);
+          "       world pairs rows users items seed out.csv\n",
+          stderr);
     return 2;
   }
   size_t number[4] = {0};

@@ -14,9 +14,7 @@
 
 static void (*progress_switch)(int on);
 
-void fopo_lua_progress(void (*on)(int on)) {
-  progress_switch = on;
-}
+void fopo_lua_progress(void (*on)(int on)) { progress_switch = on; }
 
 /* native.clock(): monotonic seconds. */
 static int clock_now(lua_State *L) {
@@ -94,20 +92,29 @@ static const luaL_Reg functions[] = {{"clock", clock_now},
                                      {NULL, NULL}};
 
 int luaopen_fopo_native(lua_State *L) {
-  static const luaL_Reg *const families[] = {
-      functions,              bind_array_functions,    bind_data_functions,
-      bind_logs_functions,
-      bind_index_functions,   bind_policy_functions,   bind_proposal_functions,
-      bind_reward_functions,  bind_gradient_functions, bind_optim_functions,
-      bind_device_functions,  bind_trainer_functions,  bind_job_functions,  bind_evaluate_functions,
-      bind_ope_functions,     bind_machine_functions,
-      bind_check_functions};
+  static const luaL_Reg *const families[] = {functions,
+                                             bind_array_functions,
+                                             bind_data_functions,
+                                             bind_logs_functions,
+                                             bind_index_functions,
+                                             bind_policy_functions,
+                                             bind_proposal_functions,
+                                             bind_reward_functions,
+                                             bind_gradient_functions,
+                                             bind_optim_functions,
+                                             bind_device_functions,
+                                             bind_trainer_functions,
+                                             bind_job_functions,
+                                             bind_evaluate_functions,
+                                             bind_ope_functions,
+                                             bind_machine_functions,
+                                             bind_check_functions};
   static const bind_type *const types[] = {
-      &bind_array_type,    &bind_archive_type, &bind_dataset_type,  &bind_world_type,
-      &bind_sessions_type, &bind_index_type,   &bind_policy_type,   &bind_proposal_type,
-      &bind_logs_type,     &bind_log_world_type,
-      &bind_reward_type,   &bind_gradient_type,&bind_optim_type,    &bind_device_type,
-      &bind_trainer_type,  &bind_job_type,  &bind_ope_type};
+      &bind_array_type,    &bind_archive_type,   &bind_dataset_type, &bind_world_type,
+      &bind_sessions_type, &bind_index_type,     &bind_policy_type,  &bind_proposal_type,
+      &bind_logs_type,     &bind_log_world_type, &bind_reward_type,  &bind_gradient_type,
+      &bind_optim_type,    &bind_device_type,    &bind_trainer_type, &bind_job_type,
+      &bind_ope_type};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     luaL_setfuncs(L, families[i], 0);

@@ -23,8 +23,8 @@
 #include "data/logs/logs.h"
 #include "data/sessions.h"
 #include "device/device.h"
-#include "learn/gradient.h"
 #include "judge/reward_model.h"
+#include "learn/gradient.h"
 #include "train/optim.h"
 #include "train/trainer.h"
 
@@ -45,11 +45,11 @@ void fopo_lua_progress(void (*on)(int on));
 typedef struct bind_object bind_object;
 
 typedef struct {
-  const char *name;            /* "fopo.array": the metatable's name */
-  size_t size;                 /* bytes of the struct that begins with a bind_object */
-  void (*done)(bind_object *o);/* frees what it owns; accepts one that is zero after its head */
+  const char *name;             /* "fopo.array": the metatable's name */
+  size_t size;                  /* bytes of the struct that begins with a bind_object */
+  void (*done)(bind_object *o); /* frees what it owns; accepts one that is zero after its head */
   const luaL_Reg *methods;
-  const char *fields;          /* "rows cols ...", for sentences; "": none */
+  const char *fields; /* "rows cols ...", for sentences; "": none */
   int (*get)(lua_State *L, bind_object *o, const char *field); /* pushes 1, or returns 0 */
   int (*set)(lua_State *L, bind_object *o, const char *field); /* value at 3; 0: no such field */
 } bind_type;
@@ -151,9 +151,9 @@ void *bind_scratch(lua_State *L, size_t n, size_t size);
 
 typedef struct {
   bind_object head;
-  int ids;            /* 1: uint32_t, 0-based, FOPO_NO_ITEM where there is none; 0: float */
+  int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM where there is none; 0: float */
   size_t rows, cols;
-  void *data;         /* [rows, cols]; owned */
+  void *data; /* [rows, cols]; owned */
 } bind_array;
 
 extern const bind_type bind_array_type;
@@ -216,8 +216,8 @@ typedef struct {
   bind_object head; /* keeps: the sessions or the log, then what its model lies in: another reward,
                      * or two arrays. User value 1 of the handle: the function */
   fopo_reward reward;
-  fopo_model *model;  /* direct: fitted here, owned */
-  fopo_matrix users;  /* [n, rank] of the model in another reward for this log; owned */
+  fopo_model *model; /* direct: fitted here, owned */
+  fopo_matrix users; /* [n, rank] of the model in another reward for this log; owned */
 } bind_reward;
 
 typedef struct {
@@ -238,17 +238,16 @@ typedef struct {
 enum { BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_GRADIENT, BIND_OPTIM, BIND_DEVICE };
 
 typedef struct {
-  bind_object head;      /* keeps: the slots above. User value 1 of the handle: the function of a
-                          * custom reward */
+  bind_object head; /* keeps: the slots above. User value 1 of the handle: the function of a
+                     * custom reward */
   fopo_trainer *trainer;
-  int busy;              /* 1: in advance */
+  int busy; /* 1: in advance */
 } bind_trainer;
 
 extern const bind_type bind_dataset_type, bind_world_type, bind_sessions_type, bind_logs_type,
-    bind_log_world_type, bind_ope_type,
-    bind_index_type,
-    bind_policy_type, bind_proposal_type, bind_reward_type, bind_gradient_type, bind_optim_type,
-    bind_device_type, bind_trainer_type, bind_job_type, bind_archive_type;
+    bind_log_world_type, bind_ope_type, bind_index_type, bind_policy_type, bind_proposal_type,
+    bind_reward_type, bind_gradient_type, bind_optim_type, bind_device_type, bind_trainer_type,
+    bind_job_type, bind_archive_type;
 
 /* Pushes a handle on the device of that name. There is one device of a kind in a Lua state, so
  * that an optimiser's state and a gradient's data may pass between calls. */
@@ -280,10 +279,10 @@ void bind_logs_settle(lua_State *L, bind_logs *logs);
 
 /* The families' constructors, put into "fopo.native". */
 extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_functions[],
-    bind_logs_functions[],
-    bind_policy_functions[], bind_proposal_functions[], bind_reward_functions[],
-    bind_gradient_functions[], bind_optim_functions[], bind_device_functions[],
-    bind_trainer_functions[], bind_job_functions[], bind_evaluate_functions[], bind_ope_functions[],
-    bind_machine_functions[], bind_check_functions[];
+    bind_logs_functions[], bind_policy_functions[], bind_proposal_functions[],
+    bind_reward_functions[], bind_gradient_functions[], bind_optim_functions[],
+    bind_device_functions[], bind_trainer_functions[], bind_job_functions[],
+    bind_evaluate_functions[], bind_ope_functions[], bind_machine_functions[],
+    bind_check_functions[];
 
 #endif

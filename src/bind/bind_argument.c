@@ -1,9 +1,9 @@
 /* Arguments and options: numbers are numbers, and what is wrong is said in the core's way, led by
  * the place in the user's own file. */
-#include "bind/bind.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "bind/bind.h"
 
 /* Pushes "script.lua:12: ", the nearest place outside fopo's own Lua files, or "". */
 static void push_place(lua_State *L) {
@@ -36,22 +36,22 @@ void bind_check(lua_State *L, int status) {
 const char *bind_found(lua_State *L, int index) {
   luaL_checkstack(L, 4, NULL);
   switch (lua_type(L, index)) {
-    case LUA_TNONE:
-    case LUA_TNIL: lua_pushliteral(L, "nil"); break;
-    case LUA_TNUMBER: lua_pushvalue(L, index); break;
-    case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, index) ? "true" : "false"); break;
-    case LUA_TUSERDATA:
-      if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) break;
-      /* fall through */
-    default: lua_pushfstring(L, "a %s", luaL_typename(L, index)); break;
+  case LUA_TNONE:
+  case LUA_TNIL: lua_pushliteral(L, "nil"); break;
+  case LUA_TNUMBER: lua_pushvalue(L, index); break;
+  case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, index) ? "true" : "false"); break;
+  case LUA_TUSERDATA:
+    if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) break;
+    /* fall through */
+  default: lua_pushfstring(L, "a %s", luaL_typename(L, index)); break;
   }
   return lua_tostring(L, -1);
 }
 
 static int wrong(lua_State *L, int index, const char *what, const char *wanted) {
   const char *found = bind_found(L, index);
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s must be %s, not %.80s", what, wanted,
-                                found));
+  return bind_fail(L,
+                   fopo_fail(FOPO_ERR_ARGUMENT, "%s must be %s, not %.80s", what, wanted, found));
 }
 
 lua_Integer bind_integer(lua_State *L, int index, const char *what) {
@@ -62,9 +62,7 @@ lua_Integer bind_integer(lua_State *L, int index, const char *what) {
   return value;
 }
 
-uint64_t bind_seed(lua_State *L, int index) {
-  return (uint64_t)bind_integer(L, index, "seed");
-}
+uint64_t bind_seed(lua_State *L, int index) { return (uint64_t)bind_integer(L, index, "seed"); }
 
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most) {
   lua_Integer value = bind_integer(L, index, what);
@@ -73,8 +71,8 @@ size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_
       bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu or more", what,
                              (long long)value, least));
     }
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu to %zu", what,
-                           (long long)value, least, most));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu to %zu", what, (long long)value,
+                           least, most));
   }
   return (size_t)value;
 }
@@ -89,8 +87,8 @@ uint32_t bind_id(lua_State *L, int index, const char *what, size_t n) {
   if (value < 1 || (uint64_t)value > n) {
     bind_fail(L, n == 0 ? fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist: there are none",
                                     what, (long long)value)
-                        : fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist; use 1 to %zu",
-                                    what, (long long)value, n));
+                        : fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist; use 1 to %zu", what,
+                                    (long long)value, n));
   }
   return (uint32_t)(value - 1);
 }

@@ -2,22 +2,21 @@
  *
  * Whoever holds an array (an index, a policy, a trainer) holds its values of that moment: an array
  * that others hold is copied before it is changed. */
-#include "bind/bind.h"
-
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
+#include "bind/bind.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "mips/index.h"
 
 enum {
-  ELEMENT = 4,         /* bytes, float and uint32_t alike */
-  POLL = 4 << 20,      /* elements between two polls of the interrupt flag: a few milliseconds */
-  ESTIMATE = 64 << 20  /* bytes from which on the machine's free memory is asked first */
+  ELEMENT = 4,        /* bytes, float and uint32_t alike */
+  POLL = 4 << 20,     /* elements between two polls of the interrupt flag: a few milliseconds */
+  ESTIMATE = 64 << 20 /* bytes from which on the machine's free memory is asked first */
 };
 
 /* ---- making ---- */
@@ -49,17 +48,11 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
   return a;
 }
 
-static void done(bind_object *o) {
-  fopo_free(((bind_array *)o)->data);
-}
+static void done(bind_object *o) { fopo_free(((bind_array *)o)->data); }
 
-static void archive_done(bind_object *o) {
-  fopo_archive_done(&((bind_archive *)o)->archive);
-}
+static void archive_done(bind_object *o) { fopo_archive_done(&((bind_archive *)o)->archive); }
 
-static size_t count(const bind_array *a) {
-  return a->rows * a->cols;
-}
+static size_t count(const bind_array *a) { return a->rows * a->cols; }
 
 static bind_array *get_array(lua_State *L, int index) {
   return bind_get(L, index, &bind_array_type);
@@ -79,7 +72,8 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   if (!a->ids) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
                            "%s is an array of numbers; an array of ids is needed "
-                           "(fopo.array.ids{...})", what));
+                           "(fopo.array.ids{...})",
+                           what));
   }
   return a;
 }
@@ -161,11 +155,14 @@ static int array_from(lua_State *L) {
   for (size_t i = 0; i < rows; i++) {
     if (lua_rawgeti(L, 1, (lua_Integer)i + 1) != LUA_TTABLE || lua_rawlen(L, 3) != cols) {
       const char *found = lua_istable(L, 3) ? NULL : bind_found(L, 3);
-      return bind_fail(L, found ? fopo_fail(FOPO_ERR_ARGUMENT, "row %zu is %.80s; rows are tables "
-                                            "of %zu numbers, as row 1 is", i + 1, found, cols)
-                                : fopo_fail(FOPO_ERR_ARGUMENT, "row %zu has %zu numbers but row 1 "
-                                            "has %zu; rows must be equally long", i + 1,
-                                            (size_t)lua_rawlen(L, 3), cols));
+      return bind_fail(L, found ? fopo_fail(FOPO_ERR_ARGUMENT,
+                                            "row %zu is %.80s; rows are tables "
+                                            "of %zu numbers, as row 1 is",
+                                            i + 1, found, cols)
+                                : fopo_fail(FOPO_ERR_ARGUMENT,
+                                            "row %zu has %zu numbers but row 1 "
+                                            "has %zu; rows must be equally long",
+                                            i + 1, (size_t)lua_rawlen(L, 3), cols));
     }
     read_row(L, x + i * cols, 3, cols, i + 1);
     lua_settop(L, 2);
@@ -208,9 +205,10 @@ uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *numbe
     memcpy(rows, a->data, *number * sizeof *rows);
     for (size_t i = 0; i < *number; i++) {
       if (rows[i] < n) continue;
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "row %lld (element %zu of the list) does not "
-                             "exist; use 1 to %zu", rows[i] == FOPO_NO_ITEM ? 0LL
-                             : (long long)rows[i] + 1, i + 1, n));
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                             "row %lld (element %zu of the list) does not "
+                             "exist; use 1 to %zu",
+                             rows[i] == FOPO_NO_ITEM ? 0LL : (long long)rows[i] + 1, i + 1, n));
     }
   }
   return rows;
@@ -236,8 +234,10 @@ static int load(fopo_archive *archive, const char *path, fopo_dtype type) {
   }
   if (status != FOPO_OK) return status;
   if (archive->n != 1) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu members; an array is read from a .npy, or from "
-                     "an .npz with one member", path, archive->n);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has %zu members; an array is read from a .npy, or from "
+                     "an .npz with one member",
+                     path, archive->n);
   }
   char name[sizeof archive->items->name];
   strcpy(name, archive->items->name);
@@ -274,8 +274,8 @@ static int array_load(lua_State *L) {
 static int save(lua_State *L) {
   const char *path = bind_path(L, 2);
   bind_array *a = get_array(L, 1);
-  fopo_array array = fopo_array_of("array", a->ids ? FOPO_U32 : FOPO_F32, a->data, 2, a->rows,
-                                   a->cols);
+  fopo_array array =
+      fopo_array_of("array", a->ids ? FOPO_U32 : FOPO_F32, a->data, 2, a->rows, a->cols);
   bind_check(L, is_npz(path) ? fopo_npz_save(path, &array, 1, 0) : fopo_npy_save(path, &array));
   return 0;
 }
@@ -362,8 +362,8 @@ static int totable(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t rows = a->rows, cols = a->cols;
   if (rows > INT_MAX || cols > INT_MAX) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu is too large for a table", rows,
-                                  cols));
+    return bind_fail(
+        L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu is too large for a table", rows, cols));
   }
   luaL_checkstack(L, 8, NULL);
   lua_createtable(L, (int)rows, 0);
@@ -384,8 +384,10 @@ static int matmul(lua_State *L) {
   size_t m = ta ? a->cols : a->rows, inner = ta ? a->rows : a->cols;
   size_t n = tb ? b->rows : b->cols, other = tb ? b->cols : b->rows;
   if (inner != other) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu times %zu x %zu does not fit: the "
-                                  "inner sizes are %zu and %zu", m, inner, other, n, inner, other));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "%zu x %zu times %zu x %zu does not fit: the "
+                                  "inner sizes are %zu and %zu",
+                                  m, inner, other, n, inner, other));
   }
   bind_array *c = bind_array_new(L, 0, m, n);
   a = bind_array_numbers(L, 1, "the left factor");
@@ -400,9 +402,10 @@ static int add(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 1, "the array");
   bind_array *b = bind_array_numbers(L, 2, "what is added");
   if (a->rows != b->rows || a->cols != b->cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu and %zu x %zu cannot be added: "
-                                  "their shapes must be equal", a->rows, a->cols, b->rows,
-                                  b->cols));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "%zu x %zu and %zu x %zu cannot be added: "
+                                  "their shapes must be equal",
+                                  a->rows, a->cols, b->rows, b->cols));
   }
   lua_settop(L, 2);
   a = get_own(L, 1);
@@ -515,7 +518,7 @@ static int histogram(lua_State *L) {
   summary s = summary_of(L, 1);
   if (!isfinite(s.squares) && !isfinite(s.sum)) {
     return bind_fail(L, fopo_fail(FOPO_ERR_NUMERIC, "the array has values that are not finite; "
-                                  "a:finite() says where"));
+                                                    "a:finite() says where"));
   }
   bind_array *a = get_array(L, 1);
   size_t n = count(a), seen = count_bins(counts, bins, a, &s);
@@ -559,16 +562,16 @@ static int field(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_array_functions[] = {
-    {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},
-    {"array_ids", array_ids},     {"array_load", array_load},   {NULL, NULL}};
+const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros}, {"array_randn", array_randn},
+                                         {"array_from", array_from},   {"array_ids", array_ids},
+                                         {"array_load", array_load},   {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
-    {"get", get},         {"set", set},     {"save", save},     {"rows_of", rows_of},
-    {"copy", copy},       {"add", add},     {"scale", scale},   {"totable", totable},
-    {"matmul", matmul},   {"norm", norm},   {"sum", sum},       {"mean", mean},
-    {"min", least},       {"max", largest}, {"finite", is_finite},
-    {"histogram", histogram}, {NULL, NULL}};
+    {"get", get},       {"set", set},     {"save", save},        {"rows_of", rows_of},
+    {"copy", copy},     {"add", add},     {"scale", scale},      {"totable", totable},
+    {"matmul", matmul}, {"norm", norm},   {"sum", sum},          {"mean", mean},
+    {"min", least},     {"max", largest}, {"finite", is_finite}, {"histogram", histogram},
+    {NULL, NULL}};
 
 const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),

@@ -1,8 +1,7 @@
 /* Datasets, synthetic worlds, sessions, embeddings. */
-#include "bind/bind.h"
-
 #include <string.h>
 
+#include "bind/bind.h"
 #include "data/embed.h"
 #include "data/read/readers.h"
 #include "data/world/synthetic.h"
@@ -12,17 +11,11 @@ typedef struct {
   fopo_world *world;
 } bind_world;
 
-static void dataset_done(bind_object *o) {
-  fopo_dataset_free(((bind_dataset *)o)->dataset);
-}
+static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }
 
-static void world_done(bind_object *o) {
-  fopo_world_free(((bind_world *)o)->world);
-}
+static void world_done(bind_object *o) { fopo_world_free(((bind_world *)o)->world); }
 
-static void sessions_done(bind_object *o) {
-  fopo_sessions_done(&((bind_sessions *)o)->sessions);
-}
+static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 
 static fopo_dataset *get_dataset(lua_State *L, int index) {
   return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
@@ -52,8 +45,10 @@ static char separator_of(lua_State *L, int index) {
   if (strcmp(s, "tab") == 0) return '\t';
   if (strcmp(s, "space") == 0) return ' ';
   if (s[1] != '\0' || *s == 'D') {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "separator is \"%.20s\"; use one character, \"::\", "
-                           "\"tab\" or \"space\"", s));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "separator is \"%.20s\"; use one character, \"::\", "
+                           "\"tab\" or \"space\"",
+                           s));
   }
   return *s;
 }
@@ -164,14 +159,10 @@ static int item_name(lua_State *L) {
 }
 
 /* d:find_user(name): its index, or nil. */
-static int find_user(lua_State *L) {
-  return push_found(L, 0);
-}
+static int find_user(lua_State *L) { return push_found(L, 0); }
 
 /* d:find_item(name): its index, or nil. */
-static int find_item(lua_State *L) {
-  return push_found(L, 1);
-}
+static int find_item(lua_State *L) { return push_found(L, 1); }
 
 /* Pushes row i of m as an array of ids. */
 static void push_csr_row(lua_State *L, const fopo_csr *m, size_t i) {
@@ -199,11 +190,13 @@ static int dataset_row(lua_State *L) {
 
 static int dataset_field(lua_State *L, bind_object *o, const char *name) {
   const fopo_dataset *d = ((bind_dataset *)o)->dataset;
-  const struct { const char *name; size_t value; } counts[] = {
-      {"n_users", d->matrix.rows}, {"n_items", d->matrix.cols},
-      {"nnz", fopo_csr_nnz(&d->matrix)}, {"rows_read", d->rows_read},
-      {"repeats", d->repeats}, {"skipped", d->skipped},
-      {"items_seen", d->items_seen}, {"users_seen", d->users_seen}};
+  const struct {
+    const char *name;
+    size_t value;
+  } counts[] = {{"n_users", d->matrix.rows},       {"n_items", d->matrix.cols},
+                {"nnz", fopo_csr_nnz(&d->matrix)}, {"rows_read", d->rows_read},
+                {"repeats", d->repeats},           {"skipped", d->skipped},
+                {"items_seen", d->items_seen},     {"users_seen", d->users_seen}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     if (strcmp(name, counts[i].name) == 0) {
       lua_pushinteger(L, (lua_Integer)counts[i].value);
@@ -312,14 +305,10 @@ static int push_part(lua_State *L, int observed) {
 }
 
 /* s:x(i): the observed items of context i. */
-static int sessions_x(lua_State *L) {
-  return push_part(L, 1);
-}
+static int sessions_x(lua_State *L) { return push_part(L, 1); }
 
 /* s:y(i): the items that are to be found. */
-static int sessions_y(lua_State *L) {
-  return push_part(L, 0);
-}
+static int sessions_y(lua_State *L) { return push_part(L, 0); }
 
 /* s:user(i): the dataset's row that context i comes from. */
 static int sessions_user(lua_State *L) {
@@ -367,16 +356,17 @@ static int embed_svd(lua_State *L) {
   fopo_svd_options o = {
       .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, INT32_MAX),
       .oversample = bind_count(L, bind_option(L, 2, "oversample"), "oversample", 0, INT32_MAX),
-      .power_iterations = bind_count(L, bind_option(L, 2, "power_iterations"), "power_iterations",
-                                     0, 1000),
+      .power_iterations =
+          bind_count(L, bind_option(L, 2, "power_iterations"), "power_iterations", 0, 1000),
       .seed = bind_seed(L, bind_option(L, 2, "seed"))};
   fopo_scale scale = (fopo_scale)bind_choice(L, bind_option(L, 2, "scale"), "scale", scales);
   fopo_sessions *s = get_sessions(L, 1);
   size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
   if (o.dim > most) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "dim is %zu but %zu contexts x %zu items "
-                                  "have at most %zu singular vectors; use dim <= %zu", o.dim,
-                                  s->X.rows, s->X.cols, most, most));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "dim is %zu but %zu contexts x %zu items "
+                                  "have at most %zu singular vectors; use dim <= %zu",
+                                  o.dim, s->X.rows, s->X.cols, most, most));
   }
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
   bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
@@ -392,10 +382,13 @@ const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
                                         {"embed_svd", embed_svd},
                                         {NULL, NULL}};
 
-static const luaL_Reg dataset_methods[] = {
-    {"save", dataset_save},    {"user_name", user_name}, {"item_name", item_name},
-    {"find_user", find_user},  {"find_item", find_item}, {"row", dataset_row},
-    {NULL, NULL}};
+static const luaL_Reg dataset_methods[] = {{"save", dataset_save},
+                                           {"user_name", user_name},
+                                           {"item_name", item_name},
+                                           {"find_user", find_user},
+                                           {"find_item", find_item},
+                                           {"row", dataset_row},
+                                           {NULL, NULL}};
 
 static const luaL_Reg world_methods[] = {
     {"best", world_best}, {"cluster", world_cluster}, {NULL, NULL}};

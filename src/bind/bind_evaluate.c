@@ -1,6 +1,5 @@
 /* Judging a policy. */
 #include "bind/bind.h"
-
 #include "judge/evaluate.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
@@ -64,7 +63,4 @@ static int wilson(lua_State *L) {
 }
 
 const luaL_Reg bind_evaluate_functions[] = {
-    {"evaluate", evaluate},
-    {"evaluate_lost", evaluate_lost},
-    {"wilson", wilson},
-    {NULL, NULL}};
+    {"evaluate", evaluate}, {"evaluate_lost", evaluate_lost}, {"wilson", wilson}, {NULL, NULL}};

@@ -1,8 +1,7 @@
 /* Estimators of the gradient. */
-#include "bind/bind.h"
-
 #include <string.h>
 
+#include "bind/bind.h"
 #include "core/memory.h"
 
 /* Slots. The proposal is the gradient's own: its epsilon and k may be changed without touching the
@@ -12,9 +11,7 @@ enum { PROPOSAL, BOUND };
 /* An object without a handle: what a binding points into, in its slots. */
 static const bind_type binding_type = {.name = "fopo.binding", .size = sizeof(bind_object)};
 
-static void done(bind_object *o) {
-  fopo_gradient_free(((bind_gradient *)o)->gradient);
-}
+static void done(bind_object *o) { fopo_gradient_free(((bind_gradient *)o)->gradient); }
 
 static bind_gradient *get_gradient(lua_State *L, int index) {
   return bind_get(L, index, &bind_gradient_type);
@@ -32,8 +29,8 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
   bind_keep(fresh, 1, &pi->head);
   bind_keep(fresh, 2, &x->head);
   bind_keep(fresh, 3, &reward->head);
-  int status = fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x),
-                                  &reward->reward);
+  int status =
+      fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x), &reward->reward);
   /* What it was bound to before goes last: until now it may have been compared or given back. */
   if (status == FOPO_OK) bind_keep(&g->head, BOUND, fresh);
   bind_release(fresh);
@@ -117,9 +114,10 @@ static int set(lua_State *L) {
   int mixture = o.kind == FOPO_GRADIENT_SNIS && q->kind == FOPO_PROPOSAL_MIXTURE;
   if (bind_has(L, 2, "samples")) {
     if (o.kind == FOPO_GRADIENT_EXACT || head) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                    head ? "a head and tail has no samples; its tail and k may be set"
-                                         : "an exact gradient draws no samples"));
+      return bind_fail(L,
+                       fopo_fail(FOPO_ERR_ARGUMENT,
+                                 head ? "a head and tail has no samples; its tail and k may be set"
+                                      : "an exact gradient draws no samples"));
     }
     o.samples = samples_option(L, 2);
   }
@@ -131,11 +129,12 @@ static int set(lua_State *L) {
   }
   if (bind_has(L, 2, "epsilon")) {
     if (!mixture) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                    "only a gradient with a mixture proposal has epsilon"));
+      return bind_fail(
+          L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has epsilon"));
     }
     if (q->adaptive) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "an adaptive proposal sets its epsilon "
+      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                    "an adaptive proposal sets its epsilon "
                                     "itself; use proposal.mixture for one of your own"));
     }
     q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
@@ -196,8 +195,8 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
 }
 
 /* g:compute(pi, x, rows, reward, {seed, step}): G, of theta's shape, to be ascended, and a table of
- * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. Of a policy that
- * learns its items also ids [1, n] and rows [n, L], the items' gradient. */
+ * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. Of a policy
+ * that learns its items also ids [1, n] and rows [n, L], the items' gradient. */
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
   size_t B;

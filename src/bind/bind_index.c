@@ -1,11 +1,9 @@
 /* Indexes for maximum inner product search. */
-#include "bind/bind.h"
-
 #include <string.h>
 
-static void done(bind_object *o) {
-  fopo_index_free(((bind_index *)o)->index);
-}
+#include "bind/bind.h"
+
+static void done(bind_object *o) { fopo_index_free(((bind_index *)o)->index); }
 
 static fopo_index *get_index(lua_State *L, int at) {
   return ((bind_index *)bind_get(L, at, &bind_index_type))->index;
@@ -49,8 +47,8 @@ static int index_norm(lua_State *L) {
 static fopo_hnsw_options graph_options(lua_State *L) {
   return (fopo_hnsw_options){
       .M = bind_count(L, bind_option(L, 2, "M"), "M", 0, SIZE_MAX),
-      .ef_construction = bind_count(L, bind_option(L, 2, "ef_construction"), "ef_construction", 0,
-                                    SIZE_MAX),
+      .ef_construction =
+          bind_count(L, bind_option(L, 2, "ef_construction"), "ef_construction", 0, SIZE_MAX),
       .ef = bind_count(L, bind_option(L, 2, "ef"), "ef", 0, SIZE_MAX),
       .seed = bind_seed(L, bind_option(L, 2, "seed")),
       .deterministic = bind_boolean(L, bind_option(L, 2, "deterministic"), "deterministic")};
@@ -86,8 +84,10 @@ static int index_load(lua_State *L) {
 static size_t get_k(lua_State *L, int at, const fopo_index *ix) {
   size_t k = bind_count(L, at, "k", 1, SIZE_MAX), n = fopo_index_about(ix).n_items;
   if (k > n) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= "
-                           "%zu", k, n, n));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "k is %zu but the index holds %zu items; use k <= "
+                           "%zu",
+                           k, n, n));
   }
   return k;
 }
@@ -100,8 +100,8 @@ static int search(lua_State *L) {
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
   bind_array *Q = bind_array_numbers(L, 2, "Q");
-  bind_check(L, fopo_index_search(ids->data, scores->data, counts, get_index(L, 1),
-                                  bind_matrix(Q), k));
+  bind_check(
+      L, fopo_index_search(ids->data, scores->data, counts, get_index(L, 1), bind_matrix(Q), k));
   size_t shorter = 0;
   for (size_t b = 0; b < rows; b++) shorter += counts[b] < k;
   lua_pushinteger(L, (lua_Integer)shorter);
@@ -139,8 +139,10 @@ static int index_measure(lua_State *L) {
   bind_array *Q = bind_array_numbers(L, 2, "Q"), *truth = bind_array_numbers(L, 3, "truth");
   size_t batch = bind_count(L, 4, "batch", 1, SIZE_MAX);
   if (truth->rows != Q->rows || truth->cols == 0) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "truth is %zu x %zu for %zu queries; give the scores "
-                           "of their exact search", truth->rows, truth->cols, Q->rows));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "truth is %zu x %zu for %zu queries; give the scores "
+                           "of their exact search",
+                           truth->rows, truth->cols, Q->rows));
   }
   bind_check(L, fopo_index_measure(&r, ix, bind_matrix(Q), truth->cols, truth->data, batch));
   return push_recall(L, &r);
@@ -157,9 +159,14 @@ static int save(lua_State *L) {
  * them. */
 static int about(lua_State *L) {
   fopo_index_facts f = fopo_index_about(get_index(L, 1));
-  const struct { const char *name; size_t value; } options[] = {
-      {"M", f.M}, {"ef_construction", f.ef_construction}, {"ef", f.ef}, {"head", f.head},
-      {"budget", f.budget}};
+  const struct {
+    const char *name;
+    size_t value;
+  } options[] = {{"M", f.M},
+                 {"ef_construction", f.ef_construction},
+                 {"ef", f.ef},
+                 {"head", f.head},
+                 {"budget", f.budget}};
   lua_createtable(L, 0, 13);
   lua_pushstring(L, f.kind);
   lua_setfield(L, -2, "kind");

@@ -1,24 +1,21 @@
-/* Jobs: training in the background. What a job trains with refuses changes while it works, and is the
- * user's again while it rests. */
-#include "bind/bind.h"
-
+/* Jobs: training in the background. What a job trains with refuses changes while it works, and is
+ * the user's again while it rests. */
 #include <math.h>
 
+#include "bind/bind.h"
 #include "train/job.h"
 
 enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
 enum { LENT = 6 };
 
 typedef struct {
-  bind_object head;        /* keeps: the slots above */
+  bind_object head; /* keeps: the slots above */
   fopo_job *job;
   bind_object *lent[LENT]; /* what must not be changed now; held like what is kept */
   size_t n_lent;           /* 0: it rests or has ended */
 } bind_job;
 
-static bind_job *get_job(lua_State *L, int index) {
-  return bind_get(L, index, &bind_job_type);
-}
+static bind_job *get_job(lua_State *L, int index) { return bind_get(L, index, &bind_job_type); }
 
 /* ---- what is in use ---- */
 
@@ -69,7 +66,7 @@ static void done(bind_object *o) {
 static void check_parts(lua_State *L, const bind_trainer *t) {
   if (t->busy) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
-                           "after that"));
+                                              "after that"));
   }
   bind_check_free(L, &t->head);
   bind_check_free(L, t->head.keeps[BIND_POLICY]);
@@ -80,8 +77,7 @@ static void check_parts(lua_State *L, const bind_trainer *t) {
 /* ---- making ---- */
 
 static const bind_type *const kept_types[] = {&bind_trainer_type, &bind_sessions_type,
-                                              &bind_array_type, &bind_index_type,
-                                              &bind_index_type};
+                                              &bind_array_type, &bind_index_type, &bind_index_type};
 static const char *const kept_names[] = {NULL, "valid", "valid_contexts", "exact", "index"};
 
 /* The number `name`, or `fallback` where it is absent. */
@@ -168,8 +164,8 @@ static int look(lua_State *L) {
   return 1;
 }
 
-/* j:take(): the oldest record, {step, seconds, steps_per_second, reward, ess, ..., lr, epsilon, valid,
- * valid_index, time}, NaN where there is no value; nil where none waits. */
+/* j:take(): the oldest record, {step, seconds, steps_per_second, reward, ess, ..., lr, epsilon,
+ * valid, valid_index, time}, NaN where there is no value; nil where none waits. */
 static int take(lua_State *L) {
   fopo_job_record r;
   lua_createtable(L, 0, 20);

@@ -1,16 +1,13 @@
 /* Bandit logs. */
-#include "bind/bind.h"
-
 #include <string.h>
 
+#include "bind/bind.h"
 #include "core/memory.h"
 #include "data/world/synthetic_logs.h"
 
 enum { CONTEXTS, ITEMS }; /* slots; the user values of the handle are one more */
 
-static bind_logs *get_box(lua_State *L, int index) {
-  return bind_get(L, index, &bind_logs_type);
-}
+static bind_logs *get_box(lua_State *L, int index) { return bind_get(L, index, &bind_logs_type); }
 
 static fopo_logs *get_logs(lua_State *L, int index) { return get_box(L, index)->logs; }
 
@@ -217,9 +214,13 @@ static int save(lua_State *L) {
 
 static int field(lua_State *L, bind_object *o, const char *name) {
   const fopo_logs *logs = ((bind_logs *)o)->logs;
-  const struct { const char *name; size_t value; } counts[] = {
-      {"n", logs->n}, {"n_actions", logs->n_actions}, {"dim", logs->contexts.cols},
-      {"skipped", logs->skipped}};
+  const struct {
+    const char *name;
+    size_t value;
+  } counts[] = {{"n", logs->n},
+                {"n_actions", logs->n_actions},
+                {"dim", logs->contexts.cols},
+                {"skipped", logs->skipped}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     if (strcmp(name, counts[i].name) == 0) {
       lua_pushinteger(L, (lua_Integer)counts[i].value);
@@ -346,8 +347,10 @@ static int world_reward(lua_State *L) {
   size_t N = world_contexts(L, 4).rows;
   uint32_t *rows = bind_rows(L, 3, N, B < N ? B : N, &n);
   if (n != B) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "ids has %zu rows but %zu contexts are given; "
-                                  "give one for each", B, n));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "ids has %zu rows but %zu contexts are given; "
+                                  "give one for each",
+                                  B, n));
   }
   bind_push_again(L, 1, &bind_log_world_type);
   bind_push_again(L, 2, &bind_array_type);
@@ -379,9 +382,9 @@ const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
                                         {"logs_synthetic", logs_synthetic},
                                         {NULL, NULL}};
 
-static const luaL_Reg world_methods[] = {
-    {"true_value", true_value}, {"best", world_best},     {"logging", world_logging},
-    {"contexts", world_draw},   {"reward", world_reward}, {NULL, NULL}};
+static const luaL_Reg world_methods[] = {{"true_value", true_value}, {"best", world_best},
+                                         {"logging", world_logging}, {"contexts", world_draw},
+                                         {"reward", world_reward},   {NULL, NULL}};
 
 const bind_type bind_log_world_type = {.name = "fopo.log_world",
                                        .size = sizeof(bind_log_world),

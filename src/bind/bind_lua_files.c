@@ -1,8 +1,8 @@
 /* Where Lua code may come from: the files inside the program, and text on disk. Precompiled code is
  * refused everywhere, because a damaged one crashes the interpreter. */
-#include "bind/bind.h"
-
 #include <string.h>
+
+#include "bind/bind.h"
 
 /* Made by scripts/tools/embed_lua.sh; ended by {0}. */
 extern const struct {
@@ -86,14 +86,10 @@ static int call_stock(lua_State *L, int at) {
 }
 
 /* load(chunk, name, mode, env), text only. */
-static int load(lua_State *L) {
-  return call_stock(L, 3);
-}
+static int load(lua_State *L) { return call_stock(L, 3); }
 
 /* loadfile(name, mode, env), text only. */
-static int loadfile(lua_State *L) {
-  return call_stock(L, 2);
-}
+static int loadfile(lua_State *L) { return call_stock(L, 2); }
 
 static int after_dofile(lua_State *L, int status, lua_KContext context) {
   (void)status;

@@ -1,7 +1,5 @@
 /* What a run's log says about the machine, the folder that it lies in, and the word that the first
  * of several ranks gives to the others. */
-#include "bind/bind.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "bind/bind.h"
 #include "comm/comm.h"
 
 /* native.machine(): {host, system, cores}. */

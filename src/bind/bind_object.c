@@ -1,9 +1,8 @@
 /* Handles and objects: counted holders, closing, fields. See bind.h for the rule that makes them
  * safe. */
-#include "bind/bind.h"
-
 #include <string.h>
 
+#include "bind/bind.h"
 #include "core/memory.h"
 
 /* The userdata. */
@@ -14,9 +13,7 @@ typedef struct {
 /* The most of one collector's step: beyond it a step would be a full collection anyway. */
 enum { PRESSURE_KB = 64 << 10 };
 
-static const char *short_name(const bind_type *type) {
-  return strchr(type->name, '.') + 1;
-}
+static const char *short_name(const bind_type *type) { return strchr(type->name, '.') + 1; }
 
 /* ---- holders ---- */
 
@@ -123,8 +120,10 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
 
 void bind_check_free(lua_State *L, const bind_object *o) {
   if (o->lent == 0) return;
-  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this %s is in use by a job; job:pause() first, or "
-                         "job:wait() for its end", short_name(o->type)));
+  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                         "this %s is in use by a job; job:pause() first, or "
+                         "job:wait() for its end",
+                         short_name(o->type)));
 }
 
 void *bind_get_free(lua_State *L, int index, const bind_type *type) {
@@ -184,9 +183,9 @@ static size_t distance(const char *a, const char *b) {
 }
 
 typedef struct {
-  const char *word;    /* looked for */
+  const char *word; /* looked for */
   char best[WORD + 1];
-  size_t least;        /* edits to best */
+  size_t least; /* edits to best */
 } nearest;
 
 static void consider(nearest *n, const char *name, size_t length) {
@@ -232,8 +231,10 @@ static int get_field(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL) return 1;
   if (lua_type(L, 2) != LUA_TSTRING) {
     const char *found = bind_found(L, 2);
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no element [%s]; its elements are "
-                                  "reached by methods", short_name(type), found));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "%s has no element [%s]; its elements are "
+                                  "reached by methods",
+                                  short_name(type), found));
   }
   bind_object *o = bind_get(L, 1, type);
   const char *field = lua_tostring(L, 2);
@@ -265,9 +266,9 @@ static int describe(lua_State *L) {
 
 void bind_type_open(lua_State *L, const bind_type *type) {
   static const luaL_Reg close[] = {{"close", close_handle}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {
-      {"__gc", close_handle}, {"__close", close_handle}, {"__index", get_field},
-      {"__newindex", set_field}, {"__tostring", describe}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", close_handle},   {"__close", close_handle},
+                                  {"__index", get_field},   {"__newindex", set_field},
+                                  {"__tostring", describe}, {NULL, NULL}};
   int types = lua_gettop(L);
 
   lua_newtable(L);

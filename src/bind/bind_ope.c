@@ -1,9 +1,8 @@
 /* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that an error of a
  * model's Lua function leaves nothing behind. */
-#include "bind/bind.h"
-
 #include <math.h>
 
+#include "bind/bind.h"
 #include "judge/ope.h"
 
 enum { PI, LOGS, INDEX, PROPOSAL, MODEL }; /* slots */
@@ -118,14 +117,13 @@ static int ope(lua_State *L) {
   luaL_checkstack(L, 24, NULL);
   bind_table(L, 3, "the options");
   size_t samples = count_option(L, 3, "samples");
-  fopo_ope_settings s = {
-      .clip = number_option(L, 3, "clip", 0.0),
-      .level = number_option(L, 3, "level", 0.95),
-      .bootstrap = count_option(L, 3, "bootstrap"),
-      .seed = bind_seed(L, bind_option(L, 3, "seed")),
-      .reward_low = number_option(L, 3, "reward_low", 0.0),
-      .reward_high = number_option(L, 3, "reward_high", 0.0),
-      .least_propensity = number_option(L, 3, "least_propensity", 0.0)};
+  fopo_ope_settings s = {.clip = number_option(L, 3, "clip", 0.0),
+                         .level = number_option(L, 3, "level", 0.95),
+                         .bootstrap = count_option(L, 3, "bootstrap"),
+                         .seed = bind_seed(L, bind_option(L, 3, "seed")),
+                         .reward_low = number_option(L, 3, "reward_low", 0.0),
+                         .reward_high = number_option(L, 3, "reward_high", 0.0),
+                         .least_propensity = number_option(L, 3, "least_propensity", 0.0)};
   bind_get(L, 1, &bind_policy_type);
   bind_get(L, 2, &bind_logs_type);
   if (lua_isnil(L, 4) || bind_get(L, 4, &bind_reward_type) == NULL) {

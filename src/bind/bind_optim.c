@@ -1,16 +1,14 @@
 /* Optimisers, and the devices on which they and everything else work. */
-#include "bind/bind.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "bind/bind.h"
 
 /* ---- devices ---- */
 
 static const char devices[] = "fopo.devices"; /* registry: kind -> handle */
 
-static void device_done(bind_object *o) {
-  fopo_device_close(((bind_device *)o)->device);
-}
+static void device_done(bind_object *o) { fopo_device_close(((bind_device *)o)->device); }
 
 bind_device *bind_device_open(lua_State *L, const char *name) {
   luaL_checkstack(L, 8, NULL);
@@ -59,7 +57,8 @@ static int device_default(lua_State *L) {
   return 1;
 }
 
-/* native.device_cards(): the cards that "cuda" could use, a line each; or nil and why there is none. */
+/* native.device_cards(): the cards that "cuda" could use, a line each; or nil and why there is
+ * none. */
 static int device_cards(lua_State *L) {
   char text[2048];
   if (fopo_device_cards(text, sizeof text) != FOPO_OK) {
@@ -87,9 +86,7 @@ static int device_field(lua_State *L, bind_object *o, const char *name) {
 
 /* ---- optimisers ---- */
 
-static void optim_done(bind_object *o) {
-  fopo_optim_done(&((bind_optim *)o)->optim);
-}
+static void optim_done(bind_object *o) { fopo_optim_done(&((bind_optim *)o)->optim); }
 
 void bind_optim_on(bind_optim *o, bind_object *where) {
   if (o->optim.device == NULL) bind_keep(&o->head, 0, where);
@@ -155,13 +152,17 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
     return fopo_fail(FOPO_ERR_ARGUMENT, "the items of this policy are fixed; give pi and G alone");
   }
   if (rows->rows != n || rows->cols != items.cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the items' gradient is %zu x %zu for %zu ids; it must be "
-                     "%zu x %zu", rows->rows, rows->cols, n, n, items.cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the items' gradient is %zu x %zu for %zu ids; it must be "
+                     "%zu x %zu",
+                     rows->rows, rows->cols, n, n, items.cols);
   }
   for (size_t i = 0; i < n; i++) {
     if (id[i] < items.rows && (i == 0 || id[i] > id[i - 1])) continue;
-    return fopo_fail(FOPO_ERR_ARGUMENT, "id %zu of the items' gradient does not follow the one "
-                     "before it, or is no item; use what compute gave", i + 1);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "id %zu of the items' gradient does not follow the one "
+                     "before it, or is no item; use what compute gave",
+                     i + 1);
   }
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
 }
@@ -197,9 +198,10 @@ static int step(lua_State *L) {
   bind_array *G = bind_array_numbers(L, 3, "G");
   fopo_matrix theta = pi->policy.theta;
   if (G->rows != theta.rows || G->cols != theta.cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "G is %zu x %zu but theta is %zu x %zu; they "
-                                  "must be of one shape", G->rows, G->cols, theta.rows,
-                                  theta.cols));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "G is %zu x %zu but theta is %zu x %zu; they "
+                                  "must be of one shape",
+                                  G->rows, G->cols, theta.rows, theta.cols));
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(G), "G"));
   bind_array *ids = with_items ? bind_array_ids(L, 4, "ids") : NULL;
@@ -212,8 +214,8 @@ static int step(lua_State *L) {
   bind_check(L, fopo_optim_prepare(&o->optim, d, n, with_items ? items.rows : 0, items.cols));
   bind_check(L, step_there(&o->optim, d, theta.x, G->data, n));
   if (!with_items) return 0;
-  bind_check(L, step_items_there(&o->optim, d, items, ids->data, rows->data,
-                                 ids->rows * ids->cols));
+  bind_check(L,
+             step_items_there(&o->optim, d, items, ids->data, rows->data, ids->rows * ids->cols));
   pi->policy.version++;
   return 0;
 }
@@ -257,9 +259,10 @@ static int optim_set(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_device_functions[] = {
-    {"device", device}, {"device_default", device_default},
-    {"device_cards", device_cards}, {NULL, NULL}};
+const luaL_Reg bind_device_functions[] = {{"device", device},
+                                          {"device_default", device_default},
+                                          {"device_cards", device_cards},
+                                          {NULL, NULL}};
 
 const luaL_Reg bind_optim_functions[] = {
     {"optim_adam", optim_adam}, {"optim_sgd", optim_sgd}, {NULL, NULL}};
@@ -272,11 +275,11 @@ const bind_type bind_device_type = {.name = "fopo.device",
                                     .fields = "kind name note",
                                     .get = device_field};
 
-const bind_type bind_optim_type = {
-    .name = "fopo.optim",
-    .size = sizeof(bind_optim),
-    .done = optim_done,
-    .methods = methods,
-    .fields = "kind t lr items_lr beta1 beta2 eps momentum weight_decay",
-    .get = optim_field,
-    .set = optim_set};
+const bind_type bind_optim_type = {.name = "fopo.optim",
+                                   .size = sizeof(bind_optim),
+                                   .done = optim_done,
+                                   .methods = methods,
+                                   .fields =
+                                       "kind t lr items_lr beta1 beta2 eps momentum weight_decay",
+                                   .get = optim_field,
+                                   .set = optim_set};

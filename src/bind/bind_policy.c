@@ -1,15 +1,12 @@
 /* The softmax policy. */
-#include "bind/bind.h"
-
 #include <string.h>
 
+#include "bind/bind.h"
 #include "core/memory.h"
 
 enum { ITEMS, INITIAL }; /* slots; the user values of a handle are one further */
 
-static void done(bind_object *o) {
-  fopo_policy_done(&((bind_policy *)o)->policy);
-}
+static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
 static bind_policy *get_policy(lua_State *L, int index) {
   return bind_get(L, index, &bind_policy_type);
@@ -19,13 +16,15 @@ static int put_theta(bind_policy *pi, const bind_array *theta) {
   fopo_matrix own = pi->policy.theta;
   if (theta->rows != own.rows || theta->cols != own.cols) {
     if (pi->policy.net.layers > 0) {
-      return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but this network's parameters are 1 "
-                       "x %zu; pi:set_parameters takes them by name", theta->rows, theta->cols,
-                       own.cols);
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "theta is %zu x %zu but this network's parameters are 1 "
+                       "x %zu; pi:set_parameters takes them by name",
+                       theta->rows, theta->cols, own.cols);
     }
-    return fopo_fail(FOPO_ERR_ARGUMENT, "theta is %zu x %zu but contexts have %zu features and "
-                     "the items have %zu columns; it must be %zu x %zu", theta->rows, theta->cols,
-                     own.rows, own.cols, own.rows, own.cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "theta is %zu x %zu but contexts have %zu features and "
+                     "the items have %zu columns; it must be %zu x %zu",
+                     theta->rows, theta->cols, own.rows, own.cols, own.rows, own.cols);
   }
   int status = fopo_matrix_finite(bind_matrix(theta), "theta");
   if (status == FOPO_OK) memcpy(own.x, theta->data, own.rows * own.cols * sizeof(float));
@@ -79,8 +78,8 @@ static void halve(lua_State *L, bind_policy *pi) {
   bind_check(L, fopo_policy_halve(&pi->policy, type));
 }
 
-/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature, seed,
- * train_items, rows}. */
+/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature,
+ * seed, train_items, rows}. */
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
@@ -108,8 +107,10 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
   bind_table(L, at, "hidden");
   size_t n = lua_rawlen(L, at);
   if (n < 1 || n > FOPO_LAYERS - 1) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "hidden has %zu entries; give the units of 1 or 2 "
-                           "hidden layers, as in {64} or {64, 32}", n));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "hidden has %zu entries; give the units of 1 or 2 "
+                           "hidden layers, as in {64} or {64, 32}",
+                           n));
   }
   fopo_network net = {.layers = n + 1, .width = {D}};
   for (size_t i = 1; i <= n; i++) {
@@ -134,8 +135,8 @@ static int policy_mlp(lua_State *L) {
 
   bind_policy *pi = begin(L, items_at);
   int train = pi->policy.train_items;
-  bind_check(L, fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature,
-                                         seed));
+  bind_check(L,
+             fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature, seed));
   pi->policy.train_items = train;
   halve(L, pi);
   return 1;
@@ -159,8 +160,8 @@ static int part_of(part *p, const fopo_policy *pi, size_t i) {
   if (layer >= pi->net.layers) return 0;
   size_t in = pi->net.width[layer], out = pi->net.width[layer + 1];
   float *W = pi->theta.x + fopo_network_offset(&pi->net, layer);
-  *p = (part){"", i % 2 == 0 ? fopo_matrix_view(W, in, out)
-                             : fopo_matrix_view(W + in * out, 1, out)};
+  *p = (part){"",
+              i % 2 == 0 ? fopo_matrix_view(W, in, out) : fopo_matrix_view(W + in * out, 1, out)};
   p->name[0] = i % 2 == 0 ? 'W' : 'b';
   p->name[1] = (char)('1' + layer);
   return 1;
@@ -218,8 +219,10 @@ static int best(lua_State *L) {
   size_t items = fopo_index_about(ix->index).n_items, k = bind_count(L, 4, "k", 1, SIZE_MAX);
   size_t rows = bind_array_numbers(L, 2, "x")->rows;
   if (k > items) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use "
-                                  "k <= %zu", k, items, items));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "k is %zu but the index holds %zu items; use "
+                                  "k <= %zu",
+                                  k, items, items));
   }
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
@@ -273,12 +276,15 @@ static int set_items(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 2, "items");
   fopo_matrix own = pi->policy.items;
   if (!pi->policy.train_items) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the items of this policy are fixed; make it "
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "the items of this policy are fixed; make it "
                                   "with train_items = true, or make another from other items"));
   }
   if (a->rows != own.rows || a->cols != own.cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "these items are %zu x %zu but the policy's "
-                                  "are %zu x %zu", a->rows, a->cols, own.rows, own.cols));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "these items are %zu x %zu but the policy's "
+                                  "are %zu x %zu",
+                                  a->rows, a->cols, own.rows, own.cols));
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(a), "items"));
   if (a->data != own.x) memcpy(own.x, a->data, own.rows * own.cols * sizeof(float));
@@ -301,9 +307,9 @@ static int field(lua_State *L, bind_object *o, const char *name) {
       lua_rawseti(L, -2, (lua_Integer)i);
     }
   } else if (strcmp(name, "hidden") == 0 || strcmp(name, "activation") == 0) {
-    pi->net.layers == 0 ? lua_pushnil(L)
-                        : (void)lua_pushstring(L, pi->net.activation == FOPO_TANH ? "tanh"
-                                                                                   : "relu");
+    pi->net.layers == 0
+        ? lua_pushnil(L)
+        : (void)lua_pushstring(L, pi->net.activation == FOPO_TANH ? "tanh" : "relu");
   } else if (strcmp(name, "context_dim") == 0) {
     lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
   } else if (strcmp(name, "n_params") == 0) {
@@ -325,21 +331,17 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 const luaL_Reg bind_policy_functions[] = {
     {"policy_linear", policy_linear}, {"policy_mlp", policy_mlp}, {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"queries", queries},
-                                   {"best", best},
-                                   {"theta", theta},
-                                   {"set_theta", set_theta},
-                                   {"parameters", parameters},
-                                   {"set_parameters", set_parameters},
-                                   {"items", items},
-                                   {"initial_items", initial_items},
-                                   {"set_items", set_items},
-                                   {NULL, NULL}};
+static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},
+                                   {"theta", theta},           {"set_theta", set_theta},
+                                   {"parameters", parameters}, {"set_parameters", set_parameters},
+                                   {"items", items},           {"initial_items", initial_items},
+                                   {"set_items", set_items},   {NULL, NULL}};
 
 const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "kind hidden activation n_items dim context_dim n_params "
-                                              "temperature train_items rows version",
+                                    .fields =
+                                        "kind hidden activation n_items dim context_dim n_params "
+                                        "temperature train_items rows version",
                                     .get = field};

@@ -1,7 +1,7 @@
 /* Proposals: what self-normalised importance sampling draws from. */
-#include "bind/bind.h"
-
 #include <string.h>
+
+#include "bind/bind.h"
 
 static const char *const draws[] = {"iid", "stratified", NULL};
 
@@ -44,12 +44,11 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
  * their context, a number or "once". */
 static int proposal_mixture(lua_State *L) {
   int at = bind_option(L, 1, "index");
-  fopo_proposal p = {
-      .kind = FOPO_PROPOSAL_MIXTURE,
-      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
-      .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
-      .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws),
-      .refresh = refresh_option(L, 1)};
+  fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
+                     .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+                     .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
+                     .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws),
+                     .refresh = refresh_option(L, 1)};
   return with_index(L, at, p);
 }
 
@@ -57,14 +56,13 @@ static int proposal_mixture(lua_State *L) {
  * gradient sets. */
 static int proposal_adaptive(lua_State *L) {
   int at = bind_option(L, 1, "index");
-  fopo_proposal p = {
-      .kind = FOPO_PROPOSAL_MIXTURE,
-      .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
-      .epsilon = 1.0,
-      .refresh = refresh_option(L, 1),
-      .adaptive = 1,
-      .floor = bind_number(L, bind_option(L, 1, "floor"), "floor"),
-      .smoothing = bind_number(L, bind_option(L, 1, "smoothing"), "smoothing")};
+  fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
+                     .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+                     .epsilon = 1.0,
+                     .refresh = refresh_option(L, 1),
+                     .adaptive = 1,
+                     .floor = bind_number(L, bind_option(L, 1, "floor"), "floor"),
+                     .smoothing = bind_number(L, bind_option(L, 1, "smoothing"), "smoothing")};
   return with_index(L, at, p);
 }
 
@@ -91,8 +89,10 @@ static int sample(lua_State *L) {
   size_t B = Q->rows;
   uint32_t *rows = bind_rows(L, bind_option(L, 5, "rows"), UINT32_MAX, B, &number);
   if (number != B) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "rows has %zu entries but x has %zu rows; "
-                                  "give one for each", number, B));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "rows has %zu entries but x has %zu rows; "
+                                  "give one for each",
+                                  number, B));
   }
   bind_array *ids = bind_array_new(L, 1, B, S);
   bind_array *logq = bind_array_new(L, 0, B, S);

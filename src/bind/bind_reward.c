@@ -1,7 +1,7 @@
 /* Rewards: hits of sessions, those of logs, or a Lua function. */
-#include "bind/bind.h"
-
 #include <string.h>
+
+#include "bind/bind.h"
 
 enum { DATA, MODEL, ITEMS }; /* slots */
 
@@ -22,8 +22,8 @@ static int reward_hits(lua_State *L) {
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
   bind_keep(&r->head, 0, &s->head);
-  r->reward = (fopo_reward){
-      .kind = FOPO_REWARD_HITS, .Y = &s->sessions.Y, .contexts = s->sessions.Y.rows};
+  r->reward =
+      (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &s->sessions.Y, .contexts = s->sessions.Y.rows};
   return 1;
 }
 
@@ -33,8 +33,8 @@ static int reward_custom(lua_State *L) {
   size_t n = lua_isnoneornil(L, 2) ? 0 : bind_count(L, 2, "n", 1, UINT32_MAX);
   if (!lua_isfunction(L, 1)) {
     const char *found = bind_found(L, 1);
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward needs a function, not %.80s",
-                                  found));
+    return bind_fail(
+        L, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward needs a function, not %.80s", found));
   }
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   r->reward = (fopo_reward){.kind = FOPO_REWARD_CUSTOM, .contexts = n};
@@ -45,9 +45,7 @@ static int reward_custom(lua_State *L) {
 
 /* ---- of logs ---- */
 
-static bind_logs *get_logs(lua_State *L, int index) {
-  return bind_get(L, index, &bind_logs_type);
-}
+static bind_logs *get_logs(lua_State *L, int index) { return bind_get(L, index, &bind_logs_type); }
 
 /* Pushes an empty reward that keeps the log at 1. */
 static bind_reward *new_of_log(lua_State *L) {
@@ -65,8 +63,10 @@ static const fopo_logs *log_of(const bind_reward *r) {
 static fopo_low_rank model_of(lua_State *L, int index) {
   const bind_reward *r = get_reward(L, index);
   if (r->reward.model.users == NULL) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the reward %s has no model; make one with "
-                           "fopo.reward.direct", fopo_reward_names[r->reward.kind]));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "the reward %s has no model; make one with "
+                           "fopo.reward.direct",
+                           fopo_reward_names[r->reward.kind]));
   }
   return r->reward.model;
 }
@@ -84,12 +84,11 @@ static int reward_ips(lua_State *L) {
  * model fitted to the log; items: an array [P, L], or nil for the log's own. */
 static int reward_fit(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
-  fopo_model_options o = {
-      .logistic = bind_boolean(L, bind_option(L, 2, "logistic"), "logistic"),
-      .lambda = bind_number(L, bind_option(L, 2, "lambda"), "lambda"),
-      .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, SIZE_MAX),
-      .folds = bind_count(L, bind_option(L, 2, "folds"), "folds", 1, SIZE_MAX),
-      .seed = bind_seed(L, bind_option(L, 2, "seed"))};
+  fopo_model_options o = {.logistic = bind_boolean(L, bind_option(L, 2, "logistic"), "logistic"),
+                          .lambda = bind_number(L, bind_option(L, 2, "lambda"), "lambda"),
+                          .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, SIZE_MAX),
+                          .folds = bind_count(L, bind_option(L, 2, "folds"), "folds", 1, SIZE_MAX),
+                          .seed = bind_seed(L, bind_option(L, 2, "seed"))};
   int at = bind_option(L, 2, "items");
   if (!lua_isnil(L, at)) bind_array_numbers(L, at, "items");
   bind_reward *r = new_of_log(L);
@@ -113,7 +112,8 @@ static int reward_given(lua_State *L) {
   bind_array *queries = bind_array_numbers(L, 2, "queries");
   bind_array *items = bind_array_numbers(L, 3, "items");
   if (queries->rows != logs->n || items->rows != logs->n_actions || queries->cols != items->cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model has queries %zu x %zu and items "
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "the model has queries %zu x %zu and items "
                                   "%zu x %zu but the log has %zu events and %zu actions",
                                   queries->rows, queries->cols, items->rows, items->cols, logs->n,
                                   logs->n_actions));
@@ -122,8 +122,8 @@ static int reward_given(lua_State *L) {
   bind_check(L, fopo_matrix_finite(bind_matrix(items), "the model's items"));
   bind_keep(&r->head, MODEL, &queries->head);
   bind_keep(&r->head, ITEMS, &items->head);
-  fopo_low_rank m = {.users = queries->data, .items = items->data, .rank = items->cols,
-                     .logistic = logistic};
+  fopo_low_rank m = {
+      .users = queries->data, .items = items->data, .rank = items->cols, .logistic = logistic};
   bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
   return 1;
 }
@@ -132,15 +132,18 @@ static int reward_given(lua_State *L) {
 static int reward_apply(lua_State *L) {
   model_of(L, 2);
   if (get_reward(L, 2)->model == NULL) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this reward holds no fitted model; use the "
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "this reward holds no fitted model; use the "
                                   "one that was fitted, or give queries and items for this log"));
   }
   bind_reward *r = new_of_log(L), *fitted = get_reward(L, 2);
   const fopo_logs *logs = log_of(r);
   fopo_low_rank m = model_of(L, 2);
   if (fitted->model->P != logs->n_actions) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model has %zu actions but the log has "
-                                  "%zu", fitted->model->P, logs->n_actions));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "the model has %zu actions but the log has "
+                                  "%zu",
+                                  fitted->model->P, logs->n_actions));
   }
   bind_keep(&r->head, MODEL, &fitted->head);
   bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
@@ -162,7 +165,7 @@ static fopo_low_rank model_for_log(lua_State *L) {
   fopo_low_rank m = model_of(L, 2);
   if (get_reward(L, 2)->head.keeps[DATA] != &get_logs(L, 1)->head) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model was made for another log; make it with "
-                           "fopo.reward.direct{logs = this log, model = ...}"));
+                                              "fopo.reward.direct{logs = this log, model = ...}"));
   }
   return m;
 }
@@ -205,7 +208,8 @@ static void take_row(lua_State *L, float *r, int at, size_t first, size_t S, siz
 }
 
 static int misfit(lua_State *L, const fopo_drawn *d, const char *found) {
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the reward's function gave %s; an array "
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                "the reward's function gave %s; an array "
                                 "[%zu, %zu] or a table of %zu rows with %zu numbers is needed",
                                 found, d->B, d->S, d->B, d->S));
 }
@@ -280,8 +284,10 @@ static int value(lua_State *L) {
   lua_settop(L, 3);
   uint32_t *rows = bind_rows(L, 3, covered, B < covered ? B : covered, &n);
   if (n != B) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "ids has %zu rows but %zu contexts are given; "
-                                  "give one for each", B, n));
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "ids has %zu rows but %zu contexts are given; "
+                                  "give one for each",
+                                  B, n));
   }
   uint32_t *ids = bind_scratch(L, B * S, sizeof *ids);
   bind_array *out = bind_array_new(L, 0, B, S);
@@ -333,16 +339,12 @@ static int set(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_reward_functions[] = {{"reward_hits", reward_hits},
-                                          {"reward_custom", reward_custom},
-                                          {"reward_ips", reward_ips},
-                                          {"reward_fit", reward_fit},
-                                          {"reward_given", reward_given},
-                                          {"reward_apply", reward_apply},
-                                          {"reward_over", reward_over},
-                                          {"reward_doubly_robust", reward_doubly_robust},
-                                          {"reward_switch", reward_switch},
-                                          {NULL, NULL}};
+const luaL_Reg bind_reward_functions[] = {
+    {"reward_hits", reward_hits},     {"reward_custom", reward_custom},
+    {"reward_ips", reward_ips},       {"reward_fit", reward_fit},
+    {"reward_given", reward_given},   {"reward_apply", reward_apply},
+    {"reward_over", reward_over},     {"reward_doubly_robust", reward_doubly_robust},
+    {"reward_switch", reward_switch}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 

@@ -1,22 +1,18 @@
 /* The training loop: slices of steps, checkpoints with the histories of the Lua side. */
-#include "bind/bind.h"
-
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bind/bind.h"
 #include "train/trainer.h"
 
 /* What a trainer holds has these names in the table of options, in the order of the slots. */
 static const char *const parts[] = {"policy", "contexts", "reward", "gradient", "optim"};
-static const bind_type *const part_types[] = {&bind_policy_type, &bind_array_type,
-                                              &bind_reward_type, &bind_gradient_type,
-                                              &bind_optim_type};
+static const bind_type *const part_types[] = {
+    &bind_policy_type, &bind_array_type, &bind_reward_type, &bind_gradient_type, &bind_optim_type};
 
-static void done(bind_object *o) {
-  fopo_trainer_free(((bind_trainer *)o)->trainer);
-}
+static void done(bind_object *o) { fopo_trainer_free(((bind_trainer *)o)->trainer); }
 
 static bind_trainer *get_trainer(lua_State *L, int index) {
   return bind_get(L, index, &bind_trainer_type);
@@ -26,7 +22,7 @@ static bind_trainer *get_idle(lua_State *L, int index) {
   bind_trainer *t = get_trainer(L, index);
   if (t->busy) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
-                           "after that"));
+                                              "after that"));
   }
   bind_check_free(L, &t->head);
   return t;
@@ -70,10 +66,10 @@ static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t se
 static int trainer(lua_State *L) {
   size_t batch = bind_count(L, bind_option(L, 1, "batch"), "batch", 1, SIZE_MAX);
   uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
-  size_t refresh = bind_has(L, 1, "index_refresh")
-                       ? bind_count(L, bind_option(L, 1, "index_refresh"), "index_refresh", 0,
-                                    SIZE_MAX)
-                       : 0;
+  size_t refresh =
+      bind_has(L, 1, "index_refresh")
+          ? bind_count(L, bind_option(L, 1, "index_refresh"), "index_refresh", 0, SIZE_MAX)
+          : 0;
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
   int at[BIND_DEVICE];
   luaL_checkstack(L, 20, NULL);
@@ -152,8 +148,10 @@ static void add_extra(lua_State *L, extras *x, const char *prefix, const char *k
                       fopo_array array) {
   if (x->n == x->room || strlen(key) == 0 || strlen(key) > 40 || strpbrk(key, "/\\") ||
       snprintf(array.name, sizeof array.name, "%s.%s", prefix, key) < 0) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "\"%.60s\" is no name for a part of a file; use 1 to "
-                           "40 letters", key));
+    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                           "\"%.60s\" is no name for a part of a file; use 1 to "
+                           "40 letters",
+                           key));
   }
   x->arrays[x->n++] = array;
 }
@@ -167,8 +165,10 @@ static void add_list(lua_State *L, extras *x, const char *key, int at) {
     whole = whole && lua_isinteger(L, -1);
     lua_pop(L, 1);
     if (!number) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "element %zu of the history's \"%.60s\" is no "
-                             "number", i + 1, key));
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                             "element %zu of the history's \"%.60s\" is no "
+                             "number",
+                             i + 1, key));
     }
   }
   char *data = bind_scratch(L, n, 8);
@@ -205,8 +205,8 @@ static void add_history(lua_State *L, extras *x, int at) {
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
     const char *key = key_of(L, "history");
     if (!lua_istable(L, -1)) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the history's \"%.60s\" is no list of numbers",
-                             key));
+      bind_fail(L,
+                fopo_fail(FOPO_ERR_ARGUMENT, "the history's \"%.60s\" is no list of numbers", key));
     }
     add_list(L, x, key, lua_gettop(L));
   }
@@ -286,7 +286,8 @@ static int resume(lua_State *L) {
   bind_trainer *t = get_idle(L, 1);
   check_parts(L, t);
   bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
-  bind_keep(t->head.keeps[BIND_OPTIM], 0, t->head.keeps[BIND_DEVICE]); /* its state lies there now */
+  bind_keep(t->head.keeps[BIND_OPTIM], 0,
+            t->head.keeps[BIND_DEVICE]); /* its state lies there now */
   luaL_checkstack(L, 8, NULL);
   lua_newtable(L);
   int history = lua_gettop(L);
@@ -333,8 +334,8 @@ static int trainer_batch(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer}, {"trainer_batch", trainer_batch},
-                                           {NULL, NULL}};
+const luaL_Reg bind_trainer_functions[] = {
+    {"trainer", trainer}, {"trainer_batch", trainer_batch}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
     {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};

@@ -2,10 +2,10 @@
  * the caller may still save what it has. Counts are ints in MPI, so long arrays go in pieces.
  *
  * Only the main thread calls MPI; the program's other threads compute. */
+#include <mpi.h>
+
 #include "comm/comm.h"
 #include "core/status.h"
-
-#include <mpi.h>
 
 #define PIECE ((size_t)1 << 28) /* elements per call, well inside an int */
 

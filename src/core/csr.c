@@ -1,19 +1,20 @@
 /* Sparse rows: room, search, the product with a dense matrix, checks. csr_pairs.c builds them. */
 #include "core/csr.h"
+
+#include <math.h>
+#include <string.h>
+
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-
-#include <math.h>
-#include <string.h>
 
 enum {
   TILE_WORK = 1 << 18, /* multiply-adds that a thread takes at a time */
   AHEAD = 8            /* entries between the request for a row of B and its use */
 };
 #define MOST_COLS ((size_t)UINT32_MAX)
-#define LONG (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
+#define LONG      (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
 
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values) {
   *m = (fopo_csr){0};

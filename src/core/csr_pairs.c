@@ -9,22 +9,22 @@
  *
  * The first pass is cut into slices of the pairs, each with its own count per bucket and so with
  * its own places; the rest is one task per bucket. */
+#include <omp.h>
+#include <string.h>
+
 #include "core/csr.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 
-#include <omp.h>
-#include <string.h>
-
 enum {
-  BUCKET = 1 << 15,  /* pairs of a bucket, if they are spread evenly: 256 KiB and as much beside */
-  BUCKETS = 1024,    /* more streams would not fit the first-level cache */
-  SLICE = 1 << 17,   /* least pairs of a slice */
+  BUCKET = 1 << 15, /* pairs of a bucket, if they are spread evenly: 256 KiB and as much beside */
+  BUCKETS = 1024,   /* more streams would not fit the first-level cache */
+  SLICE = 1 << 17,  /* least pairs of a slice */
   SLICES = 64,
-  DIGIT = 11,        /* bits that one pass sorts by: the counts fit the first-level cache */
-  WATCHED = 1 << 20  /* pairs from which progress is said */
+  DIGIT = 11,       /* bits that one pass sorts by: the counts fit the first-level cache */
+  WATCHED = 1 << 20 /* pairs from which progress is said */
 };
 #define SORTING "sorting a sparse matrix"
 
@@ -32,17 +32,17 @@ typedef struct {
   const uint32_t *row, *col; /* [n], not owned */
   const float *values;       /* [n] or NULL, not owned */
   size_t n;
-  fopo_csr *m;               /* what is built; not owned */
-  int counted;               /* pairs that repeat become counts */
+  fopo_csr *m; /* what is built; not owned */
+  int counted; /* pairs that repeat become counts */
   size_t slices, buckets;
-  int shift;                 /* row >> shift is the bucket */
-  int passes, digit;         /* over the bits of a column, and bits of each */
-  uint64_t *place;           /* [slices, buckets] counts, then places */
-  uint64_t *start;           /* [buckets + 1] of the buckets */
-  uint64_t *repeats;         /* [buckets] */
-  uint64_t *keys, *spare;    /* [n] row and column; [spare_n] the other side of a pass */
+  int shift;                      /* row >> shift is the bucket */
+  int passes, digit;              /* over the bits of a column, and bits of each */
+  uint64_t *place;                /* [slices, buckets] counts, then places */
+  uint64_t *start;                /* [buckets + 1] of the buckets */
+  uint64_t *repeats;              /* [buckets] */
+  uint64_t *keys, *spare;         /* [n] row and column; [spare_n] the other side of a pass */
   float *weights, *spare_weights; /* the same, of the values; or NULL */
-  size_t spare_n;            /* per thread: the largest bucket; or n, shared by all */
+  size_t spare_n;                 /* per thread: the largest bucket; or n, shared by all */
   int is_shared;
 } job;
 
@@ -78,8 +78,10 @@ static size_t count_slice(job *j, size_t s) {
 static int count(job *j) {
   size_t bad = j->n;
   int stopped = 0, threads = j->slices > 1 ? fopo_threads() : 1;
-#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : bad) \
-    reduction(| : stopped)
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min                      \
+                                                                          : bad)                   \
+    reduction(|                                                                                    \
+              : stopped)
   for (size_t s = 0; s < j->slices; s++) {
     stopped |= look(j, s, 4 * j->slices);
     size_t first = stopped ? j->n : count_slice(j, s);
@@ -148,9 +150,7 @@ static void sort_pass(uint64_t *to, float *to_weights, const uint64_t *keys, con
   }
 }
 
-static size_t bucket_row(const job *j, size_t b) {
-  return least(b << j->shift, j->m->rows);
-}
+static size_t bucket_row(const job *j, size_t b) { return least(b << j->shift, j->m->rows); }
 
 /* The last pass, by row, into the matrix. Afterwards indptr[r + 1] is where row r ends. */
 static void sort_rows(job *j, size_t b, const uint64_t *keys, const float *weights) {

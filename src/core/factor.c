@@ -6,10 +6,6 @@
  * Rows are cut into blocks whose sizes follow from the shape alone, each block is one thread's, and
  * sums over blocks run in their order. */
 #include "core/factor.h"
-#include "core/memory.h"
-#include "core/progress.h"
-#include "core/status.h"
-#include "core/threads.h"
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -18,14 +14,19 @@
 #include <omp.h>
 #include <string.h>
 
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+
 enum {
   QR_ROWS = 1024, /* rows that a thread converts, divides or multiplies at a time */
   SLICES = 32     /* most private Gram matrices */
 };
-#define PARTIAL ((size_t)64 << 20)    /* bytes that the private Gram matrices may take */
-#define QR_SMALL (16.0 * 1024 * 1024) /* rows * columns^2 below which Householder is quick */
-#define QR_LEAST 1e-5                 /* least part of a column outside those before it */
-#define GRAM_LEAST 1e-3               /* 1 over the condition up to which Gram matrices will do */
+#define PARTIAL    ((size_t)64 << 20)   /* bytes that the private Gram matrices may take */
+#define QR_SMALL   (16.0 * 1024 * 1024) /* rows * columns^2 below which Householder is quick */
+#define QR_LEAST   1e-5                 /* least part of a column outside those before it */
+#define GRAM_LEAST 1e-3                 /* 1 over the condition up to which Gram matrices will do */
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }

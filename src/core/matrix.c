@@ -5,10 +5,6 @@
  * dimension long, the inner dimension is cut into slices instead; their partial results are added
  * in order. */
 #include "core/matrix.h"
-#include "core/memory.h"
-#include "core/progress.h"
-#include "core/status.h"
-#include "core/threads.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -16,14 +12,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+
 enum {
   TILE = 256,   /* rows and columns of a tile of C: two panels fit the second-level cache */
   SLICE = 4096, /* least length of a slice of the inner dimension */
   SLICES = 32   /* most slices */
 };
-#define SMALL (1.0 * 1024 * 1024) /* multiply-adds below which threads cost more than they give */
-#define LONG (2.0 * 1024 * 1024 * 1024) /* from here on a product looks for Ctrl-C */
-#define PARTIAL ((size_t)64 << 20)      /* bytes that partial results may take */
+#define SMALL   (1.0 * 1024 * 1024) /* multiply-adds below which threads cost more than they give */
+#define LONG    (2.0 * 1024 * 1024 * 1024) /* from here on a product looks for Ctrl-C */
+#define PARTIAL ((size_t)64 << 20)         /* bytes that partial results may take */
 
 int fopo_matrix_init(fopo_matrix *m, size_t rows, size_t cols) {
   *m = (fopo_matrix){0};

@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 typedef struct {
-  float *x;    /* [rows, cols] with stride ld; not owned */
+  float *x; /* [rows, cols] with stride ld; not owned */
   size_t rows;
   size_t cols;
-  size_t ld;   /* >= cols */
+  size_t ld; /* >= cols */
 } fopo_matrix;
 
 /* A fresh zeroed [rows, cols] with ld == cols; x is to be given to fopo_matrix_done. On failure

@@ -6,7 +6,6 @@
  *
  * Counters and the fault switch are atomics; a block belongs to whoever holds it. */
 #include "core/memory.h"
-#include "core/status.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -17,11 +16,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HEAD ((size_t)64)     /* keeps the block behind it on a cache line */
-#define BIG ((size_t)4 << 20) /* two huge pages: below, a mapping gains nothing */
+#include "core/status.h"
+
+#define HEAD      ((size_t)64)      /* keeps the block behind it on a cache line */
+#define BIG       ((size_t)4 << 20) /* two huge pages: below, a mapping gains nothing */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define PAGE ((size_t)4096)
-#define ASK_FROM ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
+#define PAGE      ((size_t)4096)
+#define ASK_FROM  ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
 
 enum { LIVE = 0x0b10c, DEAD = 0x0dead };
 
@@ -51,8 +52,7 @@ static void count(size_t blocks, size_t added, size_t removed) {
   atomic_fetch_add(&live_blocks, blocks);
   size_t now = atomic_fetch_add(&live_bytes, added - removed) + added - removed;
   size_t peak = atomic_load(&peak_bytes);
-  while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {
-  }
+  while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {}
 }
 
 static void *refused(size_t n, size_t size) {

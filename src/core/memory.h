@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n * size zeroed bytes, or NULL with FOPO_ERR_MEMORY's sentence set. n * size == 0 gives a block. */
+/* n * size zeroed bytes, or NULL with FOPO_ERR_MEMORY's sentence set. n * size == 0 gives a block.
+ */
 void *fopo_alloc(size_t n, size_t size);
 
 /* Grows or shrinks a block (NULL: a new one); the added bytes are zero. On failure NULL with the
@@ -30,7 +31,8 @@ fopo_memory_use fopo_memory_in_use(void);
 uint64_t fopo_memory_available(void);
 
 /* To be called before big objects are built. FOPO_OK, or FOPO_ERR_MEMORY with a sentence
- * "`what` needs 49.5 GB, 31.2 GB are free; `remedy`" when bytes exceed 90 % of what is available. */
+ * "`what` needs 49.5 GB, 31.2 GB are free; `remedy`" when bytes exceed 90 % of what is available.
+ */
 int fopo_memory_suffices(uint64_t bytes, const char *what, const char *remedy);
 
 /* For tests: the allocation after `n` more successful ones fails, once (forever == 0) or from then

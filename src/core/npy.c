@@ -6,8 +6,6 @@
  * are refused. Kinds that the program has no use for are widened: int8, int16 and uint16 to int32,
  * float16 to float32, text of code points to UTF-8. Object arrays are pickles, that is, programs,
  * and are refused. */
-#include "core/npz.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +16,7 @@
 
 #include "core/memory.h"
 #include "core/npy_internal.h"
+#include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"
 
@@ -26,9 +25,9 @@ enum { HEADER_MOST = 10000 };
 
 /* What the header said. */
 typedef struct {
-  char order;    /* '<' '>' '|' */
-  char kind;     /* f i u b S U */
-  size_t size;   /* bytes of one element, for U four per character */
+  char order;  /* '<' '>' '|' */
+  char kind;   /* f i u b S U */
+  size_t size; /* bytes of one element, for U four per character */
   int fortran;
   int ndim;
   size_t shape[2];
@@ -36,9 +35,15 @@ typedef struct {
 
 size_t fopo_dtype_size(fopo_dtype type) {
   switch (type) {
-    case FOPO_F64: case FOPO_I64: case FOPO_U64: return 8;
-    case FOPO_F32: case FOPO_I32: case FOPO_U32: return 4;
-    case FOPO_U8: case FOPO_BOOL: case FOPO_BYTES: return 1;
+  case FOPO_F64:
+  case FOPO_I64:
+  case FOPO_U64: return 8;
+  case FOPO_F32:
+  case FOPO_I32:
+  case FOPO_U32: return 4;
+  case FOPO_U8:
+  case FOPO_BOOL:
+  case FOPO_BYTES: return 1;
   }
   return 0;
 }
@@ -132,7 +137,8 @@ static int descr(scanner *s, claim *c) {
   if (c->kind == 'O')
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s holds Python objects (a pickle), which are never loaded; "
-                     "save numbers instead", s->label);
+                     "save numbers instead",
+                     s->label);
   scanner digits = {text + 2, text + strlen(text), s->label};
   if (c->kind == '\0' || strchr("<>|=", c->order) == NULL ||
       dimension(&digits, &c->size) != FOPO_OK || digits.at != digits.end)
@@ -248,12 +254,12 @@ static int utf8(unsigned char *element, size_t size, const char *label) {
 
 static fopo_dtype type_of(const claim *c) {
   switch (c->kind) {
-    case 'f': return c->size == 8 ? FOPO_F64 : FOPO_F32;
-    case 'i': return c->size == 8 ? FOPO_I64 : FOPO_I32;
-    case 'u': return c->size == 8 ? FOPO_U64 : c->size == 4 ? FOPO_U32
-                   : c->size == 1 ? FOPO_U8 : FOPO_I32;
-    case 'b': return FOPO_BOOL;
-    default: return FOPO_BYTES;
+  case 'f': return c->size == 8 ? FOPO_F64 : FOPO_F32;
+  case 'i': return c->size == 8 ? FOPO_I64 : FOPO_I32;
+  case 'u':
+    return c->size == 8 ? FOPO_U64 : c->size == 4 ? FOPO_U32 : c->size == 1 ? FOPO_U8 : FOPO_I32;
+  case 'b': return FOPO_BOOL;
+  default: return FOPO_BYTES;
   }
 }
 

@@ -1,12 +1,11 @@
 /* Numbers of one kind to numbers of another, where nothing but rounding of a fraction is lost. */
-#include "core/npz.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/npz.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -31,13 +30,27 @@ static number get(const void *data, fopo_dtype type, size_t i) {
   number x = {0};
   int64_t s = 0;
   switch (type) {
-    case FOPO_F32: x.is_real = 1; x.real = (double)((const float *)data)[i]; break;
-    case FOPO_F64: x.is_real = 1; x.real = ((const double *)data)[i]; break;
-    case FOPO_I32: s = ((const int32_t *)data)[i]; x.bits = (uint64_t)s; break;
-    case FOPO_I64: s = ((const int64_t *)data)[i]; x.bits = (uint64_t)s; break;
-    case FOPO_U32: x.bits = ((const uint32_t *)data)[i]; break;
-    case FOPO_U64: x.bits = ((const uint64_t *)data)[i]; break;
-    case FOPO_U8: case FOPO_BOOL: case FOPO_BYTES: x.bits = ((const uint8_t *)data)[i]; break;
+  case FOPO_F32:
+    x.is_real = 1;
+    x.real = (double)((const float *)data)[i];
+    break;
+  case FOPO_F64:
+    x.is_real = 1;
+    x.real = ((const double *)data)[i];
+    break;
+  case FOPO_I32:
+    s = ((const int32_t *)data)[i];
+    x.bits = (uint64_t)s;
+    break;
+  case FOPO_I64:
+    s = ((const int64_t *)data)[i];
+    x.bits = (uint64_t)s;
+    break;
+  case FOPO_U32: x.bits = ((const uint32_t *)data)[i]; break;
+  case FOPO_U64: x.bits = ((const uint64_t *)data)[i]; break;
+  case FOPO_U8:
+  case FOPO_BOOL:
+  case FOPO_BYTES: x.bits = ((const uint8_t *)data)[i]; break;
   }
   x.negative = s < 0;
   return x;
@@ -71,15 +84,15 @@ static int put(void *data, fopo_dtype type, size_t i, number x) {
   if (!integral(&x)) return 0;
   int64_t s = (int64_t)x.bits;
   switch (type) {
-    case FOPO_I32:
-      ((int32_t *)data)[i] = (int32_t)s;
-      return x.negative ? s >= INT32_MIN : x.bits <= INT32_MAX;
-    case FOPO_I64: ((int64_t *)data)[i] = s; return x.negative || x.bits <= INT64_MAX;
-    case FOPO_U32: ((uint32_t *)data)[i] = (uint32_t)x.bits; return x.bits <= UINT32_MAX;
-    case FOPO_U64: ((uint64_t *)data)[i] = x.bits; return !x.negative;
-    case FOPO_U8: ((uint8_t *)data)[i] = (uint8_t)x.bits; return x.bits <= UINT8_MAX;
-    case FOPO_BOOL: ((uint8_t *)data)[i] = (uint8_t)x.bits; return x.bits <= 1;
-    default: return 0;
+  case FOPO_I32:
+    ((int32_t *)data)[i] = (int32_t)s;
+    return x.negative ? s >= INT32_MIN : x.bits <= INT32_MAX;
+  case FOPO_I64: ((int64_t *)data)[i] = s; return x.negative || x.bits <= INT64_MAX;
+  case FOPO_U32: ((uint32_t *)data)[i] = (uint32_t)x.bits; return x.bits <= UINT32_MAX;
+  case FOPO_U64: ((uint64_t *)data)[i] = x.bits; return !x.negative;
+  case FOPO_U8: ((uint8_t *)data)[i] = (uint8_t)x.bits; return x.bits <= UINT8_MAX;
+  case FOPO_BOOL: ((uint8_t *)data)[i] = (uint8_t)x.bits; return x.bits <= 1;
+  default: return 0;
   }
 }
 

@@ -5,8 +5,8 @@
 #include "core/npz.h"
 
 enum {
-  FOPO_NPY_CHUNK = 8 << 20,    /* bytes between two polls of the interrupt flag: about 10 ms */
-  FOPO_NPY_HEADER_ROOM = 256   /* the longest header written here is well below it */
+  FOPO_NPY_CHUNK = 8 << 20,  /* bytes between two polls of the interrupt flag: about 10 ms */
+  FOPO_NPY_HEADER_ROOM = 256 /* the longest header written here is well below it */
 };
 
 /* Where the bytes of one .npy come from. `read` gives exactly n bytes or fails with a sentence. */

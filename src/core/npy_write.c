@@ -1,11 +1,10 @@
 /* One array as a .npy file of version 1.0, or its header alone for an archive. */
-#include "core/npz.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/npy_internal.h"
+#include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"
 

@@ -31,15 +31,18 @@ enum {
   /* Deflate gives at most 258 bytes for 2 bits: 1 to 1,032. More is a lie in the directory. */
   RATIO_MOST = 1040,
   RATIO_GRACE = 65536,
-  READERS = 4,             /* of one member: more would wait for memory */
-  SHARED_LEAST = 4 << 20,  /* bytes of a member that several read */
-  PIECE_LEAST = 1 << 20    /* bytes that one of them reads at a time */
+  READERS = 4,            /* of one member: more would wait for memory */
+  SHARED_LEAST = 4 << 20, /* bytes of a member that several read */
+  PIECE_LEAST = 1 << 20   /* bytes that one of them reads at a time */
 };
 
-fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim,
-                         size_t rows, size_t cols) {
-  fopo_array a = {.type = type, .itemsize = fopo_dtype_size(type), .ndim = ndim,
-                  .shape = {ndim >= 1 ? rows : 1, ndim >= 2 ? cols : 1}, .data = (void *)data};
+fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
+                         size_t cols) {
+  fopo_array a = {.type = type,
+                  .itemsize = fopo_dtype_size(type),
+                  .ndim = ndim,
+                  .shape = {ndim >= 1 ? rows : 1, ndim >= 2 ? cols : 1},
+                  .data = (void *)data};
   snprintf(a.name, sizeof a.name, "%s", name);
   return a;
 }
@@ -106,8 +109,7 @@ static int plausible(const zip_stat_t *s, uint64_t length, const char *path) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: member '%.60s' uses compression method %d; stored and deflated are read",
                      path, s->name, s->comp_method);
-  int lies = s->comp_size > length ||
-             (s->comp_method == ZIP_CM_STORE && s->size != s->comp_size) ||
+  int lies = s->comp_size > length || (s->comp_method == ZIP_CM_STORE && s->size != s->comp_size) ||
              (s->size > RATIO_GRACE && s->size / RATIO_MOST > s->comp_size);
   if (lies)
     return fopo_fail(FOPO_ERR_FORMAT,
@@ -130,8 +132,8 @@ static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, const char
                   uint64_t length, const char *path) {
   zip_int64_t n = zip_get_num_entries(zip, 0);
   if (n < 1 || n > MEMBERS_MOST)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path,
-                     (long long)n, MEMBERS_MOST);
+    return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path, (long long)n,
+                     MEMBERS_MOST);
   archive->items = fopo_alloc((size_t)n, sizeof *archive->items);
   if (archive->items == NULL) return FOPO_ERR_MEMORY;
   archive->n = (size_t)n;
@@ -159,8 +161,8 @@ typedef struct {
   zip_file_t *file[READERS];
   zip_t *zip[READERS]; /* [0] is the archive's, not owned */
   size_t readers;
-  uint64_t at;         /* bytes read */
-  uLong crc;           /* of them, where there are several readers */
+  uint64_t at; /* bytes read */
+  uLong crc;   /* of them, where there are several readers */
 } member;
 
 static int cannot_read(const char *label, const char *why) {
@@ -201,8 +203,8 @@ static int read_pieces(member *m, const char *label, char *bytes, size_t n) {
 
 static int read_member(void *handle, const char *label, void *bytes, size_t n) {
   member *m = handle;
-  int status = m->readers > 1 ? read_pieces(m, label, bytes, n)
-                              : read_all(m->file[0], label, bytes, n);
+  int status =
+      m->readers > 1 ? read_pieces(m, label, bytes, n) : read_all(m->file[0], label, bytes, n);
   m->at += n;
   return status;
 }
@@ -349,27 +351,34 @@ static zip_int64_t sink_seek(sink *s, void *data, zip_uint64_t n) {
 static zip_int64_t sink_call(void *payload, void *data, zip_uint64_t n, zip_source_cmd_t command) {
   sink *s = payload;
   switch (command) {
-    case ZIP_SOURCE_SUPPORTS:
-      return zip_source_make_command_bitmap(
-          ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR,
-          ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_BEGIN_WRITE,
-          ZIP_SOURCE_COMMIT_WRITE, ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE,
-          ZIP_SOURCE_SEEK_WRITE, ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
-    case ZIP_SOURCE_STAT: {
-      zip_stat_t *stat = data;
-      zip_stat_init(stat);
-      stat->valid = ZIP_STAT_SIZE;
-      stat->size = s->end;
-      return (zip_int64_t)sizeof *stat;
-    }
-    case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->zip_error, data, n);
-    case ZIP_SOURCE_WRITE: return sink_write(s, data, n);
-    case ZIP_SOURCE_SEEK_WRITE: return sink_seek(s, data, n);
-    case ZIP_SOURCE_TELL_WRITE: return (zip_int64_t)s->at;
-    case ZIP_SOURCE_OPEN: case ZIP_SOURCE_READ: case ZIP_SOURCE_CLOSE: case ZIP_SOURCE_FREE:
-    case ZIP_SOURCE_SEEK: case ZIP_SOURCE_TELL: case ZIP_SOURCE_BEGIN_WRITE:
-    case ZIP_SOURCE_COMMIT_WRITE: case ZIP_SOURCE_ROLLBACK_WRITE: case ZIP_SOURCE_REMOVE: return 0;
-    default: zip_error_set(&s->zip_error, ZIP_ER_OPNOTSUPP, 0); return -1;
+  case ZIP_SOURCE_SUPPORTS:
+    return zip_source_make_command_bitmap(
+        ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR,
+        ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_BEGIN_WRITE,
+        ZIP_SOURCE_COMMIT_WRITE, ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE, ZIP_SOURCE_SEEK_WRITE,
+        ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
+  case ZIP_SOURCE_STAT: {
+    zip_stat_t *stat = data;
+    zip_stat_init(stat);
+    stat->valid = ZIP_STAT_SIZE;
+    stat->size = s->end;
+    return (zip_int64_t)sizeof *stat;
+  }
+  case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->zip_error, data, n);
+  case ZIP_SOURCE_WRITE: return sink_write(s, data, n);
+  case ZIP_SOURCE_SEEK_WRITE: return sink_seek(s, data, n);
+  case ZIP_SOURCE_TELL_WRITE: return (zip_int64_t)s->at;
+  case ZIP_SOURCE_OPEN:
+  case ZIP_SOURCE_READ:
+  case ZIP_SOURCE_CLOSE:
+  case ZIP_SOURCE_FREE:
+  case ZIP_SOURCE_SEEK:
+  case ZIP_SOURCE_TELL:
+  case ZIP_SOURCE_BEGIN_WRITE:
+  case ZIP_SOURCE_COMMIT_WRITE:
+  case ZIP_SOURCE_ROLLBACK_WRITE:
+  case ZIP_SOURCE_REMOVE: return 0;
+  default: zip_error_set(&s->zip_error, ZIP_ER_OPNOTSUPP, 0); return -1;
   }
 }
 
@@ -390,9 +399,8 @@ static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_ROOM], const fopo_
                       int compress) {
   char name[sizeof a->name + 4];
   snprintf(name, sizeof name, "%s.npy", a->name);
-  zip_buffer_fragment_t parts[2] = {
-      {(zip_uint8_t *)header, fopo_npy_header(header, a)},
-      {a->data, fopo_npy_bytes(a)}};
+  zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)header, fopo_npy_header(header, a)},
+                                    {a->data, fopo_npy_bytes(a)}};
   zip_source_t *source = zip_source_buffer_fragment(zip, parts, parts[1].length > 0 ? 2 : 1, 0);
   if (source == NULL) return -1;
   zip_int64_t i = zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8);
@@ -402,8 +410,8 @@ static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_ROOM], const fopo_
   }
   /* 1980-01-01 00:00, the first date that zip knows. */
   if (zip_file_set_dostime(zip, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) != 0) return -1;
-  return zip_set_file_compression(zip, (zip_uint64_t)i,
-                                  compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+  return zip_set_file_compression(zip, (zip_uint64_t)i, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE,
+                                  0);
 }
 
 static int check_arrays(const fopo_array *arrays, size_t n, const char *path) {
@@ -428,8 +436,8 @@ static int write_archive(sink *s, const char *path, const fopo_array *arrays, si
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t *target = zip_source_function_create(sink_call, s, &error);
-  zip_t *zip = target != NULL
-                   ? zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error) : NULL;
+  zip_t *zip =
+      target != NULL ? zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error) : NULL;
   if (zip == NULL) {
     status = fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_error_strerror(&error));
     zip_source_free(target);

@@ -11,7 +11,14 @@
 #include <stdint.h>
 
 typedef enum {
-  FOPO_F32, FOPO_F64, FOPO_I32, FOPO_I64, FOPO_U8, FOPO_U32, FOPO_U64, FOPO_BOOL,
+  FOPO_F32,
+  FOPO_F64,
+  FOPO_I32,
+  FOPO_I64,
+  FOPO_U8,
+  FOPO_U32,
+  FOPO_U64,
+  FOPO_BOOL,
   FOPO_BYTES /* |Sn and <Un (as UTF-8) text; itemsize says n */
 } fopo_dtype;
 
@@ -19,19 +26,19 @@ size_t fopo_dtype_size(fopo_dtype type); /* bytes; 1 for FOPO_BYTES (times items
 
 /* One array. Little-endian, C order (readers swap and transpose what is not). */
 typedef struct {
-  char name[64];    /* member name without .npy; "" in a bare .npy */
+  char name[64]; /* member name without .npy; "" in a bare .npy */
   fopo_dtype type;
-  size_t itemsize;  /* bytes of one element */
-  int ndim;         /* 0, 1 or 2 */
-  size_t shape[2];  /* unused ones are 1 */
-  void *data;       /* fopo_alloc'ed by readers; borrowed by writers */
+  size_t itemsize; /* bytes of one element */
+  int ndim;        /* 0, 1 or 2 */
+  size_t shape[2]; /* unused ones are 1 */
+  void *data;      /* fopo_alloc'ed by readers; borrowed by writers */
 } fopo_array;
 
 static inline size_t fopo_array_count(const fopo_array *a) { return a->shape[0] * a->shape[1]; }
 
 /* A borrowed description, for writers. */
-fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim,
-                         size_t rows, size_t cols);
+fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
+                         size_t cols);
 fopo_array fopo_array_text(const char *name, const char *text); /* 0-d |Sn */
 
 typedef struct {

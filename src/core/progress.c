@@ -2,9 +2,10 @@
  * Whoever starts new work clears it (fopo_interrupt_clear); a loop that stops leaves it set, so
  * that every loop above stops too. */
 #include "core/progress.h"
-#include "core/status.h"
 
 #include <stdatomic.h>
+
+#include "core/status.h"
 
 static fopo_progress_sink *sink;
 static void *sink_payload; /* not owned */

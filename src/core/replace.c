@@ -5,8 +5,6 @@
  * A descriptor whose fsync failed is thrown away and never flushed again: Linux marks the lost
  * pages clean, so a second fsync would report success (Rebello et al.: "Can applications recover
  * from fsync failures?", ATC 2020). */
-#include "core/npz.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -18,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/npy_internal.h"
+#include "core/npz.h"
 #include "core/status.h"
 
 int fopo_write_all(int fd, const void *bytes, size_t n) {

@@ -1,9 +1,10 @@
 /* What does not fit a header: normals and permutations, still pure functions of their coordinates.
  * Normals by Box and Muller ("A note on the generation of random normal deviates", 1958). */
 #include "core/rng.h"
-#include "core/threads.h"
 
 #include <math.h>
+
+#include "core/threads.h"
 
 #define TWO_PI 6.283185307179586476925286766559
 

@@ -1,15 +1,15 @@
 /* Randomness as a pure function: four 32-bit words from (seed, stream, step, row, index) by
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
- * Random123's header, the same for gcc, g++ and nvcc). There is no state, so the samples do not
- * depend on threads, ranks or the device.
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
+ * 2011; Random123's header, the same for gcc, g++ and nvcc). There is no state, so the samples do
+ * not depend on threads, ranks or the device.
  *
  * `stream` separates the uses of one seed; `step` is the training step, `row` the context's id in
  * its dataset (not its place in the batch), `index` the sample's block. */
 #ifndef FOPO_CORE_RNG_H
 #define FOPO_CORE_RNG_H
 
-#include <stdint.h>
 #include <Random123/philox.h>
+#include <stdint.h>
 
 /* The GPU draws with the three functions below, compiled by nvcc. */
 #ifdef __CUDACC__
@@ -32,10 +32,12 @@ enum {
   FOPO_STREAM_LOGS = 11      /* synthetic logs */
 };
 
-typedef struct { uint32_t v[4]; } fopo_words;
+typedef struct {
+  uint32_t v[4];
+} fopo_words;
 
-FOPO_ON_DEVICE static inline fopo_words fopo_random(uint64_t seed, uint32_t stream,
-                                                    uint32_t step, uint32_t row, uint32_t index) {
+FOPO_ON_DEVICE static inline fopo_words fopo_random(uint64_t seed, uint32_t stream, uint32_t step,
+                                                    uint32_t row, uint32_t index) {
   philox4x32_ctr_t ctr = {{index, row, step, stream}};
   philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
   philox4x32_ctr_t out = philox4x32(ctr, key);
@@ -49,8 +51,7 @@ FOPO_ON_DEVICE static inline double fopo_unit(uint32_t w) {
 }
 
 /* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
-FOPO_ON_DEVICE static inline size_t fopo_invert(const double *cumulative, size_t n,
-                                               double target) {
+FOPO_ON_DEVICE static inline size_t fopo_invert(const double *cumulative, size_t n, double target) {
   size_t first = 0;
   while (n > 0) {
     size_t half = n / 2;
@@ -72,8 +73,7 @@ FOPO_ON_DEVICE static inline uint32_t fopo_below(uint32_t n, uint32_t w, uint64_
   if (low < n) {
     uint32_t threshold = (0u - n) % n;
     for (uint32_t retry = 0; low < threshold; retry++) {
-      fopo_words again =
-          fopo_random(seed, FOPO_STREAM_REDRAW + (retry << 8), step, row, sample);
+      fopo_words again = fopo_random(seed, FOPO_STREAM_REDRAW + (retry << 8), step, row, sample);
       m = (uint64_t)again.v[0] * n;
       low = (uint32_t)m;
     }

@@ -21,6 +21,7 @@ int fopo_solve_spd(double *x, double *A, size_t M) {
       LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, A, m, x, m) != 0)
     return fopo_fail(FOPO_ERR_NUMERIC,
                      "the normal equations of %zu parameters have no unique solution; use a larger "
-                     "lambda, or fewer parameters", M);
+                     "lambda, or fewer parameters",
+                     M);
   return FOPO_OK;
 }

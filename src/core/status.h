@@ -1,7 +1,8 @@
 /* What can fail returns a status: 0, or one of the negative codes below. The sentence that a user
  * reads is kept per thread until the next failure of that thread. A failing function ends
  *
- *     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= %zu", ...);
+ *     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= %zu",
+ * ...);
  *
  * The sentence names the thing, the sizes, and what to do next; it is one line without a full stop
  * at its end. */

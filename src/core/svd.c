@@ -10,6 +10,11 @@
  * last Y and W are well-conditioned, as for sparse interactions they nearly always are, they are
  * not: their Gram matrices in double say all that the last line needs. */
 #include "core/svd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "core/factor.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -17,13 +22,9 @@
 #include "core/status.h"
 #include "core/threads.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: some 10 ms */
 /* What other work costs in multiply-adds of the sparse product, roughly: for progress only. */
-#define QR_COST 0.15   /* a multiply-add of one pass of QR */
+#define QR_COST   0.15 /* a multiply-add of one pass of QR */
 #define DRAW_COST 1.0  /* a random number */
 
 typedef struct {
@@ -205,8 +206,8 @@ static void largest_entries(float *largest, fopo_matrix V) {
   memset(largest, 0, V.cols * sizeof *largest);
   for (size_t i = 0; i < V.rows; i++) {
     const float *v = fopo_matrix_row(V, i);
-    for (size_t c = 0; c < V.cols; c++) largest[c] = fabsf(v[c]) > fabsf(largest[c]) ? v[c]
-                                                                                     : largest[c];
+    for (size_t c = 0; c < V.cols; c++)
+      largest[c] = fabsf(v[c]) > fabsf(largest[c]) ? v[c] : largest[c];
   }
 }
 

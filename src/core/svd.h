@@ -7,9 +7,9 @@
 #include "core/csr.h"
 
 typedef struct {
-  size_t dim;             /* L: singular vectors wanted, 1 <= dim <= min(rows, cols) */
-  size_t oversample;      /* extra columns of the sketch; 0: 10 */
-  size_t power_iterations;/* 2 to 7 is usual; each costs two passes over M */
+  size_t dim;              /* L: singular vectors wanted, 1 <= dim <= min(rows, cols) */
+  size_t oversample;       /* extra columns of the sketch; 0: 10 */
+  size_t power_iterations; /* 2 to 7 is usual; each costs two passes over M */
   uint64_t seed;
 } fopo_svd_options;
 

@@ -1,13 +1,14 @@
 /* The number of threads, found once. The first question also holds OpenBLAS to one thread, so every
  * call of BLAS must be preceded by one of fopo_threads(); matrix.c sees to that. */
 #include "core/threads.h"
-#include "core/status.h"
 
 #include <cblas.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include "core/status.h"
 
 /* OpenBLAS keeps a buffer per calling thread and ends the process when it runs out of them. */
 enum { MOST = 256 };

@@ -9,9 +9,9 @@
  * text is set; both NULL: the id of index i is i itself (ids kept as they stood, or made here). */
 typedef struct {
   size_t n;
-  int64_t *numbers;   /* [n] */
-  char *text;         /* all names, one after the other, each ended by '\0' */
-  uint64_t *offsets;  /* [n + 1] into text */
+  int64_t *numbers;  /* [n] */
+  char *text;        /* all names, one after the other, each ended by '\0' */
+  uint64_t *offsets; /* [n + 1] into text */
 } fopo_names;
 
 void fopo_names_done(fopo_names *names); /* accepts {0} */
@@ -27,14 +27,14 @@ int64_t fopo_names_find(const fopo_names *names, const char *name);
 size_t fopo_names_members(fopo_array *out, const fopo_names *names, const char *side);
 
 typedef struct {
-  fopo_csr matrix;      /* [n_users, n_items]; repeats are summed */
+  fopo_csr matrix; /* [n_users, n_items]; repeats are summed */
   fopo_names users, items;
-  char format[32];      /* what was read: "pairs", "lists", ..., "synthetic" */
-  size_t rows_read;     /* interactions taken from the file, repeats counted */
-  size_t repeats;       /* those of them that stood before: rows_read = entries + repeats */
-  size_t skipped;       /* rows left out by a rule of the format (is_read = 0) or by on_error */
-  size_t items_seen;    /* columns with at least one entry */
-  size_t users_seen;    /* rows with at least one entry */
+  char format[32];   /* what was read: "pairs", "lists", ..., "synthetic" */
+  size_t rows_read;  /* interactions taken from the file, repeats counted */
+  size_t repeats;    /* those of them that stood before: rows_read = entries + repeats */
+  size_t skipped;    /* rows left out by a rule of the format (is_read = 0) or by on_error */
+  size_t items_seen; /* columns with at least one entry */
+  size_t users_seen; /* rows with at least one entry */
 } fopo_dataset;
 
 void fopo_dataset_free(fopo_dataset *d); /* accepts NULL */

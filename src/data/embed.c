@@ -53,8 +53,9 @@ static void column_factors(float *factor, const float *s, size_t dim, size_t see
   for (size_t j = 0; j < dim; j++) {
     /* c^2 s_j, c^2 = seen / sum s: sum_a sum_j V_aj^2 c^2 s_j = seen, as columns have norm 1. */
     double squared = sum > 0 ? (double)s[j] * (double)seen / sum : 0;
-    factor[j] = scale == FOPO_SCALE_NONE ? 1 : scale == FOPO_SCALE_SIGMA ? s[j]
-                                                                         : (float)sqrt(squared);
+    factor[j] = scale == FOPO_SCALE_NONE    ? 1
+                : scale == FOPO_SCALE_SIGMA ? s[j]
+                                            : (float)sqrt(squared);
   }
 }
 
@@ -70,7 +71,8 @@ static int check_shapes(fopo_matrix items, const fopo_sessions *s, const fopo_sv
   if (items.rows != s->X.cols || items.cols != o->dim) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "embeddings of %zu x %zu do not fit %zu items and dim = %zu; give a matrix of "
-                     "%zu x %zu", items.rows, items.cols, s->X.cols, o->dim, s->X.cols, o->dim);
+                     "%zu x %zu",
+                     items.rows, items.cols, s->X.cols, o->dim, s->X.cols, o->dim);
   }
   if (s->X.rows == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "no session to compute embeddings from");
@@ -85,9 +87,9 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
   size_t seen = 0;
   int rc = check_shapes(items, sessions, options);
   if (rc != FOPO_OK) return rc;
-  rc = fopo_memory_suffices(
-      (uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) * sizeof(uint32_t),
-      "the matrix X + Y", "use fewer users");
+  rc = fopo_memory_suffices((uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) *
+                                sizeof(uint32_t),
+                            "the matrix X + Y", "use fewer users");
   if (rc != FOPO_OK) return rc;
   rc = merge(&both, sessions);
   if (rc != FOPO_OK) goto out;
@@ -125,7 +127,8 @@ int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix item
   if (items.rows != X->cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "embeddings of %zu items do not fit sessions over %zu items; compute them "
-                     "from the same data", items.rows, X->cols);
+                     "from the same data",
+                     items.rows, X->cols);
   }
   if (x.rows != X->rows || x.cols != items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

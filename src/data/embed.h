@@ -14,10 +14,10 @@
  * size. SQRT gives x^T beta_a the meaning of a count too, damped by the root, and fixes its size
  * whatever P, L and the number of users are. */
 typedef enum {
-  FOPO_SCALE_NONE,  /* V: raw right singular vectors, the paper's choice */
-  FOPO_SCALE_SQRT,  /* c V diag(sqrt(s)), c^2 = items seen / sum_j s_j: the mean squared norm over
-                     * the items that occur is 1 */
-  FOPO_SCALE_SIGMA  /* V diag(s) */
+  FOPO_SCALE_NONE, /* V: raw right singular vectors, the paper's choice */
+  FOPO_SCALE_SQRT, /* c V diag(sqrt(s)), c^2 = items seen / sum_j s_j: the mean squared norm over
+                    * the items that occur is 1 */
+  FOPO_SCALE_SIGMA /* V diag(s) */
 } fopo_scale;
 
 /* items [P, L] = scaled right singular vectors of X + Y of the sessions (0/1 entries), L =

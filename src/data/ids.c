@@ -4,14 +4,13 @@
  * once; what is found out later (that one id is text, that numbers should ascend) changes the names
  * and their order only, never a pair. Small numbers are found in a table by themselves, large ones
  * and texts in a hash table with linear probing, at most half full. */
-#include "data/read/internal.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "data/read/internal.h"
 
 enum {
   DIRECT_FREE = 1 << 16, /* numbers below this are always looked up directly */
@@ -296,8 +295,7 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
     if (status != FOPO_OK) break;
     uint64_t sign = shift == 48 ? 0x8000 : 0;
     memset(start, 0, 65537 * sizeof *start);
-    for (size_t i = 0; i < n; i++)
-      start[(((uint64_t)numbers[i] >> shift & 0xffff) ^ sign) + 1]++;
+    for (size_t i = 0; i < n; i++) start[(((uint64_t)numbers[i] >> shift & 0xffff) ^ sign) + 1]++;
     for (size_t i = 0; i < 65536; i++) start[i + 1] += start[i];
     for (size_t i = 0; i < n; i++)
       other[start[((uint64_t)numbers[order[i]] >> shift & 0xffff) ^ sign]++] = order[i];

@@ -3,8 +3,6 @@
  * A mantissa below 2^53 and a power of ten up to 10^22 are exact in double, so one multiplication
  * or division of them is correctly rounded (Clinger: "How to read floating point numbers
  * accurately", PLDI 1990). Everything else goes to strtod in the C locale. */
-#include "data/read/internal.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -12,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "data/read/internal.h"
 
 static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,

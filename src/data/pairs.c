@@ -1,12 +1,11 @@
 /* From pairs to the matrix of a dataset. */
-#include "data/read/internal.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/read/internal.h"
 
 void fopo_pairs_done(fopo_pairs *p) {
   fopo_free(p->user);
@@ -104,13 +103,14 @@ int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n) 
   enum { FREE = 1 << 24, PER_PAIR = 16 };
   size_t largest = users > items ? users : items;
   if (largest <= FREE + PER_PAIR * n) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu users and %zu items for %zu interactions: the ids are "
+  return fopo_fail(FOPO_ERR_FORMAT,
+                   "%s: %zu users and %zu items for %zu interactions: the ids are "
                    "far apart; renumber them, or write one pair a line (there, only ids that occur "
-                   "count)", path, users, items, n);
+                   "count)",
+                   path, users, items, n);
 }
 
-int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
-                     const char *path) {
+int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path) {
   if (p->n == 0)
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
                      d->skipped > 0 ? ": every row was left out" : "");

@@ -29,12 +29,14 @@ static int check_options(const fopo_split_options *o) {
   if (o->min_items < 2) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "min_items is %zu; a session needs 2 items or more, one to observe and one "
-                     "to find", o->min_items);
+                     "to find",
+                     o->min_items);
   }
   if (!(o->valid >= 0) || !(o->test >= 0) || !(o->valid + o->test < 1)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the shares valid = %g and test = %g leave nothing to train on; both must be "
-                     ">= 0 and their sum < 1", o->valid, o->test);
+                     ">= 0 and their sum < 1",
+                     o->valid, o->test);
   }
   return FOPO_OK;
 }
@@ -126,7 +128,8 @@ static int share_users(size_t count[3], const fopo_split *split, const fopo_csr 
   if (split->kept == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "none of the %zu users has %zu items or more (the longest session has %zu); "
-                     "lower min_items", m->rows, o->min_items, longest_row(m));
+                     "lower min_items",
+                     m->rows, o->min_items, longest_row(m));
   }
   size_t n = split->kept;
   count[1] = (size_t)(o->valid * (double)n + 0.5);

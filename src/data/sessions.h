@@ -9,18 +9,18 @@
 #include "data/dataset.h"
 
 typedef struct {
-  size_t min_items;  /* >= 2; 20 in the paper */
-  size_t max_users;  /* 0: all */
-  double valid;      /* share of users, 0 <= valid + test < 1 */
+  size_t min_items; /* >= 2; 20 in the paper */
+  size_t max_users; /* 0: all */
+  double valid;     /* share of users, 0 <= valid + test < 1 */
   double test;
   uint64_t seed;
 } fopo_split_options;
 
 /* N contexts: what was observed and what is to be found. Rows of X, Y and users correspond. */
 typedef struct {
-  fopo_csr X;        /* [N, P], values NULL */
-  fopo_csr Y;        /* [N, P], values NULL */
-  uint32_t *users;   /* [N] rows of the dataset */
+  fopo_csr X;      /* [N, P], values NULL */
+  fopo_csr Y;      /* [N, P], values NULL */
+  uint32_t *users; /* [N] rows of the dataset */
 } fopo_sessions;
 
 typedef struct {

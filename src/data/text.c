@@ -6,8 +6,6 @@
  * is inflated as a stream: members may follow each other, and length and CRC-32 of each are checked
  * by zlib. A NUL byte is refused wherever it stands: it means that the file is no text, or text in
  * 16 bits. */
-#include "data/read/internal.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +18,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/read/internal.h"
 
 enum {
   BLOCK = 1 << 20,     /* bytes read at once: 2 to 5 ms of parsing, within one L2 cache */
@@ -27,7 +26,7 @@ enum {
   PIECES = 64,         /* most pieces of a block */
   LONGEST = 256 << 20, /* bytes of one line: no real file comes near it */
   SLACK = 16,
-  SHOWN = 80           /* characters of a malformed field in a sentence */
+  SHOWN = 80 /* characters of a malformed field in a sentence */
 };
 
 /* ---- sentences ---- */
@@ -218,8 +217,7 @@ static int read_block(fopo_text *t, size_t *got) {
   settle_line_ends(t, fresh, *got, first);
   t->filled += *got;
   t->ended = *got == 0;
-  if (t->ended && t->filled > 0 && t->buffer[t->filled - 1] != '\n')
-    t->buffer[t->filled++] = '\n';
+  if (t->ended && t->filled > 0 && t->buffer[t->filled - 1] != '\n') t->buffer[t->filled++] = '\n';
   return FOPO_OK;
 }
 

@@ -1,14 +1,10 @@
 /* Opening a device by name, and what "auto" took.
  *
- * The CUDA device lies in an object of its own, fopo_cuda.so, which is opened at its first use: from
- * the path in FOPO_CUDA ("none": from nowhere), from the program's folder, or from ../lib/fopo beside
- * that. A machine without it, or without a driver, loses nothing but the GPU: without a driver the
- * object is not even opened, as the libraries that come with it take 150 MB. */
+ * The CUDA device lies in an object of its own, fopo_cuda.so, which is opened at its first use:
+ * from the path in FOPO_CUDA ("none": from nowhere), from the program's folder, or from ../lib/fopo
+ * beside that. A machine without it, or without a driver, loses nothing but the GPU: without a
+ * driver the object is not even opened, as the libraries that come with it take 150 MB. */
 #include "device/device.h"
-
-#include "core/status.h"
-#include "device/cpu/cpu.h"
-#include "device/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/status.h"
+#include "device/cpu/cpu.h"
+#include "device/cuda/cuda.h"
 
 /* ---- the object ---- */
 
@@ -42,8 +42,8 @@ static int find_driver(void) {
   return fopo_fail(FOPO_ERR_UNAVAILABLE, FOPO_CUDA_NO_DRIVER);
 }
 
-/* The object's path; FOPO_ERR_UNAVAILABLE where there is none, or no driver for it. One that is named
- * may need no driver. */
+/* The object's path; FOPO_ERR_UNAVAILABLE where there is none, or no driver for it. One that is
+ * named may need no driver. */
 static int find_object(char *path, size_t size) {
   char folder[3072];
   const char *named = getenv("FOPO_CUDA");
@@ -61,7 +61,8 @@ static int find_object(char *path, size_t size) {
   if (access(path, R_OK) == 0) return find_driver();
   return fopo_fail(FOPO_ERR_UNAVAILABLE,
                    "CUDA is not in this build; install the CUDA Toolkit (nvcc) and run make for "
-                   "%sfopo_cuda.so, or use device = \"cpu\"", folder);
+                   "%sfopo_cuda.so, or use device = \"cpu\"",
+                   folder);
 }
 
 /* A function of the object; ISO C has no cast from a pointer to data. */
@@ -69,7 +70,8 @@ static int find_function(void *function, void *object, const char *name, const c
   void *found = dlsym(object, name);
   memcpy(function, &found, sizeof found);
   if (found != NULL) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s has no %s: it is no fopo_cuda.so; run make", path, name);
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s has no %s: it is no fopo_cuda.so; run make", path,
+                   name);
 }
 
 /* Opens the object once; it stays open to the end of the program. */
@@ -80,8 +82,10 @@ static int load(void) {
   if (status != FOPO_OK) return status;
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (object == NULL) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA cannot be loaded: %s; run make, see that the "
-                     "toolkit's libraries are there, or use device = \"cpu\"", dlerror());
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "CUDA cannot be loaded: %s; run make, see that the "
+                     "toolkit's libraries are there, or use device = \"cpu\"",
+                     dlerror());
   }
   fopo_cuda_opener *opener = NULL;
   status = find_function(&opener, object, "fopo_cuda_open", path);
@@ -138,6 +142,8 @@ int fopo_device_open(fopo_device **d, const char *name) {
 
 void fopo_device_close(fopo_device *d) {
   if (d == NULL) return;
-  if (strcmp(d->ops->kind, "cuda") == 0) close_cuda(d);
-  else fopo_device_cpu_close(d);
+  if (strcmp(d->ops->kind, "cuda") == 0)
+    close_cuda(d);
+  else
+    fopo_device_cpu_close(d);
 }

@@ -26,12 +26,12 @@ enum {
 
 /* What a mixture draw needs (the paper's q_{K,eps}). */
 typedef struct {
-  size_t k;             /* K: stride of ids and scores */
-  const uint32_t *ids;  /* device [B, K] candidates, best first */
-  const float *scores;  /* device [B, K] their scores f */
+  size_t k;               /* K: stride of ids and scores */
+  const uint32_t *ids;    /* device [B, K] candidates, best first */
+  const float *scores;    /* device [B, K] their scores f */
   const uint32_t *counts; /* device [B] how many were found, <= K; 0: this context draws uniform */
-  double epsilon;       /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
-  int stratified;       /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
+  double epsilon;         /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
+  int stratified;         /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
 } fopo_mixture;
 
 /* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
@@ -43,11 +43,11 @@ enum { FOPO_TOPK_MOST = 2048 };
 
 /* The statistics of a batch, added up over its contexts. */
 typedef struct {
-  double reward, ess;  /* sums */
-  double max_weight;   /* the largest */
-  double head_mass;    /* sum over the contexts that have candidates */
-  double head_rows;    /* how many contexts were given candidates, */
-  double short_rows;   /* and how many got fewer than were asked for */
+  double reward, ess; /* sums */
+  double max_weight;  /* the largest */
+  double head_mass;   /* sum over the contexts that have candidates */
+  double head_rows;   /* how many contexts were given candidates, */
+  double short_rows;  /* and how many got fewer than were asked for */
 } fopo_sums;
 
 /* The steps of a run whose host does not wait for each of them: sums over the whole ones of their
@@ -78,20 +78,20 @@ typedef struct {
   const float *users; /* device [N, rank] */
   const float *items; /* device [P, rank] */
   size_t rank;
-  int logistic;       /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
+  int logistic; /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
 } fopo_low_rank;
 
-/* The items as a search goes through them: places 0 .. limit - 1 of the order. Where norms are given
- * it ends as soon as no place left can hold one of the k best of any query. */
+/* The items as a search goes through them: places 0 .. limit - 1 of the order. Where norms are
+ * given it ends as soon as no place left can hold one of the k best of any query. */
 typedef struct {
-  const float *items;    /* device [P, ld] */
+  const float *items; /* device [P, ld] */
   size_t P, ld;
   const uint32_t *order; /* device [P] the items' ids place by place; NULL: 0, 1, 2, .. */
   const float *norms;    /* device [P] their norms in that order, rounded up, descending; or NULL */
   const float *head;     /* device [head_rows, L] the items of the first places side by side; */
   size_t head_rows;      /* of an order alone, and may be 0 */
-  fopo_rows half;        /* device: the items once more, in bfloat16, for a first look; x NULL: none */
-  size_t limit;          /* 1 .. P */
+  fopo_rows half; /* device: the items once more, in bfloat16, for a first look; x NULL: none */
+  size_t limit;   /* 1 .. P */
 } fopo_catalogue;
 
 typedef struct {
@@ -172,7 +172,8 @@ typedef struct {
   int (*reward_model)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                       const fopo_low_rank *m, size_t B, size_t S);
 
-  /* r [B, S] = 1[ids[b, s] = action[n]] weight[n] (gain[n] - shift), n = rows[b]; or += where add. */
+  /* r [B, S] = 1[ids[b, s] = action[n]] weight[n] (gain[n] - shift), n = rows[b]; or += where add.
+   */
   int (*reward_credit)(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
                        const fopo_credit *c, int add, size_t B, size_t S);
 
@@ -195,8 +196,8 @@ typedef struct {
   /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
    * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. c [B, S] is given out where not NULL. */
   int (*reinforce)(fopo_device *d, float *V, float *c, float *stats, const float *mean,
-                   const float *items, size_t ld, const uint32_t *ids, const float *r,
-                   int baseline, size_t B, size_t S, size_t L);
+                   const float *items, size_t ld, const uint32_t *ids, const float *r, int baseline,
+                   size_t B, size_t S, size_t L);
 
   /* G [D, L] = scale X^T V, or += where accumulate. X [B, D], V [B, L]. */
   int (*outer)(fopo_device *d, float *G, const float *X, const float *V, float scale,
@@ -211,8 +212,8 @@ typedef struct {
                           const fopo_network *net, float scale, int accumulate, size_t B);
 
   /* theta [n] moves up the gradient: the objective is a reward. m, v, velocity [n]. */
-  int (*adam)(fopo_device *d, float *theta, float *m, float *v, const float *G,
-              const fopo_adam *o, size_t n);
+  int (*adam)(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
+              size_t n);
   int (*sgd)(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
              size_t n);
 
@@ -240,8 +241,8 @@ typedef struct {
   int (*sgd_rows)(fopo_device *d, float *items, float *velocity, const float *rows,
                   const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
 
-  int (*clear)(fopo_device *d, float *x, size_t n);                       /* x [n] = 0 */
-  int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n);  /* on the host: sum x^2 */
+  int (*clear)(fopo_device *d, float *x, size_t n);                      /* x [n] = 0 */
+  int (*norm2)(fopo_device *d, double *norm2, const float *x, size_t n); /* on the host: sum x^2 */
 
   /* Optional, NULL where a host loses nothing by waiting for each step: the batch of B contexts
    * that left *sums and the gradient G [n] becomes a step of *t; all are device pointers. Before
@@ -257,9 +258,9 @@ typedef struct {
   /* Optional, all or none: the work of a step, recorded once and made again at the cost of a call.
    * Between record and recorded the operations that are called are noted and not made; those that
    * wait, copy or take memory are refused, so a step of the same kind is best made before. The
-   * record is kept where `keep`. replay makes it again, draws at the key's step `step`, adam with lr
-   * and t of *o, else as they were; without a record, as after memory that it may use was released,
-   * it does nothing and *made is 0. */
+   * record is kept where `keep`. replay makes it again, draws at the key's step `step`, adam with
+   * lr and t of *o, else as they were; without a record, as after memory that it may use was
+   * released, it does nothing and *made is 0. */
   int (*record)(fopo_device *d);
   int (*recorded)(fopo_device *d, int keep);
   int (*replay)(fopo_device *d, uint32_t step, const fopo_adam *o, int *made);

@@ -94,8 +94,8 @@ static void sum_rows(float *g, fopo_matrix delta, float scale, int accumulate) {
   }
 }
 
-int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hidden,
-                          fopo_matrix V, const float *params, const fopo_network *net, float scale,
+int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hidden, fopo_matrix V,
+                          const float *params, const fopo_network *net, float scale,
                           int accumulate) {
   size_t B = X.rows;
   fopo_matrix out = V; /* the gradient with respect to what the layer puts out, before act */

@@ -34,8 +34,8 @@ int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const floa
 /* G [params] = the gradient of scale sum_b V_b . (H_n W_{n+1} + b_{n+1})_b with respect to the
  * parameters, or += where accumulate. V [B, L]; hidden as forward left it; delta [B, units] is
  * scratch. */
-int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hidden,
-                          fopo_matrix V, const float *params, const fopo_network *net, float scale,
+int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hidden, fopo_matrix V,
+                          const float *params, const fopo_network *net, float scale,
                           int accumulate);
 
 #endif

@@ -7,13 +7,13 @@
 #include "learn/policy.h"
 
 typedef struct {
-  size_t contexts;     /* N */
+  size_t contexts; /* N */
   size_t hits;
-  size_t unanswered;   /* contexts for which the index found nothing */
-  double reward;       /* hits / N */
-  double low, high;    /* 95 % Wilson interval */
-  double seconds;      /* search and look-up */
-  size_t distinct;     /* different items recommended: coverage */
+  size_t unanswered; /* contexts for which the index found nothing */
+  double reward;     /* hits / N */
+  double low, high;  /* 95 % Wilson interval */
+  double seconds;    /* search and look-up */
+  size_t distinct;   /* different items recommended: coverage */
 } fopo_evaluation;
 
 /* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. */

@@ -25,8 +25,8 @@
 #include "kernels/kernels.h"
 
 enum {
-  CONTEXTS = 256, /* of a block: each reading of the items serves so many */
-  ITEMS = 4096,   /* of a tile; its scores take 4 MB */
+  CONTEXTS = 256,          /* of a block: each reading of the items serves so many */
+  ITEMS = 4096,            /* of a tile; its scores take 4 MB */
   DRAWS = CONTEXTS * ITEMS /* most rewards handed out at once */
 };
 
@@ -35,7 +35,9 @@ typedef enum {
   NEXT_BLOCK,
   KEEP_LOGGED, /* r_M of the logged actions has come */
   CATALOGUE,   /* the actions of the policy */
-  SUM_TILE, WEIGH_DRAWS, KEEP_BEST, /* .. and r_M of those, where there is a model */
+  SUM_TILE,
+  WEIGH_DRAWS,
+  KEEP_BEST, /* .. and r_M of those, where there is a model */
   ALL_DONE
 } stage;
 
@@ -44,8 +46,8 @@ struct fopo_ope {
   size_t n, P, block, wide; /* contexts of a block, rewards of a context handed out at once */
 
   stage stage;
-  size_t first, count;  /* this block's contexts */
-  size_t item, width;   /* this tile's items */
+  size_t first, count; /* this block's contexts */
+  size_t item, width;  /* this tile's items */
 
   fopo_matrix Q;        /* [block, L] */
   float *scores;        /* [block, wide] */
@@ -75,7 +77,8 @@ static int check_events(const fopo_logs *logs) {
     if (!(p > 0.0 && p <= 1.0)) {
       return fopo_fail(FOPO_ERR_NUMERIC,
                        "the propensity of event %zu is %g; it is the probability that its action "
-                       "was shown, 0 < p <= 1", i + 1, p);
+                       "was shown, 0 < p <= 1",
+                       i + 1, p);
     }
     if (!isfinite(r)) {
       return fopo_fail(FOPO_ERR_NUMERIC, "the reward of event %zu is %g; rewards must be finite",
@@ -88,7 +91,7 @@ static int check_events(const fopo_logs *logs) {
 static int check_index(const fopo_ope_options *o) {
   if (o->samples > 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "an argmax policy has no normaliser to sample; leave out "
-                     "samples, or evaluate the softmax");
+                                        "samples, or evaluate the softmax");
   }
   fopo_index_facts facts = fopo_index_about(o->index);
   if (facts.n_items == o->pi->items.rows && facts.dim == o->pi->items.cols) return FOPO_OK;
@@ -103,7 +106,8 @@ static int check_model(const fopo_ope_options *o) {
   if (kind == FOPO_REWARD_HITS || kind == FOPO_REWARD_CUSTOM || kind == FOPO_REWARD_DIRECT) {
     return fopo_reward_check(o->model, o->logs->n, o->pi->items.rows);
   }
-  return fopo_fail(FOPO_ERR_ARGUMENT, "the reward \"%s\" holds what the log's actions earned and "
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the reward \"%s\" holds what the log's actions earned and "
                    "is no model of other actions; use a direct reward, or a function",
                    fopo_reward_names[kind]);
 }
@@ -113,7 +117,8 @@ static int check(const fopo_ope_options *o) {
   if (o->logs->n_actions != P) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the log has %zu actions but the policy chooses from %zu items; action j of "
-                     "the log must be row j of the items", o->logs->n_actions, P);
+                     "the log must be row j of the items",
+                     o->logs->n_actions, P);
   }
   int rc = fopo_policy_check_contexts(o->pi, o->logs->contexts);
   if (rc == FOPO_OK) rc = check_events(o->logs);
@@ -169,8 +174,9 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
   o->o = *options;
   o->n = options->logs->n;
   o->P = options->pi->items.rows;
-  o->wide = options->index != NULL ? 1 : options->samples > 0 ? options->samples
-                                                              : least(ITEMS, o->P);
+  o->wide = options->index != NULL ? 1
+            : options->samples > 0 ? options->samples
+                                   : least(ITEMS, o->P);
   o->block = least(least(CONTEXTS, DRAWS / o->wide), o->n);
   rc = room(o);
   if (rc != FOPO_OK) {
@@ -184,8 +190,8 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
 void fopo_ope_free(fopo_ope *o) {
   if (o == NULL) return;
   fopo_matrix_done(&o->Q);
-  void *const owned[] = {o->scores, o->logq,   o->ids,    o->rows,     o->reward, o->found, o->m,
-                         o->z,      o->zr,     o->chance, o->logged,   o->expected, o->z_error};
+  void *const owned[] = {o->scores, o->logq, o->ids,    o->rows,   o->reward,   o->found,  o->m,
+                         o->z,      o->zr,   o->chance, o->logged, o->expected, o->z_error};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) fopo_free(owned[i]);
   fopo_free(o);
 }
@@ -224,8 +230,7 @@ static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
     return fopo_reward_fill(o->reward, model, o->ids, o->rows, o->count, S);
   }
   for (size_t k = 0; k < o->count * S; k++) o->reward[k] = NAN;
-  *drawn = (fopo_drawn){
-      .ids = o->ids, .rows = o->rows, .reward = o->reward, .B = o->count, .S = S};
+  *drawn = (fopo_drawn){.ids = o->ids, .rows = o->rows, .reward = o->reward, .B = o->count, .S = S};
   return FOPO_DRAWN;
 }
 
@@ -313,8 +318,10 @@ static int end_exact(fopo_ope *o) {
   for (size_t b = 0; b < o->count; b++) {
     size_t i = o->first + b;
     if (!isfinite(o->z[b])) {
-      return fopo_fail(FOPO_ERR_NUMERIC, "the policy's scores in event %zu are too large for a "
-                       "float; look at theta and at the contexts", i + 1);
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "the policy's scores in event %zu are too large for a "
+                       "float; look at theta and at the contexts",
+                       i + 1);
     }
     o->chance[i] = fmin(exp(logged_score(o, b) - (double)o->m[b]) / o->z[b], 1.0);
     if (o->o.model != NULL) o->expected[i] = o->zr[b] / o->z[b];
@@ -405,15 +412,15 @@ static int keep_best(fopo_ope *o) {
 
 static int step(fopo_ope *o, fopo_drawn *drawn) {
   switch (o->stage) {
-    case NEXT_BLOCK: return next_block(o, drawn);
-    case KEEP_LOGGED: return keep_logged(o);
-    case CATALOGUE:
-      if (o->o.index != NULL) return find_best(o, drawn);
-      return o->o.samples > 0 ? draw(o, drawn) : score_tile(o, drawn);
-    case SUM_TILE: return sum_tile(o, drawn);
-    case WEIGH_DRAWS: return weigh_draws(o);
-    case KEEP_BEST: return keep_best(o);
-    case ALL_DONE: break;
+  case NEXT_BLOCK: return next_block(o, drawn);
+  case KEEP_LOGGED: return keep_logged(o);
+  case CATALOGUE:
+    if (o->o.index != NULL) return find_best(o, drawn);
+    return o->o.samples > 0 ? draw(o, drawn) : score_tile(o, drawn);
+  case SUM_TILE: return sum_tile(o, drawn);
+  case WEIGH_DRAWS: return weigh_draws(o);
+  case KEEP_BEST: return keep_best(o);
+  case ALL_DONE: break;
   }
   return FOPO_OK;
 }

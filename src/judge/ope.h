@@ -21,25 +21,25 @@
 /* ---- the pass over the catalogue ---- */
 
 typedef struct {
-  const fopo_policy *pi;   /* not owned, as are all below */
-  const fopo_logs *logs;   /* as many actions as pi has items */
-  fopo_index *index;       /* NULL: pi is the softmax. Else the policy is deterministic: it shows
-                            * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
-  const fopo_reward *model;/* r_M over the events of the log: direct, hits, or custom, which is
-                            * handed out to be filled; NULL: none */
-  size_t samples;          /* softmax: 0 sums over all items; S >= 2 estimates from S draws of .. */
-  fopo_proposal proposal;  /* .. this one */
-  uint64_t seed;           /* of those draws */
+  const fopo_policy *pi;    /* not owned, as are all below */
+  const fopo_logs *logs;    /* as many actions as pi has items */
+  fopo_index *index;        /* NULL: pi is the softmax. Else the policy is deterministic: it shows
+                             * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
+  const fopo_reward *model; /* r_M over the events of the log: direct, hits, or custom, which is
+                             * handed out to be filled; NULL: none */
+  size_t samples;         /* softmax: 0 sums over all items; S >= 2 estimates from S draws of .. */
+  fopo_proposal proposal; /* .. this one */
+  uint64_t seed;          /* of those draws */
 } fopo_ope_options;
 
 /* What an event contributes. Arrays [n]; NULL where not asked for. */
 typedef struct {
   size_t n;
-  const double *chance;    /* pi(a_i | x_i) */
-  const double *logged;    /* model: r_M(a_i, x_i) */
-  const double *expected;  /* model: E_pi r_M(., x_i) */
-  const double *z_error;   /* samples: relative standard error of Z(x_i) */
-  size_t unanswered;       /* contexts for which the index found nothing: their chance is 0 */
+  const double *chance;   /* pi(a_i | x_i) */
+  const double *logged;   /* model: r_M(a_i, x_i) */
+  const double *expected; /* model: E_pi r_M(., x_i) */
+  const double *z_error;  /* samples: relative standard error of Z(x_i) */
+  size_t unanswered;      /* contexts for which the index found nothing: their chance is 0 */
 } fopo_ope_terms;
 
 typedef struct fopo_ope fopo_ope;
@@ -64,43 +64,48 @@ fopo_ope_terms fopo_ope_result(const fopo_ope *o); /* owned by o; after FOPO_OK 
 /* ---- estimators and intervals ---- */
 
 typedef enum {
-  FOPO_OPE_IPS, FOPO_OPE_CLIPPED_IPS, FOPO_OPE_SNIPS, FOPO_OPE_DM, FOPO_OPE_DR,
-  FOPO_OPE_CLIPPED_DR, FOPO_OPE_KINDS
+  FOPO_OPE_IPS,
+  FOPO_OPE_CLIPPED_IPS,
+  FOPO_OPE_SNIPS,
+  FOPO_OPE_DM,
+  FOPO_OPE_DR,
+  FOPO_OPE_CLIPPED_DR,
+  FOPO_OPE_KINDS
 } fopo_ope_kind;
 extern const char *const fopo_ope_names[FOPO_OPE_KINDS]; /* "ips", "clipped_ips", .. */
 
 typedef struct {
-  double clip;            /* tau, 0 .. 1; 0: clipped estimators equal the others */
-  double level;           /* of the intervals, 0 < level < 1 */
-  size_t bootstrap;       /* replicates; 0: none */
-  uint64_t seed;          /* of FOPO_STREAM_BOOTSTRAP */
+  double clip;                    /* tau, 0 .. 1; 0: clipped estimators equal the others */
+  double level;                   /* of the intervals, 0 < level < 1 */
+  size_t bootstrap;               /* replicates; 0: none */
+  uint64_t seed;                  /* of FOPO_STREAM_BOOTSTRAP */
   double reward_low, reward_high; /* range of r; low >= high: what the log holds */
   double least_propensity;        /* of the logging policy; 0: the least of the log */
 } fopo_ope_settings;
 
 /* Intervals are {low, high}; NaN where there is none. */
 typedef struct {
-  double value;         /* NaN for snips where all weights are 0 */
-  double se;            /* standard error; snips: by the delta method */
-  double normal[2];     /* value -+ z se */
-  double bootstrap[2];  /* percentiles over resampled events (Efron 1979) */
-  double bernstein[2];  /* Maurer and Pontil 2009, theorem 4, both sides; holds for every n if the
-                         * ranges are right. snips has none: a ratio is no mean */
-  double range[2];      /* of one event's term, that bernstein is computed with */
+  double value;        /* NaN for snips where all weights are 0 */
+  double se;           /* standard error; snips: by the delta method */
+  double normal[2];    /* value -+ z se */
+  double bootstrap[2]; /* percentiles over resampled events (Efron 1979) */
+  double bernstein[2]; /* Maurer and Pontil 2009, theorem 4, both sides; holds for every n if the
+                        * ranges are right. snips has none: a ratio is no mean */
+  double range[2];     /* of one event's term, that bernstein is computed with */
 } fopo_ope_estimate;
 
 typedef struct {
   size_t n;
-  size_t overlap;       /* events with w > 0 */
-  double reward;        /* mean of r: the value of the logging policy */
-  double ess;           /* (sum w)^2 / sum w^2; 0 where all weights are 0 */
+  size_t overlap; /* events with w > 0 */
+  double reward;  /* mean of r: the value of the logging policy */
+  double ess;     /* (sum w)^2 / sum w^2; 0 where all weights are 0 */
   double max_weight;
-  double max_share;     /* max_weight / sum w */
+  double max_share;                   /* max_weight / sum w */
   double mean_weight, mean_weight_se; /* 1 in the mean, where the log covers all that pi does */
-  double weight_bound;  /* 1 / least propensity */
+  double weight_bound;                /* 1 / least propensity */
   double z_error, z_worst; /* mean and largest relative standard error of Z; 0: Z is exact */
-  double z_bias;        /* what sampling Z adds to ips in the mean, to the first order */
-  size_t degenerate;    /* replicates in which all weights are 0; snips leaves them out */
+  double z_bias;           /* what sampling Z adds to ips in the mean, to the first order */
+  size_t degenerate;       /* replicates in which all weights are 0; snips leaves them out */
   int has[FOPO_OPE_KINDS]; /* dm and dr need a model */
   fopo_ope_estimate by[FOPO_OPE_KINDS];
 } fopo_ope_report;

@@ -4,8 +4,6 @@
  * those columns, snips a ratio of two, so a bootstrap replicate is one sum of resampled rows and
  * serves all of them. A replicate is a function of (seed, its number) alone and is summed by one
  * thread in order: the same bits for any number of threads. */
-#include "judge/ope.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,6 +12,7 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "judge/ope.h"
 
 const char *const fopo_ope_names[FOPO_OPE_KINDS] = {"ips", "clipped_ips", "snips",
                                                     "dm",  "dr",          "clipped_dr"};
@@ -30,11 +29,11 @@ typedef struct {
 
 typedef struct {
   size_t n;
-  double (*x)[COLUMNS];       /* [n] rows */
+  double (*x)[COLUMNS]; /* [n] rows */
   double mean[COLUMNS];
   int model;
-  span reward, predicted;     /* of r, and of r_M where it was asked for */
-  double bound[2];            /* of w: plain, clipped */
+  span reward, predicted; /* of r, and of r_M where it was asked for */
+  double bound[2];        /* of w: plain, clipped */
 } table;
 
 static void widen(span *s, double x) {
@@ -107,14 +106,13 @@ static span span_of(const table *t, int kind) {
   span r = t->reward, m = t->predicted;
   double w = t->bound[kind == FOPO_OPE_CLIPPED_IPS || kind == FOPO_OPE_CLIPPED_DR];
   switch (kind) {
-    case FOPO_OPE_IPS: case FOPO_OPE_CLIPPED_IPS:
-      return (span){w * fmin(r.low, 0.0), w * fmax(r.high, 0.0)};
-    case FOPO_OPE_DM:
-      return m;
-    case FOPO_OPE_DR: case FOPO_OPE_CLIPPED_DR: /* expected + w (r - logged) */
-      return (span){m.low + w * fmin(r.low - m.high, 0.0), m.high + w * fmax(r.high - m.low, 0.0)};
-    default:
-      return (span){NAN, NAN};
+  case FOPO_OPE_IPS:
+  case FOPO_OPE_CLIPPED_IPS: return (span){w * fmin(r.low, 0.0), w * fmax(r.high, 0.0)};
+  case FOPO_OPE_DM: return m;
+  case FOPO_OPE_DR:
+  case FOPO_OPE_CLIPPED_DR: /* expected + w (r - logged) */
+    return (span){m.low + w * fmin(r.low - m.high, 0.0), m.high + w * fmax(r.high - m.low, 0.0)};
+  default: return (span){NAN, NAN};
   }
 }
 
@@ -187,8 +185,8 @@ static double quantile(const double *sorted, size_t n, double q) {
   return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
-static void percentiles(fopo_ope_report *report, int kind, double *values,
-                        double (*means)[COLUMNS], const fopo_ope_settings *s) {
+static void percentiles(fopo_ope_report *report, int kind, double *values, double (*means)[COLUMNS],
+                        const fopo_ope_settings *s) {
   size_t n = 0;
   for (size_t b = 0; b < s->bootstrap; b++) {
     values[n] = value_of(means[b], kind);
@@ -250,16 +248,20 @@ static int check(const fopo_ope_settings *s, size_t n) {
                      UINT32_MAX - 1);
   }
   if (!(s->clip >= 0.0 && s->clip <= 1.0)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "clip is %g; it is the least propensity that a weight is "
-                     "divided by, use 0 to 1", s->clip);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "clip is %g; it is the least propensity that a weight is "
+                     "divided by, use 0 to 1",
+                     s->clip);
   }
   if (!(s->level > 0.0 && s->level < 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "level is %g; use a probability between 0 and 1, as 0.95",
                      s->level);
   }
   if (!(s->least_propensity >= 0.0 && s->least_propensity <= 1.0)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the least propensity is %g; use a probability, or 0 for "
-                     "the least of the log", s->least_propensity);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the least propensity is %g; use a probability, or 0 for "
+                     "the least of the log",
+                     s->least_propensity);
   }
   if (s->bootstrap < UINT32_MAX) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%zu replicates are too many; use some 1000", s->bootstrap);
@@ -271,8 +273,10 @@ static int set_ranges(table *t, const fopo_logs *logs, const fopo_ope_settings *
   for (size_t i = 0; i < t->n; i++) p = fmin(p, (double)logs->propensities[i]);
   /* a float's rounding is no breach: 0.05 is kept as 0.0500000007 */
   if (s->least_propensity > 0.0 && p < s->least_propensity * (1.0 - 1e-6)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the log holds a propensity of %g, less than the %g that "
-                     "was given as the least", p, s->least_propensity);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the log holds a propensity of %g, less than the %g that "
+                     "was given as the least",
+                     p, s->least_propensity);
   }
   if (s->least_propensity > 0.0) p = s->least_propensity;
   t->bound[0] = 1.0 / p;

@@ -72,8 +72,7 @@ static int compress(fopo_matrix *out, fopo_matrix X, const float *basis, size_t 
   fopo_matrix left = *out, directions = {NULL, d, X.cols, X.cols};
   memcpy(&directions.x, &basis, sizeof basis);
   left.cols = d;
-  if (status == FOPO_OK && d > 0)
-    status = fopo_gemm(left, 1.0f, X, 0, directions, 1, 0.0f);
+  if (status == FOPO_OK && d > 0) status = fopo_gemm(left, 1.0f, X, 0, directions, 1, 0.0f);
   for (size_t i = 0; i < out->rows && status == FOPO_OK; i++) fopo_matrix_row(*out, i)[d] = 1.0f;
   return status;
 }
@@ -83,16 +82,16 @@ static int compress(fopo_matrix *out, fopo_matrix X, const float *basis, size_t 
 typedef struct {
   const fopo_logs *logs;
   fopo_model *model;
-  fopo_matrix x;      /* [n, dx + 1] compressed contexts */
-  fopo_matrix b;      /* [P, db + 1] compressed items, or {0} */
-  uint8_t *fold;      /* [n] */
+  fopo_matrix x; /* [n, dx + 1] compressed contexts */
+  fopo_matrix b; /* [P, db + 1] compressed items, or {0} */
+  uint8_t *fold; /* [n] */
   /* a Newton step */
   size_t slices;
-  double *grams;      /* [slices, M, M] */
-  double *sums;       /* [slices, M + 1] Phi^T residual, then the loss */
-  double *chunks;     /* [threads, CHUNK, M + 1] rows of the design, then targets */
-  double *G;                    /* [M, M] */
-  double *g, *w, *old, *move;   /* [M] each, one block */
+  double *grams;              /* [slices, M, M] */
+  double *sums;               /* [slices, M + 1] Phi^T residual, then the loss */
+  double *chunks;             /* [threads, CHUNK, M + 1] rows of the design, then targets */
+  double *G;                  /* [M, M] */
+  double *g, *w, *old, *move; /* [M] each, one block */
 } fit;
 
 /* phi [M] of event n; the constant is its last entry. */
@@ -243,8 +242,8 @@ static int make_users(fit *f) {
   int status = fopo_matrix_init(&m->users, f->logs->n, rank_of(m));
   for (size_t i = 0; i < f->logs->n && status == FOPO_OK; i++) {
     size_t fold = folds > 1 ? f->fold[i] : 0;
-    add_user(fopo_matrix_row(m->users, i), m, m->w + fold * m->parameters,
-             fopo_matrix_row(f->x, i), fold, 1.0);
+    add_user(fopo_matrix_row(m->users, i), m, m->w + fold * m->parameters, fopo_matrix_row(f->x, i),
+             fold, 1.0);
   }
   return status;
 }
@@ -297,8 +296,10 @@ static int check(const fopo_logs *logs, fopo_matrix items, const fopo_model_opti
   for (size_t i = 0; i < logs->n && o->logistic; i++) {
     double r = (double)logs->rewards[i];
     if (!(r >= 0.0 && r <= 1.0))
-      return fopo_fail(FOPO_ERR_ARGUMENT, "event %zu has the reward %g; logistic regression needs "
-                       "rewards in 0 .. 1, use the ridge model", i + 1, r);
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "event %zu has the reward %g; logistic regression needs "
+                       "rewards in 0 .. 1, use the ridge model",
+                       i + 1, r);
   }
   return FOPO_OK;
 }
@@ -369,8 +370,7 @@ int fopo_model_fit(fopo_model **model, const fopo_logs *logs, fopo_matrix items,
   status = prepare(&f, items);
   for (size_t fold = 0; fold < options->folds && status == FOPO_OK; fold++) {
     status = fit_fold(&f, options->folds > 1 ? fold : SIZE_MAX);
-    if (status == FOPO_OK)
-      memcpy(m->w + fold * m->parameters, f.w, m->parameters * sizeof *m->w);
+    if (status == FOPO_OK) memcpy(m->w + fold * m->parameters, f.w, m->parameters * sizeof *m->w);
   }
   if (status == FOPO_OK) status = make_users(&f);
   if (status == FOPO_OK) status = make_items(&f);
@@ -404,8 +404,10 @@ int fopo_model_users(fopo_matrix *users, const fopo_model *model, fopo_matrix co
   fopo_matrix x = {0};
   *users = (fopo_matrix){0};
   if (contexts.cols != model->D)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the model was fitted to contexts of %zu columns but these "
-                     "have %zu", model->D, contexts.cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the model was fitted to contexts of %zu columns but these "
+                     "have %zu",
+                     model->D, contexts.cols);
   size_t folds = model->options.folds;
   int status = compress(&x, contexts, model->basis_x, model->dx);
   if (status == FOPO_OK) status = fopo_matrix_init(users, contexts.rows, model->items.cols);
@@ -418,6 +420,8 @@ int fopo_model_users(fopo_matrix *users, const fopo_model *model, fopo_matrix co
 }
 
 fopo_low_rank fopo_model_low_rank(const fopo_model *model) {
-  return (fopo_low_rank){.users = model->users.x, .items = model->items.x,
-                         .rank = model->users.cols, .logistic = model->options.logistic};
+  return (fopo_low_rank){.users = model->users.x,
+                         .items = model->items.x,
+                         .rank = model->users.cols,
+                         .logistic = model->options.logistic};
 }

@@ -23,26 +23,26 @@
 #include "device/device.h"
 
 typedef struct {
-  int logistic;      /* rewards must then lie in 0 .. 1 */
-  double lambda;     /* > 0 */
-  size_t dim;        /* most principal directions of a side, >= 1 */
-  size_t folds;      /* 1: none */
-  uint64_t seed;     /* of the folds */
+  int logistic;  /* rewards must then lie in 0 .. 1 */
+  double lambda; /* > 0 */
+  size_t dim;    /* most principal directions of a side, >= 1 */
+  size_t folds;  /* 1: none */
+  uint64_t seed; /* of the folds */
 } fopo_model_options;
 
 typedef struct {
   fopo_model_options options;
-  size_t D, P;         /* columns of contexts, actions */
-  int with_items;      /* 0: one number an action in the place of item features */
-  size_t dx, db;       /* directions kept of each side */
+  size_t D, P;    /* columns of contexts, actions */
+  int with_items; /* 0: one number an action in the place of item features */
+  size_t dx, db;  /* directions kept of each side */
   size_t parameters;
-  float *basis_x;      /* [dx, D] directions over their scale */
-  double *w;           /* [folds, parameters] */
-  fopo_matrix users;   /* [n, rank] of the log it was fitted to */
-  fopo_matrix items;   /* [P, rank] */
-  double loss;         /* mean over the events of the squared error (logistic: of -log likelihood)
-                        * under the parameters that each event is given */
-  double constant_loss;/* of the mean reward alone */
+  float *basis_x;       /* [dx, D] directions over their scale */
+  double *w;            /* [folds, parameters] */
+  fopo_matrix users;    /* [n, rank] of the log it was fitted to */
+  fopo_matrix items;    /* [P, rank] */
+  double loss;          /* mean over the events of the squared error (logistic: of -log likelihood)
+                         * under the parameters that each event is given */
+  double constant_loss; /* of the mean reward alone */
 } fopo_model;
 
 /* items [P, L], or {0} for none. */

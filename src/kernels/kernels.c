@@ -2,10 +2,6 @@
  * question, and can be forced by FOPO_ISA or by fopo_kernels_force. */
 #include "kernels/kernels.h"
 
-#include "core/status.h"
-#include "kernels/kernels_tables.h"
-#include "kernels/prefilter.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +9,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/status.h"
+#include "kernels/kernels_tables.h"
+#include "kernels/prefilter.h"
 
 #if defined(__x86_64__)
 static int has_avx2(void) {

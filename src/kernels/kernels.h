@@ -33,8 +33,8 @@ typedef struct {
 
   /* v[i] += sum_s c[s] rows[ids[s] * ld + i] for s < count; samples whose c is 0 are skipped. ids
    * holds `after` more: their rows are read next, and some of them are asked for meanwhile. */
-  void (*gather_axpy)(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                      const float *c, size_t count, size_t after, size_t dim);
+  void (*gather_axpy)(float *v, const float *rows, size_t ld, const uint32_t *ids, const float *c,
+                      size_t count, size_t after, size_t dim);
 
   /* The same two over rows of 16 bits (kernels/rows.h), with sums in float. ld is a multiple of
    * FOPO_ROWS_PAD and the numbers of a row behind `dim` are 0: vectors may read them. */
@@ -92,7 +92,8 @@ typedef struct {
   void (*draw_pairs)(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
                      uint32_t step, uint32_t row);
 
-  /* Lists the i < n, ascending, where words[i] >= least; gives their number. list has room for all. */
+  /* Lists the i < n, ascending, where words[i] >= least; gives their number. list has room for all.
+   */
   size_t (*reaching)(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
 
   /* Lists the i < n, ascending, where fopo_marks_may_hold(marks, bits, ids[i]) (kernels/bloom.h);
@@ -118,8 +119,8 @@ typedef struct {
 const fopo_kernels *fopo_kernels_get(void);
 const char *fopo_kernels_note(void);
 
-/* For tests and the bench: "portable", "avx2", "avx512", "amx"; NULL where the CPU or the build lacks
- * it. */
+/* For tests and the bench: "portable", "avx2", "avx512", "amx"; NULL where the CPU or the build
+ * lacks it. */
 const fopo_kernels *fopo_kernels_named(const char *name);
 
 /* Makes the named table the one in use; FOPO_ERR_UNAVAILABLE where it cannot be. */

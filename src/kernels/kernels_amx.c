@@ -5,10 +5,10 @@
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 
-#include "kernels/kernels.h"
-
 #include <immintrin.h>
 #include <string.h>
+
+#include "kernels/kernels.h"
 
 enum {
   AHEAD = 8, /* rows on their way while one is converted */
@@ -162,8 +162,8 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
       const float *x = out[turn][r];
       left += keep(list + left, scores + left, _mm512_load_ps(x), left_floor, places, few);
       if (wide) {
-        right += keep(right_list + right, right_scores + right, _mm512_load_ps(x + 16),
-                      right_floor, places, few);
+        right += keep(right_list + right, right_scores + right, _mm512_load_ps(x + 16), right_floor,
+                      places, few);
       }
       places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
     }

@@ -4,8 +4,8 @@
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-#include <immintrin.h>
 #include <float.h>
+#include <immintrin.h>
 #include <math.h>
 
 #define INLINE static inline __attribute__((always_inline))
@@ -25,8 +25,8 @@ static void axpy(float *y, float a, const float *x, size_t n) {
   }
   if (i < n) {
     __m256i rest = first_lanes(n - i);
-    __m256 sum = _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest),
-                                 _mm256_maskload_ps(y + i, rest));
+    __m256 sum =
+        _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest), _mm256_maskload_ps(y + i, rest));
     _mm256_maskstore_ps(y + i, rest, sum);
   }
 }

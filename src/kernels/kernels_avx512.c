@@ -321,8 +321,8 @@ INLINE __m512i exchange(__m512i x, __m512i other, __mmask8 first) {
   return _mm512_mask_blend_epi64(_mm512_cmpgt_epu64_mask(x, other) ^ first, x, other);
 }
 
-/* Sorts runs of 2 top lanes, the falling ones down and the others up, each of which goes up and then
- * down or the other way round: exchanges with the lane `top` further, then half of that. */
+/* Sorts runs of 2 top lanes, the falling ones down and the others up, each of which goes up and
+ * then down or the other way round: exchanges with the lane `top` further, then half of that. */
 INLINE __m512i merge_lanes(__m512i x, const int top, __mmask8 falling) {
   __mmask8 rising = (__mmask8)~falling;
   if (top >= 4) x = exchange(x, _mm512_shuffle_i64x2(x, x, 0x4e), 0x0f ^ rising);

@@ -1,9 +1,9 @@
 /* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
  * there is no other. Sums are kept in double and rounded once, but in `scores`. */
+#include <math.h>
+
 #include "kernels/kernels_tables.h"
 #include "kernels/rows.h"
-
-#include <math.h>
 
 static float dot(const float *a, const float *b, size_t n) {
   double sum = 0;
@@ -20,8 +20,8 @@ static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *i
   for (size_t s = 0; s < count; s++) f[s] = dot(rows + ids[s] * ld, q, dim);
 }
 
-static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t after, size_t dim) {
+static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids, const float *c,
+                        size_t count, size_t after, size_t dim) {
   (void)after;
   for (size_t s = 0; s < count; s++) {
     if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);

@@ -47,8 +47,8 @@ typedef struct {
 } tail;
 
 INLINE tail tail_of(size_t n) {
-  static const int32_t ramp[24] = {0,  0,  0,  0,  0,  0,  0,  0,  -1, -1, -1, -1,
-                                   -1, -1, -1, -1, 0,  0,  0,  0,  0,  0,  0,  0};
+  static const int32_t ramp[24] = {0,  0,  0,  0,  0, 0, 0, 0, -1, -1, -1, -1,
+                                   -1, -1, -1, -1, 0, 0, 0, 0, 0,  0,  0,  0};
   size_t rest = (n - 1) % 8 + 1;
   const int32_t *lanes = n < 8 ? ramp + 16 - n : ramp + rest;
   __m256i mask = _mm256_loadu_si256((const __m256i *)(const void *)lanes);
@@ -127,7 +127,6 @@ INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float
   return sum4(sum);
 }
 
-
 INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
                        const float *q, size_t dim, const fopo_float type) {
   if (dim == 0) {
@@ -185,8 +184,8 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
 typedef struct {
   const char *rows;
   size_t ld;
-  const uint32_t *id;   /* [n] */
-  const float *w;       /* [n] */
+  const uint32_t *id; /* [n] */
+  const float *w;     /* [n] */
   size_t n;
   const uint32_t *soon; /* [n_soon] */
   size_t n_soon;
@@ -260,9 +259,8 @@ INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type
   }
 }
 
-INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t after, size_t dim,
-                        const fopo_float type) {
+INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                        size_t count, size_t after, size_t dim, const fopo_float type) {
   uint32_t id[PICK];
   float w[PICK];
   for (size_t s = 0; s < count; s += PICK) {

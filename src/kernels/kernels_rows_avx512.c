@@ -15,9 +15,9 @@
 
 enum {
   LINE = 64,
-  SPREAD = 256,  /* bytes of a row from which its lines are asked for one by one */
-  AHEAD = 32,    /* rows from one that is read to the one that is asked for */
-  PICK = 128     /* samples compacted at a time; their rows stay in L2 meanwhile */
+  SPREAD = 256, /* bytes of a row from which its lines are asked for one by one */
+  AHEAD = 32,   /* rows from one that is read to the one that is asked for */
+  PICK = 128    /* samples compacted at a time; their rows stay in L2 meanwhile */
 };
 
 /* Where row `id` begins; ld in elements of `type`. */
@@ -149,7 +149,6 @@ INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float
   return sum4(sum);
 }
 
-
 INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
                        const float *q, size_t dim, const fopo_float type) {
   if (dim < 16) {
@@ -201,8 +200,8 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
 typedef struct {
   const char *rows;
   size_t ld;
-  const uint32_t *id;   /* [n] */
-  const float *w;       /* [n] */
+  const uint32_t *id; /* [n] */
+  const float *w;     /* [n] */
   size_t n;
   const uint32_t *soon; /* [n_soon] */
   size_t n_soon;
@@ -274,9 +273,8 @@ INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type
   }
 }
 
-INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids,
-                        const float *c, size_t count, size_t after, size_t dim,
-                        const fopo_float type) {
+INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                        size_t count, size_t after, size_t dim, const fopo_float type) {
   if (dim < 16) {
     short_axpy(v, rows, ld, ids, c, count, after, dim, type);
     return;

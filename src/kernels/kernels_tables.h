@@ -2,14 +2,13 @@
 #ifndef FOPO_KERNELS_KERNELS_TABLES_H
 #define FOPO_KERNELS_KERNELS_TABLES_H
 
-#include "kernels/kernels.h"
+#include <math.h>
+#include <string.h>
 
 #include "core/rng.h"
 #include "core/sort.h"
 #include "kernels/bloom.h"
-
-#include <math.h>
-#include <string.h>
+#include "kernels/kernels.h"
 
 /* NULL where the build is not for x86-64. Whether the CPU can run it is asked in kernels.c. */
 const fopo_kernels *fopo_kernels_portable(void);
@@ -132,23 +131,23 @@ size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, u
 size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
                             unsigned bits);
 
-/* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which take
- * the type of the rows as a constant. */
-#define FOPO_GATHERS(name, row, type)                                                             \
-  void fopo_gather_dot_##name(float *f, const row *rows, size_t ld, const uint32_t *ids,          \
-                              size_t count, const float *q, size_t dim) {                         \
-    gather_dot(f, rows, ld, ids, count, q, dim, type);                                            \
-  }                                                                                               \
-  void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,         \
-                               const float *c, size_t count, size_t after, size_t dim) {          \
-    gather_axpy(v, rows, ld, ids, c, count, after, dim, type);                                    \
+/* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which
+ * take the type of the rows as a constant. */
+#define FOPO_GATHERS(name, row, type)                                                              \
+  void fopo_gather_dot_##name(float *f, const row *rows, size_t ld, const uint32_t *ids,           \
+                              size_t count, const float *q, size_t dim) {                          \
+    gather_dot(f, rows, ld, ids, count, q, dim, type);                                             \
+  }                                                                                                \
+  void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,          \
+                               const float *c, size_t count, size_t after, size_t dim) {           \
+    gather_axpy(v, rows, ld, ids, c, count, after, dim, type);                                     \
   }
-#define FOPO_ROW_KERNELS(isa)                                                                     \
-  float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                \
-    return dot_row((const char *)a, b, n, FOPO_FLOAT32);                                          \
-  }                                                                                               \
-  FOPO_GATHERS(isa, float, FOPO_FLOAT32)                                                          \
-  FOPO_GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                             \
+#define FOPO_ROW_KERNELS(isa)                                                                      \
+  float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                 \
+    return dot_row((const char *)a, b, n, FOPO_FLOAT32);                                           \
+  }                                                                                                \
+  FOPO_GATHERS(isa, float, FOPO_FLOAT32)                                                           \
+  FOPO_GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                              \
   FOPO_GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)
 
 /* Samples first .. count - 1 of draw_uniform, one by one: the definition, and the vector tables'
@@ -180,6 +179,7 @@ static inline void draw_pairs_from(uint32_t *a, uint32_t *b, size_t done, size_t
 
 /* log x is e log 2 + log m, m in sqrt(1/2) .. sqrt(2), and with t = (m - 1) / (m + 1), z = t^2
  *   log m = 2 t (1 + z / 3 + z^2 / 5 + ..), cut where its error is 3e-14 of it. */
-#define FOPO_LOG_TERMS {2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3, 2.0}
+#define FOPO_LOG_TERMS                                                                             \
+  { 2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3, 2.0 }
 
 #endif

@@ -1,8 +1,9 @@
 /* Screening in plain C: the definition that the instructions are tested against. */
 #include "kernels/prefilter.h"
-#include "kernels/kernels.h"
 
 #include <string.h>
+
+#include "kernels/kernels.h"
 
 static uint16_t half_of(float x) {
   uint32_t bits;
@@ -22,8 +23,8 @@ static float float_of(uint16_t half) {
 static size_t place(size_t s, size_t i, size_t dim) {
   size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim);
   size_t group = s / FOPO_SCREEN_GROUP * FOPO_SCREEN_GROUP;
-  return group * row + i / width * width * FOPO_SCREEN_GROUP +
-         s % FOPO_SCREEN_GROUP * width + i % width;
+  return group * row + i / width * width * FOPO_SCREEN_GROUP + s % FOPO_SCREEN_GROUP * width +
+         i % width;
 }
 
 static size_t query_place(size_t j, size_t i, size_t dim) {

@@ -3,10 +3,10 @@
  * The errors of all rows are therefore held against the largest norm. */
 #include "kernels/rows.h"
 
+#include <math.h>
+
 #include "core/status.h"
 #include "core/threads.h"
-
-#include <math.h>
 
 const char *const fopo_float_names[] = {"float32", "float16", "bfloat16", NULL};
 
@@ -43,8 +43,10 @@ static float largest_of(const float *row, size_t L) {
 int fopo_rows_halve(uint16_t *half, fopo_matrix items, fopo_float type) {
   size_t P = items.rows, L = items.cols, ld = fopo_rows_ld(L), misfit = P;
   double norm2 = 0, lost2 = 0;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (P > FEW_ROWS) \
-    reduction(max : norm2, lost2) reduction(min : misfit)
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (P > FEW_ROWS)            \
+    reduction(max                                                                                  \
+              : norm2, lost2) reduction(min                                                        \
+                                        : misfit)
   for (size_t a = 0; a < P; a++) {
     double squares[2];
     int fits = halve_row(half + a * ld, fopo_matrix_row(items, a), L, type, squares);
@@ -53,11 +55,10 @@ int fopo_rows_halve(uint16_t *half, fopo_matrix items, fopo_float type) {
     lost2 = squares[1] > lost2 ? squares[1] : lost2;
   }
   if (misfit < P) {
-    return fopo_fail(FOPO_ERR_NUMERIC,
-                     "item %zu has an entry of size %.6g, beyond %s; %s", misfit + 1,
-                     (double)largest_of(fopo_matrix_row(items, misfit), L), fopo_float_names[type],
-                     type == FOPO_FLOAT16 ? "use bfloat16, or scale the items to below 65504"
-                                          : "use float32");
+    return fopo_fail(
+        FOPO_ERR_NUMERIC, "item %zu has an entry of size %.6g, beyond %s; %s", misfit + 1,
+        (double)largest_of(fopo_matrix_row(items, misfit), L), fopo_float_names[type],
+        type == FOPO_FLOAT16 ? "use bfloat16, or scale the items to below 65504" : "use float32");
   }
   if (lost2 <= MOST_LOST * MOST_LOST * norm2) return FOPO_OK;
   return fopo_fail(FOPO_ERR_NUMERIC,

@@ -17,8 +17,8 @@ typedef enum {
 extern const char *const fopo_float_names[];
 
 typedef struct {
-  const void *x;   /* [P, ld]; device where an operation takes it. Not owned */
-  size_t ld;       /* elements from row to row; of 16 bits: a multiple of FOPO_ROWS_PAD */
+  const void *x; /* [P, ld]; device where an operation takes it. Not owned */
+  size_t ld;     /* elements from row to row; of 16 bits: a multiple of FOPO_ROWS_PAD */
   fopo_float type;
 } fopo_rows;
 

@@ -1,8 +1,7 @@
 /* Binding: the data that a gradient reads lies on the device for as long as it stays the same. */
-#include "learn/gradient.h"
-
 #include "core/memory.h"
 #include "core/status.h"
+#include "learn/gradient.h"
 #include "learn/gradient_internal.h"
 
 void *fopo_gradient_room(fopo_gradient *g, void *old, size_t n, size_t size) {
@@ -19,13 +18,14 @@ void *fopo_gradient_room_host(void *old, size_t n, size_t size) {
 void fopo_gradient_unbind(fopo_gradient *g) {
   if (g->device == NULL) return;
   fopo_gradient_on_device *m = &g->dev;
-  void *blocks[] = {m->items, m->half,  m->contexts, m->Y.indptr, m->Y.ids,   m->theta,      m->G,
-                    m->logged, m->weight,  m->gain,     m->model_users, m->model_items,
-                    m->hidden, m->delta,
-                    m->rows,  m->X,        m->Q,        m->V,       m->mean,       m->stats,
-                    m->sums,  m->due,
-                    m->ids,   m->logq,     m->r,        m->counts,  m->candidates,
-                    m->candidate_scores, m->c, m->log_z, m->mean_weight, m->item_rows,
+  void *blocks[] = {m->items,  m->half,   m->contexts,    m->Y.indptr,
+                    m->Y.ids,  m->theta,  m->G,           m->logged,
+                    m->weight, m->gain,   m->model_users, m->model_items,
+                    m->hidden, m->delta,  m->rows,        m->X,
+                    m->Q,      m->V,      m->mean,        m->stats,
+                    m->sums,   m->due,    m->ids,         m->logq,
+                    m->r,      m->counts, m->candidates,  m->candidate_scores,
+                    m->c,      m->log_z,  m->mean_weight, m->item_rows,
                     m->touched};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
     if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);

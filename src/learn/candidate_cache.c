@@ -214,15 +214,15 @@ static int check_sets(const fopo_array *sets, const fopo_array *counts, const fo
   return FOPO_OK;
 }
 
-static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive,
-                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P) {
   int rc = fopo_visits_room(v, device, N, q->k);
   if (rc != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return rc;
   const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
-  const fopo_array *counts = sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1)
-                                  : NULL;
-  const fopo_array *served = counts ? fopo_archive_need(archive, path, served_name, FOPO_U32, 1)
-                                    : NULL;
+  const fopo_array *counts =
+      sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1) : NULL;
+  const fopo_array *served =
+      counts ? fopo_archive_need(archive, path, served_name, FOPO_U32, 1) : NULL;
   if (served == NULL) return FOPO_ERR_FORMAT;
   if (sets->shape[0] != N || counts->shape[0] != N || served->shape[0] != N) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: it has candidates of %zu contexts, not of %zu", path,
@@ -239,8 +239,8 @@ static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive
 static int check_share(fopo_archive *archive, const char *path) {
   if (fopo_archive_find(archive, batches_name) == NULL) return FOPO_OK;
   const fopo_array *batches = fopo_archive_need(archive, path, batches_name, FOPO_U64, 0);
-  const fopo_array *head = batches ? fopo_archive_need(archive, path, head_name, FOPO_F64, 0)
-                                   : NULL;
+  const fopo_array *head =
+      batches ? fopo_archive_need(archive, path, head_name, FOPO_F64, 0) : NULL;
   if (head == NULL) return FOPO_ERR_FORMAT;
   double share;
   memcpy(&share, head->data, sizeof share);
@@ -248,8 +248,8 @@ static int check_share(fopo_archive *archive, const char *path) {
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, head_name, share);
 }
 
-int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive,
-                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P) {
   int rc = fopo_proposal_keeps(q) ? check_kept(v, device, archive, path, q, N, P) : FOPO_OK;
   return rc == FOPO_OK && q->adaptive ? check_share(archive, path) : rc;
 }

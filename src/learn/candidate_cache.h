@@ -15,15 +15,15 @@
 
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
-  size_t N, K;      /* room for the candidates of N contexts, K each; 0: none is kept */
-  uint32_t *ids;    /* [N, K] as fetched; owned */
-  uint32_t *counts; /* [N] how many of K were found, as fetched; owned */
-  uint32_t *served; /* [N] visits that the set has served, 0: there is none; owned */
+  size_t N, K;          /* room for the candidates of N contexts, K each; 0: none is kept */
+  uint32_t *ids;        /* [N, K] as fetched; owned */
+  uint32_t *counts;     /* [N] how many of K were found, as fetched; owned */
+  uint32_t *served;     /* [N] visits that the set has served, 0: there is none; owned */
   fopo_device *device;  /* not owned; */
   uint32_t *sets;       /* there [N, K], */
   uint32_t *set_counts; /* and [N]: what steps use; on the CPU ids and counts themselves */
-  uint64_t batches; /* counted with an adaptive epsilon */
-  double head;      /* smoothed share of pi inside the candidates; of no meaning before a batch */
+  uint64_t batches;     /* counted with an adaptive epsilon */
+  double head; /* smoothed share of pi inside the candidates; of no meaning before a batch */
 } fopo_visits;
 
 void fopo_visits_done(fopo_visits *v); /* accepts {0}, and leaves it */
@@ -59,8 +59,9 @@ void fopo_visits_drop(fopo_visits *v);
 
 /* eps = 1, which asks no index, while 1 - head, the share of pi outside the candidates, is near 1
  * or nothing is known yet; from then on eps = floor. Nothing between: there a step pays for its
- * candidates and also for uniform draws, whose weights are the larger the fewer they are. (Measured,
- * not proved: scripts/studies/adaptive.lua. Where much of pi stays outside, a fixed one can be better.)
+ * candidates and also for uniform draws, whose weights are the larger the fewer they are.
+ * (Measured, not proved: scripts/studies/adaptive.lua. Where much of pi stays outside, a fixed one
+ * can be better.)
  */
 double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q);
 
@@ -94,8 +95,8 @@ size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v);
 
 /* Checks the state in a file against N contexts and P items and makes room for it in v, which keeps
  * its own state until `take`. A file without a set, or without a share, is right: none is known. */
-int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive,
-                      const char *path, const fopo_proposal *q, size_t N, size_t P);
+int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive, const char *path,
+                      const fopo_proposal *q, size_t N, size_t P);
 
 /* Takes over what was checked. Fails only where the device does, and then no set is known. */
 int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q);

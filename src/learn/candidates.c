@@ -52,8 +52,10 @@ static int take_order(fopo_gradient *g) {
   int rc = order && norms ? fopo_index_order(order, norms, &version, g->q.index) : FOPO_ERR_MEMORY;
   fopo_gradient_forget_order(g);
   if (rc == FOPO_OK) rc = put_order(g, order, norms);
-  if (rc == FOPO_OK) g->order_version = version;
-  else fopo_gradient_forget_order(g);
+  if (rc == FOPO_OK)
+    g->order_version = version;
+  else
+    fopo_gradient_forget_order(g);
   fopo_free(order);
   fopo_free(norms);
   return rc;
@@ -71,8 +73,8 @@ int fopo_gradient_choose_search(fopo_gradient *g) {
   }
   int rc = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
   if (rc != FOPO_OK) return rc;
-  g->catalogue = (fopo_catalogue){.items = g->dev.items, .P = g->P, .ld = g->items.ld,
-                                  .limit = norm ? facts.reachable : g->P};
+  g->catalogue = (fopo_catalogue){
+      .items = g->dev.items, .P = g->P, .ld = g->items.ld, .limit = norm ? facts.reachable : g->P};
   if (norm) {
     g->catalogue.order = g->dev.order;
     g->catalogue.norms = g->dev.norms;

@@ -46,9 +46,9 @@ int fopo_gradient_spoil(fopo_gradient *g, size_t n) {
   for (size_t first = 0; first < draws && rc == FOPO_OK; first += PIECE) {
     size_t count = draws - first < PIECE ? draws - first : PIECE;
     switch (g->fault) {
-      case FOPO_FAULT_NO_Q: rc = spoil_logq(g, first, count, 0.0f); break;
-      case FOPO_FAULT_ADDED_Q: rc = spoil_logq(g, first, count, -1.0f); break;
-      default: rc = spoil_ids(g, first, count); break;
+    case FOPO_FAULT_NO_Q: rc = spoil_logq(g, first, count, 0.0f); break;
+    case FOPO_FAULT_ADDED_Q: rc = spoil_logq(g, first, count, -1.0f); break;
+    default: rc = spoil_ids(g, first, count); break;
     }
   }
   return rc;

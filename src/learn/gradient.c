@@ -294,12 +294,12 @@ static int make_queries(fopo_gradient *g) {
   size_t n = g->length;
   fopo_device *d = g->device;
   double start = fopo_clock();
-  int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
-                               g->dev.rows + g->done, n, g->D);
+  int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld, g->dev.rows + g->done,
+                               n, g->D);
   float scale = 1.0f / g->pi->temperature;
   if (rc == FOPO_OK && g->units > 0) {
-    rc = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net,
-                                 scale, n);
+    rc = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net, scale,
+                                 n);
   } else if (rc == FOPO_OK) {
     rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
   }
@@ -319,9 +319,11 @@ static int advance(fopo_gradient *g) {
   size_t at = g->done - g->first, left = g->length - at;
   g->n = left < g->piece ? left : g->piece;
   g->headed = fopo_gradient_headed(g, g->done, g->n);
-  g->now = (fopo_gradient_piece){.Q = g->dev.Q + at * g->L, .V = g->dev.V + at * g->L,
+  g->now = (fopo_gradient_piece){.Q = g->dev.Q + at * g->L,
+                                 .V = g->dev.V + at * g->L,
                                  .stats = g->dev.stats + at * FOPO_STATS,
-                                 .counts = g->dev.counts + at, .host_Q = g->host.Q + at * g->L};
+                                 .counts = g->dev.counts + at,
+                                 .host_Q = g->host.Q + at * g->L};
   return rc;
 }
 
@@ -334,8 +336,11 @@ static int hand_out(fopo_gradient *g, fopo_drawn *drawn) {
   }
   if (rc != FOPO_OK) return rc;
   for (size_t i = 0; i < draws; i++) g->host.reward[i] = NAN;
-  *drawn = (fopo_drawn){.ids = g->host.ids, .rows = g->rows + g->done,
-                        .reward = g->host.reward, .B = g->n, .S = g->S};
+  *drawn = (fopo_drawn){.ids = g->host.ids,
+                        .rows = g->rows + g->done,
+                        .reward = g->host.reward,
+                        .B = g->n,
+                        .S = g->S};
   return FOPO_OK;
 }
 
@@ -346,8 +351,8 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
     return give_up(g, fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while estimating a gradient"));
   }
   if (drawn == NULL && g->reward->kind == FOPO_REWARD_CUSTOM) {
-    return give_up(g, fopo_fail(FOPO_ERR_ARGUMENT,
-                                "a custom reward is filled by its caller, draw by draw"));
+    return give_up(
+        g, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw"));
   }
   int rc = advance(g);
   if (rc == FOPO_OK) rc = g->estimator->draw(g, g->n);
@@ -370,12 +375,16 @@ static int look_up(fopo_gradient *g) {
   }
   int modelled = reward->model.users != NULL, rc = FOPO_OK;
   if (modelled) {
-    fopo_low_rank m = {.users = g->dev.model_users, .items = g->dev.model_items,
-                       .rank = reward->model.rank, .logistic = reward->model.logistic};
+    fopo_low_rank m = {.users = g->dev.model_users,
+                       .items = g->dev.model_items,
+                       .rank = reward->model.rank,
+                       .logistic = reward->model.logistic};
     rc = d->ops->reward_model(d, g->dev.r, g->dev.ids, rows, &m, g->n, g->S);
   }
   if (rc == FOPO_OK && reward->credit.action != NULL) {
-    fopo_credit c = {.action = g->dev.logged, .weight = g->dev.weight, .gain = g->dev.gain,
+    fopo_credit c = {.action = g->dev.logged,
+                     .weight = g->dev.weight,
+                     .gain = g->dev.gain,
                      .shift = reward->credit.shift};
     rc = d->ops->reward_credit(d, g->dev.r, g->dev.ids, rows, &c, modelled, g->n, g->S);
   }
@@ -385,8 +394,8 @@ static int look_up(fopo_gradient *g) {
 int fopo_gradient_reward(fopo_gradient *g) {
   assert(g->stage == FOPO_STAGE_DRAWN);
   if (g->reward->kind == FOPO_REWARD_CUSTOM) {
-    return give_up(g, fopo_fail(FOPO_ERR_ARGUMENT,
-                                "a custom reward is filled by its caller, draw by draw"));
+    return give_up(
+        g, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw"));
   }
   g->from_host = 0;
   int rc = look_up(g);
@@ -422,8 +431,8 @@ static int add_gradient(fopo_gradient *g) {
   const fopo_gradient_on_device *m = &g->dev;
   float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
   if (g->units > 0) {
-    return d->ops->network_backward(d, m->G, m->delta, m->X, m->hidden, m->V, g->theta,
-                                    &g->pi->net, scale, g->first > 0, g->length);
+    return d->ops->network_backward(d, m->G, m->delta, m->X, m->hidden, m->V, g->theta, &g->pi->net,
+                                    scale, g->first > 0, g->length);
   }
   return d->ops->outer(d, m->G, m->X, m->V, scale, g->first > 0, g->length, g->D, g->L);
 }

@@ -37,8 +37,8 @@
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
-#include "learn/reward.h"
 #include "learn/candidate_cache.h"
+#include "learn/reward.h"
 
 typedef enum {
   FOPO_GRADIENT_EXACT,
@@ -56,22 +56,26 @@ typedef struct {
 
 /* Where the seconds of a step go. */
 enum {
-  FOPO_PHASE_SEARCH, FOPO_PHASE_PROPOSE, FOPO_PHASE_REWARD, FOPO_PHASE_GRADIENT,
-  FOPO_PHASE_UPDATE, FOPO_PHASES
+  FOPO_PHASE_SEARCH,
+  FOPO_PHASE_PROPOSE,
+  FOPO_PHASE_REWARD,
+  FOPO_PHASE_GRADIENT,
+  FOPO_PHASE_UPDATE,
+  FOPO_PHASES
 };
 extern const char *const fopo_phase_names[FOPO_PHASES];
 
 /* Means over the contexts of a batch, seconds of the whole. */
 typedef struct {
-  double reward;      /* estimate of E_pi r */
-  double ess;         /* effective sample size; exact: 1 / sum pi^2, the items pi is spread over */
-  double max_weight;  /* the batch's largest normalised weight; exact: the largest pi_a */
-  double head_mass;   /* estimated share of pi inside the candidates, over the contexts that have
-                       * some; 0 where none has */
-  double norm;        /* Frobenius norm of G and of the items' gradient together; not finite where
-                       * an entry is not */
-  double head_rows;   /* how many contexts got candidates */
-  double short_rows;  /* how many contexts got fewer than K candidates */
+  double reward;     /* estimate of E_pi r */
+  double ess;        /* effective sample size; exact: 1 / sum pi^2, the items pi is spread over */
+  double max_weight; /* the batch's largest normalised weight; exact: the largest pi_a */
+  double head_mass;  /* estimated share of pi inside the candidates, over the contexts that have
+                      * some; 0 where none has */
+  double norm;       /* Frobenius norm of G and of the items' gradient together; not finite where
+                      * an entry is not */
+  double head_rows;  /* how many contexts got candidates */
+  double short_rows; /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
 
@@ -132,11 +136,11 @@ typedef struct {
 enum { FOPO_DRAWN = 1 };
 
 /* FOPO_DRAWN: rewards of this part are wanted, FOPO_OK: the whole batch is done, < 0: failure,
- * which ends the batch. Hits are rewarded on the device without the host seeing the draws, where drawn is
- * NULL; rewards handed out to be filled start as NaN, which absorb refuses. */
+ * which ends the batch. Hits are rewarded on the device without the host seeing the draws, where
+ * drawn is NULL; rewards handed out to be filled start as NaN, which absorb refuses. */
 int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn);
-int fopo_gradient_reward(fopo_gradient *g);  /* the bound reward, C kinds only */
-int fopo_gradient_absorb(fopo_gradient *g);  /* after drawn.reward was filled; refuses NaN */
+int fopo_gradient_reward(fopo_gradient *g);   /* the bound reward, C kinds only */
+int fopo_gradient_absorb(fopo_gradient *g);   /* after drawn.reward was filled; refuses NaN */
 void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun */
 
 /* The gradient, of the shape of theta, stays on the device (fopo_gradient_result) and is copied to
@@ -148,9 +152,10 @@ float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta 
  * to *tally on the device, and the host waits for nothing; seconds are added to `seconds`. */
 int fopo_gradient_tally(fopo_gradient *g, fopo_tally *tally, double seconds[FOPO_PHASES]);
 
-/* Whether a batch of `rows` changes what is remembered so that it cannot be taken back: what came of
- * it and of those before is to be known before it is counted. Then means waits for its statistics,
- * all but the norm. Any other may be counted at once, and taken back, the latest first. */
+/* Whether a batch of `rows` changes what is remembered so that it cannot be taken back: what came
+ * of it and of those before is to be known before it is counted. Then means waits for its
+ * statistics, all but the norm. Any other may be counted at once, and taken back, the latest first.
+ */
 int fopo_gradient_wait(const fopo_gradient *g, const uint32_t *rows, size_t B);
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
 void fopo_gradient_uncount(fopo_gradient *g, const uint32_t *rows, size_t B);

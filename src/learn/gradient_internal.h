@@ -26,36 +26,36 @@ extern const fopo_estimator fopo_estimators[]; /* in the order of fopo_gradient_
 
 /* Device memory, owned. */
 typedef struct {
-  float *items;    /* [P, its ld on the host] */
-  void *half;      /* [P, beta.ld] the policy's copy in half the bytes; NULL: none */
-  float *contexts; /* [N, its ld on the host] */
-  fopo_csr Y;      /* hits: [N, P] */
-  uint32_t *logged;                        /* [N] credit: actions, weights, gains */
+  float *items;     /* [P, its ld on the host] */
+  void *half;       /* [P, beta.ld] the policy's copy in half the bytes; NULL: none */
+  float *contexts;  /* [N, its ld on the host] */
+  fopo_csr Y;       /* hits: [N, P] */
+  uint32_t *logged; /* [N] credit: actions, weights, gains */
   float *weight, *gain;
-  float *model_users, *model_items;        /* [N, rank], [P, rank] */
-  float *theta;    /* [n_theta] for callers whose theta is on the host */
-  float *G;        /* [n_theta] */
+  float *model_users, *model_items; /* [N, rank], [P, rank] */
+  float *theta;                     /* [n_theta] for callers whose theta is on the host */
+  float *G;                         /* [n_theta] */
 
-  uint32_t *rows;                  /* [B] */
-  float *X;                        /* [part, D] */
-  float *hidden, *delta;           /* [part, units] of a network */
-  float *Q, *V, *mean, *stats;     /* [part, L], stats [part, FOPO_STATS] */
-  fopo_sums *sums;                 /* of the contexts absorbed */
-  uint32_t *ids;                   /* [part, S] */
-  float *logq, *r;                 /* [part, S] */
-  uint32_t *candidates, *counts;   /* [part, K], [part] */
-  float *candidate_scores;         /* [part, K] */
-  uint32_t *due;                   /* [2, part] contexts that are searched: places, then rows */
+  uint32_t *rows;                /* [B] */
+  float *X;                      /* [part, D] */
+  float *hidden, *delta;         /* [part, units] of a network */
+  float *Q, *V, *mean, *stats;   /* [part, L], stats [part, FOPO_STATS] */
+  fopo_sums *sums;               /* of the contexts absorbed */
+  uint32_t *ids;                 /* [part, S] */
+  float *logq, *r;               /* [part, S] */
+  uint32_t *candidates, *counts; /* [part, K], [part] */
+  float *candidate_scores;       /* [part, K] */
+  uint32_t *due;                 /* [2, part] contexts that are searched: places, then rows */
 
   /* The order of a norm index; NULL until one is searched on the device. */
-  uint32_t *order;                 /* [P] */
-  float *norms, *head;             /* [P], [packed_rows, L] */
+  uint32_t *order;     /* [P] */
+  float *norms, *head; /* [P], [packed_rows, L] */
 
   /* Items that are learnt; NULL where they are fixed. */
-  float *c;                        /* [part, S] */
-  float *log_z, *mean_weight;      /* [part] */
-  float *item_rows;                /* [P, L], or a row for each distinct draw */
-  uint32_t *touched;               /* [distinct draws] */
+  float *c;                   /* [part, S] */
+  float *log_z, *mean_weight; /* [part] */
+  float *item_rows;           /* [P, L], or a row for each distinct draw */
+  uint32_t *touched;          /* [distinct draws] */
 } fopo_gradient_on_device;
 
 /* The rows of a piece in the arrays of its part. */
@@ -65,12 +65,13 @@ typedef struct {
   float *host_Q;        /* [n, L] */
 } fopo_gradient_piece;
 
-/* The device arrays' counterpart on the host, owned: here the index searches, and callers reward. */
+/* The device arrays' counterpart on the host, owned: here the index searches, and callers reward.
+ */
 typedef struct {
   float *G, *Q;
   uint32_t *candidates, *counts;
   float *candidate_scores;
-  uint32_t *due;      /* [2, part] */
+  uint32_t *due; /* [2, part] */
   uint32_t *ids;
   float *reward;
   float *stats, *mean_weight; /* [part, FOPO_STATS], [part] for items that are learnt */
@@ -92,9 +93,9 @@ struct fopo_gradient {
   fopo_rows beta;       /* as draws read the items: dev.items or dev.half */
   fopo_matrix contexts; /* [N, D] */
   const fopo_reward *reward;
-  fopo_csr Y;           /* the views that dev.Y, */
-  fopo_credit credit;   /* dev.logged, weight, gain, */
-  fopo_low_rank model;  /* and dev.model_users, model_items were made of */
+  fopo_csr Y;          /* the views that dev.Y, */
+  fopo_credit credit;  /* dev.logged, weight, gain, */
+  fopo_low_rank model; /* and dev.model_users, model_items were made of */
   size_t P, D, L;
   size_t n_theta, units; /* parameters of theta, hidden units of a network */
 
@@ -103,36 +104,36 @@ struct fopo_gradient {
   const float *theta;   /* device [n_theta]; not owned */
   const uint32_t *rows; /* [B] context ids on the host; not owned */
   size_t B, S, part;
-  size_t piece;         /* contexts drawn at once, <= part */
-  size_t done;          /* contexts absorbed */
-  size_t first, length; /* of the part at hand: its place in the batch, and its contexts */
-  size_t n;             /* contexts of the piece that is drawn, */
+  size_t piece;            /* contexts drawn at once, <= part */
+  size_t done;             /* contexts absorbed */
+  size_t first, length;    /* of the part at hand: its place in the batch, and its contexts */
+  size_t n;                /* contexts of the piece that is drawn, */
   fopo_gradient_piece now; /* and its rows */
   fopo_draw_key key;
-  fopo_proposal q;      /* the options' with the epsilon of this batch's draws */
-  size_t asked;         /* the first contexts of the batch that get candidates */
-  size_t headed;        /* and of the piece that is drawn */
-  int fetched;          /* host.Q has the queries of the part */
-  int by_graph;         /* the host searches, in a graph: each query for itself */
-  int on_device;        /* the device searches for candidates, in */
+  fopo_proposal q; /* the options' with the epsilon of this batch's draws */
+  size_t asked;    /* the first contexts of the batch that get candidates */
+  size_t headed;   /* and of the piece that is drawn */
+  int fetched;     /* host.Q has the queries of the part */
+  int by_graph;    /* the host searches, in a graph: each query for itself */
+  int on_device;   /* the device searches for candidates, in */
   fopo_catalogue catalogue;
   uint64_t order_version; /* of the index that dev.order is of; 0: of none */
   size_t packed_rows;     /* of dev.head */
-  int train_items;      /* as the policy's when it was bound */
-  int dense_items;      /* item_rows is [P, L] */
+  int train_items;        /* as the policy's when it was bound */
+  int dense_items;        /* item_rows is [P, L] */
   size_t n_touched;
-  int from_host;        /* the rewards of this part come from host.reward */
-  double waiting;       /* clock when the draws were handed out */
+  int from_host;  /* the rewards of this part come from host.reward */
+  double waiting; /* clock when the draws were handed out */
   double seconds[FOPO_PHASES];
 
-  fopo_visits own;      /* what is remembered where nobody lends another memory */
-  fopo_visits *visits;  /* &own, or lent */
+  fopo_visits own;     /* what is remembered where nobody lends another memory */
+  fopo_visits *visits; /* &own, or lent */
 
   fopo_gradient_on_device dev;
   fopo_gradient_on_host host;
   size_t room_rows, room_part, room_draws, room_candidates; /* elements there is room for */
   size_t room_handed;                                       /* in host.ids and host.reward */
-  size_t room_c, room_weights, room_items; /* room_items: rows */
+  size_t room_c, room_weights, room_items;                  /* room_items: rows */
   size_t enumerated; /* rows of dev.ids that list the whole catalogue */
 };
 

@@ -1,8 +1,8 @@
 /* The gradient of items that are learnt, from the coefficients c that the estimators give out.
  *
- * snis, head_tail and reinforce with a baseline move the items drawn: their rows are kept packed, in
- * ascending order of the items. exact and reinforce without a baseline move all P, and a batch in
- * several parts may: their rows are [P, L]. */
+ * snis, head_tail and reinforce with a baseline move the items drawn: their rows are kept packed,
+ * in ascending order of the items. exact and reinforce without a baseline move all P, and a batch
+ * in several parts may: their rows are [P, L]. */
 #include <math.h>
 
 #include "core/memory.h"
@@ -39,8 +39,7 @@ static int grow_rows(fopo_gradient *g, size_t n) {
 
 int fopo_gradient_items_prepare(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
-  int all = o->kind == FOPO_GRADIENT_EXACT ||
-            (o->kind == FOPO_GRADIENT_REINFORCE && !o->baseline);
+  int all = o->kind == FOPO_GRADIENT_EXACT || (o->kind == FOPO_GRADIENT_REINFORCE && !o->baseline);
   size_t draws = g->part * g->S;
   g->dense_items = all || g->part < g->B;
   size_t rows = g->dense_items || draws > g->P ? g->P : draws;

@@ -1,6 +1,6 @@
-/* The softmax policy: a linear transform or a network over item embeddings. Everything that scores a
- * whole catalogue goes through an index; what is here turns contexts into queries and queries into
- * recommendations, in blocks that bound memory and let an interruption through. */
+/* The softmax policy: a linear transform or a network over item embeddings. Everything that scores
+ * a whole catalogue goes through an index; what is here turns contexts into queries and queries
+ * into recommendations, in blocks that bound memory and let an interruption through. */
 #include "learn/policy.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ enum { MOST_UNITS = 1 << 20 };
 static const double random_scale = 0.005;
 
 static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature) {
-  *pi = (fopo_policy){.items = items, .temperature = temperature,
-                      .rows = fopo_rows_float32(items.x, items.ld)};
+  *pi = (fopo_policy){
+      .items = items, .temperature = temperature, .rows = fopo_rows_float32(items.x, items.ld)};
   if (items.rows == 0 || items.cols == 0 || items.rows >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the items are %zu x %zu; a policy needs 1 to %u items of 1 dimension or more",
@@ -46,7 +46,8 @@ int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_t
   if (rc == FOPO_OK && start == FOPO_THETA_IDENTITY && D != L) {
     rc = fopo_fail(FOPO_ERR_ARGUMENT,
                    "theta is %zu x %zu (context features x item dimension) and cannot start as the "
-                   "identity, which is square; start it random", D, L);
+                   "identity, which is square; start it random",
+                   D, L);
   }
   if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, D, L);
   if (rc != FOPO_OK) return rc;
@@ -59,8 +60,8 @@ int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_t
   return FOPO_OK;
 }
 
-int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
-                     float temperature, uint64_t seed) {
+int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start, float temperature,
+                     uint64_t seed) {
   return fopo_policy_init_linear(pi, items, items.cols, start, temperature, seed);
 }
 
@@ -78,7 +79,8 @@ static int check_network(const fopo_network *net, size_t L) {
   if (net->width[net->layers] == L) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "the network ends in %zu units but the items have dimension %zu; its last layer "
-                   "needs %zu", net->width[net->layers], L, L);
+                   "needs %zu",
+                   net->width[net->layers], L, L);
 }
 
 /* Standard normal numbers, scaled layer by layer; biases 0. */
@@ -115,8 +117,10 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
                      fopo_float_names[type]);
   }
   size_t P = pi->items.rows, ld = fopo_rows_ld(pi->items.cols);
-  int rc = fopo_memory_suffices((uint64_t)P * ld * sizeof *pi->half, "a copy of the items in half "
-                                "their bytes", "use rows = \"float32\"");
+  int rc = fopo_memory_suffices((uint64_t)P * ld * sizeof *pi->half,
+                                "a copy of the items in half "
+                                "their bytes",
+                                "use rows = \"float32\"");
   if (rc != FOPO_OK) return rc;
   uint16_t *half = fopo_alloc(P * ld, sizeof *half);
   rc = half == NULL ? FOPO_ERR_MEMORY : fopo_rows_halve(half, pi->items, type);

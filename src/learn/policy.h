@@ -12,15 +12,15 @@
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
-  fopo_matrix items;  /* beta [P, L]; not owned */
-  fopo_rows rows;     /* beta as the steps of snis and head_tail read it: the items themselves, or
-                       * `half`; all else reads the items */
-  uint16_t *half;     /* [P, rows.ld] a copy in half the bytes; owned; NULL where there is none */
-  int train_items;    /* 1: trainers write to items (ld == cols then); 0: they are fixed */
-  uint64_t version;   /* grows whenever items were changed: what was derived from them is old */
-  fopo_matrix theta;  /* linear: [D, L], D features of a context; network: [1, params]. Owned */
-  fopo_network net;   /* layers == 0: linear */
-  float temperature;  /* > 0; divides every score */
+  fopo_matrix items; /* beta [P, L]; not owned */
+  fopo_rows rows;    /* beta as the steps of snis and head_tail read it: the items themselves, or
+                      * `half`; all else reads the items */
+  uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL where there is none */
+  int train_items;   /* 1: trainers write to items (ld == cols then); 0: they are fixed */
+  uint64_t version;  /* grows whenever items were changed: what was derived from them is old */
+  fopo_matrix theta; /* linear: [D, L], D features of a context; network: [1, params]. Owned */
+  fopo_network net;  /* layers == 0: linear */
+  float temperature; /* > 0; divides every score */
 } fopo_policy;
 
 /* random: 0.005 times standard normal, as the authors start. identity needs D == L. */
@@ -28,13 +28,13 @@ int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_t
                             float temperature, uint64_t seed);
 
 /* Contexts made of the items' own embeddings: D = L. */
-int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
-                     float temperature, uint64_t seed);
+int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start, float temperature,
+                     uint64_t seed);
 
 /* A network of net->layers 2 or 3 whose last width is that of the items. Weights of hidden layers
- * start as normal numbers of variance 2 / (in + out) (tanh; Glorot and Bengio 2010) or 2 / in (relu;
- * He et al. 2015), those of the last one as 0.005 times standard normal, biases as 0: the policy
- * starts near uniform, as a linear one does. */
+ * start as normal numbers of variance 2 / (in + out) (tanh; Glorot and Bengio 2010) or 2 / in
+ * (relu; He et al. 2015), those of the last one as 0.005 times standard normal, biases as 0: the
+ * policy starts near uniform, as a linear one does. */
 int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
                              float temperature, uint64_t seed);
 

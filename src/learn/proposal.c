@@ -21,7 +21,8 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   if (q->adaptive && !(q->smoothing >= 0.0 && q->smoothing < 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "smoothing is %g; it is the share that a probe leaves of the past, use 0 to "
-                     "less than 1", q->smoothing);
+                     "less than 1",
+                     q->smoothing);
   }
   if (q->k == 0 || q->k > P) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use k from 1 to %zu",
@@ -31,7 +32,8 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   if (q->index == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a mixture proposal with epsilon = %g has no index to take its %zu candidates "
-                     "from; give it one, or use epsilon = 1", q->epsilon, q->k);
+                     "from; give it one, or use epsilon = 1",
+                     q->epsilon, q->k);
   }
   fopo_index_facts facts = fopo_index_about(q->index);
   if (facts.n_items != P || facts.dim != dim) {
@@ -72,9 +74,8 @@ static void candidates_done(candidates *c) {
   fopo_free(c->counts);
 }
 
-int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
-                         const fopo_policy *pi, fopo_matrix Q, const uint32_t *rows, size_t S,
-                         fopo_draw_key key) {
+int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
+                         fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key) {
   size_t P = pi->items.rows;
   candidates c = {0};
   fopo_device *cpu = NULL;
@@ -90,8 +91,12 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
       rc = cpu->ops->scores(cpu, c.scores, Q.x, &items, c.ids, c.counts, Q.rows, q->k, Q.cols);
     }
-    fopo_mixture m = {.k = q->k, .ids = c.ids, .scores = c.scores, .counts = c.counts,
-                      .epsilon = fopo_proposal_share(q, S), .stratified = q->stratified};
+    fopo_mixture m = {.k = q->k,
+                      .ids = c.ids,
+                      .scores = c.scores,
+                      .counts = c.counts,
+                      .epsilon = fopo_proposal_share(q, S),
+                      .stratified = q->stratified};
     if (rc == FOPO_OK) {
       rc = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
     }

@@ -10,14 +10,14 @@ typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind
 
 typedef struct {
   fopo_proposal_kind kind;
-  fopo_index *index;  /* mixture; not owned */
-  size_t k;           /* K candidates, 1 .. P */
-  double epsilon;     /* share of uniform draws, 0 .. 1; 1 never asks the index */
-  int stratified;     /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
-  size_t refresh;     /* visits that a context's candidates serve; 0 and 1: searched at each */
-  int adaptive;       /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
-  double floor;       /* adaptive: epsilon is never below, 0 .. 1 */
-  double smoothing;   /* adaptive: what a probe leaves of the smoothed share, 0 .. below 1 */
+  fopo_index *index; /* mixture; not owned */
+  size_t k;          /* K candidates, 1 .. P */
+  double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */
+  int stratified;    /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
+  size_t refresh;    /* visits that a context's candidates serve; 0 and 1: searched at each */
+  int adaptive; /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
+  double floor; /* adaptive: epsilon is never below, 0 .. 1 */
+  double smoothing; /* adaptive: what a probe leaves of the smoothed share, 0 .. below 1 */
 } fopo_proposal;
 
 #define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve for ever */
@@ -47,8 +47,7 @@ float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
  * queries Q [B, L] of the contexts rows [B]. Candidates are searched, whatever `refresh` is, and
  * epsilon is the one in q. */
-int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q,
-                         const fopo_policy *pi, fopo_matrix Q, const uint32_t *rows, size_t S,
-                         fopo_draw_key key);
+int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
+                         fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key);
 
 #endif

@@ -8,8 +8,8 @@
 #include "core/status.h"
 #include "core/threads.h"
 
-const char *const fopo_reward_names[FOPO_REWARD_KINDS] = {"hits", "custom", "ips", "direct",
-                                                          "doubly robust", "switch"};
+const char *const fopo_reward_names[FOPO_REWARD_KINDS] = {"hits",   "custom",        "ips",
+                                                          "direct", "doubly robust", "switch"};
 
 /* ---- from logs ---- */
 
@@ -26,7 +26,8 @@ static int check_logs(const fopo_logs *logs) {
     if (!(p > 0.0 && p <= 1.0))
       return fopo_fail(FOPO_ERR_ARGUMENT,
                        "event %zu has the propensity %g; what was shown had a probability above 0 "
-                       "and at most 1", i + 1, p);
+                       "and at most 1",
+                       i + 1, p);
     if (!isfinite(r))
       return fopo_fail(FOPO_ERR_ARGUMENT, "event %zu has the reward %g; rewards must be finite",
                        i + 1, r);
@@ -53,8 +54,8 @@ static int begin(fopo_reward *reward, fopo_reward_kind kind, const fopo_logs *lo
   if (status != FOPO_OK) return status;
   reward->owned = fopo_alloc(2 * logs->n, sizeof *reward->owned);
   if (reward->owned == NULL) return FOPO_ERR_MEMORY;
-  reward->credit = (fopo_credit){.action = logs->actions, .weight = reward->owned,
-                                 .gain = reward->owned + logs->n};
+  reward->credit = (fopo_credit){
+      .action = logs->actions, .weight = reward->owned, .gain = reward->owned + logs->n};
   return FOPO_OK;
 }
 
@@ -72,8 +73,8 @@ int fopo_reward_ips(fopo_reward *reward, const fopo_logs *logs, double clip) {
 }
 
 int fopo_reward_direct(fopo_reward *reward, const fopo_logs *logs, const fopo_low_rank *model) {
-  *reward = (fopo_reward){.kind = FOPO_REWARD_DIRECT, .contexts = logs->n,
-                          .actions = logs->n_actions, .model = *model};
+  *reward = (fopo_reward){
+      .kind = FOPO_REWARD_DIRECT, .contexts = logs->n, .actions = logs->n_actions, .model = *model};
   return FOPO_OK;
 }
 
@@ -82,8 +83,7 @@ int fopo_reward_doubly_robust(fopo_reward *reward, const fopo_logs *logs,
   int status = fopo_reward_ips(reward, logs, clip);
   reward->kind = FOPO_REWARD_DOUBLY_ROBUST;
   reward->model = *model;
-  for (size_t i = 0; i < logs->n && status == FOPO_OK; i++)
-    /* gain = r - r_M(a_i, x_i) */
+  for (size_t i = 0; i < logs->n && status == FOPO_OK; i++) /* gain = r - r_M(a_i, x_i) */
     reward->owned[logs->n + i] =
         (float)((double)logs->rewards[i] - predict(model, i, logs->actions[i]));
   return status;
@@ -115,7 +115,8 @@ int fopo_reward_check(const fopo_reward *reward, size_t N, size_t P) {
     if (reward->contexts == 0 || reward->contexts == N) return FOPO_OK;
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the reward covers %zu contexts but there are %zu; make both from the same "
-                     "sessions", reward->contexts, N);
+                     "sessions",
+                     reward->contexts, N);
   }
   size_t actions = reward->Y != NULL ? reward->Y->cols : reward->actions;
   if (reward->contexts == N && actions == P) return FOPO_OK;
@@ -135,8 +136,8 @@ static double one(const fopo_reward *reward, size_t n, uint32_t a) {
   return r;
 }
 
-int fopo_reward_fill(float *r, const fopo_reward *reward, const uint32_t *ids,
-                     const uint32_t *rows, size_t B, size_t S) {
+int fopo_reward_fill(float *r, const fopo_reward *reward, const uint32_t *ids, const uint32_t *rows,
+                     size_t B, size_t S) {
   if (reward->kind == FOPO_REWARD_CUSTOM) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a custom reward is filled by its own function, draw by draw; the others can "

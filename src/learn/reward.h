@@ -32,12 +32,12 @@ extern const char *const fopo_reward_names[FOPO_REWARD_KINDS];
 
 typedef struct {
   fopo_reward_kind kind;
-  const fopo_csr *Y;    /* hits: [N, P]; not owned */
-  size_t contexts;      /* N it covers; custom: 0 = any */
-  size_t actions;       /* P it covers; hits and custom: 0 */
-  fopo_credit credit;   /* on the host; action NULL: none. action is the log's, not owned */
-  fopo_low_rank model;  /* on the host; users NULL: none. Not owned */
-  float *owned;         /* [2 N] credit.weight, then credit.gain */
+  const fopo_csr *Y;   /* hits: [N, P]; not owned */
+  size_t contexts;     /* N it covers; custom: 0 = any */
+  size_t actions;      /* P it covers; hits and custom: 0 */
+  fopo_credit credit;  /* on the host; action NULL: none. action is the log's, not owned */
+  fopo_low_rank model; /* on the host; users NULL: none. Not owned */
+  float *owned;        /* [2 N] credit.weight, then credit.gain */
 } fopo_reward;
 
 /* Each makes *reward anew; the log, and the model, must outlive it. clip is tau, 0 .. 1 (0: IPS and
@@ -57,7 +57,7 @@ void fopo_reward_done(fopo_reward *reward); /* accepts {0} */
 int fopo_reward_check(const fopo_reward *reward, size_t N, size_t P);
 
 /* r [B, S] on the host for ids [B, S] of contexts rows [B]; FOPO_ERR_ARGUMENT for a custom one. */
-int fopo_reward_fill(float *r, const fopo_reward *reward, const uint32_t *ids,
-                     const uint32_t *rows, size_t B, size_t S);
+int fopo_reward_fill(float *r, const fopo_reward *reward, const uint32_t *ids, const uint32_t *rows,
+                     size_t B, size_t S);
 
 #endif

@@ -2,14 +2,15 @@
  * kept: what falls out of it is worse than ef others and would never be expanded. Neighbours are
  * scored together (gather_dot fetches their rows ahead), and a search allocates nothing. */
 #include "mips/graph.h"
-#include "core/memory.h"
-#include "core/rng.h"
-#include "core/status.h"
-#include "mips/topk.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "mips/topk.h"
 
 /* Ids have 31 bits, so the highest of the complemented id is free in a key: 1 until expanded. */
 #define UNEXPANDED ((uint64_t)1 << 31)
@@ -66,8 +67,7 @@ uint64_t fopo_graph_estimate(size_t n, size_t M, int threads) {
    * lists, an entry of the label map; two bytes of each thread's visited list. */
   double inside = (8.0 * (double)M + 4 + 8 + 8) + 40 + 4 + 8 + 40 + 2.0 * threads +
                   (4.0 * (double)M + 17) / ((double)M - 1.0);
-  double kept = 4.0 * (1.0 + 2.0 * (double)M) + 1 + 4 +
-                4.0 * ((double)M + 1) / ((double)M - 1.0);
+  double kept = 4.0 * (1.0 + 2.0 * (double)M) + 1 + 4 + 4.0 * ((double)M + 1) / ((double)M - 1.0);
   return (uint64_t)((double)n * (inside + kept)) + 65536 * 40;
 }
 
@@ -176,8 +176,8 @@ static void next_mark(fopo_graph_walker *w) {
 }
 
 /* Greedy, from the entry down to layer 1: the item where layer 0 begins. */
-static uint32_t descend(float *score, fopo_graph_walker *w, const fopo_graph *g,
-                        fopo_matrix items, const float *q, const fopo_kernels *kernels) {
+static uint32_t descend(float *score, fopo_graph_walker *w, const fopo_graph *g, fopo_matrix items,
+                        const float *q, const fopo_kernels *kernels) {
   uint32_t at = g->entry;
   float best = kernels->dot(fopo_matrix_row(items, at), q, items.cols);
   w->scored++;

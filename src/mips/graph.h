@@ -16,15 +16,15 @@ enum {
 };
 
 typedef struct {
-  size_t n, M;       /* items; links per item on an upper layer, 2 M on layer 0 */
-  size_t members;    /* items that are not absent */
-  uint32_t entry;    /* where every search begins: an item of the highest level */
+  size_t n, M;    /* items; links per item on an upper layer, 2 M on layer 0 */
+  size_t members; /* items that are not absent */
+  uint32_t entry; /* where every search begins: an item of the highest level */
   uint32_t max_level;
-  uint8_t *levels;   /* [n] the highest layer of each item */
-  uint32_t *links;   /* [n, 1 + 2 M] layer 0: how many, then ids */
-  size_t n_upper;    /* the sum of levels */
-  uint32_t *first;   /* [n] an item's layer 1 in upper, its layers 2, 3 .. behind it */
-  uint32_t *upper;   /* [n_upper, 1 + M] how many, then ids */
+  uint8_t *levels; /* [n] the highest layer of each item */
+  uint32_t *links; /* [n, 1 + 2 M] layer 0: how many, then ids */
+  size_t n_upper;  /* the sum of levels */
+  uint32_t *first; /* [n] an item's layer 1 in upper, its layers 2, 3 .. behind it */
+  uint32_t *upper; /* [n_upper, 1 + M] how many, then ids */
 } fopo_graph;
 
 static inline const uint32_t *fopo_graph_links(const fopo_graph *g, uint32_t id, uint32_t layer) {
@@ -63,7 +63,7 @@ int fopo_graph_reachable(size_t *reachable, const fopo_graph *g);
 /* Scratch of one searching thread. */
 typedef struct {
   size_t n, M, ef;
-  uint16_t *seen;  /* [n] == mark: met in this search */
+  uint16_t *seen; /* [n] == mark: met in this search */
   uint16_t mark;
   uint64_t *pool;  /* [ef] the best so far as keys (mips/topk.h), descending */
   uint32_t *fresh; /* [2 M] neighbours not met before */
@@ -78,7 +78,6 @@ void fopo_graph_walker_done(fopo_graph_walker *w); /* accepts {0} */
 /* The best items found for q with breadth ef: their ids, best first, in ids [ef]; returns how many.
  * The order is by scores of gather_dot. */
 size_t fopo_graph_search(uint32_t *ids, fopo_graph_walker *w, const fopo_graph *g,
-                         fopo_matrix items, const float *q, size_t ef,
-                         const fopo_kernels *kernels);
+                         fopo_matrix items, const float *q, size_t ef, const fopo_kernels *kernels);
 
 #endif

@@ -3,13 +3,6 @@
  * Inside, inner products must not overflow: |q . beta| and every partial sum of it is at most
  * |q| |beta|, so both norms are checked here and the kernels need not look. */
 #include "mips/index.h"
-#include "core/clock.h"
-#include "core/memory.h"
-#include "core/sort.h"
-#include "core/status.h"
-#include "core/threads.h"
-#include "mips/index_internal.h"
-#include "mips/scan.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -18,9 +11,17 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/sort.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "mips/index_internal.h"
+#include "mips/scan.h"
+
 /* Ids need 32 bits with one value to spare, and hnswlib counts items in int. */
 #define ITEMS_MOST ((size_t)INT32_MAX - 1)
-#define NORM_MOST 1e18 /* |beta|^2 is far from FLT_MAX: items meet each other in a graph */
+#define NORM_MOST  1e18 /* |beta|^2 is far from FLT_MAX: items meet each other in a graph */
 
 enum { VERSION = 1 };
 
@@ -28,8 +29,7 @@ static _Atomic uint64_t structures; /* made so far */
 
 /* The largest norm, and each of them rounded up in norms [rows] unless that is NULL; one pass.
  * FOPO_ERR_NUMERIC names the first value that is not finite or the first row that may overflow. */
-static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound,
-                        const char *what) {
+static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound, const char *what) {
   double largest = 0.0;
   int within = 1; /* a sum of squares in double is not finite where a value is not */
 #pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) reduction(&& : within) \
@@ -152,8 +152,8 @@ static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix
   return status;
 }
 
-int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
-                      fopo_matrix Q, size_t k) {
+int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
+                      size_t k) {
   int status = check_search(ix, Q, k);
   if (status != FOPO_OK || Q.rows == 0) return status;
   return search(ids, scores, counts, ix, Q, k);
@@ -226,8 +226,8 @@ uint32_t fopo_index_fingerprint(fopo_matrix items) {
 
 void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
                         const fopo_index *ix) {
-  *head = (fopo_index_head){VERSION, fopo_index_fingerprint(ix->items),
-                            {ix->items.rows, ix->items.cols}};
+  *head = (fopo_index_head){
+      VERSION, fopo_index_fingerprint(ix->items), {ix->items.rows, ix->items.cols}};
   arrays[0] = fopo_array_text("kind", ix->kind->kind);
   arrays[1] = fopo_array_of("version", FOPO_U64, &head->version, 0, 1, 1);
   arrays[2] = fopo_array_of("items", FOPO_U64, head->items, 1, 2, 1);
@@ -241,8 +241,10 @@ int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, 
   if (a == NULL) return FOPO_ERR_FORMAT;
   memcpy(value, a->data, sizeof *value);
   if (*value > most) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %" PRIu64 ", more than %" PRIu64
-                     "; the index is damaged, build it again", path, name, *value, most);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: %s is %" PRIu64 ", more than %" PRIu64
+                     "; the index is damaged, build it again",
+                     path, name, *value, most);
   }
   return FOPO_OK;
 }
@@ -283,8 +285,7 @@ static int check_items(fopo_archive *archive, const char *path, fopo_matrix item
   return FOPO_OK;
 }
 
-static int exact_load(fopo_index **ix, fopo_archive *archive, const char *path,
-                      fopo_matrix items) {
+static int exact_load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
   (void)archive;
   (void)path;
   return fopo_index_exact(ix, items);

@@ -57,8 +57,8 @@ int fopo_index_refresh(fopo_index *ix);
 
 /* ids, scores [Q.rows, k]; counts [Q.rows] how many were found (<= k). k > number of items is
  * FOPO_ERR_ARGUMENT; a query that is not finite is FOPO_ERR_NUMERIC with its row. */
-int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
-                      fopo_matrix Q, size_t k);
+int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
+                      size_t k);
 
 /* The same items by rising id, for those who need no scores: exact and norm then compute fewer.
  * scratch [Q.rows, k] */
@@ -70,14 +70,14 @@ void fopo_index_free(fopo_index *ix); /* accepts NULL */
 typedef struct {
   const char *kind;
   size_t n_items, dim;
-  size_t bytes;         /* taken beside the items */
+  size_t bytes; /* taken beside the items */
   double build_seconds;
-  size_t reachable;     /* items that a search can ever return */
-  size_t scored;        /* items scored by all searches so far, for the cost of a query */
-  size_t queries;       /* answered so far */
+  size_t reachable; /* items that a search can ever return */
+  size_t scored;    /* items scored by all searches so far, for the cost of a query */
+  size_t queries;   /* answered so far */
   size_t M, ef_construction, ef, budget; /* 0 where the kind has none */
-  size_t head;          /* items of a hybrid that are searched exactly, else 0 */
-  uint64_t version;     /* of the structure: no other one in this process has the number */
+  size_t head;                           /* items of a hybrid that are searched exactly, else 0 */
+  uint64_t version; /* of the structure: no other one in this process has the number */
 } fopo_index_facts;
 
 fopo_index_facts fopo_index_about(const fopo_index *ix);
@@ -89,11 +89,11 @@ int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fop
 
 /* Against exact search on Q. */
 typedef struct {
-  double recall;        /* mean share of the exact top k that was returned */
+  double recall; /* mean share of the exact top k that was returned */
   double recall_at_1;
-  size_t short_rows;    /* queries that got fewer than k */
+  size_t short_rows; /* queries that got fewer than k */
   size_t reachable;
-  double scored;        /* mean share of the items that was scored for a query */
+  double scored; /* mean share of the items that was scored for a query */
   double ms_per_query, exact_ms_per_query;
 } fopo_recall;
 

@@ -31,9 +31,13 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_exact(fresh, ix->items);
 }
 
-static const fopo_index_kind exact = {.kind = "exact", .search = search, .finds_sets = 1,
-                                   .free = free_own,
-                                      .about = about, .save = save, .again = again};
+static const fopo_index_kind exact = {.kind = "exact",
+                                      .search = search,
+                                      .finds_sets = 1,
+                                      .free = free_own,
+                                      .about = about,
+                                      .save = save,
+                                      .again = again};
 
 int fopo_index_exact(fopo_index **ix, fopo_matrix items) {
   int status = fopo_index_begin(ix, &exact, items, NULL);

@@ -1,11 +1,11 @@
 /* The index kind "hnsw": one graph over all items (mips/walk.h). */
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "mips/index_internal.h"
 #include "mips/walk.h"
-
-#include <string.h>
 
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                   size_t k) {
@@ -47,8 +47,12 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_hnsw(fresh, ix->items, &((const fopo_walk *)ix->own)->options);
 }
 
-static const fopo_index_kind hnsw = {.kind = "hnsw", .search = search, .free = free_own,
-                                     .about = about, .save = save, .again = again,
+static const fopo_index_kind hnsw = {.kind = "hnsw",
+                                     .search = search,
+                                     .free = free_own,
+                                     .about = about,
+                                     .save = save,
+                                     .again = again,
                                      .set_ef = set_ef};
 
 int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options *options) {
@@ -74,8 +78,7 @@ int fopo_index_hnsw_load(fopo_index **ix, fopo_archive *archive, const char *pat
   int status = fopo_index_begin(ix, &hnsw, items, NULL);
   if (status != FOPO_OK) return status;
   fopo_walk *walk = (*ix)->own = fopo_alloc(1, sizeof *walk);
-  status = walk != NULL ? fopo_walk_load(walk, archive, path, items.rows, NULL)
-                        : FOPO_ERR_MEMORY;
+  status = walk != NULL ? fopo_walk_load(walk, archive, path, items.rows, NULL) : FOPO_ERR_MEMORY;
   if (status != FOPO_OK) {
     fopo_index_free(*ix);
     *ix = NULL;

@@ -8,11 +8,10 @@
  *   - sizes are checked before; labels are the ids, each given once
  *   - whatever is thrown, by any thread, becomes a status here, and a build that failed is dropped
  * hnswlib's header defines functions: no other file may include it. */
-#include <hnswlib/hnswlib.h>
-
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <hnswlib/hnswlib.h>
 #include <memory>
 #include <new>
 
@@ -46,13 +45,13 @@ float distance(const void *a, const void *b, const void *metric) {
 }
 
 class Rows : public hnswlib::SpaceInterface<float> {
- public:
+public:
   Rows(const fopo_kernels *kernels, size_t dim) : metric{kernels->dot, dim} {}
   size_t get_data_size() override { return sizeof(const float *); }
   hnswlib::DISTFUNC<float> get_dist_func() override { return distance; }
   void *get_dist_func_param() override { return &metric; }
 
- private:
+private:
   Metric metric;
 };
 
@@ -159,7 +158,7 @@ int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads)
   return fopo_progress("building the graph", static_cast<double>(g->n), static_cast<double>(g->n));
 }
 
-}  // namespace
+} // namespace
 
 extern "C" int fopo_graph_insert(fopo_graph *g, fopo_matrix items, size_t ef_construction,
                                  int threads) {

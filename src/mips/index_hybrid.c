@@ -9,6 +9,9 @@
  *
  * The head is a norm index with a budget. Items of the head are absent from the graph, so no item
  * is found twice. Ids of both are those of the items: nothing is copied but the packed head. */
+#include <math.h>
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -16,16 +19,13 @@
 #include "mips/scan.h"
 #include "mips/walk.h"
 
-#include <math.h>
-#include <string.h>
-
 #define HEAD_DEFAULT 0.05
 
 typedef struct {
-  fopo_index *head;  /* kind norm, its budget the number of items searched exactly */
+  fopo_index *head; /* kind norm, its budget the number of items searched exactly */
   size_t n_head;
   fopo_walk walk;
-  uint8_t *settled;  /* [room] 1: the head's answer is exact */
+  uint8_t *settled; /* [room] 1: the head's answer is exact */
   size_t room;
 } hybrid_index;
 
@@ -71,8 +71,8 @@ static void free_own(fopo_index *ix) {
 
 static void about(fopo_index_facts *facts, const fopo_index *ix) {
   const hybrid_index *own = ix->own;
-  facts->bytes = sizeof *own + own->room + fopo_index_about(own->head).bytes +
-                 fopo_walk_bytes(&own->walk);
+  facts->bytes =
+      sizeof *own + own->room + fopo_index_about(own->head).bytes + fopo_walk_bytes(&own->walk);
   facts->reachable = own->n_head + own->walk.reachable;
   facts->M = own->walk.options.M;
   facts->ef_construction = own->walk.options.ef_construction;
@@ -107,8 +107,12 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
   return build(fresh, ix->items, own->n_head, &own->walk.options);
 }
 
-static const fopo_index_kind hybrid = {.kind = "hybrid", .search = search, .free = free_own,
-                                       .about = about, .save = save, .again = again,
+static const fopo_index_kind hybrid = {.kind = "hybrid",
+                                       .search = search,
+                                       .free = free_own,
+                                       .about = about,
+                                       .save = save,
+                                       .again = again,
                                        .set_ef = set_ef};
 
 /* The common part, the head, and which items it takes: *absent [P], the caller's to free. */

@@ -3,6 +3,7 @@
 #define FOPO_MIPS_INDEX_INTERNAL_H
 
 #include <pthread.h>
+
 #include "core/npz.h"
 #include "mips/index.h"
 #include "mips/scan.h"
@@ -13,7 +14,7 @@ typedef struct {
   int (*search)(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                 size_t k);
   int finds_sets; /* 1: search also takes scores = NULL, and then gives ids by rising id */
-  void (*free)(fopo_index *ix);                 /* the kind's own part; accepts half-built ones */
+  void (*free)(fopo_index *ix); /* the kind's own part; accepts half-built ones */
   void (*about)(fopo_index_facts *facts, const fopo_index *ix);
   int (*save)(const fopo_index *ix, const char *path);
   /* A fresh index over the same items, as they are now, with the same options. */
@@ -25,13 +26,13 @@ typedef struct {
 
 struct fopo_index {
   const fopo_index_kind *kind;
-  fopo_matrix items;     /* not owned */
-  float max_norm;        /* the largest |beta|, rounded up */
+  fopo_matrix items; /* not owned */
+  float max_norm;    /* the largest |beta|, rounded up */
   double build_seconds;
-  uint64_t version;      /* of `own`, from a count of all structures */
+  uint64_t version; /* of `own`, from a count of all structures */
   size_t scored, queries;
-  pthread_mutex_t lock;  /* held by a search */
-  void *own;             /* the kind's structure */
+  pthread_mutex_t lock; /* held by a search */
+  void *own;            /* the kind's structure */
 };
 
 /* Checks the items and makes the common part. Where norms is not NULL, *norms [items.rows] becomes

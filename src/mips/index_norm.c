@@ -4,6 +4,10 @@
  * The items exist once. Beside them an index holds the order, the norms and a packed copy of the
  * head, the largest tenth, where most queries of small k end; further rows are gathered as they are
  * needed. The order is by norm, then id, a total one: the same on every machine. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -14,20 +18,16 @@
 #include "mips/order.h"
 #include "mips/scan.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-
 /* The head takes a tenth of the items' bytes, in bfloat16 for a fifth of the items. */
 enum { HEAD_SHARE = 10, SCREENED_SHARE = 5, HEAD_LEAST = 4096, AHEAD = 16 /* rows on their way */ };
 
 typedef struct {
   fopo_scan scan;
-  uint32_t *order; /* [P] */
-  float *norms;    /* [P] in that order */
-  float *head;     /* [scan.head.rows, L], or */
+  uint32_t *order;  /* [P] */
+  float *norms;     /* [P] in that order */
+  float *head;      /* [scan.head.rows, L], or */
   uint16_t *packed; /* [scan.packed_rows, row] where the kernels can screen */
-  size_t budget;   /* as asked for; 0: none */
+  size_t budget;    /* as asked for; 0: none */
 } norm_index;
 
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
@@ -84,8 +84,13 @@ static int again(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_norm(fresh, ix->items, ((const norm_index *)ix->own)->budget);
 }
 
-static const fopo_index_kind norm = {.kind = "norm", .search = search, .finds_sets = 1,
-                                     .free = free_own, .about = about, .save = save, .again = again,
+static const fopo_index_kind norm = {.kind = "norm",
+                                     .search = search,
+                                     .finds_sets = 1,
+                                     .free = free_own,
+                                     .about = about,
+                                     .save = save,
+                                     .again = again,
                                      .set_budget = set_budget};
 
 const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
@@ -128,14 +133,14 @@ static int copy_head(norm_index *own, fopo_matrix items, size_t rows) {
 }
 
 /* The same for screening, in half the bytes. */
-static int screen_head(norm_index *own, fopo_matrix items, size_t rows,
-                       const fopo_screen *screen) {
+static int screen_head(norm_index *own, fopo_matrix items, size_t rows, const fopo_screen *screen) {
   size_t row = fopo_screen_row(items.cols), groups = fopo_screen_rows(rows) / FOPO_SCREEN_GROUP;
   own->packed = fopo_alloc(groups * FOPO_SCREEN_GROUP * row, sizeof *own->packed);
   if (own->packed == NULL) return FOPO_ERR_MEMORY;
   double error = 0.0;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) reduction(max : error) \
-    if (rows > HEAD_LEAST)
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)                              \
+    reduction(max                                                                                  \
+              : error) if (rows > HEAD_LEAST)
   for (size_t g = 0; g < groups; g++) {
     size_t first = g * FOPO_SCREEN_GROUP, left = rows - first;
     size_t count = left < FOPO_SCREEN_GROUP ? left : FOPO_SCREEN_GROUP;

@@ -4,12 +4,13 @@
  * thread moves its keys there. Equal digits keep their order, so equal norms stay in the order of
  * their ids, and the result is the same for any number of threads. */
 #include "mips/order.h"
-#include "core/memory.h"
-#include "core/status.h"
-#include "core/threads.h"
 
 #include <omp.h>
 #include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/threads.h"
 
 enum { BITS = 11, DIGITS = 1 << BITS, PASSES = 3, SHARED_FROM = 1 << 15 };
 
@@ -18,7 +19,8 @@ typedef struct {
   uint32_t id;
 } entry;
 
-/* What the threads share. Pass 0 reads norms, pass 1 a, pass 2 b; they write a, b and the result. */
+/* What the threads share. Pass 0 reads norms, pass 1 a, pass 2 b; they write a, b and the result.
+ */
 typedef struct {
   uint32_t *order;
   float *norms;

@@ -2,15 +2,16 @@
  * small one is one group whose blocks all threads share. Both run the same lines of scan_group.c,
  * and as the selection is exact (mips/topk.h) both give the same bits. */
 #include "mips/scan.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "mips/scan_group.h"
-
-#include <math.h>
-#include <omp.h>
-#include <string.h>
 
 enum {
   HALF = FOPO_SCAN_HALF,
@@ -50,10 +51,10 @@ typedef struct {
   float *scores;
   fopo_matrix Q;
   size_t k, group, groups;
-  int threads;      /* of a group's own team */
-  size_t done;      /* queries answered */
+  int threads; /* of a group's own team */
+  size_t done; /* queries answered */
   size_t scored;
-  int reported;     /* 1: a progress line is open */
+  int reported; /* 1: a progress line is open */
   int status;
 } batch;
 
@@ -80,10 +81,9 @@ static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_
   for (size_t i = 0; i < Q.rows; i++) {
     fopo_topk *t = &w->top[i];
     uint32_t *ids = b->ids + (first + i) * k;
-    b->counts[first + i] =
-        b->scores == NULL ? fopo_topk_finish_set(t, ids, w->kernels, scan->items)
-                          : fopo_topk_finish(t, ids, b->scores + (first + i) * k, w->kernels,
-                                             scan->items);
+    b->counts[first + i] = b->scores == NULL ? fopo_topk_finish_set(t, ids, w->kernels, scan->items)
+                                             : fopo_topk_finish(t, ids, b->scores + (first + i) * k,
+                                                                w->kernels, scan->items);
   }
 #pragma omp atomic
   b->done += Q.rows;
@@ -222,8 +222,8 @@ static size_t slice_of(size_t group) {
   return slice / TILE_SCREENED * TILE_SCREENED;
 }
 
-/* Whether each thread gets groups of its own, and so waits for no other: not where it would have too
- * few queries. Half a panel is enough where the products are not what takes the time. */
+/* Whether each thread gets groups of its own, and so waits for no other: not where it would have
+ * too few queries. Half a panel is enough where the products are not what takes the time. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
   int cheap = fopo_kernels_get()->screen != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
@@ -245,8 +245,14 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   size_t group = grouped ? group_of(Q.rows, threads) : Q.rows;
   if (group > KEYS_MOST / room) group = KEYS_MOST / room > 0 ? KEYS_MOST / room : 1;
   if (group > Q.rows) group = Q.rows;
-  batch b = {.ids = ids, .counts = counts, .scores = scores, .Q = Q, .k = k, .group = group,
-             .groups = (Q.rows + group - 1) / group, .threads = grouped ? 1 : (int)threads};
+  batch b = {.ids = ids,
+             .counts = counts,
+             .scores = scores,
+             .Q = Q,
+             .k = k,
+             .group = group,
+             .groups = (Q.rows + group - 1) / group,
+             .threads = grouped ? 1 : (int)threads};
   int workers = grouped ? (int)threads : 1;
   size_t slice = grouped ? slice_of(group) : SLICE_SHARED;
   int status = reserve(scan, (size_t)workers, &b, slice);

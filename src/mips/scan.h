@@ -14,20 +14,21 @@
 #define FOPO_MIPS_SCAN_H
 
 #include <string.h>
+
 #include "core/matrix.h"
 
 typedef struct fopo_scan_worker fopo_scan_worker;
 
 typedef struct {
-  fopo_matrix items;     /* [P, L]; not owned */
-  fopo_matrix head;      /* the first head.rows items of the order, packed; not owned */
+  fopo_matrix items;      /* [P, L]; not owned */
+  fopo_matrix head;       /* the first head.rows items of the order, packed; not owned */
   const uint16_t *packed; /* the same for screening (kernels/prefilter.h), in place of head */
   size_t packed_rows;     /* whole groups, or up to the limit; not owned */
   double packed_error;    /* |beta - packed beta| <= packed_error |beta| of all of them */
-  const uint32_t *order; /* [P] ids; NULL: 0, 1, 2 .. and head is all items; not owned */
-  const float *norms;    /* [P] norms in that order, rounded up, descending; NULL: no stopping */
-  float max_norm;        /* >= |beta| of every item */
-  size_t limit;          /* items that may be scored, 1 .. P */
+  const uint32_t *order;  /* [P] ids; NULL: 0, 1, 2 .. and head is all items; not owned */
+  const float *norms;     /* [P] norms in that order, rounded up, descending; NULL: no stopping */
+  float max_norm;         /* >= |beta| of every item */
+  size_t limit;           /* items that may be scored, 1 .. P */
   fopo_scan_worker *workers; /* [n_workers] scratch kept between searches; private */
   size_t n_workers;
 } fopo_scan;

@@ -1,23 +1,24 @@
-/* Scores come item after item, those of a panel of queries side by side, so that one comparison with
- * the queries' floors passes over all that is not good enough. Never more than a group of queries
- * times w->slice of them exist at a time. No row is copied.
+/* Scores come item after item, those of a panel of queries side by side, so that one comparison
+ * with the queries' floors passes over all that is not good enough. Never more than a group of
+ * queries times w->slice of them exist at a time. No row is copied.
  *
- * Where the kernels can screen (kernels/prefilter.h), they do so for all but the largest items: scores
- * are then in bfloat16, those below the floors are never stored, and the selection is told of the
- * wider slack. What remains in the end is scored by dot as ever, so the answer is the same.
+ * Where the kernels can screen (kernels/prefilter.h), they do so for all but the largest items:
+ * scores are then in bfloat16, those below the floors are never stored, and the selection is told
+ * of the wider slack. What remains in the end is scored by dot as ever, so the answer is the same.
  *
  * The first floors are guesses from a sample of the first round. They are proven right at its end,
  * by k scores above them, or the round is scored again for the queries that guessed too high.
  *
  * Functions that hold an `omp for` are called by all threads of the group's team. */
 #include "mips/scan_group.h"
-#include "core/clock.h"
-#include "core/progress.h"
 
 #include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
+
+#include "core/clock.h"
+#include "core/progress.h"
 
 enum {
   HALF = FOPO_SCAN_HALF,
@@ -34,8 +35,8 @@ enum {
 };
 
 #define ALONE_MOST (256.0 * 1024.0) /* multiplications that are not worth sharing */
-#define ROUND_UP (1.0 + 0x1p-20)           /* to spare for roundings of the bounds themselves */
-#define TICK 0.05                          /* seconds until it is time to look up */
+#define ROUND_UP   (1.0 + 0x1p-20)  /* to spare for roundings of the bounds themselves */
+#define TICK       0.05             /* seconds until it is time to look up */
 
 /* Relative bound of what rounding does to an inner product of length L in any order of summation,
  * twice gamma_L = L u / (1 - L u) and some to spare for the roundings around it. */
@@ -62,8 +63,7 @@ static slack screened_slack(const fopo_scan *scan, size_t at) {
   double L = (double)scan->items.cols, tiny = (double)FLT_MIN;
   double error = at < scan->packed_rows ? scan->packed_error : 0x1p-8;
   return (slack){(error + 1.5 * rounding(scan->items.cols)) * most * ROUND_UP + tiny * sqrt(L),
-                 (1.0 + error) * most * ROUND_UP,
-                 tiny * (sqrt(L) * most + 2.0 * L + 1.0)};
+                 (1.0 + error) * most * ROUND_UP, tiny * (sqrt(L) * most + 2.0 * L + 1.0)};
 }
 
 /* Of the panel that starts with active query `first`: half a panel where that is enough. */
@@ -112,8 +112,8 @@ static void score_few(const fopo_scan *scan, const fopo_scan_worker *w) {
       float *s = w->scores + i * w->slice + first;
       const float *q = w->top[w->active[i]].q;
       if (w->at >= scan->head.rows) {
-        w->kernels->gather_dot(s, scan->items.x, scan->items.ld, scan->order + w->at + first,
-                               count, q, L);
+        w->kernels->gather_dot(s, scan->items.x, scan->items.ld, scan->order + w->at + first, count,
+                               q, L);
       } else {
         for (size_t j = 0; j < count; j++) {
           s[j] = w->kernels->dot(fopo_matrix_row(scan->head, w->at + first + j), q, L);
@@ -347,8 +347,8 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       if (next == w->first && next < scan->limit && w->screen != NULL) {
         fopo_topk_settle(t, w->kernels, scan->items);
       }
-      w->stop[i] = test && !w->failed[i] &&
-                   fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
+      w->stop[i] =
+          test && !w->failed[i] && fopo_topk_beats(t, bound(scan, (double)w->norm[i], next));
     }
   }
 }
@@ -457,14 +457,16 @@ static void run_blocks(const fopo_scan *scan, fopo_scan_worker *w, size_t stop, 
   }
 }
 
-/* A zero query (a context without items) scores 0 everywhere: the k smallest ids, without a look. */
+/* A zero query (a context without items) scores 0 everywhere: the k smallest ids, without a look.
+ */
 static void answer_zero(fopo_topk *t) {
   for (size_t i = 0; i < t->k; i++) t->keys[i] = fopo_topk_key(0.0f, (uint32_t)i);
   t->n = t->k;
 }
 
-/* k items must be seen to stop; where scores are screened, enough of them to guess good floors from.
- * What cannot be stopped is not worth a second round. Blocks of a packed head begin with a group. */
+/* k items must be seen to stop; where scores are screened, enough of them to guess good floors
+ * from. What cannot be stopped is not worth a second round. Blocks of a packed head begin with a
+ * group. */
 static size_t first_round(const fopo_scan *scan, const fopo_scan_worker *w, size_t k) {
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST;
   int stops = scan->norms != NULL && scan->limit == scan->items.rows;

@@ -28,25 +28,25 @@ struct fopo_scan_worker {
   float *scores;                  /* [whole(group), slice] */
 
   /* For screening. */
-  uint16_t *packed_panels;        /* [whole(group), row] */
-  uint16_t *packed;               /* [team, TILE_SCREENED, row] items beyond the packed head */
-  uint32_t *list;                 /* [whole(group), slice] what passed, with its scores beside it */
-  size_t *found;                  /* [whole(group) / FOPO_PANEL, tiles, 2] how many */
-  size_t team;                    /* threads that packed has room for */
+  uint16_t *packed_panels; /* [whole(group), row] */
+  uint16_t *packed;        /* [team, TILE_SCREENED, row] items beyond the packed head */
+  uint32_t *list;          /* [whole(group), slice] what passed, with its scores beside it */
+  size_t *found;           /* [whole(group) / FOPO_PANEL, tiles, 2] how many */
+  size_t team;             /* threads that packed has room for */
 
   /* The state of one group's search. */
   const fopo_kernels *kernels;
-  const fopo_screen *screen;      /* NULL: none, or not worth it */
-  size_t unscreened;              /* items scored in full: the errors of the largest are too large */
-  size_t first;                   /* end of the first round */
+  const fopo_screen *screen; /* NULL: none, or not worth it */
+  size_t unscreened;         /* items scored in full: the errors of the largest are too large */
+  size_t first;              /* end of the first round */
   enum { NOT_GUESSING, TO_GUESS, GUESSED, GUESSED_WRONG } guessing; /* the first round's floors */
-  int screened;                   /* the block is */
+  int screened;                                                     /* the block is */
   size_t n_active;
-  size_t waiting;                 /* queries behind the active ones, while a round is repeated */
-  size_t at, step;   /* the block is at .. at + step - 1 of the order */
-  size_t round_end;  /* where stopping is tested next */
+  size_t waiting;   /* queries behind the active ones, while a round is repeated */
+  size_t at, step;  /* the block is at .. at + step - 1 of the order */
+  size_t round_end; /* where stopping is tested next */
   size_t scored;
-  double until;      /* clock at which to come up for air */
+  double until; /* clock at which to come up for air */
   int pause;
 };
 
@@ -58,8 +58,8 @@ static inline size_t fopo_scan_whole(size_t n) {
 /* Makes Q [<= w->group, L] the group's queries; the answers will be in w->top. */
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k);
 
-/* Goes on with a team of `threads` until all queries are done (0), or it is time to look up from the
- * work (1): to be called again. */
+/* Goes on with a team of `threads` until all queries are done (0), or it is time to look up from
+ * the work (1): to be called again. */
 int fopo_scan_group_run(const fopo_scan *scan, fopo_scan_worker *w, int threads);
 
 #endif

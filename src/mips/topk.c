@@ -1,12 +1,13 @@
 /* Selection by a threshold and a buffer: what passes the threshold is appended; when the buffer is
- * full, the k best are kept, and those too near to the k-th to tell, and the threshold is raised. Of
- * a stream in random order about k (1 + ln(P / k)) items pass, and one that passes costs a few
+ * full, the k best are kept, and those too near to the k-th to tell, and the threshold is raised.
+ * Of a stream in random order about k (1 + ln(P / k)) items pass, and one that passes costs a few
  * comparisons, less than the log k exchanges of a heap. Dots, which read a row of the catalogue
  * each, are left to the end: of all that pass only about k need one. */
 #include "mips/topk.h"
-#include "mips/index.h"
 
 #include <math.h>
+
+#include "mips/index.h"
 
 enum {
   CHUNK = 64, /* scores of one call of max: one good one among them costs few comparisons */
@@ -14,8 +15,8 @@ enum {
 };
 
 void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q) {
-  *t = (fopo_topk){.keys = keys, .k = k, .room = room, .q = q, .least = -INFINITY,
-                   .floor = -INFINITY};
+  *t = (fopo_topk){
+      .keys = keys, .k = k, .room = room, .q = q, .least = -INFINITY, .floor = -INFINITY};
 }
 
 /* Gives n keys their dots; gather_dot's is dot's, to the bit. */

@@ -12,6 +12,7 @@
 #define FOPO_MIPS_TOPK_H
 
 #include <string.h>
+
 #include "core/matrix.h"
 #include "kernels/kernels.h"
 
@@ -35,14 +36,14 @@ static inline float fopo_topk_score(uint64_t key) {
 
 /* The selection of one query. */
 typedef struct {
-  uint64_t *keys;  /* [room] of scores that are within slack of the dots; not owned */
-  size_t k, room;  /* room >= fopo_topk_room(k, items to come) */
-  size_t n;        /* keys held, <= room */
-  const float *q;  /* [items.cols] the query; not owned */
-  float slack;     /* the largest |score - dot| of the keys held */
-  float coming;    /* the same of the scores that are offered now */
-  float least;     /* a dot below this cannot belong to the k best, */
-  float floor;     /* nor can a score below this: least - coming */
+  uint64_t *keys; /* [room] of scores that are within slack of the dots; not owned */
+  size_t k, room; /* room >= fopo_topk_room(k, items to come) */
+  size_t n;       /* keys held, <= room */
+  const float *q; /* [items.cols] the query; not owned */
+  float slack;    /* the largest |score - dot| of the keys held */
+  float coming;   /* the same of the scores that are offered now */
+  float least;    /* a dot below this cannot belong to the k best, */
+  float floor;    /* nor can a score below this: least - coming */
 } fopo_topk;
 
 /* Keys to make room for: k, and as many undecided ones as pay for a selection. */

@@ -1,5 +1,11 @@
 /* See walk.h. The graph itself is mips/graph.h. */
 #include "mips/walk.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -8,14 +14,12 @@
 #include "mips/index_internal.h"
 #include "mips/topk.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <omp.h>
-#include <string.h>
-
 enum {
-  M_DEFAULT = 16, M_LEAST = 2, M_MOST = 128,
-  EF_CONSTRUCTION_DEFAULT = 200, EF_CONSTRUCTION_MOST = 65535,
+  M_DEFAULT = 16,
+  M_LEAST = 2,
+  M_MOST = 128,
+  EF_CONSTRUCTION_DEFAULT = 200,
+  EF_CONSTRUCTION_MOST = 65535,
   EF_DEFAULT = 256
 };
 
@@ -69,8 +73,7 @@ static int reserve(fopo_walk *w, size_t threads, size_t ef, size_t k) {
 /* One query: the k best of what the row holds and what the graph finds, scored by the kernels'
  * dot. Returns how many they are. */
 static uint32_t answer(uint32_t *ids, float *scores, uint32_t held, fopo_walk_worker *me,
-                       const fopo_walk *w, fopo_matrix items, const float *q, size_t k,
-                       size_t ef) {
+                       const fopo_walk *w, fopo_matrix items, const float *q, size_t k, size_t ef) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t found = fopo_graph_search(me->ids, &me->walker, &w->graph, items, q, ef, kernels);
   if (found > k) found = k;
@@ -186,10 +189,13 @@ int fopo_walk_build(fopo_walk *w, fopo_matrix items, const fopo_hnsw_options *fi
 void fopo_walk_members(fopo_array a[FOPO_WALK_MEMBERS], fopo_walk_numbers *numbers,
                        const fopo_walk *w) {
   const fopo_graph *g = &w->graph;
-  *numbers = (fopo_walk_numbers){
-      .M = g->M, .ef_construction = w->options.ef_construction, .ef = w->options.ef,
-      .seed = w->options.seed, .deterministic = w->options.deterministic != 0,
-      .entry = g->entry, .reachable = w->reachable};
+  *numbers = (fopo_walk_numbers){.M = g->M,
+                                 .ef_construction = w->options.ef_construction,
+                                 .ef = w->options.ef,
+                                 .seed = w->options.seed,
+                                 .deterministic = w->options.deterministic != 0,
+                                 .entry = g->entry,
+                                 .reachable = w->reachable};
   a[0] = fopo_array_of("M", FOPO_U64, &numbers->M, 0, 1, 1);
   a[1] = fopo_array_of("ef_construction", FOPO_U64, &numbers->ef_construction, 0, 1, 1);
   a[2] = fopo_array_of("ef", FOPO_U64, &numbers->ef, 0, 1, 1);
@@ -223,8 +229,10 @@ static int load_options(fopo_hnsw_options *o, fopo_archive *archive, const char 
   struct {
     const char *name;
     uint64_t most, value;
-  } numbers[] = {{"M", M_MOST, 0},          {"ef_construction", EF_CONSTRUCTION_MOST, 0},
-                 {"ef", n, 0},              {"seed", UINT64_MAX, 0},
+  } numbers[] = {{"M", M_MOST, 0},
+                 {"ef_construction", EF_CONSTRUCTION_MOST, 0},
+                 {"ef", n, 0},
+                 {"seed", UINT64_MAX, 0},
                  {"deterministic", 1, 0}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     int status =

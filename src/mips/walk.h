@@ -35,7 +35,8 @@ int fopo_walk_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
 size_t fopo_walk_bytes(const fopo_walk *w);
 void fopo_walk_done(fopo_walk *w); /* accepts {0} and half-built ones */
 
-/* What a saved index holds of the graph. The values lie in `numbers`, which must outlive `arrays`. */
+/* What a saved index holds of the graph. The values lie in `numbers`, which must outlive `arrays`.
+ */
 enum { FOPO_WALK_MEMBERS = 10 };
 typedef struct {
   uint64_t M, ef_construction, ef, seed, deterministic, entry, reachable;
@@ -43,7 +44,8 @@ typedef struct {
 void fopo_walk_members(fopo_array arrays[FOPO_WALK_MEMBERS], fopo_walk_numbers *numbers,
                        const fopo_walk *w);
 
-/* Takes them out of an archive, everything checked; the absent items must be those of absent [n]. */
+/* Takes them out of an archive, everything checked; the absent items must be those of absent [n].
+ */
 int fopo_walk_load(fopo_walk *w, fopo_archive *archive, const char *path, size_t n,
                    const uint8_t *absent);
 

@@ -127,8 +127,8 @@ static char **new_text(lua_State *L) {
   return text;
 }
 
-/* plot(series, options) -> text. series: list of {x = list, y = list, name =, points =}; options: title,
- * xlabel, ylabel, logx, logy, width, height, and utf8, colour (as the terminal is). */
+/* plot(series, options) -> text. series: list of {x = list, y = list, name =, points =}; options:
+ * title, xlabel, ylabel, logx, logy, width, height, and utf8, colour (as the terminal is). */
 static int term_plot(lua_State *L) {
   fopo_series series[MOST_SERIES];
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -146,12 +146,18 @@ static int term_plot(lua_State *L) {
   }
   int width = columns();
   fopo_plot plot = {
-    .series = series, .n_series = n, .points = points,
-    .title = words(L, 2, "title"), .xlabel = words(L, 2, "xlabel"), .ylabel = words(L, 2, "ylabel"),
-    .logx = flag(L, 2, "logx", 0), .logy = flag(L, 2, "logy", 0),
-    .width = count(L, 2, "width", width < 100 ? width : 100),
-    .height = count(L, 2, "height", 0),
-    .utf8 = flag(L, 2, "utf8", takes_utf8()), .colour = flag(L, 2, "colour", takes_colour()),
+      .series = series,
+      .n_series = n,
+      .points = points,
+      .title = words(L, 2, "title"),
+      .xlabel = words(L, 2, "xlabel"),
+      .ylabel = words(L, 2, "ylabel"),
+      .logx = flag(L, 2, "logx", 0),
+      .logy = flag(L, 2, "logy", 0),
+      .width = count(L, 2, "width", width < 100 ? width : 100),
+      .height = count(L, 2, "height", 0),
+      .utf8 = flag(L, 2, "utf8", takes_utf8()),
+      .colour = flag(L, 2, "colour", takes_colour()),
   };
   char **text = new_text(L);
   if (fopo_plot_text(text, &plot) != FOPO_OK) return luaL_error(L, "%s", fopo_error_sentence());
@@ -228,14 +234,20 @@ static int term_bar(lua_State *L) {
 
 int luaopen_fopo_term(lua_State *L) {
   static const luaL_Reg functions[] = {
-    {"plot", term_plot},     {"is_tty", term_is_tty},     {"width", term_width},
-    {"colour", term_colour}, {"utf8", term_utf8},         {"progress", term_progress},
-    {"bar", term_bar},       {"json", term_json},
-    {"asks", term_asks},     {"height", term_height},
-    {"forget_typed", term_forget_typed},
-    {"atomic", fopo_interrupt_atomic},
-    {"divisible", fopo_interrupt_divisible},
-    {NULL, NULL},
+      {"plot", term_plot},
+      {"is_tty", term_is_tty},
+      {"width", term_width},
+      {"colour", term_colour},
+      {"utf8", term_utf8},
+      {"progress", term_progress},
+      {"bar", term_bar},
+      {"json", term_json},
+      {"asks", term_asks},
+      {"height", term_height},
+      {"forget_typed", term_forget_typed},
+      {"atomic", fopo_interrupt_atomic},
+      {"divisible", fopo_interrupt_divisible},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   luaL_setfuncs(L, bind_view_functions, 0);

@@ -13,20 +13,20 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/progress.h"
-#include "term/view/view.h"
 #include "term/view/panes.h"
+#include "term/view/view.h"
 
 static const char type_name[] = "fopo.view";
 
 typedef struct {
   fopo_view_model model;
   fopo_screen screen;
-  int terminal;        /* 1: it has the terminal */
-  int rows, cols;      /* of a view without one */
-  int anew;            /* 1: the next drawing sends everything */
-  int busy;            /* 1: the message is that of long work */
-  double drawn;        /* when, on the clock of core/clock.h */
-  size_t captured;     /* lines that others wrote: shown again when the terminal is given back */
+  int terminal;    /* 1: it has the terminal */
+  int rows, cols;  /* of a view without one */
+  int anew;        /* 1: the next drawing sends everything */
+  int busy;        /* 1: the message is that of long work */
+  double drawn;    /* when, on the clock of core/clock.h */
+  size_t captured; /* lines that others wrote: shown again when the terminal is given back */
 } view;
 
 static view *get(lua_State *L) { return luaL_checkudata(L, 1, type_name); }
@@ -162,22 +162,38 @@ static void set_one(lua_State *L, view *v, const char *name) {
   fopo_view_model *m = &v->model;
   double *number = number_of(v, name);
   int at = lua_gettop(L);
-  if (number != NULL) *number = lua_isnil(L, at) ? (double)NAN : luaL_checknumber(L, at);
-  else if (strcmp(name, "title") == 0) set_words(L, m->title, sizeof m->title, at);
-  else if (strcmp(name, "device") == 0) set_words(L, m->device, sizeof m->device, at);
-  else if (strcmp(name, "state") == 0) set_words(L, m->state, sizeof m->state, at);
-  else if (strcmp(name, "message") == 0) set_words(L, m->message, sizeof m->message, at);
-  else if (strcmp(name, "command") == 0) set_words(L, m->command, sizeof m->command, at);
-  else if (strcmp(name, "cursor") == 0) m->cursor = (int)luaL_checkinteger(L, at);
-  else if (strcmp(name, "glyphs") == 0) m->glyphs = luaL_checkoption(L, at, NULL, glyphs);
-  else if (strcmp(name, "axis") == 0) m->axis = strcmp(luaL_checkstring(L, at), "seconds") == 0;
-  else if (strcmp(name, "logy") == 0) m->logy = lua_toboolean(L, at);
-  else if (strcmp(name, "help") == 0) m->help = lua_toboolean(L, at);
-  else if (strcmp(name, "mono") == 0) m->mono = lua_toboolean(L, at);
-  else if (strcmp(name, "overlays") == 0) m->overlays = lua_toboolean(L, at);
-  else if (strcmp(name, "window") == 0) m->window = luaL_checknumber(L, at);
-  else if (strcmp(name, "smoothing") == 0) m->smoothing = luaL_checknumber(L, at);
-  else luaL_error(L, "the view has nothing that is called %s", name);
+  if (number != NULL)
+    *number = lua_isnil(L, at) ? (double)NAN : luaL_checknumber(L, at);
+  else if (strcmp(name, "title") == 0)
+    set_words(L, m->title, sizeof m->title, at);
+  else if (strcmp(name, "device") == 0)
+    set_words(L, m->device, sizeof m->device, at);
+  else if (strcmp(name, "state") == 0)
+    set_words(L, m->state, sizeof m->state, at);
+  else if (strcmp(name, "message") == 0)
+    set_words(L, m->message, sizeof m->message, at);
+  else if (strcmp(name, "command") == 0)
+    set_words(L, m->command, sizeof m->command, at);
+  else if (strcmp(name, "cursor") == 0)
+    m->cursor = (int)luaL_checkinteger(L, at);
+  else if (strcmp(name, "glyphs") == 0)
+    m->glyphs = luaL_checkoption(L, at, NULL, glyphs);
+  else if (strcmp(name, "axis") == 0)
+    m->axis = strcmp(luaL_checkstring(L, at), "seconds") == 0;
+  else if (strcmp(name, "logy") == 0)
+    m->logy = lua_toboolean(L, at);
+  else if (strcmp(name, "help") == 0)
+    m->help = lua_toboolean(L, at);
+  else if (strcmp(name, "mono") == 0)
+    m->mono = lua_toboolean(L, at);
+  else if (strcmp(name, "overlays") == 0)
+    m->overlays = lua_toboolean(L, at);
+  else if (strcmp(name, "window") == 0)
+    m->window = luaL_checknumber(L, at);
+  else if (strcmp(name, "smoothing") == 0)
+    m->smoothing = luaL_checknumber(L, at);
+  else
+    luaL_error(L, "the view has nothing that is called %s", name);
 }
 
 /* v:set{step =, reward =, title =, state =, logy = ...}: numbers, words, what the keys change. */
@@ -247,8 +263,8 @@ static int view_say(lua_State *L) {
 
 /* v:key(seconds): a character, or the name of a key, or nil; waits at most so long. */
 static int view_key(lua_State *L) {
-  static const char *const names[] = {"left", "right", "home", "end", "backspace", "delete", "up",
-                                      "down", "resize", "gone"};
+  static const char *const names[] = {"left",   "right", "home", "end",    "backspace",
+                                      "delete", "up",    "down", "resize", "gone"};
   view *v = get(L);
   int key = v->terminal ? fopo_view_key(luaL_optnumber(L, 2, 0)) : FOPO_KEY_NONE;
   if (key == FOPO_KEY_NONE) {
@@ -327,9 +343,9 @@ const luaL_Reg bind_view_functions[] = {
 
 void bind_view_open(lua_State *L) {
   static const luaL_Reg methods[] = {
-    {"draw", view_draw}, {"size", view_size}, {"resize", view_resize},   {"render", view_render},
-    {"set", view_set},   {"add", view_add},   {"phases", view_phases},   {"overlay", view_overlay},
-    {"say", view_say},   {"key", view_key},   {"close", view_close},     {NULL, NULL},
+      {"draw", view_draw}, {"size", view_size}, {"resize", view_resize}, {"render", view_render},
+      {"set", view_set},   {"add", view_add},   {"phases", view_phases}, {"overlay", view_overlay},
+      {"say", view_say},   {"key", view_key},   {"close", view_close},   {NULL, NULL},
   };
   luaL_newmetatable(L, type_name);
   lua_newtable(L);

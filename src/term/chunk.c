@@ -61,8 +61,8 @@ static void add_frames(lua_State *L, const char *traceback) {
   }
 }
 
-/* Calls a function of fopo.explain with the arguments on the top: protected, because this runs while
- * an error is on its way, and memory may be what is lacking. */
+/* Calls a function of fopo.explain with the arguments on the top: protected, because this runs
+ * while an error is on its way, and memory may be what is lacking. */
 static int ask(lua_State *L) {
   const char *name = lua_tostring(L, 1);
   lua_getglobal(L, "require");
@@ -90,8 +90,10 @@ void fopo_chunk_explain(lua_State *L) {
   lua_pushcfunction(L, ask);
   lua_pushliteral(L, "message");
   lua_pushvalue(L, -3);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) lua_remove(L, -2);
-  else lua_pop(L, 1);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
+    lua_remove(L, -2);
+  else
+    lua_pop(L, 1);
 }
 
 /* The message handler: text from any error value, then the traceback. */

@@ -5,8 +5,8 @@
 
 #include <lua.h>
 
-/* What entries at the prompt are called, a number behind it: each has its own, so that its source is
- * found. fopo_chunk_report leaves the number out. */
+/* What entries at the prompt are called, a number behind it: each has its own, so that its source
+ * is found. fopo_chunk_report leaves the number out. */
 #define FOPO_PROMPT_CHUNK "prompt#"
 
 /* As lua_pcall. Where it fails the error's text with its traceback stands on the top. */

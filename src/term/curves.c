@@ -19,9 +19,9 @@ typedef struct {
 } canvas;
 
 /* Quarters of a cell: bit 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
-static const uint32_t quarters[16] = {
-  ' ',    0x2598, 0x259D, 0x2580, 0x2596, 0x258C, 0x259E, 0x259B,
-  0x2597, 0x259A, 0x2590, 0x259C, 0x2584, 0x2599, 0x259F, 0x2588};
+static const uint32_t quarters[16] = {' ',    0x2598, 0x259D, 0x2580, 0x2596, 0x258C,
+                                      0x259E, 0x259B, 0x2597, 0x259A, 0x2590, 0x259C,
+                                      0x2584, 0x2599, 0x259F, 0x2588};
 
 static uint32_t quarter_bits(uint32_t code) {
   for (uint32_t bits = 1; bits < 16; bits++) {
@@ -238,8 +238,12 @@ static void draw_axes(const canvas *k, int margin) {
 void fopo_curves_draw(fopo_screen *s, int row, int col, int rows, int cols, const fopo_curves *c) {
   static const int across[] = {1, 2, 2}, down[] = {1, 2, 4}; /* dots, by fopo_glyphs */
   double from = window_start(c);
-  canvas k = {.s = s, .row = row + 1, .rows = rows - 1, .glyphs = c->glyphs,
-              .across = across[c->glyphs], .down = down[c->glyphs]};
+  canvas k = {.s = s,
+              .row = row + 1,
+              .rows = rows - 1,
+              .glyphs = c->glyphs,
+              .across = across[c->glyphs],
+              .down = down[c->glyphs]};
   draw_title(s, row, col, cols, c);
   if (rows < 2 || cols < 4) return;
   if (!set_ranges(&k, c, from)) {

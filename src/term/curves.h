@@ -12,9 +12,9 @@ typedef struct {
   const char *name;        /* for the legend; NULL: none */
   const fopo_trace *trace; /* not owned */
   fopo_ink ink;
-  char mark;               /* drawn in ASCII, and for few points in all modes where `points` */
-  int points;              /* 1: the values are few, each is marked */
-  int smooth;              /* 1: the smoothing is for this one */
+  char mark;  /* drawn in ASCII, and for few points in all modes where `points` */
+  int points; /* 1: the values are few, each is marked */
+  int smooth; /* 1: the smoothing is for this one */
 } fopo_curve;
 
 typedef struct {
@@ -22,11 +22,11 @@ typedef struct {
   const fopo_curve *curves; /* [n]; later ones are on top */
   size_t n;
   fopo_glyphs glyphs;
-  int axis;                 /* 0: steps; 1: seconds */
-  double window;            /* units of that axis up to the last value; 0: all */
+  int axis;      /* 0: steps; 1: seconds */
+  double window; /* units of that axis up to the last value; 0: all */
   int logy;
-  double smoothing;         /* 0: none, else the weight of the past in a moving average, < 1 */
-  int mono;                 /* 1: no colours: what is smoothed is shown alone */
+  double smoothing; /* 0: none, else the weight of the past in a moving average, < 1 */
+  int mono;         /* 1: no colours: what is smoothed is shown alone */
 } fopo_curves;
 
 /* Fills `rows` x `cols` cells from (row, col) on: from 1 row (the title) and 4 columns up. */

@@ -8,8 +8,6 @@
 
 #include <errno.h>
 #include <lauxlib.h>
-#include <readline/history.h>
-#include <readline/readline.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <readline/history.h>
+#include <readline/readline.h>
+
 #include "core/progress.h"
-#include "train/job.h"
 #include "term/interrupt.h"
+#include "train/job.h"
 
 enum { KEEP = 10000 }; /* entries of history: decades of lines stay readable in a millisecond */
 

@@ -26,15 +26,15 @@ struct running {
 static running base;                  /* the main state */
 static running *volatile top = &base; /* what runs now, then what waits for it */
 static pthread_t main_thread;
-static volatile double first;         /* when the first Ctrl-C came that is not answered yet */
+static volatile double first; /* when the first Ctrl-C came that is not answered yet */
 static volatile sig_atomic_t warned;
-static int atomic;                    /* 1: what runs now is not to be cut in two */
+static int atomic; /* 1: what runs now is not to be cut in two */
 
 static void stop(lua_State *L, lua_Debug *where) {
   (void)where;
   if (fopo_interrupted()) {
     if (atomic) return; /* the hook stays, and raises behind the call */
-    luaL_where(L, 0); /* the function that was running */
+    luaL_where(L, 0);   /* the function that was running */
     lua_pushliteral(L, "interrupted");
     lua_concat(L, 2);
     lua_error(L);

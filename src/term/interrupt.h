@@ -17,13 +17,13 @@
  * ignored from the start (nohup). */
 void fopo_interrupt_install(lua_State *L);
 
-/* For Lua, atomic(f): a function that calls f, which Ctrl-C cannot leave half done. The long loops of C
- * that f calls still stop, with an error of theirs; "interrupted" is raised behind the call. Of C,
- * because the hook would stop a function of Lua at its first instruction. */
+/* For Lua, atomic(f): a function that calls f, which Ctrl-C cannot leave half done. The long loops
+ * of C that f calls still stop, with an error of theirs; "interrupted" is raised behind the call.
+ * Of C, because the hook would stop a function of Lua at its first instruction. */
 int fopo_interrupt_atomic(lua_State *L);
 
-/* divisible(f): the same, and Ctrl-C may leave it half done: a user's function that is called by what
- * is atomic. */
+/* divisible(f): the same, and Ctrl-C may leave it half done: a user's function that is called by
+ * what is atomic. */
 int fopo_interrupt_divisible(lua_State *L);
 
 /* Back where Ctrl-C has been answered: clears the flag, gives the user's hook back. */

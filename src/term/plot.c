@@ -19,10 +19,10 @@ static const char marks[MARKS + 1] = "*o+x#@";
 static const int colours[MARKS] = {36, 33, 35, 32, 31, 34}; /* ANSI: cyan, yellow, magenta ... */
 
 typedef struct {
-  int cols, rows;    /* in characters */
-  int across, down;  /* dots in a character: 2 x 4, or 1 x 1 */
-  uint8_t *dots;     /* [rows, cols] bits of braille, or 1 */
-  uint8_t *owner;    /* [rows, cols] series modulo MARKS */
+  int cols, rows;   /* in characters */
+  int across, down; /* dots in a character: 2 x 4, or 1 x 1 */
+  uint8_t *dots;    /* [rows, cols] bits of braille, or 1 */
+  uint8_t *owner;   /* [rows, cols] series modulo MARKS */
 } canvas;
 
 /* ---- text ---- */
@@ -118,8 +118,10 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
     }
     int nx = (int)lround(fopo_axis_share(x, s->x[i]) * (c->cols * c->across - 1));
     int ny = (int)lround((1 - fopo_axis_share(y, s->y[i])) * (c->rows * c->down - 1));
-    if (joined) line(c, px, py, nx, ny, series);
-    else dot(c, nx, ny, series);
+    if (joined)
+      line(c, px, py, nx, ny, series);
+    else
+      dot(c, nx, ny, series);
     joined = join, px = nx, py = ny;
   }
 }
@@ -159,8 +161,10 @@ static void put_row(fopo_text *b, const canvas *c, const fopo_plot *plot, int ro
       if (now >= 0) colour_on(b, plot, (size_t)now);
       last = now;
     }
-    if (now >= 0) put_cell(b, c, cell);
-    else fopo_text_put(b, " ");
+    if (now >= 0)
+      put_cell(b, c, cell);
+    else
+      fopo_text_put(b, " ");
   }
   if (last >= 0) colour_off(b, plot);
   end_line(b);
@@ -225,8 +229,10 @@ static void put_legend(fopo_text *b, const canvas *c, const fopo_plot *plot, int
       at = margin + 2;
     }
     colour_on(b, plot, s);
-    if (c->across == 2) fopo_text_put(b, "──");
-    else fopo_text_put_bytes(b, &marks[s % MARKS], 1);
+    if (c->across == 2)
+      fopo_text_put(b, "──");
+    else
+      fopo_text_put_bytes(b, &marks[s % MARKS], 1);
     colour_off(b, plot);
     fopo_text_put(b, " ");
     put_label(b, name);
@@ -254,9 +260,10 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
   size_t shown;
   *text = NULL;
   if (width < LEAST_WIDTH || height < LEAST_HEIGHT || width > MOST || height > MOST) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a plot of %d columns and %d lines cannot be drawn; "
-                     "use %d to %d columns and %d to %d lines", width, height,
-                     LEAST_WIDTH, MOST, LEAST_HEIGHT, MOST);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a plot of %d columns and %d lines cannot be drawn; "
+                     "use %d to %d columns and %d to %d lines",
+                     width, height, LEAST_WIDTH, MOST, LEAST_HEIGHT, MOST);
   }
   size_t left_out = ranges(&x, &y, plot, &shown);
   if (shown == 0) {
@@ -295,7 +302,9 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
 done:
   fopo_free(c.dots);
   fopo_free(c.owner);
-  if (b.status != FOPO_OK) fopo_free(b.s);
-  else *text = b.s;
+  if (b.status != FOPO_OK)
+    fopo_free(b.s);
+  else
+    *text = b.s;
   return b.status;
 }

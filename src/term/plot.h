@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
   const fopo_series *series; /* [n_series]; not owned */
   size_t n_series;
-  uint64_t points;             /* bit i: the points of series i are not joined */
+  uint64_t points;                     /* bit i: the points of series i are not joined */
   const char *title, *xlabel, *ylabel; /* NULL: none */
   int logx, logy; /* 1: logarithmic; values <= 0 are left out, and said to be */
   int width;      /* columns of the whole, >= 24; 0: 80 */

@@ -14,8 +14,8 @@ enum { LINE = 256, LABEL = 96, CELLS = 20 };
 static struct {
   char what[LABEL]; /* "" between jobs */
   double begun;
-  double next;  /* when to draw again */
-  int drawn;    /* columns on the line now */
+  double next; /* when to draw again */
+  int drawn;   /* columns on the line now */
 } bar;
 
 static int columns(void) {
@@ -28,9 +28,12 @@ static int columns(void) {
 static void duration(char text[24], double seconds) {
   if (!(seconds < 359999)) seconds = 359999;
   long s = (long)seconds;
-  if (seconds < 60) snprintf(text, 24, "%.1f s", seconds);
-  else if (s < 3600) snprintf(text, 24, "%ld:%02ld", s / 60, s % 60);
-  else snprintf(text, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  if (seconds < 60)
+    snprintf(text, 24, "%.1f s", seconds);
+  else if (s < 3600)
+    snprintf(text, 24, "%ld:%02ld", s / 60, s % 60);
+  else
+    snprintf(text, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
 }
 
 void fopo_progress_bar_text(char *line, int size, const char *what, double done, double total,

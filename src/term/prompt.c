@@ -58,8 +58,7 @@ static int ask(lua_State *L) {
 
 /* "?name", "? name" and "name?": pushes the function that answers, or returns 0. */
 static int question(lua_State *L, const char *text) {
-  static const char names[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:";
+  static const char names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:";
   text += strspn(text, " \t\n");
   size_t n = strspn(text, names), blank = strspn(text + n, "? \t\n");
   int before = *text == '?';
@@ -98,8 +97,10 @@ static const char *without_prompt(const char *line) {
 static void append(lua_State *L, const char *line, size_t n) {
   lua_settop(L, 1);
   int more = lua_isstring(L, 1);
-  if (more) lua_pushliteral(L, "\n");
-  else lua_settop(L, 0);
+  if (more)
+    lua_pushliteral(L, "\n");
+  else
+    lua_settop(L, 0);
   lua_pushlstring(L, line, n);
   if (more) lua_concat(L, 3);
 }
@@ -252,8 +253,10 @@ static int step(lua_State *L) {
 static void run_init(lua_State *L) {
   char path[4096];
   const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-  if (config != NULL && *config == '/') snprintf(path, sizeof path, "%s/fopo/init.lua", config);
-  else snprintf(path, sizeof path, "%s/.config/fopo/init.lua", home != NULL ? home : "");
+  if (config != NULL && *config == '/')
+    snprintf(path, sizeof path, "%s/fopo/init.lua", config);
+  else
+    snprintf(path, sizeof path, "%s/.config/fopo/init.lua", home != NULL ? home : "");
   if (access(path, R_OK) != 0) return;
   if (luaL_loadfilex(L, path, "t") != LUA_OK || fopo_chunk_call(L, 0, 0) != LUA_OK) {
     fopo_chunk_report(L, 0);

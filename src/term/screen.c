@@ -13,15 +13,15 @@
 static const struct {
   const char *ansi, *svg; /* SGR parameters; fill, with further attributes */
 } looks[FOPO_INKS] = {
-  [FOPO_INK_PLAIN] = {"0", "#d8d8d8"},
-  [FOPO_INK_DIM] = {"38;5;244", "#808080"},
-  [FOPO_INK_BOLD] = {"1", "#ffffff\" font-weight=\"bold"},
-  [FOPO_INK_BAR] = {"7", "#1c1c1c"},
-  [FOPO_INK_TRAIN] = {"38;5;74", "#56b4e9"},
-  [FOPO_INK_VALID] = {"38;5;214", "#e69f00"},
-  [FOPO_INK_INDEX] = {"38;5;36", "#009e73"},
-  [FOPO_INK_RATE] = {"38;5;175", "#cc79a7"},
-  [FOPO_INK_WARN] = {"38;5;202", "#d55e00"},
+    [FOPO_INK_PLAIN] = {"0", "#d8d8d8"},
+    [FOPO_INK_DIM] = {"38;5;244", "#808080"},
+    [FOPO_INK_BOLD] = {"1", "#ffffff\" font-weight=\"bold"},
+    [FOPO_INK_BAR] = {"7", "#1c1c1c"},
+    [FOPO_INK_TRAIN] = {"38;5;74", "#56b4e9"},
+    [FOPO_INK_VALID] = {"38;5;214", "#e69f00"},
+    [FOPO_INK_INDEX] = {"38;5;36", "#009e73"},
+    [FOPO_INK_RATE] = {"38;5;175", "#cc79a7"},
+    [FOPO_INK_WARN] = {"38;5;202", "#d55e00"},
 };
 
 int fopo_screen_resize(fopo_screen *s, int rows, int cols) {
@@ -55,8 +55,11 @@ void fopo_screen_set(fopo_screen *s, int row, int col, uint32_t code, fopo_ink i
 /* The next character of UTF-8 text, and the text after it; '?' for a byte that begins none. */
 static uint32_t next(const char **text) {
   const unsigned char *t = (const unsigned char *)*text;
-  int more = t[0] < 0x80 ? 0 : (t[0] & 0xE0) == 0xC0 ? 1 : (t[0] & 0xF0) == 0xE0 ? 2 :
-             (t[0] & 0xF8) == 0xF0 ? 3 : -1;
+  int more = t[0] < 0x80             ? 0
+             : (t[0] & 0xE0) == 0xC0 ? 1
+             : (t[0] & 0xF0) == 0xE0 ? 2
+             : (t[0] & 0xF8) == 0xF0 ? 3
+                                     : -1;
   uint32_t code = more == 0 ? t[0] : more > 0 ? t[0] & (0x3Fu >> more) : '?';
   int i = 1;
   for (; i <= more; i++) {
@@ -157,10 +160,14 @@ int fopo_screen_ansi(char **text, const fopo_screen *s) {
 enum { CELL_WIDTH = 9, CELL_HEIGHT = 18, MARGIN = 8 }; /* of SVG units */
 
 static void put_escaped(fopo_text *b, uint32_t code) {
-  if (code == '<') fopo_text_put(b, "&lt;");
-  else if (code == '>') fopo_text_put(b, "&gt;");
-  else if (code == '&') fopo_text_put(b, "&amp;");
-  else put_code(b, code);
+  if (code == '<')
+    fopo_text_put(b, "&lt;");
+  else if (code == '>')
+    fopo_text_put(b, "&gt;");
+  else if (code == '&')
+    fopo_text_put(b, "&amp;");
+  else
+    put_code(b, code);
 }
 
 /* The cells [from, to) of a row, all of one ink: a text of just their width. */
@@ -183,8 +190,10 @@ static void put_run(fopo_text *b, const fopo_screen *s, int row, int from, int t
            width, looks[ink].svg);
   fopo_text_put(b, head);
   for (int i = from; i < to; i++) {
-    if (cells[i].code == ' ') fopo_text_put(b, "\xC2\xA0"); /* a blank that is kept */
-    else put_escaped(b, cells[i].code);
+    if (cells[i].code == ' ')
+      fopo_text_put(b, "\xC2\xA0"); /* a blank that is kept */
+    else
+      put_escaped(b, cells[i].code);
   }
   fopo_text_put(b, "</text>\n");
 }

@@ -7,18 +7,18 @@
 #include <stddef.h>
 
 typedef struct {
-  double x[2];       /* step and seconds of the last value */
+  double x[2]; /* step and seconds of the last value */
   double low, high;
   double sum;
-  double n;          /* values; 0: none yet */
+  double n; /* values; 0: none yet */
 } fopo_bucket;
 
 enum { FOPO_TRACE_LEVELS = 8, FOPO_TRACE_RING = 2048, FOPO_TRACE_FACTOR = 4 };
 
 typedef struct {
-  fopo_bucket *ring[FOPO_TRACE_LEVELS];        /* [RING] each; NULL before it is needed */
-  size_t count[FOPO_TRACE_LEVELS];             /* buckets ever put into it */
-  fopo_bucket pending[FOPO_TRACE_LEVELS];      /* of each level, being filled */
+  fopo_bucket *ring[FOPO_TRACE_LEVELS];   /* [RING] each; NULL before it is needed */
+  size_t count[FOPO_TRACE_LEVELS];        /* buckets ever put into it */
+  fopo_bucket pending[FOPO_TRACE_LEVELS]; /* of each level, being filled */
 } fopo_trace;
 
 void fopo_trace_done(fopo_trace *t); /* leaves an empty trace */

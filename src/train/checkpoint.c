@@ -102,7 +102,9 @@ static int moments_init(moments *x, const fopo_policy *pi) {
   if (rc != FOPO_OK) return rc;
   x->items = (fopo_optim_items){.m = fopo_alloc(P * L, sizeof(float)),
                                 .v = fopo_alloc(P * L, sizeof(float)),
-                                .t = fopo_alloc(P, sizeof(uint32_t)), .P = P, .L = L};
+                                .t = fopo_alloc(P, sizeof(uint32_t)),
+                                .P = P,
+                                .L = L};
   return x->items.m && x->items.v && x->items.t ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
@@ -212,8 +214,8 @@ typedef struct {
   uint64_t step, t;
 } state;
 
-static int need_text(fopo_archive *archive, const char *path, const char *name,
-                     const char *wanted, const char *remedy) {
+static int need_text(fopo_archive *archive, const char *path, const char *name, const char *wanted,
+                     const char *remedy) {
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
   size_t n = strnlen(a->data, a->itemsize);
@@ -222,8 +224,7 @@ static int need_text(fopo_archive *archive, const char *path, const char *name,
                    (int)(n < 40 ? n : 40), (const char *)a->data, wanted, remedy);
 }
 
-static int need_count(uint64_t *value, fopo_archive *archive, const char *path,
-                      const char *name) {
+static int need_count(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
   memcpy(value, a->data, sizeof *value);
@@ -235,8 +236,8 @@ static int need_matrix(const float **x, fopo_archive *archive, const char *path,
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
   if (a == NULL) return FOPO_ERR_FORMAT;
   if (a->shape[0] != rows || a->shape[1] != cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu",
-                     path, name, a->shape[0], a->shape[1], rows, cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu", path,
+                     name, a->shape[0], a->shape[1], rows, cols);
   }
   for (size_t i = 0; i < rows * cols; i++) {
     float value;
@@ -272,14 +273,18 @@ static int check_network(fopo_archive *archive, const char *path, const fopo_net
   size_t n = net->layers > 0 ? shape_of(shape, net) : 0;
   if (n == 0 && fopo_archive_find(archive, "network") == NULL) return FOPO_OK;
   if (n == 0) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its policy is a network, here it is linear; use the "
-                     "same policy", path);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: its policy is a network, here it is linear; use the "
+                     "same policy",
+                     path);
   }
   const fopo_array *a = fopo_archive_need(archive, path, "network", FOPO_U64, 1);
   if (a == NULL) return FOPO_ERR_FORMAT;
   if (a->shape[0] == n && memcmp(a->data, shape, n * sizeof *shape) == 0) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its network has other layers or another activation than "
-                   "this one; use the same policy", path);
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%s: its network has other layers or another activation than "
+                   "this one; use the same policy",
+                   path);
 }
 
 static int check_temperature(fopo_archive *archive, const char *path, float temperature) {
@@ -310,9 +315,10 @@ static int need_items(state *s, fopo_archive *archive, const char *path, const f
   const float *m = NULL, *v = NULL;
   int theirs = fopo_archive_find(archive, "item_values") != NULL;
   if (theirs != pi->train_items) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its items are %s, here they are %s; use the same "
-                     "train_items", path, theirs ? "trained" : "fixed",
-                     theirs ? "fixed" : "trained");
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: its items are %s, here they are %s; use the same "
+                     "train_items",
+                     path, theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
   }
   if (!theirs) return FOPO_OK;
   int rc = need_matrix(&s->item_values, archive, path, "item_values", P, L);
@@ -364,8 +370,8 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   }
   const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
   if (rc == FOPO_OK && fopo_gradient_has_proposal(o)) {
-    rc = fopo_visits_check(&t->visits, t->o.device, archive, path, &o->proposal,
-                           t->o.contexts.rows, t->o.policy->items.rows);
+    rc = fopo_visits_check(&t->visits, t->o.device, archive, path, &o->proposal, t->o.contexts.rows,
+                           t->o.policy->items.rows);
   }
   return rc;
 }

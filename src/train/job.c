@@ -1,5 +1,5 @@
-/* The thread makes slices of about a twentieth of a second and looks at its orders between them. The
- * lock guards what both threads see: orders, status, records, the theta that is shown. All else
+/* The thread makes slices of about a twentieth of a second and looks at its orders between them.
+ * The lock guards what both threads see: orders, status, records, the theta that is shown. All else
  * belongs to the thread while it works, and to the caller while it rests or has ended. */
 #include "train/job.h"
 
@@ -22,9 +22,9 @@ static const double tick = 0.05;          /* how long a caller waits before it l
 enum { SENTENCE = 1024 };
 
 struct fopo_job {
-  fopo_trainer *home;      /* not owned */
+  fopo_trainer *home; /* not owned */
   fopo_job_plan plan;
-  int at_home;             /* 1: the state is with `home` */
+  int at_home; /* 1: the state is with `home` */
   int joined;
 
   /* The thread's own copies. */
@@ -36,26 +36,26 @@ struct fopo_job {
   size_t n_theta;
 
   /* The run. */
-  uint64_t last;           /* step at the end; UINT64_MAX: no limit */
-  double spent, rate;      /* seconds of training; steps a second */
-  fopo_slice sum;          /* of the record in hand: means times steps */
-  float *best;             /* [n_theta] theta of the best validation; NULL: not kept */
+  uint64_t last;      /* step at the end; UINT64_MAX: no limit */
+  double spent, rate; /* seconds of training; steps a second */
+  fopo_slice sum;     /* of the record in hand: means times steps */
+  float *best;        /* [n_theta] theta of the best validation; NULL: not kept */
   double best_reward;
-  size_t waited;           /* validations since */
-  int complete;            /* 1: it went to its end, or its patience did */
+  size_t waited; /* validations since */
+  int complete;  /* 1: it went to its end, or its patience did */
 
   pthread_t thread;
   atomic_int stop;
   pthread_mutex_t lock;
   pthread_cond_t changed;
   /* Under the lock. */
-  int rest, wanted;        /* orders: to rest, to show theta */
+  int rest, wanted; /* orders: to rest, to show theta */
   fopo_job_status status;
   char sentence[SENTENCE];
-  float *shown;            /* [n_theta] */
-  int fresh;               /* 1: nobody has looked at it yet */
+  float *shown; /* [n_theta] */
+  int fresh;    /* 1: nobody has looked at it yet */
   fopo_job_record *records;
-  size_t room, taken, n;   /* records taken .. n - 1 wait */
+  size_t room, taken, n; /* records taken .. n - 1 wait */
 };
 
 static atomic_int running;
@@ -152,11 +152,15 @@ static int end_record(fopo_job *j, int cut) {
   if (j->sum.steps == 0) return FOPO_OK;
   const fopo_gradient_options *g = fopo_gradient_get(j->gradient);
   double n = (double)j->sum.steps;
-  fopo_job_record r = {.step = fopo_trainer_step(j->trainer), .seconds = j->plan.trained + j->spent,
-                       .steps_per_second = n / j->sum.seconds, .mean = j->sum.mean,
-                       .lr = j->optim.options.lr, .valid = NAN, .valid_index = NAN,
-                       .epsilon = g->kind == FOPO_GRADIENT_SNIS ? g->proposal.epsilon
-                                                            : (double)NAN};
+  fopo_job_record r = {.step = fopo_trainer_step(j->trainer),
+                       .seconds = j->plan.trained + j->spent,
+                       .steps_per_second = n / j->sum.seconds,
+                       .mean = j->sum.mean,
+                       .lr = j->optim.options.lr,
+                       .valid = NAN,
+                       .valid_index = NAN,
+                       .epsilon =
+                           g->kind == FOPO_GRADIENT_SNIS ? g->proposal.epsilon : (double)NAN};
   double *const means[] = {&r.mean.reward, &r.mean.ess, &r.mean.max_weight, &r.mean.head_mass,
                            &r.mean.norm};
   for (size_t i = 0; i < sizeof means / sizeof *means; i++) *means[i] /= n;
@@ -273,7 +277,7 @@ static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
   }
   if (t->o.policy->train_items) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
-                     "cannot learn them; use t:run, or train_items = false");
+                                        "cannot learn them; use t:run, or train_items = false");
   }
   if (fopo_comm_size() > 1) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %d; use t:run",
@@ -308,8 +312,8 @@ static int copy_parts(fopo_job *j) {
   return j->shown && (j->best || !j->plan.keep_best) ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* Signals are the program's: the thread, and the ones that it makes, get none but those of their own
- * crashes, after which the terminal is put right. */
+/* Signals are the program's: the thread, and the ones that it makes, get none but those of their
+ * own crashes, after which the terminal is put right. */
 static int start_thread(fopo_job *j) {
   static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   sigset_t all, before;
@@ -335,8 +339,8 @@ int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
   j->best_reward = -1.0;
   uint64_t first = fopo_trainer_step(t);
   j->last = plan->steps < UINT64_MAX - first ? first + plan->steps : UINT64_MAX;
-  j->status = (fopo_job_status){.step = first, .first = first, .last = j->last,
-                                .seconds = plan->trained};
+  j->status =
+      (fopo_job_status){.step = first, .first = first, .last = j->last, .seconds = plan->trained};
   pthread_mutex_init(&j->lock, NULL);
   pthread_cond_init(&j->changed, NULL);
   rc = copy_parts(j);

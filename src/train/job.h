@@ -1,11 +1,11 @@
 /* Training in the background: a run in a thread of its own.
  *
- * The thread works on copies of all that training changes (theta, the optimiser, the estimator, what
- * is remembered from visit to visit) and on a device of its own; items, contexts, rewards and indexes
- * are shared and stay as they are. So whoever started it may go on to read and use the trainer's
- * policy: it shows theta as fopo_job_look last fetched it. The state goes to the thread when the job
- * starts or goes on, and comes back whenever it rests or has ended; in between the trainer, its
- * policy, estimator and optimiser must not be changed by others.
+ * The thread works on copies of all that training changes (theta, the optimiser, the estimator,
+ * what is remembered from visit to visit) and on a device of its own; items, contexts, rewards and
+ * indexes are shared and stay as they are. So whoever started it may go on to read and use the
+ * trainer's policy: it shows theta as fopo_job_look last fetched it. The state goes to the thread
+ * when the job starts or goes on, and comes back whenever it rests or has ended; in between the
+ * trainer, its policy, estimator and optimiser must not be changed by others.
  *
  * The numbers are those of the same run in the foreground, to the bit. Ctrl-C is not for the job.
  * All functions are called from one thread, that of the program. */
@@ -18,39 +18,39 @@
 typedef struct fopo_job fopo_job;
 
 typedef struct {
-  uint64_t steps;              /* to make; UINT64_MAX: no limit */
-  double seconds;              /* of training; INFINITY: no limit */
-  size_t every;                /* steps of a record; 0: about a second's */
-  double trained;              /* seconds of the trainer's earlier runs */
-  const fopo_sessions *valid;  /* to validate on at every record; NULL: none. Not owned, nor are */
-  fopo_matrix valid_contexts;  /* [N, D] */
-  fopo_index *exact, *index;   /* of the true argmax; also to validate through, or NULL */
-  size_t patience;             /* validations without a better one before it stops; 0: no end */
-  int keep_best;               /* 1: with sessions, ends with the theta of the best validation */
+  uint64_t steps;             /* to make; UINT64_MAX: no limit */
+  double seconds;             /* of training; INFINITY: no limit */
+  size_t every;               /* steps of a record; 0: about a second's */
+  double trained;             /* seconds of the trainer's earlier runs */
+  const fopo_sessions *valid; /* to validate on at every record; NULL: none. Not owned, nor are */
+  fopo_matrix valid_contexts; /* [N, D] */
+  fopo_index *exact, *index;  /* of the true argmax; also to validate through, or NULL */
+  size_t patience;            /* validations without a better one before it stops; 0: no end */
+  int keep_best;              /* 1: with sessions, ends with the theta of the best validation */
 } fopo_job_plan;
 
 /* Means over the steps of a record, seconds of each phase in all. */
 typedef struct {
-  uint64_t step;               /* made in all */
-  double seconds;              /* of training, in all */
+  uint64_t step;  /* made in all */
+  double seconds; /* of training, in all */
   double steps_per_second;
   fopo_gradient_stats mean;
-  double lr, epsilon;          /* epsilon: NaN where the estimator has none */
-  double valid, valid_index;   /* NaN: not validated */
+  double lr, epsilon;        /* epsilon: NaN where the estimator has none */
+  double valid, valid_index; /* NaN: not validated */
 } fopo_job_record;
 
 typedef enum { FOPO_JOB_TRAINS, FOPO_JOB_RESTS, FOPO_JOB_ENDED } fopo_job_state;
 
 typedef struct {
   fopo_job_state state;
-  int validates;               /* 1: is looking at the sessions */
-  uint64_t step, first, last;  /* made in all; at the start; at the end, UINT64_MAX: not known */
-  double seconds;              /* of training, in all */
-  fopo_slice slice;            /* the last one */
-  size_t records;              /* that wait to be taken */
-  uint64_t best_step;          /* of the best validation, 0: none */
-  int status;                  /* ended: FOPO_OK, or why with the sentence */
-  const char *sentence;        /* why it ended early; "": it did not. Lives as long as the job */
+  int validates;              /* 1: is looking at the sessions */
+  uint64_t step, first, last; /* made in all; at the start; at the end, UINT64_MAX: not known */
+  double seconds;             /* of training, in all */
+  fopo_slice slice;           /* the last one */
+  size_t records;             /* that wait to be taken */
+  uint64_t best_step;         /* of the best validation, 0: none */
+  int status;                 /* ended: FOPO_OK, or why with the sentence */
+  const char *sentence;       /* why it ended early; "": it did not. Lives as long as the job */
 } fopo_job_status;
 
 /* Starts. Refuses rewards from outside, and runs of several processes. t must outlive the job. */

@@ -14,8 +14,10 @@ static int check(const fopo_optim_options *o) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the learning rate is %g; use > 0", o->lr);
   }
   if (!(o->items_lr >= 0.0) || !isfinite(o->items_lr)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the items' learning rate is %g; use >= 0, 0 for that of "
-                     "theta", o->items_lr);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the items' learning rate is %g; use >= 0, 0 for that of "
+                     "theta",
+                     o->items_lr);
   }
   if (!(o->weight_decay >= 0.0) || !isfinite(o->weight_decay)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "weight_decay is %g; use >= 0", o->weight_decay);
@@ -141,7 +143,8 @@ int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, s
   if (P > 0 && (o->P != P || o->L != L)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "this optimiser has the state of %zu items of dimension %zu, but %zu of %zu "
-                     "are to be moved; make a new optimiser for them", o->P, o->L, P, L);
+                     "are to be moved; make a new optimiser for them",
+                     o->P, o->L, P, L);
   }
   return FOPO_OK;
 }
@@ -153,7 +156,10 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
   if (rc != FOPO_OK) return rc;
   double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
   if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
+    fopo_adam adam = {.lr = lr,
+                      .beta1 = p->beta1,
+                      .beta2 = p->beta2,
+                      .eps = p->eps,
                       .weight_decay = p->weight_decay};
     return device->ops->adam_rows(device, items, o->items_m, o->items_v, o->items_t, G->rows,
                                   G->ids, G->n, &adam, L);
@@ -164,8 +170,12 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
 
 fopo_adam fopo_optim_adam(const fopo_optim *o) {
   const fopo_optim_options *p = &o->options;
-  return (fopo_adam){.lr = p->lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps,
-                     .weight_decay = p->weight_decay, .t = o->t + 1};
+  return (fopo_adam){.lr = p->lr,
+                     .beta1 = p->beta1,
+                     .beta2 = p->beta2,
+                     .eps = p->eps,
+                     .weight_decay = p->weight_decay,
+                     .t = o->t + 1};
 }
 
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
@@ -179,8 +189,8 @@ int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const floa
     adam.tally = tally;
     rc = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
   } else {
-    fopo_sgd sgd = {.lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay,
-                    .tally = tally};
+    fopo_sgd sgd = {
+        .lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay, .tally = tally};
     rc = device->ops->sgd(device, theta, o->m, G, &sgd, n);
   }
   if (rc == FOPO_OK) o->t++;
@@ -207,8 +217,8 @@ int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o) {
   return o->device->ops->get(o->device, items->t, o->items_t, o->P * sizeof *items->t);
 }
 
-int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v,
-                       size_t n, uint64_t t, const fopo_optim_items *items) {
+int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,
+                       uint64_t t, const fopo_optim_items *items) {
   fopo_optim fresh = {.options = o->options, .t = t};
   int rc = renew(&fresh, device, n, m, v);
   if (rc == FOPO_OK && items != NULL) rc = renew_items(&fresh, device, items->P, items->L, items);

@@ -8,11 +8,11 @@ typedef enum { FOPO_OPTIM_ADAM, FOPO_OPTIM_SGD } fopo_optim_kind;
 
 typedef struct {
   fopo_optim_kind kind;
-  double lr;                  /* > 0 */
-  double beta1, beta2, eps;   /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
-  double momentum;            /* sgd, 0 <= momentum < 1 */
-  double items_lr;            /* >= 0: of items that are learnt; 0: lr */
-  double weight_decay;        /* >= 0: L2, added to the gradient as in the authors' code */
+  double lr;                /* > 0 */
+  double beta1, beta2, eps; /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
+  double momentum;          /* sgd, 0 <= momentum < 1 */
+  double items_lr;          /* >= 0: of items that are learnt; 0: lr */
+  double weight_decay;      /* >= 0: L2, added to the gradient as in the authors' code */
 } fopo_optim_options;
 
 typedef struct {
@@ -22,9 +22,9 @@ typedef struct {
   float *m, *v;               /* device [n]; sgd keeps its velocity in m */
   fopo_device *device;        /* where they live; not owned */
 
-  size_t P, L;                /* items that are learnt; 0 before their first step */
-  float *items_m, *items_v;   /* device [P, L]; as m and v */
-  uint32_t *items_t;          /* device [P]: the updates that each item had */
+  size_t P, L;              /* items that are learnt; 0 before their first step */
+  float *items_m, *items_v; /* device [P, L]; as m and v */
+  uint32_t *items_t;        /* device [P]: the updates that each item had */
 } fopo_optim;
 
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
@@ -60,7 +60,7 @@ typedef struct {
  * updates from host arrays, items NULL where they are fixed; on failure the old one stands. */
 int fopo_optim_read(float *m, float *v, const fopo_optim *o);
 int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o);
-int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v,
-                       size_t n, uint64_t t, const fopo_optim_items *items);
+int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,
+                       uint64_t t, const fopo_optim_items *items);
 
 #endif

@@ -37,19 +37,21 @@ static int check_items(const fopo_trainer_options *o) {
   if (o->policy->train_items && fopo_comm_size() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
                      "items are trained by one process alone, here are %d; run one, or use "
-                     "train_items = false", fopo_comm_size());
+                     "train_items = false",
+                     fopo_comm_size());
   }
   if (o->index_refresh == 0) return FOPO_OK;
   const fopo_index *ix = index_of(o);
   if (!o->policy->train_items || ix == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
-                     o->index_refresh, ix == NULL ? "the gradient uses no index"
-                                                  : "the policy's items are fixed");
+                     o->index_refresh,
+                     ix == NULL ? "the gradient uses no index" : "the policy's items are fixed");
   }
   if (fopo_index_over(ix, o->policy->items)) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "index_refresh is %zu but the index is over other items than those that the "
-                   "policy trains; build it from the policy's own items", o->index_refresh);
+                   "policy trains; build it from the policy's own items",
+                   o->index_refresh);
 }
 
 static int check(const fopo_trainer_options *o) {
@@ -130,8 +132,8 @@ static int begin_slice(fopo_trainer *t) {
   int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
   if (rc == FOPO_OK) rc = check_theta(t);
   if (rc == FOPO_OK) {
-    rc = o->device->ops->put(o->device, t->theta, o->policy->theta.x,
-                             t->n_theta * sizeof *t->theta);
+    rc =
+        o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
   if (rc == FOPO_OK) rc = fopo_trainer_begin_tally(t);
   if (rc == FOPO_OK) rc = fopo_gradient_lend(o->gradient, &t->visits);

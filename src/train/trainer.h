@@ -4,8 +4,8 @@
  * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
  *
  * Where the device keeps a tally (device/device.h) the host reads it some fifty times a second and
- * waits for no step in between. The seconds of phases are then those of handing steps to the device,
- * and the gradient's also those of waiting. */
+ * waits for no step in between. The seconds of phases are then those of handing steps to the
+ * device, and the gradient's also those of waiting. */
 #ifndef FOPO_TRAIN_TRAINER_H
 #define FOPO_TRAIN_TRAINER_H
 
@@ -14,26 +14,26 @@
 #include "train/optim.h"
 
 typedef struct {
-  fopo_policy *policy;      /* not owned; theta, and items that are learnt, are written back at
-                             * the end of every slice */
-  fopo_matrix contexts;     /* [N, D]; not owned */
-  const fopo_reward *reward;/* not owned */
-  fopo_gradient *gradient;  /* not owned */
-  fopo_optim *optim;        /* not owned */
-  fopo_device *device;      /* not owned */
-  size_t batch;             /* contexts a step, 1 .. N */
-  size_t index_refresh;     /* items that are learnt: steps between two refreshes of the index that
-                             * candidates come from; 0: never */
+  fopo_policy *policy;       /* not owned; theta, and items that are learnt, are written back at
+                              * the end of every slice */
+  fopo_matrix contexts;      /* [N, D]; not owned */
+  const fopo_reward *reward; /* not owned */
+  fopo_gradient *gradient;   /* not owned */
+  fopo_optim *optim;         /* not owned */
+  fopo_device *device;       /* not owned */
+  size_t batch;              /* contexts a step, 1 .. N */
+  size_t index_refresh;      /* items that are learnt: steps between two refreshes of the index that
+                              * candidates come from; 0: never */
   uint64_t seed;
 } fopo_trainer_options;
 
 /* What a slice saw: means over its steps (of head_mass over its contexts that had candidates), but
  * sums of seconds, head_rows and short_rows. */
 typedef struct {
-  size_t steps;             /* made in this slice */
-  uint64_t step;            /* made in all */
-  double seconds;           /* of this slice; by the device's clock where it has one and the host
-                             * did not wait for each step */
+  size_t steps;   /* made in this slice */
+  uint64_t step;  /* made in all */
+  double seconds; /* of this slice; by the device's clock where it has one and the host
+                   * did not wait for each step */
   fopo_gradient_stats mean;
 } fopo_slice;
 
@@ -64,17 +64,17 @@ size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
 /* Hands over what a checkpoint holds, without a file: theta, the optimiser's state and options, the
  * estimator's options, the step, and what is remembered from visit to visit (which `from` is then
- * without). Both are made of the same data, batch and seed, with fixed items, and between slices. On
- * failure nothing has changed. */
+ * without). Both are made of the same data, batch and seed, with fixed items, and between slices.
+ * On failure nothing has changed. */
 int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from);
 
-/* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint of
- * what must not change (shapes, kinds), what is remembered from visit to visit (learn/candidate_cache.h; kept
- * candidates take 4 N (K + 2) bytes), plus the caller's further arrays (histories). Options such as
- * lr are not taken from the file: a new lr is honoured on resume. Several ranks keep candidates of
- * their own and the file has the first one's: with refresh > 1 only a run of one rank is resumed bit
- * by bit. With index_refresh a save refreshes the index, as resuming does, so that the run that goes
- * on and the one resumed stay the same. */
+/* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint
+ * of what must not change (shapes, kinds), what is remembered from visit to visit
+ * (learn/candidate_cache.h; kept candidates take 4 N (K + 2) bytes), plus the caller's further
+ * arrays (histories). Options such as lr are not taken from the file: a new lr is honoured on
+ * resume. Several ranks keep candidates of their own and the file has the first one's: with refresh
+ * > 1 only a run of one rank is resumed bit by bit. With index_refresh a save refreshes the index,
+ * as resuming does, so that the run that goes on and the one resumed stay the same. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */

@@ -1,9 +1,9 @@
-/* Steps that the host does not wait for. A device that works while the host goes on adds up what the
- * slice reports in a tally (device/device.h), and the host reads it now and then.
+/* Steps that the host does not wait for. A device that works while the host goes on adds up what
+ * the slice reports in a tally (device/device.h), and the host reads it now and then.
  *
- * A gradient that is not finite is learnt of late: the device has moved nothing since, and the steps
- * begun after it are taken back here. What cannot be taken back, the sets that a search stores and an
- * adaptive epsilon's probe, is waited for.
+ * A gradient that is not finite is learnt of late: the device has moved nothing since, and the
+ * steps begun after it are taken back here. What cannot be taken back, the sets that a search
+ * stores and an adaptive epsilon's probe, is waited for.
  *
  * A step that is the same work as the one before is recorded by the device, and from then on made
  * again by its record, at the cost of a call. A slice makes its own record: what is set between two
@@ -119,7 +119,9 @@ static int make_work(fopo_trainer *t) {
 
 static fopo_work work_of(const fopo_gradient *g) {
   int asks = g->asked > 0;
-  return (fopo_work){.B = g->B, .asked = g->asked, .refresh = asks ? g->q.refresh : 0,
+  return (fopo_work){.B = g->B,
+                     .asked = g->asked,
+                     .refresh = asks ? g->q.refresh : 0,
                      .epsilon = asks ? g->q.epsilon : 1.0};
 }
 

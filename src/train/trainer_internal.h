@@ -8,8 +8,14 @@
 /* What the ranks tell each other at every step, as one sum; after these, one place a rank for its
  * largest weight. */
 enum {
-  FOPO_VOTE_FAILED, FOPO_VOTE_INTERRUPTED, FOPO_VOTE_REWARD, FOPO_VOTE_ESS, FOPO_VOTE_HEAD_MASS,
-  FOPO_VOTE_HEAD_ROWS, FOPO_VOTE_SHORT_ROWS, FOPO_VOTES
+  FOPO_VOTE_FAILED,
+  FOPO_VOTE_INTERRUPTED,
+  FOPO_VOTE_REWARD,
+  FOPO_VOTE_ESS,
+  FOPO_VOTE_HEAD_MASS,
+  FOPO_VOTE_HEAD_ROWS,
+  FOPO_VOTE_SHORT_ROWS,
+  FOPO_VOTES
 };
 
 /* What the work of a step depends on, within a slice. */
@@ -20,40 +26,40 @@ typedef struct {
 
 struct fopo_trainer {
   fopo_trainer_options o;
-  size_t n_theta;       /* parameters */
-  size_t per_epoch;     /* steps */
-  uint64_t step;        /* made in all */
+  size_t n_theta;   /* parameters */
+  size_t per_epoch; /* steps */
+  uint64_t step;    /* made in all */
 
-  uint32_t *order;      /* [N] the permutation of epoch `shuffled`; UINT64_MAX: none yet */
+  uint32_t *order; /* [N] the permutation of epoch `shuffled`; UINT64_MAX: none yet */
   uint64_t shuffled;
   const uint32_t *rows; /* [B] the batch of the current step, in order */
   size_t B;
-  uint32_t *mine;       /* [batch] this rank's rows, n_mine of them */
+  uint32_t *mine; /* [batch] this rank's rows, n_mine of them */
   size_t n_mine;
 
-  float *theta;         /* device [n_theta]; the truth while a slice runs */
-  fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
-  double *votes;        /* [FOPO_VOTES + ranks] */
+  float *theta;  /* device [n_theta]; the truth while a slice runs */
+  fopo_matrix G; /* as theta, to sum over ranks; {0} alone */
+  double *votes; /* [FOPO_VOTES + ranks] */
 
-  fopo_visits visits;   /* lent to the gradient while a slice runs */
+  fopo_visits visits; /* lent to the gradient while a slice runs */
 
   /* Steps that the host does not wait for; of no meaning where it waits for each. */
-  fopo_tally *tally;    /* device; NULL: it has none */
-  int tallied;          /* this slice's steps go to the tally */
-  size_t pending;       /* steps since the tally was last read */
-  size_t stride;        /* steps between two readings */
-  double read;          /* clock at the last one */
-  double on_device;     /* seconds of this slice by the device's clock; 0: not known */
-  uint64_t first_t;     /* the optimiser's updates at the slice's start */
-  int records;          /* this slice's steps may be recorded */
-  fopo_work seen;       /* of the last step; {0}: there was none in this slice */
-  fopo_work recorded;   /* of the device's record; {0}: it has none of this slice */
+  fopo_tally *tally;  /* device; NULL: it has none */
+  int tallied;        /* this slice's steps go to the tally */
+  size_t pending;     /* steps since the tally was last read */
+  size_t stride;      /* steps between two readings */
+  double read;        /* clock at the last one */
+  double on_device;   /* seconds of this slice by the device's clock; 0: not known */
+  uint64_t first_t;   /* the optimiser's updates at the slice's start */
+  int records;        /* this slice's steps may be recorded */
+  fopo_work seen;     /* of the last step; {0}: there was none in this slice */
+  fopo_work recorded; /* of the device's record; {0}: it has none of this slice */
 
-  int running;          /* a slice is open */
-  int waiting;          /* for the rewards of `drawn` */
+  int running; /* a slice is open */
+  int waiting; /* for the rewards of `drawn` */
   fopo_drawn drawn;
-  double started;       /* clock at the slice's start */
-  fopo_slice slice;     /* sums so far */
+  double started;   /* clock at the slice's start */
+  fopo_slice slice; /* sums so far */
 
   int fingerprinted;
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
@@ -65,8 +71,8 @@ void fopo_trainer_choose_rows(fopo_trainer *t);
 /* The sentence for a gradient of step t->step + 1 that is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
-/* trainer_tally.c: whether this slice's steps go to a tally, which then starts; and such steps, until
- * the slice has made n. */
+/* trainer_tally.c: whether this slice's steps go to a tally, which then starts; and such steps,
+ * until the slice has made n. */
 int fopo_trainer_begin_tally(fopo_trainer *t);
 int fopo_trainer_run_tallied(fopo_trainer *t, size_t n);
 

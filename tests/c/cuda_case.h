@@ -1,16 +1,15 @@
-/* What the tests of the CUDA device share: the two devices side by side, arrays on the card, and the
- * emulation's switches where it is the emulation (tests/cuda). With FOPO_TEST_GPU=1 the device is
- * the card of this machine, and without one the test is skipped by name. */
+/* What the tests of the CUDA device share: the two devices side by side, arrays on the card, and
+ * the emulation's switches where it is the emulation (tests/cuda). With FOPO_TEST_GPU=1 the device
+ * is the card of this machine, and without one the test is skipped by name. */
 #ifndef FOPO_TESTS_CUDA_CASE_H
 #define FOPO_TESTS_CUDA_CASE_H
-
-#include "small_world.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include "core/progress.h"
 #include "device/device.h"
+#include "small_world.h"
 
 /* The emulation's switches (tests/cuda/cuda_emulation.h); NULL on a card. */
 static void (*emulation_fail_at)(long n, int code, int for_ever);

@@ -3,14 +3,15 @@
 #ifndef FOPO_TESTS_SMALL_WORLD_H
 #define FOPO_TESTS_SMALL_WORLD_H
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
@@ -43,7 +44,7 @@ typedef struct {
   fopo_policy pi;
   fopo_reward reward;
   fopo_device *device;
-  uint32_t *rows;       /* [N] 0 .. N-1 */
+  uint32_t *rows; /* [N] 0 .. N-1 */
 } small_world;
 
 /* Standard normal items and contexts; each (context, item) is a hit with probability `density`;

@@ -1,6 +1,7 @@
 /* Every allocation of a scenario fails in turn: those of the core (fopo_alloc) and those of Lua,
  * once each and from then on. Whatever fails raises a sentence; afterwards the scenario runs in the
  * same state; after lua_close nothing is left. */
+#include <lualib.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <lualib.h>
 
 #include "bind/bind.h"
 #include "core/memory.h"
@@ -215,9 +215,10 @@ static void sweep_lua(int forever) {
     close_state(L, &h, blocks, fault);
     unfinished += h.unfinished;
   }
-  print_message("%ld allocations of Lua failed %s, %ld times that was an error; %ld times Lua could "
-                "not call a finaliser\n",
-                fault, forever ? "and all after them" : "once", raised, unfinished);
+  print_message(
+      "%ld allocations of Lua failed %s, %ld times that was an error; %ld times Lua could "
+      "not call a finaliser\n",
+      fault, forever ? "and all after them" : "once", raised, unfinished);
   assert_true(unfinished <= fault / 100);
   if (forever) assert_true(raised == fault - 1);
 }
@@ -259,9 +260,9 @@ static void interrupted(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(core_once), cmocka_unit_test(core_forever), cmocka_unit_test(lua_once),
-      cmocka_unit_test(lua_forever), cmocka_unit_test(interrupted)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(core_once), cmocka_unit_test(core_forever),
+                                     cmocka_unit_test(lua_once), cmocka_unit_test(lua_forever),
+                                     cmocka_unit_test(interrupted)};
   /* Every run writes files; in memory they cost nothing to flush. */
   const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   snprintf(path, sizeof path, "%s/fopo_test_bind_%ld.npy", folder, (long)getpid());

@@ -1,9 +1,8 @@
 /* What the checks rest on: the reference in double against another one, and the planted faults,
  * each of which must be the mistake that its name says and no other. */
-#include "small_world.h"
-
 #include "core/progress.h"
 #include "judge/reference.h"
+#include "small_world.h"
 
 enum { P = 700, N = 3, DIM = 4, ENTRIES = DIM * DIM }; /* more items than a tile holds */
 
@@ -31,8 +30,8 @@ static void test_value(void **unused) {
     /* pi_0 = exp(f_0) / Z */
     for (size_t i = 0; i < DIM; i++) {
       for (size_t j = 0; j < DIM; j++) {
-        f += (double)fopo_matrix_row(w.contexts, n)[i] * theta[i * DIM + j] *
-             (double)w.items.x[j] / (double)w.pi.temperature;
+        f += (double)fopo_matrix_row(w.contexts, n)[i] * theta[i * DIM + j] * (double)w.items.x[j] /
+             (double)w.pi.temperature;
       }
     }
     assert_true(fabs(f - log_z - log(pi[0])) < 1e-10);
@@ -79,8 +78,8 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
-                           NULL, w->rows + 1, 1, (fopo_draw_key){5, 0}));
+  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, NULL,
+                           w->rows + 1, 1, (fopo_draw_key){5, 0}));
   ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, fopo_matrix_row(w->contexts, 1), r,
                            fopo_matrix_view(u, DIRECTIONS, n_theta), h));
   assert_true(fabs(value - stats.reward) < 1e-5 * value);
@@ -198,8 +197,7 @@ static void by_hand(double *G, small_world *w, const uint32_t *ids, const float 
       double cs = c[s] / total * (fopo_csr_contains(&w->Y, b, a) - mean / total);
       for (size_t i = 0; i < ENTRIES; i++) {
         G[i] += cs * (double)fopo_matrix_row(w->contexts, b)[i / DIM] *
-                (double)fopo_matrix_row(w->items, a)[i % DIM] /
-                (N * (double)w->pi.temperature);
+                (double)fopo_matrix_row(w->items, a)[i % DIM] / (N * (double)w->pi.temperature);
       }
     }
   }

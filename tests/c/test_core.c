@@ -1,9 +1,14 @@
 /* The ground everything stands on: sentences, counted memory and its faults, progress and
  * interruption, threads, matrices against naive references in double, and sparse rows. */
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "comm/comm.h"
@@ -17,11 +22,6 @@
 #include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
-
-#include <math.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- status ---- */
 
@@ -518,9 +518,16 @@ static void odd_sparse_matrices(void **state) {
 static void many_pairs(void **state) {
   (void)state;
   enum { N = 300000, R = 1000, C = 300 };
-  static const struct { size_t rows, cols; uint32_t far; int heavy; } cases[] = {
-      {R, C, 1, 0}, {R, C, 1, 1}, {1, C, 1, 0}, {R, 1, 1, 0}, {R, UINT32_MAX, 14000000, 0},
-      {(size_t)R << 10, C, 1, 0}};
+  static const struct {
+    size_t rows, cols;
+    uint32_t far;
+    int heavy;
+  } cases[] = {{R, C, 1, 0},
+               {R, C, 1, 1},
+               {1, C, 1, 0},
+               {R, 1, 1, 0},
+               {R, UINT32_MAX, 14000000, 0},
+               {(size_t)R << 10, C, 1, 0}};
   uint32_t *row = fopo_alloc(N, sizeof *row), *col = fopo_alloc(N, sizeof *col);
   float *value = fopo_alloc(N, sizeof *value), *sum = fopo_alloc((size_t)R * C, sizeof *sum);
   int before = fopo_threads();
@@ -542,16 +549,18 @@ static void many_pairs(void **state) {
       fopo_csr m;
       size_t repeats;
       fopo_threads_set(threads);
-      assert_int_equal(fopo_csr_from_pairs(&m, row, col, value, N, cases[k].rows, cases[k].cols,
-                                           &repeats), FOPO_OK);
+      assert_int_equal(
+          fopo_csr_from_pairs(&m, row, col, value, N, cases[k].rows, cases[k].cols, &repeats),
+          FOPO_OK);
       assert_int_equal(repeats, N - distinct);
       assert_int_equal(fopo_csr_check(&m, distinct, "m"), FOPO_OK);
       for (size_t r = 0; r < m.rows; r += wide)
         for (uint64_t e = m.indptr[r]; e < m.indptr[r + 1]; e++)
           assert_true(m.values[e] == sum[r / wide * C + m.ids[e] / cases[k].far]);
       fopo_csr counts;
-      assert_int_equal(fopo_csr_count_pairs(&counts, row, col, N, cases[k].rows, cases[k].cols,
-                                            &repeats), FOPO_OK);
+      assert_int_equal(
+          fopo_csr_count_pairs(&counts, row, col, N, cases[k].rows, cases[k].cols, &repeats),
+          FOPO_OK);
       assert_true(repeats == N - distinct && (counts.values != NULL) == (repeats > 0));
       assert_memory_equal(counts.ids, m.ids, distinct * sizeof *m.ids);
       double total = 0;
@@ -725,7 +734,8 @@ int main(void) {
       cmocka_unit_test(dense_svd_is_right),
       cmocka_unit_test(ids_are_sorted),
       cmocka_unit_test(pairs_become_rows),
-      cmocka_unit_test(odd_sparse_matrices),     cmocka_unit_test(many_pairs),
+      cmocka_unit_test(odd_sparse_matrices),
+      cmocka_unit_test(many_pairs),
       cmocka_unit_test(bad_structure_is_refused),
       cmocka_unit_test(sparse_product_is_right),
       cmocka_unit_test(sparse_product_does_not_depend_on_threads),

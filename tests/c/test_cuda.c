@@ -1,11 +1,11 @@
 /* Every operation of the CUDA device against the CPU's on the same input: draws of the same ids,
  * floats within a tolerance that each test states. On the emulation, unless FOPO_TEST_GPU=1. */
-#include "cuda_case.h"
-
 #include <float.h>
 
-/* How many processors the emulated card has decides how the work is cut: 1 and 70. A card has what it
- * has. */
+#include "cuda_case.h"
+
+/* How many processors the emulated card has decides how the work is cut: 1 and 70. A card has what
+ * it has. */
 static int processors_end(void) { return emulation_processors != NULL ? 80 : 2; }
 
 static void cut_for(int processors) {
@@ -108,7 +108,7 @@ static void test_network(void **state) {
 
 /* Rows of a type. */
 typedef struct {
-  float *x;     /* [P, ld] where they are float32 */
+  float *x; /* [P, ld] where they are float32 */
   uint16_t *half;
   fopo_rows rows;
   size_t bytes;
@@ -229,8 +229,8 @@ static void test_snis(void **state) {
   for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t k = 0; k < LENGTHS * 3; k++) {
-      batch x = batch_new(3, samples[(k + k / 3) % 4], 300, lengths[k / 3], k % 2 ? 3 : 0,
-                          types[k % 3]);
+      batch x =
+          batch_new(3, samples[(k + k / 3) % 4], 300, lengths[k / 3], k % 2 ? 3 : 0, types[k % 3]);
       check_snis(&x, k % 4 ? -3.0f : INFINITY, 3e-6);
       batch_free(&x);
     }
@@ -294,10 +294,10 @@ static void test_reinforce(void **state) {
     float *mean = normals(B * L, 1, 8), *V = room(B * L, 4), *c = room(B * S, 4);
     float stats[3 * FOPO_STATS], *V_ = blank(B * L * 4), *c_ = blank(B * S * 4);
     float *stats_ = blank(sizeof stats), *mean_ = up(mean, B * L * 4);
-    ok(cpu->ops->reinforce(cpu, V, c, stats, baseline ? NULL : mean, x.items.x, x.items.rows.ld, x.ids,
-                           x.r, baseline, B, S, L));
-    ok(gpu->ops->reinforce(gpu, V_, k % 3 ? c_ : NULL, stats_, baseline ? NULL : mean_,
-                           x.items_.x, x.items.rows.ld, x.ids_, x.r_, baseline, B, S, L));
+    ok(cpu->ops->reinforce(cpu, V, c, stats, baseline ? NULL : mean, x.items.x, x.items.rows.ld,
+                           x.ids, x.r, baseline, B, S, L));
+    ok(gpu->ops->reinforce(gpu, V_, k % 3 ? c_ : NULL, stats_, baseline ? NULL : mean_, x.items_.x,
+                           x.items.rows.ld, x.ids_, x.r_, baseline, B, S, L));
     assert_close(V_, V, B * L, 2e-6, 1, "reinforce's V");
     if (k % 3) assert_close(c_, c, B * S, 1e-7, 1e-3, "reinforce's c");
     assert_close(stats_, stats, B * FOPO_STATS, 1e-7, 0, "reinforce's statistics");
@@ -432,8 +432,8 @@ static void test_rewards(void **state) {
   for (size_t i = 0; i < B * S; i++) ids[i] = (uint32_t)(i * 7919 % (i % 3 ? P : 40));
   float r[B * S], *r_ = blank(sizeof r), weight[N] = {1, 2, 0.5f, 4, 0}, gain[N] = {1, 0, 1, 3, 1};
   uint32_t *ids_ = up(ids, B * S * 4), *rows_ = up(rows, sizeof rows);
-  fopo_csr Y = {N, P, room(N + 1, 8), y, NULL}, Y_ = {N, P, up(indptr, sizeof indptr),
-                                                     up(y, 4000), NULL};
+  fopo_csr Y = {N, P, room(N + 1, 8), y, NULL},
+           Y_ = {N, P, up(indptr, sizeof indptr), up(y, 4000), NULL};
   memcpy(Y.indptr, indptr, sizeof indptr);
   ok(cpu->ops->reward_hits(cpu, r, ids, rows, &Y, B, S));
   ok(gpu->ops->reward_hits(gpu, r_, ids_, rows_, &Y_, B, S));
@@ -571,9 +571,8 @@ static void test_tail(void **state) {
     float *logq = room(B * S, 4), *logq_ = blank(B * S * 4);
     fopo_draw_key key = {77, (uint32_t)i};
     ok(cpu->ops->draw_tail(cpu, ids, logq, h.ids, h.counts, h.k, rows, key, B, S, h.P));
-    ok(gpu->ops->draw_tail(gpu, ids_, logq_, up(h.ids, B * h.k * 4),
-                           up(h.counts, sizeof h.counts), h.k, up(rows, sizeof rows), key, B, S,
-                           h.P));
+    ok(gpu->ops->draw_tail(gpu, ids_, logq_, up(h.ids, B * h.k * 4), up(h.counts, sizeof h.counts),
+                           h.k, up(rows, sizeof rows), key, B, S, h.P));
     assert_same(ids_, ids, B * S * 4, "the tail's ids");
     assert_close(logq_, logq, B * S, 1e-7, 0, "the tail's densities");
     free(ids), free(logq);
@@ -589,8 +588,8 @@ static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
   float *means = room(B * L, 4), *log_z = room(B, 4), *means_ = blank(B * L * 4);
   float *log_z_ = blank(B * 4);
   fopo_draw_key key = {31, (uint32_t)P};
-  ok(cpu->ops->draw_policy(cpu, ids, mean ? means : NULL, log_z, x.Q, x.items.x, x.items.rows.ld, x.rows,
-                           key, B, S, P, L));
+  ok(cpu->ops->draw_policy(cpu, ids, mean ? means : NULL, log_z, x.Q, x.items.x, x.items.rows.ld,
+                           x.rows, key, B, S, P, L));
   ok(gpu->ops->draw_policy(gpu, ids_, mean ? means_ : NULL, mean ? log_z_ : NULL, x.Q_, x.items_.x,
                            x.items.rows.ld, x.rows_, key, B, S, P, L));
   down(got, ids_, B * S * 4);
@@ -652,8 +651,8 @@ static void test_policy_small_card(void **state) {
     batch_up(&x);
     uint32_t *ids_ = blank(sizeof wide);
     emulation_memory(small ? ((size_t)300 << 10) + workspace : (size_t)2 << 30);
-    ok(gpu->ops->draw_policy(gpu, ids_, NULL, NULL, x.Q_, x.items_.x, x.items.rows.ld, x.rows_, key, B,
-                             S, P, L));
+    ok(gpu->ops->draw_policy(gpu, ids_, NULL, NULL, x.Q_, x.items_.x, x.items.rows.ld, x.rows_, key,
+                             B, S, P, L));
     emulation_memory((size_t)2 << 30);
     down(small ? narrow : wide, ids_, sizeof wide);
     forget();
@@ -674,7 +673,8 @@ static void test_interrupted(void **state) {
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
   refused(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10,
-                                3000, 5), FOPO_ERR_INTERRUPTED, "interrupted");
+                                3000, 5),
+          FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   ok(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10, 3000,
                            5));
@@ -683,7 +683,10 @@ static void test_interrupted(void **state) {
 
 /* The search against scoring and sorting on the host: the same items, but for those within rounding
  * of the last. */
-typedef struct { float score; uint32_t id; } scored;
+typedef struct {
+  float score;
+  uint32_t id;
+} scored;
 
 static int by_score(const void *a, const void *b) {
   const scored *x = a, *y = b;
@@ -813,7 +816,8 @@ static void make_integers(shelf *s) {
 
 static void test_topk(void **state) {
   (void)state;
-  const size_t shapes[][4] = {{2, 1, 3, 1}, {3, 100, 5, 100}, {2, 5000, 7, 300}, {2, 9000, 7, 2048},
+  const size_t shapes[][4] = {{2, 1, 3, 1},      {3, 100, 5, 100},
+                              {2, 5000, 7, 300}, {2, 9000, 7, 2048},
                               {1, 40000, 4, 20}, {70, 300, 2, 17}}; /* B, P, L, k */
   for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
@@ -879,18 +883,22 @@ static void fail_topk(shelf *s, long calls) {
   check_topk(s, 0);
 }
 
-/* A first look in bfloat16 loses nothing: neither equal scores nor those that differ by less than its
- * rounding, and also where more passes than there is room for. */
+/* A first look in bfloat16 loses nothing: neither equal scores nor those that differ by less than
+ * its rounding, and also where more passes than there is room for. */
 static void test_topk_screened(void **state) {
   (void)state;
-  const size_t shapes[][4] = {{20, 9000, 48, 256}, {3, 9000, 7, 2048}, {2, 9000, 100, 1},
-                              {3, 9000, 8, 300}, {3, 9000, 8, 300}};
+  const size_t shapes[][4] = {{20, 9000, 48, 256},
+                              {3, 9000, 7, 2048},
+                              {2, 9000, 100, 1},
+                              {3, 9000, 8, 300},
+                              {3, 9000, 8, 300}};
   for (size_t i = 0; i < 5; i++) {
     const size_t *n = shapes[i];
     shelf s = shelf_new(n[0], n[1], n[2], n[3]);
     s.screened = 1;
     if (i == 3) make_integers(&s);
-    /* all alike but for what is rounded off, away from 0: to below the floors, the better the later */
+    /* all alike but for what is rounded off, away from 0: to below the floors, the better the later
+     */
     for (size_t a = 0; i == 4 && a < n[1]; a++) {
       float *row = s.x.items.x + a * s.x.items.rows.ld;
       for (size_t j = 0; j < n[2]; j++) row[j] = 1.004f + (float)(a * 7919 % 9000) * 0x1p-23f;
@@ -918,7 +926,8 @@ static void test_topk_stops(void **state) {
   const float *norms = s.c.norms;
   s.c.norms = NULL;
   long whole = check_topk(&s, 0);
-  if (emulation_calls != NULL && stopped >= whole) fail_msg("%ld calls, %ld for all", stopped, whole);
+  if (emulation_calls != NULL && stopped >= whole)
+    fail_msg("%ld calls, %ld for all", stopped, whole);
   s.c.norms = norms;
   memset(s.x.Q, 0, 2 * L * 4);
   ok(gpu->ops->put(gpu, s.x.Q_, s.x.Q, B * L * 4));
@@ -1050,14 +1059,13 @@ int main(void) {
       cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
       cmocka_unit_test(test_sets),          cmocka_unit_test(test_stats),
       cmocka_unit_test(test_tally),         cmocka_unit_test(test_ring),
-      cmocka_unit_test(test_clock),
-      cmocka_unit_test(test_rewards),       cmocka_unit_test(test_draw_uniform),
-      cmocka_unit_test(test_mixture),       cmocka_unit_test(test_tail),
-      cmocka_unit_test(test_policy),        cmocka_unit_test(test_policy_peaked),
-      cmocka_unit_test(test_policy_small_card), cmocka_unit_test(test_interrupted),
-      cmocka_unit_test(test_topk),          cmocka_unit_test(test_topk_rising),
-      cmocka_unit_test(test_topk_prefix),   cmocka_unit_test(test_topk_screened),
-      cmocka_unit_test(test_topk_stops),
+      cmocka_unit_test(test_clock),         cmocka_unit_test(test_rewards),
+      cmocka_unit_test(test_draw_uniform),  cmocka_unit_test(test_mixture),
+      cmocka_unit_test(test_tail),          cmocka_unit_test(test_policy),
+      cmocka_unit_test(test_policy_peaked), cmocka_unit_test(test_policy_small_card),
+      cmocka_unit_test(test_interrupted),   cmocka_unit_test(test_topk),
+      cmocka_unit_test(test_topk_rising),   cmocka_unit_test(test_topk_prefix),
+      cmocka_unit_test(test_topk_screened), cmocka_unit_test(test_topk_stops),
       cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),
   };

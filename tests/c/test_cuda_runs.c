@@ -1,10 +1,9 @@
-/* Whole trainings on the CUDA device: the same steps as on the CPU up to rounding, the same bits when
- * repeated, and what is left when the device fails. Each fault is a child process that opens a
+/* Whole trainings on the CUDA device: the same steps as on the CPU up to rounding, the same bits
+ * when repeated, and what is left when the device fails. Each fault is a child process that opens a
  * device, trains and closes it while the n-th call of CUDA fails, for every n. */
-#include "cuda_case.h"
-
 #include <sys/wait.h>
 
+#include "cuda_case.h"
 #include "learn/gradient_internal.h"
 #include "train/trainer_internal.h"
 
@@ -45,8 +44,8 @@ typedef struct {
 static int begin(setting *s, const method *m, fopo_device *device) {
   size_t dim = s->w.L, few = s->w.P < P ? 5 : 1; /* the world of the faults is smaller */
   fopo_network net = {2, {dim, 9, dim}, FOPO_TANH};
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
-                             .eps = 1e-8};
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   fopo_gradient_options o = {.kind = m->kind, .samples = SAMPLES / few, .baseline = m->baseline};
   int rc = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                       : fopo_policy_copy(&s->pi, &s->w.pi);
@@ -57,15 +56,22 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                   : fopo_index_norm(&s->ix, s->w.items, 0);
   }
   if (m->mixture) {
-    o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = K / few,
+    o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE,
+                                 .index = s->ix,
+                                 .k = K / few,
                                  .epsilon = m->kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0,
                                  .refresh = (size_t)m->refresh};
   }
   if (rc == FOPO_OK) rc = fopo_gradient_new(&s->g, &o);
   if (rc == FOPO_OK) rc = fopo_optim_init(&s->optim, &adam);
-  fopo_trainer_options t = {.policy = &s->pi, .contexts = s->w.contexts, .reward = &s->w.reward,
-                            .gradient = s->g, .optim = &s->optim, .device = device,
-                            .batch = m->graph ? m->graph : BATCH / few, .seed = 9};
+  fopo_trainer_options t = {.policy = &s->pi,
+                            .contexts = s->w.contexts,
+                            .reward = &s->w.reward,
+                            .gradient = s->g,
+                            .optim = &s->optim,
+                            .device = device,
+                            .batch = m->graph ? m->graph : BATCH / few,
+                            .seed = 9};
   return rc == FOPO_OK ? fopo_trainer_new(&s->t, &t) : rc;
 }
 
@@ -78,8 +84,8 @@ static void end(setting *s) {
 }
 
 /* theta after `steps`, in `out` [n]; the mean reward of the last half in *reward. */
-static size_t train(float *out, float *items, double *reward, const method *m,
-                    fopo_device *device, size_t steps) {
+static size_t train(float *out, float *items, double *reward, const method *m, fopo_device *device,
+                    size_t steps) {
   setting s = {0};
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
@@ -108,8 +114,8 @@ static double off(const float *a, const float *b, size_t n) {
   return sqrt(d / size);
 }
 
-/* Rounding of one step is about 1e-7; on a card an id may differ by rounding and moves a step by 1 / S
- * of it. */
+/* Rounding of one step is about 1e-7; on a card an id may differ by rounding and moves a step by 1
+ * / S of it. */
 static void test_methods(void **state) {
   (void)state;
   float a[1000], b[1000], *items = room(2 * P * L, sizeof *items);
@@ -437,8 +443,8 @@ static void test_record_anew(void **state) {
   close_setting(&many);
 }
 
-/* A call that fails once, in a direct step, a record or a replay: the run goes on or is left after a
- * whole step, and comes to the same bits when it goes on. */
+/* A call that fails once, in a direct step, a record or a replay: the run goes on or is left after
+ * a whole step, and comes to the same bits when it goes on. */
 static void test_record_faults(void **state) {
   (void)state;
   enum { FIRST = 2, ALL = 8 };
@@ -508,8 +514,7 @@ static void test_broken(void **state) {
     assert_int_equal(broken[0].optim.t, steps);
     open_setting(&whole, kinds[k], gpu);
     ok(fopo_trainer_run(whole.t, steps, &slice));
-    assert_memory_equal(whole.pi.theta.x, broken[0].pi.theta.x,
-                        whole.t->n_theta * sizeof(float));
+    assert_memory_equal(whole.pi.theta.x, broken[0].pi.theta.x, whole.t->n_theta * sizeof(float));
     if (kinds[k]->refresh > 1) assert_alike(&whole, &broken[0]);
     close_setting(&whole);
     for (int i = 0; i < 2; i++) close_setting(&broken[i]);
@@ -684,14 +689,21 @@ static void test_faults(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods), cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),   cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_methods),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),
+      cmocka_unit_test(test_budget),
       cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_cancelled), cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),   cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_record_anew), cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),  cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive), cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_record_anew),
+      cmocka_unit_test(test_record_faults),
+      cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive),
+      cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

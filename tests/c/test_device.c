@@ -1,13 +1,5 @@
 /* The CPU device against plain sums in double; its draws against their densities; the same bits for
  * any number of threads; memory that is taken once. */
-#include "core/memory.h"
-#include "core/progress.h"
-#include "core/rng.h"
-#include "core/status.h"
-#include "core/threads.h"
-#include "device/device.h"
-#include "kernels/kernels.h"
-
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -18,6 +10,14 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/device.h"
+#include "kernels/kernels.h"
 
 static fopo_device *d;
 
@@ -111,7 +111,8 @@ static void test_open(void **state) {
   fopo_device_close(NULL);
 }
 
-/* Without a driver nothing of CUDA is opened: its libraries would take more than a small session. */
+/* Without a driver nothing of CUDA is opened: its libraries would take more than a small session.
+ */
 static void test_no_driver(void **state) {
   (void)state;
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -259,8 +260,8 @@ static void check_snis(const batch *x, float floor, double tolerance) {
   double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
   float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
-  int status = d->ops->snis(d, V, c, stats, x->Q, &x->beta, x->ids, x->logq, x->r, floor,
-                            x->B, x->S, x->L);
+  int status =
+      d->ops->snis(d, V, c, stats, x->Q, &x->beta, x->ids, x->logq, x->r, floor, x->B, x->S, x->L);
   assert_int_equal(status, FOPO_OK);
   for (size_t b = 0; b < x->B; b++) {
     snis_reference(wanted, size, figures, x, b, floor);
@@ -286,7 +287,7 @@ static void check_snis(const batch *x, float floor, double tolerance) {
 
 static void test_snis(void **state) {
   (void)state;
-  const size_t shapes[][2] = {{1, 2},    {7, 3},    {10, 64},  {10, 1000}, {16, 65},
+  const size_t shapes[][2] = {{1, 2},    {7, 3},    {10, 64},   {10, 1000}, {16, 65},
                               {17, 999}, {33, 100}, {100, 700}, {1000, 200}}; /* L, S */
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     batch x = batch_new(3, shapes[i][1], 400, shapes[i][0], 1);
@@ -317,9 +318,9 @@ static void test_snis_equal_rewards(void **state) {
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
   for (size_t v = 0; v < 4; v++) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
-    assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
-                                  INFINITY, 2, 300, 100),
-                     FOPO_OK);
+    assert_int_equal(
+        d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 2, 300, 100),
+        FOPO_OK);
     for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
     assert_true(stats[FOPO_STAT_REWARD] == values[v]);
     assert_true(stats[FOPO_STAT_HEAD_MASS] == 0);
@@ -333,9 +334,9 @@ static void test_snis_nan(void **state) {
   batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
-  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
-                                INFINITY, 1, 100, 10),
-                   FOPO_OK);
+  assert_int_equal(
+      d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 1, 100, 10),
+      FOPO_OK);
   for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
   assert_true(isnan(stats[FOPO_STAT_REWARD]));
   batch_free(&x);
@@ -551,7 +552,7 @@ static void check_textbook(size_t k, size_t P, double epsilon, int stratified, d
   float *scores = normals(B * k, spread, seed), *logq = room(B * S, sizeof *logq), density[S];
   const uint32_t rows[B] = {seed, 9, 4000000000u};
   for (size_t i = 0; i < B * k; i++) own[i] = (uint32_t)((i * (P / k) + seed) % P);
-  fopo_mixture m = {k, own, scores, counts, stratified ? round(epsilon * S) / S : epsilon,
+  fopo_mixture m = {k,         own, scores, counts, stratified ? round(epsilon * S) / S : epsilon,
                     stratified};
   fopo_draw_key key = {seed * 0x9e3779b97f4a7c15u, seed};
   assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, B, S, P), FOPO_OK);
@@ -650,8 +651,8 @@ static void check_tail(size_t S) {
   double count[MIX_B][MIX_P] = {{0}}, q[MIX_P];
   for (uint32_t step = 0; step < 4000; step++) {
     fopo_draw_key key = {77, step};
-    int status = d->ops->draw_tail(d, ids, logq, c.ids, c.counts, MIX_K, rows, key, MIX_B, S,
-                                   MIX_P);
+    int status =
+        d->ops->draw_tail(d, ids, logq, c.ids, c.counts, MIX_K, rows, key, MIX_B, S, MIX_P);
     assert_int_equal(status, FOPO_OK);
     for (size_t b = 0; b < MIX_B; b++) {
       size_t n = c.counts[b];
@@ -815,10 +816,9 @@ static void test_policy_blocks(void **state) {
   assert_int_equal(d->ops->draw_policy(d, ids, mean, NULL, Q, items, 1, rows, key, B, S, P, 1),
                    FOPO_OK);
   for (size_t b = 0; b < B; b += 13) {
-    assert_int_equal(
-        d->ops->draw_policy(d, alone, &alone_mean, NULL, Q + b, items, 1, rows + b, key, 1, S, P,
-                            1),
-        FOPO_OK);
+    assert_int_equal(d->ops->draw_policy(d, alone, &alone_mean, NULL, Q + b, items, 1, rows + b,
+                                         key, 1, S, P, 1),
+                     FOPO_OK);
     assert_memory_equal(alone, ids + b * S, sizeof alone);
     assert_near((double)mean[b], (double)alone_mean, 1e-5);
   }
@@ -832,13 +832,13 @@ static void test_policy_interrupted(void **state) {
   batch x = batch_new(2, 10, 3000, 5, 1);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
-                                       3000, 5),
-                   FOPO_ERR_INTERRUPTED);
+  assert_int_equal(
+      d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10, 3000, 5),
+      FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10,
-                                       3000, 5),
-                   FOPO_OK);
+  assert_int_equal(
+      d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10, 3000, 5),
+      FOPO_OK);
   batch_free(&x);
 }
 
@@ -912,8 +912,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40, 40);
   s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);
   s |= ops->draw_mixture(d, out->mixed, out->logq, &m, x->rows, key, 9, 300, x->P);
-  s |= ops->draw_tail(d, out->tail, out->logq_tail, ids, counts, MIX_K, x->rows, key, 9, 300,
-                      x->P);
+  s |= ops->draw_tail(d, out->tail, out->logq_tail, ids, counts, MIX_K, x->rows, key, 9, 300, x->P);
   s |= ops->draw_policy(d, out->policy, out->mean, out->log_z, x->Q, x->items, x->ld, x->rows, key,
                         9, 300, x->P, 40);
   s |= ops->scores(d, out->f, x->Q, &x->beta, out->uniform, NULL, 9, 300, 40);
@@ -960,9 +959,9 @@ static void test_step_allocates_once(void **state) {
   assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r,
-                                INFINITY, 9, 300, 40),
-                   FOPO_ERR_MEMORY);
+  assert_int_equal(
+      d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 9, 300, 40),
+      FOPO_ERR_MEMORY);
   fopo_memory_fail_after(0, 0);
   assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows,
                                        (fopo_draw_key){1, 1}, 9, 300, 5000, 40),

@@ -1,8 +1,11 @@
 /* Embeddings and contexts: scales, contexts against sums in double, determinism, refusals. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
@@ -11,9 +14,6 @@
 #include "core/threads.h"
 #include "data/embed.h"
 #include "data/world/synthetic.h"
-
-#include <math.h>
-#include <string.h>
 
 enum { P = 600, L = 6 };
 
@@ -211,10 +211,10 @@ static void survives_lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(columns_are_singular_vectors), cmocka_unit_test(scales_are_as_told),
-    cmocka_unit_test(contexts_are_means),           cmocka_unit_test(empty_context_is_zero),
-    cmocka_unit_test(same_for_any_threads),         cmocka_unit_test(refusals),
-    cmocka_unit_test(survives_lack_of_memory),
+      cmocka_unit_test(columns_are_singular_vectors), cmocka_unit_test(scales_are_as_told),
+      cmocka_unit_test(contexts_are_means),           cmocka_unit_test(empty_context_is_zero),
+      cmocka_unit_test(same_for_any_threads),         cmocka_unit_test(refusals),
+      cmocka_unit_test(survives_lack_of_memory),
   };
   return cmocka_run_group_tests_name("embed", tests, make_split, drop_split);
 }

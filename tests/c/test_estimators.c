@@ -114,8 +114,7 @@ static void test_reinforce(void **unused) {
   tiny_world(&w, 30, 0.5, 1);
   for (int baseline = 0; baseline < 2; baseline++) {
     /* few samples: unbiased at any S */
-    fopo_gradient_options o = {.kind = FOPO_GRADIENT_REINFORCE, .samples = 5,
-                               .baseline = baseline};
+    fopo_gradient_options o = {.kind = FOPO_GRADIENT_REINFORCE, .samples = 5, .baseline = baseline};
     deviation d = measure(&w, o, 4000);
     assert_true(worst(&d, baseline ? "reinforce, mean, S = 5" : "reinforce, none, S = 5") < 3.0);
     assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
@@ -129,8 +128,8 @@ static void test_reinforce(void **unused) {
 static fopo_gradient_options snis(int which, fopo_index *ix, size_t S) {
   fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = S};
   if (which == 0) return o;
-  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 6,
-                               .epsilon = 0.3, .stratified = which == 2};
+  o.proposal = (fopo_proposal){
+      .kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 6, .epsilon = 0.3, .stratified = which == 2};
   return o;
 }
 
@@ -153,9 +152,9 @@ static void test_snis(void **unused) {
 }
 
 static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
-  return (fopo_gradient_options){
-      .kind = FOPO_GRADIENT_HEAD_TAIL, .samples = U,
-      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
+  return (fopo_gradient_options){.kind = FOPO_GRADIENT_HEAD_TAIL,
+                                 .samples = U,
+                                 .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
 }
 
 /* Head and tail: no bias to be seen with a long tail, one of order 1 / U (here less: a draw in each
@@ -295,9 +294,8 @@ int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reinforce), cmocka_unit_test(test_snis),
-      cmocka_unit_test(test_head_tail),
-      cmocka_unit_test(test_head_mass), cmocka_unit_test(test_bias),
-      cmocka_unit_test(test_teeth),
+      cmocka_unit_test(test_head_tail), cmocka_unit_test(test_head_mass),
+      cmocka_unit_test(test_bias),      cmocka_unit_test(test_teeth),
   };
   return cmocka_run_group_tests_name("estimators", tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* The exact gradient against central differences in double, the course of a computation (parts,
  * rewards from outside, threads, no allocation), and what is refused. */
-#include "small_world.h"
-
 #include "core/progress.h"
+#include "small_world.h"
 
 static double norm_of(const double *x, size_t n) {
   double sum = 0.0;
@@ -64,8 +63,8 @@ static double exact_error(size_t P, size_t N, size_t L, double peak, uint64_t se
   double reward = small_world_reward(reference, &w, theta, N);
   fopo_gradient_stats stats = compute(G, &w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, N, 0);
   double error = relative(G, reference, L * L);
-  print_message("exact, P = %zu, B = %zu, L = %zu: relative error %.1e, reward %.6f (%.6f)\n", P,
-                N, L, error, stats.reward, reward);
+  print_message("exact, P = %zu, B = %zu, L = %zu: relative error %.1e, reward %.6f (%.6f)\n", P, N,
+                L, error, stats.reward, reward);
   assert_true(fabs(stats.reward - reward) < 1e-5 * reward);
   assert_true(fabs(stats.norm - norm_of(reference, L * L)) < 1e-5 * stats.norm);
   fopo_free(theta);
@@ -95,9 +94,9 @@ static fopo_gradient_options options_of(int which, fopo_index *ix) {
   fopo_proposal stratified = mixture;
   stratified.stratified = 1;
   fopo_gradient_options all[] = {
-      {FOPO_GRADIENT_EXACT, 0, 0, uniform},    {FOPO_GRADIENT_REINFORCE, 50, 0, uniform},
+      {FOPO_GRADIENT_EXACT, 0, 0, uniform},      {FOPO_GRADIENT_REINFORCE, 50, 0, uniform},
       {FOPO_GRADIENT_REINFORCE, 50, 1, uniform}, {FOPO_GRADIENT_SNIS, 50, 0, uniform},
-      {FOPO_GRADIENT_SNIS, 50, 0, mixture},    {FOPO_GRADIENT_SNIS, 50, 0, stratified},
+      {FOPO_GRADIENT_SNIS, 50, 0, mixture},      {FOPO_GRADIENT_SNIS, 50, 0, stratified},
       {FOPO_GRADIENT_HEAD_TAIL, 30, 0, head},
   };
   return all[which];
@@ -116,7 +115,8 @@ static void test_whole_tail(void **unused) {
   double reward = small_world_reward(exact, &w, theta, w.N);
   for (size_t k = 1; k < 300; k += 149) {
     float G[36];
-    fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 300 - k,
+    fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL,
+                               .samples = 300 - k,
                                .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
     fopo_gradient_stats stats = compute(G, &w, o, w.N, 3);
     double error = relative(G, exact, 36);
@@ -249,8 +249,7 @@ static void test_options_refused(void **unused) {
   w.contexts.x[4] = 0.5f;
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 0, key), FOPO_ERR_ARGUMENT,
-          "empty");
+  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 0, key), FOPO_ERR_ARGUMENT, "empty");
   uint32_t beyond = 4;
   refused(fopo_gradient_compute(g, none, &stats, NULL, &beyond, 1, key), FOPO_ERR_ARGUMENT,
           "context 5 of 4");
@@ -366,8 +365,9 @@ static void test_interrupted(void **unused) {
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   fopo_interrupt_request();
-  refused(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
-                                (fopo_draw_key){1, 1}), FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(
+      fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, (fopo_draw_key){1, 1}),
+      FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, (fopo_draw_key){1, 1}));
   fopo_gradient_free(g);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
@@ -71,8 +72,8 @@ static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
 }
 
 static fopo_index *hnsw_of(fopo_matrix items, size_t M, size_t ef, int deterministic) {
-  fopo_hnsw_options o = {.M = M, .ef_construction = 80, .ef = ef, .seed = 5,
-                         .deterministic = deterministic};
+  fopo_hnsw_options o = {
+      .M = M, .ef_construction = 80, .ef = ef, .seed = 5, .deterministic = deterministic};
   fopo_index *ix;
   assert_int_equal(fopo_index_hnsw(&ix, items, &o), FOPO_OK);
   return ix;
@@ -504,8 +505,8 @@ static void an_interrupted_build_leaves_nothing(void **state) {
 /* ---- hybrid ---- */
 
 static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int deterministic) {
-  fopo_hnsw_options o = {.M = 8, .ef_construction = 80, .ef = ef, .seed = 5,
-                         .deterministic = deterministic};
+  fopo_hnsw_options o = {
+      .M = 8, .ef_construction = 80, .ef = ef, .seed = 5, .deterministic = deterministic};
   fopo_index *ix;
   assert_int_equal(fopo_index_hybrid(&ix, items, head, &o), FOPO_OK);
   return ix;
@@ -723,7 +724,8 @@ static void the_order_is_by_norm_and_of_its_version(void **state) {
     for (size_t i = 0; i < P; i++) {
       assert_true(order[i] < P && !seen[order[i]]++);
       double length = sqrt(norm_of(items, order[i]));
-      assert_true((double)norms[i] >= length * (1 - 1e-15) && (double)norms[i] <= length * 1.000001);
+      assert_true((double)norms[i] >= length * (1 - 1e-15) &&
+                  (double)norms[i] <= length * 1.000001);
       assert_true(i == 0 || norms[i] <= norms[i - 1]);
     }
     before = version;
@@ -786,7 +788,7 @@ static void files_give_the_same_answers(void **state) {
 /* One lie in a file whose checksums are right. */
 typedef struct {
   const char *member;
-  size_t at;        /* which element */
+  size_t at; /* which element */
   uint64_t value;
   const char *says;
 } lie;

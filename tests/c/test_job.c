@@ -1,10 +1,9 @@
-/* Jobs: the bits of a run in the foreground however they are looked at, rested, changed, interrupted
- * and stopped; two at once over the same index; what they refuse; how they fail and end. A build
- * with -fsanitize=thread and FOPO_THREADS=1 finds no race here. */
-#include "small_world.h"
-
+/* Jobs: the bits of a run in the foreground however they are looked at, rested, changed,
+ * interrupted and stopped; two at once over the same index; what they refuse; how they fail and
+ * end. A build with -fsanitize=thread and FOPO_THREADS=1 finds no race here. */
 #include "core/clock.h"
 #include "core/progress.h"
+#include "small_world.h"
 #include "train/job.h"
 
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
@@ -26,16 +25,21 @@ static fopo_gradient_options snis(fopo_index *ix) {
 
 static void set_up_with(setting *s, small_world *w, fopo_gradient_options o,
                         const fopo_reward *reward, double lr) {
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999,
-                             .eps = 1e-8};
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   memset(s, 0, sizeof *s);
   s->w = w;
   ok(fopo_policy_copy(&s->pi, &w->pi));
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &adam));
-  fopo_trainer_options t = {.policy = &s->pi, .contexts = w->contexts, .reward = reward,
-                            .gradient = s->g, .optim = &s->optim, .device = w->device,
-                            .batch = BATCH, .seed = 9};
+  fopo_trainer_options t = {.policy = &s->pi,
+                            .contexts = w->contexts,
+                            .reward = reward,
+                            .gradient = s->g,
+                            .optim = &s->optim,
+                            .device = w->device,
+                            .batch = BATCH,
+                            .seed = 9};
   ok(fopo_trainer_new(&s->t, &t));
 }
 
@@ -72,9 +76,7 @@ static int end(void **unused) {
   return 0;
 }
 
-static fopo_job_plan steps(uint64_t n) {
-  return (fopo_job_plan){.steps = n, .seconds = INFINITY};
-}
+static fopo_job_plan steps(uint64_t n) { return (fopo_job_plan){.steps = n, .seconds = INFINITY}; }
 
 static void foreground(setting *s, size_t n) {
   fopo_slice slice;
@@ -134,8 +136,8 @@ static void test_the_same_bits(void **unused) {
     foreground(&front, 7);
     foreground(&back, 7);
     foreground(&front, 300);
-    ok(fopo_job_start(&job, back.t, &(fopo_job_plan){.steps = 300, .seconds = INFINITY,
-                                                      .every = 40}));
+    ok(fopo_job_start(&job, back.t,
+                      &(fopo_job_plan){.steps = 300, .seconds = INFINITY, .every = 40}));
     assert_true(fopo_jobs_running() == 1);
     for (uint64_t at = 60; at < 300; at += 60) {
       until(job, 7 + at);
@@ -167,7 +169,8 @@ static void test_the_same_bits(void **unused) {
   }
 }
 
-/* What is done while it rests is what it goes on from: another lr and eps, steps in the foreground. */
+/* What is done while it rests is what it goes on from: another lr and eps, steps in the foreground.
+ */
 static void test_changed_at_rest(void **unused) {
   (void)unused;
   setting front, back;
@@ -197,7 +200,8 @@ static void test_changed_at_rest(void **unused) {
   tear_down(&back);
 }
 
-/* Ctrl-C at the prompt is not for it, however often; waits in vain end with it and the job goes on. */
+/* Ctrl-C at the prompt is not for it, however often; waits in vain end with it and the job goes on.
+ */
 static void test_interruptions_pass_by(void **unused) {
   (void)unused;
   setting front, back;
@@ -205,8 +209,13 @@ static void test_interruptions_pass_by(void **unused) {
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   foreground(&front, 2000);
-  fopo_job_plan plan = {.steps = 2000, .seconds = INFINITY, .every = 100, .valid = &sessions,
-                        .valid_contexts = world.contexts, .exact = exact, .index = ix};
+  fopo_job_plan plan = {.steps = 2000,
+                        .seconds = INFINITY,
+                        .every = 100,
+                        .valid = &sessions,
+                        .valid_contexts = world.contexts,
+                        .exact = exact,
+                        .index = ix};
   ok(fopo_job_start(&job, back.t, &plan));
   int waits = 0;
   while (look(job).state == FOPO_JOB_TRAINS) {
@@ -271,8 +280,13 @@ static void test_validation(void **unused) {
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 0.3);
   set_up_with(&t, &world, snis(ix), &world.reward, 0.3);
-  fopo_job_plan plan = {.steps = 3000, .seconds = INFINITY, .every = 10, .valid = &sessions,
-                        .valid_contexts = world.contexts, .exact = exact, .patience = 5,
+  fopo_job_plan plan = {.steps = 3000,
+                        .seconds = INFINITY,
+                        .every = 10,
+                        .valid = &sessions,
+                        .valid_contexts = world.contexts,
+                        .exact = exact,
+                        .patience = 5,
                         .keep_best = 1};
   ok(fopo_job_start(&job, s.t, &plan));
   fopo_job_status status = ended(job);
@@ -440,11 +454,16 @@ static void test_set_back_at_rest(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_the_same_bits),        cmocka_unit_test(test_changed_at_rest),
-      cmocka_unit_test(test_interruptions_pass_by), cmocka_unit_test(test_two_at_once),
-      cmocka_unit_test(test_validation),           cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_refusals),             cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_endings),              cmocka_unit_test(test_set_back_at_rest),
+      cmocka_unit_test(test_the_same_bits),
+      cmocka_unit_test(test_changed_at_rest),
+      cmocka_unit_test(test_interruptions_pass_by),
+      cmocka_unit_test(test_two_at_once),
+      cmocka_unit_test(test_validation),
+      cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_endings),
+      cmocka_unit_test(test_set_back_at_rest),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }

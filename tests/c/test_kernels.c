@@ -1,10 +1,5 @@
 /* Every kernel of every table that this CPU runs, against sums in double: all lengths with their
  * tails, small and large rows, extreme values. Inputs end at a page that may not be touched. */
-#include "core/rng.h"
-#include "core/status.h"
-#include "kernels/kernels.h"
-#include "kernels/bloom.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,12 +12,17 @@
 
 #include <cmocka.h>
 
+#include "core/rng.h"
+#include "core/status.h"
+#include "kernels/bloom.h"
+#include "kernels/kernels.h"
+
 enum { LONGEST = 130, ROWS = 61, PAGE = 4096 };
 
 static const char *const names[] = {"portable", "avx2", "avx512", "amx"};
-static const size_t dims[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
-                              14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
-                              27, 28, 29, 30, 31, 32, 33, 47, 48, 63, 64, 65, 80,
+static const size_t dims[] = {1,  2,  3,   4,   5,   6,   7,   8,   9,   10,  11, 12, 13,
+                              14, 15, 16,  17,  18,  19,  20,  21,  22,  23,  24, 25, 26,
+                              27, 28, 29,  30,  31,  32,  33,  47,  48,  63,  64, 65, 80,
                               95, 96, 100, 111, 112, 127, 128, 129, 200, 1000};
 
 typedef struct {
@@ -352,8 +352,8 @@ static void check_lists(const fopo_kernels *k, size_t n, unsigned bits) {
   enum { MOST = 300, GUARD = 77 };
   uint32_t words[MOST], list[MOST + 1], marks[1 << 11] = {0};
   for (size_t i = 0; i < n; i++) words[i] = fopo_random(23, 1, 0, 0, (uint32_t)i).v[0];
-  uint64_t bounds[] = {0, 1, words[0], (uint64_t)words[n - 1] + 1, 1u << 31, UINT32_MAX,
-                       (uint64_t)1 << 32};
+  uint64_t bounds[] = {0,        1,          words[0],         (uint64_t)words[n - 1] + 1,
+                       1u << 31, UINT32_MAX, (uint64_t)1 << 32};
   for (size_t j = 0; j < sizeof bounds / sizeof *bounds; j++) {
     size_t wanted = 0;
     for (size_t i = 0; i <= n; i++) list[i] = GUARD;
@@ -532,7 +532,8 @@ static void check_draws(const fopo_kernels *k, uint32_t n, size_t count, uint64_
 
 static void draws_of(const fopo_kernels *k) {
   for (size_t count = 0; count <= LONGEST; count++) check_draws(k, 790000, count, 42);
-  const uint32_t sizes[] = {1, 2, 3, 5, 1000, 65536, 1u << 20, 999983, 0x7fffffffu, 0x80000000u,
+  const uint32_t sizes[] = {1,           2,           3,           5,           1000,
+                            65536,       1u << 20,    999983,      0x7fffffffu, 0x80000000u,
                             0x80000001u, 3000000000u, 0xfffffffeu, 0xffffffffu};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     check_draws(k, sizes[i], 5000, 0x0123456789abcdefu);
@@ -556,8 +557,8 @@ static void check_pairs(const fopo_kernels *k, size_t first, size_t count) {
   k->draw_pairs(a, b, first, count, 0x0123456789abcdefu, 3, 0xfffffff0u);
   for (size_t i = 0; i < count; i++) {
     size_t s = first + i;
-    fopo_words w = fopo_random(0x0123456789abcdefu, FOPO_STREAM_SAMPLE, 3, 0xfffffff0u,
-                               (uint32_t)(s >> 1));
+    fopo_words w =
+        fopo_random(0x0123456789abcdefu, FOPO_STREAM_SAMPLE, 3, 0xfffffff0u, (uint32_t)(s >> 1));
     assert_int_equal(a[i], w.v[2 * (s & 1)]);
     assert_int_equal(b[i], w.v[2 * (s & 1) + 1]);
   }

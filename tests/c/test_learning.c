@@ -1,11 +1,10 @@
 /* Learning in a small world (P = 2,000) from its sessions to a test reward: SNIS with the mixture
  * proposal gets where the exact gradient gets, from the same start, and both far from there. */
-#include "small_world.h"
-
 #include "core/clock.h"
 #include "data/embed.h"
 #include "data/world/synthetic.h"
 #include "judge/evaluate.h"
+#include "small_world.h"
 #include "train/trainer.h"
 
 enum { ITEMS = 2000, DIM = 24, BATCH = 32 };
@@ -22,8 +21,8 @@ typedef struct {
 
 static void set_up(scene *s) {
   memset(s, 0, sizeof *s);
-  fopo_world_options world = {.users = 4000, .items = ITEMS, .clusters = 20, .mean_items = 40,
-                              .noise = 0.05, .seed = 5};
+  fopo_world_options world = {
+      .users = 4000, .items = ITEMS, .clusters = 20, .mean_items = 40, .noise = 0.05, .seed = 5};
   fopo_split_options split = {.min_items = 10, .test = 0.5, .seed = 5};
   fopo_svd_options svd = {.dim = DIM, .power_iterations = 3, .seed = 5};
   ok(fopo_world_new(&s->world, &s->d, &world));
@@ -36,8 +35,8 @@ static void set_up(scene *s) {
   ok(fopo_contexts(s->test, &s->split.test, s->items));
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
-  s->reward = (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &s->split.train.Y,
-                            .contexts = s->split.train.Y.rows};
+  s->reward = (fopo_reward){
+      .kind = FOPO_REWARD_HITS, .Y = &s->split.train.Y, .contexts = s->split.train.Y.rows};
 }
 
 static void tear_down(scene *s) {
@@ -66,16 +65,20 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
   fopo_optim optim;
   fopo_trainer *t = NULL;
   fopo_slice slice;
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
-                             .eps = 1e-8};
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   double started = fopo_clock(), quarter[4];
   ok(fopo_policy_init(&pi, s->items, FOPO_THETA_RANDOM, 1.0f, 1));
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_optim_init(&optim, &adam));
-  ok(fopo_trainer_new(&t, &(fopo_trainer_options){
-                              .policy = &pi, .contexts = s->train, .reward = &s->reward,
-                              .gradient = g, .optim = &optim, .device = s->device,
-                              .batch = BATCH, .seed = 2}));
+  ok(fopo_trainer_new(&t, &(fopo_trainer_options){.policy = &pi,
+                                                  .contexts = s->train,
+                                                  .reward = &s->reward,
+                                                  .gradient = g,
+                                                  .optim = &optim,
+                                                  .device = s->device,
+                                                  .batch = BATCH,
+                                                  .seed = 2}));
   for (int i = 0; i < 4; i++) {
     ok(fopo_trainer_run(t, steps / 4, &slice));
     quarter[i] = test_reward(s, &pi);

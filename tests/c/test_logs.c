@@ -1,16 +1,16 @@
 /* Bandit logs: one small text a quirk, the real files' counts, parts and their file; the synthetic
  * world against sums made by hand; every allocation failing in turn. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/rng.h"
@@ -45,10 +45,9 @@ static fopo_logs *must_read(const char *name, const fopo_logs_options *options) 
   return logs;
 }
 #define READ_AS(text, ...) must_read(write_file(path, text), &(fopo_logs_options){__VA_ARGS__})
-#define READ(text) must_read(write_file(path, text), NULL)
+#define READ(text)         must_read(write_file(path, text), NULL)
 
-static void refuse(const char *name, const fopo_logs_options *options, int code,
-                   const char *part) {
+static void refuse(const char *name, const fopo_logs_options *options, int code, const char *part) {
   fopo_logs *logs;
   int status = fopo_logs_read(&logs, name, options);
   if (status == FOPO_OK) fail_msg("read what should say: %s", part);
@@ -57,7 +56,7 @@ static void refuse(const char *name, const fopo_logs_options *options, int code,
   assert_int_equal(status, code);
   assert_null(logs);
 }
-#define REFUSE_AS(text, part, ...) \
+#define REFUSE_AS(text, part, ...)                                                                 \
   refuse(write_file(path, text), &(fopo_logs_options){__VA_ARGS__}, FOPO_ERR_FORMAT, part)
 #define REFUSE(text, part) refuse(write_file(path, text), NULL, FOPO_ERR_FORMAT, part)
 
@@ -105,8 +104,8 @@ static void test_csv(void **state) {
   fopo_logs_free(logs);
 
   /* a column is one of text wherever its text stands, and ids may be all of a catalogue */
-  logs = READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n",
-                 .n_actions = 5);
+  logs =
+      READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5);
   assert_int_equal(logs->contexts.cols, 3);
   assert_int_equal(logs->n_actions, 5);
   assert_int_equal(logs->actions[0], 2);
@@ -134,8 +133,8 @@ static void test_csv_refused(void **state) {
   REFUSE_AS(HEAD, "has no column 'y'", .features = "y");
   REFUSE("action,reward,p\n1,1,1\n", "has no column for contexts");
   REFUSE("", "is empty");
-  fopo_logs *logs = READ_AS(HEAD "1,1,1,0\n1,1,1,2\n2,1,1,1\nx,1\n", .skip_errors = 1,
-                            .max_errors = 3);
+  fopo_logs *logs =
+      READ_AS(HEAD "1,1,1,0\n1,1,1,2\n2,1,1,1\nx,1\n", .skip_errors = 1, .max_errors = 3);
   assert_int_equal(logs->n, 2);
   assert_int_equal(logs->skipped, 3);
   fopo_logs_free(logs);
@@ -247,7 +246,8 @@ static void test_adf(void **state) {
   (void)state;
   fopo_logs *logs = READ_AS("shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n"
                             "shared | s_2\n0:0:0.25 | c d:2\n| a b\n\n"
-                            "| c d:2\n| a b\n", .hash_bits = 4);
+                            "| c d:2\n| a b\n",
+                            .hash_bits = 4);
   assert_int_equal(logs->n, 2);
   assert_int_equal(logs->skipped, 1);
   assert_int_equal(logs->n_actions, 2);
@@ -266,7 +266,8 @@ static void test_adf(void **state) {
   REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| c\n", "first event does not offer");
   REFUSE("shared | s\n0:1:0.5 | a\n| a\n", "stands twice in its event");
   logs = READ_AS("shared | s\n0:1:0 | z\n| y\n\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| q\n\n"
-                 "| b\n0:2:1 | a\n", .skip_errors = 1, .max_errors = 9);
+                 "| b\n0:2:1 | a\n",
+                 .skip_errors = 1, .max_errors = 9);
   assert_int_equal(logs->n, 2);
   assert_int_equal(logs->n_actions, 2);
   assert_int_equal(logs->skipped, 2);
@@ -277,17 +278,17 @@ static void test_adf(void **state) {
 /* ---- dsjson ---- */
 
 #define ACTIONS "\"_multi\":[{\"_tag\":\"x\",\"i\":{\"k\":1}},{\"i\":{\"k\":\"v\"}}]"
-#define EVENT(label, more) \
+#define EVENT(label, more)                                                                         \
   "{" label ",\"c\":{\"u\":{\"age\":3,\"on\":true,\"land\":\"fr\"}," more "}}\n"
 #define LABEL "\"_label_cost\":-1.5,\"_label_probability\":0.5,\"_label_Action\":2"
 
 static void test_dsjson(void **state) {
   (void)state;
-  fopo_logs *logs = READ_AS(
-      EVENT(LABEL, ACTIONS)
-      "{\"RewardValue\":1,\"EventId\":\"a\\u00e9\"}\n"
-      "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":\"v\"}},{\"_tag\":\"x\",\"i\":{\"k\":1}}]}}\n",
-      .hash_bits = 6);
+  fopo_logs *logs =
+      READ_AS(EVENT(LABEL, ACTIONS) "{\"RewardValue\":1,\"EventId\":\"a\\u00e9\"}\n"
+                                    "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":\"v\"}},{\"_tag\":"
+                                              "\"x\",\"i\":{\"k\":1}}]}}\n",
+              .hash_bits = 6);
   assert_string_equal(logs->format, "dsjson");
   assert_int_equal(logs->n, 2);
   assert_int_equal(logs->skipped, 1);
@@ -316,8 +317,7 @@ static void test_dsjson(void **state) {
          "is no propensity");
   REFUSE(EVENT("\"_label_cost\":1,\"_label_probability\":1,\"_label_Action\":3", ACTIONS),
          "none of its actions");
-  REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":1}}]}}\n",
-         "line 2");
+  REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":1}}]}}\n", "line 2");
   char deep[400] = "{\"a\":";
   for (int i = 0; i < 100; i++) strcat(deep, "[");
   REFUSE(deep, "nested more than 64 deep");
@@ -370,9 +370,8 @@ static void test_save_and_parts(void **state) {
 /* Every allocation of reading fails once: a failure each time, and nothing is left. */
 static void test_memory(void **state) {
   (void)state;
-  static const char *const texts[] = {
-      obd, "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n", EVENT(LABEL, ACTIONS),
-      "x,action,reward,p\na,b,1,1\n"};
+  static const char *const texts[] = {obd, "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n",
+                                      EVENT(LABEL, ACTIONS), "x,action,reward,p\na,b,1,1\n"};
   for (size_t t = 0; t < 4; t++) {
     write_file(path, texts[t]);
     fopo_logs *logs = NULL;
@@ -410,7 +409,7 @@ static void test_real_obd(void **state) {
   if (absent(REAL "open-bandit/random_men.csv.gz")) return;
   fopo_logs *logs = must_read(REAL "open-bandit/random_men.csv.gz",
                               &(fopo_logs_options){.items = REAL "open-bandit/"
-                                                            "random_men_item_context.csv"});
+                                                                 "random_men_item_context.csv"});
   assert_int_equal(logs->n, 10000);
   assert_int_equal(logs->n_actions, 102);
   assert_int_equal(logs->contexts.cols, 3 + 5 + 9 + 8 + 34);
@@ -446,9 +445,17 @@ static void test_real_vw(void **state) {
 
 /* ---- the synthetic world ---- */
 
-static const fopo_log_world_options small = {.n = 4000, .actions = 50, .dim = 4, .k = 6,
-                                             .epsilon = 0.3, .skill = 0.6, .sharpness = 1.5,
-                                             .bias = -1.0, .slope = 1.0, .spread = 0.3, .seed = 7};
+static const fopo_log_world_options small = {.n = 4000,
+                                             .actions = 50,
+                                             .dim = 4,
+                                             .k = 6,
+                                             .epsilon = 0.3,
+                                             .skill = 0.6,
+                                             .sharpness = 1.5,
+                                             .bias = -1.0,
+                                             .slope = 1.0,
+                                             .spread = 0.3,
+                                             .seed = 7};
 
 static double rho(const fopo_log_world *w, size_t n, uint32_t a) {
   float r;
@@ -549,14 +556,20 @@ static void test_world_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_refused),
-      cmocka_unit_test(test_many_levels),   cmocka_unit_test(test_obd),
-      cmocka_unit_test(test_vw),            cmocka_unit_test(test_adf),
-      cmocka_unit_test(test_dsjson),        cmocka_unit_test(test_save_and_parts),
-      cmocka_unit_test(test_memory),        cmocka_unit_test(test_real_obd),
-      cmocka_unit_test(test_real_vw),       cmocka_unit_test(test_world_values),
-      cmocka_unit_test(test_world_threads), cmocka_unit_test(test_world_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_csv),
+                                     cmocka_unit_test(test_csv_refused),
+                                     cmocka_unit_test(test_many_levels),
+                                     cmocka_unit_test(test_obd),
+                                     cmocka_unit_test(test_vw),
+                                     cmocka_unit_test(test_adf),
+                                     cmocka_unit_test(test_dsjson),
+                                     cmocka_unit_test(test_save_and_parts),
+                                     cmocka_unit_test(test_memory),
+                                     cmocka_unit_test(test_real_obd),
+                                     cmocka_unit_test(test_real_vw),
+                                     cmocka_unit_test(test_world_values),
+                                     cmocka_unit_test(test_world_threads),
+                                     cmocka_unit_test(test_world_refused)};
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);

@@ -1,18 +1,18 @@
 /* .npy and .npz: round trips, NumPy as the judge of both directions, damaged files, full disks. */
+#include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <dirent.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/npz.h"
@@ -62,8 +62,7 @@ static int sentence_has(const char *part) {
 
 static int have_numpy(void) {
   static int known = -1;
-  if (known < 0)
-    known = system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") == 0;
+  if (known < 0) known = system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") == 0;
   if (!known) printf("skip  /usr/bin/python3 has no numpy and scipy\n");
   return known;
 }
@@ -151,13 +150,13 @@ static void same_bytes_twice(void **state) {
 /* Element i as a double, whatever the kind. */
 static double element(const fopo_array *a, size_t i) {
   switch (a->type) {
-    case FOPO_F32: return (double)((float *)a->data)[i];
-    case FOPO_F64: return ((double *)a->data)[i];
-    case FOPO_I32: return ((int32_t *)a->data)[i];
-    case FOPO_I64: return (double)((int64_t *)a->data)[i];
-    case FOPO_U32: return ((uint32_t *)a->data)[i];
-    case FOPO_U64: return (double)((uint64_t *)a->data)[i];
-    default: return ((uint8_t *)a->data)[i];
+  case FOPO_F32: return (double)((float *)a->data)[i];
+  case FOPO_F64: return ((double *)a->data)[i];
+  case FOPO_I32: return ((int32_t *)a->data)[i];
+  case FOPO_I64: return (double)((int64_t *)a->data)[i];
+  case FOPO_U32: return ((uint32_t *)a->data)[i];
+  case FOPO_U64: return (double)((uint64_t *)a->data)[i];
+  default: return ((uint8_t *)a->data)[i];
   }
 }
 
@@ -189,7 +188,8 @@ static void read_numpy_archive(const char *path) {
   assert_string_equal((char *)a->data, "z\xc3\xa4hl");
   assert_string_equal((char *)a->data + 16, "\xce\xb8\xe2\x82\xac\xf0\x9f\x98\x80");
   assert_string_equal((char *)a->data + 32, "");
-  assert_string_equal((char *)fopo_archive_find(&archive, "big_unicode")->data, "\xc3\xa4" "b");
+  assert_string_equal((char *)fopo_archive_find(&archive, "big_unicode")->data, "\xc3\xa4"
+                                                                                "b");
   a = fopo_archive_find(&archive, "negative_f2");
   assert_true(element(a, 0) == 0.0 && signbit(element(a, 0)) && element(a, 1) == -1.5 &&
               element(a, 2) == 65504.0 && element(a, 3) == 0x1p-24);
@@ -279,8 +279,10 @@ static void bad_headers(void **state) {
   wide[sizeof wide - 1] = '\0';
   refuse_npy(wide, 12, 1, "10000");
   fopo_array a;
-  spit(in_folder("old.npy"), "\x93NUMPY\x01\x00\x3c\x00"
-       "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n\n\0\0\0\0\0\0\0\0", 78);
+  spit(in_folder("old.npy"),
+       "\x93NUMPY\x01\x00\x3c\x00"
+       "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n\n\0\0\0\0\0\0\0\0",
+       78);
   assert_int_equal(fopo_npy_load(&a, in_folder("old.npy")), FOPO_OK); /* Python 2's 2L */
   assert_int_equal(a.shape[0], 2);
   fopo_free(a.data);
@@ -421,20 +423,28 @@ static fopo_archive one_array(fopo_dtype type, const void *data, size_t n) {
 }
 
 static int converts(fopo_dtype from, double value, fopo_dtype to) {
-  union { float f; double d; int32_t i; int64_t l; uint8_t b; uint32_t u; uint64_t w; } x = {0};
+  union {
+    float f;
+    double d;
+    int32_t i;
+    int64_t l;
+    uint8_t b;
+    uint32_t u;
+    uint64_t w;
+  } x = {0};
   switch (from) {
-    case FOPO_F32: x.f = (float)value; break;
-    case FOPO_F64: x.d = value; break;
-    case FOPO_I32: x.i = (int32_t)value; break;
-    case FOPO_I64: x.l = (int64_t)value; break;
-    case FOPO_U32: x.u = (uint32_t)value; break;
-    case FOPO_U64: x.w = (uint64_t)value; break;
-    default: x.b = (uint8_t)value; break;
+  case FOPO_F32: x.f = (float)value; break;
+  case FOPO_F64: x.d = value; break;
+  case FOPO_I32: x.i = (int32_t)value; break;
+  case FOPO_I64: x.l = (int64_t)value; break;
+  case FOPO_U32: x.u = (uint32_t)value; break;
+  case FOPO_U64: x.w = (uint64_t)value; break;
+  default: x.b = (uint8_t)value; break;
   }
   fopo_archive archive = one_array(from, &x, 1);
   fopo_array *a = fopo_archive_need(&archive, "x.npz", "x", to, 1);
-  int equal = a != NULL && a->type == to && a->itemsize == fopo_dtype_size(to) &&
-              element(a, 0) == value;
+  int equal =
+      a != NULL && a->type == to && a->itemsize == fopo_dtype_size(to) && element(a, 0) == value;
   if (a == NULL) assert_true(sentence_has("x.npz: 'x' holds"));
   fopo_archive_done(&archive);
   return equal;
@@ -568,11 +578,11 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),       cmocka_unit_test(same_bytes_twice),
-      cmocka_unit_test(numpy_agrees),     cmocka_unit_test(bad_headers),
-      cmocka_unit_test(damaged_archives), cmocka_unit_test(large_members),
-      cmocka_unit_test(bad_archives),
-      cmocka_unit_test(conversions),      cmocka_unit_test(old_file_survives),
-      cmocka_unit_test(interrupted),      cmocka_unit_test(memory_faults)};
+      cmocka_unit_test(round_trip),        cmocka_unit_test(same_bytes_twice),
+      cmocka_unit_test(numpy_agrees),      cmocka_unit_test(bad_headers),
+      cmocka_unit_test(damaged_archives),  cmocka_unit_test(large_members),
+      cmocka_unit_test(bad_archives),      cmocka_unit_test(conversions),
+      cmocka_unit_test(old_file_survives), cmocka_unit_test(interrupted),
+      cmocka_unit_test(memory_faults)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,9 +1,8 @@
 /* Off-policy evaluation: three items by hand, catalogues of several tiles against sums in double,
  * intervals against what they should cover, memory, threads, refusals. */
-#include "small_world.h"
-
 #include "core/progress.h"
 #include "judge/ope.h"
+#include "small_world.h"
 
 /* A log over the contexts of a small world, its model r_M(a, x_i) = cos(a + i). */
 typedef struct {
@@ -57,8 +56,7 @@ static void softmax(double *p, const small_world *w, size_t i) {
   const float *x = fopo_matrix_row(w->contexts, i);
   for (size_t j = 0; j < w->L; j++) {
     for (size_t k = 0; k < w->L; k++) {
-      Q[j] += (double)x[k] * (double)fopo_matrix_row(w->pi.theta, k)[j] /
-              (double)w->pi.temperature;
+      Q[j] += (double)x[k] * (double)fopo_matrix_row(w->pi.theta, k)[j] / (double)w->pi.temperature;
     }
   }
   for (size_t a = 0; a < w->P; a++) {
@@ -82,8 +80,12 @@ static void test_by_hand(void **unused) {
   const float r_m[] = {0.5f, 0.2f, 0.7f};
   fopo_policy pi;
   ok(fopo_policy_init(&pi, fopo_matrix_view(beta, 3, 1), FOPO_THETA_IDENTITY, 1.0f, 1));
-  fopo_logs logs = {.n = 4, .n_actions = 3, .contexts = fopo_matrix_view(ones, 4, 1),
-                    .actions = actions, .rewards = rewards, .propensities = propensities};
+  fopo_logs logs = {.n = 4,
+                    .n_actions = 3,
+                    .contexts = fopo_matrix_view(ones, 4, 1),
+                    .actions = actions,
+                    .rewards = rewards,
+                    .propensities = propensities};
   fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = &outside};
   fopo_ope *o;
   fopo_drawn d;
@@ -120,8 +122,7 @@ static void test_by_hand(void **unused) {
   double l = log(80.0), half = sqrt(2 * 7.0 / 9 * l / 4) + 7 * 4 * l / 9;
   near(e.bernstein[0], 5.0 / 6 - half, 1e-5);
   near(e.bernstein[1], 5.0 / 6 + half, 1e-5);
-  near(r.by[FOPO_OPE_SNIPS].se,
-                     sqrt((4 + 400 + 144 + 36) / 441.0 / 12.0) / (7.0 / 6), 1e-6);
+  near(r.by[FOPO_OPE_SNIPS].se, sqrt((4 + 400 + 144 + 36) / 441.0 / 12.0) / (7.0 / 6), 1e-6);
   assert_true(isnan(r.by[FOPO_OPE_SNIPS].bernstein[0]));
   assert_true(isnan(e.bootstrap[0]));
   near(r.by[FOPO_OPE_DM].se, 0.0, 1e-6);
@@ -175,7 +176,9 @@ static void test_low_rank(void **unused) {
   ok(fopo_index_norm(&ix, g.w.items, 0));
   for (int kind = 0; kind < 6; kind++) {
     fopo_low_rank m = {.users = users, .items = items, .rank = RANK, .logistic = kind % 2};
-    fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs, .samples = kind / 2 == 1 ? 100 : 0,
+    fopo_ope_options options = {.pi = &g.w.pi,
+                                .logs = &g.logs,
+                                .samples = kind / 2 == 1 ? 100 : 0,
                                 .index = kind / 2 == 2 ? ix : NULL};
     fopo_reward direct;
     fopo_ope *inside, *asked;
@@ -227,8 +230,12 @@ static void test_sampled(void **unused) {
   ok(run(exact));
   fopo_ope_terms truth = fopo_ope_result(exact);
   for (int q = 0; q < 2; q++) {
-    ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside,
-                                            .samples = 2000, .proposal = proposals[q], .seed = 3}));
+    ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi,
+                                            .logs = &g.logs,
+                                            .model = &outside,
+                                            .samples = 2000,
+                                            .proposal = proposals[q],
+                                            .seed = 3}));
     ok(run(o));
     fopo_ope_terms t = fopo_ope_result(o);
     double squares = 0.0, off = 0.0;
@@ -254,8 +261,8 @@ static void test_argmax(void **unused) {
   fopo_index *ix;
   ok(fopo_index_norm(&ix, g.w.items, 0));
   fopo_ope *o;
-  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix,
-                                          .model = &outside}));
+  ok(fopo_ope_new(
+      &o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix, .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
   double p[40], sum = 0.0;
@@ -474,13 +481,13 @@ static void test_interrupted(void **unused) {
 int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_normal_point),
-      cmocka_unit_test(test_exact),     cmocka_unit_test(test_low_rank),
-      cmocka_unit_test(test_sampled),
-      cmocka_unit_test(test_argmax),    cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_bootstrap), cmocka_unit_test(test_no_overlap),
-      cmocka_unit_test(test_threads),   cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_by_hand),     cmocka_unit_test(test_normal_point),
+      cmocka_unit_test(test_exact),       cmocka_unit_test(test_low_rank),
+      cmocka_unit_test(test_sampled),     cmocka_unit_test(test_argmax),
+      cmocka_unit_test(test_memory),      cmocka_unit_test(test_bootstrap),
+      cmocka_unit_test(test_no_overlap),  cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_refused),     cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_interrupted),
   };
   return cmocka_run_group_tests_name("ope", tests, NULL, NULL);
 }

@@ -1,11 +1,10 @@
 /* What a policy learns beside a square theta: contexts of other features than the items', networks,
  * and the items themselves, against the expected reward in double and its central differences. */
-#include "small_world.h"
+#include <unistd.h>
 
+#include "small_world.h"
 #include "train/optim.h"
 #include "train/trainer.h"
-
-#include <unistd.h>
 
 /* A world whose contexts have D features. */
 typedef struct {
@@ -13,9 +12,9 @@ typedef struct {
   fopo_matrix items, contexts; /* [P, L], [N, D] */
   fopo_csr Y;
   fopo_reward reward;
-  fopo_policy pi;              /* to be made by the test */
+  fopo_policy pi; /* to be made by the test */
   fopo_device *device;
-  uint32_t *rows;              /* [N] 0 .. N-1 */
+  uint32_t *rows; /* [N] 0 .. N-1 */
 } world;
 
 static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_t seed) {
@@ -114,7 +113,8 @@ static double *in_double(const float *x, size_t n) {
   return y;
 }
 
-/* Central differences of the expected reward: with respect to theta, or to the items. To be freed. */
+/* Central differences of the expected reward: with respect to theta, or to the items. To be freed.
+ */
 static double *differences(const world *w, int of_items) {
   size_t n = of_items ? w->P * w->L : n_theta(w);
   double *theta = in_double(w->pi.theta.x, n_theta(w));
@@ -150,8 +150,8 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
   float *G = fopo_alloc(n_theta(w), sizeof *G);
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
-                           NULL, w->rows, w->N, (fopo_draw_key){5, step}));
+  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, NULL,
+                           w->rows, w->N, (fopo_draw_key){5, step}));
   fopo_gradient_free(g);
   return G;
 }
@@ -183,8 +183,8 @@ static void test_rectangular_refused(void **unused) {
   world_init(&w, 20, 4, 3, 5, 1);
   refused(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1),
           FOPO_ERR_ARGUMENT, "theta is 3 x 5");
-  refused(fopo_policy_init_linear(&w.pi, w.items, 0, FOPO_THETA_RANDOM, 1.0f, 1),
-          FOPO_ERR_ARGUMENT, "0 features");
+  refused(fopo_policy_init_linear(&w.pi, w.items, 0, FOPO_THETA_RANDOM, 1.0f, 1), FOPO_ERR_ARGUMENT,
+          "0 features");
   ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
   fopo_gradient_options o = {FOPO_GRADIENT_EXACT};
   fopo_gradient *g = NULL;
@@ -201,8 +201,8 @@ static void test_rectangular_refused(void **unused) {
 /* -- networks --------------------------------------------------------------------------------- */
 
 static const fopo_network networks[] = {
-    {2, {5, 7, 3}, FOPO_TANH},     {2, {5, 7, 3}, FOPO_RELU},    {3, {4, 9, 5, 6}, FOPO_TANH},
-    {3, {4, 9, 5, 6}, FOPO_RELU},  {2, {1, 1, 1}, FOPO_TANH},
+    {2, {5, 7, 3}, FOPO_TANH},    {2, {5, 7, 3}, FOPO_RELU}, {3, {4, 9, 5, 6}, FOPO_TANH},
+    {3, {4, 9, 5, 6}, FOPO_RELU}, {2, {1, 1, 1}, FOPO_TANH},
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -221,8 +221,8 @@ static void test_network(void **unused) {
     double *D = differences(&w, 0), *theta = in_double(w.pi.theta.x, n_theta(&w)), wanted[8];
     float *G = gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, 0), q[6 * 8];
     double error = relative(G, D, n_theta(&w));
-    print_message("network %zu, %zu parameters: exact against differences %.1e\n", i,
-                  n_theta(&w), error);
+    print_message("network %zu, %zu parameters: exact against differences %.1e\n", i, n_theta(&w),
+                  error);
     assert_true(error < 1e-5);
     /* queries on the host are the device's */
     ok(fopo_policy_queries(fopo_matrix_view(q, 6, w.L), &w.pi, w.contexts));
@@ -460,8 +460,8 @@ static void test_items_mean(void **unused) {
   assert_true(worst_deviation(&w, mixed, exact, 60, "snis, mixture, S = 4000") < 3.5);
 
   /* the tail in full: the exact gradient */
-  fopo_gradient_options whole = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 24,
-                                 .proposal = mixture};
+  fopo_gradient_options whole = {
+      .kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 24, .proposal = mixture};
   fopo_free(G);
   G = items_gradient_of(&w, whole, &n);
   assert_true(relative(G, exact, w.P * w.L) < 1e-5 && n == w.P);
@@ -489,8 +489,13 @@ static void test_lazy_adam(void **unused) {
   static const int touched[STEPS] = {1, 0, 1, 1, 0, 1};
   fopo_device *d = NULL;
   fopo_optim o;
-  fopo_optim_options options = {.kind = FOPO_OPTIM_ADAM, .lr = 0.5, .items_lr = 0.1, .beta1 = 0.9,
-                                .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01};
+  fopo_optim_options options = {.kind = FOPO_OPTIM_ADAM,
+                                .lr = 0.5,
+                                .items_lr = 0.1,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .eps = 1e-8,
+                                .weight_decay = 0.01};
   float items[P * L] = {1, 2, 3, 4, 5, 6}, theta = 0.0f, g0 = 0.0f;
   double x[L] = {3, 4}, m[L] = {0}, v[L] = {0}, t = 0;
   ok(fopo_device_cpu_open(&d));
@@ -499,8 +504,8 @@ static void test_lazy_adam(void **unused) {
   for (int step = 0; step < STEPS; step++) {
     const float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
     const uint32_t both[] = {0, 1}, alone[] = {0};
-    fopo_item_gradient G = {.rows = rows, .ids = touched[step] ? both : alone,
-                            .n = touched[step] ? 2 : 1};
+    fopo_item_gradient G = {
+        .rows = rows, .ids = touched[step] ? both : alone, .n = touched[step] ? 2 : 1};
     ok(fopo_optim_step(&o, d, &theta, &g0, 1, NULL));
     ok(fopo_optim_step_items(&o, d, items, P, L, &G));
     if (!touched[step]) continue;
@@ -528,9 +533,15 @@ typedef struct {
 
 static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_t refresh) {
   fopo_trainer *t = NULL;
-  fopo_trainer_options options = {.policy = &w->pi, .contexts = w->contexts, .reward = &w->reward,
-                                  .gradient = g, .optim = o, .device = w->device, .batch = 16,
-                                  .seed = 3, .index_refresh = refresh};
+  fopo_trainer_options options = {.policy = &w->pi,
+                                  .contexts = w->contexts,
+                                  .reward = &w->reward,
+                                  .gradient = g,
+                                  .optim = o,
+                                  .device = w->device,
+                                  .batch = 16,
+                                  .seed = 3,
+                                  .index_refresh = refresh};
   ok(fopo_trainer_new(&t, &options));
   return t;
 }
@@ -555,8 +566,8 @@ static outcome run_with_items(int which, int threads, size_t stop) {
                                  {FOPO_GRADIENT_REINFORCE, 60, 0, uniform},
                                  {FOPO_GRADIENT_REINFORCE, 60, 1, uniform},
                                  {FOPO_GRADIENT_SNIS, 60, 0, mixture}};
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999,
-                             .eps = 1e-8};
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   size_t refresh = which == 3 ? 5 : 0;
   ok(fopo_gradient_new(&g, &all[which]));
   ok(fopo_optim_init(&o, &adam));
@@ -611,14 +622,20 @@ static void test_items_refused(void **unused) {
   memcpy(copy, w.items.x, 60 * sizeof *copy);
   ok(fopo_index_norm(&ix, fopo_matrix_view(copy, 20, 3), 0));
   fopo_gradient_options snis = {.kind = FOPO_GRADIENT_SNIS, .samples = 10};
-  snis.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5,
-                                  .epsilon = 0.5};
+  snis.proposal =
+      (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
   fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 0.1};
   ok(fopo_gradient_new(&g, &snis));
   ok(fopo_optim_init(&o, &sgd));
-  fopo_trainer_options options = {.policy = &w.pi, .contexts = w.contexts, .reward = &w.reward,
-                                  .gradient = g, .optim = &o, .device = w.device, .batch = 2,
-                                  .seed = 3, .index_refresh = 4};
+  fopo_trainer_options options = {.policy = &w.pi,
+                                  .contexts = w.contexts,
+                                  .reward = &w.reward,
+                                  .gradient = g,
+                                  .optim = &o,
+                                  .device = w.device,
+                                  .batch = 2,
+                                  .seed = 3,
+                                  .index_refresh = 4};
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "items are fixed");
   w.pi.train_items = 1;
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "over other items");
@@ -677,18 +694,12 @@ static void test_refresh(void **unused) {
 int main(void) {
   fopo_threads_set(2);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rectangular),
-      cmocka_unit_test(test_rectangular_refused),
-      cmocka_unit_test(test_network),
-      cmocka_unit_test(test_network_parts),
-      cmocka_unit_test(test_network_threads),
-      cmocka_unit_test(test_network_refused),
-      cmocka_unit_test(test_items_exact),
-      cmocka_unit_test(test_items_parts),
-      cmocka_unit_test(test_items_mean),
-      cmocka_unit_test(test_lazy_adam),
-      cmocka_unit_test(test_items_training),
-      cmocka_unit_test(test_items_refused),
+      cmocka_unit_test(test_rectangular),     cmocka_unit_test(test_rectangular_refused),
+      cmocka_unit_test(test_network),         cmocka_unit_test(test_network_parts),
+      cmocka_unit_test(test_network_threads), cmocka_unit_test(test_network_refused),
+      cmocka_unit_test(test_items_exact),     cmocka_unit_test(test_items_parts),
+      cmocka_unit_test(test_items_mean),      cmocka_unit_test(test_lazy_adam),
+      cmocka_unit_test(test_items_training),  cmocka_unit_test(test_items_refused),
       cmocka_unit_test(test_refresh),
   };
   return cmocka_run_group_tests_name("params", tests, NULL, NULL);

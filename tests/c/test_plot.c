@@ -1,13 +1,13 @@
 /* The text of plots is compared as a whole; what cannot be drawn is refused or said. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -27,8 +27,13 @@ static void expect(const fopo_plot *plot, const char *wanted) {
 static void ascii(void **state) {
   (void)state;
   fopo_series s = {"squares", ramp, squares, 5};
-  expect(&(fopo_plot){.series = &s, .n_series = 1, .title = "t", .xlabel = "x", .ylabel = "y",
-                      .width = 28, .height = 6},
+  expect(&(fopo_plot){.series = &s,
+                      .n_series = 1,
+                      .title = "t",
+                      .xlabel = "x",
+                      .ylabel = "y",
+                      .width = 28,
+                      .height = 6},
          "               t\n"
          "y\n"
          "   |                      **\n"
@@ -131,8 +136,9 @@ static void refusals(void **state) {
 
 /* Any numbers, any size: whole lines, none longer than the width, nothing outside the canvas. */
 static void extremes(void **state) {
-  static const double odd[] = {0, -0.0, 1, 1 + 1e-15, -1, 1e-320, 5e-324, 1e299, -1e299, 1e308,
-                               NAN, INFINITY, 1e-299, 123456789, 123456790, 1e15, 1e-7};
+  static const double odd[] = {0,      -0.0,      1,         1 + 1e-15, -1,  1e-320,
+                               5e-324, 1e299,     -1e299,    1e308,     NAN, INFINITY,
+                               1e-299, 123456789, 123456790, 1e15,      1e-7};
   enum { ODD = sizeof odd / sizeof *odd };
   (void)state;
   srand(1);
@@ -141,8 +147,12 @@ static void extremes(void **state) {
     int n = 1 + rand() % 6;
     for (int i = 0; i < n; i++) x[i] = odd[rand() % ODD], y[i] = odd[rand() % ODD];
     fopo_series s = {"s", x, y, (size_t)n};
-    fopo_plot plot = {.series = &s, .n_series = 1, .width = 24 + rand() % 60,
-                      .height = 3 + rand() % 20, .logx = rand() % 2, .logy = rand() % 2};
+    fopo_plot plot = {.series = &s,
+                      .n_series = 1,
+                      .width = 24 + rand() % 60,
+                      .height = 3 + rand() % 20,
+                      .logx = rand() % 2,
+                      .logy = rand() % 2};
     char *text;
     if (fopo_plot_text(&text, &plot) != FOPO_OK) continue;
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -163,8 +173,10 @@ static void memory_runs_out(void **state) {
     fopo_memory_fail_after(n, 0);
     status = fopo_plot_text(&text, &plot);
     fopo_memory_fail_after(-1, 0);
-    if (status == FOPO_OK) fopo_free(text);
-    else assert_null(text);
+    if (status == FOPO_OK)
+      fopo_free(text);
+    else
+      assert_null(text);
     assert_int_equal(fopo_memory_in_use().blocks, before);
   }
   assert_int_equal(status, FOPO_OK);
@@ -185,11 +197,16 @@ static void bars(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ascii),    cmocka_unit_test(braille), cmocka_unit_test(points_are_not_joined),
-    cmocka_unit_test(log_scale), cmocka_unit_test(series_are_told_apart),
-    cmocka_unit_test(gaps),     cmocka_unit_test(refusals),
-    cmocka_unit_test(extremes), cmocka_unit_test(memory_runs_out),
-    cmocka_unit_test(bars),
+      cmocka_unit_test(ascii),
+      cmocka_unit_test(braille),
+      cmocka_unit_test(points_are_not_joined),
+      cmocka_unit_test(log_scale),
+      cmocka_unit_test(series_are_told_apart),
+      cmocka_unit_test(gaps),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(extremes),
+      cmocka_unit_test(memory_runs_out),
+      cmocka_unit_test(bars),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

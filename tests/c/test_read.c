@@ -3,13 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/memory.h"
@@ -57,7 +57,7 @@ static fopo_dataset *must_read(const char *path, const fopo_read_options *option
   assert_int_equal(d->items.n, m->cols);
   return d;
 }
-#define READ(path) must_read(path, NULL)
+#define READ(path)         must_read(path, NULL)
 #define READ_AS(path, ...) must_read(path, &(fopo_read_options){__VA_ARGS__})
 
 static void must_refuse(const char *path, int code, const char *part,
@@ -71,7 +71,7 @@ static void must_refuse(const char *path, int code, const char *part,
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
 }
 #define REFUSE(path, code, part) must_refuse(path, code, part, NULL)
-#define REFUSE_AS(path, code, part, ...) \
+#define REFUSE_AS(path, code, part, ...)                                                           \
   must_refuse(path, code, part, &(fopo_read_options){__VA_ARGS__})
 
 /* The value at (user, item), by their names; -1000 where nothing stands. */
@@ -86,8 +86,8 @@ static double at(const fopo_dataset *d, const char *user, const char *item) {
 
 static int shaped(const fopo_dataset *d, const char *format, size_t users, size_t items,
                   size_t nnz) {
-  int fits = strcmp(d->format, format) == 0 && d->matrix.rows == users &&
-             d->matrix.cols == items && fopo_csr_nnz(&d->matrix) == nnz;
+  int fits = strcmp(d->format, format) == 0 && d->matrix.rows == users && d->matrix.cols == items &&
+             fopo_csr_nnz(&d->matrix) == nnz;
   if (!fits)
     fprintf(stderr, "%s of %zu users, %zu items, %zu entries\n", d->format, d->matrix.rows,
             d->matrix.cols, fopo_csr_nnz(&d->matrix));
@@ -209,14 +209,14 @@ static void lists(void **state) {
   assert_true(shaped(d, "baskets", 3, 6, 9) && at(d, "2", "5") == 1);
   fopo_dataset_free(d);
   REFUSE_AS(write_text("0 5 6 7\n1 2 x\n2 3\n"), FOPO_ERR_FORMAT, "line 2, column 3: 'x'",
-         .format = "lists");
+            .format = "lists");
   REFUSE_AS(write_text("0 5 6 4294967295\n"), FOPO_ERR_FORMAT, "largest id", .format = "lists");
   REFUSE_AS(write_text("0 5 6 4294967294\n"), FOPO_ERR_FORMAT, "far apart", .format = "lists");
   REFUSE_AS(write_text("0 5 6 -1\n"), FOPO_ERR_FORMAT, "column 4: '-1'", .format = "lists");
   REFUSE_AS(write_text("3 1 2\n1 1\n1 4\n"), FOPO_ERR_FORMAT, "says 3 items and holds 2",
-         .format = "counted");
+            .format = "counted");
   REFUSE_AS(FIXTURE("kgat.txt"), FOPO_ERR_ARGUMENT, "options of pairs", .format = "lists",
-         .user = "2");
+            .user = "2");
   REFUSE_AS(write_text("1 2\n1 3\n"), FOPO_ERR_FORMAT, "line 2, column 1: '1' is a user that",
             .format = "lists");
 }
@@ -339,8 +339,17 @@ static void numbers_of_every_length(void **state) {
 /* ---- many rows at once ---- */
 
 enum { /* what a file of rows has */
-  HAS_VALUES = 1, HAS_CRLF = 2, HAS_BLANKS = 4, HAS_QUOTES = 8, HAS_TEXT = 16, HAS_WIDE = 32,
-  HAS_BAD = 64, HAS_LONG = 128, HAS_COLONS = 256, HAS_NO_END = 512, KINDS = 1024
+       HAS_VALUES = 1,
+       HAS_CRLF = 2,
+       HAS_BLANKS = 4,
+       HAS_QUOTES = 8,
+       HAS_TEXT = 16,
+       HAS_WIDE = 32,
+       HAS_BAD = 64,
+       HAS_LONG = 128,
+       HAS_COLONS = 256,
+       HAS_NO_END = 512,
+       KINDS = 1024
 };
 
 /* 300 rows; the odd ones stand at places that differ from kind to kind. */
@@ -385,9 +394,13 @@ static void chunks_change_nothing(void **state) {
   int before = fopo_threads();
   char *text = malloc(1 << 16), sentence[1024];
   for (int kinds = 0; kinds < KINDS; kinds += 13) { /* prime: all pairs of features occur */
-    const fopo_read_options options = {
-        .user = "1", .item = "3", .value = "4", .header = kinds & HAS_COLONS ? -1 : 1,
-        .where = kinds % 3 == 2 ? "4!=0.5" : NULL, .skip_errors = kinds % 5 == 4, .max_errors = 9};
+    const fopo_read_options options = {.user = "1",
+                                       .item = "3",
+                                       .value = "4",
+                                       .header = kinds & HAS_COLONS ? -1 : 1,
+                                       .where = kinds % 3 == 2 ? "4!=0.5" : NULL,
+                                       .skip_errors = kinds % 5 == 4,
+                                       .max_errors = 9};
     const char *path = write_bytes("case.txt", text, many_rows(text, kinds));
     fopo_dataset *whole, *d;
     fopo_threads_set(1);
@@ -482,7 +495,9 @@ static void line_ends_and_marks(void **state) {
 
 static void malformed_rows(void **state) {
   (void)state;
-  static const struct { const char *text, *part; } cases[] = {
+  static const struct {
+    const char *text, *part;
+  } cases[] = {
       {"user,item,rating\n1,2,3\n1,3\n",
        "case.txt, line 3: '1,3' has 2 fields where the first row has 3"},
       {"user,item,rating\n1,2,3\n1,3,4,5\n", "line 3: '1,3,4,5' has 4 fields"},
@@ -540,10 +555,12 @@ static void bad_options(void **state) {
 
 static void where_and_columns(void **state) {
   (void)state;
-  static const struct { const char *where; size_t rows; } cases[] = {
-      {"rating=3", 1}, {"rating==3", 1}, {"rating!=3", 3}, {"rating<3", 1},
-      {"rating<=3", 2}, {"rating>3", 2}, {"rating >= 3", 3}, {"3>=3", 3},
-      {"kind=view", 2}, {"kind!=view", 2}, {"user=1", 2}};
+  static const struct {
+    const char *where;
+    size_t rows;
+  } cases[] = {{"rating=3", 1},  {"rating==3", 1},  {"rating!=3", 3},   {"rating<3", 1},
+               {"rating<=3", 2}, {"rating>3", 2},   {"rating >= 3", 3}, {"3>=3", 3},
+               {"kind=view", 2}, {"kind!=view", 2}, {"user=1", 2}};
   static const char text[] = "user,item,rating,kind\n1,2,3,view\n1,4,2.5,buy\n5,2,4,view\n6,7,9,\n";
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fopo_dataset *d = READ_AS(write_text(text), .where = cases[i].where);
@@ -552,9 +569,9 @@ static void where_and_columns(void **state) {
     fopo_dataset_free(d);
   }
   REFUSE_AS(write_text(text), FOPO_ERR_FORMAT, "line 2, column 4: 'view' is not a number",
-         .where = "kind>2");
-  fopo_dataset *d = READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "",
-                         .where = "kind!=");
+            .where = "kind>2");
+  fopo_dataset *d =
+      READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "", .where = "kind!=");
   fopo_dataset_free(d);
   d = READ_AS(write_text(text), .user = "2", .item = "1");
   assert_true(shaped(d, "pairs", 3, 3, 4) && at(d, "7", "6") == 9);
@@ -643,8 +660,9 @@ static void quotes_far_down(void **state) {
   char *text = malloc(64 * ROWS);
   size_t n = (size_t)sprintf(text, "user,item,note\n");
   for (size_t i = 0; i < ROWS; i++)
-    n += (size_t)sprintf(text + n, i < QUOTED ? "%zu,%zu,some words or so\n"
-                                              : "%zu,\"%zu\",\"two\nlines, \"\"%zu\"\"\"\n",
+    n += (size_t)sprintf(text + n,
+                         i < QUOTED ? "%zu,%zu,some words or so\n"
+                                    : "%zu,\"%zu\",\"two\nlines, \"\"%zu\"\"\"\n",
                          i % 1000, i / 1000, i);
   unsigned char *packed = malloc(n);
   size_t n_packed = gzip(packed, n, text);
@@ -687,11 +705,13 @@ static void matrix_market(void **state) {
   assert_true(shaped(d, "mtx", 2, 2, 1) && d->repeats == 1 && at(d, "0", "1") == 2);
   fopo_dataset_free(d);
   d = READ_AS(write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 nan\n"),
-           .value = "");
+              .value = "");
   assert_true(at(d, "0", "0") == 1);
   fopo_dataset_free(d);
 
-  static const struct { const char *text, *part; } cases[] = {
+  static const struct {
+    const char *text, *part;
+  } cases[] = {
       {"matrix coordinate complex general\n1 1 1\n1 1 1 0\n", "complex"},
       {"matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "complex"},
       {"vector coordinate real general\n1 1 1\n1 1 1\n", "coordinate or array"},
@@ -767,8 +787,8 @@ static void scipy_agrees(void **state) {
   assert_int_equal(system(command), 0);
 
   static const char *const files[] = {
-      "sparse_csr_0.npz", "sparse_csr_1.npz", "sparse_csc_0.npz", "sparse_csc_1.npz",
-      "sparse_coo_0.npz", "sparse_coo_1.npz", "sparse_unsorted.npz", "sparse_zip64_0.npz",
+      "sparse_csr_0.npz",   "sparse_csr_1.npz",  "sparse_csc_0.npz",    "sparse_csc_1.npz",
+      "sparse_coo_0.npz",   "sparse_coo_1.npz",  "sparse_unsorted.npz", "sparse_zip64_0.npz",
       "sparse_zip64_1.npz", "sparse_zip64_2.npz"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     d = READ(in_folder(files[i]));
@@ -923,15 +943,16 @@ static const published real_files[] = {
     {"amazon-book-ngcf/test.txt.gz", "lists", 603378, 52639, 82629, 91599}};
 
 static const char *const good_matrices[] = {
-    "LFAT5", "LFAT5_hypersparse", "cover_structure", "jagmesh7", "karate", "lp_afiro",
-    "lp_afiro_structure", "matrix_bool", "matrix_int32", "structure", "west0067",
-    "west0067_jumbled", "west0067_noheader"};
+    "LFAT5",    "LFAT5_hypersparse",  "cover_structure",  "jagmesh7",     "karate",
+    "lp_afiro", "lp_afiro_structure", "matrix_bool",      "matrix_int32", "structure",
+    "west0067", "west0067_jumbled",   "west0067_noheader"};
 /* Conformant, with nan and inf among their values. */
 static const char *const unbounded_matrices[] = {"comments_west0067", "matrix_fp64", "skew_fp64"};
-static const struct { const char *name, *part; } mangled_matrices[] = {
-    {"mangled_bool", "line 10, column 3: '2' is outside the GraphBLAS type"},
-    {"mangled_int8", "line 8, column 3: '-129' is outside the GraphBLAS type"},
-    {"mangled_format", "line 1: an array cannot be a pattern"}};
+static const struct {
+  const char *name, *part;
+} mangled_matrices[] = {{"mangled_bool", "line 10, column 3: '2' is outside the GraphBLAS type"},
+                        {"mangled_int8", "line 8, column 3: '-129' is outside the GraphBLAS type"},
+                        {"mangled_format", "line 1: an array cannot be a pattern"}};
 
 static const char *real_path(const char *part, const char *end) {
   static char path[256];
@@ -957,7 +978,7 @@ static void real_interactions(void **state) {
   const char *path = real_path("movielens-latest-small/ratings_one_bad_timestamp.csv", "");
   if (path != NULL)
     REFUSE_AS(path, FOPO_ERR_FORMAT, "line 4, column 4: '964982224a' is not a number",
-           .where = "timestamp>0");
+              .where = "timestamp>0");
   path = real_path("open-bandit/random_men.csv.gz", "");
   if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, "fopo.data.logs");
   path = real_path("vw-cb/rcv1_raw_cb_small.vw", "");
@@ -1043,23 +1064,36 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pairs_with_header),   cmocka_unit_test(quoted_latin1),
-      cmocka_unit_test(pairs_without_header), cmocka_unit_test(missing_ids),
-      cmocka_unit_test(goodreads),           cmocka_unit_test(lists),
-      cmocka_unit_test(long_line),           cmocka_unit_test(ids_of_many_kinds),
-      cmocka_unit_test(many_ids),            cmocka_unit_test(numbers_of_every_length),
-      cmocka_unit_test(chunks_change_nothing), cmocka_unit_test(many_blocks),
-      cmocka_unit_test(line_ends_and_marks),
-      cmocka_unit_test(malformed_rows),      cmocka_unit_test(bad_options),
-      cmocka_unit_test(where_and_columns),   cmocka_unit_test(skipped_errors),
-      cmocka_unit_test(repeats_are_summed),  cmocka_unit_test(gzipped),
-      cmocka_unit_test(quotes_far_down),
-      cmocka_unit_test(matrix_market),       cmocka_unit_test(scipy_by_hand),
-      cmocka_unit_test(scipy_agrees),        cmocka_unit_test(cache_keeps_everything),
-      cmocka_unit_test(bad_sparse_files),    cmocka_unit_test(interrupted),
-      cmocka_unit_test(memory_faults),       cmocka_unit_test(hostile_bytes),
-      cmocka_unit_test(real_interactions),   cmocka_unit_test(real_matrices),
-      cmocka_unit_test(cache_is_fast)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_with_header),
+                                     cmocka_unit_test(quoted_latin1),
+                                     cmocka_unit_test(pairs_without_header),
+                                     cmocka_unit_test(missing_ids),
+                                     cmocka_unit_test(goodreads),
+                                     cmocka_unit_test(lists),
+                                     cmocka_unit_test(long_line),
+                                     cmocka_unit_test(ids_of_many_kinds),
+                                     cmocka_unit_test(many_ids),
+                                     cmocka_unit_test(numbers_of_every_length),
+                                     cmocka_unit_test(chunks_change_nothing),
+                                     cmocka_unit_test(many_blocks),
+                                     cmocka_unit_test(line_ends_and_marks),
+                                     cmocka_unit_test(malformed_rows),
+                                     cmocka_unit_test(bad_options),
+                                     cmocka_unit_test(where_and_columns),
+                                     cmocka_unit_test(skipped_errors),
+                                     cmocka_unit_test(repeats_are_summed),
+                                     cmocka_unit_test(gzipped),
+                                     cmocka_unit_test(quotes_far_down),
+                                     cmocka_unit_test(matrix_market),
+                                     cmocka_unit_test(scipy_by_hand),
+                                     cmocka_unit_test(scipy_agrees),
+                                     cmocka_unit_test(cache_keeps_everything),
+                                     cmocka_unit_test(bad_sparse_files),
+                                     cmocka_unit_test(interrupted),
+                                     cmocka_unit_test(memory_faults),
+                                     cmocka_unit_test(hostile_bytes),
+                                     cmocka_unit_test(real_interactions),
+                                     cmocka_unit_test(real_matrices),
+                                     cmocka_unit_test(cache_is_fast)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,10 +1,9 @@
 /* Rewards of logs: values by hand, the device against the plain form, models against what they must
  * satisfy, and gradients: IPS and doubly robust agree in mean with the truth, and differ in
  * variance. */
-#include "small_world.h"
-
 #include "data/world/synthetic_logs.h"
 #include "judge/reward_model.h"
+#include "small_world.h"
 
 static void close_to(double a, double b, double tolerance) {
   if (!(fabs(a - b) <= tolerance)) fail_msg("%.9g is not %.9g", a, b);
@@ -16,8 +15,8 @@ static uint32_t actions[] = {2, 0, 3};
 static float rewards[] = {1.0f, -2.0f, 0.5f}, propensities[] = {0.5f, 0.02f, 1.0f};
 
 static fopo_logs by_hand(void) {
-  return (fopo_logs){.n = 3, .n_actions = 4, .actions = actions, .rewards = rewards,
-                     .propensities = propensities};
+  return (fopo_logs){
+      .n = 3, .n_actions = 4, .actions = actions, .rewards = rewards, .propensities = propensities};
 }
 
 /* r_M(a, n) = users[n] . items[a] = (n + 1) + 0.1 a (n = 0 .. 2) */
@@ -128,9 +127,17 @@ static void test_refused(void **state) {
 
 /* ---- models ---- */
 
-static const fopo_log_world_options world = {.n = 3000, .actions = 40, .dim = 3, .k = 5,
-                                             .epsilon = 0.4, .skill = 0.5, .sharpness = 1.0,
-                                             .bias = -0.5, .slope = 1.0, .spread = 0.2, .seed = 11};
+static const fopo_log_world_options world = {.n = 3000,
+                                             .actions = 40,
+                                             .dim = 3,
+                                             .k = 5,
+                                             .epsilon = 0.4,
+                                             .skill = 0.5,
+                                             .sharpness = 1.0,
+                                             .bias = -0.5,
+                                             .slope = 1.0,
+                                             .spread = 0.2,
+                                             .seed = 11};
 
 static void make_world(fopo_log_world **w, fopo_logs **logs, size_t n, uint64_t seed) {
   fopo_log_world_options o = world;
@@ -364,10 +371,10 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ips),      cmocka_unit_test(test_doubly_robust),
+      cmocka_unit_test(test_ips),           cmocka_unit_test(test_doubly_robust),
       cmocka_unit_test(test_logistic_link), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_ridge),    cmocka_unit_test(test_logistic),
-      cmocka_unit_test(test_folds),    cmocka_unit_test(test_variance),
+      cmocka_unit_test(test_ridge),         cmocka_unit_test(test_logistic),
+      cmocka_unit_test(test_folds),         cmocka_unit_test(test_variance),
       cmocka_unit_test(test_memory)};
   if (fopo_threads_set(1) != FOPO_OK) return 1; /* so small that threads would only wait */
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,17 @@
 /* Randomness: the published answers of Philox, uniformity of bounded draws, moments of normals,
  * permutations, and independence of threads. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/threads.h"
-
-#include <math.h>
-#include <string.h>
 
 static void assert_words(fopo_words w, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   uint32_t expected[4] = {a, b, c, d};

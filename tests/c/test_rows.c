@@ -1,11 +1,5 @@
 /* Rows of 16 bits: the conversions against what the formats say, the kernels of every table against
  * sums in double, and what the copy refuses. Inputs end at a page that may not be touched. */
-#include "core/rng.h"
-#include "core/status.h"
-#include "core/threads.h"
-#include "device/device.h"
-#include "kernels/kernels.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +10,16 @@
 
 #include <cmocka.h>
 
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/device.h"
+#include "kernels/kernels.h"
+
 enum { ROWS = 61, COUNT = 130, PAGE = 4096 };
 
 static const char *const names[] = {"portable", "avx2", "avx512"};
-static const size_t dims[] = {1,  2,  7,  8,  9,  10, 15, 16, 17, 24, 31,  32,  33,  47,
+static const size_t dims[] = {1,  2,  7,  8,  9,  10, 15, 16,  17,  24,  31,  32,  33,  47,
                               48, 63, 64, 65, 80, 96, 97, 100, 111, 127, 128, 129, 200, 1000};
 
 typedef struct {
@@ -284,8 +284,9 @@ static void test_device(void **state) {
     for (int way = 0; way < 2; way++) {
       const fopo_rows *items = way == 0 ? &rows : &floats;
       assert_int_equal(d->ops->scores(d, f[way], Q, items, ids, NULL, B, S, L), FOPO_OK);
-      assert_int_equal(d->ops->snis(d, V[way], c[way], stats[way], Q, items, ids, logq, r,
-                                    INFINITY, B, S, L), FOPO_OK);
+      assert_int_equal(
+          d->ops->snis(d, V[way], c[way], stats[way], Q, items, ids, logq, r, INFINITY, B, S, L),
+          FOPO_OK);
     }
     for (size_t i = 0; i < (size_t)B * S; i++) {
       assert_true(fabsf(f[0][i] - f[1][i]) <= 1e-5f);
@@ -297,8 +298,8 @@ static void test_device(void **state) {
     }
     int threads = fopo_threads();
     fopo_threads_set(threads == 1 ? 3 : 1);
-    assert_int_equal(d->ops->snis(d, V[2], NULL, stats[2], Q, &rows, ids, logq, r, INFINITY, B, S,
-                                  L), FOPO_OK);
+    assert_int_equal(
+        d->ops->snis(d, V[2], NULL, stats[2], Q, &rows, ids, logq, r, INFINITY, B, S, L), FOPO_OK);
     fopo_threads_set(threads);
     assert_memory_equal(V[2], V[0], sizeof V[0]);
     assert_memory_equal(stats[2], stats[0], sizeof stats[0]);

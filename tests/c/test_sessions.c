@@ -3,15 +3,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/sessions.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { USERS = 500, ITEMS = 3000 };
 
@@ -203,9 +203,12 @@ static void survives_lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(halves_and_shares),    cmocka_unit_test(halves_are_random),
-    cmocka_unit_test(same_for_any_threads), cmocka_unit_test(first_users_are_kept),
-    cmocka_unit_test(refusals),             cmocka_unit_test(survives_lack_of_memory),
+      cmocka_unit_test(halves_and_shares),
+      cmocka_unit_test(halves_are_random),
+      cmocka_unit_test(same_for_any_threads),
+      cmocka_unit_test(first_users_are_kept),
+      cmocka_unit_test(refusals),
+      cmocka_unit_test(survives_lack_of_memory),
   };
   return cmocka_run_group_tests_name("sessions", tests, NULL, NULL);
 }

@@ -1,8 +1,11 @@
 /* The randomised SVD against matrices whose singular values and vectors are known beforehand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/csr.h"
@@ -13,9 +16,6 @@
 #include "core/status.h"
 #include "core/svd.h"
 #include "core/threads.h"
-
-#include <math.h>
-#include <string.h>
 
 static double at(fopo_matrix m, size_t i, size_t j) { return (double)m.x[i * m.ld + j]; }
 

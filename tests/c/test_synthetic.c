@@ -1,8 +1,12 @@
 /* The synthetic world: its laws, its best policy by other means, determinism, refusals. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/memory.h"
@@ -10,13 +14,13 @@
 #include "core/threads.h"
 #include "data/world/synthetic.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static const fopo_world_options small = {
-    .users = 4000, .items = 2000, .clusters = 20, .tastes = 3, .mean_items = 40, .noise = 0.05,
-    .seed = 11};
+static const fopo_world_options small = {.users = 4000,
+                                         .items = 2000,
+                                         .clusters = 20,
+                                         .tastes = 3,
+                                         .mean_items = 40,
+                                         .noise = 0.05,
+                                         .seed = 11};
 
 static void make(fopo_world **w, fopo_dataset **d, const fopo_world_options *o) {
   assert_int_equal(fopo_world_new(w, d, o), FOPO_OK);
@@ -148,8 +152,13 @@ static void probabilities_are_exact(void **state) {
   (void)state;
   double noises[3] = {0, 0.2, 0.9};
   for (int i = 0; i < 3; i++) {
-    fopo_world_options o = {.users = 300, .items = 8, .clusters = 2, .tastes = 1, .mean_items = 6,
-                            .noise = noises[i], .seed = 5};
+    fopo_world_options o = {.users = 300,
+                            .items = 8,
+                            .clusters = 2,
+                            .tastes = 1,
+                            .mean_items = 6,
+                            .noise = noises[i],
+                            .seed = 5};
     fopo_world *w;
     fopo_dataset *d;
     fopo_split split;
@@ -184,8 +193,8 @@ static double hits_of(int kind, const fopo_world *w, const fopo_sessions *s) {
     double top = -1;
     for (uint32_t a = 0; a < w->items; a++) {
       if (kind != 1 && fopo_csr_contains(&s->X, row, a)) continue;
-      double value = kind == 2 ? count[w->cluster[a]] + (double)w->popularity[a]
-                               : chance(w, user, a);
+      double value =
+          kind == 2 ? count[w->cluster[a]] + (double)w->popularity[a] : chance(w, user, a);
       if (value > top) {
         top = value;
         best = a;
@@ -220,8 +229,14 @@ static void nothing_beats_the_bound(void **state) {
 /* Very long sessions and certain items: the tilt keeps the table from underflow. */
 static void long_sessions_are_finite(void **state) {
   (void)state;
-  fopo_world_options o = {.users = 30, .items = 3000, .clusters = 3, .tastes = 2,
-                          .mean_items = 6000, .zipf = 1.5, .noise = 0.3, .seed = 2};
+  fopo_world_options o = {.users = 30,
+                          .items = 3000,
+                          .clusters = 3,
+                          .tastes = 2,
+                          .mean_items = 6000,
+                          .zipf = 1.5,
+                          .noise = 0.3,
+                          .seed = 2};
   fopo_world *w;
   fopo_dataset *d;
   fopo_split split;
@@ -328,11 +343,11 @@ static void survives_lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_catalogue_is_zipf),    cmocka_unit_test(users_are_as_told),
-    cmocka_unit_test(items_are_met_independently), cmocka_unit_test(probabilities_are_exact),
-    cmocka_unit_test(nothing_beats_the_bound),  cmocka_unit_test(long_sessions_are_finite),
-    cmocka_unit_test(same_for_any_threads),     cmocka_unit_test(refusals),
-    cmocka_unit_test(survives_lack_of_memory),
+      cmocka_unit_test(the_catalogue_is_zipf),       cmocka_unit_test(users_are_as_told),
+      cmocka_unit_test(items_are_met_independently), cmocka_unit_test(probabilities_are_exact),
+      cmocka_unit_test(nothing_beats_the_bound),     cmocka_unit_test(long_sessions_are_finite),
+      cmocka_unit_test(same_for_any_threads),        cmocka_unit_test(refusals),
+      cmocka_unit_test(survives_lack_of_memory),
   };
   return cmocka_run_group_tests_name("synthetic", tests, NULL, NULL);
 }

@@ -1,11 +1,10 @@
 /* The trainer: slices, files, threads, rewards from outside, interruption, and steps that must not
  * be made. The same run is always the same bits. */
-#include "small_world.h"
-
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/progress.h"
+#include "small_world.h"
 #include "train/trainer.h"
 
 /* A trainer with all that it borrows. */
@@ -21,8 +20,12 @@ typedef struct {
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 
 static fopo_optim_options adam(double lr) {
-  return (fopo_optim_options){.kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999,
-                              .eps = 1e-8, .weight_decay = 1e-6};
+  return (fopo_optim_options){.kind = FOPO_OPTIM_ADAM,
+                              .lr = lr,
+                              .beta1 = 0.9,
+                              .beta2 = 0.999,
+                              .eps = 1e-8,
+                              .weight_decay = 1e-6};
 }
 
 static fopo_optim_options sgd(double lr) {
@@ -39,9 +42,14 @@ static void set_up(setting *s, fopo_gradient_kind kind, fopo_optim_options optim
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &optim));
   s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
-  fopo_trainer_options t = {.policy = &s->w.pi, .contexts = s->w.contexts,
-                            .reward = custom ? &s->custom : &s->w.reward, .gradient = s->g,
-                            .optim = &s->optim, .device = s->w.device, .batch = BATCH, .seed = 9};
+  fopo_trainer_options t = {.policy = &s->w.pi,
+                            .contexts = s->w.contexts,
+                            .reward = custom ? &s->custom : &s->w.reward,
+                            .gradient = s->g,
+                            .optim = &s->optim,
+                            .device = s->w.device,
+                            .batch = BATCH,
+                            .seed = 9};
   ok(fopo_trainer_new(&s->t, &t));
 }
 
@@ -190,11 +198,16 @@ static void test_resume_refused(void **unused) {
   tear_down(&other);
 
   /* the same file with one thing wrong at a time */
-  struct { const char *name; int at; float value; const char *says; } wrong[] = {
-    {"theta", 3, NAN, "theta is nan"},
-    {"optim_m", 0, INFINITY, "optim_m is inf"},
-    {"optim_v", 7, -1.0f, "optim_v"},
-    {"temperature", 0, 2.0f, "temperature"},
+  struct {
+    const char *name;
+    int at;
+    float value;
+    const char *says;
+  } wrong[] = {
+      {"theta", 3, NAN, "theta is nan"},
+      {"optim_m", 0, INFINITY, "optim_m is inf"},
+      {"optim_v", 7, -1.0f, "optim_v"},
+      {"temperature", 0, 2.0f, "temperature"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     ok(fopo_npz_load(&file, file_name()));
@@ -347,9 +360,14 @@ static void test_options_refused(void **unused) {
   setting s;
   set_up(&s, FOPO_GRADIENT_EXACT, adam(0.01), 0);
   fopo_trainer *t = NULL;
-  fopo_trainer_options o = {.policy = &s.w.pi, .contexts = s.w.contexts, .reward = &s.w.reward,
-                            .gradient = s.g, .optim = &s.optim, .device = s.w.device,
-                            .batch = N + 1, .seed = 9};
+  fopo_trainer_options o = {.policy = &s.w.pi,
+                            .contexts = s.w.contexts,
+                            .reward = &s.w.reward,
+                            .gradient = s.g,
+                            .optim = &s.optim,
+                            .device = s.w.device,
+                            .batch = N + 1,
+                            .seed = 9};
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 24");
   o.batch = 0;
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 0");
@@ -360,9 +378,13 @@ static void test_options_refused(void **unused) {
   assert_null(t);
 
   fopo_optim bad;
-  struct { fopo_optim_options o; const char *says; } wrong[] = {
-    {adam(0.0), "learning rate"}, {adam(NAN), "learning rate"}, {adam(-1.0), "learning rate"},
-    {sgd(0.1), "momentum"}, {adam(0.1), "beta"}, {adam(0.1), "eps"}, {sgd(0.1), "weight_decay"},
+  struct {
+    fopo_optim_options o;
+    const char *says;
+  } wrong[] = {
+      {adam(0.0), "learning rate"}, {adam(NAN), "learning rate"}, {adam(-1.0), "learning rate"},
+      {sgd(0.1), "momentum"},       {adam(0.1), "beta"},          {adam(0.1), "eps"},
+      {sgd(0.1), "weight_decay"},
   };
   wrong[3].o.momentum = 1.0;
   wrong[4].o.beta2 = 1.0;

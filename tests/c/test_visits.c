@@ -1,12 +1,11 @@
 /* What is remembered from visit to visit: candidates that are kept, and an epsilon that adapts.
- * When the index is asked and when not, and that a run is the same bits in slices, resumed from a file,
- * interrupted, and by any number of threads. */
-#include "small_world.h"
-
+ * When the index is asked and when not, and that a run is the same bits in slices, resumed from a
+ * file, interrupted, and by any number of threads. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/progress.h"
+#include "small_world.h"
 #include "train/trainer_internal.h"
 
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
@@ -22,17 +21,23 @@ typedef struct {
 } setting;
 
 static fopo_gradient_options kept(fopo_gradient_kind kind, size_t refresh) {
-  return (fopo_gradient_options){
-      .kind = kind, .samples = 30,
-      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .k = K, .refresh = refresh,
-                   .epsilon = kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0}};
+  return (fopo_gradient_options){.kind = kind,
+                                 .samples = 30,
+                                 .proposal = {.kind = FOPO_PROPOSAL_MIXTURE,
+                                              .k = K,
+                                              .refresh = refresh,
+                                              .epsilon = kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0}};
 }
 
 static fopo_gradient_options adaptive(double floor, double smoothing) {
-  return (fopo_gradient_options){
-      .kind = FOPO_GRADIENT_SNIS, .samples = 200,
-      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .k = K, .adaptive = 1, .epsilon = 1.0,
-                   .floor = floor, .smoothing = smoothing}};
+  return (fopo_gradient_options){.kind = FOPO_GRADIENT_SNIS,
+                                 .samples = 200,
+                                 .proposal = {.kind = FOPO_PROPOSAL_MIXTURE,
+                                              .k = K,
+                                              .adaptive = 1,
+                                              .epsilon = 1.0,
+                                              .floor = floor,
+                                              .smoothing = smoothing}};
 }
 
 /* peak: how far the policy is from uniform at the start. */
@@ -42,13 +47,18 @@ static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, 
   ok(fopo_index_exact(&s->ix, s->w.items));
   o.proposal.index = s->ix;
   ok(fopo_gradient_new(&s->g, &o));
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999,
-                             .eps = 1e-8};
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   ok(fopo_optim_init(&s->optim, &adam));
   s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
-  fopo_trainer_options t = {.policy = &s->w.pi, .contexts = s->w.contexts,
-                            .reward = custom ? &s->custom : &s->w.reward, .gradient = s->g,
-                            .optim = &s->optim, .device = s->w.device, .batch = BATCH, .seed = 9};
+  fopo_trainer_options t = {.policy = &s->w.pi,
+                            .contexts = s->w.contexts,
+                            .reward = custom ? &s->custom : &s->w.reward,
+                            .gradient = s->g,
+                            .optim = &s->optim,
+                            .device = s->w.device,
+                            .batch = BATCH,
+                            .seed = 9};
   ok(fopo_trainer_new(&s->t, &t));
 }
 
@@ -118,8 +128,12 @@ static void test_due(void **unused) {
 static void test_epsilon(void **unused) {
   (void)unused;
   fopo_visits v = {0};
-  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0,
-                     .floor = 0.1, .smoothing = 0.5};
+  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE,
+                     .k = 3,
+                     .adaptive = 1,
+                     .epsilon = 1.0,
+                     .floor = 0.1,
+                     .smoothing = 0.5};
   uint32_t rows[BATCH] = {0};
   assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
   assert_int_equal(fopo_visits_asked(&v, &q, 32), 8); /* the first batch is a probe */
@@ -413,8 +427,8 @@ static void test_refused(void **unused) {
   unlink(path);
   tear_down(&a);
 
-  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0,
-                     .floor = 1.5};
+  fopo_proposal q = {
+      .kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0, .floor = 1.5};
   refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "floor is 1.5");
   q.floor = 0.1;
   q.smoothing = 1.0;

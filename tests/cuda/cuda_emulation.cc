@@ -1,7 +1,9 @@
-/* The emulation's engine: device memory, calls that can be told to fail, and blocks of coroutines. */
+/* The emulation's engine: device memory, calls that can be told to fail, and blocks of coroutines.
+ */
 #include "cuda_emulation.h"
 
 #include <cblas.h>
+#include <mutex>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +11,20 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include <mutex>
-
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #else
-#define ASAN_POISON_MEMORY_REGION(x, n) ((void)(x), (void)(n))
+#define ASAN_POISON_MEMORY_REGION(x, n)   ((void)(x), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(x, n) ((void)(x), (void)(n))
 #endif
 
-struct emulated_stream { int unused; };
-struct emulated_blas { int unused; };
+struct emulated_stream {
+  int unused;
+};
+struct emulated_blas {
+  int unused;
+};
 
 static void give_up(const char *what) {
   fprintf(stderr, "emulated GPU: %s\n", what);
@@ -64,8 +68,12 @@ bool emulation::enter_launch() {
 /* ---- the stream: what the host has not waited for ---- */
 
 typedef std::vector<std::function<void()>> job;
-struct emulated_graph { job nodes; };
-struct emulated_exec { job nodes; };
+struct emulated_graph {
+  job nodes;
+};
+struct emulated_exec {
+  job nodes;
+};
 static job work;
 static emulated_graph *captured; /* what is put off goes here; nullptr: into the work */
 static bool spoiled;
@@ -95,7 +103,10 @@ static void catch_up() {
 static const size_t ARENA = (size_t)64 << 30, PAGE = 4096, MARKED = 1 << 20;
 static char *arena;
 static size_t top, in_use, limit = (size_t)2 << 30;
-struct block { char *x; size_t bytes; };
+struct block {
+  char *x;
+  size_t bytes;
+};
 static std::vector<block> blocks;
 
 extern "C" void emulation_memory(size_t bytes) { limit = bytes; }
@@ -110,8 +121,12 @@ static void open_memory(bool open) {
 struct on_device { /* while one lives, device memory is open */
   std::lock_guard<std::recursive_mutex> held{lock};
   static int depth;
-  on_device() { if (depth++ == 0) open_memory(true); }
-  ~on_device() { if (--depth == 0) open_memory(false); }
+  on_device() {
+    if (depth++ == 0) open_memory(true);
+  }
+  ~on_device() {
+    if (--depth == 0) open_memory(false);
+  }
 };
 int on_device::depth;
 
@@ -145,8 +160,8 @@ cudaError_t cudaMalloc(void **device, size_t bytes) {
   if (error != cudaSuccess) return error;
   if (in_use + bytes > limit) return last_error = 2, cudaErrorMemoryAllocation;
   if (arena == nullptr) {
-    arena = (char *)mmap(nullptr, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                         0);
+    arena =
+        (char *)mmap(nullptr, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena == (char *)MAP_FAILED) give_up("no address space for its memory");
   }
   if (top + pages(bytes) > ARENA) give_up("its address space is used up");
@@ -292,7 +307,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return call();
 }
 
-struct emulated_event { double when; };
+struct emulated_event {
+  double when;
+};
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) { return create(event); }
 
@@ -532,8 +549,8 @@ cudaError_t emulation::inclusive_sum(const uint32_t *x, uint32_t *sum, int n) {
 float __half2float(__half x) {
   uint32_t sign = (uint32_t)(x.bits & 0x8000u) << 16, rest = x.bits & 0x7fffu;
   uint32_t bits = rest << 13;
-  float value = rest >= 0x7c00u ? __uint_as_float(bits | 0x7f800000u)
-                                : __uint_as_float(bits) * 0x1p112f;
+  float value =
+      rest >= 0x7c00u ? __uint_as_float(bits | 0x7f800000u) : __uint_as_float(bits) * 0x1p112f;
   uint32_t out;
   memcpy(&out, &value, sizeof out);
   return __uint_as_float(out | sign);
@@ -545,7 +562,9 @@ enum { MOST_THREADS = 1024, STACK = 64 << 10 };
 
 thread_local uint3 threadIdx, blockIdx, blockDim;
 
-struct barrier { unsigned waiting, generation; };
+struct barrier {
+  unsigned waiting, generation;
+};
 
 struct fiber {
   ucontext_t context;
@@ -657,8 +676,8 @@ static void resume(unsigned t) {
 static void make_fiber(unsigned t) {
   fiber &f = fibers[t];
   if (f.stack != nullptr) return;
-  f.stack = (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                         0);
+  f.stack =
+      (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (f.stack == (char *)MAP_FAILED) give_up("no memory for a thread's stack");
   getcontext(&f.context);
   f.context.uc_stack.ss_sp = f.stack;
@@ -689,7 +708,8 @@ static void run_block(unsigned threads) {
   }
 }
 
-void emulation::run(size_t n, unsigned threads, size_t shared, const std::function<void()> &kernel) {
+void emulation::run(size_t n, unsigned threads, size_t shared,
+                    const std::function<void()> &kernel) {
   if (threads == 0 || threads > MOST_THREADS || threads % 32 != 0) {
     give_up("a block has 32 to 1024 threads here, a multiple of 32");
   }

@@ -4,11 +4,11 @@
  * call. It proves nothing about the hardware: no memory model, no timing, no occupancy, and threads
  * run in one order, so a race between barriers can stay unseen.
  *
- * It is stricter than a card where that is cheap. Work is put off until the host waits for it, as by
- * a card that is far behind, and the host's pinned memory is read only then. Device memory is closed
- * to the host between kernels, starts as NaN, and ends at a guard (to the byte under
- * AddressSanitizer); a kernel's pointers must be device memory; a warp's lanes must all take part in
- * its exchanges; threads that wait for ever end the program with a sentence. And any call can be
+ * It is stricter than a card where that is cheap. Work is put off until the host waits for it, as
+ * by a card that is far behind, and the host's pinned memory is read only then. Device memory is
+ * closed to the host between kernels, starts as NaN, and ends at a guard (to the byte under
+ * AddressSanitizer); a kernel's pointers must be device memory; a warp's lanes must all take part
+ * in its exchanges; threads that wait for ever end the program with a sentence. And any call can be
  * told to fail. */
 #ifndef CUDA_EMULATION_H
 #define CUDA_EMULATION_H
@@ -24,24 +24,23 @@ extern "C" {
 /* The n-th call from now on (0: the next) gives `code`; with for_ever so do all that follow.
  * n < 0 switches it off. Kernel launches count as calls. */
 EMULATION_API void emulation_fail_at(long n, int code, int for_ever);
-EMULATION_API long emulation_calls(void);              /* made so far */
-EMULATION_API size_t emulation_sent(void);             /* bytes copied from the host so far */
-EMULATION_API long emulation_replays(void);            /* launches of graphs so far */
-EMULATION_API long emulation_waits(void);              /* of the host for the stream so far */
-EMULATION_API size_t emulation_live(void);             /* blocks, streams and handles not given back */
-EMULATION_API void emulation_memory(size_t bytes);     /* of the card; 2 GiB at first */
-EMULATION_API void emulation_processors(int n);        /* of the card; 4 at first */
-EMULATION_API void emulation_driver(int version);      /* 0: no driver; 13000 at first */
+EMULATION_API long emulation_calls(void);          /* made so far */
+EMULATION_API size_t emulation_sent(void);         /* bytes copied from the host so far */
+EMULATION_API long emulation_replays(void);        /* launches of graphs so far */
+EMULATION_API long emulation_waits(void);          /* of the host for the stream so far */
+EMULATION_API size_t emulation_live(void);         /* blocks, streams and handles not given back */
+EMULATION_API void emulation_memory(size_t bytes); /* of the card; 2 GiB at first */
+EMULATION_API void emulation_processors(int n);    /* of the card; 4 at first */
+EMULATION_API void emulation_driver(int version);  /* 0: no driver; 13000 at first */
 
 #ifdef __cplusplus
 }
 
+#include <algorithm>
+#include <functional>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <algorithm>
-#include <functional>
 #include <type_traits>
 #include <vector>
 
@@ -52,9 +51,15 @@ EMULATION_API void emulation_driver(int version);      /* 0: no driver; 13000 at
 #define __host__
 #define __shared__ static thread_local
 
-struct uint3 { unsigned x, y, z; };
-struct uint2 { uint32_t x, y; };
-struct uint4 { uint32_t x, y, z, w; };
+struct uint3 {
+  unsigned x, y, z;
+};
+struct uint2 {
+  uint32_t x, y;
+};
+struct uint4 {
+  uint32_t x, y, z, w;
+};
 extern thread_local uint3 threadIdx, blockIdx, blockDim;
 
 namespace emulation {
@@ -62,7 +67,7 @@ void sync_block();
 /* Every lane's value is put down; after all have, lane `from` of the same warp is read. */
 void exchange(void *value, size_t bytes, unsigned from);
 void *shared_memory();
-bool enter_launch(); /* counts the call; false: it was told to fail */
+bool enter_launch();                      /* counts the call; false: it was told to fail */
 void put_off(std::function<void()> work); /* until the host waits */
 void run(size_t blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 void check_pointer(const void *pointer);
@@ -107,7 +112,9 @@ static inline unsigned __float_as_uint(float x) {
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-struct __half { uint16_t bits; };
+struct __half {
+  uint16_t bits;
+};
 static inline __half __ushort_as_half(uint16_t bits) { return {bits}; }
 static inline float __uint_as_float(unsigned bits) {
   float x;
@@ -230,15 +237,15 @@ cudaError_t inclusive_sum(const uint32_t *x, uint32_t *sum, int n);
 namespace cub {
 struct DeviceRadixSort {
   static cudaError_t SortPairs(void *temporary, size_t &bytes, const uint32_t *key,
-                               uint32_t *key_out, const uint32_t *value, uint32_t *value_out,
-                               int n, int, int end_bit, cudaStream_t) {
+                               uint32_t *key_out, const uint32_t *value, uint32_t *value_out, int n,
+                               int, int end_bit, cudaStream_t) {
     if (temporary == nullptr) return bytes = 64, cudaSuccess;
     return emulation::sort_pairs(key, key_out, value, value_out, n, end_bit);
   }
 };
 struct DeviceScan {
-  static cudaError_t InclusiveSum(void *temporary, size_t &bytes, const uint32_t *x,
-                                  uint32_t *sum, int n, cudaStream_t) {
+  static cudaError_t InclusiveSum(void *temporary, size_t &bytes, const uint32_t *x, uint32_t *sum,
+                                  int n, cudaStream_t) {
     if (temporary == nullptr) return bytes = 64, cudaSuccess;
     return emulation::inclusive_sum(x, sum, n);
   }
@@ -253,9 +260,8 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
            std::type_identity_t<P>... arguments) {
   if (!emulation::enter_launch()) return;
   (emulation::check_argument(arguments), ...);
-  emulation::put_off([=] {
-    emulation::run(blocks, threads, shared, [&] { kernel(arguments...); });
-  });
+  emulation::put_off(
+      [=] { emulation::run(blocks, threads, shared, [&] { kernel(arguments...); }); });
 }
 
 template <class T> T *dynamic_shared() { return (T *)emulation::shared_memory(); }

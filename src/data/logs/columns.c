@@ -14,7 +14,7 @@
 
 enum {
   COLUMNS_MOST = 65536,
-  LEVELS_MOST = 4096,   /* different texts of a column: beyond it, it is no category */
+  LEVELS_MOST = 4096, /* different texts of a column: beyond it, it is no category */
   ROWS_AT_ONCE = 1 << 14
 };
 
@@ -253,8 +253,8 @@ static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
   fopo_log_cell name = p->r.names[f->column];
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: column %.*s holds more than %d different texts ('%.*s' in line %zu), which "
-                   "is no category; name the columns to use with features = \"...\"", p->r.t.path,
-                   (int)(name.n < 60 ? name.n : 60), name.at, LEVELS_MOST,
+                   "is no category; name the columns to use with features = \"...\"",
+                   p->r.t.path, (int)(name.n < 60 ? name.n : 60), name.at, LEVELS_MOST,
                    (int)(c.n < 40 ? c.n : 40), c.at, p->r.t.line);
 }
 

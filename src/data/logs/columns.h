@@ -46,7 +46,7 @@ struct fopo_log_pass {
   fopo_logs *logs;    /* not owned; its `skipped` counts */
   const fopo_logs_options *options;
   size_t *errors;
-  int counts;         /* 1: malformed rows count in this pass, 0: they did in the one before */
+  int counts; /* 1: malformed rows count in this pass, 0: they did in the one before */
   void *data;
 };
 
@@ -61,17 +61,17 @@ int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why);
 typedef struct {
   int column;
   int is_text;
-  fopo_ids levels;  /* texts, in order of appearance */
-  uint32_t *place;  /* [levels.n] their alphabetical ranks */
-  size_t first;     /* where it begins among the columns of the features */
+  fopo_ids levels; /* texts, in order of appearance */
+  uint32_t *place; /* [levels.n] their alphabetical ranks */
+  size_t first;    /* where it begins among the columns of the features */
 } fopo_feature;
 
 typedef struct {
   fopo_feature *list; /* [n] */
   size_t n;
-  uint32_t *raw;      /* [room, n] the bits of a number, or the index of a text */
+  uint32_t *raw; /* [room, n] the bits of a number, or the index of a text */
   size_t rows, room;
-  size_t width;       /* columns that they become */
+  size_t width; /* columns that they become */
 } fopo_features;
 
 int fopo_features_init(fopo_features *f, const fopo_log_table *r); /* none yet */

@@ -1,12 +1,11 @@
 /* The file of a log: an .npz, in which nothing is trusted that text would be asked for. */
-#include "data/logs/logs.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "core/npz.h"
 #include "core/status.h"
 #include "data/logs/internal.h"
+#include "data/logs/logs.h"
 
 int fopo_logs_save(const fopo_logs *logs, const char *path) {
   uint64_t counts[2] = {logs->n_actions, logs->skipped};
@@ -19,8 +18,7 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
   a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 2, 1);
   size_t n = 6;
   if (logs->items.x != NULL)
-    a[n++] = fopo_array_of("items", FOPO_F32, logs->items.x, 2, logs->items.rows,
-                           logs->items.cols);
+    a[n++] = fopo_array_of("items", FOPO_F32, logs->items.x, 2, logs->items.rows, logs->items.cols);
   if (logs->names.n > 0) n += fopo_names_members(a + n, &logs->names, "names");
   if (logs->features.n > 0) n += fopo_names_members(a + n, &logs->features, "features");
   return fopo_npz_save(path, a, n, 0);
@@ -92,8 +90,7 @@ static int check_events(const fopo_logs *logs, const char *path) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s, row %zu: %g %s", path, i + 1, shown, why);
   }
   int status = fopo_matrix_finite(logs->contexts, "contexts");
-  if (status == FOPO_OK && logs->items.x != NULL)
-    status = fopo_matrix_finite(logs->items, "items");
+  if (status == FOPO_OK && logs->items.x != NULL) status = fopo_matrix_finite(logs->items, "items");
   return status;
 }
 

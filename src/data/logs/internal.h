@@ -9,8 +9,8 @@
 
 typedef struct {
   fopo_logs *logs;
-  size_t D;         /* columns of contexts; 0: contexts are made later */
-  size_t room;      /* events there is room for */
+  size_t D;    /* columns of contexts; 0: contexts are made later */
+  size_t room; /* events there is room for */
 } fopo_events;
 
 /* Room for one more event; its contexts are zero. */

@@ -9,8 +9,6 @@
  * the name, and keys that begin with _ are no features. Escapes inside strings are checked but not
  * translated: a name is hashed as it is written. An action is known by the text of its features,
  * and all events must offer the same ones. */
-#include "data/logs/internal.h"
-
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
@@ -18,6 +16,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "data/logs/internal.h"
 
 enum { DEPTH_MOST = 64, PATH_MOST = 512 };
 
@@ -29,23 +28,23 @@ typedef struct {
 typedef enum { IS_NULL, IS_FALSE, IS_TRUE, IS_NUMBER, IS_STRING, IS_OBJECT, IS_ARRAY } kind;
 
 typedef struct {
-  fopo_text *t;            /* not owned */
+  fopo_text *t; /* not owned */
   const fopo_logs_options *options;
   fopo_logs *logs;
   fopo_events events;
   size_t bits, errors;
-  float *row;              /* [2^bits + 1] */
-  fopo_ids catalogue;      /* actions by the text of their features */
-  float *items;            /* [items_room, 2^bits] */
-  uint32_t *offered;       /* [items_room] event in which an action was last offered */
+  float *row;         /* [2^bits + 1] */
+  fopo_ids catalogue; /* actions by the text of their features */
+  float *items;       /* [items_room, 2^bits] */
+  uint32_t *offered;  /* [items_room] event in which an action was last offered */
   size_t items_room, size, names_room, event;
-  uint32_t *actions;       /* [actions_room] of the event, in its order */
+  uint32_t *actions; /* [actions_room] of the event, in its order */
   size_t n_actions, actions_room;
   /* the line */
   const char *at, *end;
-  const char *why;         /* what is wrong with it */
+  const char *why; /* what is wrong with it */
   double cost, probability, drop;
-  int64_t label;           /* 1-based, 0: none */
+  int64_t label; /* 1-based, 0: none */
   int has_context, skip_learn;
 } reading;
 
@@ -115,18 +114,20 @@ static int take_number(reading *g, double *value) {
 static int peek(reading *g) {
   skip_blanks(g);
   if (g->at >= g->end) return wrong(g, "is no JSON: it is cut short"), -1;
-  static const struct { const char *word; kind is; } words[] = {
-      {"null", IS_NULL}, {"false", IS_FALSE}, {"true", IS_TRUE}};
+  static const struct {
+    const char *word;
+    kind is;
+  } words[] = {{"null", IS_NULL}, {"false", IS_FALSE}, {"true", IS_TRUE}};
   for (size_t i = 0; i < 3; i++) {
     size_t n = strlen(words[i].word);
     if ((size_t)(g->end - g->at) >= n && memcmp(g->at, words[i].word, n) == 0)
       return (int)words[i].is;
   }
   switch (*g->at) {
-    case '"': return IS_STRING;
-    case '{': return IS_OBJECT;
-    case '[': return IS_ARRAY;
-    default: return IS_NUMBER;
+  case '"': return IS_STRING;
+  case '{': return IS_OBJECT;
+  case '[': return IS_ARRAY;
+  default: return IS_NUMBER;
   }
 }
 
@@ -160,14 +161,14 @@ static int skip_value(reading *g, int depth) {
   span s;
   double x;
   switch (peek(g)) {
-    case IS_NULL: pass_word(g, IS_NULL); return 1;
-    case IS_FALSE: pass_word(g, IS_FALSE); return 1;
-    case IS_TRUE: pass_word(g, IS_TRUE); return 1;
-    case IS_NUMBER: return take_number(g, &x);
-    case IS_STRING: return take_string(g, &s);
-    case IS_OBJECT:
-    case IS_ARRAY: return each_member(g, skip_member, NULL, depth);
-    default: return 0;
+  case IS_NULL: pass_word(g, IS_NULL); return 1;
+  case IS_FALSE: pass_word(g, IS_FALSE); return 1;
+  case IS_TRUE: pass_word(g, IS_TRUE); return 1;
+  case IS_NUMBER: return take_number(g, &x);
+  case IS_STRING: return take_string(g, &s);
+  case IS_OBJECT:
+  case IS_ARRAY: return each_member(g, skip_member, NULL, depth);
+  default: return 0;
   }
 }
 
@@ -182,8 +183,8 @@ static int number_of(reading *g, double *value) {
 /* ---- features ---- */
 
 typedef struct {
-  float *row;              /* NULL: the features are passed, not taken */
-  char path[PATH_MOST];    /* names of the objects around, each followed by '.' */
+  float *row;           /* NULL: the features are passed, not taken */
+  char path[PATH_MOST]; /* names of the objects around, each followed by '.' */
   size_t n;
 } place;
 
@@ -192,8 +193,7 @@ static void add_feature(reading *g, const place *at, span key, span text, double
   int n = snprintf(name, sizeof name, "%.*s%s%.*s", (int)(key.n < 200 ? key.n : 200), key.at,
                    text.at != NULL ? "=" : "", (int)(text.n < 250 ? text.n : 250),
                    text.at != NULL ? text.at : "");
-  if (at->row != NULL)
-    fopo_feature_add(at->row, g->bits, at->path, at->n, name, (size_t)n, value);
+  if (at->row != NULL) fopo_feature_add(at->row, g->bits, at->path, at->n, name, (size_t)n, value);
 }
 
 static int take_actions(reading *g, int depth);
@@ -207,24 +207,24 @@ static int take_feature(reading *g, span key, void *data, int depth) {
   if (key.at == NULL) key = (span){"", 0};
   int is = peek(g);
   switch (is) {
-    case IS_NULL:
-    case IS_FALSE: pass_word(g, (kind)is); return 1;
-    case IS_TRUE:
-      pass_word(g, IS_TRUE);
-      add_feature(g, at, key, text, 1.0);
-      return 1;
-    case IS_NUMBER:
-      if (!take_number(g, &x)) return 0;
-      if (!(fabs(x) <= (double)FLT_MAX)) return wrong(g, "has a feature that is not finite");
-      add_feature(g, at, key, text, x);
-      return 1;
-    case IS_STRING:
-      if (!take_string(g, &text)) return 0;
-      add_feature(g, at, key, text, 1.0);
-      return 1;
-    case IS_OBJECT:
-    case IS_ARRAY: break;
-    default: return 0;
+  case IS_NULL:
+  case IS_FALSE: pass_word(g, (kind)is); return 1;
+  case IS_TRUE:
+    pass_word(g, IS_TRUE);
+    add_feature(g, at, key, text, 1.0);
+    return 1;
+  case IS_NUMBER:
+    if (!take_number(g, &x)) return 0;
+    if (!(fabs(x) <= (double)FLT_MAX)) return wrong(g, "has a feature that is not finite");
+    add_feature(g, at, key, text, x);
+    return 1;
+  case IS_STRING:
+    if (!take_string(g, &text)) return 0;
+    add_feature(g, at, key, text, 1.0);
+    return 1;
+  case IS_OBJECT:
+  case IS_ARRAY: break;
+  default: return 0;
   }
   deeper = *at;
   if (key.n > 0) {

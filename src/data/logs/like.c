@@ -47,7 +47,8 @@ static int has_category(const fopo_names *columns, const char *base, size_t n) {
   return 0;
 }
 
-/* A column that only the other log has is 0 here where it is one text of a category, else lacking. */
+/* A column that only the other log has is 0 here where it is one text of a category, else lacking.
+ */
 static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fopo_logs *like,
                          const char *path) {
   uint8_t *here = fopo_alloc(like->features.n, 1);
@@ -58,8 +59,10 @@ static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fop
     const char *name = like->features.text + like->features.offsets[i];
     size_t base = strcspn(name, "=");
     if (here[i] || (name[base] == '=' && has_category(&logs->features, name, base))) continue;
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s has no column %.80s as the log has that it is to be "
-                       "like; name the columns of both with features = \"...\"", path, name);
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s has no column %.80s as the log has that it is to be "
+                       "like; name the columns of both with features = \"...\"",
+                       path, name);
   }
   fopo_free(here);
   return status;
@@ -67,11 +70,13 @@ static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fop
 
 static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *path) {
   size_t D = like->contexts.cols, own = logs->contexts.cols, unknown;
-  if (logs->features.text == NULL || like->features.text == NULL) { /* hashed: no names to meet by */
+  if (logs->features.text == NULL ||
+      like->features.text == NULL) { /* hashed: no names to meet by */
     if (logs->features.n == like->features.n && own == D) return FOPO_OK;
-    return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu %scolumns and the log that it is to be like has %zu "
-                     "%s; read both from the same form of file, with the same hash_bits", path, own,
-                     logs->features.n == 0 ? "hashed " : "", D,
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has %zu %scolumns and the log that it is to be like has %zu "
+                     "%s; read both from the same form of file, with the same hash_bits",
+                     path, own, logs->features.n == 0 ? "hashed " : "", D,
                      like->features.n == 0 ? "hashed ones" : "with names");
   }
   uint32_t *place = fopo_alloc(own, sizeof *place);
@@ -80,9 +85,11 @@ static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *pat
   int status = place != NULL ? meet(place, &unknown, &logs->features, own, &like->features, D)
                              : FOPO_ERR_MEMORY;
   if (status == FOPO_OK && unknown < own) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s has %.80s, which the log that it is to be like has not; "
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s has %.80s, which the log that it is to be like has not; "
                        "read the two as one file, or name the columns without it with features = "
-                       "\"...\"", path, logs->features.text + logs->features.offsets[unknown]);
+                       "\"...\"",
+                       path, logs->features.text + logs->features.offsets[unknown]);
   }
   if (status == FOPO_OK) status = check_lacking(place, logs, like, path);
   if (status == FOPO_OK) status = fopo_matrix_init(&x, logs->n, D);
@@ -113,9 +120,10 @@ static int match_actions(fopo_logs *logs, const fopo_logs *like, const char *pat
   int status = place != NULL ? meet(place, &unknown, &logs->names, P, &like->names, like->n_actions)
                              : FOPO_ERR_MEMORY;
   if (status == FOPO_OK && unknown < P) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s has the action %.80s, which the log that it is to be like "
-                       "has not; its propensities are those of another catalogue", path,
-                       name_at(&logs->names, unknown, buffer, sizeof buffer));
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s has the action %.80s, which the log that it is to be like "
+                       "has not; its propensities are those of another catalogue",
+                       path, name_at(&logs->names, unknown, buffer, sizeof buffer));
   }
   if (status == FOPO_OK) status = fopo_names_copy(&names, &like->names);
   if (status == FOPO_OK) {

@@ -49,15 +49,14 @@ int fopo_events_grow(fopo_events *e) {
   if (status == FOPO_OK) status = resize(&logs->actions, room, sizeof *logs->actions);
   if (status == FOPO_OK) status = resize(&logs->rewards, room, sizeof *logs->rewards);
   if (status == FOPO_OK) status = resize(&logs->propensities, room, sizeof *logs->propensities);
-  if (status == FOPO_OK && e->D > 0)
-    status = resize(&logs->contexts.x, room, e->D * sizeof(float));
+  if (status == FOPO_OK && e->D > 0) status = resize(&logs->contexts.x, room, e->D * sizeof(float));
   if (status == FOPO_OK) e->room = room;
   return status;
 }
 
 int fopo_events_number(double *x, const char *text, size_t n) {
-  *x = memchr(text, 'a', n) != NULL || memchr(text, 'A', n) != NULL ? (double)NAN
-                                                                    : (double)INFINITY;
+  *x =
+      memchr(text, 'a', n) != NULL || memchr(text, 'A', n) != NULL ? (double)NAN : (double)INFINITY;
   return fopo_read_real(x, text, n) != FOPO_NO_NUMBER;
 }
 
@@ -73,8 +72,7 @@ const char *fopo_events_refuse_reward(double r) {
 }
 
 int fopo_logs_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
-                     const fopo_text *t, size_t line, const char *text, size_t n,
-                     const char *why) {
+                     const fopo_text *t, size_t line, const char *text, size_t n, const char *why) {
   char more[512];
   if (o->skip_errors && *errors < o->max_errors) {
     ++*errors;
@@ -99,7 +97,8 @@ int fopo_names_count(fopo_names *names, size_t n) {
 }
 
 int fopo_names_of_ids(fopo_names *names, fopo_ids *ids) {
-  *names = (fopo_names){.n = ids->n, .numbers = ids->is_text ? NULL : ids->numbers,
+  *names = (fopo_names){.n = ids->n,
+                        .numbers = ids->is_text ? NULL : ids->numbers,
                         .text = ids->is_text ? ids->text : NULL,
                         .offsets = ids->is_text ? ids->offsets : NULL};
   if (ids->is_text) {
@@ -247,8 +246,10 @@ static int check_options(const fopo_logs_options *o, const char *format) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "position is %zu; it is 1, 2 or 3, or 0 for all",
                      o->position);
   if (o->hash_bits > 20)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "hash_bits is %zu; use 1 to 20, that is 2 to 1,048,576 "
-                     "columns", o->hash_bits);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "hash_bits is %zu; use 1 to 20, that is 2 to 1,048,576 "
+                     "columns",
+                     o->hash_bits);
   if (o->n_actions >= UINT32_MAX)
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu actions are more than there can be", o->n_actions);
   return FOPO_OK;

@@ -15,22 +15,22 @@ typedef struct {
   fopo_names names;     /* of the actions; n == 0: they are called 1 .. n_actions */
   fopo_names features;  /* of the columns of contexts; n == 0: hashed, without names */
   char format[32];
-  size_t skipped;       /* rows left out by on_error, and events without an action */
-  int contexts_lent;    /* 1: contexts.x belongs to somebody else, who outlives the log */
-  int items_lent;       /* 1: and so does items.x */
+  size_t skipped;    /* rows left out by on_error, and events without an action */
+  int contexts_lent; /* 1: contexts.x belongs to somebody else, who outlives the log */
+  int items_lent;    /* 1: and so does items.x */
 } fopo_logs;
 
 void fopo_logs_free(fopo_logs *logs); /* accepts NULL */
 
 /* Zero-initialised options mean: recognise everything, refuse malformed rows. */
 typedef struct {
-  const char *format;     /* NULL or "auto", "obd", "vw", "dsjson", "csv", "npz" */
+  const char *format; /* NULL or "auto", "obd", "vw", "dsjson", "csv", "npz" */
   const char *action, *reward, *propensity; /* csv: column names; NULL: the usual ones */
-  const char *features;   /* csv: column names or prefixes, separated by commas; NULL: the rest */
-  const char *items;      /* obd: path of item_context.csv; NULL: none */
-  size_t position;        /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
-  size_t hash_bits;       /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
-  size_t n_actions;       /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
+  const char *features; /* csv: column names or prefixes, separated by commas; NULL: the rest */
+  const char *items;    /* obd: path of item_context.csv; NULL: none */
+  size_t position;      /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
+  size_t hash_bits;     /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
+  size_t n_actions;     /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
   int skip_errors;
   size_t max_errors;
 } fopo_logs_options;
@@ -59,9 +59,9 @@ typedef struct {
 int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
 
 /* Gives a log the columns and actions of `like`, which it meets by name, and lends it like's items:
- * like must outlive it. A text of a category that does not occur here is a column of zeros. What like
- * does not know is refused with `path`, as are columns that it has and the log lacks; after a failure
- * the log can only be freed. */
+ * like must outlive it. A text of a category that does not occur here is a column of zeros. What
+ * like does not know is refused with `path`, as are columns that it has and the log lacks; after a
+ * failure the log can only be freed. */
 int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path);
 
 /* The events rows [count] as a log of their own. Its items are lent: the original must outlive

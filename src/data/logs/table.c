@@ -5,13 +5,12 @@
  * sample. The second stores one word a feature and event, a number or the index of a text; then
  * the texts of a column are put into alphabetical order, so that files of the same world have the
  * same columns, and all is spread into contexts. */
-#include "data/logs/columns.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/memory.h"
+#include "data/logs/columns.h"
 
 enum { POSITIONS = 3 }; /* places of an Open Bandit view */
 
@@ -22,15 +21,15 @@ typedef struct {
   int obd;
   fopo_features f;
   fopo_events events;
-  fopo_ids ids;        /* csv: of the actions */
-  size_t n_items;      /* obd: affinity columns; 0: none */
-  size_t largest;      /* obd: item seen */
-  int second;          /* the second pass */
+  fopo_ids ids;   /* csv: of the actions */
+  size_t n_items; /* obd: affinity columns; 0: none */
+  size_t largest; /* obd: item seen */
+  int second;     /* the second pass */
 } reading;
 
 typedef struct {
   double reward, propensity;
-  int64_t number;  /* of the action, where is_plain */
+  int64_t number; /* of the action, where is_plain */
   int is_plain;
 } event;
 
@@ -133,8 +132,8 @@ static void plan_obd_features(reading *g, const fopo_log_table *r) {
 static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o) {
   static const char *const actions[] = {"action", "item_id", "itemid", "item", "arm", NULL};
   static const char *const rewards[] = {"reward", "click", "clicked", "r", NULL};
-  static const char *const propensities[] = {"propensity", "propensity_score", "pscore",
-                                             "action_prob", "probability", "prob", "p", NULL};
+  static const char *const propensities[] = {
+      "propensity", "propensity_score", "pscore", "action_prob", "probability", "prob", "p", NULL};
   static const char *const positions[] = {"position", NULL};
   int status = fopo_log_role(r, &g->action, o->action, actions, "action");
   if (status == FOPO_OK) status = fopo_log_role(r, &g->reward, o->reward, rewards, "reward");
@@ -155,8 +154,10 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
     }
   }
   if (status == FOPO_OK && g->f.n == 0)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s has no column for contexts beside action, reward and "
-                     "propensity", r->t.path);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has no column for contexts beside action, reward and "
+                     "propensity",
+                     r->t.path);
   return status;
 }
 
@@ -210,8 +211,7 @@ static int place_items(fopo_logs *logs, const item_reading *g, size_t n_items, s
   for (size_t i = 0; i < g->f.rows && status == FOPO_OK; i++) {
     size_t item = g->item[i];
     if (item >= n_items) continue; /* the file lists one item more than was ever shown */
-    if (seen[item]++)
-      status = fopo_fail(FOPO_ERR_FORMAT, "%s holds item %zu twice", path, item);
+    if (seen[item]++) status = fopo_fail(FOPO_ERR_FORMAT, "%s holds item %zu twice", path, item);
     for (size_t at = 0; at < each && status == FOPO_OK; at++) {
       float *row = fopo_matrix_row(logs->items, item * each + at);
       fopo_features_spread(row, &g->f, i);
@@ -233,8 +233,12 @@ static int read_items(fopo_logs *logs, const fopo_logs_options *o, size_t n_item
   int status = fopo_log_table_open(&header, o->items);
   if (status == FOPO_OK) status = plan_items(&g, &header);
   for (g.second = 0; g.second < 2 && status == FOPO_OK; g.second++) {
-    fopo_log_pass p = {.take = take_item, .logs = logs, .options = &strict, .errors = &errors,
-              .counts = 1, .data = &g};
+    fopo_log_pass p = {.take = take_item,
+                       .logs = logs,
+                       .options = &strict,
+                       .errors = &errors,
+                       .counts = 1,
+                       .data = &g};
     status = fopo_log_pass_run(&p, o->items);
   }
   if (status == FOPO_OK) status = fopo_features_arrange(&g.f, &names, &header);
@@ -285,8 +289,12 @@ int fopo_logs_read_table(fopo_logs *logs, const char *path, const fopo_logs_opti
   int status = fopo_log_table_open(&header, path);
   if (status == FOPO_OK) status = plan(&g, &header, o);
   for (g.second = 0; g.second < 2 && status == FOPO_OK; g.second++) {
-    fopo_log_pass p = {.take = take_event, .logs = logs, .options = o, .errors = &errors,
-              .counts = !g.second, .data = &g};
+    fopo_log_pass p = {.take = take_event,
+                       .logs = logs,
+                       .options = o,
+                       .errors = &errors,
+                       .counts = !g.second,
+                       .data = &g};
     status = fopo_log_pass_run(&p, path);
   }
   if (status == FOPO_OK) status = fopo_features_arrange(&g.f, &logs->features, &header);

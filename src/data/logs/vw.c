@@ -7,14 +7,13 @@
  * Features stand behind bars: "|space:weight name:value name ...". They are hashed with a sign, so
  * that inner products are kept in the mean (Weinberger et al.: "Feature hashing for large scale
  * multitask learning", ICML 2009). */
-#include "data/logs/internal.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
+#include "data/logs/internal.h"
 
 /* ---- hashed features ---- */
 
@@ -46,20 +45,20 @@ typedef struct {
 } word;
 
 typedef struct {
-  fopo_text *t;           /* not owned */
+  fopo_text *t; /* not owned */
   const fopo_logs_options *options;
   fopo_logs *logs;
   fopo_events events;
   size_t bits, errors, largest; /* largest action of plain lines */
-  float *row;             /* [2^bits + 1] the context being read */
+  float *row;                   /* [2^bits + 1] the context being read */
   /* ADF: the event being read, and the catalogue of the first one */
   int adf, in_event, bad;
-  fopo_ids catalogue;     /* actions by the text of their features */
-  float *items;           /* [items_room, 2^bits] */
+  fopo_ids catalogue;      /* actions by the text of their features */
+  float *items;            /* [items_room, 2^bits] */
   size_t items_room, size; /* size: actions of the catalogue once it is known, else 0 */
-  uint32_t *offered;      /* [offered_room] event in which an action was last offered */
+  uint32_t *offered;       /* [offered_room] event in which an action was last offered */
   size_t offered_n, offered_room, event, first_line;
-  int64_t chosen;         /* action with the label, or -1 */
+  int64_t chosen; /* action with the label, or -1 */
   double cost, probability;
 } reading;
 
@@ -123,7 +122,7 @@ static int is_label(word w, int64_t *action, double *cost, double *probability) 
 }
 
 typedef struct {
-  int labels, bare;   /* words that are labels, and plain actions without one */
+  int labels, bare; /* words that are labels, and plain actions without one */
   int shared;
   int64_t action;
   double cost, probability;

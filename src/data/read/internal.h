@@ -12,19 +12,19 @@
  * move `at` forward and count `line`. Bytes beyond stop are private, and reading up to 16 of them
  * is harmless. */
 typedef struct {
-  const char *path;    /* not owned */
-  char what[256];      /* "reading PATH", for progress */
+  const char *path; /* not owned */
+  char what[256];   /* "reading PATH", for progress */
   int fd;
-  void *inflater;      /* z_stream of a gzipped file, or NULL */
+  void *inflater;        /* z_stream of a gzipped file, or NULL */
   unsigned char *packed; /* its input block */
   char *buffer;
   size_t room, filled; /* bytes of buffer, and how many of them are text */
   size_t step;         /* bytes read at once: 1 MiB, and a reader with many threads takes more */
   const char *at, *stop;
   uint64_t taken, size; /* bytes of the file read so far, and its length */
-  size_t line;         /* number of the line that ends before `at`: lines passed so far */
-  int ended;           /* the file has no more bytes */
-  int lone_cr;         /* lines end in CR alone */
+  size_t line;          /* number of the line that ends before `at`: lines passed so far */
+  int ended;            /* the file has no more bytes */
+  int lone_cr;          /* lines end in CR alone */
 } fopo_text;
 
 int fopo_text_open(fopo_text *t, const char *path);
@@ -68,15 +68,15 @@ static inline int fopo_read_plain(int64_t *value, const char *text, size_t n) {
 typedef struct {
   size_t n, room;
   int is_text;
-  int64_t *numbers;    /* [n] while they are numbers */
-  uint32_t *direct;    /* [direct_n]: 1 + index of the small number i, 0: none */
+  int64_t *numbers; /* [n] while they are numbers */
+  uint32_t *direct; /* [direct_n]: 1 + index of the small number i, 0: none */
   size_t direct_n;
-  uint32_t *slots;     /* [slot_n], open addressing: 1 + index; of large numbers, or of text */
+  uint32_t *slots; /* [slot_n], open addressing: 1 + index; of large numbers, or of text */
   size_t slot_n, slots_used;
-  char *text;          /* [text_n] names, each ended by '\0' */
+  char *text; /* [text_n] names, each ended by '\0' */
   size_t text_n, text_room;
-  uint64_t *offsets;   /* [n + 1] */
-  uint32_t *hashes;    /* [n] of the texts */
+  uint64_t *offsets; /* [n + 1] */
+  uint32_t *hashes;  /* [n] of the texts */
 } fopo_ids;
 
 void fopo_ids_done(fopo_ids *ids); /* accepts {0} */
@@ -109,7 +109,7 @@ typedef struct {
   int with_values;
 } fopo_pairs;
 
-void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
+void fopo_pairs_done(fopo_pairs *p);             /* accepts {0} */
 int fopo_pairs_room(fopo_pairs *p, size_t more); /* room for so many more */
 
 static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, float value) {

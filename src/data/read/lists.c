@@ -3,24 +3,23 @@
  *
  * Ids are kept as they stand, so that several files of one set share their catalogue; the matrix
  * has 1 + the largest id rows and columns. */
-#include "data/read/internal.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "data/read/internal.h"
 
 typedef enum { USER_FIRST, COUNT_FIRST, BASKETS } layout;
 
 typedef struct {
-  fopo_text *t;    /* not owned */
+  fopo_text *t; /* not owned */
   layout layout;
   fopo_pairs pairs;
-  uint8_t *seen;   /* [seen_n]: users that had their line */
+  uint8_t *seen; /* [seen_n]: users that had their line */
   size_t seen_n;
   uint64_t users, items; /* 1 + the largest id */
-  uint64_t row;    /* lines that were no blank ones */
+  uint64_t row;          /* lines that were no blank ones */
 } reader;
 
 /* Ids are 32 bits, and one more than the largest must fit too. */
@@ -138,15 +137,17 @@ static int check_options(const fopo_read_options *o, const char *format) {
       o->where != NULL || o->header > 0 || (o->separator != 0 && o->separator != ' '))
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "user, item, value, where, header and separator are options of pairs, and "
-                     "the format is \"%s\"", format);
+                     "the format is \"%s\"",
+                     format);
   return FOPO_OK;
 }
 
 int fopo_read_lists(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
                     const char *format) {
-  reader r = {.t = t, .layout = strcmp(format, "counted") == 0   ? COUNT_FIRST
-                                : strcmp(format, "baskets") == 0 ? BASKETS
-                                                                 : USER_FIRST};
+  reader r = {.t = t,
+              .layout = strcmp(format, "counted") == 0   ? COUNT_FIRST
+                        : strcmp(format, "baskets") == 0 ? BASKETS
+                                                         : USER_FIRST};
   snprintf(d->format, sizeof d->format, "%s", format);
   int status = check_options(options, format);
   /* An id and its blank take 6 bytes or so; packed text is about 3 times as long. */

@@ -5,8 +5,6 @@
  * "%%GraphBLAS type int8_t" is held against the values. Entries are counted against the size line,
  * which is not trusted with memory: pairs grow as they are read. A file named .mtx may lack the
  * banner; its entries then say whether there are values. */
-#include "data/read/internal.h"
-
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
@@ -16,6 +14,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "data/read/internal.h"
 
 enum { WORDS = 6 };
 
@@ -25,23 +24,23 @@ typedef struct {
 } word;
 
 typedef struct {
-  fopo_text *t;   /* not owned */
-  int banner;     /* there was one */
+  fopo_text *t; /* not owned */
+  int banner;   /* there was one */
   int array, pattern, integer;
-  int mirror;     /* 0 general, 1 symmetric, -1 skew-symmetric */
+  int mirror; /* 0 general, 1 symmetric, -1 skew-symmetric */
   int use_values;
   double least, most; /* of the GraphBLAS type */
   uint64_t rows, cols, entries;
-  word words[WORDS];  /* of the current line */
-  size_t n;           /* how many; WORDS: or more */
+  word words[WORDS]; /* of the current line */
+  size_t n;          /* how many; WORDS: or more */
   fopo_pairs pairs;
 } reader;
 
 /* column: the word at fault, from 1; 0: the line as a whole. */
 static int refuse(const reader *r, size_t column, const char *why) {
   const word *w = column > 0 ? &r->words[column - 1] : NULL;
-  return fopo_text_refuse(r->t, r->t->line, column, w != NULL ? w->at : NULL,
-                          w != NULL ? w->n : 0, why);
+  return fopo_text_refuse(r->t, r->t->line, column, w != NULL ? w->at : NULL, w != NULL ? w->n : 0,
+                          why);
 }
 
 static void split(reader *r, const char *p, const char *end) {
@@ -99,10 +98,13 @@ static int read_banner(reader *r) {
 
 /* %%GraphBLAS type uint8_t */
 static int read_type(reader *r) {
-  static const struct { const char *name; double least, most; } types[] = {
-      {"bool", 0, 1},          {"int8_t", -0x1p7, 0x1p7 - 1},    {"int16_t", -0x1p15, 0x1p15 - 1},
-      {"uint8_t", 0, 0xff},    {"uint16_t", 0, 0xffff},          {"int32_t", -0x1p31, 0x1p31 - 1},
-      {"uint64_t", 0, 0x1p64}, {"uint32_t", 0, 0x1p32 - 1},      {"int64_t", -0x1p63, 0x1p63}};
+  static const struct {
+    const char *name;
+    double least, most;
+  } types[] = {
+      {"bool", 0, 1},          {"int8_t", -0x1p7, 0x1p7 - 1}, {"int16_t", -0x1p15, 0x1p15 - 1},
+      {"uint8_t", 0, 0xff},    {"uint16_t", 0, 0xffff},       {"int32_t", -0x1p31, 0x1p31 - 1},
+      {"uint64_t", 0, 0x1p64}, {"uint32_t", 0, 0x1p32 - 1},   {"int64_t", -0x1p63, 0x1p63}};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (is(r, 2, types[i].name)) {
       r->least = types[i].least;
@@ -147,8 +149,9 @@ static int read_size(reader *r) {
   size_t wanted = r->array ? 2 : 3;
   /* Some writers give arrays a third number; LAGraph's own do. */
   if (r->n != wanted && !(r->array && r->n == 3))
-    return refuse(r, 0, r->array ? "the size line needs rows and columns"
-                                 : "the size line needs rows, columns and entries");
+    return refuse(r, 0,
+                  r->array ? "the size line needs rows and columns"
+                           : "the size line needs rows, columns and entries");
   status = natural(r, 0, &r->rows);
   if (status == FOPO_OK) status = natural(r, 1, &r->cols);
   if (status == FOPO_OK && !r->array) status = natural(r, 2, &r->entries);
@@ -187,8 +190,8 @@ static int read_value(const reader *r, size_t i, float *value) {
 static int read_index(const reader *r, size_t i, uint64_t limit, uint32_t *index) {
   int64_t v;
   if (!fopo_read_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit)
-    return refuse(r, i + 1, i == 0 ? "is not a row of the matrix"
-                                   : "is not a column of the matrix");
+    return refuse(r, i + 1,
+                  i == 0 ? "is not a row of the matrix" : "is not a column of the matrix");
   *index = (uint32_t)(v - 1);
   return FOPO_OK;
 }
@@ -211,8 +214,9 @@ static int read_coordinates(reader *r) {
     if (undecided) r->pattern = r->n == 2;
     undecided = 0;
     if (r->n != (r->pattern ? 2u : 3u))
-      return refuse(r, 0, r->pattern ? "an entry of a pattern is a row and a column"
-                                     : "an entry is a row, a column and a value");
+      return refuse(r, 0,
+                    r->pattern ? "an entry of a pattern is a row and a column"
+                               : "an entry is a row, a column and a value");
     status = read_index(r, 0, r->rows, &row);
     if (status == FOPO_OK) status = read_index(r, 1, r->cols, &col);
     if (status == FOPO_OK && !r->pattern) status = read_value(r, 2, &value);
@@ -251,8 +255,10 @@ static int read_entries(reader *r) {
 int fopo_read_mtx(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
   if (o->user != NULL || o->item != NULL || o->where != NULL || o->header != 0 ||
       o->separator != 0 || (o->value != NULL && *o->value != '\0'))
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s is MatrixMarket: of the options on columns it has only "
-                     "value = \"\" (use no values)", t->path);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s is MatrixMarket: of the options on columns it has only "
+                     "value = \"\" (use no values)",
+                     t->path);
   reader r = {.t = t, .use_values = o->value == NULL};
   snprintf(d->format, sizeof d->format, "mtx");
   int status = read_head(&r);

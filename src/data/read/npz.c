@@ -1,20 +1,20 @@
 /* scipy.sparse's .npz (CSR, CSC, COO), and this program's own cache, which is a CSR file with more
  * members. A CSR file whose rows are sorted is used as it lies in memory; everything else goes
  * through the sorting of pairs. */
-#include "data/read/internal.h"
+#include "core/npz.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
-#include "core/npz.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/read/internal.h"
 
 enum { SHARED = 1 << 20 }; /* entries from which several threads look at them */
 
 typedef struct {
-  const char *path;     /* not owned */
+  const char *path; /* not owned */
   fopo_archive archive;
   size_t rows, cols;
   int use_values;
@@ -36,8 +36,10 @@ static int read_shape(reader *r) {
   if (shape == NULL) return FOPO_ERR_FORMAT;
   const uint64_t *n = shape->data;
   if (shape->shape[0] != 2 || n[0] >= UINT32_MAX || n[1] >= UINT32_MAX)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: its shape is not that of a matrix of at most %u rows "
-                     "and columns", r->path, UINT32_MAX - 1);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: its shape is not that of a matrix of at most %u rows "
+                     "and columns",
+                     r->path, UINT32_MAX - 1);
   r->rows = (size_t)n[0];
   r->cols = (size_t)n[1];
   return fopo_memory_suffices(8 * (r->rows + r->cols), r->path, "it claims too many rows");
@@ -50,8 +52,8 @@ static int read_values(reader *r, size_t n, fopo_array **values) {
   *values = need(r, "data", FOPO_F32, 1);
   if (*values == NULL) return FOPO_ERR_FORMAT;
   if ((*values)->shape[0] == n) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu values for %zu entries", r->path,
-                   (*values)->shape[0], n);
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu values for %zu entries", r->path, (*values)->shape[0],
+                   n);
 }
 
 /* indptr starts at 0, ascends and ends at n, for `rows` rows. */
@@ -121,8 +123,11 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
   uint32_t *expanded = expand(indptr->data, major);
   if (expanded == NULL) return FOPO_ERR_MEMORY;
   uint32_t *other = steal(indices);
-  fopo_pairs p = {.user = by_columns ? other : expanded, .item = by_columns ? expanded : other,
-                  .value = values != NULL ? steal(values) : NULL, .n = n, .room = n,
+  fopo_pairs p = {.user = by_columns ? other : expanded,
+                  .item = by_columns ? expanded : other,
+                  .value = values != NULL ? steal(values) : NULL,
+                  .n = n,
+                  .room = n,
                   .with_values = values != NULL};
   return build(r, d, &p);
 }
@@ -139,8 +144,11 @@ static int read_coordinates(reader *r, fopo_dataset *d) {
   if (status == FOPO_OK) status = in_range(r, row->data, n, r->rows);
   if (status == FOPO_OK) status = in_range(r, col->data, n, r->cols);
   if (status != FOPO_OK) return status;
-  fopo_pairs p = {.user = steal(row), .item = steal(col),
-                  .value = values != NULL ? steal(values) : NULL, .n = n, .room = n,
+  fopo_pairs p = {.user = steal(row),
+                  .item = steal(col),
+                  .value = values != NULL ? steal(values) : NULL,
+                  .n = n,
+                  .room = n,
                   .with_values = values != NULL};
   return build(r, d, &p);
 }
@@ -219,21 +227,26 @@ static int read_matrix(reader *r, fopo_dataset *d) {
   if (strcmp(name, "csr") == 0) return read_compressed(r, d, 0);
   if (strcmp(name, "csc") == 0) return read_compressed(r, d, 1);
   if (strcmp(name, "coo") == 0) return read_coordinates(r, d);
-  return fopo_fail(FOPO_ERR_FORMAT, "%s holds a matrix in form '%s'; csr, csc and coo are read: "
-                   "save its tocsr()", r->path, name);
+  return fopo_fail(FOPO_ERR_FORMAT,
+                   "%s holds a matrix in form '%s'; csr, csc and coo are read: "
+                   "save its tocsr()",
+                   r->path, name);
 }
 
 int fopo_read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o) {
   if (o->user != NULL || o->item != NULL || o->where != NULL || o->header != 0 ||
       o->separator != 0 || (o->value != NULL && *o->value != '\0'))
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s is .npz: of the options on columns it has only "
-                     "value = \"\" (use no values)", path);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s is .npz: of the options on columns it has only "
+                     "value = \"\" (use no values)",
+                     path);
   reader r = {.path = path, .use_values = o->value == NULL};
   /* Values that a cache declares to be 1 are there for scipy; leaving them saves half the time. */
   static const char *const first[] = {"counts", NULL};
   static const char *const all_but_values[] = {
-      "indices", "indptr", "row", "col", "format", "shape", "users_numbers", "users_text",
-      "users_offsets", "items_numbers", "items_text", "items_offsets", NULL};
+      "indices",    "indptr",        "row",        "col",           "format",
+      "shape",      "users_numbers", "users_text", "users_offsets", "items_numbers",
+      "items_text", "items_offsets", NULL};
   fopo_archive counts;
   int status = fopo_npz_load_some(&counts, path, first);
   if (status != FOPO_OK) return status;

@@ -54,7 +54,8 @@ static int reject_count(fopo_table *r, const char *line, size_t count) {
   snprintf(why, sizeof why, "has %zu field%s where the first row has %zu%s", count,
            count == 1 ? "" : "s", r->columns,
            r->separator == ' ' || r->separator == '\t'
-               ? "; if each line is a user and its items, say format = \"lists\"" : "");
+               ? "; if each line is a user and its items, say format = \"lists\""
+               : "");
   return reject(r, FOPO_NO_COLUMN, line, (size_t)(fopo_line_end(line) - line), why);
 }
 
@@ -62,12 +63,12 @@ static int reject_count(fopo_table *r, const char *line, size_t count) {
 
 static int compare_real(double a, fopo_comparison op, double b) {
   switch (op) {
-    case FOPO_EQUAL: return a == b;
-    case FOPO_UNEQUAL: return a != b;
-    case FOPO_LESS: return a < b;
-    case FOPO_LESS_EQUAL: return a <= b;
-    case FOPO_GREATER: return a > b;
-    case FOPO_GREATER_EQUAL: return a >= b;
+  case FOPO_EQUAL: return a == b;
+  case FOPO_UNEQUAL: return a != b;
+  case FOPO_LESS: return a < b;
+  case FOPO_LESS_EQUAL: return a <= b;
+  case FOPO_GREATER: return a > b;
+  case FOPO_GREATER_EQUAL: return a >= b;
   }
   return 0;
 }
@@ -294,8 +295,7 @@ static int finish(fopo_table *r) {
 
 int fopo_read_pairs(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
                     const char *format) {
-  fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1,
-                  .items.as_numbers = 1};
+  fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1, .items.as_numbers = 1};
   int status = fopo_table_plan(&r, format);
   r.pairs.with_values = r.value != FOPO_NO_COLUMN;
   if (status == FOPO_OK)

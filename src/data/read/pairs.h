@@ -51,21 +51,21 @@ typedef struct {
 } fopo_key;
 
 typedef struct {
-  fopo_text *t;        /* not owned */
-  fopo_dataset *d;     /* not owned */
+  fopo_text *t;    /* not owned */
+  fopo_dataset *d; /* not owned */
   const fopo_read_options *options;
   /* the plan */
-  char separator;      /* the byte itself; ':' with wide for "::" */
-  int wide, runs;      /* "::"; blanks, of which several separate as one does */
-  uint8_t ends[256];   /* 1 for bytes at which a field may end: separator, line end, quote */
-  size_t columns;      /* fields of every row */
+  char separator;    /* the byte itself; ':' with wide for "::" */
+  int wide, runs;    /* "::"; blanks, of which several separate as one does */
+  uint8_t ends[256]; /* 1 for bytes at which a field may end: separator, line end, quote */
+  size_t columns;    /* fields of every row */
   char (*names)[FOPO_COLUMN_NAME]; /* [columns] of the header, simplified; NULL: no header */
-  int user, item, value; /* columns, or FOPO_NO_COLUMN */
+  int user, item, value;           /* columns, or FOPO_NO_COLUMN */
   fopo_condition conditions[2];
   size_t n_conditions;
   /* the rows */
-  fopo_field *fields;  /* [columns] of the current one */
-  char *scratch;       /* an id whose doubled quotes are made single */
+  fopo_field *fields; /* [columns] of the current one */
+  char *scratch;      /* an id whose doubled quotes are made single */
   size_t scratch_room;
   fopo_side users, items;
   fopo_pairs pairs;

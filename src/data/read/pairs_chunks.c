@@ -21,34 +21,34 @@
 #include "data/read/pairs.h"
 
 enum {
-  CHUNK = 1 << 18,    /* bytes: its keys stay in a second-level cache until they are taken */
-  CHUNKS = 32,        /* of a block: threads wait for each other once in 8 MiB */
-  FAST_COLUMNS = 64,  /* more of them are left to the general cut */
-  ROW_LEAST = 4       /* bytes of the shortest row: 1,2 and its line end */
+  CHUNK = 1 << 18,   /* bytes: its keys stay in a second-level cache until they are taken */
+  CHUNKS = 32,       /* of a block: threads wait for each other once in 8 MiB */
+  FAST_COLUMNS = 64, /* more of them are left to the general cut */
+  ROW_LEAST = 4      /* bytes of the shortest row: 1,2 and its line end */
 };
 
 /* What a column is to a fast row. */
 typedef enum { SKIPPED, USER, ITEM, VALUE } role;
 
 typedef struct {
-  const char *from, *stop; /* its text */
-  const char *reached;     /* the rows before it are read */
-  int64_t *user, *item;    /* [n] ids; of a text, its place behind `from` */
+  const char *from, *stop;   /* its text */
+  const char *reached;       /* the rows before it are read */
+  int64_t *user, *item;      /* [n] ids; of a text, its place behind `from` */
   uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: a number */
-  float *value;            /* [n], or NULL */
+  float *value;              /* [n], or NULL */
   size_t room, n;
   size_t lines, left_out;
   int user_is_wide, item_is_wide; /* an id has more than 32 bits, or a sign, or is text */
-  size_t first;            /* place of its first pair among all */
+  size_t first;                   /* place of its first pair among all */
 } chunk;
 
 struct fopo_chunks {
-  fopo_table *r;       /* not owned */
-  fopo_field *fields;  /* [threads, columns] of the rows that are looked at */
-  size_t size;         /* bytes of a chunk */
-  int is_fast;         /* fast rows are tried */
+  fopo_table *r;      /* not owned */
+  fopo_field *fields; /* [threads, columns] of the rows that are looked at */
+  size_t size;        /* bytes of a chunk */
+  int is_fast;        /* fast rows are tried */
   uint8_t roles[FAST_COLUMNS];
-  uint64_t ends[3];    /* separator, line end and quote, eight times each */
+  uint64_t ends[3]; /* separator, line end and quote, eight times each */
   chunk list[CHUNKS];
 };
 
@@ -85,11 +85,12 @@ static size_t some_digits(uint64_t *number, const char *p) {
   uint64_t others = ((word + 0x7676767676767676u) | word) & tops;
   size_t n = others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
   if (n == 0) return 0;
-  word <<= 64 - 8 * n; /* leading zeros in front */
+  word <<= 64 - 8 * n;            /* leading zeros in front */
   word = word * 10 + (word >> 8); /* every second byte: two digits */
   const uint64_t pairs = 0x000000ff000000ffu;
   *number = ((word & pairs) * (100 + ((uint64_t)1000000 << 32)) +
-             (word >> 16 & pairs) * (1 + ((uint64_t)10000 << 32))) >> 32;
+             (word >> 16 & pairs) * (1 + ((uint64_t)10000 << 32))) >>
+            32;
   return n;
 }
 
@@ -112,8 +113,8 @@ static const char *plain_number(int64_t *value, const char *p) {
 
 /* ---- rows ---- */
 
-/* A text that begins like no number and no missing one, without blanks: most names. Returns its end,
- * or NULL where there must be a closer look. */
+/* A text that begins like no number and no missing one, without blanks: most names. Returns its
+ * end, or NULL where there must be a closer look. */
 static const char *plain_text(uint32_t *n, const char *p, const uint64_t ends[3]) {
   if ((unsigned char)*p < 'A') return NULL;
   const char *end = field_end(p, ends);
@@ -248,17 +249,16 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
     chunk *c = &k->list[i];
     if (r->users.as_numbers) copy_side(p->user + c->first, c->user, c->n);
     if (r->items.as_numbers) copy_side(p->item + c->first, c->item, c->n);
-    if (p->with_values && c->n > 0)
-      memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
+    if (p->with_values && c->n > 0) memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
   }
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];
     if (!r->users.as_numbers)
-      status = fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, c->from,
-                                c->n);
+      status =
+          fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, c->from, c->n);
     if (!r->items.as_numbers && status == FOPO_OK)
-      status = fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, c->from,
-                                c->n);
+      status =
+          fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, c->from, c->n);
   }
   p->n = n;
   return status;
@@ -339,8 +339,9 @@ int fopo_chunks_block(fopo_chunks *k) {
     int status = cut_chunks(k, t->at, &n), stopped = 0;
     if (status != FOPO_OK) return status;
     const char *stop = k->list[n - 1].stop;
-#pragma omp parallel for num_threads(n > 1 ? fopo_threads() : 1) schedule(dynamic) \
-    reduction(| : stopped)
+#pragma omp parallel for num_threads(n > 1 ? fopo_threads() : 1) schedule(dynamic)                 \
+    reduction(|                                                                                    \
+              : stopped)
     for (size_t i = 0; i < n; i++) {
       stopped |= fopo_interrupted();
       if (!stopped) read_chunk(k, &k->list[i]);

@@ -4,13 +4,12 @@
  * of one is how many bits are set before its own: a running count is kept beside every 32 bits, and
  * one cache line answers. For a million ids all of it fits a second-level cache, where a table of
  * places would not. Bits are only ever set, so threads may do it in any order. */
-#include "data/read/pairs.h"
-
 #include <stdatomic.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"
+#include "data/read/pairs.h"
 
 enum {
   TASK = 1 << 16, /* pairs that a thread takes at a time: some 0.2 ms */

@@ -1,7 +1,5 @@
 /* What a text table is: its separator, its header, and which of its columns are the user, the item,
  * the value and the conditions. Options say it, or the names of the columns, or their places. */
-#include "data/read/pairs.h"
-
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +7,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "data/read/pairs.h"
 
 enum {
   SAMPLE = 100, /* rows looked at before a column without name is taken for something */
@@ -16,16 +15,18 @@ enum {
 };
 
 /* Simplified names that mean a user, an item or a value; earlier ones win. */
-static const char *const user_names[] = {
-    "userid", "user", "uid", "username", "visitorid", "visitor", "customerid", "customer",
-    "reviewerid", "memberid", "member", "playerid", "accountid", "sessionid", "session", NULL};
+static const char *const user_names[] = {"userid",     "user",      "uid",        "username",
+                                         "visitorid",  "visitor",   "customerid", "customer",
+                                         "reviewerid", "memberid",  "member",     "playerid",
+                                         "accountid",  "sessionid", "session",    NULL};
 static const char *const item_names[] = {
-    "itemid", "item", "iid", "movieid", "movie", "bookid", "isbn", "productid", "product", "asin",
-    "parentasin", "streamer", "artistid", "artist", "trackid", "songid", "gameid", "videoid",
-    "articleid", "newsid", "animeid", "recipeid", "businessid", "repoid", "adid", NULL};
-static const char *const value_names[] = {
-    "rating", "bookrating", "value", "weight", "score", "stars", "overall", "count", "playcount",
-    "plays", "listencount", NULL};
+    "itemid",    "item",       "iid",    "movieid",    "movie",     "bookid",   "isbn",
+    "productid", "product",    "asin",   "parentasin", "streamer",  "artistid", "artist",
+    "trackid",   "songid",     "gameid", "videoid",    "articleid", "newsid",   "animeid",
+    "recipeid",  "businessid", "repoid", "adid",       NULL};
+static const char *const value_names[] = {"rating",    "bookrating", "value",       "weight",
+                                          "score",     "stars",      "overall",     "count",
+                                          "playcount", "plays",      "listencount", NULL};
 
 /* Lower case, without quotes, blanks, '_' and '-'. */
 static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
@@ -197,8 +198,10 @@ static int missing_role(fopo_table *r, const char *role) {
   static const char *const propensity[] = {"propensityscore", "propensity", NULL};
   char list[400];
   if (recognise(r, propensity) != FOPO_NO_COLUMN)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s is a log of actions with propensities; read it with "
-                     "fopo.data.logs", r->t->path);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s is a log of actions with propensities; read it with "
+                     "fopo.data.logs",
+                     r->t->path);
   list_columns(r, list, sizeof list);
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: no column is known as the %s; %s; say which with %s = \"...\"", r->t->path,
@@ -223,7 +226,8 @@ static int roles_by_place(fopo_table *r) {
     if (second_is_time(r))
       return fopo_fail(FOPO_ERR_FORMAT,
                        "%s has no header and its second column holds times; say which column is "
-                       "the item, such as item = \"3\"", r->t->path);
+                       "the item, such as item = \"3\"",
+                       r->t->path);
     r->item = 1;
   }
   if (r->options->value == NULL && !chosen && r->columns >= 3 && third_is_value(r)) r->value = 2;
@@ -233,8 +237,10 @@ static int roles_by_place(fopo_table *r) {
 static int twitch_roles(fopo_table *r) {
   snprintf(r->d->format, sizeof r->d->format, "twitch");
   if (r->columns < 3)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns; Twitch's files have user, stream, "
-                     "streamer, start, stop", r->t->path, r->columns);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has %zu columns; Twitch's files have user, stream, "
+                     "streamer, start, stop",
+                     r->t->path, r->columns);
   if (r->user == FOPO_NO_COLUMN) r->user = 0;
   if (r->item == FOPO_NO_COLUMN) r->item = 2;
   return FOPO_OK;
@@ -272,8 +278,10 @@ static int plan_roles(fopo_table *r, const char *format) {
   int is_read = automatic || goodreads ? goodreads_column(r) : FOPO_NO_COLUMN;
   if (is_read != FOPO_NO_COLUMN) return goodreads_roles(r, is_read);
   if (goodreads)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s is not in the form of GoodReads: a header with user_id, "
-                     "book_id and is_read is missing", r->t->path);
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s is not in the form of GoodReads: a header with user_id, "
+                     "book_id and is_read is missing",
+                     r->t->path);
   if (strcmp(format, "twitch") == 0 || (automatic && is_twitch(r))) return twitch_roles(r);
   return r->names != NULL ? roles_by_name(r) : roles_by_place(r);
 }
@@ -282,16 +290,21 @@ static int plan_roles(fopo_table *r, const char *format) {
 static int plan_where(fopo_table *r) {
   const char *where = r->options->where;
   if (where == NULL) return FOPO_OK;
-  static const struct { const char *sign; fopo_comparison op; } signs[] = {
-      {"!=", FOPO_UNEQUAL}, {"<=", FOPO_LESS_EQUAL}, {">=", FOPO_GREATER_EQUAL}, {"==", FOPO_EQUAL},
-      {"=", FOPO_EQUAL},    {"<", FOPO_LESS},        {">", FOPO_GREATER}};
+  static const struct {
+    const char *sign;
+    fopo_comparison op;
+  } signs[] = {{"!=", FOPO_UNEQUAL}, {"<=", FOPO_LESS_EQUAL}, {">=", FOPO_GREATER_EQUAL},
+               {"==", FOPO_EQUAL},   {"=", FOPO_EQUAL},       {"<", FOPO_LESS},
+               {">", FOPO_GREATER}};
   size_t at = strcspn(where, "!<>="), s = 0;
   while (s < 7 && strncmp(where + at, signs[s].sign, strlen(signs[s].sign)) != 0) s++;
   char name[FOPO_COLUMN_NAME];
   fopo_field left = fopo_field_trim((fopo_field){where, at, 0});
   if (s == 7 || left.n == 0 || left.n >= sizeof name)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "where = \"%s\" is not a column, one of = != < <= > >=, "
-                     "and a value, such as \"rating>=4\"", where);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "where = \"%s\" is not a column, one of = != < <= > >=, "
+                     "and a value, such as \"rating>=4\"",
+                     where);
   memcpy(name, left.at, left.n);
   name[left.n] = '\0';
   const char *rest = where + at + strlen(signs[s].sign);

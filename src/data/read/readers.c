@@ -10,14 +10,17 @@
 #include "core/status.h"
 #include "data/read/internal.h"
 
-static const char *const formats[] = {"auto",  "pairs",   "movielens", "lists", "counted",
-                                      "baskets", "twitch", "goodreads", "npz",   "mtx", NULL};
+static const char *const formats[] = {"auto",    "pairs",   "movielens", "lists",
+                                      "counted", "baskets", "twitch",    "goodreads",
+                                      "npz",     "mtx",     NULL};
 
 static int check_format(const char *format) {
   for (size_t i = 0; formats[i] != NULL; i++)
     if (strcmp(format, formats[i]) == 0) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT, "format = \"%s\" is none of auto, pairs, movielens, lists, "
-                   "counted, baskets, twitch, goodreads, npz, mtx", format);
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "format = \"%s\" is none of auto, pairs, movielens, lists, "
+                   "counted, baskets, twitch, goodreads, npz, mtx",
+                   format);
 }
 
 /* The first bytes of the file, at most n; fewer where it is shorter. */
@@ -123,8 +126,10 @@ int fopo_dataset_read(fopo_dataset **dataset, const char *path, const fopo_read_
   if (strcmp(format, "npz") == 0 || (automatic && memcmp(magic, "PK", 2) == 0)) {
     status = fopo_read_npz(d, path, o);
   } else if (automatic && memcmp(magic, "\x93NUMPY", 6) == 0) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s is one .npy array; interactions are a sparse matrix, "
-                       "which scipy.sparse.save_npz writes", path);
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s is one .npy array; interactions are a sparse matrix, "
+                       "which scipy.sparse.save_npz writes",
+                       path);
   } else {
     status = read_text(d, path, o, format);
   }

@@ -30,16 +30,16 @@
 
 /* Zero-initialised options mean: recognise everything, refuse malformed rows. */
 typedef struct {
-  const char *format;    /* NULL or "auto"; or a name of the list above, or "movielens" (= pairs) */
-                         /* all but format and value = "" are for pairs alone */
-  const char *user;      /* column name, or its 1-based number as text; NULL: recognise */
+  const char *format; /* NULL or "auto"; or a name of the list above, or "movielens" (= pairs) */
+                      /* all but format and value = "" are for pairs alone */
+  const char *user;   /* column name, or its 1-based number as text; NULL: recognise */
   const char *item;
-  const char *value;     /* "" : none, every interaction counts 1 */
-  const char *where;     /* "is_read=1", "rating>=4", "event=view": rows that fail it are left out;
-                            one of = != < <= > >=; NULL: none */
-  char separator;        /* 0: recognise; 'D' stands for "::" */
-  int header;            /* 1: there is one, -1: there is none, 0: recognise */
-  int skip_errors;       /* 1: malformed rows are counted in `skipped`, up to max_errors */
+  const char *value; /* "" : none, every interaction counts 1 */
+  const char *where; /* "is_read=1", "rating>=4", "event=view": rows that fail it are left out;
+                        one of = != < <= > >=; NULL: none */
+  char separator;    /* 0: recognise; 'D' stands for "::" */
+  int header;        /* 1: there is one, -1: there is none, 0: recognise */
+  int skip_errors;   /* 1: malformed rows are counted in `skipped`, up to max_errors */
   size_t max_errors;
 } fopo_read_options;
 

@@ -1,9 +1,9 @@
 /* What a text file looks like, judged by its first block. Whatever is decided here is checked row
  * by row later: a file that turns out otherwise is refused with the place, never read askew. */
-#include "data/read/internal.h"
-
 #include <ctype.h>
 #include <string.h>
+
+#include "data/read/internal.h"
 
 enum { LINES = 100 };
 

@@ -46,9 +46,9 @@
 #include "core/threads.h"
 
 enum {
-  BLOCK = 1024,      /* users between two reports of progress */
-  TRIES = 16,        /* with lambda >= 2 and no dominant item, one fails in less than half of the
-                      * cases and all in 1 of 10,000 */
+  BLOCK = 1024, /* users between two reports of progress */
+  TRIES = 16,   /* with lambda >= 2 and no dominant item, one fails in less than half of the
+                 * cases and all in 1 of 10,000 */
   STEP_CATALOGUE = 0,
   STEP_TASTE = 1,
   STEP_SESSION = 2
@@ -73,8 +73,10 @@ static fopo_world_options with_defaults(const fopo_world_options *options) {
 
 static int check_options(const fopo_world_options *o) {
   if (o->users >= UINT32_MAX || o->items >= UINT32_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a world of %zu users and %zu items is too large; the "
-                     "limit is %u of each", o->users, o->items, UINT32_MAX - 1);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a world of %zu users and %zu items is too large; the "
+                     "limit is %u of each",
+                     o->users, o->items, UINT32_MAX - 1);
   }
   if (o->items < 2) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a world of 1 item has nothing to choose; use items >= 2");
@@ -84,8 +86,10 @@ static int check_options(const fopo_world_options *o) {
                      o->clusters, o->items);
   }
   if (o->tastes > o->clusters) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a user cannot like %zu of %zu clusters; use tastes <= "
-                     "clusters", o->tastes, o->clusters);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a user cannot like %zu of %zu clusters; use tastes <= "
+                     "clusters",
+                     o->tastes, o->clusters);
   }
   if (!(o->mean_items >= 2 && o->mean_items <= 1e6)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "mean_items is %g; use 2 <= mean_items <= 1e6",
@@ -95,8 +99,10 @@ static int check_options(const fopo_world_options *o) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "zipf is %g; use 0 < zipf <= 10", o->zipf);
   }
   if (!(o->noise >= 0 && o->noise < 1)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "noise is %g, a share of the interactions; use 0 <= noise "
-                     "< 1", o->noise);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "noise is %g, a share of the interactions; use 0 <= noise "
+                     "< 1",
+                     o->noise);
   }
   return FOPO_OK;
 }
@@ -266,10 +272,10 @@ static void write_row(fopo_csr *m, uint32_t user, const uint32_t *met, size_t n)
 typedef struct {
   fopo_world *world;
   const fopo_world_options *options;
-  double *cumulated;   /* [items] */
-  uint32_t *met;       /* [threads, room] */
+  double *cumulated; /* [items] */
+  uint32_t *met;     /* [threads, room] */
   size_t room;
-  uint64_t *meetings;  /* [users] number of meetings, repeats counted */
+  uint64_t *meetings; /* [users] number of meetings, repeats counted */
 } generator;
 
 /* Pass 0 makes the users and counts; pass 1 draws the same sessions again and writes them. Drawing
@@ -291,8 +297,8 @@ static int draw_users(fopo_csr *m, const generator *g, int pass) {
         write_row(m, user, met, n);
       }
     }
-    int rc = fopo_progress("making a world", (double)((size_t)pass * users + last),
-                           2.0 * (double)users);
+    int rc =
+        fopo_progress("making a world", (double)((size_t)pass * users + last), 2.0 * (double)users);
     if (rc != FOPO_OK) return rc;
   }
   return FOPO_OK;
@@ -495,8 +501,8 @@ static double probability(double *g, double best_odds, const double *odds, size_
 static uint32_t first_other(const fopo_world *w, const fopo_sessions *s, size_t row) {
   const uint32_t *liked = w->liked + s->users[row] * w->tastes;
   uint32_t item = 0;
-  while (item < w->items && (stands_in(w->cluster[item], liked, w->tastes) ||
-                             fopo_csr_contains(&s->X, row, item))) {
+  while (item < w->items &&
+         (stands_in(w->cluster[item], liked, w->tastes) || fopo_csr_contains(&s->X, row, item))) {
     item++;
   }
   return item;
@@ -521,14 +527,17 @@ static double best_of_session(int *hit, const fopo_world *w, const fopo_sessions
 
 static int check_sessions(const fopo_world *w, const fopo_sessions *s) {
   if (s->X.cols != w->items) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the sessions have %zu items but the world has %zu; use "
-                     "the sessions of the world's own dataset", s->X.cols, w->items);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the sessions have %zu items but the world has %zu; use "
+                     "the sessions of the world's own dataset",
+                     s->X.cols, w->items);
   }
   for (size_t row = 0; row < s->X.rows; row++) {
     if (s->users[row] >= w->users) {
-      return fopo_fail(FOPO_ERR_ARGUMENT, "session %zu is of user %zu but the world has %zu users; "
-                       "use the sessions of the world's own dataset", row + 1,
-                       (size_t)s->users[row] + 1, w->users);
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "session %zu is of user %zu but the world has %zu users; "
+                       "use the sessions of the world's own dataset",
+                       row + 1, (size_t)s->users[row] + 1, w->users);
     }
   }
   if (s->X.rows == 0) {

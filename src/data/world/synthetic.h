@@ -20,13 +20,13 @@
  * vectors, learning shows within 300 steps of 32 contexts, and proposals differ: few tastes per
  * user and many clusters leave little to gain from recommending the same to everybody. */
 typedef struct {
-  size_t users;        /* 20,000 */
-  size_t items;        /* P: 100,000 */
-  size_t clusters;     /* 300 */
-  size_t tastes;       /* clusters that a user likes: 2 */
-  double mean_items;   /* mean over users of lambda_u, the number of meetings: 40 */
-  double zipf;         /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
-  double noise;        /* share of meetings that are uniform over the catalogue, 0 <= noise < 1 */
+  size_t users;      /* 20,000 */
+  size_t items;      /* P: 100,000 */
+  size_t clusters;   /* 300 */
+  size_t tastes;     /* clusters that a user likes: 2 */
+  double mean_items; /* mean over users of lambda_u, the number of meetings: 40 */
+  double zipf;       /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
+  double noise;      /* share of meetings that are uniform over the catalogue, 0 <= noise < 1 */
   uint64_t seed;
 } fopo_world_options;
 

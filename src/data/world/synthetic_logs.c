@@ -24,10 +24,10 @@ enum {
 };
 
 enum {
-  ROWS = 64,       /* contexts of a block */
-  SEGMENT = 8192,  /* items whose sums one thread makes alone */
-  TILE = 512,      /* items scored at once: 64 x 512 floats stay in L2 */
-  TOGETHER = 32    /* segments between two polls: about 50 ms for two threads and D = 32 */
+  ROWS = 64,      /* contexts of a block */
+  SEGMENT = 8192, /* items whose sums one thread makes alone */
+  TILE = 512,     /* items scored at once: 64 x 512 floats stay in L2 */
+  TOGETHER = 32   /* segments between two polls: about 50 ms for two threads and D = 32 */
 };
 
 static double sigmoid(double t) { return 1.0 / (1.0 + exp(-t)); }
@@ -39,22 +39,27 @@ static double dot(const float *a, const float *b, size_t n) {
 /* ---- the world ---- */
 
 static int check_options(const fopo_log_world_options *o) {
-  if (o->n == 0 || o->actions < 2 || o->dim == 0 || o->n >= UINT32_MAX ||
-      o->actions >= UINT32_MAX)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a world of %zu events, %zu actions and %zu dimensions "
-                     "cannot be; it needs 1, 2 and 1 at least", o->n, o->actions, o->dim);
+  if (o->n == 0 || o->actions < 2 || o->dim == 0 || o->n >= UINT32_MAX || o->actions >= UINT32_MAX)
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a world of %zu events, %zu actions and %zu dimensions "
+                     "cannot be; it needs 1, 2 and 1 at least",
+                     o->n, o->actions, o->dim);
   if (o->k == 0 || o->k > o->actions)
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu actions; use 1 to %zu", o->k,
                      o->actions, o->actions);
   if (!(o->epsilon > 0.0 && o->epsilon <= 1.0))
-    return fopo_fail(FOPO_ERR_ARGUMENT, "epsilon is %g; use more than 0, so that every action can "
-                     "be shown, and at most 1", o->epsilon);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "epsilon is %g; use more than 0, so that every action can "
+                     "be shown, and at most 1",
+                     o->epsilon);
   if (!(fabs(o->skill) <= 1.0))
     return fopo_fail(FOPO_ERR_ARGUMENT, "skill is %g; use -1 to 1", o->skill);
   if (!isfinite(o->sharpness) || !isfinite(o->bias) || !isfinite(o->slope) ||
       !(o->spread >= 0.0 && o->spread <= 4.0))
-    return fopo_fail(FOPO_ERR_ARGUMENT, "sharpness, bias and slope must be finite and spread in "
-                     "0 .. 4, not %g, %g, %g and %g", o->sharpness, o->bias, o->slope, o->spread);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "sharpness, bias and slope must be finite and spread in "
+                     "0 .. 4, not %g, %g, %g and %g",
+                     o->sharpness, o->bias, o->slope, o->spread);
   uint64_t bytes = 4 * ((uint64_t)o->n * (o->dim + 3) + (uint64_t)o->actions * (2 * o->dim + 2));
   return fopo_memory_suffices(bytes, "the world", "use fewer actions or events");
 }
@@ -138,8 +143,8 @@ static int find_best(best *b, const fopo_log_world *w, fopo_matrix X) {
 }
 
 /* An action of mu, and how probable it was. */
-static uint32_t draw(double *propensity, const best *b, const fopo_log_world_options *o,
-                     size_t row, size_t in_block) {
+static uint32_t draw(double *propensity, const best *b, const fopo_log_world_options *o, size_t row,
+                     size_t in_block) {
   const uint32_t *ids = b->ids + in_block * o->k;
   const float *kappa = b->scores + in_block * o->k;
   size_t count = b->counts[in_block];
@@ -234,17 +239,17 @@ void fopo_log_world_free(fopo_log_world *world) {
 
 /* What a row knows of a segment, or of all segments so far. */
 typedef struct {
-  double shift;    /* the largest score */
-  double w, wr;    /* sum exp(f - shift), and times rho */
-  uint32_t id;     /* of the largest score, the smallest such id */
+  double shift; /* the largest score */
+  double w, wr; /* sum exp(f - shift), and times rho */
+  uint32_t id;  /* of the largest score, the smallest such id */
 } tally;
 
 typedef struct {
   const fopo_log_world *world;
-  fopo_matrix X, Q;    /* the block's rows */
-  fopo_matrix items;   /* the policy's */
+  fopo_matrix X, Q;  /* the block's rows */
+  fopo_matrix items; /* the policy's */
   int greedy;
-  tally *tallies;      /* [TOGETHER, ROWS] */
+  tally *tallies; /* [TOGETHER, ROWS] */
 } sweep;
 
 /* A tile's scores f and log-odds t join the tally of its row. */
@@ -333,13 +338,15 @@ static int sweep_block(const sweep *s, tally *all, double done, double total) {
 
 static int check_value(const fopo_log_world *w, fopo_matrix X, fopo_matrix Q, fopo_matrix items) {
   if (X.rows == 0 || X.cols != w->options.dim || Q.rows != X.rows)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "contexts are %zu x %zu and queries %zu x %zu; one query "
-                     "for each context and %zu columns of contexts are needed", X.rows, X.cols,
-                     Q.rows, Q.cols, w->options.dim);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "contexts are %zu x %zu and queries %zu x %zu; one query "
+                     "for each context and %zu columns of contexts are needed",
+                     X.rows, X.cols, Q.rows, Q.cols, w->options.dim);
   if (items.rows != w->options.actions || items.cols != Q.cols)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the policy has %zu items of dimension %zu but the world "
-                     "has %zu actions and queries of dimension %zu", items.rows, items.cols,
-                     w->options.actions, Q.cols);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the policy has %zu items of dimension %zu but the world "
+                     "has %zu actions and queries of dimension %zu",
+                     items.rows, items.cols, w->options.actions, Q.cols);
   return FOPO_OK;
 }
 
@@ -349,7 +356,9 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
   if (status != FOPO_OK) return status;
   tally all[ROWS];
   double sum = 0;
-  sweep s = {.world = world, .items = items, .greedy = greedy,
+  sweep s = {.world = world,
+             .items = items,
+             .greedy = greedy,
              .tallies = fopo_alloc(TOGETHER * ROWS, sizeof *s.tallies)};
   if (s.tallies == NULL) return FOPO_ERR_MEMORY;
   for (size_t first = 0; first < X.rows && status == FOPO_OK; first += ROWS) {

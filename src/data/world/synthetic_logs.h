@@ -17,16 +17,16 @@
 #include "mips/index.h"
 
 typedef struct {
-  size_t n;         /* events */
-  size_t actions;   /* P */
-  size_t dim;       /* D, of contexts and items alike */
-  size_t k;         /* K, 1 .. P */
-  double epsilon;   /* 0 < epsilon <= 1 */
-  double skill;     /* -1 .. 1 */
+  size_t n;       /* events */
+  size_t actions; /* P */
+  size_t dim;     /* D, of contexts and items alike */
+  size_t k;       /* K, 1 .. P */
+  double epsilon; /* 0 < epsilon <= 1 */
+  double skill;   /* -1 .. 1 */
   double sharpness;
-  double bias;      /* log-odds of a reward where x . beta = 0 */
+  double bias; /* log-odds of a reward where x . beta = 0 */
   double slope;
-  double spread;    /* of the logarithm of the norms of the items */
+  double spread; /* of the logarithm of the norms of the items */
   uint64_t seed;
 } fopo_log_world_options;
 

@@ -4,15 +4,15 @@
  * depend on how many there are. `share` lends the host's memory itself: the items exist once. */
 #include "device/cpu/cpu.h"
 
-#include "core/memory.h"
-#include "core/status.h"
-#include "core/threads.h"
-#include "kernels/kernels.h"
-
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
 
 enum {
   FEW = 1 << 15, /* elements below which waking the threads costs more than it saves */
@@ -199,11 +199,14 @@ static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const 
 /* Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1, uphill. */
 fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t) {
   double steps = (double)t;
-  return (fopo_adam_step){.beta1 = (float)o->beta1, .rest1 = (float)(1 - o->beta1),
-                          .beta2 = (float)o->beta2, .rest2 = (float)(1 - o->beta2),
+  return (fopo_adam_step){.beta1 = (float)o->beta1,
+                          .rest1 = (float)(1 - o->beta1),
+                          .beta2 = (float)o->beta2,
+                          .rest2 = (float)(1 - o->beta2),
                           .lr = (float)(o->lr / (1 - pow(o->beta1, steps))),
                           .unbias = (float)(1 / (1 - pow(o->beta2, steps))),
-                          .eps = (float)o->eps, .decay = (float)o->weight_decay};
+                          .eps = (float)o->eps,
+                          .decay = (float)o->weight_decay};
 }
 
 static int adam(fopo_device *d, float *theta, float *m, float *v, const float *G,
@@ -285,9 +288,9 @@ int fopo_device_cpu_open(fopo_device **d) {
     return FOPO_ERR_MEMORY;
   }
   int threads = fopo_threads();
-  snprintf((*d)->name, sizeof (*d)->name, "CPU, %d thread%s, %s", threads, threads == 1 ? "" : "s",
+  snprintf((*d)->name, sizeof(*d)->name, "CPU, %d thread%s, %s", threads, threads == 1 ? "" : "s",
            fopo_kernels_get()->name);
-  snprintf((*d)->note, sizeof (*d)->note, "%s", fopo_kernels_note());
+  snprintf((*d)->note, sizeof(*d)->note, "%s", fopo_kernels_note());
   return FOPO_OK;
 }
 

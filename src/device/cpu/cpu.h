@@ -3,20 +3,20 @@
 #ifndef FOPO_DEVICE_CPU_CPU_H
 #define FOPO_DEVICE_CPU_CPU_H
 
+#include <string.h>
+
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-#include <string.h>
-
 /* Scratch only ever grows, so a step allocates nothing after the first. */
 typedef struct {
-  void **blocks;    /* [n_blocks] given by alloc and not yet released, owned */
+  void **blocks; /* [n_blocks] given by alloc and not yet released, owned */
   size_t n_blocks;
-  size_t room;      /* of `blocks` */
-  char *scratch;    /* [threads, stride] bytes */
-  size_t stride;    /* a multiple of 64: no two threads share a cache line */
+  size_t room;   /* of `blocks` */
+  char *scratch; /* [threads, stride] bytes */
+  size_t stride; /* a multiple of 64: no two threads share a cache line */
   size_t threads;
-  char *shared;     /* [shared_bytes] for all threads together */
+  char *shared; /* [shared_bytes] for all threads together */
   size_t shared_bytes;
 } fopo_cpu;
 
@@ -73,9 +73,9 @@ int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_
                        size_t B, size_t S, size_t P);
 
 /* policy.c */
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
-                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
-                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L);
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
+                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+                         size_t B, size_t S, size_t P, size_t L);
 
 /* estimate.c */
 int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,

@@ -6,17 +6,16 @@
  * gets the candidate's density; marks and a small hash table of the candidates say so. The work is
  * laid out in straight loops over a tile of samples: words, then uniform draws, then draws of
  * candidates. */
-#include "device/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
 
 #include "core/rng.h"
 #include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "kernels/kernels.h"
+#include "device/cpu/cpu.h"
 #include "kernels/bloom.h"
-
-#include <math.h>
-#include <string.h>
+#include "kernels/kernels.h"
 
 enum { TILE = 256 }; /* samples of the mixture whose words are made at once; even */
 
@@ -42,13 +41,13 @@ int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint
 typedef struct {
   const uint32_t *ids; /* [n] */
   size_t n;
-  double *cumulative;  /* [n] running sums of exp(score - max) */
-  float *weight;       /* [n] exp(score - max) */
-  float *logq;         /* [n] log(eps / P + (1 - eps) kappa) */
-  float logq_other;    /* log(eps / P): of every other item */
-  uint32_t *guide;     /* [1 << guide_bits] where the search for a word of those first bits begins */
-  uint32_t *marks;     /* 1 << mark_bits marks of the ids */
-  uint32_t *slots;     /* [1 << slot_bits] number of a candidate plus 1, or 0 */
+  double *cumulative; /* [n] running sums of exp(score - max) */
+  float *weight;      /* [n] exp(score - max) */
+  float *logq;        /* [n] log(eps / P + (1 - eps) kappa) */
+  float logq_other;   /* log(eps / P): of every other item */
+  uint32_t *guide;    /* [1 << guide_bits] where the search for a word of those first bits begins */
+  uint32_t *marks;    /* 1 << mark_bits marks of the ids */
+  uint32_t *slots;    /* [1 << slot_bits] number of a candidate plus 1, or 0 */
   unsigned guide_bits, mark_bits, slot_bits;
 } candidates;
 
@@ -59,8 +58,8 @@ static unsigned bits_of(size_t n) {
   return bits;
 }
 
-/* One mark in 64 is set, so few items outside the candidates are looked up, and an eighth of the slots
- * is full; of very many candidates more, so that neither outgrows the cache. */
+/* One mark in 64 is set, so few items outside the candidates are looked up, and an eighth of the
+ * slots is full; of very many candidates more, so that neither outgrows the cache. */
 static unsigned mark_bits(size_t k) { return k <= 1024 ? bits_of(64 * k) : bits_of(16 * k); }
 static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(8 * k) : bits_of(4 * k); }
 
@@ -74,7 +73,9 @@ static size_t mixture_bytes(size_t k) {
 }
 
 static candidates place(void *scratch, size_t k) {
-  candidates c = {.cumulative = scratch, .guide_bits = guide_bits(k), .mark_bits = mark_bits(k),
+  candidates c = {.cumulative = scratch,
+                  .guide_bits = guide_bits(k),
+                  .mark_bits = mark_bits(k),
                   .slot_bits = slot_bits(k)};
   c.weight = (float *)(void *)(c.cumulative + k);
   c.logq = c.weight + k;
@@ -231,7 +232,8 @@ static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t r
   size_t M = P - n, strip = M / U, more = M % U, first = 0, rest = 0, below = 0;
   fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
   for (size_t u = 0; u < U; u++) {
-    /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact */
+    /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact
+     */
     ids[u] = (uint32_t)(first +
                         (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U));
     first += strip + (rest + more >= U);

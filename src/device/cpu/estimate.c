@@ -1,13 +1,12 @@
 /* Rewards and the two sampled estimators: self-normalised importance sampling, and REINFORCE. */
-#include "device/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
 
 #include "core/status.h"
 #include "core/threads.h"
-#include "kernels/kernels.h"
+#include "device/cpu/cpu.h"
 #include "kernels/bloom.h"
-
-#include <math.h>
-#include <string.h>
+#include "kernels/kernels.h"
 
 /* ---- rewards ---- */
 
@@ -202,8 +201,8 @@ int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float 
     for (size_t s = 0; s < S; s += TILE) {
       size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
       float *z = c == NULL ? NULL : c + at;
-      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
-                S - s - n, L);
+      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n, S - s - n,
+                L);
     }
     snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
     if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);

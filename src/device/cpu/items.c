@@ -3,14 +3,13 @@
  * A draw of item a in context b adds c Q_b to the gradient of beta_a. The draws are sorted by item,
  * those of one item staying in their order, so that each row is summed by one thread in one order:
  * the same bits for any number of threads. */
-#include "device/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
 
 #include "core/status.h"
 #include "core/threads.h"
+#include "device/cpu/cpu.h"
 #include "kernels/kernels.h"
-
-#include <math.h>
-#include <string.h>
 
 enum {
   TILE = 1024, /* items of one product with a block of contexts */
@@ -53,8 +52,10 @@ int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size
                             size_t B, size_t S, size_t P, size_t L) {
   size_t n = B * S;
   if (n >= UINT32_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu draws at once are too many to learn items from; use "
-                     "a smaller batch or fewer samples", n);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%zu draws at once are too many to learn items from; use "
+                     "a smaller batch or fewer samples",
+                     n);
   }
   int status = fopo_cpu_reserve_shared(d, 2 * n * sizeof(draw) + (n + 1) * sizeof(uint32_t),
                                        "sorting the draws by item");

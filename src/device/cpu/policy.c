@@ -5,16 +5,15 @@
  * with the same tile for E_pi beta. A chunk is a fixed run of tiles, the work of one thread.
  * Sums of small groups of weights then make a cumulative sum that is short enough to be searched
  * for each sample; inside its group the item is found by a scan. */
-#include "device/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
 
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "device/cpu/cpu.h"
 #include "kernels/kernels.h"
-
-#include <math.h>
-#include <string.h>
 
 enum {
   TILE = 1024, /* items: 32 contexts' scores fill 128 KiB, a part of L2 */
@@ -27,13 +26,13 @@ enum {
 typedef struct {
   size_t B, S, P, L, ld;
   const float *items;
-  size_t tiles;        /* of the catalogue */
-  size_t per_chunk;    /* tiles */
-  float *weights;      /* [tiles, B, TILE] exp(f - shift[tile, b]) */
-  double *cumulative;  /* [B, tiles, TILE / GROUP] sums of groups, then running */
-  float *shift;        /* [tiles, B] */
-  float *chunk_shift;  /* [CHUNKS, B] */
-  float *chunk_beta;   /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
+  size_t tiles;       /* of the catalogue */
+  size_t per_chunk;   /* tiles */
+  float *weights;     /* [tiles, B, TILE] exp(f - shift[tile, b]) */
+  double *cumulative; /* [B, tiles, TILE / GROUP] sums of groups, then running */
+  float *shift;       /* [tiles, B] */
+  float *chunk_shift; /* [CHUNKS, B] */
+  float *chunk_beta;  /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
 } block;
 
 static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -184,9 +183,9 @@ static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, 
   return FOPO_OK;
 }
 
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
-                         const float *Q, const float *items, size_t ld, const uint32_t *rows,
-                         fopo_draw_key key, size_t B, size_t S, size_t P, size_t L) {
+int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
+                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
+                         size_t B, size_t S, size_t P, size_t L) {
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
   block k = {.B = most, .S = S, .P = P, .L = L, .ld = ld, .items = items, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);

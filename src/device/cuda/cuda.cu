@@ -6,11 +6,11 @@
  * memory; and the sticky ones, after which nothing on the card works in this process again. The
  * last are remembered, so that all that follows fails at once with the same advice; parameters are
  * on the host as they were at the end of the last slice. */
-#include "device/cuda/cuda.cuh"
-
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+
+#include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
@@ -20,19 +20,19 @@ static std::atomic<int> broken{0}; /* the sticky error of this process; 0: none 
 
 static bool sticky(cudaError_t error) {
   switch (error) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorUnknown: return true;
-    default: return false;
+  case cudaErrorECCUncorrectable:
+  case cudaErrorIllegalAddress:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorAssert:
+  case cudaErrorHardwareStackError:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorLaunchFailure:
+  case cudaErrorContextIsDestroyed:
+  case cudaErrorUnknown: return true;
+  default: return false;
   }
 }
 
@@ -68,10 +68,12 @@ int check(cudaError_t error, const char *what) {
   }
   if (error == cudaErrorNoKernelImageForDevice) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so has no code for this GPU; build it here "
-                     "with make CUDA_ARCH=native, or use device = \"cpu\"");
+                                           "with make CUDA_ARCH=native, or use device = \"cpu\"");
   }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the GPU refused %s: %s (CUDA error %d); use "
-                   "device = \"cpu\"", what, cudaGetErrorString(error), (int)error);
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the GPU refused %s: %s (CUDA error %d); use "
+                   "device = \"cpu\"",
+                   what, cudaGetErrorString(error), (int)error);
 }
 
 int check(cublasStatus_t status, const char *what) {
@@ -83,8 +85,8 @@ int check(cublasStatus_t status, const char *what) {
     broken.store((int)cudaErrorUnknown);
     return fail_broken(cudaErrorUnknown, what);
   }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "cuBLAS refused %s (status %d); use device = \"cpu\"", what,
-                   (int)status);
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "cuBLAS refused %s (status %d); use device = \"cpu\"",
+                   what, (int)status);
 }
 
 /* ---- memory ---- */
@@ -129,8 +131,10 @@ static int take(fopo_device *d, void **device, size_t bytes) {
   char what[64];
   snprintf(what, sizeof what, "another %.3f GB", (double)bytes / 1e9);
   status = check(cudaMalloc(device, bytes > 0 ? bytes : 1), what);
-  if (status != FOPO_OK) *device = nullptr;
-  else s->blocks[s->n_blocks++] = *device;
+  if (status != FOPO_OK)
+    *device = nullptr;
+  else
+    s->blocks[s->n_blocks++] = *device;
   return status;
 }
 
@@ -277,17 +281,20 @@ static int fail_absent(cudaError_t error) {
                      driver / 1000, driver % 1000 / 10, runtime / 1000);
   }
   if (error == cudaErrorNoDevice || error == cudaSuccess) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "there is no NVIDIA GPU that this process may use "
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "there is no NVIDIA GPU that this process may use "
                      "(nvidia-smi and CUDA_VISIBLE_DEVICES tell); use device = \"cpu\"");
   }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA does not start: %s (error %d); look at nvidia-smi, "
-                   "or use device = \"cpu\"", cudaGetErrorString(error), (int)error);
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "CUDA does not start: %s (error %d); look at nvidia-smi, "
+                   "or use device = \"cpu\"",
+                   cudaGetErrorString(error), (int)error);
 }
 
 static int check_table(size_t table_) {
   if (table_ == FOPO_CUDA_TABLE) return FOPO_OK;
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so belongs to another build of fopo; run make, "
-                   "or use device = \"cpu\"");
+                                         "or use device = \"cpu\"");
 }
 
 static int find_card(int *count) {
@@ -316,7 +323,8 @@ static int probe(fopo_device *d) {
   bool right = Q[0] == 5.0f && Q[1] == 11.0f && Q[2] == 11.0f && Q[3] == 25.0f;
   for (uint32_t i = 0; i < WARP; i++) right = right && seen[i] == (i ^ 0x5a5a5a5au);
   if (right) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the GPU computes wrong results; look at nvidia-smi -q, or "
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the GPU computes wrong results; look at nvidia-smi -q, or "
                    "use device = \"cpu\"");
 }
 
@@ -363,8 +371,8 @@ static int begin(fopo_device *d) {
 
 } // namespace gpu
 
-extern "C" __attribute__((visibility("default"))) int fopo_cuda_open(
-    fopo_device **d, void (**close)(fopo_device *d), size_t table) {
+extern "C" __attribute__((visibility("default"))) int
+fopo_cuda_open(fopo_device **d, void (**close)(fopo_device *d), size_t table) {
   *d = nullptr;
   *close = gpu::close;
   int count, status = gpu::check_table(table);

@@ -20,7 +20,6 @@
 #endif
 
 #include <Random123/philox.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -30,8 +29,8 @@ extern "C" {
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
-#include "device/device.h"
 #include "device/cuda/cuda.h"
+#include "device/device.h"
 }
 
 namespace gpu {
@@ -50,21 +49,21 @@ struct numbers {
 struct state {
   cudaStream_t stream;
   cublasHandle_t blas;
-  void **blocks;       /* [n_blocks] given by alloc or share and not yet released, owned */
+  void **blocks; /* [n_blocks] given by alloc or share and not yet released, owned */
   size_t n_blocks;
-  size_t room;         /* of `blocks` */
-  char *scratch;       /* device [scratch_bytes], owned */
+  size_t room;   /* of `blocks` */
+  char *scratch; /* device [scratch_bytes], owned */
   size_t scratch_bytes;
-  char *ring;          /* [RING] on the host, pinned, owned: what is on its way to the card */
-  size_t ring_used;    /* bytes since the host last waited for the stream */
-  char *workspace;     /* device, owned: cuBLAS's, so that it takes none itself, and `now` */
-  numbers *now;        /* device, of the record that is made again */
+  char *ring;             /* [RING] on the host, pinned, owned: what is on its way to the card */
+  size_t ring_used;       /* bytes since the host last waited for the stream */
+  char *workspace;        /* device, owned: cuBLAS's, so that it takes none itself, and `now` */
+  numbers *now;           /* device, of the record that is made again */
   cudaGraphExec_t record; /* owned; NULL: there is none */
   bool recording;
   cudaEvent_t began, ended; /* owned: of the clock */
-  size_t processors;   /* streaming multiprocessors: how many blocks keep the card busy */
-  size_t cache;        /* bytes of its L2 cache */
-  bool brains;         /* it multiplies bfloat16 (compute 8.0 and later) */
+  size_t processors;        /* streaming multiprocessors: how many blocks keep the card busy */
+  size_t cache;             /* bytes of its L2 cache */
+  bool brains;              /* it multiplies bfloat16 (compute 8.0 and later) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -79,9 +78,7 @@ int alive(void);
 int unrecorded(fopo_device *d, const char *what);
 
 /* Where kernels look up what differs from step to step; NULL: their arguments have it. */
-inline const numbers *varying(fopo_device *d) {
-  return of(d)->recording ? of(d)->now : nullptr;
-}
+inline const numbers *varying(fopo_device *d) { return of(d)->recording ? of(d)->now : nullptr; }
 
 /* A key of draws as kernels are given it, and as they read it. */
 struct draw_key {
@@ -142,8 +139,10 @@ int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, si
   int status = alive();
   if (status != FOPO_OK || blocks == 0) return status;
   if (blocks > 0x7fffffff) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%s needs %zu blocks of the GPU, %u is the most; use a "
-                     "smaller batch", what, blocks, 0x7fffffffu);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s needs %zu blocks of the GPU, %u is the most; use a "
+                     "smaller batch",
+                     what, blocks, 0x7fffffffu);
   }
   start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
   return check(cudaGetLastError(), what);
@@ -154,7 +153,8 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
          int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
          size_t n, size_t k);
 
-/* C [m, n] = A B^T of numbers in bfloat16, A [m, k], B [n, k], both with rows of k; sums in float. */
+/* C [m, n] = A B^T of numbers in bfloat16, A [m, k], B [n, k], both with rows of k; sums in float.
+ */
 int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
                size_t n, size_t k);
 
@@ -208,8 +208,7 @@ int network_backward(fopo_device *d, float *G, float *delta, const float *X, con
                      int accumulate, size_t B);
 int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
          size_t n);
-int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
-        size_t n);
+int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o, size_t n);
 int clear(fopo_device *d, float *x, size_t n);
 int norm2(fopo_device *d, double *norm2, const float *x, size_t n);
 /* Sums of squares of pieces of x, in scratch. */

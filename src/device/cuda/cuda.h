@@ -12,7 +12,7 @@
 #define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 7)
 
 /* Without a driver both sides say so. */
-#define FOPO_CUDA_NO_DRIVER                                                                       \
+#define FOPO_CUDA_NO_DRIVER                                                                        \
   "there is no NVIDIA driver; install one (nvidia-smi shows it), or use device = \"cpu\""
 
 /* "fopo_cuda_open": a device on the current card, or why there is none. `table` is the caller's

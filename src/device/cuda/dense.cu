@@ -1,10 +1,10 @@
 /* The dense operations on the GPU: products by cuBLAS, the network, the optimisers of whole arrays,
  * and norms. */
-#include "device/cuda/cuda.cuh"
-#include "device/cuda/rows.cuh"
-
 #include <climits>
 #include <cmath>
+
+#include "device/cuda/cuda.cuh"
+#include "device/cuda/rows.cuh"
 
 namespace gpu {
 
@@ -14,9 +14,12 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
          size_t n, size_t k) {
   int status = alive();
   if (status != FOPO_OK || m == 0 || n == 0) return status;
-  if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || ldc > INT_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a product of %zu x %zu x %zu is too large for cuBLAS; use "
-                     "a smaller batch", m, n, k);
+  if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX ||
+      ldc > INT_MAX) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a product of %zu x %zu x %zu is too large for cuBLAS; use "
+                     "a smaller batch",
+                     m, n, k);
   }
   return check(cublasSgemm(of(d)->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                            transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, &alpha,
@@ -54,9 +57,8 @@ static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     size_t n = least(most, B - b) * words;
     status = launch(d, "gathering rows", ceil_div(n, THREADS), THREADS, 0, gather_kernel<word>,
-                    reinterpret_cast<word *>(X + b * D),
-                    reinterpret_cast<const word *>(contexts), ld / N, rows + b, (unsigned)n,
-                    (unsigned)words);
+                    reinterpret_cast<word *>(X + b * D), reinterpret_cast<const word *>(contexts),
+                    ld / N, rows + b, (unsigned)n, (unsigned)words);
   }
   return status;
 }
@@ -65,9 +67,9 @@ int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, cons
                 size_t B, size_t D) {
   int bytes = load_bytes<float>(contexts, ld, D), out = load_bytes<float>(X, D, D);
   switch (bytes < out ? bytes : out) {
-    case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
-    case 8: return gather_as<uint2>(d, X, contexts, ld, rows, B, D);
-    default: return gather_as<float>(d, X, contexts, ld, rows, B, D);
+  case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
+  case 8: return gather_as<uint2>(d, X, contexts, ld, rows, B, D);
+  default: return gather_as<float>(d, X, contexts, ld, rows, B, D);
   }
 }
 
@@ -123,10 +125,9 @@ static int affine(fopo_device *d, float *Y, const float *X, const float *theta,
                   const fopo_network *net, size_t layer, float scale, size_t B) {
   size_t in = net->width[layer], out = net->width[layer + 1];
   const float *W = theta + fopo_network_offset(net, layer), *b = W + in * out;
-  int status = launch(d, "a bias", ceil_div(B * out, THREADS), THREADS, 0, bias_kernel, Y, b,
-                      scale, B * out, out);
-  return status != FOPO_OK ? status
-                           : gemm(d, Y, out, scale, X, in, 0, W, out, 0, 1.0f, B, out, in);
+  int status = launch(d, "a bias", ceil_div(B * out, THREADS), THREADS, 0, bias_kernel, Y, b, scale,
+                      B * out, out);
+  return status != FOPO_OK ? status : gemm(d, Y, out, scale, X, in, 0, W, out, 0, 1.0f, B, out, in);
 }
 
 int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
@@ -152,8 +153,8 @@ static int layer_gradient(fopo_device *d, float *G, const float *in, const float
                           size_t B) {
   size_t rows = net->width[layer], cols = net->width[layer + 1];
   float *W = G + fopo_network_offset(net, layer);
-  int status = gemm(d, W, cols, scale, in, rows, 1, out, cols, 0, accumulate ? 1.0f : 0.0f, rows,
-                    cols, B);
+  int status =
+      gemm(d, W, cols, scale, in, rows, 1, out, cols, 0, accumulate ? 1.0f : 0.0f, rows, cols, B);
   if (status != FOPO_OK) return status;
   return launch(d, "a bias' gradient", ceil_div(cols, THREADS), THREADS, 0, column_kernel,
                 W + rows * cols, out, scale, accumulate, B, cols);

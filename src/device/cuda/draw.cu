@@ -4,9 +4,9 @@
  * the bit (core/rng.h); so are the ids of a tail. A candidate is found in a cumulative sum of
  * exp(score - max), whose last bits are the GPU's own: the id may be the neighbouring candidate
  * where a draw falls within rounding of the border between two, about once in 10^5 draws. */
-#include "device/cuda/cuda.cuh"
-
 #include <cmath>
+
+#include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
@@ -130,8 +130,8 @@ struct mixture {
 /* A block works on a part of one context's draws. Sample s owns two words: the first chooses the
  * part, the second the item. */
 __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint32_t *rows,
-                               draw_key given, char *scratch, size_t bytes, unsigned bits,
-                               size_t S, uint32_t P, unsigned splits) {
+                               draw_key given, char *scratch, size_t bytes, unsigned bits, size_t S,
+                               uint32_t P, unsigned splits) {
   fopo_draw_key key = read(given);
   size_t b = blockIdx.x / splits, split = blockIdx.x % splits;
   size_t n = m.counts[b] < m.k ? m.counts[b] : m.k, step = (size_t)splits * blockDim.x;
@@ -177,8 +177,14 @@ int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture 
     if (status != FOPO_OK) return status;
   }
   double epsilon = m->epsilon;
-  mixture own = {m->k, m->ids, m->scores, m->counts, epsilon, epsilon * 4294967296.0,
-                 (float)log(epsilon / (double)P), (float)-log((double)P),
+  mixture own = {m->k,
+                 m->ids,
+                 m->scores,
+                 m->counts,
+                 epsilon,
+                 epsilon * 4294967296.0,
+                 (float)log(epsilon / (double)P),
+                 (float)-log((double)P),
                  m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
   return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel, ids, logq,
                 own, rows, given(d, key), shared > 0 ? nullptr : of(d)->scratch, bytes,
@@ -208,8 +214,8 @@ __device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t r
 }
 
 __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
-                            const uint32_t *counts, size_t k, const uint32_t *rows,
-                            draw_key given, uint32_t *scratch, size_t room, size_t S, size_t P) {
+                            const uint32_t *counts, size_t k, const uint32_t *rows, draw_key given,
+                            uint32_t *scratch, size_t room, size_t S, size_t P) {
   fopo_draw_key key = read(given);
   size_t b = blockIdx.x, n = counts[b] < k ? counts[b] : k, U = S - n;
   uint64_t M = P - n;

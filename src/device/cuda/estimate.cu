@@ -1,14 +1,14 @@
 /* The two sampled estimators on the GPU: self-normalised importance sampling, and REINFORCE.
  *
- * SNIS, for rows of at most 1024 numbers, reads every row once. A team of 4, 8 or 32 threads holds a
- * row in registers, takes its score, and adds it to sums that are kept relative to the largest
+ * SNIS, for rows of at most 1024 numbers, reads every row once. A team of 4, 8 or 32 threads holds
+ * a row in registers, takes its score, and adds it to sums that are kept relative to the largest
  * score - log q so far (an online softmax). The teams of a block are then brought to one shift and
  * added, and a second kernel adds the blocks of a context. Longer rows are read twice, once for
  * their scores and once, with the weights known, for the sum; so are REINFORCE's, whose weights
  * need no scores. */
-#include "device/cuda/rows.cuh"
-
 #include <cmath>
+
+#include "device/cuda/rows.cuh"
 
 namespace gpu {
 
@@ -16,7 +16,7 @@ namespace gpu {
 
 /* Sums over some samples of a context, relative to exp(shift); d = r - low. */
 struct sums {
-  float shift, low;      /* largest f - log q; the context's least reward */
+  float shift, low;       /* largest f - log q; the context's least reward */
   double w, ww, wd, head; /* sum w, sum w^2, sum w d, sum w over the head's draws */
 };
 
@@ -43,9 +43,7 @@ __device__ inline float block_least(const float *r, size_t S) {
 /* ---- SNIS in one reading ---- */
 
 /* A team's running sums; u and v are this lane's part of sum w beta and sum w d beta. */
-template <int PER> struct running {
-  float shift, w, ww, wd, head, u[PER], v[PER];
-};
+template <int PER> struct running { float shift, w, ww, wd, head, u[PER], v[PER]; };
 
 template <int PER>
 __device__ inline void add_sample(running<PER> &t, const float *x, float z, float d, bool head) {
@@ -191,10 +189,10 @@ template <class T, int LANES, int PER> static int snis_as(fopo_device *d, const 
     if (status != FOPO_OK) return status;
   }
   const T *items = static_cast<const T *>(a.items->x);
-  int status = launch(d, "the weights of the samples", a.B * splits, THREADS, 0,
-                      snis_kernel<T, LANES, PER>, partial, vectors, a.c, a.Q, items, a.items->ld,
-                      load_bytes<T>(items, a.items->ld, a.L), a.ids, a.logq, a.r, a.floor, a.S,
-                      a.L, (unsigned)splits);
+  int status =
+      launch(d, "the weights of the samples", a.B * splits, THREADS, 0, snis_kernel<T, LANES, PER>,
+             partial, vectors, a.c, a.Q, items, a.items->ld, load_bytes<T>(items, a.items->ld, a.L),
+             a.ids, a.logq, a.r, a.floor, a.S, a.L, (unsigned)splits);
   if (status != FOPO_OK) return status;
   return launch(d, "the sums of a batch", a.B, THREADS, 0, snis_finish_kernel, a.V, a.c, a.stats,
                 (const sums *)partial, (const float *)vectors, a.r, a.S, a.L, (unsigned)splits);
@@ -233,9 +231,12 @@ __global__ void rows_kernel(float *partial, const T *items, size_t ld, int bytes
   ids += b * S + first;
   c += b * S + first;
   partial += blockIdx.x * L;
-  if (bytes == 16) add_rows<16>(partial, items, ld, ids, c, n, L);
-  else if (bytes == 8) add_rows<8>(partial, items, ld, ids, c, n, L);
-  else add_rows<sizeof(T)>(partial, items, ld, ids, c, n, L);
+  if (bytes == 16)
+    add_rows<16>(partial, items, ld, ids, c, n, L);
+  else if (bytes == 8)
+    add_rows<8>(partial, items, ld, ids, c, n, L);
+  else
+    add_rows<sizeof(T)>(partial, items, ld, ids, c, n, L);
 }
 
 /* V = sum over chunks, less stats' reward times mean where that is not NULL. */
@@ -264,8 +265,8 @@ static int sum_rows(fopo_device *d, float *V, float *partial, const void *items,
   int status = launch(d, "the sums of rows", B * chunks, threads, 0, rows_kernel<T>, partial,
                       static_cast<const T *>(items), ld, bytes, ids, c, S, L, (unsigned)chunks);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of rows", B, THREADS, 0, rows_finish_kernel, V,
-                (const float *)partial, mean, stats, L, (unsigned)chunks);
+  return launch(d, "the sums of rows", B, THREADS, 0, rows_finish_kernel, V, (const float *)partial,
+                mean, stats, L, (unsigned)chunks);
 }
 
 /* ---- SNIS in two readings ---- */
@@ -308,8 +309,8 @@ template <class T> static int snis_twice(fopo_device *d, const snis_call &a) {
                     a.logq, a.r, a.floor, a.S);
   }
   if (status != FOPO_OK) return status;
-  return sum_rows<T>(d, a.V, partial, a.items->x, a.items->ld, a.ids, c, nullptr, nullptr, a.B,
-                     a.S, a.L);
+  return sum_rows<T>(d, a.V, partial, a.items->x, a.items->ld, a.ids, c, nullptr, nullptr, a.B, a.S,
+                     a.L);
 }
 
 template <class T> static int snis_of(fopo_device *d, const snis_call &a) {
@@ -325,9 +326,9 @@ int snis(fopo_device *d, float *V, float *c, float *stats, const float *Q, const
          size_t L) {
   snis_call a = {V, c, stats, Q, items, ids, logq, r, floor, B, S, L};
   switch (items->type) {
-    case FOPO_FLOAT16: return snis_of<half16>(d, a);
-    case FOPO_BFLOAT16: return snis_of<brain16>(d, a);
-    default: return snis_of<float>(d, a);
+  case FOPO_FLOAT16: return snis_of<half16>(d, a);
+  case FOPO_BFLOAT16: return snis_of<brain16>(d, a);
+  default: return snis_of<float>(d, a);
   }
 }
 
@@ -364,8 +365,8 @@ int reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mea
   int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, own, stats, r,
                       baseline, S);
   if (status != FOPO_OK) return status;
-  return sum_rows<float>(d, V, partial, items, ld, ids, own, baseline ? nullptr : mean, stats, B,
-                         S, L);
+  return sum_rows<float>(d, V, partial, items, ld, ids, own, baseline ? nullptr : mean, stats, B, S,
+                         L);
 }
 
 } // namespace gpu

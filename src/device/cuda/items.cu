@@ -28,8 +28,7 @@ __global__ void border_kernel(uint32_t *border, const uint32_t *id, size_t n) {
 
 /* first[g] is where the draws of the g-th distinct item begin; first[groups] = n. group is the
  * running sum of the borders. */
-__global__ void first_kernel(uint32_t *first, const uint32_t *id, const uint32_t *group,
-                             size_t n) {
+__global__ void first_kernel(uint32_t *first, const uint32_t *id, const uint32_t *group, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   if (i == 0 || id[i] != id[i - 1]) first[group[i] - 1] = (uint32_t)i;
@@ -61,8 +60,7 @@ static int sort(fopo_device *d, const sorting &x, size_t n, size_t P, size_t *te
 static int add_up(fopo_device *d, const sorting &x, size_t n, size_t *temporary) {
   size_t bytes = temporary != nullptr ? 0 : x.temporary_bytes;
   cudaError_t error = cub::DeviceScan::InclusiveSum(temporary != nullptr ? nullptr : x.temporary,
-                                                    bytes, x.place, x.group, (int)n,
-                                                    of(d)->stream);
+                                                    bytes, x.place, x.group, (int)n, of(d)->stream);
   if (temporary != nullptr) *temporary = bytes;
   return check(error, "counting the items drawn");
 }
@@ -114,13 +112,16 @@ int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_tou
   size_t n = B * S, blocks = ceil_div(n, THREADS);
   sorting x;
   if (n >= INT_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu draws at once are too many to learn items from; use "
-                     "a smaller batch or fewer samples", n);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%zu draws at once are too many to learn items from; use "
+                     "a smaller batch or fewer samples",
+                     n);
   }
   int status = make_room(d, &x, n, P);
   if (status == FOPO_OK) {
-    status = check(cudaMemcpyAsync(x.id, ids, n * sizeof *ids, cudaMemcpyDeviceToDevice,
-                                   of(d)->stream), "sorting the draws by item");
+    status =
+        check(cudaMemcpyAsync(x.id, ids, n * sizeof *ids, cudaMemcpyDeviceToDevice, of(d)->stream),
+              "sorting the draws by item");
   }
   if (status == FOPO_OK) {
     status = launch(d, "numbering the draws", blocks, THREADS, 0, number_kernel, x.place, n);

@@ -8,14 +8,14 @@
  *
  * The words of random numbers are the CPU's to the bit, the scores and sums are not: an id may be a
  * neighbouring item where a draw falls within rounding of the border between two. */
-#include "device/cuda/cuda.cuh"
-
 #include <cmath>
+
+#include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
-constexpr size_t GROUP = 256;    /* items summed together; eight for each thread of a warp */
-constexpr size_t TILE = 1 << 16; /* items of one product: an interruption is seen between two */
+constexpr size_t GROUP = 256;     /* items summed together; eight for each thread of a warp */
+constexpr size_t TILE = 1 << 16;  /* items of one product: an interruption is seen between two */
 constexpr size_t PIECE = 1 << 13; /* items of one product for E_pi beta */
 constexpr size_t SCORE_BYTES = (size_t)512 << 20; /* of one block; a single context may take more */
 
@@ -101,8 +101,8 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   if (i >= k.B * S) return; /* the whole warp */
   size_t b = i / S, s = i % S;
   const double *cumulative = k.cumulative + b * k.groups;
-  fopo_words words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b],
-                                 (uint32_t)(s >> 2));
+  fopo_words words =
+      fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b], (uint32_t)(s >> 2));
   double target = fopo_unit(words.v[s & 3]) * cumulative[k.groups - 1];
   size_t g = fopo_invert(cumulative, k.groups, target);
   g = g < k.groups ? g : k.groups - 1; /* past the end only by NaN */
@@ -164,8 +164,8 @@ static int interrupted(const char *what) {
 static int make_mean(fopo_device *d, float *mean, const policy_block &k, const float *items,
                      size_t ld, size_t L) {
   size_t n = k.B * k.P;
-  int status = launch(d, "probabilities", ceil_div(n, THREADS), THREADS, 0, probability_kernel, k,
-                      n);
+  int status =
+      launch(d, "probabilities", ceil_div(n, THREADS), THREADS, 0, probability_kernel, k, n);
   for (size_t p = 0; p < k.pieces && status == FOPO_OK; p++) {
     size_t first = p * PIECE, count = least(PIECE, k.P - first);
     status = interrupted("drawing from the policy");

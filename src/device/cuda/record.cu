@@ -1,12 +1,12 @@
 /* A step recorded once, as a graph of CUDA, and made again by one call: what is launched, by which
  * shapes and from which memory is the same from step to step, and the few numbers that differ are
- * read from the device (struct numbers). The kernels are those of a step that is not recorded, and so
- * are its bits. FOPO_RECORD=0 switches recording off, for measurements and for tools. */
-#include "device/cuda/cuda.cuh"
-
+ * read from the device (struct numbers). The kernels are those of a step that is not recorded, and
+ * so are its bits. FOPO_RECORD=0 switches recording off, for measurements and for tools. */
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+
+#include "device/cuda/cuda.cuh"
 
 namespace gpu {
 

@@ -1,13 +1,14 @@
 /* Scores of chosen items, and rewards, on the GPU. A team of eight threads takes one row. */
-#include "device/cuda/rows.cuh"
-
 #include <cmath>
+
+#include "device/cuda/rows.cuh"
 
 namespace gpu {
 
 constexpr unsigned LANES = 8, TEAMS = THREADS / LANES;
 
-/* Where the left factor of a context is: row b of q, or the row of its id where rows is not NULL. */
+/* Where the left factor of a context is: row b of q, or the row of its id where rows is not NULL.
+ */
 struct factors {
   const float *q;
   const uint32_t *rows;
@@ -47,12 +48,11 @@ int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, con
            const uint32_t *counts, size_t B, size_t S, size_t L) {
   factors left = {Q, nullptr};
   switch (items->type) {
-    case FOPO_FLOAT16:
-      return score_rows<half16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
-    case FOPO_BFLOAT16:
-      return score_rows<brain16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
-    default:
-      return score_rows<float>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+  case FOPO_FLOAT16:
+    return score_rows<half16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+  case FOPO_BFLOAT16:
+    return score_rows<brain16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+  default: return score_rows<float>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
   }
 }
 
@@ -73,8 +73,10 @@ __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
   uint64_t first = indptr[row], end = indptr[row + 1];
   while (first < end) { /* the first place whose id is not below */
     uint64_t half = (first + end) / 2;
-    if (y[half] < id) first = half + 1;
-    else end = half;
+    if (y[half] < id)
+      first = half + 1;
+    else
+      end = half;
   }
   r[i] = first < indptr[row + 1] && y[first] == id ? 1.0f : 0.0f;
 }

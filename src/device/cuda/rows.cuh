@@ -11,8 +11,12 @@
 
 namespace gpu {
 
-struct half16 { uint16_t bits; };  /* FOPO_FLOAT16 */
-struct brain16 { uint16_t bits; }; /* FOPO_BFLOAT16 */
+struct half16 {
+  uint16_t bits;
+}; /* FOPO_FLOAT16 */
+struct brain16 {
+  uint16_t bits;
+}; /* FOPO_BFLOAT16 */
 
 __device__ inline float widen(float x) { return x; }
 __device__ inline float widen(half16 x) { return __half2float(__ushort_as_half(x.bits)); }
@@ -99,9 +103,12 @@ __device__ inline void keep_by(float *x, const T *row, size_t L, unsigned lane) 
 
 template <int LANES, int PER, class T>
 __device__ inline void keep(float *x, const T *row, size_t L, unsigned lane, int bytes) {
-  if (bytes == 16) keep_by<16, LANES, PER>(x, row, L, lane);
-  else if (bytes == 8) keep_by<8, LANES, PER>(x, row, L, lane);
-  else keep_by<sizeof(T), LANES, PER>(x, row, L, lane);
+  if (bytes == 16)
+    keep_by<16, LANES, PER>(x, row, L, lane);
+  else if (bytes == 8)
+    keep_by<8, LANES, PER>(x, row, L, lane);
+  else
+    keep_by<sizeof(T), LANES, PER>(x, row, L, lane);
 }
 
 } // namespace gpu

@@ -26,11 +26,11 @@
  * (Cauchy and Schwarz) for all queries, and the answer fetched, for a product cannot be called off
  * by the device. That round trip takes some 10 microseconds and is made seldom: a short prefix is
  * searched without any. */
-#include "device/cuda/cuda.cuh"
-#include "device/cuda/rows.cuh"
-
 #include <cfloat>
 #include <cmath>
+
+#include "device/cuda/cuda.cuh"
+#include "device/cuda/rows.cuh"
 
 namespace gpu {
 
@@ -48,14 +48,20 @@ constexpr size_t TILE_LEAST = 2048; /* items: a product of fewer does not fill a
 constexpr double ROUND_TRIP = 1.5e6;
 
 __device__ inline uint64_t key_of(float score, uint32_t id) {
-  union { float x; uint32_t bits; } u;
+  union {
+    float x;
+    uint32_t bits;
+  } u;
   u.x = score + 0.0f; /* -0 becomes +0: equal scores have equal bits */
   uint32_t bits = u.bits ^ (u.bits >> 31 ? UINT32_MAX : (uint32_t)1 << 31);
   return (uint64_t)bits << 32 | (uint32_t)~id;
 }
 
 __device__ inline float score_of(uint64_t key) {
-  union { float x; uint32_t bits; } u;
+  union {
+    float x;
+    uint32_t bits;
+  } u;
   u.bits = (uint32_t)(key >> 32);
   u.bits ^= u.bits >> 31 ? (uint32_t)1 << 31 : UINT32_MAX;
   return u.x;
@@ -70,9 +76,10 @@ __device__ inline double norm_of(const float *q, size_t L) {
   return sqrt(warp_sum(sum));
 }
 
-/* For a first look: |q|, rounded up, and q in bfloat16 with zeros up to ld. A warp for each query. */
-__global__ void narrow_kernel(uint16_t *narrowed, float *lengths, const float *Q, size_t B, size_t L,
-                              size_t ld) {
+/* For a first look: |q|, rounded up, and q in bfloat16 with zeros up to ld. A warp for each query.
+ */
+__global__ void narrow_kernel(uint16_t *narrowed, float *lengths, const float *Q, size_t B,
+                              size_t L, size_t ld) {
   size_t b = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   if (b >= B) return; /* the whole warp */
   const float *q = Q + b * L;
@@ -123,7 +130,7 @@ struct look {
   const float *lengths; /* [B] |q|, rounded up */
   const float *norms;   /* [P] by place */
   size_t ld, L;
-  int bytes;            /* of a load */
+  int bytes; /* of a load */
 };
 
 /* One tile of the catalogue: scores f [B, ld] of `width` items from place `first` on. */
@@ -132,8 +139,8 @@ struct tile {
   const uint32_t *order; /* NULL: places are ids */
   look again;
   size_t ld, width, first;
-  unsigned parts;        /* blocks of one query */
-  bool wanted;           /* the k best are asked for after it */
+  unsigned parts; /* blocks of one query */
+  bool wanted;    /* the k best are asked for after it */
 };
 
 struct search {
@@ -151,8 +158,9 @@ __device__ inline uint64_t floor_of(const search &s, size_t b) {
 }
 
 /* The least score of the tile that may belong to a key above the floor. In a first look both
- * operands are within 2^-8 of their values (kernels/prefilter.h); for the sums, which the card makes in
- * an order and with a rounding of its own, 2^-20 for each product are sixteen roundings of float. */
+ * operands are within 2^-8 of their values (kernels/prefilter.h); for the sums, which the card
+ * makes in an order and with a rounding of its own, 2^-20 for each product are sixteen roundings of
+ * float. */
 __device__ inline float lowest_of(const tile &t, size_t b, uint64_t floor) {
   if (floor == 0) return -INFINITY;
   if (t.again.items == nullptr) return score_of(floor);
@@ -274,13 +282,13 @@ struct call {
   const fopo_catalogue *c;
   size_t B, L, most; /* most: items of a tile */
   search s;
-  float *f;          /* [B, most] */
-  float *rows;       /* [most, L] items that are gathered, where some are */
+  float *f;    /* [B, most] */
+  float *rows; /* [most, L] items that are gathered, where some are */
   uint32_t *open;
-  bool screens;      /* tiles get a first look, by */
+  bool screens;         /* tiles get a first look, by */
   uint16_t *q, *halves; /* [B, half.ld], [most, half.ld] in bfloat16 */
-  float *lengths;    /* [B] */
-  size_t asked;      /* items when it was last asked whether to go on */
+  float *lengths;       /* [B] */
+  size_t asked;         /* items when it was last asked whether to go on */
 };
 
 /* A tile's scores, and the rows that were gathered for it, stay in half of the cache. */
@@ -293,7 +301,8 @@ static size_t most_of(const state *s, const fopo_catalogue *c, size_t B, size_t 
 static int make_room(call *a) {
   const fopo_catalogue *c = a->c;
   bool gathers = c->order != nullptr && c->limit > c->head_rows;
-  a->screens = of(a->d)->brains && c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
+  a->screens =
+      of(a->d)->brains && c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
   a->most = most_of(of(a->d), c, a->B, a->L, gathers);
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(a->d)->scratch : nullptr, 0};
@@ -329,12 +338,12 @@ static size_t width_at(const call *a, size_t at) {
 static int look_at_tile(const call *a, size_t at, size_t width) {
   const fopo_catalogue *c = a->c;
   size_t words = c->half.ld / 2;
-  int status = gather_rows(a->d, reinterpret_cast<float *>(a->halves),
-                           static_cast<const float *>(c->half.x), words, c->order + at, width,
-                           words);
-  return status != FOPO_OK ? status
-                           : gemm_brain(a->d, a->f, a->most, a->q, a->halves, a->B, width,
-                                        c->half.ld);
+  int status =
+      gather_rows(a->d, reinterpret_cast<float *>(a->halves), static_cast<const float *>(c->half.x),
+                  words, c->order + at, width, words);
+  return status != FOPO_OK
+             ? status
+             : gemm_brain(a->d, a->f, a->most, a->q, a->halves, a->B, width, c->half.ld);
 }
 
 static int score_tile(const call *a, size_t at, size_t width) {
@@ -350,15 +359,20 @@ static int score_tile(const call *a, size_t at, size_t width) {
       status = gather_rows(a->d, a->rows, c->items, c->ld, c->order + at, width, a->L);
     }
   }
-  return status != FOPO_OK ? status
-                           : gemm(a->d, a->f, a->most, 1.0f, a->Q, a->L, 0, rows, ld, 1, 0.0f,
-                                  a->B, width, a->L);
+  return status != FOPO_OK
+             ? status
+             : gemm(a->d, a->f, a->most, 1.0f, a->Q, a->L, 0, rows, ld, 1, 0.0f, a->B, width, a->L);
 }
 
 static int select_tile(const call *a, size_t at, size_t width, bool looked, bool wanted) {
   const fopo_catalogue *c = a->c;
   unsigned parts = (unsigned)splits_of(of(a->d), a->B, width, 4 * THREADS);
-  look again = {looked ? c->items : nullptr, a->Q, a->lengths, c->norms, c->ld, a->L,
+  look again = {looked ? c->items : nullptr,
+                a->Q,
+                a->lengths,
+                c->norms,
+                c->ld,
+                a->L,
                 load_bytes<float>(c->items, c->ld, a->L)};
   tile t = {a->f, c->order, again, a->most, width, at, parts, wanted};
   return launch(a->d, "a search", a->B * parts, THREADS, 0, select_kernel, a->s, t);
@@ -383,10 +397,10 @@ static int ask(call *a, size_t next, int zeros, uint32_t *open) {
 
 static int run_tiles(call *a, int zeros) {
   uint32_t open = 1;
-  int status = !a->screens ? FOPO_OK
-                           : launch(a->d, "a search", ceil_div(a->B * WARP, THREADS), THREADS, 0,
-                                    narrow_kernel, a->q, a->lengths, a->Q, a->B, a->L,
-                                    a->c->half.ld);
+  int status = !a->screens
+                   ? FOPO_OK
+                   : launch(a->d, "a search", ceil_div(a->B * WARP, THREADS), THREADS, 0,
+                            narrow_kernel, a->q, a->lengths, a->Q, a->B, a->L, a->c->half.ld);
   for (size_t at = 0; at < a->c->limit && open && status == FOPO_OK;) {
     if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
     size_t width = width_at(a, at), next = at + width;

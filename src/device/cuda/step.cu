@@ -1,8 +1,8 @@
 /* What a step does beside its estimate, on the GPU: candidates that are kept by context, the
  * statistics of a batch, the tally by which the host need not wait for each step, and the clock. */
-#include "device/cuda/cuda.cuh"
-
 #include <cmath>
+
+#include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
@@ -50,8 +50,8 @@ __global__ void stats_kernel(fopo_sums *sums, const float *stats, const uint32_t
     own.short_rows += counts[b] < k;
   }
   float most = block_max((float)own.max_weight);
-  fopo_sums all = {block_sum(own.reward), block_sum(own.ess), (double)most,
-                   block_sum(own.head_mass), (double)headed, block_sum(own.short_rows)};
+  fopo_sums all = {block_sum(own.reward),    block_sum(own.ess), (double)most,
+                   block_sum(own.head_mass), (double)headed,     block_sum(own.short_rows)};
   if (threadIdx.x != 0) return;
   if (!start) {
     all.reward += sums->reward;

@@ -13,8 +13,8 @@
 /* dev.candidates [n, K], their scores and now.counts, for the queries Q [n, L] on the device. */
 static int topk(fopo_gradient *g, const float *Q, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, g->now.counts,
-                              Q, &g->catalogue, n, g->L, g->q.k);
+  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, g->now.counts, Q,
+                              &g->catalogue, n, g->L, g->q.k);
 }
 
 /* host.Q of the part, which its first search fetches: the pieces after it need not wait for the
@@ -42,13 +42,12 @@ static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
   }
   if (rc == FOPO_OK) {
     int set = g->options.kind == FOPO_GRADIENT_HEAD_TAIL;
-    rc = (set ? fopo_index_search_set : fopo_index_search)(
-        h->candidates, h->candidate_scores, h->counts, g->q.index,
-        fopo_matrix_view(Q, found, g->L), g->q.k);
+    rc = (set ? fopo_index_search_set
+              : fopo_index_search)(h->candidates, h->candidate_scores, h->counts, g->q.index,
+                                   fopo_matrix_view(Q, found, g->L), g->q.k);
   }
   if (rc == FOPO_OK) {
-    rc = ops->put(g->device, m->candidates, h->candidates,
-                  found * g->q.k * sizeof *h->candidates);
+    rc = ops->put(g->device, m->candidates, h->candidates, found * g->q.k * sizeof *h->candidates);
   }
   return rc == FOPO_OK ? ops->put(g->device, g->now.counts, h->counts, found * sizeof *h->counts)
                        : rc;
@@ -90,8 +89,8 @@ static int kept_candidates(fopo_gradient *g, size_t n) {
   return fopo_visits_load(m->candidates, g->now.counts, g->visits, m->rows + g->done, n);
 }
 
-/* The scores of the candidates at the current theta: the index's, or, where the set or the index may
- * be older than the items, taken anew. */
+/* The scores of the candidates at the current theta: the index's, or, where the set or the index
+ * may be older than the items, taken anew. */
 static int put_scores(fopo_gradient *g, size_t n, int keeps) {
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
@@ -112,9 +111,9 @@ static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   size_t headed = g->headed;
   int keeps = fopo_proposal_keeps(&g->q), there = !keeps && g->on_device;
   double start = fopo_clock();
-  int rc = keeps ? kept_candidates(g, headed)
-         : there ? topk(g, g->now.Q, headed) /* with their scores */
-                 : search(g, NULL, headed);
+  int rc = keeps   ? kept_candidates(g, headed)
+           : there ? topk(g, g->now.Q, headed) /* with their scores */
+                   : search(g, NULL, headed);
   if (rc == FOPO_OK && headed < n) { /* the others' counts are 0 */
     memset(g->host.counts, 0, (n - headed) * sizeof *counts);
     rc = d->ops->put(d, counts + headed, g->host.counts, (n - headed) * sizeof *counts);
@@ -133,8 +132,11 @@ static int snis_draw(fopo_gradient *g, size_t n) {
 
   double start = fopo_clock();
   if (g->headed > 0) {
-    fopo_mixture m = {.k = q->k, .ids = g->dev.candidates, .scores = g->dev.candidate_scores,
-                      .counts = g->now.counts, .epsilon = fopo_proposal_share(q, g->S),
+    fopo_mixture m = {.k = q->k,
+                      .ids = g->dev.candidates,
+                      .scores = g->dev.candidate_scores,
+                      .counts = g->now.counts,
+                      .epsilon = fopo_proposal_share(q, g->S),
                       .stratified = q->stratified};
     rc = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
   } else {
@@ -164,8 +166,8 @@ static int head_tail_draw(fopo_gradient *g, size_t n) {
   int rc = find_candidates(g, n, 0);
   if (rc != FOPO_OK) return rc;
   double start = fopo_clock();
-  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts,
-                                 g->q.k, m->rows + g->done, g->key, n, g->S, g->P);
+  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts, g->q.k,
+                                 m->rows + g->done, g->key, n, g->S, g->P);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return rc;
 }
@@ -218,8 +220,7 @@ static int reinforce_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
   double start = fopo_clock();
   int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->log_z, m->Q, m->items,
-                                       g->items.ld, m->rows + g->done, g->key, n, g->S, g->P,
-                                       g->L);
+                                       g->items.ld, m->rows + g->done, g->key, n, g->S, g->P, g->L);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return rc;
 }

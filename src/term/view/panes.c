@@ -8,14 +8,15 @@
 #include <string.h>
 
 const char *const fopo_view_number_names[FOPO_VIEW_NUMBERS] = {
-  "step", "steps", "seconds", "eta", "reward", "valid", "valid_index", "best", "best_step",
-  "contexts_rate", "steps_rate", "ess", "samples", "max_weight", "epsilon", "k", "head_mass",
-  "norm", "lr", "memory", "memory_free", "gpu_use", "gpu_memory", "cost", "short_rows"};
+    "step",    "steps",      "seconds",       "eta",        "reward", "valid",   "valid_index",
+    "best",    "best_step",  "contexts_rate", "steps_rate", "ess",    "samples", "max_weight",
+    "epsilon", "k",          "head_mass",     "norm",       "lr",     "memory",  "memory_free",
+    "gpu_use", "gpu_memory", "cost",          "short_rows"};
 
 static const char *const phase_names[FOPO_VIEW_PHASES] = {"search", "propose", "reward", "gradient",
                                                           "update"};
-static const fopo_ink phase_inks[FOPO_VIEW_PHASES] = {
-  FOPO_INK_TRAIN, FOPO_INK_VALID, FOPO_INK_INDEX, FOPO_INK_RATE, FOPO_INK_WARN};
+static const fopo_ink phase_inks[FOPO_VIEW_PHASES] = {FOPO_INK_TRAIN, FOPO_INK_VALID,
+                                                      FOPO_INK_INDEX, FOPO_INK_RATE, FOPO_INK_WARN};
 
 void fopo_view_model_init(fopo_view_model *m) {
   memset(m, 0, sizeof *m);
@@ -74,19 +75,26 @@ static void count_word(char out[WORD], double v) {
 
 /* 12345678 -> "12.35M" */
 static void short_word(char out[WORD], double v) {
-  if (v < 1e4) snprintf(out, WORD, "%.0f", v);
-  else if (v < 1e6) snprintf(out, WORD, "%.4gk", v / 1e3);
-  else snprintf(out, WORD, "%.4gM", v / 1e6);
+  if (v < 1e4)
+    snprintf(out, WORD, "%.0f", v);
+  else if (v < 1e6)
+    snprintf(out, WORD, "%.4gk", v / 1e3);
+  else
+    snprintf(out, WORD, "%.4gM", v / 1e6);
 }
 
 /* "34.5 s", "3:20", "1:05:00", "2 d 03:10" */
 static void time_word(char out[WORD], double seconds) {
   double s = floor(seconds < 0 ? 0 : seconds > 1e9 ? 1e9 : seconds);
   long t = (long)s;
-  if (seconds < 60) snprintf(out, WORD, "%.1f s", seconds < 0 ? 0 : seconds);
-  else if (t < 3600) snprintf(out, WORD, "%ld:%02ld", t / 60, t % 60);
-  else if (t < 86400) snprintf(out, WORD, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
-  else snprintf(out, WORD, "%ld d %02ld:%02ld", t / 86400, t / 3600 % 24, t / 60 % 60);
+  if (seconds < 60)
+    snprintf(out, WORD, "%.1f s", seconds < 0 ? 0 : seconds);
+  else if (t < 3600)
+    snprintf(out, WORD, "%ld:%02ld", t / 60, t % 60);
+  else if (t < 86400)
+    snprintf(out, WORD, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
+  else
+    snprintf(out, WORD, "%ld d %02ld:%02ld", t / 86400, t / 3600 % 24, t / 60 % 60);
 }
 
 static void bytes_word(char out[WORD], double v) {
@@ -99,13 +107,17 @@ static void bytes_word(char out[WORD], double v) {
 /* Four digits of what is near one, else powers of ten. */
 static void real_word(char out[WORD], double v) {
   double size = fabs(v);
-  if (size >= 1e-3 && size < 1) snprintf(out, WORD, "%.4f", v);
-  else snprintf(out, WORD, "%.4g", v);
+  if (size >= 1e-3 && size < 1)
+    snprintf(out, WORD, "%.4f", v);
+  else
+    snprintf(out, WORD, "%.4g", v);
 }
 
 static void rate_word(char out[WORD], double v) {
-  if (v < 100) snprintf(out, WORD, "%.3g", v);
-  else count_word(out, v);
+  if (v < 100)
+    snprintf(out, WORD, "%.3g", v);
+  else
+    count_word(out, v);
 }
 
 /* ---- fields ---- */
@@ -166,8 +178,10 @@ static void add_weights(fields *f, const double *x) {
   if (known(ess)) { /* below a tenth of the samples the weights no longer say much */
     int low = known(samples) && ess < samples / 10;
     field *one = add(f, "ESS", low ? FOPO_INK_WARN : FOPO_INK_PLAIN);
-    if (known(samples)) snprintf(one->value, 2 * WORD, "%.1f of %.0f", ess, samples);
-    else snprintf(one->value, 2 * WORD, "%.1f", ess);
+    if (known(samples))
+      snprintf(one->value, 2 * WORD, "%.1f of %.0f", ess, samples);
+    else
+      snprintf(one->value, 2 * WORD, "%.1f", ess);
   }
   add_real(f, "largest w", x[FOPO_VIEW_MAX_WEIGHT], FOPO_INK_PLAIN);
   add_real(f, "eps", x[FOPO_VIEW_EPSILON], FOPO_INK_PLAIN);
@@ -322,7 +336,8 @@ static void draw_command(fopo_screen *s, int row, const fopo_view_model *m) {
   int skip = m->cursor + 3 - s->cols;
   draw_bar(s, row, "");
   for (int i = 0; i < skip && *text != '\0'; i++) {
-    do text++; while ((*text & 0xC0) == 0x80);
+    do text++;
+    while ((*text & 0xC0) == 0x80);
   }
   fopo_screen_put(s, row, 0, 1, FOPO_INK_BAR, ":");
   fopo_screen_put(s, row, 1, s->cols - 1, FOPO_INK_BAR, text);
@@ -334,9 +349,9 @@ static void draw_command(fopo_screen *s, int row, const fopo_view_model *m) {
 }
 
 static void draw_foot(fopo_screen *s, int row, const fopo_view_model *m) {
-  static const char *const keys[] = {
-    " ? help", "q leave", "space pause", "n step", "+ - lr", "[ ] eps", "k K cands", "e evaluate",
-    "s save", "y log", "w window", "S screenshot", ": Lua"};
+  static const char *const keys[] = {" ? help",  "q leave",      "space pause", "n step", "+ - lr",
+                                     "[ ] eps",  "k K cands",    "e evaluate",  "s save", "y log",
+                                     "w window", "S screenshot", ": Lua"};
   char line[320] = "";
   if (m->cursor >= 0) {
     draw_command(s, row, m);
@@ -372,18 +387,32 @@ static void draw_rewards(fopo_screen *s, int row, int col, int rows, int cols,
     snprintf(title + at, sizeof title - (size_t)at, m->axis ? ", last %g s" : ", last %g steps",
              m->window);
   }
-  fopo_curves_draw(s, row, col, rows, cols, &(fopo_curves){
-    .title = title, .curves = curves, .n = n, .glyphs = m->glyphs, .axis = m->axis,
-    .window = m->window, .logy = m->logy, .smoothing = m->smoothing, .mono = m->mono});
+  fopo_curves_draw(s, row, col, rows, cols,
+                   &(fopo_curves){.title = title,
+                                  .curves = curves,
+                                  .n = n,
+                                  .glyphs = m->glyphs,
+                                  .axis = m->axis,
+                                  .window = m->window,
+                                  .logy = m->logy,
+                                  .smoothing = m->smoothing,
+                                  .mono = m->mono});
 }
 
 static void draw_throughput(fopo_screen *s, int row, int col, int rows, int cols,
                             const fopo_view_model *m) {
   fopo_curve curve = {NULL, &m->trace[FOPO_VIEW_TRACE_RATE], FOPO_INK_RATE, '#', 0, 1};
-  fopo_curves_draw(s, row, col, rows, cols, &(fopo_curves){
-    .title = m->axis ? "contexts/s by seconds" : "contexts/s by steps", .curves = &curve, .n = 1,
-    .glyphs = m->glyphs, .axis = m->axis, .window = m->window, .logy = m->logy,
-    .smoothing = m->smoothing, .mono = m->mono});
+  fopo_curves_draw(
+      s, row, col, rows, cols,
+      &(fopo_curves){.title = m->axis ? "contexts/s by seconds" : "contexts/s by steps",
+                     .curves = &curve,
+                     .n = 1,
+                     .glyphs = m->glyphs,
+                     .axis = m->axis,
+                     .window = m->window,
+                     .logy = m->logy,
+                     .smoothing = m->smoothing,
+                     .mono = m->mono});
 }
 
 /* What a phase is drawn with: its first letter where there are no blocks. */
@@ -406,7 +435,8 @@ static void draw_phases(fopo_screen *s, int row, const fopo_view_model *m) {
       if (!(named >> i & 1) && (best < 0 || m->phase[i] > m->phase[best])) best = i;
     }
     int n = snprintf(piece[best], sizeof piece[best], "%s %.0f %%", phase_names[best],
-                     100 * m->phase[best] / sum) + 4;
+                     100 * m->phase[best] / sum) +
+            4;
     if (bar - n < 12) break;
     named |= 1 << best;
     bar -= n;
@@ -442,18 +472,18 @@ static void draw_said(fopo_screen *s, int row, int col, int rows, int cols,
 
 static void draw_help(fopo_screen *s, const fopo_view_model *m) {
   static const char *const lines[] = {
-    "?  this page, and away with it",
-    "q  back to the prompt; t:run goes on from there",
-    "space  pause, and on    n  one step (or one slice)",
-    "+ -  learning rate up, down by a quarter",
-    "[ ]  eps down, up by 0.05    k K  half, twice the candidates",
-    "e  evaluate now    s  checkpoint now",
-    "y  log scale    x  steps or seconds    m  smoothing",
-    "w  window: all, then the last part    o  earlier runs",
-    "g  braille, blocks or ASCII",
-    "S  screenshot: text, ANSI and SVG",
-    ":  a line of Lua; t is the trainer    Esc  drop it",
-    "Ctrl-L  draw all anew    Ctrl-C  stop the run",
+      "?  this page, and away with it",
+      "q  back to the prompt; t:run goes on from there",
+      "space  pause, and on    n  one step (or one slice)",
+      "+ -  learning rate up, down by a quarter",
+      "[ ]  eps down, up by 0.05    k K  half, twice the candidates",
+      "e  evaluate now    s  checkpoint now",
+      "y  log scale    x  steps or seconds    m  smoothing",
+      "w  window: all, then the last part    o  earlier runs",
+      "g  braille, blocks or ASCII",
+      "S  screenshot: text, ANSI and SVG",
+      ":  a line of Lua; t is the trainer    Esc  drop it",
+      "Ctrl-L  draw all anew    Ctrl-C  stop the run",
   };
   int n = (int)(sizeof lines / sizeof *lines), width = 0;
   for (int i = 0; i < n; i++) {
@@ -531,8 +561,10 @@ static void draw_whole(fopo_screen *s, const fopo_view_model *m) {
     draw_said(s, end, 0, said, s->cols, m);
   }
   if (s->rows >= 12) draw_phases(s, --end, m);
-  if (s->cols >= 110 && end - 1 >= f.n) draw_wide(s, m, &f, 1, end);
-  else draw_narrow(s, m, &f, 1, end);
+  if (s->cols >= 110 && end - 1 >= f.n)
+    draw_wide(s, m, &f, 1, end);
+  else
+    draw_narrow(s, m, &f, 1, end);
 }
 
 /* A few lines: the summary, a curve where there is room for it, the first fields. */

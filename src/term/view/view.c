@@ -24,24 +24,24 @@
 #include "core/progress.h"
 #include "core/status.h"
 
-static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL,
-                            SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
+static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
+                            SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
 enum { FATALS = sizeof fatal / sizeof *fatal };
 
 static struct {
   volatile sig_atomic_t open;
   SCREEN *screen;
   FILE *out, *in;
-  int tty;                    /* our descriptor of the terminal */
-  int saved[2];               /* what 1 and 2 were; -1: not redirected */
-  int memory;                 /* where 1 and 2 go now; -1: nowhere else */
-  off_t read;                 /* bytes of it that were fetched */
+  int tty;      /* our descriptor of the terminal */
+  int saved[2]; /* what 1 and 2 were; -1: not redirected */
+  int memory;   /* where 1 and 2 go now; -1: nowhere else */
+  off_t read;   /* bytes of it that were fetched */
   struct termios before;
-  char restore[256];          /* the prepared string */
+  char restore[256]; /* the prepared string */
   size_t restore_length;
   struct sigaction former[FATALS], former_stop, former_continue, former_window;
-  int colours;                /* 0, 8 or 256 */
-  fopo_screen shown;          /* what the terminal shows */
+  int colours;       /* 0, 8 or 256 */
+  fopo_screen shown; /* what the terminal shows */
 } view = {.tty = -1, .saved = {-1, -1}, .memory = -1};
 
 static volatile sig_atomic_t stop_wanted, continued;
@@ -111,8 +111,10 @@ static void prepare(const char *capability) {
   char *s = tigetstr((char *)capability);
   if (s == NULL || s == (char *)-1) return;
   while (*s != '\0' && view.restore_length + 1 < sizeof view.restore) {
-    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL) s = strchr(s, '>') + 1;
-    else view.restore[view.restore_length++] = *s++;
+    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL)
+      s = strchr(s, '>') + 1;
+    else
+      view.restore[view.restore_length++] = *s++;
   }
 }
 
@@ -140,8 +142,10 @@ int fopo_view_possible(void) {
   }
   int known = 0;
   if (term != NULL && *term != '\0' && can_move(&known)) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal that can move its cursor; "
-                   "TERM is %s%s", term == NULL || *term == '\0' ? "not set" : term,
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the live view needs a terminal that can move its cursor; "
+                   "TERM is %s%s",
+                   term == NULL || *term == '\0' ? "not set" : term,
                    known || term == NULL || *term == '\0' ? "" : ", of which nothing is known");
 }
 
@@ -182,8 +186,8 @@ static void redirect_back(void) {
 
 static void start_colours(int colour) {
   static const short rich[FOPO_INKS] = {-1, 244, -1, -1, 74, 214, 36, 175, 202};
-  static const short poor[FOPO_INKS] = {-1, -1, -1, -1, COLOR_CYAN, COLOR_YELLOW, COLOR_GREEN,
-                                        COLOR_MAGENTA, COLOR_RED};
+  static const short poor[FOPO_INKS] = {
+      -1, -1, -1, -1, COLOR_CYAN, COLOR_YELLOW, COLOR_GREEN, COLOR_MAGENTA, COLOR_RED};
   view.colours = 0;
   if (!colour || !has_colors() || start_color() != OK || use_default_colors() != OK) return;
   view.colours = COLORS >= 256 ? 256 : 8;
@@ -322,17 +326,17 @@ static void stop(void) {
 static int key_of(wint_t code, int kind) {
   if (kind != KEY_CODE_YES) return code == 127 || code == 8 ? FOPO_KEY_BACKSPACE : (int)code;
   switch (code) {
-    case KEY_LEFT: return FOPO_KEY_LEFT;
-    case KEY_RIGHT: return FOPO_KEY_RIGHT;
-    case KEY_UP: return FOPO_KEY_UP;
-    case KEY_DOWN: return FOPO_KEY_DOWN;
-    case KEY_HOME: return FOPO_KEY_HOME;
-    case KEY_END: return FOPO_KEY_END;
-    case KEY_BACKSPACE: return FOPO_KEY_BACKSPACE;
-    case KEY_DC: return FOPO_KEY_DELETE;
-    case KEY_ENTER: return '\r';
-    case KEY_RESIZE: return FOPO_KEY_RESIZE;
-    default: return FOPO_KEY_NONE;
+  case KEY_LEFT: return FOPO_KEY_LEFT;
+  case KEY_RIGHT: return FOPO_KEY_RIGHT;
+  case KEY_UP: return FOPO_KEY_UP;
+  case KEY_DOWN: return FOPO_KEY_DOWN;
+  case KEY_HOME: return FOPO_KEY_HOME;
+  case KEY_END: return FOPO_KEY_END;
+  case KEY_BACKSPACE: return FOPO_KEY_BACKSPACE;
+  case KEY_DC: return FOPO_KEY_DELETE;
+  case KEY_ENTER: return '\r';
+  case KEY_RESIZE: return FOPO_KEY_RESIZE;
+  default: return FOPO_KEY_NONE;
   }
 }
 
@@ -341,7 +345,7 @@ static int key_of(wint_t code, int kind) {
 static int after_escape(void) {
   static const char finals[] = "DCHFAB";
   static const int names[] = {FOPO_KEY_LEFT, FOPO_KEY_RIGHT, FOPO_KEY_HOME,
-                              FOPO_KEY_END, FOPO_KEY_UP, FOPO_KEY_DOWN};
+                              FOPO_KEY_END,  FOPO_KEY_UP,    FOPO_KEY_DOWN};
   wint_t code;
   int kind = get_wch(&code), n = 0;
   if (kind == ERR) return 27;

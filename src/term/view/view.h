@@ -28,9 +28,19 @@ void fopo_view_size(int *rows, int *cols);
 void fopo_view_show(const fopo_screen *s, int anew);
 
 /* Keys beyond characters. */
-enum { FOPO_KEY_NONE = 0, FOPO_KEY_LEFT = 0x110001, FOPO_KEY_RIGHT, FOPO_KEY_HOME, FOPO_KEY_END,
-       FOPO_KEY_BACKSPACE, FOPO_KEY_DELETE, FOPO_KEY_UP, FOPO_KEY_DOWN, FOPO_KEY_RESIZE,
-       FOPO_KEY_GONE /* nobody is at the terminal any more */ };
+enum {
+  FOPO_KEY_NONE = 0,
+  FOPO_KEY_LEFT = 0x110001,
+  FOPO_KEY_RIGHT,
+  FOPO_KEY_HOME,
+  FOPO_KEY_END,
+  FOPO_KEY_BACKSPACE,
+  FOPO_KEY_DELETE,
+  FOPO_KEY_UP,
+  FOPO_KEY_DOWN,
+  FOPO_KEY_RESIZE,
+  FOPO_KEY_GONE /* nobody is at the terminal any more */
+};
 
 /* The next key: a character's code or one of the above; waits at most so long. Stops and goes on
  * with Ctrl-Z. Ctrl-C ends the wait. */
