@@ -150,7 +150,7 @@ void *bind_scratch(lua_State *L, size_t n, size_t size);
 /* ---- arrays: bind_array.c ---- */
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM where there is none; 0: float */
   size_t rows, cols;
   void *data; /* [rows, cols]; owned */
@@ -176,70 +176,70 @@ uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *count
 /* ---- the families' objects ---- */
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   fopo_archive archive; /* on its way from a file to Lua */
 } bind_archive;
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   fopo_dataset *dataset;
 } bind_dataset;
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   fopo_sessions sessions;
 } bind_sessions;
 
 typedef struct {
-  bind_object head; /* keeps: the arrays of contexts and of items, which own what the log is lent.
-                     * User values 1, 2 of the handle: handles on them */
+  bind_object object; /* keeps: the arrays of contexts and of items, which own what the log is lent.
+                       * User values 1, 2 of the handle: handles on them */
   fopo_logs *logs;
 } bind_logs;
 
 typedef struct {
-  bind_object head; /* keeps: items */
+  bind_object object; /* keeps: items */
   fopo_index *index;
 } bind_index;
 
 typedef struct {
-  bind_object head; /* keeps: items, and those it was made with where it learns its own copy. User
-                     * values 1 and 2 of the handle: handles on them */
+  bind_object object; /* keeps: items, and those it was made with where it learns its own copy. User
+                       * values 1 and 2 of the handle: handles on them */
   fopo_policy policy;
 } bind_policy;
 
 typedef struct {
-  bind_object head; /* keeps: the index */
+  bind_object object; /* keeps: the index */
   fopo_proposal proposal;
 } bind_proposal;
 
 typedef struct {
-  bind_object head; /* keeps: the sessions or the log, then what its model lies in: another reward,
-                     * or two arrays. User value 1 of the handle: the function */
+  bind_object object; /* keeps: the sessions or the log, then what its model lies in: another
+                       * reward, or two arrays. User value 1 of the handle: the function */
   fopo_reward reward;
   fopo_model *model; /* direct: fitted here, owned */
   fopo_matrix users; /* [n, rank] of the model in another reward for this log; owned */
 } bind_reward;
 
 typedef struct {
-  bind_object head; /* keeps: its own proposal, and what it is bound to */
+  bind_object object; /* keeps: its own proposal, and what it is bound to */
   fopo_gradient *gradient;
 } bind_gradient;
 
 typedef struct {
-  bind_object head; /* keeps: the device of its state */
+  bind_object object; /* keeps: the device of its state */
   fopo_optim optim;
 } bind_optim;
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   fopo_device *device;
 } bind_device;
 
 enum { BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_GRADIENT, BIND_OPTIM, BIND_DEVICE };
 
 typedef struct {
-  bind_object head; /* keeps: the slots above. User value 1 of the handle: the function of a
-                     * custom reward */
+  bind_object object; /* keeps: the slots above. User value 1 of the handle: the function of a
+                       * custom reward */
   fopo_trainer *trainer;
   int busy; /* 1: in advance */
 } bind_trainer;

@@ -81,7 +81,7 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
 /* The array at `index`, about to be changed: a copy of its own where others hold it. */
 static bind_array *get_own(lua_State *L, int index) {
   bind_array *a = get_array(L, index);
-  if (a->head.refs == 1) return a;
+  if (a->object.refs == 1) return a;
   bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
   a = get_array(L, index);
   memcpy(fresh->data, a->data, count(a) * ELEMENT);

@@ -7,7 +7,7 @@
 #include "data/world/synthetic.h"
 
 typedef struct {
-  bind_object head;
+  bind_object object;
   fopo_world *world;
 } bind_world;
 

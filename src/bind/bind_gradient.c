@@ -25,14 +25,14 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
   if (fresh == NULL) return FOPO_ERR_MEMORY;
   fresh->type = &binding_type;
   fresh->refs = 1;
-  bind_keep(fresh, 0, &device->head);
-  bind_keep(fresh, 1, &pi->head);
-  bind_keep(fresh, 2, &x->head);
-  bind_keep(fresh, 3, &reward->head);
+  bind_keep(fresh, 0, &device->object);
+  bind_keep(fresh, 1, &pi->object);
+  bind_keep(fresh, 2, &x->object);
+  bind_keep(fresh, 3, &reward->object);
   int status =
       fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x), &reward->reward);
   /* What it was bound to before goes last: until now it may have been compared or given back. */
-  if (status == FOPO_OK) bind_keep(&g->head, BOUND, fresh);
+  if (status == FOPO_OK) bind_keep(&g->object, BOUND, fresh);
   bind_release(fresh);
   return status;
 }
@@ -74,8 +74,8 @@ static int with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
   bind_proposal *given = bind_get(L, at, &bind_proposal_type);
   own->proposal = o.proposal = given->proposal;
-  bind_keep(&own->head, 0, given->head.keeps[0]);
-  bind_keep(&g->head, PROPOSAL, &own->head);
+  bind_keep(&own->object, 0, given->object.keeps[0]);
+  bind_keep(&g->object, PROPOSAL, &own->object);
   bind_check(L, fopo_gradient_new(&g->gradient, &o));
   return 1;
 }
@@ -151,7 +151,7 @@ static int set(lua_State *L) {
     bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
   }
   bind_check(L, fopo_gradient_set(g->gradient, &o));
-  if (g->head.keeps[PROPOSAL]) ((bind_proposal *)g->head.keeps[PROPOSAL])->proposal = *q;
+  if (g->object.keeps[PROPOSAL]) ((bind_proposal *)g->object.keeps[PROPOSAL])->proposal = *q;
   return 0;
 }
 
@@ -179,7 +179,7 @@ static void run(lua_State *L, bind_gradient *g, int custom, int function) {
 
 /* Pushes the items' gradient of the last batch: ids [1, n] and rows [n, L]. */
 static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim) {
-  fopo_device *d = ((bind_device *)g->head.keeps[BOUND]->keeps[0])->device;
+  fopo_device *d = ((bind_device *)g->object.keeps[BOUND]->keeps[0])->device;
   size_t n = fopo_gradient_items(g->gradient).n;
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
   fopo_item_gradient items = fopo_gradient_items(g->gradient);
@@ -228,7 +228,7 @@ static int compute(lua_State *L) {
   run(L, g, custom, function);
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
-  fopo_gradient_count(g->gradient, rows, B, &stats);
+  fopo_gradient_commit(g->gradient, rows, B, &stats);
   int train = fopo_gradient_items(g->gradient).rows != NULL, last = lua_gettop(L);
   if (train) push_items_gradient(L, g, dim);
   lua_pushvalue(L, result);

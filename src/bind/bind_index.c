@@ -14,7 +14,7 @@ static bind_index *begin(lua_State *L, int at, fopo_matrix *items) {
   bind_array_numbers(L, at, "items");
   bind_index *ix = bind_new(L, &bind_index_type, 0);
   bind_array *a = bind_array_numbers(L, at, "items");
-  bind_keep(&ix->head, 0, &a->head);
+  bind_keep(&ix->object, 0, &a->object);
   *items = bind_matrix(a);
   return ix;
 }

@@ -9,7 +9,7 @@ enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
 enum { LENT = 6 };
 
 typedef struct {
-  bind_object head; /* keeps: the slots above */
+  bind_object object; /* keeps: the slots above */
   fopo_job *job;
   bind_object *lent[LENT]; /* what must not be changed now; held like what is kept */
   size_t n_lent;           /* 0: it rests or has ended */
@@ -19,23 +19,23 @@ static bind_job *get_job(lua_State *L, int index) { return bind_get(L, index, &b
 
 /* ---- what is in use ---- */
 
-static void lend(bind_job *j, bind_object *o) {
+static void attach(bind_job *j, bind_object *o) {
   if (o == NULL) return;
   o->refs++;
   o->lent++;
   j->lent[j->n_lent++] = o;
 }
 
-static void lend_all(bind_job *j) {
+static void attach_all(bind_job *j) {
   enum { PROPOSAL, PROPOSAL_INDEX = 0 }; /* slots of a gradient and of its proposal */
-  bind_object *t = j->head.keeps[TRAINER], *g = t->keeps[BIND_GRADIENT];
+  bind_object *t = j->object.keeps[TRAINER], *g = t->keeps[BIND_GRADIENT];
   bind_object *proposal = g->keeps[PROPOSAL];
-  lend(j, t);
-  lend(j, t->keeps[BIND_POLICY]);
-  lend(j, t->keeps[BIND_OPTIM]);
-  lend(j, g);
-  if (proposal != NULL) lend(j, proposal->keeps[PROPOSAL_INDEX]);
-  lend(j, j->head.keeps[INDEX]);
+  attach(j, t);
+  attach(j, t->keeps[BIND_POLICY]);
+  attach(j, t->keeps[BIND_OPTIM]);
+  attach(j, g);
+  if (proposal != NULL) attach(j, proposal->keeps[PROPOSAL_INDEX]);
+  attach(j, j->object.keeps[INDEX]);
 }
 
 static void give_back(bind_job *j) {
@@ -48,11 +48,11 @@ static void give_back(bind_job *j) {
 
 /* The state is with the trainer: the optimiser's lies on its device, the proposal shows epsilon. */
 static void came_home(bind_job *j) {
-  bind_object **parts = j->head.keeps[TRAINER]->keeps;
+  bind_object **parts = j->object.keeps[TRAINER]->keeps;
   bind_gradient *g = (bind_gradient *)parts[BIND_GRADIENT];
   bind_keep(parts[BIND_OPTIM], 0, parts[BIND_DEVICE]);
-  if (g->head.keeps[0] != NULL) {
-    ((bind_proposal *)g->head.keeps[0])->proposal = fopo_gradient_get(g->gradient)->proposal;
+  if (g->object.keeps[0] != NULL) {
+    ((bind_proposal *)g->object.keeps[0])->proposal = fopo_gradient_get(g->gradient)->proposal;
   }
   give_back(j);
 }
@@ -68,10 +68,10 @@ static void check_parts(lua_State *L, const bind_trainer *t) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
                                               "after that"));
   }
-  bind_check_free(L, &t->head);
-  bind_check_free(L, t->head.keeps[BIND_POLICY]);
-  bind_check_free(L, t->head.keeps[BIND_GRADIENT]);
-  bind_check_free(L, t->head.keeps[BIND_OPTIM]);
+  bind_check_free(L, &t->object);
+  bind_check_free(L, t->object.keeps[BIND_POLICY]);
+  bind_check_free(L, t->object.keeps[BIND_GRADIENT]);
+  bind_check_free(L, t->object.keeps[BIND_OPTIM]);
 }
 
 /* ---- making ---- */
@@ -90,7 +90,7 @@ static size_t count(lua_State *L, const char *name) {
 }
 
 static int start(bind_job *j, fopo_job_plan plan) {
-  bind_object **k = j->head.keeps;
+  bind_object **k = j->object.keeps;
   if (k[VALID] != NULL) {
     plan.valid = &((bind_sessions *)k[VALID])->sessions;
     plan.valid_contexts = bind_matrix((bind_array *)k[VALID_CONTEXTS]);
@@ -126,10 +126,10 @@ static int job(lua_State *L) {
   }
   check_parts(L, bind_get(L, 1, &bind_trainer_type));
   for (int i = TRAINER; i <= INDEX; i++) {
-    if (at[i] > 0) bind_keep(&j->head, i, bind_get(L, at[i], kept_types[i]));
+    if (at[i] > 0) bind_keep(&j->object, i, bind_get(L, at[i], kept_types[i]));
   }
   bind_check(L, start(j, plan));
-  lend_all(j);
+  attach_all(j);
   return 1;
 }
 
@@ -193,11 +193,11 @@ static int rest(lua_State *L) {
 static int go(lua_State *L) {
   bind_job *j = get_job(L, 1);
   if (j->n_lent > 0) return 0;
-  check_parts(L, (bind_trainer *)j->head.keeps[TRAINER]);
+  check_parts(L, (bind_trainer *)j->object.keeps[TRAINER]);
   bind_check(L, fopo_job_go(j->job));
   fopo_job_status s;
   fopo_job_look(&s, j->job, 0);
-  if (s.state != FOPO_JOB_ENDED) lend_all(j);
+  if (s.state != FOPO_JOB_ENDED) attach_all(j);
   return 0;
 }
 

@@ -17,7 +17,7 @@ static void done(bind_object *o) { fopo_logs_free(((bind_logs *)o)->logs); }
 static int push_array(lua_State *L, int log, int slot) {
   bind_logs *box = get_box(L, log);
   lua_getiuservalue(L, log, slot + 1);
-  if (bind_peek(L, -1, &bind_array_type) == box->head.keeps[slot]) return 1;
+  if (bind_peek(L, -1, &bind_array_type) == box->object.keeps[slot]) return 1;
   bind_push_kept(L, log, &bind_logs_type, slot);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, log, slot + 1);
@@ -60,12 +60,12 @@ void bind_logs_settle(lua_State *L, bind_logs *box) {
   fopo_logs *logs = box->logs;
   size_t bytes = logs->n * 12;
   if (!logs->contexts_lent) {
-    move(box->head.keeps[CONTEXTS], logs->contexts);
+    move(box->object.keeps[CONTEXTS], logs->contexts);
     logs->contexts_lent = 1;
     bytes += logs->n * logs->contexts.cols * sizeof(float);
   }
   if (!logs->items_lent && logs->items.x != NULL) {
-    move(box->head.keeps[ITEMS], logs->items);
+    move(box->object.keeps[ITEMS], logs->items);
     logs->items_lent = 1;
     bytes += logs->items.rows * logs->items.cols * sizeof(float);
   }
@@ -248,7 +248,7 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 /* ---- worlds ---- */
 
 typedef struct {
-  bind_object head; /* keeps: the log, whose contexts and items it uses */
+  bind_object object; /* keeps: the log, whose contexts and items it uses */
   fopo_log_world *world;
 } bind_log_world;
 
@@ -282,7 +282,7 @@ static int logs_synthetic(lua_State *L) {
   bind_log_world *w = bind_new(L, &bind_log_world_type, 0);
   bind_logs *box = get_box(L, log);
   bind_check(L, fopo_log_world_new(&w->world, &box->logs, &o));
-  bind_keep(&w->head, 0, &box->head);
+  bind_keep(&w->object, 0, &box->object);
   bind_logs_settle(L, box);
   return 2;
 }

@@ -8,7 +8,7 @@
 enum { PI, LOGS, INDEX, PROPOSAL, MODEL }; /* slots */
 
 typedef struct {
-  bind_object head; /* keeps: the policy, the log, the index, the proposal, the model */
+  bind_object object; /* keeps: the policy, the log, the index, the proposal, the model */
   fopo_ope *pass;
 } bind_ope;
 
@@ -30,7 +30,7 @@ static size_t count_option(lua_State *L, int index, const char *name) {
 static void *keep(lua_State *L, bind_ope *o, int slot, int index, const bind_type *type) {
   if (lua_isnoneornil(L, index)) return NULL;
   bind_object *kept = bind_get(L, index, type);
-  bind_keep(&o->head, slot, kept);
+  bind_keep(&o->object, slot, kept);
   return kept;
 }
 
@@ -138,7 +138,7 @@ static int ope(lua_State *L) {
 
   fopo_ope_report report;
   fopo_ope_terms terms = fopo_ope_result(o->pass);
-  const fopo_logs *logs = ((bind_logs *)o->head.keeps[LOGS])->logs;
+  const fopo_logs *logs = ((bind_logs *)o->object.keeps[LOGS])->logs;
   bind_check(L, fopo_ope_estimate_all(&report, &terms, logs, &s));
   push_report(L, &report, terms.unanswered);
   lua_getfield(L, pass, "close");

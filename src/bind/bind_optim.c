@@ -89,7 +89,7 @@ static int device_field(lua_State *L, bind_object *o, const char *name) {
 static void optim_done(bind_object *o) { fopo_optim_done(&((bind_optim *)o)->optim); }
 
 void bind_optim_on(bind_optim *o, bind_object *where) {
-  if (o->optim.device == NULL) bind_keep(&o->head, 0, where);
+  if (o->optim.device == NULL) bind_keep(&o->object, 0, where);
 }
 
 static double number_option(lua_State *L, const char *name) {
@@ -132,15 +132,15 @@ static int optim_sgd(lua_State *L) {
 /* theta [n] and G [n] of the host go to the device, theta comes back moved. */
 static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n) {
   void *there = NULL, *gradient = NULL;
-  int rc = d->ops->alloc(d, &there, n * sizeof *theta);
-  if (rc == FOPO_OK) rc = d->ops->alloc(d, &gradient, n * sizeof *G);
-  if (rc == FOPO_OK) rc = d->ops->put(d, there, theta, n * sizeof *theta);
-  if (rc == FOPO_OK) rc = d->ops->put(d, gradient, G, n * sizeof *G);
-  if (rc == FOPO_OK) rc = fopo_optim_step(o, d, there, gradient, n, NULL);
-  if (rc == FOPO_OK) rc = d->ops->get(d, theta, there, n * sizeof *theta);
+  int status = d->ops->alloc(d, &there, n * sizeof *theta);
+  if (status == FOPO_OK) status = d->ops->alloc(d, &gradient, n * sizeof *G);
+  if (status == FOPO_OK) status = d->ops->put(d, there, theta, n * sizeof *theta);
+  if (status == FOPO_OK) status = d->ops->put(d, gradient, G, n * sizeof *G);
+  if (status == FOPO_OK) status = fopo_optim_step(o, d, there, gradient, n, NULL);
+  if (status == FOPO_OK) status = d->ops->get(d, theta, there, n * sizeof *theta);
   if (gradient) d->ops->release(d, gradient);
   if (there) d->ops->release(d, there);
-  return rc;
+  return status;
 }
 
 /* The items' gradient at the arguments 4 and 5: ids ascending, a row for each. */
@@ -172,16 +172,17 @@ static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, co
                             const float *rows, size_t n) {
   size_t bytes = items.rows * items.cols * sizeof *items.x;
   void *there = NULL, *their_ids = NULL, *their_rows = NULL;
-  int rc = d->ops->share(d, &there, items.x, bytes);
-  if (rc == FOPO_OK) rc = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
-  if (rc == FOPO_OK) rc = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
+  int status = d->ops->share(d, &there, items.x, bytes);
+  if (status == FOPO_OK) status = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
+  if (status == FOPO_OK)
+    status = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
-  if (rc == FOPO_OK) rc = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G);
-  if (rc == FOPO_OK) rc = d->ops->get(d, items.x, there, bytes);
+  if (status == FOPO_OK) status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G);
+  if (status == FOPO_OK) status = d->ops->get(d, items.x, there, bytes);
   if (their_rows) d->ops->release(d, their_rows);
   if (their_ids) d->ops->release(d, their_ids);
   if (there) d->ops->release(d, there);
-  return rc;
+  return status;
 }
 
 /* o:step(pi, G): moves pi's theta up the gradient G, of theta's shape. o:step(pi, G, ids, rows):
@@ -207,8 +208,8 @@ static int step(lua_State *L) {
   bind_array *ids = with_items ? bind_array_ids(L, 4, "ids") : NULL;
   bind_array *rows = with_items ? bind_array_numbers(L, 5, "the items' gradient") : NULL;
   if (with_items) bind_check(L, check_items(pi, ids, rows));
-  bind_optim_on(o, &cpu->head);
-  fopo_device *d = ((bind_device *)o->head.keeps[0])->device;
+  bind_optim_on(o, &cpu->object);
+  fopo_device *d = ((bind_device *)o->object.keeps[0])->device;
   fopo_matrix items = pi->policy.items;
   size_t n = theta.rows * theta.cols;
   bind_check(L, fopo_optim_prepare(&o->optim, d, n, with_items ? items.rows : 0, items.cols));

@@ -59,14 +59,14 @@ static bind_policy *begin(lua_State *L, int items_at) {
   lua_setiuservalue(L, -2, 1 + ITEMS);
   lua_pushvalue(L, items_at);
   lua_setiuservalue(L, -2, 1 + INITIAL);
-  bind_keep(&pi->head, ITEMS, &bind_array_numbers(L, own_at, "items")->head);
-  bind_keep(&pi->head, INITIAL, &bind_array_numbers(L, items_at, "items")->head);
+  bind_keep(&pi->object, ITEMS, &bind_array_numbers(L, own_at, "items")->object);
+  bind_keep(&pi->object, INITIAL, &bind_array_numbers(L, items_at, "items")->object);
   pi->policy.train_items = train;
   return pi;
 }
 
 static fopo_matrix items_of(const bind_policy *pi) {
-  return bind_matrix((const bind_array *)pi->head.keeps[ITEMS]);
+  return bind_matrix((const bind_array *)pi->object.keeps[ITEMS]);
 }
 
 /* The option `rows`, for a policy whose parameters are there already. */
@@ -257,7 +257,7 @@ static int set_theta(lua_State *L) {
 static int push_items(lua_State *L, int slot) {
   bind_policy *pi = get_policy(L, 1);
   lua_getiuservalue(L, 1, 1 + slot);
-  if (bind_peek(L, -1, &bind_array_type) == pi->head.keeps[slot]) return 1;
+  if (bind_peek(L, -1, &bind_array_type) == pi->object.keeps[slot]) return 1;
   bind_push_kept(L, 1, &bind_policy_type, slot);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, 1, 1 + slot);

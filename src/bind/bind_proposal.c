@@ -35,7 +35,7 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
   p.index = ix->index;
   bind_check(L, fopo_proposal_check(&p, facts.n_items, facts.dim));
   q->proposal = p;
-  bind_keep(&q->head, 0, &ix->head);
+  bind_keep(&q->object, 0, &ix->object);
   return 1;
 }
 

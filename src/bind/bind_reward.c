@@ -21,7 +21,7 @@ static int reward_hits(lua_State *L) {
   bind_get(L, 1, &bind_sessions_type);
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
-  bind_keep(&r->head, 0, &s->head);
+  bind_keep(&r->object, 0, &s->object);
   r->reward =
       (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &s->sessions.Y, .contexts = s->sessions.Y.rows};
   return 1;
@@ -51,12 +51,12 @@ static bind_logs *get_logs(lua_State *L, int index) { return bind_get(L, index, 
 static bind_reward *new_of_log(lua_State *L) {
   get_logs(L, 1);
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
-  bind_keep(&r->head, DATA, &get_logs(L, 1)->head);
+  bind_keep(&r->object, DATA, &get_logs(L, 1)->object);
   return r;
 }
 
 static const fopo_logs *log_of(const bind_reward *r) {
-  return ((bind_logs *)r->head.keeps[DATA])->logs;
+  return ((bind_logs *)r->object.keeps[DATA])->logs;
 }
 
 /* The model of a reward; raises where it has none. */
@@ -120,8 +120,8 @@ static int reward_given(lua_State *L) {
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(queries), "the model's queries"));
   bind_check(L, fopo_matrix_finite(bind_matrix(items), "the model's items"));
-  bind_keep(&r->head, MODEL, &queries->head);
-  bind_keep(&r->head, ITEMS, &items->head);
+  bind_keep(&r->object, MODEL, &queries->object);
+  bind_keep(&r->object, ITEMS, &items->object);
   fopo_low_rank m = {
       .users = queries->data, .items = items->data, .rank = items->cols, .logistic = logistic};
   bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
@@ -145,7 +145,7 @@ static int reward_apply(lua_State *L) {
                                   "%zu",
                                   fitted->model->P, logs->n_actions));
   }
-  bind_keep(&r->head, MODEL, &fitted->head);
+  bind_keep(&r->object, MODEL, &fitted->object);
   bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
   m.users = r->users.x;
   bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
@@ -156,14 +156,14 @@ static int reward_apply(lua_State *L) {
 static int reward_over(lua_State *L) {
   bind_logs *logs = get_logs(L, 1);
   bind_reward *r = get_reward(L, 2);
-  lua_pushboolean(L, r->reward.model.users != NULL && r->head.keeps[DATA] == &logs->head);
+  lua_pushboolean(L, r->reward.model.users != NULL && r->object.keeps[DATA] == &logs->object);
   return 1;
 }
 
 /* The reward at 2 must be direct and over the log at 1, whose events its model knows. */
 static fopo_low_rank model_for_log(lua_State *L) {
   fopo_low_rank m = model_of(L, 2);
-  if (get_reward(L, 2)->head.keeps[DATA] != &get_logs(L, 1)->head) {
+  if (get_reward(L, 2)->object.keeps[DATA] != &get_logs(L, 1)->object) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model was made for another log; make it with "
                                               "fopo.reward.direct{logs = this log, model = ...}"));
   }
@@ -176,7 +176,7 @@ static int reward_doubly_robust(lua_State *L) {
   model_for_log(L);
   bind_reward *r = new_of_log(L);
   fopo_low_rank m = model_for_log(L);
-  bind_keep(&r->head, MODEL, &get_reward(L, 2)->head);
+  bind_keep(&r->object, MODEL, &get_reward(L, 2)->object);
   bind_check(L, fopo_reward_doubly_robust(&r->reward, log_of(r), &m, clip));
   return 1;
 }
@@ -187,7 +187,7 @@ static int reward_switch(lua_State *L) {
   model_for_log(L);
   bind_reward *r = new_of_log(L);
   fopo_low_rank m = model_for_log(L);
-  bind_keep(&r->head, MODEL, &get_reward(L, 2)->head);
+  bind_keep(&r->object, MODEL, &get_reward(L, 2)->object);
   bind_check(L, fopo_reward_switch(&r->reward, log_of(r), &m, threshold));
   return 1;
 }

@@ -24,22 +24,22 @@ static bind_trainer *get_idle(lua_State *L, int index) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
                                               "after that"));
   }
-  bind_check_free(L, &t->head);
+  bind_check_free(L, &t->object);
   return t;
 }
 
 /* What a step changes is not in use by a job of another trainer. */
 static void check_parts(lua_State *L, const bind_trainer *t) {
-  bind_check_free(L, t->head.keeps[BIND_POLICY]);
-  bind_check_free(L, t->head.keeps[BIND_GRADIENT]);
-  bind_check_free(L, t->head.keeps[BIND_OPTIM]);
+  bind_check_free(L, t->object.keeps[BIND_POLICY]);
+  bind_check_free(L, t->object.keeps[BIND_GRADIENT]);
+  bind_check_free(L, t->object.keeps[BIND_OPTIM]);
 }
 
 /* ---- making ---- */
 
 /* Binds the gradient to this trainer's data: it may have served others meanwhile. */
 static int bind_all(bind_trainer *t) {
-  bind_object **k = t->head.keeps;
+  bind_object **k = t->object.keeps;
   int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], (bind_device *)k[BIND_DEVICE],
                                   (bind_policy *)k[BIND_POLICY], (bind_array *)k[BIND_CONTEXTS],
                                   (bind_reward *)k[BIND_REWARD]);
@@ -48,7 +48,7 @@ static int bind_all(bind_trainer *t) {
 }
 
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
-  bind_object **k = t->head.keeps;
+  bind_object **k = t->object.keeps;
   fopo_trainer_options o = {.policy = &((bind_policy *)k[BIND_POLICY])->policy,
                             .contexts = bind_matrix((bind_array *)k[BIND_CONTEXTS]),
                             .reward = &((bind_reward *)k[BIND_REWARD])->reward,
@@ -80,8 +80,8 @@ static int trainer(lua_State *L) {
   bind_trainer *t = bind_new(L, &bind_trainer_type, 1);
   lua_getiuservalue(L, at[BIND_REWARD], 1);
   lua_setiuservalue(L, -2, 1);
-  for (int i = 0; i < BIND_DEVICE; i++) bind_keep(&t->head, i, bind_get(L, at[i], part_types[i]));
-  bind_keep(&t->head, BIND_DEVICE, &device->head);
+  for (int i = 0; i < BIND_DEVICE; i++) bind_keep(&t->object, i, bind_get(L, at[i], part_types[i]));
+  bind_keep(&t->object, BIND_DEVICE, &device->object);
   bind_check(L, open(t, batch, refresh, seed));
   return 1;
 }
@@ -286,8 +286,8 @@ static int resume(lua_State *L) {
   bind_trainer *t = get_idle(L, 1);
   check_parts(L, t);
   bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
-  bind_keep(t->head.keeps[BIND_OPTIM], 0,
-            t->head.keeps[BIND_DEVICE]); /* its state lies there now */
+  bind_keep(t->object.keeps[BIND_OPTIM], 0,
+            t->object.keeps[BIND_DEVICE]); /* its state lies there now */
   luaL_checkstack(L, 8, NULL);
   lua_newtable(L);
   int history = lua_gettop(L);

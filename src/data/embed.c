@@ -27,8 +27,8 @@ static void merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
 
 static int merge(fopo_csr *m, const fopo_sessions *s) {
   size_t n = s->X.rows;
-  int rc = fopo_csr_init(m, n, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_csr_init(m, n, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
+  if (status != FOPO_OK) return status;
   for (size_t row = 0; row <= n; row++) m->indptr[row] = s->X.indptr[row] + s->Y.indptr[row];
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t row = 0; row < n; row++) merge_row(m->ids + m->indptr[row], s, row);
@@ -36,12 +36,12 @@ static int merge(fopo_csr *m, const fopo_sessions *s) {
 }
 
 static int count_seen(size_t *seen, const fopo_csr *m) {
-  uint8_t *marks = fopo_alloc(m->cols, sizeof *marks);
-  if (marks == NULL) return FOPO_ERR_MEMORY;
-  for (size_t k = 0; k < fopo_csr_nnz(m); k++) marks[m->ids[k]] = 1;
+  uint8_t *bloom = fopo_alloc(m->cols, sizeof *bloom);
+  if (bloom == NULL) return FOPO_ERR_MEMORY;
+  for (size_t k = 0; k < fopo_csr_nnz(m); k++) bloom[m->ids[k]] = 1;
   *seen = 0;
-  for (size_t a = 0; a < m->cols; a++) *seen += marks[a];
-  fopo_free(marks);
+  for (size_t a = 0; a < m->cols; a++) *seen += bloom[a];
+  fopo_free(bloom);
   return FOPO_OK;
 }
 
@@ -85,22 +85,22 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
   fopo_csr both = {0};
   float *s = NULL, *factor = NULL;
   size_t seen = 0;
-  int rc = check_shapes(items, sessions, options);
-  if (rc != FOPO_OK) return rc;
-  rc = fopo_memory_suffices((uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) *
-                                sizeof(uint32_t),
-                            "the matrix X + Y", "use fewer users");
-  if (rc != FOPO_OK) return rc;
-  rc = merge(&both, sessions);
-  if (rc != FOPO_OK) goto out;
+  int status = check_shapes(items, sessions, options);
+  if (status != FOPO_OK) return status;
+  status = fopo_memory_suffices(
+      (uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) * sizeof(uint32_t),
+      "the matrix X + Y", "use fewer users");
+  if (status != FOPO_OK) return status;
+  status = merge(&both, sessions);
+  if (status != FOPO_OK) goto out;
 
-  rc = FOPO_ERR_MEMORY;
+  status = FOPO_ERR_MEMORY;
   s = fopo_alloc(options->dim, sizeof *s);
   factor = fopo_alloc(options->dim, sizeof *factor);
   if (s == NULL || factor == NULL) goto out;
-  rc = fopo_svd_sparse(items, s, &both, options);
-  if (rc == FOPO_OK) rc = count_seen(&seen, &both);
-  if (rc != FOPO_OK) goto out;
+  status = fopo_svd_sparse(items, s, &both, options);
+  if (status == FOPO_OK) status = count_seen(&seen, &both);
+  if (status != FOPO_OK) goto out;
   column_factors(factor, s, options->dim, seen, scale);
   if (scale != FOPO_SCALE_NONE) scale_columns(items, factor);
   if (singular != NULL) memcpy(singular, s, options->dim * sizeof *s);
@@ -108,7 +108,7 @@ out:
   fopo_csr_done(&both);
   fopo_free(s);
   fopo_free(factor);
-  return rc;
+  return status;
 }
 
 /* x = (1 / n) sum over the ids of beta_id. */
@@ -141,8 +141,8 @@ int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix item
     for (size_t row = first; row < last; row++) {
       mean_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), fopo_csr_count(X, row), items);
     }
-    int rc = fopo_progress("contexts", (double)last, (double)X->rows);
-    if (rc != FOPO_OK) return rc;
+    int status = fopo_progress("contexts", (double)last, (double)X->rows);
+    if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
 }

@@ -71,9 +71,9 @@ static int sessions_init(fopo_sessions *s, const fopo_csr *m, const uint32_t *us
     in_x += count / 2;
     in_y += count - count / 2;
   }
-  int rc = fopo_csr_init(&s->X, n, m->cols, in_x, 0);
-  if (rc == FOPO_OK) rc = fopo_csr_init(&s->Y, n, m->cols, in_y, 0);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_csr_init(&s->X, n, m->cols, in_x, 0);
+  if (status == FOPO_OK) status = fopo_csr_init(&s->Y, n, m->cols, in_y, 0);
+  if (status != FOPO_OK) return status;
   s->users = fopo_alloc(n, sizeof *s->users);
   if (s->users == NULL) return FOPO_ERR_MEMORY;
 
@@ -116,8 +116,8 @@ static int cut(fopo_sessions *s, const fopo_csr *m, uint64_t seed, const scratch
       size_t own = (size_t)omp_get_thread_num() * each->longest;
       cut_row(s, i, m, seed, each->order + own, each->in_x + own);
     }
-    int rc = fopo_progress("cutting sessions", (double)(done + last), (double)total);
-    if (rc != FOPO_OK) return rc;
+    int status = fopo_progress("cutting sessions", (double)(done + last), (double)total);
+    if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
 }
@@ -154,9 +154,9 @@ static int deal(fopo_split *split, const fopo_csr *m, const uint32_t *users, con
   fopo_sessions *parts[3] = {&split->train, &split->valid, &split->test};
   size_t done = 0;
   for (int p = 0; p < 3; p++) {
-    int rc = sessions_init(parts[p], m, users + done, count[p]);
-    if (rc == FOPO_OK) rc = cut(parts[p], m, seed, each, done, split->kept);
-    if (rc != FOPO_OK) return rc;
+    int status = sessions_init(parts[p], m, users + done, count[p]);
+    if (status == FOPO_OK) status = cut(parts[p], m, seed, each, done, split->kept);
+    if (status != FOPO_OK) return status;
     done += count[p];
   }
   return FOPO_OK;
@@ -168,18 +168,18 @@ int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_op
   scratch each = {longest_row(m), NULL, NULL};
   size_t count[3] = {0, 0, 0}, threads = (size_t)fopo_threads();
   *split = (fopo_split){0};
-  int rc = check_options(options);
-  if (rc != FOPO_OK) return rc;
+  int status = check_options(options);
+  if (status != FOPO_OK) return status;
   if (m->rows >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu users are too many to split; the limit is %u", m->rows,
                      UINT32_MAX - 1);
   }
-  rc = fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * sizeof(uint32_t) + m->rows * 32 +
-                                threads * each.longest * 5,
-                            "splitting the sessions", "lower max_users");
-  if (rc != FOPO_OK) return rc;
+  status = fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * sizeof(uint32_t) + m->rows * 32 +
+                                    threads * each.longest * 5,
+                                "splitting the sessions", "lower max_users");
+  if (status != FOPO_OK) return status;
 
-  rc = FOPO_ERR_MEMORY;
+  status = FOPO_ERR_MEMORY;
   users = fopo_alloc(m->rows, sizeof *users);
   order = fopo_alloc(m->rows, sizeof *order);
   each.order = fopo_alloc(threads * each.longest, sizeof *each.order);
@@ -187,18 +187,18 @@ int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_op
   if (users == NULL || order == NULL || each.order == NULL || each.in_x == NULL) goto out;
 
   keep_users(users, split, m, options);
-  rc = share_users(count, split, m, options);
-  if (rc != FOPO_OK) goto out;
+  status = share_users(count, split, m, options);
+  if (status != FOPO_OK) goto out;
   fopo_shuffle(order, (uint32_t)split->kept, options->seed, FOPO_STREAM_SPLIT, 0);
   for (size_t i = 0; i < split->kept; i++) order[i] = users[order[i]];
-  rc = deal(split, m, order, count, options->seed, &each);
+  status = deal(split, m, order, count, options->seed, &each);
 out:
   fopo_free(users);
   fopo_free(order);
   fopo_free(each.order);
   fopo_free(each.in_x);
-  if (rc != FOPO_OK) fopo_split_done(split);
-  return rc;
+  if (status != FOPO_OK) fopo_split_done(split);
+  return status;
 }
 
 void fopo_sessions_done(fopo_sessions *s) {

@@ -43,21 +43,21 @@ enum { FOPO_TOPK_MOST = 2048 };
 
 /* The statistics of a batch, added up over its contexts. */
 typedef struct {
-  double reward, ess; /* sums */
-  double max_weight;  /* the largest */
-  double head_mass;   /* sum over the contexts that have candidates */
-  double head_rows;   /* how many contexts were given candidates, */
-  double short_rows;  /* and how many got fewer than were asked for */
+  double reward, ess;       /* sums */
+  double max_weight;        /* the largest */
+  double head_mass;         /* sum over the contexts that have candidates */
+  double n_with_candidates; /* how many contexts were given candidates, */
+  double short_rows;        /* and how many got fewer than were asked for */
 } fopo_sums;
 
 /* The steps of a run whose host does not wait for each of them: sums over the whole ones of their
- * batches' means, but sums of head_mass, head_rows and short_rows. Zeros at first. */
+ * batches' means, but sums of head_mass, n_with_candidates and short_rows. Zeros at first. */
 typedef struct {
   fopo_sums sums;
   double norm;     /* of the gradient, Frobenius */
   uint64_t steps;  /* whole ones */
   uint64_t broken; /* 1: the gradient after those was not finite, and since then nothing moves */
-} fopo_tally;
+} fopo_totals;
 
 /* The coordinates of a batch's random numbers, core/rng.h. */
 typedef struct {
@@ -88,8 +88,8 @@ typedef struct {
   size_t P, ld;
   const uint32_t *order; /* device [P] the items' ids place by place; NULL: 0, 1, 2, .. */
   const float *norms;    /* device [P] their norms in that order, rounded up, descending; or NULL */
-  const float *head;     /* device [head_rows, L] the items of the first places side by side; */
-  size_t head_rows;      /* of an order alone, and may be 0 */
+  const float *packed;   /* device [packed_rows, L] the items of the first places side by side; */
+  size_t packed_rows;    /* of an order alone, and may be 0 */
   fopo_rows half; /* device: the items once more, in bfloat16, for a first look; x NULL: none */
   size_t limit;   /* 1 .. P */
 } fopo_catalogue;
@@ -97,12 +97,12 @@ typedef struct {
 typedef struct {
   double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
   uint64_t t;                                 /* 1 at the first update */
-  const fopo_tally *tally; /* device: where it is broken nothing moves; NULL: there is none */
+  const fopo_totals *totals; /* device: where it is broken nothing moves; NULL: there is none */
 } fopo_adam;
 
 typedef struct {
   double lr, momentum, weight_decay;
-  const fopo_tally *tally;
+  const fopo_totals *totals;
 } fopo_sgd;
 
 typedef struct {
@@ -188,10 +188,10 @@ typedef struct {
               float floor, size_t B, size_t S, size_t L);
 
   /* Adds stats [B, FOPO_STATS] to *sums (device), or starts it with them, context by context. The
-   * first `headed` contexts were given candidates and have counts[b] of the k asked for; of one
-   * without any, nothing is inside the candidates. */
+   * first `with_candidates` contexts were given candidates and have counts[b] of the k asked for;
+   * of one without any, nothing is inside the candidates. */
   int (*add_stats)(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-                   size_t headed, size_t k, int start, size_t B);
+                   size_t with_candidates, size_t k, int start, size_t B);
 
   /* REINFORCE's V from draws of pi. baseline 1: c_s = (r_s - rbar) / (S - 1).
    * baseline 0: c_s = r_s / S and V[b] -= rbar mean[b]. c [B, S] is given out where not NULL. */
@@ -247,8 +247,8 @@ typedef struct {
   /* Optional, NULL where a host loses nothing by waiting for each step: the batch of B contexts
    * that left *sums and the gradient G [n] becomes a step of *t; all are device pointers. Before
    * adam or sgd, which then look at *t. */
-  int (*tally)(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n,
-               size_t B);
+  int (*totals)(fopo_device *d, fopo_totals *t, const fopo_sums *sums, const float *G, size_t n,
+                size_t B);
 
   /* Optional, both or none: seconds by the device's own clock from when it comes to `start` in its
    * work to when it comes to `stop`, which waits for that. */

@@ -75,14 +75,14 @@ static void through_activation(float *delta, const float *h, size_t n, fopo_acti
 int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const float *params,
                          const fopo_network *net, float scale) {
   size_t B = X.rows, last = net->layers - 1;
-  int rc = FOPO_OK;
-  for (size_t i = 0; i < last && rc == FOPO_OK; i++) {
+  int status = FOPO_OK;
+  for (size_t i = 0; i < last && status == FOPO_OK; i++) {
     fopo_matrix H = fopo_matrix_view(hidden + B * units_before(net, i), B, net->width[i + 1]);
-    rc = affine(H, X, params, net, i, 1.0f);
+    status = affine(H, X, params, net, i, 1.0f);
     activate(H.x, B * H.cols, net->activation);
     X = H;
   }
-  return rc == FOPO_OK ? affine(Q, X, params, net, last, scale) : rc;
+  return status == FOPO_OK ? affine(Q, X, params, net, last, scale) : status;
 }
 
 /* b's gradient: the sum of the rows of delta. */
@@ -104,15 +104,15 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
     fopo_matrix in = i > 0 ? reading(hidden + at, B, net->width[i]) : X;
     fopo_matrix W = weights(G, net, i);
     /* dW = scale in^T out, db = scale sum out */
-    int rc = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
-    if (rc != FOPO_OK) return rc;
+    int status = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
+    if (status != FOPO_OK) return status;
     sum_rows(W.x + W.rows * W.cols, out, scale, accumulate);
     if (i == 0) break;
 
     /* d in = out W^T, then through the activation */
     fopo_matrix below = fopo_matrix_view(delta + at, B, net->width[i]);
-    rc = fopo_gemm(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
-    if (rc != FOPO_OK) return rc;
+    status = fopo_gemm(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
+    if (status != FOPO_OK) return status;
     through_activation(below.x, in.x, B * in.cols, net->activation);
     out = below;
   }

@@ -46,16 +46,16 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
                     const fopo_sessions *sessions, fopo_index *ix) {
   double start = fopo_clock();
   *e = (fopo_evaluation){.contexts = x.rows};
-  int rc = check(pi, x, sessions, ix);
-  if (rc != FOPO_OK) return rc;
+  int status = check(pi, x, sessions, ix);
+  if (status != FOPO_OK) return status;
 
   uint32_t *best = fopo_alloc(x.rows, sizeof *best);
   uint32_t *counts = fopo_alloc(x.rows, sizeof *counts);
   float *scores = fopo_alloc(x.rows, sizeof *scores);
   uint8_t *seen = fopo_alloc(pi->items.rows, sizeof *seen);
-  rc = best && counts && scores && seen ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK) rc = fopo_policy_best(best, scores, counts, pi, x, ix, 1);
-  if (rc == FOPO_OK) {
+  status = best && counts && scores && seen ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = fopo_policy_best(best, scores, counts, pi, x, ix, 1);
+  if (status == FOPO_OK) {
     count(e, hit, sessions, best, counts, seen);
     e->reward = (double)e->hits / (double)e->contexts;
     fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
@@ -65,25 +65,25 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   fopo_free(counts);
   fopo_free(scores);
   fopo_free(seen);
-  return rc;
+  return status;
 }
 
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
                   const fopo_sessions *sessions, fopo_index *ix) {
   uint8_t *hit = fopo_alloc(x.rows, sizeof *hit);
-  int rc = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix) : FOPO_ERR_MEMORY;
+  int status = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix) : FOPO_ERR_MEMORY;
   fopo_free(hit);
-  return rc;
+  return status;
 }
 
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
                        const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix) {
   *e = (fopo_evaluation_lost){0};
   uint8_t *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
-  int rc = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK) rc = evaluate(&e->exact, truly, pi, x, sessions, exact);
-  if (rc == FOPO_OK) rc = evaluate(&e->index, found, pi, x, sessions, ix);
-  if (rc == FOPO_OK) {
+  int status = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = evaluate(&e->exact, truly, pi, x, sessions, exact);
+  if (status == FOPO_OK) status = evaluate(&e->index, found, pi, x, sessions, ix);
+  if (status == FOPO_OK) {
     for (size_t n = 0; n < x.rows; n++) {
       e->only_exact += truly[n] > found[n];
       e->only_index += truly[n] < found[n];
@@ -93,7 +93,7 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
   }
   fopo_free(truly);
   fopo_free(found);
-  return rc;
+  return status;
 }
 
 void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {

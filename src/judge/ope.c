@@ -49,15 +49,15 @@ struct fopo_ope {
   size_t first, count; /* this block's contexts */
   size_t item, width;  /* this tile's items */
 
-  fopo_matrix Q;        /* [block, L] */
-  float *scores;        /* [block, wide] */
-  float *logq;          /* [block, S] sampled */
-  uint32_t *ids, *rows; /* [block, wide], [block] what rewards are wanted for */
-  float *reward;        /* [block, wide] */
-  uint32_t *found;      /* [block] how many the index found */
-  float *m;             /* [block] */
-  double *z, *zr;       /* [block] */
-  size_t asked;         /* rewards of a context that wait to be checked */
+  fopo_matrix Q;            /* [block, L] */
+  float *scores;            /* [block, wide] */
+  float *logq;              /* [block, S] sampled */
+  uint32_t *ids, *rows;     /* [block, wide], [block] what rewards are wanted for */
+  float *reward;            /* [block, wide] */
+  uint32_t *found;          /* [block] how many the index found */
+  float *m;                 /* [block] */
+  double *z, *zr;           /* [block] */
+  size_t n_with_candidates; /* rewards of a context that wait to be checked */
 
   double *chance, *logged, *expected, *z_error; /* [n] */
   size_t unanswered;
@@ -120,18 +120,18 @@ static int check(const fopo_ope_options *o) {
                      "the log must be row j of the items",
                      o->logs->n_actions, P);
   }
-  int rc = fopo_policy_check_contexts(o->pi, o->logs->contexts);
-  if (rc == FOPO_OK) rc = check_events(o->logs);
-  if (rc == FOPO_OK && o->index != NULL) rc = check_index(o);
-  if (rc == FOPO_OK && o->model != NULL) rc = check_model(o);
-  if (rc == FOPO_OK && o->samples > 0) {
-    rc = fopo_proposal_check(&o->proposal, P, o->pi->items.cols);
+  int status = fopo_policy_check_contexts(o->pi, o->logs->contexts);
+  if (status == FOPO_OK) status = check_events(o->logs);
+  if (status == FOPO_OK && o->index != NULL) status = check_index(o);
+  if (status == FOPO_OK && o->model != NULL) status = check_model(o);
+  if (status == FOPO_OK && o->samples > 0) {
+    status = fopo_proposal_check(&o->proposal, P, o->pi->items.cols);
   }
-  if (rc == FOPO_OK && (o->samples == 1 || o->samples > DRAWS)) {
-    rc = fopo_fail(FOPO_ERR_ARGUMENT, "samples is %zu; a standard error needs 2 to %d draws",
-                   o->samples, DRAWS);
+  if (status == FOPO_OK && (o->samples == 1 || o->samples > DRAWS)) {
+    status = fopo_fail(FOPO_ERR_ARGUMENT, "samples is %zu; a standard error needs 2 to %d draws",
+                       o->samples, DRAWS);
   }
-  return rc;
+  return status;
 }
 
 /* ---- making ---- */
@@ -166,8 +166,8 @@ static int room(fopo_ope *o) {
 
 int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
   *out = NULL;
-  int rc = check(options);
-  if (rc != FOPO_OK) return rc;
+  int status = check(options);
+  if (status != FOPO_OK) return status;
   fopo_ope *o = fopo_alloc(1, sizeof *o);
   if (o == NULL) return FOPO_ERR_MEMORY;
 
@@ -178,10 +178,10 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
             : options->samples > 0 ? options->samples
                                    : least(ITEMS, o->P);
   o->block = least(least(CONTEXTS, DRAWS / o->wide), o->n);
-  rc = room(o);
-  if (rc != FOPO_OK) {
+  status = room(o);
+  if (status != FOPO_OK) {
     fopo_ope_free(o);
-    return rc;
+    return status;
   }
   *out = o;
   return FOPO_OK;
@@ -206,9 +206,9 @@ static int model_tile(fopo_ope *o) {
   fopo_matrix F = fopo_matrix_view((float *)m->items, o->P, m->rank);
   fopo_matrix R = fopo_matrix_view(o->reward, o->count, o->width);
   float sign = m->logistic ? -1.0f : 1.0f;
-  int rc = fopo_gemm(R, sign, fopo_matrix_rows(U, o->first, o->count), 0,
-                     fopo_matrix_rows(F, o->item, o->width), 1, 0.0f);
-  if (rc != FOPO_OK || !m->logistic) return rc;
+  int status = fopo_gemm(R, sign, fopo_matrix_rows(U, o->first, o->count), 0,
+                         fopo_matrix_rows(F, o->item, o->width), 1, 0.0f);
+  if (status != FOPO_OK || !m->logistic) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < o->count; b++) {
     float *r = fopo_matrix_row(R, b);
@@ -224,7 +224,7 @@ static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
   const fopo_reward *model = o->o.model;
   o->stage = then;
   if (model == NULL) return FOPO_OK;
-  o->asked = S;
+  o->n_with_candidates = S;
   if (model->kind == FOPO_REWARD_DIRECT && then == SUM_TILE) return model_tile(o);
   if (model->kind != FOPO_REWARD_CUSTOM) {
     return fopo_reward_fill(o->reward, model, o->ids, o->rows, o->count, S);
@@ -236,8 +236,8 @@ static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
 
 /* Every reward that was asked for, before it is used. */
 static int check_rewards(fopo_ope *o) {
-  size_t S = o->asked;
-  o->asked = 0;
+  size_t S = o->n_with_candidates;
+  o->n_with_candidates = 0;
   for (size_t k = 0; k < o->count * S; k++) {
     if (!isfinite(o->reward[k])) {
       return fopo_fail(FOPO_ERR_NUMERIC,
@@ -260,9 +260,9 @@ static int next_block(fopo_ope *o, fopo_drawn *drawn) {
   }
   fopo_matrix Q = fopo_matrix_rows(o->Q, 0, o->count);
   fopo_matrix x = fopo_matrix_rows(o->o.logs->contexts, o->first, o->count);
-  int rc = fopo_policy_queries(Q, o->o.pi, x);
-  if (rc == FOPO_OK) rc = fopo_matrix_finite(Q, "a context's query (context times theta)");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_policy_queries(Q, o->o.pi, x);
+  if (status == FOPO_OK) status = fopo_matrix_finite(Q, "a context's query (context times theta)");
+  if (status != FOPO_OK) return status;
   for (size_t b = 0; b < o->count; b++) {
     o->rows[b] = (uint32_t)(o->first + b);
     o->ids[b] = o->o.logs->actions[o->first + b];
@@ -289,12 +289,12 @@ static double logged_score(const fopo_ope *o, size_t b) {
 static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
   o->width = least(o->wide, o->P - o->item);
   fopo_matrix scores = fopo_matrix_view(o->scores, o->count, o->width);
-  int rc = fopo_gemm(scores, 1.0f, fopo_matrix_rows(o->Q, 0, o->count), 0,
-                     fopo_matrix_rows(o->o.pi->items, o->item, o->width), 1, 0.0f);
+  int status = fopo_gemm(scores, 1.0f, fopo_matrix_rows(o->Q, 0, o->count), 0,
+                         fopo_matrix_rows(o->o.pi->items, o->item, o->width), 1, 0.0f);
   for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     for (size_t j = 0; j < o->width; j++) o->ids[b * o->width + j] = (uint32_t)(o->item + j);
   }
-  return rc == FOPO_OK ? go_on(o, drawn, o->width, SUM_TILE) : rc;
+  return status == FOPO_OK ? go_on(o, drawn, o->width, SUM_TILE) : status;
 }
 
 static void sum_context(fopo_ope *o, size_t b) {
@@ -344,8 +344,8 @@ static int draw(fopo_ope *o, fopo_drawn *drawn) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t S = o->o.samples;
   fopo_draw_key key = {.seed = o->o.seed};
-  int rc = fopo_proposal_sample(o->ids, o->logq, &o->o.proposal, o->o.pi, Q, o->rows, S, key);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_proposal_sample(o->ids, o->logq, &o->o.proposal, o->o.pi, Q, o->rows, S, key);
+  if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < o->count; b++) {
     kernels->gather_dot(o->scores + b * S, items.x, items.ld, o->ids + b * S, S,
@@ -386,9 +386,9 @@ static int weigh_draws(fopo_ope *o) {
 /* ---- argmax ---- */
 
 static int find_best(fopo_ope *o, fopo_drawn *drawn) {
-  int rc = fopo_index_search(o->ids, o->scores, o->found, o->o.index,
-                             fopo_matrix_rows(o->Q, 0, o->count), 1);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_index_search(o->ids, o->scores, o->found, o->o.index,
+                                 fopo_matrix_rows(o->Q, 0, o->count), 1);
+  if (status != FOPO_OK) return status;
   for (size_t b = 0; b < o->count; b++) {
     uint32_t logged = o->o.logs->actions[o->first + b];
     o->chance[o->first + b] = o->found[b] > 0 && o->ids[b] == logged ? 1.0 : 0.0;
@@ -426,16 +426,17 @@ static int step(fopo_ope *o, fopo_drawn *drawn) {
 }
 
 int fopo_ope_run(fopo_ope *o, fopo_drawn *drawn) {
-  int rc = FOPO_OK;
-  while (rc == FOPO_OK && o->stage != ALL_DONE) {
+  int status = FOPO_OK;
+  while (status == FOPO_OK && o->stage != ALL_DONE) {
     double share = o->stage == SUM_TILE ? (double)o->item / (double)o->P : 0.0;
-    rc = fopo_progress("evaluating off policy", (double)o->first + share * (double)o->count,
-                       (double)o->n);
-    if (rc == FOPO_OK) rc = check_rewards(o);
-    if (rc == FOPO_OK) rc = step(o, drawn);
+    status = fopo_progress("evaluating off policy", (double)o->first + share * (double)o->count,
+                           (double)o->n);
+    if (status == FOPO_OK) status = check_rewards(o);
+    if (status == FOPO_OK) status = step(o, drawn);
   }
-  if (rc == FOPO_OK) rc = fopo_progress("evaluating off policy", (double)o->n, (double)o->n);
-  return rc;
+  if (status == FOPO_OK)
+    status = fopo_progress("evaluating off policy", (double)o->n, (double)o->n);
+  return status;
 }
 
 fopo_ope_terms fopo_ope_result(const fopo_ope *o) {

@@ -162,14 +162,14 @@ static int replicates(double (*means)[COLUMNS], const table *t, const fopo_ope_s
   const size_t draws = 1 << 20; /* between two reports: some 10 ms */
   size_t together = draws / t->n + 1;
   if (together < 64) together = 64; /* enough to share among threads; they poll themselves */
-  int rc = FOPO_OK;
-  for (size_t first = 0; first < s->bootstrap && rc == FOPO_OK; first += together) {
+  int status = FOPO_OK;
+  for (size_t first = 0; first < s->bootstrap && status == FOPO_OK; first += together) {
     size_t end = s->bootstrap - first < together ? s->bootstrap : first + together;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
     for (size_t b = first; b < end; b++) replicate(means[b], t, s->seed, (uint32_t)b);
-    rc = fopo_progress("resampling the log", (double)end, (double)s->bootstrap);
+    status = fopo_progress("resampling the log", (double)end, (double)s->bootstrap);
   }
-  return rc;
+  return status;
 }
 
 static int compare(const void *a, const void *b) {
@@ -203,13 +203,13 @@ static void percentiles(fopo_ope_report *report, int kind, double *values, doubl
 static int bootstrap(fopo_ope_report *report, const table *t, const fopo_ope_settings *s) {
   double(*means)[COLUMNS] = fopo_alloc(s->bootstrap, sizeof *means);
   double *values = fopo_alloc(s->bootstrap, sizeof *values);
-  int rc = means && values ? replicates(means, t, s) : FOPO_ERR_MEMORY;
-  for (int kind = 0; rc == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
+  int status = means && values ? replicates(means, t, s) : FOPO_ERR_MEMORY;
+  for (int kind = 0; status == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
     if (report->has[kind]) percentiles(report, kind, values, means, s);
   }
   fopo_free(means);
   fopo_free(values);
-  return rc;
+  return status;
 }
 
 /* ---- the weights ---- */
@@ -295,22 +295,22 @@ int fopo_ope_estimate_all(fopo_ope_report *report, const fopo_ope_terms *terms,
                           const fopo_logs *logs, const fopo_ope_settings *settings) {
   table t = {.n = terms->n, .model = terms->expected != NULL};
   *report = (fopo_ope_report){.n = t.n};
-  int rc = check(settings, t.n);
-  if (rc != FOPO_OK) return rc;
+  int status = check(settings, t.n);
+  if (status != FOPO_OK) return status;
   t.x = fopo_alloc(t.n, sizeof *t.x);
   if (t.x == NULL) return FOPO_ERR_MEMORY;
 
   fill(&t, terms, logs, settings->clip);
   for (size_t i = 0; i < t.n; i++) report->reward += (double)logs->rewards[i] / (double)t.n;
-  rc = set_ranges(&t, logs, settings);
+  status = set_ranges(&t, logs, settings);
   report->weight_bound = t.bound[0];
   weights(report, &t);
   if (terms->z_error != NULL) sampling(report, &t, terms);
-  for (int kind = 0; rc == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
+  for (int kind = 0; status == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
     report->has[kind] = column_of[kind] < DM || t.model;
     if (report->has[kind]) estimate(&report->by[kind], &t, kind, settings->level);
   }
-  if (rc == FOPO_OK && settings->bootstrap > 0) rc = bootstrap(report, &t, settings);
+  if (status == FOPO_OK && settings->bootstrap > 0) status = bootstrap(report, &t, settings);
   fopo_free(t.x);
-  return rc;
+  return status;
 }

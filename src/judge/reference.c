@@ -116,8 +116,8 @@ static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h
   for (size_t m = 0; m < M; m++) all[m] = (sums){.top = -INFINITY};
   for (size_t first = 0; first < n; first += TILES) {
     size_t count = n - first < TILES ? n - first : TILES;
-    int rc = fopo_progress("summing over the catalogue in double", (double)first, (double)n);
-    if (rc != FOPO_OK) return rc;
+    int status = fopo_progress("summing over the catalogue in double", (double)first, (double)n);
+    if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
     for (size_t t = 0; t < count; t++) {
       size_t a = (first + t) * TILE;
@@ -140,17 +140,17 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
   }
   double *h = fopo_alloc(pi->items.cols * M, sizeof *h);
   sums *all = fopo_alloc(M, sizeof *all), *tiles = fopo_alloc(TILES * M, sizeof *tiles);
-  int rc = h && all && tiles ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK) rc = make_queries(h, pi, theta, M, x);
-  if (rc == FOPO_OK) rc = sum_up(all, tiles, pi, h, M, r);
-  for (size_t m = 0; m < M && rc == FOPO_OK; m++) {
+  int status = h && all && tiles ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = make_queries(h, pi, theta, M, x);
+  if (status == FOPO_OK) status = sum_up(all, tiles, pi, h, M, r);
+  for (size_t m = 0; m < M && status == FOPO_OK; m++) {
     value[m] = all[m].R / all[m].Z;
     log_z[m] = all[m].top + log(all[m].Z);
   }
   fopo_free(h);
   fopo_free(all);
   fopo_free(tiles);
-  return rc;
+  return status;
 }
 
 /* theta [2 count + 1, n]: pi's own, then a step forth and a step back along each direction. */
@@ -182,9 +182,9 @@ int fopo_reference_slopes(double *slope, double *value, double *log_z, const fop
   double *theta = fopo_alloc(M * n, sizeof *theta);
   if (theta == NULL) return FOPO_ERR_MEMORY;
   make_steps(theta, pi, U, h);
-  int rc = fopo_reference_reward(values, log_zs, pi, theta, M, x, r);
+  int status = fopo_reference_reward(values, log_zs, pi, theta, M, x, r);
   fopo_free(theta);
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   *value = values[0];
   *log_z = log_zs[0];
   /* slope = (E(theta + h u) - E(theta - h u)) / 2h */

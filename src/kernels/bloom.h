@@ -13,17 +13,17 @@ static inline uint32_t fopo_hash(uint32_t id, unsigned bits) {
   return (id * FOPO_HASH_FACTOR) >> (32 - bits);
 }
 
-/* Words of a set of 2^bits marks, bits >= 5. */
-static inline size_t fopo_marks_words(unsigned bits) { return (size_t)1 << (bits - 5); }
+/* Words of a set of 2^bits bits, bits >= 5. */
+static inline size_t fopo_bloom_words(unsigned bits) { return (size_t)1 << (bits - 5); }
 
-static inline void fopo_mark(uint32_t *marks, unsigned bits, uint32_t id) {
+static inline void fopo_bloom_add(uint32_t *bloom, unsigned bits, uint32_t id) {
   uint32_t hash = fopo_hash(id, bits);
-  marks[hash >> 5] |= 1u << (hash & 31);
+  bloom[hash >> 5] |= 1u << (hash & 31);
 }
 
-static inline int fopo_marks_may_hold(const uint32_t *marks, unsigned bits, uint32_t id) {
+static inline int fopo_bloom_may_hold(const uint32_t *bloom, unsigned bits, uint32_t id) {
   uint32_t hash = fopo_hash(id, bits);
-  return (int)(marks[hash >> 5] >> (hash & 31) & 1u);
+  return (int)(bloom[hash >> 5] >> (hash & 31) & 1u);
 }
 
 #endif

@@ -39,12 +39,12 @@ static int has_amx(void) { return 0; }
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static fopo_kernels amx;
 
-/* The table of avx512 and the screen. */
+/* The table of avx512 and the prefilter. */
 static void make_amx(void) {
-  if (!has_amx() || fopo_screen_amx() == NULL) return;
+  if (!has_amx() || fopo_prefilter_amx() == NULL) return;
   amx = *fopo_kernels_avx512();
   amx.name = "amx";
-  amx.screen = fopo_screen_amx();
+  amx.prefilter = fopo_prefilter_amx();
 }
 
 static const fopo_kernels *kernels_amx(void) {

@@ -61,7 +61,7 @@ typedef struct {
   /* A level for each of 16 columns that `rank` or more of x[s * ld + j], s < count, reach, and
    * hardly more: 2^-12 of the column's range below the rank-th largest. 1 <= rank <= count, values
    * finite. Same bits in every table. */
-  void (*level)(float *level, const float *x, size_t ld, size_t count, size_t rank);
+  void (*approximate_kth)(float *level, const float *x, size_t ld, size_t count, size_t rank);
 
   /* The k-th largest of n keys, 1 <= k <= n. Same bits in every table. */
   uint64_t (*kth)(const uint64_t *keys, size_t n, size_t k);
@@ -94,11 +94,11 @@ typedef struct {
 
   /* Lists the i < n, ascending, where words[i] >= least; gives their number. list has room for all.
    */
-  size_t (*reaching)(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
+  size_t (*select_at_least)(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
 
-  /* Lists the i < n, ascending, where fopo_marks_may_hold(marks, bits, ids[i]) (kernels/bloom.h);
+  /* Lists the i < n, ascending, where fopo_bloom_may_hold(bloom, bits, ids[i]) (kernels/bloom.h);
    * gives their number. list has room for all. */
-  size_t (*marked)(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+  size_t (*marked)(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
                    unsigned bits);
 
   /* logq[i] = log(share + rest (w[i] / total)), in double and then rounded; -inf of 0. share,
@@ -111,7 +111,7 @@ typedef struct {
   void (*adam)(float *theta, float *m, float *v, const float *G, const fopo_adam_step *o, size_t n);
 
   /* Scores in bfloat16 (kernels/prefilter.h); NULL where the CPU has no instruction for them. */
-  const struct fopo_screen *screen;
+  const struct fopo_prefilter *prefilter;
 } fopo_kernels;
 
 /* The table in use. The first call chooses it; an unknown or unsupported FOPO_ISA falls back to the

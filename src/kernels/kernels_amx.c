@@ -50,8 +50,8 @@ static inline void pack_chunk(uint16_t *out, const float *x, size_t n, size_t wi
 
 static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                  size_t dim) {
-  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim);
-  for (size_t s = 0; s < fopo_screen_rows(count); s++) {
+  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
+  for (size_t s = 0; s < fopo_prefilter_rows(count); s++) {
     uint16_t *to = out + s / 16 * 16 * row + s % 16 * width;
     const float *x = s < count ? rows + (ids != NULL ? ids[s] : s) * ld : rows;
     if (s + AHEAD < count) {
@@ -76,7 +76,7 @@ static inline __m512i pair(const float *panel, size_t i, size_t dim, size_t widt
 }
 
 static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t columns) {
-  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim);
+  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
   for (size_t first = 0; first < row; first += width, out += width * FOPO_PANEL) {
     for (size_t i = 0; i < width; i += 2) {
       for (size_t half = 0; half < 2; half++) {
@@ -142,7 +142,7 @@ static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor,
 static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
                   size_t count, const uint16_t *queries, size_t dim, size_t columns,
                   const float *floor) {
-  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim), left = 0, right = 0;
+  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim), left = 0, right = 0;
   uint32_t *right_list = list + 16 * count;
   float *right_scores = scores + 16 * count;
   int wide = columns > 16;
@@ -174,13 +174,13 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   found[1] = right;
 }
 
-const fopo_screen *fopo_screen_amx(void) {
-  static const fopo_screen screen = {pack, pack_queries, above};
-  return &screen;
+const fopo_prefilter *fopo_prefilter_amx(void) {
+  static const fopo_prefilter prefilter = {pack, pack_queries, above};
+  return &prefilter;
 }
 
 #else
 
-const fopo_screen *fopo_screen_amx(void) { return NULL; }
+const fopo_prefilter *fopo_prefilter_amx(void) { return NULL; }
 
 #endif

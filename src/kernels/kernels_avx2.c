@@ -302,7 +302,7 @@ const fopo_kernels *fopo_kernels_avx2(void) {
       .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2,
       .scores = scores,
       .above = above,
-      .level = fopo_level,
+      .approximate_kth = fopo_approximate_kth,
       .adam = fopo_adam_all,
       .kth = fopo_kth_portable,
       .sort = fopo_sort_keys,
@@ -312,7 +312,7 @@ const fopo_kernels *fopo_kernels_avx2(void) {
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
-      .reaching = fopo_reaching_portable,
+      .select_at_least = fopo_select_at_least_portable,
       .marked = fopo_marked_portable,
       .log_mixture = log_mixture,
   };

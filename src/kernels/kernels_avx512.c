@@ -385,7 +385,7 @@ INLINE size_t list_lanes(uint32_t *list, size_t i, __mmask16 lanes) {
 
 INLINE __mmask16 lanes_left(size_t n) { return n < 16 ? first_lanes(n) : (__mmask16)0xffff; }
 
-static size_t reaching(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+static size_t select_at_least(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
   size_t found = 0;
   if (least > UINT32_MAX) return 0;
   __m512i bound = _mm512_set1_epi32((int)(uint32_t)least);
@@ -397,7 +397,7 @@ static size_t reaching(uint32_t *list, const uint32_t *words, size_t n, uint64_t
   return found;
 }
 
-static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
                      unsigned bits) {
   const __m512i factor = _mm512_set1_epi32((int)FOPO_HASH_FACTOR), one = _mm512_set1_epi32(1);
   const __m128i shift = _mm_cvtsi32_si128(32 - (int)bits);
@@ -406,7 +406,7 @@ static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32
     __mmask16 lanes = lanes_left(n - i);
     __m512i x = _mm512_maskz_loadu_epi32(lanes, ids + i);
     __m512i hash = _mm512_srl_epi32(_mm512_mullo_epi32(x, factor), shift);
-    __m512i word = _mm512_i32gather_epi32(_mm512_srli_epi32(hash, 5), marks, 4);
+    __m512i word = _mm512_i32gather_epi32(_mm512_srli_epi32(hash, 5), bloom, 4);
     __m512i bit = _mm512_sllv_epi32(one, _mm512_and_si512(hash, _mm512_set1_epi32(31)));
     __mmask16 held = _mm512_mask_test_epi32_mask(lanes, word, bit);
     if (held != 0) found += list_lanes(list + found, i, held);
@@ -427,7 +427,7 @@ const fopo_kernels *fopo_kernels_avx512(void) {
       .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512,
       .scores = scores,
       .above = above,
-      .level = fopo_level,
+      .approximate_kth = fopo_approximate_kth,
       .adam = fopo_adam_all,
       .kth = kth,
       .sort = sort,
@@ -437,7 +437,7 @@ const fopo_kernels *fopo_kernels_avx512(void) {
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
-      .reaching = reaching,
+      .select_at_least = select_at_least,
       .marked = marked,
       .log_mixture = log_mixture,
   };

@@ -175,7 +175,8 @@ size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
 
 /* ---- selection among words and ids ---- */
 
-size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
+size_t fopo_select_at_least_portable(uint32_t *list, const uint32_t *words, size_t n,
+                                     uint64_t least) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {
     list[found] = (uint32_t)i;
@@ -184,12 +185,12 @@ size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, u
   return found;
 }
 
-size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
                             unsigned bits) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {
     list[found] = (uint32_t)i;
-    found += (size_t)fopo_marks_may_hold(marks, bits, ids[i]);
+    found += (size_t)fopo_bloom_may_hold(bloom, bits, ids[i]);
   }
   return found;
 }
@@ -207,7 +208,7 @@ const fopo_kernels *fopo_kernels_portable(void) {
       .gather_axpy_bfloat16 = gather_axpy_bfloat16,
       .scores = scores,
       .above = above,
-      .level = fopo_level,
+      .approximate_kth = fopo_approximate_kth,
       .adam = fopo_adam_all,
       .kth = fopo_kth_portable,
       .sort = fopo_sort_keys,
@@ -217,7 +218,7 @@ const fopo_kernels *fopo_kernels_portable(void) {
       .moments = moments,
       .draw_uniform = draw_uniform,
       .draw_pairs = draw_pairs,
-      .reaching = fopo_reaching_portable,
+      .select_at_least = fopo_select_at_least_portable,
       .marked = fopo_marked_portable,
       .log_mixture = log_mixture,
   };

@@ -283,8 +283,8 @@ INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *i
   float w[PICK + 16];
   for (size_t s = 0; s < count; s += PICK) {
     size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    size_t asked = s / 4 < after ? s / 4 : after;
-    batch b = {rows, ld, id, w, n, ids + count + asked, after - asked};
+    size_t n_with_candidates = s / 4 < after ? s / 4 : after;
+    batch b = {rows, ld, id, w, n, ids + count + n_with_candidates, after - n_with_candidates};
     if (n > 0) add_rows(v, &b, dim, type);
   }
 }

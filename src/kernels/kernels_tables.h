@@ -49,8 +49,8 @@ static inline fopo_floats fopo_choose(fopo_ints yes, fopo_floats a, fopo_floats 
   return (fopo_floats)((yes & (fopo_ints)a) | (~yes & (fopo_ints)b));
 }
 
-static inline void fopo_level_lanes(float *level, const float *x, size_t ld, size_t count,
-                                    size_t rank) {
+static inline void fopo_approximate_kth_lanes(float *level, const float *x, size_t ld, size_t count,
+                                              size_t rank) {
   fopo_floats low, high, row;
   memcpy(&low, x, sizeof low);
   high = low;
@@ -72,9 +72,10 @@ static inline void fopo_level_lanes(float *level, const float *x, size_t ld, siz
   memcpy(level, &low, sizeof low);
 }
 
-static inline void fopo_level(float *level, const float *x, size_t ld, size_t count, size_t rank) {
+static inline void fopo_approximate_kth(float *level, const float *x, size_t ld, size_t count,
+                                        size_t rank) {
   for (size_t j = 0; j < 16; j += FOPO_LANES) {
-    fopo_level_lanes(level + j, x + j, ld, count, rank);
+    fopo_approximate_kth_lanes(level + j, x + j, ld, count, rank);
   }
 }
 
@@ -127,8 +128,9 @@ static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *k
 /* kernels_portable.c; AVX2 compares no unsigned keys and packs no lanes. */
 uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k);
 size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least);
-size_t fopo_reaching_portable(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
-size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *marks,
+size_t fopo_select_at_least_portable(uint32_t *list, const uint32_t *words, size_t n,
+                                     uint64_t least);
+size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
                             unsigned bits);
 
 /* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which

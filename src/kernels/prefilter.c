@@ -7,7 +7,7 @@
 
 static uint16_t half_of(float x) {
   uint32_t bits;
-  x = fopo_screen_round(x);
+  x = fopo_prefilter_round(x);
   memcpy(&bits, &x, sizeof bits);
   return (uint16_t)(bits >> 16);
 }
@@ -21,20 +21,20 @@ static float float_of(uint16_t half) {
 
 /* The place of column i in a packed row: of row s in its group, or of query j and its pair. */
 static size_t place(size_t s, size_t i, size_t dim) {
-  size_t width = fopo_screen_width(dim), row = fopo_screen_row(dim);
-  size_t group = s / FOPO_SCREEN_GROUP * FOPO_SCREEN_GROUP;
-  return group * row + i / width * width * FOPO_SCREEN_GROUP + s % FOPO_SCREEN_GROUP * width +
+  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
+  size_t group = s / FOPO_PREFILTER_GROUP * FOPO_PREFILTER_GROUP;
+  return group * row + i / width * width * FOPO_PREFILTER_GROUP + s % FOPO_PREFILTER_GROUP * width +
          i % width;
 }
 
 static size_t query_place(size_t j, size_t i, size_t dim) {
-  size_t width = fopo_screen_width(dim), pair = i % width / 2;
+  size_t width = fopo_prefilter_width(dim), pair = i % width / 2;
   return i / width * width * FOPO_PANEL + j / 16 * width * 16 + (pair * 16 + j % 16) * 2 + i % 2;
 }
 
 static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                  size_t dim) {
-  memset(out, 0, fopo_screen_rows(count) * fopo_screen_row(dim) * sizeof *out);
+  memset(out, 0, fopo_prefilter_rows(count) * fopo_prefilter_row(dim) * sizeof *out);
   for (size_t s = 0; s < count; s++) {
     const float *row = rows + (ids != NULL ? ids[s] : s) * ld;
     for (size_t i = 0; i < dim; i++) out[place(s, i, dim)] = half_of(row[i]);
@@ -42,7 +42,7 @@ static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *id
 }
 
 static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t width) {
-  memset(out, 0, FOPO_PANEL * fopo_screen_row(dim) * sizeof *out);
+  memset(out, 0, FOPO_PANEL * fopo_prefilter_row(dim) * sizeof *out);
   for (size_t i = 0; i < dim; i++) {
     for (size_t j = 0; j < width; j++) {
       out[query_place(j, i, dim)] = half_of(panel[i * width + j]);
@@ -68,7 +68,7 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   }
 }
 
-const fopo_screen *fopo_screen_portable(void) {
-  static const fopo_screen screen = {pack, pack_queries, above};
-  return &screen;
+const fopo_prefilter *fopo_prefilter_portable(void) {
+  static const fopo_prefilter prefilter = {pack, pack_queries, above};
+  return &prefilter;
 }

@@ -22,30 +22,30 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { FOPO_SCREEN_GROUP = 16, FOPO_SCREEN_CHUNK = 32 };
+enum { FOPO_PREFILTER_GROUP = 16, FOPO_PREFILTER_CHUNK = 32 };
 
-static inline size_t fopo_screen_chunks(size_t dim) {
-  return (dim + FOPO_SCREEN_CHUNK - 1) / FOPO_SCREEN_CHUNK;
+static inline size_t fopo_prefilter_chunks(size_t dim) {
+  return (dim + FOPO_PREFILTER_CHUNK - 1) / FOPO_PREFILTER_CHUNK;
 }
 
 /* Columns of a chunk, dim > 0. */
-static inline size_t fopo_screen_width(size_t dim) {
-  size_t chunks = fopo_screen_chunks(dim);
+static inline size_t fopo_prefilter_width(size_t dim) {
+  size_t chunks = fopo_prefilter_chunks(dim);
   return ((dim + chunks - 1) / chunks + 1) / 2 * 2;
 }
 
 /* Values of a packed row, or of one packed query. */
-static inline size_t fopo_screen_row(size_t dim) {
-  return fopo_screen_chunks(dim) * fopo_screen_width(dim);
+static inline size_t fopo_prefilter_row(size_t dim) {
+  return fopo_prefilter_chunks(dim) * fopo_prefilter_width(dim);
 }
 
 /* Rows rounded up to whole groups. */
-static inline size_t fopo_screen_rows(size_t count) {
-  return (count + FOPO_SCREEN_GROUP - 1) / FOPO_SCREEN_GROUP * FOPO_SCREEN_GROUP;
+static inline size_t fopo_prefilter_rows(size_t count) {
+  return (count + FOPO_PREFILTER_GROUP - 1) / FOPO_PREFILTER_GROUP * FOPO_PREFILTER_GROUP;
 }
 
 /* To the nearest of 8 bits of mantissa, ties to even; subnormal values become 0. */
-static inline float fopo_screen_round(float x) {
+static inline float fopo_prefilter_round(float x) {
   uint32_t bits;
   memcpy(&bits, &x, sizeof bits);
   uint32_t kept = (bits & 0x7f800000u) == 0 ? 0x80000000u : 0xffff0000u;
@@ -55,23 +55,24 @@ static inline float fopo_screen_round(float x) {
 }
 
 /* |x - rounded x|: at most 2^-8 |x| and often less than half of that. */
-static inline double fopo_screen_error(const float *x, size_t n) {
+static inline double fopo_prefilter_error(const float *x, size_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < n; i++) {
-    double rest = (double)x[i] - (double)fopo_screen_round(x[i]);
+    double rest = (double)x[i] - (double)fopo_prefilter_round(x[i]);
     sum += rest * rest;
   }
   return sqrt(sum);
 }
 
-typedef struct fopo_screen {
-  /* out [fopo_screen_rows(count), fopo_screen_row(dim)]; rows, ld and ids as `scores` of kernels.h
-   * takes them. */
+typedef struct fopo_prefilter {
+  /* out [fopo_prefilter_rows(count), fopo_prefilter_row(dim)]; rows, ld and ids as `scores` of
+   * kernels.h takes them. */
   void (*pack)(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                size_t dim);
 
-  /* out [FOPO_PANEL, fopo_screen_row(dim)]: the queries of panel [dim, width], missing ones 0. */
+  /* out [FOPO_PANEL, fopo_prefilter_row(dim)]: the queries of panel [dim, width], missing ones 0.
+   */
   void (*pack_queries)(uint16_t *out, const float *panel, size_t dim, size_t width);
 
   /* Where row s and query 16 h + j < width score at least floor[16 h + j]: s * 16 + j, ascending,
@@ -79,11 +80,11 @@ typedef struct fopo_screen {
    * floor [FOPO_PANEL]; list and scores [FOPO_PANEL * count]. */
   void (*above)(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows, size_t count,
                 const uint16_t *queries, size_t dim, size_t width, const float *floor);
-} fopo_screen;
+} fopo_prefilter;
 
 /* In plain C, for tests; by tiles of AMX, NULL where the build is not for x86-64 (whether the CPU
  * can run it is asked in kernels.c). */
-const fopo_screen *fopo_screen_portable(void);
-const fopo_screen *fopo_screen_amx(void);
+const fopo_prefilter *fopo_prefilter_portable(void);
+const fopo_prefilter *fopo_prefilter_amx(void);
 
 #endif

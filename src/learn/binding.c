@@ -4,13 +4,13 @@
 #include "learn/gradient.h"
 #include "learn/gradient_internal.h"
 
-void *fopo_gradient_room(fopo_gradient *g, void *old, size_t n, size_t size) {
+void *fopo_gradient_reserve(fopo_gradient *g, void *old, size_t n, size_t size) {
   void *block = NULL;
   if (old != NULL) g->device->ops->release(g->device, old);
   return g->device->ops->alloc(g->device, &block, n * size) == FOPO_OK ? block : NULL;
 }
 
-void *fopo_gradient_room_host(void *old, size_t n, size_t size) {
+void *fopo_gradient_reserve_host(void *old, size_t n, size_t size) {
   fopo_free(old);
   return fopo_alloc(n, size);
 }
@@ -39,7 +39,7 @@ void fopo_gradient_unbind(fopo_gradient *g) {
   g->room_c = g->room_weights = g->room_items = 0;
   g->enumerated = 0;
   g->device = NULL;
-  fopo_visits_done(&g->own);
+  fopo_candidate_cache_done(&g->own);
 }
 
 int fopo_gradient_idle(const fopo_gradient *g) {
@@ -102,10 +102,12 @@ static int share_model(fopo_gradient *g, const fopo_low_rank *m, size_t N, size_
 }
 
 static int share_reward(fopo_gradient *g, const fopo_reward *r) {
-  int rc = r->Y != NULL ? share_hits(g, r->Y) : FOPO_OK;
-  if (rc == FOPO_OK && r->credit.action != NULL) rc = share_credit(g, &r->credit, r->contexts);
-  if (rc == FOPO_OK && r->model.users != NULL) rc = share_model(g, &r->model, r->contexts, g->P);
-  return rc;
+  int status = r->Y != NULL ? share_hits(g, r->Y) : FOPO_OK;
+  if (status == FOPO_OK && r->credit.action != NULL)
+    status = share_credit(g, &r->credit, r->contexts);
+  if (status == FOPO_OK && r->model.users != NULL)
+    status = share_model(g, &r->model, r->contexts, g->P);
+  return status;
 }
 
 static int share_data(fopo_gradient *g) {
@@ -126,19 +128,19 @@ static int share_data(fopo_gradient *g) {
 
 static int make_parameters(fopo_gradient *g) {
   size_t n = g->n_theta;
-  g->dev.theta = fopo_gradient_room(g, NULL, n, sizeof(float));
+  g->dev.theta = fopo_gradient_reserve(g, NULL, n, sizeof(float));
   if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
-  g->dev.G = fopo_gradient_room(g, NULL, n, sizeof(float));
+  g->dev.G = fopo_gradient_reserve(g, NULL, n, sizeof(float));
   if (g->dev.G == NULL) return FOPO_ERR_MEMORY;
-  g->dev.sums = fopo_gradient_room(g, NULL, 1, sizeof(fopo_sums));
+  g->dev.sums = fopo_gradient_reserve(g, NULL, 1, sizeof(fopo_sums));
   if (g->dev.sums == NULL) return FOPO_ERR_MEMORY;
-  g->host.G = fopo_gradient_room_host(g->host.G, n, sizeof(float));
+  g->host.G = fopo_gradient_reserve_host(g->host.G, n, sizeof(float));
   return g->host.G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
 static int check_shapes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
-  int rc = fopo_policy_check_contexts(pi, contexts);
-  return rc != FOPO_OK ? rc : fopo_reward_check(reward, contexts.rows, pi->items.rows);
+  int status = fopo_policy_check_contexts(pi, contexts);
+  return status != FOPO_OK ? status : fopo_reward_check(reward, contexts.rows, pi->items.rows);
 }
 
 /* Items that are learnt may have been moved on the host since. */
@@ -150,9 +152,9 @@ static int fresh_items(fopo_gradient *g) {
 
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward) {
-  int rc = fopo_gradient_idle(g);
-  if (rc == FOPO_OK) rc = check_shapes(pi, contexts, reward);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_gradient_idle(g);
+  if (status == FOPO_OK) status = check_shapes(pi, contexts, reward);
+  if (status != FOPO_OK) return status;
   size_t n_theta = pi->theta.rows * pi->theta.cols, units = fopo_network_units(&pi->net);
   int kept = g->device == device && g->n_theta == n_theta && g->units == units &&
              same_view(g->items, pi->items) && same_rows(g->rows_given, pi->rows) &&
@@ -165,8 +167,8 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   if (pi->train_items && pi->items.ld != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
   }
-  rc = fopo_matrix_finite(contexts, "contexts");
-  if (rc != FOPO_OK) return rc;
+  status = fopo_matrix_finite(contexts, "contexts");
+  if (status != FOPO_OK) return status;
   fopo_gradient_unbind(g);
   g->device = device;
   g->items = pi->items;
@@ -179,8 +181,8 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   g->train_items = pi->train_items;
   g->units = units;
   g->checked = 0;
-  rc = share_data(g);
-  if (rc == FOPO_OK) rc = make_parameters(g);
-  if (rc != FOPO_OK) fopo_gradient_unbind(g);
-  return rc;
+  status = share_data(g);
+  if (status == FOPO_OK) status = make_parameters(g);
+  if (status != FOPO_OK) fopo_gradient_unbind(g);
+  return status;
 }

@@ -20,13 +20,13 @@ static const double probe_epsilon = 0.5;
 /* ---- candidates that are kept ---- */
 
 /* What lies on the device alone. */
-static void release_sets(fopo_visits *v) {
+static void release_sets(fopo_candidate_cache *v) {
   if (v->sets != NULL) v->device->ops->release(v->device, v->sets);
   if (v->set_counts != NULL) v->device->ops->release(v->device, v->set_counts);
   v->sets = v->set_counts = NULL;
 }
 
-static void release(fopo_visits *v) {
+static void release(fopo_candidate_cache *v) {
   release_sets(v);
   fopo_free(v->ids);
   fopo_free(v->counts);
@@ -36,84 +36,88 @@ static void release(fopo_visits *v) {
 }
 
 /* The device's copies of ids and counts. */
-static int share_sets(fopo_visits *v, fopo_device *device) {
+static int share_sets(fopo_candidate_cache *v, fopo_device *device) {
   void *sets = NULL, *counts = NULL;
   v->device = device;
   v->sets = v->set_counts = NULL;
-  int rc = device->ops->share(device, &sets, v->ids, v->N * v->K * sizeof *v->ids);
+  int status = device->ops->share(device, &sets, v->ids, v->N * v->K * sizeof *v->ids);
   v->sets = sets;
-  if (rc == FOPO_OK) rc = device->ops->share(device, &counts, v->counts, v->N * sizeof *v->counts);
+  if (status == FOPO_OK)
+    status = device->ops->share(device, &counts, v->counts, v->N * sizeof *v->counts);
   v->set_counts = counts;
-  if (rc != FOPO_OK) release_sets(v);
-  return rc;
+  if (status != FOPO_OK) release_sets(v);
+  return status;
 }
 
-void fopo_visits_done(fopo_visits *v) {
+void fopo_candidate_cache_done(fopo_candidate_cache *v) {
   release(v);
-  *v = (fopo_visits){0};
+  *v = (fopo_candidate_cache){0};
 }
 
-uint64_t fopo_visits_bytes(size_t N, size_t K) {
+uint64_t fopo_candidate_cache_bytes(size_t N, size_t K) {
   return (uint64_t)N * ((uint64_t)K + 2) * sizeof(uint32_t);
 }
 
-int fopo_visits_room(fopo_visits *v, fopo_device *device, size_t N, size_t K) {
+int fopo_candidate_cache_reserve(fopo_candidate_cache *v, fopo_device *device, size_t N, size_t K) {
   if (v->N == N && v->K == K && v->device == device) return FOPO_OK;
   char what[96];
   release(v);
   snprintf(what, sizeof what, "keeping %zu candidates of each of %zu contexts", K, N);
-  int rc = fopo_memory_suffices(fopo_visits_bytes(N, K), what, "use a smaller k, or refresh = 1");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_memory_suffices(fopo_candidate_cache_bytes(N, K), what,
+                                    "use a smaller k, or refresh = 1");
+  if (status != FOPO_OK) return status;
   v->ids = fopo_alloc(N, K * sizeof *v->ids);
   v->counts = fopo_alloc(N, sizeof *v->counts);
   v->served = fopo_alloc(N, sizeof *v->served);
   v->N = N;
   v->K = K;
-  rc = v->ids && v->counts && v->served ? share_sets(v, device) : FOPO_ERR_MEMORY;
-  if (rc != FOPO_OK) release(v);
-  return rc;
+  status = v->ids && v->counts && v->served ? share_sets(v, device) : FOPO_ERR_MEMORY;
+  if (status != FOPO_OK) release(v);
+  return status;
 }
 
-int fopo_visits_due(const fopo_visits *v, uint32_t row, size_t refresh) {
+int fopo_candidate_cache_expired(const fopo_candidate_cache *v, uint32_t row, size_t refresh) {
   return v->served[row] == 0 || v->served[row] >= refresh;
 }
 
-int fopo_visits_store(fopo_visits *v, const uint32_t *ids, const uint32_t *counts,
-                      const uint32_t *rows, size_t B) {
+int fopo_candidate_cache_store(fopo_candidate_cache *v, const uint32_t *ids, const uint32_t *counts,
+                               const uint32_t *rows, size_t B) {
   return v->device->ops->store_sets(v->device, v->sets, v->set_counts, ids, counts, rows, B, v->K);
 }
 
-int fopo_visits_load(uint32_t *ids, uint32_t *counts, const fopo_visits *v, const uint32_t *rows,
-                     size_t B) {
+int fopo_candidate_cache_load(uint32_t *ids, uint32_t *counts, const fopo_candidate_cache *v,
+                              const uint32_t *rows, size_t B) {
   return v->device->ops->load_sets(v->device, ids, counts, v->sets, v->set_counts, rows, B, v->K);
 }
 
-int fopo_visits_fetch(fopo_visits *v) {
+int fopo_candidate_cache_fetch(fopo_candidate_cache *v) {
   if (v->N == 0) return FOPO_OK;
   fopo_device *d = v->device;
-  int rc = d->ops->get(d, v->ids, v->sets, v->N * v->K * sizeof *v->ids);
-  return rc == FOPO_OK ? d->ops->get(d, v->counts, v->set_counts, v->N * sizeof *v->counts) : rc;
+  int status = d->ops->get(d, v->ids, v->sets, v->N * v->K * sizeof *v->ids);
+  return status == FOPO_OK ? d->ops->get(d, v->counts, v->set_counts, v->N * sizeof *v->counts)
+                           : status;
 }
 
-int fopo_visits_lend(fopo_visits *to, fopo_visits *v, fopo_device *device) {
-  int rc = fopo_visits_fetch(v);
-  *to = (fopo_visits){0};
-  if (rc != FOPO_OK) return rc;
+int fopo_candidate_cache_attach(fopo_candidate_cache *to, fopo_candidate_cache *v,
+                                fopo_device *device) {
+  int status = fopo_candidate_cache_fetch(v);
+  *to = (fopo_candidate_cache){0};
+  if (status != FOPO_OK) return status;
   *to = *v;
-  rc = v->N > 0 ? share_sets(to, device) : FOPO_OK;
-  if (rc != FOPO_OK) *to = (fopo_visits){0};
-  return rc;
+  status = v->N > 0 ? share_sets(to, device) : FOPO_OK;
+  if (status != FOPO_OK) *to = (fopo_candidate_cache){0};
+  return status;
 }
 
-void fopo_visits_drop(fopo_visits *v) {
+void fopo_candidate_cache_detach(fopo_candidate_cache *v) {
   release_sets(v);
-  *v = (fopo_visits){0};
+  *v = (fopo_candidate_cache){0};
 }
 
-static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t refresh) {
+static void commit_visits(fopo_candidate_cache *v, const uint32_t *rows, size_t B, size_t refresh) {
   for (size_t b = 0; b < B; b++) {
     uint32_t *served = &v->served[rows[b]];
-    if (fopo_visits_due(v, rows[b], refresh)) {
+    if (fopo_candidate_cache_expired(v, rows[b], refresh)) {
       *served = 1;
     } else if (*served < UINT32_MAX) {
       ++*served;
@@ -123,31 +127,33 @@ static void count_visits(fopo_visits *v, const uint32_t *rows, size_t B, size_t 
 
 /* ---- an adaptive epsilon ---- */
 
-double fopo_visits_epsilon(const fopo_visits *v, const fopo_proposal *q) {
+double fopo_candidate_cache_epsilon(const fopo_candidate_cache *v, const fopo_proposal *q) {
   return v->batches == 0 || 1.0 - v->head > near_one ? 1.0 : q->floor;
 }
 
 /* Whether the next batch measures the share. */
-static int probes(const fopo_visits *v, const fopo_proposal *q) {
-  return v->batches % (fopo_visits_epsilon(v, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY) == 0;
+static int probes(const fopo_candidate_cache *v, const fopo_proposal *q) {
+  return v->batches % (fopo_candidate_cache_epsilon(v, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY) == 0;
 }
 
-double fopo_visits_draws(const fopo_visits *v, const fopo_proposal *q) {
-  double epsilon = q->adaptive ? fopo_visits_epsilon(v, q) : q->epsilon;
+double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *v, const fopo_proposal *q) {
+  double epsilon = q->adaptive ? fopo_candidate_cache_epsilon(v, q) : q->epsilon;
   if (!q->adaptive || !probes(v, q)) return epsilon;
   return fmax(q->floor, probe_epsilon);
 }
 
-size_t fopo_visits_asked(const fopo_visits *v, const fopo_proposal *q, size_t B) {
+size_t fopo_candidate_cache_n_with_candidates(const fopo_candidate_cache *v, const fopo_proposal *q,
+                                              size_t B) {
   if (!q->adaptive) return fopo_proposal_uses_index(q) ? B : 0;
-  if (fopo_visits_epsilon(v, q) < 1.0) return B;
+  if (fopo_candidate_cache_epsilon(v, q) < 1.0) return B;
   if (!probes(v, q)) return 0;
   return B < PROBE_ROWS ? B : PROBE_ROWS;
 }
 
 /* The first share has nothing to be smoothed with. */
-static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size_t head_rows) {
-  if (head_rows > 0 && probes(v, q)) {
+static void count_head(fopo_candidate_cache *v, const fopo_proposal *q, double mass,
+                       size_t n_with_candidates) {
+  if (n_with_candidates > 0 && probes(v, q)) {
     double s = v->batches == 0 ? 0.0 : q->smoothing;
     v->head = s * v->head + (1.0 - s) * mass;
   }
@@ -156,24 +162,27 @@ static void count_head(fopo_visits *v, const fopo_proposal *q, double mass, size
 
 /* ---- both ---- */
 
-void fopo_visits_count(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B,
-                       double head_mass, size_t head_rows) {
-  if (q->adaptive) count_head(v, q, head_mass, head_rows);
-  if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) count_visits(v, rows, B, q->refresh);
+void fopo_candidate_cache_commit(fopo_candidate_cache *v, const fopo_proposal *q,
+                                 const uint32_t *rows, size_t B, double head_mass,
+                                 size_t n_with_candidates) {
+  if (q->adaptive) count_head(v, q, head_mass, n_with_candidates);
+  if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) commit_visits(v, rows, B, q->refresh);
 }
 
-int fopo_visits_wait(const fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+int fopo_candidate_cache_must_sync(const fopo_candidate_cache *v, const fopo_proposal *q,
+                                   const uint32_t *rows, size_t B) {
   if (q->adaptive && probes(v, q)) return 1;
-  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return 0;
+  if (!fopo_proposal_keeps(q) || fopo_candidate_cache_n_with_candidates(v, q, B) == 0) return 0;
   for (size_t b = 0; b < B; b++) {
-    if (v->N == 0 || fopo_visits_due(v, rows[b], q->refresh)) return 1;
+    if (v->N == 0 || fopo_candidate_cache_expired(v, rows[b], q->refresh)) return 1;
   }
   return 0;
 }
 
-void fopo_visits_uncount(fopo_visits *v, const fopo_proposal *q, const uint32_t *rows, size_t B) {
+void fopo_candidate_cache_rollback(fopo_candidate_cache *v, const fopo_proposal *q,
+                                   const uint32_t *rows, size_t B) {
   if (q->adaptive) v->batches--;
-  if (!fopo_proposal_keeps(q) || fopo_visits_asked(v, q, B) == 0) return;
+  if (!fopo_proposal_keeps(q) || fopo_candidate_cache_n_with_candidates(v, q, B) == 0) return;
   for (size_t b = 0; b < B; b++) v->served[rows[b]]--;
 }
 
@@ -183,7 +192,7 @@ static const char sets_name[] = "candidates", counts_name[] = "candidate_counts"
                   served_name[] = "candidate_visits", batches_name[] = "head_batches",
                   head_name[] = "head_share";
 
-size_t fopo_visits_describe(fopo_array *a, const fopo_visits *v) {
+size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *v) {
   size_t n = 0;
   if (v->N > 0) {
     a[n++] = fopo_array_of(sets_name, FOPO_U32, v->ids, 2, v->N, v->K);
@@ -214,10 +223,10 @@ static int check_sets(const fopo_array *sets, const fopo_array *counts, const fo
   return FOPO_OK;
 }
 
-static int check_kept(fopo_visits *v, fopo_device *device, fopo_archive *archive, const char *path,
-                      const fopo_proposal *q, size_t N, size_t P) {
-  int rc = fopo_visits_room(v, device, N, q->k);
-  if (rc != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return rc;
+static int check_kept(fopo_candidate_cache *v, fopo_device *device, fopo_archive *archive,
+                      const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int status = fopo_candidate_cache_reserve(v, device, N, q->k);
+  if (status != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return status;
   const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
   const fopo_array *counts =
       sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1) : NULL;
@@ -248,13 +257,13 @@ static int check_share(fopo_archive *archive, const char *path) {
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, head_name, share);
 }
 
-int fopo_visits_check(fopo_visits *v, fopo_device *device, fopo_archive *archive, const char *path,
-                      const fopo_proposal *q, size_t N, size_t P) {
-  int rc = fopo_proposal_keeps(q) ? check_kept(v, device, archive, path, q, N, P) : FOPO_OK;
-  return rc == FOPO_OK && q->adaptive ? check_share(archive, path) : rc;
+int fopo_candidate_cache_check(fopo_candidate_cache *v, fopo_device *device, fopo_archive *archive,
+                               const char *path, const fopo_proposal *q, size_t N, size_t P) {
+  int status = fopo_proposal_keeps(q) ? check_kept(v, device, archive, path, q, N, P) : FOPO_OK;
+  return status == FOPO_OK && q->adaptive ? check_share(archive, path) : status;
 }
 
-static void take_share(fopo_visits *v, const fopo_archive *archive) {
+static void take_share(fopo_candidate_cache *v, const fopo_archive *archive) {
   const fopo_array *batches = fopo_archive_find(archive, batches_name);
   v->batches = 0;
   if (batches == NULL) return;
@@ -262,7 +271,8 @@ static void take_share(fopo_visits *v, const fopo_archive *archive) {
   memcpy(&v->head, fopo_archive_find(archive, head_name)->data, sizeof v->head);
 }
 
-int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_proposal *q) {
+int fopo_candidate_cache_restore(fopo_candidate_cache *v, const fopo_archive *archive,
+                                 const fopo_proposal *q) {
   if (q->adaptive) take_share(v, archive);
   if (!fopo_proposal_keeps(q)) return FOPO_OK;
   memset(v->served, 0, v->N * sizeof *v->served);
@@ -272,9 +282,9 @@ int fopo_visits_take(fopo_visits *v, const fopo_archive *archive, const fopo_pro
   memcpy(v->ids, sets->data, v->K * bytes);
   memcpy(v->counts, fopo_archive_find(archive, counts_name)->data, bytes);
   const fopo_device_ops *ops = v->device->ops;
-  int rc = ops->put(v->device, v->sets, v->ids, v->K * bytes);
-  if (rc == FOPO_OK) rc = ops->put(v->device, v->set_counts, v->counts, bytes);
-  if (rc != FOPO_OK) return rc;
+  int status = ops->put(v->device, v->sets, v->ids, v->K * bytes);
+  if (status == FOPO_OK) status = ops->put(v->device, v->set_counts, v->counts, bytes);
+  if (status != FOPO_OK) return status;
   memcpy(v->served, fopo_archive_find(archive, served_name)->data, bytes);
   return FOPO_OK;
 }

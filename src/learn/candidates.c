@@ -18,12 +18,12 @@ enum { HEAD_SHARE = 4, HEAD_LEAST = 4096 };
 
 void fopo_gradient_forget_order(fopo_gradient *g) {
   fopo_gradient_on_device *m = &g->dev;
-  void *blocks[] = {m->order, m->norms, m->head};
+  void *blocks[] = {m->order, m->norms, m->packed};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
     if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
   }
   m->order = NULL;
-  m->norms = m->head = NULL;
+  m->norms = m->packed = NULL;
   g->order_version = 0;
 }
 
@@ -33,37 +33,38 @@ static int put_order(fopo_gradient *g, const uint32_t *order, const float *norms
   fopo_gradient_on_device *m = &g->dev;
   size_t P = g->P, rows = P / HEAD_SHARE > HEAD_LEAST ? P / HEAD_SHARE : HEAD_LEAST;
   g->packed_rows = rows < P ? rows : P;
-  m->order = fopo_gradient_room(g, NULL, P, sizeof *order);
+  m->order = fopo_gradient_reserve(g, NULL, P, sizeof *order);
   if (m->order == NULL) return FOPO_ERR_MEMORY;
-  m->norms = fopo_gradient_room(g, NULL, P, sizeof *norms);
+  m->norms = fopo_gradient_reserve(g, NULL, P, sizeof *norms);
   if (m->norms == NULL) return FOPO_ERR_MEMORY;
-  m->head = fopo_gradient_room(g, NULL, g->packed_rows * g->L, sizeof *m->head);
-  if (m->head == NULL) return FOPO_ERR_MEMORY;
-  int rc = d->ops->put(d, m->order, order, P * sizeof *order);
-  if (rc == FOPO_OK) rc = d->ops->put(d, m->norms, norms, P * sizeof *norms);
-  if (rc != FOPO_OK) return rc;
-  return d->ops->gather_rows(d, m->head, m->items, g->items.ld, m->order, g->packed_rows, g->L);
+  m->packed = fopo_gradient_reserve(g, NULL, g->packed_rows * g->L, sizeof *m->packed);
+  if (m->packed == NULL) return FOPO_ERR_MEMORY;
+  int status = d->ops->put(d, m->order, order, P * sizeof *order);
+  if (status == FOPO_OK) status = d->ops->put(d, m->norms, norms, P * sizeof *norms);
+  if (status != FOPO_OK) return status;
+  return d->ops->gather_rows(d, m->packed, m->items, g->items.ld, m->order, g->packed_rows, g->L);
 }
 
 static int take_order(fopo_gradient *g) {
   uint64_t version = 0;
   uint32_t *order = fopo_alloc(g->P, sizeof *order);
   float *norms = fopo_alloc(g->P, sizeof *norms);
-  int rc = order && norms ? fopo_index_order(order, norms, &version, g->q.index) : FOPO_ERR_MEMORY;
+  int status =
+      order && norms ? fopo_index_order(order, norms, &version, g->q.index) : FOPO_ERR_MEMORY;
   fopo_gradient_forget_order(g);
-  if (rc == FOPO_OK) rc = put_order(g, order, norms);
-  if (rc == FOPO_OK)
+  if (status == FOPO_OK) status = put_order(g, order, norms);
+  if (status == FOPO_OK)
     g->order_version = version;
   else
     fopo_gradient_forget_order(g);
   fopo_free(order);
   fopo_free(norms);
-  return rc;
+  return status;
 }
 
 int fopo_gradient_choose_search(fopo_gradient *g) {
   g->on_device = g->by_graph = 0;
-  if (g->asked == 0 || g->device->ops->topk == NULL) return FOPO_OK;
+  if (g->n_with_candidates == 0 || g->device->ops->topk == NULL) return FOPO_OK;
   fopo_index_facts facts = fopo_index_about(g->q.index);
   int norm = strcmp(facts.kind, "norm") == 0, exact = strcmp(facts.kind, "exact") == 0;
   g->by_graph = !norm && !exact;
@@ -71,15 +72,15 @@ int fopo_gradient_choose_search(fopo_gradient *g) {
       !fopo_index_over(g->q.index, g->items)) {
     return FOPO_OK;
   }
-  int rc = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
-  if (rc != FOPO_OK) return rc;
+  int status = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
+  if (status != FOPO_OK) return status;
   g->catalogue = (fopo_catalogue){
       .items = g->dev.items, .P = g->P, .ld = g->items.ld, .limit = norm ? facts.reachable : g->P};
   if (norm) {
     g->catalogue.order = g->dev.order;
     g->catalogue.norms = g->dev.norms;
-    g->catalogue.head = g->dev.head;
-    g->catalogue.head_rows = g->packed_rows;
+    g->catalogue.packed = g->dev.packed;
+    g->catalogue.packed_rows = g->packed_rows;
     if (g->beta.type == FOPO_BFLOAT16) g->catalogue.half = g->beta;
   }
   g->on_device = 1;

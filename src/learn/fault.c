@@ -12,18 +12,19 @@ enum { PIECE = 1024 };
 static int spoil_logq(fopo_gradient *g, size_t first, size_t n, float factor) {
   float logq[PIECE];
   fopo_device *d = g->device;
-  int rc = d->ops->get(d, logq, g->dev.logq + first, n * sizeof *logq);
-  for (size_t i = 0; i < n && rc == FOPO_OK; i++) logq[i] *= factor;
-  return rc == FOPO_OK ? d->ops->put(d, g->dev.logq + first, logq, n * sizeof *logq) : rc;
+  int status = d->ops->get(d, logq, g->dev.logq + first, n * sizeof *logq);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) logq[i] *= factor;
+  return status == FOPO_OK ? d->ops->put(d, g->dev.logq + first, logq, n * sizeof *logq) : status;
 }
 
 /* The item after the one that was drawn. */
 static int spoil_ids(fopo_gradient *g, size_t first, size_t n) {
   uint32_t ids[PIECE];
   fopo_device *d = g->device;
-  int rc = d->ops->get(d, ids, g->dev.ids + first, n * sizeof *ids);
-  for (size_t i = 0; i < n && rc == FOPO_OK; i++) ids[i] = (uint32_t)((ids[i] + (size_t)1) % g->P);
-  return rc == FOPO_OK ? d->ops->put(d, g->dev.ids + first, ids, n * sizeof *ids) : rc;
+  int status = d->ops->get(d, ids, g->dev.ids + first, n * sizeof *ids);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++)
+    ids[i] = (uint32_t)((ids[i] + (size_t)1) % g->P);
+  return status == FOPO_OK ? d->ops->put(d, g->dev.ids + first, ids, n * sizeof *ids) : status;
 }
 
 int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault) {
@@ -39,17 +40,17 @@ int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault) {
 
 fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->fault; }
 
-int fopo_gradient_spoil(fopo_gradient *g, size_t n) {
+int fopo_gradient_inject_fault(fopo_gradient *g, size_t n) {
   size_t draws = n * g->S;
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   if (g->fault == FOPO_FAULT_NONE) return FOPO_OK;
-  for (size_t first = 0; first < draws && rc == FOPO_OK; first += PIECE) {
+  for (size_t first = 0; first < draws && status == FOPO_OK; first += PIECE) {
     size_t count = draws - first < PIECE ? draws - first : PIECE;
     switch (g->fault) {
-    case FOPO_FAULT_NO_Q: rc = spoil_logq(g, first, count, 0.0f); break;
-    case FOPO_FAULT_ADDED_Q: rc = spoil_logq(g, first, count, -1.0f); break;
-    default: rc = spoil_ids(g, first, count); break;
+    case FOPO_FAULT_NO_Q: status = spoil_logq(g, first, count, 0.0f); break;
+    case FOPO_FAULT_ADDED_Q: status = spoil_logq(g, first, count, -1.0f); break;
+    default: status = spoil_ids(g, first, count); break;
     }
   }
-  return rc;
+  return status;
 }

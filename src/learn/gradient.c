@@ -50,11 +50,11 @@ static int check_options(const fopo_gradient_options *o) {
 
 int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   *g = NULL;
-  int rc = check_options(options);
-  if (rc != FOPO_OK) return rc;
+  int status = check_options(options);
+  if (status != FOPO_OK) return status;
   *g = fopo_alloc(1, sizeof **g);
   if (*g == NULL) return FOPO_ERR_MEMORY;
-  (*g)->visits = &(*g)->own;
+  (*g)->cache = &(*g)->own;
   return fopo_gradient_set(*g, options);
 }
 
@@ -75,9 +75,9 @@ void fopo_gradient_free(fopo_gradient *g) {
 }
 
 int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
-  int rc = fopo_gradient_idle(g);
-  if (rc == FOPO_OK) rc = check_options(options);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_gradient_idle(g);
+  if (status == FOPO_OK) status = check_options(options);
+  if (status != FOPO_OK) return status;
   g->options = *options;
   g->estimator = &fopo_estimators[options->kind];
   g->checked = 0;
@@ -92,7 +92,7 @@ const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g) { return 
 /* Each of these makes one group of arrays anew, and notes the room only when all of it is there. */
 static int grow_rows(fopo_gradient *g, size_t B) {
   g->room_rows = 0;
-  g->dev.rows = fopo_gradient_room(g, g->dev.rows, B, sizeof(uint32_t));
+  g->dev.rows = fopo_gradient_reserve(g, g->dev.rows, B, sizeof(uint32_t));
   if (g->dev.rows == NULL) return FOPO_ERR_MEMORY;
   g->room_rows = B;
   return FOPO_OK;
@@ -103,18 +103,18 @@ static int grow_part(fopo_gradient *g, size_t part) {
   fopo_gradient_on_host *h = &g->host;
   size_t n = part * g->L;
   g->room_part = 0;
-  m->X = fopo_gradient_room(g, m->X, part * g->D, sizeof(float));
-  m->hidden = fopo_gradient_room(g, m->hidden, part * g->units, sizeof(float));
-  m->delta = fopo_gradient_room(g, m->delta, part * g->units, sizeof(float));
-  m->Q = fopo_gradient_room(g, m->Q, n, sizeof(float));
-  m->V = fopo_gradient_room(g, m->V, n, sizeof(float));
-  m->mean = fopo_gradient_room(g, m->mean, n, sizeof(float));
-  m->stats = fopo_gradient_room(g, m->stats, part * FOPO_STATS, sizeof(float));
-  m->counts = fopo_gradient_room(g, m->counts, part, sizeof(uint32_t));
-  m->due = fopo_gradient_room(g, m->due, 2 * part, sizeof(uint32_t));
-  h->Q = fopo_gradient_room_host(h->Q, n, sizeof(float));
-  h->counts = fopo_gradient_room_host(h->counts, part, sizeof(uint32_t));
-  h->due = fopo_gradient_room_host(h->due, 2 * part, sizeof(uint32_t));
+  m->X = fopo_gradient_reserve(g, m->X, part * g->D, sizeof(float));
+  m->hidden = fopo_gradient_reserve(g, m->hidden, part * g->units, sizeof(float));
+  m->delta = fopo_gradient_reserve(g, m->delta, part * g->units, sizeof(float));
+  m->Q = fopo_gradient_reserve(g, m->Q, n, sizeof(float));
+  m->V = fopo_gradient_reserve(g, m->V, n, sizeof(float));
+  m->mean = fopo_gradient_reserve(g, m->mean, n, sizeof(float));
+  m->stats = fopo_gradient_reserve(g, m->stats, part * FOPO_STATS, sizeof(float));
+  m->counts = fopo_gradient_reserve(g, m->counts, part, sizeof(uint32_t));
+  m->due = fopo_gradient_reserve(g, m->due, 2 * part, sizeof(uint32_t));
+  h->Q = fopo_gradient_reserve_host(h->Q, n, sizeof(float));
+  h->counts = fopo_gradient_reserve_host(h->counts, part, sizeof(uint32_t));
+  h->due = fopo_gradient_reserve_host(h->due, 2 * part, sizeof(uint32_t));
   if (!m->hidden || !m->delta || !m->due) return FOPO_ERR_MEMORY;
   if (!m->X || !m->Q || !m->V || !m->mean || !m->stats || !m->counts) return FOPO_ERR_MEMORY;
   if (!h->Q || !h->counts || !h->due) return FOPO_ERR_MEMORY;
@@ -124,13 +124,13 @@ static int grow_part(fopo_gradient *g, size_t part) {
 
 static int grow_draws(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
-  int rc = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
+  if (status != FOPO_OK) return status;
   g->room_draws = 0;
   g->enumerated = 0;
-  m->ids = fopo_gradient_room(g, m->ids, n, sizeof(uint32_t));
-  m->logq = fopo_gradient_room(g, m->logq, n, sizeof(float));
-  m->r = fopo_gradient_room(g, m->r, n, sizeof(float));
+  m->ids = fopo_gradient_reserve(g, m->ids, n, sizeof(uint32_t));
+  m->logq = fopo_gradient_reserve(g, m->logq, n, sizeof(float));
+  m->r = fopo_gradient_reserve(g, m->r, n, sizeof(float));
   if (!m->ids || !m->logq || !m->r) return FOPO_ERR_MEMORY;
   g->room_draws = n;
   return FOPO_OK;
@@ -140,10 +140,10 @@ static int grow_candidates(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
   fopo_gradient_on_host *h = &g->host;
   g->room_candidates = 0;
-  m->candidates = fopo_gradient_room(g, m->candidates, n, sizeof(uint32_t));
-  m->candidate_scores = fopo_gradient_room(g, m->candidate_scores, n, sizeof(float));
-  h->candidates = fopo_gradient_room_host(h->candidates, n, sizeof(uint32_t));
-  h->candidate_scores = fopo_gradient_room_host(h->candidate_scores, n, sizeof(float));
+  m->candidates = fopo_gradient_reserve(g, m->candidates, n, sizeof(uint32_t));
+  m->candidate_scores = fopo_gradient_reserve(g, m->candidate_scores, n, sizeof(float));
+  h->candidates = fopo_gradient_reserve_host(h->candidates, n, sizeof(uint32_t));
+  h->candidate_scores = fopo_gradient_reserve_host(h->candidate_scores, n, sizeof(float));
   if (!m->candidates || !m->candidate_scores) return FOPO_ERR_MEMORY;
   if (!h->candidates || !h->candidate_scores) return FOPO_ERR_MEMORY;
   g->room_candidates = n;
@@ -153,8 +153,8 @@ static int grow_candidates(fopo_gradient *g, size_t n) {
 static int grow_handed(fopo_gradient *g, size_t n) {
   fopo_gradient_on_host *h = &g->host;
   g->room_handed = 0;
-  h->ids = fopo_gradient_room_host(h->ids, n, sizeof(uint32_t));
-  h->reward = fopo_gradient_room_host(h->reward, n, sizeof(float));
+  h->ids = fopo_gradient_reserve_host(h->ids, n, sizeof(uint32_t));
+  h->reward = fopo_gradient_reserve_host(h->reward, n, sizeof(float));
   if (!h->ids || !h->reward) return FOPO_ERR_MEMORY;
   g->room_handed = n;
   return FOPO_OK;
@@ -165,17 +165,17 @@ static size_t draws_of(const fopo_gradient_options *o, size_t P) {
   return o->kind == FOPO_GRADIENT_HEAD_TAIL ? o->proposal.k + o->samples : o->samples;
 }
 
-static int make_visits_room(fopo_gradient *g) {
+static int reserve_cache(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   if (!fopo_gradient_has_proposal(o) || !fopo_proposal_keeps(&o->proposal)) return FOPO_OK;
-  return fopo_visits_room(g->visits, g->device, g->contexts.rows, o->proposal.k);
+  return fopo_candidate_cache_reserve(g->cache, g->device, g->contexts.rows, o->proposal.k);
 }
 
 /* An adaptive epsilon as what is remembered has it. */
 static void adapt(fopo_gradient *g) {
   fopo_proposal *q = &g->options.proposal;
   if (fopo_gradient_has_proposal(&g->options) && q->adaptive) {
-    q->epsilon = fopo_visits_epsilon(g->visits, q);
+    q->epsilon = fopo_candidate_cache_epsilon(g->cache, q);
   }
 }
 
@@ -183,18 +183,20 @@ static void adapt(fopo_gradient *g) {
 static void steer(fopo_gradient *g, size_t B) {
   adapt(g);
   g->q = g->options.proposal;
-  g->asked = fopo_gradient_has_proposal(&g->options) ? fopo_visits_asked(g->visits, &g->q, B) : 0;
-  if (g->asked == 0) return;
+  g->n_with_candidates = fopo_gradient_has_proposal(&g->options)
+                             ? fopo_candidate_cache_n_with_candidates(g->cache, &g->q, B)
+                             : 0;
+  if (g->n_with_candidates == 0) return;
   if (!fopo_proposal_uses_index(&g->q)) g->q.refresh = 1; /* a probe, and no visit */
-  g->q.epsilon = fopo_visits_draws(g->visits, &g->q);
+  g->q.epsilon = fopo_candidate_cache_draw_epsilon(g->cache, &g->q);
 }
 
 /* How many contexts of the batch are searched. */
 static size_t searched(const fopo_gradient *g, const uint32_t *rows) {
   size_t due = 0;
-  if (!fopo_proposal_keeps(&g->q)) return g->asked;
-  for (size_t b = 0; b < g->asked; b++) {
-    if (fopo_visits_due(g->visits, rows[b], g->q.refresh)) due++;
+  if (!fopo_proposal_keeps(&g->q)) return g->n_with_candidates;
+  for (size_t b = 0; b < g->n_with_candidates; b++) {
+    if (fopo_candidate_cache_expired(g->cache, rows[b], g->q.refresh)) due++;
   }
   return due;
 }
@@ -218,21 +220,22 @@ static int prepare(fopo_gradient *g, const uint32_t *rows, size_t B) {
   size_t pieces = pieces_of(g, rows);
   g->piece = (g->part + pieces - 1) / pieces;
 
-  int rc = B > g->room_rows ? grow_rows(g, B) : FOPO_OK;
-  if (rc == FOPO_OK && g->part > g->room_part) rc = grow_part(g, g->part);
-  if (rc == FOPO_OK && g->part * g->S > g->room_draws) rc = grow_draws(g, g->part * g->S);
-  if (rc == FOPO_OK && g->asked > 0 && g->part * o->proposal.k > g->room_candidates) {
-    rc = grow_candidates(g, g->part * o->proposal.k);
+  int status = B > g->room_rows ? grow_rows(g, B) : FOPO_OK;
+  if (status == FOPO_OK && g->part > g->room_part) status = grow_part(g, g->part);
+  if (status == FOPO_OK && g->part * g->S > g->room_draws) status = grow_draws(g, g->part * g->S);
+  if (status == FOPO_OK && g->n_with_candidates > 0 &&
+      g->part * o->proposal.k > g->room_candidates) {
+    status = grow_candidates(g, g->part * o->proposal.k);
   }
-  if (rc == FOPO_OK && g->train_items) rc = fopo_gradient_items_prepare(g);
-  return rc;
+  if (status == FOPO_OK && g->train_items) status = fopo_gradient_items_prepare(g);
+  return status;
 }
 
 /* The options against the data that is bound. */
 static int check_proposal(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
-  int rc = fopo_proposal_check(&o->proposal, g->P, g->L);
-  if (rc != FOPO_OK || o->kind != FOPO_GRADIENT_HEAD_TAIL) return rc;
+  int status = fopo_proposal_check(&o->proposal, g->P, g->L);
+  if (status != FOPO_OK || o->kind != FOPO_GRADIENT_HEAD_TAIL) return status;
   if (o->samples <= g->P - o->proposal.k) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "a tail of %zu draws is more than the %zu of %zu items that are no candidates; "
@@ -252,26 +255,27 @@ static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
     }
   }
   if (g->checked || !fopo_gradient_has_proposal(&g->options)) return FOPO_OK;
-  int rc = check_proposal(g);
-  g->checked = rc == FOPO_OK;
-  return rc;
+  int status = check_proposal(g);
+  g->checked = status == FOPO_OK;
+  return status;
 }
 
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key) {
-  int rc = fopo_gradient_idle(g);
-  if (rc == FOPO_OK) rc = check_batch(g, rows, B);
-  if (rc == FOPO_OK) rc = make_visits_room(g);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_gradient_idle(g);
+  if (status == FOPO_OK) status = check_batch(g, rows, B);
+  if (status == FOPO_OK) status = reserve_cache(g);
+  if (status != FOPO_OK) return status;
   steer(g, B);
-  rc = fopo_gradient_choose_search(g);
-  if (rc == FOPO_OK) rc = prepare(g, rows, B);
-  if (rc == FOPO_OK) rc = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
-  if (rc == FOPO_OK && theta == NULL) {
-    rc = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
-                             g->n_theta * sizeof *g->dev.theta);
+  status = fopo_gradient_choose_search(g);
+  if (status == FOPO_OK) status = prepare(g, rows, B);
+  if (status == FOPO_OK)
+    status = g->device->ops->put(g->device, g->dev.rows, rows, B * sizeof *rows);
+  if (status == FOPO_OK && theta == NULL) {
+    status = g->device->ops->put(g->device, g->dev.theta, g->pi->theta.x,
+                                 g->n_theta * sizeof *g->dev.theta);
   }
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   g->theta = theta != NULL ? theta : g->dev.theta;
   g->rows = rows;
   g->key = key;
@@ -284,9 +288,9 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 void fopo_gradient_abandon(fopo_gradient *g) { g->stage = FOPO_STAGE_IDLE; }
 
 /* A failure ends the batch. */
-static int give_up(fopo_gradient *g, int rc) {
+static int give_up(fopo_gradient *g, int status) {
   fopo_gradient_abandon(g);
-  return rc;
+  return status;
 }
 
 /* X and Q = h(X) / T of the part at hand. */
@@ -294,47 +298,47 @@ static int make_queries(fopo_gradient *g) {
   size_t n = g->length;
   fopo_device *d = g->device;
   double start = fopo_clock();
-  int rc = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld, g->dev.rows + g->done,
-                               n, g->D);
+  int status = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
+                                   g->dev.rows + g->done, n, g->D);
   float scale = 1.0f / g->pi->temperature;
-  if (rc == FOPO_OK && g->units > 0) {
-    rc = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net, scale,
-                                 n);
-  } else if (rc == FOPO_OK) {
-    rc = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
+  if (status == FOPO_OK && g->units > 0) {
+    status = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net,
+                                     scale, n);
+  } else if (status == FOPO_OK) {
+    status = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
   }
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 /* The next part where one is done, and its next piece. */
 static int advance(fopo_gradient *g) {
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   if (g->done == g->first + g->length) {
     g->first = g->done;
     g->length = g->B - g->done < g->part ? g->B - g->done : g->part;
     g->fetched = 0;
-    rc = make_queries(g);
+    status = make_queries(g);
   }
   size_t at = g->done - g->first, left = g->length - at;
   g->n = left < g->piece ? left : g->piece;
-  g->headed = fopo_gradient_headed(g, g->done, g->n);
+  g->with_candidates = fopo_gradient_with_candidates(g, g->done, g->n);
   g->now = (fopo_gradient_piece){.Q = g->dev.Q + at * g->L,
                                  .V = g->dev.V + at * g->L,
                                  .stats = g->dev.stats + at * FOPO_STATS,
                                  .counts = g->dev.counts + at,
                                  .host_Q = g->host.Q + at * g->L};
-  return rc;
+  return status;
 }
 
 /* Copies the draws to the host; rewards that nobody fills are NaN, and absorb refuses them. */
 static int hand_out(fopo_gradient *g, fopo_drawn *drawn) {
   size_t draws = g->n * g->S;
-  int rc = draws > g->room_handed ? grow_handed(g, g->part * g->S) : FOPO_OK;
-  if (rc == FOPO_OK) {
-    rc = g->device->ops->get(g->device, g->host.ids, g->dev.ids, draws * sizeof *g->host.ids);
+  int status = draws > g->room_handed ? grow_handed(g, g->part * g->S) : FOPO_OK;
+  if (status == FOPO_OK) {
+    status = g->device->ops->get(g->device, g->host.ids, g->dev.ids, draws * sizeof *g->host.ids);
   }
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   for (size_t i = 0; i < draws; i++) g->host.reward[i] = NAN;
   *drawn = (fopo_drawn){.ids = g->host.ids,
                         .rows = g->rows + g->done,
@@ -354,13 +358,13 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
     return give_up(
         g, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw"));
   }
-  int rc = advance(g);
-  if (rc == FOPO_OK) rc = g->estimator->draw(g, g->n);
-  if (rc != FOPO_OK) return give_up(g, rc);
+  int status = advance(g);
+  if (status == FOPO_OK) status = g->estimator->draw(g, g->n);
+  if (status != FOPO_OK) return give_up(g, status);
   g->waiting = fopo_clock();
   g->from_host = drawn != NULL;
-  if (drawn != NULL) rc = hand_out(g, drawn);
-  if (rc != FOPO_OK) return give_up(g, rc);
+  if (drawn != NULL) status = hand_out(g, drawn);
+  if (status != FOPO_OK) return give_up(g, status);
   g->stage = FOPO_STAGE_DRAWN;
   return FOPO_DRAWN;
 }
@@ -373,22 +377,22 @@ static int look_up(fopo_gradient *g) {
   if (reward->Y != NULL) {
     return d->ops->reward_hits(d, g->dev.r, g->dev.ids, rows, &g->dev.Y, g->n, g->S);
   }
-  int modelled = reward->model.users != NULL, rc = FOPO_OK;
+  int modelled = reward->model.users != NULL, status = FOPO_OK;
   if (modelled) {
     fopo_low_rank m = {.users = g->dev.model_users,
                        .items = g->dev.model_items,
                        .rank = reward->model.rank,
                        .logistic = reward->model.logistic};
-    rc = d->ops->reward_model(d, g->dev.r, g->dev.ids, rows, &m, g->n, g->S);
+    status = d->ops->reward_model(d, g->dev.r, g->dev.ids, rows, &m, g->n, g->S);
   }
-  if (rc == FOPO_OK && reward->credit.action != NULL) {
+  if (status == FOPO_OK && reward->credit.action != NULL) {
     fopo_credit c = {.action = g->dev.logged,
                      .weight = g->dev.weight,
                      .gain = g->dev.gain,
                      .shift = reward->credit.shift};
-    rc = d->ops->reward_credit(d, g->dev.r, g->dev.ids, rows, &c, modelled, g->n, g->S);
+    status = d->ops->reward_credit(d, g->dev.r, g->dev.ids, rows, &c, modelled, g->n, g->S);
   }
-  return rc;
+  return status;
 }
 
 int fopo_gradient_reward(fopo_gradient *g) {
@@ -398,8 +402,8 @@ int fopo_gradient_reward(fopo_gradient *g) {
         g, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw"));
   }
   g->from_host = 0;
-  int rc = look_up(g);
-  return rc == FOPO_OK ? FOPO_OK : give_up(g, rc);
+  int status = look_up(g);
+  return status == FOPO_OK ? FOPO_OK : give_up(g, status);
 }
 
 /* Rewards that came from outside go to the device, if they are numbers. */
@@ -421,7 +425,7 @@ static int take_rewards(fopo_gradient *g) {
 static int add_stats(fopo_gradient *g) {
   const fopo_gradient_on_device *m = &g->dev;
   return g->device->ops->add_stats(g->device, m->sums, m->stats, m->counts,
-                                   fopo_gradient_headed(g, g->first, g->length), g->q.k,
+                                   fopo_gradient_with_candidates(g, g->first, g->length), g->q.k,
                                    g->first == 0, g->length);
 }
 
@@ -439,17 +443,17 @@ static int add_gradient(fopo_gradient *g) {
 
 int fopo_gradient_absorb(fopo_gradient *g) {
   assert(g->stage == FOPO_STAGE_DRAWN);
-  int rc = g->from_host ? take_rewards(g) : FOPO_OK;
+  int status = g->from_host ? take_rewards(g) : FOPO_OK;
   double start = fopo_clock();
   g->seconds[FOPO_PHASE_REWARD] += start - g->waiting;
 
-  if (rc == FOPO_OK) rc = g->estimator->combine(g, g->n);
+  if (status == FOPO_OK) status = g->estimator->combine(g, g->n);
   if (g->done + g->n == g->first + g->length) { /* the part is whole */
-    if (rc == FOPO_OK) rc = add_gradient(g);
-    if (rc == FOPO_OK) rc = add_stats(g);
+    if (status == FOPO_OK) status = add_gradient(g);
+    if (status == FOPO_OK) status = add_stats(g);
   }
-  if (rc == FOPO_OK && g->train_items) rc = fopo_gradient_items_add(g);
-  if (rc != FOPO_OK) return give_up(g, rc);
+  if (status == FOPO_OK && g->train_items) status = fopo_gradient_items_add(g);
+  if (status != FOPO_OK) return give_up(g, status);
   g->done += g->n;
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   g->stage = FOPO_STAGE_READY;
@@ -459,14 +463,14 @@ int fopo_gradient_absorb(fopo_gradient *g) {
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
   fopo_sums sums;
   double B = (double)g->B;
-  int rc = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
-  if (rc != FOPO_OK) return rc;
+  int status = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
+  if (status != FOPO_OK) return status;
   *stats = (fopo_gradient_stats){
       .reward = sums.reward / B,
       .ess = sums.ess / B,
       .max_weight = sums.max_weight,
-      .head_mass = sums.head_rows > 0.0 ? sums.head_mass / sums.head_rows : 0.0,
-      .head_rows = sums.head_rows,
+      .head_mass = sums.n_with_candidates > 0.0 ? sums.head_mass / sums.n_with_candidates : 0.0,
+      .n_with_candidates = sums.n_with_candidates,
       .short_rows = sums.short_rows,
   };
   return FOPO_OK;
@@ -484,15 +488,15 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   const fopo_device_ops *ops = g->device->ops;
   fopo_item_gradient items = fopo_gradient_items(g);
   double norm2 = 0.0, items2 = 0.0;
-  int rc = fopo_gradient_means(g, stats);
-  if (rc == FOPO_OK) rc = ops->norm2(g->device, &norm2, g->dev.G, g->n_theta);
-  if (rc == FOPO_OK && items.rows != NULL) {
-    rc = ops->norm2(g->device, &items2, items.rows, items.n * g->L);
+  int status = fopo_gradient_means(g, stats);
+  if (status == FOPO_OK) status = ops->norm2(g->device, &norm2, g->dev.G, g->n_theta);
+  if (status == FOPO_OK && items.rows != NULL) {
+    status = ops->norm2(g->device, &items2, items.rows, items.n * g->L);
   }
-  if (rc == FOPO_OK && G.x != NULL) {
-    rc = ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
+  if (status == FOPO_OK && G.x != NULL) {
+    status = ops->get(g->device, g->host.G, g->dev.G, g->n_theta * sizeof *g->dev.G);
   }
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
   }
@@ -502,57 +506,57 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   return FOPO_OK;
 }
 
-int fopo_gradient_tally(fopo_gradient *g, fopo_tally *tally, double seconds[FOPO_PHASES]) {
+int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double seconds[FOPO_PHASES]) {
   assert(g->stage == FOPO_STAGE_READY && g->done == g->B && !g->train_items);
   g->stage = FOPO_STAGE_IDLE;
   for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += g->seconds[i];
-  return g->device->ops->tally(g->device, tally, g->dev.sums, g->dev.G, g->n_theta, g->B);
+  return g->device->ops->totals(g->device, totals, g->dev.sums, g->dev.G, g->n_theta, g->B);
 }
 
 float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
 
-void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
-                         const fopo_gradient_stats *stats) {
+void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
+                          const fopo_gradient_stats *stats) {
   if (!fopo_gradient_has_proposal(&g->options)) return;
-  fopo_visits_count(g->visits, &g->options.proposal, rows, B, stats->head_mass,
-                    (size_t)stats->head_rows);
+  fopo_candidate_cache_commit(g->cache, &g->options.proposal, rows, B, stats->head_mass,
+                              (size_t)stats->n_with_candidates);
   adapt(g);
 }
 
-int fopo_gradient_wait(const fopo_gradient *g, const uint32_t *rows, size_t B) {
+int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   return fopo_gradient_has_proposal(&g->options) &&
-         fopo_visits_wait(g->visits, &g->options.proposal, rows, B);
+         fopo_candidate_cache_must_sync(g->cache, &g->options.proposal, rows, B);
 }
 
-void fopo_gradient_uncount(fopo_gradient *g, const uint32_t *rows, size_t B) {
+void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B) {
   if (!fopo_gradient_has_proposal(&g->options)) return;
-  fopo_visits_uncount(g->visits, &g->options.proposal, rows, B);
+  fopo_candidate_cache_rollback(g->cache, &g->options.proposal, rows, B);
   adapt(g);
 }
 
-int fopo_gradient_lend(fopo_gradient *g, fopo_visits *visits) {
-  g->visits = visits != NULL ? visits : &g->own;
-  if (visits == NULL) return FOPO_OK;
+int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache) {
+  g->cache = cache != NULL ? cache : &g->own;
+  if (cache == NULL) return FOPO_OK;
   adapt(g);
-  return make_visits_room(g);
+  return reserve_cache(g);
 }
 
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   if (!fopo_gradient_has_proposal(o) || !fopo_proposal_keeps(&o->proposal)) return 0;
-  return fopo_visits_bytes(g->contexts.rows, o->proposal.k);
+  return fopo_candidate_cache_bytes(g->contexts.rows, o->proposal.k);
 }
 
 int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
                           const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key) {
-  int rc = fopo_gradient_begin(g, theta, rows, B, key);
-  if (rc != FOPO_OK) return rc;
-  while ((rc = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
-    rc = fopo_gradient_reward(g);
-    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
-    if (rc != FOPO_OK) return rc;
+  int status = fopo_gradient_begin(g, theta, rows, B, key);
+  if (status != FOPO_OK) return status;
+  while ((status = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
+    status = fopo_gradient_reward(g);
+    if (status == FOPO_OK) status = fopo_gradient_absorb(g);
+    if (status != FOPO_OK) return status;
   }
-  if (rc == FOPO_OK) rc = fopo_gradient_finish(g, G, stats);
-  if (rc == FOPO_OK) fopo_gradient_count(g, rows, B, stats);
-  return rc;
+  if (status == FOPO_OK) status = fopo_gradient_finish(g, G, stats);
+  if (status == FOPO_OK) fopo_gradient_commit(g, rows, B, stats);
+  return status;
 }

@@ -74,8 +74,8 @@ typedef struct {
                       * some; 0 where none has */
   double norm;       /* Frobenius norm of G and of the items' gradient together; not finite where
                       * an entry is not */
-  double head_rows;  /* how many contexts got candidates */
-  double short_rows; /* how many contexts got fewer than K candidates */
+  double n_with_candidates; /* how many contexts got candidates */
+  double short_rows;        /* how many contexts got fewer than K candidates */
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
 
@@ -148,27 +148,27 @@ void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
 float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
-/* In the place of finish, where the device has a tally and items are fixed: statistics and norm go
- * to *tally on the device, and the host waits for nothing; seconds are added to `seconds`. */
-int fopo_gradient_tally(fopo_gradient *g, fopo_tally *tally, double seconds[FOPO_PHASES]);
+/* In the place of finish, where the device has totals and items are fixed: statistics and norm go
+ * to *totals on the device, and the host waits for nothing; seconds are added to `seconds`. */
+int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double seconds[FOPO_PHASES]);
 
 /* Whether a batch of `rows` changes what is remembered so that it cannot be taken back: what came
  * of it and of those before is to be known before it is counted. Then means waits for its
  * statistics, all but the norm. Any other may be counted at once, and taken back, the latest first.
  */
-int fopo_gradient_wait(const fopo_gradient *g, const uint32_t *rows, size_t B);
+int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B);
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
-void fopo_gradient_uncount(fopo_gradient *g, const uint32_t *rows, size_t B);
+void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B);
 
 /* The batch of `rows` was made, with these statistics: only now do kept candidates grow older and
  * an adaptive epsilon move. After finish, for a batch that counts; compute does it itself. */
-void fopo_gradient_count(fopo_gradient *g, const uint32_t *rows, size_t B,
-                         const fopo_gradient_stats *stats);
+void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
+                          const fopo_gradient_stats *stats);
 
 /* What is remembered from visit to visit lies in `visits` from now on, where candidates are kept
  * with room for the bound contexts; NULL: in the gradient's own memory again, which is forgotten
  * when other data is bound. Not owned; a trainer lends its memory for each slice. */
-int fopo_gradient_lend(fopo_gradient *g, fopo_visits *visits);
+int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache);
 
 /* Bytes that keeping candidates of the bound contexts takes; 0 where none are kept. */
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);

@@ -48,8 +48,8 @@ typedef struct {
   uint32_t *due;                 /* [2, part] contexts that are searched: places, then rows */
 
   /* The order of a norm index; NULL until one is searched on the device. */
-  uint32_t *order;     /* [P] */
-  float *norms, *head; /* [P], [packed_rows, L] */
+  uint32_t *order;       /* [P] */
+  float *norms, *packed; /* [P], [packed_rows, L] */
 
   /* Items that are learnt; NULL where they are fixed. */
   float *c;                   /* [part, S] */
@@ -110,15 +110,15 @@ struct fopo_gradient {
   size_t n;                /* contexts of the piece that is drawn, */
   fopo_gradient_piece now; /* and its rows */
   fopo_draw_key key;
-  fopo_proposal q; /* the options' with the epsilon of this batch's draws */
-  size_t asked;    /* the first contexts of the batch that get candidates */
-  size_t headed;   /* and of the piece that is drawn */
-  int fetched;     /* host.Q has the queries of the part */
-  int by_graph;    /* the host searches, in a graph: each query for itself */
-  int on_device;   /* the device searches for candidates, in */
+  fopo_proposal q;          /* the options' with the epsilon of this batch's draws */
+  size_t n_with_candidates; /* the first contexts of the batch that get candidates */
+  size_t with_candidates;   /* and of the piece that is drawn */
+  int fetched;              /* host.Q has the queries of the part */
+  int by_graph;             /* the host searches, in a graph: each query for itself */
+  int on_device;            /* the device searches for candidates, in */
   fopo_catalogue catalogue;
   uint64_t order_version; /* of the index that dev.order is of; 0: of none */
-  size_t packed_rows;     /* of dev.head */
+  size_t packed_rows;     /* of dev.packed */
   int train_items;        /* as the policy's when it was bound */
   int dense_items;        /* item_rows is [P, L] */
   size_t n_touched;
@@ -126,8 +126,8 @@ struct fopo_gradient {
   double waiting; /* clock when the draws were handed out */
   double seconds[FOPO_PHASES];
 
-  fopo_visits own;     /* what is remembered where nobody lends another memory */
-  fopo_visits *visits; /* &own, or lent */
+  fopo_candidate_cache own;    /* what is remembered where nobody lends another memory */
+  fopo_candidate_cache *cache; /* &own, or lent */
 
   fopo_gradient_on_device dev;
   fopo_gradient_on_host host;
@@ -143,21 +143,23 @@ static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
 }
 
 /* How many of the n contexts from place `first` of the batch on get candidates. */
-static inline size_t fopo_gradient_headed(const fopo_gradient *g, size_t first, size_t n) {
-  return g->asked <= first ? 0 : g->asked - first < n ? g->asked - first : n;
+static inline size_t fopo_gradient_with_candidates(const fopo_gradient *g, size_t first, size_t n) {
+  return g->n_with_candidates <= first      ? 0
+         : g->n_with_candidates - first < n ? g->n_with_candidates - first
+                                            : n;
 }
 
 /* gradient_bind.c. n elements in the place of `old` on the device; NULL with the sentence set on
  * failure. */
-void *fopo_gradient_room(fopo_gradient *g, void *old, size_t n, size_t size);
-void *fopo_gradient_room_host(void *old, size_t n, size_t size); /* the same on the host */
+void *fopo_gradient_reserve(fopo_gradient *g, void *old, size_t n, size_t size);
+void *fopo_gradient_reserve_host(void *old, size_t n, size_t size); /* the same on the host */
 /* Gives back all that lies on the device, and forgets what it was made of. */
 void fopo_gradient_unbind(fopo_gradient *g);
 /* Between begin and finish a batch stays as it was begun, whatever a reward's function does. */
 int fopo_gradient_idle(const fopo_gradient *g);
 
 /* Spoils the draws of n contexts as g->fault says. */
-int fopo_gradient_spoil(fopo_gradient *g, size_t n);
+int fopo_gradient_inject_fault(fopo_gradient *g, size_t n);
 
 /* gradient_search.c: whether the device finds the batch's candidates itself, and what it needs for
  * that; gives back what it has of an order. */

@@ -12,12 +12,12 @@
 static int grow_draws(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
   g->room_c = 0;
-  m->c = fopo_gradient_room(g, m->c, n, sizeof(float));
-  m->log_z = fopo_gradient_room(g, m->log_z, g->part, sizeof(float));
-  m->mean_weight = fopo_gradient_room(g, m->mean_weight, g->part, sizeof(float));
+  m->c = fopo_gradient_reserve(g, m->c, n, sizeof(float));
+  m->log_z = fopo_gradient_reserve(g, m->log_z, g->part, sizeof(float));
+  m->mean_weight = fopo_gradient_reserve(g, m->mean_weight, g->part, sizeof(float));
   fopo_gradient_on_host *h = &g->host;
-  h->mean_weight = fopo_gradient_room_host(h->mean_weight, g->part, sizeof *h->mean_weight);
-  h->stats = fopo_gradient_room_host(h->stats, g->part * FOPO_STATS, sizeof *h->stats);
+  h->mean_weight = fopo_gradient_reserve_host(h->mean_weight, g->part, sizeof *h->mean_weight);
+  h->stats = fopo_gradient_reserve_host(h->stats, g->part * FOPO_STATS, sizeof *h->stats);
   if (!m->c || !m->log_z || !m->mean_weight) return FOPO_ERR_MEMORY;
   if (!h->mean_weight || !h->stats) return FOPO_ERR_MEMORY;
   g->room_c = n;
@@ -26,12 +26,12 @@ static int grow_draws(fopo_gradient *g, size_t n) {
 
 static int grow_rows(fopo_gradient *g, size_t n) {
   fopo_gradient_on_device *m = &g->dev;
-  int rc = fopo_memory_suffices((uint64_t)n * g->L * sizeof(float), "the gradient of the items",
-                                "use fewer samples, fewer items or train_items = false");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_memory_suffices((uint64_t)n * g->L * sizeof(float), "the gradient of the items",
+                                    "use fewer samples, fewer items or train_items = false");
+  if (status != FOPO_OK) return status;
   g->room_items = 0;
-  m->item_rows = fopo_gradient_room(g, m->item_rows, n * g->L, sizeof(float));
-  m->touched = fopo_gradient_room(g, m->touched, n, sizeof(uint32_t));
+  m->item_rows = fopo_gradient_reserve(g, m->item_rows, n * g->L, sizeof(float));
+  m->touched = fopo_gradient_reserve(g, m->touched, n, sizeof(uint32_t));
   if (!m->item_rows || !m->touched) return FOPO_ERR_MEMORY;
   g->room_items = n;
   return FOPO_OK;
@@ -43,9 +43,9 @@ int fopo_gradient_items_prepare(fopo_gradient *g) {
   size_t draws = g->part * g->S;
   g->dense_items = all || g->part < g->B;
   size_t rows = g->dense_items || draws > g->P ? g->P : draws;
-  int rc = draws > g->room_c || g->part > g->room_weights ? grow_draws(g, draws) : FOPO_OK;
-  if (rc == FOPO_OK) g->room_weights = g->part > g->room_weights ? g->part : g->room_weights;
-  return rc == FOPO_OK && rows > g->room_items ? grow_rows(g, rows) : rc;
+  int status = draws > g->room_c || g->part > g->room_weights ? grow_draws(g, draws) : FOPO_OK;
+  if (status == FOPO_OK) g->room_weights = g->part > g->room_weights ? g->part : g->room_weights;
+  return status == FOPO_OK && rows > g->room_items ? grow_rows(g, rows) : status;
 }
 
 /* The term of reinforce without a baseline: - rbar_b pi(a | x_b) Q_b / B for every item a. */
@@ -53,13 +53,13 @@ static int take_off_mean(fopo_gradient *g) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_gradient_on_host *h = &g->host;
-  int rc = d->ops->get(d, h->stats, m->stats, g->n * FOPO_STATS * sizeof *h->stats);
-  if (rc != FOPO_OK) return rc;
+  int status = d->ops->get(d, h->stats, m->stats, g->n * FOPO_STATS * sizeof *h->stats);
+  if (status != FOPO_OK) return status;
   for (size_t b = 0; b < g->n; b++) {
     h->mean_weight[b] = -h->stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (float)g->B;
   }
-  rc = d->ops->put(d, m->mean_weight, h->mean_weight, g->n * sizeof *m->mean_weight);
-  if (rc != FOPO_OK) return rc;
+  status = d->ops->put(d, m->mean_weight, h->mean_weight, g->n * sizeof *m->mean_weight);
+  if (status != FOPO_OK) return status;
   return d->ops->items_expectation(d, m->item_rows, m->Q, m->items, g->items.ld, m->log_z,
                                    m->mean_weight, g->n, g->P, g->L);
 }
@@ -76,13 +76,13 @@ int fopo_gradient_items_add(fopo_gradient *g) {
     return d->ops->items_gradient(d, m->item_rows, m->touched, &g->n_touched, m->c, m->Q, m->ids,
                                   scale, g->n, g->S, g->P, g->L);
   }
-  int rc = g->done > 0 ? FOPO_OK : d->ops->clear(d, m->item_rows, g->P * g->L);
-  if (rc == FOPO_OK) {
-    rc = d->ops->items_gradient(d, m->item_rows, NULL, NULL, m->c, m->Q, m->ids, scale, g->n, g->S,
-                                g->P, g->L);
+  int status = g->done > 0 ? FOPO_OK : d->ops->clear(d, m->item_rows, g->P * g->L);
+  if (status == FOPO_OK) {
+    status = d->ops->items_gradient(d, m->item_rows, NULL, NULL, m->c, m->Q, m->ids, scale, g->n,
+                                    g->S, g->P, g->L);
   }
   int whole = g->options.kind == FOPO_GRADIENT_REINFORCE && !g->options.baseline;
-  return rc == FOPO_OK && whole ? take_off_mean(g) : rc;
+  return status == FOPO_OK && whole ? take_off_mean(g) : status;
 }
 
 fopo_item_gradient fopo_gradient_items(const fopo_gradient *g) {

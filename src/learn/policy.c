@@ -42,15 +42,16 @@ static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature
 int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_theta_start start,
                             float temperature, uint64_t seed) {
   size_t L = items.cols;
-  int rc = begin(pi, items, D, temperature);
-  if (rc == FOPO_OK && start == FOPO_THETA_IDENTITY && D != L) {
-    rc = fopo_fail(FOPO_ERR_ARGUMENT,
-                   "theta is %zu x %zu (context features x item dimension) and cannot start as the "
-                   "identity, which is square; start it random",
-                   D, L);
+  int status = begin(pi, items, D, temperature);
+  if (status == FOPO_OK && start == FOPO_THETA_IDENTITY && D != L) {
+    status =
+        fopo_fail(FOPO_ERR_ARGUMENT,
+                  "theta is %zu x %zu (context features x item dimension) and cannot start as the "
+                  "identity, which is square; start it random",
+                  D, L);
   }
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, D, L);
-  if (rc != FOPO_OK) return rc;
+  if (status == FOPO_OK) status = fopo_matrix_init(&pi->theta, D, L);
+  if (status != FOPO_OK) return status;
 
   if (start == FOPO_THETA_IDENTITY) {
     for (size_t i = 0; i < L; i++) fopo_matrix_row(pi->theta, i)[i] = 1.0f;
@@ -99,10 +100,10 @@ static void start_network(float *theta, const fopo_network *net, uint64_t seed) 
 
 int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
                              float temperature, uint64_t seed) {
-  int rc = begin(pi, items, net->width[0], temperature);
-  if (rc == FOPO_OK) rc = check_network(net, items.cols);
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&pi->theta, 1, fopo_network_params(net));
-  if (rc != FOPO_OK) return rc;
+  int status = begin(pi, items, net->width[0], temperature);
+  if (status == FOPO_OK) status = check_network(net, items.cols);
+  if (status == FOPO_OK) status = fopo_matrix_init(&pi->theta, 1, fopo_network_params(net));
+  if (status != FOPO_OK) return status;
   pi->net = *net;
   start_network(pi->theta.x, net, seed);
   return FOPO_OK;
@@ -117,16 +118,16 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
                      fopo_float_names[type]);
   }
   size_t P = pi->items.rows, ld = fopo_rows_ld(pi->items.cols);
-  int rc = fopo_memory_suffices((uint64_t)P * ld * sizeof *pi->half,
-                                "a copy of the items in half "
-                                "their bytes",
-                                "use rows = \"float32\"");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_memory_suffices((uint64_t)P * ld * sizeof *pi->half,
+                                    "a copy of the items in half "
+                                    "their bytes",
+                                    "use rows = \"float32\"");
+  if (status != FOPO_OK) return status;
   uint16_t *half = fopo_alloc(P * ld, sizeof *half);
-  rc = half == NULL ? FOPO_ERR_MEMORY : fopo_rows_halve(half, pi->items, type);
-  if (rc != FOPO_OK) {
+  status = half == NULL ? FOPO_ERR_MEMORY : fopo_rows_halve(half, pi->items, type);
+  if (status != FOPO_OK) {
     fopo_free(half);
-    return rc;
+    return status;
   }
   fopo_free(pi->half);
   pi->half = half;
@@ -136,8 +137,8 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
 
 int fopo_policy_copy(fopo_policy *to, const fopo_policy *from) {
   fopo_matrix theta = from->theta, own = {0};
-  int rc = fopo_matrix_init(&own, theta.rows, theta.cols);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_matrix_init(&own, theta.rows, theta.cols);
+  if (status != FOPO_OK) return status;
   memcpy(own.x, theta.x, theta.rows * theta.cols * sizeof *own.x);
   *to = *from;
   to->theta = own;
@@ -155,14 +156,15 @@ void fopo_policy_done(fopo_policy *pi) {
 static int network_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
   size_t most = x.rows < BLOCK ? x.rows : BLOCK;
   float *hidden = fopo_alloc(most * fopo_network_units(&pi->net), sizeof *hidden);
-  int rc = hidden == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-  for (size_t first = 0; first < x.rows && rc == FOPO_OK; first += BLOCK) {
+  int status = hidden == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  for (size_t first = 0; first < x.rows && status == FOPO_OK; first += BLOCK) {
     size_t n = x.rows - first < BLOCK ? x.rows - first : BLOCK;
-    rc = fopo_network_forward(fopo_matrix_rows(Q, first, n), hidden, fopo_matrix_rows(x, first, n),
-                              pi->theta.x, &pi->net, 1.0f / pi->temperature);
+    status =
+        fopo_network_forward(fopo_matrix_rows(Q, first, n), hidden, fopo_matrix_rows(x, first, n),
+                             pi->theta.x, &pi->net, 1.0f / pi->temperature);
   }
   fopo_free(hidden);
-  return rc;
+  return status;
 }
 
 int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
@@ -190,20 +192,20 @@ int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x) {
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k) {
   fopo_matrix Q = {0};
-  int rc = fopo_matrix_init(&Q, x.rows < BLOCK ? x.rows : BLOCK, pi->items.cols);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_matrix_init(&Q, x.rows < BLOCK ? x.rows : BLOCK, pi->items.cols);
+  if (status != FOPO_OK) return status;
 
-  for (size_t first = 0; first < x.rows && rc == FOPO_OK; first += BLOCK) {
+  for (size_t first = 0; first < x.rows && status == FOPO_OK; first += BLOCK) {
     size_t n = x.rows - first < BLOCK ? x.rows - first : BLOCK;
     fopo_matrix block = fopo_matrix_rows(Q, 0, n);
-    rc = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
-    if (rc == FOPO_OK) {
-      rc = fopo_index_search(ids + first * k, scores + first * k, counts + first, ix, block, k);
+    status = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
+    if (status == FOPO_OK) {
+      status = fopo_index_search(ids + first * k, scores + first * k, counts + first, ix, block, k);
     }
-    if (rc == FOPO_OK) {
-      rc = fopo_progress("recommending", (double)(first + n), (double)x.rows);
+    if (status == FOPO_OK) {
+      status = fopo_progress("recommending", (double)(first + n), (double)x.rows);
     }
   }
   fopo_matrix_done(&Q);
-  return rc;
+  return status;
 }

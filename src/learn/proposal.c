@@ -79,17 +79,17 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
   size_t P = pi->items.rows;
   candidates c = {0};
   fopo_device *cpu = NULL;
-  int rc = fopo_proposal_check(q, P, pi->items.cols);
-  if (rc == FOPO_OK) rc = fopo_device_cpu_open(&cpu);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_proposal_check(q, P, pi->items.cols);
+  if (status == FOPO_OK) status = fopo_device_cpu_open(&cpu);
+  if (status != FOPO_OK) return status;
 
   if (fopo_proposal_uses_index(q)) {
-    rc = candidates_init(&c, Q.rows, q->k);
-    if (rc == FOPO_OK) rc = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
-    if (rc == FOPO_OK && pi->train_items) {
+    status = candidates_init(&c, Q.rows, q->k);
+    if (status == FOPO_OK) status = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
+    if (status == FOPO_OK && pi->train_items) {
       /* the index may be older than the items */
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
-      rc = cpu->ops->scores(cpu, c.scores, Q.x, &items, c.ids, c.counts, Q.rows, q->k, Q.cols);
+      status = cpu->ops->scores(cpu, c.scores, Q.x, &items, c.ids, c.counts, Q.rows, q->k, Q.cols);
     }
     fopo_mixture m = {.k = q->k,
                       .ids = c.ids,
@@ -97,13 +97,13 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
                       .counts = c.counts,
                       .epsilon = fopo_proposal_share(q, S),
                       .stratified = q->stratified};
-    if (rc == FOPO_OK) {
-      rc = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
+    if (status == FOPO_OK) {
+      status = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
     }
   } else {
-    rc = cpu->ops->draw_uniform(cpu, ids, logq, rows, key, Q.rows, S, P);
+    status = cpu->ops->draw_uniform(cpu, ids, logq, rows, key, Q.rows, S, P);
   }
   candidates_done(&c);
   fopo_device_close(cpu);
-  return rc;
+  return status;
 }

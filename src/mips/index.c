@@ -109,7 +109,7 @@ int fopo_index_over(const fopo_index *ix, fopo_matrix items) {
 
 int fopo_index_refresh(fopo_index *ix) {
   fopo_index *fresh;
-  int status = ix->kind->again(&fresh, ix);
+  int status = ix->kind->rebuild(&fresh, ix);
   if (status != FOPO_OK) return status;
   void *own = ix->own;
   pthread_mutex_lock(&ix->lock);

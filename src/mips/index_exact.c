@@ -27,7 +27,7 @@ static int save(const fopo_index *ix, const char *path) {
   return fopo_npz_save(path, arrays, FOPO_INDEX_MEMBERS, 0);
 }
 
-static int again(fopo_index **fresh, const fopo_index *ix) {
+static int rebuild(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_exact(fresh, ix->items);
 }
 
@@ -37,7 +37,7 @@ static const fopo_index_kind exact = {.kind = "exact",
                                       .free = free_own,
                                       .about = about,
                                       .save = save,
-                                      .again = again};
+                                      .rebuild = rebuild};
 
 int fopo_index_exact(fopo_index **ix, fopo_matrix items) {
   int status = fopo_index_begin(ix, &exact, items, NULL);

@@ -43,7 +43,7 @@ static int set_ef(fopo_index *ix, size_t ef) {
   return FOPO_OK;
 }
 
-static int again(fopo_index **fresh, const fopo_index *ix) {
+static int rebuild(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_hnsw(fresh, ix->items, &((const fopo_walk *)ix->own)->options);
 }
 
@@ -52,7 +52,7 @@ static const fopo_index_kind hnsw = {.kind = "hnsw",
                                      .free = free_own,
                                      .about = about,
                                      .save = save,
-                                     .again = again,
+                                     .rebuild = rebuild,
                                      .set_ef = set_ef};
 
 int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options *options) {

@@ -102,7 +102,7 @@ static int set_ef(fopo_index *ix, size_t ef) {
 static int build(fopo_index **ix, fopo_matrix items, size_t n_head,
                  const fopo_hnsw_options *filled);
 
-static int again(fopo_index **fresh, const fopo_index *ix) {
+static int rebuild(fopo_index **fresh, const fopo_index *ix) {
   const hybrid_index *own = ix->own;
   return build(fresh, ix->items, own->n_head, &own->walk.options);
 }
@@ -112,7 +112,7 @@ static const fopo_index_kind hybrid = {.kind = "hybrid",
                                        .free = free_own,
                                        .about = about,
                                        .save = save,
-                                       .again = again,
+                                       .rebuild = rebuild,
                                        .set_ef = set_ef};
 
 /* The common part, the head, and which items it takes: *absent [P], the caller's to free. */

@@ -18,7 +18,7 @@ typedef struct {
   void (*about)(fopo_index_facts *facts, const fopo_index *ix);
   int (*save)(const fopo_index *ix, const char *path);
   /* A fresh index over the same items, as they are now, with the same options. */
-  int (*again)(fopo_index **fresh, const fopo_index *ix);
+  int (*rebuild)(fopo_index **fresh, const fopo_index *ix);
   /* What may be changed between searches; the lock is held. NULL: the kind has no such thing. */
   int (*set_ef)(fopo_index *ix, size_t ef);
   int (*set_budget)(fopo_index *ix, size_t budget);

@@ -26,7 +26,7 @@ typedef struct {
   uint32_t *order;  /* [P] */
   float *norms;     /* [P] in that order */
   float *head;      /* [scan.head.rows, L], or */
-  uint16_t *packed; /* [scan.packed_rows, row] where the kernels can screen */
+  uint16_t *packed; /* [scan.packed_rows, row] where the kernels can prefilter */
   size_t budget;    /* as asked for; 0: none */
 } norm_index;
 
@@ -51,7 +51,7 @@ static void about(fopo_index_facts *facts, const fopo_index *ix) {
   const norm_index *own = ix->own;
   facts->bytes = sizeof *own + ix->items.rows * (sizeof *own->order + sizeof *own->norms) +
                  own->scan.head.rows * ix->items.cols * sizeof(float) +
-                 own->scan.packed_rows * fopo_screen_row(ix->items.cols) * sizeof(uint16_t) +
+                 own->scan.packed_rows * fopo_prefilter_row(ix->items.cols) * sizeof(uint16_t) +
                  fopo_scan_bytes(&own->scan);
   facts->reachable = own->scan.limit;
   facts->budget = own->budget;
@@ -80,7 +80,7 @@ static int set_budget(fopo_index *ix, size_t budget) {
   return FOPO_OK;
 }
 
-static int again(fopo_index **fresh, const fopo_index *ix) {
+static int rebuild(fopo_index **fresh, const fopo_index *ix) {
   return fopo_index_norm(fresh, ix->items, ((const norm_index *)ix->own)->budget);
 }
 
@@ -90,7 +90,7 @@ static const fopo_index_kind norm = {.kind = "norm",
                                      .free = free_own,
                                      .about = about,
                                      .save = save,
-                                     .again = again,
+                                     .rebuild = rebuild,
                                      .set_budget = set_budget};
 
 const fopo_scan *fopo_index_norm_scan(const fopo_index *ix) {
@@ -133,22 +133,24 @@ static int copy_head(norm_index *own, fopo_matrix items, size_t rows) {
 }
 
 /* The same for screening, in half the bytes. */
-static int screen_head(norm_index *own, fopo_matrix items, size_t rows, const fopo_screen *screen) {
-  size_t row = fopo_screen_row(items.cols), groups = fopo_screen_rows(rows) / FOPO_SCREEN_GROUP;
-  own->packed = fopo_alloc(groups * FOPO_SCREEN_GROUP * row, sizeof *own->packed);
+static int screen_head(norm_index *own, fopo_matrix items, size_t rows,
+                       const fopo_prefilter *prefilter) {
+  size_t row = fopo_prefilter_row(items.cols),
+         groups = fopo_prefilter_rows(rows) / FOPO_PREFILTER_GROUP;
+  own->packed = fopo_alloc(groups * FOPO_PREFILTER_GROUP * row, sizeof *own->packed);
   if (own->packed == NULL) return FOPO_ERR_MEMORY;
   double error = 0.0;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)                              \
     reduction(max                                                                                  \
               : error) if (rows > HEAD_LEAST)
   for (size_t g = 0; g < groups; g++) {
-    size_t first = g * FOPO_SCREEN_GROUP, left = rows - first;
-    size_t count = left < FOPO_SCREEN_GROUP ? left : FOPO_SCREEN_GROUP;
-    screen->pack(own->packed + first * row, items.x, items.ld, own->order + first, count,
-                 items.cols);
+    size_t first = g * FOPO_PREFILTER_GROUP, left = rows - first;
+    size_t count = left < FOPO_PREFILTER_GROUP ? left : FOPO_PREFILTER_GROUP;
+    prefilter->pack(own->packed + first * row, items.x, items.ld, own->order + first, count,
+                    items.cols);
     for (size_t i = first; i < first + count && own->norms[i] > 0.0f; i++) {
       const float *beta = fopo_matrix_row(items, own->order[i]);
-      error = fmax(error, fopo_screen_error(beta, items.cols) / (double)own->norms[i]);
+      error = fmax(error, fopo_prefilter_error(beta, items.cols) / (double)own->norms[i]);
     }
   }
   own->scan.packed_error = error * (1.0 + 0x1p-20); /* norms are rounded up */
@@ -158,12 +160,12 @@ static int screen_head(norm_index *own, fopo_matrix items, size_t rows, const fo
 }
 
 static int pack_head(norm_index *own, fopo_matrix items) {
-  const fopo_screen *screen = fopo_kernels_get()->screen;
-  size_t P = items.rows, rows = P / (screen != NULL ? SCREENED_SHARE : HEAD_SHARE);
+  const fopo_prefilter *prefilter = fopo_kernels_get()->prefilter;
+  size_t P = items.rows, rows = P / (prefilter != NULL ? SCREENED_SHARE : HEAD_SHARE);
   if (rows < HEAD_LEAST) rows = HEAD_LEAST;
-  rows = fopo_screen_rows(rows);
+  rows = fopo_prefilter_rows(rows);
   if (rows > own->scan.limit) rows = own->scan.limit;
-  return screen != NULL ? screen_head(own, items, rows, screen) : copy_head(own, items, rows);
+  return prefilter != NULL ? screen_head(own, items, rows, prefilter) : copy_head(own, items, rows);
 }
 
 /* Takes norms [P] over, in any case. */

@@ -136,9 +136,9 @@ static void worker_done(fopo_scan_worker *w) {
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int screen_reserve(fopo_scan_worker *w) {
-  size_t queries = fopo_scan_whole(w->group), row = fopo_screen_row(w->dim);
+  size_t queries = fopo_scan_whole(w->group), row = fopo_prefilter_row(w->dim);
   size_t lists = queries / HALF * ((w->slice + TILE_SCREENED - 1) / TILE_SCREENED);
-  if (w->screen == NULL) return FOPO_OK;
+  if (w->prefilter == NULL) return FOPO_OK;
   w->packed_panels = fopo_alloc(queries * row, sizeof *w->packed_panels);
   w->packed = fopo_alloc(w->team * TILE_SCREENED * row, sizeof *w->packed);
   w->list = fopo_alloc(queries * w->slice, sizeof *w->list);
@@ -151,13 +151,13 @@ static int screen_reserve(fopo_scan_worker *w) {
 static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice, size_t dim,
                           size_t team) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  int fits = w->screen == kernels->screen && w->team >= team;
+  int fits = w->prefilter == kernels->prefilter && w->team >= team;
   w->kernels = kernels;
   if (fits && w->group >= group && w->room >= room && w->slice >= slice) return FOPO_OK;
   group = larger(group, w->group), room = larger(room, w->room), slice = larger(slice, w->slice);
   team = larger(team, w->team);
   worker_done(w);
-  w->kernels = kernels, w->screen = kernels->screen;
+  w->kernels = kernels, w->prefilter = kernels->prefilter;
   w->group = group, w->room = room, w->slice = slice, w->dim = dim, w->team = team;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
       (w->keys = fopo_alloc(group * room, sizeof *w->keys)) == NULL ||
@@ -199,8 +199,8 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
     size_t query = sizeof *w->top + w->room * sizeof *w->keys + 3 * sizeof *w->norm +
                    sizeof *w->active + 2 * sizeof *w->stop;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
-    size_t row = w->screen != NULL ? fopo_screen_row(w->dim) * sizeof *w->packed : 0;
-    if (w->screen != NULL) column += row + w->slice * sizeof *w->list;
+    size_t row = w->prefilter != NULL ? fopo_prefilter_row(w->dim) * sizeof *w->packed : 0;
+    if (w->prefilter != NULL) column += row + w->slice * sizeof *w->list;
     bytes += w->team * TILE_SCREENED * row;
     bytes += w->group * query + fopo_scan_whole(w->group) * column;
   }
@@ -214,10 +214,10 @@ void fopo_scan_done(fopo_scan *scan) {
   scan->n_workers = 0;
 }
 
-/* Items of a block that one thread scores for a group. What a screen lists is little, and a block's
- * floors are set once: the longer it is the more passes, the shorter the more calls. */
+/* Items of a block that one thread scores for a group. What a prefilter lists is little, and a
+ * block's floors are set once: the longer it is the more passes, the shorter the more calls. */
 static size_t slice_of(size_t group) {
-  if (fopo_kernels_get()->screen == NULL) return TILE;
+  if (fopo_kernels_get()->prefilter == NULL) return TILE;
   size_t slice = (size_t)SLICE_SHARED * FOPO_PANEL / fopo_scan_whole(group);
   return slice / TILE_SCREENED * TILE_SCREENED;
 }
@@ -225,7 +225,7 @@ static size_t slice_of(size_t group) {
 /* Whether each thread gets groups of its own, and so waits for no other: not where it would have
  * too few queries. Half a panel is enough where the products are not what takes the time. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
-  int cheap = fopo_kernels_get()->screen != NULL || scan->items.cols <= FEW_COLUMNS;
+  int cheap = fopo_kernels_get()->prefilter != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
 }
 

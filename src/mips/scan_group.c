@@ -2,7 +2,7 @@
  * with the queries' floors passes over all that is not good enough. Never more than a group of
  * queries times w->slice of them exist at a time. No row is copied.
  *
- * Where the kernels can screen (kernels/prefilter.h), they do so for all but the largest items:
+ * Where the kernels can prefilter (kernels/prefilter.h), they do so for all but the largest items:
  * scores are then in bfloat16, those below the floors are never stored, and the selection is told
  * of the wider slack. What remains in the end is scored by dot as ever, so the answer is the same.
  *
@@ -29,7 +29,7 @@ enum {
   ROUND_GUESSED = 2048, /* enough for a sample */
   ROUND_MOST = 4096,    /* bounds what is scored past the point where a query could have stopped */
   GUESS_LEAST = 16,     /* k */
-  SAMPLE_GROUPS = 32,   /* of FOPO_SCREEN_GROUP items, that a guess is made from, */
+  SAMPLE_GROUPS = 32,   /* of FOPO_PREFILTER_GROUP items, that a guess is made from, */
   SAMPLE_ROWS = 128,    /* or as many items where scores are not screened */
   FEW = 2               /* queries for which half a panel costs more than single dots */
 };
@@ -80,8 +80,8 @@ static void fill_panels(fopo_scan_worker *w, size_t L) {
       const float *q = first + j < w->n_active ? w->top[w->active[first + j]].q : NULL;
       for (size_t l = 0; l < L; l++) panel[l * columns + j] = q != NULL ? q[l] : 0.0f;
     }
-    if (w->screen == NULL) continue;
-    w->screen->pack_queries(w->packed_panels + first * fopo_screen_row(L), panel, L, columns);
+    if (w->prefilter == NULL) continue;
+    w->prefilter->pack_queries(w->packed_panels + first * fopo_prefilter_row(L), panel, L, columns);
   }
 }
 
@@ -123,16 +123,16 @@ static void score_few(const fopo_scan *scan, const fopo_scan_worker *w) {
   }
 }
 
-/* Items start .. start + count - 1 of the block as the screen takes them: of the head, or packed
+/* Items start .. start + count - 1 of the block as the prefilter takes them: of the head, or packed
  * here and now. */
 static const uint16_t *packed_items(const fopo_scan *scan, const fopo_scan_worker *w, size_t start,
                                     size_t count) {
-  size_t L = scan->items.cols, row = fopo_screen_row(L), at = w->at + start;
+  size_t L = scan->items.cols, row = fopo_prefilter_row(L), at = w->at + start;
   if (at < scan->packed_rows) return scan->packed + at * row;
   uint16_t *out = w->packed + (size_t)omp_get_thread_num() * TILE_SCREENED * row;
   int in_place = scan->order == NULL;
-  w->screen->pack(out, in_place ? fopo_matrix_row(scan->items, at) : scan->items.x, scan->items.ld,
-                  in_place ? NULL : scan->order + at, count, L);
+  w->prefilter->pack(out, in_place ? fopo_matrix_row(scan->items, at) : scan->items.x,
+                     scan->items.ld, in_place ? NULL : scan->order + at, count, L);
   return out;
 }
 
@@ -150,9 +150,9 @@ static void screen_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       for (size_t j = 0; j < FOPO_PANEL; j++) {
         floor[j] = first + j < w->n_active ? w->top[w->active[first + j]].floor : INFINITY;
       }
-      w->screen->above(w->list + place, w->scores + place,
-                       w->found + (first / FOPO_PANEL * tiles + tile) * 2, items, count,
-                       w->packed_panels + first * fopo_screen_row(L), L, columns, floor);
+      w->prefilter->above(w->list + place, w->scores + place,
+                          w->found + (first / FOPO_PANEL * tiles + tile) * 2, items, count,
+                          w->packed_panels + first * fopo_prefilter_row(L), L, columns, floor);
     }
   }
 }
@@ -166,27 +166,27 @@ static size_t safe_rank(size_t k, size_t n, size_t step) {
 
 /* Groups of the first round that are sampled. */
 static size_t sampled_groups(const fopo_scan_worker *w) {
-  size_t groups = w->first / FOPO_SCREEN_GROUP;
+  size_t groups = w->first / FOPO_PREFILTER_GROUP;
   return groups < SAMPLE_GROUPS ? groups : SAMPLE_GROUPS;
 }
 
 /* Screened scores of sampled groups: for each half panel [rows, HALF], in the place of scores. */
 static void score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
-  enum { PART = FOPO_SCREEN_GROUP * HALF };
+  enum { PART = FOPO_PREFILTER_GROUP * HALF };
   size_t L = scan->items.cols, groups = sampled_groups(w);
-  size_t stride = w->first / FOPO_SCREEN_GROUP / groups;
+  size_t stride = w->first / FOPO_PREFILTER_GROUP / groups;
   float all[FOPO_PANEL];
   for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
 #pragma omp for schedule(dynamic, 4)
   for (size_t g = 0; g < groups; g++) {
-    size_t at = (g * stride + stride / 2) * FOPO_SCREEN_GROUP;
-    const uint16_t *items = packed_items(scan, w, at, FOPO_SCREEN_GROUP);
+    size_t at = (g * stride + stride / 2) * FOPO_PREFILTER_GROUP;
+    const uint16_t *items = packed_items(scan, w, at, FOPO_PREFILTER_GROUP);
     for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
       uint32_t list[2 * PART];
       float s[2 * PART];
       size_t found[2], columns = width(w, first);
-      w->screen->above(list, s, found, items, FOPO_SCREEN_GROUP,
-                       w->packed_panels + first * fopo_screen_row(L), L, columns, all);
+      w->prefilter->above(list, s, found, items, FOPO_PREFILTER_GROUP,
+                          w->packed_panels + first * fopo_prefilter_row(L), L, columns, all);
       for (size_t half = 0; half < columns / HALF; half++) {
         float *out = w->scores + first * w->slice + (half * groups + g) * PART;
         memcpy(out, s + half * PART, PART * sizeof *s);
@@ -198,14 +198,14 @@ static void score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
 
 /* Floors of the first round, for each half panel of queries. */
 static void guess_floors(const fopo_scan *scan, fopo_scan_worker *w) {
-  size_t rows = sampled_groups(w) * FOPO_SCREEN_GROUP;
+  size_t rows = sampled_groups(w) * FOPO_PREFILTER_GROUP;
   score_sample(scan, w);
 #pragma omp for schedule(dynamic, 1)
   for (size_t i = 0; i < w->n_active; i += HALF) {
     float level[HALF];
     size_t panel = i / FOPO_PANEL * FOPO_PANEL, left = w->n_active - i;
     const float *s = w->scores + panel * w->slice + (i - panel) * rows;
-    w->kernels->level(level, s, HALF, rows, safe_rank(w->top->k, rows, w->first));
+    w->kernels->approximate_kth(level, s, HALF, rows, safe_rank(w->top->k, rows, w->first));
     for (size_t j = 0; j < (left < HALF ? left : HALF); j++) {
       uint32_t place = w->active[i + j];
       w->guess[place] = isfinite(level[j]) ? level[j] : -INFINITY;
@@ -240,7 +240,7 @@ static void guess_many(const fopo_scan_worker *w, float *guessed, fopo_topk *con
   size_t rows = (w->step + stride - 1) / stride, k = top[j]->k;
   size_t rank = safe_rank(k, rows, w->step);
   int worth = k >= GUESS_LEAST && w->step >= 4 * k && rank <= rows;
-  if (worth) w->kernels->level(guessed, s, columns * stride, rows, rank);
+  if (worth) w->kernels->approximate_kth(guessed, s, columns * stride, rows, rank);
   for (size_t c = j; c < j + n; c++) {
     if (!worth || top[c]->n > 0 || !isfinite(guessed[c])) guessed[c] = -INFINITY;
   }
@@ -344,7 +344,7 @@ static void select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       fopo_topk *t = &w->top[w->active[i]];
       float guess = w->guess[w->active[i]];
       w->failed[i] = proof && guess > -INFINITY && !fopo_topk_beats(t, guess);
-      if (next == w->first && next < scan->limit && w->screen != NULL) {
+      if (next == w->first && next < scan->limit && w->prefilter != NULL) {
         fopo_topk_settle(t, w->kernels, scan->items);
       }
       w->stop[i] =
@@ -366,7 +366,7 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
   if (w->at < w->unscreened && w->unscreened < end) end = w->unscreened;
   if (w->at < w->first && w->first < end) end = w->first;
   w->step = end - w->at < w->slice ? end - w->at : w->slice;
-  w->screened = w->screen != NULL && w->at >= w->unscreened &&
+  w->screened = w->prefilter != NULL && w->at >= w->unscreened &&
                 (w->n_active > FEW || w->at < scan->packed_rows);
   slack s = w->screened ? screened_slack(scan, w->at) : full_slack(scan, w->at);
   for (size_t i = 0; i < w->n_active; i++) {
@@ -470,11 +470,11 @@ static void answer_zero(fopo_topk *t) {
 static size_t first_round(const fopo_scan *scan, const fopo_scan_worker *w, size_t k) {
   size_t first = 2 * k > ROUND_FIRST ? 2 * k : ROUND_FIRST;
   int stops = scan->norms != NULL && scan->limit == scan->items.rows;
-  if (w->screen != NULL && k >= GUESS_LEAST) {
+  if (w->prefilter != NULL && k >= GUESS_LEAST) {
     first = 16 * k > ROUND_GUESSED ? 16 * k : ROUND_GUESSED;
     if (2 * first >= scan->limit) first = stops ? 8 * k : scan->limit;
   }
-  first = fopo_screen_rows(first);
+  first = fopo_prefilter_rows(first);
   return first < scan->limit ? first : scan->limit;
 }
 
@@ -488,12 +488,12 @@ void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matr
       answer_zero(&w->top[i]);
       continue;
     }
-    if (w->screen != NULL) w->rest[n] = fopo_scan_up(fopo_screen_error(q, L));
+    if (w->prefilter != NULL) w->rest[n] = fopo_scan_up(fopo_prefilter_error(q, L));
     w->active[n++] = (uint32_t)i;
   }
   w->first = first_round(scan, w, k);
-  int guess = w->screen != NULL && k >= GUESS_LEAST && w->first >= 4 * k;
-  w->unscreened = guess ? fopo_screen_rows(2 * k) : w->screen != NULL ? w->first : 0;
+  int guess = w->prefilter != NULL && k >= GUESS_LEAST && w->first >= 4 * k;
+  w->unscreened = guess ? fopo_prefilter_rows(2 * k) : w->prefilter != NULL ? w->first : 0;
   w->guessing = guess && (n > FEW || scan->packed_rows > 0) ? TO_GUESS : NOT_GUESSING;
   w->waiting = 0;
   w->n_active = n;

@@ -11,7 +11,7 @@ enum {
   FOPO_SCAN_HALF = FOPO_PANEL / 2,
   FOPO_SCAN_TILE = 128,         /* items of one call of `scores`: they and what comes of them stay
                                  * in L1 and L2 */
-  FOPO_SCAN_TILE_SCREENED = 256 /* the same of the screen */
+  FOPO_SCAN_TILE_SCREENED = 256 /* the same of the prefilter */
 };
 
 struct fopo_scan_worker {
@@ -36,9 +36,9 @@ struct fopo_scan_worker {
 
   /* The state of one group's search. */
   const fopo_kernels *kernels;
-  const fopo_screen *screen; /* NULL: none, or not worth it */
-  size_t unscreened;         /* items scored in full: the errors of the largest are too large */
-  size_t first;              /* end of the first round */
+  const fopo_prefilter *prefilter; /* NULL: none, or not worth it */
+  size_t unscreened; /* items scored in full: the errors of the largest are too large */
+  size_t first;      /* end of the first round */
   enum { NOT_GUESSING, TO_GUESS, GUESSED, GUESSED_WRONG } guessing; /* the first round's floors */
   int screened;                                                     /* the block is */
   size_t n_active;

@@ -149,8 +149,8 @@ size_t fopo_walk_bytes(const fopo_walk *w) {
   return bytes;
 }
 
-int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *asked, size_t n) {
-  *o = asked != NULL ? *asked : (fopo_hnsw_options){0};
+int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *n_with_candidates, size_t n) {
+  *o = n_with_candidates != NULL ? *n_with_candidates : (fopo_hnsw_options){0};
   if (o->M == 0) o->M = M_DEFAULT;
   if (o->ef_construction == 0) {
     o->ef_construction = o->M > EF_CONSTRUCTION_DEFAULT ? o->M : EF_CONSTRUCTION_DEFAULT;

@@ -19,7 +19,8 @@ typedef struct {
 } fopo_walk;
 
 /* Options for n items with the defaults in place of zeros; FOPO_ERR_ARGUMENT names what is odd. */
-int fopo_walk_options(fopo_hnsw_options *filled, const fopo_hnsw_options *asked, size_t n);
+int fopo_walk_options(fopo_hnsw_options *filled, const fopo_hnsw_options *n_with_candidates,
+                      size_t n);
 
 /* absent [items.rows] as in fopo_graph_init; NULL: all items are members. After a failure only
  * fopo_walk_done is allowed. */

@@ -15,7 +15,7 @@
 
 enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
 
-static const char marks[MARKS + 1] = "*o+x#@";
+static const char bloom[MARKS + 1] = "*o+x#@";
 static const int colours[MARKS] = {36, 33, 35, 32, 31, 34}; /* ANSI: cyan, yellow, magenta ... */
 
 typedef struct {
@@ -146,7 +146,7 @@ static void put_cell(fopo_text *b, const canvas *c, size_t cell) {
                     (char)(0x80 | (code & 63))};
     fopo_text_put_bytes(b, utf8, 3);
   } else {
-    fopo_text_put_bytes(b, &marks[c->owner[cell]], 1);
+    fopo_text_put_bytes(b, &bloom[c->owner[cell]], 1);
   }
 }
 
@@ -232,7 +232,7 @@ static void put_legend(fopo_text *b, const canvas *c, const fopo_plot *plot, int
     if (c->across == 2)
       fopo_text_put(b, "──");
     else
-      fopo_text_put_bytes(b, &marks[s % MARKS], 1);
+      fopo_text_put_bytes(b, &bloom[s % MARKS], 1);
     colour_off(b, plot);
     fopo_text_put(b, " ");
     put_label(b, name);

@@ -75,7 +75,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 15 + FIXED + FOPO_VISITS_ARRAYS }; /* the most arrays of the trainer itself */
+enum { OWN = 15 + FIXED + FOPO_CANDIDATE_CACHE_ARRAYS }; /* the most arrays of the trainer itself */
 
 /* The shape of a network: its widths, then the activation. Returns how many numbers. */
 enum { SHAPE = FOPO_LAYERS + 2 };
@@ -94,12 +94,12 @@ typedef struct {
 static int moments_init(moments *x, const fopo_policy *pi) {
   size_t P = pi->items.rows, L = pi->items.cols;
   *x = (moments){0};
-  int rc = fopo_matrix_init(&x->m, pi->theta.rows, pi->theta.cols);
-  if (rc == FOPO_OK) rc = fopo_matrix_init(&x->v, pi->theta.rows, pi->theta.cols);
-  if (rc != FOPO_OK || !pi->train_items) return rc;
-  rc = fopo_memory_suffices((uint64_t)P * (2 * L + 1) * sizeof(float), "the checkpoint",
-                            "close other programs, or train_items = false");
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_matrix_init(&x->m, pi->theta.rows, pi->theta.cols);
+  if (status == FOPO_OK) status = fopo_matrix_init(&x->v, pi->theta.rows, pi->theta.cols);
+  if (status != FOPO_OK || !pi->train_items) return status;
+  status = fopo_memory_suffices((uint64_t)P * (2 * L + 1) * sizeof(float), "the checkpoint",
+                                "close other programs, or train_items = false");
+  if (status != FOPO_OK) return status;
   x->items = (fopo_optim_items){.m = fopo_alloc(P * L, sizeof(float)),
                                 .v = fopo_alloc(P * L, sizeof(float)),
                                 .t = fopo_alloc(P, sizeof(uint32_t)),
@@ -154,7 +154,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   for (int i = 0; i < FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
   }
-  return n + fopo_visits_describe(a + n, &t->visits);
+  return n + fopo_candidate_cache_describe(a + n, &t->cache);
 }
 
 /* theta and items on the host as they are after the last whole step, also while a slice waits for
@@ -162,16 +162,16 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
 static int fresh_parameters(fopo_trainer *t) {
   const fopo_policy *pi = t->o.policy;
   const fopo_device_ops *ops = t->o.device->ops;
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   if (t->running) {
-    rc = ops->get(t->o.device, pi->theta.x, t->theta, t->n_theta * sizeof *t->theta);
+    status = ops->get(t->o.device, pi->theta.x, t->theta, t->n_theta * sizeof *t->theta);
   }
-  if (rc == FOPO_OK && t->running && pi->train_items) {
-    rc = ops->get(t->o.device, pi->items.x, fopo_gradient_device_items(t->o.gradient),
-                  pi->items.rows * pi->items.cols * sizeof *pi->items.x);
+  if (status == FOPO_OK && t->running && pi->train_items) {
+    status = ops->get(t->o.device, pi->items.x, fopo_gradient_device_items(t->o.gradient),
+                      pi->items.rows * pi->items.cols * sizeof *pi->items.x);
   }
-  if (rc == FOPO_OK) rc = fopo_matrix_finite(pi->theta, "theta");
-  return rc == FOPO_OK && pi->train_items ? fopo_matrix_finite(pi->items, "items") : rc;
+  if (status == FOPO_OK) status = fopo_matrix_finite(pi->theta, "theta");
+  return status == FOPO_OK && pi->train_items ? fopo_matrix_finite(pi->items, "items") : status;
 }
 
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
@@ -179,29 +179,30 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   fixed f = fixed_of(t);
   uint64_t shape[SHAPE];
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
-  int rc = moments_init(&x, t->o.policy);
-  if (rc == FOPO_OK && arrays == NULL) rc = FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK) rc = fresh_parameters(t);
-  if (rc == FOPO_OK) rc = fopo_visits_fetch(&t->visits);
-  if (rc == FOPO_OK) rc = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
-  if (rc == FOPO_OK && t->o.policy->train_items) rc = fopo_optim_read_items(&x.items, t->o.optim);
-  if (rc == FOPO_OK) {
+  int status = moments_init(&x, t->o.policy);
+  if (status == FOPO_OK && arrays == NULL) status = FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = fresh_parameters(t);
+  if (status == FOPO_OK) status = fopo_candidate_cache_fetch(&t->cache);
+  if (status == FOPO_OK) status = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
+  if (status == FOPO_OK && t->o.policy->train_items)
+    status = fopo_optim_read_items(&x.items, t->o.optim);
+  if (status == FOPO_OK) {
     size_t n = describe(arrays, t, &f, shape, &x);
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
-    rc = fopo_npz_save(path, arrays, n + n_more, 0);
+    status = fopo_npz_save(path, arrays, n + n_more, 0);
   }
-  if (rc == FOPO_OK) rc = fopo_trainer_refresh(t);
+  if (status == FOPO_OK) status = fopo_trainer_refresh(t);
   moments_done(&x);
   fopo_free(arrays);
-  return rc;
+  return status;
 }
 
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
   /* All ranks hold the same state; the first one writes it. */
-  int rc = fopo_comm_rank() == 0 ? save(t, path, more, n_more) : FOPO_OK;
-  int mine = rc, sent = fopo_comm_broadcast(&rc, sizeof rc);
-  if (mine != FOPO_OK || rc == FOPO_OK) return mine != FOPO_OK ? mine : sent;
-  return fopo_fail(rc, "the first rank could not write %s; it says why", path);
+  int status = fopo_comm_rank() == 0 ? save(t, path, more, n_more) : FOPO_OK;
+  int mine = status, sent = fopo_comm_broadcast(&status, sizeof status);
+  if (mine != FOPO_OK || status == FOPO_OK) return mine != FOPO_OK ? mine : sent;
+  return fopo_fail(status, "the first rank could not write %s; it says why", path);
 }
 
 /* -- resuming --------------------------------------------------------------------------------- */
@@ -254,8 +255,8 @@ static int need_matrix(const float **x, fopo_archive *archive, const char *path,
 static int check_fixed(fopo_archive *archive, const char *path, const fixed *f) {
   for (int i = 0; i < FIXED; i++) {
     uint64_t value = 0;
-    int rc = need_count(&value, archive, path, f->name[i]);
-    if (rc != FOPO_OK) return rc;
+    int status = need_count(&value, archive, path, f->name[i]);
+    if (status != FOPO_OK) return status;
     if (value != f->value[i]) {
       return fopo_fail(FOPO_ERR_ARGUMENT,
                        "%s: its %s is %llu, here it is %llu; resume with the same data, batch, "
@@ -321,13 +322,13 @@ static int need_items(state *s, fopo_archive *archive, const char *path, const f
                      path, theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
   }
   if (!theirs) return FOPO_OK;
-  int rc = need_matrix(&s->item_values, archive, path, "item_values", P, L);
-  if (rc == FOPO_OK) rc = need_matrix(&m, archive, path, "items_m", P, L);
-  if (rc == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
-    rc = need_matrix(&v, archive, path, "items_v", P, L);
-    if (rc == FOPO_OK) rc = check_squares(v, P * L, path);
+  int status = need_matrix(&s->item_values, archive, path, "item_values", P, L);
+  if (status == FOPO_OK) status = need_matrix(&m, archive, path, "items_m", P, L);
+  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    status = need_matrix(&v, archive, path, "items_v", P, L);
+    if (status == FOPO_OK) status = check_squares(v, P * L, path);
   }
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   fopo_array *t = fopo_archive_need(archive, path, "items_t", FOPO_U32, 1);
   if (t == NULL) return FOPO_ERR_FORMAT;
   if (t->shape[0] != P) {
@@ -344,36 +345,36 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   fopo_optim_kind optim = t->o.optim->options.kind;
   size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
   fixed f = fixed_of(t);
-  int rc = need_text(archive, path, "format", format, "it is no checkpoint of this program");
-  if (rc == FOPO_OK) {
-    rc = need_text(archive, path, "optim", optim_names[optim], "use the same optimiser");
+  int status = need_text(archive, path, "format", format, "it is no checkpoint of this program");
+  if (status == FOPO_OK) {
+    status = need_text(archive, path, "optim", optim_names[optim], "use the same optimiser");
   }
-  if (rc == FOPO_OK) {
-    rc = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
-                   "use the same estimator");
+  if (status == FOPO_OK) {
+    status = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
+                       "use the same estimator");
   }
-  if (rc == FOPO_OK) rc = check_network(archive, path, &t->o.policy->net);
-  if (rc == FOPO_OK) {
-    rc = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
-                   "use a policy of the same rows");
+  if (status == FOPO_OK) status = check_network(archive, path, &t->o.policy->net);
+  if (status == FOPO_OK) {
+    status = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
+                       "use a policy of the same rows");
   }
-  if (rc == FOPO_OK) rc = need_matrix(&s->theta, archive, path, "theta", rows, cols);
-  if (rc == FOPO_OK) rc = need_items(s, archive, path, t->o.policy, optim);
-  if (rc == FOPO_OK) rc = check_fixed(archive, path, &f);
-  if (rc == FOPO_OK) rc = check_temperature(archive, path, t->o.policy->temperature);
-  if (rc == FOPO_OK) rc = need_count(&s->step, archive, path, "step");
-  if (rc == FOPO_OK) rc = need_count(&s->t, archive, path, "optim_t");
-  if (rc == FOPO_OK) rc = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
-  if (rc == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
-    rc = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
-    if (rc == FOPO_OK) rc = check_squares(s->v, t->n_theta, path);
+  if (status == FOPO_OK) status = need_matrix(&s->theta, archive, path, "theta", rows, cols);
+  if (status == FOPO_OK) status = need_items(s, archive, path, t->o.policy, optim);
+  if (status == FOPO_OK) status = check_fixed(archive, path, &f);
+  if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy->temperature);
+  if (status == FOPO_OK) status = need_count(&s->step, archive, path, "step");
+  if (status == FOPO_OK) status = need_count(&s->t, archive, path, "optim_t");
+  if (status == FOPO_OK) status = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
+  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    status = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
+    if (status == FOPO_OK) status = check_squares(s->v, t->n_theta, path);
   }
   const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
-  if (rc == FOPO_OK && fopo_gradient_has_proposal(o)) {
-    rc = fopo_visits_check(&t->visits, t->o.device, archive, path, &o->proposal, t->o.contexts.rows,
-                           t->o.policy->items.rows);
+  if (status == FOPO_OK && fopo_gradient_has_proposal(o)) {
+    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, &o->proposal,
+                                        t->o.contexts.rows, t->o.policy->items.rows);
   }
-  return rc;
+  return status;
 }
 
 static void take_items(fopo_policy *pi, const float *values) {
@@ -382,13 +383,13 @@ static void take_items(fopo_policy *pi, const float *values) {
 }
 
 /* The gradient shows the epsilon that was taken over. */
-static int take_visits(fopo_trainer *t, const fopo_archive *file) {
+static int restore_visits(fopo_trainer *t, const fopo_archive *file) {
   const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
   if (!fopo_gradient_has_proposal(o)) return FOPO_OK;
-  int rc = fopo_visits_take(&t->visits, file, &o->proposal);
-  fopo_gradient_lend(t->o.gradient, &t->visits); /* cannot fail: the room is there */
-  fopo_gradient_lend(t->o.gradient, NULL);
-  return rc;
+  int status = fopo_candidate_cache_restore(&t->cache, file, &o->proposal);
+  fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: the room is there */
+  fopo_gradient_attach_cache(t->o.gradient, NULL);
+  return status;
 }
 
 int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
@@ -398,23 +399,23 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the trainer waits for rewards; it can resume from a file after that step");
   }
-  int rc = fopo_npz_load(&file, path);
-  if (rc == FOPO_OK) rc = understand(&s, &file, path, t);
-  if (rc == FOPO_OK) {
-    rc = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t,
-                            s.item_values != NULL ? &s.items : NULL);
+  int status = fopo_npz_load(&file, path);
+  if (status == FOPO_OK) status = understand(&s, &file, path, t);
+  if (status == FOPO_OK) {
+    status = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t,
+                                s.item_values != NULL ? &s.items : NULL);
   }
-  if (rc == FOPO_OK) {
+  if (status == FOPO_OK) {
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
     if (s.item_values != NULL) take_items(t->o.policy, s.item_values);
-    rc = take_visits(t, &file);
+    status = restore_visits(t, &file);
   }
-  if (rc == FOPO_OK) rc = fopo_trainer_refresh(t);
-  if (rc == FOPO_OK && archive != NULL) {
+  if (status == FOPO_OK) status = fopo_trainer_refresh(t);
+  if (status == FOPO_OK && archive != NULL) {
     *archive = file;
   } else {
     fopo_archive_done(&file);
   }
-  return rc;
+  return status;
 }

@@ -70,20 +70,20 @@ static int stopping(void *payload) {
 }
 
 /* Ctrl-C that was meant for others stopped a parallel loop of ours: once more, when it is over. */
-static int again(fopo_job *j, int rc) {
-  if (rc != FOPO_ERR_INTERRUPTED || stopping(j)) return 0;
+static int interrupted_by_others(fopo_job *j, int status) {
+  if (status != FOPO_ERR_INTERRUPTED || stopping(j)) return 0;
   nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
   return 1;
 }
 
 static int judge(double *reward, fopo_job *j, fopo_index *ix) {
   fopo_evaluation e;
-  int rc;
+  int status;
   do {
-    rc = fopo_evaluate(&e, &j->policy, j->plan.valid_contexts, j->plan.valid, ix);
-  } while (again(j, rc));
-  if (rc == FOPO_OK) *reward = e.reward;
-  return rc;
+    status = fopo_evaluate(&e, &j->policy, j->plan.valid_contexts, j->plan.valid, ix);
+  } while (interrupted_by_others(j, status));
+  if (status == FOPO_OK) *reward = e.reward;
+  return status;
 }
 
 /* Why it ends before its steps and seconds do. */
@@ -116,16 +116,17 @@ static void say_validating(fopo_job *j, int on) {
 }
 
 /* 1 where patience is at its end. */
-static int validate(fopo_job_record *r, fopo_job *j, int *rc) {
+static int validate(fopo_job_record *r, fopo_job *j, int *status) {
   say_validating(j, 1);
-  *rc = judge(&r->valid, j, j->plan.exact);
-  if (*rc == FOPO_OK && j->plan.index != NULL) *rc = judge(&r->valid_index, j, j->plan.index);
+  *status = judge(&r->valid, j, j->plan.exact);
+  if (*status == FOPO_OK && j->plan.index != NULL)
+    *status = judge(&r->valid_index, j, j->plan.index);
   say_validating(j, 0);
   return isfinite(r->valid) && note_best(j, r->valid);
 }
 
 static int push(fopo_job *j, const fopo_job_record *r) {
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   pthread_mutex_lock(&j->lock);
   if (j->taken > 0) {
     memmove(j->records, j->records + j->taken, (j->n - j->taken) * sizeof *j->records);
@@ -136,15 +137,15 @@ static int push(fopo_job *j, const fopo_job_record *r) {
     size_t room = j->room > 0 ? 2 * j->room : 32;
     fopo_job_record *more = fopo_realloc(j->records, room, sizeof *more);
     if (more == NULL) {
-      rc = FOPO_ERR_MEMORY;
+      status = FOPO_ERR_MEMORY;
     } else {
       j->records = more;
       j->room = room;
     }
   }
-  if (rc == FOPO_OK) j->records[j->n++] = *r;
+  if (status == FOPO_OK) j->records[j->n++] = *r;
   pthread_mutex_unlock(&j->lock);
-  return rc;
+  return status;
 }
 
 /* Ends the record in hand; one that is cut short is not validated. */
@@ -165,14 +166,14 @@ static int end_record(fopo_job *j, int cut) {
                            &r.mean.norm};
   for (size_t i = 0; i < sizeof means / sizeof *means; i++) *means[i] /= n;
   j->sum = (fopo_slice){0};
-  int rc = FOPO_OK, enough = 0;
-  if (j->plan.valid != NULL && !cut) enough = validate(&r, j, &rc);
+  int status = FOPO_OK, enough = 0;
+  if (j->plan.valid != NULL && !cut) enough = validate(&r, j, &status);
   int pushed = push(j, &r);
   if (enough) {
     j->complete = 1;
     end_early(j, FOPO_OK, "no better validation came");
   }
-  return rc != FOPO_OK ? rc : pushed;
+  return status != FOPO_OK ? status : pushed;
 }
 
 /* ---- the thread: slices ---- */
@@ -223,13 +224,13 @@ static int make_slice(fopo_job *j) {
   uint64_t n = least(j->last - fopo_trainer_step(j->trainer), that_fill(j, slice_seconds));
   if (j->plan.every > 0) n = least(n, j->plan.every - j->sum.steps);
   if (isfinite(j->plan.seconds)) n = least(n, that_fill(j, j->plan.seconds - j->spent));
-  int rc = fopo_trainer_run(j->trainer, (size_t)n, &s);
+  int status = fopo_trainer_run(j->trainer, (size_t)n, &s);
   add(j, &s);
   publish(j, &s);
-  if (again(j, rc)) return FOPO_OK;
+  if (interrupted_by_others(j, status)) return FOPO_OK;
   int full = j->plan.every > 0 ? j->sum.steps >= j->plan.every : j->sum.seconds >= 1.0;
-  if (rc == FOPO_OK && (full || is_done(j))) rc = end_record(j, 0);
-  return rc;
+  if (status == FOPO_OK && (full || is_done(j))) status = end_record(j, 0);
+  return status;
 }
 
 /* ---- the thread ---- */
@@ -250,15 +251,16 @@ static void obey(fopo_job *j) {
 
 static void *work(void *payload) {
   fopo_job *j = payload;
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   fopo_interrupt_by(stopping, j);
-  while (rc == FOPO_OK && !stopping(j) && !is_done(j)) {
-    rc = make_slice(j);
+  while (status == FOPO_OK && !stopping(j) && !is_done(j)) {
+    status = make_slice(j);
     obey(j);
   }
-  if (rc == FOPO_OK && is_done(j)) j->complete = 1;
-  if (rc != FOPO_OK && rc != FOPO_ERR_INTERRUPTED) end_early(j, rc, fopo_error_sentence());
-  if (end_record(j, 1) != FOPO_OK && rc == FOPO_OK) {
+  if (status == FOPO_OK && is_done(j)) j->complete = 1;
+  if (status != FOPO_OK && status != FOPO_ERR_INTERRUPTED)
+    end_early(j, status, fopo_error_sentence());
+  if (end_record(j, 1) != FOPO_OK && status == FOPO_OK) {
     end_early(j, FOPO_ERR_MEMORY, fopo_error_sentence());
   }
   pthread_mutex_lock(&j->lock);
@@ -293,18 +295,18 @@ static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
 static int copy_parts(fopo_job *j) {
   fopo_trainer_options o = j->home->o;
   j->n_theta = j->home->n_theta;
-  int rc = fopo_device_open(&j->device, o.device->ops->kind);
-  if (rc == FOPO_OK) rc = fopo_policy_copy(&j->policy, o.policy);
-  if (rc == FOPO_OK) rc = fopo_optim_init(&j->optim, &o.optim->options);
-  if (rc == FOPO_OK) rc = fopo_gradient_new(&j->gradient, fopo_gradient_get(o.gradient));
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_device_open(&j->device, o.device->ops->kind);
+  if (status == FOPO_OK) status = fopo_policy_copy(&j->policy, o.policy);
+  if (status == FOPO_OK) status = fopo_optim_init(&j->optim, &o.optim->options);
+  if (status == FOPO_OK) status = fopo_gradient_new(&j->gradient, fopo_gradient_get(o.gradient));
+  if (status != FOPO_OK) return status;
   o.policy = &j->policy;
   o.gradient = j->gradient;
   o.optim = &j->optim;
   o.device = j->device;
-  rc = fopo_trainer_new(&j->trainer, &o);
-  if (rc == FOPO_OK) rc = fopo_trainer_take(j->trainer, j->home);
-  if (rc != FOPO_OK) return rc;
+  status = fopo_trainer_new(&j->trainer, &o);
+  if (status == FOPO_OK) status = fopo_trainer_move_state(j->trainer, j->home);
+  if (status != FOPO_OK) return status;
   j->at_home = 0;
 
   j->shown = fopo_alloc(j->n_theta, sizeof *j->shown);
@@ -329,8 +331,8 @@ static int start_thread(fopo_job *j) {
 
 int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
   *job = NULL;
-  int rc = check(t, plan);
-  if (rc != FOPO_OK) return rc;
+  int status = check(t, plan);
+  if (status != FOPO_OK) return status;
   fopo_job *j = fopo_alloc(1, sizeof *j);
   if (j == NULL) return FOPO_ERR_MEMORY;
   j->home = t;
@@ -343,12 +345,13 @@ int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
       (fopo_job_status){.step = first, .first = first, .last = j->last, .seconds = plan->trained};
   pthread_mutex_init(&j->lock, NULL);
   pthread_cond_init(&j->changed, NULL);
-  rc = copy_parts(j);
-  if (rc == FOPO_OK) rc = start_thread(j);
-  if (rc != FOPO_OK) {
-    if (!j->at_home) fopo_trainer_take(t, j->trainer); /* what is remembered from visit to visit */
+  status = copy_parts(j);
+  if (status == FOPO_OK) status = start_thread(j);
+  if (status != FOPO_OK) {
+    if (!j->at_home)
+      fopo_trainer_move_state(t, j->trainer); /* what is remembered from visit to visit */
     fopo_job_free(j);
-    return rc;
+    return status;
   }
   j->joined = 0;
   atomic_fetch_add(&running, 1);
@@ -409,9 +412,9 @@ static int bring_home(fopo_job *j) {
     }
   }
   if (j->at_home) return FOPO_OK;
-  int rc = fopo_trainer_take(j->home, j->trainer);
-  j->at_home = rc == FOPO_OK;
-  return rc;
+  int status = fopo_trainer_move_state(j->home, j->trainer);
+  j->at_home = status == FOPO_OK;
+  return status;
 }
 
 int fopo_job_rest(fopo_job *job) {
@@ -430,8 +433,8 @@ int fopo_job_rest(fopo_job *job) {
 
 int fopo_job_go(fopo_job *job) {
   if (state_of(job) != FOPO_JOB_RESTS) return FOPO_OK;
-  int rc = fopo_trainer_take(job->trainer, job->home);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_trainer_move_state(job->trainer, job->home);
+  if (status != FOPO_OK) return status;
   job->at_home = 0;
   pthread_mutex_lock(&job->lock);
   job->rest = job->fresh = 0;
@@ -455,16 +458,16 @@ int fopo_job_stop(fopo_job *job) {
 }
 
 int fopo_job_wait(fopo_job *job, double seconds) {
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   pthread_mutex_lock(&job->lock);
   for (double left = seconds; left > 0.0 && job->status.state != FOPO_JOB_ENDED; left -= tick) {
     wait_change(job, fmin(left, tick));
     if (!fopo_interrupted()) continue;
-    rc = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+    status = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
     break;
   }
   pthread_mutex_unlock(&job->lock);
-  return rc;
+  return status;
 }
 
 void fopo_job_free(fopo_job *job) {

@@ -39,9 +39,9 @@ static int check(const fopo_optim_options *o) {
 /* A zeroed device array of n floats. */
 static int zeros(float **x, fopo_device *device, size_t n) {
   void *block = NULL;
-  int rc = device->ops->alloc(device, &block, n * sizeof(float));
+  int status = device->ops->alloc(device, &block, n * sizeof(float));
   *x = block;
-  return rc;
+  return status;
 }
 
 static void release_items(fopo_optim *o) {
@@ -72,19 +72,19 @@ void fopo_optim_done(fopo_optim *o) {
  * sgd has no v. */
 static int renew(fopo_optim *o, fopo_device *device, size_t n, const float *m, const float *v) {
   fopo_optim fresh = {.options = o->options, .t = o->t, .n = n, .device = device};
-  int rc = zeros(&fresh.m, device, n);
-  if (rc == FOPO_OK && m != NULL) {
-    rc = device->ops->put(device, fresh.m, m, n * sizeof *m);
+  int status = zeros(&fresh.m, device, n);
+  if (status == FOPO_OK && m != NULL) {
+    status = device->ops->put(device, fresh.m, m, n * sizeof *m);
   }
-  if (rc == FOPO_OK && o->options.kind == FOPO_OPTIM_ADAM) {
-    rc = zeros(&fresh.v, device, n);
-    if (rc == FOPO_OK && v != NULL) {
-      rc = device->ops->put(device, fresh.v, v, n * sizeof *v);
+  if (status == FOPO_OK && o->options.kind == FOPO_OPTIM_ADAM) {
+    status = zeros(&fresh.v, device, n);
+    if (status == FOPO_OK && v != NULL) {
+      status = device->ops->put(device, fresh.v, v, n * sizeof *v);
     }
   }
-  if (rc != FOPO_OK) {
+  if (status != FOPO_OK) {
     release(&fresh);
-    return rc;
+    return status;
   }
   release(o);
   o->n = n;
@@ -101,23 +101,24 @@ static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
   int adam = o->options.kind == FOPO_OPTIM_ADAM;
   size_t n = P * L;
   uint64_t bytes = (uint64_t)n * (adam ? 2 : 1) * sizeof(float) + P * sizeof(uint32_t);
-  int rc = fopo_memory_suffices(bytes, "the optimiser's state of the items",
-                                "use fewer items or dimensions, or train_items = false");
+  int status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
+                                    "use fewer items or dimensions, or train_items = false");
   void *updates = NULL;
-  if (rc == FOPO_OK) rc = zeros(&fresh.items_m, device, n);
-  if (rc == FOPO_OK && adam) rc = zeros(&fresh.items_v, device, n);
-  if (rc == FOPO_OK) rc = device->ops->alloc(device, &updates, P * sizeof *fresh.items_t);
+  if (status == FOPO_OK) status = zeros(&fresh.items_m, device, n);
+  if (status == FOPO_OK && adam) status = zeros(&fresh.items_v, device, n);
+  if (status == FOPO_OK) status = device->ops->alloc(device, &updates, P * sizeof *fresh.items_t);
   fresh.items_t = updates;
-  if (rc == FOPO_OK && from != NULL) {
-    rc = device->ops->put(device, fresh.items_m, from->m, n * sizeof *from->m);
-    if (rc == FOPO_OK && adam) {
-      rc = device->ops->put(device, fresh.items_v, from->v, n * sizeof *from->v);
+  if (status == FOPO_OK && from != NULL) {
+    status = device->ops->put(device, fresh.items_m, from->m, n * sizeof *from->m);
+    if (status == FOPO_OK && adam) {
+      status = device->ops->put(device, fresh.items_v, from->v, n * sizeof *from->v);
     }
-    if (rc == FOPO_OK) rc = device->ops->put(device, fresh.items_t, from->t, P * sizeof *from->t);
+    if (status == FOPO_OK)
+      status = device->ops->put(device, fresh.items_t, from->t, P * sizeof *from->t);
   }
-  if (rc != FOPO_OK) {
+  if (status != FOPO_OK) {
     release_items(&fresh);
-    return rc;
+    return status;
   }
   release_items(o);
   o->P = P;
@@ -130,10 +131,10 @@ static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
 }
 
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L) {
-  int rc = check(&o->options);
-  if (rc == FOPO_OK && o->n == 0) rc = renew(o, device, n, NULL, NULL);
-  if (rc == FOPO_OK && P > 0 && o->P == 0) rc = renew_items(o, device, P, L, NULL);
-  if (rc != FOPO_OK) return rc;
+  int status = check(&o->options);
+  if (status == FOPO_OK && o->n == 0) status = renew(o, device, n, NULL, NULL);
+  if (status == FOPO_OK && P > 0 && o->P == 0) status = renew_items(o, device, P, L, NULL);
+  if (status != FOPO_OK) return status;
   if (o->n != n || o->device != device || (o->options.kind == FOPO_OPTIM_ADAM && o->v == NULL)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "this optimiser has the state of %zu parameters on %s, but %zu on %s are to "
@@ -152,8 +153,8 @@ int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, s
 int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
                           const fopo_item_gradient *G) {
   const fopo_optim_options *p = &o->options;
-  int rc = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
-  if (rc != FOPO_OK) return rc;
+  int status = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
+  if (status != FOPO_OK) return status;
   double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
   if (p->kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = {.lr = lr,
@@ -179,52 +180,53 @@ fopo_adam fopo_optim_adam(const fopo_optim *o) {
 }
 
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
-                    const fopo_tally *tally) {
+                    const fopo_totals *totals) {
   const fopo_optim_options *p = &o->options;
-  int rc = fopo_optim_prepare(o, device, n, 0, 0);
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_optim_prepare(o, device, n, 0, 0);
+  if (status != FOPO_OK) return status;
 
   if (p->kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = fopo_optim_adam(o);
-    adam.tally = tally;
-    rc = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
+    adam.totals = totals;
+    status = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
   } else {
     fopo_sgd sgd = {
-        .lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay, .tally = tally};
-    rc = device->ops->sgd(device, theta, o->m, G, &sgd, n);
+        .lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay, .totals = totals};
+    status = device->ops->sgd(device, theta, o->m, G, &sgd, n);
   }
-  if (rc == FOPO_OK) o->t++;
-  return rc;
+  if (status == FOPO_OK) o->t++;
+  return status;
 }
 
 int fopo_optim_read(float *m, float *v, const fopo_optim *o) {
   if (o->n == 0) return FOPO_OK;
-  int rc = o->device->ops->get(o->device, m, o->m, o->n * sizeof *m);
-  if (rc == FOPO_OK && o->v != NULL) {
-    rc = o->device->ops->get(o->device, v, o->v, o->n * sizeof *v);
+  int status = o->device->ops->get(o->device, m, o->m, o->n * sizeof *m);
+  if (status == FOPO_OK && o->v != NULL) {
+    status = o->device->ops->get(o->device, v, o->v, o->n * sizeof *v);
   }
-  return rc;
+  return status;
 }
 
 int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o) {
   if (o->P == 0) return FOPO_OK;
   size_t n = o->P * o->L;
-  int rc = o->device->ops->get(o->device, items->m, o->items_m, n * sizeof *items->m);
-  if (rc == FOPO_OK && o->items_v != NULL) {
-    rc = o->device->ops->get(o->device, items->v, o->items_v, n * sizeof *items->v);
+  int status = o->device->ops->get(o->device, items->m, o->items_m, n * sizeof *items->m);
+  if (status == FOPO_OK && o->items_v != NULL) {
+    status = o->device->ops->get(o->device, items->v, o->items_v, n * sizeof *items->v);
   }
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   return o->device->ops->get(o->device, items->t, o->items_t, o->P * sizeof *items->t);
 }
 
 int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,
                        uint64_t t, const fopo_optim_items *items) {
   fopo_optim fresh = {.options = o->options, .t = t};
-  int rc = renew(&fresh, device, n, m, v);
-  if (rc == FOPO_OK && items != NULL) rc = renew_items(&fresh, device, items->P, items->L, items);
-  if (rc != FOPO_OK) {
+  int status = renew(&fresh, device, n, m, v);
+  if (status == FOPO_OK && items != NULL)
+    status = renew_items(&fresh, device, items->P, items->L, items);
+  if (status != FOPO_OK) {
     fopo_optim_done(&fresh);
-    return rc;
+    return status;
   }
   fopo_optim_done(o);
   *o = fresh;

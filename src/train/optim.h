@@ -30,13 +30,13 @@ typedef struct {
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
 
-/* theta [n], G [n] and tally are device pointers; where tally is not NULL and is broken, nothing
+/* theta [n], G [n] and totals are device pointers; where totals is not NULL and is broken, nothing
  * moves. Allocates m and v at the first step only; another n or device than before is
  * FOPO_ERR_ARGUMENT. */
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
-                    const fopo_tally *tally);
+                    const fopo_totals *totals);
 
-/* What adam takes for the next step, without a tally; of no meaning for sgd. */
+/* What adam takes for the next step, without totals; of no meaning for sgd. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
 /* Makes the state of theta [n] and of items [P, L] where there is none yet, so that the steps that

@@ -55,16 +55,16 @@ static int check_items(const fopo_trainer_options *o) {
 }
 
 static int check(const fopo_trainer_options *o) {
-  int rc = check_batch(o->batch, o->contexts.rows);
-  if (rc == FOPO_OK) rc = check_items(o);
-  if (rc != FOPO_OK) return rc;
+  int status = check_batch(o->batch, o->contexts.rows);
+  if (status == FOPO_OK) status = check_items(o);
+  if (status != FOPO_OK) return status;
   return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
 }
 
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   *t = NULL;
-  int rc = check(options);
-  if (rc != FOPO_OK) return rc;
+  int status = check(options);
+  if (status != FOPO_OK) return status;
   fopo_trainer *x = fopo_alloc(1, sizeof *x);
   if (x == NULL) return FOPO_ERR_MEMORY;
   x->o = *options;
@@ -75,26 +75,26 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
   x->mine = fopo_alloc(options->batch, sizeof *x->mine);
   x->votes = fopo_alloc(FOPO_VOTES + (size_t)fopo_comm_size(), sizeof *x->votes);
-  rc = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK && fopo_comm_size() > 1) {
-    rc = fopo_matrix_init(&x->G, theta.rows, theta.cols);
+  status = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && fopo_comm_size() > 1) {
+    status = fopo_matrix_init(&x->G, theta.rows, theta.cols);
   }
   void *there = NULL;
-  if (rc == FOPO_OK) {
-    rc = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
+  if (status == FOPO_OK) {
+    status = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
   }
   x->theta = there;
   x->stride = 1;
   there = NULL;
-  if (rc == FOPO_OK && x->o.device->ops->tally != NULL) {
-    rc = x->o.device->ops->alloc(x->o.device, &there, sizeof *x->tally);
+  if (status == FOPO_OK && x->o.device->ops->totals != NULL) {
+    status = x->o.device->ops->alloc(x->o.device, &there, sizeof *x->totals);
   }
-  x->tally = there;
-  if (rc == FOPO_OK) rc = fopo_gradient_lend(x->o.gradient, &x->visits);
-  fopo_gradient_lend(x->o.gradient, NULL);
-  if (rc != FOPO_OK) {
+  x->totals = there;
+  if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
+  fopo_gradient_attach_cache(x->o.gradient, NULL);
+  if (status != FOPO_OK) {
     fopo_trainer_free(x);
-    return rc;
+    return status;
   }
   *t = x;
   return FOPO_OK;
@@ -103,10 +103,10 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
 void fopo_trainer_free(fopo_trainer *t) {
   if (t == NULL) return;
   if (t->waiting) fopo_gradient_abandon(t->o.gradient);
-  if (t->running) fopo_gradient_lend(t->o.gradient, NULL);
-  fopo_visits_done(&t->visits);
+  if (t->running) fopo_gradient_attach_cache(t->o.gradient, NULL);
+  fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
-  if (t->tally != NULL) t->o.device->ops->release(t->o.device, t->tally);
+  if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
   fopo_matrix_done(&t->G);
   fopo_free(t->order);
   fopo_free(t->mine);
@@ -121,25 +121,25 @@ static const char theta_lost[] =
 
 static int check_theta(const fopo_trainer *t) {
   char where[160];
-  int rc = fopo_matrix_finite(t->o.policy->theta, "theta");
-  if (rc != FOPO_ERR_NUMERIC) return rc;
+  int status = fopo_matrix_finite(t->o.policy->theta, "theta");
+  if (status != FOPO_ERR_NUMERIC) return status;
   snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(rc, "%s; %s", where, theta_lost);
+  return fopo_fail(status, "%s; %s", where, theta_lost);
 }
 
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
-  int rc = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
-  if (rc == FOPO_OK) rc = check_theta(t);
-  if (rc == FOPO_OK) {
-    rc =
+  int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  if (status == FOPO_OK) status = check_theta(t);
+  if (status == FOPO_OK) {
+    status =
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
-  if (rc == FOPO_OK) rc = fopo_trainer_begin_tally(t);
-  if (rc == FOPO_OK) rc = fopo_gradient_lend(o->gradient, &t->visits);
-  if (rc != FOPO_OK) {
-    fopo_gradient_lend(o->gradient, NULL);
-    return rc;
+  if (status == FOPO_OK) status = fopo_trainer_begin_async(t);
+  if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
+  if (status != FOPO_OK) {
+    fopo_gradient_attach_cache(o->gradient, NULL);
+    return status;
   }
   t->slice = (fopo_slice){.step = t->step};
   t->started = fopo_clock();
@@ -158,17 +158,17 @@ static int fetch_items(fopo_trainer *t) {
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
-  fopo_gradient_lend(t->o.gradient, NULL);
-  int rc = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                                 t->n_theta * sizeof *t->theta);
-  return rc == FOPO_OK ? fetch_items(t) : rc;
+  fopo_gradient_attach_cache(t->o.gradient, NULL);
+  int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                                     t->n_theta * sizeof *t->theta);
+  return status == FOPO_OK ? fetch_items(t) : status;
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
   if (t->o.index_refresh == 0) return FOPO_OK;
-  int rc = t->running ? fetch_items(t) : FOPO_OK;
+  int status = t->running ? fetch_items(t) : FOPO_OK;
   fopo_index *ix = index_of(&t->o);
-  return rc == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : rc;
+  return status == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : status;
 }
 
 /* Means over the steps made so far. */
@@ -176,13 +176,13 @@ static void report(fopo_slice *slice, const fopo_trainer *t) {
   *slice = t->slice;
   slice->step = t->step;
   slice->seconds = t->running ? fopo_clock() - t->started : 0.0;
-  if (t->tallied && t->on_device > 0.0) slice->seconds = t->on_device;
+  if (t->async && t->on_device > 0.0) slice->seconds = t->on_device;
   if (slice->steps == 0) return;
   double n = (double)slice->steps;
   slice->mean.reward /= n;
   slice->mean.ess /= n;
   slice->mean.max_weight /= n;
-  if (slice->mean.head_rows > 0.0) slice->mean.head_mass /= slice->mean.head_rows;
+  if (slice->mean.n_with_candidates > 0.0) slice->mean.head_mass /= slice->mean.n_with_candidates;
   slice->mean.norm /= n;
 }
 
@@ -191,8 +191,8 @@ static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
   sum->reward += s->reward;
   sum->ess += s->ess;
   sum->max_weight += s->max_weight;
-  sum->head_mass += s->head_mass * s->head_rows;
-  sum->head_rows += s->head_rows;
+  sum->head_mass += s->head_mass * s->n_with_candidates;
+  sum->n_with_candidates += s->n_with_candidates;
   sum->norm += s->norm;
   sum->short_rows += s->short_rows;
   for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->seconds[i];
@@ -211,8 +211,8 @@ static uint32_t place(size_t *first, size_t *B, size_t N, size_t batch, uint64_t
 
 int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64_t seed,
                        uint64_t step) {
-  int rc = check_batch(batch, N);
-  if (rc != FOPO_OK) return rc;
+  int status = check_batch(batch, N);
+  if (status != FOPO_OK) return status;
   uint32_t *order = fopo_alloc(N, sizeof *order);
   if (order == NULL) return FOPO_ERR_MEMORY;
   size_t first;
@@ -242,42 +242,42 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
 /* Draws a part of the batch. A theta that has overflowed is first seen in the search. */
 static int draw(fopo_trainer *t, fopo_drawn *drawn) {
   char where[240];
-  int rc = fopo_gradient_draw(t->o.gradient, drawn);
-  if (rc != FOPO_ERR_NUMERIC) return rc;
+  int status = fopo_gradient_draw(t->o.gradient, drawn);
+  if (status != FOPO_ERR_NUMERIC) return status;
   snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(rc, "step %llu, where the queries are contexts times theta: %s; %s",
+  return fopo_fail(status, "step %llu, where the queries are contexts times theta: %s; %s",
                    (unsigned long long)t->step + 1, where, theta_lost);
 }
 
 /* Draws and absorbs until the batch is done; FOPO_DRAWN where rewards come from outside. */
 static int estimate(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
-  int custom = t->o.reward->kind == FOPO_REWARD_CUSTOM, rc = FOPO_OK;
+  int custom = t->o.reward->kind == FOPO_REWARD_CUSTOM, status = FOPO_OK;
   if (t->waiting) {
     t->waiting = 0;
-    rc = fopo_gradient_absorb(g);
+    status = fopo_gradient_absorb(g);
   } else {
     fopo_trainer_choose_rows(t);
     if (t->n_mine == 0) return FOPO_OK;
     if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
       double start = fopo_clock();
-      rc = fopo_trainer_refresh(t);
+      status = fopo_trainer_refresh(t);
       t->slice.mean.seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-      if (rc != FOPO_OK) return rc;
+      if (status != FOPO_OK) return status;
     }
     /* 2^32 steps are out of reach: the key's step is the trainer's. */
     fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
-    rc = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
+    status = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
   }
-  while (rc == FOPO_OK && (rc = draw(t, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
+  while (status == FOPO_OK && (status = draw(t, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
     if (custom) {
       t->waiting = 1;
       return FOPO_DRAWN;
     }
-    rc = fopo_gradient_reward(g);
-    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
+    status = fopo_gradient_reward(g);
+    if (status == FOPO_OK) status = fopo_gradient_absorb(g);
   }
-  return rc;
+  return status;
 }
 
 /* G becomes the batch's: each rank's mean over its share, weighted by the share. */
@@ -287,29 +287,29 @@ static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
   float share = (float)((double)t->n_mine / (double)t->B);
   if (t->n_mine == 0) memset(t->G.x, 0, n * sizeof *t->G.x);
   for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
-  int rc = fopo_comm_sum(t->G.x, n);
-  if (rc == FOPO_OK) rc = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
+  int status = fopo_comm_sum(t->G.x, n);
+  if (status == FOPO_OK) status = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
   stats->norm = sqrt(fopo_matrix_norm2(t->G));
-  return rc;
+  return status;
 }
 
 /* All ranks learn whether all have their part of the gradient; then it and the statistics become
  * those of the whole batch. Alone, there is nothing to agree upon. */
-static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
+static int agree(fopo_trainer *t, int status, fopo_gradient_stats *stats) {
   size_t ranks = (size_t)fopo_comm_size();
-  if (ranks == 1) return rc;
+  if (ranks == 1) return status;
   double *x = t->votes, mine = (double)t->n_mine;
   memset(x, 0, (FOPO_VOTES + ranks) * sizeof *x);
-  x[FOPO_VOTE_FAILED] = rc != FOPO_OK && rc != FOPO_ERR_INTERRUPTED;
-  x[FOPO_VOTE_INTERRUPTED] = rc == FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_FAILED] = status != FOPO_OK && status != FOPO_ERR_INTERRUPTED;
+  x[FOPO_VOTE_INTERRUPTED] = status == FOPO_ERR_INTERRUPTED;
   x[FOPO_VOTE_REWARD] = stats->reward * mine;
   x[FOPO_VOTE_ESS] = stats->ess * mine;
-  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * stats->head_rows;
-  x[FOPO_VOTE_HEAD_ROWS] = stats->head_rows;
+  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * stats->n_with_candidates;
+  x[FOPO_VOTE_WITH_CANDIDATES] = stats->n_with_candidates;
   x[FOPO_VOTE_SHORT_ROWS] = stats->short_rows;
   x[FOPO_VOTES + (size_t)fopo_comm_rank()] = stats->max_weight;
   int sent = fopo_comm_sum_double(x, FOPO_VOTES + ranks);
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   if (sent != FOPO_OK) return sent;
   if (x[FOPO_VOTE_FAILED] > 0.0) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "step %llu failed on another rank, which says why",
@@ -320,8 +320,9 @@ static int agree(fopo_trainer *t, int rc, fopo_gradient_stats *stats) {
   }
   stats->reward = x[FOPO_VOTE_REWARD] / (double)t->B;
   stats->ess = x[FOPO_VOTE_ESS] / (double)t->B;
-  stats->head_rows = x[FOPO_VOTE_HEAD_ROWS];
-  stats->head_mass = stats->head_rows > 0.0 ? x[FOPO_VOTE_HEAD_MASS] / stats->head_rows : 0.0;
+  stats->n_with_candidates = x[FOPO_VOTE_WITH_CANDIDATES];
+  stats->head_mass =
+      stats->n_with_candidates > 0.0 ? x[FOPO_VOTE_HEAD_MASS] / stats->n_with_candidates : 0.0;
   stats->short_rows = x[FOPO_VOTE_SHORT_ROWS];
   stats->max_weight = 0.0;
   for (size_t r = 0; r < ranks; r++) {
@@ -359,46 +360,47 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   fopo_policy *pi = t->o.policy;
   fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
   size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
-  int rc = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
-  if (rc == FOPO_OK) {
-    rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                         t->n_theta, NULL);
+  int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
+  if (status == FOPO_OK) {
+    status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
+                             t->n_theta, NULL);
   }
-  if (rc == FOPO_OK && P > 0) {
-    rc = fopo_optim_step_items(t->o.optim, t->o.device, fopo_gradient_device_items(t->o.gradient),
-                               P, L, &items);
+  if (status == FOPO_OK && P > 0) {
+    status = fopo_optim_step_items(t->o.optim, t->o.device,
+                                   fopo_gradient_device_items(t->o.gradient), P, L, &items);
     pi->version++;
   }
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
-  int rc = estimate(t);
-  if (rc == FOPO_DRAWN) return rc;
-  if (rc == FOPO_OK && t->n_mine > 0) rc = fopo_gradient_finish(t->o.gradient, t->G, &stats);
-  rc = agree(t, rc, &stats);
-  if (rc == FOPO_OK) rc = update(t, &stats);
-  if (rc != FOPO_OK) return rc;
-  fopo_gradient_count(t->o.gradient, t->mine, t->n_mine, &stats);
+  int status = estimate(t);
+  if (status == FOPO_DRAWN) return status;
+  if (status == FOPO_OK && t->n_mine > 0)
+    status = fopo_gradient_finish(t->o.gradient, t->G, &stats);
+  status = agree(t, status, &stats);
+  if (status == FOPO_OK) status = update(t, &stats);
+  if (status != FOPO_OK) return status;
+  fopo_gradient_commit(t->o.gradient, t->mine, t->n_mine, &stats);
   t->step++;
   add_step(t, &stats);
   return FOPO_OK;
 }
 
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
-  int rc = t->running ? FOPO_OK : begin_slice(t);
-  if (rc != FOPO_OK) {
+  int status = t->running ? FOPO_OK : begin_slice(t);
+  if (status != FOPO_OK) {
     *slice = (fopo_slice){.step = t->step};
-    return rc;
+    return status;
   }
-  if (t->tallied) rc = fopo_trainer_run_tallied(t, n);
-  while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
+  if (t->async) status = fopo_trainer_run_async(t, n);
+  while (status == FOPO_OK && t->slice.steps < n) status = make_step(t);
   report(slice, t);
-  if (rc == FOPO_DRAWN) return rc;
+  if (status == FOPO_DRAWN) return status;
   int closed = close_slice(t);
-  return rc != FOPO_OK ? rc : closed;
+  return status != FOPO_OK ? status : closed;
 }
 
 const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t) {
@@ -415,7 +417,7 @@ void fopo_trainer_abandon(fopo_trainer *t) {
 }
 
 /* The optimiser's state and options, from one device to another. */
-static int take_optim(fopo_trainer *t, const fopo_optim *from) {
+static int move_optim(fopo_trainer *t, const fopo_optim *from) {
   fopo_optim *own = t->o.optim;
   if (from->n == 0) {
     fopo_optim_done(own);
@@ -423,33 +425,34 @@ static int take_optim(fopo_trainer *t, const fopo_optim *from) {
   }
   fopo_optim_options before = own->options;
   float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
-  int rc = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
+  int status = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
   own->options = from->options;
-  if (rc == FOPO_OK) rc = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
-  if (rc != FOPO_OK) own->options = before;
+  if (status == FOPO_OK)
+    status = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
+  if (status != FOPO_OK) own->options = before;
   fopo_free(m);
   fopo_free(v);
-  return rc;
+  return status;
 }
 
-int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from) {
+int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
   fopo_gradient *own = t->o.gradient;
   fopo_gradient_options before = *fopo_gradient_get(own);
-  fopo_visits visits = {0};
-  int rc = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
-  if (rc == FOPO_OK) rc = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
-  if (rc == FOPO_OK) rc = fopo_visits_lend(&visits, &from->visits, t->o.device);
-  if (rc == FOPO_OK) rc = take_optim(t, from->o.optim);
-  if (rc != FOPO_OK) {
-    fopo_visits_drop(&visits);
+  fopo_candidate_cache cache = {0};
+  int status = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
+  if (status == FOPO_OK) status = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
+  if (status == FOPO_OK) status = fopo_candidate_cache_attach(&cache, &from->cache, t->o.device);
+  if (status == FOPO_OK) status = move_optim(t, from->o.optim);
+  if (status != FOPO_OK) {
+    fopo_candidate_cache_detach(&cache);
     fopo_gradient_set(own, &before);
-    return rc;
+    return status;
   }
   memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
   t->step = from->step;
-  fopo_visits_done(&t->visits);
-  t->visits = visits;
-  fopo_visits_drop(&from->visits);
+  fopo_candidate_cache_done(&t->cache);
+  t->cache = cache;
+  fopo_candidate_cache_detach(&from->cache);
   return FOPO_OK;
 }
 

@@ -3,7 +3,7 @@
  * the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch
  * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
  *
- * Where the device keeps a tally (device/device.h) the host reads it some fifty times a second and
+ * Where the device keeps totals (device/device.h) the host reads it some fifty times a second and
  * waits for no step in between. The seconds of phases are then those of handing steps to the
  * device, and the gradient's also those of waiting. */
 #ifndef FOPO_TRAIN_TRAINER_H
@@ -28,7 +28,7 @@ typedef struct {
 } fopo_trainer_options;
 
 /* What a slice saw: means over its steps (of head_mass over its contexts that had candidates), but
- * sums of seconds, head_rows and short_rows. */
+ * sums of seconds, n_with_candidates and short_rows. */
 typedef struct {
   size_t steps;   /* made in this slice */
   uint64_t step;  /* made in all */
@@ -66,7 +66,7 @@ size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
  * estimator's options, the step, and what is remembered from visit to visit (which `from` is then
  * without). Both are made of the same data, batch and seed, with fixed items, and between slices.
  * On failure nothing has changed. */
-int fopo_trainer_take(fopo_trainer *t, fopo_trainer *from);
+int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
 
 /* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint
  * of what must not change (shapes, kinds), what is remembered from visit to visit

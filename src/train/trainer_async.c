@@ -1,5 +1,5 @@
 /* Steps that the host does not wait for. A device that works while the host goes on adds up what
- * the slice reports in a tally (device/device.h), and the host reads it now and then.
+ * the slice reports in totals (device/device.h), and the host reads it now and then.
  *
  * A gradient that is not finite is learnt of late: the device has moved nothing since, and the
  * steps begun after it are taken back here. What cannot be taken back, the sets that a search
@@ -17,26 +17,26 @@
 #include "learn/gradient_internal.h"
 #include "train/trainer_internal.h"
 
-/* Seconds between two readings of a tally, about: what was begun runs to its end also when the run
+/* Seconds between two readings of totals, about: what was begun runs to its end also when the run
  * is interrupted, and a reading costs the device some microseconds of idleness. */
 static const double between_readings = 0.02;
 
-/* -- the tally -------------------------------------------------------------------------------- */
+/* -- the totals -------------------------------------------------------------------------------- */
 
-int fopo_trainer_begin_tally(fopo_trainer *t) {
+int fopo_trainer_begin_async(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
-  fopo_tally none = {0};
-  t->tallied = t->tally != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
-               t->o.reward->kind != FOPO_REWARD_CUSTOM;
+  fopo_totals none = {0};
+  t->async = t->totals != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
+             t->o.reward->kind != FOPO_REWARD_CUSTOM;
   t->pending = 0;
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
   t->read = fopo_clock();
   t->records = ops->record != NULL;
   t->seen = t->recorded = (fopo_work){0};
-  if (!t->tallied) return FOPO_OK;
-  int rc = ops->put(t->o.device, t->tally, &none, sizeof none);
-  return rc == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : rc;
+  if (!t->async) return FOPO_OK;
+  int status = ops->put(t->o.device, t->totals, &none, sizeof none);
+  return status == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : status;
 }
 
 /* A clock that cannot be read leaves the host's, and fails nothing. */
@@ -48,11 +48,11 @@ static void read_clock(fopo_trainer *t) {
 }
 
 /* The steps after the last whole one were not made: they are taken back, the latest first. */
-static int take_back(fopo_trainer *t, uint64_t whole) {
+static int roll_back(fopo_trainer *t, uint64_t whole) {
   while (t->step > whole) {
     t->step--;
     fopo_trainer_choose_rows(t);
-    fopo_gradient_uncount(t->o.gradient, t->mine, t->n_mine);
+    fopo_gradient_rollback(t->o.gradient, t->mine, t->n_mine);
   }
   t->o.optim->t = t->first_t + (whole - t->slice.step);
   fopo_trainer_choose_rows(t);
@@ -66,28 +66,28 @@ static void adjust_stride(fopo_trainer *t, double took) {
 }
 
 /* Waits for the steps begun, and learns what came of them. */
-static int read_tally(fopo_trainer *t) {
-  fopo_tally tally;
+static int read_totals(fopo_trainer *t) {
+  fopo_totals totals;
   fopo_gradient_stats *mean = &t->slice.mean;
   double start = fopo_clock();
   if (t->pending == 0) return FOPO_OK;
-  int rc = t->o.device->ops->get(t->o.device, &tally, t->tally, sizeof tally);
-  if (rc != FOPO_OK) return rc;
-  mean->reward = tally.sums.reward;
-  mean->ess = tally.sums.ess;
-  mean->max_weight = tally.sums.max_weight;
-  mean->head_mass = tally.sums.head_mass;
-  mean->head_rows = tally.sums.head_rows;
-  mean->short_rows = tally.sums.short_rows;
-  mean->norm = tally.norm;
+  int status = t->o.device->ops->get(t->o.device, &totals, t->totals, sizeof totals);
+  if (status != FOPO_OK) return status;
+  mean->reward = totals.sums.reward;
+  mean->ess = totals.sums.ess;
+  mean->max_weight = totals.sums.max_weight;
+  mean->head_mass = totals.sums.head_mass;
+  mean->n_with_candidates = totals.sums.n_with_candidates;
+  mean->short_rows = totals.sums.short_rows;
+  mean->norm = totals.norm;
   double now = fopo_clock();
   mean->seconds[FOPO_PHASE_GRADIENT] += now - start;
   adjust_stride(t, now - t->read);
   t->pending = 0;
   t->read = now;
-  if (!tally.broken) return FOPO_OK;
-  t->slice.steps = (size_t)tally.steps;
-  return take_back(t, t->slice.step + tally.steps);
+  if (!totals.broken) return FOPO_OK;
+  t->slice.steps = (size_t)totals.steps;
+  return roll_back(t, t->slice.step + totals.steps);
 }
 
 /* -- one step --------------------------------------------------------------------------------- */
@@ -101,32 +101,32 @@ static int begin_batch(fopo_trainer *t) {
 /* All that follows the batch's beginning. */
 static int make_work(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
-  int rc;
-  while ((rc = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
-    rc = fopo_gradient_reward(g);
-    if (rc == FOPO_OK) rc = fopo_gradient_absorb(g);
-    if (rc != FOPO_OK) return rc;
+  int status;
+  while ((status = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
+    status = fopo_gradient_reward(g);
+    if (status == FOPO_OK) status = fopo_gradient_absorb(g);
+    if (status != FOPO_OK) return status;
   }
   double *seconds = t->slice.mean.seconds, start = fopo_clock();
-  if (rc == FOPO_OK) rc = fopo_gradient_tally(g, t->tally, seconds);
-  if (rc == FOPO_OK) {
-    rc = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
-                         t->tally);
+  if (status == FOPO_OK) status = fopo_gradient_finish_async(g, t->totals, seconds);
+  if (status == FOPO_OK) {
+    status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
+                             t->totals);
   }
   seconds[FOPO_PHASE_UPDATE] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 static fopo_work work_of(const fopo_gradient *g) {
-  int asks = g->asked > 0;
+  int asks = g->n_with_candidates > 0;
   return (fopo_work){.B = g->B,
-                     .asked = g->asked,
+                     .n_with_candidates = g->n_with_candidates,
                      .refresh = asks ? g->q.refresh : 0,
                      .epsilon = asks ? g->q.epsilon : 1.0};
 }
 
 static int same_work(const fopo_work *a, const fopo_work *b) {
-  return a->B == b->B && a->asked == b->asked && a->refresh == b->refresh &&
+  return a->B == b->B && a->n_with_candidates == b->n_with_candidates && a->refresh == b->refresh &&
          !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
 }
 
@@ -137,16 +137,16 @@ static int record_work(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   uint64_t updates = t->o.optim->t;
   fopo_work work = work_of(g);
-  int rc = ops->record(t->o.device);
-  if (rc == FOPO_OK) {
-    rc = make_work(t);
-    int ended = ops->recorded(t->o.device, rc == FOPO_OK);
-    if (rc == FOPO_OK) rc = ended;
+  int status = ops->record(t->o.device);
+  if (status == FOPO_OK) {
+    status = make_work(t);
+    int ended = ops->recorded(t->o.device, status == FOPO_OK);
+    if (status == FOPO_OK) status = ended;
   }
   fopo_gradient_abandon(g);
   t->o.optim->t = updates;
-  if (rc == FOPO_ERR_INTERRUPTED) return rc;
-  t->records = rc == FOPO_OK;
+  if (status == FOPO_ERR_INTERRUPTED) return status;
+  t->records = status == FOPO_OK;
   t->recorded = work;
   return begin_batch(t);
 }
@@ -156,13 +156,13 @@ static int record_work(fopo_trainer *t) {
 static int make_by_record(fopo_trainer *t, int *made) {
   fopo_optim *o = t->o.optim;
   fopo_work work = work_of(t->o.gradient);
-  int rc = FOPO_OK, seen = same_work(&work, &t->seen);
+  int status = FOPO_OK, seen = same_work(&work, &t->seen);
   *made = 0;
   t->seen = work;
   if (!t->records) return FOPO_OK;
   if (!same_work(&work, &t->recorded)) {
-    rc = seen ? record_work(t) : FOPO_OK;
-    if (rc != FOPO_OK || !seen || !t->records) return rc;
+    status = seen ? record_work(t) : FOPO_OK;
+    if (status != FOPO_OK || !seen || !t->records) return status;
   }
   if (fopo_interrupted()) {
     fopo_gradient_abandon(t->o.gradient);
@@ -181,11 +181,11 @@ static int make_by_record(fopo_trainer *t, int *made) {
 
 /* Hands one step to the device. */
 static int begin_step(fopo_trainer *t, int waits) {
-  int made = 0, rc = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
-  if (rc == FOPO_OK) rc = begin_batch(t);
-  t->pending++; /* also of a step that fails half-way the tally may know */
-  if (rc == FOPO_OK && !waits) rc = make_by_record(t, &made);
-  return rc == FOPO_OK && !made ? make_work(t) : rc;
+  int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
+  if (status == FOPO_OK) status = begin_batch(t);
+  t->pending++; /* also of a step that fails half-way the totals may know */
+  if (status == FOPO_OK && !waits) status = make_by_record(t, &made);
+  return status == FOPO_OK && !made ? make_work(t) : status;
 }
 
 /* A step that cannot be taken back waits for those before it, and for itself. */
@@ -193,23 +193,23 @@ static int make_step(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   fopo_gradient_stats stats = {0};
   fopo_trainer_choose_rows(t);
-  int waits = fopo_gradient_wait(g, t->mine, t->n_mine);
-  int rc = waits ? read_tally(t) : FOPO_OK;
-  if (rc == FOPO_OK) rc = begin_step(t, waits);
-  if (rc == FOPO_OK && waits) rc = read_tally(t);
-  if (rc == FOPO_OK && waits) rc = fopo_gradient_means(g, &stats);
-  if (rc != FOPO_OK) return rc;
-  fopo_gradient_count(g, t->mine, t->n_mine, &stats);
+  int waits = fopo_gradient_must_sync(g, t->mine, t->n_mine);
+  int status = waits ? read_totals(t) : FOPO_OK;
+  if (status == FOPO_OK) status = begin_step(t, waits);
+  if (status == FOPO_OK && waits) status = read_totals(t);
+  if (status == FOPO_OK && waits) status = fopo_gradient_means(g, &stats);
+  if (status != FOPO_OK) return status;
+  fopo_gradient_commit(g, t->mine, t->n_mine, &stats);
   t->step++;
   t->slice.steps++;
-  return t->pending < t->stride ? FOPO_OK : read_tally(t);
+  return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }
 
 /* Of two failures the earlier step's is told, which is learnt of later. */
-int fopo_trainer_run_tallied(fopo_trainer *t, size_t n) {
-  int rc = FOPO_OK;
-  while (rc == FOPO_OK && t->slice.steps < n) rc = make_step(t);
-  int earlier = read_tally(t);
-  if (rc == FOPO_OK && earlier == FOPO_OK) read_clock(t);
-  return earlier != FOPO_OK ? earlier : rc;
+int fopo_trainer_run_async(fopo_trainer *t, size_t n) {
+  int status = FOPO_OK;
+  while (status == FOPO_OK && t->slice.steps < n) status = make_step(t);
+  int earlier = read_totals(t);
+  if (status == FOPO_OK && earlier == FOPO_OK) read_clock(t);
+  return earlier != FOPO_OK ? earlier : status;
 }

@@ -13,14 +13,14 @@ enum {
   FOPO_VOTE_REWARD,
   FOPO_VOTE_ESS,
   FOPO_VOTE_HEAD_MASS,
-  FOPO_VOTE_HEAD_ROWS,
+  FOPO_VOTE_WITH_CANDIDATES,
   FOPO_VOTE_SHORT_ROWS,
   FOPO_VOTES
 };
 
 /* What the work of a step depends on, within a slice. */
 typedef struct {
-  size_t B, asked, refresh;
+  size_t B, n_with_candidates, refresh;
   double epsilon;
 } fopo_work;
 
@@ -41,19 +41,19 @@ struct fopo_trainer {
   fopo_matrix G; /* as theta, to sum over ranks; {0} alone */
   double *votes; /* [FOPO_VOTES + ranks] */
 
-  fopo_visits visits; /* lent to the gradient while a slice runs */
+  fopo_candidate_cache cache; /* lent to the gradient while a slice runs */
 
   /* Steps that the host does not wait for; of no meaning where it waits for each. */
-  fopo_tally *tally;  /* device; NULL: it has none */
-  int tallied;        /* this slice's steps go to the tally */
-  size_t pending;     /* steps since the tally was last read */
-  size_t stride;      /* steps between two readings */
-  double read;        /* clock at the last one */
-  double on_device;   /* seconds of this slice by the device's clock; 0: not known */
-  uint64_t first_t;   /* the optimiser's updates at the slice's start */
-  int records;        /* this slice's steps may be recorded */
-  fopo_work seen;     /* of the last step; {0}: there was none in this slice */
-  fopo_work recorded; /* of the device's record; {0}: it has none of this slice */
+  fopo_totals *totals; /* device; NULL: it has none */
+  int async;           /* this slice's steps go to the totals */
+  size_t pending;      /* steps since the totals was last read */
+  size_t stride;       /* steps between two readings */
+  double read;         /* clock at the last one */
+  double on_device;    /* seconds of this slice by the device's clock; 0: not known */
+  uint64_t first_t;    /* the optimiser's updates at the slice's start */
+  int records;         /* this slice's steps may be recorded */
+  fopo_work seen;      /* of the last step; {0}: there was none in this slice */
+  fopo_work recorded;  /* of the device's record; {0}: it has none of this slice */
 
   int running; /* a slice is open */
   int waiting; /* for the rewards of `drawn` */
@@ -71,10 +71,10 @@ void fopo_trainer_choose_rows(fopo_trainer *t);
 /* The sentence for a gradient of step t->step + 1 that is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
-/* trainer_tally.c: whether this slice's steps go to a tally, which then starts; and such steps,
+/* trainer_async.c: whether this slice's steps go to totals, which then starts; and such steps,
  * until the slice has made n. */
-int fopo_trainer_begin_tally(fopo_trainer *t);
-int fopo_trainer_run_tallied(fopo_trainer *t, size_t n);
+int fopo_trainer_begin_async(fopo_trainer *t);
+int fopo_trainer_run_async(fopo_trainer *t, size_t n);
 
 /* Refreshes the index of the candidates where index_refresh asks for it. */
 int fopo_trainer_refresh(fopo_trainer *t);

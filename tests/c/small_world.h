@@ -22,15 +22,15 @@
 
 #define ok(call) small_world_ok((call), #call)
 
-static inline void small_world_ok(int rc, const char *call) {
-  if (rc != FOPO_OK) fail_msg("%s: %s", call, fopo_error_sentence());
+static inline void small_world_ok(int status, const char *call) {
+  if (status != FOPO_OK) fail_msg("%s: %s", call, fopo_error_sentence());
 }
 
 /* Fails with this code, and its sentence has this part. */
 #define refused(call, code, part) small_world_refused((call), (code), (part), #call)
 
-static inline void small_world_refused(int rc, int code, const char *part, const char *call) {
-  if (rc != code) fail_msg("%s gave %d instead of %d", call, rc, code);
+static inline void small_world_refused(int status, int code, const char *part, const char *call) {
+  if (status != code) fail_msg("%s gave %d instead of %d", call, status, code);
   if (strstr(fopo_error_sentence(), part) == NULL) {
     fail_msg("%s: \"%s\" does not say \"%s\"", call, fopo_error_sentence(), part);
   }

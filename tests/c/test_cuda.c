@@ -339,29 +339,31 @@ static void test_stats(void **state) {
   for (uint32_t b = 0; b < B; b++) counts[b] = b % (K + 1);
   uint32_t *counts_ = up(counts, sizeof counts);
   fopo_sums wanted, got, *sums_ = blank(sizeof wanted);
-  const size_t headed[] = {B, 40, 0};
+  const size_t with_candidates[] = {B, 40, 0};
   for (size_t i = 0; i < 3; i++) {
     for (int again = 0; again < 2; again++) {
-      size_t n = again ? 33 : B, asked = headed[i] < n ? headed[i] : n;
-      ok(cpu->ops->add_stats(cpu, &wanted, stats, counts, asked, K, !again, n));
-      ok(gpu->ops->add_stats(gpu, sums_, stats_, counts_, asked, K, !again, n));
+      size_t n = again ? 33 : B,
+             n_with_candidates = with_candidates[i] < n ? with_candidates[i] : n;
+      ok(cpu->ops->add_stats(cpu, &wanted, stats, counts, n_with_candidates, K, !again, n));
+      ok(gpu->ops->add_stats(gpu, sums_, stats_, counts_, n_with_candidates, K, !again, n));
     }
     down(&got, sums_, sizeof got);
     assert_true(fabs(got.reward - wanted.reward) < 1e-10 && fabs(got.ess - wanted.ess) < 1e-10);
     assert_true(fabs(got.head_mass - wanted.head_mass) < 1e-10);
-    assert_true(got.max_weight == wanted.max_weight && got.head_rows == wanted.head_rows);
+    assert_true(got.max_weight == wanted.max_weight &&
+                got.n_with_candidates == wanted.n_with_candidates);
     assert_true(got.short_rows == wanted.short_rows);
   }
   forget();
   free(stats);
 }
 
-/* A gradient that is not finite ends the counting, and what looks at the tally moves no more. */
-static void test_tally(void **state) {
+/* A gradient that is not finite ends the counting, and what looks at the totals moves no more. */
+static void test_totals(void **state) {
   (void)state;
   enum { n = 40000 };
   fopo_sums sums = {3, 30, 0.5, 1.5, 3, 1}, *sums_ = up(&sums, sizeof sums);
-  fopo_tally got, *tally_ = blank(sizeof got);
+  fopo_totals got, *tally_ = blank(sizeof got);
   float *G = normals(n, 1, 5), *G_ = up(G, n * 4);
   float *theta_ = blank(8), *m_ = blank(8), *v_ = blank(8);
   double norm;
@@ -373,7 +375,7 @@ static void test_tally(void **state) {
     if (step == 3) ok(gpu->ops->put(gpu, G_ + n - 1, &bad, 4));
     if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
     down(before, theta_, 8);
-    ok(gpu->ops->tally(gpu, tally_, sums_, G_, n, 3));
+    ok(gpu->ops->totals(gpu, tally_, sums_, G_, n, 3));
     ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, 1));
     ok(gpu->ops->sgd(gpu, theta_ + 1, m_ + 1, G_, &sgd, 1));
     down(theta, theta_, 8);
@@ -383,7 +385,8 @@ static void test_tally(void **state) {
   assert_true(got.steps == 3 && got.broken == 1);
   assert_true(fabs(got.norm - 3 * sqrt(norm)) < 1e-9 * norm);
   assert_true(got.sums.reward == 3 && got.sums.ess == 30 && got.sums.max_weight == 1.5);
-  assert_true(got.sums.head_mass == 4.5 && got.sums.head_rows == 9 && got.sums.short_rows == 3);
+  assert_true(got.sums.head_mass == 4.5 && got.sums.n_with_candidates == 9 &&
+              got.sums.short_rows == 3);
   forget();
   free(G);
 }
@@ -730,10 +733,10 @@ static float length(const shelf *s, uint32_t a) {
 }
 
 /* Everything to the card, by norm or as it is. */
-static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
+static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t limit) {
   size_t P = s->x.P, L = s->x.L;
   uint32_t *order = room(P, 4);
-  float *norms = room(P, 4), *head = room(head_rows * L, 4);
+  float *norms = room(P, 4), *head = room(n_with_candidates * L, 4);
   batch_up(&s->x);
   for (uint32_t a = 0; a < P; a++) s->places[a] = (scored){ordered ? length(s, a) : 0, a};
   if (ordered) qsort(s->places, P, sizeof *s->places, by_score);
@@ -741,7 +744,7 @@ static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
     order[i] = s->places[i].id;
     norms[i] = s->places[i].score;
     const float *row = s->x.items.x + order[i] * s->x.items.rows.ld;
-    if (i < head_rows) memcpy(head + i * L, row, L * 4);
+    if (i < n_with_candidates) memcpy(head + i * L, row, L * 4);
   }
   s->c = (fopo_catalogue){.items = s->x.items_.x, .P = P, .ld = s->x.items.rows.ld, .limit = limit};
   if (ordered && s->screened) {
@@ -755,8 +758,8 @@ static void shelf_up(shelf *s, int ordered, size_t head_rows, size_t limit) {
   if (ordered) {
     s->c.order = up(order, P * 4);
     s->c.norms = up(norms, P * 4);
-    s->c.head = up(head, head_rows * L * 4);
-    s->c.head_rows = head_rows;
+    s->c.packed = up(head, n_with_candidates * L * 4);
+    s->c.packed_rows = n_with_candidates;
   }
   free(order), free(norms), free(head);
 }
@@ -1058,7 +1061,7 @@ int main(void) {
       cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
       cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
       cmocka_unit_test(test_sets),          cmocka_unit_test(test_stats),
-      cmocka_unit_test(test_tally),         cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_totals),        cmocka_unit_test(test_ring),
       cmocka_unit_test(test_clock),         cmocka_unit_test(test_rewards),
       cmocka_unit_test(test_draw_uniform),  cmocka_unit_test(test_mixture),
       cmocka_unit_test(test_tail),          cmocka_unit_test(test_policy),

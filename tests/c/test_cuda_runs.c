@@ -47,13 +47,13 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   fopo_gradient_options o = {.kind = m->kind, .samples = SAMPLES / few, .baseline = m->baseline};
-  int rc = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
-                      : fopo_policy_copy(&s->pi, &s->w.pi);
+  int status = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
+                          : fopo_policy_copy(&s->pi, &s->w.pi);
   s->pi.train_items = m->items;
   fopo_hnsw_options graph = {.M = 4, .ef_construction = 40, .ef = 40, .deterministic = 1};
-  if (rc == FOPO_OK) {
-    rc = m->graph ? fopo_index_hnsw(&s->ix, s->w.items, &graph)
-                  : fopo_index_norm(&s->ix, s->w.items, 0);
+  if (status == FOPO_OK) {
+    status = m->graph ? fopo_index_hnsw(&s->ix, s->w.items, &graph)
+                      : fopo_index_norm(&s->ix, s->w.items, 0);
   }
   if (m->mixture) {
     o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE,
@@ -62,8 +62,8 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                                  .epsilon = m->kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0,
                                  .refresh = (size_t)m->refresh};
   }
-  if (rc == FOPO_OK) rc = fopo_gradient_new(&s->g, &o);
-  if (rc == FOPO_OK) rc = fopo_optim_init(&s->optim, &adam);
+  if (status == FOPO_OK) status = fopo_gradient_new(&s->g, &o);
+  if (status == FOPO_OK) status = fopo_optim_init(&s->optim, &adam);
   fopo_trainer_options t = {.policy = &s->pi,
                             .contexts = s->w.contexts,
                             .reward = &s->w.reward,
@@ -72,7 +72,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                             .device = device,
                             .batch = m->graph ? m->graph : BATCH / few,
                             .seed = 9};
-  return rc == FOPO_OK ? fopo_trainer_new(&s->t, &t) : rc;
+  return status == FOPO_OK ? fopo_trainer_new(&s->t, &t) : status;
 }
 
 static void end(setting *s) {
@@ -189,13 +189,13 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
 static void test_budget(void **state) {
   (void)state;
   float a[L * L], b[L * L];
-  size_t asked, none;
+  size_t n_with_candidates, none;
   double some, same;
   for (int half = 0; half < 2; half++) { /* of which a search takes a first look */
     fopo_float rows = half ? FOPO_BFLOAT16 : FOPO_FLOAT32;
-    train_budgets(a, cpu, rows, &asked, &some);
+    train_budgets(a, cpu, rows, &n_with_candidates, &some);
     train_budgets(b, gpu, rows, &none, &same);
-    assert_true(asked == 2 * N && none == 0); /* two epochs of three steps */
+    assert_true(n_with_candidates == 2 * N && none == 0); /* two epochs of three steps */
     assert_true(some == BATCH + N % BATCH && same == some);
     double theta = off(b, a, L * L);
     if (theta > (emulation_calls == NULL ? 2e-2 : 1e-5)) fail_msg("theta differs by %.2e", theta);
@@ -303,9 +303,9 @@ static void test_kept(void **state) {
     size_t before = emulation_sent();
     ok(fopo_trainer_run(s.t, epoch, &slice));
     size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
-    assert_int_equal(went, (N + BATCH) * sizeof(uint32_t) + 12 + theta + sizeof(fopo_tally));
+    assert_int_equal(went, (N + BATCH) * sizeof(uint32_t) + 12 + theta + sizeof(fopo_totals));
     assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
-    assert_true(slice.mean.head_rows == N && slice.mean.short_rows == 0);
+    assert_true(slice.mean.n_with_candidates == N && slice.mean.short_rows == 0);
     end(&s);
     small_world_done(&s.w);
   }
@@ -324,11 +324,11 @@ static void close_setting(setting *s) {
 
 /* The same parameters up to rounding, and what is remembered of the visits. */
 static void assert_alike(setting *a, setting *b) {
-  fopo_visits *v = &a->t->visits, *w = &b->t->visits;
+  fopo_candidate_cache *v = &a->t->cache, *w = &b->t->cache;
   double most = emulation_calls == NULL ? 2e-2 : 1e-5;
   assert_true(off(b->pi.theta.x, a->pi.theta.x, L * L) <= most);
-  ok(fopo_visits_fetch(v));
-  ok(fopo_visits_fetch(w));
+  ok(fopo_candidate_cache_fetch(v));
+  ok(fopo_candidate_cache_fetch(w));
   assert_memory_equal(v->served, w->served, N * sizeof *v->served);
   assert_memory_equal(v->counts, w->counts, N * sizeof *v->counts);
   size_t other = 0;
@@ -353,8 +353,8 @@ static void test_moved(void **state) {
     ok(fopo_trainer_save(stays.t, path, NULL, 0));
     ok(fopo_trainer_resume(resumes.t, path, NULL));
     ok(fopo_trainer_resume(gives.t, path, NULL));
-    ok(fopo_trainer_take(takes.t, gives.t));
-    assert_int_equal(gives.t->visits.N, 0);
+    ok(fopo_trainer_move_state(takes.t, gives.t));
+    assert_int_equal(gives.t->cache.N, 0);
     assert_alike(&stays, &resumes);
     assert_alike(&stays, &takes);
     ok(fopo_trainer_run(stays.t, 5, &slice));
@@ -463,18 +463,19 @@ static void test_record_faults(void **state) {
     long calls = emulation_calls();
     s.t->stride = 64;
     emulation_fail_at(n, 2, 0);
-    int rc = fopo_trainer_run(s.t, ALL - FIRST, &slice);
+    int status = fopo_trainer_run(s.t, ALL - FIRST, &slice);
     int reached = emulation_calls() - calls > n;
     emulation_fail_at(-1, 0, 0);
-    if (rc != FOPO_OK) assert_true(strstr(fopo_error_sentence(), "the GPU has no room") != NULL);
+    if (status != FOPO_OK)
+      assert_true(strstr(fopo_error_sentence(), "the GPU has no room") != NULL);
     /* but for theta, which did not come back at the slice's end */
     if (memcmp(before, s.pi.theta.x, sizeof before) != 0) {
       size_t rest = ALL - fopo_trainer_step(s.t);
       if (rest > 0) ok(fopo_trainer_run(s.t, rest, &slice));
       assert_memory_equal(s.pi.theta.x, whole.pi.theta.x, sizeof before);
       assert_int_equal(s.optim.t, ALL);
-      went_on += reached && rc == FOPO_OK;
-      left += rc != FOPO_OK;
+      went_on += reached && status == FOPO_OK;
+      left += status != FOPO_OK;
     }
     close_setting(&s);
     if (!reached) break;
@@ -559,8 +560,8 @@ static void test_adaptive(void **state) {
     ok(fopo_trainer_run(s[i].t, 52, &slice));
     ok(fopo_trainer_run(s[i].t, 2, &slice));
   }
-  assert_int_equal(s[0].t->visits.batches, s[1].t->visits.batches);
-  assert_true(fabs(s[0].t->visits.head - s[1].t->visits.head) < 1e-4);
+  assert_int_equal(s[0].t->cache.batches, s[1].t->cache.batches);
+  assert_true(fabs(s[0].t->cache.head - s[1].t->cache.head) < 1e-4);
   assert_true(off(s[1].pi.theta.x, s[0].pi.theta.x, SMALL * SMALL) < 2e-2);
   for (int i = 0; i < 2; i++) close_setting(&s[i]);
 }
@@ -607,12 +608,12 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   size_t live = emulation_live();
   long calls = emulation_calls();
   emulation_fail_at(n, code, for_ever);
-  int rc = fopo_device_open(&d, "cuda");
-  int opened = rc == FOPO_OK;
-  if (rc == FOPO_OK) rc = begin(&s, m, d);
-  if (rc == FOPO_OK) rc = fopo_trainer_run(s.t, m == methods ? 4 : 2, &slice);
-  if (rc != FOPO_OK && strlen(fopo_error_sentence()) < 20) return WRONG;
-  if (rc == FOPO_OK || opened) {
+  int status = fopo_device_open(&d, "cuda");
+  int opened = status == FOPO_OK;
+  if (status == FOPO_OK) status = begin(&s, m, d);
+  if (status == FOPO_OK) status = fopo_trainer_run(s.t, m == methods ? 4 : 2, &slice);
+  if (status != FOPO_OK && strlen(fopo_error_sentence()) < 20) return WRONG;
+  if (status == FOPO_OK || opened) {
     for (size_t i = 0; i < s.pi.theta.rows * s.pi.theta.cols; i++) { /* the host's theta is whole */
       if (s.pi.theta.x != NULL && !isfinite(s.pi.theta.x[i])) return WRONG;
     }
@@ -623,7 +624,7 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   emulation_fail_at(-1, 0, 0);
   if (!opened && d != NULL) return WRONG;
   if (emulation_live() != live || fopo_memory_in_use().blocks != before.blocks) return WRONG;
-  if (!reached && rc != FOPO_OK) return WRONG;
+  if (!reached && status != FOPO_OK) return WRONG;
 
   /* the session goes on: on the CPU always, on the card unless the error was one that sticks */
   setting again = {.w = s.w};
@@ -633,10 +634,10 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   if (fopo_trainer_run(again.t, 1, &slice) != FOPO_OK) return WRONG;
   end(&again);
   fopo_device_close(next);
-  rc = fopo_device_open(&next, "cuda");
-  if (code == 2 && rc != FOPO_OK) return WRONG;
-  if (rc != FOPO_OK && strstr(fopo_error_sentence(), "started anew") == NULL) return WRONG;
-  if (rc == FOPO_OK) fopo_device_close(next);
+  status = fopo_device_open(&next, "cuda");
+  if (code == 2 && status != FOPO_OK) return WRONG;
+  if (status != FOPO_OK && strstr(fopo_error_sentence(), "started anew") == NULL) return WRONG;
+  if (status == FOPO_OK) fopo_device_close(next);
   return reached ? CLEAN : REACHED;
 }
 

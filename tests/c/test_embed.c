@@ -25,11 +25,12 @@ static int make_split(void **state) {
   fopo_world_options o = {.users = 400, .items = P, .clusters = 6, .mean_items = 30, .seed = 4};
   fopo_world *w;
   fopo_dataset *d;
-  int rc = fopo_world_new(&w, &d, &o);
-  if (rc == FOPO_OK) rc = fopo_split_new(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2});
+  int status = fopo_world_new(&w, &d, &o);
+  if (status == FOPO_OK)
+    status = fopo_split_new(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2});
   fopo_world_free(w);
   fopo_dataset_free(d);
-  return rc;
+  return status;
 }
 
 static int drop_split(void **state) {
@@ -198,12 +199,12 @@ static void survives_lack_of_memory(void **state) {
   fopo_matrix items;
   assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
   size_t blocks = fopo_memory_in_use().blocks;
-  int rc = FOPO_ERR_MEMORY;
-  for (long n = 0; rc != FOPO_OK; n++) {
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK; n++) {
     fopo_memory_fail_after(n, 0);
-    rc = fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_SQRT, &svd);
+    status = fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_SQRT, &svd);
     fopo_memory_fail_after(-1, 0);
-    assert_true(rc == FOPO_OK || rc == FOPO_ERR_MEMORY);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
   fopo_matrix_done(&items);

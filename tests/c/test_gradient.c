@@ -166,16 +166,16 @@ static void test_outside_reward(void **unused) {
     fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     fopo_drawn drawn;
-    int rc;
+    int status;
     compute(inside, &w, options, w.N, 3);
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
     ok(fopo_gradient_begin(g, NULL, w.rows, w.N, (fopo_draw_key){5, 3}));
-    while ((rc = fopo_gradient_draw(g, &drawn)) == FOPO_DRAWN) {
+    while ((status = fopo_gradient_draw(g, &drawn)) == FOPO_DRAWN) {
       ok(fopo_reward_fill(drawn.reward, &w.reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
       ok(fopo_gradient_absorb(g));
     }
-    ok(rc);
+    ok(status);
     ok(fopo_gradient_finish(g, fopo_matrix_view(outside, 6, 6), &stats));
     assert_memory_equal(inside, outside, sizeof inside);
     fopo_gradient_free(g);
@@ -305,11 +305,11 @@ static void test_allocates_nothing(void **unused) {
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
     for (uint32_t step = 0; step < 4; step++) {
-      int rc = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, w.N - step,
-                                     (fopo_draw_key){1, step});
+      int status = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, w.N - step,
+                                         (fopo_draw_key){1, step});
       fopo_memory_fail_after(0, 1);
-      if (rc != FOPO_OK) break;
-      ok(rc);
+      if (status != FOPO_OK) break;
+      ok(status);
     }
     fopo_memory_fail_after(-1, 0);
     fopo_gradient_free(g);
@@ -328,20 +328,20 @@ static void test_memory_refused(void **unused) {
   ok(fopo_index_norm(&ix, w.items, 0));
   fopo_gradient_options options = options_of(4, ix);
   size_t failures = 0;
-  for (long n = 0, rc = FOPO_ERR_MEMORY; rc != FOPO_OK; n++) {
+  for (long n = 0, status = FOPO_ERR_MEMORY; status != FOPO_OK; n++) {
     size_t before = fopo_memory_in_use().blocks;
     fopo_gradient *g = NULL;
     fopo_memory_fail_after(n, 0);
-    rc = fopo_gradient_new(&g, &options);
-    if (rc == FOPO_OK) rc = fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward);
-    for (int i = 0; i < 2 && rc == FOPO_OK; i++) {
-      rc = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
-                                 (fopo_draw_key){1, 1});
+    status = fopo_gradient_new(&g, &options);
+    if (status == FOPO_OK) status = fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward);
+    for (int i = 0; i < 2 && status == FOPO_OK; i++) {
+      status = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
+                                     (fopo_draw_key){1, 1});
     }
     fopo_memory_fail_after(-1, 0);
-    if (rc != FOPO_OK) assert_int_equal(rc, FOPO_ERR_MEMORY);
-    failures += rc != FOPO_OK;
-    if (g != NULL && rc != FOPO_OK) {
+    if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
+    failures += status != FOPO_OK;
+    if (g != NULL && status != FOPO_OK) {
       ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
       ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
                                (fopo_draw_key){1, 1}));

@@ -368,14 +368,14 @@ static void test_no_memory(void **unused) {
   fopo_job_plan plan = steps(40);
   foreground(&s, 11);
   foreground(&t, 11);
-  int rc = FOPO_ERR_MEMORY;
+  int status = FOPO_ERR_MEMORY;
   size_t blocks = fopo_memory_in_use().blocks;
-  for (long n = 0; rc != FOPO_OK; n++) {
+  for (long n = 0; status != FOPO_OK; n++) {
     fopo_memory_fail_after(n, 0);
-    rc = fopo_job_start(&job, t.t, &plan);
+    status = fopo_job_start(&job, t.t, &plan);
     fopo_memory_fail_after(-1, 0);
-    if (rc == FOPO_OK) break; /* the thread may have met the failure */
-    assert_int_equal(rc, FOPO_ERR_MEMORY);
+    if (status == FOPO_OK) break; /* the thread may have met the failure */
+    assert_int_equal(status, FOPO_ERR_MEMORY);
     assert_null(job);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
     assert_int_equal(fopo_jobs_running(), 0);
@@ -440,7 +440,7 @@ static void test_set_back_at_rest(void **unused) {
   until(job, 22);
   ok(fopo_job_rest(job));
   if (look(job).state == FOPO_JOB_ENDED) print_message("skip: the job was sooner done\n");
-  ok(fopo_trainer_take(s.t, start.t));
+  ok(fopo_trainer_move_state(s.t, start.t));
   assert_int_equal(fopo_trainer_step(s.t), 0);
   ok(fopo_job_go(job));
   finish(job);

@@ -255,8 +255,8 @@ static void check_level(const fopo_kernels *k, size_t count, size_t ld, size_t r
   float *x = guard(&gx, (count - 1) * ld + 16), level[16], plain[16];
   fill(x, (count - 1) * ld + 16, 1, 15);
   if (count > 2) x[2] = x[ld + 2] = x[2 * ld + 2]; /* equal values count each */
-  k->level(level, x, ld, count, rank);
-  fopo_kernels_named("portable")->level(plain, x, ld, count, rank);
+  k->approximate_kth(level, x, ld, count, rank);
+  fopo_kernels_named("portable")->approximate_kth(plain, x, ld, count, rank);
   for (size_t j = 0; j < 16; j++) {
     size_t reach = 0, beyond = 0;
     float low = x[j], high = x[j];
@@ -350,24 +350,24 @@ static void keys_of(const fopo_kernels *k) {
 /* Against loops over the definitions; nothing behind the last place is written. */
 static void check_lists(const fopo_kernels *k, size_t n, unsigned bits) {
   enum { MOST = 300, GUARD = 77 };
-  uint32_t words[MOST], list[MOST + 1], marks[1 << 11] = {0};
+  uint32_t words[MOST], list[MOST + 1], bloom[1 << 11] = {0};
   for (size_t i = 0; i < n; i++) words[i] = fopo_random(23, 1, 0, 0, (uint32_t)i).v[0];
   uint64_t bounds[] = {0,        1,          words[0],         (uint64_t)words[n - 1] + 1,
                        1u << 31, UINT32_MAX, (uint64_t)1 << 32};
   for (size_t j = 0; j < sizeof bounds / sizeof *bounds; j++) {
     size_t wanted = 0;
     for (size_t i = 0; i <= n; i++) list[i] = GUARD;
-    size_t found = k->reaching(list, words, n, bounds[j]);
+    size_t found = k->select_at_least(list, words, n, bounds[j]);
     for (size_t i = 0; i < n; i++) {
       if (words[i] >= bounds[j]) assert_int_equal(list[wanted++], i);
     }
     assert_int_equal(found, wanted);
     assert_int_equal(list[n], GUARD);
   }
-  for (size_t i = 0; i < n; i += 3) fopo_mark(marks, bits, words[i]);
-  size_t found = k->marked(list, words, n, marks, bits), wanted = 0;
+  for (size_t i = 0; i < n; i += 3) fopo_bloom_add(bloom, bits, words[i]);
+  size_t found = k->marked(list, words, n, bloom, bits), wanted = 0;
   for (size_t i = 0; i < n; i++) {
-    int may = fopo_marks_may_hold(marks, bits, words[i]);
+    int may = fopo_bloom_may_hold(bloom, bits, words[i]);
     assert_true(may || i % 3 != 0);
     if (may) assert_int_equal(list[wanted++], i);
   }

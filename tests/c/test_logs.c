@@ -287,7 +287,7 @@ static void test_dsjson(void **state) {
   fopo_logs *logs =
       READ_AS(EVENT(LABEL, ACTIONS) "{\"RewardValue\":1,\"EventId\":\"a\\u00e9\"}\n"
                                     "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":\"v\"}},{\"_tag\":"
-                                              "\"x\",\"i\":{\"k\":1}}]}}\n",
+                                    "\"x\",\"i\":{\"k\":1}}]}}\n",
               .hash_bits = 6);
   assert_string_equal(logs->format, "dsjson");
   assert_int_equal(logs->n, 2);

@@ -40,13 +40,13 @@ static void logged_done(logged_world *g) {
 
 static int run(fopo_ope *o) {
   fopo_drawn d;
-  int rc;
-  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+  int status;
+  while ((status = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
     for (size_t k = 0; k < d.B * d.S; k++) {
       d.reward[k] = (float)model(d.ids[k], d.rows[k / d.S]);
     }
   }
-  return rc;
+  return status;
 }
 
 /* pi(. | x_i) in double. */
@@ -90,11 +90,11 @@ static void test_by_hand(void **unused) {
   fopo_ope *o;
   fopo_drawn d;
   ok(fopo_ope_new(&o, &options));
-  int rc;
-  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+  int status;
+  while ((status = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
     for (size_t k = 0; k < d.B * d.S; k++) d.reward[k] = r_m[d.ids[k]];
   }
-  ok(rc);
+  ok(status);
   fopo_ope_terms terms = fopo_ope_result(o);
   const double chance[] = {1.0 / 6, 2.0 / 6, 3.0 / 6, 3.0 / 6};
   for (size_t i = 0; i < 4; i++) {
@@ -181,26 +181,26 @@ static void test_low_rank(void **unused) {
                                 .samples = kind / 2 == 1 ? 100 : 0,
                                 .index = kind / 2 == 2 ? ix : NULL};
     fopo_reward direct;
-    fopo_ope *inside, *asked;
+    fopo_ope *inside, *n_with_candidates;
     fopo_drawn d;
-    int rc;
+    int status;
     ok(fopo_reward_direct(&direct, &g.logs, &m));
     options.model = &direct;
     ok(fopo_ope_new(&inside, &options));
     ok(fopo_ope_run(inside, &d));
     options.model = &outside;
-    ok(fopo_ope_new(&asked, &options));
-    while ((rc = fopo_ope_run(asked, &d)) == FOPO_DRAWN) {
+    ok(fopo_ope_new(&n_with_candidates, &options));
+    while ((status = fopo_ope_run(n_with_candidates, &d)) == FOPO_DRAWN) {
       ok(fopo_reward_fill(d.reward, &direct, d.ids, d.rows, d.B, d.S));
     }
-    ok(rc);
-    fopo_ope_terms a = fopo_ope_result(inside), b = fopo_ope_result(asked);
+    ok(status);
+    fopo_ope_terms a = fopo_ope_result(inside), b = fopo_ope_result(n_with_candidates);
     for (size_t i = 0; i < a.n; i++) {
       near(a.expected[i], b.expected[i], 1e-5 * (1.0 + fabs(b.expected[i])));
       near(a.logged[i], b.logged[i], 1e-12);
     }
     fopo_ope_free(inside);
-    fopo_ope_free(asked);
+    fopo_ope_free(n_with_candidates);
     fopo_reward_done(&direct);
   }
   fopo_reward ips;
@@ -290,13 +290,13 @@ static void test_memory(void **unused) {
   ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   size_t held = fopo_memory_in_use().bytes - before;
   fopo_drawn d;
-  int rc;
+  int status;
   size_t handed = 0;
-  while ((rc = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
+  while ((status = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
     for (size_t k = 0; k < d.B * d.S; k++) d.reward[k] = 0.25f;
     handed += d.B * d.S;
   }
-  ok(rc);
+  ok(status);
   assert_int_equal(handed, 300 * 200001);
   assert_true(held < (size_t)16 << 20);
   assert_true(fopo_memory_in_use().bytes - before == held);
@@ -440,14 +440,14 @@ static int whole(const logged_world *g) {
   fopo_ope_report report;
   fopo_ope_settings s = {.level = 0.95, .bootstrap = 20};
   fopo_ope_options options = {.pi = &g->w.pi, .logs = &g->logs, .model = &outside};
-  int rc = fopo_ope_new(&o, &options);
-  if (rc == FOPO_OK) rc = run(o);
-  if (rc == FOPO_OK) {
+  int status = fopo_ope_new(&o, &options);
+  if (status == FOPO_OK) status = run(o);
+  if (status == FOPO_OK) {
     fopo_ope_terms t = fopo_ope_result(o);
-    rc = fopo_ope_estimate_all(&report, &t, &g->logs, &s);
+    status = fopo_ope_estimate_all(&report, &t, &g->logs, &s);
   }
   fopo_ope_free(o);
-  return rc;
+  return status;
 }
 
 static void test_out_of_memory(void **unused) {
@@ -455,15 +455,15 @@ static void test_out_of_memory(void **unused) {
   logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   size_t blocks = fopo_memory_in_use().blocks;
-  int rc = FOPO_ERR_MEMORY;
-  for (long n = 0; rc != FOPO_OK && n < 100; n++) {
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK && n < 100; n++) {
     fopo_memory_fail_after(n, 0);
-    rc = whole(&g);
+    status = whole(&g);
     fopo_memory_fail_after(-1, 0);
-    assert_true(rc == FOPO_OK || rc == FOPO_ERR_MEMORY);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
-  ok(rc);
+  ok(status);
   logged_done(&g);
 }
 

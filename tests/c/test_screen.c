@@ -36,10 +36,10 @@ typedef struct {
   size_t found;
 } screened;
 
-static screened screen(const fopo_screen *s, fopo_matrix rows, const uint32_t *ids, size_t count,
-                       const float *panel, size_t width, const float *floor) {
-  size_t dim = rows.cols, row = fopo_screen_row(dim);
-  screened r = {.rows = calloc(fopo_screen_rows(count) * row + 1, 2),
+static screened prefilter(const fopo_prefilter *s, fopo_matrix rows, const uint32_t *ids,
+                          size_t count, const float *panel, size_t width, const float *floor) {
+  size_t dim = rows.cols, row = fopo_prefilter_row(dim);
+  screened r = {.rows = calloc(fopo_prefilter_rows(count) * row + 1, 2),
                 .queries = calloc(FOPO_PANEL * row, 2),
                 .list = calloc(count * FOPO_PANEL + 1, 4),
                 .scores = calloc(count * FOPO_PANEL + 1, 4)};
@@ -74,14 +74,14 @@ static double bound(const float *a, const float *b, size_t ld, size_t n) {
          (double)FLT_MIN * (first + second + 2.0 * (double)n);
 }
 
-static void check_scores(const fopo_screen *s, double scale, double query_scale) {
+static void check_scores(const fopo_prefilter *s, double scale, double query_scale) {
   for (size_t d = 0; d < DIMS; d++) {
     size_t dim = dims[d];
     for (size_t width = FOPO_PANEL / 2; width <= FOPO_PANEL; width *= 2) {
       fopo_matrix rows = normal(ROWS, dim, scale, 1), panel = normal(dim, width, query_scale, 2);
       float floor[FOPO_PANEL];
       for (size_t j = 0; j < FOPO_PANEL; j++) floor[j] = -INFINITY;
-      screened r = screen(s, rows, NULL, ROWS, panel.x, width, floor);
+      screened r = prefilter(s, rows, NULL, ROWS, panel.x, width, floor);
       assert_int_equal(r.found, ROWS * width);
       for (size_t f = 0; f < r.found; f++) {
         size_t i = r.list[f] / FOPO_PANEL, j = r.list[f] % FOPO_PANEL;
@@ -98,13 +98,13 @@ static void check_scores(const fopo_screen *s, double scale, double query_scale)
   }
 }
 
-static const fopo_screen *amx(void) {
+static const fopo_prefilter *amx(void) {
   const fopo_kernels *k = fopo_kernels_named("amx");
   if (k == NULL) skip(); /* this CPU lacks it */
-  return k->screen;
+  return k->prefilter;
 }
 
-static void check_all_scales(const fopo_screen *s) {
+static void check_all_scales(const fopo_prefilter *s) {
   check_scores(s, 1.0, 1.0);
   check_scores(s, 1e17, 1e18);
   check_scores(s, 1e-20, 1e-20); /* products are subnormal or less */
@@ -114,7 +114,7 @@ static void check_all_scales(const fopo_screen *s) {
 
 static void definition_keeps_the_bound(void **state) {
   (void)state;
-  check_all_scales(fopo_screen_portable());
+  check_all_scales(fopo_prefilter_portable());
 }
 
 static void tiles_keep_the_bound(void **state) {
@@ -125,11 +125,11 @@ static void tiles_keep_the_bound(void **state) {
 /* Packing to the bit; what passes are the rows whose own score is at least the floor. */
 static void tiles_agree_with_the_definition(void **state) {
   (void)state;
-  const fopo_screen *tiles = amx(), *plain = fopo_screen_portable();
+  const fopo_prefilter *tiles = amx(), *plain = fopo_prefilter_portable();
   uint32_t ids[ROWS];
   for (uint32_t i = 0; i < ROWS; i++) ids[i] = (i * 37 + 11) % ROWS;
   for (size_t d = 0; d < DIMS; d++) {
-    size_t dim = dims[d], row = fopo_screen_row(dim);
+    size_t dim = dims[d], row = fopo_prefilter_row(dim);
     fopo_matrix rows = normal(ROWS, dim + 3, 1.0, 3), panel = normal(dim, FOPO_PANEL, 1.0, 4);
     rows.cols = dim;
     rows.x[0] = 1e-40f, rows.x[dim - 1] = -0.0f, panel.x[0] = -1e-42f;
@@ -138,10 +138,10 @@ static void tiles_agree_with_the_definition(void **state) {
       for (size_t j = 0; j < FOPO_PANEL; j++) {
         floor[j] = j % 5 == 0 ? INFINITY : 0.5f, all[j] = -INFINITY;
       }
-      screened a = screen(tiles, rows, ids, count, panel.x, FOPO_PANEL, all);
-      screened b = screen(plain, rows, ids, count, panel.x, FOPO_PANEL, floor);
-      screened c = screen(tiles, rows, ids, count, panel.x, FOPO_PANEL, floor);
-      assert_memory_equal(a.rows, b.rows, fopo_screen_rows(count) * row * sizeof *a.rows);
+      screened a = prefilter(tiles, rows, ids, count, panel.x, FOPO_PANEL, all);
+      screened b = prefilter(plain, rows, ids, count, panel.x, FOPO_PANEL, floor);
+      screened c = prefilter(tiles, rows, ids, count, panel.x, FOPO_PANEL, floor);
+      assert_memory_equal(a.rows, b.rows, fopo_prefilter_rows(count) * row * sizeof *a.rows);
       assert_memory_equal(a.queries, b.queries, FOPO_PANEL * row * sizeof *a.queries);
       size_t n = 0;
       for (size_t f = 0; f < a.found; f++) {
@@ -326,5 +326,5 @@ int main(void) {
       cmocka_unit_test(high_guesses_are_made_good),
       cmocka_unit_test(what_is_not_finite_is_refused),
   };
-  return cmocka_run_group_tests_name("screen", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("prefilter", tests, NULL, NULL);
 }

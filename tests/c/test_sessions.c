@@ -188,13 +188,13 @@ static void survives_lack_of_memory(void **state) {
   fopo_dataset d;
   make_dataset(&d);
   size_t blocks = fopo_memory_in_use().blocks;
-  int rc = FOPO_ERR_MEMORY;
-  for (long n = 0; rc != FOPO_OK; n++) {
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK; n++) {
     fopo_split split;
     fopo_memory_fail_after(n, 0);
-    rc = fopo_split_new(&split, &d, &usual);
+    status = fopo_split_new(&split, &d, &usual);
     fopo_memory_fail_after(-1, 0);
-    assert_true(rc == FOPO_OK || rc == FOPO_ERR_MEMORY);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     fopo_split_done(&split);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }

@@ -69,9 +69,9 @@ static void fill(setting *s) {
 
 static fopo_slice run(setting *s, size_t n) {
   fopo_slice slice;
-  int rc;
-  while ((rc = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
-  ok(rc);
+  int status;
+  while ((status = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
+  ok(status);
   assert_int_equal(slice.steps, n);
   assert_int_equal(slice.step, fopo_trainer_step(s->t));
   return slice;
@@ -218,8 +218,8 @@ static void test_resume_refused(void **unused) {
     snprintf(broken, sizeof broken, "%s.broken", file_name());
     ok(fopo_npz_save(broken, file.items, file.n, 0));
     fopo_archive_done(&file);
-    int rc = fopo_trainer_resume(s.t, broken, &file);
-    refused(rc, rc < 0 ? rc : 1, wrong[i].says);
+    int status = fopo_trainer_resume(s.t, broken, &file);
+    refused(status, status < 0 ? status : 1, wrong[i].says);
     unlink(broken);
     assert_int_equal(fopo_trainer_step(s.t), 5);
     same(before, &s);
@@ -404,9 +404,9 @@ static void test_allocates_nothing(void **unused) {
   set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
   run(&s, 1);
   fopo_memory_fail_after(0, 1);
-  int rc = fopo_trainer_run(s.t, 19, &slice);
+  int status = fopo_trainer_run(s.t, 19, &slice);
   fopo_memory_fail_after(-1, 0);
-  ok(rc);
+  ok(status);
   tear_down(&s);
 }
 

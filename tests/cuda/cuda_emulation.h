@@ -1,4 +1,4 @@
-/* The CUDA runtime, cuBLAS and CUB as far as src/device/cuda/*.cu use them, on the CPU: the
+/* The CUDA runtime, cuBLAS and CUB as far as the files of src/device/cuda use them, on the CPU: the
  * kernels are compiled by g++ and a block's threads run as coroutines, switched where they wait for
  * each other. What it proves is the kernels' arithmetic and indexing and the host's side of every
  * call. It proves nothing about the hardware: no memory model, no timing, no occupancy, and threads

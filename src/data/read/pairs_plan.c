@@ -186,12 +186,12 @@ static int second_is_time(fopo_table *r) {
   size_t count;
   if (!fopo_table_peek(r, &p, &count) || count < 2) return 0;
   fopo_field f = fopo_field_trim(r->fields[1]);
-  size_t digits = 0, marks = 0;
+  size_t digits = 0, bloom = 0;
   for (size_t i = 0; i < f.n; i++) {
     digits += isdigit((unsigned char)f.at[i]) != 0;
-    marks += strchr("-:/", f.at[i]) != NULL;
+    bloom += strchr("-:/", f.at[i]) != NULL;
   }
-  return digits >= 6 && marks >= 2 && isdigit((unsigned char)*f.at);
+  return digits >= 6 && bloom >= 2 && isdigit((unsigned char)*f.at);
 }
 
 static int missing_role(fopo_table *r, const char *role) {

@@ -297,9 +297,9 @@ static int draw_users(fopo_csr *m, const generator *g, int pass) {
         write_row(m, user, met, n);
       }
     }
-    int rc =
+    int status =
         fopo_progress("making a world", (double)((size_t)pass * users + last), 2.0 * (double)users);
-    if (rc != FOPO_OK) return rc;
+    if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
 }
@@ -308,17 +308,17 @@ static int draw_matrix(fopo_csr *m, const generator *g) {
   size_t users = g->world->users;
   fopo_csr counted = {users, g->world->items, fopo_alloc(users + 1, sizeof(uint64_t)), NULL, NULL};
   if (counted.indptr == NULL) return FOPO_ERR_MEMORY;
-  int rc = draw_users(&counted, g, 0);
-  if (rc == FOPO_OK) {
+  int status = draw_users(&counted, g, 0);
+  if (status == FOPO_OK) {
     for (size_t u = 0; u < users; u++) counted.indptr[u + 1] += counted.indptr[u];
-    rc = fopo_csr_init(m, users, counted.cols, (size_t)counted.indptr[users], 1);
+    status = fopo_csr_init(m, users, counted.cols, (size_t)counted.indptr[users], 1);
   }
-  if (rc == FOPO_OK) {
+  if (status == FOPO_OK) {
     memcpy(m->indptr, counted.indptr, (users + 1) * sizeof *m->indptr);
-    rc = draw_users(m, g, 1);
+    status = draw_users(m, g, 1);
   }
   fopo_free(counted.indptr);
-  return rc;
+  return status;
 }
 
 static int describe(fopo_dataset *d, const uint64_t *meetings) {
@@ -352,11 +352,11 @@ int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_option
   generator g = {NULL, &o, NULL, NULL, 0, NULL};
   *world = NULL;
   *d = NULL;
-  int rc = check_options(&o);
-  if (rc == FOPO_OK) rc = suffices(&o);
-  if (rc != FOPO_OK) return rc;
+  int status = check_options(&o);
+  if (status == FOPO_OK) status = suffices(&o);
+  if (status != FOPO_OK) return status;
 
-  rc = FOPO_ERR_MEMORY;
+  status = FOPO_ERR_MEMORY;
   g.room = most_meetings(&o);
   *world = g.world = fopo_alloc(1, sizeof **world);
   *d = fopo_alloc(1, sizeof **d);
@@ -366,22 +366,22 @@ int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_option
   if (*world == NULL || *d == NULL || g.cumulated == NULL || g.met == NULL || g.meetings == NULL) {
     goto out;
   }
-  rc = world_init(g.world, &o);
-  if (rc != FOPO_OK) goto out;
+  status = world_init(g.world, &o);
+  if (status != FOPO_OK) goto out;
   make_catalogue(g.world, g.cumulated, &o);
-  rc = draw_matrix(&(*d)->matrix, &g);
-  if (rc == FOPO_OK) rc = describe(*d, g.meetings);
+  status = draw_matrix(&(*d)->matrix, &g);
+  if (status == FOPO_OK) status = describe(*d, g.meetings);
 out:
   fopo_free(g.cumulated);
   fopo_free(g.met);
   fopo_free(g.meetings);
-  if (rc != FOPO_OK) {
+  if (status != FOPO_OK) {
     fopo_world_free(*world);
     fopo_dataset_free(*d);
     *world = NULL;
     *d = NULL;
   }
-  return rc;
+  return status;
 }
 
 void fopo_world_free(fopo_world *world) {
@@ -556,8 +556,8 @@ static int sum_sessions(double sum[2], const fopo_world *w, const fopo_sessions 
     for (size_t row = first; row < last; row++) {
       values[row] = best_of_session(&hits[row], w, s, row, &each[omp_get_thread_num()]);
     }
-    int rc = fopo_progress("the best possible policy", (double)last, (double)n);
-    if (rc != FOPO_OK) return rc;
+    int status = fopo_progress("the best possible policy", (double)last, (double)n);
+    if (status != FOPO_OK) return status;
   }
   for (size_t row = 0; row < n; row++) {
     sum[0] += values[row];
@@ -571,14 +571,14 @@ int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
   size_t n = sessions->X.rows, threads = (size_t)fopo_threads(), longest = 0;
   size_t most = world->tastes * (world->items / world->clusters + 1);
   double *values = NULL, sum[2] = {0, 0};
-  int *hits = NULL, rc = check_sessions(world, sessions);
+  int *hits = NULL, status = check_sessions(world, sessions);
   bench *each = NULL;
-  if (rc != FOPO_OK) return rc;
+  if (status != FOPO_OK) return status;
   for (size_t row = 0; row < n; row++) {
     size_t m = fopo_csr_count(&sessions->Y, row);
     if (m > longest) longest = m;
   }
-  rc = FOPO_ERR_MEMORY;
+  status = FOPO_ERR_MEMORY;
   values = fopo_alloc(n, sizeof *values);
   hits = fopo_alloc(n, sizeof *hits);
   each = fopo_alloc(threads, sizeof *each);
@@ -588,8 +588,8 @@ int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
     each[t].g = fopo_alloc(longest + 1, sizeof *each[t].g);
     if (each[t].odds == NULL || each[t].g == NULL) goto out;
   }
-  rc = sum_sessions(sum, world, sessions, each, values, hits);
-  if (rc != FOPO_OK) goto out;
+  status = sum_sessions(sum, world, sessions, each, values, hits);
+  if (status != FOPO_OK) goto out;
   if (expected != NULL) *expected = sum[0] / (double)n;
   if (achieved != NULL) *achieved = sum[1] / (double)n;
 out:
@@ -600,5 +600,5 @@ out:
   fopo_free(each);
   fopo_free(values);
   fopo_free(hits);
-  return rc;
+  return status;
 }

@@ -242,18 +242,18 @@ typedef struct {
   double shift; /* the largest score */
   double w, wr; /* sum exp(f - shift), and times rho */
   uint32_t id;  /* of the largest score, the smallest such id */
-} tally;
+} totals;
 
 typedef struct {
   const fopo_log_world *world;
   fopo_matrix X, Q;  /* the block's rows */
   fopo_matrix items; /* the policy's */
   int greedy;
-  tally *tallies; /* [TOGETHER, ROWS] */
+  totals *tallies; /* [TOGETHER, ROWS] */
 } sweep;
 
-/* A tile's scores f and log-odds t join the tally of its row. */
-static void add_tile(tally *y, float *f, float *t, size_t first, size_t n, int greedy) {
+/* A tile's scores f and log-odds t join the totals of its row. */
+static void add_tile(totals *y, float *f, float *t, size_t first, size_t n, int greedy) {
   const fopo_kernels *k = fopo_kernels_get();
   double largest = (double)k->max(f, n);
   if (largest > y->shift) {
@@ -275,11 +275,11 @@ static void add_tile(tally *y, float *f, float *t, size_t first, size_t n, int g
   y->wr += sum;
 }
 
-static void sweep_segment(const sweep *s, tally *tallies, size_t first, size_t end, float *f,
+static void sweep_segment(const sweep *s, totals *tallies, size_t first, size_t end, float *f,
                           float *t) {
   const fopo_log_world_options *o = &s->world->options;
   size_t rows = s->X.rows;
-  for (size_t n = 0; n < rows; n++) tallies[n] = (tally){.shift = -INFINITY};
+  for (size_t n = 0; n < rows; n++) tallies[n] = (totals){.shift = -INFINITY};
   for (size_t at = first; at < end; at += TILE) {
     size_t n = end - at < TILE ? end - at : TILE;
     fopo_matrix F = fopo_matrix_view(f, rows, n), T = fopo_matrix_view(t, rows, n);
@@ -293,7 +293,7 @@ static void sweep_segment(const sweep *s, tally *tallies, size_t first, size_t e
   }
 }
 
-static void join(tally *all, const tally *part) {
+static void join(totals *all, const totals *part) {
   if (part->shift > all->shift) {
     double factor = exp(all->shift - part->shift);
     all->w = all->w * factor + part->w;
@@ -308,10 +308,10 @@ static void join(tally *all, const tally *part) {
 }
 
 /* One block of contexts over all items. */
-static int sweep_block(const sweep *s, tally *all, double done, double total) {
+static int sweep_block(const sweep *s, totals *all, double done, double total) {
   size_t P = s->items.rows, segments = (P + SEGMENT - 1) / SEGMENT;
   int failed = 0;
-  for (size_t n = 0; n < s->X.rows; n++) all[n] = (tally){.shift = -INFINITY};
+  for (size_t n = 0; n < s->X.rows; n++) all[n] = (totals){.shift = -INFINITY};
   for (size_t from = 0; from < segments; from += TOGETHER) {
     size_t count = segments - from < TOGETHER ? segments - from : TOGETHER;
 #pragma omp parallel num_threads(fopo_threads()) if (count > 1) reduction(| : failed)
@@ -354,7 +354,7 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
                          fopo_matrix items, int greedy) {
   int status = check_value(world, X, Q, items);
   if (status != FOPO_OK) return status;
-  tally all[ROWS];
+  totals all[ROWS];
   double sum = 0;
   sweep s = {.world = world,
              .items = items,

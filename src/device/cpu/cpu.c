@@ -177,7 +177,7 @@ static int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint
 }
 
 static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-                     size_t headed, size_t k, int start, size_t B) {
+                     size_t with_candidates, size_t k, int start, size_t B) {
   (void)d;
   if (start) *sums = (fopo_sums){0};
   for (size_t b = 0; b < B; b++) {
@@ -186,11 +186,11 @@ static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const 
     sums->ess += (double)s[FOPO_STAT_ESS];
     double w = (double)s[FOPO_STAT_MAX_WEIGHT];
     if (w > sums->max_weight) sums->max_weight = w;
-    if (b >= headed) continue;
+    if (b >= with_candidates) continue;
     if (counts[b] > 0) sums->head_mass += (double)s[FOPO_STAT_HEAD_MASS];
     sums->short_rows += counts[b] < k;
   }
-  sums->head_rows += (double)headed;
+  sums->n_with_candidates += (double)with_candidates;
   return FOPO_OK;
 }
 
@@ -268,7 +268,7 @@ static const fopo_device_ops cpu_ops = {
     .sgd_rows = fopo_cpu_sgd_rows,
     .clear = fopo_cpu_clear,
     .norm2 = fopo_cpu_norm2,
-    .tally = NULL,
+    .totals = NULL,
     .start_clock = NULL,
     .stop_clock = NULL,
     .record = NULL,

@@ -3,7 +3,7 @@
  *
  * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
  * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
- * gets the candidate's density; marks and a small hash table of the candidates say so. The work is
+ * gets the candidate's density; bloom and a small hash table of the candidates say so. The work is
  * laid out in straight loops over a tile of samples: words, then uniform draws, then draws of
  * candidates. */
 #include <math.h>
@@ -46,7 +46,7 @@ typedef struct {
   float *logq;        /* [n] log(eps / P + (1 - eps) kappa) */
   float logq_other;   /* log(eps / P): of every other item */
   uint32_t *guide;    /* [1 << guide_bits] where the search for a word of those first bits begins */
-  uint32_t *marks;    /* 1 << mark_bits marks of the ids */
+  uint32_t *bloom;    /* 1 << mark_bits bloom of the ids */
   uint32_t *slots;    /* [1 << slot_bits] number of a candidate plus 1, or 0 */
   unsigned guide_bits, mark_bits, slot_bits;
 } candidates;
@@ -68,7 +68,7 @@ static unsigned guide_bits(size_t k) { return bits_of(2 * k); }
 
 static size_t mixture_bytes(size_t k) {
   size_t words = ((size_t)1 << slot_bits(k)) + ((size_t)1 << guide_bits(k));
-  words += fopo_marks_words(mark_bits(k));
+  words += fopo_bloom_words(mark_bits(k));
   return k * (sizeof(double) + 2 * sizeof(float)) + words * sizeof(uint32_t);
 }
 
@@ -80,20 +80,20 @@ static candidates place(void *scratch, size_t k) {
   c.weight = (float *)(void *)(c.cumulative + k);
   c.logq = c.weight + k;
   c.guide = (uint32_t *)(void *)(c.logq + k);
-  c.marks = c.guide + ((size_t)1 << c.guide_bits);
-  c.slots = c.marks + fopo_marks_words(c.mark_bits);
+  c.bloom = c.guide + ((size_t)1 << c.guide_bits);
+  c.slots = c.bloom + fopo_bloom_words(c.mark_bits);
   return c;
 }
 
 static void insert_all(candidates *c) {
   size_t mask = ((size_t)1 << c->slot_bits) - 1;
-  memset(c->marks, 0, fopo_marks_words(c->mark_bits) * sizeof *c->marks);
+  memset(c->bloom, 0, fopo_bloom_words(c->mark_bits) * sizeof *c->bloom);
   memset(c->slots, 0, (mask + 1) * sizeof *c->slots);
   for (size_t i = 0; i < c->n; i++) {
     size_t slot = fopo_hash(c->ids[i], c->slot_bits);
     while (c->slots[slot] != 0) slot = (slot + 1) & mask;
     c->slots[slot] = (uint32_t)(i + 1);
-    fopo_mark(c->marks, c->mark_bits, c->ids[i]);
+    fopo_bloom_add(c->bloom, c->mark_bits, c->ids[i]);
   }
 }
 
@@ -165,7 +165,7 @@ static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const
     ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
   }
   uint32_t maybe[TILE];
-  size_t found = fopo_kernels_get()->marked(maybe, ids, n, c->marks, c->mark_bits);
+  size_t found = fopo_kernels_get()->marked(maybe, ids, n, c->bloom, c->mark_bits);
   for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
 }
 
@@ -183,7 +183,8 @@ static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, con
 static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
                      size_t rest) {
   if (!m->stratified) {
-    return fopo_kernels_get()->reaching(at, which, n, (uint64_t)ceil(m->epsilon * 4294967296.0));
+    return fopo_kernels_get()->select_at_least(at, which, n,
+                                               (uint64_t)ceil(m->epsilon * 4294967296.0));
   }
   for (size_t i = rest; i < n; i++) at[i - rest] = (uint32_t)i;
   return n - rest;

@@ -11,7 +11,7 @@
 /* ---- rewards ---- */
 
 enum {
-  REWARD_BITS = 13, /* of the marks, 1 KiB: a context's ids mostly set few of them */
+  REWARD_BITS = 13, /* of the bloom, 1 KiB: a context's ids mostly set few of them */
   REWARD_TILE = 256 /* samples that are looked at at once */
 };
 
@@ -21,13 +21,14 @@ int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const ui
   const fopo_kernels *k = fopo_kernels_get();
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < B; b++) {
-    uint32_t marks[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE];
+    uint32_t bloom[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE];
     const uint32_t *hits = fopo_csr_row(Y, rows[b]), *id = ids + b * S;
-    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++) fopo_mark(marks, REWARD_BITS, hits[i]);
+    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++)
+      fopo_bloom_add(bloom, REWARD_BITS, hits[i]);
     memset(r + b * S, 0, S * sizeof *r);
     for (size_t s = 0; s < S; s += REWARD_TILE) {
       size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
-      size_t found = k->marked(maybe, id + s, n, marks, REWARD_BITS);
+      size_t found = k->marked(maybe, id + s, n, bloom, REWARD_BITS);
       for (size_t i = 0; i < found; i++) {
         size_t at = s + maybe[i];
         if (fopo_csr_contains(Y, rows[b], id[at])) r[b * S + at] = 1.0f;

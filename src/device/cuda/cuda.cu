@@ -236,7 +236,7 @@ static const fopo_device_ops table = {
     .sgd_rows = sgd_rows,
     .clear = clear,
     .norm2 = norm2,
-    .tally = tally,
+    .totals = totals,
     .start_clock = start_clock,
     .stop_clock = stop_clock,
     .record = record,
@@ -363,7 +363,7 @@ static int begin(fopo_device *d) {
   if (status != FOPO_OK) return status;
   s->processors = (size_t)about.multiProcessorCount;
   s->cache = (size_t)about.l2CacheSize;
-  s->brains = about.major >= 8;
+  s->has_bf16 = about.major >= 8;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);
   return probe(d);

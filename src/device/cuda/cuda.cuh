@@ -63,7 +63,7 @@ struct state {
   cudaEvent_t began, ended; /* owned: of the clock */
   size_t processors;        /* streaming multiprocessors: how many blocks keep the card busy */
   size_t cache;             /* bytes of its L2 cache */
-  bool brains;              /* it multiplies bfloat16 (compute 8.0 and later) */
+  bool has_bf16;            /* it multiplies bfloat16 (compute 8.0 and later) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -229,8 +229,9 @@ int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint3
 int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
               const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
 int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-              size_t headed, size_t k, int start, size_t B);
-int tally(fopo_device *d, fopo_tally *t, const fopo_sums *sums, const float *G, size_t n, size_t B);
+              size_t with_candidates, size_t k, int start, size_t B);
+int totals(fopo_device *d, fopo_totals *t, const fopo_sums *sums, const float *G, size_t n,
+           size_t B);
 int start_clock(fopo_device *d);
 int stop_clock(fopo_device *d, double *seconds);
 

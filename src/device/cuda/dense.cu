@@ -187,13 +187,13 @@ int network_backward(fopo_device *d, float *G, float *delta, const float *X, con
 
 /* ---- optimisers ---- */
 
-__device__ inline bool halted(const fopo_tally *t) { return t != nullptr && t->broken != 0; }
+__device__ inline bool halted(const fopo_totals *t) { return t != nullptr && t->broken != 0; }
 
 __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            float decay, const fopo_tally *tally, const numbers *now, size_t n) {
+                            float decay, const fopo_totals *totals, const numbers *now, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(tally)) return;
+  if (i >= n || halted(totals)) return;
   if (now != nullptr) lr = now->lr, unbias = now->unbias;
   float g = G[i] - decay * theta[i];
   m[i] = beta1 * m[i] + rest1 * g;
@@ -207,13 +207,13 @@ int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const
   numbers x = numbers_of(0, o);
   return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, x.lr,
                 (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2, (float)(1 - o->beta2),
-                x.unbias, (float)o->eps, (float)o->weight_decay, o->tally, varying(d), n);
+                x.unbias, (float)o->eps, (float)o->weight_decay, o->totals, varying(d), n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
-                           float decay, const fopo_tally *tally, size_t n) {
+                           float decay, const fopo_totals *totals, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(tally)) return;
+  if (i >= n || halted(totals)) return;
   velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
   theta[i] += lr * velocity[i];
 }
@@ -221,7 +221,7 @@ __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float 
 int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
         size_t n) {
   return launch(d, "sgd", ceil_div(n, THREADS), THREADS, 0, sgd_kernel, theta, velocity, G,
-                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->tally, n);
+                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->totals, n);
 }
 
 /* ---- whole arrays ---- */

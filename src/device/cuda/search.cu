@@ -300,9 +300,9 @@ static size_t most_of(const state *s, const fopo_catalogue *c, size_t B, size_t 
 
 static int make_room(call *a) {
   const fopo_catalogue *c = a->c;
-  bool gathers = c->order != nullptr && c->limit > c->head_rows;
+  bool gathers = c->order != nullptr && c->limit > c->packed_rows;
   a->screens =
-      of(a->d)->brains && c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
+      of(a->d)->has_bf16 && c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
   a->most = most_of(of(a->d), c, a->B, a->L, gathers);
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(a->d)->scratch : nullptr, 0};
@@ -330,7 +330,8 @@ static size_t width_at(const call *a, size_t at) {
   const fopo_catalogue *c = a->c;
   size_t k = a->s.k, first = 2 * k > FIRST_LEAST ? 2 * k : FIRST_LEAST;
   size_t bears = at < k ? first : at * (ROOM - k - LATE) / (4 * k);
-  size_t end = c->order != nullptr && at < c->head_rows ? least(c->head_rows, c->limit) : c->limit;
+  size_t end =
+      c->order != nullptr && at < c->packed_rows ? least(c->packed_rows, c->limit) : c->limit;
   return least(least(bears, a->most), end - at);
 }
 
@@ -352,8 +353,8 @@ static int score_tile(const call *a, size_t at, size_t width) {
   size_t ld = c->ld;
   int status = FOPO_OK;
   if (c->order != nullptr) {
-    bool packed = at < c->head_rows;
-    rows = packed ? c->head + at * a->L : a->rows;
+    bool packed = at < c->packed_rows;
+    rows = packed ? c->packed + at * a->L : a->rows;
     ld = a->L;
     if (!packed) {
       status = gather_rows(a->d, a->rows, c->items, c->ld, c->order + at, width, a->L);

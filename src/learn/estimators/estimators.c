@@ -21,10 +21,10 @@ static int topk(fopo_gradient *g, const float *Q, size_t n) {
  * device. */
 static int fetch_queries(fopo_gradient *g) {
   if (g->fetched) return FOPO_OK;
-  size_t n = fopo_gradient_headed(g, g->first, g->length);
-  int rc = g->device->ops->get(g->device, g->host.Q, g->dev.Q, n * g->L * sizeof *g->host.Q);
-  g->fetched = rc == FOPO_OK;
-  return rc;
+  size_t n = fopo_gradient_with_candidates(g, g->first, g->length);
+  int status = g->device->ops->get(g->device, g->host.Q, g->dev.Q, n * g->L * sizeof *g->host.Q);
+  g->fetched = status == FOPO_OK;
+  return status;
 }
 
 /* The same by the index, which searches on the host, for those queries of the piece that stand at
@@ -35,22 +35,24 @@ static int search(fopo_gradient *g, const uint32_t *places, size_t found) {
   const fopo_gradient_on_device *m = &g->dev;
   const fopo_device_ops *ops = g->device->ops;
   float *Q = g->now.host_Q;
-  int rc = fetch_queries(g);
+  int status = fetch_queries(g);
   for (size_t i = 0; i < found && places != NULL; i++) {
     size_t b = places[i];
     if (b > i) memcpy(Q + i * g->L, Q + b * g->L, g->L * sizeof *Q);
   }
-  if (rc == FOPO_OK) {
+  if (status == FOPO_OK) {
     int set = g->options.kind == FOPO_GRADIENT_HEAD_TAIL;
-    rc = (set ? fopo_index_search_set
-              : fopo_index_search)(h->candidates, h->candidate_scores, h->counts, g->q.index,
-                                   fopo_matrix_view(Q, found, g->L), g->q.k);
+    status = (set ? fopo_index_search_set
+                  : fopo_index_search)(h->candidates, h->candidate_scores, h->counts, g->q.index,
+                                       fopo_matrix_view(Q, found, g->L), g->q.k);
   }
-  if (rc == FOPO_OK) {
-    rc = ops->put(g->device, m->candidates, h->candidates, found * g->q.k * sizeof *h->candidates);
+  if (status == FOPO_OK) {
+    status =
+        ops->put(g->device, m->candidates, h->candidates, found * g->q.k * sizeof *h->candidates);
   }
-  return rc == FOPO_OK ? ops->put(g->device, g->now.counts, h->counts, found * sizeof *h->counts)
-                       : rc;
+  return status == FOPO_OK
+             ? ops->put(g->device, g->now.counts, h->counts, found * sizeof *h->counts)
+             : status;
 }
 
 /* host.due: which of n contexts have a set that has served its visits: their places in the batch,
@@ -60,7 +62,7 @@ static size_t list_due(fopo_gradient *g, size_t n) {
   uint32_t *due = g->host.due;
   size_t count = 0;
   for (uint32_t b = 0; b < n; b++) {
-    if (fopo_visits_due(g->visits, rows[b], g->q.refresh)) due[count++] = b;
+    if (fopo_candidate_cache_expired(g->cache, rows[b], g->q.refresh)) due[count++] = b;
   }
   for (size_t i = 0; i < count; i++) due[count + i] = rows[due[i]];
   return count;
@@ -72,21 +74,22 @@ static int kept_candidates(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
   size_t due = list_due(g, n);
-  int rc = FOPO_OK;
+  int status = FOPO_OK;
   if (due > 0) {
-    rc = d->ops->put(d, m->due, g->host.due, 2 * due * sizeof *m->due);
-    if (rc == FOPO_OK && g->on_device) {
-      rc = d->ops->gather_rows(d, g->now.V, g->now.Q, g->L, m->due, due, g->L);
-      if (rc == FOPO_OK) rc = topk(g, g->now.V, due);
-    } else if (rc == FOPO_OK) {
-      rc = search(g, g->host.due, due);
+    status = d->ops->put(d, m->due, g->host.due, 2 * due * sizeof *m->due);
+    if (status == FOPO_OK && g->on_device) {
+      status = d->ops->gather_rows(d, g->now.V, g->now.Q, g->L, m->due, due, g->L);
+      if (status == FOPO_OK) status = topk(g, g->now.V, due);
+    } else if (status == FOPO_OK) {
+      status = search(g, g->host.due, due);
     }
-    if (rc == FOPO_OK) {
-      rc = fopo_visits_store(g->visits, m->candidates, g->now.counts, m->due + due, due);
+    if (status == FOPO_OK) {
+      status =
+          fopo_candidate_cache_store(g->cache, m->candidates, g->now.counts, m->due + due, due);
     }
   }
-  if (rc != FOPO_OK) return rc;
-  return fopo_visits_load(m->candidates, g->now.counts, g->visits, m->rows + g->done, n);
+  if (status != FOPO_OK) return status;
+  return fopo_candidate_cache_load(m->candidates, g->now.counts, g->cache, m->rows + g->done, n);
 }
 
 /* The scores of the candidates at the current theta: the index's, or, where the set or the index
@@ -103,48 +106,49 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
                      g->now.counts, n, k, g->L);
 }
 
-/* The candidates of the first g->headed of n contexts at the current theta, and none for the
- * others; with their scores where those are wanted. */
+/* The candidates of the first g->with_candidates of n contexts at the current theta, and none for
+ * the others; with their scores where those are wanted. */
 static int find_candidates(fopo_gradient *g, size_t n, int scored) {
   fopo_device *d = g->device;
   uint32_t *counts = g->now.counts;
-  size_t headed = g->headed;
+  size_t with_candidates = g->with_candidates;
   int keeps = fopo_proposal_keeps(&g->q), there = !keeps && g->on_device;
   double start = fopo_clock();
-  int rc = keeps   ? kept_candidates(g, headed)
-           : there ? topk(g, g->now.Q, headed) /* with their scores */
-                   : search(g, NULL, headed);
-  if (rc == FOPO_OK && headed < n) { /* the others' counts are 0 */
-    memset(g->host.counts, 0, (n - headed) * sizeof *counts);
-    rc = d->ops->put(d, counts + headed, g->host.counts, (n - headed) * sizeof *counts);
+  int status = keeps   ? kept_candidates(g, with_candidates)
+               : there ? topk(g, g->now.Q, with_candidates) /* with their scores */
+                       : search(g, NULL, with_candidates);
+  if (status == FOPO_OK && with_candidates < n) { /* the others' counts are 0 */
+    memset(g->host.counts, 0, (n - with_candidates) * sizeof *counts);
+    status = d->ops->put(d, counts + with_candidates, g->host.counts,
+                         (n - with_candidates) * sizeof *counts);
   }
-  if (rc == FOPO_OK && scored && !there) rc = put_scores(g, headed, keeps);
+  if (status == FOPO_OK && scored && !there) status = put_scores(g, with_candidates, keeps);
   g->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 static int snis_draw(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
   const fopo_proposal *q = &g->q;
   const uint32_t *rows = g->dev.rows + g->done;
-  int rc = g->headed > 0 ? find_candidates(g, n, 1) : FOPO_OK;
-  if (rc != FOPO_OK) return rc;
+  int status = g->with_candidates > 0 ? find_candidates(g, n, 1) : FOPO_OK;
+  if (status != FOPO_OK) return status;
 
   double start = fopo_clock();
-  if (g->headed > 0) {
+  if (g->with_candidates > 0) {
     fopo_mixture m = {.k = q->k,
                       .ids = g->dev.candidates,
                       .scores = g->dev.candidate_scores,
                       .counts = g->now.counts,
                       .epsilon = fopo_proposal_share(q, g->S),
                       .stratified = q->stratified};
-    rc = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
+    status = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
   } else {
-    rc = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
+    status = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
   }
-  if (rc == FOPO_OK) rc = fopo_gradient_spoil(g, n);
+  if (status == FOPO_OK) status = fopo_gradient_inject_fault(g, n);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 /* c_s = wbar_s (r_s - rbar)   (the paper, Algorithm 1; the term in the mean of beta is 0 because
@@ -163,13 +167,13 @@ static int snis_combine(fopo_gradient *g, size_t n) {
 
 static int head_tail_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
-  int rc = find_candidates(g, n, 0);
-  if (rc != FOPO_OK) return rc;
+  int status = find_candidates(g, n, 0);
+  if (status != FOPO_OK) return status;
   double start = fopo_clock();
-  rc = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts, g->q.k,
-                                 m->rows + g->done, g->key, n, g->S, g->P);
+  status = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts,
+                                     g->q.k, m->rows + g->done, g->key, n, g->S, g->P);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 /* c_s = wbar_s (r_s - rbar), where w = exp(f) in the head and (P - K) / U exp(f) in the tail */
@@ -187,22 +191,23 @@ static int exact_draw(fopo_gradient *g, size_t n) {
   double start = fopo_clock();
   uint32_t *ids = fopo_alloc(g->P, sizeof *ids);
   float *logq = fopo_alloc(g->P, sizeof *logq);
-  int rc = ids && logq ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (rc == FOPO_OK) {
+  int status = ids && logq ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
     for (size_t a = 0; a < g->P; a++) {
       ids[a] = (uint32_t)a;
       logq[a] = (float)-log((double)g->P);
     }
   }
-  for (size_t b = 0; b < g->part && rc == FOPO_OK; b++) {
-    rc = d->ops->put(d, g->dev.ids + b * g->P, ids, g->P * sizeof *ids);
-    if (rc == FOPO_OK) rc = d->ops->put(d, g->dev.logq + b * g->P, logq, g->P * sizeof *logq);
+  for (size_t b = 0; b < g->part && status == FOPO_OK; b++) {
+    status = d->ops->put(d, g->dev.ids + b * g->P, ids, g->P * sizeof *ids);
+    if (status == FOPO_OK)
+      status = d->ops->put(d, g->dev.logq + b * g->P, logq, g->P * sizeof *logq);
   }
-  if (rc == FOPO_OK) g->enumerated = g->part;
+  if (status == FOPO_OK) g->enumerated = g->part;
   fopo_free(ids);
   fopo_free(logq);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 /* c_a = pi_a (r_a - E_pi r), of the items themselves: the truth has no rounding of theirs */
@@ -219,10 +224,11 @@ static float *wanted_mean(fopo_gradient *g) { return g->options.baseline ? NULL 
 static int reinforce_draw(fopo_gradient *g, size_t n) {
   const fopo_gradient_on_device *m = &g->dev;
   double start = fopo_clock();
-  int rc = g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->log_z, m->Q, m->items,
-                                       g->items.ld, m->rows + g->done, g->key, n, g->S, g->P, g->L);
+  int status =
+      g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->log_z, m->Q, m->items,
+                                  g->items.ld, m->rows + g->done, g->key, n, g->S, g->P, g->L);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
-  return rc;
+  return status;
 }
 
 static int reinforce_combine(fopo_gradient *g, size_t n) {

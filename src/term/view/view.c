@@ -204,15 +204,15 @@ static attr_t attributes(uint32_t ink) {
 
 int fopo_view_open(int colour) {
   static int once;
-  int rc = fopo_view_possible();
-  if (rc != FOPO_OK) return rc;
+  int status = fopo_view_possible();
+  if (status != FOPO_OK) return status;
   if (view.open) return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view is open already");
   view.tty = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (view.tty < 0 || tcgetattr(view.tty, &view.before) != 0 ||
       (view.out = fdopen(view.tty, "w")) == NULL) {
-    rc = fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal cannot be used: %s", strerror(errno));
+    status = fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal cannot be used: %s", strerror(errno));
     if (view.tty >= 0) close(view.tty);
-    return rc;
+    return status;
   }
   sigaction(SIGWINCH, NULL, &view.former_window);
   set_handlers(); /* before newterm, which takes those that nobody has */
@@ -235,9 +235,9 @@ int fopo_view_open(int colour) {
   set_escdelay(25);
   curs_set(0);
   start_colours(colour);
-  rc = redirect();
-  if (rc != FOPO_OK) fopo_view_close();
-  return rc;
+  status = redirect();
+  if (status != FOPO_OK) fopo_view_close();
+  return status;
 }
 
 int fopo_view_is_open(void) { return view.open; }

@@ -72,12 +72,12 @@ static void tear_down(setting *s) {
 
 static fopo_slice run(setting *s, size_t n) {
   fopo_slice slice;
-  int rc;
-  while ((rc = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) {
+  int status;
+  while ((status = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) {
     const fopo_drawn *d = fopo_trainer_drawn(s->t);
     ok(fopo_reward_fill(d->reward, &s->w.reward, d->ids, d->rows, d->B, d->S));
   }
-  ok(rc);
+  ok(status);
   return slice;
 }
 
@@ -92,42 +92,42 @@ static char path[64];
 
 static void test_due(void **unused) {
   (void)unused;
-  fopo_visits v = {0};
+  fopo_candidate_cache v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .refresh = 3, .epsilon = 0.5};
   uint32_t ids[6] = {7, 8, 9, 4, 5, 6}, counts[2] = {2, 3}, got[6], count[2], rows[] = {1, 1, 4};
   fopo_device *d = NULL;
   ok(fopo_device_open(&d, "cpu"));
-  ok(fopo_visits_room(&v, d, 5, 3));
-  assert_int_equal(fopo_visits_bytes(5, 3), 100);
-  assert_true(fopo_visits_due(&v, 1, 3));
-  ok(fopo_visits_store(&v, ids, counts, rows + 1, 2));
-  assert_true(fopo_visits_due(&v, 1, 3)); /* not yet counted */
-  fopo_visits_count(&v, &q, rows, 3, 0.0, 3);
-  assert_false(fopo_visits_due(&v, 1, 3));
-  assert_true(fopo_visits_due(&v, 1, 2)); /* twice in one batch: two visits */
-  fopo_visits_count(&v, &q, rows, 1, 0.0, 1);
-  assert_true(fopo_visits_due(&v, 1, 3));
-  assert_false(fopo_visits_due(&v, 1, FOPO_REFRESH_ONCE));
-  assert_false(fopo_visits_due(&v, 4, 3));
-  assert_true(fopo_visits_due(&v, 0, FOPO_REFRESH_ONCE));
-  ok(fopo_visits_load(got, count, &v, rows + 1, 2));
+  ok(fopo_candidate_cache_reserve(&v, d, 5, 3));
+  assert_int_equal(fopo_candidate_cache_bytes(5, 3), 100);
+  assert_true(fopo_candidate_cache_expired(&v, 1, 3));
+  ok(fopo_candidate_cache_store(&v, ids, counts, rows + 1, 2));
+  assert_true(fopo_candidate_cache_expired(&v, 1, 3)); /* not yet counted */
+  fopo_candidate_cache_commit(&v, &q, rows, 3, 0.0, 3);
+  assert_false(fopo_candidate_cache_expired(&v, 1, 3));
+  assert_true(fopo_candidate_cache_expired(&v, 1, 2)); /* twice in one batch: two visits */
+  fopo_candidate_cache_commit(&v, &q, rows, 1, 0.0, 1);
+  assert_true(fopo_candidate_cache_expired(&v, 1, 3));
+  assert_false(fopo_candidate_cache_expired(&v, 1, FOPO_REFRESH_ONCE));
+  assert_false(fopo_candidate_cache_expired(&v, 4, 3));
+  assert_true(fopo_candidate_cache_expired(&v, 0, FOPO_REFRESH_ONCE));
+  ok(fopo_candidate_cache_load(got, count, &v, rows + 1, 2));
   assert_memory_equal(got, ids, sizeof ids);
   assert_memory_equal(count, counts, sizeof count);
-  ok(fopo_visits_fetch(&v));
+  ok(fopo_candidate_cache_fetch(&v));
   assert_memory_equal(v.ids + 3, ids, 3 * sizeof *ids);
-  ok(fopo_visits_room(&v, d, 5, 3));
-  assert_false(fopo_visits_due(&v, 4, 3));
-  ok(fopo_visits_room(&v, d, 5, 2)); /* other sets: none is known */
-  assert_true(fopo_visits_due(&v, 4, 3));
-  refused(fopo_visits_room(&v, d, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
+  ok(fopo_candidate_cache_reserve(&v, d, 5, 3));
+  assert_false(fopo_candidate_cache_expired(&v, 4, 3));
+  ok(fopo_candidate_cache_reserve(&v, d, 5, 2)); /* other sets: none is known */
+  assert_true(fopo_candidate_cache_expired(&v, 4, 3));
+  refused(fopo_candidate_cache_reserve(&v, d, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
           "keeping 256 candidates of each of 1099511627776 contexts");
-  fopo_visits_done(&v);
+  fopo_candidate_cache_done(&v);
   fopo_device_close(d);
 }
 
 static void test_epsilon(void **unused) {
   (void)unused;
-  fopo_visits v = {0};
+  fopo_candidate_cache v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE,
                      .k = 3,
                      .adaptive = 1,
@@ -135,36 +135,37 @@ static void test_epsilon(void **unused) {
                      .floor = 0.1,
                      .smoothing = 0.5};
   uint32_t rows[BATCH] = {0};
-  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
-  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8); /* the first batch is a probe */
-  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.5) < 1e-12);
-  assert_int_equal(fopo_visits_asked(&v, &q, 5), 5);
-  fopo_visits_count(&v, &q, rows, BATCH, 0.02, 8);
-  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0);
+  assert_true(fopo_candidate_cache_epsilon(&v, &q) >= 1.0);
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32),
+                   8); /* the first batch is a probe */
+  assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.5) < 1e-12);
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 5), 5);
+  fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.02, 8);
+  assert_true(fopo_candidate_cache_epsilon(&v, &q) >= 1.0);
   for (int i = 1; i < 50; i++) {
-    assert_int_equal(fopo_visits_asked(&v, &q, 32), 0);
-    fopo_visits_count(&v, &q, rows, BATCH, 0.0, 0);
+    assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 0);
+    fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.0, 0);
   }
-  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
-  fopo_visits_count(&v, &q, rows, BATCH, 0.1, 8);
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 8);
+  fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.1, 8);
   assert_true(fabs(v.head - 0.06) < 1e-12); /* 0.5 of 0.02 and of 0.1 */
   for (int i = 51; i < 500; i++) {
-    assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
-    assert_true(fabs(fopo_visits_epsilon(&v, &q) - 0.1) < 1e-12);
-    assert_true(fabs(fopo_visits_draws(&v, &q) - 0.1) < 1e-12);
-    fopo_visits_count(&v, &q, rows, BATCH, 0.9, 32); /* no probe: it measures nothing */
+    assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 32);
+    assert_true(fabs(fopo_candidate_cache_epsilon(&v, &q) - 0.1) < 1e-12);
+    assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.1) < 1e-12);
+    fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.9, 32); /* no probe: it measures nothing */
   }
   assert_true(fabs(v.head - 0.06) < 1e-12);
-  assert_int_equal(fopo_visits_asked(&v, &q, 32), 32);
-  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.5) < 1e-12);
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 32);
+  assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.5) < 1e-12);
   q.floor = 0.7;
-  assert_true(fabs(fopo_visits_draws(&v, &q) - 0.7) < 1e-12);
+  assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.7) < 1e-12);
   q.floor = 1.0;
-  assert_int_equal(fopo_visits_asked(&v, &q, 32), 8);
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 8);
   q.floor = 0.1;
-  fopo_visits_count(&v, &q, rows, BATCH, 0.02, 32);
-  assert_true(fopo_visits_epsilon(&v, &q) >= 1.0); /* the mass has left the candidates */
-  assert_int_equal(fopo_visits_asked(&v, &q, 32), 0);
+  fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.02, 32);
+  assert_true(fopo_candidate_cache_epsilon(&v, &q) >= 1.0); /* the mass has left the candidates */
+  assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 0);
 }
 
 /* ---- kept candidates ---- */
@@ -311,12 +312,12 @@ static void test_resume(void **unused) {
       run(&b, 2); /* what it remembers of these is forgotten */
       ok(fopo_trainer_resume(b.t, path, NULL));
       assert_true(!(epsilon(&a) < epsilon(&b)) && !(epsilon(&a) > epsilon(&b)));
-      size_t asked = queries(&a), before = queries(&b);
+      size_t n_with_candidates = queries(&a), before = queries(&b);
       run(&a, STEPS - first);
       run(&b, STEPS - first);
       assert_memory_equal(theta(&a), wanted, bytes);
       assert_memory_equal(theta(&b), wanted, bytes);
-      assert_int_equal(queries(&a) - asked, queries(&b) - before);
+      assert_int_equal(queries(&a) - n_with_candidates, queries(&b) - before);
       tear_down(&a);
       tear_down(&b);
     }
@@ -374,7 +375,7 @@ static void test_adapts(void **unused) {
     for (int i = 0; i < K; i++) mass += pi[ids[i]] / N;
   }
   run(&s, 12001); /* 25 probes */
-  double measured = s.t->visits.head;
+  double measured = s.t->cache.head;
   print_message("inside the candidates %.4f, measured %.4f\n", mass, measured);
   assert_true(mass > 0.1 && mass < 0.95 && fabs(mass - measured) < 0.05);
   assert_true(fabs(epsilon(&s) - 0.05) < 1e-12);
@@ -446,9 +447,9 @@ static void test_allocates_nothing(void **unused) {
     set_up(&s, which(i), 0.2, 0.02, 0);
     run(&s, PER_EPOCH);
     fopo_memory_fail_after(0, 1);
-    int rc = fopo_trainer_run(s.t, 3 * PER_EPOCH, &slice);
+    int status = fopo_trainer_run(s.t, 3 * PER_EPOCH, &slice);
     fopo_memory_fail_after(-1, 0);
-    ok(rc);
+    ok(status);
     tear_down(&s);
   }
 }
