@@ -221,7 +221,7 @@ const luaL_Reg bind_job_functions[] = {{"job", job}, {NULL, NULL}};
 static const luaL_Reg methods[] = {{"look", look}, {"take", take}, {"rest", rest}, {"go", go},
                                    {"stop", stop}, {"wait", wait}, {NULL, NULL}};
 
-const bind_type bind_job_type = {.name = "fopo.run.job",
+const bind_type bind_job_type = {.name = "fopo.job",
                                  .size = sizeof(bind_job),
                                  .done = done,
                                  .methods = methods,

@@ -119,7 +119,7 @@ static int free_text(lua_State *L) {
 static char **new_text(lua_State *L) {
   char **text = lua_newuserdatauv(L, sizeof *text, 0);
   *text = NULL;
-  if (luaL_newmetatable(L, "fopo.base.text")) {
+  if (luaL_newmetatable(L, "fopo.text")) {
     lua_pushcfunction(L, free_text);
     lua_setfield(L, -2, "__gc");
   }

@@ -43,7 +43,7 @@ end
 local own = {__index = undefined, __newindex = assign}
 
 strict.set = define.fn{
-  name = "fopo.base.strict", returns = "boolean",
+  name = "fopo.strict", returns = "boolean",
   args = {{"on", "boolean", nil, "false: as in Lua again", optional = true}},
   text = [[From now on the use of a global that was never given a value is an error that names the
 nearest known one, and so is making one inside a function, where local was forgotten.]],

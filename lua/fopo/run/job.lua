@@ -8,7 +8,7 @@ local run = require "fopo.run.run"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 
-local job = {__name = "fopo.run.job"}
+local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
 local columns, line, object -- of trainers: those of the history; record n as text and as JSON
 local columns_of = {reward_time = "reward", search = "search", propose = "propose",
