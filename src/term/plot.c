@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "term/axis.h"
-#include "term/text.h"
+#include "term/string.h"
 
 enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
 
@@ -27,22 +27,22 @@ typedef struct {
 
 /* ---- text ---- */
 
-static void put_times(fopo_text *b, const char *s, int times) {
-  for (int i = 0; i < times; i++) fopo_text_put(b, s);
+static void put_times(fopo_string *b, const char *s, int times) {
+  for (int i = 0; i < times; i++) fopo_string_put(b, s);
 }
 
 /* A user's text: what could move the cursor is shown as '?'. */
-static void put_label(fopo_text *b, const char *s) {
+static void put_label(fopo_string *b, const char *s) {
   for (; *s != '\0'; s++) {
     char c = (unsigned char)*s < 32 || *s == 127 ? '?' : *s;
-    fopo_text_put_bytes(b, &c, 1);
+    fopo_string_put_bytes(b, &c, 1);
   }
 }
 
 /* Ends a line without blanks at its end. */
-static void end_line(fopo_text *b) {
+static void end_line(fopo_string *b) {
   while (b->n > 0 && b->s[b->n - 1] == ' ') b->n--;
-  fopo_text_put(b, "\n");
+  fopo_string_put(b, "\n");
 }
 
 /* Columns of UTF-8 text: every byte that does not go on with a character. */
@@ -52,7 +52,7 @@ static int width_of(const char *s) {
   return n;
 }
 
-static void put_centred(fopo_text *b, const char *s, int margin, int width) {
+static void put_centred(fopo_string *b, const char *s, int margin, int width) {
   int space = (width - width_of(s)) / 2;
   put_times(b, " ", margin + (space > 0 ? space : 0));
   put_label(b, s);
@@ -128,30 +128,30 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
 
 /* ---- the whole ---- */
 
-static void colour_on(fopo_text *b, const fopo_plot *plot, size_t series) {
+static void colour_on(fopo_string *b, const fopo_plot *plot, size_t series) {
   char code[16];
   if (!plot->colour) return;
   snprintf(code, sizeof code, "\033[%dm", colours[series % MARKS]);
-  fopo_text_put(b, code);
+  fopo_string_put(b, code);
 }
 
-static void colour_off(fopo_text *b, const fopo_plot *plot) {
-  if (plot->colour) fopo_text_put(b, "\033[0m");
+static void colour_off(fopo_string *b, const fopo_plot *plot) {
+  if (plot->colour) fopo_string_put(b, "\033[0m");
 }
 
-static void put_cell(fopo_text *b, const canvas *c, size_t cell) {
+static void put_cell(fopo_string *b, const canvas *c, size_t cell) {
   if (c->across == 2) {
     unsigned code = 0x2800u + c->dots[cell];
     char utf8[3] = {(char)(0xE0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
                     (char)(0x80 | (code & 63))};
-    fopo_text_put_bytes(b, utf8, 3);
+    fopo_string_put_bytes(b, utf8, 3);
   } else {
-    fopo_text_put_bytes(b, &bloom[c->owner[cell]], 1);
+    fopo_string_put_bytes(b, &bloom[c->owner[cell]], 1);
   }
 }
 
 /* One line of cells, a colour code only where the series changes. */
-static void put_row(fopo_text *b, const canvas *c, const fopo_plot *plot, int row) {
+static void put_row(fopo_string *b, const canvas *c, const fopo_plot *plot, int row) {
   int last = -1;
   for (int col = 0; col < c->cols; col++) {
     size_t cell = (size_t)row * (size_t)c->cols + (size_t)col;
@@ -164,7 +164,7 @@ static void put_row(fopo_text *b, const canvas *c, const fopo_plot *plot, int ro
     if (now >= 0)
       put_cell(b, c, cell);
     else
-      fopo_text_put(b, " ");
+      fopo_string_put(b, " ");
   }
   if (last >= 0) colour_off(b, plot);
   end_line(b);
@@ -178,7 +178,7 @@ static int tick_col(const fopo_axis *x, int i, const canvas *c) {
   return (int)lround(fopo_axis_share(x, x->tick[i]) * (c->cols * c->across - 1)) / c->across;
 }
 
-static void put_canvas(fopo_text *b, const canvas *c, const fopo_axis *y, const fopo_plot *plot,
+static void put_canvas(fopo_string *b, const canvas *c, const fopo_axis *y, const fopo_plot *plot,
                        int margin) {
   for (int row = 0; row < c->rows; row++) {
     const char *label = NULL;
@@ -187,21 +187,21 @@ static void put_canvas(fopo_text *b, const canvas *c, const fopo_axis *y, const 
     }
     int length = label != NULL ? (int)strlen(label) : 0;
     put_times(b, " ", margin - length);
-    if (label != NULL) fopo_text_put(b, label);
-    fopo_text_put(b, label != NULL ? (plot->utf8 ? " ┤" : " +") : (plot->utf8 ? " │" : " |"));
+    if (label != NULL) fopo_string_put(b, label);
+    fopo_string_put(b, label != NULL ? (plot->utf8 ? " ┤" : " +") : (plot->utf8 ? " │" : " |"));
     put_row(b, c, plot, row);
   }
 }
 
 /* The lower axis, and below it the labels that find room. */
-static void put_x_axis(fopo_text *b, const canvas *c, const fopo_axis *x, const fopo_plot *plot,
+static void put_x_axis(fopo_string *b, const canvas *c, const fopo_axis *x, const fopo_plot *plot,
                        int margin) {
   put_times(b, " ", margin + 1);
-  fopo_text_put(b, plot->utf8 ? "└" : "+");
+  fopo_string_put(b, plot->utf8 ? "└" : "+");
   for (int col = 0; col < c->cols; col++) {
     int tick = 0;
     for (int i = 0; i < x->n_ticks; i++) tick |= tick_col(x, i, c) == col;
-    fopo_text_put(b, tick ? (plot->utf8 ? "┬" : "+") : (plot->utf8 ? "─" : "-"));
+    fopo_string_put(b, tick ? (plot->utf8 ? "┬" : "+") : (plot->utf8 ? "─" : "-"));
   }
   end_line(b);
   int at = 0, edge = margin + 2 + c->cols; /* columns written so far, and the last one allowed */
@@ -211,13 +211,13 @@ static void put_x_axis(fopo_text *b, const canvas *c, const fopo_axis *x, const 
     if (from + length > edge) from = edge - length;
     if (from < at + (at > 0)) continue;
     put_times(b, " ", from - at);
-    fopo_text_put(b, x->label[i]);
+    fopo_string_put(b, x->label[i]);
     at = from + length;
   }
   end_line(b);
 }
 
-static void put_legend(fopo_text *b, const canvas *c, const fopo_plot *plot, int margin) {
+static void put_legend(fopo_string *b, const canvas *c, const fopo_plot *plot, int margin) {
   int at = 0;
   for (size_t s = 0; s < plot->n_series; s++) {
     const char *name = plot->series[s].name;
@@ -230,25 +230,25 @@ static void put_legend(fopo_text *b, const canvas *c, const fopo_plot *plot, int
     }
     colour_on(b, plot, s);
     if (c->across == 2)
-      fopo_text_put(b, "──");
+      fopo_string_put(b, "──");
     else
-      fopo_text_put_bytes(b, &bloom[s % MARKS], 1);
+      fopo_string_put_bytes(b, &bloom[s % MARKS], 1);
     colour_off(b, plot);
-    fopo_text_put(b, " ");
+    fopo_string_put(b, " ");
     put_label(b, name);
-    fopo_text_put(b, "   ");
+    fopo_string_put(b, "   ");
     at += width;
   }
   if (at > 0) end_line(b);
 }
 
-static void put_left_out(fopo_text *b, const fopo_plot *plot, size_t left_out, int margin) {
+static void put_left_out(fopo_string *b, const fopo_plot *plot, size_t left_out, int margin) {
   char text[96];
   if (left_out == 0) return;
   snprintf(text, sizeof text, "(%zu point%s not shown: not finite%s)", left_out,
            left_out == 1 ? "" : "s", plot->logx || plot->logy ? ", or not positive" : "");
   put_times(b, " ", margin + 2);
-  fopo_text_put(b, text);
+  fopo_string_put(b, text);
   end_line(b);
 }
 
@@ -256,7 +256,7 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
   int width = plot->width == 0 ? 80 : plot->width, height = plot->height == 0 ? 16 : plot->height;
   fopo_axis x = {.log = plot->logx}, y = {.log = plot->logy};
   canvas c = {.rows = height};
-  fopo_text b = {0};
+  fopo_string b = {0};
   size_t shown;
   *text = NULL;
   if (width < LEAST_WIDTH || height < LEAST_HEIGHT || width > MOST || height > MOST) {

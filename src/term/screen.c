@@ -8,7 +8,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "term/text.h"
+#include "term/string.h"
 
 static const struct {
   const char *ansi, *svg; /* SGR parameters; fill, with further attributes */
@@ -98,9 +98,9 @@ static size_t utf8(char out[4], uint32_t code) {
   return n;
 }
 
-static void put_code(fopo_text *b, uint32_t code) {
+static void put_code(fopo_string *b, uint32_t code) {
   char bytes[4];
-  fopo_text_put_bytes(b, bytes, utf8(bytes, code));
+  fopo_string_put_bytes(b, bytes, utf8(bytes, code));
 }
 
 static const fopo_cell *row_of(const fopo_screen *s, int row) {
@@ -115,7 +115,7 @@ static int length(const fopo_screen *s, int row) {
   return n;
 }
 
-static int finish(char **text, fopo_text *b) {
+static int finish(char **text, fopo_string *b) {
   if (b->status == FOPO_OK) {
     *text = b->s;
   } else {
@@ -126,31 +126,31 @@ static int finish(char **text, fopo_text *b) {
 }
 
 int fopo_screen_text(char **text, const fopo_screen *s) {
-  fopo_text b = {0};
+  fopo_string b = {0};
   for (int row = 0; row < s->rows; row++) {
     for (int col = 0; col < length(s, row); col++) put_code(&b, row_of(s, row)[col].code);
     while (b.n > 0 && b.s[b.n - 1] == ' ') b.n--; /* a bar's blanks */
-    fopo_text_put(&b, "\n");
+    fopo_string_put(&b, "\n");
   }
   return finish(text, &b);
 }
 
 int fopo_screen_ansi(char **text, const fopo_screen *s) {
-  fopo_text b = {0};
+  fopo_string b = {0};
   for (int row = 0; row < s->rows; row++) {
     uint32_t ink = FOPO_INK_PLAIN;
     for (int col = 0; col < length(s, row); col++) {
       const fopo_cell *cell = &row_of(s, row)[col];
       if (cell->ink != ink) {
         int both = ink != FOPO_INK_PLAIN && cell->ink != FOPO_INK_PLAIN;
-        fopo_text_put(&b, both ? "\033[0;" : "\033[");
-        fopo_text_put(&b, looks[cell->ink].ansi);
-        fopo_text_put(&b, "m");
+        fopo_string_put(&b, both ? "\033[0;" : "\033[");
+        fopo_string_put(&b, looks[cell->ink].ansi);
+        fopo_string_put(&b, "m");
         ink = cell->ink;
       }
       put_code(&b, cell->code);
     }
-    fopo_text_put(&b, ink != FOPO_INK_PLAIN ? "\033[0m\n" : "\n");
+    fopo_string_put(&b, ink != FOPO_INK_PLAIN ? "\033[0m\n" : "\n");
   }
   return finish(text, &b);
 }
@@ -159,19 +159,19 @@ int fopo_screen_ansi(char **text, const fopo_screen *s) {
 
 enum { CELL_WIDTH = 9, CELL_HEIGHT = 18, MARGIN = 8 }; /* of SVG units */
 
-static void put_escaped(fopo_text *b, uint32_t code) {
+static void put_escaped(fopo_string *b, uint32_t code) {
   if (code == '<')
-    fopo_text_put(b, "&lt;");
+    fopo_string_put(b, "&lt;");
   else if (code == '>')
-    fopo_text_put(b, "&gt;");
+    fopo_string_put(b, "&gt;");
   else if (code == '&')
-    fopo_text_put(b, "&amp;");
+    fopo_string_put(b, "&amp;");
   else
     put_code(b, code);
 }
 
 /* The cells [from, to) of a row, all of one ink: a text of just their width. */
-static void put_run(fopo_text *b, const fopo_screen *s, int row, int from, int to) {
+static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int to) {
   const fopo_cell *cells = row_of(s, row);
   char head[256];
   int x = MARGIN + from * CELL_WIDTH, y = MARGIN + row * CELL_HEIGHT;
@@ -181,25 +181,25 @@ static void put_run(fopo_text *b, const fopo_screen *s, int row, int from, int t
     snprintf(head, sizeof head,
              "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#bcbcbc\"/>\n", x, y, width,
              CELL_HEIGHT);
-    fopo_text_put(b, head);
+    fopo_string_put(b, head);
   }
   int blank = 1;
   for (int i = from; i < to; i++) blank &= cells[i].code == ' ';
   if (blank) return;
   snprintf(head, sizeof head, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\">", x, y + 14,
            width, looks[ink].svg);
-  fopo_text_put(b, head);
+  fopo_string_put(b, head);
   for (int i = from; i < to; i++) {
     if (cells[i].code == ' ')
-      fopo_text_put(b, "\xC2\xA0"); /* a blank that is kept */
+      fopo_string_put(b, "\xC2\xA0"); /* a blank that is kept */
     else
       put_escaped(b, cells[i].code);
   }
-  fopo_text_put(b, "</text>\n");
+  fopo_string_put(b, "</text>\n");
 }
 
 int fopo_screen_svg(char **text, const fopo_screen *s) {
-  fopo_text b = {0};
+  fopo_string b = {0};
   char head[512];
   int width = s->cols * CELL_WIDTH + 2 * MARGIN, height = s->rows * CELL_HEIGHT + 2 * MARGIN;
   snprintf(head, sizeof head,
@@ -208,7 +208,7 @@ int fopo_screen_svg(char **text, const fopo_screen *s) {
            "viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" font-size=\"15\">\n"
            "<rect width=\"100%%\" height=\"100%%\" fill=\"#1c1c1c\"/>\n",
            width, height, width, height);
-  fopo_text_put(&b, head);
+  fopo_string_put(&b, head);
   for (int row = 0; row < s->rows; row++) {
     int n = length(s, row);
     for (int from = 0, to; from < n; from = to) {
@@ -216,6 +216,6 @@ int fopo_screen_svg(char **text, const fopo_screen *s) {
       put_run(&b, s, row, from, to);
     }
   }
-  fopo_text_put(&b, "</svg>\n");
+  fopo_string_put(&b, "</svg>\n");
   return finish(text, &b);
 }
