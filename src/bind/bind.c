@@ -12,10 +12,6 @@
 #include "kernels/kernels.h"
 #include "train/job.h"
 
-static void (*progress_switch)(int on);
-
-void fopo_lua_progress(void (*on)(int on)) { progress_switch = on; }
-
 /* native.clock(): monotonic seconds. */
 static int clock_now(lua_State *L) {
   lua_pushnumber(L, fopo_clock());
@@ -72,23 +68,11 @@ static int interrupt_clear(lua_State *L) {
   return 0;
 }
 
-/* native.progress(on): shows what long calls are doing, or does not. */
-static int progress(lua_State *L) {
-  int on = bind_boolean(L, 1, "on");
-  if (progress_switch) {
-    progress_switch(on);
-  } else if (on) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_UNAVAILABLE, "this program has no progress bar"));
-  }
-  return 0;
-}
-
 static const luaL_Reg functions[] = {{"clock", clock_now},
                                      {"memory", memory},
                                      {"threads", threads},
                                      {"isa", isa},
                                      {"interrupt_clear", interrupt_clear},
-                                     {"progress", progress},
                                      {NULL, NULL}};
 
 int luaopen_fopo_native(lua_State *L) {

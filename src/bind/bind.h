@@ -37,9 +37,6 @@ int luaopen_fopo_native(lua_State *L);
  * dofile and require take text only, because damaged bytecode crashes the interpreter. */
 int fopo_lua_open(lua_State *L);
 
-/* What native.progress(on) calls: main gives the bar of term/. */
-void fopo_lua_progress(void (*on)(int on));
-
 /* ---- objects: bind_object.c ---- */
 
 typedef struct bind_object bind_object;
@@ -118,7 +115,6 @@ void bind_check(lua_State *L, int status);
 
 /* Numbers are numbers: strings are refused, and so are fractions where integers are due. `what`
  * names the argument in sentences. */
-lua_Integer bind_integer(lua_State *L, int index, const char *what);
 uint64_t bind_seed(lua_State *L, int index);
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most);
 double bind_number(lua_State *L, int index, const char *what);
@@ -271,11 +267,6 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 
 /* t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top. */
 void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name);
-
-/* Pushes an empty log that keeps two empty arrays, or the items of the log at `lender` (0: none);
- * when C has made its logs, bind_logs_settle moves contexts and items into the arrays. */
-bind_logs *bind_logs_new(lua_State *L, int lender);
-void bind_logs_settle(lua_State *L, bind_logs *logs);
 
 /* The families' constructors, put into "fopo.native". */
 extern const luaL_Reg bind_array_functions[], bind_data_functions[], bind_index_functions[],

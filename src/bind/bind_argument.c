@@ -54,7 +54,7 @@ static int wrong(lua_State *L, int index, const char *what, const char *wanted) 
                    fopo_fail(FOPO_ERR_ARGUMENT, "%s must be %s, not %.80s", what, wanted, found));
 }
 
-lua_Integer bind_integer(lua_State *L, int index, const char *what) {
+static lua_Integer integer(lua_State *L, int index, const char *what) {
   int exact = 0;
   lua_Integer value = 0;
   if (lua_type(L, index) == LUA_TNUMBER) value = lua_tointegerx(L, index, &exact);
@@ -62,10 +62,10 @@ lua_Integer bind_integer(lua_State *L, int index, const char *what) {
   return value;
 }
 
-uint64_t bind_seed(lua_State *L, int index) { return (uint64_t)bind_integer(L, index, "seed"); }
+uint64_t bind_seed(lua_State *L, int index) { return (uint64_t)integer(L, index, "seed"); }
 
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most) {
-  lua_Integer value = bind_integer(L, index, what);
+  lua_Integer value = integer(L, index, what);
   if (value < 0 || (size_t)value < least || (size_t)value > most) {
     if (most == SIZE_MAX) {
       bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu or more", what,
@@ -83,7 +83,7 @@ double bind_number(lua_State *L, int index, const char *what) {
 }
 
 uint32_t bind_id(lua_State *L, int index, const char *what, size_t n) {
-  lua_Integer value = bind_integer(L, index, what);
+  lua_Integer value = integer(L, index, what);
   if (value < 1 || (uint64_t)value > n) {
     bind_fail(L, n == 0 ? fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist: there are none",
                                     what, (long long)value)

@@ -32,7 +32,9 @@ static void keep_array(lua_State *L, int log, int slot) {
   lua_setiuservalue(L, log, slot + 1);
 }
 
-bind_logs *bind_logs_new(lua_State *L, int lender) {
+/* Pushes an empty log that keeps two empty arrays, or the items of the log at `lender` (0: none).
+ */
+static bind_logs *new_log(lua_State *L, int lender) {
   luaL_checkstack(L, 8, NULL);
   bind_new(L, &bind_logs_type, 2);
   int log = lua_gettop(L);
@@ -56,7 +58,8 @@ static void move(bind_object *array, fopo_matrix m) {
   a->cols = m.cols;
 }
 
-void bind_logs_settle(lua_State *L, bind_logs *box) {
+/* After C has made the log: moves its contexts and items into the two arrays. */
+static void settle(lua_State *L, bind_logs *box) {
   fopo_logs *logs = box->logs;
   size_t bytes = logs->n * 12;
   if (!logs->contexts_lent) {
@@ -101,15 +104,15 @@ static int logs_read(lua_State *L) {
   int like = bind_option(L, 2, "like");
   bind_logs *box;
   if (lua_isnil(L, like)) {
-    box = bind_logs_new(L, 0);
+    box = new_log(L, 0);
     bind_check(L, fopo_logs_read(&box->logs, path, &o));
   } else {
     get_logs(L, like);
-    box = bind_logs_new(L, like);
+    box = new_log(L, like);
     bind_check(L, fopo_logs_read(&box->logs, path, &o));
     bind_check(L, fopo_logs_match(box->logs, get_logs(L, like), path));
   }
-  bind_logs_settle(L, box);
+  settle(L, box);
   return 1;
 }
 
@@ -175,9 +178,9 @@ static int part(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t first = bind_id(L, 2, "first", logs->n);
   size_t count = bind_count(L, 3, "count", 1, logs->n - first);
-  bind_logs *box = bind_logs_new(L, 1);
+  bind_logs *box = new_log(L, 1);
   bind_check(L, fopo_logs_part(&box->logs, get_logs(L, 1), first, count));
-  bind_logs_settle(L, box);
+  settle(L, box);
   return 1;
 }
 
@@ -186,9 +189,9 @@ static int take(lua_State *L) {
   size_t n;
   lua_settop(L, 2);
   uint32_t *rows = bind_rows(L, 2, get_logs(L, 1)->n, 0, &n);
-  bind_logs *box = bind_logs_new(L, 1);
+  bind_logs *box = new_log(L, 1);
   bind_check(L, fopo_logs_take(&box->logs, get_logs(L, 1), rows, n));
-  bind_logs_settle(L, box);
+  settle(L, box);
   return 1;
 }
 
@@ -196,12 +199,12 @@ static int take(lua_State *L) {
 static int logs_split(lua_State *L) {
   size_t n = bind_count(L, 2, "n", 0, SIZE_MAX);
   uint64_t seed = bind_seed(L, 3);
-  bind_logs_new(L, 1);
+  new_log(L, 1);
   int first = lua_gettop(L);
-  bind_logs *test = bind_logs_new(L, 1), *train = get_box(L, first);
+  bind_logs *test = new_log(L, 1), *train = get_box(L, first);
   bind_check(L, fopo_logs_split(&train->logs, &test->logs, get_logs(L, 1), n, seed));
-  bind_logs_settle(L, train);
-  bind_logs_settle(L, test);
+  settle(L, train);
+  settle(L, test);
   return 2;
 }
 
@@ -277,13 +280,13 @@ static int logs_synthetic(lua_State *L) {
                               .slope = number_option(L, "slope"),
                               .spread = number_option(L, "spread"),
                               .seed = bind_seed(L, bind_option(L, 1, "seed"))};
-  bind_logs_new(L, 0);
+  new_log(L, 0);
   int log = lua_gettop(L);
   bind_log_world *w = bind_new(L, &bind_log_world_type, 0);
   bind_logs *box = get_box(L, log);
   bind_check(L, fopo_log_world_new(&w->world, &box->logs, &o));
   bind_keep(&w->object, 0, &box->object);
-  bind_logs_settle(L, box);
+  settle(L, box);
   return 2;
 }
 

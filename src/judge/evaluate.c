@@ -76,6 +76,18 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
   return status;
 }
 
+/* 95 % interval of the difference (b - c) / n of two paired proportions: b of n pairs have a hit of
+ * the first alone, c of the second alone. */
+static void paired(double *low, double *high, size_t b, size_t c, size_t n) {
+  const double z = 1.959963984540054; /* the normal's 97.5 % point */
+  /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
+   * even where the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
+  double m = (double)n + 2.0, difference = (double)b - (double)c;
+  double half = z * sqrt((double)b + (double)c + 1.0 - difference * difference / m) / m;
+  *low = fmax(difference / m - half, -1.0);
+  *high = fmin(difference / m + half, 1.0);
+}
+
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
                        const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix) {
   *e = (fopo_evaluation_lost){0};
@@ -89,21 +101,11 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
       e->only_index += truly[n] < found[n];
     }
     e->lost = e->exact.reward - e->index.reward;
-    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
+    paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
   }
   fopo_free(truly);
   fopo_free(found);
   return status;
-}
-
-void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
-  const double z = 1.959963984540054; /* the normal's 97.5 % point */
-  /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
-   * even where the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
-  double m = (double)n + 2.0, difference = (double)b - (double)c;
-  double half = z * sqrt((double)b + (double)c + 1.0 - difference * difference / m) / m;
-  *low = fmax(difference / m - half, -1.0);
-  *high = fmin(difference / m + half, 1.0);
 }
 
 void fopo_wilson(double *low, double *high, size_t k, size_t n) {

@@ -215,7 +215,8 @@ int fopo_index_set_budget(fopo_index *ix, size_t budget) {
 
 /* ---- files ---- */
 
-uint32_t fopo_index_fingerprint(fopo_matrix items) {
+/* CRC-32 of the items' sizes and bytes: a saved index belongs to one matrix. */
+static uint32_t fingerprint_of(fopo_matrix items) {
   uint64_t sizes[2] = {items.rows, items.cols};
   uLong crc = crc32_z(0, (const Bytef *)sizes, sizeof sizes);
   for (size_t i = 0; i < items.rows; i++) {
@@ -226,8 +227,7 @@ uint32_t fopo_index_fingerprint(fopo_matrix items) {
 
 void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
                         const fopo_index *ix) {
-  *head = (fopo_index_head){
-      VERSION, fopo_index_fingerprint(ix->items), {ix->items.rows, ix->items.cols}};
+  *head = (fopo_index_head){VERSION, fingerprint_of(ix->items), {ix->items.rows, ix->items.cols}};
   arrays[0] = fopo_array_text("kind", ix->kind->kind);
   arrays[1] = fopo_array_of("version", FOPO_U64, &head->version, 0, 1, 1);
   arrays[2] = fopo_array_of("items", FOPO_U64, head->items, 1, 2, 1);
@@ -276,7 +276,7 @@ static int check_items(fopo_archive *archive, const char *path, fopo_matrix item
   }
   status = fopo_index_number(&fingerprint, archive, path, "fingerprint", UINT32_MAX);
   if (status != FOPO_OK) return status;
-  if (fingerprint != fopo_index_fingerprint(items)) {
+  if (fingerprint != fingerprint_of(items)) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s was built on other items of the same size; load the items it belongs to "
                      "or build it again",

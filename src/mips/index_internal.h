@@ -40,9 +40,6 @@ struct fopo_index {
 int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix items,
                      float **norms);
 
-/* CRC-32 of the items' bytes and sizes, kept in saved indexes. */
-uint32_t fopo_index_fingerprint(fopo_matrix items);
-
 /* What every saved index begins with. The values lie in `head`, which must outlive `arrays`. */
 enum { FOPO_INDEX_MEMBERS = 4 };
 typedef struct {

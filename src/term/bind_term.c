@@ -11,12 +11,10 @@
 #include <unistd.h>
 
 #include "core/memory.h"
-#include "core/progress.h"
 #include "core/status.h"
 #include "term/bind_view.h"
 #include "term/interrupt.h"
 #include "term/plot.h"
-#include "term/progress.h"
 
 enum { MOST_SERIES = 64 };
 
@@ -215,23 +213,6 @@ static int term_json(lua_State *L) {
   return 1;
 }
 
-/* progress(on): the bar on stderr. */
-static int term_progress(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TBOOLEAN);
-  fopo_progress_bar(lua_toboolean(L, 1));
-  return 0;
-}
-
-/* bar(what, done, total): shows a loop of Lua's own; done == total closes it. */
-static int term_bar(lua_State *L) {
-  const char *what = luaL_checkstring(L, 1);
-  double done = luaL_checknumber(L, 2), total = luaL_checknumber(L, 3);
-  if (fopo_progress(what, done, total) != FOPO_OK) {
-    return luaL_error(L, "%s", fopo_error_sentence());
-  }
-  return 0;
-}
-
 int luaopen_fopo_term(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"plot", term_plot},
@@ -239,8 +220,6 @@ int luaopen_fopo_term(lua_State *L) {
       {"width", term_width},
       {"colour", term_colour},
       {"utf8", term_utf8},
-      {"progress", term_progress},
-      {"bar", term_bar},
       {"json", term_json},
       {"asks", term_asks},
       {"height", term_height},

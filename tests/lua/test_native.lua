@@ -867,8 +867,6 @@ function TestRest:test_machine()
   fails("abacus", n.isa, "abacus")
   lu.assertEquals(type(n.version), "string")
   n.interrupt_clear()
-  n.progress(false)
-  fails("on must be true or false", n.progress, 1)
 end
 
 function TestRest:test_text_only()

@@ -240,8 +240,6 @@ int fopo_view_open(int colour) {
   return status;
 }
 
-int fopo_view_is_open(void) { return view.open; }
-
 void fopo_view_close(void) {
   if (view.screen == NULL) return;
   if (view.open) endwin();

@@ -19,7 +19,6 @@ int fopo_view_open(int colour);
 
 /* Gives the terminal back; nothing where it is not taken. */
 void fopo_view_close(void);
-int fopo_view_is_open(void);
 
 /* The size now; resizes are noticed here and at fopo_view_show. */
 void fopo_view_size(int *rows, int *cols);
