@@ -75,10 +75,10 @@ doc{name = "array:add", signature = "a:add(b, alpha)", returns = "array",
     text = "a + alpha b (alpha = 1 where left out), in place; returns a."}
 doc{name = "array:scale", signature = "a:scale(alpha)", returns = "array",
     text = "alpha a, in place; returns a."}
-for name, what in pairs{norm = "Square root of the sum of squares", sum = "Sum", mean = "Mean",
-                        min = "Smallest value", max = "Largest value"} do
-  doc{name = "array:" .. name, signature = ("a:%s()"):format(name), returns = "number",
-      text = what .. " of all elements."}
+for _, one in ipairs{{"norm", "Square root of the sum of squares"}, {"sum", "Sum"}, {"mean", "Mean"},
+                    {"min", "Smallest value"}, {"max", "Largest value"}} do
+  doc{name = "array:" .. one[1], signature = ("a:%s()"):format(one[1]), returns = "number",
+      text = one[2] .. " of all elements."}
 end
 doc{name = "array:histogram", signature = "counts, about = a:histogram(bins)",
     returns = "table, table",

@@ -1,6 +1,7 @@
 -- help(x): what a function takes, does and returns, from its declaration.
 local complete = require "fopo.prompt.complete"
 local define = require "fopo.base.define"
+local reading = require "fopo.base.entry"
 local native = require "fopo.native"
 local show = require "fopo.show"
 local term = require "fopo.term"
@@ -8,70 +9,34 @@ local text = require "fopo.base.text"
 
 local function room() return math.max(40, math.min(100, term.width())) end
 
--- "fopo.index.hnsw(items, {M = 16, ...})"
-local function signature(entry)
-  if entry.signature then return entry.signature end
-  local parts, name = {}, entry.name
-  local first = 1
-  if name:find(":", 1, true) then
-    name, first = entry.args[1][1] .. name:match(":.*"), 2
-  end
-  for i = first, #entry.args do parts[#parts + 1] = entry.args[i][1] end
-  if entry.options and #entry.options > 0 then
-    if #parts == 0 then return name .. "{...}" end
-    parts[#parts + 1] = "{...}"
-  end
-  return name .. "(" .. table.concat(parts, ", ") .. ")"
-end
-
-local function default(spec)
-  local v = spec[3]
-  if spec.required then return "needed" end
-  if v == nil then return "-" end
-  return type(v) == "string" and ("%q"):format(v) or tostring(v)
-end
-
--- "2 to 128", "more than 0": what a number may be, "" where anything goes.
-local function range(spec)
-  local least = spec.min and ("%s or more"):format(spec.min) or
-    spec.above and ("more than %s"):format(spec.above)
-  local most = spec.max and ("at most %s"):format(spec.max) or
-    spec.below and ("less than %s"):format(spec.below)
-  if spec.min and spec.max then return (" (%s to %s)"):format(spec.min, spec.max) end
-  if least and most then return (" (%s, %s)"):format(least, most) end
-  return least and (" (%s)"):format(least) or most and (" (%s)"):format(most) or ""
-end
-
 -- Arguments or options below each other: name, default, what it is, what it may be.
-local function rows(out, head, specs, first)
-  if not specs or #specs < first then return end
+local function rows(out, head, specs)
+  if not specs or #specs == 0 then return end
   local width, wide = 0, 0
-  for i = first, #specs do
-    width = math.max(width, #specs[i][1])
-    wide = math.max(wide, #default(specs[i]))
+  for _, spec in ipairs(specs) do
+    width = math.max(width, #spec[1])
+    wide = math.max(wide, #reading.default(spec))
   end
   out[#out + 1] = "\n" .. head
-  for i = first, #specs do
-    local spec = specs[i]
-    local line = "  " .. text.pad(spec[1], width) .. "  "
-    if head == "Options" then line = line .. text.pad(default(spec), wide) .. "  " end
-    local choice = spec.one_of and head == "Options" and
-      (" (%s)"):format(table.concat(spec.one_of, ", ")) or ""
-    local about = (spec[4] or "") .. choice .. range(spec)
+  for _, spec in ipairs(specs) do
+    local line, about = "  " .. text.pad(spec[1], width) .. "  ", spec[4] or ""
+    if head == "Options" then
+      line = line .. text.pad(reading.default(spec), wide) .. "  "
+      about = about .. reading.choices(spec)
+    end
+    about = about .. reading.range(spec)
     local at = text.width(line)
-    if room() - at < 25 then at = 6 end -- under each other where there is no room beside
+    if room() - at < 25 then at = 6 end -- the text below the name if there is no space beside it
     local first = at == 6 and text.width(line) > 6 and line .. "\n" .. (" "):rep(6) or line
     out[#out + 1] = first .. text.fill(about, room() - at, ""):gsub("\n", "\n" .. (" "):rep(at))
   end
 end
 
 local function full(entry)
-  local out = {signature(entry) .. (entry.returns and "  ->  " .. entry.returns or ""), "",
+  local out = {reading.signature(entry) .. (entry.returns and "  ->  " .. entry.returns or ""), "",
                text.flow(entry.text, room())}
-  rows(out, "Arguments", entry.args, entry.name:find(":", 1, true) and 2 or 1)
-  rows(out, "Options", entry.options, 1)
-  if entry.errors then out[#out + 1] = "\nErrors\n  " .. entry.errors:gsub("\n", "\n  ") end
-  if entry.source then out[#out + 1] = "\nSource\n  " .. entry.source:gsub("\n", "\n  ") end
+  rows(out, "Arguments", reading.arguments(entry))
+  rows(out, "Options", entry.options)
   if entry.example then
     out[#out + 1] = "\nExample\n  " .. entry.example:gsub("\n", "\n  ")
   end
@@ -85,7 +50,7 @@ local function list(prefix)
     if name:sub(1, #prefix) == prefix then
       local entry = define.entries[name]
       local width = math.min(46, room() * 45 // 100)
-      local head = "  " .. text.pad(signature(entry), width) .. " "
+      local head = "  " .. text.pad(reading.signature(entry), width) .. " "
       lines[#lines + 1] = head .. text.cut((entry.text:gsub("%s+", " ")), room() - text.width(head))
     end
   end
