@@ -1,7 +1,7 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
-#       make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
+#       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
 #
-# `make test` and `make demo` install what Debian lacks first (scripts/tools/setup.sh says what and why).
+# `make test` and `make demo` first install what Debian lacks: scripts/tools/setup.sh says why.
 # `make test T="test_plot test_cli.py"` runs only those.
 
 MODE    ?= release          # release | debug | asan
@@ -62,7 +62,7 @@ CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
 
-.PHONY: all test test-programs test-gpu bench-gpu demo bench setup packages clean FORCE
+.PHONY: all test test-programs lint format test-gpu bench-gpu demo bench setup packages clean FORCE
 .DELETE_ON_ERROR:
 
 # ./fopo is the release; the others are build/MODE/fopo.
@@ -151,6 +151,13 @@ test: packages
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS) $(EMULATED)
+
+# The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
+lint: packages
+	$(Q)CFLAGS='$(CFLAGS)' CXXFLAGS='$(CXXFLAGS)' bash tests/check_style.sh --tidy
+
+format:
+	$(Q)bash tests/check_style.sh --fix
 
 # The tests of the device on this machine's card, and under compute-sanitizer where that is found.
 # Without nvcc or a card they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.

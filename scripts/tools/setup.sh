@@ -27,6 +27,9 @@ zlib1g-dev               .gz files
 libcmocka-dev            the tests in C
 lua-unit                 the tests in Lua
 gnuplot-nox              pictures: fopo.plot.save writes .svg and .png through it
+lua-check                make lint: luacheck
+clang-format             make lint, make format: version 14, as in Debian 12
+clang-tidy               make lint
 python3-numpy            tests: NumPy reads what fopo writes
 python3-scipy            tests: SciPy as an oracle for sparse files and SVD
 '

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# The form of the source: clang-format 14, luacheck, and lines of at most 100 characters; with
+# --tidy the checks of .clang-tidy as well. A tool that is missing, or has another version, is
+# skipped by name. The checks are themselves checked: planted faults must be found.
+#
+#   bash tests/check_style.sh           what `make test` runs: some seconds
+#   bash tests/check_style.sh --tidy    what `make lint` runs: under a minute
+#   bash tests/check_style.sh --fix     what `make format` runs: clang-format rewrites the files
+set -u
+cd "$(dirname "$0")/.."
+here=$PWD # holds .clang-format, .clang-tidy and .luacheckrc
+export LC_ALL=C.UTF-8 # a line is measured in characters
+folders='src lua scripts tests datasets'
+
+# files ROOT ENDING...: the source files below ROOT with one of these endings.
+files() {
+  local root=$1 endings=${*:2}
+  (cd "$root" && find $folders -type f 2>/dev/null | grep -E "\.(${endings// /|})\$" | sort)
+}
+
+c_files() { files "$1" c h cc cu cuh; }
+
+# version_14 TOOL: the command that runs version 14 of it.
+version_14() {
+  local name
+  for name in "$1-14" "$1"; do
+    "$name" --version 2>/dev/null | grep -q 'version 14\.' && echo "$name" && return
+  done
+}
+
+# Each check prints one line per finding: FILE:LINE: what is wrong.
+check_format() {
+  c_files "$1" |
+    (cd "$1" && xargs "$clang_format" --style="file:$here/.clang-format" --dry-run 2>&1) |
+    sed -n 's/:[0-9]*:[0-9]*: warning: code should be .*/: `make format` changes it/p' | sort -u
+}
+
+check_length() {
+  (cd "$1" && { c_files .; files . lua sh py; ls Makefile .ci/run; } 2>/dev/null |
+    xargs grep -nHE '.{101,}' | sed 's/^\([^:]*:[0-9]*\):.*/\1: more than 100 characters/')
+}
+
+check_lua() {
+  files "$1" lua | (cd "$1" && xargs luacheck --config "$here/.luacheckrc" --formatter plain)
+}
+
+check_layers() { bash tests/check_layers.sh | grep -v '^layers: '; }
+
+# Flags for every instruction set, so that all of src/kernels is read. Version 14 does not know the
+# names of some CPU features that the dispatch asks for.
+simd='-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16 -mfma -mf16c'
+tidy_files() { # FLAGS: the names come on stdin
+  xargs -r -P "$(nproc)" -n 4 sh -c 'tidy=$0 flags=$1; shift
+    "$tidy" --quiet --config-file=.clang-tidy --header-filter="(src|tests)/.*" "$@" -- $flags' \
+    "$clang_tidy" "$1 $simd -Itests/c" 2>/dev/null
+}
+check_tidy() {
+  { c_files "$1" | grep -E '^(src|tests/c)/.*\.c$' | grep -v 'comm_mpi.c$' | tidy_files "$CFLAGS"
+    c_files "$1" | grep -E '^src/.*\.cc$' | tidy_files "$CXXFLAGS"
+  } | grep -E ': (warning|error): ' | grep -v 'invalid cpu feature string' |
+    sed "s|^$here/||" | sort -u
+}
+
+clang_format=$(version_14 clang-format)
+clang_tidy=$(version_14 clang-tidy)
+
+if [ "${1:-}" = --fix ]; then
+  [ -n "$clang_format" ] || { echo 'make format needs clang-format 14'; exit 1; }
+  c_files . | xargs "$clang_format" -i
+  exit
+fi
+
+checks='check_length'
+[ "${1:-}" = --tidy ] && checks+=' check_layers'
+if [ -n "$clang_format" ]; then checks+=' check_format'
+else echo 'skip: clang-format 14 is not here'; fi
+if command -v luacheck >/dev/null; then checks+=' check_lua'
+else echo 'skip: luacheck is not here'; fi
+if [ "${1:-}" = --tidy ]; then
+  if [ -n "$clang_tidy" ]; then checks+=' check_tidy'
+  else echo 'skip: clang-tidy 14 is not here'; fi
+  : "${CFLAGS:=-std=c11 -Isrc -I/usr/include/lua5.4 -D_GNU_SOURCE -fopenmp}"
+  : "${CXXFLAGS:=-std=c++17 -Isrc -fopenmp}"
+fi
+
+found=0
+for check in $checks; do
+  findings=$($check .)
+  [ -z "$findings" ] && continue
+  printf '%s\n' "$findings"
+  found=1
+done
+[ $found = 0 ] || exit 1
+
+# A folder with one fault for each check.
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+mkdir -p "$planted/src"
+echo 'int  x;' >"$planted/src/format.c"
+printf '# %0100d\n' 0 >"$planted/src/length.sh"
+echo 'x = 1' >"$planted/src/global.lua"
+for check in $checks; do
+  case $check in check_layers | check_tidy) continue ;; esac
+  [ "$($check "$planted" | wc -l)" = 1 ] || { echo "$check: the planted fault is not found"; exit 1; }
+done
+echo "style: $(c_files . | wc -l) C files, $(files . lua | wc -l) Lua files;$(printf ' %s' $checks)"
