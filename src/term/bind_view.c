@@ -13,7 +13,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/progress.h"
-#include "term/view/panes.h"
+#include "term/view/terminal.h"
 #include "term/view/view.h"
 
 static const char type_name[] = "fopo.view";
@@ -41,7 +41,7 @@ static void pump(view *v) {
   char text[4096];
   size_t n;
   if (!v->terminal) return;
-  while ((n = fopo_view_said(text, sizeof text)) > 0) {
+  while ((n = fopo_terminal_said(text, sizeof text)) > 0) {
     size_t before = v->model.n_lines;
     fopo_view_say(&v->model, text, n);
     v->captured += v->model.n_lines - before;
@@ -51,11 +51,11 @@ static void pump(view *v) {
 static int draw(view *v) {
   int rows = v->rows, cols = v->cols;
   pump(v);
-  if (v->terminal) fopo_view_size(&rows, &cols);
+  if (v->terminal) fopo_terminal_size(&rows, &cols);
   int status = fopo_screen_resize(&v->screen, rows, cols);
   if (status != FOPO_OK) return status;
   fopo_view_draw(&v->screen, &v->model);
-  if (v->terminal) fopo_view_show(&v->screen, v->anew);
+  if (v->terminal) fopo_terminal_show(&v->screen, v->anew);
   v->anew = 0;
   v->drawn = fopo_clock();
   return FOPO_OK;
@@ -91,7 +91,7 @@ static int view_draw(lua_State *L) {
 static int view_size(lua_State *L) {
   view *v = get(L);
   int rows = v->rows, cols = v->cols;
-  if (v->terminal) fopo_view_size(&rows, &cols);
+  if (v->terminal) fopo_terminal_size(&rows, &cols);
   lua_pushinteger(L, rows);
   lua_pushinteger(L, cols);
   return 2;
@@ -120,7 +120,7 @@ static int view_render(lua_State *L) {
                                                                 fopo_screen_svg};
   view *v = get(L);
   int format = luaL_checkoption(L, 2, "text", formats), rows = v->rows, cols = v->cols;
-  if (v->terminal) fopo_view_size(&rows, &cols);
+  if (v->terminal) fopo_terminal_size(&rows, &cols);
   rows = (int)luaL_optinteger(L, 3, rows);
   cols = (int)luaL_optinteger(L, 4, cols);
   char **text = lua_newuserdatauv(L, sizeof *text, 0); /* frees the text where pushing it raises */
@@ -266,7 +266,7 @@ static int view_key(lua_State *L) {
   static const char *const names[] = {"left",   "right", "home", "end",    "backspace",
                                       "delete", "up",    "down", "resize", "gone"};
   view *v = get(L);
-  int key = v->terminal ? fopo_view_key(luaL_optnumber(L, 2, 0)) : FOPO_KEY_NONE;
+  int key = v->terminal ? fopo_terminal_key(luaL_optnumber(L, 2, 0)) : FOPO_KEY_NONE;
   if (key == FOPO_KEY_NONE) {
     lua_pushnil(L);
   } else if (key >= FOPO_KEY_LEFT) {
@@ -285,7 +285,7 @@ static void give_back(view *v) {
   pump(v);
   v->terminal = 0;
   fopo_progress_bar(1);
-  fopo_view_close();
+  fopo_terminal_close();
   size_t n = v->model.n_lines + (v->model.line[v->model.n_lines % FOPO_VIEW_LINES][0] != '\0');
   size_t kept = n < FOPO_VIEW_LINES - 1 ? n : FOPO_VIEW_LINES - 1;
   if (v->captured == 0) return;
@@ -318,7 +318,7 @@ static int view_new(lua_State *L) {
   v->rows = rows, v->cols = cols;
   luaL_setmetatable(L, type_name);
   if (terminal) {
-    raise_status(L, fopo_view_open(colour));
+    raise_status(L, fopo_terminal_open(colour));
     v->terminal = 1;
     v->anew = 1;
     fopo_progress_bar(0);
@@ -329,7 +329,7 @@ static int view_new(lua_State *L) {
 
 /* view_possible(): true, or nil and why not. */
 static int view_possible(lua_State *L) {
-  if (fopo_view_possible() == FOPO_OK) {
+  if (fopo_terminal_possible() == FOPO_OK) {
     lua_pushboolean(L, 1);
     return 1;
   }

@@ -1,393 +1,162 @@
-/* ncurses through newterm, on a descriptor of our own, so that 1 and 2 are free to be redirected
- * into a file in memory. Signals that end the process first write a string that was prepared (leave
- * the alternate screen, show the cursor, plain letters) and put back the mode of the terminal:
- * write() and tcsetattr() are safe in a handler, ncurses is not. Sizes are asked of the terminal
- * before each drawing, so a storm of resizes costs nothing and no handler calls ncurses. */
+/* The model of the view, and the layout of its panes; pane.h states the rules. */
 #include "term/view/view.h"
 
-#include <curses.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <term.h>
-#include <termios.h>
-#include <unistd.h>
-#include <wchar.h>
 
-#include "core/memory.h"
-#include "core/progress.h"
-#include "core/status.h"
+#include "term/view/pane.h"
 
-static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
-                            SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
-enum { FATALS = sizeof fatal / sizeof *fatal };
+#define FOPO_VIEW_NAME(id, name, meaning) name,
+const char *const fopo_view_number_names[FOPO_VIEW_NUMBERS] = {FOPO_VIEW_FIGURES(FOPO_VIEW_NAME)};
+#undef FOPO_VIEW_NAME
 
-static struct {
-  volatile sig_atomic_t open;
-  SCREEN *screen;
-  FILE *out, *in;
-  int tty;      /* our descriptor of the terminal */
-  int saved[2]; /* what 1 and 2 were; -1: not redirected */
-  int memory;   /* where 1 and 2 go now; -1: nowhere else */
-  off_t read;   /* bytes of it that were fetched */
-  struct termios before;
-  char restore[256]; /* the prepared string */
-  size_t restore_length;
-  struct sigaction former[FATALS], former_stop, former_continue, former_window;
-  int colours;       /* 0, 8 or 256 */
-  fopo_screen shown; /* what the terminal shows */
-} view = {.tty = -1, .saved = {-1, -1}, .memory = -1};
+static const fopo_pane *const panes[] = {
+#define PANE(name) &fopo_pane_##name,
+#include "term/view/panes.def"
+#undef PANE
+};
+enum { PANES = sizeof panes / sizeof *panes };
 
-static volatile sig_atomic_t stop_wanted, continued;
+/* ---- the model ---- */
 
-/* ---- endings ---- */
-
-/* What a handler may do: the terminal as it was, 1 and 2 where they were. */
-static void restore_quickly(void) {
-  if (!view.open) return;
-  view.open = 0;
-  ssize_t ignored = write(view.tty, view.restore, view.restore_length);
-  (void)ignored;
-  tcsetattr(view.tty, TCSANOW, &view.before);
-  for (int i = 0; i < 2; i++) {
-    if (view.saved[i] >= 0) dup2(view.saved[i], i + 1);
-  }
+void fopo_view_model_init(fopo_view_model *m) {
+  memset(m, 0, sizeof *m);
+  for (int i = 0; i < FOPO_VIEW_NUMBERS; i++) m->number[i] = (double)NAN;
+  m->cursor = -1;
+  m->glyphs = FOPO_GLYPHS_BRAILLE;
+  m->overlays = 1;
 }
 
-/* Back to how the signal was handled before, and once more. */
-static void on_fatal(int number) {
-  int saved = errno;
-  restore_quickly();
-  for (int i = 0; i < FATALS; i++) {
-    if (fatal[i] == number) sigaction(number, &view.former[i], NULL);
-  }
-  raise(number);
-  errno = saved;
+void fopo_view_model_done(fopo_view_model *m) {
+  for (int i = 0; i < FOPO_VIEW_TRACES; i++) fopo_trace_done(&m->trace[i]);
+  for (int i = 0; i < FOPO_VIEW_OVERLAYS; i++) fopo_trace_done(&m->overlay[i].trace);
+  m->n_overlays = 0;
 }
 
-static void on_stop(int number) {
-  (void)number;
-  stop_wanted = 1;
-}
+/* Line number i of the output. */
+static char *line_at(fopo_view_model *m, size_t i) { return m->line[i % FOPO_VIEW_LINES]; }
 
-static void on_continue(int number) {
-  (void)number;
-  continued = 1;
-}
-
-static void set_handlers(void) {
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  sigfillset(&action.sa_mask);
-  action.sa_handler = on_fatal;
-  action.sa_flags = SA_ONSTACK;
-  for (int i = 0; i < FATALS; i++) {
-    sigaction(fatal[i], NULL, &view.former[i]);
-    if (view.former[i].sa_handler != SIG_IGN) sigaction(fatal[i], &action, NULL);
-  }
-  action.sa_flags = 0;
-  action.sa_handler = on_stop;
-  sigaction(SIGTSTP, &action, &view.former_stop);
-  action.sa_handler = on_continue;
-  sigaction(SIGCONT, &action, &view.former_continue);
-  stop_wanted = continued = 0;
-}
-
-static void reset_handlers(void) {
-  for (int i = 0; i < FATALS; i++) sigaction(fatal[i], &view.former[i], NULL);
-  sigaction(SIGTSTP, &view.former_stop, NULL);
-  sigaction(SIGCONT, &view.former_continue, NULL);
-  sigaction(SIGWINCH, &view.former_window, NULL);
-}
-
-/* A capability without its padding ("$<5>"). */
-static void prepare(const char *capability) {
-  char *s = tigetstr((char *)capability);
-  if (s == NULL || s == (char *)-1) return;
-  while (*s != '\0' && view.restore_length + 1 < sizeof view.restore) {
-    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL)
-      s = strchr(s, '>') + 1;
-    else
-      view.restore[view.restore_length++] = *s++;
-  }
-}
-
-/* ---- opening ---- */
-
-/* Whether something is known of the terminal, and it can move its cursor (dumb ones cannot). What
- * readline has set up is left as it was. */
-static int can_move(int *known) {
-  TERMINAL *before = cur_term;
-  int why;
-  *known = setupterm(NULL, STDOUT_FILENO, &why) == OK;
-  if (!*known) return 0;
-  const char *cup = tigetstr((char *)"cup");
-  int can = cup != NULL && cup != (char *)-1;
-  TERMINAL *mine = set_curterm(before);
-  if (mine != before) del_curterm(mine);
-  return can;
-}
-
-int fopo_view_possible(void) {
-  const char *term = getenv("TERM");
-  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal; standard %s is none",
-                     isatty(STDIN_FILENO) ? "output" : "input");
-  }
-  int known = 0;
-  if (term != NULL && *term != '\0' && can_move(&known)) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "the live view needs a terminal that can move its cursor; "
-                   "TERM is %s%s",
-                   term == NULL || *term == '\0' ? "not set" : term,
-                   known || term == NULL || *term == '\0' ? "" : ", of which nothing is known");
-}
-
-/* 1 and 2 into memory, each where it is the terminal. A file, unlike a pipe, never makes a writer
- * wait for us, who may be the same thread. */
-static int redirect(void) {
-  fflush(stdout);
-  fflush(stderr);
-  view.read = 0;
-  view.memory = memfd_create("fopo output", MFD_CLOEXEC);
-  if (view.memory < 0 || fcntl(view.memory, F_SETFL, O_APPEND) != 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
-                     strerror(errno));
-  }
-  for (int fd = 1; fd <= 2; fd++) {
-    if (!isatty(fd)) continue;
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (copy < 0 || dup2(view.memory, fd) < 0) {
-      if (copy >= 0) close(copy);
-      return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
-                       strerror(errno));
+void fopo_view_say(fopo_view_model *m, const char *text, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    char *line = line_at(m, m->n_lines);
+    size_t length = strlen(line);
+    if (text[i] == '\n') {
+      line_at(m, ++m->n_lines)[0] = '\0';
+    } else if (text[i] == '\r') {
+      line[0] = '\0'; /* a progress bar that redraws itself */
+    } else if (text[i] == '\033') {
+      while (i + 1 < n && !(text[i + 1] >= 'A' && text[i + 1] <= 'z' && text[i + 1] != '[')) i++;
+      i++;
+    } else if (((unsigned char)text[i] >= 32 || text[i] == '\t') && length + 1 < FOPO_VIEW_LINE) {
+      line[length] = text[i] == '\t' ? ' ' : text[i];
+      line[length + 1] = '\0';
     }
-    view.saved[fd - 1] = copy;
-  }
-  return FOPO_OK;
-}
-
-static void redirect_back(void) {
-  fflush(stdout);
-  fflush(stderr);
-  for (int i = 0; i < 2; i++) {
-    if (view.saved[i] < 0) continue;
-    dup2(view.saved[i], i + 1);
-    close(view.saved[i]);
-    view.saved[i] = -1;
   }
 }
 
-static void start_colours(int colour) {
-  static const short rich[FOPO_INKS] = {-1, 244, -1, -1, 74, 214, 36, 175, 202};
-  static const short poor[FOPO_INKS] = {
-      -1, -1, -1, -1, COLOR_CYAN, COLOR_YELLOW, COLOR_GREEN, COLOR_MAGENTA, COLOR_RED};
-  view.colours = 0;
-  if (!colour || !has_colors() || start_color() != OK || use_default_colors() != OK) return;
-  view.colours = COLORS >= 256 ? 256 : 8;
-  for (short ink = 1; ink < FOPO_INKS; ink++) {
-    init_pair(ink, view.colours == 256 ? rich[ink] : poor[ink], -1);
+/* ---- layout ---- */
+
+enum {
+  SIDE_COLS = 110,      /* columns of the screen from which the figures may stand at the side */
+  SIDE_WIDE_COLS = 140, /* ... and have a wider column */
+  SIDE = 34,
+  SIDE_WIDE = 44,
+  PLOT_ROWS = 3 /* a plot of fewer rows says nothing */
+};
+
+/* Rows that pane p wants of an area; 0 if it is not to be shown on this screen. */
+static int wanted(const fopo_pane *p, const fopo_screen *s, const fopo_view_model *m, int rows,
+                  int cols) {
+  if (s->rows < p->least_rows || s->cols < p->least_cols) return 0;
+  return p->rows != NULL ? p->rows(m, rows, cols) : 1;
+}
+
+/* Draws the panes of the edges; *middle becomes the area that they leave. */
+static void draw_edges(fopo_screen *s, fopo_area *middle, const fopo_view_model *m) {
+  *middle = (fopo_area){0, 0, s->rows, s->cols};
+  for (int i = 0; i < PANES; i++) {
+    int top = panes[i]->place == FOPO_PANE_TOP;
+    if (!top && panes[i]->place != FOPO_PANE_BOTTOM) continue;
+    int rows = wanted(panes[i], s, m, s->rows, s->cols);
+    if (rows > middle->rows) rows = middle->rows;
+    if (rows == 0) continue;
+    int row = top ? middle->row : middle->row + middle->rows - rows;
+    panes[i]->draw(s, (fopo_area){row, 0, rows, s->cols}, m);
+    middle->rows -= rows;
+    if (top) middle->row += rows;
   }
 }
 
-static attr_t attributes(uint32_t ink) {
-  if (ink == FOPO_INK_BAR) return A_REVERSE;
-  if (ink == FOPO_INK_BOLD || ink == FOPO_INK_WARN) return A_BOLD;
-  return ink == FOPO_INK_DIM && view.colours < 256 ? A_DIM : A_NORMAL;
+/* The weight of plot p on this screen; 0 if it is not to be shown or is no plot. */
+static int weight(const fopo_pane *p, const fopo_screen *s, const fopo_view_model *m, int stacked) {
+  if (p->place != FOPO_PANE_PLOT || wanted(p, s, m, s->rows, s->cols) == 0) return 0;
+  return stacked ? p->weight.down : p->weight.across;
 }
 
-int fopo_view_open(int colour) {
-  static int once;
-  int status = fopo_view_possible();
-  if (status != FOPO_OK) return status;
-  if (view.open) return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view is open already");
-  view.tty = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  if (view.tty < 0 || tcgetattr(view.tty, &view.before) != 0 ||
-      (view.out = fdopen(view.tty, "w")) == NULL) {
-    status = fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal cannot be used: %s", strerror(errno));
-    if (view.tty >= 0) close(view.tty);
-    return status;
-  }
-  sigaction(SIGWINCH, NULL, &view.former_window);
-  set_handlers(); /* before newterm, which takes those that nobody has */
-  view.screen = newterm(NULL, view.out, stdin);
-  if (view.screen == NULL) {
-    reset_handlers();
-    fclose(view.out);
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal %s cannot be used for the live view",
-                     getenv("TERM"));
-  }
-  if (!once && atexit(restore_quickly) == 0) once = 1;
-  view.restore_length = 0;
-  prepare("rmkx"), prepare("sgr0"), prepare("cnorm"), prepare("rmcup");
-  view.open = 1;
-  cbreak();
-  noecho();
-  nonl();
-  keypad(stdscr, TRUE);
-  nodelay(stdscr, TRUE);
-  set_escdelay(25);
-  curs_set(0);
-  start_colours(colour);
-  status = redirect();
-  if (status != FOPO_OK) fopo_view_close();
-  return status;
-}
-
-void fopo_view_close(void) {
-  if (view.screen == NULL) return;
-  if (view.open) endwin();
-  view.open = 0;
-  tcsetattr(view.tty, TCSADRAIN, &view.before);
-  delscreen(view.screen);
-  view.screen = NULL;
-  fclose(view.out);
-  redirect_back();
-  reset_handlers();
-  fopo_screen_done(&view.shown);
-  if (view.memory >= 0) close(view.memory);
-  view.memory = view.tty = -1;
-}
-
-/* ---- showing ---- */
-
-void fopo_view_size(int *rows, int *cols) {
-  struct winsize size;
-  *rows = LINES, *cols = COLS;
-  if (ioctl(view.tty, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
-  *rows = size.ws_row < FOPO_SCREEN_MOST ? size.ws_row : FOPO_SCREEN_MOST;
-  *cols = size.ws_col < FOPO_SCREEN_MOST ? size.ws_col : FOPO_SCREEN_MOST;
-  if (*rows != LINES || *cols != COLS) resizeterm(*rows, *cols);
-}
-
-/* The cells [from, to) of a row, all of one ink. */
-static void send(const fopo_screen *s, int row, int from, int to) {
-  wchar_t text[FOPO_SCREEN_MOST];
-  const fopo_cell *cells = s->cells + (size_t)row * (size_t)s->cols;
-  for (int i = from; i < to; i++) text[i - from] = (wchar_t)cells[i].code;
-  attr_set(attributes(cells[from].ink), view.colours > 0 ? (short)cells[from].ink : 0, NULL);
-  mvaddnwstr(row, from, text, to - from);
-}
-
-static int same(const fopo_cell *a, const fopo_cell *b) {
-  return a->code == b->code && a->ink == b->ink;
-}
-
-void fopo_view_show(const fopo_screen *s, int anew) {
-  int rows, cols;
-  if (!view.open) return;
-  fopo_view_size(&rows, &cols);
-  if (continued) {
-    continued = 0;
-    reset_prog_mode();
-    anew = 1;
-  }
-  if (anew || view.shown.rows != s->rows || view.shown.cols != s->cols) {
-    if (fopo_screen_resize(&view.shown, s->rows, s->cols) != FOPO_OK) return;
-    erase();
-    clearok(curscr, TRUE);
-  }
-  for (int row = 0; row < s->rows && row < rows; row++) {
-    const fopo_cell *now = s->cells + (size_t)row * (size_t)s->cols;
-    fopo_cell *old = view.shown.cells + (size_t)row * (size_t)s->cols;
-    int edge = s->cols < cols ? s->cols : cols;
-    for (int from = 0, to; from < edge; from = to) {
-      to = from + 1;
-      if (same(&now[from], &old[from])) continue;
-      while (to < edge && now[to].ink == now[from].ink && !same(&now[to], &old[to])) to++;
-      send(s, row, from, to);
-    }
-    memcpy(old, now, (size_t)s->cols * sizeof *old);
-  }
-  refresh();
-}
-
-/* ---- keys ---- */
-
-/* Ctrl-Z: out of the way, stop, and back. */
-static void stop(void) {
-  stop_wanted = 0;
-  def_prog_mode();
-  endwin();
-  tcsetattr(view.tty, TCSADRAIN, &view.before);
-  raise(SIGSTOP);
-  continued = 1;
-  refresh();
-}
-
-static int key_of(wint_t code, int kind) {
-  if (kind != KEY_CODE_YES) return code == 127 || code == 8 ? FOPO_KEY_BACKSPACE : (int)code;
-  switch (code) {
-  case KEY_LEFT: return FOPO_KEY_LEFT;
-  case KEY_RIGHT: return FOPO_KEY_RIGHT;
-  case KEY_UP: return FOPO_KEY_UP;
-  case KEY_DOWN: return FOPO_KEY_DOWN;
-  case KEY_HOME: return FOPO_KEY_HOME;
-  case KEY_END: return FOPO_KEY_END;
-  case KEY_BACKSPACE: return FOPO_KEY_BACKSPACE;
-  case KEY_DC: return FOPO_KEY_DELETE;
-  case KEY_ENTER: return '\r';
-  case KEY_RESIZE: return FOPO_KEY_RESIZE;
-  default: return FOPO_KEY_NONE;
+/* Divides an area among the plots in proportion to their weights: above each other if `stacked`,
+ * else beside each other. `margin` columns stay free at the edges and between two plots. */
+static void draw_plots(fopo_screen *s, fopo_area area, int stacked, int margin,
+                       const fopo_view_model *m) {
+  int total = 0, sum = 0, from = 0;
+  int size = stacked ? area.rows : area.cols;
+  for (int i = 0; i < PANES; i++) total += weight(panes[i], s, m, stacked);
+  for (int i = 0; i < PANES; i++) {
+    int own = weight(panes[i], s, m, stacked);
+    if (own == 0) continue;
+    sum += own;
+    int to = size * sum / total, col = stacked || from == 0 ? margin : from;
+    fopo_area part = {area.row, area.col + col, area.rows,
+                      (stacked ? area.cols : to) - col - margin};
+    if (stacked) part.row += from, part.rows = to - from;
+    panes[i]->draw(s, part, m);
+    from = to;
   }
 }
 
-/* A sequence of the terminal's that ncurses has no name for, or Esc itself: without this its
- * letters would be taken for keys. */
-static int after_escape(void) {
-  static const char finals[] = "DCHFAB";
-  static const int names[] = {FOPO_KEY_LEFT, FOPO_KEY_RIGHT, FOPO_KEY_HOME,
-                              FOPO_KEY_END,  FOPO_KEY_UP,    FOPO_KEY_DOWN};
-  wint_t code;
-  int kind = get_wch(&code), n = 0;
-  if (kind == ERR) return 27;
-  if (kind != OK || (code != '[' && code != 'O')) {
-    unget_wch((wchar_t)code);
-    return 27;
+static const fopo_pane *figures(void) {
+  for (int i = 0; i < PANES; i++) {
+    if (panes[i]->place == FOPO_PANE_FIGURES) return panes[i];
   }
-  while ((kind = get_wch(&code)) == OK && n < 32 && (code < 0x40 || code > 0x7E)) n++;
-  const char *at = kind == OK && n == 0 && code != 0 ? strchr(finals, (int)code) : NULL;
-  return at != NULL ? names[at - finals] : FOPO_KEY_NONE;
+  return NULL;
 }
 
-static int key_now(int *key) {
-  wint_t code;
-  int kind = get_wch(&code);
-  if (kind == ERR) return 0;
-  *key = kind == OK && code == 27 ? after_escape() : key_of(code, kind);
+/* Plots on the left, figures on the right, if the screen is wide enough and all figures fit into
+ * one column there. Returns 0 if not. */
+static int draw_side_by_side(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
+  const fopo_pane *f = figures();
+  int side = s->cols >= SIDE_WIDE_COLS ? SIDE_WIDE : SIDE;
+  if (fopo_pane_small(s->rows, s->cols) || s->cols < SIDE_COLS || f == NULL) return 0;
+  if (wanted(f, s, m, area.rows, side) > area.rows) return 0;
+  draw_plots(s, (fopo_area){area.row, 0, area.rows, s->cols - side - 1}, 1, 1, m);
+  f->draw(s, (fopo_area){area.row, s->cols - side, area.rows, side}, m);
   return 1;
 }
 
-int fopo_view_key(double seconds) {
-  int key;
-  if (!view.open) return FOPO_KEY_NONE;
-  if (stop_wanted) stop();
-  if (key_now(&key)) return key;
-  struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
-  int ready = poll(&wait, 1, seconds > 0 ? (int)(seconds * 1000 + 0.5) : 0);
-  if (stop_wanted) stop();
-  if (ready <= 0) return FOPO_KEY_NONE;
-  if (key_now(&key)) return key;
-  return wait.revents & (POLLHUP | POLLERR | POLLNVAL) ? FOPO_KEY_GONE : FOPO_KEY_NONE;
+/* Plots above, figures below. The figures get the rows that they want as long as the plots keep
+ * four rows, or half of the area on a small screen. */
+static void draw_stacked(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
+  const fopo_pane *f = figures();
+  int small = fopo_pane_small(s->rows, s->cols), plots = 0;
+  for (int i = 0; i < PANES; i++) plots += weight(panes[i], s, m, 0);
+  int rows = f == NULL ? 0 : wanted(f, s, m, area.rows, s->cols - 1);
+  int most = small ? (area.rows - 1) / 2 : area.rows > 6 ? area.rows - 4 : 2;
+  if (rows > most) rows = most;
+  if (plots == 0 || area.rows - rows < PLOT_ROWS) rows = area.rows;
+  fopo_area below = {area.row + area.rows - rows, 1, rows, s->cols - 1};
+  if (rows < area.rows) {
+    draw_plots(s, (fopo_area){area.row, 0, area.rows - rows, s->cols}, 0, !small, m);
+  }
+  if (f != NULL && rows > 0) f->draw(s, below, m);
 }
 
-/* ---- the output of others ---- */
-
-size_t fopo_view_said(char *text, size_t size) {
-  if (view.memory < 0) return 0;
-  fflush(stdout);
-  fflush(stderr);
-  ssize_t n = pread(view.memory, text, size, view.read);
-  if (n <= 0) {
-    if (view.read > 0 && ftruncate(view.memory, 0) == 0) view.read = 0;
-    return 0;
+void fopo_view_draw(fopo_screen *s, const fopo_view_model *m) {
+  fopo_area middle;
+  fopo_screen_clear(s);
+  draw_edges(s, &middle, m);
+  if (middle.rows > 0 && !draw_side_by_side(s, middle, m)) draw_stacked(s, middle, m);
+  for (int i = 0; i < PANES; i++) {
+    if (panes[i]->place != FOPO_PANE_OVER || wanted(panes[i], s, m, s->rows, s->cols) == 0)
+      continue;
+    panes[i]->draw(s, (fopo_area){0, 0, s->rows, s->cols}, m);
   }
-  view.read += n;
-  return (size_t)n;
 }

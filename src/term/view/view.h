@@ -1,51 +1,91 @@
-/* The terminal, taken for the live view and given back after every ending: return, error, Ctrl-C,
- * os.exit, signals, a crash. There is one terminal, so there is one view at a time; all calls come
- * from one thread.
- *
- * While it is taken, what anybody writes to stdout and stderr goes into memory (never into a pipe
- * that could fill up) and is fetched with fopo_view_said. */
+/* The live view as a pure function: a model of numbers and words becomes a screen of cells of any
+ * size, from one line up. Who fills the model (a run, a background job, the folder of a log, a
+ * test) is not known here. pane.h says what the screen is made of. */
 #ifndef FOPO_TERM_VIEW_VIEW_H
 #define FOPO_TERM_VIEW_VIEW_H
 
-#include <stddef.h>
-
+#include "term/curves.h"
 #include "term/screen.h"
+#include "term/trace.h"
 
-/* FOPO_OK where a view could be opened; else FOPO_ERR_UNAVAILABLE with the reason. */
-int fopo_view_possible(void);
+/* The figures that have one value at a time; NaN if there is none.
+ *
+ *   FIGURE(ID, "name by which Lua sets it", "unit or meaning") */
+#define FOPO_VIEW_FIGURES(FIGURE)                                                                  \
+  FIGURE(STEP, "step", "steps made")                                                               \
+  FIGURE(STEPS, "steps", "step at which the run ends; NaN: no end is known")                       \
+  FIGURE(SECONDS, "seconds", "of training")                                                        \
+  FIGURE(ETA, "eta", "seconds to the end")                                                         \
+  FIGURE(REWARD, "reward", "moving average of the training reward")                                \
+  FIGURE(VALID, "valid", "reward of the last validation, by the true argmax")                      \
+  FIGURE(VALID_INDEX, "valid_index", "the same through the index")                                 \
+  FIGURE(BEST, "best", "largest VALID so far")                                                     \
+  FIGURE(BEST_STEP, "best_step", "step of BEST")                                                   \
+  FIGURE(CONTEXTS_RATE, "contexts_rate", "contexts per second")                                    \
+  FIGURE(STEPS_RATE, "steps_rate", "steps per second")                                             \
+  FIGURE(ESS, "ess", "effective sample size")                                                      \
+  FIGURE(SAMPLES, "samples", "draws per context")                                                  \
+  FIGURE(MAX_WEIGHT, "max_weight", "largest normalised weight")                                    \
+  FIGURE(EPSILON, "epsilon", "of the proposal")                                                    \
+  FIGURE(K, "k", "candidates per context")                                                         \
+  FIGURE(HEAD_MASS, "head_mass", "share of the policy's mass on the candidates")                   \
+  FIGURE(NORM, "norm", "of the gradient")                                                          \
+  FIGURE(LR, "lr", "learning rate")                                                                \
+  FIGURE(MEMORY, "memory", "bytes of the process")                                                 \
+  FIGURE(MEMORY_FREE, "memory_free", "bytes still available")                                      \
+  FIGURE(GPU_USE, "gpu_use", "share of the time")                                                  \
+  FIGURE(GPU_MEMORY, "gpu_memory", "bytes")                                                        \
+  FIGURE(COST, "cost", "share of the time that the view takes")                                    \
+  FIGURE(SHORT_ROWS, "short_rows", "rows for which fewer than K were found")
 
-/* colour: 0 for none. */
-int fopo_view_open(int colour);
+#define FOPO_VIEW_ID(id, name, meaning) FOPO_VIEW_##id,
+typedef enum { FOPO_VIEW_FIGURES(FOPO_VIEW_ID) FOPO_VIEW_NUMBERS } fopo_view_number;
+#undef FOPO_VIEW_ID
 
-/* Gives the terminal back; nothing where it is not taken. */
-void fopo_view_close(void);
+/* The names of the figures, in the order of the enum. */
+extern const char *const fopo_view_number_names[FOPO_VIEW_NUMBERS];
 
-/* The size now; resizes are noticed here and at fopo_view_show. */
-void fopo_view_size(int *rows, int *cols);
+enum { FOPO_VIEW_PHASES = 5, FOPO_VIEW_OVERLAYS = 8, FOPO_VIEW_LINES = 256, FOPO_VIEW_LINE = 240 };
 
-/* Shows the screen: only what differs from the one before is sent. anew: everything. */
-void fopo_view_show(const fopo_screen *s, int anew);
+typedef enum {
+  FOPO_VIEW_TRACE_REWARD,
+  FOPO_VIEW_TRACE_VALID,
+  FOPO_VIEW_TRACE_INDEX,
+  FOPO_VIEW_TRACE_RATE,
+  FOPO_VIEW_TRACES
+} fopo_view_series;
 
-/* Keys beyond characters. */
-enum {
-  FOPO_KEY_NONE = 0,
-  FOPO_KEY_LEFT = 0x110001,
-  FOPO_KEY_RIGHT,
-  FOPO_KEY_HOME,
-  FOPO_KEY_END,
-  FOPO_KEY_BACKSPACE,
-  FOPO_KEY_DELETE,
-  FOPO_KEY_UP,
-  FOPO_KEY_DOWN,
-  FOPO_KEY_RESIZE,
-  FOPO_KEY_GONE /* nobody is at the terminal any more */
-};
+typedef struct {
+  char title[160], device[96];
+  char state[24];    /* "running", "paused" ... */
+  char message[160]; /* in the last line; "": the keys are shown there */
+  char command[256]; /* what is typed after ':' */
+  int cursor;        /* its position in command, in characters; -1: nothing is being typed */
+  double number[FOPO_VIEW_NUMBERS];
+  double phase[FOPO_VIEW_PHASES]; /* seconds: search, propose, reward, gradient, update */
+  fopo_trace trace[FOPO_VIEW_TRACES];
+  struct {
+    char name[48];
+    fopo_trace trace; /* the reward of an earlier run */
+  } overlay[FOPO_VIEW_OVERLAYS];
+  int n_overlays;
+  char line[FOPO_VIEW_LINES][FOPO_VIEW_LINE]; /* ring buffer of the output of the program */
+  size_t n_lines;                             /* lines ever finished */
+  /* changed by keys */
+  fopo_glyphs glyphs;
+  int axis, logy, help, overlays; /* axis 0: steps, 1: seconds; the others 0 or 1 */
+  double window, smoothing;
+  int mono; /* 1: colour carries no information */
+} fopo_view_model;
 
-/* The next key: a character's code or one of the above; waits at most so long. Stops and goes on
- * with Ctrl-Z. Ctrl-C ends the wait. */
-int fopo_view_key(double seconds);
+void fopo_view_model_init(fopo_view_model *m); /* no numbers, braille, overlays on */
+void fopo_view_model_done(fopo_view_model *m);
 
-/* Moves what was written meanwhile into text[size]; the bytes. */
-size_t fopo_view_said(char *text, size_t size);
+/* Appends text to the lines of output. A line ends at '\n'; lines that are too long are cut,
+ * control characters and escape sequences left out. */
+void fopo_view_say(fopo_view_model *m, const char *text, size_t n);
+
+/* Fills the screen, whatever its size, from the panes. */
+void fopo_view_draw(fopo_screen *s, const fopo_view_model *m);
 
 #endif

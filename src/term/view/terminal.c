@@ -1,0 +1,393 @@
+/* ncurses through newterm, on a descriptor of our own, so that 1 and 2 are free to be redirected
+ * into a file in memory. Signals that end the process first write a string that was prepared (leave
+ * the alternate screen, show the cursor, plain letters) and put back the mode of the terminal:
+ * write() and tcsetattr() are safe in a handler, ncurses is not. Sizes are asked of the terminal
+ * before each drawing, so a storm of resizes costs nothing and no handler calls ncurses. */
+#include "term/view/terminal.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <term.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
+                            SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
+enum { FATALS = sizeof fatal / sizeof *fatal };
+
+static struct {
+  volatile sig_atomic_t open;
+  SCREEN *screen;
+  FILE *out, *in;
+  int tty;      /* our descriptor of the terminal */
+  int saved[2]; /* what 1 and 2 were; -1: not redirected */
+  int memory;   /* where 1 and 2 go now; -1: nowhere else */
+  off_t read;   /* bytes of it that were fetched */
+  struct termios before;
+  char restore[256]; /* the prepared string */
+  size_t restore_length;
+  struct sigaction former[FATALS], former_stop, former_continue, former_window;
+  int colours;       /* 0, 8 or 256 */
+  fopo_screen shown; /* what the terminal shows */
+} view = {.tty = -1, .saved = {-1, -1}, .memory = -1};
+
+static volatile sig_atomic_t stop_wanted, continued;
+
+/* ---- endings ---- */
+
+/* What a handler may do: the terminal as it was, 1 and 2 where they were. */
+static void restore_quickly(void) {
+  if (!view.open) return;
+  view.open = 0;
+  ssize_t ignored = write(view.tty, view.restore, view.restore_length);
+  (void)ignored;
+  tcsetattr(view.tty, TCSANOW, &view.before);
+  for (int i = 0; i < 2; i++) {
+    if (view.saved[i] >= 0) dup2(view.saved[i], i + 1);
+  }
+}
+
+/* Back to how the signal was handled before, and once more. */
+static void on_fatal(int number) {
+  int saved = errno;
+  restore_quickly();
+  for (int i = 0; i < FATALS; i++) {
+    if (fatal[i] == number) sigaction(number, &view.former[i], NULL);
+  }
+  raise(number);
+  errno = saved;
+}
+
+static void on_stop(int number) {
+  (void)number;
+  stop_wanted = 1;
+}
+
+static void on_continue(int number) {
+  (void)number;
+  continued = 1;
+}
+
+static void set_handlers(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  sigfillset(&action.sa_mask);
+  action.sa_handler = on_fatal;
+  action.sa_flags = SA_ONSTACK;
+  for (int i = 0; i < FATALS; i++) {
+    sigaction(fatal[i], NULL, &view.former[i]);
+    if (view.former[i].sa_handler != SIG_IGN) sigaction(fatal[i], &action, NULL);
+  }
+  action.sa_flags = 0;
+  action.sa_handler = on_stop;
+  sigaction(SIGTSTP, &action, &view.former_stop);
+  action.sa_handler = on_continue;
+  sigaction(SIGCONT, &action, &view.former_continue);
+  stop_wanted = continued = 0;
+}
+
+static void reset_handlers(void) {
+  for (int i = 0; i < FATALS; i++) sigaction(fatal[i], &view.former[i], NULL);
+  sigaction(SIGTSTP, &view.former_stop, NULL);
+  sigaction(SIGCONT, &view.former_continue, NULL);
+  sigaction(SIGWINCH, &view.former_window, NULL);
+}
+
+/* A capability without its padding ("$<5>"). */
+static void prepare(const char *capability) {
+  char *s = tigetstr((char *)capability);
+  if (s == NULL || s == (char *)-1) return;
+  while (*s != '\0' && view.restore_length + 1 < sizeof view.restore) {
+    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL)
+      s = strchr(s, '>') + 1;
+    else
+      view.restore[view.restore_length++] = *s++;
+  }
+}
+
+/* ---- opening ---- */
+
+/* Whether something is known of the terminal, and it can move its cursor (dumb ones cannot). What
+ * readline has set up is left as it was. */
+static int can_move(int *known) {
+  TERMINAL *before = cur_term;
+  int why;
+  *known = setupterm(NULL, STDOUT_FILENO, &why) == OK;
+  if (!*known) return 0;
+  const char *cup = tigetstr((char *)"cup");
+  int can = cup != NULL && cup != (char *)-1;
+  TERMINAL *mine = set_curterm(before);
+  if (mine != before) del_curterm(mine);
+  return can;
+}
+
+int fopo_terminal_possible(void) {
+  const char *term = getenv("TERM");
+  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view needs a terminal; standard %s is none",
+                     isatty(STDIN_FILENO) ? "output" : "input");
+  }
+  int known = 0;
+  if (term != NULL && *term != '\0' && can_move(&known)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the live view needs a terminal that can move its cursor; "
+                   "TERM is %s%s",
+                   term == NULL || *term == '\0' ? "not set" : term,
+                   known || term == NULL || *term == '\0' ? "" : ", of which nothing is known");
+}
+
+/* 1 and 2 into memory, each where it is the terminal. A file, unlike a pipe, never makes a writer
+ * wait for us, who may be the same thread. */
+static int redirect(void) {
+  fflush(stdout);
+  fflush(stderr);
+  view.read = 0;
+  view.memory = memfd_create("fopo output", MFD_CLOEXEC);
+  if (view.memory < 0 || fcntl(view.memory, F_SETFL, O_APPEND) != 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
+                     strerror(errno));
+  }
+  for (int fd = 1; fd <= 2; fd++) {
+    if (!isatty(fd)) continue;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0 || dup2(view.memory, fd) < 0) {
+      if (copy >= 0) close(copy);
+      return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
+                       strerror(errno));
+    }
+    view.saved[fd - 1] = copy;
+  }
+  return FOPO_OK;
+}
+
+static void redirect_back(void) {
+  fflush(stdout);
+  fflush(stderr);
+  for (int i = 0; i < 2; i++) {
+    if (view.saved[i] < 0) continue;
+    dup2(view.saved[i], i + 1);
+    close(view.saved[i]);
+    view.saved[i] = -1;
+  }
+}
+
+static void start_colours(int colour) {
+  static const short rich[FOPO_INKS] = {-1, 244, -1, -1, 74, 214, 36, 175, 202};
+  static const short poor[FOPO_INKS] = {
+      -1, -1, -1, -1, COLOR_CYAN, COLOR_YELLOW, COLOR_GREEN, COLOR_MAGENTA, COLOR_RED};
+  view.colours = 0;
+  if (!colour || !has_colors() || start_color() != OK || use_default_colors() != OK) return;
+  view.colours = COLORS >= 256 ? 256 : 8;
+  for (short ink = 1; ink < FOPO_INKS; ink++) {
+    init_pair(ink, view.colours == 256 ? rich[ink] : poor[ink], -1);
+  }
+}
+
+static attr_t attributes(uint32_t ink) {
+  if (ink == FOPO_INK_BAR) return A_REVERSE;
+  if (ink == FOPO_INK_BOLD || ink == FOPO_INK_WARN) return A_BOLD;
+  return ink == FOPO_INK_DIM && view.colours < 256 ? A_DIM : A_NORMAL;
+}
+
+int fopo_terminal_open(int colour) {
+  static int once;
+  int status = fopo_terminal_possible();
+  if (status != FOPO_OK) return status;
+  if (view.open) return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view is open already");
+  view.tty = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (view.tty < 0 || tcgetattr(view.tty, &view.before) != 0 ||
+      (view.out = fdopen(view.tty, "w")) == NULL) {
+    status = fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal cannot be used: %s", strerror(errno));
+    if (view.tty >= 0) close(view.tty);
+    return status;
+  }
+  sigaction(SIGWINCH, NULL, &view.former_window);
+  set_handlers(); /* before newterm, which takes those that nobody has */
+  view.screen = newterm(NULL, view.out, stdin);
+  if (view.screen == NULL) {
+    reset_handlers();
+    fclose(view.out);
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal %s cannot be used for the live view",
+                     getenv("TERM"));
+  }
+  if (!once && atexit(restore_quickly) == 0) once = 1;
+  view.restore_length = 0;
+  prepare("rmkx"), prepare("sgr0"), prepare("cnorm"), prepare("rmcup");
+  view.open = 1;
+  cbreak();
+  noecho();
+  nonl();
+  keypad(stdscr, TRUE);
+  nodelay(stdscr, TRUE);
+  set_escdelay(25);
+  curs_set(0);
+  start_colours(colour);
+  status = redirect();
+  if (status != FOPO_OK) fopo_terminal_close();
+  return status;
+}
+
+void fopo_terminal_close(void) {
+  if (view.screen == NULL) return;
+  if (view.open) endwin();
+  view.open = 0;
+  tcsetattr(view.tty, TCSADRAIN, &view.before);
+  delscreen(view.screen);
+  view.screen = NULL;
+  fclose(view.out);
+  redirect_back();
+  reset_handlers();
+  fopo_screen_done(&view.shown);
+  if (view.memory >= 0) close(view.memory);
+  view.memory = view.tty = -1;
+}
+
+/* ---- showing ---- */
+
+void fopo_terminal_size(int *rows, int *cols) {
+  struct winsize size;
+  *rows = LINES, *cols = COLS;
+  if (ioctl(view.tty, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
+  *rows = size.ws_row < FOPO_SCREEN_MOST ? size.ws_row : FOPO_SCREEN_MOST;
+  *cols = size.ws_col < FOPO_SCREEN_MOST ? size.ws_col : FOPO_SCREEN_MOST;
+  if (*rows != LINES || *cols != COLS) resizeterm(*rows, *cols);
+}
+
+/* The cells [from, to) of a row, all of one ink. */
+static void send(const fopo_screen *s, int row, int from, int to) {
+  wchar_t text[FOPO_SCREEN_MOST];
+  const fopo_cell *cells = s->cells + (size_t)row * (size_t)s->cols;
+  for (int i = from; i < to; i++) text[i - from] = (wchar_t)cells[i].code;
+  attr_set(attributes(cells[from].ink), view.colours > 0 ? (short)cells[from].ink : 0, NULL);
+  mvaddnwstr(row, from, text, to - from);
+}
+
+static int same(const fopo_cell *a, const fopo_cell *b) {
+  return a->code == b->code && a->ink == b->ink;
+}
+
+void fopo_terminal_show(const fopo_screen *s, int anew) {
+  int rows, cols;
+  if (!view.open) return;
+  fopo_terminal_size(&rows, &cols);
+  if (continued) {
+    continued = 0;
+    reset_prog_mode();
+    anew = 1;
+  }
+  if (anew || view.shown.rows != s->rows || view.shown.cols != s->cols) {
+    if (fopo_screen_resize(&view.shown, s->rows, s->cols) != FOPO_OK) return;
+    erase();
+    clearok(curscr, TRUE);
+  }
+  for (int row = 0; row < s->rows && row < rows; row++) {
+    const fopo_cell *now = s->cells + (size_t)row * (size_t)s->cols;
+    fopo_cell *old = view.shown.cells + (size_t)row * (size_t)s->cols;
+    int edge = s->cols < cols ? s->cols : cols;
+    for (int from = 0, to; from < edge; from = to) {
+      to = from + 1;
+      if (same(&now[from], &old[from])) continue;
+      while (to < edge && now[to].ink == now[from].ink && !same(&now[to], &old[to])) to++;
+      send(s, row, from, to);
+    }
+    memcpy(old, now, (size_t)s->cols * sizeof *old);
+  }
+  refresh();
+}
+
+/* ---- keys ---- */
+
+/* Ctrl-Z: out of the way, stop, and back. */
+static void stop(void) {
+  stop_wanted = 0;
+  def_prog_mode();
+  endwin();
+  tcsetattr(view.tty, TCSADRAIN, &view.before);
+  raise(SIGSTOP);
+  continued = 1;
+  refresh();
+}
+
+static int key_of(wint_t code, int kind) {
+  if (kind != KEY_CODE_YES) return code == 127 || code == 8 ? FOPO_KEY_BACKSPACE : (int)code;
+  switch (code) {
+  case KEY_LEFT: return FOPO_KEY_LEFT;
+  case KEY_RIGHT: return FOPO_KEY_RIGHT;
+  case KEY_UP: return FOPO_KEY_UP;
+  case KEY_DOWN: return FOPO_KEY_DOWN;
+  case KEY_HOME: return FOPO_KEY_HOME;
+  case KEY_END: return FOPO_KEY_END;
+  case KEY_BACKSPACE: return FOPO_KEY_BACKSPACE;
+  case KEY_DC: return FOPO_KEY_DELETE;
+  case KEY_ENTER: return '\r';
+  case KEY_RESIZE: return FOPO_KEY_RESIZE;
+  default: return FOPO_KEY_NONE;
+  }
+}
+
+/* A sequence of the terminal's that ncurses has no name for, or Esc itself: without this its
+ * letters would be taken for keys. */
+static int after_escape(void) {
+  static const char finals[] = "DCHFAB";
+  static const int names[] = {FOPO_KEY_LEFT, FOPO_KEY_RIGHT, FOPO_KEY_HOME,
+                              FOPO_KEY_END,  FOPO_KEY_UP,    FOPO_KEY_DOWN};
+  wint_t code;
+  int kind = get_wch(&code), n = 0;
+  if (kind == ERR) return 27;
+  if (kind != OK || (code != '[' && code != 'O')) {
+    unget_wch((wchar_t)code);
+    return 27;
+  }
+  while ((kind = get_wch(&code)) == OK && n < 32 && (code < 0x40 || code > 0x7E)) n++;
+  const char *at = kind == OK && n == 0 && code != 0 ? strchr(finals, (int)code) : NULL;
+  return at != NULL ? names[at - finals] : FOPO_KEY_NONE;
+}
+
+static int key_now(int *key) {
+  wint_t code;
+  int kind = get_wch(&code);
+  if (kind == ERR) return 0;
+  *key = kind == OK && code == 27 ? after_escape() : key_of(code, kind);
+  return 1;
+}
+
+int fopo_terminal_key(double seconds) {
+  int key;
+  if (!view.open) return FOPO_KEY_NONE;
+  if (stop_wanted) stop();
+  if (key_now(&key)) return key;
+  struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
+  int ready = poll(&wait, 1, seconds > 0 ? (int)(seconds * 1000 + 0.5) : 0);
+  if (stop_wanted) stop();
+  if (ready <= 0) return FOPO_KEY_NONE;
+  if (key_now(&key)) return key;
+  return wait.revents & (POLLHUP | POLLERR | POLLNVAL) ? FOPO_KEY_GONE : FOPO_KEY_NONE;
+}
+
+/* ---- the output of others ---- */
+
+size_t fopo_terminal_said(char *text, size_t size) {
+  if (view.memory < 0) return 0;
+  fflush(stdout);
+  fflush(stderr);
+  ssize_t n = pread(view.memory, text, size, view.read);
+  if (n <= 0) {
+    if (view.read > 0 && ftruncate(view.memory, 0) == 0) view.read = 0;
+    return 0;
+  }
+  view.read += n;
+  return (size_t)n;
+}
