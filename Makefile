@@ -80,17 +80,14 @@ $(OUT)/flags: FORCE
 	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
 
-# One file per instruction set, compiled with its own flags; src/kernels/kernels.c asks the CPU.
-$(OUT)/src/kernels/kernels_avx2.o $(OUT)/src/kernels/kernels_rows_avx2.o: \
-  EXTRA := -mavx2 -mfma -mf16c
-$(OUT)/src/kernels/kernels_avx512.o $(OUT)/src/kernels/kernels_rows_avx512.o: \
-  EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma
-$(OUT)/src/kernels/kernels_amx.o: \
-  EXTRA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16
+# A file of one instruction set says on its first line which flags it needs, by architecture:
+#   /* flags x86_64: -mavx2 -mfma */    (src/kernels/kernels_tables.h)
+ARCH      := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+isa_flags  = $$(sed -n '1s|^/\* flags $(ARCH): \(.*\) \*/$$|\1|p' $<)
 
 $(OUT)/%.o: %.c $(OUT)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(EXTRA) -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
 
 $(OUT)/%.o: %.cc $(OUT)/flags
 	$(call say,CXX,$<)

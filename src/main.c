@@ -43,7 +43,7 @@ static const char usage[] =
     "\n"
     "At the prompt help() lists what there is and fopo.demo() teaches it. Environment: "
     "FOPO_THREADS,\n"
-    "FOPO_ISA (portable, avx2, avx512, amx), FOPO_HISTORY, NO_COLOR.\n";
+    "FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
   int argc;
@@ -236,7 +236,7 @@ static int read_options(job *j) {
       break;
     }
     if (strcmp(option, "-h") == 0 || strcmp(option, "--help") == 0) {
-      fputs(usage, stdout);
+      printf(usage, fopo_kernels_names());
       return fflush(stdout) == 0 ? DONE : FAILED;
     }
     if (strncmp(option, "-e", 2) == 0) {

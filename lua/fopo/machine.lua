@@ -1,4 +1,4 @@
--- What concerns the machine: fopo.memory, fopo.threads, fopo.isa, fopo.device.
+-- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local machine = {}
@@ -23,13 +23,15 @@ machine.threads = define.fn{
 
 machine.isa = define.fn{
   name = "fopo.isa", returns = "string, string",
-  args = {{"name", "string", nil, "portable, avx2, avx512 or amx", optional = true}},
-  text = "The instruction set in use, and why (FOPO_ISA forces one at start).",
+  args = {{"name", "string", nil, "the set to use from now on: " .. native.isa_names(),
+           optional = true}},
+  text = [[The instruction set in use; and why, if it is not the one that FOPO_ISA asks for at start.
+A set that this CPU lacks is an error, which lists those that it has.]],
   example = "name, why = fopo.isa()",
   call = native.isa,
 }
 
--- What device = "auto" takes is said by opening it, once for all.
+-- The kind that device = "auto" takes is found by opening it; the device is opened once and kept.
 machine.device = define.fn{
   name = "fopo.device", returns = "table",
   text = [[What steps can run on: cpu, the processor; cards, a list of the GPUs that device = "cuda"

@@ -50,7 +50,8 @@ static int threads(lua_State *L) {
   return 1;
 }
 
-/* native.isa(name): forces an instruction set where one is named; the one in use, and why. */
+/* native.isa(name): the instruction set in use, and why it is not the one that FOPO_ISA names. With
+ * a name: uses that one from now on. */
 static int isa(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) {
     check_alone(L);
@@ -61,6 +62,12 @@ static int isa(lua_State *L) {
   return 2;
 }
 
+/* native.isa_names(): all that the program knows, as text: "portable, avx2, ...". */
+static int isa_names(lua_State *L) {
+  lua_pushstring(L, fopo_kernels_names());
+  return 1;
+}
+
 /* native.interrupt_clear(): forgets Ctrl-C. */
 static int interrupt_clear(lua_State *L) {
   (void)L;
@@ -68,12 +75,10 @@ static int interrupt_clear(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg functions[] = {{"clock", clock_now},
-                                     {"memory", memory},
-                                     {"threads", threads},
-                                     {"isa", isa},
-                                     {"interrupt_clear", interrupt_clear},
-                                     {NULL, NULL}};
+static const luaL_Reg functions[] = {
+    {"clock", clock_now}, {"memory", memory},       {"threads", threads},
+    {"isa", isa},         {"isa_names", isa_names}, {"interrupt_clear", interrupt_clear},
+    {NULL, NULL}};
 
 int luaopen_fopo_native(lua_State *L) {
   static const luaL_Reg *const families[] = {functions,

@@ -1,5 +1,6 @@
-/* A set of ids that may say yes too often and never no too often: one bit for each hash, so that it
- * stays in L1 and most ids that are not in it are told apart by one look. */
+/* A Bloom filter of ids with a single hash function: it may report an id that was not added, never
+ * miss one that was. It is small enough for L1, so that most ids outside a set are rejected by one
+ * load before its hash table is searched. */
 #ifndef FOPO_KERNELS_BLOOM_H
 #define FOPO_KERNELS_BLOOM_H
 
@@ -8,12 +9,12 @@
 
 #define FOPO_HASH_FACTOR 2654435769u /* 2^32 / golden ratio */
 
-/* Fibonacci hashing: the first `bits` bits, 1 to 32, of the product. */
+/* Fibonacci hashing: the upper `bits` bits, 1 to 32, of the product. */
 static inline uint32_t fopo_hash(uint32_t id, unsigned bits) {
   return (id * FOPO_HASH_FACTOR) >> (32 - bits);
 }
 
-/* Words of a set of 2^bits bits, bits >= 5. */
+/* Words of a filter of 2^bits bits, bits >= 5. */
 static inline size_t fopo_bloom_words(unsigned bits) { return (size_t)1 << (bits - 5); }
 
 static inline void fopo_bloom_add(uint32_t *bloom, unsigned bits, uint32_t id) {

@@ -1,5 +1,6 @@
-/* Which kernels run: the one place that asks the CPU. The choice is made once, at the first
- * question, and can be forced by FOPO_ISA or by fopo_kernels_force. */
+/* Which kernels run: the one place that asks the CPU. The rows of FOPO_INSTRUCTION_SETS
+ * (kernels/kernels_tables.h) are filled into tables once, at the first question; the choice among
+ * them can be forced by FOPO_ISA or by fopo_kernels_force. */
 #include "kernels/kernels.h"
 
 #include <pthread.h>
@@ -12,73 +13,93 @@
 
 #include "core/status.h"
 #include "kernels/kernels_tables.h"
-#include "kernels/prefilter.h"
 
 #if defined(__x86_64__)
-static int has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
-}
-
-static int has_avx512(void) {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-}
-/* The kernel gives a process the tiles' registers only when it asks for them. */
-static int has_amx(void) {
+#define X86(feature) (__builtin_cpu_supports(feature) != 0)
+/* Linux saves the registers of AMX's tiles only for a process that has asked for them. */
+static int amx_permitted(void) {
   enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
-  return has_avx512() && __builtin_cpu_supports("avx512bf16") &&
-         __builtin_cpu_supports("amx-bf16") && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 #else
-static int has_avx2(void) { return 0; }
-static int has_avx512(void) { return 0; }
-static int has_amx(void) { return 0; }
+#define X86(feature) 0
+static int amx_permitted(void) { return 0; }
 #endif
 
-static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
-static fopo_kernels amx;
+#define ASK(name, base, cpu_has_it)                                                                \
+  static int cpu_has_##name(void) { return cpu_has_it; }
+FOPO_INSTRUCTION_SETS(ASK)
 
-/* The table of avx512 and the prefilter. */
-static void make_amx(void) {
-  if (!has_amx() || fopo_prefilter_amx() == NULL) return;
-  amx = *fopo_kernels_avx512();
-  amx.name = "amx";
-  amx.prefilter = fopo_prefilter_amx();
-}
+#define PLACE(name, base, cpu_has_it) ISA_##name,
+enum { FOPO_INSTRUCTION_SETS(PLACE) N_ISAS };
 
-static const fopo_kernels *kernels_amx(void) {
-  pthread_once(&amx_once, make_amx);
-  return amx.name != NULL ? &amx : NULL;
-}
+static const struct {
+  const char *name;
+  size_t base; /* the row that is filled first; its own place: none */
+  int (*cpu_has)(void);
+  int (*fill)(fopo_kernels *table);
+} rows[N_ISAS] = {
+#define ROW(name, base, cpu_has_it) {#name, ISA_##base, cpu_has_##name, fopo_kernels_fill_##name},
+    FOPO_INSTRUCTION_SETS(ROW)};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t filled_once = PTHREAD_ONCE_INIT, chosen_once = PTHREAD_ONCE_INIT;
+static fopo_kernels tables[N_ISAS]; /* name == NULL: not on this CPU, or not in this build */
+static char every_name[128];        /* "portable, avx2, avx512, amx" */
 static _Atomic(const fopo_kernels *) chosen;
-static char note[128];
+static char note[160];
+
+static void append_name(char *text, size_t size, const char *name) {
+  size_t length = strlen(text);
+  snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "", name);
+}
+
+static void fill_tables(void) {
+  for (size_t i = 0; i < N_ISAS; i++) {
+    fopo_kernels table = tables[rows[i].base]; /* all NULL for the first row */
+    append_name(every_name, sizeof every_name, rows[i].name);
+    if (rows[i].base != i && table.name == NULL) continue;
+    if (!rows[i].cpu_has() || !rows[i].fill(&table)) continue;
+    table.name = rows[i].name;
+    tables[i] = table;
+  }
+}
+
+/* The place of a row, N_ISAS if there is none of that name. */
+static size_t row_named(const char *name) {
+  size_t i = 0;
+  while (i < N_ISAS && strcmp(rows[i].name, name) != 0) i++;
+  return i;
+}
+
+const char *fopo_kernels_name(size_t i) { return i < N_ISAS ? rows[i].name : NULL; }
+
+const char *fopo_kernels_names(void) {
+  pthread_once(&filled_once, fill_tables);
+  return every_name;
+}
 
 const fopo_kernels *fopo_kernels_named(const char *name) {
-  if (strcmp(name, "amx") == 0) return kernels_amx();
-  if (strcmp(name, "avx512") == 0) return has_avx512() ? fopo_kernels_avx512() : NULL;
-  if (strcmp(name, "avx2") == 0) return has_avx2() ? fopo_kernels_avx2() : NULL;
-  if (strcmp(name, "portable") == 0) return fopo_kernels_portable();
-  return NULL;
+  pthread_once(&filled_once, fill_tables);
+  size_t i = row_named(name);
+  return i < N_ISAS && tables[i].name != NULL ? &tables[i] : NULL;
 }
 
 static const fopo_kernels *best(void) {
-  const fopo_kernels *table = fopo_kernels_named("amx");
-  if (table == NULL) table = fopo_kernels_named("avx512");
-  if (table == NULL) table = fopo_kernels_named("avx2");
-  return table != NULL ? table : fopo_kernels_portable();
+  pthread_once(&filled_once, fill_tables);
+  size_t i = N_ISAS - 1;
+  while (tables[i].name == NULL) i--; /* portable, the first row, is always there */
+  return &tables[i];
 }
 
 static void choose(void) {
-  const char *wanted = getenv("FOPO_ISA");
+  const char *requested = getenv("FOPO_ISA");
   const fopo_kernels *table = NULL;
-  if (wanted != NULL && wanted[0] != '\0') {
-    table = fopo_kernels_named(wanted);
+  if (requested != NULL && requested[0] != '\0') {
+    table = fopo_kernels_named(requested);
     if (table == NULL) {
-      snprintf(note, sizeof note, "FOPO_ISA=%.32s is not to be had on this CPU; %s is in use",
-               wanted, best()->name);
+      snprintf(note, sizeof note, "FOPO_ISA=%.32s is ignored (%s), %s is in use", requested,
+               row_named(requested) < N_ISAS ? "this CPU lacks it" : "no kernels have that name",
+               best()->name);
     }
   }
   atomic_store(&chosen, table != NULL ? table : best());
@@ -87,7 +108,7 @@ static void choose(void) {
 const fopo_kernels *fopo_kernels_get(void) {
   const fopo_kernels *table = atomic_load_explicit(&chosen, memory_order_acquire);
   if (table != NULL) return table;
-  pthread_once(&once, choose);
+  pthread_once(&chosen_once, choose);
   return atomic_load(&chosen);
 }
 
@@ -96,15 +117,21 @@ const char *fopo_kernels_note(void) {
   return note;
 }
 
+void fopo_kernels_use(const fopo_kernels *table) {
+  fopo_kernels_get(); /* FOPO_ISA's note is written before the choice is overruled */
+  atomic_store(&chosen, table);
+}
+
 int fopo_kernels_force(const char *name) {
   const fopo_kernels *table = fopo_kernels_named(name);
-  if (table == NULL) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "kernels \"%s\" are not to be had on this CPU; "
-                     "use \"portable\", \"avx2\", \"avx512\" or \"amx\" where the CPU has it",
-                     name);
+  if (table != NULL) {
+    fopo_kernels_use(table);
+    return FOPO_OK;
   }
-  fopo_kernels_get(); /* the note of FOPO_ISA is settled first */
-  atomic_store(&chosen, table);
-  return FOPO_OK;
+  char usable[sizeof every_name] = "";
+  for (size_t i = 0; i < N_ISAS; i++) {
+    if (tables[i].name != NULL) append_name(usable, sizeof usable, tables[i].name);
+  }
+  const char *why = row_named(name) < N_ISAS ? "this CPU has no" : "no kernels are named";
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s %s; use one of %s", why, name, usable);
 }

@@ -1,6 +1,12 @@
-/* Screening by the tiles of AMX: 32 rows by 32 queries at a time in four tiles of sums, 4 x 8,192
- * products an instruction quartet. A tile unit has its shape from a configuration that each thread
- * loads and releases around its work; the process must have been permitted to (kernels.c). */
+/* flags x86_64: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16 */
+/* The bf16 prefilter by AMX: the kernels of AVX-512, and scores of 32 rows by 32 queries at a time.
+ *
+ * A tile is a register of 16 rows of 64 bytes; TDPBF16PS multiplies a tile of bf16 rows by one of
+ * bf16 queries (pairs of columns) and adds to a tile of float32 sums. Four tiles of sums use each
+ * loaded tile twice: 4 x 8,192 products for four loads. The shapes of the tiles are a configuration
+ * that each thread loads before its work and releases after it; the process must have been
+ * permitted to use them (kernels.c). */
+#include "kernels/kernels_tables.h"
 #include "kernels/prefilter.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
@@ -8,42 +14,45 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
-
 enum {
-  AHEAD = 8, /* rows on their way while one is converted */
-  BLOCK = 32 /* rows scored at once */
+  AHEAD = 8, /* the prefetch distance in rows */
+  BLOCK = 32 /* rows scored at once: two tiles */
 };
 
-/* Tiles 0 .. 3: sums of rows 0-15, 16-31 with queries 0-15, 16-31; 4, 5: rows; 6, 7: queries. */
+/* The argument of LDTILECFG. Tiles 0 .. 3 are sums [16, 16]: of rows 0-15 with queries 0-15 and
+ * 16-31, then of rows 16-31. Tiles 4, 5 are rows 0-15, 16-31 [16, width]; tiles 6, 7 are queries
+ * 0-15, 16-31 [width / 2, 16, 2]. */
 typedef struct {
   uint8_t palette, start, reserved[14];
-  uint16_t bytes[16]; /* of a row of a tile */
-  uint8_t rows[16];
-} shapes;
+  uint16_t bytes[16]; /* of a row of each tile */
+  uint8_t rows[16];   /* of each tile */
+} tile_config;
 
-_Static_assert(sizeof(shapes) == 64, "the configuration has 64 bytes");
+_Static_assert(sizeof(tile_config) == 64, "the configuration has 64 bytes");
 
 static void configure(size_t width) {
-  shapes s = {.palette = 1};
+  tile_config s = {.palette = 1};
   for (int t = 0; t < 8; t++) s.bytes[t] = 64, s.rows[t] = 16;
   for (int t = 4; t < 6; t++) s.bytes[t] = (uint16_t)(2 * width);
   for (int t = 6; t < 8; t++) s.rows[t] = (uint8_t)(width / 2);
-  __asm__ volatile("" : : "r"(&s) : "memory"); /* the header tells the compiler of 8 bytes alone */
+  __asm__ volatile(""
+                   :
+                   : "r"(&s)
+                   : "memory"); /* the intrinsic declares 8 of the 64 bytes as read */
   _tile_loadconfig(&s);
 }
 
-/* n <= 16 floats at x, the others 0. */
-static inline __m512 first_of(const float *x, size_t n) {
+/* The n <= 16 floats at x; the other lanes are 0. */
+static inline __m512 load_first(const float *x, size_t n) {
   return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), x);
 }
 
-static inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* A row's chunk: width values of which the first n <= width come from x. */
+/* A chunk of a row, `width` <= 32 bf16 values: n of them from x, then zeros. */
 static inline void pack_chunk(uint16_t *out, const float *x, size_t n, size_t width) {
-  __m512 low = first_of(x, least(n, 16));
-  __m512 high = n > 16 ? first_of(x + 16, n - 16) : _mm512_setzero_ps();
+  __m512 low = load_first(x, smaller(n, 16));
+  __m512 high = n > 16 ? load_first(x + 16, n - 16) : _mm512_setzero_ps();
   __mmask16 pairs = (__mmask16)((1u << width / 2) - 1u);
   _mm512_mask_storeu_epi32(out, pairs, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
@@ -60,14 +69,14 @@ static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *id
       __builtin_prefetch(next + dim - 1);
     }
     for (size_t i = 0; i < row; i += width, to += 16 * width) {
-      size_t n = s < count && i < dim ? least(dim - i, width) : 0;
+      size_t n = s < count && i < dim ? smaller(dim - i, width) : 0;
       pack_chunk(to, x + (n > 0 ? i : 0), n, width);
     }
   }
 }
 
-/* 16 values of column i, and of the next in the high halves. */
-static inline __m512i pair(const float *panel, size_t i, size_t dim, size_t width) {
+/* Columns i and i + 1 of 16 queries as 16 pairs of bf16 values; columns from dim on are 0. */
+static inline __m512i pair_columns(const float *panel, size_t i, size_t dim, size_t width) {
   __m512 even = i < dim ? _mm512_loadu_ps(panel + i * width) : _mm512_setzero_ps();
   __m512 odd = i + 1 < dim ? _mm512_loadu_ps(panel + (i + 1) * width) : _mm512_setzero_ps();
   __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
@@ -80,16 +89,18 @@ static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t c
   for (size_t first = 0; first < row; first += width, out += width * FOPO_PANEL) {
     for (size_t i = 0; i < width; i += 2) {
       for (size_t half = 0; half < 2; half++) {
-        __m512i values = half * 16 < columns ? pair(panel + half * 16, first + i, dim, columns)
-                                             : _mm512_setzero_si512();
+        __m512i values = half * 16 < columns
+                             ? pair_columns(panel + half * 16, first + i, dim, columns)
+                             : _mm512_setzero_si512();
         _mm512_storeu_si512(out + half * width * 16 + i * 16, values);
       }
     }
   }
 }
 
-/* The scores of 32 rows, or of 16 in its upper half, with 32 queries, or 16 in the left half. A
- * chunk of queries follows the last after FOPO_PANEL * width values, one of rows after 16 width. */
+/* The scores of 32 rows with 32 queries. `lower` = 0: only the upper 16 rows exist; `right` = 0:
+ * only the left 16 queries do. One pass over the chunks of columns: the next chunk of the queries
+ * is FOPO_PANEL * width values further, that of a group of rows 16 * width. */
 static inline void multiply(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, size_t row,
                             const uint16_t *queries, size_t width, const int lower,
                             const int right) {
@@ -117,21 +128,22 @@ static inline void multiply(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, 
   if (lower && right) _tile_stored(3, &out[16][16], FOPO_PANEL * sizeof(float));
 }
 
-/* The same of a block of `count` rows, those that it has room for. */
+/* The same of the next block of `count` rows, or of its first 32. */
 static inline void multiply_block(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, size_t count,
                                   size_t row, const uint16_t *queries, size_t width, int wide) {
-  if (count > 16) {
+  if (count > 16) { /* constants: each case is a copy of multiply */
     multiply(out, rows, row, queries, width, 1, wide);
   } else if (count > 0) {
     multiply(out, rows, row, queries, width, 0, wide);
   }
 }
 
-/* Lanes past those found are garbage, in places that later rows may fill: never more than 16 a row.
- * Where few rows hold anything, a jump over the others is cheap; where many do, it cannot be
- * foretold and costs more than what it spares. */
-static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor, __m512i places,
-                          int few) {
+/* Appends the lanes with x >= floor: their places and scores; returns how many. Both arrays get 16
+ * lanes, of which the last are garbage that the next row overwrites: a row appends 16 at most, so
+ * the lists never overflow. `few`: rows with any such lane are rare, so that a branch over the
+ * others is predicted well; otherwise mispredictions would cost more than the stores. */
+static inline size_t append_passing(uint32_t *list, float *scores, __m512 x, __m512 floor,
+                                    __m512i places, int few) {
   __mmask16 pass = _mm512_cmp_ps_mask(x, floor, _CMP_GE_OQ);
   if (few && pass == 0) return 0;
   _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(pass, places));
@@ -139,9 +151,9 @@ static inline size_t keep(uint32_t *list, float *scores, __m512 x, __m512 floor,
   return (size_t)__builtin_popcount(pass);
 }
 
-static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
-                  size_t count, const uint16_t *queries, size_t dim, size_t columns,
-                  const float *floor) {
+static void score_and_select(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
+                             size_t count, const uint16_t *queries, size_t dim, size_t columns,
+                             const float *floor) {
   size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim), left = 0, right = 0;
   uint32_t *right_list = list + 16 * count;
   float *right_scores = scores + 16 * count;
@@ -150,20 +162,21 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   __m512 left_floor = _mm512_loadu_ps(floor);
   __m512 right_floor = _mm512_loadu_ps(floor + 16);
   __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  int few = 1;
+  int few = 1; /* fewer than a quarter of the last block's rows had a score that passed */
   configure(width);
   multiply_block(out[0], rows, count, row, queries, width, wide);
   for (size_t s = 0, turn = 0; s < count; s += BLOCK, turn ^= 1) {
-    /* the rows of the next block are on their way while this one's scores are looked at */
-    size_t here = least(count - s, BLOCK), before = left + right;
+    /* The tiles work on the next block while the vector units compare this one's scores. */
+    size_t here = smaller(count - s, BLOCK), before = left + right;
     rows += BLOCK * row;
     multiply_block(out[turn ^ 1], rows, count - s - here, row, queries, width, wide);
     for (size_t r = 0; r < here; r++) {
       const float *x = out[turn][r];
-      left += keep(list + left, scores + left, _mm512_load_ps(x), left_floor, places, few);
+      left +=
+          append_passing(list + left, scores + left, _mm512_load_ps(x), left_floor, places, few);
       if (wide) {
-        right += keep(right_list + right, right_scores + right, _mm512_load_ps(x + 16), right_floor,
-                      places, few);
+        right += append_passing(right_list + right, right_scores + right, _mm512_load_ps(x + 16),
+                                right_floor, places, few);
       }
       places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
     }
@@ -174,13 +187,17 @@ static void above(uint32_t *list, float *scores, size_t found[2], const uint16_t
   found[1] = right;
 }
 
-const fopo_prefilter *fopo_prefilter_amx(void) {
-  static const fopo_prefilter prefilter = {pack, pack_queries, above};
-  return &prefilter;
+FOPO_KERNELS_FILL(amx, table) {
+  static const fopo_prefilter prefilter = {pack, pack_queries, score_and_select};
+  table->prefilter = &prefilter;
+  return 1;
 }
 
 #else
 
-const fopo_prefilter *fopo_prefilter_amx(void) { return NULL; }
+FOPO_KERNELS_FILL(amx, table) {
+  (void)table;
+  return 0;
+}
 
 #endif

@@ -1,5 +1,7 @@
-/* The kernels for AVX2 with FMA, 8 floats at a time; rests by masked loads. Those that read item
- * rows one by one are in kernels_rows_avx2.c. */
+/* flags x86_64: -mavx2 -mfma -mf16c */
+/* The kernels for AVX2 with FMA: 8 floats at a time, the last ones by masked loads. Kernels that
+ * read item rows one by one are in kernels_rows_avx2.c. Selection and sorting stay portable: AVX2
+ * has no unsigned comparison and cannot compress lanes. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
@@ -10,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The first n <= 8 lanes. */
+/* A mask of the first n <= 8 lanes. */
 INLINE __m256i first_lanes(size_t n) {
   static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
   return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
@@ -31,33 +33,35 @@ static void axpy(float *y, float a, const float *x, size_t n) {
   }
 }
 
+/* Both ends, because a row need not start at a cache line. */
 INLINE void prefetch_row(const float *row, size_t dim) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
-  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+  __builtin_prefetch(row + dim - 1);
 }
 
 INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
   return rows + (ids != NULL ? ids[s] : s) * ld;
 }
 
-/* `lanes` rows times 16 queries of a panel: all sums live in registers. */
+/* n_rows <= 4 rows times 16 queries of a panel [dim, width]: 2 n_rows vectors of sums, which stay
+ * in registers, and one broadcast number of a row at a time. */
 INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
-                        size_t width, const int lanes) {
+                        size_t width, const int n_rows) {
   __m256 left[4], right[4];
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) left[l] = right[l] = _mm256_setzero_ps();
+  for (int l = 0; l < n_rows; l++) left[l] = right[l] = _mm256_setzero_ps();
 #pragma GCC unroll 1
   for (size_t i = 0; i < dim; i++, panel += width) {
     __m256 q0 = _mm256_loadu_ps(panel), q1 = _mm256_loadu_ps(panel + 8);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       __m256 x = _mm256_broadcast_ss(row[l] + i);
       left[l] = _mm256_fmadd_ps(x, q0, left[l]);
       right[l] = _mm256_fmadd_ps(x, q1, right[l]);
     }
   }
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) {
+  for (int l = 0; l < n_rows; l++) {
     _mm256_storeu_ps(out + (size_t)l * width, left[l]);
     _mm256_storeu_ps(out + (size_t)l * width + 8, right[l]);
   }
@@ -86,7 +90,8 @@ static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids
   }
 }
 
-static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
+                                      const float *floor) {
   __m256 least0 = _mm256_loadu_ps(floor), least1 = _mm256_loadu_ps(floor + 8);
   size_t n = 0;
   for (size_t s = 0; s < count; s++) {
@@ -111,11 +116,12 @@ static float largest(const float *x, size_t n) {
   return best;
 }
 
-/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
- * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+/* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
 INLINE __m256 exponential(__m256 z) {
   __m256 keep = _mm256_cmp_ps(z, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
-  z = _mm256_min_ps(_mm256_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  z = _mm256_min_ps(_mm256_set1_ps(100.0f),
+                    z); /* exp overflows from 89 on; min(100, z) returns z if it is NaN */
   z = _mm256_max_ps(_mm256_set1_ps(-87.0f), z);
   __m256 n = _mm256_round_ps(_mm256_mul_ps(z, _mm256_set1_ps(1.442695022e+00f)),
                              _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -181,8 +187,9 @@ static void moments(double out[3], const float *x, const float *y, size_t n) {
   out[2] = sum_lanes(products);
 }
 
-/* Four Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
- * is whatever the product left there, which the next multiplication ignores. */
+/* Four Philox4x32-10 blocks, one in each 64-bit lane: c[k] holds word k of the four counters, in
+ * the low half of its lanes. The high half holds remains of the product; _mm256_mul_epu32 ignores
+ * it. */
 INLINE void philox(__m256i c[4], uint64_t seed) {
   const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0), m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -209,7 +216,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
                     _mm256_set1_epi64x(row), _mm256_set1_epi64x(step),
                     _mm256_set1_epi64x(FOPO_STREAM_SAMPLE)};
     philox(c, seed);
-    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    /* fopo_below by multiplication: the id is the high half of word * n, unless the low half is
+     * below n: then the word may have to be rejected, and the whole block is drawn one by one. */
     for (int k = 0; k < 4; k++) c[k] = _mm256_mul_epu32(c[k], bound64);
     __m256i low01 = _mm256_blend_epi32(c[0], _mm256_slli_epi64(c[1], 32), 0xaa);
     __m256i low23 = _mm256_blend_epi32(c[2], _mm256_slli_epi64(c[3], 32), 0xaa);
@@ -219,7 +227,9 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
       draw_uniform_from(ids, s, n, s + 16, seed, step, row);
       continue;
     }
-    /* pairs of a block side by side, then blocks 0, 2 | 1, 3 to 0, 1 | 2, 3 */
+    /* c[k] lane b is word k of block b. Interleave words 0, 1 and 2, 3 of each block to 64-bit
+     * pairs, then the pairs: `even` holds blocks 0 and 2, `odd` blocks 1 and 3. Last, swap the
+     * 128-bit halves so that blocks are in order. */
     __m256i id01 = _mm256_blend_epi32(_mm256_srli_epi64(c[0], 32), c[1], 0xaa);
     __m256i id23 = _mm256_blend_epi32(_mm256_srli_epi64(c[2], 32), c[3], 0xaa);
     __m256i even = _mm256_unpacklo_epi64(id01, id23), odd = _mm256_unpackhi_epi64(id01, id23);
@@ -230,7 +240,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
   draw_uniform_from(ids, s, n, count, seed, step, row);
 }
 
-/* Words 0 and 2 of four blocks in turn are `a` of eight samples; words 1 and 3 are their `b`. */
+/* A block has two samples: words 0 and 2 are their a, words 1 and 3 their b. Four blocks at once.
+ */
 static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
                        uint32_t step, uint32_t row) {
   const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
@@ -248,12 +259,12 @@ static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uin
   draw_pairs_from(a, b, s, first, count, seed, step, row);
 }
 
-/* FOPO_LOG_TERMS, of normal numbers: exponent and mantissa are taken from the bits. */
+/* FOPO_LOG_TERMS, for normal numbers: exponent and mantissa are taken from the bits. */
 INLINE __m256d logarithm(__m256d x) {
   static const double term[] = FOPO_LOG_TERMS;
   const __m256d one = _mm256_set1_pd(1.0), two52 = _mm256_set1_pd(4503599627370496.0);
   __m256i bits = _mm256_castpd_si256(x);
-  /* an integer below 2^52 becomes a double where it stands in the mantissa of 2^52 */
+  /* the biased exponent, or-ed into the mantissa of 2^52, is the double 2^52 + exponent */
   __m256d e = _mm256_or_pd(_mm256_castsi256_pd(_mm256_srli_epi64(bits, 52)), two52);
   e = _mm256_sub_pd(e, _mm256_set1_pd(4503599627370496.0 + 1023.0));
   __m256d m = _mm256_castsi256_pd(_mm256_and_si256(bits, _mm256_set1_epi64x(0xfffffffffffffLL)));
@@ -282,45 +293,40 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
       _mm_storeu_ps(logq + i, _mm256_cvtpd_ps(logarithm(x)));
       continue;
     }
-    double value[4]; /* 0, or not a number */
+    double value[4]; /* 0, subnormal or NaN among them: one by one */
     _mm256_storeu_pd(value, x);
     for (size_t j = 0; j < 4; j++) logq[i + j] = (float)log(value[j]);
   }
   for (; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
 }
 
-const fopo_kernels *fopo_kernels_avx2(void) {
-  static const fopo_kernels table = {
-      .name = "avx2",
-      .dot = fopo_dot_avx2,
-      .axpy = axpy,
-      .gather_dot = fopo_gather_dot_avx2,
-      .gather_axpy = fopo_gather_axpy_avx2,
-      .gather_dot_float16 = fopo_gather_dot_float16_avx2,
-      .gather_axpy_float16 = fopo_gather_axpy_float16_avx2,
-      .gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2,
-      .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2,
-      .scores = scores,
-      .above = above,
-      .approximate_kth = fopo_approximate_kth,
-      .adam = fopo_adam_all,
-      .kth = fopo_kth_portable,
-      .sort = fopo_sort_keys,
-      .keep = fopo_keep_portable,
-      .max = largest,
-      .exp_sum = exp_sum,
-      .moments = moments,
-      .draw_uniform = draw_uniform,
-      .draw_pairs = draw_pairs,
-      .select_at_least = fopo_select_at_least_portable,
-      .marked = fopo_marked_portable,
-      .log_mixture = log_mixture,
-  };
-  return &table;
+FOPO_KERNELS_FILL(avx2, table) {
+  table->dot = fopo_dot_avx2;
+  table->axpy = axpy;
+  table->gather_dot = fopo_gather_dot_avx2;
+  table->gather_axpy = fopo_gather_axpy_avx2;
+  table->gather_dot_float16 = fopo_gather_dot_float16_avx2;
+  table->gather_axpy_float16 = fopo_gather_axpy_float16_avx2;
+  table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2;
+  table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2;
+  table->scores = scores;
+  table->select_columns_at_least = select_columns_at_least;
+  table->approximate_kth = fopo_approximate_kth;
+  table->adam = fopo_adam_all;
+  table->max = largest;
+  table->exp_sum = exp_sum;
+  table->moments = moments;
+  table->draw_uniform = draw_uniform;
+  table->draw_pairs = draw_pairs;
+  table->log_mixture = log_mixture;
+  return 1;
 }
 
 #else
 
-const fopo_kernels *fopo_kernels_avx2(void) { return 0; }
+FOPO_KERNELS_FILL(avx2, table) {
+  (void)table;
+  return 0;
+}
 
 #endif

@@ -1,5 +1,6 @@
-/* The kernels for AVX-512 (F, BW, VL, DQ), 16 floats at a time; rests by masked loads. Those that
- * read item rows one by one are in kernels_rows_avx512.c. */
+/* flags x86_64: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma */
+/* The kernels for AVX-512 (F, BW, VL, DQ): 16 floats at a time, the last ones by masked loads.
+ * Kernels that read item rows one by one are in kernels_rows_avx512.c. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
@@ -9,7 +10,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The first n < 16 lanes. */
+/* A mask of the first n < 16 lanes. */
 INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
 
 static void axpy(float *y, float a, const float *x, size_t n) {
@@ -27,28 +28,30 @@ static void axpy(float *y, float a, const float *x, size_t n) {
   }
 }
 
+/* Both ends, because a row need not start at a cache line. */
 INLINE void prefetch_row(const float *row, size_t dim) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
-  __builtin_prefetch(row + dim - 1); /* a row may start anywhere in its line */
+  __builtin_prefetch(row + dim - 1);
 }
 
 INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
   return rows + (ids != NULL ? ids[s] : s) * ld;
 }
 
-/* `lanes` rows times `vectors` columns of 16 queries: all sums live in registers. */
+/* n_rows <= 8 rows times the 16 * vectors queries of a panel [dim, 16 * vectors]: n_rows * vectors
+ * vectors of sums, which stay in registers, and one broadcast number of a row at a time. */
 INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
-                        const int lanes, const int vectors) {
+                        const int n_rows, const int vectors) {
   __m512 sum[16];
 #pragma GCC unroll 16
-  for (int k = 0; k < lanes * vectors; k++) sum[k] = _mm512_setzero_ps();
+  for (int k = 0; k < n_rows * vectors; k++) sum[k] = _mm512_setzero_ps();
 #pragma GCC unroll 1
   for (size_t i = 0; i < dim; i++, panel += 16 * vectors) {
     __m512 q[2];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) q[v] = _mm512_loadu_ps(panel + 16 * v);
 #pragma GCC unroll 8
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       __m512 x = _mm512_set1_ps(row[l][i]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; v++) {
@@ -57,7 +60,7 @@ INLINE void score_block(float *out, const float *const *row, const float *panel,
     }
   }
 #pragma GCC unroll 16
-  for (int k = 0; k < lanes * vectors; k++) _mm512_storeu_ps(out + 16 * k, sum[k]);
+  for (int k = 0; k < n_rows * vectors; k++) _mm512_storeu_ps(out + 16 * k, sum[k]);
 }
 
 INLINE void score_rows(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
@@ -90,7 +93,8 @@ static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids
   }
 }
 
-static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
+                                      const float *floor) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   __m512 least = _mm512_loadu_ps(floor);
   size_t n = 0;
@@ -117,11 +121,12 @@ static float largest(const float *x, size_t n) {
   return _mm512_reduce_max_ps(m);
 }
 
-/* exp(z) = 2^n exp(r), n = round(z / log 2), |r| <= log(2) / 2, and there
- * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the polynomial of least relative error, 3e-9. */
+/* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
+ * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
 INLINE __m512 exponential(__m512 z) {
   __mmask16 keep = _mm512_cmp_ps_mask(z, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-  z = _mm512_min_ps(_mm512_set1_ps(100.0f), z); /* infinite from 89 on; this order keeps NaN */
+  z = _mm512_min_ps(_mm512_set1_ps(100.0f),
+                    z); /* exp overflows from 89 on; min(100, z) returns z if it is NaN */
   __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(z, _mm512_set1_ps(1.442695022e+00f)),
                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(6.931471825e-01f), z);
@@ -168,8 +173,9 @@ static void moments(double out[3], const float *x, const float *y, size_t n) {
   out[2] = _mm512_reduce_add_pd(products);
 }
 
-/* Eight Philox blocks, one in each 64-bit lane: the low half of a lane is the word, the high half
- * is whatever the product left there, which the next multiplication ignores. */
+/* Eight Philox4x32-10 blocks, one in each 64-bit lane: c[k] holds word k of the eight counters, in
+ * the low half of its lanes. The high half holds remains of the product; _mm512_mul_epu32 ignores
+ * it. */
 INLINE void philox(__m512i c[4], uint64_t seed) {
   const __m512i m0 = _mm512_set1_epi64(PHILOX_M4x32_0), m1 = _mm512_set1_epi64(PHILOX_M4x32_1);
   uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -198,7 +204,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
                     _mm512_set1_epi64(row), _mm512_set1_epi64(step),
                     _mm512_set1_epi64(FOPO_STREAM_SAMPLE)};
     philox(c, seed);
-    /* fopo_below: the id is the high half of word * n; a low half under n asks for a closer look */
+    /* fopo_below by multiplication: the id is the high half of word * n, unless the low half is
+     * below n: then the word may have to be rejected, and the whole block is drawn one by one. */
     for (int k = 0; k < 4; k++) c[k] = _mm512_mul_epu32(c[k], bound64);
     __m512i low01 = _mm512_mask_blend_epi32(0xaaaa, c[0], _mm512_slli_epi64(c[1], 32));
     __m512i low23 = _mm512_mask_blend_epi32(0xaaaa, c[2], _mm512_slli_epi64(c[3], 32));
@@ -206,6 +213,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
       draw_uniform_from(ids, s, n, s + 32, seed, step, row);
       continue;
     }
+    /* c[k] lane b is word k of block b: interleave words 0, 1 and 2, 3, then write blocks 0 .. 3
+     * and 4 .. 7 */
     __m512i id01 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[0], 32), c[1]);
     __m512i id23 = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(c[2], 32), c[3]);
     _mm512_storeu_si512(ids + s, _mm512_permutex2var_epi64(id01, left, id23));
@@ -214,7 +223,8 @@ static void draw_uniform(uint32_t *ids, uint32_t n, size_t count, uint64_t seed,
   draw_uniform_from(ids, s, n, count, seed, step, row);
 }
 
-/* Words 0 and 2 of eight blocks in turn are `a` of sixteen samples; words 1 and 3 are their `b`. */
+/* A block has two samples: words 0 and 2 are their a, words 1 and 3 their b. Eight blocks at once.
+ */
 static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uint64_t seed,
                        uint32_t step, uint32_t row) {
   const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
@@ -230,7 +240,7 @@ static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uin
   draw_pairs_from(a, b, s, first, count, seed, step, row);
 }
 
-/* FOPO_LOG_TERMS; of 0 the exponent is -inf and the mantissa 1. */
+/* FOPO_LOG_TERMS; getexp(0) is -inf and getmant(0) is 1, so log 0 = -inf. */
 INLINE __m512d logarithm(__m512d x) {
   static const double term[] = FOPO_LOG_TERMS;
   const __m512d one = _mm512_set1_pd(1.0);
@@ -261,16 +271,16 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 
 /* ---- selection among keys ---- */
 
-/* The first n keys, or all of a vector. */
+/* A mask of the first n keys of a vector, of all 8 if n is larger. */
 INLINE __mmask8 key_lanes(size_t n) { return (__mmask8)(n < 8 ? (1u << n) - 1u : 0xffu); }
 
-/* Keys i .. i + 7, where there are none `other`. */
+/* Keys i .. i + 7; lanes beyond the n keys are those of `other`. */
 INLINE __m512i keys_at(const uint64_t *keys, size_t i, size_t n, __m512i other) {
   if (n - i >= 8) return _mm512_loadu_si512(keys + i);
   return _mm512_mask_loadu_epi64(other, key_lanes(n - i), keys + i);
 }
 
-static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+static size_t count_at_least(const uint64_t *keys, size_t n, uint64_t least) {
   __m512i bound = _mm512_set1_epi64((long long)least), one = _mm512_set1_epi64(1);
   __m512i count = _mm512_setzero_si512();
   size_t i = 0;
@@ -283,7 +293,7 @@ static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
   return (size_t)_mm512_reduce_add_epi64(_mm512_mask_add_epi64(count, rest, count, one));
 }
 
-static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+static uint64_t min_at_least(const uint64_t *keys, size_t n, uint64_t least) {
   __m512i bound = _mm512_set1_epi64((long long)least), found = _mm512_set1_epi64(-1);
   for (size_t i = 0; i < n; i += 8) {
     __m512i x = keys_at(keys, i, n, found);
@@ -292,17 +302,17 @@ static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
   return _mm512_reduce_min_epu64(found);
 }
 
-static uint64_t most_of(const uint64_t *keys, size_t n) {
+static uint64_t max_key(const uint64_t *keys, size_t n) {
   __m512i most = _mm512_setzero_si512();
   for (size_t i = 0; i < n; i += 8) most = _mm512_max_epu64(most, keys_at(keys, i, n, most));
   return _mm512_reduce_max_epu64(most);
 }
 
 static uint64_t kth(const uint64_t *keys, size_t n, size_t k) {
-  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_at_least, min_at_least, max_key});
 }
 
-static size_t keep(uint64_t *keys, size_t n, uint64_t least) {
+static size_t partition_at_least(uint64_t *keys, size_t n, uint64_t least) {
   __m512i bound = _mm512_set1_epi64((long long)least);
   size_t kept = 0;
   for (size_t i = 0; i < n; i += 8) {
@@ -316,13 +326,15 @@ static size_t keep(uint64_t *keys, size_t n, uint64_t least) {
   return kept;
 }
 
-/* Of x and other, which hold each other's lanes: the larger one where `first` is set. */
+/* Compare-exchange within a vector: `other` is x with the lanes of each pair swapped. A lane
+ * becomes the larger of its pair where `first` is set, else the smaller. */
 INLINE __m512i exchange(__m512i x, __m512i other, __mmask8 first) {
   return _mm512_mask_blend_epi64(_mm512_cmpgt_epu64_mask(x, other) ^ first, x, other);
 }
 
-/* Sorts runs of 2 top lanes, the falling ones down and the others up, each of which goes up and
- * then down or the other way round: exchanges with the lane `top` further, then half of that. */
+/* Bitonic merge within a vector: each run of 2 * top lanes, which is bitonic, becomes descending
+ * where `falling` is set, else ascending. Lanes at distance top are exchanged, then at top / 2
+ * .. 1. */
 INLINE __m512i merge_lanes(__m512i x, const int top, __mmask8 falling) {
   __mmask8 rising = (__mmask8)~falling;
   if (top >= 4) x = exchange(x, _mm512_shuffle_i64x2(x, x, 0x4e), 0x0f ^ rising);
@@ -330,7 +342,9 @@ INLINE __m512i merge_lanes(__m512i x, const int top, __mmask8 falling) {
   return exchange(x, _mm512_shuffle_epi32(x, 0x4e), 0x55 ^ rising);
 }
 
-/* The same of runs of `size` vectors, the first down, the next up. */
+/* Bitonic merge across vectors: each run of `size` vectors, which is bitonic, becomes descending or
+ * ascending in turn. Vectors at distance size / 2 .. 1 are exchanged lane by lane, then each vector
+ * is merged within itself. */
 INLINE void merge_vectors(__m512i *x, size_t vectors, size_t size) {
   for (size_t stride = size / 2; stride > 0; stride /= 2) {
     for (size_t first = 0; first < vectors; first += 2 * stride) {
@@ -348,16 +362,19 @@ INLINE void merge_vectors(__m512i *x, size_t vectors, size_t size) {
 
 enum { SORT_VECTORS = 64 };
 
-/* Bitonic (Batcher, "Sorting networks and their applications", 1968): which keys are compared does
- * not depend on them, so no jump is foretold wrongly. Missing keys are 0, the last ones. */
+/* Bitonic sort (Batcher, "Sorting networks and their applications", 1968): which keys are compared
+ * does not depend on the keys, so no branch is mispredicted. The keys are padded to a power of two
+ * of vectors with 0, the smallest key, which sorts last. */
 static void sort(uint64_t *keys, size_t n) {
   __m512i x[SORT_VECTORS];
-  size_t vectors = 1;
+  size_t vectors = 1; /* ceil(n / 8), rounded up to a power of two */
   if (n > 8 * SORT_VECTORS) {
     fopo_sort_keys(keys, n);
     return;
   }
   while (8 * vectors < n) vectors *= 2;
+  /* Each vector by itself: runs of 2, of 4, of 8 lanes, the vectors descending and ascending in
+   * turn. */
   for (size_t i = 0; i < vectors; i++) {
     __m512i y = _mm512_setzero_si512();
     if (8 * i < n) y = keys_at(keys, 8 * i, n, y);
@@ -365,6 +382,7 @@ static void sort(uint64_t *keys, size_t n) {
     y = merge_lanes(y, 2, 0x0f);
     x[i] = merge_lanes(y, 4, (i & 1) != 0 ? 0 : 0xff);
   }
+  /* Then runs of 2, 4, .. vectors; the last merge leaves one descending run. */
   for (size_t size = 2; size <= vectors; size *= 2) merge_vectors(x, vectors, size);
   for (size_t i = 0; 8 * i < n; i++) {
     _mm512_mask_storeu_epi64(keys + 8 * i, key_lanes(n - 8 * i), x[i]);
@@ -373,7 +391,7 @@ static void sort(uint64_t *keys, size_t n) {
 
 /* ---- selection among words and ids ---- */
 
-/* Appends the places i .. i + 15 of the lanes that are set. */
+/* Appends i + l for each lane l that is set; returns how many. */
 INLINE size_t list_lanes(uint32_t *list, size_t i, __mmask16 lanes) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   size_t found = (size_t)__builtin_popcount(lanes);
@@ -383,6 +401,7 @@ INLINE size_t list_lanes(uint32_t *list, size_t i, __mmask16 lanes) {
   return found;
 }
 
+/* A mask of the first n lanes, of all 16 if n is larger. */
 INLINE __mmask16 lanes_left(size_t n) { return n < 16 ? first_lanes(n) : (__mmask16)0xffff; }
 
 static size_t select_at_least(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
@@ -397,8 +416,8 @@ static size_t select_at_least(uint32_t *list, const uint32_t *words, size_t n, u
   return found;
 }
 
-static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
-                     unsigned bits) {
+static size_t select_in_bloom(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
+                              unsigned bits) {
   const __m512i factor = _mm512_set1_epi32((int)FOPO_HASH_FACTOR), one = _mm512_set1_epi32(1);
   const __m128i shift = _mm_cvtsi32_si128(32 - (int)bits);
   size_t found = 0;
@@ -414,38 +433,38 @@ static size_t marked(uint32_t *list, const uint32_t *ids, size_t n, const uint32
   return found;
 }
 
-const fopo_kernels *fopo_kernels_avx512(void) {
-  static const fopo_kernels table = {
-      .name = "avx512",
-      .dot = fopo_dot_avx512,
-      .axpy = axpy,
-      .gather_dot = fopo_gather_dot_avx512,
-      .gather_axpy = fopo_gather_axpy_avx512,
-      .gather_dot_float16 = fopo_gather_dot_float16_avx512,
-      .gather_axpy_float16 = fopo_gather_axpy_float16_avx512,
-      .gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx512,
-      .gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512,
-      .scores = scores,
-      .above = above,
-      .approximate_kth = fopo_approximate_kth,
-      .adam = fopo_adam_all,
-      .kth = kth,
-      .sort = sort,
-      .keep = keep,
-      .max = largest,
-      .exp_sum = exp_sum,
-      .moments = moments,
-      .draw_uniform = draw_uniform,
-      .draw_pairs = draw_pairs,
-      .select_at_least = select_at_least,
-      .marked = marked,
-      .log_mixture = log_mixture,
-  };
-  return &table;
+FOPO_KERNELS_FILL(avx512, table) {
+  table->dot = fopo_dot_avx512;
+  table->axpy = axpy;
+  table->gather_dot = fopo_gather_dot_avx512;
+  table->gather_axpy = fopo_gather_axpy_avx512;
+  table->gather_dot_float16 = fopo_gather_dot_float16_avx512;
+  table->gather_axpy_float16 = fopo_gather_axpy_float16_avx512;
+  table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx512;
+  table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512;
+  table->scores = scores;
+  table->select_columns_at_least = select_columns_at_least;
+  table->approximate_kth = fopo_approximate_kth;
+  table->adam = fopo_adam_all;
+  table->kth = kth;
+  table->sort = sort;
+  table->partition_at_least = partition_at_least;
+  table->max = largest;
+  table->exp_sum = exp_sum;
+  table->moments = moments;
+  table->draw_uniform = draw_uniform;
+  table->draw_pairs = draw_pairs;
+  table->select_at_least = select_at_least;
+  table->select_in_bloom = select_in_bloom;
+  table->log_mixture = log_mixture;
+  return 1;
 }
 
 #else
 
-const fopo_kernels *fopo_kernels_avx512(void) { return 0; }
+FOPO_KERNELS_FILL(avx512, table) {
+  (void)table;
+  return 0;
+}
 
 #endif

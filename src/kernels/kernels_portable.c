@@ -1,5 +1,6 @@
-/* The kernels in plain C, written to be read: the oracle of the other tables and what runs where
- * there is no other. Sums are kept in double and rounded once, but in `scores`. */
+/* The kernels in plain C, written to be read: the reference that the other sets are tested against,
+ * and what runs on a CPU that has none of them. Sums are accumulated in double and rounded once,
+ * except in `scores`. */
 #include <math.h>
 
 #include "kernels/kernels_tables.h"
@@ -21,14 +22,14 @@ static void gather_dot(float *f, const float *rows, size_t ld, const uint32_t *i
 }
 
 static void gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids, const float *c,
-                        size_t count, size_t after, size_t dim) {
-  (void)after;
+                        size_t count, size_t n_next, size_t dim) {
+  (void)n_next;
   for (size_t s = 0; s < count; s++) {
     if (c[s] != 0) axpy(v, c[s], rows + ids[s] * ld, dim);
   }
 }
 
-/* Rows in half the bytes: the same sums of the numbers that they stand for. */
+/* Rows of 16-bit numbers: each is widened to float32 by `value`, then the sums are the same. */
 
 typedef float number(uint16_t x);
 
@@ -57,8 +58,8 @@ static void gather_dot_float16(float *f, const uint16_t *rows, size_t ld, const 
 }
 
 static void gather_axpy_float16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                const float *c, size_t count, size_t after, size_t dim) {
-  (void)after;
+                                const float *c, size_t count, size_t n_next, size_t dim) {
+  (void)n_next;
   half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_float16);
 }
 
@@ -68,12 +69,13 @@ static void gather_dot_bfloat16(float *f, const uint16_t *rows, size_t ld, const
 }
 
 static void gather_axpy_bfloat16(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                 const float *c, size_t count, size_t after, size_t dim) {
-  (void)after;
+                                 const float *c, size_t count, size_t n_next, size_t dim) {
+  (void)n_next;
   half_axpy(v, rows, ld, ids, c, count, dim, fopo_from_bfloat16);
 }
 
-/* In float, as it is only ever an estimate: loops that a compiler turns into vectors. */
+/* In float32, because the selection allows for the error (mips/topk.h) and a compiler turns these
+ * loops into vectors. */
 static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                    const float *panel, size_t dim, size_t width) {
   for (size_t s = 0; s < count; s++) {
@@ -86,7 +88,8 @@ static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids
   }
 }
 
-static size_t above(uint32_t *list, const float *x, size_t ld, size_t count, const float *floor) {
+static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
+                                      const float *floor) {
   size_t n = 0;
   for (size_t s = 0; s < count; s++) {
     for (size_t j = 0; j < 16; j++) {
@@ -141,29 +144,29 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
 
 /* ---- selection among keys ---- */
 
-static size_t count_from(const uint64_t *keys, size_t n, uint64_t least) {
+static size_t count_at_least(const uint64_t *keys, size_t n, uint64_t least) {
   size_t count = 0;
   for (size_t i = 0; i < n; i++) count += keys[i] >= least;
   return count;
 }
 
-static uint64_t least_from(const uint64_t *keys, size_t n, uint64_t least) {
+static uint64_t min_at_least(const uint64_t *keys, size_t n, uint64_t least) {
   uint64_t found = UINT64_MAX;
   for (size_t i = 0; i < n; i++) found = keys[i] >= least && keys[i] < found ? keys[i] : found;
   return found;
 }
 
-static uint64_t most_of(const uint64_t *keys, size_t n) {
+static uint64_t max_key(const uint64_t *keys, size_t n) {
   uint64_t most = 0;
   for (size_t i = 0; i < n; i++) most = keys[i] > most ? keys[i] : most;
   return most;
 }
 
-uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k) {
-  return fopo_kth(keys, n, k, (fopo_key_passes){count_from, least_from, most_of});
+static uint64_t kth(const uint64_t *keys, size_t n, size_t k) {
+  return fopo_kth(keys, n, k, (fopo_key_passes){count_at_least, min_at_least, max_key});
 }
 
-size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
+static size_t partition_at_least(uint64_t *keys, size_t n, uint64_t least) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
     uint64_t key = keys[i];
@@ -175,8 +178,7 @@ size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least) {
 
 /* ---- selection among words and ids ---- */
 
-size_t fopo_select_at_least_portable(uint32_t *list, const uint32_t *words, size_t n,
-                                     uint64_t least) {
+static size_t select_at_least(uint32_t *list, const uint32_t *words, size_t n, uint64_t least) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {
     list[found] = (uint32_t)i;
@@ -185,8 +187,8 @@ size_t fopo_select_at_least_portable(uint32_t *list, const uint32_t *words, size
   return found;
 }
 
-size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
-                            unsigned bits) {
+static size_t select_in_bloom(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
+                              unsigned bits) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) {
     list[found] = (uint32_t)i;
@@ -195,32 +197,29 @@ size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const
   return found;
 }
 
-const fopo_kernels *fopo_kernels_portable(void) {
-  static const fopo_kernels table = {
-      .name = "portable",
-      .dot = dot,
-      .axpy = axpy,
-      .gather_dot = gather_dot,
-      .gather_axpy = gather_axpy,
-      .gather_dot_float16 = gather_dot_float16,
-      .gather_axpy_float16 = gather_axpy_float16,
-      .gather_dot_bfloat16 = gather_dot_bfloat16,
-      .gather_axpy_bfloat16 = gather_axpy_bfloat16,
-      .scores = scores,
-      .above = above,
-      .approximate_kth = fopo_approximate_kth,
-      .adam = fopo_adam_all,
-      .kth = fopo_kth_portable,
-      .sort = fopo_sort_keys,
-      .keep = fopo_keep_portable,
-      .max = largest,
-      .exp_sum = exp_sum,
-      .moments = moments,
-      .draw_uniform = draw_uniform,
-      .draw_pairs = draw_pairs,
-      .select_at_least = fopo_select_at_least_portable,
-      .marked = fopo_marked_portable,
-      .log_mixture = log_mixture,
-  };
-  return &table;
+FOPO_KERNELS_FILL(portable, table) {
+  table->dot = dot;
+  table->axpy = axpy;
+  table->gather_dot = gather_dot;
+  table->gather_axpy = gather_axpy;
+  table->gather_dot_float16 = gather_dot_float16;
+  table->gather_axpy_float16 = gather_axpy_float16;
+  table->gather_dot_bfloat16 = gather_dot_bfloat16;
+  table->gather_axpy_bfloat16 = gather_axpy_bfloat16;
+  table->scores = scores;
+  table->select_columns_at_least = select_columns_at_least;
+  table->approximate_kth = fopo_approximate_kth;
+  table->adam = fopo_adam_all;
+  table->kth = kth;
+  table->sort = fopo_sort_keys;
+  table->partition_at_least = partition_at_least;
+  table->max = largest;
+  table->exp_sum = exp_sum;
+  table->moments = moments;
+  table->draw_uniform = draw_uniform;
+  table->draw_pairs = draw_pairs;
+  table->select_at_least = select_at_least;
+  table->select_in_bloom = select_in_bloom;
+  table->log_mixture = log_mixture;
+  return 1;
 }

@@ -1,10 +1,11 @@
-/* The kernels that read item rows one by one, for AVX2 with FMA and F16C: 8 numbers at a time,
- * rests by masked loads, or, of 16 bits, whole with the zeros behind. One code serves float32,
- * float16 and bfloat16 rows; they differ in how 8 numbers become a vector of float32, and nowhere
- * else.
+/* flags x86_64: -mavx2 -mfma -mf16c */
+/* The kernels that read item rows one by one, for AVX2 with FMA and F16C: 8 numbers at a time. The
+ * last ones of a float32 row are loaded by a mask; rows of 16-bit numbers end with zeros and are
+ * loaded whole. The code is the same for float32, float16 and bfloat16 rows but for `load`, which
+ * widens 8 numbers to a vector of float32.
  *
- * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
- * wherever the row stands among the ids. */
+ * dot and gather_dot sum in the same order, so a row's score has the same bits from both, at any
+ * place among the ids. */
 #include "kernels/kernels_tables.h"
 #include "kernels/rows.h"
 
@@ -17,17 +18,17 @@
 
 enum {
   LINE = 64,
-  AHEAD = 32, /* rows from one that is read to the one that is asked for */
-  PICK = 128  /* samples compacted at a time; their rows stay in L2 meanwhile */
+  AHEAD = 32, /* the prefetch distance in rows */
+  PICK = 128  /* samples with c != 0 compacted at a time: their rows stay in L2 for all columns */
 };
 
-/* Where row `id` begins; ld in elements of `type`. */
+/* The address of row `id`; ld in elements of `type`. */
 INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
   return (const char *)rows + id * ld * fopo_float_bytes(type);
 }
 
-/* A row may start anywhere in its line. Into L2, as lines on their way to L1 would be fewer; a row
- * of a line or two has little to wait for. */
+/* A row need not start at a cache line, so both ends are prefetched. Long rows go to L2: more loads
+ * can be outstanding there than to L1. A row of one or two lines goes to L1. */
 INLINE void prefetch_row(const char *row, size_t bytes) {
   if (bytes <= LINE) {
     __builtin_prefetch(row, 0, 3);
@@ -38,9 +39,10 @@ INLINE void prefetch_row(const char *row, size_t bytes) {
   __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
-/* The last vector of n > 0 numbers: where it begins, and the lanes that no other vector holds. It
- * ends with the numbers where it can: a load that looks into the next cache line waits for it, even
- * where its mask leaves nothing there. */
+/* The last vector of n > 0 numbers: its first number, and a mask of the lanes that the vectors
+ * before it do not cover. If n >= 8 it ends with the n numbers and overlaps the vector before: a
+ * masked load that crosses into the next cache line waits for that line even if the mask is 0
+ * there. */
 typedef struct {
   size_t at;
   __m256i lanes;
@@ -64,39 +66,41 @@ INLINE __m256 load(const char *row, size_t i, const fopo_float type) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
 
-/* Those of the mask, and 0. Of 16 bits the others are read as well: a row ends with zeros. */
+/* The same lanes under a mask, 0 elsewhere. 16-bit numbers are all read: a row ends with zeros. */
 INLINE __m256 load_some(__m256i mask, const char *row, size_t i, const fopo_float type) {
   if (type != FOPO_FLOAT32) return _mm256_and_ps(load(row, i, type), _mm256_castsi256_ps(mask));
   return _mm256_maskload_ps((const float *)(const void *)row + i, mask);
 }
 
-/* 8 lanes to 4: lane i holds i and i + 4. */
+/* 8 lanes to 4: lane i is the sum of lanes i and i + 4. */
 INLINE __m128 fold(__m256 a) {
   return _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
 }
 
-/* (0 + 2) + (1 + 3) */
+/* (a0 + a2) + (a1 + a3) */
 INLINE float sum4(__m128 a) {
   __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
 }
 
+/* The same of four vectors at once. */
 INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
   _MM_TRANSPOSE4_PS(a, b, c, d);
   return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
 
-/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1. */
-INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, const int lanes,
+/* Dot products of n_rows rows with q, each folded to 4 partial sums. Two accumulators a row: vector
+ * i goes to accumulator i mod 2, and the last, incomplete one to accumulator 1. */
+INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, const int n_rows,
                  const fopo_float type) {
   __m256 even[4], odd[4];
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm256_setzero_ps();
+  for (int l = 0; l < n_rows; l++) even[l] = odd[l] = _mm256_setzero_ps();
   size_t i = 0;
   for (; i + 16 <= n; i += 16) {
     __m256 q0 = _mm256_loadu_ps(q + i), q1 = _mm256_loadu_ps(q + i + 8);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       even[l] = _mm256_fmadd_ps(load(row[l], i, type), q0, even[l]);
       odd[l] = _mm256_fmadd_ps(load(row[l], i + 8, type), q1, odd[l]);
     }
@@ -104,7 +108,7 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
   if (i + 8 <= n) {
     __m256 q0 = _mm256_loadu_ps(q + i);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       even[l] = _mm256_fmadd_ps(load(row[l], i, type), q0, even[l]);
     }
     i += 8;
@@ -113,12 +117,12 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
     tail last = tail_of(n);
     __m256 q1 = _mm256_maskload_ps(q + last.at, last.lanes);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       odd[l] = _mm256_fmadd_ps(load_some(last.lanes, row[l], last.at, type), q1, odd[l]);
     }
   }
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) out[l] = fold(_mm256_add_ps(even[l], odd[l]));
+  for (int l = 0; l < n_rows; l++) out[l] = fold(_mm256_add_ps(even[l], odd[l]));
 }
 
 INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
@@ -152,8 +156,8 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
   for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
 }
 
-/* The samples whose c is not 0, in order. Mostly eight neighbours are alike; where not, there is no
- * branch, as c may be anything. */
+/* Compacts the samples with c != 0, in order, and returns how many. Mostly all or none of eight
+ * neighbours pass; a mixed eight is compacted without branches, which would be mispredicted. */
 INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
   size_t n = 0, s = 0;
   for (; s + 8 <= count; s += 8) {
@@ -180,34 +184,35 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
-/* Samples to be added, and rows that are read after theirs. */
+/* Samples to add, and the rows that the caller reads next, to prefetch. */
 typedef struct {
   const char *rows;
   size_t ld;
   const uint32_t *id; /* [n] */
   const float *w;     /* [n] */
   size_t n;
-  const uint32_t *soon; /* [n_soon] */
-  size_t n_soon;
+  const uint32_t *next; /* [n_next] */
+  size_t n_next;
 } batch;
 
-/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
- * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. With
- * every fourth the same columns of a row of `soon` are asked for. */
-INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int lanes,
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors of columns from i = first on; the last vector
+ * is `last`. Sample s is added to accumulator s mod chains: with few vectors a single accumulator
+ * would wait for its own previous FMA. vectors * chains <= 8, all in registers. With every fourth
+ * sample the same columns of a row of `next` are prefetched. */
+INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int chains,
                       tail last, const fopo_float type) {
   __m256 sum[8];
 #pragma GCC unroll 8
-  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm256_setzero_ps();
+  for (int k = 0; k < vectors * chains; k++) sum[k] = _mm256_setzero_ps();
   size_t s = 0;
-  for (; s + (size_t)lanes <= b->n; s += (size_t)lanes) {
-    if (s % 4 == 0 && s / 4 < b->n_soon) {
-      const char *next = row_at(b->rows, b->ld, b->soon[s / 4], type);
-      prefetch_row(next + first * fopo_float_bytes(type),
+  for (; s + (size_t)chains <= b->n; s += (size_t)chains) {
+    if (s % 4 == 0 && s / 4 < b->n_next) {
+      const char *soon = row_at(b->rows, b->ld, b->next[s / 4], type);
+      prefetch_row(soon + first * fopo_float_bytes(type),
                    (last.at + 8 - first) * fopo_float_bytes(type));
     }
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < chains; l++) {
       const char *row = row_at(b->rows, b->ld, b->id[s + (size_t)l], type);
       __m256 scale = _mm256_set1_ps(b->w[s + (size_t)l]);
 #pragma GCC unroll 8
@@ -218,6 +223,7 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
       }
     }
   }
+  /* The last n mod chains samples go to accumulator 0. */
   for (; s < b->n; s++) {
     const char *row = row_at(b->rows, b->ld, b->id[s], type);
     __m256 scale = _mm256_set1_ps(b->w[s]);
@@ -228,18 +234,20 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
       sum[k] = _mm256_fmadd_ps(scale, x, sum[k]);
     }
   }
+  /* The accumulators of each column are summed and added to v. */
 #pragma GCC unroll 8
   for (int k = 0; k < vectors; k++) {
     size_t at = k + 1 < vectors ? first + (size_t)k * 8 : last.at;
     __m256i mask = k + 1 < vectors ? _mm256_set1_epi32(-1) : last.lanes;
     __m256 total = _mm256_maskload_ps(v + at, mask);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) total = _mm256_add_ps(total, sum[l * vectors + k]);
+    for (int l = 0; l < chains; l++) total = _mm256_add_ps(total, sum[l * vectors + k]);
     _mm256_maskstore_ps(v + at, mask, total);
   }
 }
 
-/* All columns, in blocks of 64 whose sums live in registers. */
+/* All columns: blocks of 64 first, then the rest with as many chains as registers allow. Each case
+ * is a copy of add_block with constant sizes. */
 INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type) {
   size_t first = 0;
   for (; dim - first >= 64; first += 64) {
@@ -260,13 +268,13 @@ INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type
 }
 
 INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
-                        size_t count, size_t after, size_t dim, const fopo_float type) {
+                        size_t count, size_t n_next, size_t dim, const fopo_float type) {
   uint32_t id[PICK];
   float w[PICK];
   for (size_t s = 0; s < count; s += PICK) {
     size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    size_t n_with_candidates = s / 4 < after ? s / 4 : after;
-    batch b = {rows, ld, id, w, n, ids + count + n_with_candidates, after - n_with_candidates};
+    size_t prefetched = s / 4 < n_next ? s / 4 : n_next; /* one for every fourth sample so far */
+    batch b = {rows, ld, id, w, n, ids + count + prefetched, n_next - prefetched};
     if (n > 0) add_rows(v, &b, dim, type);
   }
 }

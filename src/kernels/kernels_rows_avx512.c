@@ -1,9 +1,10 @@
-/* The kernels that read item rows one by one, for AVX-512: 16 numbers at a time, rests by masked
- * loads. One code serves float32, float16 and bfloat16 rows; they differ in how 16 numbers become
- * a vector of float32, and nowhere else.
+/* flags x86_64: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma */
+/* The kernels that read item rows one by one, for AVX-512: 16 numbers at a time, the last ones
+ * under a mask; shorter rows are left to AVX2. The code is the same for float32, float16 and
+ * bfloat16 rows but for `load`, which widens 16 numbers to a vector of float32.
  *
- * dot and gather_dot keep one order of summation, so a row's score has the same bits from both,
- * wherever the row stands among the ids. */
+ * dot and gather_dot sum in the same order, so a row's score has the same bits from both, at any
+ * place among the ids. */
 #include "kernels/kernels_tables.h"
 #include "kernels/rows.h"
 
@@ -15,18 +16,18 @@
 
 enum {
   LINE = 64,
-  SPREAD = 256, /* bytes of a row from which its lines are asked for one by one */
-  AHEAD = 32,   /* rows from one that is read to the one that is asked for */
-  PICK = 128    /* samples compacted at a time; their rows stay in L2 meanwhile */
+  SPREAD = 256, /* bytes of a row from which its prefetches are spread over the dot products */
+  AHEAD = 32,   /* the prefetch distance in rows */
+  PICK = 128    /* samples with c != 0 compacted at a time: their rows stay in L2 for all columns */
 };
 
-/* Where row `id` begins; ld in elements of `type`. */
+/* The address of row `id`; ld in elements of `type`. */
 INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
   return (const char *)rows + id * ld * fopo_float_bytes(type);
 }
 
-/* A row may start anywhere in its line. Into L2, as lines on their way to L1 would be fewer; a row
- * of a line or two has little to wait for. */
+/* A row need not start at a cache line, so both ends are prefetched. Long rows go to L2: more loads
+ * can be outstanding there than to L1. A row of one or two lines goes to L1. */
 INLINE void prefetch_row(const char *row, size_t bytes) {
   if (bytes <= LINE) {
     __builtin_prefetch(row, 0, 3);
@@ -37,9 +38,9 @@ INLINE void prefetch_row(const char *row, size_t bytes) {
   __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
-/* The last vector of n >= 16 numbers: where it begins, and the lanes that no other vector holds. It
- * ends with the numbers: a load that looks into the next cache line waits for it, even where its
- * mask leaves nothing there. */
+/* The last vector of n >= 16 numbers: its first number, and a mask of the lanes that the vectors
+ * before it do not cover. It ends with the n numbers and overlaps the vector before: a masked load
+ * that crosses into the next cache line waits for that line even if the mask is 0 there. */
 typedef struct {
   size_t at;
   __mmask16 lanes;
@@ -61,35 +62,37 @@ INLINE __m512 load(const char *row, size_t i, const fopo_float type) {
   return widen(_mm256_loadu_si256((const __m256i *)(const void *)row), type);
 }
 
-/* 16 lanes to 4: lane i holds i, i + 4, i + 8, i + 12. */
+/* 16 lanes to 4: lane i is the sum of lanes i, i + 4, i + 8, i + 12. */
 INLINE __m128 fold(__m512 a) {
   __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 
-/* (0 + 2) + (1 + 3) */
+/* (a0 + a2) + (a1 + a3) */
 INLINE float sum4(__m128 a) {
   __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
 }
 
+/* The same of four vectors at once. */
 INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
   _MM_TRANSPOSE4_PS(a, b, c, d);
   return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
 
-/* Dot products of `lanes` rows with q; vector i of a row goes to sum i mod 2, the rest to sum 1.
- * next, where not NULL: as many rows that are read soon, asked for line by line meanwhile. */
+/* Dot products of n_rows rows with q, each folded to 4 partial sums. Two accumulators a row: vector
+ * i goes to accumulator i mod 2, and the last, incomplete one to accumulator 1. next [n_rows],
+ * unless NULL: rows to prefetch, one cache line with each line that is read. */
 INLINE void dots(__m128 *out, const char *const *row, const char *const *next, const float *q,
-                 size_t n, const int lanes, const fopo_float type) {
+                 size_t n, const int n_rows, const fopo_float type) {
   __m512 even[4], odd[4];
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) even[l] = odd[l] = _mm512_setzero_ps();
+  for (int l = 0; l < n_rows; l++) even[l] = odd[l] = _mm512_setzero_ps();
   size_t i = 0;
   for (; i + 32 <= n; i += 32) {
     __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       if (next != NULL) {
         __builtin_prefetch(next[l] + i * fopo_float_bytes(type), 0, 2);
         if (type == FOPO_FLOAT32) __builtin_prefetch(next[l] + i * 4 + LINE, 0, 2);
@@ -99,14 +102,14 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
     }
   }
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) {
+  for (int l = 0; l < n_rows; l++) {
     size_t done = i * fopo_float_bytes(type);
     if (next != NULL) prefetch_row(next[l] + done, n * fopo_float_bytes(type) - done);
   }
   if (i + 16 <= n) {
     __m512 q0 = _mm512_loadu_ps(q + i);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       even[l] = _mm512_fmadd_ps(load(row[l], i, type), q0, even[l]);
     }
     i += 16;
@@ -115,15 +118,15 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
     tail last = tail_of(n);
     __m512 q1 = _mm512_maskz_loadu_ps(last.lanes, q + last.at);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < n_rows; l++) {
       odd[l] = _mm512_mask3_fmadd_ps(load(row[l], last.at, type), q1, odd[l], last.lanes);
     }
   }
 #pragma GCC unroll 4
-  for (int l = 0; l < lanes; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
+  for (int l = 0; l < n_rows; l++) out[l] = fold(_mm512_add_ps(even[l], odd[l]));
 }
 
-/* Rows that fill no vector are left to AVX2. gather_dot, and so dot. */
+/* Rows shorter than a vector are left to AVX2, by both gather_dot and dot, which must agree. */
 INLINE void short_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
                       const float *q, size_t dim, const fopo_float type) {
   switch (type) {
@@ -134,16 +137,20 @@ INLINE void short_dot(float *f, const void *rows, size_t ld, const uint32_t *ids
 }
 
 INLINE void short_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
-                       size_t count, size_t after, size_t dim, const fopo_float type) {
+                       size_t count, size_t n_next, size_t dim, const fopo_float type) {
   switch (type) {
-  case FOPO_FLOAT32: fopo_gather_axpy_avx2(v, rows, ld, ids, c, count, after, dim); break;
-  case FOPO_FLOAT16: fopo_gather_axpy_float16_avx2(v, rows, ld, ids, c, count, after, dim); break;
-  case FOPO_BFLOAT16: fopo_gather_axpy_bfloat16_avx2(v, rows, ld, ids, c, count, after, dim); break;
+  case FOPO_FLOAT32: fopo_gather_axpy_avx2(v, rows, ld, ids, c, count, n_next, dim); break;
+  case FOPO_FLOAT16: fopo_gather_axpy_float16_avx2(v, rows, ld, ids, c, count, n_next, dim); break;
+  case FOPO_BFLOAT16:
+    fopo_gather_axpy_bfloat16_avx2(v, rows, ld, ids, c, count, n_next, dim);
+    break;
   }
 }
 
 INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
-  if (n < 16) return fopo_dot_avx2((const float *)(const void *)row, q, n); /* float32 alone */
+  if (n < 16)
+    return fopo_dot_avx2((const float *)(const void *)row, q,
+                         n); /* only dot comes here, with float32 */
   __m128 sum;
   dots(&sum, &row, NULL, q, n, 1, type);
   return sum4(sum);
@@ -181,7 +188,7 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
   for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
 }
 
-/* The samples whose c is not 0, in order; id and w have room for 16 more. */
+/* Compacts the samples with c != 0, in order, and returns how many. id, w [count + 16]. */
 INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count) {
   size_t n = 0;
   for (size_t s = 0; s < count; s += 16) {
@@ -196,34 +203,35 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
-/* Samples to be added, and rows that are read after theirs. */
+/* Samples to add, and the rows that the caller reads next, to prefetch. */
 typedef struct {
   const char *rows;
   size_t ld;
   const uint32_t *id; /* [n] */
   const float *w;     /* [n] */
   size_t n;
-  const uint32_t *soon; /* [n_soon] */
-  size_t n_soon;
+  const uint32_t *next; /* [n_next] */
+  size_t n_next;
 } batch;
 
-/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors from i = first on, the last one being `last`.
- * Sample s goes to sum s mod lanes: with few vectors, one sum alone would wait for itself. With
- * every fourth the same columns of a row of `soon` are asked for. */
-INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int lanes,
+/* v[i] += sum_s w[s] row_s[i] over `vectors` vectors of columns from i = first on; the last vector
+ * is `last`. Sample s is added to accumulator s mod chains: with few vectors a single accumulator
+ * would wait for its own previous FMA. vectors * chains <= 8, all in registers. With every fourth
+ * sample the same columns of a row of `next` are prefetched. */
+INLINE void add_block(float *v, const batch *b, size_t first, const int vectors, const int chains,
                       tail last, const fopo_float type) {
   __m512 sum[8];
 #pragma GCC unroll 8
-  for (int k = 0; k < vectors * lanes; k++) sum[k] = _mm512_setzero_ps();
+  for (int k = 0; k < vectors * chains; k++) sum[k] = _mm512_setzero_ps();
   size_t s = 0;
-  for (; s + (size_t)lanes <= b->n; s += (size_t)lanes) {
-    if (s % 4 == 0 && s / 4 < b->n_soon) {
-      const char *next = row_at(b->rows, b->ld, b->soon[s / 4], type);
-      prefetch_row(next + first * fopo_float_bytes(type),
+  for (; s + (size_t)chains <= b->n; s += (size_t)chains) {
+    if (s % 4 == 0 && s / 4 < b->n_next) {
+      const char *soon = row_at(b->rows, b->ld, b->next[s / 4], type);
+      prefetch_row(soon + first * fopo_float_bytes(type),
                    (last.at + 16 - first) * fopo_float_bytes(type));
     }
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) {
+    for (int l = 0; l < chains; l++) {
       const char *row = row_at(b->rows, b->ld, b->id[s + (size_t)l], type);
       __m512 scale = _mm512_set1_ps(b->w[s + (size_t)l]);
 #pragma GCC unroll 8
@@ -233,6 +241,7 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
       }
     }
   }
+  /* The last n mod chains samples go to accumulator 0. */
   for (; s < b->n; s++) {
     const char *row = row_at(b->rows, b->ld, b->id[s], type);
     __m512 scale = _mm512_set1_ps(b->w[s]);
@@ -242,18 +251,20 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
       sum[k] = _mm512_fmadd_ps(scale, x, sum[k]);
     }
   }
+  /* The accumulators of each column are summed and added to v. */
 #pragma GCC unroll 8
   for (int k = 0; k < vectors; k++) {
     size_t at = k + 1 < vectors ? first + (size_t)k * 16 : last.at;
     __mmask16 mask = k + 1 < vectors ? (__mmask16)0xffff : last.lanes;
     __m512 total = _mm512_maskz_loadu_ps(mask, v + at);
 #pragma GCC unroll 4
-    for (int l = 0; l < lanes; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
+    for (int l = 0; l < chains; l++) total = _mm512_add_ps(total, sum[l * vectors + k]);
     _mm512_mask_storeu_ps(v + at, mask, total);
   }
 }
 
-/* All columns, in blocks of 128 whose sums live in registers. */
+/* All columns: blocks of 128 first, then the rest with as many chains as registers allow. Each case
+ * is a copy of add_block with constant sizes. */
 INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type) {
   size_t first = 0;
   for (; dim - first >= 128; first += 128) {
@@ -274,17 +285,17 @@ INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type
 }
 
 INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
-                        size_t count, size_t after, size_t dim, const fopo_float type) {
+                        size_t count, size_t n_next, size_t dim, const fopo_float type) {
   if (dim < 16) {
-    short_axpy(v, rows, ld, ids, c, count, after, dim, type);
+    short_axpy(v, rows, ld, ids, c, count, n_next, dim, type);
     return;
   }
   uint32_t id[PICK + 16];
   float w[PICK + 16];
   for (size_t s = 0; s < count; s += PICK) {
     size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    size_t n_with_candidates = s / 4 < after ? s / 4 : after;
-    batch b = {rows, ld, id, w, n, ids + count + n_with_candidates, after - n_with_candidates};
+    size_t prefetched = s / 4 < n_next ? s / 4 : n_next; /* one for every fourth sample so far */
+    batch b = {rows, ld, id, w, n, ids + count + prefetched, n_next - prefetched};
     if (n > 0) add_rows(v, &b, dim, type);
   }
 }

@@ -1,4 +1,4 @@
-/* The tables that kernels.c chooses from, and the code that they share. */
+/* The instruction sets that kernels.c chooses from, and the code that their files share. */
 #ifndef FOPO_KERNELS_KERNELS_TABLES_H
 #define FOPO_KERNELS_KERNELS_TABLES_H
 
@@ -10,31 +10,55 @@
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
-/* NULL where the build is not for x86-64. Whether the CPU can run it is asked in kernels.c. */
-const fopo_kernels *fopo_kernels_portable(void);
-const fopo_kernels *fopo_kernels_avx2(void);
-const fopo_kernels *fopo_kernels_avx512(void);
+/* The instruction sets: name, the set whose table it overlays, whether the CPU has it. The last row
+ * that the CPU has is the best. A new set is one row here and one file, kernels_NAME.c:
+ *
+ *   - The row asks the CPU with X86(feature), or with a function of kernels.c, which asks for all.
+ *   - The file's first line says which compiler flags it needs on which architecture, as in
+ *     kernels_avx2.c; the Makefile reads them there and gives them to that file alone.
+ *   - FOPO_KERNELS_FILL(NAME, table) in the file puts the kernels that it implements into a table
+ *     that holds those of its base, and returns 1. The code is guarded by the macros of its flags
+ *     (#if defined(__AVX2__)); without them the function returns 0: this build lacks the set.
+ *   - Kernels over item rows may have a second file, kernels_rows_NAME.c (FOPO_ROW_KERNELS).
+ *
+ * Nothing else names a set: FOPO_ISA, fopo.isa, the help and the sentences take the names from
+ * these rows, and the tests compare every row that the CPU has with the first. */
+// clang-format off
+#define FOPO_INSTRUCTION_SETS(X)                                                                   \
+  X(portable, portable, 1)                                                                         \
+  X(avx2, portable, X86("avx2") && X86("fma") && X86("f16c"))                                      \
+  X(avx512, avx2, X86("avx512f") && X86("avx512bw") && X86("avx512vl") && X86("avx512dq"))         \
+  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())
+// clang-format on
 
-/* kernels_rows_avx2.c, kernels_rows_avx512.c */
+#define FOPO_KERNELS_DECLARE(name, base, cpu_has_it)                                               \
+  int fopo_kernels_fill_##name(fopo_kernels *table);
+FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE)
+
+/* Begins that function. */
+#define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *table)
+
+/* The kernels over item rows, as kernels_rows_NAME.c defines them. AVX-512 leaves rows shorter than
+ * its vectors to AVX2. */
 typedef void fopo_gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids,
                              size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
-                              const float *c, size_t count, size_t after, size_t dim);
+                              const float *c, size_t count, size_t n_next, size_t dim);
 typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, const uint32_t *ids,
                                   size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
-                                   const float *c, size_t count, size_t after, size_t dim);
+                                   const float *c, size_t count, size_t n_next, size_t dim);
 typedef float fopo_dot(const float *a, const float *b, size_t n);
-fopo_dot fopo_dot_avx2, fopo_dot_avx512;
-fopo_gather_dot fopo_gather_dot_avx2, fopo_gather_dot_avx512;
-fopo_gather_axpy fopo_gather_axpy_avx2, fopo_gather_axpy_avx512;
-fopo_gather_dot_half fopo_gather_dot_float16_avx2, fopo_gather_dot_bfloat16_avx2;
-fopo_gather_dot_half fopo_gather_dot_float16_avx512, fopo_gather_dot_bfloat16_avx512;
-fopo_gather_axpy_half fopo_gather_axpy_float16_avx2, fopo_gather_axpy_bfloat16_avx2;
-fopo_gather_axpy_half fopo_gather_axpy_float16_avx512, fopo_gather_axpy_bfloat16_avx512;
+#define FOPO_KERNELS_DECLARE_ROWS(name, base, cpu_has_it)                                          \
+  fopo_dot fopo_dot_##name;                                                                        \
+  fopo_gather_dot fopo_gather_dot_##name;                                                          \
+  fopo_gather_axpy fopo_gather_axpy_##name;                                                        \
+  fopo_gather_dot_half fopo_gather_dot_float16_##name, fopo_gather_dot_bfloat16_##name;            \
+  fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;
+FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE_ROWS)
 
-/* The kernel `level`: the range between a column's least and largest value is halved 12 times. Each
- * table compiles it for its own vectors. */
+/* The kernel `approximate_kth` by bisection: the range between a column's smallest and largest
+ * value is halved 12 times. Each table compiles it for vectors of its own width. */
 #if defined(__AVX512F__)
 enum { FOPO_LANES = 16 };
 #elif defined(__AVX2__)
@@ -45,11 +69,14 @@ enum { FOPO_LANES = 4 };
 typedef float fopo_floats __attribute__((vector_size(FOPO_LANES * sizeof(float))));
 typedef int32_t fopo_ints __attribute__((vector_size(FOPO_LANES * sizeof(int32_t))));
 
-static inline fopo_floats fopo_choose(fopo_ints yes, fopo_floats a, fopo_floats b) {
-  return (fopo_floats)((yes & (fopo_ints)a) | (~yes & (fopo_ints)b));
+/* a where the mask is all ones, b where it is 0. */
+static inline fopo_floats fopo_choose(fopo_ints mask, fopo_floats a, fopo_floats b) {
+  return (fopo_floats)((mask & (fopo_ints)a) | (~mask & (fopo_ints)b));
 }
 
-static inline void fopo_approximate_kth_lanes(float *level, const float *x, size_t ld, size_t count,
+/* FOPO_LANES columns. Invariant: at least `rank` values of a column are >= low, fewer are >= high,
+ * unless high is the largest. */
+static inline void fopo_approximate_kth_lanes(float *kth, const float *x, size_t ld, size_t count,
                                               size_t rank) {
   fopo_floats low, high, row;
   memcpy(&low, x, sizeof low);
@@ -61,25 +88,26 @@ static inline void fopo_approximate_kth_lanes(float *level, const float *x, size
   }
   for (int halving = 0; halving < 12; halving++) {
     fopo_floats middle = 0.5f * low + 0.5f * high;
-    fopo_ints lacking = (fopo_ints){0} + (int32_t)rank;
+    fopo_ints missing = (fopo_ints){0} + (int32_t)rank;
     for (size_t s = 0; s < count; s++) {
       memcpy(&row, x + s * ld, sizeof row);
-      lacking += row >= middle; /* true is -1 */
+      missing += row >= middle; /* true is -1 */
     }
-    low = fopo_choose(lacking <= 0, middle, low);
-    high = fopo_choose(lacking <= 0, high, middle);
+    low = fopo_choose(missing <= 0, middle, low);
+    high = fopo_choose(missing <= 0, high, middle);
   }
-  memcpy(level, &low, sizeof low);
+  memcpy(kth, &low, sizeof low);
 }
 
-static inline void fopo_approximate_kth(float *level, const float *x, size_t ld, size_t count,
+static inline void fopo_approximate_kth(float *kth, const float *x, size_t ld, size_t count,
                                         size_t rank) {
   for (size_t j = 0; j < 16; j += FOPO_LANES) {
-    fopo_approximate_kth_lanes(level + j, x + j, ld, count, rank);
+    fopo_approximate_kth_lanes(kth + j, x + j, ld, count, rank);
   }
 }
 
-/* The kernel `adam`, as each table compiles it. No operation is fused or approximate. */
+/* The kernel `adam`. Each table compiles it for its own vectors; no operation is fused or
+ * approximate, so the bits are the same. */
 static inline void fopo_adam_all(float *theta, float *m, float *v, const float *G,
                                  const fopo_adam_step *o, size_t n) {
   fopo_adam_step s = *o;
@@ -93,56 +121,51 @@ static inline void fopo_adam_all(float *theta, float *m, float *v, const float *
   }
 }
 
-/* The kernel `kth`: cuts the range of the keys until k of them lie in its upper part, in turn where
- * the k-th would be if they lay evenly, and in the middle. Each instruction set has its own passes
- * over the keys. */
+/* The kernel `kth`: narrows the range [low, high] that holds the k-th largest key. It is cut
+ * alternately where the k-th would be if the keys were uniform in the range (interpolation search:
+ * a few passes on most data) and in the middle (bisection: at most 64 more on any data). Each
+ * instruction set has its own three passes over the keys. */
 typedef struct {
-  size_t (*count)(const uint64_t *keys, size_t n, uint64_t least);   /* of those >= least */
-  uint64_t (*least)(const uint64_t *keys, size_t n, uint64_t least); /* of those >= least */
-  uint64_t (*most)(const uint64_t *keys, size_t n);
+  size_t (*count)(const uint64_t *keys, size_t n, uint64_t least); /* how many are >= least */
+  uint64_t (*min)(const uint64_t *keys, size_t n, uint64_t least); /* the smallest >= least */
+  uint64_t (*max)(const uint64_t *keys, size_t n);                 /* the largest */
 } fopo_key_passes;
 
 static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *keys, size_t n,
                                                                size_t k, fopo_key_passes pass) {
-  uint64_t low = pass.least(keys, n, 0), high = pass.most(keys, n);
+  uint64_t low = pass.min(keys, n, 0), high = pass.max(keys, n);
   if (k == 1) return high;
-  size_t reach = n, beyond = 0; /* keys that are >= low, reach >= k; and > high, beyond < k */
-  for (int even = 1; reach != k && low < high; even = !even) { /* equal keys end it too */
+  /* Invariant: n_from >= k keys are >= low and n_beyond < k keys are > high. */
+  size_t n_from = n, n_beyond = 0;
+  /* Done when exactly k keys are >= low, or when the range is one value (equal keys). */
+  for (int interpolate = 1; n_from != k && low < high; interpolate = !interpolate) {
     double range = (double)(high - low) + 1;
-    double part = even ? ((double)(reach - k) + 0.5) / (double)(reach - beyond) : 0.5;
+    double part = interpolate ? ((double)(n_from - k) + 0.5) / (double)(n_from - n_beyond) : 0.5;
     uint64_t middle = low + (uint64_t)(part * range);
     if (middle == low) middle++;
     if (middle > high) middle = high;
     size_t count = pass.count(keys, n, middle);
     if (count < k) {
       high = middle - 1;
-      beyond = count;
+      n_beyond = count;
     } else {
       low = middle;
-      reach = count;
+      n_from = count;
     }
   }
-  return pass.least(keys, n, low);
+  return pass.min(keys, n, low);
 }
 
-/* kernels_portable.c; AVX2 compares no unsigned keys and packs no lanes. */
-uint64_t fopo_kth_portable(const uint64_t *keys, size_t n, size_t k);
-size_t fopo_keep_portable(uint64_t *keys, size_t n, uint64_t least);
-size_t fopo_select_at_least_portable(uint32_t *list, const uint32_t *words, size_t n,
-                                     uint64_t least);
-size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const uint32_t *bloom,
-                            unsigned bits);
-
-/* Those kernels of one instruction set, from its own dot_row, gather_dot and gather_axpy, which
- * take the type of the rows as a constant. */
+/* The kernels above of one instruction set, made of its own dot_row, gather_dot and gather_axpy:
+ * they are always inlined, and the type of the rows is a constant of each copy. */
 #define FOPO_GATHERS(name, row, type)                                                              \
   void fopo_gather_dot_##name(float *f, const row *rows, size_t ld, const uint32_t *ids,           \
                               size_t count, const float *q, size_t dim) {                          \
     gather_dot(f, rows, ld, ids, count, q, dim, type);                                             \
   }                                                                                                \
   void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,          \
-                               const float *c, size_t count, size_t after, size_t dim) {           \
-    gather_axpy(v, rows, ld, ids, c, count, after, dim, type);                                     \
+                               const float *c, size_t count, size_t n_next, size_t dim) {          \
+    gather_axpy(v, rows, ld, ids, c, count, n_next, dim, type);                                    \
   }
 #define FOPO_ROW_KERNELS(isa)                                                                      \
   float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                 \
@@ -152,8 +175,8 @@ size_t fopo_marked_portable(uint32_t *list, const uint32_t *ids, size_t n, const
   FOPO_GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                              \
   FOPO_GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)
 
-/* Samples first .. count - 1 of draw_uniform, one by one: the definition, and the vector tables'
- * tail and rare case. */
+/* Samples first .. count - 1 of draw_uniform, one by one: the definition, and what the vector code
+ * calls for its tail and for a block in which fopo_below must reject a word. */
 static inline void draw_uniform_from(uint32_t *ids, size_t first, uint32_t n, size_t count,
                                      uint64_t seed, uint32_t step, uint32_t row) {
   fopo_words words = {{0, 0, 0, 0}};
@@ -165,7 +188,8 @@ static inline void draw_uniform_from(uint32_t *ids, size_t first, uint32_t n, si
   }
 }
 
-/* Samples first + done .. first + count - 1 of draw_pairs, done even: its definition. */
+/* Samples first + done .. first + count - 1 of draw_pairs, done even, one by one: the definition,
+ * and the tail of the vector code. */
 static inline void draw_pairs_from(uint32_t *a, uint32_t *b, size_t done, size_t first,
                                    size_t count, uint64_t seed, uint32_t step, uint32_t row) {
   fopo_words words = {{0, 0, 0, 0}};

@@ -1,6 +1,6 @@
-/* Item rows in half the bytes. What counts is what a score loses: f = q . beta, so an error d of a
- * row moves its score by |q| |d| at most, where the largest scores are of the size |q| max |beta|.
- * The errors of all rows are therefore held against the largest norm. */
+/* Item rows in 16 bits. The measure of their rounding is what it does to a score f = q . beta: a
+ * row with error d changes its score by |q| |d| at most, and the largest scores are about |q| max
+ * |beta|. So the largest error of a row is compared with the largest norm. */
 #include "kernels/rows.h"
 
 #include <math.h>
@@ -10,12 +10,12 @@
 
 const char *const fopo_float_names[] = {"float32", "float16", "bfloat16", NULL};
 
-/* bfloat16 rounds by 2^-8 of a number at most, so by 2^-8 of a row's norm. */
-#define MOST_LOST 0x1p-8
+/* bfloat16 rounds a number by 2^-8 of it at most, so a row by 2^-8 of its norm. */
+#define MAX_LOSS 0x1p-8
 
-enum { FEW_ROWS = 4096 }; /* not worth another thread */
+enum { FEW_ROWS = 4096 }; /* up to here one thread is faster than a team */
 
-/* One row. Returns 0 where a number does not fit; squares: of the row and of its error. */
+/* One row. Returns 0 if a number is beyond the range of the type. squares: |row|^2, |error|^2. */
 static int halve_row(uint16_t *half, const float *row, size_t L, fopo_float type,
                      double squares[2]) {
   double norm2 = 0, lost2 = 0;
@@ -43,10 +43,10 @@ static float largest_of(const float *row, size_t L) {
 int fopo_rows_halve(uint16_t *half, fopo_matrix items, fopo_float type) {
   size_t P = items.rows, L = items.cols, ld = fopo_rows_ld(L), misfit = P;
   double norm2 = 0, lost2 = 0;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (P > FEW_ROWS)            \
-    reduction(max                                                                                  \
-              : norm2, lost2) reduction(min                                                        \
-                                        : misfit)
+// clang-format off
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (P > FEW_ROWS) \
+    reduction(max : norm2, lost2) reduction(min : misfit)
+  // clang-format on
   for (size_t a = 0; a < P; a++) {
     double squares[2];
     int fits = halve_row(half + a * ld, fopo_matrix_row(items, a), L, type, squares);
@@ -60,10 +60,10 @@ int fopo_rows_halve(uint16_t *half, fopo_matrix items, fopo_float type) {
         (double)largest_of(fopo_matrix_row(items, misfit), L), fopo_float_names[type],
         type == FOPO_FLOAT16 ? "use bfloat16, or scale the items to below 65504" : "use float32");
   }
-  if (lost2 <= MOST_LOST * MOST_LOST * norm2) return FOPO_OK;
+  if (lost2 <= MAX_LOSS * MAX_LOSS * norm2) return FOPO_OK;
   return fopo_fail(FOPO_ERR_NUMERIC,
-                   "%s loses up to %.3g of an item where the largest norm is %.3g: the items are "
-                   "too small for it; %s",
+                   "rounding to %s changes an item by up to %.3g, and the largest norm is only "
+                   "%.3g: the items are too small for it; %s",
                    fopo_float_names[type], sqrt(lost2), sqrt(norm2),
                    type == FOPO_FLOAT16 ? "use bfloat16, or scale the items up" : "use float32");
 }

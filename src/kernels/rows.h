@@ -1,5 +1,5 @@
-/* Rows of item embeddings as the sampled estimators read them: in float32, or in a copy of half the
- * bytes. Sums are in float32 whatever the rows are. */
+/* Rows of item embeddings as the sampled estimators read them: in float32, or in a 16-bit copy of
+ * half the bytes. Sums are in float32 for all types. */
 #ifndef FOPO_KERNELS_ROWS_H
 #define FOPO_KERNELS_ROWS_H
 
@@ -13,16 +13,16 @@ typedef enum {
   FOPO_BFLOAT16 /* the upper half of a float32: 8 bits of precision over its whole range */
 } fopo_float;
 
-/* "float32", "float16", "bfloat16", in the order of fopo_float; NULL behind the last. */
+/* The names of fopo_float, in its order; NULL behind the last. */
 extern const char *const fopo_float_names[];
 
 typedef struct {
-  const void *x; /* [P, ld]; device where an operation takes it. Not owned */
-  size_t ld;     /* elements from row to row; of 16 bits: a multiple of FOPO_ROWS_PAD */
+  const void *x; /* [P, ld]; in device memory where a device operation takes it. Not owned */
+  size_t ld;     /* elements from row to row; a multiple of FOPO_ROWS_PAD for 16-bit types */
   fopo_float type;
 } fopo_rows;
 
-/* Rows of 16 bits end with zeros, so that 16 bytes can be read at once. */
+/* Rows of 16-bit numbers are padded with zeros, so that 16 bytes can always be read at once. */
 enum { FOPO_ROWS_PAD = 8 };
 
 static inline size_t fopo_float_bytes(fopo_float type) { return type == FOPO_FLOAT32 ? 4 : 2; }
@@ -32,17 +32,17 @@ static inline fopo_rows fopo_rows_float32(const float *x, size_t ld) {
   return rows;
 }
 
-/* Elements of a row of L numbers, and bytes of P such rows, in a copy of half the bytes. */
+/* Elements of a 16-bit row of L numbers, padding included. */
 static inline size_t fopo_rows_ld(size_t L) {
   return (L + FOPO_ROWS_PAD - 1) / FOPO_ROWS_PAD * FOPO_ROWS_PAD;
 }
 
-/* half [P, fopo_rows_ld(L)] = items [P, L], rounded to the nearest, ties to even. FOPO_ERR_NUMERIC
- * names the row that float16 cannot hold (beyond 65504), or says that it would lose more of these
- * items than bfloat16 may; half is then of no use. */
+/* half [P, fopo_rows_ld(L)] = items [P, L], rounded to nearest, ties to even. FOPO_ERR_NUMERIC if a
+ * number is beyond the range of float16 (65504; the sentence names the row), or if rounding loses
+ * more than bfloat16 may (2^-8 of the largest norm); half is then undefined. */
 int fopo_rows_halve(uint16_t *half, fopo_matrix items, fopo_float type);
 
-/* x [P, L] = the numbers that the rows stand for. */
+/* x [P, L] = the rows, widened to float32. */
 void fopo_rows_widen(fopo_matrix x, const fopo_rows *rows);
 
 /* ---- one number ---- */
@@ -59,7 +59,7 @@ static inline float fopo_bits_float(uint32_t bits) {
   return x;
 }
 
-/* To the nearest, ties to even; infinity beyond the range. */
+/* To nearest, ties to even; infinity beyond the range. */
 static inline uint16_t fopo_to_bfloat16(float x) {
   uint32_t bits = fopo_float_bits(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u); /* NaN stays one */
@@ -72,11 +72,11 @@ static inline uint16_t fopo_to_float16(float x) {
   uint32_t sign = fopo_float_bits(x) >> 16 & 0x8000u, bits = fopo_float_bits(x) & 0x7fffffffu;
   if (bits > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
   if (bits >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* from 65520 on, half way to 2^16 */
-  if (bits < 0x38800000u) { /* below 2^-14 in steps of 2^-24: those of a float32 from 0.5 on */
+  if (bits < 0x38800000u) { /* subnormal, a multiple of 2^-24: adding 0.5 rounds to that */
     return (uint16_t)(sign | (fopo_float_bits(fopo_bits_float(bits) + 0.5f) - 0x3f000000u));
   }
   bits += 0xfffu + (bits >> 13 & 1u);
-  return (uint16_t)(sign | (bits - 0x38000000u) >> 13); /* the exponent's bias: 127 to 15 */
+  return (uint16_t)(sign | (bits - 0x38000000u) >> 13); /* the bias of the exponent: 127 to 15 */
 }
 
 static inline float fopo_from_float16(uint16_t x) {

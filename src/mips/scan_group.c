@@ -150,7 +150,7 @@ static void screen_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       for (size_t j = 0; j < FOPO_PANEL; j++) {
         floor[j] = first + j < w->n_active ? w->top[w->active[first + j]].floor : INFINITY;
       }
-      w->prefilter->above(w->list + place, w->scores + place,
+      w->prefilter->score_and_select(w->list + place, w->scores + place,
                           w->found + (first / FOPO_PANEL * tiles + tile) * 2, items, count,
                           w->packed_panels + first * fopo_prefilter_row(L), L, columns, floor);
     }
@@ -185,7 +185,7 @@ static void score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
       uint32_t list[2 * PART];
       float s[2 * PART];
       size_t found[2], columns = width(w, first);
-      w->prefilter->above(list, s, found, items, FOPO_PREFILTER_GROUP,
+      w->prefilter->score_and_select(list, s, found, items, FOPO_PREFILTER_GROUP,
                           w->packed_panels + first * fopo_prefilter_row(L), L, columns, all);
       for (size_t half = 0; half < columns / HALF; half++) {
         float *out = w->scores + first * w->slice + (half * groups + g) * PART;
@@ -272,7 +272,7 @@ static void offer_many(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
     for (size_t c = j; c < j + n; c++) {
       floor[c] = fmaxf(top[c]->floor, guessed[c] - 2.0f * top[c]->coming);
     }
-    size_t found = w->kernels->above(list, chunk, columns, count, floor);
+    size_t found = w->kernels->select_columns_at_least(list, chunk, columns, count, floor);
     for (size_t f = 0; f < found; f++) {
       size_t at = list[f] / HALF, c = list[f] % HALF;
       fopo_topk_push(top[c], w->kernels, scan->items, chunk[at * columns + c],

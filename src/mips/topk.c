@@ -34,13 +34,13 @@ static void rescore(uint64_t *keys, size_t n, const float *q, const fopo_kernels
 
 /* Of n keys the k largest, which then come first; gives their number. */
 static size_t keep_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels *kernels) {
-  return n <= k ? n : kernels->keep(keys, n, kernels->kth(keys, n, k));
+  return n <= k ? n : kernels->partition_at_least(keys, n, kernels->kth(keys, n, k));
 }
 
 /* Drops what cannot belong to the k best of n > k, and gives the k-th largest score. */
 static float narrow(fopo_topk *t, const fopo_kernels *kernels) {
   float kth = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
-  t->n = kernels->keep(t->keys, t->n, fopo_topk_key(kth - 2.0f * t->slack, UINT32_MAX));
+  t->n = kernels->partition_at_least(t->keys, t->n, fopo_topk_key(kth - 2.0f * t->slack, UINT32_MAX));
   return kth;
 }
 

@@ -1,5 +1,6 @@
-/* Every kernel of every table that this CPU runs, against sums in double: all lengths with their
- * tails, small and large rows, extreme values. Inputs end at a page that may not be touched. */
+/* Every kernel of every instruction set that this CPU has, against sums in double and against the
+ * portable table: all lengths with their tails, small and large rows, extreme values. Inputs end at
+ * a page that may not be touched. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,6 @@
 
 enum { LONGEST = 130, ROWS = 61, PAGE = 4096 };
 
-static const char *const names[] = {"portable", "avx2", "avx512", "amx"};
 static const size_t dims[] = {1,  2,  3,   4,   5,   6,   7,   8,   9,   10,  11, 12, 13,
                               14, 15, 16,  17,  18,  19,  20,  21,  22,  23,  24, 25, 26,
                               27, 28, 29,  30,  31,  32,  33,  47,  48,  63,  64, 65, 80,
@@ -51,35 +51,36 @@ static void fill(float *x, size_t n, double scale, uint32_t seed) {
 }
 
 /* got is a float sum of n products whose absolute values sum to `size`. */
-static void assert_sum(double got, double wanted, double size, size_t n) {
+static void assert_sum(double got, double expected, double size, size_t n) {
   double tolerance = (double)(n + 2) * 6e-8 * size + 1e-45 * (double)(n + 2);
-  if (!(fabs(got - wanted) <= tolerance)) {
-    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, wanted, tolerance);
+  if (!(fabs(got - expected) <= tolerance)) {
+    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, expected, tolerance);
   }
 }
 
 static void each_table(void (*test)(const fopo_kernels *k)) {
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const fopo_kernels *k = fopo_kernels_named(names[i]);
+  const char *name;
+  for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
+    const fopo_kernels *k = fopo_kernels_named(name);
     if (k == NULL) {
-      print_message("%s: skipped, this CPU lacks it\n", names[i]);
+      print_message("%s: skipped, this CPU lacks it\n", name);
       continue;
     }
-    assert_string_equal(k->name, names[i]);
+    assert_string_equal(k->name, name);
     test(k);
   }
 }
 
 /* ---- the choice ---- */
 
-/* What a fresh process chooses under FOPO_ISA: 1 where it is `wanted` and the note is empty or not
- * as expected. It must come before the first choice of this process. */
-static int chooses(const char *isa, const char *wanted, int noted) {
+/* 1 if a new process with FOPO_ISA=isa uses `expected`, and has a note if and only if `noted`. It
+ * must be called before this process makes its own choice. */
+static int chooses(const char *isa, const char *expected, int noted) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
     setenv("FOPO_ISA", isa, 1);
-    int ok = strcmp(fopo_kernels_get()->name, wanted) == 0;
+    int ok = strcmp(fopo_kernels_get()->name, expected) == 0;
     ok = ok && (fopo_kernels_note()[0] != '\0') == noted;
     _exit(ok ? 0 : 1);
   }
@@ -90,16 +91,25 @@ static int chooses(const char *isa, const char *wanted, int noted) {
 
 static void test_choice(void **state) {
   (void)state;
-  const char *best = "portable";
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (fopo_kernels_named(names[i]) == NULL) continue;
-    best = names[i];
-    assert_true(chooses(names[i], names[i], 0));
+  const char *best = "portable", *name;
+  assert_string_equal(fopo_kernels_name(0), best);
+  for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
+    assert_non_null(strstr(fopo_kernels_names(), name));
+    if (fopo_kernels_named(name) != NULL) best = name;
+  }
+  for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
+    int lacks = fopo_kernels_named(name) == NULL;
+    assert_true(chooses(name, lacks ? best : name, lacks));
+    if (!lacks) continue;
+    assert_int_equal(fopo_kernels_force(name), FOPO_ERR_UNAVAILABLE);
+    assert_non_null(strstr(fopo_error_sentence(), "this CPU has no"));
+    assert_non_null(strstr(fopo_error_sentence(), best));
   }
   assert_true(chooses("", best, 0));
   assert_true(chooses("mmx", best, 1));
   assert_null(fopo_kernels_named("mmx"));
   assert_int_equal(fopo_kernels_force("mmx"), FOPO_ERR_UNAVAILABLE);
+  assert_non_null(strstr(fopo_error_sentence(), "no kernels are named mmx; use one of portable"));
   assert_int_equal(fopo_kernels_force("portable"), FOPO_OK);
   assert_string_equal(fopo_kernels_get()->name, "portable");
   assert_int_equal(fopo_kernels_force(best), FOPO_OK);
@@ -221,7 +231,7 @@ static void scores_of(const fopo_kernels *k) {
   check_scores(k, 0, 0, 9, FOPO_PANEL);
 }
 
-static void check_above(const fopo_kernels *k, size_t count, size_t ld, float level) {
+static void check_columns(const fopo_kernels *k, size_t count, size_t ld, float level) {
   guarded gx, gf;
   float *x = guard(&gx, count == 0 ? 0 : (count - 1) * ld + 16), *floor = guard(&gf, 16);
   uint32_t list[LONGEST * 16 + 1];
@@ -231,7 +241,7 @@ static void check_above(const fopo_kernels *k, size_t count, size_t ld, float le
   floor[3] = INFINITY;
   floor[5] = -INFINITY;
   if (count > 0) floor[7] = x[7]; /* equal passes */
-  size_t found = k->above(list, x, ld, count, floor);
+  size_t found = k->select_columns_at_least(list, x, ld, count, floor);
   for (size_t s = 0; s < count; s++) {
     for (size_t j = 0; j < 16; j++) {
       if (x[s * ld + j] >= floor[j]) assert_int_equal(list[n++], s * 16 + j);
@@ -242,15 +252,16 @@ static void check_above(const fopo_kernels *k, size_t count, size_t ld, float le
   release(&gf);
 }
 
-static void above_of(const fopo_kernels *k) {
+static void columns_of(const fopo_kernels *k) {
   for (size_t count = 0; count <= LONGEST; count++) {
-    check_above(k, count, 16, 0.9f);
-    check_above(k, count, FOPO_PANEL, -2.0f);
+    check_columns(k, count, 16, 0.9f);
+    check_columns(k, count, FOPO_PANEL, -2.0f);
   }
 }
 
-/* Reached by `rank` or more, and by fewer were it two of its steps higher. */
-static void check_level(const fopo_kernels *k, size_t count, size_t ld, size_t rank) {
+/* At least `rank` values are >= the result, and fewer than `rank` are more than two bisection steps
+ * (2^-12 of the range each) above it. */
+static void check_approximate_kth(const fopo_kernels *k, size_t count, size_t ld, size_t rank) {
   guarded gx;
   float *x = guard(&gx, (count - 1) * ld + 16), level[16], plain[16];
   fill(x, (count - 1) * ld + 16, 1, 15);
@@ -275,11 +286,11 @@ static void check_level(const fopo_kernels *k, size_t count, size_t ld, size_t r
   release(&gx);
 }
 
-static void level_of(const fopo_kernels *k) {
+static void approximate_kth_of(const fopo_kernels *k) {
   for (size_t count = 1; count <= LONGEST; count++) {
-    check_level(k, count, 16, 1);
-    check_level(k, count, 48, (count + 1) / 2);
-    check_level(k, count, FOPO_PANEL, count);
+    check_approximate_kth(k, count, 16, 1);
+    check_approximate_kth(k, count, 48, (count + 1) / 2);
+    check_approximate_kth(k, count, FOPO_PANEL, count);
   }
 }
 
@@ -298,8 +309,8 @@ static void adam_of(const fopo_kernels *k) {
       double g = (double)G[i] - 0.01 * (double)before[0][i];
       double m = 0.9 * (double)before[1][i] + 0.1 * g;
       double v = 0.999 * (double)before[2][i] + 0.001 * g * g;
-      double wanted = (double)before[0][i] + 0.02 * m / (sqrt(v * 3) + 1e-8);
-      assert_true(fabs((double)x[0][i] - wanted) <= 1e-6 * (1 + fabs(wanted)));
+      double expected = (double)before[0][i] + 0.02 * m / (sqrt(v * 3) + 1e-8);
+      assert_true(fabs((double)x[0][i] - expected) <= 1e-6 * (1 + fabs(expected)));
       assert_true(fabs((double)x[1][i] - m) <= 1e-6 && fabs((double)x[2][i] - v) <= 1e-6);
     }
     for (int a = 0; a < 3; a++) assert_memory_equal(x[a], plain[a], n * sizeof **x);
@@ -334,7 +345,7 @@ static void check_keys(const fopo_kernels *k, size_t n, int spread) {
     memcpy(kept, keys, n * sizeof *keys);
     size_t reach = 0;
     for (size_t i = 0; i < n; i++) reach += keys[i] >= sorted[rank - 1];
-    assert_int_equal(k->keep(kept, n, sorted[rank - 1]), reach);
+    assert_int_equal(k->partition_at_least(kept, n, sorted[rank - 1]), reach);
     for (size_t i = 0, at = 0; i < n; i++) {
       if (keys[i] >= sorted[rank - 1]) assert_true(kept[at++] == keys[i]);
     }
@@ -355,23 +366,23 @@ static void check_lists(const fopo_kernels *k, size_t n, unsigned bits) {
   uint64_t bounds[] = {0,        1,          words[0],         (uint64_t)words[n - 1] + 1,
                        1u << 31, UINT32_MAX, (uint64_t)1 << 32};
   for (size_t j = 0; j < sizeof bounds / sizeof *bounds; j++) {
-    size_t wanted = 0;
+    size_t expected = 0;
     for (size_t i = 0; i <= n; i++) list[i] = GUARD;
     size_t found = k->select_at_least(list, words, n, bounds[j]);
     for (size_t i = 0; i < n; i++) {
-      if (words[i] >= bounds[j]) assert_int_equal(list[wanted++], i);
+      if (words[i] >= bounds[j]) assert_int_equal(list[expected++], i);
     }
-    assert_int_equal(found, wanted);
+    assert_int_equal(found, expected);
     assert_int_equal(list[n], GUARD);
   }
   for (size_t i = 0; i < n; i += 3) fopo_bloom_add(bloom, bits, words[i]);
-  size_t found = k->marked(list, words, n, bloom, bits), wanted = 0;
+  size_t found = k->select_in_bloom(list, words, n, bloom, bits), expected = 0;
   for (size_t i = 0; i < n; i++) {
     int may = fopo_bloom_may_hold(bloom, bits, words[i]);
     assert_true(may || i % 3 != 0);
-    if (may) assert_int_equal(list[wanted++], i);
+    if (may) assert_int_equal(list[expected++], i);
   }
-  assert_int_equal(found, wanted);
+  assert_int_equal(found, expected);
   assert_int_equal(list[n], GUARD);
 }
 
@@ -385,7 +396,7 @@ static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size
                               int zeros) {
   guarded gr, gv;
   float *rows = guard(&gr, (ROWS - 1) * ld + dim), *v = guard(&gv, dim), c[LONGEST];
-  double wanted[1000], size[1000];
+  double expected[1000], size[1000];
   uint32_t ids[LONGEST];
   fill(rows, (ROWS - 1) * ld + dim, 1, 7);
   fill(v, dim, 1, 8);
@@ -396,17 +407,17 @@ static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size
     if (ids[s] == 0 || (int)(s % 7) < zeros) c[s] = 0;
   }
   for (size_t i = 0; i < dim; i++) {
-    wanted[i] = (double)v[i];
+    expected[i] = (double)v[i];
     size[i] = fabs((double)v[i]);
     for (size_t s = 0; s < count; s++) {
       if (c[s] == 0) continue;
       double product = (double)c[s] * (double)rows[ids[s] * ld + i];
-      wanted[i] += product;
+      expected[i] += product;
       size[i] += fabs(product);
     }
   }
   k->gather_axpy(v, rows, ld, ids, c, count, LONGEST - count, dim);
-  for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], wanted[i], size[i], count + 1);
+  for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], expected[i], size[i], count + 1);
   release(&gr);
   release(&gv);
 }
@@ -452,10 +463,10 @@ static void moments_of(const fopo_kernels *k) {
 static void max_of(const fopo_kernels *k) {
   for (size_t n = 0; n <= LONGEST; n++) {
     guarded g;
-    float *x = guard(&g, n), wanted = -INFINITY;
+    float *x = guard(&g, n), expected = -INFINITY;
     fill(x, n, 1, (uint32_t)n);
-    for (size_t i = 0; i < n; i++) wanted = fmaxf(wanted, x[i]);
-    assert_true(k->max(x, n) == wanted);
+    for (size_t i = 0; i < n; i++) expected = fmaxf(expected, x[i]);
+    assert_true(k->max(x, n) == expected);
     for (size_t i = 0; i < n; i++) { /* every place can hold it, below zero too */
       for (size_t j = 0; j < n; j++) x[j] = -1e30f;
       x[i] = -2.0f;
@@ -470,12 +481,12 @@ static void check_exp(const fopo_kernels *k, float z, float got) {
     assert_true(got == 0);
     return;
   }
-  double wanted = exp((double)z);
-  if (wanted > 3.4028234e38) {
+  double expected = exp((double)z);
+  if (expected > 3.4028234e38) {
     assert_true(isinf(got) && got > 0);
     return;
   }
-  double error = fabs((double)got - wanted) / wanted;
+  double error = fabs((double)got - expected) / expected;
   if (!(error < 2e-7)) {
     fail_msg("%s: exp(%.9g) = %.9g, relative error %.3g", k->name, (double)z, (double)got, error);
   }
@@ -487,13 +498,13 @@ static void exp_of(const fopo_kernels *k) {
     float *x = guard(&g, n), w[LONGEST + 1];
     fill(x, n, 50, (uint32_t)n);
     w[n] = 123.0f;
-    double sum = k->exp_sum(w, x, 10.0f, n), wanted = 0;
+    double sum = k->exp_sum(w, x, 10.0f, n), expected = 0;
     assert_true(w[n] == 123.0f);
     for (size_t i = 0; i < n; i++) {
       check_exp(k, x[i] - 10.0f, w[i]);
-      wanted += (double)w[i];
+      expected += (double)w[i];
     }
-    assert_true(fabs(sum - wanted) <= 1e-14 * wanted);
+    assert_true(fabs(sum - expected) <= 1e-14 * expected);
     assert_true(k->exp_sum(x, x, 10.0f, n) == sum); /* in place */
     assert_memory_equal(x, w, n * sizeof *x);
     release(&g);
@@ -521,11 +532,11 @@ static void exp_of(const fopo_kernels *k) {
 
 static void check_draws(const fopo_kernels *k, uint32_t n, size_t count, uint64_t seed) {
   const fopo_kernels *portable = fopo_kernels_named("portable");
-  uint32_t wanted[5000], got[5000 + 1];
+  uint32_t expected[5000], got[5000 + 1];
   got[count] = 77;
-  portable->draw_uniform(wanted, n, count, seed, 3, 0xfffffff0u);
+  portable->draw_uniform(expected, n, count, seed, 3, 0xfffffff0u);
   k->draw_uniform(got, n, count, seed, 3, 0xfffffff0u);
-  assert_memory_equal(got, wanted, count * sizeof *got);
+  assert_memory_equal(got, expected, count * sizeof *got);
   assert_int_equal(got[count], 77);
   for (size_t s = 0; s < count; s++) assert_true(got[s] < n);
 }
@@ -584,10 +595,10 @@ static void log_mixture_of(const fopo_kernels *k) {
     k->log_mixture(logq, w, share, rest, total, count);
     assert_true(logq[count] == 77);
     for (size_t i = 0; i < count; i++) {
-      float wanted = (float)log(share + rest * ((double)w[i] / total));
-      apart += logq[i] != wanted;
-      if (logq[i] == wanted) continue;
-      assert_true(fabsf(logq[i] - wanted) <= 1.2e-7f * fabsf(wanted));
+      float expected = (float)log(share + rest * ((double)w[i] / total));
+      apart += logq[i] != expected;
+      if (logq[i] == expected) continue;
+      assert_true(fabsf(logq[i] - expected) <= 1.2e-7f * fabsf(expected));
     }
   }
   assert_in_range(apart, 0, 2);
@@ -603,8 +614,8 @@ static void test_dot(void **state) { (void)state, each_table(dot_of); }
 static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
 static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
 static void test_scores(void **state) { (void)state, each_table(scores_of); }
-static void test_above(void **state) { (void)state, each_table(above_of); }
-static void test_level(void **state) { (void)state, each_table(level_of); }
+static void test_columns(void **state) { (void)state, each_table(columns_of); }
+static void test_approximate_kth(void **state) { (void)state, each_table(approximate_kth_of); }
 static void test_adam(void **state) { (void)state, each_table(adam_of); }
 static void test_keys(void **state) { (void)state, each_table(keys_of); }
 static void test_lists(void **state) { (void)state, each_table(lists_of); }
@@ -618,15 +629,24 @@ static void test_log_mixture(void **state) { (void)state, each_table(log_mixture
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choice),      cmocka_unit_test(test_dot),
-      cmocka_unit_test(test_axpy),        cmocka_unit_test(test_gather_dot),
-      cmocka_unit_test(test_scores),      cmocka_unit_test(test_above),
-      cmocka_unit_test(test_level),       cmocka_unit_test(test_keys),
-      cmocka_unit_test(test_lists),       cmocka_unit_test(test_adam),
-      cmocka_unit_test(test_gather_axpy), cmocka_unit_test(test_moments),
-      cmocka_unit_test(test_max),         cmocka_unit_test(test_exp),
-      cmocka_unit_test(test_draws),       cmocka_unit_test(test_draws_defined),
-      cmocka_unit_test(test_pairs),       cmocka_unit_test(test_log_mixture),
+      cmocka_unit_test(test_choice),
+      cmocka_unit_test(test_dot),
+      cmocka_unit_test(test_axpy),
+      cmocka_unit_test(test_gather_dot),
+      cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_columns),
+      cmocka_unit_test(test_approximate_kth),
+      cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_adam),
+      cmocka_unit_test(test_gather_axpy),
+      cmocka_unit_test(test_moments),
+      cmocka_unit_test(test_max),
+      cmocka_unit_test(test_exp),
+      cmocka_unit_test(test_draws),
+      cmocka_unit_test(test_draws_defined),
+      cmocka_unit_test(test_pairs),
+      cmocka_unit_test(test_log_mixture),
   };
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

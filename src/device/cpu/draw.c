@@ -165,7 +165,7 @@ static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const
     ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
   }
   uint32_t maybe[TILE];
-  size_t found = fopo_kernels_get()->marked(maybe, ids, n, c->bloom, c->mark_bits);
+  size_t found = fopo_kernels_get()->select_in_bloom(maybe, ids, n, c->bloom, c->mark_bits);
   for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
 }
 

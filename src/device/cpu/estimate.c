@@ -28,7 +28,7 @@ int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const ui
     memset(r + b * S, 0, S * sizeof *r);
     for (size_t s = 0; s < S; s += REWARD_TILE) {
       size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
-      size_t found = k->marked(maybe, id + s, n, bloom, REWARD_BITS);
+      size_t found = k->select_in_bloom(maybe, id + s, n, bloom, REWARD_BITS);
       for (size_t i = 0; i < found; i++) {
         size_t at = s + maybe[i];
         if (fopo_csr_contains(Y, rows[b], id[at])) r[b * S + at] = 1.0f;
