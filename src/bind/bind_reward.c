@@ -196,7 +196,7 @@ static int reward_switch(lua_State *L) {
 
 /* S numbers of the table at `at` into r; they are those of row b. */
 static void take_row(lua_State *L, float *r, int at, size_t first, size_t S, size_t b) {
-  char what[64];
+  char what[80];
   for (size_t s = 0; s < S; s++) {
     if (lua_rawgeti(L, at, (lua_Integer)(first + s + 1)) != LUA_TNUMBER) {
       snprintf(what, sizeof what, "the reward of draw %zu of context %zu", s + 1, b + 1);

@@ -1,5 +1,6 @@
 /* The emulation's engine: device memory, calls that can be told to fail, and blocks of coroutines.
  */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to go from one coroutine's stack to another's */
 #include "cuda_emulation.h"
 
 #include <cblas.h>
