@@ -1,0 +1,128 @@
+"""The documents: the manual is up to date and well formed, and links and paths lead somewhere."""
+import glob
+import html.parser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from checks import check, failures
+
+FOPO = os.environ.get("FOPO", "./fopo")
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+class Page(html.parser.HTMLParser):
+    """Finds elements that are not closed in order, and collects ids and links."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.faults, self.ids, self.links = [], [], [], []
+        self.feed(text)
+        self.faults += ["not closed: " + tag for tag in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src"):
+                self.links.append(value)
+
+    def handle_endtag(self, tag):
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+        else:
+            self.faults.append("line %d: </%s> closes %s" % (self.getpos()[0], tag, self.open[-1:]))
+
+
+def manual_is_up_to_date():
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([FOPO, "scripts/tools/manual.lua", folder], text=True,
+                              capture_output=True, timeout=60)
+        check("the manual can be made", made.returncode == 0, made.stderr)
+        for name in sorted(os.listdir(folder)):
+            same = os.path.exists("docs/" + name) and read("docs/" + name) == read(
+                os.path.join(folder, name))
+            check("docs/%s is up to date: run make doc" % name, same)
+
+
+def man_page_is_clean():
+    for command in (["groff", "-ww", "-man", "-Tutf8", "docs/fopo.1"],
+                    ["man", "--warnings", "-l", "docs/fopo.1"]):
+        if shutil.which(command[0]) is None:
+            print("skip the man page by %s: it is not here" % command[0])
+            continue
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8"})
+        check(command[0] + " reads the man page", done.returncode == 0 and done.stderr == "",
+              done.stderr)
+        check(command[0] + " shows the options", "--no-init" in done.stdout)
+
+
+def variables_are_in_the_manual():
+    page = read("docs/fopo.1")
+    for path in glob.glob("src/**/*.c*", recursive=True):
+        for name in re.findall(r'getenv\("(\w+)"\)', read(path)):
+            check("%s reads %s, the manual does not name it" % (path, name),
+                  name in page or name == "HOME")
+
+
+def pages_are_well_formed():
+    for path in glob.glob("docs/*.html"):
+        page = Page(read(path))
+        check(path + " is well formed", not page.faults, page.faults[:5])
+        check(path + " has each id once", len(page.ids) == len(set(page.ids)))
+        lost = [link for link in page.links if link[0] != "#" or link[1:] not in page.ids]
+        check(path + " has no link to elsewhere and none to nowhere", not lost, lost[:5])
+    check("a fault is seen", Page("<p><b>x</p>").faults)
+
+
+def exists(path):
+    """Whether a path of a document is there; it may hold * and one {a,b}."""
+    braces = re.search(r"\{([^}]*)\}", path)
+    if braces:
+        return all(exists(path[:braces.start()] + part + path[braces.end():])
+                   for part in braces.group(1).split(","))
+    return bool(glob.glob(path))
+
+
+def documents():
+    return [path for path in sorted(sum(map(glob.glob, ("*.md", "docs/*.md", "datasets/*.md")), []))
+            if path != "docs/manual.md"]
+
+
+def paths_lead_somewhere():
+    for document in documents():
+        text = read(document)
+        anchors = set(re.findall(r'id="([^"]+)"', text))
+        for heading in re.findall(r"^#+ (.*)", text, re.M):
+            anchors.add(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-"))
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, anchor = link.partition("#")
+            if ":" in link:
+                continue
+            where = os.path.join(os.path.dirname(document), file) if file else document
+            check("%s: the link %s" % (document, link), os.path.exists(where) and
+                  (file != "" or anchor in anchors))
+        if document == "CHANGELOG.md":
+            continue # it may name what is gone
+        prose = re.sub(r"<!-- paths: off -->.*?<!-- paths: on -->", "", text, flags=re.S)
+        for path in re.findall(r"`((?:src|lua|scripts|tests|docs|datasets)/[^`\s]*)`", prose):
+            check("%s: the path %s" % (document, path), exists(path.split(":")[0]))
+
+
+manual_is_up_to_date()
+man_page_is_clean()
+variables_are_in_the_manual()
+pages_are_well_formed()
+paths_lead_somewhere()
+sys.exit(1 if failures else 0)
