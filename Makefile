@@ -1,5 +1,6 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
+#       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist | make doc
 #
 # `make test` and `make demo` first install what Debian lacks: scripts/tools/setup.sh says why.
 # `make test T="test_plot test_cli.py"` runs only those.
@@ -173,6 +174,55 @@ demo: packages
 bench: packages
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)./fopo scripts/bench/run.lua $(BENCH)
+
+# ------------------------------------------------------------------------------------------------
+# make install: the program, its CUDA part if it was built, manual, documents, examples and sample.
+# Variables by the GNU names; DESTDIR goes before each path: make install prefix=/usr DESTDIR=/tmp/x
+# fopo looks for its CUDA part in ../lib/fopo beside its own folder, so that moves with bindir.
+PREFIX      ?= /usr/local
+prefix       = $(PREFIX)
+exec_prefix  = $(prefix)
+bindir       = $(exec_prefix)/bin
+datarootdir  = $(prefix)/share
+datadir      = $(datarootdir)
+docdir       = $(datarootdir)/doc/fopo
+mandir       = $(datarootdir)/man
+INSTALL     ?= install
+pkglibdir    = $(patsubst %/,%,$(dir $(bindir)))/lib/fopo
+VERSION     := $(shell sed -n 's/^.define FOPO_VERSION "\(.*\)"/\1/p' src/bind/bind.h)
+
+.PHONY: install uninstall dist doc
+
+install: all
+	$(call say,INST,$(DESTDIR)$(prefix))
+	$(Q)$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(docdir) \
+	  $(DESTDIR)$(datadir)/fopo/examples $(DESTDIR)$(datadir)/fopo/datasets
+	$(Q)$(INSTALL) -m 755 $(OUT)/fopo $(DESTDIR)$(bindir)/fopo
+	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
+	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
+	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
+	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html) README.md CHANGELOG.md LICENSE \
+	  $(DESTDIR)$(docdir)
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) $(DESTDIR)$(datadir)/fopo/examples
+	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv $(DESTDIR)$(datadir)/fopo/datasets
+
+# The folders named fopo hold nothing else; shared folders stay.
+uninstall:
+	rm -f $(DESTDIR)$(bindir)/fopo $(DESTDIR)$(mandir)/man1/fopo.1
+	rm -rf $(DESTDIR)$(pkglibdir) $(DESTDIR)$(datadir)/fopo $(DESTDIR)$(docdir)
+
+# The files of the last commit; two runs give the same bytes.
+dist:
+	$(Q)git rev-parse -q --verify HEAD >/dev/null || \
+	  { echo "make dist packs the files that git tracks, and this is no git checkout" >&2; exit 1; }
+	$(Q)mkdir -p build; git archive --format=tar --prefix=fopo-$(VERSION)/ HEAD | \
+	  gzip -9n > build/fopo-$(VERSION).tar.gz.tmp
+	$(Q)mv build/fopo-$(VERSION).tar.gz.tmp build/fopo-$(VERSION).tar.gz
+	$(call say,DIST,build/fopo-$(VERSION).tar.gz)
+
+# The manual, from the declarations that help() reads: docs/fopo.1, manual.md, manual.html.
+doc: $(OUT)/fopo
+	$(Q)./$(OUT)/fopo scripts/tools/manual.lua docs
 
 clean:
 	rm -rf build fopo

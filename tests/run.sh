@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test: check_layers.sh, the C programs in the build folder, tests/lua/test_*.lua with
-# the built fopo, tests/test_*.py. One line each; the output is shown where it failed. A program
-# that leaves with status 77, or prints lines beginning with "skip", is skipped by name.
+# the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the output is shown if it
+# failed. A program that leaves with status 77, or prints lines beginning with "skip", is skipped by
+# name.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -60,6 +61,10 @@ done
 for script in tests/test_*.py; do
   name=$(basename "$script")
   [[ -f $script ]] && wanted "$name" "$@" && run "$name" /usr/bin/python3 "$script"
+done
+for script in tests/test_*.sh; do
+  name=$(basename "$script")
+  [[ -f $script ]] && wanted "$name" "$@" && run "$name" bash "$script"
 done
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -60,8 +60,9 @@ static int find_object(char *path, size_t size) {
   snprintf(path, size, "%s../lib/fopo/fopo_cuda.so", folder);
   if (access(path, R_OK) == 0) return find_driver();
   return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "CUDA is not in this build; install the CUDA Toolkit (nvcc) and run make for "
-                   "%sfopo_cuda.so, or use device = \"cpu\"",
+                   "CUDA is not in this build: there is no %sfopo_cuda.so, nor one in ../lib/fopo "
+                   "from there; install the CUDA Toolkit (nvcc) and run make, or use device = "
+                   "\"cpu\"",
                    folder);
 }
 
