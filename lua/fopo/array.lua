@@ -17,10 +17,11 @@ array.randn = fn{
   name = "fopo.array.randn", returns = "array",
   args = {{"rows", "integer", nil, "number of rows", min = 0},
           {"cols", "integer", nil, "number of columns", min = 0},
-          {"seed", "integer", nil, "any integer; 0 where left out", optional = true},
-          {"scale", "number", nil, "standard deviation; 1 where left out", optional = true}},
+          {"seed", "integer", nil, "any integer; 0 if left out", optional = true},
+          {"scale", "number", nil, "standard deviation; 1 if left out", optional = true}},
   text = "A matrix of independent normal numbers. Element i is a function of (seed, i) alone.",
-  example = "a = fopo.array.randn(3, 3, 7)\nassert(a:get(1, 1) == fopo.array.randn(3, 3, 7):get(1, 1))",
+  example = [[a = fopo.array.randn(3, 3, 7)
+assert(a:get(1, 1) == fopo.array.randn(3, 3, 7):get(1, 1))]],
   call = function(rows, cols, seed, scale)
     return native.array_randn(rows, cols, seed or 0, scale or 1.0)
   end,
@@ -72,22 +73,22 @@ doc{name = "array:totable", signature = "a:totable()", returns = "table", text =
 doc{name = "array:matmul", signature = "a:matmul(b, transpose_a, transpose_b)", returns = "array",
     text = "The product op(a) op(b). Shapes that do not fit are an error that names both."}
 doc{name = "array:add", signature = "a:add(b, alpha)", returns = "array",
-    text = "a + alpha b (alpha = 1 where left out), in place; returns a."}
+    text = "a + alpha b (alpha = 1 if left out), in place; returns a."}
 doc{name = "array:scale", signature = "a:scale(alpha)", returns = "array",
     text = "alpha a, in place; returns a."}
-for _, one in ipairs{{"norm", "Square root of the sum of squares"}, {"sum", "Sum"}, {"mean", "Mean"},
-                    {"min", "Smallest value"}, {"max", "Largest value"}} do
+for _, one in ipairs{{"norm", "Square root of the sum of squares"}, {"sum", "Sum"},
+                    {"mean", "Mean"}, {"min", "Smallest value"}, {"max", "Largest value"}} do
   doc{name = "array:" .. one[1], signature = ("a:%s()"):format(one[1]), returns = "number",
       text = one[2] .. " of all elements."}
 end
 doc{name = "array:histogram", signature = "counts, about = a:histogram(bins)",
     returns = "table, table",
-    text = [[How many values lie in each of so many (16) intervals of equal width from the least to the
-largest, and {min, max, mean, seen}. Of an array of more than a million elements some are looked at,
-evenly; seen says how many.]],
+    text = [[The counts of the values in `bins` intervals (16 if left out) of equal width from the
+smallest to the largest value, and {min, max, mean, seen}. Of an array of more than a million
+elements an evenly spaced sample is read; seen is its size.]],
     example = [[counts, about = fopo.array.randn(100, 100, 1):histogram(8)
 assert(#counts == 8 and about.seen == 10000)]]}
 doc{name = "array:finite", signature = "a:finite()", returns = "boolean",
-    text = "Whether no element is NaN or infinite."}
+    text = "True if no element is NaN or infinite."}
 
 return array

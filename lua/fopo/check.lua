@@ -1,5 +1,5 @@
--- fopo.check: is what this program computes right? On any policy and data, or on a small world of
--- its own. What is measured stands in fopo/check/checks.lua; here are its options and its report.
+-- fopo.check: is what this program computes right? On any policy and data, or on small data that
+-- it makes. This file has the options and the report; the measurements are in fopo/check/.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
@@ -15,8 +15,8 @@ report.__index = report
 
 local function is_log(data) return define.kind(data) == "logs" end
 
--- Where nothing is given: few items, so that the exact gradient costs nothing, and a policy that is
--- neither uniform nor settled, so that weights matter.
+-- The data and the policy if none are given: few items, so that the exact gradient is cheap, and a
+-- policy that is neither uniform nor concentrated, so that the weights vary.
 local function small_world(o)
   local d = require("fopo.data").synthetic{users = 400, items = 1500, clusters = 15,
                                            seed = o.seed}
@@ -29,7 +29,7 @@ local function small_policy(o)
   o.policy = require("fopo.policy").linear{items = items, theta = "identity"}
 end
 
--- Every estimator there is, over the given index or an exact one.
+-- Every kind of estimator, over the given index or an exact one.
 local function all_gradients(o)
   local items, fault = o.policy:items(), o.fault
   local ix = o.index or index.norm(items)
@@ -43,8 +43,9 @@ local function all_gradients(o)
           gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)}}
 end
 
--- A copy to try: the user's own may be at work, and have a state. An adaptive proposal is tried at
--- its present epsilon, or at 0.5, where fewer draws tell whether they see the tail rightly.
+-- A copy to measure, because the user's own may be in use and has a state. An adaptive proposal is
+-- measured at its present epsilon or at 0.5, whichever is more: then fewer draws are enough to see
+-- the tail.
 local function copy(g)
   if g.kind == "reinforce" then
     return native.gradient_reinforce{samples = g.samples, baseline = g.baseline}
@@ -74,7 +75,7 @@ local function list_of(o)
   return list
 end
 
--- `n` numbers from 1 to `most`, evenly spread, the first one by the seed.
+-- `n` numbers from 1 to `most`, evenly spread; the seed chooses the first one.
 local function spread_rows(n, most, seed)
   local rows = {}
   n = math.min(n, most)
@@ -104,8 +105,8 @@ end
 
 local function marked(status) return status == "FAILED" and red(status) or status end
 
--- A line a check for a terminal that is too narrow for the table; what was measured where it
--- failed.
+-- For a terminal that is too narrow for the table: one line a check, and the figures of those that
+-- failed or were skipped.
 local function print_lines(r)
   for _, row in ipairs(r.rows) do
     print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
@@ -131,9 +132,9 @@ local function context_of(o, r)
   local c = {pi = o.policy, gradients = list_of(o), seed = o.seed, samples = o.samples,
              repetitions = o.repetitions, recall = o.recall, index = o.index}
   if not o.x and not o.data then
-    define.fail("fopo.check needs data, or x and reward, beside the policy")
+    define.fail("fopo.check needs data, or x and reward, besides the policy")
   elseif not o.reward and not o.data then
-    define.fail("fopo.check needs a reward where x is given without data")
+    define.fail("fopo.check needs a reward if x is given without data")
   end
   c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi:initial_items())
   c.reward = o.reward or is_log(o.data) and native.reward_ips(o.data, 0, 0)
@@ -152,43 +153,44 @@ end
 return define.fn{
   name = "fopo.check", returns = "table",
   options = {
-    {"policy", "policy", nil, "the policy; over embeddings of the sessions, or the items of the "
-     .. "log, where left out"},
-    {"data", "sessions|logs", nil, "as s.train, or a bandit log; a small world where left out"},
-    {"x", "array", nil, "[N, D] contexts; those of the data where left out"},
-    {"reward", "reward", nil, "the reward; hits on sessions, or ips on a log, where left out"},
-    {"gradient", "gradient|table", nil, "an estimator or a list of them; all kinds where left out"},
-    {"index", "index", nil, "for the estimators that are made here, and checked too"},
-    {"contexts", "integer", 4, "contexts that are looked at", min = 1},
+    {"policy", "policy", nil, "the policy; if left out, one over embeddings of the sessions or "
+     .. "over the items of the log"},
+    {"data", "sessions|logs", nil, "as s.train, or a bandit log; small data if left out"},
+    {"x", "array", nil, "[N, D] contexts; those of the data if left out"},
+    {"reward", "reward", nil, "the reward; if left out, hits on sessions or ips on a log"},
+    {"gradient", "gradient|table", nil, "an estimator or a list of them; all kinds if left out"},
+    {"index", "index", nil, "for the estimators that are made here; it is checked too"},
+    {"contexts", "integer", 4, "contexts that are measured", min = 1},
     {"samples", "integer", 500, "S of the self-normalised estimators, and 4 S", min = 2},
-    {"repetitions", "integer", 200, "estimates that a mean is taken of", min = 30},
+    {"repetitions", "integer", 200, "estimates in a mean", min = 30},
     {"recall", "number", 0, "the least recall of an approximate index", min = 0, max = 1},
     {"seed", "integer", 1, "of the contexts, directions and draws", min = 0},
     {"fault", "string", "none", "planted in the snis estimators that are made here",
      one_of = {"none", "no_q", "added_q", "off_by_one"}},
     {"print", "boolean", true, "print the table"},
-    {"exit", "boolean", false, "leave the program with code 1 where a check fails"},
+    {"exit", "boolean", false, "leave the program with status 1 if a check fails"},
   },
-  text = [[Checks what learning rests on, each against a number computed another way:
+  text = [[Checks the computations that learning rests on, each against a number found another way:
 - the exact gradient against central differences of the expected reward in double, along the
-  gradient itself, gradients of random rewards and a random direction; the items' gradient where they are
-  learnt;
-- what each estimator draws against the law it should draw from, by chi-square on a few contexts;
+  gradient itself, gradients of random rewards and a random direction; the gradient of the items if
+  they are learnt;
+- the draws of each estimator against the distribution they should have, by chi-square on a few
+  contexts;
 - log q against the formula, also for uniform draws that are candidates, and its sum over all items;
-- the mean of each estimator over many draws against the exact gradient, in standard errors. SNIS
-  has a bias of order 1 / S: it is taken out by two sizes, (4 d(4S) - d(S)) / 3, and of what is left
-  4 / n of the bias are allowed, n being how many draws of the policy S draws of q are worth, S over
-  sum_a pi_a^2 / q_a. S is doubled until n is 25. (With epsilon = 0 items outside the candidates are
-  never drawn, a bias that no S cures: the check says so.)
-- the index against exact search (recall of an approximate one is reported, see the option);
-- 1 thread against 2, and the CPU against a GPU where there is one.
-Prints a table and "all okay", or the first check that is not. Returns {ok, rows, first, seconds};
-rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). What cannot be told is
-skipped by name. The reward must be a function: the same value whenever it is asked.
-Copies of the gradients are tried; an adaptive proposal at its present epsilon or 0.5, whichever is
-more. Cost: passes over the whole catalogue for the exact gradient and REINFORCE; large catalogues get
-fewer repetitions of that.
-Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" says what the faults are.]],
+- the mean of each estimator over many draws against the exact gradient, in standard errors. The
+  bias of SNIS, of order 1 / S, is removed by two sizes, (4 d(4S) - d(S)) / 3, and 4 / n of that bias
+  is allowed for the rest, where n = S / sum_a pi_a^2 / q_a is the number of draws of the policy that
+  S draws of q are worth. S is doubled until n is 25. (With epsilon = 0 items outside the candidates
+  are never drawn, a bias that no S cures: the check fails.)
+- the index against exact search (the recall of an approximate one is reported, see the option);
+- 1 thread against 2, and the CPU against a GPU if there is one.
+Prints a table and "all okay", or the first check that failed. Returns {ok, rows, first, seconds};
+rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). A check that cannot be
+made is skipped by name. The reward must give the same value whenever it is asked. Copies of the
+gradients are measured; an adaptive proposal at its present epsilon or 0.5, whichever is more. Cost:
+passes over the whole catalogue for the exact gradient and REINFORCE, with fewer repetitions on
+large catalogues.
+Lesson: fopo.check{fault = "no_q"} fails; help"fopo.gradient.snis" describes the faults.]],
   example = [[r = fopo.check{contexts = 2, repetitions = 40, print = false}
 assert(r.ok, r.first)
 r = fopo.check{contexts = 2, repetitions = 40, fault = "no_q", print = false}

@@ -1,18 +1,18 @@
--- fopo.compare: what runs came to, side by side, with intervals.
+-- fopo.compare: the results of several runs side by side, with confidence intervals.
 local define = require "fopo.base.define"
 local log = require "fopo.run.log"
 local text = require "fopo.base.text"
 
 local z = 1.959963984540054 -- 97.5 % point of the normal distribution
 
--- Wilson's 95 % interval of a share p of n trials (Wilson 1927).
+-- Wilson's 95 % interval of a proportion p of n trials (Wilson 1927).
 local function wilson(p, n)
   local centre = (p + z * z / (2 * n)) / (1 + z * z / n)
   local half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
   return math.max(0, centre - half), math.min(1, centre + half)
 end
 
--- Newcombe's 95 % interval of p - q, two shares of n and m trials (Newcombe 1998, method 10).
+-- Newcombe's 95 % interval of p - q, proportions of n and m trials (Newcombe 1998, method 10).
 local function difference(p, n, q, m)
   local pl, ph = wilson(p, n)
   local ql, qh = wilson(q, m)
@@ -20,7 +20,7 @@ local function difference(p, n, q, m)
          p - q + math.sqrt((ph - p) ^ 2 + (q - ql) ^ 2)
 end
 
--- {name, history, contexts}: of a folder or a trainer.
+-- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
@@ -30,19 +30,21 @@ local function run_of(given, i)
   local t = define.kind(given) == "trainer" and given or
     type(given) == "table" and rawget(given, "trainer") or nil
   if not t then
-    define.fail("fopo.compare: run %d is a %s; it takes folders of logs and trainers", i,
+    define.fail("fopo.compare: run %d is a %s; give a folder of logs or a trainer", i,
                 define.kind(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
   return {name = name, history = t.history, contexts = t.valid and t.valid.n}
 end
 
+-- The last value of a column that is not NaN, and its place.
 local function last_of(list)
   for i = list and #list or 0, 1, -1 do
     if list[i] == list[i] then return list[i], i end
   end
 end
 
+-- The largest value of a column, and its place.
 local function best_of(list)
   local best, at
   for i, v in ipairs(list or {}) do
@@ -51,7 +53,7 @@ local function best_of(list)
   return best, at
 end
 
--- The last of a run and its best; what is absent is nil.
+-- The figures of a run's last record and of its best one; nil if the run lacks a column.
 local function summary(run)
   local h = run.history
   local s = {name = run.name, contexts = run.contexts, records = h.step and #h.step or 0}
@@ -68,8 +70,8 @@ local function cell(format, v) return v and format:format(v) or "" end
 
 local function row_of(s, base)
   local row = {s.name, s.steps and text.count(s.steps) or "0",
-               s.seconds and text.seconds(s.seconds) or "", cell("%.4f", s.reward), cell("%.4f", s.best),
-               s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
+               s.seconds and text.seconds(s.seconds) or "", cell("%.4f", s.reward),
+               cell("%.4f", s.best), s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
                s.best_step and text.count(s.best_step) or "", cell("%.4f", s.valid_index), ""}
   if base ~= s and s.low and base.low then
     local low, high = difference(s.best, s.contexts, base.best, base.contexts)
@@ -82,12 +84,13 @@ end
 return define.fn{
   name = "fopo.compare", returns = "list",
   args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
-  text = [[Prints one line a run: its steps and seconds, the training reward of its last record, its
-best validation with Wilson's 95 % interval and the step of it, the last validation through the
-index, and the difference to the first run with Newcombe's 95 % interval; a star where that leaves
-out 0. The interval takes the two samples as independent: where both runs were validated on the same
-sessions it is wider than it need be. Returns the figures.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  text = [[Prints one line for each run: its steps and seconds, the training reward of its last
+record, its best validation with Wilson's 95 % interval and the step of it, the last validation
+through the index, and the difference from the first run with Newcombe's 95 % interval. A star says
+that the interval excludes 0. It treats the two samples as independent, so it is wider than
+necessary if both runs were validated on the same sessions. Returns the figures.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 runs = {}
 for _, samples in ipairs{20, 100} do
@@ -97,7 +100,7 @@ for _, samples in ipairs{20, 100} do
 end
 fopo.compare(runs)]],
   call = function(runs)
-    if #runs == 0 then define.fail("fopo.compare: there is no run in the list") end
+    if #runs == 0 then define.fail("fopo.compare: the list of runs is empty; give at least one") end
     local list = {}
     local rows = {{"run", "steps", "time", "train", "best valid", "95 % interval", "at step",
                    "via index", "against the first"}}

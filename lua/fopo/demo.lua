@@ -3,13 +3,13 @@
 --   {name =, title =, minutes =, about =, source =, sizes = {users = {20000, 400}, ...},
 --    steps = {{title =, text =, code =, ask =, after =, claim =}, ...}, try = {line, ...}}
 --
--- The code of a step is shown as it stands and run as it stands, in the globals, so that it cannot
--- say one thing and do another; $users in it is the size of that name, the second one with
--- scale = "small". In the prose {%.2f|expression} is a number of the run, {%,d|expression} one with
--- commas. ask = {question =, choices = {...}, answer = expression} is put between the showing and the
--- running; without choices the answer is a number, and right is what is within `factor` of it. A
--- claim is a list of expressions that must hold after the code: what the prose says is tested, and
--- said where it is not so.
+-- The code of a step is shown and then run exactly as it is written, on global variables. $users in
+-- it is the size of that name: the first value, or the second with scale = "small". In the prose
+-- {%.2f|expression} is a number of the run, {%,d|expression} one with commas. The question of
+-- ask = {question =, choices = {...}, answer = expression} comes between the code and its run;
+-- without choices the answer is a number, and a prediction within `factor` of it is right. claim is
+-- a list of expressions that must hold after the code: they test what the prose says, and a claim
+-- that fails is shown to the reader.
 local define = require "fopo.base.define"
 local explain = require "fopo.prompt.explain"
 local native = require "fopo.native"
@@ -17,7 +17,7 @@ local page = require "fopo.view.page"
 local text = require "fopo.base.text"
 
 local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs"}
-local kept = {} -- of this session, by name: the result of the last time
+local kept = {} -- lesson name -> its latest result in this session
 
 local function lesson_of(i) return require("fopo.lessons." .. names[i]) end
 
@@ -31,14 +31,14 @@ local function value(expression, lesson)
   return f()
 end
 
--- $name as the size that it stands for, as `write` writes it.
+-- Replaces every $name in s by that size, formatted by `write`.
 local function sized(s, lesson, scale, write)
   return (s:gsub("%$([%a_]+)", function(name)
     return (write or tostring)(lesson.sizes[name][scale == "small" and 2 or 1])
   end))
 end
 
--- The prose with the numbers of the run in it.
+-- The prose with the numbers of the run filled in.
 local function filled(prose, r)
   prose = prose:gsub("{(%%[^|}]*)|([^}]*)}", function(format, expression)
     local v = value(sized(expression, r.lesson, r.scale), r.lesson)
@@ -49,7 +49,7 @@ end
 
 -- ---- predictions ----
 
--- What was typed as a prediction: a number that may be one, or nil and what is asked for.
+-- The prediction that was typed, as a number; or nil and what should be typed instead.
 local function prediction(ask, typed)
   local n = tonumber(typed)
   if ask.choices then
@@ -67,7 +67,8 @@ local function is_right(ask, given, truth)
   return ratio > 0 and ratio <= ask.factor and ratio >= 1 / ask.factor
 end
 
--- Asks until there is an answer: its number, or nil, or nil and where to go instead.
+-- Asks until the answer is valid. Returns its number; nil if there is none; or nil and "back" or
+-- "leave".
 local function predict(p, ask)
   while true do
     local typed, where = p:read("Your prediction: ")
@@ -83,11 +84,11 @@ local function shown(r, ask, n)
   return ask.format == "%,d" and text.count(n) or (ask.format or "%.3g"):format(n)
 end
 
--- Compares with what came out, in words, and keeps both.
+-- Compares the prediction with the true answer, in words, and keeps both.
 local function compare(p, r, i, ask, given)
   local truth = value(ask.answer, r.lesson)
   local right = given and is_right(ask, given, truth)
-  if not (r.answers[i] and r.answers[i].given) then -- the first one counts
+  if not (r.answers[i] and r.answers[i].given) then -- the first prediction counts
     r.answers[i] = {given = given, truth = truth, right = right}
   end
   local it = ("It is %s"):format(shown(r, ask, truth))
@@ -99,7 +100,7 @@ end
 
 -- ---- a step ----
 
-local function run(p, lesson, i, code)
+local function run(p, i, code)
   local name = ("lesson, step %d"):format(i)
   explain.remember(name, code)
   local chunk = assert(load(code, "=" .. name, "t", _G))
@@ -113,7 +114,7 @@ local function check_claims(p, r, i, claims)
   for _, claim in ipairs(claims or {}) do
     local holds = value(sized(claim, r.lesson, r.scale), r.lesson)
     r.claims[#r.claims + 1] = {step = i, claim = claim, holds = holds and true or false}
-    if not holds then p:verdict(("This time it did not come out so: %s"):format(claim), false) end
+    if not holds then p:verdict(("This time it is not so: %s"):format(claim), false) end
   end
 end
 
@@ -123,7 +124,7 @@ local function choices_of(r, ask)
   return list
 end
 
--- One step from its title to its end; "back" or "leave" where that was asked for.
+-- One step, from its title to its end. Returns "back" or "leave" if the reader typed b or q.
 local function play(p, r, i)
   local lesson, step = r.lesson, r.lesson.steps[i]
   p:title(("%d of %d"):format(i, #lesson.steps), step.title)
@@ -132,7 +133,7 @@ local function play(p, r, i)
   local where = p:code(code, ask and filled(ask.question, r), ask and choices_of(r, ask))
   if ask and not where and p.asks then given, where = predict(p, ask) end
   if where then return where end
-  run(p, lesson, i, code)
+  run(p, i, code)
   r.steps = math.max(r.steps, i)
   if ask then compare(p, r, i, ask, given) end
   if step.after then p:prose(filled(step.after, r)) end
@@ -141,7 +142,7 @@ end
 
 -- ---- a lesson ----
 
--- The globals that are new or other than before.
+-- The names of the globals that are new or have changed.
 local function made_since(before)
   local list = {}
   for name, v in next, _G do
@@ -157,14 +158,13 @@ local function copy_of_globals()
   return before
 end
 
--- The steps from `at` on; where the student stopped, or nil at the end.
+-- Plays the steps from `at` on. r.at is the step where the reader left, r.done is true at the end.
 local function steps(p, r, at)
   while at <= #r.lesson.steps do
     r.at = at
     local where = play(p, r, at)
     if not where and p.asks and at < #r.lesson.steps then
-      local typed
-      typed, where = p:read("Return goes on, b goes back, q leaves: ")
+      where = select(2, p:read("Return goes on, b goes back, q leaves: "))
     end
     if where == "leave" then return end
     at = where == "back" and math.max(1, at - 1) or at + 1
@@ -186,8 +186,8 @@ local function teach(i, o)
   local lesson, fopo = lesson_of(i), require "fopo"
   local last = kept[lesson.name]
   if o.from > 1 and (not last or last.steps < o.from - 1) then
-    define.fail("fopo.demo: step %d needs what the steps before it make; begin with fopo.demo(%d)",
-                o.from, i)
+    define.fail("fopo.demo: step %d needs the variables of the steps before it; begin with "
+                .. "fopo.demo(%d)", o.from, i)
   end
   local r = setmetatable({lesson = lesson, number = i, scale = o.scale, steps = o.from - 1, at = 1,
                           claims = {}, answers = {}, before = copy_of_globals()}, result)
@@ -201,8 +201,9 @@ local function teach(i, o)
   return r
 end
 
--- ---- what is asked for ----
+-- ---- fopo.demo ----
 
+-- ", 3 of 4 predictions right", or "" if there was none.
 local function predictions(r)
   local n, right = 0, 0
   for _, a in pairs(r.answers) do
@@ -218,8 +219,8 @@ end
 
 local function list()
   local p = page.new(false)
-  p:prose("The lessons run offline and leave their variables to you. Each shows its code, asks "
-          .. "what you expect, runs it and says what it means.")
+  p:prose("The lessons run offline and leave their variables to you. Each step shows its code, "
+          .. "asks what you expect, runs the code and says what the result means.")
   for i, name in ipairs(names) do
     local lesson, r = lesson_of(i), kept[name]
     local state = r and (r.done and ", done" or ", begun") .. predictions(r) or ""
@@ -228,7 +229,7 @@ local function list()
   end
 end
 
--- The number of the lesson that is meant.
+-- The number of a lesson that is given by number, name or title.
 local function number_of(which)
   local n = math.tointeger(tonumber(which))
   if n and names[n] then return n end
@@ -245,19 +246,19 @@ end
 
 return define.fn{
   name = "fopo.demo", returns = "lesson",
-  args = {{"which", "integer|string", nil, "its number or its name; without one they are listed",
+  args = {{"which", "integer|string", nil, "number or name of a lesson; lists them if left out",
            optional = true}},
   options = {
-    {"ask", "boolean", nil, "stop for Return and ask for predictions; where a terminal is there, "
-     .. "if left out"},
-    {"from", "integer", 1, "the step to begin with, after an earlier visit", min = 1},
+    {"ask", "boolean", nil, "stop for Return and ask for predictions; true at a terminal if left "
+     .. "out"},
+    {"from", "integer", 1, "the step to begin with, once the steps before it have run", min = 1},
     {"scale", "string", "full", "small: fewer items and repeats, for a quick look",
      one_of = {"full", "small"}},
   },
-  text = [[A lesson: steps of a few sentences and some code, which is shown as it is run; a question,
-whose answer you may predict; the answer, and what it means. Return goes on, b goes back a step, q, Ctrl-C
-or Ctrl-D leaves. The variables are globals and stay. Everything is made here from seeds: only times
-are other ones on another machine. Returns what happened: r.done, r.answers[step] = {given, truth,
+  text = [[A lesson in steps. Each has a few sentences, some code, a question whose answer you may
+predict, the run of the code, and what its result means. Return goes on, b goes back a step; q,
+Ctrl-C or Ctrl-D leaves. The variables are globals and stay. All data are made from seeds, so only
+times differ on another machine. Returns the result: r.done, r.answers[step] = {given, truth,
 right}, r.claims.]],
   example = "fopo.demo()",
   call = function(which, o)

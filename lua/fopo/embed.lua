@@ -8,16 +8,17 @@ embed.svd = define.fn{
   args = {{"sessions", "sessions", nil, "training sessions: X + Y of each user, 0/1"}},
   options = {
     {"dim", "integer", 100, "L, singular vectors kept", min = 1},
-    {"scale", "string", "sqrt", "how singular values enter: none (the paper), sqrt, sigma",
+    {"scale", "string", "sqrt", "how singular values scale the columns: none is the paper's",
      one_of = {"none", "sqrt", "sigma"}},
     {"power_iterations", "integer", 4, "passes that sharpen the subspace", min = 0, max = 20},
     {"oversample", "integer", 10, "extra columns of the sketch", min = 0},
     {"seed", "integer", 1, "of the sketch"},
   },
   text = [[items [P, L]: the right singular vectors of the training interactions by randomised SVD
-(Halko, Martinsson and Tropp 2011), and a table of the L singular values. With scale = "none" norms
-are tiny and heavy-tailed, as in the paper; "sqrt" learns visibly from the first epoch.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+(Halko, Martinsson and Tropp 2011), and a table of the L singular values. With scale = "none" the
+norms are tiny and heavy-tailed, as in the paper; with "sqrt" reward rises in the first epoch.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items, singular = fopo.embed.svd(s.train, {dim = 8})
 assert(items.rows == 400 and items.cols == 8 and singular[1] >= singular[8])]],
   call = native.embed_svd,

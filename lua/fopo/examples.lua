@@ -1,9 +1,9 @@
--- fopo.examples: the example of a function's help, shown or run. A method without one of its own is
--- shown in those of others.
+-- fopo.examples: the example of a function's help, shown or run. For a method without an example
+-- the shortest one that calls it is shown.
 local define = require "fopo.base.define"
 local help = require "fopo.help"
 
--- The functions in whose examples the method is called, the shortest example first.
+-- The functions whose examples call the method, the shortest example first.
 local function users_of(method)
   local pattern, list = ":" .. method .. "%f[^%w_]", {}
   for _, name in ipairs(define.order) do
@@ -16,7 +16,7 @@ local function users_of(method)
   return list
 end
 
--- The entry whose example is shown for x, which is a function or a name.
+-- The declaration whose example is shown for x, a function or a name.
 local function entry_for(x)
   local entry = define.of[x] or type(x) == "string" and help.entry(x)
   if entry and entry.example then return entry end
@@ -33,8 +33,8 @@ return define.fn{
   name = "fopo.examples", returns = "table",
   args = {{"x", "function|string|table", nil, "a function, or a name as in help"}},
   options = {{"run", "boolean", false, "run it too; its variables are returned"}},
-  text = [[Prints the example of a function. With run = true it is also run, with variables of its own,
-which are returned.]],
+  text = [[Prints the example of a function. With run = true it is also run, with its own global
+variables, which are returned.]],
   example = [[fopo.examples("index.norm")
 made = fopo.examples("index.norm", {run = true})
 assert(made.items.rows == 1000)]],

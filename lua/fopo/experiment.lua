@@ -13,15 +13,16 @@ experiment.race = define.fn{
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"lr", "number", 1e-2, "learning rate of adam", above = 0},
     {"temperature", "number", 1.0, "of the policy", above = 0},
-    {"theta", "string", "random", "where every run starts", one_of = {"identity", "random"}},
+    {"theta", "string", "random", "the start of every run", one_of = {"identity", "random"}},
     {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
-    {"on_run", "function", nil, "called with each run when it has ended"},
+    {"on_run", "function", nil, "called with each run at its end"},
   },
-  text = [[Trains one policy per method from the same start, on the same contexts, for the same number
-of steps, and evaluates each on the test split. Returns the runs for fopo.report.runs:
+  text = [[Trains one policy per method from the same start, on the same contexts, for the same
+number of steps, and evaluates each on the test split. Returns the runs for fopo.report.runs:
 {name=, policy=, trainer=, evaluation=}, the untrained start first.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 runs = fopo.experiment.race{split = s, items = items, steps = 10, methods = {
   {"exact", fopo.gradient.exact{}}, {"snis", fopo.gradient.snis{samples = 50}}}}
@@ -50,11 +51,10 @@ print(fopo.report.runs(runs))]],
   end,
 }
 
--- The curves of the runs for fopo.plot: the reward while learning against seconds.
 experiment.curves = define.fn{
   name = "fopo.experiment.curves", returns = "table",
   args = {{"runs", "table", nil, "as of fopo.experiment.race"}},
-  text = "The expected reward while learning against seconds, one series a run, for fopo.plot.",
+  text = "The expected reward against the seconds of learning, one series a run, for fopo.plot.",
   call = function(runs)
     local curves = {title = "expected reward while learning", xlabel = "seconds",
                     ylabel = "reward"}

@@ -78,10 +78,10 @@ local function of_object(x)
   return table.concat(out, "\n")
 end
 
--- string.format for the function, where it is one of Lua's.
+-- The name of one of Lua's own functions, as "string.format"; nil for any other function.
 local function lua_name(x)
-  for name in ([[assert collectgarbage dofile error getmetatable ipairs load loadfile next pairs pcall
-  print rawequal rawget rawlen rawset require select setmetatable tonumber tostring type warn
+  for name in ([[assert collectgarbage dofile error getmetatable ipairs load loadfile next pairs
+  pcall print rawequal rawget rawlen rawset require select setmetatable tonumber tostring type warn
   xpcall]]):gmatch("%a+") do
     if rawequal(rawget(_G, name), x) then return name end
   end
@@ -152,11 +152,11 @@ local function of_string(name)
     near and ("; did you mean %q?"):format(near) or "")
 end
 
--- The text for x: a function of fopo, a name, any value; nil and why where there is none.
+-- The text for x, a function of fopo, a name, or any value; nil and why if there is none.
 function help.text(x)
   if x == nil then
-    return "help(f), help\"fopo.index.hnsw\" or ?index say more; examples\"index.hnsw\" shows how.\n\n"
-           .. table.concat(list(""), "\n")
+    return "help(f), help\"fopo.index.hnsw\" or ?index say more; examples\"index.hnsw\" shows how."
+           .. "\n\n" .. table.concat(list(""), "\n")
   end
   if define.of[x] then return full(define.of[x]) end
   for name, module in pairs(package.loaded) do -- fopo.plot, and others that are called
@@ -191,9 +191,9 @@ function help.ask(name)
 end
 
 define.doc{name = "fopo.help", signature = "fopo.help(x)",
-  text = [[Prints what a function takes, does and returns, or what an object has; x is a function, an
-object, any value, or a name in quotes ("index", "index.hnsw", "index:search"); without x all there is.
-At the prompt ?index.hnsw and index.hnsw? do the same.]],
+  text = [[Prints what a function takes, does and returns, or the fields and methods of an object. x
+is a function, an object, any value, or a name in quotes ("index", "index.hnsw", "index:search");
+without x everything is listed. At the prompt ?index.hnsw and index.hnsw? do the same.]],
   example = [[fopo.help("index.hnsw")]]}
 
 return setmetatable(help, {__call = function(_, ...)

@@ -1,4 +1,13 @@
--- require "fopo": the whole surface, one module a family.
+-- require "fopo": the public surface, one module for each family of functions.
+--
+-- The modules named below are public and lie in this folder. Their helpers lie in rooms:
+--   base/     declarations of functions, caches, JSON, text: what every module may use
+--   run/      a training run: its log on disk, its events, jobs in the background
+--   index/    the choice of an index by measurement (fopo.index.auto)
+--   view/     the training view's sources and pictures, the pages of a lesson
+--   check/    the measurements of fopo.check
+--   prompt/   completion, and what is added to an error message
+--   lessons/  the texts and the code of fopo.demo
 local native = require "fopo.native"
 local strict = require "fopo.base.strict"
 
@@ -30,6 +39,7 @@ local fopo = {
   strict = strict.set,
 }
 
+-- fopo.memory, fopo.threads, fopo.isa, fopo.device
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
 
 for name, module in pairs(fopo) do

@@ -1,4 +1,4 @@
--- fopo.ope: what a policy is worth, from a log of what another one showed.
+-- fopo.ope: off-policy evaluation, the value of a policy from a log of another one.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
@@ -10,20 +10,22 @@ local all = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"}
 local needs = {clipped_ips = {"clip"}, dm = {"model"}, dr = {"model"},
                clipped_dr = {"model", "clip"}}
 
--- Below these a normal interval is not to be relied on: few events decide, and which ones is luck.
+-- A normal interval is unreliable if few events decide the estimate: warn if the effective sample
+-- size is below 100 or 1 % of the events, or if one event has 10 % of all the weight.
 local few, small_share, heavy_share = 100, 0.01, 0.1
-local far = 4 -- standard errors
-local folds = 5 -- of a model that is fitted here: no event is predicted by a fit that has seen it
+local far = 4   -- standard errors of the mean weight from 1
+local folds = 5 -- of a model fitted here: no event is predicted by a fit that has seen it
 
 -- ---- which estimators
 
+-- The first option that the estimator needs and o lacks, or nil.
 local function missing(estimator, o)
   for _, option in ipairs(needs[estimator] or {}) do
     if o[option] == nil then return option end
   end
 end
 
--- Those asked for, or all that the options allow.
+-- The names in o.estimators, checked; or all estimators whose options are given.
 local function chosen(o)
   local list, known = {}, {}
   for _, one in ipairs(all) do
@@ -46,7 +48,7 @@ local function chosen(o)
   return list
 end
 
--- ---- what is to be said
+-- ---- the result as text
 
 local function percent(x) return ("%.3g %%"):format(100 * x) end
 
@@ -54,32 +56,32 @@ local function warnings(e, o)
   local said = {}
   local function say(...) said[#said + 1] = string.format(...) end
   if e.overlap == 0 then
-    say("none of the %s logged actions is one that this policy takes: ips is 0 and snips undefined,"
-        .. " whatever the policy is worth", text.count(e.n))
+    say("this policy takes none of the %s logged actions: ips is 0 and snips is undefined, "
+        .. "whatever the policy is worth", text.count(e.n))
   elseif e.ess < few or e.ess < small_share * e.n then
-    say("the effective sample size is %.3g of %s events (%s had any weight): the policy does what "
-        .. "the log hardly shows, and standard errors and intervals are likely too small; clip, use"
-        .. " dm or dr, or a policy nearer to the logging one", e.ess, text.count(e.n),
-        text.count(e.overlap))
+    say("the effective sample size is %.3g of %s events (%s have any weight): the policy takes "
+        .. "actions that the log hardly shows, and standard errors and intervals are likely too "
+        .. "small; clip, use dm or dr, or a policy nearer to the logging one", e.ess,
+        text.count(e.n), text.count(e.overlap))
   end
   if e.max_share > heavy_share then
     say("one event has %s of all the weight (%.4g)", percent(e.max_share), e.max_weight)
   end
   if e.overlap > 0 and math.abs(e.mean_weight - 1) > far * e.mean_weight_se + 1e-6 then
-    say("the weights' mean is %.4g +- %.2g where 1 is expected: the log never shows some of what "
-        .. "the policy does, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
+    say("the mean weight is %.4g +- %.2g, and 1 is expected: the log never shows some actions of "
+        .. "the policy, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
   end
   if e.degenerate > 0 then
-    say("all weights were 0 in %s of %s bootstrap samples; snips leaves those out",
+    say("all weights were 0 in %s of %s bootstrap samples, which snips leaves out",
         text.count(e.degenerate), text.count(o.bootstrap))
   end
   if e.unanswered > 0 then
     say("the index found nothing for %s contexts; they count as reward 0", text.count(e.unanswered))
   end
   if e.z_error > 0.1 then
-    say("the sampled normaliser is uncertain by %s in the mean, %s at worst, which makes ips too "
-        .. "large by about %.2g; raise samples, or use a mixture proposal", percent(e.z_error),
-        percent(e.z_worst), e.z_bias)
+    say("the relative error of the sampled normaliser is %s in the mean, %s at worst, which makes "
+        .. "ips too large by about %.2g; raise samples, or use a mixture proposal",
+        percent(e.z_error), percent(e.z_worst), e.z_bias)
   end
   return said
 end
@@ -113,7 +115,7 @@ local result = {__name = "fopo.evaluation", describe = described, __tostring = d
 
 -- ---- the call
 
--- What native.ope takes beside the policy, the log and the model.
+-- The options of native.ope.
 local function native_options(pi, o)
   local n = {clip = o.clip, level = o.level, bootstrap = o.bootstrap, seed = o.seed,
              least_propensity = o.least_propensity}
@@ -138,7 +140,7 @@ local function native_options(pi, o)
   return n
 end
 
--- The model as a reward over the events of this log.
+-- The option `model` as a reward over the events of this log.
 local function model_of(logs, o)
   local m = o.model
   if type(m) == "function" then return native.reward_custom(m, logs.n) end
@@ -154,11 +156,11 @@ end
 return define.fn{
   name = name, returns = "evaluation",
   args = {{"pi", "policy", nil, "the policy, over the log's actions"},
-          {"logs", "logs", nil, "best events that the policy was not trained on"}},
+          {"logs", "logs", nil, "events, preferably ones that the policy was not trained on"}},
   options = {
     {"estimators", "table", nil, "as {\"ips\", \"dr\"}; all that clip and model allow if left out"},
-    {"policy", "string", "softmax", "which policy is judged: the softmax itself, or always its "
-     .. "best item", one_of = {"softmax", "argmax"}},
+    {"policy", "string", "softmax", "the policy that is evaluated: the softmax itself, or always "
+     .. "its best item", one_of = {"softmax", "argmax"}},
     {"clip", "number", nil, "tau of clipped_ips and clipped_dr: propensities below it count as tau",
      above = 0, max = 1},
     {"model", "reward|function|string", nil, "r_M, for dm and dr: a direct reward, of this log or "
@@ -169,36 +171,36 @@ return define.fn{
     {"index", "index", nil, "argmax: search through it; exactly if left out"},
     {"samples", "integer", nil, "softmax: draws that estimate each normaliser; all items are "
      .. "summed if left out", min = 2},
-    {"proposal", "proposal", nil, "what samples are drawn from; uniform if left out"},
-    {"reward_range", "table", nil, "{low, high} of a reward, for bernstein; what the log holds if "
+    {"proposal", "proposal", nil, "the distribution of the samples; uniform if left out"},
+    {"reward_range", "table", nil, "{low, high} of a reward, for bernstein; those of the log if "
      .. "left out"},
-    {"least_propensity", "number", nil, "the logging policy's, for bernstein; the log's least if "
+    {"least_propensity", "number", nil, "of the logging policy, for bernstein; the log's least if "
      .. "left out", above = 0, max = 1},
     {"seed", "integer", 1, "of the bootstrap and of the draws"},
   },
-  text = [[Off-policy evaluation: estimates V = E_x E_pi r, what this policy would earn, from events
-(x_i, a_i, p_i, r_i) of another one. With w_i = pi(a_i | x_i) / p_i:
-  ips          mean of w_i r_i. No bias where the log can show all that pi does; variance grows with
+  text = [[Off-policy evaluation: estimates V = E_x E_pi r, the mean reward of this policy, from
+events (x_i, a_i, p_i, r_i) of another one. With w_i = pi(a_i | x_i) / p_i:
+  ips          mean of w_i r_i. No bias if the log can show every action of pi; variance grows with
                the weights. Horvitz and Thompson 1952.
   clipped_ips  w_i = pi(a_i | x_i) / max(tau, p_i), the paper's clipping. Weights of at most
                1 / tau; biased towards 0 (for rewards >= 0). Strehl, Langford, Li and Kakade 2010.
-  snips        sum w_i r_i / sum w_i. Bias of order 1 / n, stays inside the range of the rewards,
-               mostly less variance. Swaminathan and Joachims 2015.
+  snips        sum w_i r_i / sum w_i. Bias of order 1 / n; stays inside the range of the rewards,
+               usually with less variance. Swaminathan and Joachims 2015.
   dm           mean of E_pi r_M(., x_i). Little variance; its bias is the model's error, which no
-               interval here knows of. Fit the model to other events, or in folds.
-  dr           dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias where the propensities are right,
-               less variance than ips where the model is good. Dudik, Langford and Li 2011.
+               interval here includes. Fit the model to other events, or in folds.
+  dr           dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias if the propensities are right, less
+               variance than ips if the model is good. Dudik, Langford and Li 2011.
   clipped_dr   dr with the clipped weights.
 Each has value, se and three intervals {low, high}: normal (value -+ z se), bootstrap (percentiles
 over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for
 any number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has
-none). Events are taken as independent.
-e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight and e.mean_weight (1 in the
-mean) tell of the overlap; e.warnings says in words what is wrong.
-Cost: the softmax reads all P items for each event, n P L multiply-adds in tiles and never an n x P
-matrix, and a model is asked for all of them too; argmax searches one item an event. samples = S
-reads S items instead: pi(a_i | x_i) is then too large by about e.z_error^2, the squared relative
-standard error of Z, and e.z_bias is what that adds to ips.]],
+none). Events are treated as independent.
+e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight and e.mean_weight (expected: 1)
+describe the overlap of the two policies; e.warnings says in words what is wrong. Cost: the softmax
+reads all P items for each event, n P L multiply-adds in tiles and never an n x P matrix, and the
+model is evaluated on all of them too; argmax searches one item an event. samples = S reads S items
+instead: pi(a_i | x_i) is then too large by about e.z_error^2, the squared relative standard error
+of Z, and e.z_bias is what that adds to ips.]],
   example = [[lg, world = fopo.data.synthetic_logs{n = 2000, actions = 50, dim = 4}
 pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
 e = fopo.ope(pi, lg, {clip = 0.01})

@@ -4,31 +4,37 @@ local define = require "fopo.base.define"
 local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
 
+-- Options that both kinds share.
+local items = {"items", "array", nil, "beta [P, L]", required = true}
+local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
+                     .. "items if left out", min = 1}
+local temperature = {"temperature", "number", 1.0, "divides every score", above = 0}
+local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
+local rows = {"rows", "string", "float32", "precision of the items that training steps read",
+              one_of = {"float32", "float16", "bfloat16"}}
+
 policy.linear = define.fn{
   name = "fopo.policy.linear", returns = "policy",
   options = {
-    {"items", "array", nil, "beta [P, L]", required = true},
-    {"theta", "string|array", "random", "where theta [D, L] starts; identity needs D == L",
+    items,
+    {"theta", "string|array", "random", "the initial theta [D, L]; identity needs D == L",
      one_of = {"identity", "random"}},
-    {"context_dim", "integer", nil, "D, features of a context; the columns of items where left out",
-     min = 1},
-    {"temperature", "number", 1.0, "divides every score", above = 0},
-    {"train_items", "boolean", false, "learn the items too, on a copy of them"},
-    {"rows", "string", "float32", "as what training steps read the items",
-     one_of = {"float32", "float16", "bfloat16"}},
+    context_dim, temperature, train_items, rows,
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
-(the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L.
-Only theta [D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items()
-is then the policy's own copy, moved in place, and the array given stays as it is. That takes 3 arrays
-[P, L] more with adam (the copy and two moments), and one for the gradient of exact and of reinforce
-without a baseline; the others keep the rows drawn. Contexts stay those of pi:initial_items().
-With rows = "float16" or "bfloat16" the steps of snis and head_tail read a copy of the items of half
-the bytes, rounded to the nearest (11 bits up to 65504, or 8 bits of any size), and add in float32:
-1.5 times the items' memory, about half the bytes a step. The gradient is then that of the rounded
-items, off by a few times 2^-11 or 2^-8 of itself. Search, evaluation, exact and reinforce read the
-items themselves. Items beyond float16 are an error that names the first; not with train_items.]],
+(the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L. Only theta
+[D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items() is
+then the policy's own copy, which is updated in place; the array given stays as it is. That takes 3
+more arrays [P, L] with adam (the copy and two moments), and one for the gradient of exact and of
+reinforce without a baseline; the other estimators keep only the rows that were drawn. Contexts are
+still made of pi:initial_items().
+With rows = "float16" or "bfloat16" the steps of snis and head_tail read a copy of the items in half
+the bytes, rounded to the nearest (11 significant bits up to 65504, or 8 bits at any size), and add
+in float32. Memory is 1.5 times that of the items, a step reads about half the bytes, and the
+gradient is that of the rounded items: its relative error is a few times 2^-11 or 2^-8. Search,
+evaluation, exact and reinforce read the float32 items. An item outside the range of float16 is an
+error that names it. rows cannot be combined with train_items.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
@@ -39,23 +45,18 @@ assert(ids.cols == 3)]],
 policy.mlp = define.fn{
   name = "fopo.policy.mlp", returns = "policy",
   options = {
-    {"items", "array", nil, "beta [P, L]", required = true},
+    items,
     {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
     {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
-    {"context_dim", "integer", nil, "D, features of a context; the columns of items where left out",
-     min = 1},
-    {"temperature", "number", 1.0, "divides every score", above = 0},
-    {"train_items", "boolean", false, "learn the items too, on a copy of them"},
-    {"rows", "string", "float32", "as what training steps read the items",
-     one_of = {"float32", "float16", "bfloat16"}},
-    {"seed", "integer", 1, "of the start"},
+    context_dim, temperature, train_items, rows,
+    {"seed", "integer", 1, "of the initial weights"},
   },
-  text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one layer
-more. All that works on a linear policy works on this one. G of gradient:compute is [1, n_params] in
-the order W1, b1, W2, b2, .., each row by row; pi:parameters() gives them by name. Cost a context:
-sum of the layers' products beside the rows of items. Source: back-propagation by hand (Rumelhart,
-Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He et al. (2015)
-for relu, the last ones as 0.005 times standard normal.]],
+  text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more
+layer. Everything that works on a linear policy works on this one. G of gradient:compute is
+[1, n_params] in the order W1, b1, W2, b2, .., each matrix row by row; pi:parameters() gives them by
+name. A context costs the products of the layers besides the rows of items. Source: back-propagation
+(Rumelhart, Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He
+et al. (2015) for relu, the last ones as 0.005 times standard normal.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = "relu"}
 assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)
@@ -68,7 +69,7 @@ methods.best = define.fn{
   name = "policy:best", returns = "array, array",
   args = {{"pi", "policy", nil, "the policy"}, {"x", "array", nil, "[N, D] contexts"}},
   options = {
-    {"index", "index", nil, "search through it; left out: exactly"},
+    {"index", "index", nil, "the index to search; exact search if left out"},
     {"k", "integer", 1, "how many items", min = 1},
   },
   text = "ids and scores [N, k] of the best items of each context, best first.",
@@ -77,7 +78,7 @@ methods.best = define.fn{
   end,
 }
 
--- How the items stand out, if they do.
+-- " (learnt)" or " (read as float16)" if either holds of the items.
 local function about_items(pi)
   if pi.train_items then return " (learnt)" end
   return pi.rows == "float32" and "" or (" (read as %s)"):format(pi.rows)
@@ -99,18 +100,18 @@ define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "arra
 define.doc{name = "policy:theta", signature = "pi:theta()", returns = "array",
   text = "A copy of theta [D, L]; of a network all parameters [1, n_params]."}
 define.doc{name = "policy:set_theta", signature = "pi:set_theta(array)",
-  text = "Puts a copy of the array [D, L] in theta's place."}
+  text = "Replaces theta by a copy of the array [D, L]."}
 define.doc{name = "policy:parameters", signature = "pi:parameters()", returns = "table",
   text = "Copies of the parameters by name: theta, or W1, b1, W2, b2, .. of a network."}
 define.doc{name = "policy:set_parameters", signature = "pi:set_parameters(t)",
-  text = "Puts copies of the arrays of t in their places; t has all names of pi:parameters()."}
+  text = "Replaces the parameters by copies of the arrays in t, which must have all their names."}
 define.doc{name = "policy:items", signature = "pi:items()", returns = "array",
-  text = [[The item embeddings [P, L] that the policy was made with; with train_items its own copy as it
-is being learnt, the same array all along: an index built on it is brought up to date by ix:update().
-pi.version grows with every change.]]}
+  text = [[The item embeddings [P, L] that the policy was made with. With train_items they are the
+policy's own copy as it is learnt, always the same array: ix:update() brings an index built on it up
+to date. pi.version grows with every change.]]}
 define.doc{name = "policy:initial_items", signature = "pi:initial_items()", returns = "array",
-  text = "The item embeddings that the policy was made with: contexts are made of these."}
+  text = "The item embeddings that the policy was made with: contexts are made of them."}
 define.doc{name = "policy:set_items", signature = "pi:set_items(array)",
-  text = "Puts a copy of the array [P, L] in the place of items that are learnt."}
+  text = "Replaces items that are learnt by a copy of the array [P, L]."}
 
 return policy

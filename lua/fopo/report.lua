@@ -1,4 +1,4 @@
--- fopo.report: tables of runs.
+-- fopo.report: aligned tables, and the table of a race.
 local define = require "fopo.base.define"
 local text = require "fopo.base.text"
 local report = {}
@@ -11,15 +11,15 @@ report.table = define.fn{
   call = text.table,
 }
 
--- Milliseconds of a step of training, from the history.
+-- Milliseconds of a training step.
 local function step_ms(t) return 1e3 * t.seconds / t.step end
 
 report.runs = define.fn{
   name = "fopo.report.runs", returns = "string",
   args = {{"runs", "table", nil, "list of {name=, trainer=, evaluation=}; the first is the base"}},
-  text = [[One line a run: the reward on the test by true argmax with its 95 % interval, the reward
-through the index, milliseconds a step, and how many times faster than the first run a step is. A run
-without a trainer (a bound, the start) shows its reward only.]],
+  text = [[One line for each run: the test reward by true argmax with its 95 % interval, the reward
+through the index, milliseconds a step, and the speed-up of a step over the first run. A run without
+a trainer (an upper bound, the start) shows its reward only.]],
   call = function(runs)
     local rows, base = {{"method", "reward", "95 % interval", "via index", "ms/step", "speed-up"}}
     for _, run in ipairs(runs) do

@@ -25,7 +25,7 @@ local function element(a, i, j)
   return math.type(v) == "integer" and tostring(v) or ("%.4g"):format(v)
 end
 
--- 1 .. n, or its two ends with 0 for the gap.
+-- The list 1 .. n, or its first and last `edge` numbers with a 0 between them.
 local function ends(n, edge)
   local list = {}
   for i = 1, n do
@@ -61,15 +61,15 @@ local marks = {".", ":", "-", "=", "+", "*", "#", "@"} -- without UTF-8
 
 -- A small histogram: a bar of eight heights for each interval, a blank for an empty one.
 local function spark(counts)
-  local most, cells = math.max(1, table.unpack(counts)), {}
+  local most, line = math.max(1, table.unpack(counts)), {}
   local heights = term.utf8() and bars or marks
   for i, n in ipairs(counts) do
-    cells[i] = n == 0 and " " or heights[math.max(1, math.ceil(8 * n / most))]
+    line[i] = n == 0 and " " or heights[math.max(1, math.ceil(8 * n / most))]
   end
-  return table.concat(cells)
+  return table.concat(line)
 end
 
--- Range, mean, and of more than a few numbers how they lie.
+-- Range and mean, and a histogram of 32 numbers or more.
 local function facts(a)
   local finite, why = a:finite()
   if not finite then return ", NOT FINITE: " .. (why or "it holds NaN or Inf") end
@@ -89,7 +89,7 @@ end
 
 -- ---- objects
 
--- What an object says of itself: describe() of its type, else __tostring, else nil.
+-- An object's own description: describe() of its type, else __tostring, else nil.
 local function described(v)
   local meta = metatable_of(v)
   if not meta then return nil end
@@ -125,12 +125,11 @@ local function before(a, b)
   return tostring(a) < tostring(b)
 end
 
-local keywords = {}
-for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
-return then true until while]]):gmatch("%a+") do keywords[word] = true end
+local is_keyword = {}
+for _, word in ipairs(text.keywords) do is_keyword[word] = true end
 
 local function key_text(key, o)
-  if type(key) == "string" and key:find("^[%a_][%w_]*$") and not keywords[key] then return key end
+  if type(key) == "string" and key:find("^[%a_][%w_]*$") and not is_keyword[key] then return key end
   return "[" .. o.show(key, o, "", o.depth) .. "]"
 end
 
@@ -155,7 +154,7 @@ local function entries(t, o, indent, depth)
   return out, first
 end
 
--- Entries one below the other; those of a list beside each other as far as they fit.
+-- Named entries one to a line; entries of a list as many to a line as fit.
 local function stacked(parts, first, o, indent)
   local lines, line = {}, ""
   for i, part in ipairs(parts) do
@@ -185,14 +184,14 @@ local function show_table(t, o, indent, depth, used)
   return stacked(parts, first, o, indent)
 end
 
--- Inside a table six digits tell more than fourteen.
+-- Six digits inside a table, which are easier to compare than fourteen.
 local function number(v, depth)
   if v ~= v then return "nan" end
   if depth == 0 or math.type(v) == "integer" or v == math.floor(v) then return tostring(v) end
   return ("%.6g"):format(v)
 end
 
--- indent: of the line on which v begins; used: columns of it that are taken.
+-- indent: that of the line on which v begins; used: columns already used on that line.
 local function show(v, o, indent, depth, used)
   local kind = type(v)
   if kind == "string" then
@@ -217,7 +216,7 @@ return define.fn{
     {"depth", "integer", 4, "tables inside tables to follow", min = 0},
     {"items", "integer", 30, "entries of a table to show", min = 1},
     {"length", "integer", 200, "characters of a string inside a table", min = 1},
-    {"width", "integer", nil, "columns of a line; those of the terminal where left out", min = 20},
+    {"width", "integer", nil, "columns of a line; those of the terminal if left out", min = 20},
   },
   text = [[The text that the prompt prints for a value. Short tables stand on one line, keys are
 sorted, a table inside itself is <cycle>, numbers inside tables have six digits; arrays show shape,

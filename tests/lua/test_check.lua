@@ -171,7 +171,7 @@ function TestCheck:test_refused()
     lu.assertStrContains(message, part)
   end
   says("needs data, or x and reward", {policy = policy()})
-  says("needs a reward where x", {policy = policy(), x = fopo.array.zeros(2, 10)})
+  says("needs a reward if x", {policy = policy(), x = fopo.array.zeros(2, 10)})
   says("gradient 1 of the list is string", {gradient = {"snis"}})
   says("list of gradients is empty", {gradient = {}})
   says("did you mean \"no_q\"", {fault = "noq"})

@@ -172,7 +172,7 @@ function TestWorld:test_warnings()
   local wrong = fopo.data.logs(path)
   os.remove(path)
   e = fopo.ope(uniform(fopo.array.randn(2, 3, 1), wrong.dim), wrong, {})
-  lu.assertStrContains(table.concat(e.warnings, "\n"), "the weights' mean is 10")
+  lu.assertStrContains(table.concat(e.warnings, "\n"), "the mean weight is 10")
 end
 
 TestRefused = {}

@@ -1,18 +1,18 @@
--- What is derived from other objects and worth keeping as long as they live.
+-- Objects derived from other objects, kept as long as those live (weak keys).
 local native = require "fopo.native"
 local cache = {}
 
 local exact_of = setmetatable({}, {__mode = "k"})    -- items -> exact (norm-sorted) index
 local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> contexts
+local version_of = setmetatable({}, {__mode = "k"})  -- index -> version of the items in it
 
--- The index of true argmax over these items.
+-- An exact index of these items, for the true argmax.
 function cache.exact(items)
   if not exact_of[items] then exact_of[items] = native.index_norm(items, {}) end
   return exact_of[items]
 end
 
--- The same for a policy's items, as they are now.
-local version_of = setmetatable({}, {__mode = "k"}) -- index -> version of the items in it
+-- The exact index of a policy's items, brought up to date if the policy has learnt them since.
 function cache.exact_of(pi)
   local items = pi:items()
   local known = exact_of[items]

@@ -1,13 +1,22 @@
--- Every public function is declared once: its arguments, its options with types and defaults, its
--- text and an example. The declaration makes the checks, help(), and the completion of options.
+-- Every public function is declared once: its arguments, its options with types, ranges and
+-- defaults, its text and an example. The checks of what users type, help(), the manual and the
+-- completion of options all come from the declaration.
 --
 --   define.fn{name = "fopo.index.hnsw", args = {{"items", "array", "[P, L] ..."}},
 --             options = {{"M", "integer", 16, "links ...", min = 2}}, text = ..., call = f}
 --
 -- An argument or option is {name, type, default, text}; arguments have no default, and
--- `optional = true` where they may be left out. A type is one name or several joined by "|".
--- Options may carry min, max, above, below (numbers), one_of (strings) and required = true.
-local define = {entries = {}, order = {}, of = setmetatable({}, {__mode = "k"})}
+-- `optional = true` if they may be left out. A type is one name or several joined by "|".
+-- A range is min, max (inclusive), above, below (exclusive) for numbers, one_of for strings.
+-- Options may carry required = true.
+--
+-- This is the one place that checks ranges for users. The C core checks what it needs to be safe
+-- for any caller; the binding between them only converts types.
+local define = {
+  entries = {},                         -- name -> declaration
+  order = {},                           -- names as they were declared
+  of = setmetatable({}, {__mode = "k"}) -- function -> declaration
+}
 
 -- "array", "index", ... for fopo's own objects, "integer" for integral numbers, else type(v).
 function define.kind(v)
@@ -21,7 +30,7 @@ function define.kind(v)
   return t
 end
 
--- Raises `message` at the first place outside fopo's own Lua files.
+-- Raises `message`, with the position of the innermost caller that is not a Lua file of fopo's.
 function define.fail(message, ...)
   if select("#", ...) > 0 then message = message:format(...) end
   for level = 2, 30 do
@@ -34,12 +43,12 @@ function define.fail(message, ...)
   error(message, 0)
 end
 
--- The edit distance of two short words (Levenshtein; a swap of neighbours counts one).
+-- The edit distance of two short words (Levenshtein, with swaps of neighbours at cost 1).
 local function distance(a, b)
-  local before, last, row = {}, {}, {}
+  local before, last = {}, {}
   for j = 0, #b do last[j] = j end
   for i = 1, #a do
-    row = {[0] = i}
+    local row = {[0] = i}
     for j = 1, #b do
       local cost = a:byte(i) == b:byte(j) and 0 or 1
       row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + cost)
@@ -52,7 +61,7 @@ local function distance(a, b)
   return last[#b]
 end
 
--- The candidate nearest to `word`, or nil where none is near.
+-- The candidate nearest to `word`, or nil if none is within a third of its letters (at least 2).
 function define.nearest(word, candidates)
   local best, least = nil, math.huge
   word = tostring(word):lower()
@@ -75,6 +84,7 @@ local function fits(value, want)
   return false
 end
 
+-- A value in an error message: strings quoted, numbers in full, objects by their kind.
 local function shown(value)
   if type(value) == "string" then return ("%q"):format(value) end
   if type(value) == "number" then return ("%.14g"):format(value) end
@@ -83,7 +93,7 @@ local function shown(value)
   return type(value) == "boolean" and tostring(value) or kind == "nil" and "nil" or article .. kind
 end
 
--- Checks one value and gives it back, integral floats as integers.
+-- Checks one value against its declaration and returns it, an integral float as an integer.
 local function checked(entry, spec, value)
   local name, want = spec[1], spec[2]
   local function refuse(why, ...) define.fail("%s: " .. why, entry.name, ...) end
@@ -124,7 +134,7 @@ local function names_of(specs)
   return names
 end
 
--- Raises that `what` has no such field; names are those it has.
+-- Raises that `what` has no field `key`; `names` are the fields that it has.
 function define.no_field(what, key, names)
   local near = type(key) == "string" and define.nearest(key, names)
   define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"),
@@ -132,7 +142,7 @@ function define.no_field(what, key, names)
               .. table.concat(names, ", "))
 end
 
--- A fresh table with every option checked and every default filled in.
+-- A new table with every given option checked and every default filled in.
 function define.options(entry, given)
   given = given == nil and {} or given
   if type(given) ~= "table" then
@@ -161,8 +171,8 @@ function define.options(entry, given)
   return o
 end
 
--- Declares a function and returns it. `call` receives the checked arguments and, where options are
--- declared, the filled table of options last.
+-- Declares a function and returns it. entry.call receives the checked arguments and, if options
+-- are declared, the completed table of options as the last one.
 function define.fn(entry)
   entry.args, entry.options = entry.args or {}, entry.options or false
   local count = #entry.args
@@ -193,7 +203,7 @@ function define.fn(entry)
   return call
 end
 
--- Declares what is not checked here: methods that C checks itself, tables, fields.
+-- Declares something for help() alone: a method whose arguments C checks, a table, a field.
 function define.doc(entry)
   entry.args, entry.options = entry.args or {}, entry.options or false
   define.entries[entry.name] = entry

@@ -1,12 +1,11 @@
 -- JSON for the files of a run: numbers, strings, booleans, lists and tables with string keys.
--- What is not finite becomes null; keys are written in order, so the same table gives the same
--- text.
+-- A number that is not finite becomes null. Keys are sorted, so equal tables give equal text.
 local json = {}
 
 local named = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
 local function quoted(s)
-  if not utf8.len(s) then s = s:gsub("[\128-\255]", "?") end -- JSON is UTF-8 or nothing
+  if not utf8.len(s) then s = s:gsub("[\128-\255]", "?") end -- JSON must be UTF-8
   return '"' .. s:gsub('[%c"\\\127]', function(c)
     return named[c] or ("\\u%04x"):format(c:byte())
   end) .. '"'
@@ -45,7 +44,7 @@ end
 
 function json.encode(v) return encode(v, 0) end
 
--- An object in the given order of its keys; what is nil is left out.
+-- An object with its keys in the given order; a nil value is left out.
 function json.row(keys, values)
   local parts = {}
   for _, key in ipairs(keys) do
@@ -58,13 +57,14 @@ end
 
 local escapes = {b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\",
                  ["/"] = "/"}
-local read -- value, next place
+local read -- (s, at, depth) -> value, position after it
 
-local function refuse(at, what) error({("it is no JSON at byte %d: %s"):format(at, what)}) end
+-- Raises a table, so that json.decode can tell its own errors from others.
+local function refuse(at, what) error({("it is not JSON at byte %d: %s"):format(at, what)}) end
 
 local function skip(s, at) return s:find("[^ \t\r\n]", at) or #s + 1 end
 
--- \uXXXX, two of them for what lies beyond the first 65,536.
+-- Replaces escapes. \uXXXX gives one character, or two of them (a surrogate pair) give one.
 local function unescaped(body, at)
   body = body:gsub("\\u([dD][89abAB]%x%x)\\u([dD][c-fC-F]%x%x)", function(high, low)
     return utf8.char(0x10000 + (tonumber(high, 16) - 0xD800) * 0x400 + tonumber(low, 16) - 0xDC00)
@@ -79,7 +79,7 @@ local function read_string(s, at)
   local from = at + 1
   while true do
     local stop = s:find('["\\%c]', from)
-    if not stop then refuse(at, "a string without an end") end
+    if not stop then refuse(at, "a string does not end") end
     local c = s:sub(stop, stop)
     if c == '"' then
       local body = s:sub(at + 1, stop - 1)
@@ -100,26 +100,27 @@ local function read_list(s, at, depth)
     at = skip(s, at)
     local c = s:sub(at, at)
     if c == "]" then return list, at + 1 end
-    if c ~= "," then refuse(at, "a list goes on without a comma") end
+    if c ~= "," then refuse(at, "a comma or ] is missing in a list") end
     at = at + 1
   end
 end
 
 local function read_object(s, at, depth)
-  local object, key = {}, nil
+  local object = {}
   at = skip(s, at + 1)
   if s:sub(at, at) == "}" then return object, at + 1 end
   while true do
+    local key
     at = skip(s, at)
     if s:sub(at, at) ~= '"' then refuse(at, "a key must be a string") end
     key, at = read_string(s, at)
     at = skip(s, at)
-    if s:sub(at, at) ~= ":" then refuse(at, "a key without its colon") end
+    if s:sub(at, at) ~= ":" then refuse(at, "a colon is missing after a key") end
     object[key], at = read(s, at + 1, depth + 1)
     at = skip(s, at)
     local c = s:sub(at, at)
     if c == "}" then return object, at + 1 end
-    if c ~= "," then refuse(at, "an object goes on without a comma") end
+    if c ~= "," then refuse(at, "a comma or } is missing in an object") end
     at = at + 1
   end
 end
@@ -138,16 +139,18 @@ function read(s, at, depth)
   if words[word] ~= nil then return words[word], at + #word end
   local digits = s:match("^-?%d+%.?%d*[eE]?[-+]?%d*", at)
   local value = digits and tonumber(digits)
-  if not value then refuse(at, "no value stands there") end
+  if not value then refuse(at, "a value is missing") end
   return value, at + #digits
 end
 
--- The value of a JSON text, null as nil; nil and a sentence where it is none.
+-- The value of a JSON text, null as nil; nil and a sentence if the text is not JSON.
 function json.decode(s)
   local ok, value, at = pcall(read, s, 1, 0)
   if not ok then return nil, type(value) == "table" and value[1] or value end
   at = skip(s, at)
-  if at <= #s then return nil, ("it is no JSON at byte %d: something follows it"):format(at) end
+  if at <= #s then
+    return nil, ("it is not JSON at byte %d: there is text after the value"):format(at)
+  end
   return value
 end
 

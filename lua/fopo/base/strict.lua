@@ -1,5 +1,5 @@
--- fopo.strict: names that were never given a value are mistakes, and so are fields that fopo's modules
--- do not have.
+-- fopo.strict: the use of a global that was never assigned is an error, and so is the use of a
+-- field that a module of fopo's does not have.
 local define = require "fopo.base.define"
 
 local strict = {}
@@ -13,7 +13,7 @@ local function names_in(t)
   return list
 end
 
--- Makes a module refuse names that it does not have.
+-- Makes a module raise an error for a field that it does not have.
 function strict.module(name, module)
   local meta = getmetatable(module) or {}
   if type(meta) ~= "table" or meta.__index then return module end
@@ -29,12 +29,12 @@ local function undefined(_, name)
               near and ("; did you mean '%s'?"):format(near) or "")
 end
 
--- A new global may be made by a script or an entry itself, not from within a function.
+-- A script or a line of the prompt may create a global; a function may not.
 local function assign(t, name, value)
   local level = 2
   local info = debug.getinfo(level, "S")
   if info and info.what ~= "main" and info.what ~= "C" then
-    define.fail("%s is no global yet; write local, or give it a value outside of functions "
+    define.fail("%s is not a global yet; write local, or assign it outside of functions "
                 .. "(fopo.strict)", tostring(name))
   end
   rawset(t, name, value)
@@ -44,9 +44,9 @@ local own = {__index = undefined, __newindex = assign}
 
 strict.set = define.fn{
   name = "fopo.strict", returns = "boolean",
-  args = {{"on", "boolean", nil, "false: as in Lua again", optional = true}},
-  text = [[From now on the use of a global that was never given a value is an error that names the
-nearest known one, and so is making one inside a function, where local was forgotten.]],
+  args = {{"on", "boolean", nil, "false: back to Lua's own rule", optional = true}},
+  text = [[From now on the use of a global that was never assigned is an error that names the
+nearest known one, and so is the creation of a global inside a function (a forgotten local).]],
   example = [[fopo.strict()
 ok, why = pcall(function() return undefined_name end)
 fopo.strict(false)

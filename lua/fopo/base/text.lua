@@ -1,5 +1,9 @@
--- Small helpers that turn numbers into words.
+-- Numbers, lines and tables as text.
 local text = {}
+
+text.keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto",
+                 "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
+                 "until", "while"}
 
 -- 1234567 -> "1,234,567"
 function text.count(n)
@@ -24,11 +28,12 @@ function text.seconds(s)
   return ("%.0f h %.0f min"):format(s // 3600, s % 3600 // 60)
 end
 
--- Characters, not bytes, of UTF-8 text.
+-- The number of characters of UTF-8 text.
 function text.width(s) return utf8.len(s) or #s end
 
--- The words of s in lines of at most `width` characters; all but the first begin with `indent`.
-local function fill(s, width, indent)
+-- The words of s in lines of at most `width` characters; all lines but the first begin with
+-- `indent`.
+function text.fill(s, width, indent)
   local lines, line = {}, nil
   for word in s:gmatch("%S+") do
     if line and text.width(line) + 1 + text.width(word) <= width then line = line .. " " .. word
@@ -40,14 +45,13 @@ local function fill(s, width, indent)
   lines[#lines + 1] = line
   return table.concat(lines, "\n")
 end
-text.fill = fill
 
--- Text that was written in lines of up to a hundred characters, in lines of at most `width`: a long
--- line goes on in the next one, a short one ends where it ends, an indented one stays.
+-- Text written in lines of up to a hundred characters, filled again to lines of at most `width`.
+-- A line of less than 75 characters ends its paragraph; an indented line stays as it is.
 function text.flow(s, width)
   local out, open = {}, nil
   local function close()
-    if open then out[#out + 1] = fill(open, width, "") end
+    if open then out[#out + 1] = text.fill(open, width, "") end
     open = nil
   end
   for line in (s .. "\n"):gmatch("(.-)\n") do
@@ -63,19 +67,20 @@ function text.flow(s, width)
   return table.concat(out, "\n")
 end
 
--- s in at most `width` characters.
+-- s, or its beginning and "...", in at most `width` characters.
 function text.cut(s, width)
   if text.width(s) <= width then return s end
   return s:sub(1, (utf8.offset(s, math.max(1, width - 2)) or 1) - 1) .. "..."
 end
 
+-- s with spaces after it, or before it if `right`, to `width` characters.
 function text.pad(s, width, right)
-  local fill = (" "):rep(math.max(0, width - text.width(s)))
-  return right and fill .. s or s .. fill
+  local spaces = (" "):rep(math.max(0, width - text.width(s)))
+  return right and spaces .. s or s .. spaces
 end
 
--- rows: lists of strings, the first is the head. Columns whose every cell below the head starts
--- like a number are set to the right.
+-- rows: lists of strings, the first is the head. A column is set to the right if every cell below
+-- its head begins like a number.
 function text.table(rows)
   local widths, numeric = {}, {}
   for i, row in ipairs(rows) do

@@ -72,7 +72,8 @@ uniform, errors = judge(1, 0.005), {}
 for k, name in ipairs(names) do errors[k] = uniform[name].error end
 fopo.plot.bars(errors, names, {title = "error, uniform log"})]],
       ask = {
-        question = "The log is uniform, and tau = 0.005 is its propensity. What does clipping change?",
+        question = [[
+The log is uniform, and tau = 0.005 is its propensity. What does clipping change?]],
         choices = {"nothing", "it makes the error smaller", "it makes the error larger"},
         answer = "math.abs(errors[1] - errors[2]) < 1e-6 and 1 or errors[2] < errors[1] and 2 or 3",
       },

@@ -1,16 +1,13 @@
--- What the word before the cursor may become at the prompt: globals, fields of tables, methods of
--- objects, and inside name{ or name(x, { the names of the options. Nothing is called on the way,
--- and no metamethod is run.
+-- Completion of the word before the cursor at the prompt: globals, fields of tables, methods of
+-- objects, and inside name{ or name(x, { the names of the options. No function of the user's and no
+-- metamethod is called.
 local define = require "fopo.base.define"
 local native = require "fopo.native"
+local text = require "fopo.base.text"
 local metatable_of = debug.getmetatable
 
-local keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto",
-                  "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
-                  "until", "while"}
-
--- The tables in which names of v are found, nearest first. A sealed metatable says itself what its
--- objects show.
+-- The tables that hold the names of v, nearest first. A metatable with the field `sealed` lists
+-- there what its objects show.
 local function places(v)
   local list = {}
   local meta = metatable_of(v)
@@ -37,6 +34,7 @@ local function places(v)
   return list
 end
 
+-- v[name], or nil; without metamethods.
 local function field(v, name)
   local own = type(v) == "table" and rawget(v, name)
   if own then return own end
@@ -65,7 +63,7 @@ local function collect(found, prefix, part, names, keep)
   end
 end
 
--- The options of the function whose table is being written.
+-- Adds the options of the function whose table of options is being typed.
 local function options(found, part, before)
   local chain = before:match("([%a_][%w_.:]*)%s*%(?[^(){}]*{[^{}]*$")
   local f = chain and resolve(chain)
@@ -81,8 +79,9 @@ end
 
 local complete = {places = places, resolve = resolve}
 
--- word: the word at the cursor, dots and colons included; before: the line up to it. What stands
--- before an operator that is no border of words for file names (a/b.c) is handed back as it is.
+-- word: the word at the cursor, dots and colons included; before: the line up to it. Readline does
+-- not break words at / and ~, because of file names: in a/b.c only b.c is completed, and a/ is
+-- returned unchanged before it.
 function complete.words(word, before)
   local found, passed = {}, word:match("^.*[/~]") or ""
   word = word:sub(#passed + 1)
@@ -91,7 +90,7 @@ function complete.words(word, before)
     options(found, part, before)
     if next(found) == nil then
       collect(found, "", part, _G, function() return true end)
-      for _, name in ipairs(keywords) do
+      for _, name in ipairs(text.keywords) do
         if name:sub(1, #part) == part then found[name] = true end
       end
     end

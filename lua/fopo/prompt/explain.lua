@@ -1,14 +1,15 @@
--- What is added to the message of an error before it is printed: the line of the source, a mark under
--- the word that the message names, and the name that was perhaps meant. Nothing is called on the way
--- and no metamethod is run.
+-- What the prompt adds to the message of an error: the line of the source, a mark under the word
+-- that the message names, and the nearest known name. No function of the user's and no metamethod
+-- is called.
 local complete = require "fopo.prompt.complete"
 local define = require "fopo.base.define"
 
 local explain = {}
-local keep = 200              -- texts; functions entered earlier than that lose their source line
-local texts, names = {}, {}   -- by name; names in order of their coming
+local keep = 200              -- texts; functions entered before them lose their source line
+local texts, names = {}, {}   -- texts by name; names in the order in which they were entered
 
--- The text of a chunk that is no file, by its name in messages; the last one is on the screen still.
+-- Keeps the text of a chunk that is not a file, by its name in messages. explain.entry is the name
+-- of the latest one, which is still on the screen.
 function explain.remember(name, text)
   explain.entry = name
   if not texts[name] then names[#names + 1] = name end
@@ -25,7 +26,8 @@ local function nth(text, n)
   end
 end
 
--- The file of that name in messages, which may be shortened there; nil where it is fopo's own.
+-- The path of the file that messages call `name`, which may be shortened there; nil if the file is
+-- one of fopo's own.
 local function path_of(name)
   for level = 3, 60 do
     local info = debug.getinfo(level, "S")
@@ -51,7 +53,8 @@ end
 
 -- ---- the mark ----
 
--- The word that a message is about, and what Lua calls it.
+-- The word that a message is about, and its kind: "global", "field", ... as Lua says it, "near" in
+-- a syntax error, "quoted" otherwise.
 local function subject(message)
   local kind, word = message:match("%((%a+) '([^']+)'%)$")
   if word then return word, kind end
@@ -60,14 +63,14 @@ local function subject(message)
   return message:match("[\"']([%w_]+)[\"']"), "quoted"
 end
 
--- Where the word stands in the line, if just once.
+-- The first and last column of the word in the line; nil unless it occurs exactly once.
 local function find(line, word, kind)
   if word == "<eof>" then return #line + 1, #line + 1 end
   local plain = word:gsub("%W", "%%%0")
   if word:find("^[%w_]+$") then plain = "%f[%w_]" .. plain .. "%f[^%w_]" end
   if kind == "field" or kind == "method" then
-    local first, last = line:find("[.:]%s*" .. plain)
-    if first then return line:find(plain, first) end
+    local at = line:find("[.:]%s*" .. plain)
+    if at then return line:find(plain, at) end
     return nil
   end
   local first, last = line:find(plain)
@@ -88,20 +91,21 @@ local function keys_of(places)
   return list
 end
 
--- A short word is near to too many.
+-- The nearest candidate; nil for a short word, which would be near to too many.
 local function near(word, candidates)
   local found = define.nearest(word, candidates)
   if not found or #word < 3 or math.abs(#found - #word) > 2 and #word < 5 then return nil end
   return found
 end
 
--- A function of fopo by the last part of its name: hnsw is fopo.index.hnsw.
+-- The full name of a function of fopo by its last part: "fopo.index.hnsw" for "hnsw".
 local function function_called(word)
   for _, name in ipairs(define.order) do
     if name:match("^fopo%..*%.([%w_]+)$") == word then return name end
   end
 end
 
+-- The name that was perhaps meant by a global, field or method that does not exist, or nil.
 local function meant(line, word, kind)
   if kind == "global" then return function_called(word) or near(word, keys_of{_G}) end
   if kind ~= "field" and kind ~= "method" then return nil end
@@ -112,8 +116,8 @@ end
 
 -- ---- all of it ----
 
--- The message with the source line and what else is known below it. The only line of what was just
--- entered need not be shown again without a mark.
+-- The message with the source line, a mark and a hint below it. If the entry was a single line, it
+-- is still on the screen and is shown again only with a mark or a hint.
 function explain.message(message)
   local name, n, rest = message:match("^([^\n]-):(%d+): ([^\n]*)$")
   if not name then name, n, rest = explain.entry, 1, message end -- a call that was the whole entry
