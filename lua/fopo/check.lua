@@ -201,7 +201,7 @@ assert(not r.ok and r.first:find("mean of snis"))]],
     if not o.policy and not o.data then small_world(o) end
     if not o.policy then small_policy(o) end
     local c = context_of(o, r)
-    for _, name in ipairs(checks.order) do checks[name](c) end
+    for _, check in ipairs(checks) do check(c) end
     r.seconds = native.clock() - start
     if o.print then print_report(r) end
     if o.exit and not r.ok then os.exit(1) end

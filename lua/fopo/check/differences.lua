@@ -1,0 +1,106 @@
+-- The exact gradient and the expected reward against central differences in double.
+local native = require "fopo.native"
+local array = require "fopo.array"
+local reward = require "fopo.reward"
+local list_of_rows = require("fopo.check.tools").list_of_rows
+
+local bound = 1e-3 -- of float32 sums over a catalogue; most differences are below 1e-4
+
+-- A random reward. Gradients of random rewards are random directions in the space of the gradients,
+-- for any policy.
+local function random_reward(seed)
+  return reward.custom(function(ids) return array.randn(ids.rows, ids.cols, seed) end)
+end
+
+-- The step of central differences, so that scores move by about 1e-5.
+local function difference_step(c)
+  local items = c.pi:items()
+  local size = c.picked:norm() / math.sqrt(c.picked.rows) * items:norm() / math.sqrt(items.rows)
+  local h = 1e-5 / math.max(size / c.pi.temperature, 1e-12)
+  return c.pi.kind == "mlp" and math.min(h, 1e-3) or h -- linear scores allow any
+end
+
+-- The same policy over other items.
+local function with_items(pi, items)
+  local make = pi.kind == "mlp" and native.policy_mlp or native.policy_linear
+  local twin = make{items = items, theta = "random", context_dim = pi.context_dim, seed = 1,
+                    temperature = pi.temperature, hidden = pi.hidden, activation = pi.activation}
+  twin:set_theta(pi:theta())
+  return twin
+end
+
+-- {exact, value} of the items as training steps read them: rounded, unless rows = "float32".
+local function truth_of_rows(c)
+  if c.pi.rows == "float32" then return {exact = c.exact, value = c.value} end
+  local twin = with_items(c.pi, native.check_rows(c.pi))
+  local G, stats = native.gradient_exact():compute(twin, c.x, c.rows, c.reward, {})
+  return {exact = native.check_project(G, c.directions), value = stats.reward}
+end
+
+-- Adds the reference values to c: c.exact (the gradient along c.directions), c.value (the expected
+-- reward), and for each context c.log_z and c.concentration, sum_a pi_a^2.
+local function reference(c)
+  local exact = native.gradient_exact()
+  local G, stats = exact:compute(c.pi, c.x, c.rows, c.reward, {})
+  local others = {}
+  for k = 1, 2 do others[k] = exact:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), {}) end
+  local noise = array.randn(G.rows, G.cols, c.seed)
+  c.directions = native.check_stack(G, others[1], others[2], noise)
+  c.exact, c.norm, c.exact_reward = native.check_project(G, c.directions), G:norm(), stats.reward
+
+  local all = array.ids(list_of_rows(c.pi.n_items))
+  local slopes, value, h = {}, 0, difference_step(c)
+  c.log_z, c.concentration = {}, {}
+  for i, row in ipairs(c.rows) do
+    local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, {})
+    c.concentration[i] = 1 / alone.ess
+    local r = c.reward:value(all, {row})
+    local slope, mean, log_z = native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h)
+    for k, s in ipairs(slope) do slopes[k] = (slopes[k] or 0) + s / #c.rows end
+    value, c.log_z[i] = value + mean / #c.rows, log_z
+    c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
+  end
+  c.slopes, c.value = slopes, value
+  c.read = truth_of_rows(c)
+end
+
+-- The gradient of items that are learnt, along a random direction. Items are float32, so the step
+-- is a thousandth of their size: rounding and curvature are then both about 1e-4.
+local function item_differences(c)
+  local items = c.pi:items()
+  local V = array.randn(items.rows, items.cols, c.seed)
+  local h = 1e-3 * items:norm() / math.sqrt(items.rows * items.cols)
+  local _, _, ids, G = native.gradient_exact():compute(c.pi, c.x, c.rows, c.reward, {})
+  local touched = V:rows_of(ids)
+  local along = native.check_project(G, native.check_stack(touched))[1] * touched:norm()
+  local forth = with_items(c.pi, items:copy():add(V, h))
+  local back = with_items(c.pi, items:copy():add(V, -h))
+  local all, none = array.ids(list_of_rows(c.pi.n_items)), array.zeros(0, c.pi.n_params)
+  local slope = 0
+  for i, row in ipairs(c.rows) do
+    local x, r = c.picked:rows_of{i}, c.reward:value(all, {row})
+    local _, up = native.check_slopes(forth, x, r, none, 1)
+    local _, down = native.check_slopes(back, x, r, none, 1)
+    slope = slope + (up - down) / (2 * h * #c.rows)
+  end
+  local scale = math.abs(slope) + G:norm()
+  local off = scale > 0 and math.abs(along - slope) / scale or 0
+  c.add("gradient of items", ("off central differences by %.1e, along 1 direction"):format(off),
+        "2e-03", off < 2e-3)
+end
+
+return function(c)
+  reference(c)
+  local worst, typical = 0, c.norm / math.sqrt(c.directions.cols)
+  for k, slope in ipairs(c.slopes) do
+    local scale = math.abs(slope) + typical
+    if scale > 0 then worst = math.max(worst, math.abs(c.exact[k] - slope) / scale) end
+  end
+  c.add("exact gradient", ("off central differences in double by %.1e, along %d directions")
+        :format(worst, #c.slopes), ("%.0e"):format(bound), worst < bound)
+  local scale = math.abs(c.value) + 1e-6 * c.largest_reward
+  local off = scale > 0 and math.abs(c.exact_reward - c.value) / scale or 0
+  c.add("expected reward", ("%.6g, in double %.6g"):format(c.exact_reward, c.value),
+        ("%.0e"):format(bound), off < bound)
+  if c.pi.train_items then item_differences(c) end
+end

@@ -1,0 +1,99 @@
+-- The mean of each estimator over many draws against the exact gradient, in standard errors.
+local native = require "fopo.native"
+local laws = require "fopo.check.laws"
+local tools = require "fopo.check.tools"
+local label, put, series = tools.label, tools.put, tools.series
+
+-- The option that sets the sample size, two sizes, and the weight of the bias at a size: 1 / S, or
+-- 1 / S - 1 / most for draws without replacement from `most` items. S is doubled until it is worth
+-- 25 draws of the policy; nil if that needs more than 2^15.
+local function sizes(c, g)
+  if g.kind == "snis" then
+    local S, need = c.samples, 25 * (laws.price(c, g) or 0)
+    while S < need do S = 2 * S end
+    if S > 1 << 15 and S > c.samples then return nil end
+    return "samples", S, 4 * S, function(n) return 1 / n end
+  end
+  local most = c.pi.n_items - g.k
+  local few = math.min(math.max(1, most // 4), c.samples)
+  return "tail", few, math.min(4 * few, most), function(n) return 1 / n - 1 / most end
+end
+
+-- The error of one estimate: along each direction, and of the expected reward.
+local function deviation(c, g, step)
+  local G, stats = g:compute(c.pi, c.x, c.rows, c.reward, {seed = c.seed, step = step})
+  local d, truth = native.check_project(G, c.directions), g.kind == "reinforce" and c or c.read
+  for k = 1, #d do d[k] = d[k] - truth.exact[k] end
+  d[#d + 1] = stats.reward - truth.value
+  return d
+end
+
+-- The largest mean error in standard errors. Differences below 1e-5 of the scale are float32
+-- rounding.
+local function worst_error(c, s, allowance)
+  local worst = 0
+  for k = 1, #s.sum do
+    local mean, se = tools.mean_and_error(s, k)
+    local scale = k <= #c.exact and c.norm or math.abs(c.value)
+    local excess = math.max(0, math.abs(mean) - (allowance and allowance[k] or 0))
+    local floor = 1e-5 * scale
+    local z = excess / math.sqrt(se * se + floor * floor)
+    if scale > 0 and z > worst then worst = z end
+  end
+  return worst
+end
+
+local function add_mean(c, g, s, how, allowance)
+  local worst = worst_error(c, s, allowance)
+  c.add("mean of " .. label(g), ("off the exact one by %.1f s.e. at most, %s")
+        :format(worst, how), ("%d s.e."):format(tools.errors_bound), worst < tools.errors_bound)
+end
+
+-- The number of repetitions if each is a pass over the whole catalogue: at least 30.
+local function affordable(c)
+  local pass = #c.rows * c.pi.n_items * c.pi.dim
+  return math.max(30, math.min(c.repetitions, 2e10 // pass))
+end
+
+local function unbiased(c, g)
+  local s, n = series(), g.kind == "reinforce" and affordable(c) or c.repetitions
+  for step = 1, n do put(s, deviation(c, g, step)) end
+  add_mean(c, g, s, ("%d times S = %d"):format(n, g.samples))
+end
+
+-- Removes a bias of order 1 / S by two sizes: if w1 and w2 are the weights of the bias in d1 and
+-- d2, (w1 d2 - w2 d1) / (w1 - w2) has none of it. The rest is of the next order, about the bias
+-- divided by the worth of the sample; four times that is allowed.
+local function biased(c, g)
+  local name, option, few, many, weight = "mean of " .. label(g), sizes(c, g)
+  if not option then
+    return c.skip(name, ("%.0f draws of q are worth one of the policy: too many draws are needed")
+                  :format(laws.price(c, g)))
+  end
+  local w1, w2, s, bias = weight(few), weight(many), series(), series()
+  if w1 <= w2 then return c.skip(name, "its tail is too small for two sizes") end
+  for step = 1, c.repetitions do
+    g:set{[option] = few}
+    local d1 = deviation(c, g, step)
+    g:set{[option] = many}
+    local d2 = deviation(c, g, step)
+    local e, b = {}, {}
+    for k = 1, #d1 do
+      e[k], b[k] = (w1 * d2[k] - w2 * d1[k]) / (w1 - w2), (d1[k] - d2[k]) * w1 / (w1 - w2)
+    end
+    put(s, e)
+    put(bias, b)
+  end
+  -- the weights of head_tail vary in the tail only
+  local worth = g.kind == "snis" and few / (laws.price(c, g) or few / 25) or few
+  local allowance = {}
+  for k = 1, #s.sum do allowance[k] = 4 / worth * math.abs((tools.mean_and_error(bias, k))) end
+  add_mean(c, g, s, ("%d times S = %d and %d"):format(c.repetitions, few, many), allowance)
+end
+
+return function(c)
+  for _, g in ipairs(c.gradients) do
+    if g.kind == "snis" or g.kind == "head_tail" then biased(c, g)
+    elseif g.kind ~= "exact" then unbiased(c, g) end
+  end
+end
