@@ -80,14 +80,21 @@ int fopo_candidate_cache_expired(const fopo_candidate_cache *v, uint32_t row, si
   return v->served[row] == 0 || v->served[row] >= refresh;
 }
 
-int fopo_candidate_cache_store(fopo_candidate_cache *v, const uint32_t *ids, const uint32_t *counts,
-                               const uint32_t *rows, size_t B) {
-  return v->device->ops->store_sets(v->device, v->sets, v->set_counts, ids, counts, rows, B, v->K);
+/* The sets of all contexts, on the device. */
+static fopo_candidate_sets all_sets(const fopo_candidate_cache *v) {
+  return (fopo_candidate_sets){v->K, v->sets, NULL, v->set_counts};
 }
 
-int fopo_candidate_cache_load(uint32_t *ids, uint32_t *counts, const fopo_candidate_cache *v,
+int fopo_candidate_cache_store(fopo_candidate_cache *v, const fopo_candidate_sets *sets,
+                               const uint32_t *rows, size_t B) {
+  fopo_candidate_sets cache = all_sets(v);
+  return v->device->ops->store_sets(v->device, &cache, sets, rows, B);
+}
+
+int fopo_candidate_cache_load(const fopo_candidate_sets *sets, const fopo_candidate_cache *v,
                               const uint32_t *rows, size_t B) {
-  return v->device->ops->load_sets(v->device, ids, counts, v->sets, v->set_counts, rows, B, v->K);
+  fopo_candidate_sets cache = all_sets(v);
+  return v->device->ops->load_sets(v->device, sets, &cache, rows, B);
 }
 
 int fopo_candidate_cache_fetch(fopo_candidate_cache *v) {

@@ -40,10 +40,10 @@ int fopo_candidate_cache_reserve(fopo_candidate_cache *v, fopo_device *device, s
 /* Whether a set has served its visits, or was never searched. */
 int fopo_candidate_cache_expired(const fopo_candidate_cache *v, uint32_t row, size_t refresh);
 
-/* The sets of the contexts rows [B]: ids [B, K], counts [B]; all are device pointers. */
-int fopo_candidate_cache_store(fopo_candidate_cache *v, const uint32_t *ids, const uint32_t *counts,
+/* Copies ids and counts of the sets of the contexts rows [B]; all are device pointers. */
+int fopo_candidate_cache_store(fopo_candidate_cache *v, const fopo_candidate_sets *sets,
                                const uint32_t *rows, size_t B);
-int fopo_candidate_cache_load(uint32_t *ids, uint32_t *counts, const fopo_candidate_cache *v,
+int fopo_candidate_cache_load(const fopo_candidate_sets *sets, const fopo_candidate_cache *v,
                               const uint32_t *rows, size_t B);
 
 /* ids and counts become what the device has. */

@@ -42,7 +42,8 @@ static int put_order(fopo_gradient *g, const uint32_t *order, const float *norms
   int status = d->ops->put(d, m->order, order, P * sizeof *order);
   if (status == FOPO_OK) status = d->ops->put(d, m->norms, norms, P * sizeof *norms);
   if (status != FOPO_OK) return status;
-  return d->ops->gather_rows(d, m->packed, m->items, g->items.ld, m->order, g->packed_rows, g->L);
+  return d->ops->gather_rows(d, fopo_matrix_view(m->packed, g->packed_rows, g->L),
+                             fopo_gradient_device_matrix(g), m->order);
 }
 
 static int take_order(fopo_gradient *g) {

@@ -204,7 +204,7 @@ static size_t searched(const fopo_gradient *g, const uint32_t *rows) {
 /* The device must be one that works while the host searches. Items that are learnt and a caller who
  * rewards see whole parts. */
 static size_t pieces_of(const fopo_gradient *g, const uint32_t *rows) {
-  if (!g->by_graph || !g->device->ops->queued || g->train_items) return 1;
+  if (!g->by_graph || !g->device->ops->asynchronous || g->train_items) return 1;
   if (g->reward->kind == FOPO_REWARD_CUSTOM) return 1;
   size_t pieces = searched(g, rows) * g->part / g->B / LEAST_PIECE;
   return pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
@@ -298,14 +298,15 @@ static int make_queries(fopo_gradient *g) {
   size_t n = g->length;
   fopo_device *d = g->device;
   double start = fopo_clock();
-  int status = d->ops->gather_rows(d, g->dev.X, g->dev.contexts, g->contexts.ld,
-                                   g->dev.rows + g->done, n, g->D);
+  fopo_matrix contexts = {g->dev.contexts, g->contexts.rows, g->D, g->contexts.ld};
+  fopo_matrix X = fopo_matrix_view(g->dev.X, n, g->D), Q = fopo_matrix_view(g->dev.Q, n, g->L);
+  int status = d->ops->gather_rows(d, X, contexts, g->dev.rows + g->done);
   float scale = 1.0f / g->pi->temperature;
   if (status == FOPO_OK && g->units > 0) {
-    status = d->ops->network_forward(d, g->dev.Q, g->dev.hidden, g->dev.X, g->theta, &g->pi->net,
-                                     scale, n);
+    fopo_network_pass pass = {&g->pi->net, g->theta, g->dev.hidden, NULL, scale};
+    status = d->ops->network_forward(d, Q, X, &pass);
   } else if (status == FOPO_OK) {
-    status = d->ops->queries(d, g->dev.Q, g->dev.X, g->theta, scale, n, g->D, g->L);
+    status = d->ops->queries(d, Q, X, g->theta, scale);
   }
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return status;
@@ -372,25 +373,24 @@ int fopo_gradient_draw(fopo_gradient *g, fopo_drawn *drawn) {
 /* Rewards of a part on the device: hits, or a model's and what was logged. */
 static int look_up(fopo_gradient *g) {
   fopo_device *d = g->device;
-  const uint32_t *rows = g->dev.rows + g->done;
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, g->n);
   const fopo_reward *reward = g->reward;
-  if (reward->Y != NULL) {
-    return d->ops->reward_hits(d, g->dev.r, g->dev.ids, rows, &g->dev.Y, g->n, g->S);
-  }
+  if (reward->Y != NULL) return d->ops->reward_hits(d, &samples, &g->dev.Y, &batch);
   int modelled = reward->model.users != NULL, status = FOPO_OK;
   if (modelled) {
     fopo_low_rank m = {.users = g->dev.model_users,
                        .items = g->dev.model_items,
                        .rank = reward->model.rank,
                        .logistic = reward->model.logistic};
-    status = d->ops->reward_model(d, g->dev.r, g->dev.ids, rows, &m, g->n, g->S);
+    status = d->ops->reward_model(d, &samples, &m, &batch);
   }
   if (status == FOPO_OK && reward->credit.action != NULL) {
     fopo_credit c = {.action = g->dev.logged,
                      .weight = g->dev.weight,
                      .gain = g->dev.gain,
                      .shift = reward->credit.shift};
-    status = d->ops->reward_credit(d, g->dev.r, g->dev.ids, rows, &c, modelled, g->n, g->S);
+    status = d->ops->reward_credit(d, &samples, &c, modelled, &batch);
   }
   return status;
 }
@@ -434,11 +434,13 @@ static int add_gradient(fopo_gradient *g) {
   fopo_device *d = g->device;
   const fopo_gradient_on_device *m = &g->dev;
   float scale = (float)(1.0 / ((double)g->B * (double)g->pi->temperature));
+  fopo_matrix X = fopo_matrix_view(m->X, g->length, g->D);
+  fopo_matrix V = fopo_matrix_view(m->V, g->length, g->L);
   if (g->units > 0) {
-    return d->ops->network_backward(d, m->G, m->delta, m->X, m->hidden, m->V, g->theta, &g->pi->net,
-                                    scale, g->first > 0, g->length);
+    fopo_network_pass pass = {&g->pi->net, g->theta, m->hidden, m->delta, scale};
+    return d->ops->network_backward(d, m->G, X, V, &pass, g->first > 0);
   }
-  return d->ops->outer(d, m->G, m->X, m->V, scale, g->first > 0, g->length, g->D, g->L);
+  return d->ops->outer(d, m->G, X, V, scale, g->first > 0);
 }
 
 int fopo_gradient_absorb(fopo_gradient *g) {

@@ -79,14 +79,6 @@ typedef struct {
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
 
-/* The gradient of some items, device pointers: row i of rows [n, L] is item ids[i]'s, ids ascending
- * without repeats; ids NULL: item i's, and n is P. */
-typedef struct {
-  const float *rows;
-  const uint32_t *ids;
-  size_t n;
-} fopo_item_gradient;
-
 typedef struct fopo_gradient fopo_gradient;
 
 /* A batch is worked off in parts of bounded memory, and nothing is allocated once a batch of the

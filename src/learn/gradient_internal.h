@@ -142,6 +142,34 @@ static inline int fopo_gradient_has_proposal(const fopo_gradient_options *o) {
   return o->kind == FOPO_GRADIENT_SNIS || o->kind == FOPO_GRADIENT_HEAD_TAIL;
 }
 
+/* The piece that is drawn, n contexts, as the device's operations take it. */
+static inline fopo_device_batch fopo_gradient_batch(const fopo_gradient *g, size_t n) {
+  return (fopo_device_batch){.B = n,
+                             .S = g->S,
+                             .P = g->P,
+                             .L = g->L,
+                             .rows = g->dev.rows + g->done,
+                             .Q = g->now.Q,
+                             .key = g->key};
+}
+
+static inline fopo_samples fopo_gradient_samples(const fopo_gradient *g) {
+  return (fopo_samples){g->dev.ids, g->dev.logq, g->dev.r};
+}
+
+static inline fopo_candidate_sets fopo_gradient_sets(const fopo_gradient *g) {
+  return (fopo_candidate_sets){g->q.k, g->dev.candidates, g->dev.candidate_scores, g->now.counts};
+}
+
+static inline fopo_estimate fopo_gradient_estimate(const fopo_gradient *g) {
+  return (fopo_estimate){g->now.V, g->dev.c, g->now.stats};
+}
+
+/* The items on the device, in float32. */
+static inline fopo_matrix fopo_gradient_device_matrix(const fopo_gradient *g) {
+  return (fopo_matrix){g->dev.items, g->P, g->L, g->items.ld};
+}
+
 /* How many of the n contexts from place `first` of the batch on get candidates. */
 static inline size_t fopo_gradient_with_candidates(const fopo_gradient *g, size_t first, size_t n) {
   return g->n_with_candidates <= first      ? 0

@@ -60,8 +60,9 @@ static int take_off_mean(fopo_gradient *g) {
   }
   status = d->ops->put(d, m->mean_weight, h->mean_weight, g->n * sizeof *m->mean_weight);
   if (status != FOPO_OK) return status;
-  return d->ops->items_expectation(d, m->item_rows, m->Q, m->items, g->items.ld, m->log_z,
-                                   m->mean_weight, g->n, g->P, g->L);
+  fopo_device_batch batch = fopo_gradient_batch(g, g->n);
+  return d->ops->items_expectation(d, m->item_rows, fopo_gradient_device_matrix(g), m->log_z,
+                                   m->mean_weight, &batch);
 }
 
 int fopo_gradient_items_add(fopo_gradient *g) {
@@ -70,16 +71,20 @@ int fopo_gradient_items_add(fopo_gradient *g) {
   float scale = 1.0f / (float)g->B;
   if (g->options.kind == FOPO_GRADIENT_EXACT) {
     /* every item in its place: rows += C^T Q / B */
-    return d->ops->outer(d, m->item_rows, m->c, m->Q, scale, g->done > 0, g->n, g->P, g->L);
+    return d->ops->outer(d, m->item_rows, fopo_matrix_view(m->c, g->n, g->P),
+                         fopo_matrix_view(m->Q, g->n, g->L), scale, g->done > 0);
   }
+  fopo_item_gradient sum = {.rows = m->item_rows, .ids = g->dense_items ? NULL : m->touched};
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, g->n);
   if (!g->dense_items) {
-    return d->ops->items_gradient(d, m->item_rows, m->touched, &g->n_touched, m->c, m->Q, m->ids,
-                                  scale, g->n, g->S, g->P, g->L);
+    int drawn = d->ops->items_gradient(d, &sum, m->c, &samples, scale, &batch);
+    g->n_touched = sum.n;
+    return drawn;
   }
   int status = g->done > 0 ? FOPO_OK : d->ops->clear(d, m->item_rows, g->P * g->L);
   if (status == FOPO_OK) {
-    status = d->ops->items_gradient(d, m->item_rows, NULL, NULL, m->c, m->Q, m->ids, scale, g->n,
-                                    g->S, g->P, g->L);
+    status = d->ops->items_gradient(d, &sum, m->c, &samples, scale, &batch);
   }
   int whole = g->options.kind == FOPO_GRADIENT_REINFORCE && !g->options.baseline;
   return status == FOPO_OK && whole ? take_off_mean(g) : status;

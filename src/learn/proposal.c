@@ -55,20 +55,15 @@ float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S) {
 }
 
 /* Candidates of the queries Q, on the host. */
-typedef struct {
-  uint32_t *ids;    /* [B, K] */
-  float *scores;    /* [B, K] */
-  uint32_t *counts; /* [B] */
-} candidates;
-
-static int candidates_init(candidates *c, size_t B, size_t K) {
+static int sets_init(fopo_candidate_sets *c, size_t B, size_t K) {
+  c->k = K;
   c->ids = fopo_alloc(B * K, sizeof *c->ids);
   c->scores = fopo_alloc(B * K, sizeof *c->scores);
   c->counts = fopo_alloc(B, sizeof *c->counts);
   return c->ids && c->scores && c->counts ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-static void candidates_done(candidates *c) {
+static void sets_done(fopo_candidate_sets *c) {
   fopo_free(c->ids);
   fopo_free(c->scores);
   fopo_free(c->counts);
@@ -77,33 +72,29 @@ static void candidates_done(candidates *c) {
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
                          fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key) {
   size_t P = pi->items.rows;
-  candidates c = {0};
+  fopo_candidate_sets c = {0};
+  fopo_samples samples = {.ids = ids, .logq = logq};
+  fopo_device_batch batch = {
+      .B = Q.rows, .S = S, .P = P, .L = Q.cols, .rows = rows, .Q = Q.x, .key = key};
   fopo_device *cpu = NULL;
   int status = fopo_proposal_check(q, P, pi->items.cols);
   if (status == FOPO_OK) status = fopo_device_cpu_open(&cpu);
   if (status != FOPO_OK) return status;
 
   if (fopo_proposal_uses_index(q)) {
-    status = candidates_init(&c, Q.rows, q->k);
+    status = sets_init(&c, Q.rows, q->k);
     if (status == FOPO_OK) status = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
     if (status == FOPO_OK && pi->train_items) {
       /* the index may be older than the items */
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
-      status = cpu->ops->scores(cpu, c.scores, Q.x, &items, c.ids, c.counts, Q.rows, q->k, Q.cols);
+      status = cpu->ops->scores(cpu, &c, &items, &batch);
     }
-    fopo_mixture m = {.k = q->k,
-                      .ids = c.ids,
-                      .scores = c.scores,
-                      .counts = c.counts,
-                      .epsilon = fopo_proposal_share(q, S),
-                      .stratified = q->stratified};
-    if (status == FOPO_OK) {
-      status = cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, Q.rows, S, P);
-    }
+    fopo_mixture m = {.sets = c, .epsilon = fopo_proposal_share(q, S), .stratified = q->stratified};
+    if (status == FOPO_OK) status = cpu->ops->draw_mixture(cpu, &samples, &m, &batch);
   } else {
-    status = cpu->ops->draw_uniform(cpu, ids, logq, rows, key, Q.rows, S, P);
+    status = cpu->ops->draw_uniform(cpu, &samples, &batch);
   }
-  candidates_done(&c);
+  sets_done(&c);
   fopo_device_close(cpu);
   return status;
 }

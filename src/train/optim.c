@@ -156,17 +156,18 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
   int status = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
   if (status != FOPO_OK) return status;
   double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
+  fopo_parameters x = {
+      .theta = items, .m = o->items_m, .v = o->items_v, .updates = o->items_t, .n = P * L};
   if (p->kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = {.lr = lr,
                       .beta1 = p->beta1,
                       .beta2 = p->beta2,
                       .eps = p->eps,
                       .weight_decay = p->weight_decay};
-    return device->ops->adam_rows(device, items, o->items_m, o->items_v, o->items_t, G->rows,
-                                  G->ids, G->n, &adam, L);
+    return device->ops->adam_rows(device, &x, G, &adam, L);
   }
   fopo_sgd sgd = {.lr = lr, .momentum = p->momentum, .weight_decay = p->weight_decay};
-  return device->ops->sgd_rows(device, items, o->items_m, G->rows, G->ids, G->n, &sgd, L);
+  return device->ops->sgd_rows(device, &x, G, &sgd, L);
 }
 
 fopo_adam fopo_optim_adam(const fopo_optim *o) {
@@ -185,14 +186,15 @@ int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const floa
   int status = fopo_optim_prepare(o, device, n, 0, 0);
   if (status != FOPO_OK) return status;
 
+  fopo_parameters x = {.theta = theta, .m = o->m, .v = o->v, .n = n};
   if (p->kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = fopo_optim_adam(o);
     adam.totals = totals;
-    status = device->ops->adam(device, theta, o->m, o->v, G, &adam, n);
+    status = device->ops->adam(device, &x, G, &adam);
   } else {
     fopo_sgd sgd = {
         .lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay, .totals = totals};
-    status = device->ops->sgd(device, theta, o->m, G, &sgd, n);
+    status = device->ops->sgd(device, &x, G, &sgd);
   }
   if (status == FOPO_OK) o->t++;
   return status;

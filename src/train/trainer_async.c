@@ -32,7 +32,7 @@ int fopo_trainer_begin_async(fopo_trainer *t) {
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
   t->read = fopo_clock();
-  t->records = ops->record != NULL;
+  t->records = ops->replay != NULL;
   t->seen = t->recorded = (fopo_work){0};
   if (!t->async) return FOPO_OK;
   int status = ops->put(t->o.device, t->totals, &none, sizeof none);
@@ -137,10 +137,10 @@ static int record_work(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   uint64_t updates = t->o.optim->t;
   fopo_work work = work_of(g);
-  int status = ops->record(t->o.device);
+  int status = ops->start_recording(t->o.device);
   if (status == FOPO_OK) {
     status = make_work(t);
-    int ended = ops->recorded(t->o.device, status == FOPO_OK);
+    int ended = ops->stop_recording(t->o.device, status == FOPO_OK);
     if (status == FOPO_OK) status = ended;
   }
   fopo_gradient_abandon(g);

@@ -100,7 +100,7 @@ static void test_due(void **unused) {
   ok(fopo_candidate_cache_reserve(&v, d, 5, 3));
   assert_int_equal(fopo_candidate_cache_bytes(5, 3), 100);
   assert_true(fopo_candidate_cache_expired(&v, 1, 3));
-  ok(fopo_candidate_cache_store(&v, ids, counts, rows + 1, 2));
+  ok(fopo_candidate_cache_store(&v, &(fopo_candidate_sets){3, ids, NULL, counts}, rows + 1, 2));
   assert_true(fopo_candidate_cache_expired(&v, 1, 3)); /* not yet counted */
   fopo_candidate_cache_commit(&v, &q, rows, 3, 0.0, 3);
   assert_false(fopo_candidate_cache_expired(&v, 1, 3));
@@ -110,7 +110,7 @@ static void test_due(void **unused) {
   assert_false(fopo_candidate_cache_expired(&v, 1, FOPO_REFRESH_ONCE));
   assert_false(fopo_candidate_cache_expired(&v, 4, 3));
   assert_true(fopo_candidate_cache_expired(&v, 0, FOPO_REFRESH_ONCE));
-  ok(fopo_candidate_cache_load(got, count, &v, rows + 1, 2));
+  ok(fopo_candidate_cache_load(&(fopo_candidate_sets){3, got, NULL, count}, &v, rows + 1, 2));
   assert_memory_equal(got, ids, sizeof ids);
   assert_memory_equal(count, counts, sizeof count);
   ok(fopo_candidate_cache_fetch(&v));

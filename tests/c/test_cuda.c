@@ -55,15 +55,18 @@ static void test_products(void **state) {
     for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)((7 * b + 3) % N);
     float *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4), *G_ = blank(D * L * 4);
     float *V_ = up(V, B * L * 4), *theta_ = up(theta, D * L * 4);
-    ok(cpu->ops->gather_rows(cpu, X, contexts, ld, rows, B, D));
-    ok(gpu->ops->gather_rows(gpu, X_, up(contexts, N * ld * 4), ld, up(rows, B * 4), B, D));
+    fopo_matrix X_host = fopo_matrix_view(X, B, D), X_card = fopo_matrix_view(X_, B, D);
+    fopo_matrix V_host = fopo_matrix_view(V, B, L), V_card = fopo_matrix_view(V_, B, L);
+    ok(cpu->ops->gather_rows(cpu, X_host, (fopo_matrix){contexts, N, D, ld}, rows));
+    ok(gpu->ops->gather_rows(gpu, X_card, (fopo_matrix){up(contexts, N * ld * 4), N, D, ld},
+                             up(rows, B * 4)));
     assert_same(X_, X, B * D * 4, "gather_rows");
-    ok(cpu->ops->queries(cpu, Q, X, theta, 0.5f, B, D, L));
-    ok(gpu->ops->queries(gpu, Q_, X_, theta_, 0.5f, B, D, L));
+    ok(cpu->ops->queries(cpu, fopo_matrix_view(Q, B, L), X_host, theta, 0.5f));
+    ok(gpu->ops->queries(gpu, fopo_matrix_view(Q_, B, L), X_card, theta_, 0.5f));
     assert_close(Q_, Q, B * L, 1e-5, sqrt((double)D), "queries");
     for (int accumulate = 0; accumulate < 2; accumulate++) {
-      ok(cpu->ops->outer(cpu, G, X, V, 0.25f, accumulate, B, D, L));
-      ok(gpu->ops->outer(gpu, G_, X_, V_, 0.25f, accumulate, B, D, L));
+      ok(cpu->ops->outer(cpu, G, X_host, V_host, 0.25f, accumulate));
+      ok(gpu->ops->outer(gpu, G_, X_card, V_card, 0.25f, accumulate));
       assert_close(G_, G, D * L, 1e-5, sqrt((double)B), "outer");
     }
     forget();
@@ -80,14 +83,19 @@ static void check_network(const fopo_network *net) {
   float *delta = room(B * units, 4), *Q_ = blank(B * L * 4), *G_ = blank(n * 4);
   float *hidden_ = blank(B * units * 4), *delta_ = blank(B * units * 4);
   float *X_ = up(X, B * D * 4), *theta_ = up(theta, n * 4), *V_ = up(V, B * L * 4);
-  ok(cpu->ops->network_forward(cpu, Q, hidden, X, theta, net, 0.7f, B));
-  ok(gpu->ops->network_forward(gpu, Q_, hidden_, X_, theta_, net, 0.7f, B));
+  ok(cpu->ops->network_forward(cpu, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D),
+                               &(fopo_network_pass){net, theta, hidden, NULL, 0.7f}));
+  ok(gpu->ops->network_forward(gpu, fopo_matrix_view(Q_, B, L), fopo_matrix_view(X_, B, D),
+                               &(fopo_network_pass){net, theta_, hidden_, NULL, 0.7f}));
   assert_close(Q_, Q, B * L, 1e-5, 1, "network's Q");
   assert_close(hidden_, hidden, B * units, 1e-5, 1, "hidden units");
   for (int accumulate = 0; accumulate < 2; accumulate++) {
-    ok(cpu->ops->network_backward(cpu, G, delta, X, hidden, V, theta, net, 0.3f, accumulate, B));
-    ok(gpu->ops->network_backward(gpu, G_, delta_, X_, hidden_, V_, theta_, net, 0.3f, accumulate,
-                                  B));
+    ok(cpu->ops->network_backward(cpu, G, fopo_matrix_view(X, B, D), fopo_matrix_view(V, B, L),
+                                  &(fopo_network_pass){net, theta, hidden, delta, 0.3f},
+                                  accumulate));
+    ok(gpu->ops->network_backward(gpu, G_, fopo_matrix_view(X_, B, D), fopo_matrix_view(V_, B, L),
+                                  &(fopo_network_pass){net, theta_, hidden_, delta_, 0.3f},
+                                  accumulate));
     assert_close(G_, G, n, 1e-5, 2, "network's gradient");
   }
   forget();
@@ -158,7 +166,9 @@ static batch batch_new(size_t B, size_t S, size_t P, size_t L, size_t pad, fopo_
   x.rows = room(B, 4);
   for (size_t b = 0; b < B; b++) x.rows[b] = (uint32_t)(3 * b + 1);
   fopo_draw_key key = {7, 1};
-  ok(cpu->ops->draw_uniform(cpu, x.ids, x.logq, x.rows, key, B, S, P));
+  ok(cpu->ops->draw_uniform(
+      cpu, &(fopo_samples){x.ids, x.logq, NULL},
+      &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = x.rows, .key = key}));
   for (size_t i = 0; i < B * S; i++) {
     x.logq[i] = (float)(-3 + 2 * sin((double)x.ids[i]));
     x.r[i] = x.ids[i] % 5 == 0 ? 1.0f : 0.0f;
@@ -175,6 +185,47 @@ static void batch_up(batch *x) {
   x->rows_ = up(x->rows, x->B * 4);
 }
 
+/* The batch as the operations take it. */
+static fopo_device_batch on_host(const batch *x) {
+  return (fopo_device_batch){
+      .B = x->B, .S = x->S, .P = x->P, .L = x->L, .rows = x->rows, .Q = x->Q};
+}
+
+static fopo_device_batch on_gpu(const batch *x) {
+  return (fopo_device_batch){
+      .B = x->B, .S = x->S, .P = x->P, .L = x->L, .rows = x->rows_, .Q = x->Q_};
+}
+
+/* Items in float32. */
+static fopo_matrix items_on_host(const batch *x) {
+  return (fopo_matrix){x->items.x, x->P, x->L, x->items.rows.ld};
+}
+
+static fopo_matrix items_on_gpu(const batch *x) {
+  fopo_matrix items = items_on_host(x);
+  memcpy(&items.x, &x->items_.x, sizeof items.x);
+  return items;
+}
+
+static int cpu_snis(float *V, float *c, float *stats, const batch *x, float floor) {
+  fopo_device_batch host = on_host(x);
+  fopo_samples samples = {x->ids, x->logq, x->r};
+  return cpu->ops->snis(cpu, &(fopo_estimate){V, c, stats}, &samples, &x->items.rows, floor, &host);
+}
+
+static int gpu_snis(float *V, float *c, float *stats, const batch *x, float floor) {
+  fopo_device_batch card = on_gpu(x);
+  fopo_samples samples = {x->ids_, x->logq_, x->r_};
+  return gpu->ops->snis(gpu, &(fopo_estimate){V, c, stats}, &samples, &x->items_, floor, &card);
+}
+
+static int gpu_policy(uint32_t *ids, float *mean, float *log_z, const batch *x, fopo_draw_key key) {
+  fopo_device_batch card = on_gpu(x);
+  card.key = key;
+  return gpu->ops->draw_policy(gpu, &(fopo_samples){.ids = ids}, &(fopo_policy_sums){mean, log_z},
+                               items_on_gpu(x), &card);
+}
+
 static void batch_free(batch *x) {
   forget();
   table_done(&x->items);
@@ -187,16 +238,19 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths };
 static void test_scores(void **state) {
   (void)state;
   enum { B = 3, S = 21 };
-  const uint32_t counts[B] = {21, 0, 7};
+  uint32_t counts[B] = {21, 0, 7};
   for (size_t k = 0; k < LENGTHS * 3; k++) {
     size_t L = lengths[k / 3];
     batch x = batch_new(B, S, 90, L, k % 2 ? 3 : 0, types[k % 3]);
     batch_up(&x);
     float f[B * S], *f_ = blank(sizeof f);
     uint32_t *counts_ = up(counts, sizeof counts);
+    fopo_device_batch host = on_host(&x), card = on_gpu(&x);
     for (int counted = 0; counted < 2; counted++) {
-      ok(cpu->ops->scores(cpu, f, x.Q, &x.items.rows, x.ids, counted ? counts : NULL, B, S, L));
-      ok(gpu->ops->scores(gpu, f_, x.Q_, &x.items_, x.ids_, counted ? counts_ : NULL, B, S, L));
+      ok(cpu->ops->scores(cpu, &(fopo_candidate_sets){S, x.ids, f, counted ? counts : NULL},
+                          &x.items.rows, &host));
+      ok(gpu->ops->scores(gpu, &(fopo_candidate_sets){S, x.ids_, f_, counted ? counts_ : NULL},
+                          &x.items_, &card));
       assert_close(f_, f, B * S, 2e-6, 3, "scores");
     }
     batch_free(&x);
@@ -209,12 +263,11 @@ static void check_snis(batch *x, float floor, double tolerance) {
   batch_up(x);
   float *V = room(B * L, 4), *c = room(B * S, 4), *stats = room(B * FOPO_STATS, 4);
   float *V_ = blank(B * L * 4), *c_ = blank(B * S * 4), *stats_ = blank(B * FOPO_STATS * 4);
-  ok(cpu->ops->snis(cpu, V, c, stats, x->Q, &x->items.rows, x->ids, x->logq, x->r, floor, B, S, L));
+  ok(cpu_snis(V, c, stats, x, floor));
   double size = 0;
   for (size_t i = 0; i < B * S; i++) size = fmax(size, fabs((double)x->r[i]));
   for (int given = 0; given < 2; given++) {
-    ok(gpu->ops->snis(gpu, V_, given ? c_ : NULL, stats_, x->Q_, &x->items_, x->ids_, x->logq_,
-                      x->r_, floor, B, S, L));
+    ok(gpu_snis(V_, given ? c_ : NULL, stats_, x, floor));
     assert_close(V_, V, B * L, tolerance, size, "snis' V");
     assert_close(stats_, stats, B * FOPO_STATS, 20 * tolerance, 1e-3, "snis' statistics");
   }
@@ -265,16 +318,14 @@ static void test_snis_edges(void **state) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = -0.3f;
     batch_up(&x);
     float *V_ = blank(2 * L[k] * 4), *stats_ = blank(sizeof stats);
-    ok(gpu->ops->snis(gpu, V_, NULL, stats_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, INFINITY, 2,
-                      300, L[k]));
+    ok(gpu_snis(V_, NULL, stats_, &x, INFINITY));
     down(V, V_, 2 * L[k] * 4);
     down(stats, stats_, sizeof stats);
     for (size_t i = 0; i < 2 * L[k]; i++) assert_true(V[i] == 0);
     assert_true(stats[FOPO_STAT_REWARD] == -0.3f && stats[FOPO_STAT_HEAD_MASS] == 0);
     x.Q[3] = NAN;
     ok(gpu->ops->put(gpu, x.Q_, x.Q, 2 * L[k] * 4));
-    ok(gpu->ops->snis(gpu, V_, NULL, stats_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, INFINITY, 2,
-                      300, L[k]));
+    ok(gpu_snis(V_, NULL, stats_, &x, INFINITY));
     down(V, V_, 2 * L[k] * 4);
     down(stats, stats_, sizeof stats);
     for (size_t i = 0; i < L[k]; i++) assert_true(isnan(V[i]));
@@ -294,10 +345,12 @@ static void test_reinforce(void **state) {
     float *mean = normals(B * L, 1, 8), *V = room(B * L, 4), *c = room(B * S, 4);
     float stats[3 * FOPO_STATS], *V_ = blank(B * L * 4), *c_ = blank(B * S * 4);
     float *stats_ = blank(sizeof stats), *mean_ = up(mean, B * L * 4);
-    ok(cpu->ops->reinforce(cpu, V, c, stats, baseline ? NULL : mean, x.items.x, x.items.rows.ld,
-                           x.ids, x.r, baseline, B, S, L));
-    ok(gpu->ops->reinforce(gpu, V_, k % 3 ? c_ : NULL, stats_, baseline ? NULL : mean_, x.items_.x,
-                           x.items.rows.ld, x.ids_, x.r_, baseline, B, S, L));
+    fopo_device_batch host = on_host(&x), card = on_gpu(&x);
+    ok(cpu->ops->reinforce(cpu, &(fopo_estimate){V, c, stats}, &(fopo_samples){x.ids, NULL, x.r},
+                           baseline ? NULL : mean, items_on_host(&x), &host));
+    ok(gpu->ops->reinforce(gpu, &(fopo_estimate){V_, k % 3 ? c_ : NULL, stats_},
+                           &(fopo_samples){x.ids_, NULL, x.r_}, baseline ? NULL : mean_,
+                           items_on_gpu(&x), &card));
     assert_close(V_, V, B * L, 2e-6, 1, "reinforce's V");
     if (k % 3) assert_close(c_, c, B * S, 1e-7, 1e-3, "reinforce's c");
     assert_close(stats_, stats, B * FOPO_STATS, 1e-7, 0, "reinforce's statistics");
@@ -314,14 +367,16 @@ static void test_sets(void **state) {
   uint32_t *ids = room(B * K, 4), *sets = room(N * K, 4), counts[B], of_set[N] = {0}, rows[B];
   uint32_t *sets_ = up(sets, N * K * 4), *of_set_ = up(of_set, sizeof of_set);
   uint32_t *got_ = blank(B * K * 4), *counts_ = blank(sizeof counts);
+  fopo_candidate_sets cache = {K, sets, NULL, of_set}, cache_ = {K, sets_, NULL, of_set_};
   for (uint32_t turn = 0; turn < 3; turn++) {
     for (uint32_t b = 0; b < B; b++) rows[b] = (b * 7 + turn * 3) % N, counts[b] = b * 40 + turn;
     for (uint32_t i = 0; i < B * K; i++) ids[i] = i * 7919 + turn;
     const uint32_t *rows_ = up(rows, sizeof rows);
-    ok(cpu->ops->store_sets(cpu, sets, of_set, ids, counts, rows, B, K));
-    ok(gpu->ops->store_sets(gpu, sets_, of_set_, up(ids, B * K * 4), up(counts, sizeof counts),
-                            rows_, B, K));
-    ok(gpu->ops->load_sets(gpu, got_, counts_, sets_, of_set_, rows_, B, K));
+    ok(cpu->ops->store_sets(cpu, &cache, &(fopo_candidate_sets){K, ids, NULL, counts}, rows, B));
+    ok(gpu->ops->store_sets(
+        gpu, &cache_,
+        &(fopo_candidate_sets){K, up(ids, B * K * 4), NULL, up(counts, sizeof counts)}, rows_, B));
+    ok(gpu->ops->load_sets(gpu, &(fopo_candidate_sets){K, got_, NULL, counts_}, &cache_, rows_, B));
     assert_same(got_, ids, B * K * 4, "the sets of a batch");
     assert_same(counts_, counts, sizeof counts, "their counts");
   }
@@ -376,8 +431,8 @@ static void test_totals(void **state) {
     if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
     down(before, theta_, 8);
     ok(gpu->ops->totals(gpu, tally_, sums_, G_, n, 3));
-    ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, 1));
-    ok(gpu->ops->sgd(gpu, theta_ + 1, m_ + 1, G_, &sgd, 1));
+    ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, 1}, G_, &adam));
+    ok(gpu->ops->sgd(gpu, &(fopo_parameters){theta_ + 1, m_ + 1, NULL, NULL, 1}, G_, &sgd));
     down(theta, theta_, 8);
     for (int i = 0; i < 2; i++) assert_int_equal(theta[i] != before[i], step < 3);
   }
@@ -435,19 +490,22 @@ static void test_rewards(void **state) {
   for (size_t i = 0; i < B * S; i++) ids[i] = (uint32_t)(i * 7919 % (i % 3 ? P : 40));
   float r[B * S], *r_ = blank(sizeof r), weight[N] = {1, 2, 0.5f, 4, 0}, gain[N] = {1, 0, 1, 3, 1};
   uint32_t *ids_ = up(ids, B * S * 4), *rows_ = up(rows, sizeof rows);
+  fopo_samples samples = {ids, NULL, r}, samples_ = {ids_, NULL, r_};
+  fopo_device_batch host = {.B = B, .S = S, .P = P, .rows = rows}, card = host;
+  card.rows = rows_;
   fopo_csr Y = {N, P, room(N + 1, 8), y, NULL},
            Y_ = {N, P, up(indptr, sizeof indptr), up(y, 4000), NULL};
   memcpy(Y.indptr, indptr, sizeof indptr);
-  ok(cpu->ops->reward_hits(cpu, r, ids, rows, &Y, B, S));
-  ok(gpu->ops->reward_hits(gpu, r_, ids_, rows_, &Y_, B, S));
+  ok(cpu->ops->reward_hits(cpu, &samples, &Y, &host));
+  ok(gpu->ops->reward_hits(gpu, &samples_, &Y_, &card));
   assert_same(r_, r, sizeof r, "hits");
 
   float *users = normals(N * R, 1, 5), *items = normals(P * R, 1, 6);
   for (int logistic = 0; logistic < 2; logistic++) {
     fopo_low_rank m = {users, items, R, logistic};
     fopo_low_rank m_ = {up(users, N * R * 4), up(items, P * R * 4), R, logistic};
-    ok(cpu->ops->reward_model(cpu, r, ids, rows, &m, B, S));
-    ok(gpu->ops->reward_model(gpu, r_, ids_, rows_, &m_, B, S));
+    ok(cpu->ops->reward_model(cpu, &samples, &m, &host));
+    ok(gpu->ops->reward_model(gpu, &samples_, &m_, &card));
     assert_close(r_, r, B * S, 2e-6, 1, "the model's reward");
   }
   const uint32_t action[N] = {5, 39, 7, 0, 2};
@@ -456,8 +514,8 @@ static void test_rewards(void **state) {
                     0.25f};
   ok(gpu->ops->put(gpu, r_, r, sizeof r));
   for (int add = 1; add >= 0; add--) {
-    ok(cpu->ops->reward_credit(cpu, r, ids, rows, &c, add, B, S));
-    ok(gpu->ops->reward_credit(gpu, r_, ids_, rows_, &c_, add, B, S));
+    ok(cpu->ops->reward_credit(cpu, &samples, &c, add, &host));
+    ok(gpu->ops->reward_credit(gpu, &samples_, &c_, add, &card));
     assert_close(r_, r, B * S, 1e-7, 0, "logged rewards");
   }
   forget();
@@ -475,8 +533,10 @@ static void test_draw_uniform(void **state) {
   float logq[B * S], *logq_ = blank(sizeof logq);
   for (size_t k = 0; k < 5; k++) {
     fopo_draw_key key = {99 + ((uint64_t)k << 40), 12};
-    ok(cpu->ops->draw_uniform(cpu, ids, logq, rows, key, B, S, sizes[k]));
-    ok(gpu->ops->draw_uniform(gpu, ids_, logq_, rows_, key, B, S, sizes[k]));
+    fopo_device_batch host = {.B = B, .S = S, .P = sizes[k], .rows = rows, .key = key}, card = host;
+    card.rows = rows_;
+    ok(cpu->ops->draw_uniform(cpu, &(fopo_samples){ids, logq, NULL}, &host));
+    ok(gpu->ops->draw_uniform(gpu, &(fopo_samples){ids_, logq_, NULL}, &card));
     assert_same(ids_, ids, sizeof ids, "uniform ids");
     assert_same(logq_, logq, sizeof logq, "uniform densities");
   }
@@ -485,26 +545,32 @@ static void test_draw_uniform(void **state) {
 
 /* Candidates of three contexts: all k, some, none. */
 typedef struct {
-  size_t k, P;
-  uint32_t *ids, counts[3];
-  float *scores;
+  size_t P;
+  fopo_candidate_sets sets;
 } heads;
 
 static heads heads_of(size_t k, size_t P) {
-  heads h = {.k = k, .P = P, .counts = {(uint32_t)k, (uint32_t)(k + 1) / 2, 0}};
-  h.ids = room(3 * k, 4);
-  h.scores = normals(3 * k, 2, 17);
+  heads h = {P, {k, room(3 * k, 4), normals(3 * k, 2, 17), room(3, 4)}};
+  h.sets.counts[0] = (uint32_t)k;
+  h.sets.counts[1] = (uint32_t)(k + 1) / 2;
   for (size_t i = 0; i < 3 * k; i++) {
-    h.ids[i] = (uint32_t)((i % k * 7919 + i / k) % P); /* P is no multiple of 7919: all differ */
-    h.scores[i] += 1000;
+    h.sets.ids[i] = (uint32_t)((i % k * 7919 + i / k) % P); /* 7919 divides no P: all differ */
+    h.sets.scores[i] += 1000;
   }
   return h;
 }
 
+static fopo_candidate_sets heads_up(const heads *h) {
+  size_t k = h->sets.k;
+  return (fopo_candidate_sets){k, up(h->sets.ids, 3 * k * 4), up(h->sets.scores, 3 * k * 4),
+                               up(h->sets.counts, 3 * 4)};
+}
+
 static void heads_done(heads *h) {
   forget();
-  free(h->ids);
-  free(h->scores);
+  free(h->sets.ids);
+  free(h->sets.scores);
+  free(h->sets.counts);
 }
 
 /* The id of a draw from the candidates may be a neighbour's, where the draw is within rounding of
@@ -514,16 +580,16 @@ static void check_mixture(const heads *h, double epsilon, int stratified, size_t
   const uint32_t rows[B] = {4, 9, 2};
   uint32_t *ids = room(B * S, 4), *got = room(B * S, 4), *ids_ = blank(B * S * 4);
   float *logq = room(B * S, 4), *dense = room(B * S, 4), *logq_ = blank(B * S * 4);
-  fopo_mixture m = {h->k, h->ids, h->scores, h->counts, epsilon, stratified}, m_ = m;
-  m_.ids = up(h->ids, B * h->k * 4);
-  m_.scores = up(h->scores, B * h->k * 4);
-  m_.counts = up(h->counts, sizeof h->counts);
+  fopo_mixture m = {h->sets, epsilon, stratified}, m_ = {heads_up(h), epsilon, stratified};
+  fopo_samples samples = {ids, logq, NULL}, samples_ = {ids_, logq_, NULL};
   uint32_t *rows_ = up(rows, sizeof rows);
   size_t other = 0, steps = 4;
   for (uint32_t step = 0; step < steps; step++) {
     fopo_draw_key key = {1234, step};
-    ok(cpu->ops->draw_mixture(cpu, ids, logq, &m, rows, key, B, S, h->P));
-    ok(gpu->ops->draw_mixture(gpu, ids_, logq_, &m_, rows_, key, B, S, h->P));
+    fopo_device_batch host = {.B = B, .S = S, .P = h->P, .rows = rows, .key = key}, card = host;
+    card.rows = rows_;
+    ok(cpu->ops->draw_mixture(cpu, &samples, &m, &host));
+    ok(gpu->ops->draw_mixture(gpu, &samples_, &m_, &card));
     down(got, ids_, B * S * 4);
     down(dense, logq_, B * S * 4);
     float floor = (float)log(epsilon / (double)h->P);
@@ -573,9 +639,11 @@ static void test_tail(void **state) {
     uint32_t *ids = room(B * S, 4), *ids_ = blank(B * S * 4);
     float *logq = room(B * S, 4), *logq_ = blank(B * S * 4);
     fopo_draw_key key = {77, (uint32_t)i};
-    ok(cpu->ops->draw_tail(cpu, ids, logq, h.ids, h.counts, h.k, rows, key, B, S, h.P));
-    ok(gpu->ops->draw_tail(gpu, ids_, logq_, up(h.ids, B * h.k * 4), up(h.counts, sizeof h.counts),
-                           h.k, up(rows, sizeof rows), key, B, S, h.P));
+    fopo_device_batch host = {.B = B, .S = S, .P = h.P, .rows = rows, .key = key}, card = host;
+    fopo_candidate_sets head_ = heads_up(&h);
+    card.rows = up(rows, sizeof rows);
+    ok(cpu->ops->draw_tail(cpu, &(fopo_samples){ids, logq, NULL}, &h.sets, &host));
+    ok(gpu->ops->draw_tail(gpu, &(fopo_samples){ids_, logq_, NULL}, &head_, &card));
     assert_same(ids_, ids, B * S * 4, "the tail's ids");
     assert_close(logq_, logq, B * S, 1e-7, 0, "the tail's densities");
     free(ids), free(logq);
@@ -591,10 +659,12 @@ static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
   float *means = room(B * L, 4), *log_z = room(B, 4), *means_ = blank(B * L * 4);
   float *log_z_ = blank(B * 4);
   fopo_draw_key key = {31, (uint32_t)P};
-  ok(cpu->ops->draw_policy(cpu, ids, mean ? means : NULL, log_z, x.Q, x.items.x, x.items.rows.ld,
-                           x.rows, key, B, S, P, L));
-  ok(gpu->ops->draw_policy(gpu, ids_, mean ? means_ : NULL, mean ? log_z_ : NULL, x.Q_, x.items_.x,
-                           x.items.rows.ld, x.rows_, key, B, S, P, L));
+  fopo_device_batch host = on_host(&x);
+  host.key = key;
+  ok(cpu->ops->draw_policy(cpu, &(fopo_samples){.ids = ids},
+                           &(fopo_policy_sums){mean ? means : NULL, log_z}, items_on_host(&x),
+                           &host));
+  ok(gpu_policy(ids_, mean ? means_ : NULL, mean ? log_z_ : NULL, &x, key));
   down(got, ids_, B * S * 4);
   size_t other = 0;
   for (size_t i = 0; i < B * S; i++) {
@@ -630,7 +700,10 @@ static void test_policy_peaked(void **state) {
   for (size_t k = 0; k < 6; k++) {
     for (size_t a = 0; a < P; a++) items[a] = a == places[k] ? 1.0f : -1.0f;
     ok(gpu->ops->put(gpu, items_, items, P * 4));
-    ok(gpu->ops->draw_policy(gpu, ids_, mean_, NULL, q_, items_, 1, row_, key, 1, S, P, 1));
+    ok(gpu->ops->draw_policy(
+        gpu, &(fopo_samples){.ids = ids_}, &(fopo_policy_sums){mean_, NULL},
+        fopo_matrix_view(items_, P, 1),
+        &(fopo_device_batch){.B = 1, .S = S, .P = P, .L = 1, .rows = row_, .Q = q_, .key = key}));
     down(ids, ids_, sizeof ids);
     down(&mean, mean_, 4);
     for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
@@ -654,8 +727,7 @@ static void test_policy_small_card(void **state) {
     batch_up(&x);
     uint32_t *ids_ = blank(sizeof wide);
     emulation_memory(small ? ((size_t)300 << 10) + workspace : (size_t)2 << 30);
-    ok(gpu->ops->draw_policy(gpu, ids_, NULL, NULL, x.Q_, x.items_.x, x.items.rows.ld, x.rows_, key,
-                             B, S, P, L));
+    ok(gpu_policy(ids_, NULL, NULL, &x, key));
     emulation_memory((size_t)2 << 30);
     down(small ? narrow : wide, ids_, sizeof wide);
     forget();
@@ -675,12 +747,9 @@ static void test_interrupted(void **state) {
   batch_up(&x);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
-  refused(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10,
-                                3000, 5),
-          FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(gpu_policy(x.ids_, NULL, NULL, &x, key), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
-  ok(gpu->ops->draw_policy(gpu, x.ids_, NULL, NULL, x.Q_, x.items_.x, 5, x.rows_, key, 2, 10, 3000,
-                           5));
+  ok(gpu_policy(x.ids_, NULL, NULL, &x, key));
   batch_free(&x);
 }
 
@@ -797,8 +866,10 @@ static long check_topk(shelf *s, int exact) {
   uint32_t *ids = room(B * k, 4), *counts = room(B, 4), *ids_ = blank(B * k * 4);
   uint32_t *counts_ = blank(B * 4);
   float *scores = room(B * k, 4), *scores_ = blank(B * k * 4);
+  fopo_candidate_sets sets = {k, ids_, scores_, counts_};
+  fopo_device_batch card = on_gpu(&s->x);
   long before = emulation_calls != NULL ? emulation_calls() : 0;
-  ok(gpu->ops->topk(gpu, ids_, scores_, counts_, s->x.Q_, &s->c, B, s->x.L, k));
+  ok(gpu->ops->topk(gpu, &sets, &s->c, &card));
   long calls = emulation_calls != NULL ? emulation_calls() - before : 0;
   down(ids, ids_, B * k * 4);
   down(scores, scores_, B * k * 4);
@@ -877,10 +948,11 @@ static void fail_topk(shelf *s, long calls) {
   size_t n = s->x.B * s->k * 4;
   uint32_t *ids_ = blank(n), *counts_ = blank(s->x.B * 4);
   float *scores_ = blank(n);
+  fopo_candidate_sets sets = {s->k, ids_, scores_, counts_};
+  fopo_device_batch card = on_gpu(&s->x);
   for (long i = 0; i < calls; i += 5) {
     emulation_fail_at(i, 2, 0);
-    refused(gpu->ops->topk(gpu, ids_, scores_, counts_, s->x.Q_, &s->c, s->x.B, s->x.L, s->k),
-            FOPO_ERR_MEMORY, "the GPU has no room");
+    refused(gpu->ops->topk(gpu, &sets, &s->c, &card), FOPO_ERR_MEMORY, "the GPU has no room");
     emulation_fail_at(-1, 0, 0);
   }
   check_topk(s, 0);
@@ -956,10 +1028,10 @@ static void test_optimisers(void **state) {
     float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
     fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
     fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
-    ok(cpu->ops->adam(cpu, theta, m, v, G, &adam, n));
-    ok(gpu->ops->adam(gpu, theta_, m_, v_, G_, &adam, n));
-    ok(cpu->ops->sgd(cpu, theta, u, G, &sgd, n));
-    ok(gpu->ops->sgd(gpu, theta_, u_, G_, &sgd, n));
+    ok(cpu->ops->adam(cpu, &(fopo_parameters){theta, m, v, NULL, n}, G, &adam));
+    ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, n}, G_, &adam));
+    ok(cpu->ops->sgd(cpu, &(fopo_parameters){theta, u, NULL, NULL, n}, G, &sgd));
+    ok(gpu->ops->sgd(gpu, &(fopo_parameters){theta_, u_, NULL, NULL, n}, G_, &sgd));
     free(G);
   }
   assert_close(theta_, theta, n, 1e-6, 1, "theta");
@@ -990,17 +1062,21 @@ static void test_items(void **state) {
   float *m_ = blank(P * L * 4), *v_ = blank(P * L * 4), *items_ = up(x.items.x, P * L * 4);
   uint32_t touched[P], *touched_ = blank(sizeof touched), updates[P] = {0};
   uint32_t *updates_ = blank(sizeof updates);
-  size_t n = 0, n_ = 0;
+  fopo_item_gradient g = {rows, touched, 0}, g_ = {rows_, touched_, 0};
+  fopo_item_gradient all_g = {rows, NULL, P}, all_g_ = {rows_, NULL, P};
+  fopo_parameters at = {items, m, v, updates, P * L}, at_ = {items_, m_, v_, updates_, P * L};
+  fopo_samples samples = {.ids = x.ids}, samples_ = {.ids = x.ids_};
+  fopo_device_batch host = on_host(&x), card = on_gpu(&x);
   memcpy(items, x.items.x, P * L * 4);
   for (size_t i = 0; i < B * S; i += 3) x.ids[i] = (uint32_t)(i % 7); /* some many times */
   for (size_t i = 0; i < B * S; i++) x.ids[i] = x.ids[i] == 11 ? 12 : x.ids[i]; /* one never */
   ok(gpu->ops->put(gpu, x.ids_, x.ids, B * S * 4));
-  ok(cpu->ops->items_gradient(cpu, rows, touched, &n, c, x.Q, x.ids, 0.5f, B, S, P, L));
-  ok(gpu->ops->items_gradient(gpu, rows_, touched_, &n_, c_, x.Q_, x.ids_, 0.5f, B, S, P, L));
-  assert_int_equal(n_, n);
-  assert_true(n < P);
-  assert_same(touched_, touched, n * 4, "the items drawn");
-  assert_close(rows_, rows, n * L, 1e-6, 0.1, "the gradient of the items");
+  ok(cpu->ops->items_gradient(cpu, &g, c, &samples, 0.5f, &host));
+  ok(gpu->ops->items_gradient(gpu, &g_, c_, &samples_, 0.5f, &card));
+  assert_int_equal(g_.n, g.n);
+  assert_true(g.n < P);
+  assert_same(touched_, touched, g.n * 4, "the items drawn");
+  assert_close(rows_, rows, g.n * L, 1e-6, 0.1, "the gradient of the items");
 
   fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0, NULL};
   fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
@@ -1009,17 +1085,17 @@ static void test_items(void **state) {
       memset(rows, 0, P * L * 4);
       ok(gpu->ops->clear(gpu, rows_, P * L));
       for (int twice = 0; twice < 2; twice++) {
-        ok(cpu->ops->items_gradient(cpu, rows, NULL, NULL, c, x.Q, x.ids, 0.5f, B, S, P, L));
-        ok(gpu->ops->items_gradient(gpu, rows_, NULL, NULL, c_, x.Q_, x.ids_, 0.5f, B, S, P, L));
+        ok(cpu->ops->items_gradient(cpu, &all_g, c, &samples, 0.5f, &host));
+        ok(gpu->ops->items_gradient(gpu, &all_g_, c_, &samples_, 0.5f, &card));
       }
       assert_close(rows_, rows, P * L, 1e-6, 0.1, "the gradient of all items");
     }
-    size_t count = all ? P : n;
-    const uint32_t *some = all ? NULL : touched, *some_ = all ? NULL : touched_;
-    ok(cpu->ops->adam_rows(cpu, items, m, v, updates, rows, some, count, &adam, L));
-    ok(gpu->ops->adam_rows(gpu, items_, m_, v_, updates_, rows_, some_, count, &adam, L));
-    ok(cpu->ops->sgd_rows(cpu, items, m, rows, some, count, &sgd, L));
-    ok(gpu->ops->sgd_rows(gpu, items_, m_, rows_, some_, count, &sgd, L));
+    const fopo_item_gradient *some = all ? &all_g : &g, *some_ = all ? &all_g_ : &g_;
+
+    ok(cpu->ops->adam_rows(cpu, &at, some, &adam, L));
+    ok(gpu->ops->adam_rows(gpu, &at_, some_, &adam, L));
+    ok(cpu->ops->sgd_rows(cpu, &at, some, &sgd, L));
+    ok(gpu->ops->sgd_rows(gpu, &at_, some_, &sgd, L));
     assert_same(updates_, updates, sizeof updates, "updates");
     assert_close(items_, items, P * L, 1e-6, 1, "items");
   }
@@ -1028,8 +1104,8 @@ static void test_items(void **state) {
   w_ = up(weight, sizeof weight);
   z_ = up(log_z, sizeof log_z);
   ok(gpu->ops->put(gpu, dense_, rows, P * L * 4));
-  ok(cpu->ops->items_expectation(cpu, rows, x.Q, x.items.x, L, log_z, weight, B, P, L));
-  ok(gpu->ops->items_expectation(gpu, dense_, x.Q_, x.items_.x, L, z_, w_, B, P, L));
+  ok(cpu->ops->items_expectation(cpu, rows, items_on_host(&x), log_z, weight, &host));
+  ok(gpu->ops->items_expectation(gpu, dense_, items_on_gpu(&x), z_, w_, &card));
   assert_close(dense_, rows, P * L, 1e-6, 0.1, "the expectation of the items' gradient");
   free(c), free(rows), free(m), free(v), free(items);
   batch_free(&x);
@@ -1043,8 +1119,7 @@ static void test_again(void **state) {
   batch_up(&x);
   float V[2][500], stats[2][5 * FOPO_STATS], *V_ = blank(sizeof V[0]), *s_ = blank(sizeof stats[0]);
   for (int i = 0; i < 2; i++) {
-    ok(gpu->ops->snis(gpu, V_, NULL, s_, x.Q_, &x.items_, x.ids_, x.logq_, x.r_, -3.0f, 5, 300,
-                      100));
+    ok(gpu_snis(V_, NULL, s_, &x, -3.0f));
     down(V[i], V_, sizeof V[0]);
     down(stats[i], s_, sizeof stats[0]);
   }

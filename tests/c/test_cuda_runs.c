@@ -212,15 +212,15 @@ static int count_get(fopo_device *d, void *host, const void *device, size_t byte
   return gpu->ops->get(gpu, host, device, bytes);
 }
 
-static int count_draw(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
-                      const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t items) {
+static int count_draw(fopo_device *d, const fopo_samples *samples, const fopo_mixture *m,
+                      const fopo_device_batch *batch) {
   (void)d;
   n_draws++;
-  return gpu->ops->draw_mixture(gpu, ids, logq, m, rows, key, B, S, items);
+  return gpu->ops->draw_mixture(gpu, samples, m, batch);
 }
 
 /* theta after 2 steps of all contexts each. */
-static void train_graph(float *out, const method *m, fopo_device *d, int queued) {
+static void train_graph(float *out, const method *m, fopo_device *d, int asynchronous) {
   setting s = {0};
   fopo_slice slice;
   fopo_device with_counts = *d;
@@ -228,7 +228,7 @@ static void train_graph(float *out, const method *m, fopo_device *d, int queued)
     counted = *gpu->ops;
     counted.get = count_get;
     counted.draw_mixture = count_draw;
-    counted.queued = queued;
+    counted.asynchronous = asynchronous;
     with_counts.ops = &counted;
   }
   n_gets = n_draws = 0;

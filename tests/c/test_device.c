@@ -70,7 +70,10 @@ static batch batch_new(size_t B, size_t S, size_t P, size_t L, double scale) {
   x.rows = room(B, sizeof(uint32_t));
   for (size_t b = 0; b < B; b++) x.rows[b] = (uint32_t)(3 * b + 1);
   fopo_draw_key key = {7, 1};
-  assert_int_equal(d->ops->draw_uniform(d, x.ids, x.logq, x.rows, key, B, S, P), FOPO_OK);
+  assert_int_equal(d->ops->draw_uniform(
+                       d, &(fopo_samples){x.ids, x.logq, NULL},
+                       &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = x.rows, .key = key}),
+                   FOPO_OK);
   for (size_t i = 0; i < B * S; i++) {
     x.logq[i] = (float)(-3 + 2 * sin((double)x.ids[i]));
     x.r[i] = x.ids[i] % 5 == 0 ? 1.0f : 0.0f;
@@ -85,6 +88,36 @@ static void batch_free(batch *x) {
   free(x->r);
   free(x->ids);
   free(x->rows);
+}
+
+/* The batch as the operations take it. */
+static fopo_device_batch shape_of(const batch *x) {
+  return (fopo_device_batch){
+      .B = x->B, .S = x->S, .P = x->P, .L = x->L, .rows = x->rows, .Q = x->Q};
+}
+
+static fopo_matrix items_of(const batch *x) { return (fopo_matrix){x->items, x->P, x->L, x->ld}; }
+
+static int run_snis(float *V, float *c, float *stats, const batch *x, float floor) {
+  fopo_estimate e = {V, c, stats};
+  fopo_samples samples = {x->ids, x->logq, x->r};
+  fopo_device_batch shape = shape_of(x);
+  return d->ops->snis(d, &e, &samples, &x->beta, floor, &shape);
+}
+
+static int run_reinforce(float *V, float *c, float *stats, const batch *x, const float *mean) {
+  fopo_estimate e = {V, c, stats};
+  fopo_samples samples = {x->ids, NULL, x->r};
+  fopo_device_batch shape = shape_of(x);
+  return d->ops->reinforce(d, &e, &samples, mean, items_of(x), &shape);
+}
+
+static int run_policy(const batch *x, float *mean, float *log_z, fopo_draw_key key) {
+  fopo_samples samples = {.ids = x->ids};
+  fopo_policy_sums sums = {mean, log_z};
+  fopo_device_batch shape = shape_of(x);
+  shape.key = key;
+  return d->ops->draw_policy(d, &samples, &sums, items_of(x), &shape);
 }
 
 static double score(const batch *x, size_t b, uint32_t id) {
@@ -164,7 +197,9 @@ static void test_gather_rows(void **state) {
   (void)state;
   float *contexts = normals(20 * 7, 1, 3), X[3 * 5];
   const uint32_t rows[3] = {19, 0, 4};
-  assert_int_equal(d->ops->gather_rows(d, X, contexts, 7, rows, 3, 5), FOPO_OK);
+  assert_int_equal(
+      d->ops->gather_rows(d, fopo_matrix_view(X, 3, 5), (fopo_matrix){contexts, 20, 5, 7}, rows),
+      FOPO_OK);
   for (size_t b = 0; b < 3; b++) assert_memory_equal(X + b * 5, contexts + rows[b] * 7, 20);
   free(contexts);
 }
@@ -174,7 +209,9 @@ static void test_products(void **state) {
   enum { B = 6, D = 20, L = 33 };
   float *X = normals(B * D, 1, 4), *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
   float Q[B * L], G[D * L];
-  assert_int_equal(d->ops->queries(d, Q, X, theta, 0.5f, B, D, L), FOPO_OK);
+  assert_int_equal(
+      d->ops->queries(d, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D), theta, 0.5f),
+      FOPO_OK);
   for (size_t b = 0; b < B; b++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0;
@@ -183,7 +220,9 @@ static void test_products(void **state) {
     }
   }
   for (int accumulate = 0; accumulate < 2; accumulate++) {
-    assert_int_equal(d->ops->outer(d, G, X, V, 0.25f, accumulate, B, D, L), FOPO_OK);
+    assert_int_equal(d->ops->outer(d, G, fopo_matrix_view(X, B, D), fopo_matrix_view(V, B, L),
+                                   0.25f, accumulate),
+                     FOPO_OK);
     for (size_t i = 0; i < D; i++) {
       for (size_t j = 0; j < L; j++) {
         double sum = 0;
@@ -201,10 +240,11 @@ static void test_scores(void **state) {
   (void)state;
   batch x = batch_new(4, 50, 200, 19, 1);
   float f[4 * 50];
-  const uint32_t counts[4] = {50, 0, 7, 60};
+  uint32_t counts[4] = {50, 0, 7, 60};
   for (int counted = 0; counted < 2; counted++) {
-    const uint32_t *c = counted ? counts : NULL;
-    assert_int_equal(d->ops->scores(d, f, x.Q, &x.beta, x.ids, c, 4, 50, x.L), FOPO_OK);
+    fopo_candidate_sets sets = {50, x.ids, f, counted ? counts : NULL};
+    fopo_device_batch shape = shape_of(&x);
+    assert_int_equal(d->ops->scores(d, &sets, &x.beta, &shape), FOPO_OK);
     for (size_t b = 0; b < 4; b++) {
       for (size_t s = 0; s < 50; s++) {
         float got = f[b * 50 + s];
@@ -260,8 +300,7 @@ static void check_snis(const batch *x, float floor, double tolerance) {
   double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
   float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
-  int status =
-      d->ops->snis(d, V, c, stats, x->Q, &x->beta, x->ids, x->logq, x->r, floor, x->B, x->S, x->L);
+  int status = run_snis(V, c, stats, x, floor);
   assert_int_equal(status, FOPO_OK);
   for (size_t b = 0; b < x->B; b++) {
     snis_reference(wanted, size, figures, x, b, floor);
@@ -318,9 +357,7 @@ static void test_snis_equal_rewards(void **state) {
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
   for (size_t v = 0; v < 4; v++) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
-    assert_int_equal(
-        d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 2, 300, 100),
-        FOPO_OK);
+    assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_OK);
     for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
     assert_true(stats[FOPO_STAT_REWARD] == values[v]);
     assert_true(stats[FOPO_STAT_HEAD_MASS] == 0);
@@ -334,9 +371,7 @@ static void test_snis_nan(void **state) {
   batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
-  assert_int_equal(
-      d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 1, 100, 10),
-      FOPO_OK);
+  assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_OK);
   for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
   assert_true(isnan(stats[FOPO_STAT_REWARD]));
   batch_free(&x);
@@ -347,9 +382,7 @@ static void test_reinforce(void **state) {
   batch x = batch_new(3, 250, 400, 21, 1);
   float *mean = normals(3 * 21, 1, 8), V[3 * 21], given[3 * 250], stats[3 * FOPO_STATS];
   for (int baseline = 0; baseline < 2; baseline++) {
-    assert_int_equal(d->ops->reinforce(d, V, given, stats, baseline ? NULL : mean, x.items, x.ld,
-                                       x.ids, x.r, baseline, 3, 250, 21),
-                     FOPO_OK);
+    assert_int_equal(run_reinforce(V, given, stats, &x, baseline ? NULL : mean), FOPO_OK);
     for (size_t b = 0; b < 3; b++) {
       double rbar = 0;
       for (size_t s = 0; s < 250; s++) rbar += (double)x.r[b * 250 + s] / 250;
@@ -395,7 +428,9 @@ static void test_reward_hits(void **state) {
   for (size_t i = 0; i < 4 * S; i++) {
     ids[i] = i % 3 == 0 ? (uint32_t)(i / 3 % 60) : (uint32_t)(i * 7919 % P);
   }
-  assert_int_equal(d->ops->reward_hits(d, r, ids, rows, &Y, 4, S), FOPO_OK);
+  assert_int_equal(d->ops->reward_hits(d, &(fopo_samples){ids, NULL, r}, &Y,
+                                       &(fopo_device_batch){.B = 4, .S = S, .rows = rows}),
+                   FOPO_OK);
   for (size_t b = 0; b < 4; b++) {
     size_t hits = 0;
     for (size_t s = 0; s < S; s++) {
@@ -442,7 +477,10 @@ static void test_draw_uniform(void **state) {
   float logq[B * S];
   const uint32_t rows[B] = {5, 1000000, 0};
   fopo_draw_key key = {99, 12};
-  assert_int_equal(d->ops->draw_uniform(d, ids, logq, rows, key, B, S, 790000), FOPO_OK);
+  assert_int_equal(d->ops->draw_uniform(
+                       d, &(fopo_samples){ids, logq, NULL},
+                       &(fopo_device_batch){.B = B, .S = S, .P = 790000, .rows = rows, .key = key}),
+                   FOPO_OK);
   for (size_t b = 0; b < B; b++) {
     fopo_kernels_named("portable")->draw_uniform(wanted, 790000, S, 99, 12, rows[b]);
     assert_memory_equal(ids + b * S, wanted, sizeof wanted);
@@ -481,16 +519,23 @@ static mixture_case mixture_of(double epsilon) {
   return c;
 }
 
+static int run_mixture(uint32_t *ids, float *logq, const fopo_mixture *m, const uint32_t *rows,
+                       fopo_draw_key key, size_t S) {
+  fopo_samples samples = {ids, logq, NULL};
+  fopo_device_batch shape = {.B = MIX_B, .S = S, .P = MIX_P, .rows = rows, .key = key};
+  return d->ops->draw_mixture(d, &samples, m, &shape);
+}
+
 static void check_mixture(double epsilon, int stratified) {
   mixture_case c = mixture_of(epsilon);
-  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, epsilon, stratified};
+  fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, epsilon, stratified};
   const uint32_t rows[MIX_B] = {4, 9, 2};
   uint32_t *ids = room(MIX_B * MIX_S, sizeof *ids);
   float *logq = room(MIX_B * MIX_S, sizeof *logq);
   double count[MIX_B][MIX_P] = {{0}};
   for (uint32_t step = 0; step < MIX_STEPS; step++) {
     fopo_draw_key key = {1234, step};
-    int status = d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, MIX_S, MIX_P);
+    int status = run_mixture(ids, logq, &m, rows, key, MIX_S);
     assert_int_equal(status, FOPO_OK);
     for (size_t i = 0; i < MIX_B * MIX_S; i++) {
       assert_in_range(ids[i], 0, MIX_P - 1);
@@ -517,12 +562,15 @@ static void test_mixture(void **state) {
  * for the item; kappa inverted by walking along its cumulative sum. */
 static void textbook_mixture(uint32_t *ids, float *logq, const fopo_mixture *m, size_t b,
                              uint32_t row, fopo_draw_key key, size_t S, size_t P) {
-  const uint32_t *own = m->ids + b * m->k;
-  size_t n = m->counts[b];
+  const fopo_candidate_sets *sets = &m->sets;
+  const uint32_t *own = sets->ids + b * sets->k;
+  const float *score = sets->scores + b * sets->k;
+  size_t n = sets->counts[b];
+
   float *weight = room(n, sizeof *weight), top = -INFINITY;
   double sum = 0, total = 0;
-  for (size_t i = 0; i < n; i++) top = fmaxf(top, m->scores[b * m->k + i]);
-  total = fopo_kernels_get()->exp_sum(weight, m->scores + b * m->k, top, n);
+  for (size_t i = 0; i < n; i++) top = fmaxf(top, score[i]);
+  total = fopo_kernels_get()->exp_sum(weight, score, top, n);
   for (size_t i = 0; i < n; i++) sum += (double)weight[i];
   for (uint32_t s = 0; s < S; s++) {
     fopo_words w = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, s / 2);
@@ -552,10 +600,13 @@ static void check_textbook(size_t k, size_t P, double epsilon, int stratified, d
   float *scores = normals(B * k, spread, seed), *logq = room(B * S, sizeof *logq), density[S];
   const uint32_t rows[B] = {seed, 9, 4000000000u};
   for (size_t i = 0; i < B * k; i++) own[i] = (uint32_t)((i * (P / k) + seed) % P);
-  fopo_mixture m = {k,         own, scores, counts, stratified ? round(epsilon * S) / S : epsilon,
-                    stratified};
+  fopo_mixture m = {
+      {k, own, scores, counts}, stratified ? round(epsilon * S) / S : epsilon, stratified};
   fopo_draw_key key = {seed * 0x9e3779b97f4a7c15u, seed};
-  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, B, S, P), FOPO_OK);
+  assert_int_equal(
+      d->ops->draw_mixture(d, &(fopo_samples){ids, logq, NULL}, &m,
+                           &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = rows, .key = key}),
+      FOPO_OK);
   for (size_t b = 0; b < B; b++) {
     textbook_mixture(wanted, density, &m, b, rows[b], key, S, P);
     assert_memory_equal(ids + b * S, wanted, S * sizeof *ids);
@@ -583,14 +634,14 @@ static void test_mixture_textbook(void **state) {
 static void test_mixture_nan(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.5);
-  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.5, 0};
+  fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.5, 0};
   const uint32_t rows[MIX_B] = {0, 1, 2};
   uint32_t ids[MIX_B * 100];
   float logq[MIX_B * 100];
   fopo_draw_key key = {5, 0};
   c.scores[2] = NAN;
   c.scores[MIX_K + 1] = INFINITY;
-  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, 100, MIX_P), FOPO_OK);
+  assert_int_equal(run_mixture(ids, logq, &m, rows, key, 100), FOPO_OK);
   for (size_t i = 0; i < MIX_B * 100; i++) assert_in_range(ids[i], 0, MIX_P - 1);
 }
 
@@ -598,13 +649,13 @@ static void test_mixture_nan(void **state) {
 static void test_mixture_sums_to_one(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.8);
-  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.8, 0};
+  fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.8, 0};
   const uint32_t rows[MIX_B] = {0, 1, 2};
   enum { S = 20000 };
   uint32_t *ids = room(MIX_B * S, sizeof *ids);
   float *logq = room(MIX_B * S, sizeof *logq);
   fopo_draw_key key = {5, 0};
-  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, S, MIX_P), FOPO_OK);
+  assert_int_equal(run_mixture(ids, logq, &m, rows, key, S), FOPO_OK);
   for (size_t b = 0; b < MIX_B; b++) {
     double q[MIX_P] = {0}, sum = 0;
     for (size_t s = 0; s < S; s++) q[ids[b * S + s]] = exp((double)logq[b * S + s]);
@@ -620,12 +671,12 @@ static void test_mixture_sums_to_one(void **state) {
 static void test_mixture_stratified(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.8);
-  fopo_mixture m = {MIX_K, c.ids, c.scores, c.counts, 0.8, 1};
+  fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.8, 1};
   const uint32_t rows[MIX_B] = {0, 1, 2};
   uint32_t ids[MIX_B * 101];
   float logq[MIX_B * 101], floor = (float)log(0.8 / MIX_P);
   fopo_draw_key key = {5, 0};
-  assert_int_equal(d->ops->draw_mixture(d, ids, logq, &m, rows, key, MIX_B, 101, MIX_P), FOPO_OK);
+  assert_int_equal(run_mixture(ids, logq, &m, rows, key, 101), FOPO_OK);
   for (size_t b = 0; b < 2; b++) {
     size_t outside = 0;
     for (size_t s = 0; s < 101; s++) {
@@ -651,8 +702,9 @@ static void check_tail(size_t S) {
   double count[MIX_B][MIX_P] = {{0}}, q[MIX_P];
   for (uint32_t step = 0; step < 4000; step++) {
     fopo_draw_key key = {77, step};
-    int status =
-        d->ops->draw_tail(d, ids, logq, c.ids, c.counts, MIX_K, rows, key, MIX_B, S, MIX_P);
+    int status = d->ops->draw_tail(
+        d, &(fopo_samples){ids, logq, NULL}, &(fopo_candidate_sets){MIX_K, c.ids, NULL, c.counts},
+        &(fopo_device_batch){.B = MIX_B, .S = S, .P = MIX_P, .rows = rows, .key = key});
     assert_int_equal(status, FOPO_OK);
     for (size_t b = 0; b < MIX_B; b++) {
       size_t n = c.counts[b];
@@ -708,7 +760,11 @@ static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
     head[i] = head[j], head[j] = swap;
   }
   fopo_draw_key key = {8, seed};
-  assert_int_equal(d->ops->draw_tail(d, ids, logq, head, &count, K, &row, key, 1, S, P), FOPO_OK);
+  assert_int_equal(
+      d->ops->draw_tail(d, &(fopo_samples){ids, logq, NULL},
+                        &(fopo_candidate_sets){K, head, NULL, &count},
+                        &(fopo_device_batch){.B = 1, .S = S, .P = P, .rows = &row, .key = key}),
+      FOPO_OK);
   fopo_kernels_named("portable")->draw_uniform(x, (uint32_t)(P - K), U, 8, seed, row);
   uint32_t a = 0;
   uint64_t left = 0; /* items before a that are no candidates */
@@ -755,8 +811,7 @@ static void check_policy(size_t P, size_t L, double scale) {
   double count[B][CLASSES] = {{0}}, *pi = room(P, sizeof *pi), *wanted = room(L, sizeof *wanted);
   for (uint32_t step = 0; step < STEPS; step++) {
     fopo_draw_key key = {77, step};
-    int status = d->ops->draw_policy(d, x.ids, step == 0 ? mean : NULL, log_z, x.Q, x.items, x.ld,
-                                     x.rows, key, B, S, P, L);
+    int status = run_policy(&x, step == 0 ? mean : NULL, log_z, key);
     assert_int_equal(status, FOPO_OK);
     for (size_t i = 0; i < B * S; i++) {
       assert_true(x.ids[i] < P);
@@ -790,13 +845,22 @@ static void test_policy_peaked(void **state) {
   enum { P = 5000, S = 100 };
   float *items = room(P, sizeof *items), mean;
   uint32_t ids[S], row = 3;
-  const float q = 1e4f;
+  float q = 1e4f;
   const uint32_t places[] = {0, 63, 64, 1023, 1024, 4095, 4999};
   fopo_draw_key key = {3, 3};
   for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
     for (size_t a = 0; a < P; a++) items[a] = -1.0f;
     items[places[k]] = 1.0f;
-    int status = d->ops->draw_policy(d, ids, &mean, NULL, &q, items, 1, &row, key, 1, S, P, 1);
+    int status = run_policy(&(batch){.B = 1,
+                                     .S = S,
+                                     .P = P,
+                                     .L = 1,
+                                     .ld = 1,
+                                     .items = items,
+                                     .Q = &q,
+                                     .ids = ids,
+                                     .rows = &row},
+                            &mean, NULL, key);
     assert_int_equal(status, FOPO_OK);
     for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
     assert_true(mean == 1.0f);
@@ -813,11 +877,28 @@ static void test_policy_blocks(void **state) {
   uint32_t *ids = room(B * S, sizeof *ids), rows[B], alone[S];
   for (uint32_t b = 0; b < B; b++) rows[b] = b;
   fopo_draw_key key = {8, 8};
-  assert_int_equal(d->ops->draw_policy(d, ids, mean, NULL, Q, items, 1, rows, key, B, S, P, 1),
+  assert_int_equal(run_policy(&(batch){.B = B,
+                                       .S = S,
+                                       .P = P,
+                                       .L = 1,
+                                       .ld = 1,
+                                       .items = items,
+                                       .Q = Q,
+                                       .ids = ids,
+                                       .rows = rows},
+                              mean, NULL, key),
                    FOPO_OK);
   for (size_t b = 0; b < B; b += 13) {
-    assert_int_equal(d->ops->draw_policy(d, alone, &alone_mean, NULL, Q + b, items, 1, rows + b,
-                                         key, 1, S, P, 1),
+    assert_int_equal(run_policy(&(batch){.B = 1,
+                                         .S = S,
+                                         .P = P,
+                                         .L = 1,
+                                         .ld = 1,
+                                         .items = items,
+                                         .Q = Q + b,
+                                         .ids = alone,
+                                         .rows = rows + b},
+                                &alone_mean, NULL, key),
                      FOPO_OK);
     assert_memory_equal(alone, ids + b * S, sizeof alone);
     assert_near((double)mean[b], (double)alone_mean, 1e-5);
@@ -832,13 +913,9 @@ static void test_policy_interrupted(void **state) {
   batch x = batch_new(2, 10, 3000, 5, 1);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
-  assert_int_equal(
-      d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10, 3000, 5),
-      FOPO_ERR_INTERRUPTED);
+  assert_int_equal(run_policy(&x, NULL, NULL, key), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(
-      d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows, key, 2, 10, 3000, 5),
-      FOPO_OK);
+  assert_int_equal(run_policy(&x, NULL, NULL, key), FOPO_OK);
   batch_free(&x);
 }
 
@@ -853,7 +930,7 @@ static void test_adam(void **state) {
   for (uint64_t t = 1; t <= 20; t++) {
     float *G = normals(N, 1, 100 + t);
     fopo_adam o = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
-    assert_int_equal(d->ops->adam(d, theta, m, v, G, &o, N), FOPO_OK);
+    assert_int_equal(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o), FOPO_OK);
     for (size_t i = 0; i < N; i++) {
       double g = (double)G[i] - 0.1 * wanted[i];
       dm[i] = 0.9 * dm[i] + 0.1 * g;
@@ -874,7 +951,8 @@ static void test_sgd(void **state) {
   float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
   const float G[2] = {3, -1};
   fopo_sgd o = {0.1, 0.5, 0.01, NULL};
-  assert_int_equal(d->ops->sgd(d, theta, velocity, G, &o, 2), FOPO_OK);
+  assert_int_equal(d->ops->sgd(d, &(fopo_parameters){theta, velocity, NULL, NULL, 2}, G, &o),
+                   FOPO_OK);
   assert_near((double)velocity[0], 0.25 + 3 - 0.01, 1e-6);
   assert_near((double)theta[0], 1 + 0.1 * 3.24, 1e-6);
   assert_near((double)theta[1], 2 + 0.1 * -1.02, 1e-6);
@@ -905,27 +983,36 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
     memcpy(ids + b * MIX_K, mix->ids + b % MIX_B * MIX_K, MIX_K * sizeof *ids);
     memcpy(scores + b * MIX_K, mix->scores + b % MIX_B * MIX_K, MIX_K * sizeof *scores);
   }
-  fopo_mixture m = {MIX_K, ids, scores, counts, 0.5, 0};
+  fopo_mixture m = {{MIX_K, ids, scores, counts}, 0.5, 0};
+  fopo_device_batch shape = shape_of(x);
+  shape.key = key;
+  fopo_matrix Q = fopo_matrix_view(x->Q, 9, 40), items = items_of(x);
+  fopo_matrix V = fopo_matrix_view(out->V, 9, 40);
+  fopo_samples uniform = {out->uniform, out->logq, NULL}, mixed = {out->mixed, out->logq, out->r};
+  fopo_samples tail = {out->tail, out->logq_tail, NULL}, policy = {out->policy, NULL, x->r};
+  fopo_samples rewarded = {out->mixed, out->logq, x->r};
+  fopo_candidate_sets all = {300, out->uniform, out->f, NULL};
+  fopo_policy_sums sums = {out->mean, out->log_z};
+  fopo_estimate e = {out->V, out->c, out->stats};
+  fopo_parameters by_adam = {out->theta, out->m, out->v, NULL, 40000};
+  fopo_parameters by_sgd = {out->theta, out->velocity, NULL, NULL, 40000};
   fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1, NULL};
   fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
   int s = 0;
-  s |= ops->queries(d, out->Q, x->Q, x->items, 0.3f, 9, 40, 40);
-  s |= ops->draw_uniform(d, out->uniform, out->logq, x->rows, key, 9, 300, x->P);
-  s |= ops->draw_mixture(d, out->mixed, out->logq, &m, x->rows, key, 9, 300, x->P);
-  s |= ops->draw_tail(d, out->tail, out->logq_tail, ids, counts, MIX_K, x->rows, key, 9, 300, x->P);
-  s |= ops->draw_policy(d, out->policy, out->mean, out->log_z, x->Q, x->items, x->ld, x->rows, key,
-                        9, 300, x->P, 40);
-  s |= ops->scores(d, out->f, x->Q, &x->beta, out->uniform, NULL, 9, 300, 40);
-  s |= ops->reward_hits(d, out->r, out->mixed, x->rows, &Y, 9, 300);
-  s |= ops->snis(d, out->V, out->c, out->stats, x->Q, &x->beta, out->mixed, out->logq, x->r,
-                 INFINITY, 9, 300, 40);
-  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 0, 9, 40, 40);
-  s |= ops->reinforce(d, out->V, out->c, out->stats, out->mean, x->items, x->ld, out->policy, x->r,
-                      0, 9, 300, 40);
-  s |= ops->outer(d, out->G, x->Q, out->V, 1.0f, 1, 9, 40, 40);
+  s |= ops->queries(d, fopo_matrix_view(out->Q, 9, 40), Q, x->items, 0.3f);
+  s |= ops->draw_uniform(d, &uniform, &shape);
+  s |= ops->draw_mixture(d, &mixed, &m, &shape);
+  s |= ops->draw_tail(d, &tail, &m.sets, &shape);
+  s |= ops->draw_policy(d, &policy, &sums, items, &shape);
+  s |= ops->scores(d, &all, &x->beta, &shape);
+  s |= ops->reward_hits(d, &mixed, &Y, &shape);
+  s |= ops->snis(d, &e, &rewarded, &x->beta, INFINITY, &shape);
+  s |= ops->outer(d, out->G, Q, V, 1.0f, 0);
+  s |= ops->reinforce(d, &e, &policy, out->mean, items, &shape);
+  s |= ops->outer(d, out->G, Q, V, 1.0f, 1);
   memcpy(out->theta, x->items, sizeof out->theta);
-  s |= ops->adam(d, out->theta, out->m, out->v, x->items + 1, &adam, 40000);
-  s |= ops->sgd(d, out->theta, out->velocity, x->items + 2, &sgd, 40000);
+  s |= ops->adam(d, &by_adam, x->items + 1, &adam);
+  s |= ops->sgd(d, &by_sgd, x->items + 2, &sgd);
   assert_int_equal(s, FOPO_OK);
 }
 
@@ -959,13 +1046,9 @@ static void test_step_allocates_once(void **state) {
   assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(
-      d->ops->snis(d, V, NULL, stats, x.Q, &x.beta, x.ids, x.logq, x.r, INFINITY, 9, 300, 40),
-      FOPO_ERR_MEMORY);
+  assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_ERR_MEMORY);
   fopo_memory_fail_after(0, 0);
-  assert_int_equal(d->ops->draw_policy(d, x.ids, NULL, NULL, x.Q, x.items, x.ld, x.rows,
-                                       (fopo_draw_key){1, 1}, 9, 300, 5000, 40),
-                   FOPO_ERR_MEMORY);
+  assert_int_equal(run_policy(&x, NULL, NULL, (fopo_draw_key){1, 1}), FOPO_ERR_MEMORY);
   whole_step(result, &x, &mix);
   fopo_memory_fail_after(0, 1); /* from here on every allocation fails */
   whole_step(result, &x, &mix);

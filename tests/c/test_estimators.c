@@ -259,6 +259,9 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
   float scale = 1.0f / (COPIES * w->pi.temperature);
   fopo_matrix Q = fopo_matrix_view(q, COPIES, DIM);
   fopo_rows items = fopo_rows_float32(w->items.x, w->items.ld);
+  fopo_estimate e = {V, NULL, stats};
+  fopo_samples samples = {ids, logq, r};
+  fopo_device_batch batch = {.B = COPIES, .S = S, .L = DIM, .Q = q};
   small_world_reward(exact, w, theta, 1);
   ok(fopo_policy_queries(Q, &w->pi, w->contexts));
   for (uint32_t step = 0; step < steps; step++) {
@@ -266,8 +269,9 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
     ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, w->rows, S, key));
     ok(fopo_reward_fill(r, &w->reward, ids, w->rows, COPIES, S));
     if (forget) memset(logq, 0, COPIES * S * sizeof *logq);
-    ok(ops->snis(w->device, V, NULL, stats, q, &items, ids, logq, r, INFINITY, COPIES, S, DIM));
-    ok(ops->outer(w->device, G, w->contexts.x, V, scale, 0, COPIES, DIM, DIM));
+    ok(ops->snis(w->device, &e, &samples, &items, INFINITY, &batch));
+    ok(ops->outer(w->device, G, fopo_matrix_rows(w->contexts, 0, COPIES),
+                  fopo_matrix_view(V, COPIES, DIM), scale, 0));
     deviation_add(&d, G, exact);
   }
   fopo_free(ids);

@@ -502,8 +502,8 @@ static void test_lazy_adam(void **unused) {
   ok(fopo_optim_init(&o, &options));
   ok(fopo_optim_prepare(&o, d, 1, P, L));
   for (int step = 0; step < STEPS; step++) {
-    const float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
-    const uint32_t both[] = {0, 1}, alone[] = {0};
+    float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
+    uint32_t both[] = {0, 1}, alone[] = {0};
     fopo_item_gradient G = {
         .rows = rows, .ids = touched[step] ? both : alone, .n = touched[step] ? 2 : 1};
     ok(fopo_optim_step(&o, d, &theta, &g0, 1, NULL));

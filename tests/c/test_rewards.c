@@ -29,14 +29,16 @@ enum { N = 3, P = 4 };
 static void values(double out[N][P], const fopo_reward *reward) {
   uint32_t ids[N * P], rows[N] = {0, 1, 2};
   float r[N * P], again[N * P];
+  fopo_samples samples = {.ids = ids, .r = again};
+  fopo_device_batch batch = {.B = N, .S = P, .P = P, .rows = rows};
   fopo_device *d;
   for (uint32_t i = 0; i < N * P; i++) ids[i] = i % P;
   ok(fopo_reward_fill(r, reward, ids, rows, N, P));
   ok(fopo_device_open(&d, "cpu"));
   int modelled = reward->model.users != NULL;
-  if (modelled) ok(d->ops->reward_model(d, again, ids, rows, &reward->model, N, P));
+  if (modelled) ok(d->ops->reward_model(d, &samples, &reward->model, &batch));
   if (reward->credit.action != NULL)
-    ok(d->ops->reward_credit(d, again, ids, rows, &reward->credit, modelled, N, P));
+    ok(d->ops->reward_credit(d, &samples, &reward->credit, modelled, &batch));
   fopo_device_close(d);
   for (int i = 0; i < N * P; i++) {
     close_to((double)again[i], (double)r[i], 1e-5 * (1 + fabs((double)r[i])));

@@ -269,6 +269,8 @@ static void test_device(void **state) {
   static float V[3][B * L], c[2][B * S], stats[3][B * FOPO_STATS];
   static uint16_t half[P * 40];
   uint32_t ids[B * S];
+  fopo_samples samples = {ids, logq, r};
+  fopo_device_batch batch = {.B = B, .S = S, .P = P, .L = L, .Q = Q};
   fill(x, P * L, 1, 1);
   fill(Q, B * L, 0.7, 2);
   fill(logq, B * S, 1, 3);
@@ -283,10 +285,11 @@ static void test_device(void **state) {
     fopo_rows floats = fopo_rows_float32(back, L);
     for (int way = 0; way < 2; way++) {
       const fopo_rows *items = way == 0 ? &rows : &floats;
-      assert_int_equal(d->ops->scores(d, f[way], Q, items, ids, NULL, B, S, L), FOPO_OK);
       assert_int_equal(
-          d->ops->snis(d, V[way], c[way], stats[way], Q, items, ids, logq, r, INFINITY, B, S, L),
-          FOPO_OK);
+          d->ops->scores(d, &(fopo_candidate_sets){S, ids, f[way], NULL}, items, &batch), FOPO_OK);
+      assert_int_equal(d->ops->snis(d, &(fopo_estimate){V[way], c[way], stats[way]}, &samples,
+                                    items, INFINITY, &batch),
+                       FOPO_OK);
     }
     for (size_t i = 0; i < (size_t)B * S; i++) {
       assert_true(fabsf(f[0][i] - f[1][i]) <= 1e-5f);
@@ -299,7 +302,8 @@ static void test_device(void **state) {
     int threads = fopo_threads();
     fopo_threads_set(threads == 1 ? 3 : 1);
     assert_int_equal(
-        d->ops->snis(d, V[2], NULL, stats[2], Q, &rows, ids, logq, r, INFINITY, B, S, L), FOPO_OK);
+        d->ops->snis(d, &(fopo_estimate){V[2], NULL, stats[2]}, &samples, &rows, INFINITY, &batch),
+        FOPO_OK);
     fopo_threads_set(threads);
     assert_memory_equal(V[2], V[0], sizeof V[0]);
     assert_memory_equal(stats[2], stats[0], sizeof stats[0]);

@@ -57,7 +57,7 @@ int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what) {
 
 /* ---- memory ---- */
 
-static int device_alloc(fopo_device *d, void **device, size_t bytes) {
+int fopo_cpu_alloc(fopo_device *d, void **device, size_t bytes) {
   fopo_cpu *cpu = d->state;
   *device = NULL;
   if (cpu->n_blocks == cpu->room) {
@@ -73,30 +73,31 @@ static int device_alloc(fopo_device *d, void **device, size_t bytes) {
   return FOPO_OK;
 }
 
-static int device_share(fopo_device *d, void **device, const void *host, size_t bytes) {
+int fopo_cpu_share(fopo_device *d, void **device, const void *host, size_t bytes) {
   (void)d, (void)bytes;
   memcpy(device, &host, sizeof host); /* lent for reading; the table's type has no const */
   return FOPO_OK;
 }
 
 /* What is not among the blocks was lent and stays the host's. */
-static void device_release(fopo_device *d, void *device) {
+int fopo_cpu_release(fopo_device *d, void *device) {
   fopo_cpu *cpu = d->state;
   for (size_t i = cpu->n_blocks; i-- > 0;) {
     if (cpu->blocks[i] != device) continue;
     fopo_free(device);
     cpu->blocks[i] = cpu->blocks[--cpu->n_blocks];
-    return;
+    break;
   }
+  return FOPO_OK;
 }
 
-static int device_put(fopo_device *d, void *device, const void *host, size_t bytes) {
+int fopo_cpu_put(fopo_device *d, void *device, const void *host, size_t bytes) {
   (void)d;
   if (bytes > 0 && host != device) memcpy(device, host, bytes);
   return FOPO_OK;
 }
 
-static int device_get(fopo_device *d, void *host, const void *device, size_t bytes) {
+int fopo_cpu_get(fopo_device *d, void *host, const void *device, size_t bytes) {
   (void)d;
   if (bytes > 0 && host != device) memcpy(host, device, bytes); /* what was lent is the host's */
   return FOPO_OK;
@@ -104,80 +105,81 @@ static int device_get(fopo_device *d, void *host, const void *device, size_t byt
 
 /* ---- dense operations ---- */
 
-static int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld,
-                       const uint32_t *rows, size_t B, size_t D) {
+int fopo_cpu_gather_rows(fopo_device *d, fopo_matrix X, fopo_matrix from, const uint32_t *rows) {
   (void)d;
-  for (size_t b = 0; b < B; b++) memcpy(X + b * D, contexts + rows[b] * ld, D * sizeof *X);
+  for (size_t b = 0; b < X.rows; b++) {
+    memcpy(fopo_matrix_row(X, b), fopo_matrix_row(from, rows[b]), X.cols * sizeof *X.x);
+  }
   return FOPO_OK;
 }
 
-static int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale,
-                   size_t B, size_t D, size_t L) {
+int fopo_cpu_queries(fopo_device *d, fopo_matrix Q, fopo_matrix X, const float *theta,
+                     float scale) {
   (void)d;
-  return fopo_gemm(fopo_matrix_view(Q, B, L), scale, fopo_cpu_reading(X, B, D, D), 0,
-                   fopo_cpu_reading(theta, D, L, L), 0, 0.0f);
+  return fopo_gemm(Q, scale, X, 0, fopo_cpu_reading(theta, X.cols, Q.cols, Q.cols), 0, 0.0f);
 }
 
-static int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items,
-                  const uint32_t *ids, const uint32_t *counts, size_t B, size_t S, size_t L) {
+int fopo_cpu_scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *items,
+                    const fopo_device_batch *batch) {
   (void)d;
+  size_t k = sets->k, L = batch->L;
+  const uint32_t *counts = sets->counts;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    size_t count = counts == NULL || counts[b] > S ? S : counts[b];
-    fopo_cpu_gather_dot(f + b * S, items, ids + b * S, count, Q + b * L, L);
-    for (size_t s = count; s < S; s++) f[b * S + s] = -INFINITY;
+  for (size_t b = 0; b < batch->B; b++) {
+    size_t count = counts == NULL || counts[b] > k ? k : counts[b];
+    float *f = sets->scores + b * k;
+    fopo_cpu_gather_dot(f, items, sets->ids + b * k, count, batch->Q + b * L, L);
+    for (size_t i = count; i < k; i++) f[i] = -INFINITY;
   }
   return FOPO_OK;
 }
 
-static int outer(fopo_device *d, float *G, const float *X, const float *V, float scale,
-                 int accumulate, size_t B, size_t D, size_t L) {
+int fopo_cpu_outer(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V, float scale,
+                   int accumulate) {
   (void)d;
-  return fopo_gemm(fopo_matrix_view(G, D, L), scale, fopo_cpu_reading(X, B, D, D), 1,
-                   fopo_cpu_reading(V, B, L, L), 0, accumulate ? 1.0f : 0.0f);
+  return fopo_gemm(fopo_matrix_view(G, X.cols, V.cols), scale, X, 1, V, 0,
+                   accumulate ? 1.0f : 0.0f);
 }
 
-static int network_forward(fopo_device *d, float *Q, float *hidden, const float *X,
-                           const float *theta, const fopo_network *net, float scale, size_t B) {
+int fopo_cpu_network_forward(fopo_device *d, fopo_matrix Q, fopo_matrix X,
+                             const fopo_network_pass *pass) {
   (void)d;
-  size_t D = net->width[0], L = net->width[net->layers];
-  return fopo_network_forward(fopo_matrix_view(Q, B, L), hidden, fopo_cpu_reading(X, B, D, D),
-                              theta, net, scale);
+  return fopo_network_forward(Q, pass->hidden, X, pass->theta, pass->net, pass->scale);
 }
 
-static int network_backward(fopo_device *d, float *G, float *delta, const float *X,
-                            const float *hidden, const float *V, const float *theta,
-                            const fopo_network *net, float scale, int accumulate, size_t B) {
+int fopo_cpu_network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
+                              const fopo_network_pass *pass, int accumulate) {
   (void)d;
-  size_t D = net->width[0], L = net->width[net->layers];
-  return fopo_network_backward(G, delta, fopo_cpu_reading(X, B, D, D), hidden,
-                               fopo_cpu_reading(V, B, L, L), theta, net, scale, accumulate);
+  return fopo_network_backward(G, pass->delta, X, pass->hidden, V, pass->theta, pass->net,
+                               pass->scale, accumulate);
 }
 
-/* ---- candidates that are kept, statistics ---- */
+/* ---- kept candidates, statistics ---- */
 
-static int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
-                      const uint32_t *counts, const uint32_t *rows, size_t B, size_t K) {
+int fopo_cpu_store_sets(fopo_device *d, const fopo_candidate_sets *cache,
+                        const fopo_candidate_sets *sets, const uint32_t *rows, size_t B) {
   (void)d;
+  size_t k = sets->k;
   for (size_t b = 0; b < B; b++) {
-    memcpy(sets + rows[b] * K, ids + b * K, K * sizeof *sets);
-    set_counts[rows[b]] = counts[b];
+    memcpy(cache->ids + rows[b] * k, sets->ids + b * k, k * sizeof *sets->ids);
+    cache->counts[rows[b]] = sets->counts[b];
   }
   return FOPO_OK;
 }
 
-static int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
-                     const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K) {
+int fopo_cpu_load_sets(fopo_device *d, const fopo_candidate_sets *sets,
+                       const fopo_candidate_sets *cache, const uint32_t *rows, size_t B) {
   (void)d;
+  size_t k = sets->k;
   for (size_t b = 0; b < B; b++) {
-    memcpy(ids + b * K, sets + rows[b] * K, K * sizeof *ids);
-    counts[b] = set_counts[rows[b]];
+    memcpy(sets->ids + b * k, cache->ids + rows[b] * k, k * sizeof *sets->ids);
+    sets->counts[b] = cache->counts[rows[b]];
   }
   return FOPO_OK;
 }
 
-static int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-                     size_t with_candidates, size_t k, int start, size_t B) {
+int fopo_cpu_add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+                       size_t with_candidates, size_t k, int start, size_t B) {
   (void)d;
   if (start) *sums = (fopo_sums){0};
   for (size_t b = 0; b < B; b++) {
@@ -209,22 +211,23 @@ fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t) {
                           .decay = (float)o->weight_decay};
 }
 
-static int adam(fopo_device *d, float *theta, float *m, float *v, const float *G,
-                const fopo_adam *o, size_t n) {
+int fopo_cpu_adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
   (void)d;
   fopo_adam_step step = fopo_cpu_adam_step(o, o->t);
+  size_t n = x->n;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW)
   for (size_t i = 0; i < n; i += PIECE) {
     size_t count = n - i < PIECE ? n - i : PIECE;
-    fopo_kernels_get()->adam(theta + i, m + i, v + i, G + i, &step, count);
+    fopo_kernels_get()->adam(x->theta + i, x->m + i, x->v + i, G + i, &step, count);
   }
   return FOPO_OK;
 }
 
-static int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
-               size_t n) {
+int fopo_cpu_sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
   (void)d;
   float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
+  float *theta = x->theta, *velocity = x->m;
+  size_t n = x->n;
 #pragma omp parallel for simd num_threads(fopo_threads()) schedule(static) if (n > FEW)
   for (size_t i = 0; i < n; i++) {
     velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
@@ -235,46 +238,15 @@ static int sgd(fopo_device *d, float *theta, float *velocity, const float *G, co
 
 /* ---- the device ---- */
 
+#define ENTRY_EVERY(name) .name = fopo_cpu_##name,
+#define ENTRY_CPU(name)   .name = fopo_cpu_##name,
+#define ENTRY_CUDA(name)  .name = NULL,
+
 static const fopo_device_ops cpu_ops = {
     .kind = "cpu",
-    .alloc = device_alloc,
-    .share = device_share,
-    .release = device_release,
-    .put = device_put,
-    .get = device_get,
-    .gather_rows = gather_rows,
-    .queries = queries,
-    .scores = scores,
-    .draw_uniform = fopo_cpu_draw_uniform,
-    .draw_mixture = fopo_cpu_draw_mixture,
-    .draw_tail = fopo_cpu_draw_tail,
-    .draw_policy = fopo_cpu_draw_policy,
-    .store_sets = store_sets,
-    .load_sets = load_sets,
-    .reward_hits = fopo_cpu_reward_hits,
-    .reward_model = fopo_cpu_reward_model,
-    .reward_credit = fopo_cpu_reward_credit,
-    .snis = fopo_cpu_snis,
-    .add_stats = add_stats,
-    .reinforce = fopo_cpu_reinforce,
-    .outer = outer,
-    .network_forward = network_forward,
-    .network_backward = network_backward,
-    .adam = adam,
-    .sgd = sgd,
-    .items_gradient = fopo_cpu_items_gradient,
-    .items_expectation = fopo_cpu_items_expectation,
-    .adam_rows = fopo_cpu_adam_rows,
-    .sgd_rows = fopo_cpu_sgd_rows,
-    .clear = fopo_cpu_clear,
-    .norm2 = fopo_cpu_norm2,
-    .totals = NULL,
-    .start_clock = NULL,
-    .stop_clock = NULL,
-    .record = NULL,
-    .recorded = NULL,
-    .replay = NULL,
-    .topk = NULL,
+#define FOPO_OP(name, who, ...) ENTRY_##who(name)
+#include "device/ops.def"
+#undef FOPO_OP
 };
 
 int fopo_device_cpu_open(fopo_device **d) {

@@ -1,5 +1,5 @@
-/* Inside the CPU device: its state, its scratch, and the operations that live in files of their
- * own. Arguments are those of fopo_device_ops, where each operation is described. */
+/* Inside the CPU device: its state, its scratch, and the prototypes of its operations, which are
+ * described in device/ops.def. */
 #ifndef FOPO_DEVICE_CPU_CPU_H
 #define FOPO_DEVICE_CPU_CPU_H
 
@@ -62,48 +62,10 @@ static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const 
   }
 }
 
-/* draw.c */
-int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
-                          fopo_draw_key key, size_t B, size_t S, size_t P);
-int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
-                          const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
+/* ---- the operations of device/ops.def ---- */
 
-int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
-                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
-                       size_t B, size_t S, size_t P);
-
-/* policy.c */
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
-                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
-                         size_t B, size_t S, size_t P, size_t L);
-
-/* estimate.c */
-int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                         const fopo_csr *Y, size_t B, size_t S);
-int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                          const fopo_low_rank *m, size_t B, size_t S);
-int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                           const fopo_credit *c, int add, size_t B, size_t S);
-int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
-                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
-                  float floor, size_t B, size_t S, size_t L);
-int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
-                       const float *items, size_t ld, const uint32_t *ids, const float *r,
-                       int baseline, size_t B, size_t S, size_t L);
-
-/* items.c */
-int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
-                            const float *c, const float *Q, const uint32_t *ids, float scale,
-                            size_t B, size_t S, size_t P, size_t L);
-int fopo_cpu_items_expectation(fopo_device *d, float *rows, const float *Q, const float *items,
-                               size_t ld, const float *log_z, const float *weight, size_t B,
-                               size_t P, size_t L);
-int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
-                       const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
-                       size_t L);
-int fopo_cpu_sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
-                      const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
-int fopo_cpu_clear(fopo_device *d, float *x, size_t n);
-int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n);
+#define FOPO_OP(name, who, ...) fopo_##name##_op fopo_cpu_##name;
+#include "device/ops.def"
+#undef FOPO_OP
 
 #endif

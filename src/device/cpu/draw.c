@@ -27,11 +27,15 @@ static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key 
   for (size_t s = 0; s < S; s++) logq[s] = density;
 }
 
-int fopo_cpu_draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
-                          fopo_draw_key key, size_t B, size_t S, size_t P) {
+int fopo_cpu_draw_uniform(fopo_device *d, const fopo_samples *samples,
+                          const fopo_device_batch *batch) {
   (void)d;
+  size_t S = batch->S;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) uniform_row(ids + b * S, logq + b * S, rows[b], key, S, P);
+  for (size_t b = 0; b < batch->B; b++) {
+    uniform_row(samples->ids + b * S, samples->logq + b * S, batch->rows[b], batch->key, S,
+                batch->P);
+  }
   return FOPO_OK;
 }
 
@@ -207,20 +211,24 @@ static void mixture_row(uint32_t *ids, float *logq, const candidates *c, const f
   }
 }
 
-int fopo_cpu_draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
-                          const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P) {
-  int status = fopo_cpu_reserve(d, mixture_bytes(m->k));
+int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fopo_mixture *mixture,
+                          const fopo_device_batch *batch) {
+  const fopo_candidate_sets *sets = &mixture->sets;
+  size_t k = sets->k, S = batch->S, P = batch->P;
+  int status = fopo_cpu_reserve(d, mixture_bytes(k));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    size_t n = m->counts[b] < m->k ? m->counts[b] : m->k;
+  for (size_t b = 0; b < batch->B; b++) {
+    size_t n = sets->counts[b] < k ? sets->counts[b] : k;
+    uint32_t *ids = samples->ids + b * S;
+    float *logq = samples->logq + b * S;
     if (n == 0) {
-      uniform_row(ids + b * S, logq + b * S, rows[b], key, S, P);
+      uniform_row(ids, logq, batch->rows[b], batch->key, S, P);
       continue;
     }
-    candidates c = place(fopo_cpu_scratch(d), m->k);
-    prepare(&c, m->ids + b * m->k, m->scores + b * m->k, n, m->epsilon, P);
-    mixture_row(ids + b * S, logq + b * S, &c, m, rows[b], key, S, P);
+    candidates c = place(fopo_cpu_scratch(d), k);
+    prepare(&c, sets->ids + b * k, sets->scores + b * k, n, mixture->epsilon, P);
+    mixture_row(ids, logq, &c, mixture, batch->rows[b], batch->key, S, P);
   }
   return FOPO_OK;
 }
@@ -254,23 +262,24 @@ static int is_ascending(const uint32_t *ids, size_t n) {
   return falls == 0;
 }
 
-int fopo_cpu_draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
-                       const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key,
-                       size_t B, size_t S, size_t P) {
-  int status = fopo_cpu_reserve(d, k * sizeof *head);
+int fopo_cpu_draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_candidate_sets *head,
+                       const fopo_device_batch *batch) {
+  size_t k = head->k, S = batch->S, P = batch->P;
+  int status = fopo_cpu_reserve(d, k * sizeof *head->ids);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    size_t n = counts[b] < k ? counts[b] : k, U = S - n;
+  for (size_t b = 0; b < batch->B; b++) {
+    size_t n = head->counts[b] < k ? head->counts[b] : k, U = S - n;
     /* in the order of their ids, so that sums do not depend on how the head was found */
-    uint32_t *sorted = ids + b * S;
-    memcpy(sorted, head + b * k, n * sizeof *ids);
+    uint32_t *sorted = samples->ids + b * S;
+    float *logq = samples->logq + b * S;
+    memcpy(sorted, head->ids + b * k, n * sizeof *sorted);
     if (!is_ascending(sorted, n)) fopo_sort_ids(sorted, fopo_cpu_scratch(d), n, P);
-    tail_row(sorted + n, sorted, n, rows[b], key, U, P);
+    tail_row(sorted + n, sorted, n, batch->rows[b], batch->key, U, P);
     /* q = U / M: a draw stands for M / U items */
     float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
-    memset(logq + b * S, 0, n * sizeof *logq);
-    for (size_t s = n; s < S; s++) logq[b * S + s] = density;
+    memset(logq, 0, n * sizeof *logq);
+    for (size_t s = n; s < S; s++) logq[s] = density;
   }
   return FOPO_OK;
 }

@@ -15,38 +15,43 @@ enum {
   REWARD_TILE = 256 /* samples that are looked at at once */
 };
 
-int fopo_cpu_reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                         const fopo_csr *Y, size_t B, size_t S) {
+int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
+                         const fopo_device_batch *batch) {
   (void)d;
   const fopo_kernels *k = fopo_kernels_get();
+  size_t S = batch->S;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    uint32_t bloom[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE];
-    const uint32_t *hits = fopo_csr_row(Y, rows[b]), *id = ids + b * S;
-    for (size_t i = 0; i < fopo_csr_count(Y, rows[b]); i++)
+  for (size_t b = 0; b < batch->B; b++) {
+    uint32_t bloom[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE], row = batch->rows[b];
+    const uint32_t *hits = fopo_csr_row(Y, row), *id = samples->ids + b * S;
+    float *r = samples->r + b * S;
+    for (size_t i = 0; i < fopo_csr_count(Y, row); i++) {
       fopo_bloom_add(bloom, REWARD_BITS, hits[i]);
-    memset(r + b * S, 0, S * sizeof *r);
+    }
+    memset(r, 0, S * sizeof *r);
     for (size_t s = 0; s < S; s += REWARD_TILE) {
       size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
       size_t found = k->select_in_bloom(maybe, id + s, n, bloom, REWARD_BITS);
       for (size_t i = 0; i < found; i++) {
         size_t at = s + maybe[i];
-        if (fopo_csr_contains(Y, rows[b], id[at])) r[b * S + at] = 1.0f;
+        if (fopo_csr_contains(Y, row, id[at])) r[at] = 1.0f;
       }
     }
   }
   return FOPO_OK;
 }
 
-int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                          const fopo_low_rank *m, size_t B, size_t S) {
+int fopo_cpu_reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_rank *model,
+                          const fopo_device_batch *batch) {
   (void)d;
   const fopo_kernels *k = fopo_kernels_get();
+  size_t S = batch->S, rank = model->rank;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    float *out = r + b * S;
-    k->gather_dot(out, m->items, m->rank, ids + b * S, S, m->users + rows[b] * m->rank, m->rank);
-    if (!m->logistic) continue;
+  for (size_t b = 0; b < batch->B; b++) {
+    float *out = samples->r + b * S;
+    const float *user = model->users + batch->rows[b] * rank;
+    k->gather_dot(out, model->items, rank, samples->ids + b * S, S, user, rank);
+    if (!model->logistic) continue;
     /* 1 / (1 + exp(-t)), with -t where exp is finite */
     for (size_t s = 0; s < S; s++) out[s] = -out[s] < 80.0f ? -out[s] : 80.0f;
     k->exp_sum(out, out, 0.0f, S);
@@ -55,15 +60,18 @@ int fopo_cpu_reward_model(fopo_device *d, float *r, const uint32_t *ids, const u
   return FOPO_OK;
 }
 
-int fopo_cpu_reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                           const fopo_credit *c, int add, size_t B, size_t S) {
+int fopo_cpu_reward_credit(fopo_device *d, const fopo_samples *samples, const fopo_credit *credit,
+                           int add, const fopo_device_batch *batch) {
   (void)d;
+  size_t S = batch->S;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t b = 0; b < B; b++) {
-    uint32_t n = rows[b], action = c->action[n];
-    float credit = c->weight[n] * (c->gain[n] - c->shift), *out = r + b * S;
+  for (size_t b = 0; b < batch->B; b++) {
+    uint32_t n = batch->rows[b], action = credit->action[n];
+    const uint32_t *ids = samples->ids + b * S;
+    float given = credit->weight[n] * (credit->gain[n] - credit->shift);
+    float *out = samples->r + b * S;
     if (!add) memset(out, 0, S * sizeof *out);
-    for (size_t s = 0; s < S; s++) out[s] += ids[b * S + s] == action ? credit : 0.0f;
+    for (size_t s = 0; s < S; s++) out[s] += ids[s] == action ? given : 0.0f;
   }
   return FOPO_OK;
 }
@@ -190,23 +198,25 @@ static void snis_coefficients(float *c, const running *sums, const float *r, flo
   for (size_t s = 0; s < S; s++) c[s] *= share * (r[s] - least - dbar);
 }
 
-int fopo_cpu_snis(fopo_device *d, float *V, float *c, float *stats, const float *Q,
-                  const fopo_rows *items, const uint32_t *ids, const float *logq, const float *r,
-                  float floor, size_t B, size_t S, size_t L) {
+int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+                  const fopo_rows *items, float floor, const fopo_device_batch *batch) {
+  size_t S = batch->S, L = batch->L;
+  const uint32_t *ids = samples->ids;
+  const float *logq = samples->logq, *r = samples->r;
   int status = fopo_cpu_reserve(d, snis_bytes(L));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
+  for (size_t b = 0; b < batch->B; b++) {
     snis_room room = snis_place(fopo_cpu_scratch(d), L);
     float least = least_of(r + b * S, S);
     for (size_t s = 0; s < S; s += TILE) {
       size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
-      float *z = c == NULL ? NULL : c + at;
-      snis_tile(&room, z, Q + b * L, items, ids + at, logq + at, r + at, least, floor, n, S - s - n,
-                L);
+      float *z = e->c == NULL ? NULL : e->c + at;
+      snis_tile(&room, z, batch->Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
+                S - s - n, L);
     }
-    snis_finish(V + b * L, stats + b * FOPO_STATS, &room.sums, least, L);
-    if (c != NULL) snis_coefficients(c + b * S, &room.sums, r + b * S, least, S);
+    snis_finish(e->V + b * L, e->stats + b * FOPO_STATS, &room.sums, least, L);
+    if (e->c != NULL) snis_coefficients(e->c + b * S, &room.sums, r + b * S, least, S);
   }
   return FOPO_OK;
 }
@@ -221,28 +231,30 @@ static double mean_of(const float *r, size_t n) {
 
 /* With baseline c = (r - rbar) / (S - 1), V = sum c beta;
  * without c = r / S, V = sum c beta - rbar mean. */
-static void reinforce_row(float *V, float *c, double rbar, const float *mean, const float *items,
-                          size_t ld, const uint32_t *ids, const float *r, int baseline, size_t S,
-                          size_t L) {
+static void reinforce_row(float *V, float *c, double rbar, const float *mean, fopo_matrix items,
+                          const uint32_t *ids, const float *r, size_t S) {
+  int baseline = mean == NULL;
+  size_t L = items.cols;
   double taken = baseline ? rbar : 0;
   double share = 1 / (double)(baseline && S > 1 ? S - 1 : S);
   for (size_t s = 0; s < S; s++) c[s] = (float)(((double)r[s] - taken) * share);
   for (size_t i = 0; i < L; i++) V[i] = baseline ? 0.0f : (float)(-rbar * (double)mean[i]);
-  fopo_kernels_get()->gather_axpy(V, items, ld, ids, c, S, 0, L);
+  fopo_kernels_get()->gather_axpy(V, items.x, items.ld, ids, c, S, 0, L);
 }
 
-int fopo_cpu_reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
-                       const float *items, size_t ld, const uint32_t *ids, const float *r,
-                       int baseline, size_t B, size_t S, size_t L) {
+int fopo_cpu_reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+                       const float *mean, fopo_matrix items, const fopo_device_batch *batch) {
+  size_t S = batch->S, L = batch->L;
   int status = fopo_cpu_reserve(d, S * sizeof(float));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < B; b++) {
-    double rbar = mean_of(r + b * S, S);
-    float *own = c == NULL ? fopo_cpu_scratch(d) : c + b * S;
-    reinforce_row(V + b * L, own, rbar, baseline ? NULL : mean + b * L, items, ld, ids + b * S,
-                  r + b * S, baseline, S, L);
-    float *out = stats + b * FOPO_STATS;
+  for (size_t b = 0; b < batch->B; b++) {
+    const float *r = samples->r + b * S;
+    double rbar = mean_of(r, S);
+    float *c = e->c == NULL ? fopo_cpu_scratch(d) : e->c + b * S;
+    reinforce_row(e->V + b * L, c, rbar, mean == NULL ? NULL : mean + b * L, items,
+                  samples->ids + b * S, r, S);
+    float *out = e->stats + b * FOPO_STATS;
     out[FOPO_STAT_REWARD] = (float)rbar;
     out[FOPO_STAT_ESS] = (float)S;
     out[FOPO_STAT_MAX_WEIGHT] = (float)(1 / (double)S);

@@ -47,10 +47,10 @@ static size_t group(uint32_t *first, const draw *x, size_t n) {
   return groups;
 }
 
-int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
-                            const float *c, const float *Q, const uint32_t *ids, float scale,
-                            size_t B, size_t S, size_t P, size_t L) {
-  size_t n = B * S;
+int fopo_cpu_items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
+                            const fopo_samples *samples, float scale,
+                            const fopo_device_batch *batch) {
+  size_t S = batch->S, L = batch->L, n = batch->B * S;
   if (n >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "%zu draws at once are too many to learn items from; use "
@@ -62,36 +62,36 @@ int fopo_cpu_items_gradient(fopo_device *d, float *rows, uint32_t *touched, size
   if (status != FOPO_OK) return status;
   draw *x = (draw *)(void *)((fopo_cpu *)d->state)->shared;
   uint32_t *first = (uint32_t *)(void *)(x + 2 * n);
-  for (size_t i = 0; i < n; i++) x[i] = (draw){ids[i], (uint32_t)i};
-  sort_by_id(x, x + n, n, P);
+  for (size_t i = 0; i < n; i++) x[i] = (draw){samples->ids[i], (uint32_t)i};
+  sort_by_id(x, x + n, n, batch->P);
   size_t groups = group(first, x, n);
 
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, FEW_ROWS)
-  for (size_t g = 0; g < groups; g++) {
-    uint32_t id = x[first[g]].id;
-    float *row = rows + (touched != NULL ? g : id) * L;
-    if (touched != NULL) {
-      touched[g] = id;
+  for (size_t j = 0; j < groups; j++) {
+    uint32_t id = x[first[j]].id;
+    float *row = g->rows + (g->ids != NULL ? j : id) * L;
+    if (g->ids != NULL) {
+      g->ids[j] = id;
       memset(row, 0, L * sizeof *row);
     }
-    for (size_t i = first[g]; i < first[g + 1]; i++) {
+    for (size_t i = first[j]; i < first[j + 1]; i++) {
       size_t place = x[i].place;
-      fopo_kernels_get()->axpy(row, scale * c[place], Q + place / S * L, L);
+      fopo_kernels_get()->axpy(row, scale * c[place], batch->Q + place / S * L, L);
     }
   }
-  if (touched != NULL) *n_touched = groups;
+  if (g->ids != NULL) g->n = groups;
   return FOPO_OK;
 }
 
 /* One tile of items: rows += sum_b weight_b exp(f_ab - log Z_b) Q_b, contexts in their order. */
-static void expect_tile(float *rows, float *scratch, const float *Q, const float *items, size_t ld,
-                        const float *log_z, const float *weight, size_t B, size_t n, size_t L) {
-  fopo_matrix out = fopo_matrix_view(rows, n, L);
+static void expect_tile(fopo_matrix out, float *scratch, const float *Q, fopo_matrix items,
+                        const float *log_z, const float *weight, size_t B) {
+  size_t n = items.rows, L = items.cols;
   for (size_t b = 0; b < B; b += BLOCK) {
     size_t m = B - b < BLOCK ? B - b : BLOCK;
     fopo_matrix W = fopo_matrix_view(scratch, m, n);
     fopo_matrix block = fopo_cpu_reading(Q + b * L, m, L, L);
-    fopo_gemm_tile(W, 1.0f, block, 0, fopo_cpu_reading(items, n, L, ld), 1, 0.0f);
+    fopo_gemm_tile(W, 1.0f, block, 0, items, 1, 0.0f);
     for (size_t i = 0; i < m; i++) {
       float *w = fopo_matrix_row(W, i), share = weight[b + i];
       fopo_kernels_get()->exp_sum(w, w, log_z[b + i], n);
@@ -101,48 +101,47 @@ static void expect_tile(float *rows, float *scratch, const float *Q, const float
   }
 }
 
-int fopo_cpu_items_expectation(fopo_device *d, float *rows, const float *Q, const float *items,
-                               size_t ld, const float *log_z, const float *weight, size_t B,
-                               size_t P, size_t L) {
+int fopo_cpu_items_expectation(fopo_device *d, float *rows, fopo_matrix items, const float *log_z,
+                               const float *weight, const fopo_device_batch *batch) {
+  size_t P = items.rows, L = items.cols;
   int status = fopo_cpu_reserve(d, (size_t)BLOCK * TILE * sizeof(float));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t t = 0; t < (P + TILE - 1) / TILE; t++) {
     size_t first = t * TILE, n = P - first < TILE ? P - first : TILE;
-    expect_tile(rows + first * L, fopo_cpu_scratch(d), Q, items + first * ld, ld, log_z, weight, B,
-                n, L);
+    expect_tile(fopo_matrix_view(rows + first * L, n, L), fopo_cpu_scratch(d), batch->Q,
+                fopo_matrix_rows(items, first, n), log_z, weight, batch->B);
   }
   return FOPO_OK;
 }
 
 /* ---- updates ---- */
 
-int fopo_cpu_adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
-                       const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o,
-                       size_t L) {
+int fopo_cpu_adam_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+                       const fopo_adam *o, size_t L) {
   (void)d;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW_ROWS)
-  for (size_t i = 0; i < n; i++) {
-    size_t a = touched != NULL ? touched[i] : i;
-    fopo_adam_step step = fopo_cpu_adam_step(o, ++updates[a]);
-    fopo_kernels_get()->adam(items + a * L, m + a * L, v + a * L, rows + i * L, &step, L);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (g->n > FEW_ROWS)
+  for (size_t i = 0; i < g->n; i++) {
+    size_t a = g->ids != NULL ? g->ids[i] : i, at = a * L;
+    fopo_adam_step step = fopo_cpu_adam_step(o, ++x->updates[a]);
+    fopo_kernels_get()->adam(x->theta + at, x->m + at, x->v + at, g->rows + i * L, &step, L);
   }
   return FOPO_OK;
 }
 
-int fopo_cpu_sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
-                      const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L) {
+int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+                      const fopo_sgd *o, size_t L) {
   (void)d;
   float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW_ROWS)
-  for (size_t i = 0; i < n; i++) {
-    size_t a = touched != NULL ? touched[i] : i;
-    float *x = items + a * L, *u = velocity + a * L;
-    const float *G = rows + i * L;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (g->n > FEW_ROWS)
+  for (size_t i = 0; i < g->n; i++) {
+    size_t a = g->ids != NULL ? g->ids[i] : i;
+    float *theta = x->theta + a * L, *velocity = x->m + a * L;
+    const float *G = g->rows + i * L;
 #pragma omp simd
     for (size_t j = 0; j < L; j++) {
-      u[j] = momentum * u[j] + (G[j] - decay * x[j]);
-      x[j] += lr * u[j];
+      velocity[j] = momentum * velocity[j] + (G[j] - decay * theta[j]);
+      theta[j] += lr * velocity[j];
     }
   }
   return FOPO_OK;

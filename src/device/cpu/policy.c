@@ -183,19 +183,19 @@ static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, 
   return FOPO_OK;
 }
 
-int fopo_cpu_draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
-                         const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key,
-                         size_t B, size_t S, size_t P, size_t L) {
+int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                         fopo_matrix items, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols;
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
-  block k = {.B = most, .S = S, .P = P, .L = L, .ld = ld, .items = items, .tiles = tiles};
+  block k = {.B = most, .S = S, .P = P, .L = L, .ld = items.ld, .items = items.x, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);
   int status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     k.B = least(most, B - b);
     place(&k, ((fopo_cpu *)d->state)->shared);
-    status = draw_block(ids + b * S, mean == NULL ? NULL : mean + b * L,
-                        log_z == NULL ? NULL : log_z + b, &k,
-                        fopo_cpu_reading(Q + b * L, k.B, L, L), rows + b, key);
+    status = draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
+                        sums->log_z == NULL ? NULL : sums->log_z + b, &k,
+                        fopo_cpu_reading(batch->Q + b * L, k.B, L, L), batch->rows + b, batch->key);
   }
   return status;
 }

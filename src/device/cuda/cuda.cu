@@ -138,15 +138,16 @@ static int take(fopo_device *d, void **device, size_t bytes) {
   return status;
 }
 
-static void release(fopo_device *d, void *device) {
+int release(fopo_device *d, void *device) {
   state *s = of(d);
   for (size_t i = s->n_blocks; device != nullptr && i-- > 0;) {
     if (s->blocks[i] != device) continue;
     forget_record(d); /* it may use the block */
     cudaFree(device); /* a failure is that of earlier work, and is told by the next call */
     s->blocks[i] = s->blocks[--s->n_blocks];
-    return;
+    break;
   }
+  return FOPO_OK;
 }
 
 static int wait(fopo_device *d) {
@@ -157,7 +158,7 @@ static int wait(fopo_device *d) {
 
 /* A copy from pageable memory may wait for the stream: what is small goes by way of the ring, where
  * it stays until the host has waited. */
-static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
+int put(fopo_device *d, void *device, const void *host, size_t bytes) {
   state *s = of(d);
   int status = unrecorded(d, "a copy to the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
@@ -171,7 +172,7 @@ static int put(fopo_device *d, void *device, const void *host, size_t bytes) {
                "a copy to the GPU");
 }
 
-static int get(fopo_device *d, void *host, const void *device, size_t bytes) {
+int get(fopo_device *d, void *host, const void *device, size_t bytes) {
   int status = unrecorded(d, "a copy from the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, of(d)->stream),
@@ -179,7 +180,7 @@ static int get(fopo_device *d, void *host, const void *device, size_t bytes) {
   return status != FOPO_OK ? status : wait(d);
 }
 
-static int alloc(fopo_device *d, void **device, size_t bytes) {
+int alloc(fopo_device *d, void **device, size_t bytes) {
   int status = take(d, device, bytes);
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemsetAsync(*device, 0, bytes, of(d)->stream), "clearing an array");
@@ -190,7 +191,7 @@ static int alloc(fopo_device *d, void **device, size_t bytes) {
   return status;
 }
 
-static int share(fopo_device *d, void **device, const void *host, size_t bytes) {
+int share(fopo_device *d, void **device, const void *host, size_t bytes) {
   int status = take(d, device, bytes);
   if (status == FOPO_OK) status = put(d, *device, host, bytes);
   if (status != FOPO_OK && *device != nullptr) {
@@ -202,47 +203,16 @@ static int share(fopo_device *d, void **device, const void *host, size_t bytes) 
 
 /* ---- the device ---- */
 
+#define ENTRY_EVERY(name) .name = name,
+#define ENTRY_CPU(name)   .name = nullptr,
+#define ENTRY_CUDA(name)  .name = name,
+
 static const fopo_device_ops table = {
     .kind = "cuda",
-    .queued = 1,
-    .alloc = alloc,
-    .share = share,
-    .release = release,
-    .put = put,
-    .get = get,
-    .gather_rows = gather_rows,
-    .queries = queries,
-    .scores = scores,
-    .draw_uniform = draw_uniform,
-    .draw_mixture = draw_mixture,
-    .draw_tail = draw_tail,
-    .draw_policy = draw_policy,
-    .store_sets = store_sets,
-    .load_sets = load_sets,
-    .reward_hits = reward_hits,
-    .reward_model = reward_model,
-    .reward_credit = reward_credit,
-    .snis = snis,
-    .add_stats = add_stats,
-    .reinforce = reinforce,
-    .outer = outer,
-    .network_forward = network_forward,
-    .network_backward = network_backward,
-    .adam = adam,
-    .sgd = sgd,
-    .items_gradient = items_gradient,
-    .items_expectation = items_expectation,
-    .adam_rows = adam_rows,
-    .sgd_rows = sgd_rows,
-    .clear = clear,
-    .norm2 = norm2,
-    .totals = totals,
-    .start_clock = start_clock,
-    .stop_clock = stop_clock,
-    .record = record,
-    .recorded = recorded,
-    .replay = replay,
-    .topk = topk,
+    .asynchronous = 1,
+#define FOPO_OP(name, who, ...) ENTRY_##who(name)
+#include "device/ops.def"
+#undef FOPO_OP
 };
 
 static void close(fopo_device *d) {

@@ -158,93 +158,25 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
 int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
                size_t n, size_t k);
 
-/* ---- operations in files of their own ---- */
+/* ---- the operations of device/ops.def ---- */
 
-/* draw.cu */
-int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
-                 fopo_draw_key key, size_t B, size_t S, size_t P);
-int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
-                 const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P);
-int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
-              const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key, size_t B,
-              size_t S, size_t P);
+#define FOPO_OP(name, who, ...) fopo_##name##_op name;
+#include "device/ops.def"
+#undef FOPO_OP
 
-/* policy.cu */
-int draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
-                const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key, size_t B,
-                size_t S, size_t P, size_t L);
-int items_expectation(fopo_device *d, float *rows, const float *Q, const float *items, size_t ld,
-                      const float *log_z, const float *weight, size_t B, size_t P, size_t L);
-
-/* reward.cu */
-int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
-           const uint32_t *counts, size_t B, size_t S, size_t L);
-int reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                const fopo_csr *Y, size_t B, size_t S);
-int reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                 const fopo_low_rank *m, size_t B, size_t S);
-int reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                  const fopo_credit *c, int add, size_t B, size_t S);
-
-/* estimate.cu */
-int snis(fopo_device *d, float *V, float *c, float *stats, const float *Q, const fopo_rows *items,
-         const uint32_t *ids, const float *logq, const float *r, float floor, size_t B, size_t S,
-         size_t L);
-int reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
-              const float *items, size_t ld, const uint32_t *ids, const float *r, int baseline,
-              size_t B, size_t S, size_t L);
-
-/* dense.cu */
-int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
-                size_t B, size_t D);
-int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,
-            size_t D, size_t L);
-int outer(fopo_device *d, float *G, const float *X, const float *V, float scale, int accumulate,
-          size_t B, size_t D, size_t L);
-int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
-                    const fopo_network *net, float scale, size_t B);
-int network_backward(fopo_device *d, float *G, float *delta, const float *X, const float *hidden,
-                     const float *V, const float *theta, const fopo_network *net, float scale,
-                     int accumulate, size_t B);
-int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
-         size_t n);
-int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o, size_t n);
-int clear(fopo_device *d, float *x, size_t n);
-int norm2(fopo_device *d, double *norm2, const float *x, size_t n);
-/* Sums of squares of pieces of x, in scratch. */
+/* dense.cu: X [B, D] = from[rows[b]], from [N, ld], for arrays of any kind of 4-byte words; and the
+ * sums of squares of pieces of x, in scratch. */
+int gather_words(fopo_device *d, float *X, const float *from, size_t ld, const uint32_t *rows,
+                 size_t B, size_t D);
 int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n);
 
-/* items.cu */
-int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
-                   const float *c, const float *Q, const uint32_t *ids, float scale, size_t B,
-                   size_t S, size_t P, size_t L);
-int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
-              const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o, size_t L);
-int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
-             const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L);
-
-/* step.cu */
-int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
-               const uint32_t *counts, const uint32_t *rows, size_t B, size_t K);
-int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
-              const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K);
-int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-              size_t with_candidates, size_t k, int start, size_t B);
-int totals(fopo_device *d, fopo_totals *t, const fopo_sums *sums, const float *G, size_t n,
-           size_t B);
-int start_clock(fopo_device *d);
-int stop_clock(fopo_device *d, double *seconds);
+/* reward.cu: f [B, S] = items[ids[b, s]] . Q[b]; -inf from counts[b] on (NULL: none). */
+int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
+              const uint32_t *counts, size_t B, size_t S, size_t L);
 
 /* record.cu */
 numbers numbers_of(uint32_t step, const fopo_adam *o);
-int record(fopo_device *d);
-int recorded(fopo_device *d, int keep);
-int replay(fopo_device *d, uint32_t step, const fopo_adam *o, int *made);
 void forget_record(fopo_device *d);
-
-/* search.cu */
-int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
-         const fopo_catalogue *c, size_t B, size_t L, size_t k);
 
 /* ---- sums over the threads of a block, always in the same order ---- */
 

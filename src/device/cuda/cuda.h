@@ -9,7 +9,7 @@
 
 /* An object of another build may have another table: its size, and a number that grows whenever an
  * operation changes its arguments. */
-#define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 7)
+#define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 8)
 
 /* Without a driver both sides say so. */
 #define FOPO_CUDA_NO_DRIVER                                                                        \

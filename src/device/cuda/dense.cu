@@ -63,8 +63,8 @@ static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
   return status;
 }
 
-int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
-                size_t B, size_t D) {
+int gather_words(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
+                 size_t B, size_t D) {
   int bytes = load_bytes<float>(contexts, ld, D), out = load_bytes<float>(X, D, D);
   switch (bytes < out ? bytes : out) {
   case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
@@ -73,14 +73,17 @@ int gather_rows(fopo_device *d, float *X, const float *contexts, size_t ld, cons
   }
 }
 
-int queries(fopo_device *d, float *Q, const float *X, const float *theta, float scale, size_t B,
-            size_t D, size_t L) {
-  return gemm(d, Q, L, scale, X, D, 0, theta, L, 0, 0.0f, B, L, D);
+int gather_rows(fopo_device *d, fopo_matrix X, fopo_matrix from, const uint32_t *rows) {
+  return gather_words(d, X.x, from.x, from.ld, rows, X.rows, X.cols);
 }
 
-int outer(fopo_device *d, float *G, const float *X, const float *V, float scale, int accumulate,
-          size_t B, size_t D, size_t L) {
-  return gemm(d, G, L, scale, X, D, 1, V, L, 0, accumulate ? 1.0f : 0.0f, D, L, B);
+int queries(fopo_device *d, fopo_matrix Q, fopo_matrix X, const float *theta, float scale) {
+  return gemm(d, Q.x, Q.ld, scale, X.x, X.ld, 0, theta, Q.cols, 0, 0.0f, Q.rows, Q.cols, X.cols);
+}
+
+int outer(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V, float scale, int accumulate) {
+  return gemm(d, G, V.cols, scale, X.x, X.ld, 1, V.x, V.ld, 0, accumulate ? 1.0f : 0.0f, X.cols,
+              V.cols, X.rows);
 }
 
 /* ---- the network, as device/network.c has it ---- */
@@ -130,21 +133,22 @@ static int affine(fopo_device *d, float *Y, const float *X, const float *theta,
   return status != FOPO_OK ? status : gemm(d, Y, out, scale, X, in, 0, W, out, 0, 1.0f, B, out, in);
 }
 
-int network_forward(fopo_device *d, float *Q, float *hidden, const float *X, const float *theta,
-                    const fopo_network *net, float scale, size_t B) {
-  size_t last = net->layers - 1;
+int network_forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_network_pass *pass) {
+  const fopo_network *net = pass->net;
+  size_t last = net->layers - 1, B = X.rows;
+  const float *in = X.x;
   int status = FOPO_OK;
   for (size_t i = 0; i < last && status == FOPO_OK; i++) {
-    float *H = hidden + B * units_before(net, i);
+    float *H = pass->hidden + B * units_before(net, i);
     size_t n = B * net->width[i + 1];
-    status = affine(d, H, X, theta, net, i, 1.0f, B);
+    status = affine(d, H, in, pass->theta, net, i, 1.0f, B);
     if (status == FOPO_OK) {
       status = launch(d, "an activation", ceil_div(n, THREADS), THREADS, 0, activate_kernel, H, n,
                       net->activation == FOPO_TANH);
     }
-    X = H;
+    in = H;
   }
-  return status == FOPO_OK ? affine(d, Q, X, theta, net, last, scale, B) : status;
+  return status == FOPO_OK ? affine(d, Q.x, in, pass->theta, net, last, pass->scale, B) : status;
 }
 
 /* dW = scale in^T out, db = scale sum out */
@@ -160,21 +164,22 @@ static int layer_gradient(fopo_device *d, float *G, const float *in, const float
                 W + rows * cols, out, scale, accumulate, B, cols);
 }
 
-int network_backward(fopo_device *d, float *G, float *delta, const float *X, const float *hidden,
-                     const float *V, const float *theta, const fopo_network *net, float scale,
-                     int accumulate, size_t B) {
-  const float *out = V; /* the gradient with respect to what the layer puts out, before act */
+int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
+                     const fopo_network_pass *pass, int accumulate) {
+  const fopo_network *net = pass->net;
+  size_t B = X.rows;
+  const float *out = V.x; /* the gradient with respect to the layer's output, before act */
   for (size_t i = net->layers; i-- > 0;) {
     size_t at = i > 0 ? B * units_before(net, i - 1) : 0, n = B * net->width[i];
-    const float *in = i > 0 ? hidden + at : X;
-    int status = layer_gradient(d, G, in, out, net, i, scale, accumulate, B);
+    const float *in = i > 0 ? pass->hidden + at : X.x;
+    int status = layer_gradient(d, G, in, out, net, i, pass->scale, accumulate, B);
     if (status != FOPO_OK || i == 0) return status;
 
     /* d in = out W^T, then through the activation */
     size_t rows = net->width[i], cols = net->width[i + 1];
-    float *below = delta + at;
-    status = gemm(d, below, rows, 1.0f, out, cols, 0, theta + fopo_network_offset(net, i), cols, 1,
-                  0.0f, B, rows, cols);
+    float *below = pass->delta + at;
+    const float *W = pass->theta + fopo_network_offset(net, i);
+    status = gemm(d, below, rows, 1.0f, out, cols, 0, W, cols, 1, 0.0f, B, rows, cols);
     if (status == FOPO_OK) {
       status = launch(d, "an activation's gradient", ceil_div(n, THREADS), THREADS, 0, back_kernel,
                       below, in, n, net->activation == FOPO_TANH);
@@ -202,12 +207,12 @@ __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, fl
   theta[i] += lr * m[i] / (sqrtf(v[i] * unbias) + eps);
 }
 
-int adam(fopo_device *d, float *theta, float *m, float *v, const float *G, const fopo_adam *o,
-         size_t n) {
-  numbers x = numbers_of(0, o);
-  return launch(d, "adam", ceil_div(n, THREADS), THREADS, 0, adam_kernel, theta, m, v, G, x.lr,
-                (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2, (float)(1 - o->beta2),
-                x.unbias, (float)o->eps, (float)o->weight_decay, o->totals, varying(d), n);
+int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
+  numbers now = numbers_of(0, o);
+  return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, x->theta, x->m, x->v,
+                G, now.lr, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
+                (float)(1 - o->beta2), now.unbias, (float)o->eps, (float)o->weight_decay, o->totals,
+                varying(d), x->n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
@@ -218,10 +223,9 @@ __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float 
   theta[i] += lr * velocity[i];
 }
 
-int sgd(fopo_device *d, float *theta, float *velocity, const float *G, const fopo_sgd *o,
-        size_t n) {
-  return launch(d, "sgd", ceil_div(n, THREADS), THREADS, 0, sgd_kernel, theta, velocity, G,
-                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->totals, n);
+int sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
+  return launch(d, "sgd", ceil_div(x->n, THREADS), THREADS, 0, sgd_kernel, x->theta, x->m, G,
+                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->totals, x->n);
 }
 
 /* ---- whole arrays ---- */
@@ -265,7 +269,7 @@ int norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
   if (status != FOPO_OK) return status;
   double *total = reinterpret_cast<double *>(of(d)->scratch);
   status = launch(d, "a norm", 1, THREADS, 0, add_kernel, total, sums, pieces);
-  return status == FOPO_OK ? d->ops->get(d, norm2, total, sizeof *total) : status;
+  return status == FOPO_OK ? get(d, norm2, total, sizeof *total) : status;
 }
 
 } // namespace gpu

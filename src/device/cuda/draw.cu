@@ -32,11 +32,11 @@ __global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows,
   for (size_t s = 4 * w; s < 4 * w + 4 && s < S; s++) logq[b * S + s] = density;
 }
 
-int draw_uniform(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *rows,
-                 fopo_draw_key key, size_t B, size_t S, size_t P) {
+int draw_uniform(fopo_device *d, const fopo_samples *samples, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, P = batch->P;
   return launch(d, "uniform draws", ceil_div(B * ceil_div(S, 4), THREADS), THREADS, 0,
-                uniform_kernel, ids, logq, rows, given(d, key), (float)-log((double)P), B, S,
-                (uint32_t)P);
+                uniform_kernel, samples->ids, samples->logq, batch->rows, given(d, batch->key),
+                (float)-log((double)P), B, S, (uint32_t)P);
 }
 
 /* ---- the mixture ---- */
@@ -168,27 +168,30 @@ __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint
   }
 }
 
-int draw_mixture(fopo_device *d, uint32_t *ids, float *logq, const fopo_mixture *m,
-                 const uint32_t *rows, fopo_draw_key key, size_t B, size_t S, size_t P) {
-  size_t bytes = candidate_bytes(m->k), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
+int draw_mixture(fopo_device *d, const fopo_samples *samples, const fopo_mixture *m,
+                 const fopo_device_batch *batch) {
+  const fopo_candidate_sets *sets = &m->sets;
+  size_t B = batch->B, S = batch->S, P = batch->P;
+  size_t bytes = candidate_bytes(sets->k), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
   size_t splits = shared > 0 ? splits_of(of(d), B, S, 2 * THREADS) : 1;
   if (shared == 0) {
     int status = reserve(d, B * bytes, "the candidates of a mixture");
     if (status != FOPO_OK) return status;
   }
   double epsilon = m->epsilon;
-  mixture own = {m->k,
-                 m->ids,
-                 m->scores,
-                 m->counts,
+  mixture own = {sets->k,
+                 sets->ids,
+                 sets->scores,
+                 sets->counts,
                  epsilon,
                  epsilon * 4294967296.0,
                  (float)log(epsilon / (double)P),
                  (float)-log((double)P),
                  m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
-  return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel, ids, logq,
-                own, rows, given(d, key), shared > 0 ? nullptr : of(d)->scratch, bytes,
-                slot_bits(m->k), S, (uint32_t)P, (unsigned)splits);
+  return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel,
+                samples->ids, samples->logq, own, batch->rows, given(d, batch->key),
+                shared > 0 ? nullptr : of(d)->scratch, bytes, slot_bits(sets->k), S, (uint32_t)P,
+                (unsigned)splits);
 }
 
 /* ---- head and tail ---- */
@@ -241,19 +244,19 @@ __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
   }
 }
 
-int draw_tail(fopo_device *d, uint32_t *ids, float *logq, const uint32_t *head,
-              const uint32_t *counts, size_t k, const uint32_t *rows, fopo_draw_key key, size_t B,
-              size_t S, size_t P) {
-  size_t room = 1;
-  while (room < k) room *= 2;
+int draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_candidate_sets *head,
+              const fopo_device_batch *batch) {
+  size_t room = 1, B = batch->B;
+  while (room < head->k) room *= 2;
   size_t bytes = room * sizeof(uint32_t), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
   if (shared == 0) {
     int status = reserve(d, B * bytes, "the candidates of a tail");
     if (status != FOPO_OK) return status;
   }
-  return launch(d, "draws from the tail", B, THREADS, shared, tail_kernel, ids, logq, head, counts,
-                k, rows, given(d, key),
-                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), room, S, P);
+  return launch(d, "draws from the tail", B, THREADS, shared, tail_kernel, samples->ids,
+                samples->logq, head->ids, head->counts, head->k, batch->rows, given(d, batch->key),
+                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), room, batch->S,
+                batch->P);
 }
 
 } // namespace gpu

@@ -167,35 +167,37 @@ __global__ void snis_finish_kernel(float *V, float *c, float *stats, const sums 
   }
 }
 
+/* The arguments of one call. */
 struct snis_call {
-  float *V, *c, *stats;
-  const float *Q;
+  const fopo_estimate *e;
+  const fopo_samples *samples;
   const fopo_rows *items;
-  const uint32_t *ids;
-  const float *logq, *r;
   float floor;
-  size_t B, S, L;
+  const fopo_device_batch *batch;
 };
 
 template <class T, int LANES, int PER> static int snis_as(fopo_device *d, const snis_call &a) {
-  size_t splits = splits_of(of(d), a.B, a.S, 4 * THREADS / LANES);
+  size_t B = a.batch->B, S = a.batch->S, L = a.batch->L;
+  size_t splits = splits_of(of(d), B, S, 4 * THREADS / LANES);
   sums *partial = nullptr;
   float *vectors = nullptr;
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(d)->scratch : nullptr, 0};
-    partial = room.take<sums>(a.B * splits);
-    vectors = room.take<float>(a.B * splits * 2 * a.L);
+    partial = room.take<sums>(B * splits);
+    vectors = room.take<float>(B * splits * 2 * L);
     int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
   const T *items = static_cast<const T *>(a.items->x);
-  int status =
-      launch(d, "the weights of the samples", a.B * splits, THREADS, 0, snis_kernel<T, LANES, PER>,
-             partial, vectors, a.c, a.Q, items, a.items->ld, load_bytes<T>(items, a.items->ld, a.L),
-             a.ids, a.logq, a.r, a.floor, a.S, a.L, (unsigned)splits);
+  const fopo_samples &x = *a.samples;
+  int status = launch(d, "the weights of the samples", B * splits, THREADS, 0,
+                      snis_kernel<T, LANES, PER>, partial, vectors, a.e->c, a.batch->Q, items,
+                      a.items->ld, load_bytes<T>(items, a.items->ld, L), x.ids, x.logq, x.r,
+                      a.floor, S, L, (unsigned)splits);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of a batch", a.B, THREADS, 0, snis_finish_kernel, a.V, a.c, a.stats,
-                (const sums *)partial, (const float *)vectors, a.r, a.S, a.L, (unsigned)splits);
+  return launch(d, "the sums of a batch", B, THREADS, 0, snis_finish_kernel, a.e->V, a.e->c,
+                a.e->stats, (const sums *)partial, (const float *)vectors, x.r, S, L,
+                (unsigned)splits);
 }
 
 /* ---- sums of rows whose weights are known ---- */
@@ -295,36 +297,37 @@ __global__ void weights_kernel(float *c, float *stats, const float *logq, const 
 }
 
 template <class T> static int snis_twice(fopo_device *d, const snis_call &a) {
+  size_t B = a.batch->B, S = a.batch->S, L = a.batch->L;
   float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(d)->scratch : nullptr, 0};
-    partial = room.take<float>(a.B * ceil_div(a.S, CHUNK) * a.L);
-    c = a.c != nullptr ? a.c : room.take<float>(a.B * a.S);
+    partial = room.take<float>(B * ceil_div(S, CHUNK) * L);
+    c = a.e->c != nullptr ? a.e->c : room.take<float>(B * S);
     int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
-  int status = scores(d, c, a.Q, a.items, a.ids, nullptr, a.B, a.S, a.L);
+  const fopo_samples &x = *a.samples;
+  int status = score_ids(d, c, a.batch->Q, a.items, x.ids, nullptr, B, S, L);
   if (status == FOPO_OK) {
-    status = launch(d, "the weights of the samples", a.B, THREADS, 0, weights_kernel, c, a.stats,
-                    a.logq, a.r, a.floor, a.S);
+    status = launch(d, "the weights of the samples", B, THREADS, 0, weights_kernel, c, a.e->stats,
+                    x.logq, x.r, a.floor, S);
   }
   if (status != FOPO_OK) return status;
-  return sum_rows<T>(d, a.V, partial, a.items->x, a.items->ld, a.ids, c, nullptr, nullptr, a.B, a.S,
-                     a.L);
+  return sum_rows<T>(d, a.e->V, partial, a.items->x, a.items->ld, x.ids, c, nullptr, nullptr, B, S,
+                     L);
 }
 
 template <class T> static int snis_of(fopo_device *d, const snis_call &a) {
-  if (a.L <= 32) return snis_as<T, 4, 8>(d, a);
-  if (a.L <= 128) return snis_as<T, 8, 16>(d, a);
-  if (a.L <= 512) return snis_as<T, 32, 16>(d, a);
-  if (a.L <= 1024) return snis_as<T, 32, 32>(d, a);
+  if (a.batch->L <= 32) return snis_as<T, 4, 8>(d, a);
+  if (a.batch->L <= 128) return snis_as<T, 8, 16>(d, a);
+  if (a.batch->L <= 512) return snis_as<T, 32, 16>(d, a);
+  if (a.batch->L <= 1024) return snis_as<T, 32, 32>(d, a);
   return snis_twice<T>(d, a);
 }
 
-int snis(fopo_device *d, float *V, float *c, float *stats, const float *Q, const fopo_rows *items,
-         const uint32_t *ids, const float *logq, const float *r, float floor, size_t B, size_t S,
-         size_t L) {
-  snis_call a = {V, c, stats, Q, items, ids, logq, r, floor, B, S, L};
+int snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+         const fopo_rows *items, float floor, const fopo_device_batch *batch) {
+  snis_call a = {e, samples, items, floor, batch};
   switch (items->type) {
   case FOPO_FLOAT16: return snis_of<half16>(d, a);
   case FOPO_BFLOAT16: return snis_of<brain16>(d, a);
@@ -351,21 +354,21 @@ __global__ void reinforce_kernel(float *c, float *stats, const float *r, int bas
   stats[b * FOPO_STATS + FOPO_STAT_HEAD_MASS] = 0;
 }
 
-int reinforce(fopo_device *d, float *V, float *c, float *stats, const float *mean,
-              const float *items, size_t ld, const uint32_t *ids, const float *r, int baseline,
-              size_t B, size_t S, size_t L) {
-  float *partial = nullptr, *own = nullptr;
+int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+              const float *mean, fopo_matrix items, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, L = batch->L;
+  float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
     carving room = {placed ? of(d)->scratch : nullptr, 0};
     partial = room.take<float>(B * ceil_div(S, CHUNK) * L);
-    own = c != nullptr ? c : room.take<float>(B * S);
+    c = e->c != nullptr ? e->c : room.take<float>(B * S);
     int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
-  int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, own, stats, r,
-                      baseline, S);
+  int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
+                      samples->r, mean == nullptr, S);
   if (status != FOPO_OK) return status;
-  return sum_rows<float>(d, V, partial, items, ld, ids, own, baseline ? nullptr : mean, stats, B, S,
+  return sum_rows<float>(d, e->V, partial, items.x, items.ld, samples->ids, c, mean, e->stats, B, S,
                          L);
 }
 

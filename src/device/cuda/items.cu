@@ -106,10 +106,9 @@ __global__ void gradient_kernel(float *rows, uint32_t *touched, const sorting x,
   }
 }
 
-int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_touched,
-                   const float *c, const float *Q, const uint32_t *ids, float scale, size_t B,
-                   size_t S, size_t P, size_t L) {
-  size_t n = B * S, blocks = ceil_div(n, THREADS);
+int items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
+                   const fopo_samples *samples, float scale, const fopo_device_batch *batch) {
+  size_t S = batch->S, L = batch->L, n = batch->B * S, blocks = ceil_div(n, THREADS);
   sorting x;
   if (n >= INT_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -117,16 +116,16 @@ int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_tou
                      "a smaller batch or fewer samples",
                      n);
   }
-  int status = make_room(d, &x, n, P);
+  int status = make_room(d, &x, n, batch->P);
   if (status == FOPO_OK) {
-    status =
-        check(cudaMemcpyAsync(x.id, ids, n * sizeof *ids, cudaMemcpyDeviceToDevice, of(d)->stream),
-              "sorting the draws by item");
+    status = check(cudaMemcpyAsync(x.id, samples->ids, n * sizeof *x.id, cudaMemcpyDeviceToDevice,
+                                   of(d)->stream),
+                   "sorting the draws by item");
   }
   if (status == FOPO_OK) {
     status = launch(d, "numbering the draws", blocks, THREADS, 0, number_kernel, x.place, n);
   }
-  if (status == FOPO_OK) status = sort(d, x, n, P, nullptr);
+  if (status == FOPO_OK) status = sort(d, x, n, batch->P, nullptr);
   if (status == FOPO_OK) { /* from here on place holds the borders */
     status = launch(d, "counting the items drawn", blocks, THREADS, 0, border_kernel, x.place,
                     (const uint32_t *)x.sorted_id, n);
@@ -137,12 +136,12 @@ int items_gradient(fopo_device *d, float *rows, uint32_t *touched, size_t *n_tou
                     (const uint32_t *)x.sorted_id, (const uint32_t *)x.group, n);
   }
   uint32_t groups = 0;
-  if (status == FOPO_OK) status = d->ops->get(d, &groups, x.group + n - 1, sizeof groups);
+  if (status == FOPO_OK) status = get(d, &groups, x.group + n - 1, sizeof groups);
   if (status != FOPO_OK) return status;
-  if (touched != nullptr) *n_touched = groups;
+  if (g->ids != nullptr) g->n = groups;
   unsigned threads = (unsigned)least(ceil_div(L, WARP) * WARP, THREADS);
-  return launch(d, "the gradient of the items", groups, threads, 0, gradient_kernel, rows, touched,
-                x, c, Q, scale, S, L);
+  return launch(d, "the gradient of the items", groups, threads, 0, gradient_kernel, g->rows,
+                g->ids, x, c, batch->Q, scale, S, L);
 }
 
 /* ---- updates ---- */
@@ -171,11 +170,11 @@ __global__ void adam_rows_kernel(float *items, float *m, float *v, uint32_t *upd
   }
 }
 
-int adam_rows(fopo_device *d, float *items, float *m, float *v, uint32_t *updates,
-              const float *rows, const uint32_t *touched, size_t n, const fopo_adam *o, size_t L) {
+int adam_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+              const fopo_adam *o, size_t L) {
   unsigned threads = (unsigned)least(ceil_div(L, WARP) * WARP, THREADS);
-  return launch(d, "adam on items", n, threads, 0, adam_rows_kernel, items, m, v, updates, rows,
-                touched, *o, L);
+  return launch(d, "adam on items", g->n, threads, 0, adam_rows_kernel, x->theta, x->m, x->v,
+                x->updates, g->rows, g->ids, *o, L);
 }
 
 __global__ void sgd_rows_kernel(float *items, float *velocity, const float *rows,
@@ -188,11 +187,11 @@ __global__ void sgd_rows_kernel(float *items, float *velocity, const float *rows
   items[at] += lr * velocity[at];
 }
 
-int sgd_rows(fopo_device *d, float *items, float *velocity, const float *rows,
-             const uint32_t *touched, size_t n, const fopo_sgd *o, size_t L) {
-  return launch(d, "sgd on items", ceil_div(n * L, THREADS), THREADS, 0, sgd_rows_kernel, items,
-                velocity, rows, touched, (float)o->lr, (float)o->momentum, (float)o->weight_decay,
-                n * L, L);
+int sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+             const fopo_sgd *o, size_t L) {
+  return launch(d, "sgd on items", ceil_div(g->n * L, THREADS), THREADS, 0, sgd_rows_kernel,
+                x->theta, x->m, g->rows, g->ids, (float)o->lr, (float)o->momentum,
+                (float)o->weight_decay, g->n * L, L);
 }
 
 } // namespace gpu

@@ -218,17 +218,17 @@ static int make_room(fopo_device *d, size_t *most, size_t B, size_t P, size_t L,
   }
 }
 
-int draw_policy(fopo_device *d, uint32_t *ids, float *mean, float *log_z, const float *Q,
-                const float *items, size_t ld, const uint32_t *rows, fopo_draw_key key, size_t B,
-                size_t S, size_t P, size_t L) {
-  size_t most;
+int draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                fopo_matrix items, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols, most;
+  float *mean = sums->mean, *log_z = sums->log_z;
   int status = make_room(d, &most, B, P, L, mean != nullptr);
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     policy_block k;
     place(&k, of(d)->scratch, least(most, B - b), P, L, mean != nullptr);
-    status = draw_block(d, ids + b * S, mean == nullptr ? nullptr : mean + b * L,
-                        log_z == nullptr ? nullptr : log_z + b, k, Q + b * L, items, ld, rows + b,
-                        key, S, L);
+    status = draw_block(d, samples->ids + b * S, mean == nullptr ? nullptr : mean + b * L,
+                        log_z == nullptr ? nullptr : log_z + b, k, batch->Q + b * L, items.x,
+                        items.ld, batch->rows + b, batch->key, S, L);
   }
   return status;
 }
@@ -244,8 +244,10 @@ __global__ void expect_kernel(float *w, const float *log_z, const float *weight,
   w[i] = expf(w[i] - log_z[b]) * weight[b];
 }
 
-int items_expectation(fopo_device *d, float *rows, const float *Q, const float *items, size_t ld,
-                      const float *log_z, const float *weight, size_t B, size_t P, size_t L) {
+int items_expectation(fopo_device *d, float *rows, fopo_matrix items, const float *log_z,
+                      const float *weight, const fopo_device_batch *batch) {
+  size_t B = batch->B, P = items.rows, L = items.cols;
+  const float *Q = batch->Q;
   size_t tile = SCORE_BYTES / (B * sizeof(float));
   tile = least(tile < 1 ? 1 : tile, least(TILE, P));
   int status = reserve(d, B * tile * sizeof(float), "the policy of a batch");
@@ -254,7 +256,7 @@ int items_expectation(fopo_device *d, float *rows, const float *Q, const float *
     size_t n = least(tile, P - first);
     status = interrupted("summing over the policy");
     if (status == FOPO_OK) {
-      status = gemm(d, w, n, 1.0f, Q, L, 0, items + first * ld, ld, 1, 0.0f, B, n, L);
+      status = gemm(d, w, n, 1.0f, Q, L, 0, items.x + first * items.ld, items.ld, 1, 0.0f, B, n, L);
     }
     if (status == FOPO_OK) {
       status = launch(d, "the policy of a batch", ceil_div(B * n, THREADS), THREADS, 0,

@@ -22,7 +22,7 @@ void forget_record(fopo_device *d) {
   s->record = nullptr;
 }
 
-int record(fopo_device *d) {
+int start_recording(fopo_device *d) {
   const char *wanted = getenv("FOPO_RECORD");
   int status = alive();
   if (status != FOPO_OK) return status;
@@ -36,7 +36,7 @@ int record(fopo_device *d) {
   return status;
 }
 
-int recorded(fopo_device *d, int keep) {
+int stop_recording(fopo_device *d, int keep) {
   state *s = of(d);
   cudaGraph_t graph = nullptr;
   if (!s->recording) return FOPO_OK;
@@ -50,15 +50,15 @@ int recorded(fopo_device *d, int keep) {
   return status;
 }
 
-int replay(fopo_device *d, uint32_t step, const fopo_adam *o, int *made) {
+int replay(fopo_device *d, uint32_t step, const fopo_adam *o, int *done) {
   state *s = of(d);
-  *made = 0;
+  *done = 0;
   int status = alive();
   if (status != FOPO_OK || s->record == nullptr) return status;
   numbers now = numbers_of(step, o);
-  status = d->ops->put(d, s->now, &now, sizeof now);
+  status = put(d, s->now, &now, sizeof now);
   if (status == FOPO_OK) status = check(cudaGraphLaunch(s->record, s->stream), "a recorded step");
-  *made = status == FOPO_OK;
+  *done = status == FOPO_OK;
   return status;
 }
 

@@ -44,8 +44,8 @@ static int score_rows(fopo_device *d, float *f, factors left, const void *items,
                 B * S, S, L);
 }
 
-int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
-           const uint32_t *counts, size_t B, size_t S, size_t L) {
+int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
+              const uint32_t *counts, size_t B, size_t S, size_t L) {
   factors left = {Q, nullptr};
   switch (items->type) {
   case FOPO_FLOAT16:
@@ -56,11 +56,17 @@ int scores(fopo_device *d, float *f, const float *Q, const fopo_rows *items, con
   }
 }
 
-int reward_model(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                 const fopo_low_rank *m, size_t B, size_t S) {
-  factors left = {m->users, rows};
-  return score_rows<float>(d, r, left, m->items, m->rank, ids, nullptr,
-                           m->logistic ? LOGISTIC : PLAIN, B, S, m->rank);
+int scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *items,
+           const fopo_device_batch *batch) {
+  return score_ids(d, sets->scores, batch->Q, items, sets->ids, sets->counts, batch->B, sets->k,
+                   batch->L);
+}
+
+int reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_rank *model,
+                 const fopo_device_batch *batch) {
+  factors left = {model->users, batch->rows};
+  return score_rows<float>(d, samples->r, left, model->items, model->rank, samples->ids, nullptr,
+                           model->logistic ? LOGISTIC : PLAIN, batch->B, batch->S, model->rank);
 }
 
 /* ---- rewards that are looked up ---- */
@@ -81,10 +87,11 @@ __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
   r[i] = first < indptr[row + 1] && y[first] == id ? 1.0f : 0.0f;
 }
 
-int reward_hits(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                const fopo_csr *Y, size_t B, size_t S) {
-  return launch(d, "hits", ceil_div(B * S, THREADS), THREADS, 0, hits_kernel, r, ids, rows,
-                Y->indptr, Y->ids, B * S, S);
+int reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
+                const fopo_device_batch *batch) {
+  size_t n = batch->B * batch->S;
+  return launch(d, "hits", ceil_div(n, THREADS), THREADS, 0, hits_kernel, samples->r, samples->ids,
+                batch->rows, Y->indptr, Y->ids, n, batch->S);
 }
 
 __global__ void credit_kernel(float *r, const uint32_t *ids, const uint32_t *rows, fopo_credit c,
@@ -96,10 +103,11 @@ __global__ void credit_kernel(float *r, const uint32_t *ids, const uint32_t *row
   r[i] = (add ? r[i] : 0.0f) + credit;
 }
 
-int reward_credit(fopo_device *d, float *r, const uint32_t *ids, const uint32_t *rows,
-                  const fopo_credit *c, int add, size_t B, size_t S) {
-  return launch(d, "logged rewards", ceil_div(B * S, THREADS), THREADS, 0, credit_kernel, r, ids,
-                rows, *c, add, B * S, S);
+int reward_credit(fopo_device *d, const fopo_samples *samples, const fopo_credit *credit, int add,
+                  const fopo_device_batch *batch) {
+  size_t n = batch->B * batch->S;
+  return launch(d, "logged rewards", ceil_div(n, THREADS), THREADS, 0, credit_kernel, samples->r,
+                samples->ids, batch->rows, *credit, add, n, batch->S);
 }
 
 } // namespace gpu

@@ -340,8 +340,8 @@ static int look_at_tile(const call *a, size_t at, size_t width) {
   const fopo_catalogue *c = a->c;
   size_t words = c->half.ld / 2;
   int status =
-      gather_rows(a->d, reinterpret_cast<float *>(a->halves), static_cast<const float *>(c->half.x),
-                  words, c->order + at, width, words);
+      gather_words(a->d, reinterpret_cast<float *>(a->halves),
+                   static_cast<const float *>(c->half.x), words, c->order + at, width, words);
   return status != FOPO_OK
              ? status
              : gemm_brain(a->d, a->f, a->most, a->q, a->halves, a->B, width, c->half.ld);
@@ -357,7 +357,7 @@ static int score_tile(const call *a, size_t at, size_t width) {
     rows = packed ? c->packed + at * a->L : a->rows;
     ld = a->L;
     if (!packed) {
-      status = gather_rows(a->d, a->rows, c->items, c->ld, c->order + at, width, a->L);
+      status = gather_words(a->d, a->rows, c->items, c->ld, c->order + at, width, a->L);
     }
   }
   return status != FOPO_OK
@@ -393,7 +393,7 @@ static int ask(call *a, size_t next, int zeros, uint32_t *open) {
   int status = launch(a->d, "a search", 1, 1024, 0, open_kernel, a->open, a->s, a->Q, a->c->norms,
                       next, zeros, a->B, a->L);
   a->asked = next;
-  return status != FOPO_OK ? status : a->d->ops->get(a->d, open, a->open, sizeof *open);
+  return status != FOPO_OK ? status : get(a->d, open, a->open, sizeof *open);
 }
 
 static int run_tiles(call *a, int zeros) {
@@ -414,16 +414,17 @@ static int run_tiles(call *a, int zeros) {
   return status;
 }
 
-int topk(fopo_device *d, uint32_t *ids, float *scores, uint32_t *counts, const float *Q,
-         const fopo_catalogue *c, size_t B, size_t L, size_t k) {
-  if (B == 0) return FOPO_OK;
+int topk(fopo_device *d, const fopo_candidate_sets *sets, const fopo_catalogue *c,
+         const fopo_device_batch *batch) {
+  if (batch->B == 0) return FOPO_OK;
   call a = {};
-  a.d = d, a.Q = Q, a.c = c, a.B = B, a.L = L, a.s.k = least(k, c->limit);
+  a.d = d, a.Q = batch->Q, a.c = c, a.B = batch->B, a.L = batch->L;
+  a.s.k = least(sets->k, c->limit);
   int zeros = c->norms != nullptr && c->limit == c->P, status = make_room(&a);
   if (status == FOPO_OK) status = run_tiles(&a, zeros);
   if (status != FOPO_OK) return status;
-  return launch(d, "a search", B, THREADS, 0, answer_kernel, ids, scores, counts, a.s, Q, zeros, L,
-                k);
+  return launch(d, "a search", a.B, THREADS, 0, answer_kernel, sets->ids, sets->scores,
+                sets->counts, a.s, a.Q, zeros, a.L, sets->k);
 }
 
 } // namespace gpu

@@ -16,10 +16,10 @@ __global__ void store_kernel(uint32_t *sets, uint32_t *set_counts, const uint32_
   if (threadIdx.x == 0) set_counts[n] = counts[b];
 }
 
-int store_sets(fopo_device *d, uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
-               const uint32_t *counts, const uint32_t *rows, size_t B, size_t K) {
-  return launch(d, "keeping candidates", B, THREADS, 0, store_kernel, sets, set_counts, ids, counts,
-                rows, K);
+int store_sets(fopo_device *d, const fopo_candidate_sets *cache, const fopo_candidate_sets *sets,
+               const uint32_t *rows, size_t B) {
+  return launch(d, "keeping candidates", B, THREADS, 0, store_kernel, cache->ids, cache->counts,
+                sets->ids, sets->counts, rows, sets->k);
 }
 
 __global__ void load_kernel(uint32_t *ids, uint32_t *counts, const uint32_t *sets,
@@ -29,10 +29,10 @@ __global__ void load_kernel(uint32_t *ids, uint32_t *counts, const uint32_t *set
   if (threadIdx.x == 0) counts[b] = set_counts[n];
 }
 
-int load_sets(fopo_device *d, uint32_t *ids, uint32_t *counts, const uint32_t *sets,
-              const uint32_t *set_counts, const uint32_t *rows, size_t B, size_t K) {
-  return launch(d, "taking kept candidates", B, THREADS, 0, load_kernel, ids, counts, sets,
-                set_counts, rows, K);
+int load_sets(fopo_device *d, const fopo_candidate_sets *sets, const fopo_candidate_sets *cache,
+              const uint32_t *rows, size_t B) {
+  return launch(d, "taking kept candidates", B, THREADS, 0, load_kernel, sets->ids, sets->counts,
+                cache->ids, cache->counts, rows, sets->k);
 }
 
 /* ---- statistics ---- */

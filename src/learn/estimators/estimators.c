@@ -12,9 +12,10 @@
 
 /* dev.candidates [n, K], their scores and now.counts, for the queries Q [n, L] on the device. */
 static int topk(fopo_gradient *g, const float *Q, size_t n) {
-  const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->topk(g->device, m->candidates, m->candidate_scores, g->now.counts, Q,
-                              &g->catalogue, n, g->L, g->q.k);
+  fopo_candidate_sets sets = fopo_gradient_sets(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  batch.Q = Q;
+  return g->device->ops->topk(g->device, &sets, &g->catalogue, &batch);
 }
 
 /* host.Q of the part, which its first search fetches: the pieces after it need not wait for the
@@ -78,18 +79,20 @@ static int kept_candidates(fopo_gradient *g, size_t n) {
   if (due > 0) {
     status = d->ops->put(d, m->due, g->host.due, 2 * due * sizeof *m->due);
     if (status == FOPO_OK && g->on_device) {
-      status = d->ops->gather_rows(d, g->now.V, g->now.Q, g->L, m->due, due, g->L);
+      status = d->ops->gather_rows(d, fopo_matrix_view(g->now.V, due, g->L),
+                                   fopo_matrix_view(g->now.Q, n, g->L), m->due);
       if (status == FOPO_OK) status = topk(g, g->now.V, due);
     } else if (status == FOPO_OK) {
       status = search(g, g->host.due, due);
     }
     if (status == FOPO_OK) {
-      status =
-          fopo_candidate_cache_store(g->cache, m->candidates, g->now.counts, m->due + due, due);
+      fopo_candidate_sets sets = fopo_gradient_sets(g);
+      status = fopo_candidate_cache_store(g->cache, &sets, m->due + due, due);
     }
   }
   if (status != FOPO_OK) return status;
-  return fopo_candidate_cache_load(m->candidates, g->now.counts, g->cache, m->rows + g->done, n);
+  fopo_candidate_sets sets = fopo_gradient_sets(g);
+  return fopo_candidate_cache_load(&sets, g->cache, m->rows + g->done, n);
 }
 
 /* The scores of the candidates at the current theta: the index's, or, where the set or the index
@@ -102,8 +105,9 @@ static int put_scores(fopo_gradient *g, size_t n, int keeps) {
     return ops->put(g->device, m->candidate_scores, g->host.candidate_scores,
                     n * k * sizeof *m->candidate_scores);
   }
-  return ops->scores(g->device, m->candidate_scores, g->now.Q, &g->beta, m->candidates,
-                     g->now.counts, n, k, g->L);
+  fopo_candidate_sets sets = fopo_gradient_sets(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  return ops->scores(g->device, &sets, &g->beta, &batch);
 }
 
 /* The candidates of the first g->with_candidates of n contexts at the current theta, and none for
@@ -130,21 +134,19 @@ static int find_candidates(fopo_gradient *g, size_t n, int scored) {
 static int snis_draw(fopo_gradient *g, size_t n) {
   fopo_device *d = g->device;
   const fopo_proposal *q = &g->q;
-  const uint32_t *rows = g->dev.rows + g->done;
   int status = g->with_candidates > 0 ? find_candidates(g, n, 1) : FOPO_OK;
   if (status != FOPO_OK) return status;
 
   double start = fopo_clock();
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
   if (g->with_candidates > 0) {
-    fopo_mixture m = {.k = q->k,
-                      .ids = g->dev.candidates,
-                      .scores = g->dev.candidate_scores,
-                      .counts = g->now.counts,
+    fopo_mixture m = {.sets = fopo_gradient_sets(g),
                       .epsilon = fopo_proposal_share(q, g->S),
                       .stratified = q->stratified};
-    status = d->ops->draw_mixture(d, g->dev.ids, g->dev.logq, &m, rows, g->key, n, g->S, g->P);
+    status = d->ops->draw_mixture(d, &samples, &m, &batch);
   } else {
-    status = d->ops->draw_uniform(d, g->dev.ids, g->dev.logq, rows, g->key, n, g->S, g->P);
+    status = d->ops->draw_uniform(d, &samples, &batch);
   }
   if (status == FOPO_OK) status = fopo_gradient_inject_fault(g, n);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
@@ -154,9 +156,10 @@ static int snis_draw(fopo_gradient *g, size_t n) {
 /* c_s = wbar_s (r_s - rbar)   (the paper, Algorithm 1; the term in the mean of beta is 0 because
  * the c_s sum to 0) */
 static int covariance(fopo_gradient *g, const fopo_rows *items, float floor, size_t n) {
-  const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->snis(g->device, g->now.V, m->c, g->now.stats, g->now.Q, items, m->ids,
-                              m->logq, m->r, floor, n, g->S, g->L);
+  fopo_estimate e = fopo_gradient_estimate(g);
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  return g->device->ops->snis(g->device, &e, &samples, items, floor, &batch);
 }
 
 static int snis_combine(fopo_gradient *g, size_t n) {
@@ -166,12 +169,13 @@ static int snis_combine(fopo_gradient *g, size_t n) {
 /* -- head and tail ---------------------------------------------------------------------------- */
 
 static int head_tail_draw(fopo_gradient *g, size_t n) {
-  const fopo_gradient_on_device *m = &g->dev;
   int status = find_candidates(g, n, 0);
   if (status != FOPO_OK) return status;
   double start = fopo_clock();
-  status = g->device->ops->draw_tail(g->device, m->ids, m->logq, m->candidates, g->now.counts,
-                                     g->q.k, m->rows + g->done, g->key, n, g->S, g->P);
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_candidate_sets head = fopo_gradient_sets(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  status = g->device->ops->draw_tail(g->device, &samples, &head, &batch);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
@@ -222,19 +226,22 @@ static int exact_combine(fopo_gradient *g, size_t n) {
 static float *wanted_mean(fopo_gradient *g) { return g->options.baseline ? NULL : g->dev.mean; }
 
 static int reinforce_draw(fopo_gradient *g, size_t n) {
-  const fopo_gradient_on_device *m = &g->dev;
   double start = fopo_clock();
-  int status =
-      g->device->ops->draw_policy(g->device, m->ids, wanted_mean(g), m->log_z, m->Q, m->items,
-                                  g->items.ld, m->rows + g->done, g->key, n, g->S, g->P, g->L);
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_policy_sums sums = {wanted_mean(g), g->dev.log_z};
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  int status = g->device->ops->draw_policy(g->device, &samples, &sums,
+                                           fopo_gradient_device_matrix(g), &batch);
   g->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
 
 static int reinforce_combine(fopo_gradient *g, size_t n) {
-  const fopo_gradient_on_device *m = &g->dev;
-  return g->device->ops->reinforce(g->device, m->V, m->c, m->stats, wanted_mean(g), m->items,
-                                   g->items.ld, m->ids, m->r, g->options.baseline, n, g->S, g->L);
+  fopo_estimate e = fopo_gradient_estimate(g);
+  fopo_samples samples = fopo_gradient_samples(g);
+  fopo_device_batch batch = fopo_gradient_batch(g, n);
+  return g->device->ops->reinforce(g->device, &e, &samples, wanted_mean(g),
+                                   fopo_gradient_device_matrix(g), &batch);
 }
 
 const fopo_estimator fopo_estimators[] = {

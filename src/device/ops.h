@@ -1,0 +1,190 @@
+/* What the operations of a device take, and the table of them. Each operation is described where
+ * its row stands, in device/ops.def.
+ *
+ * The structs only name arrays, they own none. A pointer marked "device" may be dereferenced by
+ * operations alone; so may the pointer of a fopo_matrix or fopo_rows that is given to one. A const
+ * struct may name arrays that the operation writes. */
+#ifndef FOPO_DEVICE_OPS_H
+#define FOPO_DEVICE_OPS_H
+
+#include <float.h>
+
+#include "core/csr.h"
+#include "core/matrix.h"
+#include "device/network.h"
+#include "kernels/rows.h"
+
+typedef struct fopo_device fopo_device;
+
+/* ---- the batch ---- */
+
+/* The coordinates of a batch's random numbers, core/rng.h. */
+typedef struct {
+  uint64_t seed;
+  uint32_t step;
+} fopo_draw_key;
+
+/* The contexts that an operation works on: a batch, or a part of one. An operation reads the fields
+ * that it needs. */
+typedef struct {
+  size_t B;             /* contexts */
+  size_t S;             /* samples of each */
+  size_t P;             /* items */
+  size_t L;             /* numbers of a query and of an item */
+  const uint32_t *rows; /* device [B] their ids */
+  const float *Q;       /* device [B, L] their queries */
+  fopo_draw_key key;
+} fopo_device_batch;
+
+typedef struct {
+  uint32_t *ids; /* device [B, S] the items drawn */
+  float *logq;   /* device [B, S] the log of the density that each was drawn with */
+  float *r;      /* device [B, S] rewards */
+} fopo_samples;
+
+/* ---- candidates ---- */
+
+typedef struct {
+  size_t k;         /* K: the stride of ids and scores */
+  uint32_t *ids;    /* device [B, k], best first */
+  float *scores;    /* device [B, k] f of each; NULL if not needed */
+  uint32_t *counts; /* device [B] how many were found, <= k */
+} fopo_candidate_sets;
+
+/* What a mixture draw needs (the paper's q_{K,eps}). */
+typedef struct {
+  fopo_candidate_sets sets;
+  double epsilon; /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
+  int stratified; /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
+} fopo_mixture;
+
+/* The items in the order in which a search goes through them: places 0 .. limit - 1. If norms are
+ * given, the search ends as soon as no remaining place can hold one of the k best of any query. */
+typedef struct {
+  const float *items; /* device [P, ld] */
+  size_t P, ld;
+  const uint32_t *order; /* device [P] the item at each place; NULL: 0, 1, 2, .. */
+  const float *norms;    /* device [P] by place, rounded up, descending; or NULL */
+  const float *packed;   /* device [packed_rows, L] copies of the items at the first places; */
+  size_t packed_rows;    /* only with an order, and may be 0 */
+  fopo_rows half; /* device: the items in bfloat16, for a first pass over them; x NULL: none */
+  size_t limit;   /* 1 .. P */
+} fopo_catalogue;
+
+/* The most candidates that a device searches for itself. */
+enum { FOPO_TOPK_MOST = 2048 };
+
+/* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
+ * head's 0 from any tail. */
+#define FOPO_TAIL_LEAST (-FLT_MIN)
+
+/* ---- the policy and the rewards ---- */
+
+/* What draw_policy computes beside its draws, each if not NULL. */
+typedef struct {
+  float *mean;  /* device [B, L] E_pi beta */
+  float *log_z; /* device [B] the log of the softmax's denominator */
+} fopo_policy_sums;
+
+/* One way through a network and back. */
+typedef struct {
+  const fopo_network *net;
+  const float *theta; /* device [params] */
+  float *hidden;      /* device [B, units] written forward, read backward */
+  float *delta;       /* device [B, units] scratch of the way back; forward: may be NULL */
+  float scale;
+} fopo_network_pass;
+
+/* What a log says of each of N contexts: one action, and what it is credited with. */
+typedef struct {
+  const uint32_t *action; /* device [N] */
+  const float *weight;    /* device [N] */
+  const float *gain;      /* device [N] */
+  float shift;            /* subtracted from every gain */
+} fopo_credit;
+
+/* A model of the reward, of low rank: link(users[n] . items[a]). */
+typedef struct {
+  const float *users; /* device [N, rank] */
+  const float *items; /* device [P, rank] */
+  size_t rank;
+  int logistic; /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
+} fopo_low_rank;
+
+/* ---- estimates and their statistics ---- */
+
+typedef struct {
+  float *V;     /* device [B, L] one vector a context; the gradient is X^T V */
+  float *c;     /* device [B, S] the coefficients of the samples; NULL: not wanted */
+  float *stats; /* device [B, FOPO_STATS] */
+} fopo_estimate;
+
+/* Statistics of one context's estimate, in this order in stats [B, FOPO_STATS]. */
+enum {
+  FOPO_STAT_REWARD,     /* estimate of E_pi r: rbar = sum_s wbar_s r_s */
+  FOPO_STAT_ESS,        /* effective sample size 1 / sum_s wbar_s^2, in 1 .. S */
+  FOPO_STAT_MAX_WEIGHT, /* max_s wbar_s */
+  FOPO_STAT_HEAD_MASS,  /* estimated share of pi inside the candidates; 0 without candidates */
+  FOPO_STATS
+};
+
+/* The statistics of a batch, added up over its contexts. */
+typedef struct {
+  double reward, ess;       /* sums */
+  double max_weight;        /* the largest */
+  double head_mass;         /* sum over the contexts that have candidates */
+  double n_with_candidates; /* how many contexts were given candidates, */
+  double short_rows;        /* and how many got fewer than were asked for */
+} fopo_sums;
+
+/* The steps of a run whose host does not wait for each of them: sums over the whole ones of their
+ * batches' means, but sums of head_mass, n_with_candidates and short_rows. Zeros at first. */
+typedef struct {
+  fopo_sums sums;
+  double norm;     /* of the gradient, Frobenius */
+  uint64_t steps;  /* whole ones */
+  uint64_t broken; /* 1: the gradient after those was not finite, and since then nothing moves */
+} fopo_totals;
+
+/* ---- optimisers ---- */
+
+typedef struct {
+  float *theta;      /* device [n] */
+  float *m, *v;      /* device [n] adam's moments; sgd: its velocity, and v unused */
+  uint32_t *updates; /* device [n / L] adam_rows alone: updates of each row */
+  size_t n;
+} fopo_parameters;
+
+/* The gradient of the items that were drawn, or of all. */
+typedef struct {
+  float *rows;   /* device [n, L] */
+  uint32_t *ids; /* device [n] ascending; NULL: all P items, n = P */
+  size_t n;
+} fopo_item_gradient;
+
+typedef struct {
+  double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
+  uint64_t t;                                 /* 1 at the first update */
+  const fopo_totals *totals; /* device: nothing moves if it is broken; NULL: there is none */
+} fopo_adam;
+
+typedef struct {
+  double lr, momentum, weight_decay;
+  const fopo_totals *totals;
+} fopo_sgd;
+
+/* ---- the table ---- */
+
+#define FOPO_OP(name, who, ...) typedef int fopo_##name##_op(__VA_ARGS__);
+#include "device/ops.def"
+#undef FOPO_OP
+
+typedef struct {
+  const char *kind; /* "cpu", "cuda" */
+  int asynchronous; /* 1: it works while the host goes on, and get waits for it */
+#define FOPO_OP(name, who, ...) fopo_##name##_op *name;
+#include "device/ops.def"
+#undef FOPO_OP
+} fopo_device_ops;
+
+#endif
