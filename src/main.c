@@ -18,7 +18,6 @@
 #include "core/threads.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
-#include "term/bind_term.h"
 #include "term/chunk.h"
 #include "term/interrupt.h"
 #include "term/progress.h"
@@ -93,10 +92,6 @@ static void open_libraries(lua_State *L) {
   luaL_openlibs(L);
   lua_getglobal(L, "os");
   luaL_setfuncs(L, os_own, 0);
-  lua_pop(L, 1);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushcfunction(L, luaopen_fopo_term);
-  lua_setfield(L, -2, "fopo.term");
   lua_pop(L, 1);
   fopo_lua_open(L);
   fopo_interrupt_install(L);
@@ -249,7 +244,7 @@ static int read_options(job *j) {
     } else if (strcmp(option, "--no-init") == 0) {
       j->init = 0;
     } else if (strcmp(option, "--json") == 0) {
-      fopo_term_json(1);
+      fopo_lua_json(1);
     } else {
       return misuse("unknown option ", option);
     }

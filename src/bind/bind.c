@@ -1,9 +1,9 @@
-/* The module "fopo.native": every family's functions in one table, its types' methods in `types`,
- * and what concerns the machine. */
+/* The modules "fopo.native" and "fopo.term" from families.def, and the functions of the core. */
 #include "bind/bind.h"
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/memory.h"
@@ -75,46 +75,63 @@ static int interrupt_clear(lua_State *L) {
   return 0;
 }
 
-static const luaL_Reg functions[] = {
+const luaL_Reg bind_core_functions[] = {
     {"clock", clock_now}, {"memory", memory},       {"threads", threads},
     {"isa", isa},         {"isa_names", isa_names}, {"interrupt_clear", interrupt_clear},
     {NULL, NULL}};
 
-int luaopen_fopo_native(lua_State *L) {
-  static const luaL_Reg *const families[] = {functions,
-                                             bind_array_functions,
-                                             bind_data_functions,
-                                             bind_logs_functions,
-                                             bind_index_functions,
-                                             bind_policy_functions,
-                                             bind_proposal_functions,
-                                             bind_reward_functions,
-                                             bind_gradient_functions,
-                                             bind_optim_functions,
-                                             bind_device_functions,
-                                             bind_trainer_functions,
-                                             bind_job_functions,
-                                             bind_evaluate_functions,
-                                             bind_ope_functions,
-                                             bind_machine_functions,
-                                             bind_check_functions};
-  static const bind_type *const types[] = {
-      &bind_array_type,    &bind_archive_type,   &bind_dataset_type, &bind_world_type,
-      &bind_sessions_type, &bind_index_type,     &bind_policy_type,  &bind_proposal_type,
-      &bind_logs_type,     &bind_log_world_type, &bind_reward_type,  &bind_gradient_type,
-      &bind_optim_type,    &bind_device_type,    &bind_trainer_type, &bind_job_type,
-      &bind_ope_type};
+/* ---- modules ---- */
+
+static const struct {
+  const char *module;
+  const luaL_Reg *functions;
+} families[] = {
+#define FAMILY(module, name) {#module, bind_##name##_functions},
+#define TYPE(module, name)
+#include "bind/families.def"
+#undef FAMILY
+#undef TYPE
+};
+
+static const struct {
+  const char *module;
+  const bind_type *type;
+} types[] = {
+#define FAMILY(module, name)
+#define TYPE(module, name) {#module, &bind_##name##_type},
+#include "bind/families.def"
+#undef FAMILY
+#undef TYPE
+};
+enum { FAMILIES = sizeof families / sizeof *families, TYPES = sizeof types / sizeof *types };
+
+/* Pushes the module: its functions, `types` (the methods of each type, by its short name) and
+ * `fields` (the names of its fields). */
+static void push_module(lua_State *L, const char *module) {
   lua_newtable(L);
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-    luaL_setfuncs(L, families[i], 0);
+  for (int i = 0; i < FAMILIES; i++) {
+    if (strcmp(families[i].module, module) == 0) luaL_setfuncs(L, families[i].functions, 0);
   }
   lua_newtable(L);
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) bind_type_open(L, types[i]);
+  for (int i = 0; i < TYPES; i++) {
+    if (strcmp(types[i].module, module) == 0) bind_type_open(L, types[i].type);
+  }
   lua_setfield(L, -2, "types");
   lua_newtable(L);
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) bind_type_fields(L, types[i]);
+  for (int i = 0; i < TYPES; i++) {
+    if (strcmp(types[i].module, module) == 0) bind_type_fields(L, types[i].type);
+  }
   lua_setfield(L, -2, "fields");
+}
+
+int luaopen_fopo_native(lua_State *L) {
+  push_module(L, "native");
   lua_pushliteral(L, FOPO_VERSION);
   lua_setfield(L, -2, "version");
+  return 1;
+}
+
+int luaopen_fopo_term(lua_State *L) {
+  push_module(L, "term");
   return 1;
 }

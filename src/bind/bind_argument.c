@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
+#include "mips/index.h"
 
 /* Pushes "script.lua:12: ", the nearest place outside fopo's own Lua files, or "". */
 static void push_place(lua_State *L) {
@@ -144,6 +145,55 @@ int bind_choice(lua_State *L, int index, const char *what, const char *const *ch
                                 lua_tostring(L, -1), choice));
 }
 
+/* ---- options ---- */
+
+/* Each pops the field that it has read. */
+size_t bind_option_count(lua_State *L, int index, const char *name, size_t least, size_t most) {
+  size_t value = bind_count(L, bind_option(L, index, name), name, least, most);
+  lua_pop(L, 1);
+  return value;
+}
+
+size_t bind_option_count_or(lua_State *L, int index, const char *name, size_t least, size_t most,
+                            size_t fallback) {
+  return bind_has(L, index, name) ? bind_option_count(L, index, name, least, most) : fallback;
+}
+
+double bind_option_number(lua_State *L, int index, const char *name) {
+  double value = bind_number(L, bind_option(L, index, name), name);
+  lua_pop(L, 1);
+  return value;
+}
+
+double bind_option_number_or(lua_State *L, int index, const char *name, double fallback) {
+  return bind_has(L, index, name) ? bind_option_number(L, index, name) : fallback;
+}
+
+int bind_option_boolean(lua_State *L, int index, const char *name) {
+  int value = bind_boolean(L, bind_option(L, index, name), name);
+  lua_pop(L, 1);
+  return value;
+}
+
+const char *bind_option_string(lua_State *L, int index, const char *name) {
+  int at = bind_option(L, index, name);
+  return lua_isnil(L, at) ? NULL : bind_string(L, at, name);
+}
+
+int bind_option_choice(lua_State *L, int index, const char *name, const char *const *choices) {
+  int value = bind_choice(L, bind_option(L, index, name), name, choices);
+  lua_pop(L, 1);
+  return value;
+}
+
+uint64_t bind_option_seed(lua_State *L, int index) {
+  uint64_t seed = bind_seed(L, bind_option(L, index, "seed"));
+  lua_pop(L, 1);
+  return seed;
+}
+
+/* ---- results ---- */
+
 void bind_set_number(lua_State *L, const char *name, double value) {
   lua_pushnumber(L, value);
   lua_setfield(L, -2, name);
@@ -160,4 +210,20 @@ void *bind_scratch(lua_State *L, size_t n, size_t size) {
     bind_fail(L, fopo_fail(FOPO_ERR_MEMORY, "%zu values do not fit into memory", n));
   }
   return lua_newuserdatauv(L, n * size, 0);
+}
+
+void bind_push_id(lua_State *L, uint32_t id) {
+  if (id == FOPO_NO_ITEM) {
+    lua_pushnil(L);
+  } else {
+    lua_pushinteger(L, (lua_Integer)id + 1);
+  }
+}
+
+void bind_push_list(lua_State *L, const double *x, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushnumber(L, x[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"

@@ -1,7 +1,7 @@
 /* What fopo.check measures natively: the reference in double, and projections. */
 #include <math.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "judge/reference.h"
 
 /* native.check_slopes(pi, x, r, U, h): the central differences of the expected reward along the

@@ -1,7 +1,7 @@
 /* Datasets, synthetic worlds, sessions, embeddings. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "data/embed.h"
 #include "data/read/readers.h"
 #include "data/world/synthetic.h"

@@ -1,5 +1,5 @@
 /* Judging a policy. */
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "judge/evaluate.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {

@@ -1,7 +1,7 @@
 /* Estimators of the gradient. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "core/memory.h"
 
 /* Slots. The proposal is the gradient's own: its epsilon and k may be changed without touching the

@@ -1,7 +1,7 @@
 /* Indexes for maximum inner product search. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 
 static void done(bind_object *o) { fopo_index_free(((bind_index *)o)->index); }
 

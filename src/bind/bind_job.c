@@ -2,7 +2,7 @@
  * the user's again while it rests. */
 #include <math.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "train/job.h"
 
 enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
@@ -22,7 +22,7 @@ static bind_job *get_job(lua_State *L, int index) { return bind_get(L, index, &b
 static void attach(bind_job *j, bind_object *o) {
   if (o == NULL) return;
   o->refs++;
-  o->lent++;
+  o->attached++;
   j->lent[j->n_lent++] = o;
 }
 
@@ -41,7 +41,7 @@ static void attach_all(bind_job *j) {
 static void give_back(bind_job *j) {
   while (j->n_lent > 0) {
     bind_object *o = j->lent[--j->n_lent];
-    o->lent--;
+    o->attached--;
     bind_release(o);
   }
 }
@@ -221,8 +221,5 @@ const luaL_Reg bind_job_functions[] = {{"job", job}, {NULL, NULL}};
 static const luaL_Reg methods[] = {{"look", look}, {"take", take}, {"rest", rest}, {"go", go},
                                    {"stop", stop}, {"wait", wait}, {NULL, NULL}};
 
-const bind_type bind_job_type = {.name = "fopo.job",
-                                 .size = sizeof(bind_job),
-                                 .done = done,
-                                 .methods = methods,
-                                 .fields = ""};
+const bind_type bind_job_type = {
+    .name = "fopo.job", .size = sizeof(bind_job), .done = done, .methods = methods, .fields = ""};

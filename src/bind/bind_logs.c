@@ -1,7 +1,7 @@
 /* Bandit logs. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "core/memory.h"
 #include "data/world/synthetic_logs.h"
 

@@ -134,6 +134,8 @@ int fopo_lua_open(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_fopo_native);
   lua_setfield(L, -2, "fopo.native");
+  lua_pushcfunction(L, luaopen_fopo_term);
+  lua_setfield(L, -2, "fopo.term");
   lua_pop(L, 3);
   return 0;
 }

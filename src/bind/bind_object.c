@@ -119,7 +119,7 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
 }
 
 void bind_check_free(lua_State *L, const bind_object *o) {
-  if (o->lent == 0) return;
+  if (o->attached == 0) return;
   bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
                          "this %s is in use by a job; job:pause() first, or "
                          "job:wait() for its end",

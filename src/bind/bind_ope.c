@@ -2,7 +2,7 @@
  * model's Lua function leaves nothing behind. */
 #include <math.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "judge/ope.h"
 
 enum { PI, LOGS, INDEX, PROPOSAL, MODEL }; /* slots */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 
 /* ---- devices ---- */
 

@@ -1,7 +1,7 @@
 /* The softmax policy. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "core/memory.h"
 
 enum { ITEMS, INITIAL }; /* slots; the user values of a handle are one further */

@@ -1,7 +1,7 @@
 /* Proposals: what self-normalised importance sampling draws from. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 
 static const char *const draws[] = {"iid", "stratified", NULL};
 

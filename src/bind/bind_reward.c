@@ -1,7 +1,7 @@
 /* Rewards: hits of sessions, those of logs, or a Lua function. */
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 
 enum { DATA, MODEL, ITEMS }; /* slots */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bind/bind.h"
+#include "bind/families.h"
 #include "train/trainer.h"
 
 /* What a trainer holds has these names in the table of options, in the order of the slots. */

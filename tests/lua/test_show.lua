@@ -149,10 +149,10 @@ function TestPlot:test_errors_are_sentences()
 end
 
 function TestPlot:test_term_checks_its_own()
-  lu.assertErrorMsgContains("not a table", term.plot, {1}, {})
-  lu.assertErrorMsgContains("is not a number", term.plot, {{x = {"1"}, y = {1}}}, {})
+  lu.assertErrorMsgContains("a series must be a table, not 1", term.plot, {1}, {})
+  lu.assertErrorMsgContains("x[1] must be a number", term.plot, {{x = {"1"}, y = {1}}}, {})
   lu.assertErrorMsgContains("title must be a string", term.plot, {{x = {1}, y = {1}}}, {title = {}})
-  lu.assertErrorMsgContains("width must be", term.plot, {{x = {1}, y = {1}}}, {width = 1e9})
+  lu.assertErrorMsgContains("width is 1000000000; use 0 to", term.plot, {{x = {1}, y = {1}}}, {width = 1e9})
 end
 
 -- What f prints.

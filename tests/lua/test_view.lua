@@ -125,6 +125,21 @@ function TestScreens:test_long_words()
   lu.assertStrContains(v:render("text", 40, 80), "line 2000 ")
 end
 
+function TestScreens:test_malformed_calls()
+  local v = term.view{rows = 3}
+  lu.assertErrorMsgContains("no figure or setting 'esss'", v.set, v, {esss = 1})
+  lu.assertErrorMsgContains("ess must be a number, not a string", v.set, v, {ess = "1"})
+  lu.assertErrorMsgContains("must be one of text, ansi, svg", v.render, v, "png")
+  lu.assertErrorMsgContains("must be one of reward", v.add, v, "loss", 1, 1, 1)
+  lu.assertErrorMsgContains("rows is 0; use 1", term.view, {rows = 0})
+  lu.assertErrorMsgContains("a view is needed here, not", v.draw, term)
+  v:close()
+  v:close()
+  for _, name in ipairs{"draw", "size", "render", "key"} do
+    lu.assertErrorMsgContains("this view has been closed", v[name], v)
+  end
+end
+
 function TestScreens:test_memory_stays()
   local v = term.view{}
   local function fill(n, from)

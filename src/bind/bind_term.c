@@ -1,0 +1,196 @@
+/* Plots as text, and what the terminal can do: lua/fopo/plot.lua and reports build on it. */
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "bind/bind.h"
+#include "term/interrupt.h"
+#include "term/plot.h"
+
+enum {
+  MOST_SERIES = 64, /* bits of fopo_plot.points */
+  MOST_CELLS = 100000
+};
+
+/* ---- the terminal ---- */
+
+/* True if stdout shows colours: it is a terminal that is not dumb, and NO_COLOR is not set
+ * (no-color.org). */
+static int takes_colour(void) {
+  const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && term != NULL && *term != '\0' && strcmp(term, "dumb") != 0 &&
+         (no == NULL || *no == '\0');
+}
+
+static int takes_utf8(void) { return strcmp(nl_langinfo(CODESET), "UTF-8") == 0; }
+
+static int columns(void) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+static int lines(void) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) return size.ws_row;
+  return 24;
+}
+
+/* term.is_tty(): whether stdout is a terminal. */
+static int is_tty(lua_State *L) {
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 1;
+}
+
+/* term.asks(): whether a person can be asked: a terminal to read from and one to write to. */
+static int asks(lua_State *L) {
+  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
+  return 1;
+}
+
+/* term.forget_typed(): drops what was typed before the question. */
+static int forget_typed(lua_State *L) {
+  (void)L;
+  if (isatty(STDIN_FILENO)) tcflush(STDIN_FILENO, TCIFLUSH);
+  return 0;
+}
+
+/* term.width(): columns. */
+static int width(lua_State *L) {
+  lua_pushinteger(L, columns());
+  return 1;
+}
+
+/* term.height(): lines. */
+static int height(lua_State *L) {
+  lua_pushinteger(L, lines());
+  return 1;
+}
+
+/* term.colour(): whether stdout shows colours. */
+static int colour(lua_State *L) {
+  lua_pushboolean(L, takes_colour());
+  return 1;
+}
+
+/* term.utf8(): whether the locale's characters are UTF-8. */
+static int utf8(lua_State *L) {
+  lua_pushboolean(L, takes_utf8());
+  return 1;
+}
+
+/* ---- plots ---- */
+
+static int flag_or(lua_State *L, const char *name, int fallback) {
+  return bind_has(L, 2, name) ? bind_option_boolean(L, 2, name) : fallback;
+}
+
+static int cells_or(lua_State *L, const char *name, int fallback) {
+  return (int)bind_option_count_or(L, 2, name, 0, MOST_CELLS, (size_t)fallback);
+}
+
+/* The numbers of the list in field `name` of the table on the top; pushes the scratch that holds
+ * them below that table. */
+static const double *numbers(lua_State *L, const char *name, int series, size_t *n) {
+  char what[80];
+  snprintf(what, sizeof what, "%s of series %d", name, series);
+  bind_table(L, bind_option(L, lua_gettop(L), name), what);
+  *n = lua_rawlen(L, -1);
+  double *x = bind_scratch(L, *n, sizeof *x);
+  for (size_t i = 0; i < *n; i++) {
+    lua_rawgeti(L, -2, (lua_Integer)i + 1);
+    if (lua_type(L, -1) != LUA_TNUMBER) {
+      snprintf(what, sizeof what, "series %d: %s[%zu]", series, name, i + 1);
+    }
+    x[i] = bind_number(L, -1, what);
+    lua_pop(L, 1);
+  }
+  lua_replace(L, -2);
+  lua_insert(L, -2);
+  return x;
+}
+
+/* Reads element i of the list of series. Returns whether its points are not to be joined. */
+static int read_series(lua_State *L, fopo_series *s, int i) {
+  size_t n;
+  lua_rawgeti(L, 1, i);
+  bind_table(L, lua_gettop(L), "a series");
+  int points = bind_option_boolean(L, lua_gettop(L), "points");
+  s->name = bind_option_string(L, lua_gettop(L), "name");
+  lua_pop(L, 1); /* the series keeps its name */
+  s->x = numbers(L, "x", i, &s->n);
+  s->y = numbers(L, "y", i, &n);
+  if (n != s->n) {
+    bind_fail(
+        L, fopo_fail(FOPO_ERR_ARGUMENT, "series %d has %zu values of x but %zu of y", i, s->n, n));
+  }
+  lua_pop(L, 1);
+  return points;
+}
+
+/* term.plot(series, options): the plot as a string. series: list of {x = list, y = list, name =,
+ * points =}; options: title, xlabel, ylabel, logx, logy, width, height, and utf8, colour (as the
+ * terminal is). */
+static int plot(lua_State *L) {
+  fopo_series series[MOST_SERIES];
+  bind_table(L, 1, "the series");
+  bind_table(L, 2, "the options");
+  lua_settop(L, 2);
+  size_t n = lua_rawlen(L, 1);
+  if (n > MOST_SERIES) {
+    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                                  "%zu series are more than a plot can show; use at most %d", n,
+                                  MOST_SERIES));
+  }
+  luaL_checkstack(L, 2 * MOST_SERIES + 16, NULL);
+  uint64_t points = 0;
+  for (size_t i = 0; i < n; i++) {
+    points |= (uint64_t)read_series(L, &series[i], (int)i + 1) << i;
+  }
+  int cols = columns();
+  fopo_plot p = {
+      .series = series,
+      .n_series = n,
+      .points = points,
+      .title = bind_option_string(L, 2, "title"),
+      .xlabel = bind_option_string(L, 2, "xlabel"),
+      .ylabel = bind_option_string(L, 2, "ylabel"),
+      .logx = bind_option_boolean(L, 2, "logx"),
+      .logy = bind_option_boolean(L, 2, "logy"),
+      .width = cells_or(L, "width", cols < 100 ? cols : 100),
+      .height = cells_or(L, "height", 0),
+      .utf8 = flag_or(L, "utf8", takes_utf8()),
+      .colour = flag_or(L, "colour", takes_colour()),
+  };
+  bind_text *text = bind_text_new(L);
+  bind_check(L, fopo_plot_text(&text->text, &p));
+  return bind_text_push(L, text);
+}
+
+/* ---- fopo --json ---- */
+
+static int json_wanted;
+
+void fopo_lua_json(int on) { json_wanted = on; }
+
+/* term.json(): whether runs print their records as JSON. */
+static int json(lua_State *L) {
+  lua_pushboolean(L, json_wanted);
+  return 1;
+}
+
+const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
+                                        {"asks", asks},
+                                        {"forget_typed", forget_typed},
+                                        {"width", width},
+                                        {"height", height},
+                                        {"colour", colour},
+                                        {"utf8", utf8},
+                                        {"plot", plot},
+                                        {"json", json},
+                                        {"atomic", fopo_interrupt_atomic},
+                                        {"divisible", fopo_interrupt_divisible},
+                                        {NULL, NULL}};

@@ -1,0 +1,135 @@
+/* The objects of the families, and what a family's file offers to the others. bind.h has what all
+ * of them share. */
+#ifndef FOPO_BIND_FAMILIES_H
+#define FOPO_BIND_FAMILIES_H
+
+#include "bind/bind.h"
+#include "core/matrix.h"
+#include "core/npz.h"
+#include "data/logs/logs.h"
+#include "data/sessions.h"
+#include "device/device.h"
+#include "judge/reward_model.h"
+#include "learn/gradient.h"
+#include "train/optim.h"
+#include "train/trainer.h"
+
+/* ---- arrays: bind_array.c ---- */
+
+typedef struct {
+  bind_object object;
+  int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM where there is none; 0: float */
+  size_t rows, cols;
+  void *data; /* [rows, cols]; owned */
+} bind_array;
+
+/* Pushes a fresh zeroed array. */
+bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
+
+/* The array at `index`, of numbers or of ids; raises with `what` where it is of the other kind. */
+bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
+bind_array *bind_array_ids(lua_State *L, int index, const char *what);
+
+static inline fopo_matrix bind_matrix(const bind_array *a) {
+  return fopo_matrix_view(a->data, a->rows, a->cols);
+}
+
+/* Ids from an array of ids or a table of 1-based integers <= n, or, where there is nothing at
+ * `index`, 0 .. all - 1. Pushes a scratch that holds them. */
+uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *count);
+
+/* ---- the families' objects ---- */
+
+typedef struct {
+  bind_object object;
+  fopo_archive archive; /* on its way from a file to Lua */
+} bind_archive;
+
+typedef struct {
+  bind_object object;
+  fopo_dataset *dataset;
+} bind_dataset;
+
+typedef struct {
+  bind_object object;
+  fopo_sessions sessions;
+} bind_sessions;
+
+typedef struct {
+  bind_object object; /* keeps: the arrays of contexts and of items, which own what the log is lent.
+                       * User values 1, 2 of the handle: handles on them */
+  fopo_logs *logs;
+} bind_logs;
+
+typedef struct {
+  bind_object object; /* keeps: items */
+  fopo_index *index;
+} bind_index;
+
+typedef struct {
+  bind_object object; /* keeps: items, and those it was made with where it learns its own copy. User
+                       * values 1 and 2 of the handle: handles on them */
+  fopo_policy policy;
+} bind_policy;
+
+typedef struct {
+  bind_object object; /* keeps: the index */
+  fopo_proposal proposal;
+} bind_proposal;
+
+typedef struct {
+  bind_object object; /* keeps: the sessions or the log, then what its model lies in: another
+                       * reward, or two arrays. User value 1 of the handle: the function */
+  fopo_reward reward;
+  fopo_model *model; /* direct: fitted here, owned */
+  fopo_matrix users; /* [n, rank] of the model in another reward for this log; owned */
+} bind_reward;
+
+typedef struct {
+  bind_object object; /* keeps: its own proposal, and what it is bound to */
+  fopo_gradient *gradient;
+} bind_gradient;
+
+typedef struct {
+  bind_object object; /* keeps: the device of its state */
+  fopo_optim optim;
+} bind_optim;
+
+typedef struct {
+  bind_object object;
+  fopo_device *device;
+} bind_device;
+
+enum { BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_GRADIENT, BIND_OPTIM, BIND_DEVICE };
+
+typedef struct {
+  bind_object object; /* keeps: the slots above. User value 1 of the handle: the function of a
+                       * custom reward */
+  fopo_trainer *trainer;
+  int busy; /* 1: in advance */
+} bind_trainer;
+
+/* Pushes a handle on the device of that name. There is one device of a kind in a Lua state, so
+ * that an optimiser's state and a gradient's data may pass between calls. */
+bind_device *bind_device_open(lua_State *L, const char *name);
+
+/* The optimiser's state lies on this device, or will after the next step. */
+void bind_optim_on(bind_optim *o, bind_object *device);
+
+/* Calls the Lua function at `function` for the draws and fills drawn->reward. Returns Lua's status;
+ * where it is not LUA_OK the error stands on the top, and nothing was raised. Takes 4 places of the
+ * stack. */
+int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
+
+/* Pushes how many visits candidates serve: a number, "once", or nil. */
+void bind_push_refresh(lua_State *L, const fopo_proposal *q);
+
+/* Binds the gradient to its data, which then lives as long as the binding. A failure leaves the
+ * former binding, or none. */
+int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
+                       bind_reward *reward);
+
+/* t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top. */
+void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name);
+
+#endif
