@@ -3,6 +3,7 @@
 
 #include "bind/families.h"
 #include "core/memory.h"
+#include "data/logs/readers.h"
 #include "data/world/synthetic_logs.h"
 
 enum { CONTEXTS, ITEMS }; /* slots; the user values of the handle are one more */
@@ -62,14 +63,14 @@ static void move(bind_object *array, fopo_matrix m) {
 static void settle(lua_State *L, bind_logs *box) {
   fopo_logs *logs = box->logs;
   size_t bytes = logs->n * 12;
-  if (!logs->contexts_lent) {
+  if (!logs->contexts_borrowed) {
     move(box->object.keeps[CONTEXTS], logs->contexts);
-    logs->contexts_lent = 1;
+    logs->contexts_borrowed = 1;
     bytes += logs->n * logs->contexts.cols * sizeof(float);
   }
-  if (!logs->items_lent && logs->items.x != NULL) {
+  if (!logs->items_borrowed && logs->items.x != NULL) {
     move(box->object.keeps[ITEMS], logs->items);
-    logs->items_lent = 1;
+    logs->items_borrowed = 1;
     bytes += logs->items.rows * logs->items.cols * sizeof(float);
   }
   bind_pressure(L, bytes);

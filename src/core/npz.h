@@ -36,6 +36,13 @@ typedef struct {
 
 static inline size_t fopo_array_count(const fopo_array *a) { return a->shape[0] * a->shape[1]; }
 
+/* The data, which the caller then owns: archive_done no longer frees it. */
+static inline void *fopo_array_release(fopo_array *a) {
+  void *data = a->data;
+  a->data = NULL;
+  return data;
+}
+
 /* A borrowed description, for writers. */
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
                          size_t cols);

@@ -1,40 +1,9 @@
-/* A dataset's names, its end, and its cache. */
+/* A dataset's end, and its cache. */
 #include "data/dataset.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/memory.h"
 #include "core/npz.h"
 #include "core/status.h"
-
-void fopo_names_done(fopo_names *names) {
-  fopo_free(names->numbers);
-  fopo_free(names->text);
-  fopo_free(names->offsets);
-  *names = (fopo_names){0};
-}
-
-const char *fopo_names_get(const fopo_names *names, size_t i, char *buffer, size_t size) {
-  if (names->text != NULL) {
-    snprintf(buffer, size, "%s", names->text + names->offsets[i]);
-  } else {
-    snprintf(buffer, size, "%" PRId64, names->numbers != NULL ? names->numbers[i] : (int64_t)i);
-  }
-  return buffer;
-}
-
-int64_t fopo_names_find(const fopo_names *names, const char *name) {
-  char buffer[24];
-  for (size_t i = 0; i < names->n; i++) {
-    const char *known = names->text != NULL ? names->text + names->offsets[i]
-                                            : fopo_names_get(names, i, buffer, sizeof buffer);
-    if (strcmp(known, name) == 0) return (int64_t)i;
-  }
-  return -1;
-}
 
 void fopo_dataset_free(fopo_dataset *d) {
   if (d == NULL) return;
@@ -42,21 +11,6 @@ void fopo_dataset_free(fopo_dataset *d) {
   fopo_names_done(&d->users);
   fopo_names_done(&d->items);
   fopo_free(d);
-}
-
-size_t fopo_names_members(fopo_array *out, const fopo_names *names, const char *side) {
-  char member[32];
-  if (names->numbers != NULL) {
-    snprintf(member, sizeof member, "%s_numbers", side);
-    out[0] = fopo_array_of(member, FOPO_I64, names->numbers, 1, names->n, 1);
-    return 1;
-  }
-  if (names->text == NULL) return 0;
-  snprintf(member, sizeof member, "%s_text", side);
-  out[0] = fopo_array_of(member, FOPO_U8, names->text, 1, (size_t)names->offsets[names->n], 1);
-  snprintf(member, sizeof member, "%s_offsets", side);
-  out[1] = fopo_array_of(member, FOPO_U64, names->offsets, 1, names->n + 1, 1);
-  return 2;
 }
 
 /* scipy wants signed indices; those of all but the widest matrices are the same bits. */

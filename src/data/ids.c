@@ -1,21 +1,23 @@
-/* Ids of one side to dense indices, in one pass over the file.
+/* An index is given when an id first appears, so pairs can be stored as two 32-bit indices at once.
+ * What is found out later (one id is text; integers should ascend) changes the names and their
+ * order, never an index.
  *
- * An index is given when an id first appears, so the pairs can be stored as two 32-bit numbers at
- * once; what is found out later (that one id is text, that numbers should ascend) changes the names
- * and their order only, never a pair. Small numbers are found in a table by themselves, large ones
- * and texts in a hash table with linear probing, at most half full. */
+ * Small integers are looked up in a direct table, large ones and texts in a hash table with linear
+ * probing, at most half full. */
+#include "data/ids.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "data/read/internal.h"
 
 enum {
-  DIRECT_FREE = 1 << 16, /* numbers below this are always looked up directly */
-  DIRECT_SHARE = 8,      /* and larger ones as long as 1 in 8 entries of the table is used */
-  FIRST_ROOM = 1024
+  DIRECT_ALWAYS = 1 << 16, /* integers below this are always looked up directly */
+  DIRECT_PER_ID = 8,       /* the direct table has at most so many more entries per known id */
+  FIRST_CAPACITY = 1024
 };
 
 void fopo_ids_done(fopo_ids *ids) {
@@ -30,27 +32,20 @@ void fopo_ids_done(fopo_ids *ids) {
 
 /* ---- hashing ---- */
 
-/* The finaliser of splitmix64: every bit of x reaches every bit of the result. */
-static uint64_t mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 static uint32_t hash_text(const char *text, size_t n) {
   uint64_t h = n;
   for (; n >= 8; n -= 8, text += 8) {
     uint64_t word;
     memcpy(&word, text, 8);
-    h = mix(h ^ word);
+    h = fopo_hash_mix(h ^ word);
   }
   uint64_t rest = 0;
   memcpy(&rest, text, n);
-  return (uint32_t)(mix(h ^ rest) >> 32);
+  return (uint32_t)(fopo_hash_mix(h ^ rest) >> 32);
 }
 
 static uint32_t hash_of(const fopo_ids *ids, size_t i) {
-  return ids->is_text ? ids->hashes[i] : (uint32_t)(mix((uint64_t)ids->numbers[i]) >> 32);
+  return ids->is_text ? ids->hashes[i] : (uint32_t)(fopo_hash_mix((uint64_t)ids->numbers[i]) >> 32);
 }
 
 static void place_slot(fopo_ids *ids, uint32_t hash, uint32_t index) {
@@ -60,9 +55,9 @@ static void place_slot(fopo_ids *ids, uint32_t hash, uint32_t index) {
   ids->slots_used++;
 }
 
-/* Twice the slots, and everything that is not in the direct table placed anew. */
+/* Doubles the hash table and places every id again that is not in the direct table. */
 static int grow_slots(fopo_ids *ids) {
-  size_t n = ids->slot_n == 0 ? 2 * FIRST_ROOM : 2 * ids->slot_n;
+  size_t n = ids->slot_n == 0 ? 2 * FIRST_CAPACITY : 2 * ids->slot_n;
   uint32_t *slots = fopo_alloc(n, sizeof *slots);
   if (slots == NULL) return FOPO_ERR_MEMORY;
   fopo_free(ids->slots);
@@ -75,42 +70,43 @@ static int grow_slots(fopo_ids *ids) {
   return FOPO_OK;
 }
 
-static int room_in_slots(fopo_ids *ids) {
+/* Capacity for one more slot. */
+static int reserve_slot(fopo_ids *ids) {
   return 2 * (ids->slots_used + 1) > ids->slot_n ? grow_slots(ids) : FOPO_OK;
 }
 
-/* ---- numbers ---- */
+/* ---- integers ---- */
 
-/* One name more: the arrays that hold one entry per name have room for it. */
-static int room_for_name(fopo_ids *ids) {
+/* Capacity for one more id in the arrays with one entry per id. */
+static int reserve_name(fopo_ids *ids) {
   if (ids->n >= UINT32_MAX - 1)
     return fopo_fail(FOPO_ERR_FORMAT, "there are more than %u different ids", UINT32_MAX - 1);
-  if (ids->n < ids->room) return FOPO_OK;
-  size_t room = ids->room == 0 ? FIRST_ROOM : 2 * ids->room;
+  if (ids->n < ids->capacity) return FOPO_OK;
+  size_t capacity = ids->capacity == 0 ? FIRST_CAPACITY : 2 * ids->capacity;
   if (ids->is_text) {
-    uint64_t *offsets = fopo_realloc(ids->offsets, room + 1, sizeof *offsets);
+    uint64_t *offsets = fopo_realloc(ids->offsets, capacity + 1, sizeof *offsets);
     if (offsets == NULL) return FOPO_ERR_MEMORY;
     ids->offsets = offsets;
-    uint32_t *hashes = fopo_realloc(ids->hashes, room, sizeof *hashes);
+    uint32_t *hashes = fopo_realloc(ids->hashes, capacity, sizeof *hashes);
     if (hashes == NULL) return FOPO_ERR_MEMORY;
     ids->hashes = hashes;
   } else {
-    int64_t *numbers = fopo_realloc(ids->numbers, room, sizeof *numbers);
+    int64_t *numbers = fopo_realloc(ids->numbers, capacity, sizeof *numbers);
     if (numbers == NULL) return FOPO_ERR_MEMORY;
     ids->numbers = numbers;
   }
-  ids->room = room;
+  ids->capacity = capacity;
   return FOPO_OK;
 }
 
-/* Makes the direct table cover `number` where that is worth its memory; what was hashed before is
- * entered and its slot is never asked again. */
+/* Extends the direct table to `number` if that is worth its memory. Ids that were hashed before are
+ * entered; their slots remain and are no longer looked up. */
 static int cover(fopo_ids *ids, int64_t number) {
   uint64_t wanted = (uint64_t)number + 1;
   if (number < 0 || wanted <= ids->direct_n ||
-      wanted > DIRECT_FREE + (uint64_t)DIRECT_SHARE * ids->n)
+      wanted > DIRECT_ALWAYS + (uint64_t)DIRECT_PER_ID * ids->n)
     return FOPO_OK;
-  size_t n = ids->direct_n == 0 ? DIRECT_FREE : 2 * ids->direct_n;
+  size_t n = ids->direct_n == 0 ? DIRECT_ALWAYS : 2 * ids->direct_n;
   if (n < wanted) n = (size_t)wanted;
   uint32_t *direct = fopo_realloc(ids->direct, n, sizeof *direct);
   if (direct == NULL) return FOPO_ERR_MEMORY;
@@ -124,7 +120,7 @@ static int cover(fopo_ids *ids, int64_t number) {
 static int find_number(const fopo_ids *ids, uint32_t *index, int64_t number) {
   if (ids->slot_n == 0) return 0;
   size_t mask = ids->slot_n - 1;
-  for (size_t at = (size_t)(mix((uint64_t)number) >> 32) & mask; ids->slots[at] != 0;
+  for (size_t at = (size_t)(fopo_hash_mix((uint64_t)number) >> 32) & mask; ids->slots[at] != 0;
        at = (at + 1) & mask) {
     *index = ids->slots[at] - 1;
     if (ids->numbers[*index] == number) return 1;
@@ -140,11 +136,11 @@ int fopo_ids_add_number(fopo_ids *ids, uint32_t *index, int64_t number) {
   }
   int is_direct = (uint64_t)number < ids->direct_n;
   if (!is_direct && find_number(ids, index, number)) return FOPO_OK;
-  int status = room_for_name(ids);
+  int status = reserve_name(ids);
   if (status == FOPO_OK && !is_direct) status = cover(ids, number);
   if (status != FOPO_OK) return status;
   is_direct = (uint64_t)number < ids->direct_n;
-  if (!is_direct && (status = room_in_slots(ids)) != FOPO_OK) return status;
+  if (!is_direct && (status = reserve_slot(ids)) != FOPO_OK) return status;
   *index = (uint32_t)ids->n;
   ids->numbers[ids->n++] = number;
   if (is_direct) {
@@ -157,15 +153,16 @@ int fopo_ids_add_number(fopo_ids *ids, uint32_t *index, int64_t number) {
 
 /* ---- text ---- */
 
+/* A text that is not among the ids yet; capacity for it in the other arrays is there. */
 static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
-  if (ids->text_n + n + 1 > ids->text_room) {
-    size_t room = 2 * (ids->text_room + n + FIRST_ROOM);
-    int status = fopo_memory_suffices(room, "the ids read so far", "use fewer or shorter ids");
+  if (ids->text_n + n + 1 > ids->text_capacity) {
+    size_t capacity = 2 * (ids->text_capacity + n + FIRST_CAPACITY);
+    int status = fopo_memory_suffices(capacity, "the ids read so far", "use fewer or shorter ids");
     if (status != FOPO_OK) return status;
-    char *text = fopo_realloc(ids->text, room, 1);
+    char *text = fopo_realloc(ids->text, capacity, 1);
     if (text == NULL) return FOPO_ERR_MEMORY;
     ids->text = text;
-    ids->text_room = room;
+    ids->text_capacity = capacity;
   }
   memcpy(ids->text + ids->text_n, name, n);
   ids->text[ids->text_n + n] = '\0';
@@ -175,14 +172,14 @@ static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
   return FOPO_OK;
 }
 
-/* The numbers so far become their digits; their indices stay. */
+/* The integers so far become texts, their digits; their indices stay. */
 static int become_text(fopo_ids *ids) {
   fopo_ids text = {.is_text = 1};
   int status = FOPO_OK;
   for (size_t i = 0; i < ids->n && status == FOPO_OK; i++) {
     char digits[24];
     size_t n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)ids->numbers[i]);
-    status = room_for_name(&text);
+    status = reserve_name(&text);
     if (status == FOPO_OK) status = append(&text, digits, n, hash_text(digits, n));
   }
   while (status == FOPO_OK && text.slot_n < 2 * text.n) status = grow_slots(&text);
@@ -195,9 +192,9 @@ static int become_text(fopo_ids *ids) {
   return FOPO_OK;
 }
 
-/* A name whose hash is known, among ids that are text. */
+/* The index of a text whose hash is known, when all ids are texts. */
 static int add_text(fopo_ids *ids, uint32_t *index, const char *name, size_t n, uint32_t hash) {
-  int status = room_in_slots(ids);
+  int status = reserve_slot(ids);
   if (status != FOPO_OK) return status;
   size_t mask = ids->slot_n - 1;
   for (size_t at = hash & mask; ids->slots[at] != 0; at = (at + 1) & mask) {
@@ -208,7 +205,7 @@ static int add_text(fopo_ids *ids, uint32_t *index, const char *name, size_t n, 
       return FOPO_OK;
     }
   }
-  status = room_for_name(ids);
+  status = reserve_name(ids);
   if (status == FOPO_OK) status = append(ids, name, n, hash);
   if (status != FOPO_OK) return status;
   *index = (uint32_t)(ids->n - 1);
@@ -223,11 +220,12 @@ int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
 
 /* ---- many at once ---- */
 
-enum { GROUP = 32 }; /* ids whose memory is asked for together */
+enum { GROUP = 32 }; /* ids that are prefetched together */
 
-/* Asks for what looking the ids up will read: the slot of each, then the entry that it names, then
- * the name. Each answer is there when the next question is put. */
-static void ask_for(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
+/* Prefetches what the lookups of n ids will read, in three rounds: the slot of each, then the entry
+ * that the slot names, then its text. The data of a round has arrived when the next one needs it.
+ */
+static void prefetch(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
   uint32_t found[GROUP];
   if (ids->slot_n == 0) return;
   size_t mask = ids->slot_n - 1;
@@ -246,23 +244,23 @@ static void ask_for(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
     __builtin_prefetch(ids->text + ids->offsets[found[i]]);
 }
 
-int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers, const uint32_t *texts,
-                     const char *text, size_t n) {
+int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
+                     const uint32_t *lengths, const char *text, size_t n) {
   int status = FOPO_OK;
   for (size_t from = 0; from < n; from += GROUP) {
     size_t end = n - from < GROUP ? n : from + GROUP;
     uint32_t hashes[GROUP];
     for (size_t i = from; i < end; i++)
-      hashes[i - from] = texts[i] > 0 ? hash_text(text + numbers[i], texts[i])
-                                      : (uint32_t)(mix((uint64_t)numbers[i]) >> 32);
-    if (ids->n > 0) ask_for(ids, hashes, end - from);
+      hashes[i - from] = lengths[i] > 0 ? hash_text(text + numbers[i], lengths[i])
+                                        : (uint32_t)(fopo_hash_mix((uint64_t)numbers[i]) >> 32);
+    if (ids->n > 0) prefetch(ids, hashes, end - from);
     for (size_t i = from; i < end && status == FOPO_OK; i++) {
-      if (texts[i] == 0) {
+      if (lengths[i] == 0) {
         status = fopo_ids_number(ids, &index[i], numbers[i]);
       } else {
         if (!ids->is_text) status = become_text(ids);
         if (status == FOPO_OK)
-          status = add_text(ids, &index[i], text + numbers[i], texts[i], hashes[i - from]);
+          status = add_text(ids, &index[i], text + numbers[i], lengths[i], hashes[i - from]);
       }
     }
     if (status != FOPO_OK) return status;
@@ -270,7 +268,7 @@ int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers, con
   return FOPO_OK;
 }
 
-/* ---- the end ---- */
+/* ---- names ---- */
 
 static int ascending(const int64_t *numbers, size_t n) {
   for (size_t i = 1; i < n; i++)
@@ -278,8 +276,8 @@ static int ascending(const int64_t *numbers, size_t n) {
   return 1;
 }
 
-/* order becomes the indices of the numbers in ascending order: radix sort by 16 bits, from the
- * least, the sign bit turned so that negative numbers come first. */
+/* order [n]: the indices of the numbers in ascending order. Radix sort by 16 bits, least
+ * significant first; the sign bit is flipped so that negative numbers come first. */
 static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
   uint32_t *other = fopo_alloc(n, sizeof *other);
   size_t *start = fopo_alloc(65537, sizeof *start);
@@ -290,7 +288,7 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
     all |= (uint64_t)numbers[i] ^ (uint64_t)numbers[0];
   }
   for (int shift = 0; shift < 64 && status == FOPO_OK; shift += 16) {
-    if ((all >> shift & 0xffff) == 0) continue; /* these bits are the same everywhere */
+    if ((all >> shift & 0xffff) == 0) continue; /* these bits are equal in all numbers */
     status = fopo_progress("sorting ids", shift, 64);
     if (status != FOPO_OK) break;
     uint64_t sign = shift == 48 ? 0x8000 : 0;
@@ -307,7 +305,7 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
   return status;
 }
 
-/* Numbers into ascending order; place[i] is where number i went. */
+/* Sorts the numbers; (*place)[i] is where number i went. */
 static int arrange(int64_t *numbers, uint32_t **place, size_t n) {
   uint32_t *order = fopo_alloc(n, sizeof *order);
   int64_t *sorted = fopo_alloc(n, sizeof *sorted);
@@ -329,14 +327,24 @@ static int arrange(int64_t *numbers, uint32_t **place, size_t n) {
   return status;
 }
 
-int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
-  *place = NULL;
+void fopo_ids_move(fopo_names *names, fopo_ids *ids) {
   *names = (fopo_names){.n = ids->n};
   if (ids->is_text) {
     names->text = ids->text;
     names->offsets = ids->offsets;
     ids->text = NULL;
     ids->offsets = NULL;
+  } else {
+    names->numbers = ids->numbers;
+    ids->numbers = NULL;
+  }
+}
+
+int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
+  *place = NULL;
+  *names = (fopo_names){.n = ids->n};
+  if (ids->is_text) {
+    fopo_ids_move(names, ids);
     return FOPO_OK;
   }
   if (!ascending(ids->numbers, ids->n)) {
@@ -345,7 +353,6 @@ int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
   }
   if (ids->n == 0 || (ids->numbers[0] == 0 && ids->numbers[ids->n - 1] == (int64_t)ids->n - 1))
     return FOPO_OK; /* 0 .. n - 1: each id is its own index */
-  names->numbers = ids->numbers;
-  ids->numbers = NULL;
+  fopo_ids_move(names, ids);
   return FOPO_OK;
 }

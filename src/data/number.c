@@ -1,8 +1,8 @@
-/* Decimal reals, the same in every locale.
- *
- * A mantissa below 2^53 and a power of ten up to 10^22 are exact in double, so one multiplication
- * or division of them is correctly rounded (Clinger: "How to read floating point numbers
- * accurately", PLDI 1990). Everything else goes to strtod in the C locale. */
+/* A mantissa below 2^53 and a power of ten up to 10^22 are exact in double, so their quotient is
+ * correctly rounded (Clinger: "How to read floating point numbers accurately", PLDI 1990).
+ * Everything else goes to strtod in the C locale. */
+#include "data/number.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "data/read/internal.h"
 
 static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -24,7 +22,7 @@ static size_t digits(const char *p, const char *end) {
 }
 
 /* nan, inf, infinity with an optional sign, in any case. */
-static int names_no_finite(const char *p, size_t n) {
+static int is_not_finite(const char *p, size_t n) {
   if (n > 0 && (*p == '-' || *p == '+')) {
     p++;
     n--;
@@ -55,8 +53,8 @@ static int is_decimal(const char *p, size_t n) {
   return p == end;
 }
 
-/* The exact case: up to 15 digits and a point. */
-static int is_short(double *value, const char *p, size_t n) {
+/* The exact case: up to 15 digits and a point. 0 if text is something else. */
+static int parse_short(double *value, const char *p, size_t n) {
   const char *end = p + n, *point = NULL;
   int negative = n > 0 && *p == '-';
   p += negative;
@@ -80,7 +78,8 @@ static int is_short(double *value, const char *p, size_t n) {
   return 1;
 }
 
-static fopo_is general(double *value, const char *text, size_t n) {
+/* Any decimal, by strtod on a copy that ends in '\0'. */
+static fopo_number_kind parse_general(double *value, const char *text, size_t n) {
   char small[64], *copy = small, *end;
   if (n >= sizeof small && (copy = strndup(text, n)) == NULL) return FOPO_NO_NUMBER;
   if (copy == small) {
@@ -94,8 +93,8 @@ static fopo_is general(double *value, const char *text, size_t n) {
   return isfinite(*value) ? FOPO_IS_NUMBER : FOPO_NOT_FINITE;
 }
 
-fopo_is fopo_read_real(double *value, const char *text, size_t n) {
-  if (is_short(value, text, n)) return FOPO_IS_NUMBER;
-  if (names_no_finite(text, n)) return FOPO_NOT_FINITE;
-  return is_decimal(text, n) ? general(value, text, n) : FOPO_NO_NUMBER;
+fopo_number_kind fopo_parse_real(double *value, const char *text, size_t n) {
+  if (parse_short(value, text, n)) return FOPO_IS_NUMBER;
+  if (is_not_finite(text, n)) return FOPO_NOT_FINITE;
+  return is_decimal(text, n) ? parse_general(value, text, n) : FOPO_NO_NUMBER;
 }

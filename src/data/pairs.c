@@ -1,11 +1,12 @@
-/* From pairs to the matrix of a dataset. */
+/* The arrays of pairs, and the matrix that is sorted from them. */
+#include "data/pairs.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/read/internal.h"
 
 void fopo_pairs_done(fopo_pairs *p) {
   fopo_free(p->user);
@@ -14,38 +15,38 @@ void fopo_pairs_done(fopo_pairs *p) {
   *p = (fopo_pairs){0};
 }
 
-int fopo_pairs_room(fopo_pairs *p, size_t more) {
-  if (p->n + more <= p->room) return FOPO_OK;
-  size_t room = p->room == 0 ? 4096 : 2 * p->room;
-  if (room < p->n + more) room = p->n + more;
-  /* Packed text does not tell beforehand how long it is. */
-  int status = fopo_memory_suffices(12 * (uint64_t)room, "the interactions read so far",
+int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
+  if (p->n + more <= p->capacity) return FOPO_OK;
+  size_t capacity = p->capacity == 0 ? 4096 : 2 * p->capacity;
+  if (capacity < p->n + more) capacity = p->n + more;
+  /* Checked here too: how many rows a gzipped file holds is only a guess beforehand. */
+  int status = fopo_memory_suffices(12 * (uint64_t)capacity, "the interactions read so far",
                                     "read a part of the file, or on a machine with more memory");
   if (status != FOPO_OK) return status;
-  uint32_t *user = fopo_realloc(p->user, room, sizeof *user);
+  uint32_t *user = fopo_realloc(p->user, capacity, sizeof *user);
   if (user == NULL) return FOPO_ERR_MEMORY;
   p->user = user;
-  uint32_t *item = fopo_realloc(p->item, room, sizeof *item);
+  uint32_t *item = fopo_realloc(p->item, capacity, sizeof *item);
   if (item == NULL) return FOPO_ERR_MEMORY;
   p->item = item;
   if (p->with_values) {
-    float *value = fopo_realloc(p->value, room, sizeof *value);
+    float *value = fopo_realloc(p->value, capacity, sizeof *value);
     if (value == NULL) return FOPO_ERR_MEMORY;
     p->value = value;
   }
-  p->room = room;
+  p->capacity = capacity;
   return FOPO_OK;
 }
 
-int fopo_pairs_suffice(const char *path, double rows, int with_values) {
-  /* While reading, the arrays are up to twice as long as needed; while sorting, the pairs, their
-   * keys and the matrix stand side by side. 12 or 8 bytes each, three times. */
+int fopo_pairs_check_memory(const char *path, double rows, int with_values) {
+  /* While sorting, three things exist at once: the pairs, their keys and the matrix, of 12 bytes
+   * (8 without values) for each row. While reading it is less: arrays of at most twice the need. */
   double bytes = rows * 3 * (with_values ? 12 : 8);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");
 }
 
-/* Exponent bits all set: NaN or infinity. Without a branch, for the compiler's vectors. */
+/* NaN and the infinities have all exponent bits set. Without a branch, so that it vectorises. */
 static int all_finite(const float *values, size_t n) {
   uint32_t bad = 0;
 #pragma omp parallel for simd num_threads(n > 1 << 20 ? fopo_threads() : 1) reduction(| : bad)
@@ -58,7 +59,7 @@ static int all_finite(const float *values, size_t n) {
 }
 
 static int all_ones(const float *values, size_t n) {
-  enum { BLOCK = 4096 }; /* looked at whole; the first other value ends it soon enough */
+  enum { BLOCK = 4096 }; /* a block is compared without a branch; the test stands between blocks */
   for (size_t at = 0; at < n; at += BLOCK) {
     int other = 0;
     for (size_t i = at; i < n && i < at + BLOCK; i++) other |= values[i] != 1.0f;
@@ -88,7 +89,7 @@ static int count_seen(fopo_dataset *d) {
   return FOPO_OK;
 }
 
-int fopo_dataset_settle(fopo_dataset *d, const char *path) {
+int fopo_dataset_finish(fopo_dataset *d, const char *path) {
   fopo_csr *m = &d->matrix;
   size_t nnz = fopo_csr_nnz(m);
   if (m->values != NULL && all_ones(m->values, nnz)) {
@@ -99,10 +100,10 @@ int fopo_dataset_settle(fopo_dataset *d, const char *path) {
   return d->items_seen > 0 ? FOPO_OK : count_seen(d);
 }
 
-int fopo_read_plausible(const char *path, size_t users, size_t items, size_t n) {
-  enum { FREE = 1 << 24, PER_PAIR = 16 };
+int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t n) {
+  enum { ALWAYS = 1 << 24, PER_PAIR = 16 };
   size_t largest = users > items ? users : items;
-  if (largest <= FREE + PER_PAIR * n) return FOPO_OK;
+  if (largest <= ALWAYS + PER_PAIR * n) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: %zu users and %zu items for %zu interactions: the ids are "
                    "far apart; renumber them, or write one pair a line (there, only ids that occur "
@@ -115,7 +116,7 @@ int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
                      d->skipped > 0 ? ": every row was left out" : "");
   d->rows_read = p->n;
-  int status = fopo_read_plausible(path, users, items, p->n);
+  int status = fopo_pairs_check_shape(path, users, items, p->n);
   if (status != FOPO_OK) return status;
   if (!p->with_values || all_ones(p->value, p->n)) {
     fopo_free(p->value);
@@ -126,5 +127,5 @@ int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
                                  &d->repeats);
   }
   fopo_pairs_done(p);
-  return status == FOPO_OK ? fopo_dataset_settle(d, path) : status;
+  return status == FOPO_OK ? fopo_dataset_finish(d, path) : status;
 }

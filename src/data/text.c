@@ -1,11 +1,13 @@
-/* Text files in large blocks of whole lines, plain or gzipped.
+/* A block is read behind the unread rest of the last one, so a line is always contiguous; the
+ * buffer doubles for a line that is longer than it.
  *
- * A block is read behind what is left of the last one, so a line is always in one piece; the buffer
- * doubles for a line that is longer than it. Plain files are read by several threads, a piece each,
- * by place and not by mapping: a file that is cut short meanwhile ends early and kills nobody. gzip
- * is inflated as a stream: members may follow each other, and length and CRC-32 of each are checked
- * by zlib. A NUL byte is refused wherever it stands: it means that the file is no text, or text in
- * 16 bits. */
+ * Plain files are read by several threads with pread, a piece each. They are not mapped: reading a
+ * mapped file that another process truncates would raise SIGBUS, here it ends early.
+ *
+ * gzip is inflated as a stream: members may follow each other, and zlib checks length and CRC-32 of
+ * each. A NUL byte is refused wherever it stands: the file is binary, or text in UTF-16. */
+#include "data/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,15 +20,14 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/read/internal.h"
 
 enum {
-  BLOCK = 1 << 20,     /* bytes read at once: 2 to 5 ms of parsing, within one L2 cache */
-  PIECE = 1 << 19,     /* bytes that a thread reads at a time */
-  PIECES = 64,         /* most pieces of a block */
-  LONGEST = 256 << 20, /* bytes of one line: no real file comes near it */
-  SLACK = 16,
-  SHOWN = 80 /* characters of a malformed field in a sentence */
+  BLOCK = 1 << 20,       /* bytes of one read: 2 to 5 ms of parsing, within one L2 cache */
+  PIECE = 1 << 19,       /* bytes that one thread reads at a time */
+  PIECES_MOST = 64,      /* pieces of one read */
+  LINE_MOST = 256 << 20, /* bytes of one line; real files stay far below it */
+  SLACK = 16,            /* bytes behind the text that may be read */
+  SHOWN = 80             /* characters of a malformed field in a sentence */
 };
 
 /* ---- sentences ---- */
@@ -56,7 +57,7 @@ int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char 
 
 /* ---- bytes ---- */
 
-/* A part of the file that one thread reads. */
+/* What reading one piece gave. */
 typedef struct {
   size_t got;      /* bytes; fewer than asked for: the file ended */
   int error;       /* errno, or 0 */
@@ -76,16 +77,18 @@ static piece read_piece(int fd, char *bytes, size_t n, uint64_t from) {
   return p;
 }
 
-/* Up to n bytes of the file, at most PIECES pieces; 0 at its end. *nul, where it is wanted: the
- * first NUL byte among them. */
-static int take(fopo_text *t, void *bytes, size_t n, size_t *got, const char **nul) {
-  piece parts[PIECES];
+/* Reads the next n bytes of the file, at most PIECES_MOST pieces. *got < n only at the end of the
+ * file. *nul is the first NUL byte or NULL; nul itself may be NULL. */
+static int read_bytes(fopo_text *t, void *bytes, size_t n, size_t *got, const char **nul) {
+  piece parts[PIECES_MOST];
   char *to = bytes;
-  size_t pieces = n / PIECE > 1 ? (n < (size_t)PIECE * PIECES ? n / PIECE : PIECES) : 1;
+  size_t pieces = n / PIECE > 1 ? (n < (size_t)PIECE * PIECES_MOST ? n / PIECE : PIECES_MOST) : 1;
   size_t size = pieces > 1 ? PIECE : n;
 #pragma omp parallel for num_threads(fopo_threads()) if (pieces > 2)
-  for (size_t i = 0; i < pieces; i++)
+  for (size_t i = 0; i < pieces; i++) {
     parts[i] = read_piece(t->fd, to + i * size, size, t->taken + i * size);
+  }
+  /* A short piece ends the read: the bytes behind it would leave a gap. */
   *got = 0;
   if (nul != NULL) *nul = NULL;
   for (size_t i = 0; i < pieces && *got == i * size; i++) {
@@ -98,10 +101,10 @@ static int take(fopo_text *t, void *bytes, size_t n, size_t *got, const char **n
   return FOPO_OK;
 }
 
-/* The next input block for the inflater; an empty one where the file ends. */
+/* The next input block for the inflater; it is empty at the end of the file. */
 static int feed(fopo_text *t, z_stream *z) {
   size_t got;
-  int status = take(t, t->packed, BLOCK, &got, NULL);
+  int status = read_bytes(t, t->packed, BLOCK, &got, NULL);
   if (status != FOPO_OK) return status;
   z->next_in = t->packed;
   z->avail_in = (uInt)got;
@@ -112,7 +115,7 @@ static int damaged(const fopo_text *t, const char *why) {
   return fopo_fail(FOPO_ERR_FORMAT, "%s: the gzip data is damaged: %s", t->path, why);
 }
 
-/* A member has ended: another one follows, or nothing but padding. */
+/* After the end of a gzip member: starts the next one; *ended = 1 if only zero padding follows. */
 static int next_member(fopo_text *t, z_stream *z, int *ended) {
   do {
     while (z->avail_in > 0 && *z->next_in == 0) {
@@ -130,7 +133,7 @@ static int next_member(fopo_text *t, z_stream *z, int *ended) {
   return FOPO_OK;
 }
 
-/* Up to n inflated bytes; 0 at the end. */
+/* Inflates up to n bytes; *got = 0 at the end. */
 static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
   z_stream *z = t->inflater;
   z->next_out = bytes;
@@ -138,7 +141,7 @@ static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
   while (z->avail_out == n) {
     int status = z->avail_in == 0 ? feed(t, z) : FOPO_OK;
     if (status != FOPO_OK) return status;
-    int ended = 0, code = inflate(z, Z_NO_FLUSH); /* output may be pending without input */
+    int ended = 0, code = inflate(z, Z_NO_FLUSH); /* even without input: output may be pending */
     if (code == Z_BUF_ERROR) return damaged(t, "it is cut short");
     if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
     if (code != Z_OK && code != Z_STREAM_END)
@@ -174,35 +177,35 @@ static int refuse_nul(const fopo_text *t, const char *nul) {
                           "(save it as UTF-8)");
 }
 
-/* Makes room behind the text that is kept. */
-static int make_room(fopo_text *t) {
+/* Moves the unread text to the start of the buffer and makes sure that one read fits behind it. */
+static int reserve(fopo_text *t) {
   size_t kept = t->filled - (size_t)(t->at - t->buffer);
   if (kept > 0) memmove(t->buffer, t->at, kept);
   t->filled = kept;
-  if (t->room - kept < t->step) {
-    if (kept > LONGEST)
+  if (t->capacity - kept < t->step) {
+    if (kept > LINE_MOST)
       return fopo_text_refuse(t, t->line + 1, 0, NULL, 0, "the line is longer than 256 MiB");
-    size_t room = 2 * (t->room > t->step ? t->room : t->step);
-    char *buffer = fopo_realloc(t->buffer, room + SLACK, 1);
+    size_t capacity = 2 * (t->capacity > t->step ? t->capacity : t->step);
+    char *buffer = fopo_realloc(t->buffer, capacity + SLACK, 1);
     if (buffer == NULL) return FOPO_ERR_MEMORY;
     t->buffer = buffer;
-    t->room = room;
+    t->capacity = capacity;
   }
   t->at = t->buffer;
   return FOPO_OK;
 }
 
-/* Lines end in CR alone where the first block has CR and no LF. */
-static void settle_line_ends(fopo_text *t, char *fresh, size_t n, int first) {
+/* Lines end in a lone CR if the first block has CR and no LF; CR then becomes LF. */
+static void convert_line_ends(fopo_text *t, char *fresh, size_t n, int first) {
   if (first) t->lone_cr = memchr(fresh, '\n', n) == NULL && memchr(fresh, '\r', n) != NULL;
   if (!t->lone_cr) return;
   for (char *p = fresh; (p = memchr(p, '\r', n - (size_t)(p - fresh))) != NULL;) *p++ = '\n';
 }
 
-/* Reads one block more behind the text; *got == 0 where the file ends. */
+/* Reads one more block behind the text; *got = 0 at the end of the file. */
 static int read_block(fopo_text *t, size_t *got) {
   int first = t->taken == 0;
-  int status = t->room - t->filled < t->step ? make_room(t) : FOPO_OK;
+  int status = t->capacity - t->filled < t->step ? reserve(t) : FOPO_OK;
   if (status != FOPO_OK) return status;
   char *fresh = t->buffer + t->filled;
   const char *nul = NULL;
@@ -210,11 +213,11 @@ static int read_block(fopo_text *t, size_t *got) {
     status = inflate_some(t, fresh, t->step, got);
     if (status == FOPO_OK) nul = memchr(fresh, '\0', *got);
   } else {
-    status = take(t, fresh, t->step, got, &nul);
+    status = read_bytes(t, fresh, t->step, got, &nul);
   }
   if (status != FOPO_OK) return status;
   if (nul != NULL) return refuse_nul(t, nul);
-  settle_line_ends(t, fresh, *got, first);
+  convert_line_ends(t, fresh, *got, first);
   t->filled += *got;
   t->ended = *got == 0;
   if (t->ended && t->filled > 0 && t->buffer[t->filled - 1] != '\n') t->buffer[t->filled++] = '\n';
@@ -223,7 +226,7 @@ static int read_block(fopo_text *t, size_t *got) {
 
 int fopo_text_more(fopo_text *t) {
   size_t whole = (size_t)(t->stop - t->at);
-  int status = make_room(t), was_ended = t->ended;
+  int status = reserve(t), was_ended = t->ended;
   const char *last = NULL;
   while (status == FOPO_OK && last == NULL && !t->ended) {
     size_t before = t->filled, got = 0;
@@ -233,16 +236,27 @@ int fopo_text_more(fopo_text *t) {
   if (status != FOPO_OK) return status;
   t->stop = last != NULL ? last + 1 : t->buffer + whole;
   if (was_ended) return FOPO_OK;
-  /* Buffered input may be all taken while lines are still to come: the end is said once, here. */
+  /* Progress reaches 100 % once, here: before the end, buffered input may already be all read. */
   double total = (double)t->size, done = (double)t->taken;
   return fopo_progress(t->what, t->ended ? total : done < total ? done : total * 0.999, total);
 }
 
-static void skip_mark(fopo_text *t) {
+int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end) {
+  if (*p >= stop) return 0;
+  const char *newline = memchr(*p, '\n', (size_t)(stop - *p));
+  *at = *p;
+  *end = newline;
+  while (*end > *at && strchr(" \t\r", (*end)[-1]) != NULL) (*end)--;
+  *p = newline + 1;
+  return 1;
+}
+
+static void skip_byte_order_mark(fopo_text *t) {
   if (t->stop - t->at >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) t->at += 3;
 }
 
-/* O_NONBLOCK: a pipe must be refused, not waited for; regular files do not mind. */
+/* O_NONBLOCK: opening a pipe must not block, since it is refused anyway; regular files ignore it.
+ */
 int fopo_text_open(fopo_text *t, const char *path) {
   *t = (fopo_text){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (t->fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
@@ -255,8 +269,8 @@ int fopo_text_open(fopo_text *t, const char *path) {
   }
   t->size = (uint64_t)file.st_size;
   t->step = BLOCK;
-  t->room = 2 * BLOCK;
-  t->buffer = fopo_alloc(t->room + SLACK, 1);
+  t->capacity = 2 * BLOCK;
+  t->buffer = fopo_alloc(t->capacity + SLACK, 1);
   if (t->buffer == NULL) {
     status = FOPO_ERR_MEMORY;
     goto out;
@@ -269,7 +283,7 @@ int fopo_text_open(fopo_text *t, const char *path) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);
   }
   if (status == FOPO_OK) status = fopo_text_more(t);
-  if (status == FOPO_OK) skip_mark(t);
+  if (status == FOPO_OK) skip_byte_order_mark(t);
 out:
   if (status != FOPO_OK) fopo_text_close(t);
   return status;

@@ -16,7 +16,8 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/logs/internal.h"
+#include "data/logs/events.h"
+#include "data/logs/hashed.h"
 #include "data/world/synthetic_logs.h"
 
 static char path[] = "/tmp/fopo-test-logs-XXXXXX";
@@ -306,9 +307,9 @@ static void test_dsjson(void **state) {
   for (int i = 0; i < 65; i++) assert_true(context(logs, 0, (size_t)i) == row[i]);
   fopo_logs_free(logs);
 
-  REFUSE("{\"a\":01}\n", "a number or another value is due");
+  REFUSE("{\"a\":01}\n", "a number or another value is expected");
   REFUSE("{\"a\":\"\\x\"}\n", "an escape is not one");
-  REFUSE("{\"a\":[1,2}\n", "a comma or a bracket is due");
+  REFUSE("{\"a\":[1,2}\n", "a comma or a bracket is expected");
   REFUSE("{\"a\":1} x\n", "something follows the object");
   REFUSE("{\"a\":\"b\n", "a string is not closed");
   REFUSE("{" LABEL ",\"c\":{}}\n", "has no c._multi");

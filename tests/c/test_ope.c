@@ -19,7 +19,7 @@ static double model(size_t a, size_t i) { return cos((double)a + (double)i); }
 static void logged_init(logged_world *g, size_t P, size_t n, size_t L, double peak) {
   *g = (logged_world){0};
   small_world_init(&g->w, P, n, L, 0.0, peak, 11);
-  g->logs = (fopo_logs){.n = n, .n_actions = P, .contexts = g->w.contexts, .contexts_lent = 1};
+  g->logs = (fopo_logs){.n = n, .n_actions = P, .contexts = g->w.contexts, .contexts_borrowed = 1};
   g->logs.actions = fopo_alloc(n, sizeof *g->logs.actions);
   g->logs.rewards = fopo_alloc(n, sizeof *g->logs.rewards);
   g->logs.propensities = fopo_alloc(n, sizeof *g->logs.propensities);

@@ -16,7 +16,7 @@
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/threads.h"
-#include "data/read/pairs.h"
+#include "data/read/table.h"
 
 static char folder[] = "/tmp/fopo-test-read-XXXXXX";
 
@@ -279,7 +279,7 @@ static void many_ids(void **state) {
         number = number == 0 ? 7 : number;
         int n = snprintf(name, sizeof name, "%s%lld", text ? "n" : "", (long long)number);
         int64_t plain;
-        int status = fopo_read_plain(&plain, name, (size_t)n)
+        int status = fopo_parse_plain(&plain, name, (size_t)n)
                          ? fopo_ids_number(&ids, &index, plain)
                          : fopo_ids_add(&ids, &index, name, (size_t)n);
         assert_int_equal(status, FOPO_OK);

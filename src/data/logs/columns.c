@@ -1,5 +1,4 @@
-/* Tables cut into cells, and their columns into features. Quoted cells may hold separators, but
- * not line ends. */
+/* Cells of tables, and features of columns. Quoted cells may hold separators, but no line ends. */
 #include "data/logs/columns.h"
 
 #include <float.h>
@@ -11,11 +10,12 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "data/number.h"
 
 enum {
   COLUMNS_MOST = 65536,
-  LEVELS_MOST = 4096, /* different texts of a column: beyond it, it is no category */
-  ROWS_AT_ONCE = 1 << 14
+  LEVELS_MOST = 4096,    /* different texts of a column; with more it is no category */
+  ROWS_AT_ONCE = 1 << 14 /* rows between two reports of progress */
 };
 
 /* ---- tables ---- */
@@ -28,9 +28,9 @@ void fopo_log_table_close(fopo_log_table *r) {
   *r = (fopo_log_table){0};
 }
 
-/* Cuts [p, end) into cells, at most `room` of which are kept; their number, or SIZE_MAX where a
- * quote is not closed. */
-static size_t cut(fopo_log_cell *cells, size_t room, const char *p, const char *end,
+/* Cuts [p, end) into cells, of which at most `most` are stored. Returns how many there are, or
+ * SIZE_MAX if a quote is not closed. */
+static size_t cut(fopo_log_cell *cells, size_t most, const char *p, const char *end,
                   char separator) {
   size_t n = 0;
   for (;; p++, n++) {
@@ -47,7 +47,7 @@ static size_t cut(fopo_log_cell *cells, size_t room, const char *p, const char *
       while (start < stop && *start == ' ') start++;
       while (stop > start && stop[-1] == ' ') stop--;
     }
-    if (n < room) cells[n] = (fopo_log_cell){start, (size_t)(stop - start)};
+    if (n < most) cells[n] = (fopo_log_cell){start, (size_t)(stop - start)};
     if (p >= end) return n + 1;
   }
 }
@@ -57,8 +57,8 @@ static const char *line_end(const char *p, const char *stop) {
   return end > p && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* Of , ; TAB the one that stands most often. */
-static char sniff(const char *p, const char *end) {
+/* The most frequent of , ; TAB. */
+static char sniff_separator(const char *p, const char *end) {
   size_t counts[3] = {0};
   static const char separators[] = ",;\t";
   for (; p < end; p++)
@@ -74,7 +74,7 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
   if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
   const char *end = line_end(t->at, t->stop);
   size_t n = (size_t)(end - t->at);
-  r->separator = sniff(t->at, end);
+  r->separator = sniff_separator(t->at, end);
   r->header = fopo_alloc(n + 1, 1);
   if (r->header == NULL) return FOPO_ERR_MEMORY;
   memcpy(r->header, t->at, n);
@@ -91,7 +91,7 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
   return FOPO_OK;
 }
 
-/* Column is 0-based, -1: the whole row. */
+/* fopo_log_reject_cell for any text; column -1: the whole row. */
 static int reject(fopo_log_pass *p, int column, const char *text, size_t n, const char *why) {
   const fopo_logs_options *o = p->options;
   char more[512];
@@ -112,6 +112,7 @@ int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why) {
   return reject(p, column, p->r.cells[column].at, p->r.cells[column].n, why);
 }
 
+/* The line [at, end), which t->line counts already. */
 static int take_line(fopo_log_pass *p, const char *at, const char *end) {
   fopo_log_table *r = &p->r;
   size_t n = cut(r->cells, r->columns, at, end, r->separator);
@@ -152,7 +153,6 @@ static int find(const fopo_log_table *r, const char *name) {
   return -1;
 }
 
-/* The first of the usual names that there is. */
 static int find_usual(const fopo_log_table *r, const char *const *usual) {
   for (; *usual != NULL; usual++) {
     int c = find(r, *usual);
@@ -200,7 +200,6 @@ void fopo_features_add(fopo_features *f, int column, int is_text) {
   f->list[f->n++] = (fopo_feature){.column = column, .is_text = is_text};
 }
 
-/* The columns that "x1, user_, age" names: each word a column, or the beginning of some. */
 int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words) {
   while (*words != '\0') {
     words += strspn(words, " ,");
@@ -223,26 +222,26 @@ int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *w
   return FOPO_OK;
 }
 
-/* First pass: a column holds text as soon as one of its cells does. */
 void fopo_features_look(fopo_features *f, const fopo_log_table *r) {
   for (size_t i = 0; i < f->n; i++) {
     double x;
     fopo_log_cell c = r->cells[f->list[i].column];
-    if (!f->list[i].is_text && fopo_read_real(&x, c.at, c.n) == FOPO_NO_NUMBER)
+    if (!f->list[i].is_text && fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER)
       f->list[i].is_text = 1;
   }
 }
 
-static int features_grow(fopo_features *f) {
-  if (f->rows < f->room) return FOPO_OK;
-  size_t room = f->room == 0 ? 1024 : 2 * f->room;
-  int status = fopo_memory_suffices(4 * (uint64_t)room * f->n, "the features read so far",
+/* Capacity for one more row. */
+static int reserve_row(fopo_features *f) {
+  if (f->rows < f->capacity) return FOPO_OK;
+  size_t capacity = f->capacity == 0 ? 1024 : 2 * f->capacity;
+  int status = fopo_memory_suffices(4 * (uint64_t)capacity * f->n, "the features read so far",
                                     "name fewer columns");
   if (status != FOPO_OK) return status;
-  uint32_t *raw = fopo_realloc(f->raw, room * (f->n + (f->n == 0)), sizeof *raw);
+  uint32_t *raw = fopo_realloc(f->raw, capacity * (f->n + (f->n == 0)), sizeof *raw);
   if (raw == NULL) return FOPO_ERR_MEMORY;
   f->raw = raw;
-  f->room = room;
+  f->capacity = capacity;
   return FOPO_OK;
 }
 
@@ -258,9 +257,8 @@ static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
                    (int)(c.n < 40 ? c.n : 40), c.at, p->r.t.line);
 }
 
-/* Second pass: one row more. */
 int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
-  int status = features_grow(f);
+  int status = reserve_row(f);
   uint32_t *row = f->raw + f->rows * f->n;
   for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
     fopo_feature *one = &f->list[i];
@@ -268,8 +266,8 @@ int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
     double x;
     if (one->is_text) {
       status = add_level(p, one, &row[i]);
-    } else if (fopo_read_real(&x, c.at, c.n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
-      p->counts = 1; /* the first pass could not know that the column holds numbers */
+    } else if (fopo_parse_real(&x, c.at, c.n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
+      p->counts = 1; /* the first pass did not know yet that the column holds numbers */
       status = fopo_log_reject_cell(p, one->column, "is no finite number of float32");
       p->counts = 0;
     } else {
@@ -301,7 +299,8 @@ static int arrange_levels(fopo_feature *f) {
   return status;
 }
 
-static int name_levels(fopo_names *names, size_t *room, const fopo_feature *f,
+/* Appends "column=text" for each text, in alphabetical order. */
+static int name_levels(fopo_names *names, size_t *capacity, const fopo_feature *f,
                        fopo_log_cell column) {
   uint32_t *at = fopo_alloc(f->levels.n, sizeof *at);
   if (at == NULL) return FOPO_ERR_MEMORY;
@@ -311,16 +310,15 @@ static int name_levels(fopo_names *names, size_t *room, const fopo_feature *f,
     char text[512];
     int n = snprintf(text, sizeof text, "%.*s=%.200s", (int)(column.n < 200 ? column.n : 200),
                      column.at, f->levels.text + f->levels.offsets[at[i]]);
-    status = fopo_names_append(names, room, text, (size_t)n);
+    status = fopo_names_append(names, capacity, text, (size_t)n);
   }
   fopo_free(at);
   return status;
 }
 
-/* Where each feature begins, and the names of all columns; `header` has the names. */
 int fopo_features_arrange(fopo_features *f, fopo_names *names, const fopo_log_table *header) {
   int status = FOPO_OK;
-  size_t room = 0;
+  size_t capacity = 0;
   f->width = 0;
   for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
     fopo_feature *one = &f->list[i];
@@ -329,9 +327,9 @@ int fopo_features_arrange(fopo_features *f, fopo_names *names, const fopo_log_ta
     f->width += one->is_text ? one->levels.n : 1;
     if (one->is_text) {
       status = arrange_levels(one);
-      if (status == FOPO_OK) status = name_levels(names, &room, one, column);
+      if (status == FOPO_OK) status = name_levels(names, &capacity, one, column);
     } else {
-      status = fopo_names_append(names, &room, column.at, column.n);
+      status = fopo_names_append(names, &capacity, column.at, column.n);
     }
   }
   return status;

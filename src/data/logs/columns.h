@@ -1,12 +1,15 @@
-/* Tables of text with a header, and features from their columns: what the tabular logs are read
- * with. A table is read in two passes (logs_table.c says why).
+/* Text tables with a header, and features made of their columns, for the logs that are tables. A
+ * table is read in two passes (table.c says why).
  *
- * A column becomes one feature of numbers, or, where any of its cells is no number, one feature for
- * each text in it, in alphabetical order, 1 where the text stands and 0 elsewhere. */
+ * A column of numbers becomes one feature. A column with any other cell becomes one feature for
+ * each of its different texts, in alphabetical order: 1 in the rows with that text, 0 in the
+ * others. */
 #ifndef FOPO_DATA_LOGS_COLUMNS_H
 #define FOPO_DATA_LOGS_COLUMNS_H
 
-#include "data/logs/internal.h"
+#include "data/ids.h"
+#include "data/logs/readers.h"
+#include "data/text.h"
 
 typedef struct {
   const char *at;
@@ -16,44 +19,44 @@ typedef struct {
 typedef struct {
   fopo_text t;
   char separator;
-  char *header;         /* copy of the first line, what the names point into; owned */
+  char *header;         /* copy of the first line, into which the names point; owned */
   fopo_log_cell *names; /* [columns] */
   fopo_log_cell *cells; /* [columns] of the current row */
   size_t columns;
 } fopo_log_table;
 
-/* Reads the header. Close it in any case. */
+/* Opens the file and reads the header. To be closed even after a failure. */
 int fopo_log_table_open(fopo_log_table *r, const char *path);
 void fopo_log_table_close(fopo_log_table *r); /* accepts {0} */
 
-/* The column that an option names, or else the first of the usual names that there is; `option` is
- * what the sentence tells to use. */
+/* The column named `wanted`, or, if that is NULL, the first of the usual names (ended by NULL) that
+ * the header has. The sentence of a failure advises `option` = "...". */
 int fopo_log_role(const fopo_log_table *r, int *column, const char *wanted,
                   const char *const *usual, const char *option);
 
 /* ---- passes ---- */
 
-/* What becomes of a row: FOPO_OK, FOPO_ROW_LEFT_OUT, or a failure. */
+/* What became of a row, besides FOPO_OK and failures. */
 enum { FOPO_ROW_LEFT_OUT = 1 };
 
 typedef struct fopo_log_pass fopo_log_pass;
 typedef int fopo_log_row(fopo_log_pass *p);
 
-/* One pass over a table, and what the reader of rows needs. */
+/* One pass over a table. */
 struct fopo_log_pass {
   fopo_log_table r;
-  fopo_log_row *take; /* for each row, in r.cells */
+  fopo_log_row *take; /* called for each row, which is in r.cells */
   fopo_logs *logs;    /* not owned; its `skipped` counts */
   const fopo_logs_options *options;
-  size_t *errors;
-  int counts; /* 1: malformed rows count in this pass, 0: they did in the one before */
-  void *data;
+  size_t *errors; /* malformed rows so far */
+  int counts;     /* 1: this pass counts or refuses malformed rows; 0: the one before did */
+  void *data;     /* of `take` */
 };
 
 int fopo_log_pass_run(fopo_log_pass *p, const char *path);
 
-/* Counts the row as malformed where the options allow it, else fails with the place. Columns are
- * 0-based. */
+/* Counts the row as malformed if the options allow it (FOPO_ROW_LEFT_OUT), else fails with the
+ * place. Columns are 0-based. */
 int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why);
 
 /* ---- features ---- */
@@ -61,31 +64,34 @@ int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why);
 typedef struct {
   int column;
   int is_text;
-  fopo_ids levels; /* texts, in order of appearance */
+  fopo_ids levels; /* the different texts, in order of appearance */
   uint32_t *place; /* [levels.n] their alphabetical ranks */
-  size_t first;    /* where it begins among the columns of the features */
+  size_t first;    /* its first column of the contexts */
 } fopo_feature;
 
 typedef struct {
   fopo_feature *list; /* [n] */
   size_t n;
-  uint32_t *raw; /* [room, n] the bits of a number, or the index of a text */
-  size_t rows, room;
-  size_t width; /* columns that they become */
+  uint32_t *raw; /* [capacity, n] the bits of a float, or the index of a text */
+  size_t rows, capacity;
+  size_t width; /* columns of the contexts */
 } fopo_features;
 
-int fopo_features_init(fopo_features *f, const fopo_log_table *r); /* none yet */
+int fopo_features_init(fopo_features *f, const fopo_log_table *r); /* with no feature yet */
 void fopo_features_done(fopo_features *f);                         /* accepts {0} */
 
-/* One column more (nothing where it is there already), or those that "x1, user_, age" names. */
+/* Adds a column unless it is among the features, or all columns that "x1, user_, age" names: each
+ * word is the name of one, or the prefix of some. */
 void fopo_features_add(fopo_features *f, int column, int is_text);
 int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words);
 
-/* First pass: finds which columns hold text. Second pass: takes the row; a status as of a row. */
+/* First pass: notes which columns hold text. Second pass: stores the row; returns what a
+ * fopo_log_row does. */
 void fopo_features_look(fopo_features *f, const fopo_log_table *r);
 int fopo_features_take(fopo_features *f, fopo_log_pass *p);
 
-/* Afterwards: widths and the names of all columns, then rows as they are to be. */
+/* After the second pass: _arrange finds the columns and their names, _spread writes a row of
+ * contexts (which must be zero), _matrix makes all of them. */
 int fopo_features_arrange(fopo_features *f, fopo_names *names, const fopo_log_table *header);
 void fopo_features_spread(float *to, const fopo_features *f, size_t row);
 int fopo_features_matrix(fopo_matrix *contexts, const fopo_features *f, const char *path);

@@ -1,18 +1,28 @@
-/* Logs in tables: plain CSV with named columns, and the Open Bandit Dataset.
+/* Logs in tables: CSV with named columns, and the Open Bandit Dataset (Saito et al. 2021).
  *
- * The file is read twice. The first pass checks what was shown and what came of it, counts the
- * events and finds which feature columns hold anything but numbers: nothing is guessed from a
- * sample. The second stores one word a feature and event, a number or the index of a text; then
- * the texts of a column are put into alphabetical order, so that files of the same world have the
- * same columns, and all is spread into contexts. */
+ *   csv   a header and named columns; columns that hold text become one-hot
+ *   obd   contexts are the user features one-hot and the user-item affinities; items are those of
+ *         item_context.csv, numeric and one-hot. The propensity in the file is that of the item at
+ *         its position. With position = 0 an action is the pair (item, position) and its propensity
+ *         is p / 3, since each of the three positions of a view is one event
+ *
+ * The file is read twice. The first pass checks action, reward and propensity of every row and
+ * finds which feature columns hold anything but numbers: nothing is guessed from a sample. The
+ * second stores 32 bits for each feature of each event, a float or the index of a text. Then the
+ * texts of a column are sorted, so that files of the same world have the same columns, and the
+ * features are spread into contexts. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/memory.h"
 #include "data/logs/columns.h"
+#include "data/logs/events.h"
+#include "data/number.h"
+#include "data/pairs.h"
 
-enum { POSITIONS = 3 }; /* places of an Open Bandit view */
+enum { POSITIONS = 3 }; /* positions of an Open Bandit view */
 
 /* ---- rows of events ---- */
 
@@ -23,13 +33,13 @@ typedef struct {
   fopo_events events;
   fopo_ids ids;   /* csv: of the actions */
   size_t n_items; /* obd: affinity columns; 0: none */
-  size_t largest; /* obd: item seen */
-  int second;     /* the second pass */
+  size_t largest; /* obd: the largest item so far */
+  int second;     /* 1: the second pass */
 } reading;
 
 typedef struct {
   double reward, propensity;
-  int64_t number; /* of the action, where is_plain */
+  int64_t number; /* of the action, if is_plain */
   int is_plain;
 } event;
 
@@ -51,7 +61,7 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
   if (status != FOPO_OK) return status;
   fopo_log_cell a = p->r.cells[g->action];
   size_t P = p->options->n_actions;
-  e->is_plain = fopo_read_plain(&e->number, a.at, a.n);
+  e->is_plain = fopo_parse_plain(&e->number, a.at, a.n);
   if (g->obd) {
     if (!e->is_plain || e->number < 0 || e->number >= (int64_t)UINT32_MAX / POSITIONS)
       return fopo_log_reject_cell(p, g->action, "is no item");
@@ -65,11 +75,11 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
   return FOPO_OK;
 }
 
-/* The event's position for obd; ROW_LEFT_OUT where another one is wanted. */
+/* obd: the event's position; FOPO_ROW_LEFT_OUT if the options ask for another one. */
 static int read_position(fopo_log_pass *p, const reading *g, size_t *position) {
   int64_t number;
   fopo_log_cell c = p->r.cells[g->position];
-  if (!fopo_read_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS)
+  if (!fopo_parse_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS)
     return fopo_log_reject_cell(p, g->position, "is no position of 1, 2, 3");
   *position = (size_t)number;
   size_t wanted = p->options->position;
@@ -88,7 +98,7 @@ static int take_event(fopo_log_pass *p) {
     fopo_features_look(&g->f, &p->r);
     return FOPO_OK;
   }
-  status = fopo_events_grow(&g->events);
+  status = fopo_events_reserve(&g->events);
   if (status == FOPO_OK) status = fopo_features_take(&g->f, p);
   if (status != FOPO_OK) return status;
 
@@ -103,12 +113,8 @@ static int take_event(fopo_log_pass *p) {
     status = e.is_plain ? fopo_ids_number(&g->ids, &action, e.number)
                         : fopo_ids_add(&g->ids, &action, name.at, name.n);
   }
-  fopo_logs *logs = p->logs;
-  logs->actions[logs->n] = action;
-  logs->rewards[logs->n] = (float)e.reward;
-  logs->propensities[logs->n] = (float)e.propensity;
-  logs->n++;
-  return status;
+  if (status != FOPO_OK) return status;
+  return fopo_events_add(&g->events, NULL, action, e.reward, e.propensity);
 }
 
 /* ---- the plan ---- */
@@ -117,7 +123,7 @@ static int starts(fopo_log_cell c, const char *with) {
   return c.n >= strlen(with) && strncasecmp(c.at, with, strlen(with)) == 0;
 }
 
-/* Affinities are counted: there is one for each item. */
+/* Counts the affinities: there is one for each item. */
 static void plan_obd_features(reading *g, const fopo_log_table *r) {
   for (size_t c = 0; c < r->columns; c++)
     if (starts(r->names[c], "user_feature_")) fopo_features_add(&g->f, (int)c, 1);
@@ -163,31 +169,31 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
 
 /* ---- catalogues ---- */
 
-/* What item_context.csv becomes: features by item. */
+/* item_context.csv: features by item. */
 typedef struct {
   fopo_features f;
   int id;
-  uint32_t *item; /* [f.rows] */
-  size_t room;
-  int second;
+  uint32_t *item; /* [capacity] the item of each row */
+  size_t capacity;
+  int second; /* 1: the second pass */
 } item_reading;
 
 static int take_item(fopo_log_pass *p) {
   item_reading *g = p->data;
   int64_t number;
   fopo_log_cell c = p->r.cells[g->id];
-  if (!fopo_read_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX)
+  if (!fopo_parse_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX)
     return fopo_log_reject_cell(p, g->id, "is no item");
   if (!g->second) {
     fopo_features_look(&g->f, &p->r);
     return FOPO_OK;
   }
-  if (g->f.rows == g->room) {
-    size_t room = g->room == 0 ? 256 : 2 * g->room;
-    uint32_t *item = fopo_realloc(g->item, room, sizeof *item);
+  if (g->f.rows == g->capacity) {
+    size_t capacity = g->capacity == 0 ? 256 : 2 * g->capacity;
+    uint32_t *item = fopo_realloc(g->item, capacity, sizeof *item);
     if (item == NULL) return FOPO_ERR_MEMORY;
     g->item = item;
-    g->room = room;
+    g->capacity = capacity;
   }
   g->item[g->f.rows] = (uint32_t)number;
   return fopo_features_take(&g->f, p);
@@ -202,7 +208,8 @@ static int plan_items(item_reading *g, const fopo_log_table *r) {
   return status;
 }
 
-/* Rows of items by id, at each position where an action is a pair; each item exactly once. */
+/* logs->items: the features of each item, repeated for each of its `each` positions with one column
+ * more per position. Every item must occur exactly once. */
 static int place_items(fopo_logs *logs, const item_reading *g, size_t n_items, size_t each,
                        const char *path) {
   size_t L = g->f.width + (each > 1 ? each : 0);
@@ -210,7 +217,7 @@ static int place_items(fopo_logs *logs, const item_reading *g, size_t n_items, s
   int status = seen != NULL ? fopo_matrix_init(&logs->items, n_items * each, L) : FOPO_ERR_MEMORY;
   for (size_t i = 0; i < g->f.rows && status == FOPO_OK; i++) {
     size_t item = g->item[i];
-    if (item >= n_items) continue; /* the file lists one item more than was ever shown */
+    if (item >= n_items) continue; /* the data set lists one item more than was ever shown */
     if (seen[item]++) status = fopo_fail(FOPO_ERR_FORMAT, "%s holds item %zu twice", path, item);
     for (size_t at = 0; at < each && status == FOPO_OK; at++) {
       float *row = fopo_matrix_row(logs->items, item * each + at);
@@ -254,14 +261,14 @@ static int read_items(fopo_logs *logs, const fopo_logs_options *o, size_t n_item
 static int finish_obd(fopo_logs *logs, const reading *g, const fopo_logs_options *o,
                       const char *path) {
   size_t n_items = g->n_items > 0 ? g->n_items : g->largest + 1;
-  size_t each = o->position == 0 ? POSITIONS : 1, room = 0;
+  size_t each = o->position == 0 ? POSITIONS : 1, capacity = 0;
   logs->n_actions = n_items * each;
-  int status = fopo_read_plausible(path, 1, n_items, logs->n);
+  int status = fopo_pairs_check_shape(path, 1, n_items, logs->n);
   if (status == FOPO_OK && each == 1) status = fopo_names_count(&logs->names, n_items);
   for (size_t i = 0; each > 1 && i < logs->n_actions && status == FOPO_OK; i++) {
     char name[64];
     int n = snprintf(name, sizeof name, "item %zu at %zu", i / each, i % each + 1);
-    status = fopo_names_append(&logs->names, &room, name, (size_t)n);
+    status = fopo_names_append(&logs->names, &capacity, name, (size_t)n);
   }
   if (status == FOPO_OK && o->items != NULL) status = read_items(logs, o, n_items, each);
   return status;
@@ -282,7 +289,7 @@ static int finish_csv(fopo_logs *logs, reading *g, const fopo_logs_options *o) {
   return status;
 }
 
-int fopo_logs_read_table(fopo_logs *logs, const char *path, const fopo_logs_options *o, int obd) {
+static int read_table(fopo_logs *logs, const char *path, const fopo_logs_options *o, int obd) {
   reading g = {.obd = obd, .events = {.logs = logs}};
   fopo_log_table header = {0};
   size_t errors = 0;
@@ -305,3 +312,44 @@ int fopo_logs_read_table(fopo_logs *logs, const char *path, const fopo_logs_opti
   fopo_ids_done(&g.ids);
   return status;
 }
+
+static int read_csv(fopo_logs *logs, const char *path, const fopo_logs_options *o) {
+  return read_table(logs, path, o, 0);
+}
+
+static int read_obd(fopo_logs *logs, const char *path, const fopo_logs_options *o) {
+  return read_table(logs, path, o, 1);
+}
+
+/* ---- recognition ---- */
+
+static int line_has(const char *at, const char *end, const char *word) {
+  return memmem(at, (size_t)(end - at), word, strlen(word)) != NULL;
+}
+
+static int sniff_obd(const fopo_text *t) {
+  const char *p = t->at;
+  while (p < t->stop && isspace((unsigned char)*p)) p++;
+  const char *end = memchr(p, '\n', (size_t)(t->stop - p));
+  if (end == NULL) end = t->stop;
+  return line_has(p, end, "propensity_score") && line_has(p, end, "item_id") &&
+         line_has(p, end, "position") && line_has(p, end, "click");
+}
+
+/* Any text may be a table. */
+static int sniff_csv(const fopo_text *t) {
+  (void)t;
+  return 1;
+}
+
+const fopo_log_reader fopo_log_reader_obd = {
+    .name = "obd",
+    .what = "the Open Bandit Dataset: item_id, position, click, propensity_score, user features",
+    .sniff = sniff_obd,
+    .read_file = read_obd};
+
+const fopo_log_reader fopo_log_reader_csv = {
+    .name = "csv",
+    .what = "a header and named columns; columns that hold text become one-hot",
+    .sniff = sniff_csv,
+    .read_file = read_csv};

@@ -1,41 +1,23 @@
 /* Logs in Vowpal Wabbit's text, plain and ADF (action-dependent features).
  *
- *   plain   "action:cost:prob tag| features"; in front of it, for --cb_eval, one action more
- *   ADF     "shared | features" and one line an action, "0:cost:prob | features" being the chosen
- *           one; a blank line ends the event
+ *   plain   "action:cost:prob tag| features"; with --cb_eval's leading action, too
+ *   ADF     "shared | features" and one line an action, "0:cost:prob | features" for the chosen
+ *           one; a blank line ends the event. An action is known by its features, and all events
+ *           must offer the same ones
  *
- * Features stand behind bars: "|space:weight name:value name ...". They are hashed with a sign, so
- * that inner products are kept in the mean (Weinberger et al.: "Feature hashing for large scale
- * multitask learning", ICML 2009). */
+ * Features stand behind bars: "|space:weight name:value name ...". They are hashed (hashed.h), and
+ * the last column of the contexts is always 1. */
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/logs/internal.h"
-
-/* ---- hashed features ---- */
-
-/* FNV-1a, and the finaliser of splitmix64 for its low bits. */
-static uint64_t hash(uint64_t h, const char *text, size_t n) {
-  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
-  return h;
-}
-
-static uint64_t mix(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
-void fopo_feature_add(float *row, size_t bits, const char *space, size_t space_n, const char *name,
-                      size_t name_n, double value) {
-  uint64_t h = hash(0xcbf29ce484222325u, space, space_n);
-  h = mix(hash(hash(h, "^", 1), name, name_n));
-  size_t column = (size_t)(h & (((uint64_t)1 << bits) - 1));
-  row[column] += (float)(h >> 63 ? -value : value);
-}
+#include "data/logs/events.h"
+#include "data/logs/hashed.h"
+#include "data/number.h"
+#include "data/pairs.h"
 
 /* ---- lines ---- */
 
@@ -49,16 +31,13 @@ typedef struct {
   const fopo_logs_options *options;
   fopo_logs *logs;
   fopo_events events;
-  size_t bits, errors, largest; /* largest action of plain lines */
-  float *row;                   /* [2^bits + 1] the context being read */
-  /* ADF: the event being read, and the catalogue of the first one */
+  size_t errors, largest;   /* malformed events; largest action of plain lines */
+  float *row;               /* [2^bits + 1] the context being read */
+  fopo_catalogue catalogue; /* ADF: of the first event; its bits are those of all features */
+  /* ADF: the event being read */
   int adf, in_event, bad;
-  fopo_ids catalogue;      /* actions by the text of their features */
-  float *items;            /* [items_room, 2^bits] */
-  size_t items_room, size; /* size: actions of the catalogue once it is known, else 0 */
-  uint32_t *offered;       /* [offered_room] event in which an action was last offered */
-  size_t offered_n, offered_room, event, first_line;
-  int64_t chosen; /* action with the label, or -1 */
+  size_t n_offered, event, first_line;
+  int64_t chosen; /* the action with the label, or -1 */
   double cost, probability;
 } reading;
 
@@ -72,22 +51,23 @@ static int next_word(word *w, const char **p, const char *end) {
 }
 
 static int refuse(reading *g, size_t line, const char *text, size_t n, const char *why) {
-  return fopo_logs_reject(g->logs, &g->errors, g->options, g->t, line, text, n, why);
+  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, line, text, n, why);
 }
 
-/* "name:0.5" or "name": the number behind the last colon, 1 without one. */
+/* "name:0.5" or "name": cuts the number behind the last colon off w; 1.0 without one. 0 if it is no
+ * finite number. */
 static int weighted(word *w, double *value) {
   const char *colon = memrchr(w->at, ':', w->n);
   *value = 1.0;
   if (colon == NULL) return 1;
   size_t n = (size_t)(w->at + w->n - colon - 1);
-  if (fopo_read_real(value, colon + 1, n) != FOPO_IS_NUMBER || fabs(*value) > (double)FLT_MAX)
+  if (fopo_parse_real(value, colon + 1, n) != FOPO_IS_NUMBER || fabs(*value) > (double)FLT_MAX)
     return 0;
   w->n = (size_t)(colon - w->at);
   return 1;
 }
 
-/* Adds the features of "|a x y |b z" to row. 1: the line is left out. */
+/* Adds the features of "|a x y |b z" to row. 1: the line is malformed and was counted. */
 static int take_features(reading *g, float *row, const char *bar, const char *end) {
   word w, space = {bar, 0};
   double scale = 1.0;
@@ -104,36 +84,36 @@ static int take_features(reading *g, float *row, const char *bar, const char *en
       double value;
       if (!weighted(&w, &value))
         return refuse(g, g->t->line, w.at, w.n, "is no feature and its finite number");
-      fopo_feature_add(row, g->bits, space.at, space.n, w.at, w.n, value * scale);
+      fopo_feature_add(row, g->catalogue.bits, space.at, space.n, w.at, w.n, value * scale);
     }
     bar = stop;
   }
   return FOPO_OK;
 }
 
-/* "action:cost:prob": 1 and the three, 0 where it is something else. */
+/* 1 and the three numbers if w is "action:cost:prob". */
 static int is_label(word w, int64_t *action, double *cost, double *probability) {
   const char *first = memchr(w.at, ':', w.n), *end = w.at + w.n;
   const char *second = first != NULL ? memchr(first + 1, ':', (size_t)(end - first - 1)) : NULL;
   if (second == NULL) return 0;
-  return fopo_read_plain(action, w.at, (size_t)(first - w.at)) &&
+  return fopo_parse_plain(action, w.at, (size_t)(first - w.at)) &&
          fopo_events_number(cost, first + 1, (size_t)(second - first - 1)) &&
          fopo_events_number(probability, second + 1, (size_t)(end - second - 1));
 }
 
+/* The words in front of the first bar. */
 typedef struct {
-  int labels, bare; /* words that are labels, and plain actions without one */
-  int shared;
+  int labels, bare; /* how many are labels, and how many are plain actions without one */
+  int shared;       /* "shared" is among them */
   int64_t action;
   double cost, probability;
   word label;
-} head;
+} prefix;
 
-/* What stands before the first bar. */
-static int read_head(reading *g, head *h, const char *p, const char *bar) {
+static int read_prefix(reading *g, prefix *h, const char *p, const char *bar) {
   word w;
   int64_t number;
-  *h = (head){.action = -1};
+  *h = (prefix){.action = -1};
   while (next_word(&w, &p, bar)) {
     int64_t action;
     double cost, probability;
@@ -145,9 +125,9 @@ static int read_head(reading *g, head *h, const char *p, const char *bar) {
       h->label = w;
     } else if (w.n == 6 && memcmp(w.at, "shared", 6) == 0) {
       h->shared = 1;
-    } else if (fopo_read_plain(&number, w.at, w.n) && p < bar) {
+    } else if (fopo_parse_plain(&number, w.at, w.n) && p < bar) {
       h->bare++;
-    } else if (*w.at != '\'' && p < bar) { /* else a tag: it has a quote, or touches the bar */
+    } else if (*w.at != '\'' && p < bar) { /* tags have a quote, or touch the bar */
       return refuse(g, g->t->line, w.at, w.n, "is no label action:cost:prob");
     }
   }
@@ -160,19 +140,11 @@ static int read_head(reading *g, head *h, const char *p, const char *bar) {
   return why == NULL ? FOPO_OK : refuse(g, g->t->line, h->label.at, h->label.n, why);
 }
 
-/* The context in g->row with what came of it becomes an event. reward = -cost. */
+/* The context in g->row becomes an event. */
 static int add_event(reading *g, uint32_t action, double cost, double probability) {
-  int status = fopo_events_grow(&g->events);
-  if (status != FOPO_OK) return status;
-  fopo_logs *logs = g->logs;
-  size_t D = g->events.D;
-  g->row[D - 1] = 1.0f;
-  memcpy(logs->contexts.x + logs->n * D, g->row, D * sizeof *g->row);
-  logs->actions[logs->n] = action;
-  logs->rewards[logs->n] = (float)(0.0 - cost); /* of a cost of 0: 0, not -0 */
-  logs->propensities[logs->n] = (float)probability;
-  logs->n++;
-  return FOPO_OK;
+  g->row[g->events.D - 1] = 1.0f;
+  double reward = 0.0 - cost; /* not -cost: a cost of 0 gives 0, not -0 */
+  return fopo_events_add(&g->events, g->row, action, reward, probability);
 }
 
 static void clear_row(reading *g) { memset(g->row, 0, g->events.D * sizeof *g->row); }
@@ -181,9 +153,9 @@ static void clear_row(reading *g) { memset(g->row, 0, g->events.D * sizeof *g->r
 
 static int take_plain(reading *g, const char *p, const char *end) {
   const char *bar = memchr(p, '|', (size_t)(end - p));
-  head h;
+  prefix h;
   if (bar == NULL) return refuse(g, g->t->line, p, (size_t)(end - p), "has no | and features");
-  int status = read_head(g, &h, p, bar);
+  int status = read_prefix(g, &h, p, bar);
   if (status != FOPO_OK) return status;
   if (h.shared)
     return refuse(g, g->t->line, p, (size_t)(bar - p), "begins an ADF event in a plain file");
@@ -211,8 +183,8 @@ static int take_plain(reading *g, const char *p, const char *end) {
 static const char not_fixed[] =
     "; a policy here chooses from one fixed catalogue, so all events must offer the same actions";
 
-/* What is wrong with the event as a whole. */
-static int spoil(reading *g, const char *text, size_t n, const char *why) {
+/* Refuses the event because of one of its actions. */
+static int refuse_event(reading *g, const char *text, size_t n, const char *why) {
   char more[256];
   snprintf(more, sizeof more, "%s%s", why, not_fixed);
   g->bad = 1;
@@ -222,12 +194,12 @@ static int spoil(reading *g, const char *text, size_t n, const char *why) {
 static int end_event(reading *g) {
   if (!g->in_event) return FOPO_OK;
   g->in_event = 0;
-  if (g->bad) return FOPO_OK; /* counted where it was met */
-  if (g->size == 0) g->size = g->offered_n;
-  if (g->offered_n != g->size) {
+  if (g->bad) return FOPO_OK; /* it has been counted as malformed */
+  if (g->catalogue.size == 0) g->catalogue.size = g->n_offered;
+  if (g->n_offered != g->catalogue.size) {
     char why[200];
     snprintf(why, sizeof why, "the event offers %zu actions where the first offers %zu%s",
-             g->offered_n, g->size, not_fixed);
+             g->n_offered, g->catalogue.size, not_fixed);
     return refuse(g, g->first_line, NULL, 0, why);
   }
   if (g->chosen < 0) {
@@ -240,52 +212,32 @@ static int end_event(reading *g) {
 static void begin_event(reading *g) {
   g->in_event = 1;
   g->bad = 0;
-  g->offered_n = 0;
+  g->n_offered = 0;
   g->event++;
   g->chosen = -1;
   g->first_line = g->t->line;
   clear_row(g);
-  if (g->size > 0 || g->items == NULL) return;
-  fopo_ids_done(&g->catalogue); /* the event before was no good, and so was its catalogue */
-  memset(g->items, 0, (g->items_room << g->bits) * sizeof *g->items);
+  /* Still open: the events before were malformed, and so were their actions. */
+  if (g->catalogue.size == 0) fopo_catalogue_reset(&g->catalogue);
 }
 
-/* Room for one more action of the catalogue. */
-static int grow_catalogue(reading *g) {
-  size_t n = g->catalogue.n;
-  if (n < g->items_room) return FOPO_OK;
-  size_t room = n == 0 ? 16 : 2 * n;
-  int status = fopo_memory_suffices((uint64_t)room << (g->bits + 2), "the features of the actions",
-                                    "use fewer hash_bits");
-  if (status != FOPO_OK) return status;
-  float *items = fopo_realloc(g->items, room, sizeof *items << g->bits);
-  if (items == NULL) return FOPO_ERR_MEMORY;
-  g->items = items;
-  uint32_t *offered = fopo_realloc(g->offered, room, sizeof *offered);
-  if (offered == NULL) return FOPO_ERR_MEMORY;
-  g->offered = offered;
-  g->items_room = room;
-  return FOPO_OK;
-}
-
-/* The action of these features is offered. The first event makes the catalogue. */
+/* The event offers the action whose features stand behind the bar. */
 static int offer(reading *g, uint32_t *index, const char *bar, const char *end) {
-  size_t known = g->catalogue.n;
   while (end > bar && (end[-1] == ' ' || end[-1] == '\r' || end[-1] == '\t')) end--;
-  int status = g->size == 0 ? grow_catalogue(g) : FOPO_OK;
-  if (status == FOPO_OK)
-    status = fopo_ids_add(&g->catalogue, index, bar + 1, (size_t)(end - bar - 1));
+  size_t n = (size_t)(end - bar);
+  fopo_offer kind;
+  int status = fopo_catalogue_offer(&g->catalogue, index, &kind, g->event, bar + 1, n - 1);
   if (status != FOPO_OK) return status;
-  if (g->size > 0 && *index >= g->size)
-    return spoil(g, bar, (size_t)(end - bar), "is an action that the first event does not offer");
-  if (*index >= known) {
-    status = take_features(g, g->items + (*index << g->bits), bar, end);
-  } else if (g->offered[*index] == g->event) {
-    return spoil(g, bar, (size_t)(end - bar), "stands twice in its event");
+  g->n_offered++;
+  switch (kind) {
+  case FOPO_ACTION_KNOWN: break;
+  case FOPO_ACTION_NEW:
+    return take_features(g, fopo_catalogue_row(&g->catalogue, *index), bar, end);
+  case FOPO_ACTION_FOREIGN:
+    return refuse_event(g, bar, n, "is an action that the first event does not offer");
+  case FOPO_ACTION_TWICE: return refuse_event(g, bar, n, "stands twice in its event");
   }
-  g->offered[*index] = (uint32_t)g->event;
-  g->offered_n++;
-  return status;
+  return FOPO_OK;
 }
 
 static int take_adf(reading *g, const char *p, const char *end) {
@@ -298,9 +250,9 @@ static int take_adf(reading *g, const char *p, const char *end) {
     g->bad = 1;
     return refuse(g, g->t->line, p, (size_t)(end - p), "has no | and features");
   }
-  head h;
+  prefix h;
   uint32_t index;
-  int status = read_head(g, &h, p, bar);
+  int status = read_prefix(g, &h, p, bar);
   if (status == FOPO_OK && h.shared) {
     status = take_features(g, g->row, bar, end);
   } else if (status == FOPO_OK) {
@@ -334,18 +286,21 @@ static int finish(reading *g) {
   logs->contexts = fopo_matrix_view(logs->contexts.x, logs->n, g->events.D);
   if (!g->adf) {
     logs->n_actions = g->options->n_actions > 0 ? g->options->n_actions : g->largest;
-    return fopo_read_plausible(g->t->path, 1, logs->n_actions, logs->n);
+    return fopo_pairs_check_shape(g->t->path, 1, logs->n_actions, logs->n);
   }
-  logs->n_actions = g->size;
-  logs->items = fopo_matrix_view(g->items, g->size, (size_t)1 << g->bits);
-  g->items = NULL;
-  g->catalogue.n = g->size; /* later events may have named others, which were left out */
-  return fopo_names_of_ids(&logs->names, &g->catalogue);
+  fopo_catalogue *c = &g->catalogue;
+  logs->n_actions = c->size;
+  logs->items = fopo_matrix_view(c->items, c->size, (size_t)1 << c->bits);
+  c->items = NULL;
+  c->ids.n = c->size; /* malformed events may have added others */
+  fopo_ids_move(&logs->names, &c->ids);
+  return FOPO_OK;
 }
 
-int fopo_logs_read_vw(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o) {
-  reading g = {.t = t, .options = o, .logs = logs, .bits = o->hash_bits > 0 ? o->hash_bits : 8};
-  g.events = (fopo_events){.logs = logs, .D = ((size_t)1 << g.bits) + 1};
+static int read_vw(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o) {
+  size_t bits = o->hash_bits > 0 ? o->hash_bits : 8;
+  reading g = {.t = t, .options = o, .logs = logs, .catalogue.bits = bits};
+  g.events = (fopo_events){.logs = logs, .D = ((size_t)1 << bits) + 1};
   g.row = fopo_alloc(g.events.D, sizeof *g.row);
   int status = g.row != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   g.adf = status == FOPO_OK && is_adf(t);
@@ -366,9 +321,34 @@ int fopo_logs_read_vw(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o)
     if (status >= FOPO_OK && t->at == t->stop) break;
   }
   if (status >= FOPO_OK) status = finish(&g);
-  fopo_ids_done(&g.catalogue);
-  fopo_free(g.items);
-  fopo_free(g.offered);
+  fopo_catalogue_done(&g.catalogue);
   fopo_free(g.row);
   return status < FOPO_OK ? status : FOPO_OK;
 }
+
+/* Nothing, "shared" or a word with two colons stands before the bar, and no comma. */
+static int sniff(const fopo_text *t) {
+  const char *p = t->at;
+  while (p < t->stop && isspace((unsigned char)*p)) p++;
+  const char *end = memchr(p, '\n', (size_t)(t->stop - p));
+  const char *bar = end != NULL ? memchr(p, '|', (size_t)(end - p)) : NULL;
+  if (bar == NULL || memchr(p, ',', (size_t)(bar - p)) != NULL) return 0;
+  if (strncmp(p, "shared", 6) == 0) return 1;
+  int colons = 0, words = 0;
+  for (; p < bar; p++) {
+    if (isspace((unsigned char)*p)) {
+      colons = 0;
+      continue;
+    }
+    words = 1;
+    colons += *p == ':';
+    if (colons == 2) return 1;
+  }
+  return !words;
+}
+
+const fopo_log_reader fopo_log_reader_vw = {
+    .name = "vw",
+    .what = "Vowpal Wabbit's \"action:cost:prob | features\", with --cb_eval's action, and ADF",
+    .sniff = sniff,
+    .read = read_vw};

@@ -1,14 +1,18 @@
-/* Lines of integers: "user item item ..." as LightGCN, NGCF and KGAT have them, "count item item
- * ..." (citeulike: line i is user i), or baskets "item item ..." (FIMI: line i is basket i).
+/* Lines of integers: "user item item ..." (LightGCN, NGCF, KGAT), "count item item ..." (CiteULike:
+ * line i is user i), or baskets "item item ..." (FIMI: line i is basket i). Lines have any length,
+ * and a user may have no item.
  *
- * Ids are kept as they stand, so that several files of one set share their catalogue; the matrix
+ * Ids are indices as they stand, so that several files of one set share their catalogue: the matrix
  * has 1 + the largest id rows and columns. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "data/read/internal.h"
+#include "data/pairs.h"
+#include "data/read/readers.h"
+#include "data/text.h"
 
 typedef enum { USER_FIRST, COUNT_FIRST, BASKETS } layout;
 
@@ -16,28 +20,30 @@ typedef struct {
   fopo_text *t; /* not owned */
   layout layout;
   fopo_pairs pairs;
-  uint8_t *seen; /* [seen_n]: users that had their line */
+  uint8_t *seen; /* [seen_n] 1: this user had its line */
   size_t seen_n;
   uint64_t users, items; /* 1 + the largest id */
-  uint64_t row;          /* lines that were no blank ones */
+  uint64_t row;          /* lines so far, blank ones not counted */
 } reader;
 
 /* Ids are 32 bits, and one more than the largest must fit too. */
 static const uint64_t id_most = UINT32_MAX - 1;
 
+/* Fails with the place: the next line, `column` the number of the word from 1. */
 static int refuse(const reader *r, size_t column, const char *at, size_t n, const char *why) {
   return fopo_text_refuse(r->t, r->t->line + 1, column, at, n, why);
 }
 
 static int ends_word(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
+/* Bytes of the word at p. */
 static size_t word(const char *p) {
   size_t n = 0;
   while (!ends_word(p[n])) n++;
   return n;
 }
 
-/* The next integer of the line; *any = 0 at its end. */
+/* The next id of the line at *p, which moves behind it; *any = 0 at the end of the line. */
 static int next_id(const reader *r, const char **p, size_t column, uint64_t *id, int *any) {
   const char *at = *p;
   while (*at == ' ' || *at == '\t' || *at == '\r') at++;
@@ -56,7 +62,7 @@ static int next_id(const reader *r, const char **p, size_t column, uint64_t *id,
   return FOPO_OK;
 }
 
-/* A second line of one user would be a basket or an error, and either should not pass silently. */
+/* Refuses a second line of one user: the file is damaged, or holds baskets. */
 static int note_user(reader *r, uint64_t user) {
   if (user >= r->seen_n) {
     size_t n = (size_t)user + 1 > 2 * r->seen_n ? (size_t)user + 1 : 2 * r->seen_n;
@@ -87,15 +93,15 @@ static int wrong_count(const reader *r, uint64_t claimed, size_t found) {
   return refuse(r, 1, NULL, 0, why);
 }
 
-/* One line at *p, which moves behind it. */
+/* One line at *p, which moves to its end. */
 static int read_line(reader *r, const char **p) {
-  uint64_t id, head = 0, user = r->row;
+  uint64_t id, count = 0, user = r->row;
   size_t column = 1, items = 0;
   int any, status = next_id(r, p, 1, &id, &any);
-  if (status != FOPO_OK || !any) return status; /* a blank line is none */
+  if (status != FOPO_OK || !any) return status; /* a blank line */
   r->row++;
   if (r->layout != BASKETS) {
-    head = id;
+    count = id;
     if (r->layout == USER_FIRST) {
       user = id;
       status = note_user(r, user);
@@ -110,8 +116,8 @@ static int read_line(reader *r, const char **p) {
     status = fopo_pairs_add(&r->pairs, (uint32_t)user, (uint32_t)id, 1.0f);
     if (status == FOPO_OK) status = next_id(r, p, ++column, &id, &any);
   }
-  if (status == FOPO_OK && r->layout == COUNT_FIRST && items != head)
-    return wrong_count(r, head, items);
+  if (status == FOPO_OK && r->layout == COUNT_FIRST && items != count)
+    return wrong_count(r, count, items);
   return status;
 }
 
@@ -131,28 +137,11 @@ static int read_lines(reader *r) {
   return status;
 }
 
-/* Options that speak of columns have no meaning here. */
-static int check_options(const fopo_read_options *o, const char *format) {
-  if (o->user != NULL || o->item != NULL || (o->value != NULL && *o->value != '\0') ||
-      o->where != NULL || o->header > 0 || (o->separator != 0 && o->separator != ' '))
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "user, item, value, where, header and separator are options of pairs, and "
-                     "the format is \"%s\"",
-                     format);
-  return FOPO_OK;
-}
-
-int fopo_read_lists(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
-                    const char *format) {
-  reader r = {.t = t,
-              .layout = strcmp(format, "counted") == 0   ? COUNT_FIRST
-                        : strcmp(format, "baskets") == 0 ? BASKETS
-                                                         : USER_FIRST};
-  snprintf(d->format, sizeof d->format, "%s", format);
-  int status = check_options(options, format);
-  /* An id and its blank take 6 bytes or so; packed text is about 3 times as long. */
+static int read_layout(fopo_dataset *d, fopo_text *t, layout of) {
+  reader r = {.t = t, .layout = of};
+  /* An id and its blank take about 6 bytes; gzipped text is about 3 times as long as its file. */
   double bytes = (double)t->size * (t->inflater != NULL ? 3 : 1);
-  if (status == FOPO_OK) status = fopo_pairs_suffice(t->path, bytes / 6, 0);
+  int status = fopo_pairs_check_memory(t->path, bytes / 6, 0);
   if (status == FOPO_OK) status = read_lines(&r);
   if (status == FOPO_OK) {
     d->users.n = (size_t)r.users;
@@ -163,3 +152,90 @@ int fopo_read_lists(fopo_dataset *d, fopo_text *t, const fopo_read_options *opti
   fopo_pairs_done(&r.pairs);
   return status;
 }
+
+static int read_lists(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
+  (void)o;
+  return read_layout(d, t, USER_FIRST);
+}
+
+static int read_counted(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
+  (void)o;
+  return read_layout(d, t, COUNT_FIRST);
+}
+
+static int read_baskets(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
+  (void)o;
+  return read_layout(d, t, BASKETS);
+}
+
+/* ---- recognition ---- */
+
+/* How many integers the line holds, and the first; 0 if it holds anything else. */
+static int integers(const char *p, const char *end, size_t *n, uint64_t *first) {
+  for (*n = 0; p < end;) {
+    if (*p == ' ' || *p == '\t') {
+      p++;
+      continue;
+    }
+    uint64_t value = 0;
+    const char *start = p;
+    for (; p < end && isdigit((unsigned char)*p); p++) value = value * 10 + (uint64_t)(*p - '0');
+    if (p == start || (p < end && *p != ' ' && *p != '\t')) return 0;
+    if ((*n)++ == 0) *first = value;
+  }
+  return 1;
+}
+
+/* Lists hold nothing but integers, in lines of many lengths or of more fields than pairs have. A
+ * few short or long lines among equal ones are malformed pairs, left to that reader to refuse.
+ * *counted = 1 if the first number of every line counts the others. */
+static int are_lists(const fopo_text *t, int *counted) {
+  enum { PAIR_FIELDS = 5 };
+  const char *p = t->at, *at, *end;
+  size_t lines = 0, longest = 0, n_counted = 0, of_length[PAIR_FIELDS + 1] = {0};
+  while (fopo_text_peek(&p, t->stop, &at, &end)) {
+    size_t n;
+    uint64_t first = 0;
+    if (!integers(at, end, &n, &first)) return 0;
+    if (n == 0) continue;
+    lines++;
+    n_counted += first == n - 1;
+    if (n > longest) longest = n;
+    if (n <= PAIR_FIELDS) of_length[n]++;
+  }
+  size_t usual = 0;
+  for (size_t n = 2; n <= PAIR_FIELDS; n++)
+    if (of_length[n] > usual) usual = of_length[n];
+  *counted = n_counted == lines && lines >= 3;
+  return longest >= 3 && usual * 10 <= lines * 9;
+}
+
+/* Options on columns say that the file holds pairs. */
+static int sniff(const fopo_text *t, const fopo_read_options *o, int want_counted) {
+  int counted = 0;
+  if (fopo_read_has_columns(o) || o->separator != 0) return 0;
+  return are_lists(t, &counted) && counted == want_counted;
+}
+
+static int sniff_lists(fopo_text *t, const fopo_read_options *o) { return sniff(t, o, 0); }
+
+static int sniff_counted(fopo_text *t, const fopo_read_options *o) { return sniff(t, o, 1); }
+
+/* ---- rows of the table ---- */
+
+const fopo_reader fopo_reader_lists = {.name = "lists",
+                                       .what = "\"user item item ...\" a line; a user has one line",
+                                       .sniff = sniff_lists,
+                                       .read = read_lists};
+
+const fopo_reader fopo_reader_counted = {
+    .name = "counted",
+    .what = "\"count item item ...\" a line, as CiteULike: line i is user i",
+    .sniff = sniff_counted,
+    .read = read_counted};
+
+/* Baskets look like lists, so they are never recognised. */
+const fopo_reader fopo_reader_baskets = {
+    .name = "baskets",
+    .what = "\"item item ...\" a line, as FIMI: line i is user i; never recognised, only by name",
+    .read = read_baskets};

@@ -1,20 +1,24 @@
 /* MatrixMarket (https://math.nist.gov/MatrixMarket/formats.html): rows are users, columns items.
  *
  * Coordinate and array forms; pattern, integer and real values; general, symmetric and
- * skew-symmetric storage, the last two expanded. SuiteSparse's and LAGraph's second line
- * "%%GraphBLAS type int8_t" is held against the values. Entries are counted against the size line,
- * which is not trusted with memory: pairs grow as they are read. A file named .mtx may lack the
- * banner; its entries then say whether there are values. */
+ * skew-symmetric storage, the last two expanded. Values must fit the type of a second line
+ * "%%GraphBLAS type int8_t", as SuiteSparse and LAGraph write it.
+ *
+ * The number of entries must be that of the size line, but no memory is reserved by it: pairs grow
+ * as they are read. A file named .mtx may lack the banner; its first entry then says whether there
+ * are values. */
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "data/read/internal.h"
+#include "data/number.h"
+#include "data/pairs.h"
+#include "data/read/readers.h"
+#include "data/text.h"
 
 enum { WORDS = 6 };
 
@@ -25,18 +29,18 @@ typedef struct {
 
 typedef struct {
   fopo_text *t; /* not owned */
-  int banner;   /* there was one */
+  int banner;   /* the file has one */
   int array, pattern, integer;
   int mirror; /* 0 general, 1 symmetric, -1 skew-symmetric */
   int use_values;
-  double least, most; /* of the GraphBLAS type */
+  double least, most; /* range of the GraphBLAS type */
   uint64_t rows, cols, entries;
   word words[WORDS]; /* of the current line */
-  size_t n;          /* how many; WORDS: or more */
+  size_t n;          /* words of the line; WORDS means WORDS or more */
   fopo_pairs pairs;
 } reader;
 
-/* column: the word at fault, from 1; 0: the line as a whole. */
+/* Fails with the place: the last line, `column` the word at fault, from 1; 0: the whole line. */
 static int refuse(const reader *r, size_t column, const char *why) {
   const word *w = column > 0 ? &r->words[column - 1] : NULL;
   return fopo_text_refuse(r->t, r->t->line, column, w != NULL ? w->at : NULL, w != NULL ? w->n : 0,
@@ -53,7 +57,8 @@ static void split(reader *r, const char *p, const char *end) {
   }
 }
 
-/* The next line into r->words, comments and blank lines left out; n == 0 at the end of the file. */
+/* Splits the next line into r->words, skipping comments and blank lines; r->n = 0 at the end of the
+ * file. */
 static int next_line(reader *r) {
   fopo_text *t = r->t;
   for (;;) {
@@ -71,6 +76,7 @@ static int next_line(reader *r) {
   }
 }
 
+/* 1 if word i is `text`, in any case. */
 static int is(const reader *r, size_t i, const char *text) {
   return i < r->n && r->words[i].n == strlen(text) &&
          strncasecmp(r->words[i].at, text, r->words[i].n) == 0;
@@ -113,7 +119,7 @@ static int read_type(reader *r) {
   return FOPO_OK;
 }
 
-/* Banner and type lines stand before anything else. */
+/* The banner and the type line, before anything else. */
 static int read_head(reader *r) {
   fopo_text *t = r->t;
   r->least = -DBL_MAX;
@@ -135,9 +141,10 @@ static int read_head(reader *r) {
   return FOPO_OK;
 }
 
+/* A size in word i. */
 static int natural(const reader *r, size_t i, uint64_t *value) {
   int64_t v;
-  if (!fopo_read_plain(&v, r->words[i].at, r->words[i].n) || v < 0)
+  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 0)
     return refuse(r, i + 1, "is not a number of rows, columns or entries");
   *value = (uint64_t)v;
   return FOPO_OK;
@@ -147,7 +154,7 @@ static int read_size(reader *r) {
   int status = next_line(r);
   if (status != FOPO_OK) return status;
   size_t wanted = r->array ? 2 : 3;
-  /* Some writers give arrays a third number; LAGraph's own do. */
+  /* Some writers, LAGraph among them, give arrays a third number. */
   if (r->n != wanted && !(r->array && r->n == 3))
     return refuse(r, 0,
                   r->array ? "the size line needs rows and columns"
@@ -160,7 +167,8 @@ static int read_size(reader *r) {
     return refuse(r, 0, "there are more than 4294967294 rows or columns");
   if (r->mirror != 0 && r->rows != r->cols)
     return refuse(r, 0, "a symmetric matrix has as many rows as columns");
-  /* An array holds all of a column, or what is on and below (skew: below) the diagonal. */
+  /* An array stores whole columns, a symmetric one the part on and below the diagonal, a
+   * skew-symmetric one the part below it. */
   uint64_t n = r->cols;
   if (r->array)
     r->entries = r->mirror == 0  ? r->rows * n
@@ -173,11 +181,11 @@ static int read_size(reader *r) {
 static int read_value(const reader *r, size_t i, float *value) {
   double x;
   word w = r->words[i];
-  fopo_is what = fopo_read_real(&x, w.at, w.n);
-  if (what == FOPO_NO_NUMBER) return refuse(r, i + 1, "is not a number");
+  fopo_number_kind kind = fopo_parse_real(&x, w.at, w.n);
+  if (kind == FOPO_NO_NUMBER) return refuse(r, i + 1, "is not a number");
   *value = 1.0f;
   if (!r->use_values) return FOPO_OK;
-  if (what == FOPO_NOT_FINITE || fabs(x) > (double)FLT_MAX)
+  if (kind == FOPO_NOT_FINITE || fabs(x) > (double)FLT_MAX)
     return refuse(r, i + 1, "is not a finite number of float32 (value = \"\" uses no values)");
   if (r->integer && x != trunc(x)) return refuse(r, i + 1, "is not an integer");
   if (x < r->least || x > r->most)
@@ -189,7 +197,7 @@ static int read_value(const reader *r, size_t i, float *value) {
 /* The index in word i, made 0-based. */
 static int read_index(const reader *r, size_t i, uint64_t limit, uint32_t *index) {
   int64_t v;
-  if (!fopo_read_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit)
+  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit)
     return refuse(r, i + 1,
                   i == 0 ? "is not a row of the matrix" : "is not a column of the matrix");
   *index = (uint32_t)(v - 1);
@@ -204,7 +212,7 @@ static int add(reader *r, uint32_t row, uint32_t col, float value) {
 }
 
 static int read_coordinates(reader *r) {
-  int undecided = !r->banner;
+  int undecided = !r->banner; /* without a banner the first entry says whether there are values */
   for (uint64_t e = 0; e < r->entries; e++) {
     uint32_t row = 0, col = 0;
     float value = 1.0f;
@@ -252,15 +260,8 @@ static int read_entries(reader *r) {
   return status;
 }
 
-int fopo_read_mtx(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
-  if (o->user != NULL || o->item != NULL || o->where != NULL || o->header != 0 ||
-      o->separator != 0 || (o->value != NULL && *o->value != '\0'))
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s is MatrixMarket: of the options on columns it has only "
-                     "value = \"\" (use no values)",
-                     t->path);
+static int read_mtx(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
   reader r = {.t = t, .use_values = o->value == NULL};
-  snprintf(d->format, sizeof d->format, "mtx");
   int status = read_head(&r);
   if (status == FOPO_OK) status = read_size(&r);
   r.pairs.with_values = r.use_values && !r.pattern;
@@ -273,3 +274,22 @@ int fopo_read_mtx(fopo_dataset *d, fopo_text *t, const fopo_read_options *o) {
   fopo_pairs_done(&r.pairs);
   return status;
 }
+
+static int ends_with(const char *path, const char *end) {
+  size_t n = strlen(path), m = strlen(end);
+  return n > m && strcasecmp(path + n - m, end) == 0;
+}
+
+static int sniff(fopo_text *t, const fopo_read_options *o) {
+  static const char banner[] = "%%MatrixMarket";
+  size_t n = sizeof banner - 1;
+  (void)o;
+  return ((size_t)(t->stop - t->at) > n && strncasecmp(t->at, banner, n) == 0) ||
+         ends_with(t->path, ".mtx") || ends_with(t->path, ".mtx.gz");
+}
+
+const fopo_reader fopo_reader_mtx = {
+    .name = "mtx",
+    .what = "MatrixMarket: coordinate and array, general and symmetric kinds; not complex",
+    .sniff = sniff,
+    .read = read_mtx};

@@ -1,17 +1,17 @@
-/* scipy.sparse's .npz (CSR, CSC, COO), and this program's own cache, which is a CSR file with more
- * members. A CSR file whose rows are sorted is used as it lies in memory; everything else goes
- * through the sorting of pairs. */
+/* scipy.sparse's .npz (CSR, CSC, COO), and this program's own cache (fopo_dataset_save), which is a
+ * CSR file with more members. The arrays of a CSR file whose rows are sorted become the matrix
+ * without a copy; everything else is sorted as pairs. */
 #include "core/npz.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/read/internal.h"
+#include "data/pairs.h"
+#include "data/read/readers.h"
 
-enum { SHARED = 1 << 20 }; /* entries from which several threads look at them */
+enum { PARALLEL_FROM = 1 << 20 }; /* entries; fewer are checked by one thread */
 
 typedef struct {
   const char *path; /* not owned */
@@ -22,13 +22,6 @@ typedef struct {
 
 static fopo_array *need(reader *r, const char *name, fopo_dtype type, int ndim) {
   return fopo_archive_need(&r->archive, r->path, name, type, ndim);
-}
-
-/* The array's block becomes the caller's. */
-static void *steal(fopo_array *a) {
-  void *data = a->data;
-  a->data = NULL;
-  return data;
 }
 
 static int read_shape(reader *r) {
@@ -45,7 +38,7 @@ static int read_shape(reader *r) {
   return fopo_memory_suffices(8 * (r->rows + r->cols), r->path, "it claims too many rows");
 }
 
-/* The values, [n], or *values NULL where they are not wanted. */
+/* The values [n]; NULL if they are not used. */
 static int read_values(reader *r, size_t n, fopo_array **values) {
   *values = NULL;
   if (!r->use_values) return FOPO_OK;
@@ -56,7 +49,7 @@ static int read_values(reader *r, size_t n, fopo_array **values) {
                    n);
 }
 
-/* indptr starts at 0, ascends and ends at n, for `rows` rows. */
+/* indptr must have rows + 1 elements, start at 0, ascend and end at n. */
 static int check_starts(const reader *r, const fopo_array *indptr, size_t rows, size_t n) {
   const uint64_t *start = indptr->data;
   int wrong = indptr->shape[0] != rows + 1 || start[0] != 0 || start[rows] != n;
@@ -66,9 +59,9 @@ static int check_starts(const reader *r, const fopo_array *indptr, size_t rows, 
                    rows, n);
 }
 
-/* Every row ascends and ends below cols; so all of it is in range. */
+/* 1 if every row ascends strictly and its last id is < cols; then all ids are. */
 static int sorted_rows(const uint64_t *start, const uint32_t *ids, size_t rows, size_t cols) {
-  int wrong = 0, threads = start[rows] > SHARED ? fopo_threads() : 1;
+  int wrong = 0, threads = start[rows] > PARALLEL_FROM ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 4096) reduction(| : wrong)
   for (size_t i = 0; i < rows; i++) {
     uint64_t end = start[i + 1];
@@ -88,13 +81,14 @@ static int in_range(const reader *r, const uint32_t *ids, size_t n, size_t limit
                    r->path, largest, r->rows, r->cols);
 }
 
+/* The dataset of the pairs, which are freed in any case. */
 static int build(reader *r, fopo_dataset *d, fopo_pairs *p) {
   int status = fopo_pairs_build(d, p, r->rows, r->cols, r->path);
   fopo_pairs_done(p);
   return status;
 }
 
-/* Row i of each entry of compressed rows. */
+/* [start[rows]]: the row of each entry of compressed rows; NULL: no memory. */
 static uint32_t *expand(const uint64_t *start, size_t rows) {
   uint32_t *row = fopo_alloc((size_t)start[rows], sizeof *row);
   for (size_t i = 0; i < rows && row != NULL; i++)
@@ -106,28 +100,30 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
   fopo_array *indices = need(r, "indices", FOPO_U32, 1), *values;
   fopo_array *indptr = indices != NULL ? need(r, "indptr", FOPO_U64, 1) : NULL;
   if (indptr == NULL) return FOPO_ERR_FORMAT;
+  /* "major" is the compressed side: rows of CSR, columns of CSC. */
   size_t n = indices->shape[0], major = by_columns ? r->cols : r->rows;
   int status = read_values(r, n, &values);
   if (status == FOPO_OK) status = check_starts(r, indptr, major, n);
   if (status != FOPO_OK) return status;
   if (n > 0 && !by_columns && sorted_rows(indptr->data, indices->data, r->rows, r->cols)) {
-    status = fopo_read_plausible(r->path, r->rows, r->cols, n);
+    status = fopo_pairs_check_shape(r->path, r->rows, r->cols, n);
     if (status != FOPO_OK) return status;
     d->rows_read = n;
-    d->matrix = (fopo_csr){r->rows, r->cols, steal(indptr), steal(indices),
-                           values != NULL ? steal(values) : NULL};
-    return fopo_dataset_settle(d, r->path);
+    d->matrix =
+        (fopo_csr){r->rows, r->cols, fopo_array_release(indptr), fopo_array_release(indices),
+                   values != NULL ? fopo_array_release(values) : NULL};
+    return fopo_dataset_finish(d, r->path);
   }
   status = in_range(r, indices->data, n, by_columns ? r->rows : r->cols);
   if (status != FOPO_OK) return status;
   uint32_t *expanded = expand(indptr->data, major);
   if (expanded == NULL) return FOPO_ERR_MEMORY;
-  uint32_t *other = steal(indices);
+  uint32_t *other = fopo_array_release(indices);
   fopo_pairs p = {.user = by_columns ? other : expanded,
                   .item = by_columns ? expanded : other,
-                  .value = values != NULL ? steal(values) : NULL,
+                  .value = values != NULL ? fopo_array_release(values) : NULL,
                   .n = n,
-                  .room = n,
+                  .capacity = n,
                   .with_values = values != NULL};
   return build(r, d, &p);
 }
@@ -144,52 +140,18 @@ static int read_coordinates(reader *r, fopo_dataset *d) {
   if (status == FOPO_OK) status = in_range(r, row->data, n, r->rows);
   if (status == FOPO_OK) status = in_range(r, col->data, n, r->cols);
   if (status != FOPO_OK) return status;
-  fopo_pairs p = {.user = steal(row),
-                  .item = steal(col),
-                  .value = values != NULL ? steal(values) : NULL,
+  fopo_pairs p = {.user = fopo_array_release(row),
+                  .item = fopo_array_release(col),
+                  .value = values != NULL ? fopo_array_release(values) : NULL,
                   .n = n,
-                  .room = n,
+                  .capacity = n,
                   .with_values = values != NULL};
   return build(r, d, &p);
 }
 
-/* ---- what the cache has beside the matrix ---- */
+/* ---- further members of the cache ---- */
 
-static int bad_names(const reader *r, const char *side) {
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: the names of its %s do not fit", r->path, side);
-}
-
-/* "users" or "items": SIDE_numbers, or SIDE_text with SIDE_offsets, or neither. */
-static int read_names(reader *r, fopo_names *names, const char *side, size_t n) {
-  char member[3][32];
-  static const char *const ends[] = {"numbers", "text", "offsets"};
-  for (int i = 0; i < 3; i++) snprintf(member[i], sizeof member[i], "%s_%s", side, ends[i]);
-  names->n = n;
-  if (fopo_archive_find(&r->archive, member[0]) != NULL) {
-    fopo_array *numbers = need(r, member[0], FOPO_I64, 1);
-    if (numbers == NULL) return FOPO_ERR_FORMAT;
-    if (numbers->shape[0] != n) return bad_names(r, side);
-    names->numbers = steal(numbers);
-    return FOPO_OK;
-  }
-  if (fopo_archive_find(&r->archive, member[1]) == NULL) return FOPO_OK;
-  fopo_array *text = need(r, member[1], FOPO_U8, 1);
-  fopo_array *offsets = text != NULL ? need(r, member[2], FOPO_U64, 1) : NULL;
-  if (offsets == NULL) return FOPO_ERR_FORMAT;
-  const uint64_t *at = offsets->data;
-  const char *bytes = text->data;
-  if (offsets->shape[0] != n + 1 || at[0] != 0 || at[n] != text->shape[0])
-    return bad_names(r, side);
-  for (size_t i = 0; i < n; i++) /* each name is one C string */
-    if (at[i] >= at[i + 1] || at[i + 1] > text->shape[0] ||
-        strnlen(bytes + at[i], (size_t)(at[i + 1] - at[i])) + 1 != at[i + 1] - at[i])
-      return bad_names(r, side);
-  names->text = steal(text);
-  names->offsets = steal(offsets);
-  return FOPO_OK;
-}
-
-/* The counts of a cache, taken as they are where they can be true. 0: there are none. */
+/* The counts of a cache; 0 if there are none. They are checked in read_extras. */
 static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
   fopo_array *a = fopo_archive_find(counts, "counts");
   if (a == NULL || a->type != FOPO_U64 || a->shape[0] != 6) return 0;
@@ -204,13 +166,14 @@ static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
 }
 
 static int read_extras(reader *r, fopo_dataset *d) {
-  d->users.n = r->rows;
-  d->items.n = r->cols;
-  snprintf(d->format, sizeof d->format, "npz");
   if (d->items_seen > r->cols || d->users_seen > r->rows)
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its counts do not fit its matrix", r->path);
-  int status = read_names(r, &d->users, "users", r->rows);
-  return status == FOPO_OK ? read_names(r, &d->items, "items", r->cols) : status;
+  int status = fopo_names_load(&d->users, &r->archive, r->path, "users", r->rows);
+  if (status == FOPO_OK)
+    status = fopo_names_load(&d->items, &r->archive, r->path, "items", r->cols);
+  d->users.n = r->rows; /* without names in the file, too */
+  d->items.n = r->cols;
+  return status;
 }
 
 static int read_matrix(reader *r, fopo_dataset *d) {
@@ -233,15 +196,9 @@ static int read_matrix(reader *r, fopo_dataset *d) {
                    r->path, name);
 }
 
-int fopo_read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o) {
-  if (o->user != NULL || o->item != NULL || o->where != NULL || o->header != 0 ||
-      o->separator != 0 || (o->value != NULL && *o->value != '\0'))
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s is .npz: of the options on columns it has only "
-                     "value = \"\" (use no values)",
-                     path);
+static int read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o) {
   reader r = {.path = path, .use_values = o->value == NULL};
-  /* Values that a cache declares to be 1 are there for scipy; leaving them saves half the time. */
+  /* A cache without values stores ones for scipy; not reading them saves half the time. */
   static const char *const first[] = {"counts", NULL};
   static const char *const all_but_values[] = {
       "indices",    "indptr",        "row",        "col",           "format",
@@ -263,3 +220,9 @@ int fopo_read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o)
   fopo_archive_done(&r.archive);
   return status;
 }
+
+const fopo_reader fopo_reader_npz = {.name = "npz",
+                                     .what =
+                                         "scipy's sparse CSR, CSC and COO, and what d:save wrote",
+                                     .magic = "PK",
+                                     .read_file = read_npz};

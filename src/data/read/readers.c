@@ -1,54 +1,47 @@
-/* One call for every form: what a file is, is decided by its first bytes, never by its name (but
- * for MatrixMarket files without a banner), and by the options. */
+/* The choice of a reader. What a file is, is decided by its first bytes and the options, never by
+ * its name (except a MatrixMarket file without a banner). */
 #include "data/read/readers.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "data/read/internal.h"
+#include "data/formats.h"
 
-static const char *const formats[] = {"auto",    "pairs",   "movielens", "lists",
-                                      "counted", "baskets", "twitch",    "goodreads",
-                                      "npz",     "mtx",     NULL};
+#define FOPO_READER_ROW(name) &fopo_reader_##name,
+static const fopo_reader *const readers[] = {FOPO_READERS(FOPO_READER_ROW) NULL};
+#undef FOPO_READER_ROW
 
-static int check_format(const char *format) {
-  for (size_t i = 0; formats[i] != NULL; i++)
-    if (strcmp(format, formats[i]) == 0) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "format = \"%s\" is none of auto, pairs, movielens, lists, "
-                   "counted, baskets, twitch, goodreads, npz, mtx",
-                   format);
-}
+enum { READERS = sizeof readers / sizeof *readers - 1 };
 
-/* The first bytes of the file, at most n; fewer where it is shorter. */
-static int first_bytes(const char *path, char *bytes, size_t n) {
-  memset(bytes, 0, n);
-  FILE *f = fopen(path, "rb");
-  if (f == NULL) return 0; /* whoever opens it next says why */
-  size_t got = fread(bytes, 1, n, f);
-  fclose(f);
-  return got > 0;
-}
+const fopo_reader *fopo_reader_at(size_t i) { return i < READERS ? readers[i] : NULL; }
 
-static int ends_with(const char *path, const char *end) {
-  size_t n = strlen(path), m = strlen(end);
-  return n > m && strcasecmp(path + n - m, end) == 0;
-}
+/* ---- options ---- */
 
-static int is_mtx(const fopo_text *t) {
-  static const char banner[] = "%%MatrixMarket";
-  size_t n = sizeof banner - 1;
-  return ((size_t)(t->stop - t->at) > n && strncasecmp(t->at, banner, n) == 0) ||
-         ends_with(t->path, ".mtx") || ends_with(t->path, ".mtx.gz");
-}
-
-/* Options that make sense for one interaction a line alone. */
-static int speaks_of_columns(const fopo_read_options *o) {
+int fopo_read_has_columns(const fopo_read_options *o) {
   return o->user != NULL || o->item != NULL || (o->value != NULL && *o->value != '\0') ||
-         o->where != NULL || o->header > 0 || o->separator != 0;
+         o->where != NULL || o->header > 0 || (o->separator != 0 && o->separator != ' ');
+}
+
+static int check_columns(const fopo_reader *reader, const fopo_read_options *o, const char *path) {
+  if (reader->has_columns || !fopo_read_has_columns(o)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "user, item, value, where, header and separator are options of pairs, and %s "
+                   "is read as format = \"%s\" (value = \"\" uses no values)",
+                   path, reader->name);
+}
+
+static const char *name_at(size_t i) { return i < READERS ? readers[i]->name : NULL; }
+
+/* ---- format = "auto" ---- */
+
+static const fopo_reader *find_magic(const char *path) {
+  for (size_t i = 0; i < READERS; i++) {
+    const char *magic = readers[i]->magic;
+    if (magic != NULL && fopo_file_begins(path, magic)) return readers[i];
+  }
+  return NULL;
 }
 
 /* "1:0.5:0.25 | features": action, cost and probability in front of a bar. */
@@ -62,8 +55,8 @@ static int is_vw(const char *p) {
   }
 }
 
-/* Text that other readers are for, or none. */
-static int other_kind(const fopo_text *t) {
+/* Refuses text that holds no interactions but has a known form. */
+static int refuse_other_kinds(const fopo_text *t) {
   const char *what = NULL;
   if (*t->at == '{') what = "is JSON; write users and items as two columns";
   if (strncmp(t->at, "shared |", 8) == 0 || is_vw(t->at))
@@ -71,8 +64,8 @@ static int other_kind(const fopo_text *t) {
   return what == NULL ? FOPO_OK : fopo_fail(FOPO_ERR_FORMAT, "%s %s", t->path, what);
 }
 
-/* At least ten lines to judge by, where there are so many; a first line may be a short one. */
-static int enough_lines(fopo_text *t) {
+/* Reads on until there are ten lines to judge by, or the file ends. */
+static int read_ten_lines(fopo_text *t) {
   for (;;) {
     int lines = 0;
     for (const char *p = t->at; p < t->stop && lines < 10; lines++)
@@ -83,55 +76,60 @@ static int enough_lines(fopo_text *t) {
   }
 }
 
-static int read_text(fopo_dataset *d, const char *path, const fopo_read_options *o,
-                     const char *format) {
+static int find_sniffed(const fopo_reader **reader, fopo_text *t, const fopo_read_options *o) {
+  int status = refuse_other_kinds(t);
+  for (size_t i = 0; i < READERS && status == FOPO_OK; i++) {
+    if (readers[i]->sniff == NULL) continue;
+    status = readers[i]->sniff(t, o);
+    *reader = readers[i];
+  }
+  return status < 0 ? status : FOPO_OK;
+}
+
+/* ---- reading ---- */
+
+static int read_text(fopo_dataset *d, const fopo_reader *reader, const char *path,
+                     const fopo_read_options *o) {
   fopo_text t = {0};
   int status = fopo_text_open(&t, path);
-  if (status == FOPO_OK) status = enough_lines(&t);
-  if (status != FOPO_OK) {
-    fopo_text_close(&t);
-    return status;
-  }
-  int automatic = strcmp(format, "auto") == 0;
-  if (t.at == t.stop) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
-  } else if (strcmp(format, "mtx") == 0 || (automatic && is_mtx(&t))) {
-    status = fopo_read_mtx(d, &t, o);
-  } else {
-    if (automatic) status = other_kind(&t);
-    if (automatic && !speaks_of_columns(o)) {
-      const char *seen = fopo_sniff_lists(t.at, t.stop);
-      if (strcmp(seen, "pairs") != 0) format = seen;
-    }
-    int lists = strcmp(format, "lists") == 0 || strcmp(format, "counted") == 0 ||
-                strcmp(format, "baskets") == 0;
-    if (status == FOPO_OK)
-      status = lists ? fopo_read_lists(d, &t, o, format) : fopo_read_pairs(d, &t, o, format);
+  if (status == FOPO_OK && t.at == t.stop) status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+  if (status == FOPO_OK) status = read_ten_lines(&t);
+  if (status == FOPO_OK && reader == NULL) status = find_sniffed(&reader, &t, o);
+  if (status == FOPO_OK) status = check_columns(reader, o, path);
+  if (status == FOPO_OK) {
+    snprintf(d->format, sizeof d->format, "%s", reader->name);
+    status = reader->read(d, &t, o);
   }
   fopo_text_close(&t);
   return status;
 }
 
+static int read_file(fopo_dataset *d, const fopo_reader *reader, const char *path,
+                     const fopo_read_options *o) {
+  int status = check_columns(reader, o, path);
+  if (status != FOPO_OK) return status;
+  snprintf(d->format, sizeof d->format, "%s", reader->name);
+  return reader->read_file(d, path, o);
+}
+
 int fopo_dataset_read(fopo_dataset **dataset, const char *path, const fopo_read_options *options) {
   static const fopo_read_options none = {0};
   const fopo_read_options *o = options != NULL ? options : &none;
-  const char *format = o->format != NULL ? o->format : "auto";
+  size_t row;
   *dataset = NULL;
-  int status = check_format(format);
+  int status = fopo_format_find(&row, o->format, name_at);
   if (status != FOPO_OK) return status;
   fopo_dataset *d = fopo_alloc(1, sizeof *d);
   if (d == NULL) return FOPO_ERR_MEMORY;
-  char magic[8];
-  int automatic = strcmp(format, "auto") == 0 && first_bytes(path, magic, sizeof magic);
-  if (strcmp(format, "npz") == 0 || (automatic && memcmp(magic, "PK", 2) == 0)) {
-    status = fopo_read_npz(d, path, o);
-  } else if (automatic && memcmp(magic, "\x93NUMPY", 6) == 0) {
+  const fopo_reader *reader = row < READERS ? readers[row] : find_magic(path);
+  if (reader == NULL && fopo_file_begins(path, "\x93NUMPY")) {
     status = fopo_fail(FOPO_ERR_FORMAT,
                        "%s is one .npy array; interactions are a sparse matrix, "
                        "which scipy.sparse.save_npz writes",
                        path);
   } else {
-    status = read_text(d, path, o, format);
+    int by_path = reader != NULL && reader->read_file != NULL;
+    status = by_path ? read_file(d, reader, path, o) : read_text(d, reader, path, o);
   }
   if (status != FOPO_OK) {
     fopo_dataset_free(d);

@@ -1,40 +1,27 @@
-/* Readers of interaction files. One call that recognises what it is given:
+/* Readers of interaction files: one table of formats, and one call that chooses among them.
  *
- *   pairs     one interaction a line: separators `,` `;` TAB space `::` `:` `|`, with or without a
- *             header; columns are found by name where there is a header (userId, user_id, user,
- *             visitorid, ...; movieId, item_id, book_id, streamer, ...; rating, value, weight;
- *             case, `_`, `-`, blanks and quotes do not count), else user, item and a number are the
- *             first three. Every row must have as many fields as the first; the columns in use
- *             must hold what they should; the others are not looked at
- *   lists     "user item item ..." a line (a user may have none; lines of any length); ids are kept
- *             as they stand, so the catalogue is 1 + the largest id; a user has one line
- *   counted   "count item item ..." a line: line i is user i (citeulike)
- *   baskets   "item item ..." a line: line i is user i (FIMI); never recognised, only named
- *   twitch    user,stream,streamer,start,stop without header: columns 1 and 3
- *   goodreads a header with user_id, book_id, is_read: rows with is_read = 1 only, no values unless
- *             they are named (a rating of 0 there means "not rated")
- *   npz       scipy's sparse CSR / CSC / COO, and fopo's own cache
- *   mtx       MatrixMarket: coordinate and array, general and symmetric kinds; not complex
+ * A format is a row, a fopo_reader, at the end of the file that reads it. To add one:
  *
- * All but npz may be gzipped. Ids are numbers where all of them are plain integers (no plus, no
- * leading zeros that would be lost, at most 18 digits), else text. In pairs only ids that occur
- * become rows and columns, in ascending order of number or in order of first appearance for text.
- * An empty id, and NA, NaN, NULL or \N in its place, is a malformed row. Values are finite float32;
- * interactions that stand more than once are summed.
+ *   1. write src/data/read/NAME.c: a function that fills a fopo_dataset from a fopo_text
+ * (data/text.h has its loop, data/ids.h and data/pairs.h the way from ids to a matrix), and its row
+ *          const fopo_reader fopo_reader_NAME = {.name = "NAME", .what = "...", .read = read};
+ *   2. add X(NAME) to FOPO_READERS below.
  *
- * Errors name file, line, column and the offending text (at most 80 escaped characters). */
+ * The build finds the file; format = "NAME", its place in help(), the refusal of unknown formats
+ * and the option check follow from the row. A format that is CSV with fixed columns needs only a
+ * function that chooses them: see twitch.c and read/table.h. */
 #ifndef FOPO_DATA_READ_READERS_H
 #define FOPO_DATA_READ_READERS_H
 
 #include "data/dataset.h"
+#include "data/text.h"
 
 /* Zero-initialised options mean: recognise everything, refuse malformed rows. */
 typedef struct {
-  const char *format; /* NULL or "auto"; or a name of the list above, or "movielens" (= pairs) */
-                      /* all but format and value = "" are for pairs alone */
+  const char *format; /* NULL or "auto", or the name of a row */
   const char *user;   /* column name, or its 1-based number as text; NULL: recognise */
   const char *item;
-  const char *value; /* "" : none, every interaction counts 1 */
+  const char *value; /* "": none, every interaction counts 1 */
   const char *where; /* "is_read=1", "rating>=4", "event=view": rows that fail it are left out;
                         one of = != < <= > >=; NULL: none */
   char separator;    /* 0: recognise; 'D' stands for "::" */
@@ -43,6 +30,44 @@ typedef struct {
   size_t max_errors;
 } fopo_read_options;
 
+typedef struct {
+  const char *name; /* format = "name" in Lua, and the dataset's `format` */
+  const char *what; /* one line for help() */
+  int has_columns;  /* 1: user, item, value, where, header and separator have a meaning. Otherwise
+                       they are refused; value = "" (use no values) never is */
+
+  /* How format = "auto" recognises it; both NULL: never, it is only read by name. */
+  const char *magic; /* a binary file: its first bytes */
+  /* A text file: 1 if it looks like this format, 0 if not, or a failure. t holds the first block,
+   * and at least ten lines if the file has them; t->at must stay. What a sniff decides is only a
+   * choice: `read` checks every row and refuses a file that turns out otherwise. */
+  int (*sniff)(fopo_text *t, const fopo_read_options *options);
+
+  /* Exactly one of the two; d is {0} but for its format, and is freed after a failure. */
+  int (*read)(fopo_dataset *d, fopo_text *t, const fopo_read_options *options);
+  int (*read_file)(fopo_dataset *d, const char *path, const fopo_read_options *options);
+} fopo_reader;
+
+/* All formats. format = "auto" takes the first that recognises the file, so those that recognise
+ * more stand later: pairs accepts any text. */
+#define FOPO_READERS(X)                                                                            \
+  X(npz) X(mtx) X(lists) X(counted) X(baskets) X(goodreads) X(twitch) X(movielens) X(pairs)
+
+#define FOPO_READER_ROW(name) extern const fopo_reader fopo_reader_##name;
+FOPO_READERS(FOPO_READER_ROW)
+#undef FOPO_READER_ROW
+
+/* Row i of the table; NULL behind the last. */
+const fopo_reader *fopo_reader_at(size_t i);
+
+/* Reads a file, gzipped or not (.npz has its own compression). What holds for all formats:
+ *
+ * Ids are integers if all of a side are plain integers (data/number.h), else texts. An empty id,
+ * and NA, NaN, NULL or \N in its place, is a malformed row. Values are finite float32;
+ * interactions that stand more than once are summed. Errors name file, line, column and text. */
 int fopo_dataset_read(fopo_dataset **d, const char *path, const fopo_read_options *options);
+
+/* 1 if an option is set that only makes sense for one interaction a line. */
+int fopo_read_has_columns(const fopo_read_options *options);
 
 #endif

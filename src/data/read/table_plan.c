@@ -1,5 +1,6 @@
-/* What a text table is: its separator, its header, and which of its columns are the user, the item,
- * the value and the conditions. Options say it, or the names of the columns, or their places. */
+/* The plan of a text table: its separator, its header, and which columns are the user, the item,
+ * the value and the conditions. Options decide, then the names of the columns; the format chooses
+ * what is left open. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,12 +8,9 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/read/pairs.h"
+#include "data/read/table.h"
 
-enum {
-  SAMPLE = 100, /* rows looked at before a column without name is taken for something */
-  COLUMNS_MOST = 65536
-};
+enum { COLUMNS_MOST = 65536 };
 
 /* Simplified names that mean a user, an item or a value; earlier ones win. */
 static const char *const user_names[] = {"userid",     "user",      "uid",        "username",
@@ -36,8 +34,7 @@ static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
   out[n] = '\0';
 }
 
-/* The column whose name is one of the list, the first of the list that there is. */
-static int recognise(const fopo_table *r, const char *const *list) {
+int fopo_table_column(const fopo_table *r, const char *const *list) {
   for (; *list != NULL; list++)
     for (size_t c = 0; c < r->columns; c++)
       if (strcmp(r->names[c], *list) == 0) return (int)c;
@@ -51,7 +48,7 @@ static void list_columns(const fopo_table *r, char *out, size_t size) {
                              r->names[c][0] != '\0' ? r->names[c] : "(unnamed)");
 }
 
-/* A column by its name or 1-based number. */
+/* The column of an option: `wanted` is a name or a 1-based number. */
 static int find_column(fopo_table *r, int *column, const char *wanted, const char *option) {
   char name[FOPO_COLUMN_NAME], list[400], *end;
   simplify(name, (fopo_field){wanted, strlen(wanted), 0});
@@ -73,26 +70,22 @@ static int find_column(fopo_table *r, int *column, const char *wanted, const cha
 static int is_real(fopo_field f) {
   double x;
   f = fopo_field_trim(f);
-  return fopo_read_real(&x, f.at, f.n) == FOPO_IS_NUMBER;
+  return fopo_parse_real(&x, f.at, f.n) == FOPO_IS_NUMBER;
 }
 
-static int is_plain(fopo_field f, int64_t *value) {
-  f = fopo_field_trim(f);
-  return fopo_read_plain(value, f.at, f.n);
-}
-
-/* Options that name a column by something else than a number need a header. */
+/* 1 if the option names a column, not by its number: then there must be a header. */
 static int is_name(const char *option) {
   return option != NULL && *option != '\0' && !isdigit((unsigned char)*option);
 }
 
-/* Whether the first row, in r->fields and simplified in r->names, is a header. */
+/* 1 if the first row is a header. It is in r->fields, and simplified in r->names; the second row is
+ * at `next`. Without a known name it is one if it holds no number and the second row does. */
 static int looks_like_header(fopo_table *r, const char *next) {
   const fopo_read_options *o = r->options;
   if (o->header != 0) return o->header > 0;
   if (is_name(o->user) || is_name(o->item) || is_name(o->value)) return 1;
-  if (recognise(r, user_names) != FOPO_NO_COLUMN) return 1;
-  if (recognise(r, item_names) != FOPO_NO_COLUMN) return 1;
+  if (fopo_table_column(r, user_names) != FOPO_NO_COLUMN) return 1;
+  if (fopo_table_column(r, item_names) != FOPO_NO_COLUMN) return 1;
   for (size_t c = 0; c < r->columns; c++)
     if (is_real(r->fields[c])) return 0;
   size_t count, numbers = 0;
@@ -109,13 +102,13 @@ static void skip_preface(fopo_text *t) {
   }
 }
 
-/* Separator, number of columns, names. The header, where there is one, is consumed. */
+/* Separator, number of columns, names. A header is consumed. */
 static int plan_columns(fopo_table *r) {
   fopo_text *t = r->t;
   skip_preface(t);
   if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", t->path);
   char s = r->options->separator;
-  if (s == 0) s = fopo_sniff_separator(t->at, t->stop);
+  if (s == 0) s = fopo_table_separator(t->at, t->stop);
   if (s == 0)
     return fopo_text_refuse(t, t->line + 1, 0, t->at, (size_t)(fopo_line_end(t->at) - t->at),
                             "holds one field; fields are separated by , ; TAB blank : :: or |");
@@ -123,9 +116,10 @@ static int plan_columns(fopo_table *r) {
   r->separator = r->wide ? ':' : s;
   r->runs = s == ' ';
   r->ends[(unsigned char)r->separator] = r->ends['\n'] = 1;
-  r->ends['"'] = strchr(",;\t|", s) != NULL; /* elsewhere a quote is a byte like any other */
+  r->ends['"'] = strchr(",;\t|", s) != NULL; /* with other separators a quote is an ordinary byte */
 
-  /* First r->columns is 0, and fields are counted; then there is room for them. */
+  /* The first cut only counts: r->columns is 0, so no field is stored. The second one, below,
+   * stores the fields. */
   const char *next = t->at;
   if (!fopo_table_peek(r, &next, &r->columns))
     return fopo_text_refuse(t, t->line + 1, 0, t->at, (size_t)(fopo_line_end(t->at) - t->at),
@@ -150,54 +144,11 @@ static int plan_columns(fopo_table *r) {
   return FOPO_OK;
 }
 
-/* JRappaz's Twitch files: user, stream, streamer, start <= stop, without a header. */
-static int is_twitch(fopo_table *r) {
-  const char *p = r->t->at;
-  size_t count, rows = 0, named = 0;
-  int64_t user, stream, streamer, start, stop;
-  if (r->names != NULL || r->separator != ',' || r->columns != 5) return 0;
-  for (; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
-    fopo_field *f = r->fields;
-    if (count != 5 || !is_plain(f[0], &user) || !is_plain(f[1], &stream) ||
-        !is_plain(f[3], &start) || !is_plain(f[4], &stop) || start > stop)
-      return 0;
-    named += !is_plain(f[2], &streamer);
-  }
-  return rows > 0 && named > 0;
-}
-
-/* In a file without header: the third column holds values when it holds small numbers, not times
- * (1e8 seconds after 1970 is 1973). */
-static int third_is_value(fopo_table *r) {
-  const char *p = r->t->at;
-  size_t count, rows = 0;
-  for (; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
-    double x;
-    if (count < 3) continue;
-    fopo_field f = fopo_field_trim(r->fields[2]);
-    if (fopo_read_real(&x, f.at, f.n) != FOPO_IS_NUMBER || fabs(x) >= 1e8) return 0;
-  }
-  return rows > 0;
-}
-
-/* 2014-04-07T10:51:09 and the like, which is no item. */
-static int second_is_time(fopo_table *r) {
-  const char *p = r->t->at;
-  size_t count;
-  if (!fopo_table_peek(r, &p, &count) || count < 2) return 0;
-  fopo_field f = fopo_field_trim(r->fields[1]);
-  size_t digits = 0, bloom = 0;
-  for (size_t i = 0; i < f.n; i++) {
-    digits += isdigit((unsigned char)f.at[i]) != 0;
-    bloom += strchr("-:/", f.at[i]) != NULL;
-  }
-  return digits >= 6 && bloom >= 2 && isdigit((unsigned char)*f.at);
-}
-
+/* Refuses a table in which no column is known as the user or the item. */
 static int missing_role(fopo_table *r, const char *role) {
   static const char *const propensity[] = {"propensityscore", "propensity", NULL};
   char list[400];
-  if (recognise(r, propensity) != FOPO_NO_COLUMN)
+  if (fopo_table_column(r, propensity) != FOPO_NO_COLUMN)
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s is a log of actions with propensities; read it with "
                      "fopo.data.logs",
@@ -208,85 +159,16 @@ static int missing_role(fopo_table *r, const char *role) {
                    role, list, role);
 }
 
-/* Columns that no option names, in a file with header. */
-static int roles_by_name(fopo_table *r) {
-  if (r->user == FOPO_NO_COLUMN) r->user = recognise(r, user_names);
-  if (r->item == FOPO_NO_COLUMN) r->item = recognise(r, item_names);
+int fopo_table_roles_by_name(fopo_table *r) {
+  if (r->user == FOPO_NO_COLUMN) r->user = fopo_table_column(r, user_names);
+  if (r->item == FOPO_NO_COLUMN) r->item = fopo_table_column(r, item_names);
   if (r->user == FOPO_NO_COLUMN) return missing_role(r, "user");
   if (r->item == FOPO_NO_COLUMN) return missing_role(r, "item");
-  if (r->options->value == NULL) r->value = recognise(r, value_names);
+  if (r->options->value == NULL) r->value = fopo_table_column(r, value_names);
   return FOPO_OK;
 }
 
-/* The same by position. */
-static int roles_by_place(fopo_table *r) {
-  int chosen = r->user != FOPO_NO_COLUMN || r->item != FOPO_NO_COLUMN;
-  if (r->user == FOPO_NO_COLUMN) r->user = 0;
-  if (r->item == FOPO_NO_COLUMN) {
-    if (second_is_time(r))
-      return fopo_fail(FOPO_ERR_FORMAT,
-                       "%s has no header and its second column holds times; say which column is "
-                       "the item, such as item = \"3\"",
-                       r->t->path);
-    r->item = 1;
-  }
-  if (r->options->value == NULL && !chosen && r->columns >= 3 && third_is_value(r)) r->value = 2;
-  return FOPO_OK;
-}
-
-static int twitch_roles(fopo_table *r) {
-  snprintf(r->d->format, sizeof r->d->format, "twitch");
-  if (r->columns < 3)
-    return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s has %zu columns; Twitch's files have user, stream, "
-                     "streamer, start, stop",
-                     r->t->path, r->columns);
-  if (r->user == FOPO_NO_COLUMN) r->user = 0;
-  if (r->item == FOPO_NO_COLUMN) r->item = 2;
-  return FOPO_OK;
-}
-
-/* Only books that were read. A rating of 0 there means "not rated", so ratings are used only where
- * they are asked for. */
-static int goodreads_roles(fopo_table *r, int is_read) {
-  snprintf(r->d->format, sizeof r->d->format, "goodreads");
-  int status = roles_by_name(r);
-  if (r->options->value == NULL) r->value = FOPO_NO_COLUMN;
-  r->conditions[r->n_conditions++] =
-      (fopo_condition){.column = is_read, .op = FOPO_EQUAL, .is_number = 1, .number = 1.0};
-  return status;
-}
-
-/* The column is_read of a header that has book_id too. */
-static int goodreads_column(const fopo_table *r) {
-  static const char *const is_read[] = {"isread", NULL}, *const book_id[] = {"bookid", NULL};
-  int known = r->names != NULL && recognise(r, book_id) != FOPO_NO_COLUMN;
-  return known ? recognise(r, is_read) : FOPO_NO_COLUMN;
-}
-
-static int plan_roles(fopo_table *r, const char *format) {
-  const fopo_read_options *o = r->options;
-  int status = FOPO_OK;
-  r->user = r->item = r->value = FOPO_NO_COLUMN;
-  if (o->user != NULL) status = find_column(r, &r->user, o->user, "user");
-  if (status == FOPO_OK && o->item != NULL) status = find_column(r, &r->item, o->item, "item");
-  if (status == FOPO_OK && o->value != NULL && *o->value != '\0')
-    status = find_column(r, &r->value, o->value, "value");
-  if (status != FOPO_OK) return status;
-
-  int automatic = strcmp(format, "auto") == 0, goodreads = strcmp(format, "goodreads") == 0;
-  int is_read = automatic || goodreads ? goodreads_column(r) : FOPO_NO_COLUMN;
-  if (is_read != FOPO_NO_COLUMN) return goodreads_roles(r, is_read);
-  if (goodreads)
-    return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s is not in the form of GoodReads: a header with user_id, "
-                     "book_id and is_read is missing",
-                     r->t->path);
-  if (strcmp(format, "twitch") == 0 || (automatic && is_twitch(r))) return twitch_roles(r);
-  return r->names != NULL ? roles_by_name(r) : roles_by_place(r);
-}
-
-/* "rating>=4" */
+/* Parses the option `where`, such as "rating>=4", into a condition. */
 static int plan_where(fopo_table *r) {
   const char *where = r->options->where;
   if (where == NULL) return FOPO_OK;
@@ -310,7 +192,7 @@ static int plan_where(fopo_table *r) {
   const char *rest = where + at + strlen(signs[s].sign);
   fopo_field right = fopo_field_trim((fopo_field){rest, strlen(rest), 0});
   fopo_condition c = {.op = signs[s].op};
-  c.is_number = fopo_read_real(&c.number, right.at, right.n) == FOPO_IS_NUMBER;
+  c.is_number = fopo_parse_real(&c.number, right.at, right.n) == FOPO_IS_NUMBER;
   if (right.n >= sizeof c.text || (!c.is_number && c.op >= FOPO_LESS))
     return fopo_fail(FOPO_ERR_ARGUMENT, "where = \"%s\": order is defined between numbers", where);
   memcpy(c.text, right.at, right.n);
@@ -319,9 +201,32 @@ static int plan_where(fopo_table *r) {
   return status;
 }
 
-int fopo_table_plan(fopo_table *r, const char *format) {
-  snprintf(r->d->format, sizeof r->d->format, "pairs");
+/* Columns that options name. */
+static int plan_named(fopo_table *r) {
+  const fopo_read_options *o = r->options;
+  int status = FOPO_OK;
+  r->user = r->item = r->value = FOPO_NO_COLUMN;
+  if (o->user != NULL) status = find_column(r, &r->user, o->user, "user");
+  if (status == FOPO_OK && o->item != NULL) status = find_column(r, &r->item, o->item, "item");
+  if (status == FOPO_OK && o->value != NULL && *o->value != '\0')
+    status = find_column(r, &r->value, o->value, "value");
+  return status;
+}
+
+int fopo_table_plan(fopo_table *r, fopo_table_roles *roles) {
   int status = plan_columns(r);
-  if (status == FOPO_OK) status = plan_roles(r, format);
+  if (status == FOPO_OK) status = plan_named(r);
+  if (status == FOPO_OK) status = roles(r);
   return status == FOPO_OK ? plan_where(r) : status;
+}
+
+int fopo_table_sniff(fopo_text *t, const fopo_read_options *o, int (*is_one)(fopo_table *r)) {
+  fopo_table r = {.t = t, .options = o};
+  const char *at = t->at;
+  size_t line = t->line;
+  int status = plan_columns(&r), found = status == FOPO_OK ? is_one(&r) : 0;
+  fopo_table_done(&r);
+  t->at = at;
+  t->line = line;
+  return status == FOPO_ERR_MEMORY ? status : found;
 }

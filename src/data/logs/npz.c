@@ -1,11 +1,12 @@
-/* The file of a log: an .npz, in which nothing is trusted that text would be asked for. */
+/* Bandit logs as .npz. Loaded values get the same validation as the text readers. */
+#include "core/npz.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "core/npz.h"
 #include "core/status.h"
-#include "data/logs/internal.h"
-#include "data/logs/logs.h"
+#include "data/logs/events.h"
+#include "data/logs/readers.h"
 
 int fopo_logs_save(const fopo_logs *logs, const char *path) {
   uint64_t counts[2] = {logs->n_actions, logs->skipped};
@@ -24,56 +25,17 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
   return fopo_npz_save(path, a, n, 0);
 }
 
-/* The data of a member, which the archive then no longer owns. */
-static void *take_data(fopo_array *a) {
-  void *data = a->data;
-  a->data = NULL;
-  return data;
-}
-
 /* A member of exactly `count` elements. */
 static fopo_array *need_count(fopo_archive *file, const char *path, const char *name,
                               fopo_dtype type, size_t count) {
   fopo_array *a = fopo_archive_need(file, path, name, type, 1);
   if (a == NULL || a->shape[0] == count) return a;
-  fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu elements where %zu are due", path, name, a->shape[0],
+  fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu elements instead of %zu", path, name, a->shape[0],
             count);
   return NULL;
 }
 
-/* Text names must end where their offsets say. */
-static int names_hold(const fopo_names *names, size_t bytes) {
-  if (names->offsets[0] != 0 || names->offsets[names->n] != bytes) return 0;
-  for (size_t i = 0; i < names->n; i++) {
-    uint64_t from = names->offsets[i], to = names->offsets[i + 1];
-    if (to <= from || to > bytes || names->text[to - 1] != '\0') return 0;
-  }
-  return 1;
-}
-
-static int load_names(fopo_names *names, fopo_archive *file, const char *path, const char *side,
-                      size_t n) {
-  char numbers[32], text[32], offsets[32];
-  snprintf(numbers, sizeof numbers, "%s_numbers", side);
-  snprintf(text, sizeof text, "%s_text", side);
-  snprintf(offsets, sizeof offsets, "%s_offsets", side);
-  if (fopo_archive_find(file, numbers) != NULL) {
-    fopo_array *a = need_count(file, path, numbers, FOPO_I64, n);
-    if (a == NULL) return FOPO_ERR_FORMAT;
-    *names = (fopo_names){.n = n, .numbers = take_data(a)};
-    return FOPO_OK;
-  }
-  if (fopo_archive_find(file, text) == NULL) return FOPO_OK;
-  fopo_array *t = fopo_archive_need(file, path, text, FOPO_U8, 1);
-  fopo_array *o = t != NULL ? need_count(file, path, offsets, FOPO_U64, n + 1) : NULL;
-  if (o == NULL) return FOPO_ERR_FORMAT;
-  size_t bytes = t->shape[0];
-  *names = (fopo_names){.n = n, .text = take_data(t), .offsets = take_data(o)};
-  if (names_hold(names, bytes)) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: the offsets of %s do not fit its text", path, side);
-}
-
-/* What a file says must hold of events as of those that are read from text. */
+/* The checks of every event that the text readers make, too. */
 static int check_events(const fopo_logs *logs, const char *path) {
   for (size_t i = 0; i < logs->n; i++) {
     const char *why = fopo_events_refuse_propensity((double)logs->propensities[i]);
@@ -103,16 +65,16 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   fopo_array *x = fopo_archive_need(file, path, "contexts", FOPO_F32, 2);
   if (x == NULL) return FOPO_ERR_FORMAT;
   logs->n = x->shape[0];
-  logs->contexts = fopo_matrix_view(take_data(x), x->shape[0], x->shape[1]);
+  logs->contexts = fopo_matrix_view(fopo_array_release(x), x->shape[0], x->shape[1]);
   fopo_array *actions = need_count(file, path, "actions", FOPO_U32, logs->n);
   if (actions == NULL) return FOPO_ERR_FORMAT;
-  logs->actions = take_data(actions);
+  logs->actions = fopo_array_release(actions);
   fopo_array *rewards = need_count(file, path, "rewards", FOPO_F32, logs->n);
   if (rewards == NULL) return FOPO_ERR_FORMAT;
-  logs->rewards = take_data(rewards);
+  logs->rewards = fopo_array_release(rewards);
   fopo_array *p = need_count(file, path, "propensities", FOPO_F32, logs->n);
   if (p == NULL) return FOPO_ERR_FORMAT;
-  logs->propensities = take_data(p);
+  logs->propensities = fopo_array_release(p);
   fopo_array *counts = need_count(file, path, "counts", FOPO_U64, 2);
   if (counts == NULL) return FOPO_ERR_FORMAT;
   const uint64_t *count = counts->data;
@@ -127,18 +89,23 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   if (items->shape[0] != logs->n_actions)
     return fopo_fail(FOPO_ERR_FORMAT, "%s: items has %zu rows for %zu actions", path,
                      items->shape[0], logs->n_actions);
-  logs->items = fopo_matrix_view(take_data(items), items->shape[0], items->shape[1]);
+  logs->items = fopo_matrix_view(fopo_array_release(items), items->shape[0], items->shape[1]);
   return FOPO_OK;
 }
 
-int fopo_logs_load(fopo_logs *logs, const char *path) {
+static int read_npz(fopo_logs *logs, const char *path, const fopo_logs_options *o) {
+  (void)o;
   fopo_archive file = {0};
   int status = fopo_npz_load(&file, path);
   if (status == FOPO_OK) status = load_members(logs, &file, path);
-  if (status == FOPO_OK) status = load_names(&logs->names, &file, path, "names", logs->n_actions);
   if (status == FOPO_OK)
-    status = load_names(&logs->features, &file, path, "features", logs->contexts.cols);
+    status = fopo_names_load(&logs->names, &file, path, "names", logs->n_actions);
+  if (status == FOPO_OK)
+    status = fopo_names_load(&logs->features, &file, path, "features", logs->contexts.cols);
   if (status == FOPO_OK) status = check_events(logs, path);
   fopo_archive_done(&file);
   return status;
 }
+
+const fopo_log_reader fopo_log_reader_npz = {
+    .name = "npz", .what = "what lg:save wrote", .magic = "PK", .read_file = read_npz};

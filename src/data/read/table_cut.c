@@ -1,8 +1,8 @@
-/* Rows of a text table into fields.
+/* Cuts the rows of a text table into fields.
  *
  * Rows without a quote are cut by one loop over their bytes; a quote sends the row to a slower cut
- * that knows doubled quotes and line ends inside of quotes (RFC 4180). */
-#include "data/read/pairs.h"
+ * that handles doubled quotes and line ends inside quotes (RFC 4180). */
+#include "data/read/table.h"
 
 const char *fopo_table_cut(fopo_table *r, const char *p, size_t *count) {
   const uint8_t *ends = r->ends;

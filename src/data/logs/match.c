@@ -1,13 +1,14 @@
-/* A log brought to the columns and actions of another one, so that a policy of the one serves the
- * other. Both are met by their names; what the other does not know is refused, since no policy of
- * its could speak of it. */
+/* Gives a log the columns and actions of another one, so that a policy learned from one can be used
+ * on both. Columns and actions correspond by their names; one that the other log lacks is refused,
+ * because no policy learned from that log has a score for it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/logs/internal.h"
+#include "data/ids.h"
+#include "data/logs/logs.h"
 
-/* Name i of a log's actions or columns; those without names are called 1 .. n. */
+/* Name i of a log's actions or columns; without names, they are called 1 .. n. */
 static const char *name_at(const fopo_names *names, size_t i, char *buffer, size_t size) {
   if (names->text != NULL) return names->text + names->offsets[i];
   if (names->n > 0) return fopo_names_get(names, i, buffer, size);
@@ -15,10 +16,10 @@ static const char *name_at(const fopo_names *names, size_t i, char *buffer, size
   return buffer;
 }
 
-/* place [n]: where the n names `own` stand among the m names `other`; *unknown: the first that does
- * not, or n. */
-static int meet(uint32_t *place, size_t *unknown, const fopo_names *own, size_t n,
-                const fopo_names *other, size_t m) {
+/* place [n]: the index of each of the n names `ours` among the m names `other`; *unknown: the first
+ * that is not among them, or n. */
+static int find_places(uint32_t *place, size_t *unknown, const fopo_names *ours, size_t n,
+                       const fopo_names *other, size_t m) {
   fopo_ids ids = {0};
   char buffer[32];
   uint32_t index = 0;
@@ -30,7 +31,7 @@ static int meet(uint32_t *place, size_t *unknown, const fopo_names *own, size_t 
   }
   size_t known = ids.n;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    const char *name = name_at(own, i, buffer, sizeof buffer);
+    const char *name = name_at(ours, i, buffer, sizeof buffer);
     status = fopo_ids_add(&ids, &place[i], name, strlen(name));
     if (status == FOPO_OK && place[i] >= known && *unknown == n) *unknown = i;
   }
@@ -38,7 +39,7 @@ static int meet(uint32_t *place, size_t *unknown, const fopo_names *own, size_t 
   return status;
 }
 
-/* Whether one of the columns is "base=...". */
+/* 1 if one of the columns is "base=...". */
 static int has_category(const fopo_names *columns, const char *base, size_t n) {
   for (size_t i = 0; i < columns->n; i++) {
     const char *name = columns->text + columns->offsets[i];
@@ -47,8 +48,8 @@ static int has_category(const fopo_names *columns, const char *base, size_t n) {
   return 0;
 }
 
-/* A column that only the other log has is 0 here where it is one text of a category, else lacking.
- */
+/* Refuses a column of `like` that this log lacks. A text of a category that both have is none: it
+ * does not occur here, and its column is zero. */
 static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fopo_logs *like,
                          const char *path) {
   uint8_t *here = fopo_alloc(like->features.n, 1);
@@ -60,8 +61,8 @@ static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fop
     size_t base = strcspn(name, "=");
     if (here[i] || (name[base] == '=' && has_category(&logs->features, name, base))) continue;
     status = fopo_fail(FOPO_ERR_FORMAT,
-                       "%s has no column %.80s as the log has that it is to be "
-                       "like; name the columns of both with features = \"...\"",
+                       "%s lacks the column %.80s of the log given as "
+                       "`like`; name the columns of both with features = \"...\"",
                        path, name);
   }
   fopo_free(here);
@@ -69,24 +70,25 @@ static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fop
 }
 
 static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *path) {
-  size_t D = like->contexts.cols, own = logs->contexts.cols, unknown;
+  size_t D = like->contexts.cols, columns = logs->contexts.cols, unknown;
   if (logs->features.text == NULL ||
-      like->features.text == NULL) { /* hashed: no names to meet by */
-    if (logs->features.n == like->features.n && own == D) return FOPO_OK;
+      like->features.text == NULL) { /* hashed: columns have no names */
+    if (logs->features.n == like->features.n && columns == D) return FOPO_OK;
     return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s has %zu %scolumns and the log that it is to be like has %zu "
+                     "%s has %zu %scolumns and the log given as `like` has %zu "
                      "%s; read both from the same form of file, with the same hash_bits",
-                     path, own, logs->features.n == 0 ? "hashed " : "", D,
+                     path, columns, logs->features.n == 0 ? "hashed " : "", D,
                      like->features.n == 0 ? "hashed ones" : "with names");
   }
-  uint32_t *place = fopo_alloc(own, sizeof *place);
+  uint32_t *place = fopo_alloc(columns, sizeof *place);
   fopo_matrix x = {0};
   fopo_names names = {0};
-  int status = place != NULL ? meet(place, &unknown, &logs->features, own, &like->features, D)
-                             : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK && unknown < own) {
+  int status = place != NULL
+                   ? find_places(place, &unknown, &logs->features, columns, &like->features, D)
+                   : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && unknown < columns) {
     status = fopo_fail(FOPO_ERR_FORMAT,
-                       "%s has %.80s, which the log that it is to be like has not; "
+                       "%s has %.80s, which the log given as `like` lacks; "
                        "read the two as one file, or name the columns without it with features = "
                        "\"...\"",
                        path, logs->features.text + logs->features.offsets[unknown]);
@@ -98,7 +100,7 @@ static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *pat
     for (size_t n = 0; n < logs->n; n++) {
       const float *from = fopo_matrix_row(logs->contexts, n);
       float *to = fopo_matrix_row(x, n);
-      for (size_t i = 0; i < own; i++) to[place[i]] = from[i];
+      for (size_t i = 0; i < columns; i++) to[place[i]] = from[i];
     }
     fopo_free(logs->contexts.x);
     fopo_names_done(&logs->features);
@@ -117,12 +119,13 @@ static int match_actions(fopo_logs *logs, const fopo_logs *like, const char *pat
   char buffer[32];
   uint32_t *place = fopo_alloc(P, sizeof *place);
   fopo_names names = {0};
-  int status = place != NULL ? meet(place, &unknown, &logs->names, P, &like->names, like->n_actions)
-                             : FOPO_ERR_MEMORY;
+  int status = place != NULL
+                   ? find_places(place, &unknown, &logs->names, P, &like->names, like->n_actions)
+                   : FOPO_ERR_MEMORY;
   if (status == FOPO_OK && unknown < P) {
     status = fopo_fail(FOPO_ERR_FORMAT,
-                       "%s has the action %.80s, which the log that it is to be like "
-                       "has not; its propensities are those of another catalogue",
+                       "%s has the action %.80s, which the log given as `like` "
+                       "lacks; its propensities are those of another catalogue",
                        path, name_at(&logs->names, unknown, buffer, sizeof buffer));
   }
   if (status == FOPO_OK) status = fopo_names_copy(&names, &like->names);
@@ -142,8 +145,8 @@ int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path) {
   int status = match_columns(logs, like, path);
   if (status == FOPO_OK) status = match_actions(logs, like, path);
   if (status != FOPO_OK) return status;
-  if (!logs->items_lent) fopo_free(logs->items.x);
+  if (!logs->items_borrowed) fopo_free(logs->items.x);
   logs->items = like->items;
-  logs->items_lent = 1;
+  logs->items_borrowed = 1;
   return FOPO_OK;
 }

@@ -3,12 +3,14 @@
  *   {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, ...,
  *    "c": {shared features, "_multi": [{features of action 1}, {features of action 2}, ...]}}
  *
- * A strict parser of RFC 8259 that builds nothing: it walks over the text once and hands numbers
- * and strings to whoever asked for them. Of features, "key": "text" is hashed as key=text with the
- * value 1, "key": 0.5 as key with its value, true as 1; names of objects around them are part of
- * the name, and keys that begin with _ are no features. Escapes inside strings are checked but not
- * translated: a name is hashed as it is written. An action is known by the text of its features,
- * and all events must offer the same ones. */
+ * The parser is strict (RFC 8259) and builds no tree: it walks over the text once and calls a
+ * function for each member of an object or list.
+ *
+ * Features are hashed (hashed.h): "key": "text" as key=text with the value 1, "key": 0.5 as key
+ * with its value, true as 1. The names of the objects around it are part of the name; keys that
+ * begin with _ are no features. Escapes in strings are checked but not decoded: a name is hashed as
+ * it is written. The last column of the contexts is always 1. An action is known by the text of its
+ * features, and all events must offer the same ones. */
 #include <ctype.h>
 #include <float.h>
 #include <math.h>
@@ -16,7 +18,9 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/logs/internal.h"
+#include "data/logs/events.h"
+#include "data/logs/hashed.h"
+#include "data/number.h"
 
 enum { DEPTH_MOST = 64, PATH_MOST = 512 };
 
@@ -32,17 +36,16 @@ typedef struct {
   const fopo_logs_options *options;
   fopo_logs *logs;
   fopo_events events;
-  size_t bits, errors;
-  float *row;         /* [2^bits + 1] */
-  fopo_ids catalogue; /* actions by the text of their features */
-  float *items;       /* [items_room, 2^bits] */
-  uint32_t *offered;  /* [items_room] event in which an action was last offered */
-  size_t items_room, size, names_room, event;
-  uint32_t *actions; /* [actions_room] of the event, in its order */
-  size_t n_actions, actions_room;
+  size_t errors;            /* malformed events so far */
+  float *row;               /* [2^bits + 1] the context being read */
+  fopo_catalogue catalogue; /* of the first event; its bits are those of all features */
+  size_t names_capacity;    /* bytes of logs->names.text */
+  size_t event;             /* number of the line's event, from 1 */
+  uint32_t *actions;        /* [actions_capacity] offered in the event, in its order */
+  size_t n_actions, actions_capacity;
   /* the line */
   const char *at, *end;
-  const char *why; /* what is wrong with it */
+  const char *why; /* what is wrong with it, or NULL; "": a failure whose sentence is set */
   double cost, probability, drop;
   int64_t label; /* 1-based, 0: none */
   int has_context, skip_learn;
@@ -50,6 +53,8 @@ typedef struct {
 
 /* ---- JSON ---- */
 
+/* Keeps the first thing that is wrong with the line. Returns 0, as all parsing functions do then.
+ */
 static int wrong(reading *g, const char *why) {
   if (g->why == NULL) g->why = why;
   return 0;
@@ -59,7 +64,7 @@ static void skip_blanks(reading *g) {
   while (g->at < g->end && (*g->at == ' ' || *g->at == '\t' || *g->at == '\r')) g->at++;
 }
 
-/* 1 and the byte is passed, or 0. */
+/* Passes the byte and returns 1, or returns 0. */
 static int take(reading *g, char c) {
   skip_blanks(g);
   if (g->at >= g->end || *g->at != c) return 0;
@@ -68,7 +73,7 @@ static int take(reading *g, char c) {
 }
 
 static int take_string(reading *g, span *s) {
-  if (!take(g, '"')) return wrong(g, "is no JSON: a string is due");
+  if (!take(g, '"')) return wrong(g, "is no JSON: a string is expected");
   const char *start = g->at;
   for (; g->at < g->end && *g->at != '"'; g->at++) {
     if ((unsigned char)*g->at < 32) return wrong(g, "is no JSON: a control byte inside a string");
@@ -105,12 +110,12 @@ static int take_number(reading *g, double *value) {
     good = p > exponent;
   }
   g->at = p;
-  if (!good || fopo_read_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER)
-    return wrong(g, "is no JSON: a number or another value is due");
+  if (!good || fopo_parse_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER)
+    return wrong(g, "is no JSON: a number or another value is expected");
   return 1;
 }
 
-/* The value's kind without passing it, or -1. */
+/* The kind of the value at g->at, which is not passed; -1 at the end of the line. */
 static int peek(reading *g) {
   skip_blanks(g);
   if (g->at >= g->end) return wrong(g, "is no JSON: it is cut short"), -1;
@@ -135,7 +140,8 @@ static void pass_word(reading *g, kind is) { g->at += is == IS_FALSE ? 5 : 4; }
 
 static int skip_value(reading *g, int depth);
 
-/* Called with g->at at the value of each key, or at each element (key.at NULL); passes it. */
+/* Called with g->at at the value of a key, or at an element of a list (key.at is NULL), which it
+ * must pass. depth: objects and lists around it. */
 typedef int on_member(reading *g, span key, void *data, int depth);
 
 static int each_member(reading *g, on_member *member, void *data, int depth) {
@@ -146,10 +152,10 @@ static int each_member(reading *g, on_member *member, void *data, int depth) {
   do {
     span key = {NULL, 0};
     if (object && !take_string(g, &key)) return 0;
-    if (object && !take(g, ':')) return wrong(g, "is no JSON: a colon is due");
+    if (object && !take(g, ':')) return wrong(g, "is no JSON: a colon is expected");
     if (!member(g, key, data, depth + 1)) return 0;
   } while (take(g, ','));
-  return take(g, object ? '}' : ']') || wrong(g, "is no JSON: a comma or a bracket is due");
+  return take(g, object ? '}' : ']') || wrong(g, "is no JSON: a comma or a bracket is expected");
 }
 
 static int skip_member(reading *g, span key, void *data, int depth) {
@@ -183,7 +189,7 @@ static int number_of(reading *g, double *value) {
 /* ---- features ---- */
 
 typedef struct {
-  float *row;           /* NULL: the features are passed, not taken */
+  float *row;           /* what features are added to */
   char path[PATH_MOST]; /* names of the objects around, each followed by '.' */
   size_t n;
 } place;
@@ -193,7 +199,7 @@ static void add_feature(reading *g, const place *at, span key, span text, double
   int n = snprintf(name, sizeof name, "%.*s%s%.*s", (int)(key.n < 200 ? key.n : 200), key.at,
                    text.at != NULL ? "=" : "", (int)(text.n < 250 ? text.n : 250),
                    text.at != NULL ? text.at : "");
-  if (at->row != NULL) fopo_feature_add(at->row, g->bits, at->path, at->n, name, (size_t)n, value);
+  fopo_feature_add(at->row, g->catalogue.bits, at->path, at->n, name, (size_t)n, value);
 }
 
 static int take_actions(reading *g, int depth);
@@ -237,77 +243,57 @@ static int take_feature(reading *g, span key, void *data, int depth) {
 
 /* ---- actions ---- */
 
-static int grow_catalogue(reading *g) {
-  size_t n = g->catalogue.n;
-  if (n < g->items_room) return FOPO_OK;
-  size_t room = n == 0 ? 16 : 2 * n;
-  int status = fopo_memory_suffices((uint64_t)room << (g->bits + 2), "the features of the actions",
-                                    "use fewer hash_bits");
-  if (status != FOPO_OK) return status;
-  float *items = fopo_realloc(g->items, room, sizeof *items << g->bits);
-  if (items == NULL) return FOPO_ERR_MEMORY;
-  g->items = items;
-  uint32_t *offered = fopo_realloc(g->offered, room, sizeof *offered);
-  if (offered == NULL) return FOPO_ERR_MEMORY;
-  g->offered = offered;
-  g->items_room = room;
-  return FOPO_OK;
-}
-
 static int find_tag(reading *g, span key, void *data, int depth) {
   span *tag = data;
   if (is_key(key, "_tag") && peek(g) == IS_STRING) return take_string(g, tag);
   return skip_value(g, depth);
 }
 
-/* The action at g->at: its tag, or else all of its text, is its name. */
-static int learn_action(reading *g, int depth) {
+/* The features and the name of the new action at g->at. Its name is its tag, or else its text. */
+static int learn_action(reading *g, uint32_t index, int depth) {
   const char *start = g->at;
   span tag = {NULL, 0};
-  float *row = g->items + ((g->catalogue.n - 1) << g->bits);
-  memset(row, 0, sizeof *row << g->bits);
-  place at = {.row = row};
+  place at = {.row = fopo_catalogue_row(&g->catalogue, index)};
   if (!each_member(g, take_feature, &at, depth)) return 0;
   const char *stop = g->at;
   g->at = start;
   if (!each_member(g, find_tag, &tag, depth)) return 0;
   if (tag.at == NULL) tag = (span){start, (size_t)(stop - start)};
-  if (fopo_names_append(&g->logs->names, &g->names_room, tag.at, tag.n) == FOPO_OK) return 1;
+  if (fopo_names_append(&g->logs->names, &g->names_capacity, tag.at, tag.n) == FOPO_OK) return 1;
   return wrong(g, "");
+}
+
+/* Capacity for one more action of the event. */
+static int reserve_action(reading *g) {
+  if (g->n_actions < g->actions_capacity) return FOPO_OK;
+  size_t capacity = g->actions_capacity == 0 ? 16 : 2 * g->actions_capacity;
+  uint32_t *actions = fopo_realloc(g->actions, capacity, sizeof *actions);
+  if (actions == NULL) return FOPO_ERR_MEMORY;
+  g->actions = actions;
+  g->actions_capacity = capacity;
+  return FOPO_OK;
 }
 
 static int take_action(reading *g, span key, void *data, int depth) {
   (void)key, (void)data;
   uint32_t index;
+  fopo_offer offer;
   if (peek(g) != IS_OBJECT) return wrong(g, "has an action in c._multi that is no object");
   const char *start = g->at;
   if (!skip_value(g, depth)) return 0;
-  const char *stop = g->at;
-  size_t known = g->catalogue.n;
-  int status = g->size == 0 ? grow_catalogue(g) : FOPO_OK;
-  if (status == FOPO_OK)
-    status = fopo_ids_add(&g->catalogue, &index, start, (size_t)(stop - start));
-  if (status == FOPO_OK && g->n_actions == g->actions_room) {
-    size_t room = g->actions_room == 0 ? 16 : 2 * g->actions_room;
-    uint32_t *actions = fopo_realloc(g->actions, room, sizeof *actions);
-    status = actions != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-    if (actions != NULL) {
-      g->actions = actions;
-      g->actions_room = room;
-    }
-  }
+  size_t n = (size_t)(g->at - start);
+  int status = fopo_catalogue_offer(&g->catalogue, &index, &offer, g->event, start, n);
+  if (status == FOPO_OK) status = reserve_action(g);
   if (status != FOPO_OK) return wrong(g, "");
-  if (g->size > 0 && index >= g->size)
+  g->actions[g->n_actions++] = index;
+  switch (offer) {
+  case FOPO_ACTION_KNOWN: break;
+  case FOPO_ACTION_NEW: g->at = start; return learn_action(g, index, depth);
+  case FOPO_ACTION_FOREIGN:
     return wrong(g, "offers an action that the first event does not; a policy here chooses from "
                     "one fixed catalogue");
-  if (index >= known) {
-    g->at = start;
-    if (!learn_action(g, depth)) return 0;
-  } else if (g->offered[index] == g->event) {
-    return wrong(g, "offers two actions with the same features");
+  case FOPO_ACTION_TWICE: return wrong(g, "offers two actions with the same features");
   }
-  g->offered[index] = (uint32_t)g->event;
-  g->actions[g->n_actions++] = index;
   return 1;
 }
 
@@ -341,18 +327,18 @@ static int take_top(reading *g, span key, void *data, int depth) {
   return skip_value(g, depth);
 }
 
-/* Whatever an event that was left out has made of the catalogue. */
+/* While the catalogue is open, every event before was malformed, and so were its actions. */
 static void forget_catalogue(reading *g) {
-  fopo_ids_done(&g->catalogue);
+  fopo_catalogue_reset(&g->catalogue);
   fopo_names_done(&g->logs->names);
-  g->names_room = 0;
+  g->names_capacity = 0;
 }
 
-/* What is wrong with a line that is good JSON, or NULL. */
+/* What is wrong with the event of a line that is good JSON, or NULL. */
 static const char *judge(const reading *g) {
   if (g->n_actions == 0)
     return "has no c._multi: only logs with the features of their actions are read";
-  if (g->size > 0 && g->n_actions != g->size)
+  if (g->catalogue.size > 0 && g->n_actions != g->catalogue.size)
     return "offers fewer actions than the first event; a policy here chooses from one fixed "
            "catalogue";
   if (g->label < 1 || (size_t)g->label > g->n_actions)
@@ -365,8 +351,8 @@ static const char *judge(const reading *g) {
 static int refuse(reading *g, const char *line) {
   if (*g->why == '\0') return FOPO_ERR_MEMORY; /* the sentence is set */
   const char *from = g->at < g->end ? g->at : line;
-  return fopo_logs_reject(g->logs, &g->errors, g->options, g->t, g->t->line, from,
-                          (size_t)(g->end - from), g->why);
+  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, g->t->line, from,
+                            (size_t)(g->end - from), g->why);
 }
 
 static int take_line(reading *g, const char *p, const char *end) {
@@ -382,7 +368,7 @@ static int take_line(reading *g, const char *p, const char *end) {
   g->n_actions = 0;
   g->event++;
   memset(g->row, 0, D * sizeof *g->row);
-  if (g->size == 0) forget_catalogue(g);
+  if (g->catalogue.size == 0) forget_catalogue(g);
   skip_blanks(g);
   if (g->at == end) return FOPO_OK;
   if (*g->at != '{') wrong(g, "is no JSON object");
@@ -397,21 +383,16 @@ static int take_line(reading *g, const char *p, const char *end) {
   if (g->why == NULL) g->why = judge(g);
   if (g->why != NULL) return refuse(g, p);
 
-  if (g->size == 0) g->size = g->n_actions;
-  int status = fopo_events_grow(&g->events);
-  if (status != FOPO_OK) return status;
+  if (g->catalogue.size == 0) g->catalogue.size = g->n_actions;
   g->row[D - 1] = 1.0f;
-  memcpy(logs->contexts.x + logs->n * D, g->row, D * sizeof *g->row);
-  logs->actions[logs->n] = g->actions[g->label - 1];
-  logs->rewards[logs->n] = (float)(0.0 - g->cost); /* of a cost of 0: 0, not -0 */
-  logs->propensities[logs->n] = (float)g->probability;
-  logs->n++;
-  return FOPO_OK;
+  double reward = 0.0 - g->cost; /* not -cost: a cost of 0 gives 0, not -0 */
+  return fopo_events_add(&g->events, g->row, g->actions[g->label - 1], reward, g->probability);
 }
 
-int fopo_logs_read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o) {
-  reading g = {.t = t, .options = o, .logs = logs, .bits = o->hash_bits > 0 ? o->hash_bits : 8};
-  g.events = (fopo_events){.logs = logs, .D = ((size_t)1 << g.bits) + 1};
+static int read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o) {
+  size_t bits = o->hash_bits > 0 ? o->hash_bits : 8;
+  reading g = {.t = t, .options = o, .logs = logs, .catalogue.bits = bits};
+  g.events = (fopo_events){.logs = logs, .D = ((size_t)1 << bits) + 1};
   g.row = fopo_alloc(g.events.D, sizeof *g.row);
   int status = g.row != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   while (status >= FOPO_OK) {
@@ -426,14 +407,24 @@ int fopo_logs_read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options
   }
   logs->contexts = fopo_matrix_view(logs->contexts.x, logs->n, g.events.D);
   if (status >= FOPO_OK && logs->n > 0) {
-    logs->n_actions = g.size;
-    logs->items = fopo_matrix_view(g.items, g.size, (size_t)1 << g.bits);
-    g.items = NULL;
+    logs->n_actions = g.catalogue.size;
+    logs->items = fopo_matrix_view(g.catalogue.items, g.catalogue.size, (size_t)1 << bits);
+    g.catalogue.items = NULL;
   }
-  fopo_ids_done(&g.catalogue);
-  fopo_free(g.items);
-  fopo_free(g.offered);
+  fopo_catalogue_done(&g.catalogue);
   fopo_free(g.actions);
   fopo_free(g.row);
   return status < FOPO_OK ? status : FOPO_OK;
 }
+
+static int sniff(const fopo_text *t) {
+  const char *p = t->at;
+  while (p < t->stop && isspace((unsigned char)*p)) p++;
+  return p < t->stop && *p == '{';
+}
+
+const fopo_log_reader fopo_log_reader_dsjson = {
+    .name = "dsjson",
+    .what = "a JSON object a line with _label_cost, _label_probability, _label_Action, c._multi",
+    .sniff = sniff,
+    .read = read_dsjson};

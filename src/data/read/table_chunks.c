@@ -1,15 +1,19 @@
-/* Rows of pairs by the thousand, by several threads.
+/* Reads the rows of a table on several threads.
  *
- * A block of text is cut at line ends into chunks, whose rows are read independently, up to the
- * first that is not easy: a quote, or anything to be refused. Then the chunks
- * are taken in the order of the file. One counts only when the reader of single rows would arrive
- * at its first byte, so a quote that goes on over a border only makes the next chunk be read again,
- * and what could not be read here is left to that reader together with the rest of its chunk. So
- * results, line numbers and sentences are those of one thread that reads row after row; neither the
- * number of threads nor the size of chunks can change them.
+ * A block of text is cut at line ends into chunks. Threads read the chunks independently, each up
+ * to the first row that is not easy: one with a quote, or with anything to be refused. Then the
+ * chunks are committed in the order of the file:
  *
- * Most rows are numbers between separators. They are read eight bytes at a time: one subtraction
- * and one mask say how many of them are digits, three multiplications make them a number. */
+ *   - A chunk counts only if the serial reader (fopo_table_rows) would arrive at its first byte.
+ *     If a quoted field spans the border, it does not, and the serial reader reads that chunk
+ * again.
+ *   - The rest of a chunk, from its first row that is not easy, is left to the serial reader.
+ *
+ * So results, line numbers and sentences are those of the serial reader, whatever the number of
+ * threads and the size of chunks.
+ *
+ * Most rows are integers between separators. They are parsed eight bytes at a time: an addition and
+ * a mask say how many of them are digits, three multiplications make a number of them. */
 #include <float.h>
 #include <math.h>
 #include <omp.h>
@@ -18,37 +22,37 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"
-#include "data/read/pairs.h"
+#include "data/read/table.h"
 
 enum {
-  CHUNK = 1 << 18,   /* bytes: its keys stay in a second-level cache until they are taken */
-  CHUNKS = 32,       /* of a block: threads wait for each other once in 8 MiB */
-  FAST_COLUMNS = 64, /* more of them are left to the general cut */
-  ROW_LEAST = 4      /* bytes of the shortest row: 1,2 and its line end */
+  CHUNK = 1 << 18,   /* bytes: its ids stay in the L2 cache until they are committed */
+  CHUNKS = 32,       /* chunks of a block: threads wait for each other once in 8 MiB */
+  FAST_COLUMNS = 64, /* tables with more columns are cut by fopo_table_cut alone */
+  ROW_LEAST = 4      /* bytes of the shortest row: "1,2" and its line end */
 };
 
-/* What a column is to a fast row. */
+/* What fast_row does with a column. */
 typedef enum { SKIPPED, USER, ITEM, VALUE } role;
 
 typedef struct {
   const char *from, *stop;   /* its text */
-  const char *reached;       /* the rows before it are read */
-  int64_t *user, *item;      /* [n] ids; of a text, its place behind `from` */
-  uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: a number */
+  const char *reached;       /* the rows before it have been read */
+  int64_t *user, *item;      /* [n] an integer id, or the offset of a text from `from` */
+  uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: an integer */
   float *value;              /* [n], or NULL */
-  size_t room, n;
+  size_t capacity, n;        /* rows */
   size_t lines, left_out;
-  int user_is_wide, item_is_wide; /* an id has more than 32 bits, or a sign, or is text */
-  size_t first;                   /* place of its first pair among all */
+  int user_is_wide, item_is_wide; /* 1: an id has more than 32 bits, or a sign, or is text */
+  size_t first;                   /* index of its first pair among all pairs */
 } chunk;
 
 struct fopo_chunks {
   fopo_table *r;      /* not owned */
-  fopo_field *fields; /* [threads, columns] of the rows that are looked at */
+  fopo_field *fields; /* [threads, columns] the row that each thread cuts */
   size_t size;        /* bytes of a chunk */
-  int is_fast;        /* fast rows are tried */
+  int is_fast;        /* 1: fast_row is tried first */
   uint8_t roles[FAST_COLUMNS];
-  uint64_t ends[3]; /* separator, line end and quote, eight times each */
+  uint64_t ends[3]; /* separator, line end and quote, each byte repeated eight times */
   chunk list[CHUNKS];
 };
 
@@ -66,10 +70,11 @@ static uint64_t load(const char *p) {
   return word;
 }
 
-/* The top bit of every byte that is 0; bytes above the lowest of them may have theirs set, too. */
+/* Sets the top bit of every byte that is 0. The lowest one set is right; a borrow may set others
+ * above it. */
 static uint64_t zeros(uint64_t word) { return (word - each) & ~word & tops; }
 
-/* The first separator, line end or quote at or behind p. */
+/* The first separator, line end or quote from p on. */
 static const char *field_end(const char *p, const uint64_t ends[3]) {
   for (;; p += 8) {
     uint64_t word = load(p);
@@ -78,15 +83,15 @@ static const char *field_end(const char *p, const uint64_t ends[3]) {
   }
 }
 
-/* Up to eight digits at p: how many there are, and their number. */
+/* Parses up to eight digits at p; returns how many there are. */
 static size_t some_digits(uint64_t *number, const char *p) {
   uint64_t word = load(p) ^ 0x3030303030303030u;
   /* Digits are 0 .. 9 now: adding 0x76 sets the top bit of everything else. */
   uint64_t others = ((word + 0x7676767676767676u) | word) & tops;
   size_t n = others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
   if (n == 0) return 0;
-  word <<= 64 - 8 * n;            /* leading zeros in front */
-  word = word * 10 + (word >> 8); /* every second byte: two digits */
+  word <<= 64 - 8 * n;            /* pads with leading zeros to eight digits */
+  word = word * 10 + (word >> 8); /* every second byte: the number of two digits */
   const uint64_t pairs = 0x000000ff000000ffu;
   *number = ((word & pairs) * (100 + ((uint64_t)1000000 << 32)) +
              (word >> 16 & pairs) * (1 + ((uint64_t)10000 << 32))) >>
@@ -94,7 +99,7 @@ static size_t some_digits(uint64_t *number, const char *p) {
   return n;
 }
 
-/* A plain number of up to 16 digits; returns its end, or NULL where p begins with none. */
+/* A plain integer of up to 16 digits; returns its end, or NULL if there is none at p. */
 static const char *plain_number(int64_t *value, const char *p) {
   uint64_t number = 0, more = 0;
   size_t n = some_digits(&number, p);
@@ -113,19 +118,19 @@ static const char *plain_number(int64_t *value, const char *p) {
 
 /* ---- rows ---- */
 
-/* A text that begins like no number and no missing one, without blanks: most names. Returns its
- * end, or NULL where there must be a closer look. */
+/* A text that can be neither a number nor a missing value and holds no blanks: most names. Returns
+ * its end, or NULL if any_row must look closer. */
 static const char *plain_text(uint32_t *n, const char *p, const uint64_t ends[3]) {
   if ((unsigned char)*p < 'A') return NULL;
   const char *end = field_end(p, ends);
   for (const char *c = p; c < end; c++)
     if ((unsigned char)*c <= ' ') return NULL;
-  if (end - p <= 4) return NULL; /* NULL and the like */
+  if (end - p <= 4) return NULL; /* it may be NULL or NaN */
   *n = (uint32_t)(end - p);
   return end;
 }
 
-/* An id of a fast row. */
+/* An id of a fast row; returns its end, or NULL. */
 static const char *fast_id(int64_t *id, uint32_t *n, const char *p, const fopo_chunks *k,
                            const chunk *c) {
   const char *end = plain_number(id, p);
@@ -135,8 +140,8 @@ static const char *fast_id(int64_t *id, uint32_t *n, const char *p, const fopo_c
   return plain_text(n, p, k->ends);
 }
 
-/* A row at p into place c->n of the chunk; returns where the next one begins, or NULL
- * where the row must be looked at more closely. */
+/* Reads the row at p as row c->n of the chunk; returns where the next one begins, or NULL if
+ * any_row must look closer. */
 static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   size_t columns = k->r->columns;
   const char separator = k->r->separator;
@@ -152,7 +157,7 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
         double x;
         size_t n = (size_t)(p - start);
         n -= *p == '\n' && n > 0 && p[-1] == '\r';
-        if (fopo_read_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX)
+        if (fopo_parse_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX)
           return NULL;
         c->value[c->n] = (float)x;
       }
@@ -175,8 +180,8 @@ static void keep_id(int64_t *id, uint32_t *n, const fopo_key *key, const chunk *
   *n = key->is_plain ? 0 : (uint32_t)key->name.n;
 }
 
-/* The same by the general cut. r has its own fields; what it refuses is refused once more, and with
- * its place, by the reader of single rows. */
+/* The same by the general cut; NULL: left to the serial reader, which refuses it with its place or
+ * reads it. r is this thread's copy of the table, with fields of its own. */
 static const char *any_row(fopo_table *r, chunk *c, const char *p) {
   size_t count;
   const char *next = fopo_table_cut(r, p, &count);
@@ -195,6 +200,7 @@ static const char *any_row(fopo_table *r, chunk *c, const char *p) {
   return next;
 }
 
+/* 1 if one of the ids is no integer of 32 bits. */
 static int is_wide(const int64_t *ids, const uint32_t *texts, size_t n) {
   uint64_t all = 0;
   uint32_t text = 0;
@@ -210,7 +216,7 @@ static void read_chunk(const fopo_chunks *k, chunk *c) {
   r.fields = k->fields + (size_t)omp_get_thread_num() * r.columns;
   const char *p = c->from;
   c->n = c->lines = c->left_out = 0;
-  while (p < c->stop && c->n < c->room) {
+  while (p < c->stop && c->n < c->capacity) {
     const char *next = k->is_fast ? fast_row(k, c, p) : NULL;
     if (next == NULL) next = any_row(&r, c, p);
     if (next == NULL) break;
@@ -228,8 +234,9 @@ static void copy_side(uint32_t *to, const int64_t *ids, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = (uint32_t)ids[i];
 }
 
-/* The pairs of the chunks [from, to), which were found to count. */
-static int take(fopo_chunks *k, size_t from, size_t to) {
+/* Appends the rows of the chunks [from, to) to the pairs. Integer ids are copied in parallel; ids
+ * that need an index get it in the order of the file. */
+static int append(fopo_chunks *k, size_t from, size_t to) {
   fopo_table *r = k->r;
   fopo_pairs *p = &r->pairs;
   size_t n = p->n;
@@ -240,7 +247,7 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
     wide_user |= k->list[i].n > 0 && k->list[i].user_is_wide;
     wide_item |= k->list[i].n > 0 && k->list[i].item_is_wide;
   }
-  if ((status = fopo_pairs_room(p, n - p->n)) != FOPO_OK) return status;
+  if ((status = fopo_pairs_reserve(p, n - p->n)) != FOPO_OK) return status;
   if (wide_user) status = fopo_side_index(&r->users, p->user, p->n);
   if (wide_item && status == FOPO_OK) status = fopo_side_index(&r->items, p->item, p->n);
   if (status != FOPO_OK) return status;
@@ -264,10 +271,10 @@ static int take(fopo_chunks *k, size_t from, size_t to) {
   return status;
 }
 
-/* Takes what the chunks hold, in the order of the file. */
-static int take_all(fopo_chunks *k, size_t n) {
+/* Commits the n chunks in the order of the file, with the serial reader where one is incomplete. */
+static int commit(fopo_chunks *k, size_t n) {
   fopo_text *t = k->r->t;
-  size_t from = 0; /* chunks before it are taken */
+  size_t from = 0; /* the chunks before it are in the pairs */
   for (size_t i = 0; i < n; i++) {
     chunk *c = &k->list[i];
     if (t->at == c->from) {
@@ -275,15 +282,15 @@ static int take_all(fopo_chunks *k, size_t n) {
       t->line += c->lines;
       k->r->d->skipped += c->left_out;
     } else {
-      c->n = 0;
+      c->n = 0; /* its first byte is inside a row: what was read of it is void */
     }
     if (t->at >= c->stop) continue;
-    int status = take(k, from, i + 1);
+    int status = append(k, from, i + 1);
     from = i + 1;
     if (status == FOPO_OK) status = fopo_table_rows(k->r, c->stop);
     if (status != FOPO_OK || t->at < c->stop) return status;
   }
-  return take(k, from, n);
+  return append(k, from, n);
 }
 
 static void chunk_done(chunk *c) {
@@ -295,24 +302,24 @@ static void chunk_done(chunk *c) {
   c->user = c->item = NULL;
   c->user_n = c->item_n = NULL;
   c->value = NULL;
-  c->room = 0;
+  c->capacity = 0;
 }
 
-/* Room for the rows of the text of c. */
-static int make_room(const fopo_chunks *k, chunk *c) {
-  size_t room = (size_t)(c->stop - c->from) / ROW_LEAST + 1;
-  if (room <= c->room) return FOPO_OK;
+/* Capacity for as many rows as the text of c can hold. */
+static int reserve(const fopo_chunks *k, chunk *c) {
+  size_t capacity = (size_t)(c->stop - c->from) / ROW_LEAST + 1;
+  if (capacity <= c->capacity) return FOPO_OK;
   int with_values = k->r->pairs.with_values;
   chunk_done(c);
-  c->user = fopo_alloc(room, sizeof *c->user);
-  c->item = fopo_alloc(room, sizeof *c->item);
-  c->user_n = fopo_alloc(room, sizeof *c->user_n);
-  c->item_n = fopo_alloc(room, sizeof *c->item_n);
-  if (with_values) c->value = fopo_alloc(room, sizeof *c->value);
+  c->user = fopo_alloc(capacity, sizeof *c->user);
+  c->item = fopo_alloc(capacity, sizeof *c->item);
+  c->user_n = fopo_alloc(capacity, sizeof *c->user_n);
+  c->item_n = fopo_alloc(capacity, sizeof *c->item_n);
+  if (with_values) c->value = fopo_alloc(capacity, sizeof *c->value);
   if (c->user == NULL || c->item == NULL || c->user_n == NULL || c->item_n == NULL ||
       (with_values && c->value == NULL))
     return FOPO_ERR_MEMORY;
-  c->room = room;
+  c->capacity = capacity;
   return FOPO_OK;
 }
 
@@ -326,7 +333,7 @@ static int cut_chunks(fopo_chunks *k, const char *from, size_t *n) {
     if ((size_t)(stop - from) > k->size)
       c->stop = (const char *)rawmemchr(from + k->size - 1, '\n') + 1;
     from = c->stop;
-    int status = make_room(k, c);
+    int status = reserve(k, c);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
@@ -347,7 +354,7 @@ int fopo_chunks_block(fopo_chunks *k) {
       if (!stopped) read_chunk(k, &k->list[i]);
     }
     if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", t->what);
-    status = take_all(k, n);
+    status = commit(k, n);
     if (status != FOPO_OK || t->at < stop) return status;
   }
   return FOPO_OK;
@@ -355,7 +362,7 @@ int fopo_chunks_block(fopo_chunks *k) {
 
 /* ---- beginning and end ---- */
 
-/* Every column in use has one meaning, and nothing but one byte separates. */
+/* 1 if fast_row applies: no column has two roles, and one byte separates fields. */
 static int can_be_fast(const fopo_table *r) {
   int distinct = r->user != r->item && r->user != r->value && r->item != r->value;
   return distinct && !r->wide && !r->runs && r->n_conditions == 0 && r->columns <= FAST_COLUMNS &&

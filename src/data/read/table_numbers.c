@@ -1,27 +1,27 @@
-/* Ids that are all numbers of 32 bits: pairs of numbers become pairs of places.
+/* Ids that are all integers of 32 bits become indices in ascending order.
  *
- * A bit per number says which of them occur. Numbers ascend in the order of places, so the place
- * of one is how many bits are set before its own: a running count is kept beside every 32 bits, and
- * one cache line answers. For a million ids all of it fits a second-level cache, where a table of
- * places would not. Bits are only ever set, so threads may do it in any order. */
+ * A bit set says which integers occur. The index of one is its rank: the number of bits set before
+ * its own. A running count is kept beside every 32 bits, so one cache line answers a lookup. For a
+ * million ids the set fits the L2 cache, which a table of indices would not. Bits are only ever
+ * set, so threads may do it in any order. */
 #include <stdatomic.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"
-#include "data/read/pairs.h"
+#include "data/read/table.h"
 
 enum {
-  TASK = 1 << 16, /* pairs that a thread takes at a time: some 0.2 ms */
-  FREE = 1 << 20, /* numbers below this are always taken, */
-  SHARE = 32      /* and larger ones as long as there is 1 pair for 32 of them: 8 bytes a pair */
+  TASK = 1 << 16,    /* pairs that a thread takes at a time: about 0.2 ms */
+  ALWAYS = 1 << 20,  /* the set may always span so many integers, */
+  SPAN_PER_PAIR = 32 /* and so many more for each pair: 8 bytes */
 };
 #define ORDERING "ordering ids"
 
-/* 32 numbers. */
+/* 32 integers of the set. */
 typedef struct {
   _Atomic uint32_t bits; /* which of them occur */
-  uint32_t before;       /* smaller numbers that occur */
+  uint32_t before;       /* how many smaller integers occur */
 } word;
 
 static uint32_t count_bits(uint32_t x) {
@@ -45,6 +45,7 @@ static uint32_t largest_of(const uint32_t *numbers, size_t n) {
   return largest;
 }
 
+/* Sets the bit of every number. */
 static int mark(word *words, const uint32_t *numbers, size_t n) {
   int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
@@ -53,14 +54,14 @@ static int mark(word *words, const uint32_t *numbers, size_t n) {
     for (size_t i = from; i < least(from + TASK, n) && !stopped; i++) {
       word *w = &words[numbers[i] / 32];
       uint32_t bit = (uint32_t)1 << numbers[i] % 32;
-      /* Nearly always set already: looking leaves the line to all threads. */
+      /* Most are set already; testing first keeps the cache line shared among the threads. */
       if ((bits_of(w) & bit) == 0) atomic_fetch_or_explicit(&w->bits, bit, memory_order_relaxed);
     }
   }
   return stopped ? interrupted() : FOPO_OK;
 }
 
-/* The counts, and the names: none where they are 0 .. n - 1. */
+/* The running counts, and the names; none if the integers are 0 .. n - 1. */
 static int name(fopo_names *names, word *words, size_t n_words) {
   uint32_t found = 0;
   size_t last = 0;
@@ -80,7 +81,8 @@ static int name(fopo_names *names, word *words, size_t n_words) {
   return FOPO_OK;
 }
 
-static int place(uint32_t *numbers, word *words, size_t n) {
+/* Replaces the numbers by their ranks. */
+static int rank(uint32_t *numbers, word *words, size_t n) {
   int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
   for (size_t from = 0; from < n; from += TASK) {
@@ -96,7 +98,7 @@ static int place(uint32_t *numbers, word *words, size_t n) {
 
 int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done) {
   uint32_t largest = largest_of(numbers, n);
-  *done = largest < FREE + (uint64_t)SHARE * n;
+  *done = largest < ALWAYS + (uint64_t)SPAN_PER_PAIR * n;
   if (!*done) return FOPO_OK;
   size_t n_words = (size_t)largest / 32 + 1;
   word *words = fopo_alloc(n_words, sizeof *words);
@@ -104,7 +106,7 @@ int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *don
   int status = mark(words, numbers, n);
   if (status == FOPO_OK) status = fopo_progress(ORDERING, 1, 2);
   if (status == FOPO_OK) status = name(names, words, n_words);
-  if (status == FOPO_OK && names->numbers != NULL) status = place(numbers, words, n);
+  if (status == FOPO_OK && names->numbers != NULL) status = rank(numbers, words, n);
   if (status == FOPO_OK) status = fopo_progress(ORDERING, 2, 2);
   fopo_free(words);
   return status;

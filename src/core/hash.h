@@ -1,0 +1,14 @@
+/* Mixing of hash values. */
+#ifndef FOPO_CORE_HASH_H
+#define FOPO_CORE_HASH_H
+
+#include <stdint.h>
+
+/* The finaliser of splitmix64: every bit of x reaches every bit of the result. */
+static inline uint64_t fopo_hash_mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+#endif

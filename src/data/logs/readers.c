@@ -1,0 +1,92 @@
+/* The choice of a reader of logs, by the first bytes and lines of the file. */
+#include "data/logs/readers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "data/formats.h"
+
+#define FOPO_LOG_READER_ROW(name) &fopo_log_reader_##name,
+static const fopo_log_reader *const readers[] = {FOPO_LOG_READERS(FOPO_LOG_READER_ROW) NULL};
+#undef FOPO_LOG_READER_ROW
+
+enum { READERS = sizeof readers / sizeof *readers - 1 };
+
+const fopo_log_reader *fopo_log_reader_at(size_t i) { return i < READERS ? readers[i] : NULL; }
+
+static const char *name_at(size_t i) { return i < READERS ? readers[i]->name : NULL; }
+
+static int check_options(const fopo_logs_options *o) {
+  if (o->position > 3)
+    return fopo_fail(FOPO_ERR_ARGUMENT, "position is %zu; it is 1, 2 or 3, or 0 for all",
+                     o->position);
+  if (o->hash_bits > 20)
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "hash_bits is %zu; use 1 to 20, that is 2 to 1,048,576 "
+                     "columns",
+                     o->hash_bits);
+  if (o->n_actions >= UINT32_MAX)
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu actions are more than there can be", o->n_actions);
+  return FOPO_OK;
+}
+
+static const fopo_log_reader *find_magic(const char *path) {
+  for (size_t i = 0; i < READERS; i++) {
+    const char *magic = readers[i]->magic;
+    if (magic != NULL && fopo_file_begins(path, magic)) return readers[i];
+  }
+  return NULL;
+}
+
+static const fopo_log_reader *find_sniffed(const fopo_text *t) {
+  for (size_t i = 0; i < READERS; i++)
+    if (readers[i]->sniff != NULL && readers[i]->sniff(t)) return readers[i];
+  return &fopo_log_reader_csv;
+}
+
+static int read_as(fopo_logs *logs, const fopo_log_reader *reader, fopo_text *t, const char *path,
+                   const fopo_logs_options *o) {
+  snprintf(logs->format, sizeof logs->format, "%s", reader->name);
+  if (reader->read != NULL) return reader->read(logs, t, o);
+  fopo_text_close(t);
+  return reader->read_file(logs, path, o);
+}
+
+/* reader NULL: the one that recognises the text. */
+static int read_log(fopo_logs *logs, const fopo_log_reader *reader, const char *path,
+                    const fopo_logs_options *o) {
+  fopo_text t = {0};
+  int status = FOPO_OK, is_binary = reader != NULL && reader->magic != NULL;
+  if (!is_binary) {
+    status = fopo_text_open(&t, path);
+    if (status == FOPO_OK && t.at == t.stop)
+      status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+    if (status == FOPO_OK && reader == NULL) reader = find_sniffed(&t);
+  }
+  if (status == FOPO_OK) status = read_as(logs, reader, &t, path, o);
+  fopo_text_close(&t);
+  if (status == FOPO_OK && logs->n == 0)
+    status = fopo_fail(FOPO_ERR_FORMAT, "%s holds no event (%zu left out)", path, logs->skipped);
+  return status;
+}
+
+int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options) {
+  static const fopo_logs_options none = {0};
+  const fopo_logs_options *o = options != NULL ? options : &none;
+  size_t row;
+  *logs = NULL;
+  int status = fopo_format_find(&row, o->format, name_at);
+  if (status == FOPO_OK) status = check_options(o);
+  if (status != FOPO_OK) return status;
+  fopo_logs *fresh = fopo_alloc(1, sizeof *fresh);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  status = read_log(fresh, row < READERS ? readers[row] : find_magic(path), path, o);
+  if (status != FOPO_OK) {
+    fopo_logs_free(fresh);
+    return status;
+  }
+  *logs = fresh;
+  return FOPO_OK;
+}

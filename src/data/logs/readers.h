@@ -1,0 +1,61 @@
+/* Readers of bandit logs: one table of formats, and one call that chooses among them.
+ *
+ * A format is a row, a fopo_log_reader, at the end of the file that reads it. To add one:
+ *
+ *   1. write src/data/logs/NAME.c: a function that fills a fopo_logs (data/logs/events.h appends
+ *      and checks events, columns.h reads tables, hashed.h hashes features), and its row
+ *          const fopo_log_reader fopo_log_reader_NAME = {.name = "NAME", .what = "...", ...};
+ *   2. add X(NAME) to FOPO_LOG_READERS below.
+ *
+ * The build finds the file; format = "NAME", its place in help() and the refusal of unknown formats
+ * follow from the row. */
+#ifndef FOPO_DATA_LOGS_READERS_H
+#define FOPO_DATA_LOGS_READERS_H
+
+#include "data/logs/logs.h"
+#include "data/text.h"
+
+/* Zero-initialised options mean: recognise everything, refuse malformed rows. */
+typedef struct {
+  const char *format;                       /* NULL or "auto", or the name of a row */
+  const char *action, *reward, *propensity; /* csv: column names; NULL: the usual ones */
+  const char *features; /* csv: column names or prefixes, separated by commas; NULL: the rest */
+  const char *items;    /* obd: path of item_context.csv; NULL: none */
+  size_t position;      /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
+  size_t hash_bits;     /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
+  size_t n_actions;     /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
+  int skip_errors;
+  size_t max_errors;
+} fopo_logs_options;
+
+typedef struct {
+  const char *name; /* format = "name" in Lua, and the log's `format` */
+  const char *what; /* one line for help() */
+
+  /* How format = "auto" recognises it: a binary file by its first bytes, a text file by its first
+   * block (1 or 0; t is not changed). Both NULL: never. */
+  const char *magic;
+  int (*sniff)(const fopo_text *t);
+
+  /* Exactly one of the two; logs is {0} but for its format, and is freed after a failure. A log
+   * without an event is refused afterwards. */
+  int (*read)(fopo_logs *logs, fopo_text *t, const fopo_logs_options *options);
+  int (*read_file)(fopo_logs *logs, const char *path, const fopo_logs_options *options);
+} fopo_log_reader;
+
+/* All formats. format = "auto" takes the first that recognises the file; csv accepts any text. */
+#define FOPO_LOG_READERS(X) X(npz) X(dsjson) X(obd) X(vw) X(csv)
+
+#define FOPO_LOG_READER_ROW(name) extern const fopo_log_reader fopo_log_reader_##name;
+FOPO_LOG_READERS(FOPO_LOG_READER_ROW)
+#undef FOPO_LOG_READER_ROW
+
+/* Row i of the table; NULL behind the last. */
+const fopo_log_reader *fopo_log_reader_at(size_t i);
+
+/* Reads a log, gzipped or not (.npz has its own compression). A cost becomes reward = -cost. A
+ * propensity that is 0, above 1 or NaN, a reward that is not finite, and an unknown action are
+ * FOPO_ERR_FORMAT with file, line, column and text. */
+int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
+
+#endif

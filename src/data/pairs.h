@@ -1,0 +1,50 @@
+/* Interactions as they are read, (user, item, value) one by one, and the dataset made of them. */
+#ifndef FOPO_DATA_PAIRS_H
+#define FOPO_DATA_PAIRS_H
+
+#include "core/status.h"
+#include "data/dataset.h"
+
+/* Start from {0}, or {.with_values = 1}. */
+typedef struct {
+  uint32_t *user, *item; /* [n] */
+  float *value;          /* [n] if with_values, else NULL: every interaction counts 1 */
+  size_t n, capacity;
+  int with_values;
+} fopo_pairs;
+
+void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
+
+/* Capacity for `more` further pairs. */
+int fopo_pairs_reserve(fopo_pairs *p, size_t more);
+
+static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, float value) {
+  if (p->n == p->capacity) {
+    int status = fopo_pairs_reserve(p, 1);
+    if (status != FOPO_OK) return status;
+  }
+  p->user[p->n] = user;
+  p->item[p->n] = item;
+  if (p->with_values) p->value[p->n] = value;
+  p->n++;
+  return FOPO_OK;
+}
+
+/* Refuses with FOPO_ERR_MEMORY, before anything is read, a file of about `rows` interactions if
+ * reading and sorting them would not fit into memory. */
+int fopo_pairs_check_memory(const char *path, double rows, int with_values);
+
+/* Refuses a matrix with far more rows or columns than the n interactions can fill: where ids are
+ * indices, one wrong digit could claim 4e9 empty columns. Allowed are 16 rows or columns for each
+ * interaction, and 2^24 in any case. */
+int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t n);
+
+/* d->matrix and the counts of d from the pairs, which are freed. Pairs that repeat are summed.
+ * FOPO_ERR_FORMAT if there is none. */
+int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path);
+
+/* The last step of every reader, on a matrix that is complete: frees values that are all 1, refuses
+ * those that are not finite, and counts users_seen and items_seen unless items_seen is known. */
+int fopo_dataset_finish(fopo_dataset *d, const char *path);
+
+#endif

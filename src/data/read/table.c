@@ -1,0 +1,309 @@
+/* The meaning of a row: conditions, ids, value, and what is refused; one row after the other.
+ *
+ * As long as the ids of a side are integers of 32 bits, the pairs hold the ids themselves, and
+ * table_numbers.c makes indices of them at the end. The first other id turns those of its side into
+ * indices (data/ids.h), and from then on ids become indices as they are met. Nothing is allocated
+ * per row. */
+#include "data/read/table.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+void fopo_table_done(fopo_table *r) {
+  fopo_free(r->names);
+  fopo_free(r->fields);
+  fopo_free(r->scratch);
+  fopo_ids_done(&r->users.ids);
+  fopo_ids_done(&r->items.ids);
+  fopo_pairs_done(&r->pairs);
+}
+
+/* ---- what is refused ---- */
+
+/* Counts the row as malformed if the options allow it, else fails with the place. column is
+ * 0-based. */
+static int reject(fopo_table *r, int column, const char *text, size_t n, const char *why) {
+  const fopo_read_options *o = r->options;
+  if (o->skip_errors && r->errors < o->max_errors) {
+    r->errors++;
+    return FOPO_ROW_REJECTED;
+  }
+  char more[512];
+  snprintf(more, sizeof more, "%s", why);
+  if (o->skip_errors)
+    snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
+             r->errors + 1, o->max_errors);
+  return fopo_text_refuse(r->t, r->t->line + 1, (size_t)(column + 1), text, n, more);
+}
+
+static int reject_field(fopo_table *r, int column, const char *why) {
+  return reject(r, column, r->fields[column].at, r->fields[column].n, why);
+}
+
+static int reject_count(fopo_table *r, const char *line, size_t count) {
+  char why[200];
+  snprintf(why, sizeof why, "has %zu field%s where the first row has %zu%s", count,
+           count == 1 ? "" : "s", r->columns,
+           r->separator == ' ' || r->separator == '\t'
+               ? "; if each line is a user and its items, say format = \"lists\""
+               : "");
+  return reject(r, FOPO_NO_COLUMN, line, (size_t)(fopo_line_end(line) - line), why);
+}
+
+/* ---- rows ---- */
+
+static int compare_real(double a, fopo_comparison op, double b) {
+  switch (op) {
+  case FOPO_EQUAL: return a == b;
+  case FOPO_UNEQUAL: return a != b;
+  case FOPO_LESS: return a < b;
+  case FOPO_LESS_EQUAL: return a <= b;
+  case FOPO_GREATER: return a > b;
+  case FOPO_GREATER_EQUAL: return a >= b;
+  }
+  return 0;
+}
+
+/* Does the row meet the condition? FOPO_OK, FOPO_ROW_LEFT_OUT, or a rejection. */
+static int holds(fopo_table *r, const fopo_condition *c) {
+  fopo_field f = fopo_field_trim(r->fields[c->column]);
+  double x;
+  if (c->is_number && fopo_parse_real(&x, f.at, f.n) == FOPO_IS_NUMBER)
+    return compare_real(x, c->op, c->number) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
+  if (c->op >= FOPO_LESS)
+    return reject_field(r, c->column, "is not a number, and `where` compares it");
+  int equal = !c->is_number && f.n == strlen(c->text) && memcmp(f.at, c->text, f.n) == 0;
+  return equal == (c->op == FOPO_EQUAL) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
+}
+
+static int read_value(fopo_table *r, float *value) {
+  fopo_field f = r->fields[r->value];
+  double x;
+  fopo_number_kind kind = fopo_parse_real(&x, f.at, f.n);
+  if (kind == FOPO_NO_NUMBER) {
+    f = fopo_field_trim(f);
+    kind = fopo_parse_real(&x, f.at, f.n);
+  }
+  if (kind == FOPO_IS_NUMBER && fabs(x) <= (double)FLT_MAX) {
+    *value = (float)x;
+    return FOPO_OK;
+  }
+  return reject_field(r, r->value,
+                      f.n == 0 ? "is empty where a value is needed (value = \"\" uses none)"
+                      : kind == FOPO_NO_NUMBER ? "is not a number (value = \"\" uses none)"
+                                               : "is not a finite number of float32");
+}
+
+/* What R, SQL and pandas write for a missing value. In lower case they may be names. */
+static int is_missing(fopo_field f) {
+  static const char *const words[] = {"NA", "NaN", "NULL", "\\N"};
+  for (size_t i = 0; i < 4; i++)
+    if (f.n == strlen(words[i]) && memcmp(f.at, words[i], f.n) == 0) return 1;
+  return f.n == 0;
+}
+
+/* Copies the field to r->scratch with each "" as one quote. */
+static int undouble(fopo_table *r, fopo_field *f) {
+  if (f->n > r->scratch_capacity) {
+    char *scratch = fopo_realloc(r->scratch, 2 * f->n, 1);
+    if (scratch == NULL) return FOPO_ERR_MEMORY;
+    r->scratch = scratch;
+    r->scratch_capacity = 2 * f->n;
+  }
+  size_t n = 0;
+  for (size_t i = 0; i < f->n; i++) {
+    r->scratch[n++] = f->at[i];
+    i += f->at[i] == '"';
+  }
+  *f = (fopo_field){r->scratch, n, 0};
+  return FOPO_OK;
+}
+
+static int has_control(fopo_field f) {
+  for (size_t i = 0; i < f.n; i++)
+    if ((unsigned char)f.at[i] < 32 && f.at[i] != '\t') return 1;
+  return 0;
+}
+
+static int read_key(fopo_table *r, fopo_key *k, int column) {
+  const fopo_field *f = &r->fields[column];
+  k->is_plain = fopo_parse_plain(&k->number, f->at, f->n);
+  if (k->is_plain) return FOPO_OK; /* the usual case */
+  k->name = fopo_field_trim(*f);
+  k->is_plain = fopo_parse_plain(&k->number, k->name.at, k->name.n);
+  if (k->is_plain) return FOPO_OK;
+  if (is_missing(k->name)) return reject_field(r, column, "is no id: it is missing");
+  if (has_control(k->name)) return reject_field(r, column, "holds a control character");
+  return FOPO_OK;
+}
+
+int fopo_table_keys(fopo_table *r, fopo_key *user, fopo_key *item, float *value) {
+  for (size_t i = 0; i < r->n_conditions; i++) {
+    int held = holds(r, &r->conditions[i]);
+    if (held != FOPO_OK) return held;
+  }
+  *value = 1.0f;
+  int status = read_key(r, user, r->user);
+  if (status == FOPO_OK) status = read_key(r, item, r->item);
+  if (status == FOPO_OK && r->value != FOPO_NO_COLUMN) status = read_value(r, value);
+  return status;
+}
+
+int fopo_side_index(fopo_side *side, uint32_t *pairs, size_t n) {
+  enum { POLL = 1 << 16 }; /* ids between two polls: about 5 ms if most are new */
+  if (!side->as_numbers) return FOPO_OK;
+  side->as_numbers = 0;
+  for (size_t i = 0; i < n; i++) {
+    int status = i % POLL == 0 ? fopo_progress("numbering ids", (double)i, (double)n) : FOPO_OK;
+    if (status == FOPO_OK) status = fopo_ids_number(&side->ids, &pairs[i], (int64_t)pairs[i]);
+    if (status != FOPO_OK) return status;
+  }
+  return n > 0 ? fopo_progress("numbering ids", 1, 1) : FOPO_OK;
+}
+
+/* *index: what the pair holds for the key, the integer itself or its index. pairs: this side of the
+ * rows before. */
+static int add_key(fopo_table *r, uint32_t *index, fopo_side *side, uint32_t *pairs, fopo_key *k) {
+  if (side->as_numbers && k->is_plain && (uint64_t)k->number <= UINT32_MAX) {
+    *index = (uint32_t)k->number;
+    return FOPO_OK;
+  }
+  int status = fopo_side_index(side, pairs, r->pairs.n);
+  if (status != FOPO_OK) return status;
+  if (k->is_plain) return fopo_ids_number(&side->ids, index, k->number);
+  if (k->name.doubled) status = undouble(r, &k->name);
+  return status == FOPO_OK ? fopo_ids_add(&side->ids, index, k->name.at, k->name.n) : status;
+}
+
+/* The row in r->fields becomes a pair. */
+static int add_row(fopo_table *r) {
+  /* The whole row is checked before either id gets an index: a rejected row leaves no name. */
+  fopo_key user, item;
+  float value;
+  int status = fopo_table_keys(r, &user, &item, &value);
+  if (status != FOPO_OK) return status;
+  uint32_t u = 0, i = 0;
+  status = add_key(r, &u, &r->users, r->pairs.user, &user);
+  if (status == FOPO_OK) status = add_key(r, &i, &r->items, r->pairs.item, &item);
+  return status == FOPO_OK ? fopo_pairs_add(&r->pairs, u, i, value) : status;
+}
+
+/* Cuts the row at t->at. *next = NULL: it continues beyond the block. */
+static int cut_row(fopo_table *r, size_t *count, const char **next, size_t *lines) {
+  fopo_text *t = r->t;
+  *lines = 1;
+  *next = fopo_table_cut(r, t->at, count);
+  if (*next != NULL) return FOPO_OK;
+  fopo_quoting q = fopo_table_cut_quoted(r, t->at, count, next, lines);
+  if (q == FOPO_WHOLE) return FOPO_OK;
+  if (q == FOPO_OPEN_QUOTE && !t->ended && t->stop - t->at <= 2 * FOPO_QUOTED_MOST) {
+    *next = NULL;
+    return FOPO_OK;
+  }
+  const char *end = fopo_line_end(t->at);
+  *next = end + 1 + (*end == '\r');
+  *lines = 1;
+  return reject(r, FOPO_NO_COLUMN, t->at, (size_t)(end - t->at),
+                q == FOPO_OPEN_QUOTE ? "has a quote that is not closed"
+                                     : "has text behind a closing quote");
+}
+
+int fopo_table_rows(fopo_table *r, const char *stop) {
+  fopo_text *t = r->t;
+  while (t->at < stop) {
+    const char *next;
+    size_t count = 0, lines;
+    int status = cut_row(r, &count, &next, &lines);
+    if (status == FOPO_OK && next == NULL) return FOPO_OK;
+    if (status == FOPO_OK && count == r->columns) {
+      status = add_row(r);
+    } else if (status == FOPO_OK && !fopo_row_is_blank(r->fields, count)) {
+      status = reject_count(r, t->at, count);
+    }
+    if (status < 0) return status;
+    if (status > 0) r->d->skipped++;
+    t->line += lines;
+    t->at = next;
+  }
+  return FOPO_OK;
+}
+
+static int read_rows(fopo_table *r) {
+  fopo_text *t = r->t;
+  fopo_chunks *chunks;
+  int status = fopo_chunks_new(&chunks, r);
+  while (status == FOPO_OK) {
+    size_t left = (size_t)(t->stop - t->at);
+    status = fopo_chunks_block(chunks);
+    if (status != FOPO_OK || (left == (size_t)(t->stop - t->at) && t->ended)) break;
+    status = fopo_text_more(t);
+  }
+  fopo_chunks_free(chunks);
+  return status;
+}
+
+/* Estimates the rows of the file from those of the first block; gzip packs such text about 4 to 1.
+ */
+static double expected_rows(const fopo_table *r) {
+  const fopo_text *t = r->t;
+  double lines = 0, bytes = (double)(t->stop - t->at);
+  for (const char *p = t->at; p < t->stop && (p = memchr(p, '\n', (size_t)(t->stop - p))); p++)
+    lines++;
+  double all = (double)t->size * (t->inflater != NULL ? 4 : 1);
+  return bytes > 0 ? lines * all / bytes : 0;
+}
+
+/* Renumbers the pairs after the ids were sorted; place NULL: nothing moved. */
+static int renumber(uint32_t *ids, const uint32_t *place, size_t n) {
+  enum { POLL = 1 << 20 }; /* pairs between two polls: about 2 ms */
+  for (size_t from = 0; place != NULL && from < n; from += POLL) {
+    size_t to = n - from < POLL ? n : from + POLL;
+    for (size_t i = from; i < to; i++) ids[i] = place[ids[i]];
+    int status = fopo_progress("ordering ids", (double)to, (double)n);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* The names of one side; its pairs become indices of them. */
+static int finish_side(fopo_names *names, fopo_side *side, uint32_t *pairs, size_t n) {
+  int status = FOPO_OK, done = 0;
+  if (side->as_numbers) status = fopo_numbers_finish(names, pairs, n, &done);
+  if (status != FOPO_OK || done) return status;
+  status = fopo_side_index(side, pairs, n);
+  uint32_t *place = NULL;
+  if (status == FOPO_OK) status = fopo_ids_finish(names, &place, &side->ids);
+  if (status == FOPO_OK) status = renumber(pairs, place, n);
+  fopo_free(place);
+  return status;
+}
+
+static int finish(fopo_table *r) {
+  fopo_pairs *p = &r->pairs;
+  fopo_dataset *d = r->d;
+  int status = finish_side(&d->users, &r->users, p->user, p->n);
+  if (status == FOPO_OK) status = finish_side(&d->items, &r->items, p->item, p->n);
+  if (status != FOPO_OK) return status;
+  d->users_seen = d->users.n; /* only ids that occur have names */
+  d->items_seen = d->items.n;
+  return fopo_pairs_build(d, p, d->users.n, d->items.n, r->t->path);
+}
+
+int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
+                    fopo_table_roles *roles) {
+  fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1, .items.as_numbers = 1};
+  int status = fopo_table_plan(&r, roles);
+  r.pairs.with_values = r.value != FOPO_NO_COLUMN;
+  if (status == FOPO_OK)
+    status = fopo_pairs_check_memory(t->path, expected_rows(&r), r.pairs.with_values);
+  if (status == FOPO_OK) status = read_rows(&r);
+  if (status == FOPO_OK) status = finish(&r);
+  fopo_table_done(&r);
+  return status;
+}

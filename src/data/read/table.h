@@ -1,0 +1,192 @@
+/* Text tables: rows of fields under one separator, with or without a header, read as interactions.
+ * The formats pairs, movielens, twitch and goodreads are tables; each only chooses the columns.
+ *
+ * The first lines make a plan (table_plan.c, table_separator.c): separator, header, and which
+ * columns are user, item, value and conditions. Then rows are cut into fields (table_cut.c) and
+ * checked against it (table.c): every row must have as many fields as the first, and the used
+ * columns must hold what they should. Columns that are not used are not looked at. table_chunks.c
+ * reads most rows, many at once and on several threads, and leaves the others to table.c; both give
+ * the same result. table_numbers.c turns integer ids into indices. */
+#ifndef FOPO_DATA_READ_TABLE_H
+#define FOPO_DATA_READ_TABLE_H
+
+#include <string.h>
+
+#include "data/ids.h"
+#include "data/number.h"
+#include "data/pairs.h"
+#include "data/read/readers.h"
+#include "data/text.h"
+
+enum {
+  FOPO_COLUMN_NAME = 48, /* bytes of a simplified column name, with its '\0'; longer ones are cut */
+  FOPO_NO_COLUMN = -1
+};
+
+/* A field of a row, as it lies in the block. */
+typedef struct {
+  const char *at;
+  size_t n;
+  int doubled; /* "" inside stands for one quote */
+} fopo_field;
+
+typedef enum {
+  FOPO_EQUAL,
+  FOPO_UNEQUAL,
+  FOPO_LESS, /* this and the following compare numbers */
+  FOPO_LESS_EQUAL,
+  FOPO_GREATER,
+  FOPO_GREATER_EQUAL
+} fopo_comparison;
+
+typedef struct {
+  int column;
+  fopo_comparison op;
+  int is_number;
+  double number;
+  char text[256];
+} fopo_condition;
+
+/* One side of the pairs: users or items. */
+typedef struct {
+  int as_numbers; /* 1: so far the pairs hold the ids themselves, integers of 32 bits;
+                     0: indices into ids */
+  fopo_ids ids;
+} fopo_side;
+
+/* An id as it stands in a row. */
+typedef struct {
+  fopo_field name;
+  int64_t number;
+  int is_plain; /* 1: `number` is set, 0: `name` is */
+} fopo_key;
+
+typedef struct {
+  fopo_text *t;    /* not owned */
+  fopo_dataset *d; /* not owned */
+  const fopo_read_options *options;
+  /* the plan */
+  char separator;    /* the byte itself; ':' also for "::" */
+  int wide, runs;    /* 1: "::" separates; 1: runs of blanks separate like one */
+  uint8_t ends[256]; /* 1 for bytes at which a field may end: separator, line end, quote */
+  size_t columns;    /* fields of every row */
+  char (*names)[FOPO_COLUMN_NAME]; /* [columns] of the header, simplified; NULL: no header */
+  int user, item, value;           /* columns, or FOPO_NO_COLUMN */
+  fopo_condition conditions[2];
+  size_t n_conditions;
+  /* the rows */
+  fopo_field *fields; /* [columns] of the current one */
+  char *scratch;      /* [scratch_capacity] an id whose doubled quotes are made single */
+  size_t scratch_capacity;
+  fopo_side users, items;
+  fopo_pairs pairs;
+  size_t errors;
+} fopo_table;
+
+/* The format's part of a plan: sets r->user, r->item and r->value where they are FOPO_NO_COLUMN
+ * because no option names them, and may add one condition. r->names has the header, and
+ * fopo_table_peek the first rows. FOPO_OK, or a failure that says which option helps. */
+typedef int fopo_table_roles(fopo_table *r);
+
+/* The whole reader of a format that is a table. */
+int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
+                    fopo_table_roles *roles);
+
+/* The whole sniff of such a format: plans the columns, asks is_one (1 or 0), and puts t back. */
+int fopo_table_sniff(fopo_text *t, const fopo_read_options *options, int (*is_one)(fopo_table *r));
+
+void fopo_table_done(fopo_table *r); /* accepts {0} */
+
+/* ---- table_plan.c, table_separator.c ---- */
+
+/* Reads the first lines into the plan; consumes the header. */
+int fopo_table_plan(fopo_table *r, fopo_table_roles *roles);
+
+/* The roles by the names of a header. */
+int fopo_table_roles_by_name(fopo_table *r);
+
+/* The column of the first simplified name (lower case, no `_`, `-`, blanks and quotes) of the list,
+ * ended by NULL, that the header has; or FOPO_NO_COLUMN. */
+int fopo_table_column(const fopo_table *r, const char *const *names);
+
+/* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing does. */
+char fopo_table_separator(const char *at, const char *stop);
+
+/* ---- table_cut.c ---- */
+
+/* Cuts the row at *p into r->fields, and *p moves behind it; 0 if there is no whole row. Nothing is
+ * consumed. *count may differ from r->columns; fields beyond it are counted, not stored. */
+int fopo_table_peek(fopo_table *r, const char **p, size_t *count);
+
+/* Cuts the row at p into r->fields; returns where the next row begins, or NULL at a quote. */
+const char *fopo_table_cut(fopo_table *r, const char *p, size_t *count);
+
+/* How a row with quotes ends. */
+typedef enum { FOPO_WHOLE, FOPO_OPEN_QUOTE, FOPO_AFTER_QUOTE } fopo_quoting;
+
+enum {
+  FOPO_QUOTED_MOST = 1 << 20
+}; /* bytes of a quoted field; a longer one counts as not closed */
+
+/* The same for a row with quotes, inside which it may span lines; *lines counts its line ends. */
+fopo_quoting fopo_table_cut_quoted(fopo_table *r, const char *p, size_t *count, const char **next,
+                                   size_t *lines);
+
+/* ---- table.c ---- */
+
+/* What became of a row, besides FOPO_OK and failures. */
+enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2 };
+
+/* Ids and value of the row in r->fields; no index is given. FOPO_OK, FOPO_ROW_LEFT_OUT,
+ * FOPO_ROW_REJECTED or a failure. */
+int fopo_table_keys(fopo_table *r, fopo_key *user, fopo_key *item, float *value);
+
+/* Reads the rows from t->at to `stop`, one after the other; stops early at a row whose quotes reach
+ * beyond the block. */
+int fopo_table_rows(fopo_table *r, const char *stop);
+
+/* Replaces the ids in pairs [n] by indices in order of appearance, unless it has been done: from
+ * now on the pairs of this side hold indices. */
+int fopo_side_index(fopo_side *side, uint32_t *pairs, size_t n);
+
+/* ---- table_chunks.c ---- */
+
+typedef struct fopo_chunks fopo_chunks;
+
+int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r);
+void fopo_chunks_free(fopo_chunks *chunks); /* accepts NULL */
+
+/* Reads all whole rows of the block, with the result of fopo_table_rows. */
+int fopo_chunks_block(fopo_chunks *chunks);
+
+/* For tests: bytes of a chunk; 0: the default. */
+void fopo_chunks_size(size_t bytes);
+
+/* ---- table_numbers.c ---- */
+
+/* numbers [n] become indices of the names, which are the different numbers, ascending. *done = 0,
+ * and nothing has changed, if the numbers are too far apart for a bit set. */
+int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done);
+
+/* Without blanks at either end. */
+static inline fopo_field fopo_field_trim(fopo_field f) {
+  while (f.n > 0 && (*f.at == ' ' || *f.at == '\t')) {
+    f.at++;
+    f.n--;
+  }
+  while (f.n > 0 && (f.at[f.n - 1] == ' ' || f.at[f.n - 1] == '\t')) f.n--;
+  return f;
+}
+
+/* A blank line is no row. */
+static inline int fopo_row_is_blank(const fopo_field *fields, size_t count) {
+  return count == 1 && fopo_field_trim(fields[0]).n == 0;
+}
+
+/* The end of the line at p, without its line end. */
+static inline const char *fopo_line_end(const char *p) {
+  const char *end = rawmemchr(p, '\n');
+  return end > p && end[-1] == '\r' ? end - 1 : end;
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* Text files, plain or gzipped, read in large blocks of whole lines.
+ *
+ * The loop of a reader:
+ *
+ *     status = fopo_text_open(&t, path);
+ *     while (status == FOPO_OK && t.at < t.stop) {
+ *       ... parse lines of [t.at, t.stop), moving t.at forward and counting t.line ...
+ *       status = fopo_text_more(&t);
+ *     }
+ *     fopo_text_close(&t);
+ *
+ * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB and anything but a regular file
+ * are refused with path and line. A UTF-8 byte order mark is skipped. */
+#ifndef FOPO_DATA_TEXT_H
+#define FOPO_DATA_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* [at, stop) holds whole lines, each ended by '\n': one is added if the file's last line has none,
+ * and line ends of a lone CR become '\n'. Readers move `at` and count `line`; the other fields are
+ * read-only for them. Bytes behind `stop` are not text, but reading up to 16 of them is safe. */
+typedef struct {
+  const char *path; /* not owned */
+  char what[256];   /* "reading PATH", for progress */
+  int fd;
+  void *inflater;          /* z_stream of a gzipped file, or NULL */
+  unsigned char *packed;   /* its input block */
+  char *buffer;            /* [capacity + 16] */
+  size_t capacity, filled; /* bytes; the first `filled` are text */
+  size_t step;             /* bytes of one read: 1 MiB; readers with many threads set more */
+  const char *at, *stop;   /* the lines not yet consumed */
+  uint64_t taken, size;    /* bytes of the file read so far, and its length */
+  size_t line;             /* lines before `at` */
+  int ended;               /* the file has no more bytes */
+  int lone_cr;             /* lines end in a lone CR */
+} fopo_text;
+
+/* Opens the file and reads the first block. On failure *t is closed. */
+int fopo_text_open(fopo_text *t, const char *path);
+void fopo_text_close(fopo_text *t); /* accepts {0} */
+
+/* Reads on, keeping what lies between at and stop; at == stop afterwards means the end of the file.
+ * If lines are unread, at least one more is added unless the file has ended: a reader can look
+ * further ahead. Pointers into the text are invalid afterwards. Reports progress. */
+int fopo_text_more(fopo_text *t);
+
+/* For a look ahead, which consumes nothing: the line at *p as [*at, *end) without its line end and
+ * trailing blanks; *p moves behind it. 0 if *p is `stop`. */
+int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end);
+
+/* Fails with "PATH, line 7, column 2: 'text' why". Column 0 and text NULL are left out; of the text
+ * at most 80 characters are shown, unprintable ones as \xNN. */
+int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
+                     const char *why);
+
+#endif
