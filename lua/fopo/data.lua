@@ -7,26 +7,41 @@ local data = {}
 local dataset, sessions, world = native.types.dataset, native.types.sessions, native.types.world
 local logs, log_world = native.types.logs, native.types.log_world
 
+-- The names for one_of, and a line of help for each format, from native's {name, what, ...}.
+local function formats(list)
+  local names, lines = {"auto"}, {}
+  for i = 1, #list, 2 do
+    names[#names + 1] = list[i]
+    lines[#lines + 1] = ("  %-10s %s"):format(list[i], list[i + 1])
+  end
+  return names, table.concat(lines, "\n")
+end
+
+local data_formats, data_lines = formats(native.data_formats())
+local log_formats, log_lines = formats(native.logs_formats())
+
 data.read = fn{
   name = "fopo.data.read", returns = "dataset",
   args = {{"path", "string", nil, "the file; .gz is read as it is"}},
   options = {
-    {"format", "string", "auto", "what the file is", one_of = {"auto", "pairs", "movielens",
-      "lists", "twitch", "goodreads", "npz", "mtx"}},
+    {"format", "string", "auto", "what the file is", one_of = data_formats},
     {"user", "string|integer", nil, "column of the user: its name, or its number from 1"},
     {"item", "string|integer", nil, "column of the item"},
     {"value", "string|integer", nil, "column of the value; \"\": every interaction counts 1"},
-    {"where", "string", nil, "keep only rows that satisfy it, as \"is_read=1\" or \"rating>=4\""},
+    {"where", "string", nil, "keep only rows that meet a condition, such as \"is_read=1\" or \"rating>=4\""},
     {"separator", "string", nil, "between columns: \",\" \"\\t\" \"::\" ..."},
     {"header", "boolean", nil, "whether the first line names the columns; recognised if left out"},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
   },
-  text = [[Reads who took what. Recognised without any option: pairs with or without a header
-(MovieLens csv, ::, TAB; Twitch; GoodReads, of which rows with is_read = 1; user:item), lists
-("user item item ..." a line), scipy's sparse .npz, MatrixMarket; all of them gzipped, too.
-Pairs that repeat are summed. Ids of pairs become 1 .. n of those that occur, the names are kept
-(d:item_name(j)); ids of lists and matrices stay as they stand.
+  text = [[Reads interactions: which user took which item. The format is recognised by the first lines
+of the file, gzipped or not, or named by an option:
+
+]] .. data_lines .. [[
+
+
+Pairs that repeat are summed. Ids of pairs become 1 .. n of those that occur, and the names are kept
+(d:item_name(j)); ids of lists, baskets and matrices are indices as they stand.
 A malformed row is an error with file, line, column and the text.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w"); f:write("user,item\n7,apple\n7,pear\n9,apple\n"); f:close()
@@ -46,8 +61,7 @@ data.logs = fn{
   name = "fopo.data.logs", returns = "logs",
   args = {{"path", "string", nil, "the file; .gz is read as it is"}},
   options = {
-    {"format", "string", "auto", "what the file is",
-     one_of = {"auto", "obd", "vw", "dsjson", "csv", "npz"}},
+    {"format", "string", "auto", "what the file is", one_of = log_formats},
     {"action", "string", nil, "csv: column of the action shown; action, item_id, ... if left out"},
     {"reward", "string", nil, "csv: column of the reward; reward, click, ..."},
     {"propensity", "string", nil, "csv: column of its probability; propensity, pscore, ..."},
@@ -61,22 +75,25 @@ data.logs = fn{
     {"hash_bits", "integer", 8, "vw, dsjson: features are hashed into 2^hash_bits columns",
      min = 1, max = 20},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
-    {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
-    {"like", "logs", nil, "a log read before: the same columns, actions and items, met by name"},
+    {"max_errors", "integer", 1000, "stop after so many of them nevertheless", min = 0},
+    {"like", "logs", nil, "a log read before: columns, actions and items become its own, matched by name"},
   },
   text = [[Reads a bandit log: contexts, the action shown in each, its probability under the policy
-that showed it (its propensity), and the reward. Recognised without any option: the Open Bandit
-Dataset, Vowpal Wabbit's action:cost:prob | features (also with --cb_eval's leading action, and in
-ADF form), dsjson, CSV with named columns, and what lg:save wrote. Text columns become one-hot,
-their values in alphabetical order. reward = -cost for Vowpal Wabbit.
+that showed it (its propensity), and the reward. The format is recognised by the first lines of the
+file, gzipped or not, or named by an option:
+
+]] .. log_lines .. [[
+
+
+Text columns become one-hot, their values in alphabetical order. reward = -cost for vw and dsjson.
 A propensity of 0, above 1 or NaN is an error with file and row, as is any malformed row.
 obd with position = 0: a view shows three items and is three events, so the propensity of a pair
 (item, position) is that of the item at its position divided by 3; lg:action_name(j) says which.
 ADF and dsjson know an action by its features; all events must offer the same ones, because a policy
 here chooses from one fixed catalogue. Their features are hashed (with a sign, so that inner products
 hold in the mean), and the last column of the contexts is 1.
-A file by itself has one column for each text that occurs in it: with like = train the log to judge by
-gets the columns of the one to learn from. A text or an action that train does not know is an error.]],
+A file by itself has one column for each text that occurs in it: with like = train, the log to evaluate
+on gets the columns of the one to learn from. A text or an action that train lacks is an error.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")
@@ -93,12 +110,12 @@ data.synthetic_logs = fn{
     {"n", "integer", 10000, "number of events", min = 1},
     {"actions", "integer", 1000, "size P of the catalogue", min = 2},
     {"dim", "integer", 16, "columns D of contexts and items", min = 1},
-    {"k", "integer", nil, "K of the logging policy; 100, or P where that is less", min = 1},
+    {"k", "integer", nil, "K of the logging policy; 100, or P if that is less", min = 1},
     {"epsilon", "number", 0.2, "share of uniform decisions in the log", above = 0, max = 1},
     {"skill", "number", 0.5, "how well the logging policy ranks: 1 as the rewards do, 0 not at all",
      min = -1, max = 1},
     {"sharpness", "number", 1.0, "factor of the logging policy's scores"},
-    {"bias", "number", -3.0, "log-odds of a reward where x . beta = 0"},
+    {"bias", "number", -3.0, "log-odds of a reward at x . beta = 0"},
     {"slope", "number", 1.0, "how much x . beta adds to it"},
     {"spread", "number", 0.3, "of the logarithm of the items' norms", min = 0, max = 4},
     {"seed", "integer", 1, "the world is a function of the options and the seed"},
@@ -122,7 +139,7 @@ log_world.value = fn{
   name = "log_world:value", returns = "number",
   args = {{"world", "log_world", nil, "the world"}, {"pi", "policy", nil, "over its actions"}},
   options = {
-    {"contexts", "array", nil, "[m, D]; those of the log where left out"},
+    {"contexts", "array", nil, "[m, D]; those of the log if left out"},
     {"how", "string", "softmax", "softmax: E_pi of the true reward; argmax: that of the best item",
      one_of = {"softmax", "argmax"}},
   },
@@ -142,8 +159,8 @@ logs.split = fn{
     {"train", "number", 0.5, "share of the events in the first part", above = 0, below = 1},
     {"seed", "integer", 1, "of the choice"},
   },
-  text = [[Cuts the events at random into two logs, one to learn from and one to judge by; each keeps
-its events in their order.]],
+  text = [[Cuts the events at random into two logs, one to learn from and one to evaluate on; each keeps
+the order of its events.]],
   example = [[lg = fopo.data.synthetic_logs{n = 100, actions = 10, dim = 4}
 train, test = lg:split{train = 0.8, seed = 1}
 assert(train.n == 80 and test.n == 20)]],
@@ -170,7 +187,7 @@ data.synthetic = fn{
     {"users", "integer", 20000, "number of users", min = 1},
     {"items", "integer", 100000, "size P of the catalogue", min = 2},
     {"clusters", "integer", 300, "clusters of taste", min = 1},
-    {"mean_items", "number", 40, "mean number of meetings of a user (log-normal), repeats counted", min = 2},
+    {"mean_items", "number", 40, "mean number of interactions of a user (log-normal), repeats included", min = 2},
     {"zipf", "number", 1.0, "exponent of popularity inside a cluster", above = 0},
     {"noise", "number", 0.05, "share of interactions that are uniform", min = 0, below = 1},
     {"tastes", "integer", 2, "clusters that a user likes", min = 1},
@@ -189,12 +206,12 @@ dataset.sessions = fn{
   args = {{"d", "dataset", nil, "the dataset"}},
   options = {
     {"min_items", "integer", 20, "keep users with at least so many different items", min = 2},
-    {"max_users", "integer", nil, "keep only the first so many of them", min = 1},
+    {"max_users", "integer", nil, "keep only the first max_users of them", min = 1},
     {"valid", "number", 0.1, "share of users for validation", min = 0, below = 1},
     {"test", "number", 0.1, "share of users for the test", min = 0, below = 1},
     {"seed", "integer", 1, "of the shuffles"},
   },
-  text = [[Cuts every user's items at random into X (observed, floor(n/2) of them) and Y (to be
+  text = [[Splits every user's items at random into X (observed, floor(n/2) of them) and Y (to be
 found), and the users into s.train, s.valid and s.test (nil for a share of 0). Repeats count once.
 This is the split of the paper's authors. s.kept and s.dropped count users.]],
   example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}

@@ -81,6 +81,20 @@ static int data_read(lua_State *L) {
   return 1;
 }
 
+/* native.data_formats(): {name, what, name, what, ...}, the table of readers in its order. */
+static int data_formats(lua_State *L) {
+  const fopo_reader *reader;
+  lua_Integer n = 0;
+  lua_newtable(L);
+  for (size_t i = 0; (reader = fopo_reader_at(i)) != NULL; i++) {
+    lua_pushstring(L, reader->name);
+    lua_rawseti(L, -2, ++n);
+    lua_pushstring(L, reader->what);
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
 static size_t size_option(lua_State *L, int index, const char *name, size_t least) {
   return bind_count(L, bind_option(L, index, name), name, least, SIZE_MAX);
 }
@@ -376,11 +390,9 @@ static int embed_svd(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
-                                        {"data_synthetic", data_synthetic},
-                                        {"data_split", data_split},
-                                        {"embed_svd", embed_svd},
-                                        {NULL, NULL}};
+const luaL_Reg bind_data_functions[] = {
+    {"data_read", data_read},   {"data_formats", data_formats}, {"data_synthetic", data_synthetic},
+    {"data_split", data_split}, {"embed_svd", embed_svd},       {NULL, NULL}};
 
 static const luaL_Reg dataset_methods[] = {{"save", dataset_save},
                                            {"user_name", user_name},

@@ -117,6 +117,21 @@ static int logs_read(lua_State *L) {
   return 1;
 }
 
+/* native.logs_formats(): {name, what, name, what, ...}, the table of readers of logs in its order.
+ */
+static int logs_formats(lua_State *L) {
+  const fopo_log_reader *reader;
+  lua_Integer n = 0;
+  lua_newtable(L);
+  for (size_t i = 0; (reader = fopo_log_reader_at(i)) != NULL; i++) {
+    lua_pushstring(L, reader->name);
+    lua_rawseti(L, -2, ++n);
+    lua_pushstring(L, reader->what);
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
 /* ---- methods ---- */
 
 /* lg:contexts(): [n, D], the features of each event; the same array every time. */
@@ -382,6 +397,7 @@ static int world_field(lua_State *L, bind_object *o, const char *name) {
 }
 
 const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
+                                        {"logs_formats", logs_formats},
                                         {"logs_split", logs_split},
                                         {"logs_synthetic", logs_synthetic},
                                         {NULL, NULL}};

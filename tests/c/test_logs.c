@@ -77,6 +77,24 @@ static const char *name_of(const fopo_names *names, size_t i) {
 
 /* ---- CSV ---- */
 
+/* Every row has a name of its own, a sentence of help and one way to read. */
+static void test_table_of_readers(void **state) {
+  (void)state;
+  size_t n = 0;
+  const fopo_log_reader *r;
+  for (; (r = fopo_log_reader_at(n)) != NULL; n++) {
+    assert_true(r->name[0] != '\0' && strlen(r->name) < sizeof((fopo_logs *)0)->format);
+    assert_true(strlen(r->what) > 10 && strlen(r->what) < 75);
+    assert_true((r->read == NULL) != (r->read_file == NULL));
+    assert_true((r->magic == NULL) != (r->sniff == NULL));
+    for (size_t i = 0; i < n; i++) assert_string_not_equal(r->name, fopo_log_reader_at(i)->name);
+    refuse("/absent/log", &(fopo_logs_options){.format = r->name}, FOPO_ERR_FILE, "absent");
+    refuse("/absent/log", &(fopo_logs_options){.format = "books"}, FOPO_ERR_ARGUMENT, r->name);
+  }
+  assert_true(n >= 5);
+  assert_null(fopo_log_reader_at(n + 1));
+}
+
 static void test_csv(void **state) {
   (void)state;
   fopo_logs *logs = READ("age,land,action,reward,propensity\r\n"
@@ -557,7 +575,8 @@ static void test_world_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_csv),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table_of_readers),
+                                     cmocka_unit_test(test_csv),
                                      cmocka_unit_test(test_csv_refused),
                                      cmocka_unit_test(test_many_levels),
                                      cmocka_unit_test(test_obd),

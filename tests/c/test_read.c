@@ -221,6 +221,36 @@ static void lists(void **state) {
             .format = "lists");
 }
 
+/* Every row has a name of its own, a sentence of help, one way to read, and a name that is known.
+ */
+static void table_of_readers(void **state) {
+  (void)state;
+  size_t n = 0;
+  const fopo_reader *r;
+  for (; (r = fopo_reader_at(n)) != NULL; n++) {
+    assert_true(r->name[0] != '\0' && strlen(r->name) < sizeof((fopo_dataset *)0)->format);
+    assert_true(strcmp(r->name, "auto") != 0 && strlen(r->what) > 10 && strlen(r->what) < 75);
+    assert_true((r->read == NULL) != (r->read_file == NULL));
+    assert_true(r->magic == NULL || r->sniff == NULL);
+    for (size_t i = 0; i < n; i++) assert_string_not_equal(r->name, fopo_reader_at(i)->name);
+    REFUSE_AS(in_folder("absent"), FOPO_ERR_FILE, "absent", .format = r->name);
+    /* Without columns, options on them are refused; with them they are not. */
+    const char *path = write_text("1,2,3\n1,3,4\n");
+    fopo_dataset *d;
+    fopo_read_options o = {.format = r->name, .user = "1", .item = "2"};
+    int status = fopo_dataset_read(&d, path, &o);
+    assert_int_equal(status == FOPO_ERR_ARGUMENT, !r->has_columns);
+    if (status != FOPO_OK) continue;
+    assert_string_equal(d->format, r->name);
+    fopo_dataset_free(d);
+  }
+  assert_true(n >= 9);
+  assert_null(fopo_reader_at(n + 1));
+  /* The sentence for an unknown name lists all of them. */
+  for (size_t i = 0; i < n; i++)
+    REFUSE_AS(in_folder("absent"), FOPO_ERR_ARGUMENT, fopo_reader_at(i)->name, .format = "books");
+}
+
 /* Lines of more than a block, in one piece. */
 static void long_line(void **state) {
   (void)state;
@@ -1065,6 +1095,7 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_with_header),
+                                     cmocka_unit_test(table_of_readers),
                                      cmocka_unit_test(quoted_latin1),
                                      cmocka_unit_test(pairs_without_header),
                                      cmocka_unit_test(missing_ids),

@@ -425,6 +425,6 @@ static int sniff(const fopo_text *t) {
 
 const fopo_log_reader fopo_log_reader_dsjson = {
     .name = "dsjson",
-    .what = "a JSON object a line with _label_cost, _label_probability, _label_Action, c._multi",
+    .what = "JSON lines: _label_cost, _label_probability, _label_Action, c._multi",
     .sniff = sniff,
     .read = read_dsjson};

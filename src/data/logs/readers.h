@@ -29,7 +29,7 @@ typedef struct {
 } fopo_logs_options;
 
 typedef struct {
-  const char *name; /* format = "name" in Lua, and the log's `format` */
+  const char *name; /* format = "NAME" in Lua, and the log's `format` */
   const char *what; /* one line for help() */
 
   /* How format = "auto" recognises it: a binary file by its first bytes, a text file by its first

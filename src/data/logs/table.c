@@ -344,7 +344,7 @@ static int sniff_csv(const fopo_text *t) {
 
 const fopo_log_reader fopo_log_reader_obd = {
     .name = "obd",
-    .what = "the Open Bandit Dataset: item_id, position, click, propensity_score, user features",
+    .what = "the Open Bandit Dataset: item_id, position, click, propensity_score",
     .sniff = sniff_obd,
     .read_file = read_obd};
 

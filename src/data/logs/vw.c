@@ -349,6 +349,6 @@ static int sniff(const fopo_text *t) {
 
 const fopo_log_reader fopo_log_reader_vw = {
     .name = "vw",
-    .what = "Vowpal Wabbit's \"action:cost:prob | features\", with --cb_eval's action, and ADF",
+    .what = "Vowpal Wabbit's \"action:cost:prob | features\"; --cb_eval and ADF, too",
     .sniff = sniff,
     .read = read_vw};

@@ -237,5 +237,5 @@ const fopo_reader fopo_reader_counted = {
 /* Baskets look like lists, so they are never recognised. */
 const fopo_reader fopo_reader_baskets = {
     .name = "baskets",
-    .what = "\"item item ...\" a line, as FIMI: line i is user i; never recognised, only by name",
+    .what = "\"item item ...\" a line, as FIMI: line i is user i; only by name",
     .read = read_baskets};

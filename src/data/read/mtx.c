@@ -290,6 +290,6 @@ static int sniff(fopo_text *t, const fopo_read_options *o) {
 
 const fopo_reader fopo_reader_mtx = {
     .name = "mtx",
-    .what = "MatrixMarket: coordinate and array, general and symmetric kinds; not complex",
+    .what = "MatrixMarket: coordinate and array, general and symmetric",
     .sniff = sniff,
     .read = read_mtx};

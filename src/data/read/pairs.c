@@ -74,7 +74,7 @@ static int read_pairs(fopo_dataset *d, fopo_text *t, const fopo_read_options *o)
 
 const fopo_reader fopo_reader_pairs = {
     .name = "pairs",
-    .what = "one interaction a line: csv and its relatives, with or without a header",
+    .what = "one interaction a line: csv and its like, with or without a header",
     .has_columns = 1,
     .sniff = sniff,
     .read = read_pairs};

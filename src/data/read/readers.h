@@ -31,7 +31,7 @@ typedef struct {
 } fopo_read_options;
 
 typedef struct {
-  const char *name; /* format = "name" in Lua, and the dataset's `format` */
+  const char *name; /* format = "NAME" in Lua, and the dataset's `format` */
   const char *what; /* one line for help() */
   int has_columns;  /* 1: user, item, value, where, header and separator have a meaning. Otherwise
                        they are refused; value = "" (use no values) never is */
