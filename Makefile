@@ -151,7 +151,8 @@ test: packages
 test-programs: $(TESTS) $(EMULATED)
 
 # The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
-lint: packages
+lint:
+	$(Q)sh scripts/tools/setup.sh --lint
 	$(Q)CFLAGS='$(CFLAGS)' CXXFLAGS='$(CXXFLAGS)' bash tests/check_style.sh --tidy
 
 format:

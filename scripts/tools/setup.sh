@@ -1,12 +1,16 @@
 #!/bin/sh
-# Installs the Debian packages that fopo is built and tested with, where they are missing.
+# Installs the packages that fopo is built and tested with, if they are missing.
 #
 #   sh scripts/tools/setup.sh           install what is missing, then say what was found
-#   sh scripts/tools/setup.sh --quiet   the same, silent when nothing is missing (make test, make demo)
+#   sh scripts/tools/setup.sh --quiet   the same, silent if nothing is missing: for make test
+#   sh scripts/tools/setup.sh --lint    the same with the tools of make lint
 #   sh scripts/tools/setup.sh --found   install nothing, only say what was found
 #
-# The packages themselves are asked for each time, so nothing can go stale.
+# Debian 12, Debian 13 and Ubuntu 24.04 have them under the same names (Ubuntu in "universe"). The
+# package database is asked each time, so nothing can go stale.
 set -eu
+quiet=false
+case ${1:-} in --quiet | --lint) quiet=true ;; esac
 
 # package  why
 needed='
@@ -27,13 +31,23 @@ zlib1g-dev               .gz files
 libcmocka-dev            the tests in C
 lua-unit                 the tests in Lua
 gnuplot-nox              pictures: fopo.plot.save writes .svg and .png through it
-lua-check                make lint: luacheck
-clang-format             make lint, make format: version 14, as in Debian 12
-clang-tidy               make lint
 python3-numpy            tests: NumPy reads what fopo writes
 python3-scipy            tests: SciPy as an oracle for sparse files and SVD
 '
 
+# make lint needs version 14 of the clang tools: other versions format otherwise.
+lint='
+lua-check                make lint: luacheck
+clang-format-14          make lint, make format
+clang-tidy-14            make lint
+'
+
+# "debian 12", "ubuntu 24.04", ...
+system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}") || system=unknown
+case $system in
+  'debian 13') lint=$(printf '%s\n' "$lint" | grep -v -e -14) ;; # it begins at version 17
+esac
+[ "${1:-}" = --lint ] && needed="$needed$lint"
 names=$(printf '%s\n' "$needed" | awk 'NF { print $1 }')
 
 missing_packages() {
@@ -46,8 +60,8 @@ missing_packages() {
 
 # One line: what the build can use. CUDA and MPI are optional.
 say_found() {
-  if [ -z "$missing" ]; then printf '✓ Debian packages'
-  else printf '✗ Debian packages (%s missing: make setup)' "$(echo "$missing" | wc -w)"; fi
+  if [ -z "$missing" ]; then printf '✓ packages'
+  else printf '✗ packages (%s missing: make setup)' "$(echo "$missing" | wc -w)"; fi
   nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
   if [ -n "$nvcc" ]; then
     printf '  ✓ CUDA %s' "$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
@@ -56,8 +70,8 @@ say_found() {
   else printf '  ✗ MPI (optional: libopenmpi-dev)\n'; fi
 }
 
-# install [command in front]: apt's talk goes to a file and is shown only when it fails. The lists
-# of packages are fetched when apt cannot do without.
+# install [command in front]: apt's output goes to a file and is shown only if it fails. The lists
+# of packages are fetched if apt cannot do without.
 install() {
   talk=$(mktemp)
   apt="$1 env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300"
@@ -70,13 +84,17 @@ install() {
     tail -n 15 "$talk" >&2
     rm -f "$talk"
     echo "setup: apt-get could not install the packages; its last lines are above" >&2
+    case $system in ubuntu*)
+      echo "setup: if it finds no such package, enable universe: add-apt-repository universe" >&2 ;;
+    esac
     exit 1
   fi
 }
 
 if ! command -v dpkg-query >/dev/null; then
   [ "${1:-}" = --found ] && exit 0
-  echo "setup: this is not Debian; these libraries are needed under their names here:"
+  echo "setup: this system has no Debian packages, so nothing was installed. fopo needs, by Debian's"
+  echo "names and with the headers (liblua5.4-dev is called lua-devel on Fedora, for example):"
   printf '%s\n' "$needed" | sed 's/^./  &/'
   exit 0
 fi
@@ -84,11 +102,15 @@ fi
 missing=$(missing_packages)
 if [ "${1:-}" = --found ]; then say_found; exit 0; fi
 if [ -z "$missing" ]; then
-  [ "${1:-}" = --quiet ] || say_found
+  $quiet || say_found
   exit 0
 fi
 
-echo "setup: Debian packages to install"
+echo "setup: packages to install"
+case $system in
+  'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
+  *) echo "setup: tried on Debian 12 and 13 and Ubuntu 24.04; on $system names may differ" ;;
+esac
 printf '%s\n' "$needed" | awk -v names="$missing" '
   BEGIN { n = split(names, name, "\n"); for (i = 1; i <= n; i++) wanted[name[i]] = 1 }
   $1 in wanted { print "  " $0 }'
@@ -109,4 +131,4 @@ if [ -n "$missing" ]; then
   echo "setup: still missing after apt-get: $(echo $missing)" >&2
   exit 1
 fi
-[ "${1:-}" = --quiet ] || say_found
+$quiet || say_found
