@@ -93,8 +93,8 @@ install() {
 
 if ! command -v dpkg-query >/dev/null; then
   [ "${1:-}" = --found ] && exit 0
-  echo "setup: this system has no Debian packages, so nothing was installed. fopo needs, by Debian's"
-  echo "names and with the headers (liblua5.4-dev is called lua-devel on Fedora, for example):"
+  echo "setup: this system has no Debian packages, so nothing was installed. fopo needs (by"
+  echo "Debian's names, with headers; liblua5.4-dev is lua-devel on Fedora, for example):"
   printf '%s\n' "$needed" | sed 's/^./  &/'
   exit 0
 fi
