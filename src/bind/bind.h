@@ -47,13 +47,21 @@ void fopo_lua_json(int on);
 
 typedef struct bind_object bind_object;
 
+/* A field of a type, as in array.rows. The handle is at stack index 1, the name at 2. */
+typedef struct {
+  const char *name;
+  int (*get)(lua_State *L, bind_object *o); /* pushes 1 value; 0: this object has no such field */
+  int (*set)(lua_State *L, bind_object *o); /* to the value at 3; NULL: the field cannot be set */
+} bind_field;
+
 typedef struct {
   const char *name; /* "fopo.array": the name of the metatable */
   size_t size;      /* bytes of the struct that begins with a bind_object */
   void (*done)(
       bind_object *o); /* frees what it owns; accepts an object that is zero after its head */
   const luaL_Reg *methods;
-  const char *fields; /* "rows cols ...", for sentences; "": none */
+  const bind_field *table; /* the fields, ended by {NULL}; NULL: none */
+  const char *fields;      /* "rows cols ...", for sentences; "": none */
   int (*get)(lua_State *L, bind_object *o, const char *field); /* pushes 1, or returns 0 */
   int (*set)(lua_State *L, bind_object *o, const char *field); /* value at 3; 0: no such field */
 } bind_type;
@@ -160,6 +168,32 @@ int bind_choice(lua_State *L, int index, const char *what, const char *const *ch
 /* t[name] = value, for the table on the top. */
 void bind_set_number(lua_State *L, const char *name, double value);
 void bind_set_count(lua_State *L, const char *name, uint64_t value);
+
+/* Push one result and return 1, the number of results: `return bind_return_number(L, x);`. */
+static inline int bind_return_count(lua_State *L, size_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  return 1;
+}
+
+static inline int bind_return_number(lua_State *L, double value) {
+  lua_pushnumber(L, value);
+  return 1;
+}
+
+static inline int bind_return_string(lua_State *L, const char *value) {
+  lua_pushstring(L, value); /* NULL: nil */
+  return 1;
+}
+
+static inline int bind_return_boolean(lua_State *L, int value) {
+  lua_pushboolean(L, value);
+  return 1;
+}
+
+static inline int bind_return_nil(lua_State *L) {
+  lua_pushnil(L);
+  return 1;
+}
 
 /* Pushes a 0-based id as Lua's 1-based one; nil for FOPO_NO_ITEM. */
 void bind_push_id(lua_State *L, uint32_t id);

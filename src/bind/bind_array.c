@@ -292,13 +292,8 @@ static size_t place(lua_State *L, const bind_array *a) {
 static int get(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t at = place(L, a);
-  if (!a->ids) {
-    lua_pushnumber(L, (double)((float *)a->data)[at]);
-  } else if (((uint32_t *)a->data)[at] == FOPO_NO_ITEM) {
-    lua_pushnil(L);
-  } else {
-    lua_pushinteger(L, (lua_Integer)((uint32_t *)a->data)[at] + 1);
-  }
+  if (!a->ids) return bind_return_number(L, (double)((float *)a->data)[at]);
+  bind_push_id(L, ((uint32_t *)a->data)[at]);
   return 1;
 }
 
@@ -546,20 +541,20 @@ static int is_finite(lua_State *L) {
   return 2;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  bind_array *a = (bind_array *)o;
-  if (strcmp(name, "rows") == 0) {
-    lua_pushinteger(L, (lua_Integer)a->rows);
-  } else if (strcmp(name, "cols") == 0) {
-    lua_pushinteger(L, (lua_Integer)a->cols);
-  } else if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, a->ids ? "ids" : "float");
-  } else if (strcmp(name, "bytes") == 0) {
-    lua_pushinteger(L, (lua_Integer)(count(a) * ELEMENT));
-  } else {
-    return 0;
-  }
-  return 1;
+static int field_rows(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_array *)o)->rows);
+}
+
+static int field_cols(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_array *)o)->cols);
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, ((bind_array *)o)->ids ? "ids" : "float");
+}
+
+static int field_bytes(lua_State *L, bind_object *o) {
+  return bind_return_count(L, count((bind_array *)o) * ELEMENT);
 }
 
 const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros}, {"array_randn", array_randn},
@@ -573,12 +568,17 @@ static const luaL_Reg methods[] = {
     {"min", least},     {"max", largest}, {"finite", is_finite}, {"histogram", histogram},
     {NULL, NULL}};
 
+static const bind_field fields[] = {{"rows", field_rows, NULL},
+                                    {"cols", field_cols, NULL},
+                                    {"kind", field_kind, NULL},
+                                    {"bytes", field_bytes, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
                                    .done = done,
                                    .methods = methods,
-                                   .fields = "rows cols kind bytes",
-                                   .get = field};
+                                   .table = fields};
 
 const bind_type bind_archive_type = {
-    .name = "fopo.archive", .size = sizeof(bind_archive), .done = archive_done, .fields = ""};
+    .name = "fopo.archive", .size = sizeof(bind_archive), .done = archive_done};

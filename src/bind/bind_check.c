@@ -23,11 +23,7 @@ static int check_slopes(lua_State *L) {
   bind_check(L, fopo_matrix_finite(bind_matrix(r), "r"));
   bind_check(L,
              fopo_reference_slopes(slope, &value, &log_z, pi, x->data, r->data, bind_matrix(U), h));
-  lua_createtable(L, (int)U->rows, 0);
-  for (size_t k = 0; k < U->rows; k++) {
-    lua_pushnumber(L, slope[k]);
-    lua_rawseti(L, -2, (lua_Integer)k + 1);
-  }
+  bind_push_list(L, slope, U->rows);
   lua_pushnumber(L, value);
   lua_pushnumber(L, log_z);
   return 3;

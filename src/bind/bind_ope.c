@@ -14,16 +14,6 @@ typedef struct {
 
 static void done(bind_object *o) { fopo_ope_free(((bind_ope *)o)->pass); }
 
-static double number_option(lua_State *L, int index, const char *name, double otherwise) {
-  int at = bind_option(L, index, name);
-  return lua_isnil(L, at) ? otherwise : bind_number(L, at, name);
-}
-
-static size_t count_option(lua_State *L, int index, const char *name) {
-  int at = bind_option(L, index, name);
-  return lua_isnil(L, at) ? 0 : bind_count(L, at, name, 0, SIZE_MAX);
-}
-
 /* ---- the pass ---- */
 
 /* Slot `slot` keeps the object of that type at the index; NULL where there is none. */
@@ -116,14 +106,14 @@ static int ope(lua_State *L) {
   lua_settop(L, 4);
   luaL_checkstack(L, 24, NULL);
   bind_table(L, 3, "the options");
-  size_t samples = count_option(L, 3, "samples");
-  fopo_ope_settings s = {.clip = number_option(L, 3, "clip", 0.0),
-                         .level = number_option(L, 3, "level", 0.95),
-                         .bootstrap = count_option(L, 3, "bootstrap"),
-                         .seed = bind_seed(L, bind_option(L, 3, "seed")),
-                         .reward_low = number_option(L, 3, "reward_low", 0.0),
-                         .reward_high = number_option(L, 3, "reward_high", 0.0),
-                         .least_propensity = number_option(L, 3, "least_propensity", 0.0)};
+  size_t samples = bind_option_count_or(L, 3, "samples", 0, SIZE_MAX, 0);
+  fopo_ope_settings s = {.clip = bind_option_number_or(L, 3, "clip", 0.0),
+                         .level = bind_option_number_or(L, 3, "level", 0.95),
+                         .bootstrap = bind_option_count_or(L, 3, "bootstrap", 0, SIZE_MAX, 0),
+                         .seed = bind_option_seed(L, 3),
+                         .reward_low = bind_option_number_or(L, 3, "reward_low", 0.0),
+                         .reward_high = bind_option_number_or(L, 3, "reward_high", 0.0),
+                         .least_propensity = bind_option_number_or(L, 3, "least_propensity", 0.0)};
   bind_get(L, 1, &bind_policy_type);
   bind_get(L, 2, &bind_logs_type);
   if (lua_isnil(L, 4) || bind_get(L, 4, &bind_reward_type) == NULL) {
@@ -149,5 +139,4 @@ static int ope(lua_State *L) {
 
 const luaL_Reg bind_ope_functions[] = {{"ope", ope}, {NULL, NULL}};
 
-const bind_type bind_ope_type = {
-    .name = "fopo.ope_pass", .size = sizeof(bind_ope), .done = done, .fields = ""};
+const bind_type bind_ope_type = {.name = "fopo.ope_pass", .size = sizeof(bind_ope), .done = done};

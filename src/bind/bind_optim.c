@@ -70,18 +70,20 @@ static int device_cards(lua_State *L) {
   return 1;
 }
 
-static int device_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_device *d = ((bind_device *)o)->device;
-  if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, d->ops->kind);
-  } else if (strcmp(name, "name") == 0) {
-    lua_pushstring(L, d->name);
-  } else if (strcmp(name, "note") == 0) {
-    lua_pushstring(L, d->note);
-  } else {
-    return 0;
-  }
-  return 1;
+static const fopo_device *device_of(const bind_object *o) {
+  return ((const bind_device *)o)->device;
+}
+
+static int device_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, device_of(o)->ops->kind);
+}
+
+static int device_name(lua_State *L, bind_object *o) {
+  return bind_return_string(L, device_of(o)->name);
+}
+
+static int device_note(lua_State *L, bind_object *o) {
+  return bind_return_string(L, device_of(o)->note);
 }
 
 /* ---- optimisers ---- */
@@ -90,15 +92,6 @@ static void optim_done(bind_object *o) { fopo_optim_done(&((bind_optim *)o)->opt
 
 void bind_optim_on(bind_optim *o, bind_object *where) {
   if (o->optim.device == NULL) bind_keep(&o->object, 0, where);
-}
-
-static double number_option(lua_State *L, const char *name) {
-  return bind_number(L, bind_option(L, 1, name), name);
-}
-
-/* The learning rate of items that are learnt; 0: that of theta. */
-static double items_lr(lua_State *L) {
-  return bind_has(L, 1, "items_lr") ? number_option(L, "items_lr") : 0.0;
 }
 
 static int new_optim(lua_State *L, const fopo_optim_options *options) {
@@ -110,22 +103,22 @@ static int new_optim(lua_State *L, const fopo_optim_options *options) {
 /* native.optim_adam{lr, beta1, beta2, eps, weight_decay}. */
 static int optim_adam(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_ADAM,
-                          .lr = number_option(L, "lr"),
-                          .beta1 = number_option(L, "beta1"),
-                          .beta2 = number_option(L, "beta2"),
-                          .eps = number_option(L, "eps"),
-                          .items_lr = items_lr(L),
-                          .weight_decay = number_option(L, "weight_decay")};
+                          .lr = bind_option_number(L, 1, "lr"),
+                          .beta1 = bind_option_number(L, 1, "beta1"),
+                          .beta2 = bind_option_number(L, 1, "beta2"),
+                          .eps = bind_option_number(L, 1, "eps"),
+                          .items_lr = bind_option_number_or(L, 1, "items_lr", 0.0),
+                          .weight_decay = bind_option_number(L, 1, "weight_decay")};
   return new_optim(L, &o);
 }
 
 /* native.optim_sgd{lr, momentum, weight_decay}. */
 static int optim_sgd(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_SGD,
-                          .lr = number_option(L, "lr"),
-                          .momentum = number_option(L, "momentum"),
-                          .items_lr = items_lr(L),
-                          .weight_decay = number_option(L, "weight_decay")};
+                          .lr = bind_option_number(L, 1, "lr"),
+                          .momentum = bind_option_number(L, 1, "momentum"),
+                          .items_lr = bind_option_number_or(L, 1, "items_lr", 0.0),
+                          .weight_decay = bind_option_number(L, 1, "weight_decay")};
   return new_optim(L, &o);
 }
 
@@ -232,23 +225,15 @@ static double *number_of(bind_object *o, const char *name) {
   return strcmp(name, "eps") == 0 ? &p->eps : NULL;
 }
 
-static int optim_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_optim *p = &((bind_optim *)o)->optim;
-  const double *number = number_of(o, name);
-  if (number) {
-    lua_pushnumber(L, *number);
-  } else if (strcmp(name, "t") == 0) {
-    lua_pushinteger(L, (lua_Integer)p->t);
-  } else if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, p->options.kind == FOPO_OPTIM_ADAM ? "adam" : "sgd");
-  } else {
-    return 0;
-  }
-  return 1;
+/* The number named at stack index 2; 0 if an optimiser of this kind has none of that name. */
+static int field_number(lua_State *L, bind_object *o) {
+  const double *number = number_of(o, lua_tostring(L, 2));
+  return number != NULL ? bind_return_number(L, *number) : 0;
 }
 
-/* o.lr = v, and the other numbers: the checks of a fresh optimiser are made on a copy. */
-static int optim_set(lua_State *L, bind_object *o, const char *name) {
+/* Sets it, after the checks that a new optimiser with this value would pass. */
+static int set_number(lua_State *L, bind_object *o) {
+  const char *name = lua_tostring(L, 2);
   double *number = number_of(o, name);
   if (number == NULL) return 0;
   fopo_optim trial;
@@ -258,6 +243,15 @@ static int optim_set(lua_State *L, bind_object *o, const char *name) {
   if (status != FOPO_OK) *number = before;
   bind_check(L, status);
   return 1;
+}
+
+static int field_t(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_optim *)o)->optim.t);
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  int adam = ((bind_optim *)o)->optim.options.kind == FOPO_OPTIM_ADAM;
+  return bind_return_string(L, adam ? "adam" : "sgd");
 }
 
 const luaL_Reg bind_device_functions[] = {{"device", device},
@@ -270,17 +264,29 @@ const luaL_Reg bind_optim_functions[] = {
 
 static const luaL_Reg methods[] = {{"step", step}, {NULL, NULL}};
 
+static const bind_field device_fields[] = {{"kind", device_kind, NULL},
+                                           {"name", device_name, NULL},
+                                           {"note", device_note, NULL},
+                                           {NULL, NULL, NULL}};
+
 const bind_type bind_device_type = {.name = "fopo.device",
                                     .size = sizeof(bind_device),
                                     .done = device_done,
-                                    .fields = "kind name note",
-                                    .get = device_field};
+                                    .table = device_fields};
+
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"t", field_t, NULL},
+                                    {"lr", field_number, set_number},
+                                    {"items_lr", field_number, set_number},
+                                    {"beta1", field_number, set_number},
+                                    {"beta2", field_number, set_number},
+                                    {"eps", field_number, set_number},
+                                    {"momentum", field_number, set_number},
+                                    {"weight_decay", field_number, set_number},
+                                    {NULL, NULL, NULL}};
 
 const bind_type bind_optim_type = {.name = "fopo.optim",
                                    .size = sizeof(bind_optim),
                                    .done = optim_done,
                                    .methods = methods,
-                                   .fields =
-                                       "kind t lr items_lr beta1 beta2 eps momentum weight_decay",
-                                   .get = optim_field,
-                                   .set = optim_set};
+                                   .table = fields};

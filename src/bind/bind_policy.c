@@ -34,13 +34,13 @@ static int put_theta(bind_policy *pi, const bind_array *theta) {
 /* The features of a context: the option, or the columns of the items. */
 static size_t context_dim(lua_State *L, size_t columns) {
   if (!bind_has(L, 1, "context_dim")) return columns;
-  return bind_count(L, bind_option(L, 1, "context_dim"), "context_dim", 1, UINT32_MAX);
+  return bind_option_count(L, 1, "context_dim", 0, SIZE_MAX);
 }
 
 /* Pushes a policy without parameters that keeps the items at `items_at`, or with train_items a copy
  * of them, which it then learns. */
 static bind_policy *begin(lua_State *L, int items_at) {
-  int train = bind_boolean(L, bind_option(L, 1, "train_items"), "train_items");
+  int train = bind_option_boolean(L, 1, "train_items");
   bind_array *given = bind_array_numbers(L, items_at, "items");
   if (train) {
     /* the copy, and Adam's two moments at the first step */
@@ -83,8 +83,8 @@ static void halve(lua_State *L, bind_policy *pi) {
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
-  double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
-  uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
+  double temperature = bind_option_number(L, 1, "temperature");
+  uint64_t seed = bind_option_seed(L, 1);
   int given = bind_is(L, theta_at, &bind_array_type);
   int start = given ? 1 : bind_choice(L, theta_at, "theta", starts);
   size_t D = context_dim(L, bind_array_numbers(L, items_at, "items")->cols);
@@ -115,11 +115,11 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
   fopo_network net = {.layers = n + 1, .width = {D}};
   for (size_t i = 1; i <= n; i++) {
     lua_rawgeti(L, at, (lua_Integer)i);
-    net.width[i] = bind_count(L, lua_gettop(L), "the units of a hidden layer", 1, UINT32_MAX);
+    net.width[i] = bind_count(L, lua_gettop(L), "the units of a hidden layer", 0, SIZE_MAX);
     lua_pop(L, 1);
   }
   net.width[n + 1] = dim;
-  int activation = bind_choice(L, bind_option(L, 1, "activation"), "activation", activations);
+  int activation = bind_option_choice(L, 1, "activation", activations);
   net.activation = activation == 0 ? FOPO_TANH : FOPO_RELU;
   return net;
 }
@@ -128,8 +128,8 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
  * rows}. */
 static int policy_mlp(lua_State *L) {
   int items_at = bind_option(L, 1, "items");
-  double temperature = bind_number(L, bind_option(L, 1, "temperature"), "temperature");
-  uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
+  double temperature = bind_option_number(L, 1, "temperature");
+  uint64_t seed = bind_option_seed(L, 1);
   size_t dim = bind_array_numbers(L, items_at, "items")->cols;
   fopo_network net = network_option(L, context_dim(L, dim), dim);
 
@@ -292,40 +292,64 @@ static int set_items(lua_State *L) {
   return 0;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_policy *pi = &((bind_policy *)o)->policy;
-  if (strcmp(name, "n_items") == 0) {
-    lua_pushinteger(L, (lua_Integer)pi->items.rows);
-  } else if (strcmp(name, "dim") == 0) {
-    lua_pushinteger(L, (lua_Integer)pi->items.cols);
-  } else if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, pi->net.layers > 0 ? "mlp" : "linear");
-  } else if (strcmp(name, "hidden") == 0 && pi->net.layers > 0) {
-    lua_newtable(L);
-    for (size_t i = 1; i < pi->net.layers; i++) {
-      lua_pushinteger(L, (lua_Integer)pi->net.width[i]);
-      lua_rawseti(L, -2, (lua_Integer)i);
-    }
-  } else if (strcmp(name, "hidden") == 0 || strcmp(name, "activation") == 0) {
-    pi->net.layers == 0
-        ? lua_pushnil(L)
-        : (void)lua_pushstring(L, pi->net.activation == FOPO_TANH ? "tanh" : "relu");
-  } else if (strcmp(name, "context_dim") == 0) {
-    lua_pushinteger(L, (lua_Integer)fopo_policy_context_dim(pi));
-  } else if (strcmp(name, "n_params") == 0) {
-    lua_pushinteger(L, (lua_Integer)(pi->theta.rows * pi->theta.cols));
-  } else if (strcmp(name, "rows") == 0) {
-    lua_pushstring(L, fopo_float_names[pi->rows.type]);
-  } else if (strcmp(name, "train_items") == 0) {
-    lua_pushboolean(L, pi->train_items);
-  } else if (strcmp(name, "version") == 0) {
-    lua_pushinteger(L, (lua_Integer)pi->version);
-  } else if (strcmp(name, "temperature") == 0) {
-    lua_pushnumber(L, (double)pi->temperature);
-  } else {
-    return 0;
+/* ---- fields ---- */
+
+static const fopo_policy *policy_of(const bind_object *o) {
+  return &((const bind_policy *)o)->policy;
+}
+
+/* The units of the hidden layers, a list; nil for a linear policy. */
+static int field_hidden(lua_State *L, bind_object *o) {
+  const fopo_network *net = &policy_of(o)->net;
+  if (net->layers == 0) return bind_return_nil(L);
+  lua_newtable(L);
+  for (size_t i = 1; i < net->layers; i++) {
+    lua_pushinteger(L, (lua_Integer)net->width[i]);
+    lua_rawseti(L, -2, (lua_Integer)i);
   }
   return 1;
+}
+
+static int field_activation(lua_State *L, bind_object *o) {
+  const fopo_network *net = &policy_of(o)->net;
+  if (net->layers == 0) return bind_return_nil(L);
+  return bind_return_string(L, net->activation == FOPO_TANH ? "tanh" : "relu");
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, policy_of(o)->net.layers > 0 ? "mlp" : "linear");
+}
+
+static int field_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, policy_of(o)->items.rows);
+}
+
+static int field_dim(lua_State *L, bind_object *o) {
+  return bind_return_count(L, policy_of(o)->items.cols);
+}
+
+static int field_context_dim(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_policy_context_dim(policy_of(o)));
+}
+
+static int field_n_params(lua_State *L, bind_object *o) {
+  return bind_return_count(L, policy_of(o)->theta.rows * policy_of(o)->theta.cols);
+}
+
+static int field_temperature(lua_State *L, bind_object *o) {
+  return bind_return_number(L, (double)policy_of(o)->temperature);
+}
+
+static int field_train_items(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, policy_of(o)->train_items);
+}
+
+static int field_rows(lua_State *L, bind_object *o) {
+  return bind_return_string(L, fopo_float_names[policy_of(o)->rows.type]);
+}
+
+static int field_version(lua_State *L, bind_object *o) {
+  return bind_return_count(L, policy_of(o)->version);
 }
 
 const luaL_Reg bind_policy_functions[] = {
@@ -337,11 +361,21 @@ static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},
                                    {"items", items},           {"initial_items", initial_items},
                                    {"set_items", set_items},   {NULL, NULL}};
 
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"hidden", field_hidden, NULL},
+                                    {"activation", field_activation, NULL},
+                                    {"n_items", field_n_items, NULL},
+                                    {"dim", field_dim, NULL},
+                                    {"context_dim", field_context_dim, NULL},
+                                    {"n_params", field_n_params, NULL},
+                                    {"temperature", field_temperature, NULL},
+                                    {"train_items", field_train_items, NULL},
+                                    {"rows", field_rows, NULL},
+                                    {"version", field_version, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields =
-                                        "kind hidden activation n_items dim context_dim n_params "
-                                        "temperature train_items rows version",
-                                    .get = field};
+                                    .table = fields};

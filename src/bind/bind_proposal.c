@@ -45,9 +45,9 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
 static int proposal_mixture(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
-                     .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
-                     .epsilon = bind_number(L, bind_option(L, 1, "epsilon"), "epsilon"),
-                     .stratified = bind_choice(L, bind_option(L, 1, "draws"), "draws", draws),
+                     .k = bind_option_count(L, 1, "k", 0, SIZE_MAX),
+                     .epsilon = bind_option_number(L, 1, "epsilon"),
+                     .stratified = bind_option_choice(L, 1, "draws", draws),
                      .refresh = refresh_option(L, 1)};
   return with_index(L, at, p);
 }
@@ -57,12 +57,12 @@ static int proposal_mixture(lua_State *L) {
 static int proposal_adaptive(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
-                     .k = bind_count(L, bind_option(L, 1, "k"), "k", 1, SIZE_MAX),
+                     .k = bind_option_count(L, 1, "k", 0, SIZE_MAX),
                      .epsilon = 1.0,
                      .refresh = refresh_option(L, 1),
                      .adaptive = 1,
-                     .floor = bind_number(L, bind_option(L, 1, "floor"), "floor"),
-                     .smoothing = bind_number(L, bind_option(L, 1, "smoothing"), "smoothing")};
+                     .floor = bind_option_number(L, 1, "floor"),
+                     .smoothing = bind_option_number(L, 1, "smoothing")};
   return with_index(L, at, p);
 }
 
@@ -82,9 +82,8 @@ static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
 static int sample(lua_State *L) {
   get_proposal(L, 1);
   size_t S = bind_count(L, 4, "S", 1, UINT32_MAX), number;
-  fopo_draw_key key = {
-      .seed = bind_seed(L, bind_option(L, 5, "seed")),
-      .step = (uint32_t)bind_count(L, bind_option(L, 5, "step"), "step", 0, UINT32_MAX)};
+  fopo_draw_key key = {.seed = bind_option_seed(L, 5),
+                       .step = (uint32_t)bind_option_count(L, 5, "step", 0, UINT32_MAX)};
   bind_array *Q = push_queries(L, 2, 3);
   size_t B = Q->rows;
   uint32_t *rows = bind_rows(L, bind_option(L, 5, "rows"), UINT32_MAX, B, &number);
@@ -112,29 +111,52 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q) {
   }
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_proposal *q = &((bind_proposal *)o)->proposal;
-  int mixture = q->kind == FOPO_PROPOSAL_MIXTURE;
-  if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, q->adaptive ? "adaptive" : mixture ? "mixture" : "uniform");
-  } else if (strcmp(name, "epsilon") == 0) {
-    lua_pushnumber(L, q->epsilon);
-  } else if (strcmp(name, "k") == 0) {
-    mixture ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
-  } else if (strcmp(name, "draws") == 0) {
-    mixture ? (void)lua_pushstring(L, draws[q->stratified]) : lua_pushnil(L);
-  } else if (strcmp(name, "refresh") == 0) {
-    bind_push_refresh(L, q);
-  } else if (strcmp(name, "floor") == 0) {
-    q->adaptive ? lua_pushnumber(L, q->floor) : lua_pushnil(L);
-  } else if (strcmp(name, "smoothing") == 0) {
-    q->adaptive ? lua_pushnumber(L, q->smoothing) : lua_pushnil(L);
-  } else if (strcmp(name, "index") == 0) {
-    bind_push_kept(L, 1, &bind_proposal_type, 0);
-  } else {
-    return 0;
-  }
+/* ---- fields ---- */
+
+static const fopo_proposal *proposal_of(const bind_object *o) {
+  return &((const bind_proposal *)o)->proposal;
+}
+
+static int is_mixture(const bind_object *o) {
+  return proposal_of(o)->kind == FOPO_PROPOSAL_MIXTURE;
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  const char *kind = is_mixture(o) ? "mixture" : "uniform";
+  return bind_return_string(L, proposal_of(o)->adaptive ? "adaptive" : kind);
+}
+
+static int field_refresh(lua_State *L, bind_object *o) {
+  bind_push_refresh(L, proposal_of(o));
   return 1;
+}
+
+static int field_index(lua_State *L, bind_object *o) {
+  (void)o;
+  bind_push_kept(L, 1, &bind_proposal_type, 0);
+  return 1;
+}
+
+static int field_k(lua_State *L, bind_object *o) {
+  return is_mixture(o) ? bind_return_count(L, proposal_of(o)->k) : bind_return_nil(L);
+}
+
+static int field_epsilon(lua_State *L, bind_object *o) {
+  return bind_return_number(L, proposal_of(o)->epsilon);
+}
+
+static int field_draws(lua_State *L, bind_object *o) {
+  return bind_return_string(L, is_mixture(o) ? draws[proposal_of(o)->stratified] : NULL);
+}
+
+static int field_floor(lua_State *L, bind_object *o) {
+  return proposal_of(o)->adaptive ? bind_return_number(L, proposal_of(o)->floor)
+                                  : bind_return_nil(L);
+}
+
+static int field_smoothing(lua_State *L, bind_object *o) {
+  return proposal_of(o)->adaptive ? bind_return_number(L, proposal_of(o)->smoothing)
+                                  : bind_return_nil(L);
 }
 
 const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_uniform},
@@ -144,9 +166,15 @@ const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_unifor
 
 static const luaL_Reg methods[] = {{"sample", sample}, {NULL, NULL}};
 
-const bind_type bind_proposal_type = {.name = "fopo.proposal",
-                                      .size = sizeof(bind_proposal),
-                                      .methods = methods,
-                                      .fields =
-                                          "kind k epsilon draws refresh floor smoothing index",
-                                      .get = field};
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"k", field_k, NULL},
+                                    {"epsilon", field_epsilon, NULL},
+                                    {"draws", field_draws, NULL},
+                                    {"refresh", field_refresh, NULL},
+                                    {"floor", field_floor, NULL},
+                                    {"smoothing", field_smoothing, NULL},
+                                    {"index", field_index, NULL},
+                                    {NULL, NULL, NULL}};
+
+const bind_type bind_proposal_type = {
+    .name = "fopo.proposal", .size = sizeof(bind_proposal), .methods = methods, .table = fields};

@@ -14,5 +14,4 @@ int bind_text_push(lua_State *L, bind_text *t) {
   return 1;
 }
 
-const bind_type bind_text_type = {
-    .name = "fopo.text", .size = sizeof(bind_text), .done = done, .fields = ""};
+const bind_type bind_text_type = {.name = "fopo.text", .size = sizeof(bind_text), .done = done};

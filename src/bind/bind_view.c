@@ -335,4 +335,4 @@ static const luaL_Reg methods[] = {{"draw", draw},     {"size", size},       {"r
                                    {"key", key},       {NULL, NULL}};
 
 const bind_type bind_view_type = {
-    .name = "fopo.view", .size = sizeof(bind_view), .done = done, .methods = methods, .fields = ""};
+    .name = "fopo.view", .size = sizeof(bind_view), .done = done, .methods = methods};

@@ -100,7 +100,7 @@ end
 function TestNetwork:test_refused()
   fails("1 or 2 hidden layers", fopo.policy.mlp, {items = items, hidden = {}})
   fails("1 or 2 hidden layers", fopo.policy.mlp, {items = items, hidden = {4, 4, 4}})
-  fails("units of a hidden layer", fopo.policy.mlp, {items = items, hidden = {0}})
+  fails("layer 1 of the network has 0 units", fopo.policy.mlp, {items = items, hidden = {0}})
   fails("did you mean \"tanh\"", fopo.policy.mlp, {items = items, activation = "tang"})
   fails("contexts need 6 columns", function()
     fopo.policy.mlp{items = items}:queries(wide(s.train))
