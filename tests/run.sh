@@ -11,6 +11,7 @@ shift
 limit=600 # seconds for one program: a test that hangs fails
 export FOPO=$PWD/$out/fopo FOPO_HISTORY=/dev/null
 export LC_ALL=C.UTF-8 TERM=dumb
+export PYTHON=${PYTHON:-/usr/bin/python3} # the one that has Debian's packages
 unset NO_COLOR FOPO_ISA FOPO_THREADS
 export GOMP_SPINCOUNT=2000 # as the program sets it: many short loops, and others on the machine
 export FOPO_CUDA=none # "auto" is the CPU: what has a GPU is tested by make test-gpu
@@ -60,7 +61,7 @@ for script in tests/lua/test_*.lua; do
 done
 for script in tests/test_*.py; do
   name=$(basename "$script")
-  [[ -f $script ]] && wanted "$name" "$@" && run "$name" /usr/bin/python3 "$script"
+  [[ -f $script ]] && wanted "$name" "$@" && run "$name" "$PYTHON" "$script"
 done
 for script in tests/test_*.sh; do
   name=$(basename "$script")

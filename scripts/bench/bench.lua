@@ -1,5 +1,7 @@
--- What every section uses: programs beside fopo, measurements in turn, the machine, the table.
+-- What every section uses: other programs, measurements in turn, the machine, the table.
 local fopo = require "fopo"
+local script = require "script"
+local text = require "fopo.base.text"
 local bench = {folder = "runs/bench", rows = {}, notes = {}}
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local built, counter = {}, 0
@@ -33,8 +35,8 @@ local function run(command)
 end
 bench.run = run
 
--- Compiles a file of this folder for the machine at hand; its path. "src/..." among the further
--- files and libraries is a file of fopo's own.
+-- Compiles a file of this folder for this machine and returns the program's path. `libraries` may
+-- name further files; "src/..." is one of fopo's own.
 function bench.program(file, libraries)
   local out = bench.folder .. "/bin/" .. file:gsub("%.%w+$", "")
   if not built[out] then
@@ -48,15 +50,16 @@ function bench.program(file, libraries)
   return out
 end
 
--- Debian's Python, which has the packages, with as many threads as fopo.
+-- The command that runs a Python file of this folder with as many threads as fopo.
 function bench.script(file)
   local n = bench.options.threads
-  return ("env OMP_NUM_THREADS=%d OPENBLAS_NUM_THREADS=%d /usr/bin/python3 %s%s"):format(n, n, here,
-                                                                                        file)
+  return ("env OMP_NUM_THREADS=%d OPENBLAS_NUM_THREADS=%d %s %s%s"):format(n, n, script.python,
+                                                                         here, file)
 end
 function bench.path(file) return here .. file end
 
--- Items of heavy-tailed norm: the path of [P, L] in a .npy. bench.forget() removes it.
+-- Writes items [P, L] with heavy-tailed norms and returns the path of the .npy; bench.forget()
+-- removes it.
 function bench.items_file(P, L)
   local path = ("%s/items-%d-%d.npy"):format(bench.folder, P, L)
   run(("%s items %d %d 1 %s"):format(bench.program("world.c", "-lm"), P, L, path))
@@ -65,12 +68,12 @@ end
 
 function bench.forget(path) os.remove(path) end
 
--- ---- programs that stay: a line is asked, a line is answered ----
+-- ---- workers: programs that answer one line to each line ----
 
 local worker = {}
 worker.__index = worker
 
--- nil and why where the program cannot work here.
+-- Starts a worker; nil and why if the program cannot work here.
 function bench.worker(command)
   counter = counter + 1
   local fifo = ("%s/answers-%d.fifo"):format(bench.folder, counter)
@@ -117,17 +120,16 @@ function bench.time(f)
   return fopo.clock() - start, a, b
 end
 
--- The threads of a program (OpenMP's, BLAS's) spin for a while when their work is done: they
--- are given the time to go to sleep.
+-- Waits until idle threads of OpenMP and BLAS, which spin for a while after their work, sleep.
 local function settle()
   local start = fopo.clock()
   while fopo.clock() - start < bench.options.settle do end
 end
 
--- Each case in turn, rounds times over, so that what else the machine does hits all of them:
--- cases = {{name, measure}, ...}, measure(warm) gives seconds of one unit. A first round (warm
--- true) does not count. Stops after `limit` seconds once every case has been measured.
--- {name = list of samples}.
+-- Measures each case in turn, for several rounds, so that other load on the machine affects all
+-- cases alike. cases = {{name, measure}, ...}; measure(warm) returns the seconds of one unit. The
+-- first round (warm = true) does not count. Stops after `limit` seconds once every case has been
+-- measured. Returns {name = list of samples}.
 function bench.in_turn(cases, limit, rounds)
   local samples, start = {}, fopo.clock()
   for _, case in ipairs(cases) do samples[case[1]] = {} end
@@ -142,7 +144,7 @@ function bench.in_turn(cases, limit, rounds)
   return samples
 end
 
--- How many units fill about the given seconds, by what one took.
+-- The number of units that take about `seconds`, if one took `one`.
 function bench.fill(seconds, one, most)
   return math.max(1, math.min(most or 1000, math.floor(seconds / math.max(one, 1e-9) + 0.5)))
 end
@@ -186,23 +188,6 @@ local function shown(value, unit)
   return ("%.4g %s"):format(value, unit)
 end
 
--- Lines of cells, columns aligned; numbers to the right.
-local function aligned(cells, right)
-  local widths, lines = {}, {}
-  for _, line in ipairs(cells) do
-    for j, cell in ipairs(line) do widths[j] = math.max(widths[j] or 0, utf8.len(cell)) end
-  end
-  for i, line in ipairs(cells) do
-    local out = {}
-    for j, cell in ipairs(line) do
-      local pad = (" "):rep(widths[j] - utf8.len(cell))
-      out[j] = right[j] and pad .. cell or cell .. pad
-    end
-    lines[i] = table.concat(out, "  "):gsub("%s+$", "")
-  end
-  return lines
-end
-
 function bench.table()
   local cells = {{"section", "what", "median", "runs", "spread", "against", "its median", "ratio",
                   "target", "met"}}
@@ -211,25 +196,10 @@ function bench.table()
       ("%.0f %%"):format(100 * r.spread), r.against, shown(r.reference, r.unit),
       ("%.2f x %s"):format(r.ratio, r.meaning), r.target, r.met}
   end
-  local lines = aligned(cells, {[3] = true, [4] = true, [5] = true, [7] = true})
-  for _, note in ipairs(bench.notes) do lines[#lines + 1] = note end
-  return table.concat(lines, "\n")
+  return text.table(cells) .. "\n" .. table.concat(bench.notes, "\n")
 end
 
-local function quoted(value)
-  local s = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
-  return s:find('[,"\n]') and '"' .. s:gsub('"', '""') .. '"' or s
-end
-
-function bench.csv(path)
-  local f <close> = assert(io.open(path, "w"))
-  f:write(table.concat(columns, ","), "\n")
-  for _, row in ipairs(bench.rows) do
-    local line = {}
-    for i, name in ipairs(columns) do line[i] = quoted(row[name]) end
-    f:write(table.concat(line, ","), "\n")
-  end
-end
+function bench.csv(path) script.csv(path, columns, bench.rows) end
 
 -- ---- the machine ----
 
@@ -255,7 +225,7 @@ function bench.machine()
     ("# kernels %s; OpenBLAS %s; huge pages %s; load %.2f at the start%s"):format(
       (fopo.isa()), (blas_core():gsub("^Core: ", "")),
       first_match("/sys/kernel/mm/transparent_hugepage/enabled", "%[(%w+)%]"),
-      load, load > 0.5 and ": other work runs beside, so timings are not to be relied on" or ""),
+      load, load > 0.5 and ": other work runs on this machine, so timings are unreliable" or ""),
   }, "\n")
 end
 

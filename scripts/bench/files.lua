@@ -1,16 +1,19 @@
--- The way to the training: reading interactions, and embedding them.
+-- Sections svd and read: embedding interactions, and reading them.
 local fopo = require "fopo"
 local bench = require "bench"
+local script = require "script"
 local files = {}
 
 -- Both find the 100 leading singular vectors of the same 0/1 matrix with two power iterations.
 function files.svd()
   local path, out = bench.folder .. "/matrix.npz", bench.folder .. "/singular.npy"
-  local d = fopo.data.synthetic{users = bench.scaled(450000), items = bench.scaled(790000),
-                                clusters = 200, mean_items = 11.7, seed = 1}
-  local sessions = d:sessions{min_items = 2, valid = 0, test = 0, seed = 1}.train
-  d:save(path)
-  d = nil
+  local sessions
+  do
+    local d = fopo.data.synthetic{users = bench.scaled(450000), items = bench.scaled(790000),
+                                  clusters = 200, mean_items = 11.7, seed = 1}
+    sessions = d:sessions{min_items = 2, valid = 0, test = 0, seed = 1}.train
+    d:save(path)
+  end
   collectgarbage()
   local ours, about
   local function mine(warm)
@@ -62,7 +65,7 @@ function files.read()
     return values[1]
   end
   local pandas = bench.line_of(
-    "/usr/bin/python3 -c 'import pandas; print(pandas.__version__)' 2>/dev/null")
+    script.python .. " -c 'import pandas; print(pandas.__version__)' 2>/dev/null")
   local cases = {{"csv", function(warm) return read(csv, warm) end},
                  {"npz", function(warm) return read(npz, warm) end}}
   if pandas then cases[3] = {"pandas", peer} end

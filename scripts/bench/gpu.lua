@@ -1,17 +1,19 @@
--- A step on this machine's card: against the time that its rows take at the measured rate of a copy,
--- against REINFORCE on the same card and the two products that it needs, and against PyTorch's same
--- three methods there. Then what rows in half of the bytes do to the reward. What is absent, does
--- not fit the card or would begin after ENOUGH seconds is skipped by name. With FOPO_RECORD=0 in
--- front of the command steps are launched kernel by kernel, not as a graph.
+-- Section gpu: a step on this machine's GPU against the time that its rows take at the measured
+-- rate of a copy, against REINFORCE on the same GPU and the two products that it needs, and against
+-- the same three methods in PyTorch. Then the effect of rows in half the bytes on the reward. A
+-- case that lacks its programs, does not fit into the GPU's memory or would begin after ENOUGH
+-- seconds is skipped by name. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA
+-- graph.
 local fopo = require "fopo"
 local bench = require "bench"
+local script = require "script"
 local world = require "world"
 local study = require "common" -- scripts/studies
 local gpu = {}
 local S, K = 1000, 256
-local BUDGET = 8192 -- norms that an approximate search looks at
-local ENOUGH = 300 -- seconds
-local FLOOR = 15e-6 -- seconds: what the launches of a step may take
+local BUDGET = 8192 -- items of the largest norms that an approximate search scores
+local ENOUGH = 300  -- seconds
+local FLOOR = 15e-6 -- seconds that the launches of a step may take
 
 -- Compiles the program of the limits with nvcc; its worker, or nil and why.
 local function limits()
@@ -155,7 +157,8 @@ function gpu.gpu()
     local python, absent
     if bench.options.torch then
       world.export(folder, items, sessions, 10000)
-      python, absent = bench.worker("python3 " .. bench.path("torch_gpu.py") .. " " .. folder)
+      python, absent = bench.worker(("%s %s %s"):format(script.python, bench.path("torch_gpu.py"),
+                                                        folder))
       bench.forget(folder .. "/items.npy")
       bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
     end
@@ -163,7 +166,7 @@ function gpu.gpu()
       if fopo.clock() - start < ENOUGH then
         one(P, L, B, sessions, items, rate, card, python)
       else
-        bench.note("L = %d, batch %d: skipped, %d seconds have gone by", L, B, ENOUGH)
+        bench.note("L = %d, batch %d: skipped after %d seconds", L, B, ENOUGH)
       end
     end
     if python then python:stop() end

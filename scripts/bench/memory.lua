@@ -1,4 +1,5 @@
--- Peak memory of training in a process of its own, against the bytes of the items.
+-- Section memory: the peak memory of training in a separate process, against the bytes of the
+-- items.
 local bench = require "bench"
 local memory = {}
 

@@ -1,6 +1,6 @@
 -- Trains for a few steps over items from a file and prints the peak of this process in GB.
 --
---   ./fopo memory_child.lua items.npy uniform|mixture|reinforce P
+--   ./fopo scripts/bench/memory_child.lua items.npy uniform|mixture|reinforce P  (by memory.lua)
 local fopo = require "fopo"
 local path, method, P = arg[1], arg[2], math.tointeger(tonumber(arg[3]))
 

@@ -2,7 +2,10 @@
 --
 --   ./fopo scripts/bench/run.lua [section ...] [name=value ...]      (make bench BENCH="...")
 --
--- Sections, all of them where none is named:
+-- Cost: about `limit` seconds a section after its preparation; up to 4 GB of memory.
+-- Quick: norm scale=0.02 rounds=1
+--
+-- Sections; all but gpu if none is named:
 --   steps     a step at P = 790,000 against the gather of its rows, two GEMMs, PyTorch with FAISS
 --   sweep     a step at P = 10^4 .. 10^7
 --   evaluate  10,000 contexts by true argmax: index.norm against scoring every item
@@ -11,26 +14,37 @@
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
---   gpu       a step on this machine's card against its own copies and products, and PyTorch; only
---             where it is named (make bench-gpu)
---   view      CPU time that the live view takes
+--   view      CPU time of the live view
+--   gpu       a step on this machine's GPU against its own copies and products, and PyTorch
+--             (make bench-gpu)
 --
--- Names (defaults): rounds=5 of every measurement; limit=60 seconds after which a section starts no
--- further round; scale=1 multiplies all sizes; threads=2; torch=yes; index=norm (or auto, hnsw,
--- hybrid) of the mixture; data=made (or svd: steps and evaluate embed the sessions, up to L = 200);
--- dims=10,100,1000; graph_items=50000 of the hnsw section; graph_limit=300 seconds a run that go
--- into each of FAISS's graphs, which are kept and gone on with; sample=0.4 seconds of steps a
--- measurement; settle=0.05 seconds before it.
--- What is absent (python3-torch, python3-faiss, python3-pandas) is skipped by name. The table and a
--- CSV of it are kept in runs/bench/.
+-- Options (defaults):
+--   rounds=5          rounds of every measurement
+--   limit=60          seconds after which a section starts no further round
+--   scale=1           multiplies all sizes
+--   threads=2         of fopo and of the programs that it is compared with
+--   torch=yes         no: without PyTorch
+--   index=norm        of the mixture: norm, auto, hnsw or hybrid
+--   data=made         svd: steps and evaluate embed the sessions, up to L = 200
+--   dims=10,100,1000  L of steps
+--   graph_items=50000 items of the hnsw section
+--   graph_limit=300   seconds of each run that go into FAISS's graphs, which are kept and continued
+--   sample=0.4        seconds of steps in a measurement
+--   settle=0.05       seconds before a measurement
+-- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
+-- A comparison whose packages are absent (python3-torch, python3-faiss, python3-pandas) is skipped
+-- by name. The table and a CSV of it are kept in runs/bench/.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
-package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. package.path
+package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../tools/?.lua;"
+               .. package.path
 local bench = require "bench"
+local script = require "script"
 
-bench.options = {rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm",
-                 data = "made", dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300,
-                 sample = 0.4, settle = 0.05}
+local words
+bench.options, words = script.options{
+  rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm", data = "made",
+  dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
@@ -43,41 +57,15 @@ end
 
 function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
 
-local function misuse(...)
-  io.stderr:write("bench: ", string.format(...), "\n")
-  os.exit(2)
-end
-
-local function set(name, value)
-  local default = bench.options[name]
-  if default == nil then misuse("no option %s; see the head of %s", name, arg[0]) end
-  if type(default) == "boolean" then
-    bench.options[name] = value ~= "no"
-  elseif type(default) == "table" then
-    local list = {}
-    for number in value:gmatch("%d+") do list[#list + 1] = math.tointeger(tonumber(number)) end
-    bench.options[name] = list
-  elseif type(default) == "number" then
-    bench.options[name] = tonumber(value) or misuse("%s=%s is no number", name, value)
-  else
-    bench.options[name] = value
-  end
-end
-
 local chosen = {}
-for _, word in ipairs(arg) do
-  local name, value = word:match("^(%w[%w_]*)=(.*)$")
-  if name then
-    set(name, value)
-  elseif sections[word] then
-    chosen[word] = true
-  else
-    misuse("no section %s; there are %s", word, table.concat(order, ", "))
+for _, word in ipairs(words) do
+  if not sections[word] then
+    script.misuse("there is no section %s but %s", word, table.concat(order, ", "))
   end
+  chosen[word] = true
 end
-
 if bench.options.data ~= "made" and bench.options.data ~= "svd" then
-  misuse("data is made or svd, not %s", bench.options.data)
+  script.misuse("data is made or svd, not %s", bench.options.data)
 end
 fopo.threads(bench.options.threads)
 bench.run("mkdir -p " .. bench.folder)

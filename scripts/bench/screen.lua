@@ -1,10 +1,10 @@
--- The live view's share of the CPU time at ten drawings a second (view.lua has the whole table).
+-- Section view: the live view's share of the CPU time at ten drawings a second, from view.lua.
 local bench = require "bench"
 local screen = {}
 
 function screen.view()
-  local p <close> = assert(io.popen(("%s %s rows 3 %g"):format(bench.fopo, bench.path("view.lua"),
-                                                               10 * bench.options.sample)))
+  local p <close> = assert(io.popen(("%s %s rows rounds=3 seconds=%g"):format(bench.fopo,
+    bench.path("view.lua"), 10 * bench.options.sample)))
   for line in p:lines() do
     local dim, size, own, drawn = line:match("^(%d+),([^,]*),([^,]*),([^,]*)$")
     if dim then

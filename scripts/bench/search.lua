@@ -1,17 +1,18 @@
--- Indexes: the true argmax of many contexts, and what it costs to build.
+-- Sections evaluate, norm and hnsw: the true argmax of many contexts, and the cost of building.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
 local search = {}
 
--- How many rows of two lists of ids [N, 1] agree.
+-- The number of equal rows of two arrays of ids [N, 1].
 local function agreeing(a, b)
   local same = 0
   for n = 1, a.rows do same = same + (a:get(n, 1) == b:get(n, 1) and 1 or 0) end
   return same
 end
 
--- f with kernels that score in full, as a matrix product does, where those in use can screen.
+-- Calls f with kernels that score every item in float32, as a matrix product does: without amx,
+-- which has a bf16 prefilter.
 local function in_full(f)
   local isa = fopo.isa()
   if isa == "amx" then fopo.isa("avx512") end

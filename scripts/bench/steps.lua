@@ -1,14 +1,14 @@
--- Steps at the paper's scale: fopo's estimators against the gather of their rows, against each
--- other, and against PyTorch with FAISS. The sweep does it over sizes of the catalogue.
+-- Sections steps and sweep: steps at the paper's scale, fopo's estimators against the gather of
+-- their rows, against each other, and against PyTorch with FAISS; and over sizes of the catalogue.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
 local steps = {}
 local B, S = 32, 1000
 
--- What else a user may train with, as fast as is honest: head and tail, and the same with
--- candidates that serve several visits, are found among the largest norms, and rows of half the
--- bytes. scripts/studies/fast.lua has their reward.
+-- Faster options of a user: head and tail, with candidates that serve several visits or are
+-- searched among the largest norms only, and with rows in half the bytes. scripts/studies/fast.lua
+-- measures their reward.
 local HEAD = "head and tail 256 + 64"
 local FAST = {{tail = 64, budget = 8192}, {tail = 64, budget = 12288}, {tail = 256, refresh = 5},
               {tail = 256, refresh = 20}, {tail = 256, refresh = 20, budget = 2048}}
@@ -136,8 +136,9 @@ local function dimension(P, L, sessions, others)
     end
     cases[#cases + 1] = {method[1], measure}
   end
-  local blas, python, python_cases = nil, nil, {}
+  local blas, python
   if others then
+    local python_cases
     blas = gemm(P, L)
     bench.note("L = %d: two products of BLAS, %s", L, blas.about)
     cases[#cases + 1] = {"two GEMMs", world.step_of_worker(blas, nil, 1)}

@@ -1,4 +1,4 @@
--- The worlds that sections train on: sessions over P items, and item embeddings for them.
+-- The data that sections train on: sessions over P items, and item embeddings for them.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = {seed = 1} -- of the trainers

@@ -1,6 +1,9 @@
--- The training loop written by hand from its parts gives the same numbers as fopo.trainer.
+-- A training loop written by hand from its parts gives the same numbers as fopo.trainer.
 --
 --   ./fopo scripts/examples/own_loop.lua [steps]
+--
+-- Cost: some seconds. Quick: 12
+-- Options (defaults): steps (50).
 local fopo = require "fopo"
 local steps = tonumber(arg and arg[1]) or 50
 
@@ -26,7 +29,9 @@ for step = 0, steps - 1 do
   local rows = s.train:batch{size = batch, seed = seed, step = step}
   local G, stats = gradient:compute(by_hand, x, rows, reward, {seed = seed, step = step})
   optim:step(by_hand, G)
-  if step % 10 == 0 then print(("step %3d  reward %.4f  ess %.1f"):format(step, stats.reward, stats.ess)) end
+  if step % 10 == 0 then
+    print(("step %3d  reward %.4f  ess %.1f"):format(step, stats.reward, stats.ess))
+  end
 end
 
 local difference = by_hand:theta():add(with_trainer:theta(), -1):norm()

@@ -2,8 +2,10 @@
 --
 --   ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]
 --
--- FILE is anything that fopo.data.read knows: user,item pairs with or without a header, lists
--- "user item item ...", scipy's .npz, MatrixMarket; .gz too.
+-- Cost: some seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 5
+-- Options (defaults): dim (32) of the embeddings, steps (1000).
+-- FILE is in any format that fopo.data.read knows: user,item pairs with or without a header, lists
+-- "user item item ...", scipy's .npz, MatrixMarket; also compressed as .gz.
 local fopo = require "fopo"
 local path = arg[1]
 if not path then

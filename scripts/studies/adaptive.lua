@@ -1,21 +1,25 @@
--- An epsilon that adapts against fixed ones, for the same seconds.
+-- An adaptive epsilon against fixed ones, for the same seconds of training.
 --
 --   ./fopo scripts/studies/adaptive.lua [FILE ...] [quick] [name=value ...]
 --
--- Worlds: two made ones and each FILE. Every run has the same seconds of training (evaluation not
--- counted) from the same start; the reward is that on the test sessions by true argmax. The runs of
--- one seed are made one after another. The verdict compares adaptive with the fixed epsilon that
--- did best, seed by seed: "ahead" or "behind" where the mean difference is more than twice its
--- standard error, "level" otherwise. The best of several is chosen after the fact, which favours it.
+-- Cost: `seconds` for each of 6 methods, 3 seeds and each world, and the evaluations: some minutes.
 --
--- Candidates of all runs serve `refresh` visits, or searching would be most of what is compared;
--- refresh=1 is the plain form.
+-- Worlds: two synthetic ones and each FILE. Every run has the same seconds of training (without
+-- evaluation) from the same start; the reward is on the test sessions by true argmax. The runs of
+-- one seed follow each other. The verdict compares adaptive with the best fixed epsilon, seed by
+-- seed: "ahead" or "behind" if the mean difference is more than twice its standard error, "level"
+-- otherwise. The best of several is chosen after the fact, which favours it.
 --
--- Names (defaults): epsilons=0,0.2,0.5,0.8,1; refresh=20, seconds=6 of a run, clock=wall (or cpu:
--- one thread and its seconds, for a machine that has other work), lr=0.01, dim=32, k=256,
--- samples=1000, floor=0.0001, smoothing=0.5, min_items=20 (of a user), scale=1, seeds=1,2,3,
--- worlds=narrow,wide (worlds=, with a comma: none).
--- All rows are in runs/adaptive.csv.
+-- Candidates of all runs serve `refresh` visits; with refresh=1 the time of the searches would
+-- dominate the comparison.
+--
+-- Options (defaults):
+--   epsilons=0,0.2,0.5,0.8,1    the fixed ones
+--   refresh=20 k=256 samples=1000 floor=0.0001 smoothing=0.5    of the proposals
+--   seconds=6 clock=wall        of a run; clock=cpu: CPU time of one thread, for a busy machine
+--   lr=0.01 dim=32 min_items=20 (of a user) scale=1 seeds=1,2,3
+--   worlds=narrow,wide          "worlds=," for none
+-- All rows are kept in runs/adaptive.csv (quick: runs/adaptive_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"

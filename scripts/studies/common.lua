@@ -1,60 +1,35 @@
--- What the studies share: their words on the command line, the worlds that they look at, figures
--- over seeds, the table and its CSV.
+-- What the studies share: their options, the worlds that they train on, means over seeds, the table
+-- and its CSV.
 local fopo = require "fopo"
-local report = fopo.report
-local study = {suffix = ""} -- of the CSV's name: a quick run leaves the others' files alone
+local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+package.path = here .. "../tools/?.lua;" .. package.path
+local script = require "script"
 
--- Reads "quick", "name=value" and paths of files into a copy of `defaults`. quick = {...} replaces
--- defaults by smaller ones. A list is written "a,b,c". Returns the options and the files.
+local report = fopo.report
+local study = {suffix = "", misuse = script.misuse} -- suffix of the CSV's name
+
+-- The options, and the files that the command line names. A quick run writes a CSV of its own.
 function study.options(defaults, quick)
-  local o, files = {}, {}
-  for name, value in pairs(defaults) do o[name] = value end
-  local function misuse(...)
-    io.stderr:write(arg[0], ": ", string.format(...), "\n")
-    os.exit(2)
-  end
-  local function read(word, like)
-    if type(like) == "table" then
-      local list = {}
-      for one in word:gmatch("[^,]+") do list[#list + 1] = tonumber(one) or one end
-      return list
-    end
-    if type(like) == "number" then return tonumber(word) or misuse("%s is no number", word) end
-    return word
-  end
-  for _, word in ipairs(arg) do
-    if word == "quick" then
-      study.suffix = "_quick"
-      for name, value in pairs(quick) do o[name] = value end
-    end
-  end
-  for _, word in ipairs(arg) do
-    local name, value = word:match("^([%w_]+)=(.*)$")
-    if name and defaults[name] ~= nil then
-      o[name] = read(value, defaults[name])
-    elseif word ~= "quick" then
-      if name then misuse("there is no option %s; see the head of the script", name) end
-      files[#files + 1] = word
-    end
-  end
+  local o, files, is_quick = script.options(defaults, quick)
+  if is_quick then study.suffix = "_quick" end
   return o, files
 end
 
--- Worlds by name: the made ones, and files. scale multiplies their sizes; users=, items= and
--- clusters= take their places.
-local made = {
+-- The synthetic worlds by name. scale multiplies their sizes; users=, items= and clusters= replace
+-- them.
+local synthetic = {
   narrow = {users = 12000, items = 20000, clusters = 200, tastes = 2, mean_items = 40},
   wide = {users = 12000, items = 60000, clusters = 300, tastes = 4, mean_items = 50, noise = 0.1},
   large = {users = 100000, items = 790000, clusters = 2000, tastes = 4, mean_items = 50},
 }
 
--- {name, split, items, index}: a split of the world's sessions, its SVD embeddings and the exact
--- index over them. name: narrow, wide, large or the path of a file.
+-- {name, split, items, index}: a split of the world's sessions, its SVD embeddings and an exact
+-- index over them. name is narrow, wide, large or the path of a file.
 function study.world(name, o)
   local d
-  if made[name] then
+  if synthetic[name] then
     local options = {seed = 11}
-    for key, value in pairs(made[name]) do
+    for key, value in pairs(synthetic[name]) do
       local size = key == "users" or key == "items" or key == "clusters"
       options[key] = size and (o[key] or math.max(20, math.floor(value * o.scale))) or value
     end
@@ -75,8 +50,8 @@ function study.trainer(world, gradient, o)
                       optim = fopo.optim.adam{lr = o.lr}, seed = o.seed}
 end
 
--- Trains for so many seconds by the wall, or, with o.clock = "cpu", for so many of the processor's
--- by one thread, which other work on the machine hardly changes. Returns what was used.
+-- Trains for so many seconds of wall time; or, with o.clock = "cpu", for so many seconds of CPU
+-- time by one thread, which other work on the machine hardly changes. Returns the seconds used.
 function study.train(t, seconds, o)
   if o.clock ~= "cpu" then
     local before = t.seconds
@@ -95,7 +70,7 @@ function study.train(t, seconds, o)
   return used()
 end
 
--- Mean and its standard error; 0 where there is one value.
+-- The mean and its standard error, which is 0 for a single value.
 function study.mean(list)
   local n, sum, squares = #list, 0, 0
   for _, x in ipairs(list) do sum = sum + x end
@@ -105,24 +80,11 @@ end
 
 -- ---- the table and its CSV ----
 
-local function quoted(value)
-  local s = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
-  return s:find('[,"\n]') and '"' .. s:gsub('"', '""') .. '"' or s
-end
-
 -- Rows are tables by column name. The first lines are comments: the command and the machine.
 function study.csv(name, columns, rows)
-  assert(os.execute("mkdir -p runs"))
   local path = ("runs/%s%s.csv"):format(name, study.suffix)
-  local f <close> = assert(io.open(path, "w"))
-  f:write(("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0], table.concat(arg, " "),
-    fopo.version, (fopo.isa()), fopo.threads()))
-  f:write(table.concat(columns, ","), "\n")
-  for _, row in ipairs(rows) do
-    local line = {}
-    for i, column in ipairs(columns) do line[i] = quoted(row[column]) end
-    f:write(table.concat(line, ","), "\n")
-  end
+  script.csv(path, columns, rows, ("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0],
+    table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads()))
   print("kept in " .. path)
 end
 

@@ -1,26 +1,33 @@
--- The fastest honest training against the paper's: reward after the same steps, and their cost.
+-- Faster training than the paper's: the reward after the same number of steps, and the cost of
+-- both.
 --
 --   ./fopo scripts/studies/fast.lua [FILE ...] [quick] [name=value ...]
 --
+-- Cost: hours at the full size of the large world, on a machine without other work.
+--
 -- The paper's estimator is SNIS with the mixture (K = 256, eps = 0.8, S = 1000, candidates searched
--- at every visit, float32). Against it: head and tail, K candidates and `tail` draws; the candidates
--- serve `refresh` visits of their context and are found in the `budget` items of the largest norms
--- (0: exactly), and rows are read as `rows`. Each list below is tried in all its combinations.
+-- at every visit, float32). Against it: head and tail with K candidates and `tails` draws. The
+-- candidates serve `refresh` visits of their context and are searched among the `budgets` items of
+-- the largest norms (0: all), and items are read as `rows`. All combinations of these lists are
+-- run.
 --
 -- Every run of a seed starts from the same theta and visits the same contexts in the same order.
--- After each of `parts` equal parts of the steps, the reward on the test sessions is taken by true
--- argmax over the whole catalogue. "ms/step" is of training alone, all searches included: those
--- of the first visits and of the later ones; "searches/step" says how many there were, of 32
--- contexts a step. "+-" is the standard error over the seeds, and "against mixture" the mean
--- difference of reward, seed by seed, with its standard error: the test sessions are the same.
+-- After each of `parts` equal parts of the steps, the reward on the test sessions is measured by
+-- true argmax over the whole catalogue. "ms/step" is of training alone, with all searches, those of
+-- the first visits and of the later ones; "searches/step" is their number, of 32 contexts a step.
+-- "+-" is the standard error over the seeds, and "against mixture" the mean difference of reward,
+-- seed by seed, with its standard error: the test sessions are the same.
 --
--- Names (defaults): steps=12000, parts=2, lr=0.01, dim=100, k=256, samples=1000, epsilon=0.8,
--- tails=64, refresh=1,20, rows=float16, budgets=0,8192,12288, threads=2, scale=1, seeds=1,2,3,
--- worlds=large (100,000 users, 790,000 items; users=, items=, clusters= change it), min_items=20.
--- Kept candidates pay where contexts are visited often: with few visits each (users= of the large
--- world makes them more or fewer) they are those of an early policy, and the table shows the loss.
--- The table has means over the seeds; all rows are in runs/fast.csv. The large world at its
--- full size is for a machine that is left alone meanwhile.
+-- Cached candidates pay if contexts are visited often. With few visits each (more users= in the
+-- large world) they are those of an early policy, and the table shows the loss.
+--
+-- Options (defaults):
+--   tails=64 refresh=1,20 rows=float16 budgets=0,8192,12288    the combinations
+--   steps=12000 parts=2 lr=0.01 dim=100 k=256 samples=1000 epsilon=0.8 min_items=20
+--   worlds=large      100,000 users, 790,000 items; users=, items=, clusters= change it
+--   threads=2 scale=1 seeds=1,2,3
+-- The table has means over the seeds; all rows are kept in runs/fast.csv (quick:
+-- runs/fast_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
@@ -33,7 +40,7 @@ local o, files = study.options(
   {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5},
    rows = {"float32", "float16"}, budgets = {0}, scale = 0.03, seeds = {1, 2}, worlds = {"narrow"}})
 for _, size in ipairs{"users", "items", "clusters"} do
-  if o[size] == 0 then o[size] = nil end -- as the world has it
+  if o[size] == 0 then o[size] = nil end -- 0: the world's own size
 end
 
 -- The methods in the order of the table: {name, gradient(world), rows, and what is in the CSV}.

@@ -2,25 +2,29 @@
 --
 --   ./fopo scripts/studies/head_tail.lua [FILE ...] [quick] [name=value ...]
 --
--- Worlds: two made ones (narrow: 20,000 items, wide: 60,000) and each FILE that fopo.data.read
--- knows. A policy is trained with SNIS; at its start, in the middle and at the end the exact gradient
--- of 64 contexts is compared with `repeats` estimates of each method, each with draws of its own:
+-- Cost: some minutes.
 --
---   bias      |mean - exact| / |exact|, freed of the part that chance adds to it: the square less
---             spread^2 / repeats, which may leave nothing (0); below about half of
---             spread / sqrt(repeats) it is not to be told from chance
+-- Worlds: two synthetic ones (narrow: 20,000 items, wide: 60,000) and each FILE that fopo.data.read
+-- knows. A policy is trained with SNIS; at its start, in the middle and at the end the exact
+-- gradient of 64 contexts is compared with `repeats` estimates of each method, each with other
+-- draws:
+--
+--   bias      |mean - exact| / |exact|, less the part that chance adds: spread^2 / repeats is
+--             subtracted from the square, which may leave 0; a bias below about half of
+--             spread / sqrt(repeats) cannot be told from chance
 --   spread    sqrt(E |G - mean|^2) / |exact|
 --   error     sqrt(E |G - exact|^2) / |exact|: both together
 --
--- Rows are those that the estimate itself gathers: S, or K + U; the search of the K candidates, the
--- same for both, is not in them, and uniform draws do without it. Milliseconds are of this machine
--- as it is loaded: the order counts, not the digits.
+-- "Rows" counts the rows that the estimate gathers: S, or K + U, without the search of the K
+-- candidates, which is the same for both (uniform draws need none). Milliseconds depend on this
+-- machine and its load: only their order is meaningful.
 --
--- Names (defaults): repeats=100, steps=3000 of training, lr=0.01, dim=32, k=256, samples=1000,
--- contexts=64, scale=1 (of the made worlds' sizes), seeds=1,2 (of training and draws),
--- worlds=narrow,wide.
--- The table of means over the seeds is printed, the rows of all seeds are in
--- runs/head_tail.csv.
+-- Options (defaults):
+--   repeats=100 contexts=64 k=256 samples=1000    of the estimates
+--   steps=3000 lr=0.01 dim=32                     of the training
+--   scale=1 (of the synthetic worlds) seeds=1,2 (of training and draws) worlds=narrow,wide
+-- The table has means over the seeds; all rows are kept in runs/head_tail.csv (quick:
+-- runs/head_tail_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"

@@ -1,40 +1,41 @@
--- How often fopo.ope's intervals hold the truth, and what it takes at a million actions.
+-- How often the intervals of fopo.ope contain the truth, and its cost at a million actions.
 --
---   ./fopo scripts/studies/ope_coverage.lua [logs [actions [big]]]
+--   ./fopo scripts/studies/ope_coverage.lua [quick] [name=value ...]
 --
--- Coverage: `logs` (200) independent logs of 200, 1000 and 5000 events from one synthetic world of
--- `actions` (200) items (fopo.data.synthetic_logs), under a policy near the logging one, one far
--- from it, and its argmax. The truth is the policy's value over 200,000 other contexts. dm and dr
--- take a logistic model fitted to the same log in 5 folds, of the form that the world's rewards
--- have; "true dm" and "true dr" take the world's own probabilities. For each estimator: bias, root
--- mean squared error, mean standard error, and for each interval of 95 % how often it holds the
--- truth and how wide it is. A coverage of 95 % over 200 logs has a standard error of 1.5 %.
--- clipped_ips is biased by design; a fitted model's error is in no interval of dm, and only in part
--- in those of clipped_dr.
+-- Cost: some minutes.
 --
--- Size: one log of 500 events over `big` (1,000,000) actions: seconds, and the most memory that C
--- held at any time so far beside what it holds before (world, model, index). An n x P matrix would
--- take 2 GB, and so would the model's.
+-- Coverage: `logs` independent logs of each of `events` from one synthetic world of `actions` items
+-- (fopo.data.synthetic_logs), under a policy near the logging one, one far from it, and its argmax.
+-- The truth is the policy's value over `contexts` other contexts. dm and dr use a logistic model
+-- fitted to the same log in 5 folds, of the form that the world's rewards have; "true dm" and "true
+-- dr" use the world's own probabilities. For each estimator: bias, root mean squared error, mean
+-- standard error, and for each 95 % interval how often it contains the truth and its width. A
+-- coverage of 95 % over 200 logs has a standard error of 1.5 %. clipped_ips is biased by design;
+-- the error of a fitted model is in no interval of dm, and only in part in those of clipped_dr.
 --
--- Everything but seconds and memory is reproducible. Kept as runs/ope_coverage.csv and
--- runs/ope_size.csv.
+-- Size: one log of 500 events over `big` actions: seconds, and the peak memory of C so far beyond
+-- that of the objects that exist before (world, model, index). An n x P matrix would take 2 GB, and
+-- so would the model's.
+--
+-- Options (defaults):
+--   logs=200 actions=200 events=200,1000,5000 contexts=200000 big=1000000
+-- All numbers except seconds and memory are reproducible. They are kept in runs/ope_coverage.csv
+-- and runs/ope_size.csv (quick: runs/ope_coverage_quick.csv, runs/ope_size_quick.csv).
 local fopo = require "fopo"
 local native = require "fopo.native"
 local text = require "fopo.base.text"
-local logs, actions, big = tonumber(arg[1]) or 200, tonumber(arg[2]) or 200,
-                           tonumber(arg[3]) or 1000000
+package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
+local study = require "common"
+
+local o, files = study.options(
+  {logs = 200, actions = 200, events = {200, 1000, 5000}, contexts = 200000, big = 1000000},
+  {logs = 3, actions = 40, events = {200}, contexts = 2000, big = 2000})
+if files[1] then study.misuse("there is no word %s", files[1]) end
+local logs, actions, big = o.logs, o.actions, o.big
 local kinds = {"normal", "bootstrap", "bernstein"}
 local estimators = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr", "true dm", "true dr"}
 local policies = {{"near", temperature = 2, how = "softmax"}, {"far", temperature = 0.3,
                   how = "softmax"}, {"argmax", temperature = 1, how = "argmax"}}
-
-local function write(path, lines)
-  os.execute("mkdir -p runs")
-  local f = assert(io.open(path, "w"))
-  f:write(table.concat(lines, "\n"), "\n")
-  f:close()
-  print("kept as " .. path .. "\n")
-end
 
 -- ---- coverage
 
@@ -55,8 +56,10 @@ local function add(s, e, truth)
   end
 end
 
-local csv = {"policy,n,logs,truth,ess,warned,estimator,bias,rmse,se,normal,bootstrap,bernstein,"
-             .. "normal_width,bootstrap_width,bernstein_width"}
+local columns = {"policy", "n", "logs", "truth", "ess", "warned", "estimator", "bias", "rmse", "se",
+                 "normal", "bootstrap", "bernstein", "normal_width", "bootstrap_width",
+                 "bernstein_width"}
+local results = {}
 
 -- The world's own model: P(r = 1 | a, x) = sigmoid(bias + slope x . beta_a) with slope 1.
 local bias = -2
@@ -69,12 +72,12 @@ local function with_column(a, value)
   return wide
 end
 
-local function study(policy, n)
+local function coverage(policy, n)
   local lg, world = fopo.data.synthetic_logs{n = logs * n, actions = actions, dim = 8,
                                              k = actions // 4, epsilon = 0.3, bias = bias, seed = 1}
   local pi = fopo.policy.linear{items = lg:items(), theta = "identity",
                                 temperature = policy.temperature}
-  local truth = world:value(pi, {how = policy.how, contexts = world:contexts(200000, 77)})
+  local truth = world:value(pi, {how = policy.how, contexts = world:contexts(o.contexts, 77)})
   local betas = with_column(lg:items(), 1)
   local sums, ess, warned = {}, 0, 0
   for _, one in ipairs(estimators) do sums[one] = new_sums() end
@@ -97,28 +100,29 @@ local function study(policy, n)
   local rows = {{"estimator", "bias", "rmse", "mean se", "normal", "bootstrap", "bernstein",
                  "width normal", "bootstrap", "bernstein"}}
   for _, one in ipairs(estimators) do
-    local s, cells, held = sums[one], {one}, {}
+    local s, cells = sums[one], {one}
     local numbers = {s.value / s.n - truth, math.sqrt(s.squares / s.n), s.se / s.n}
+    local result = {policy = policy[1], n = n, logs = logs, truth = truth, ess = ess,
+                    warned = warned, estimator = one, bias = numbers[1], rmse = numbers[2],
+                    se = numbers[3]}
     for _, x in ipairs(numbers) do cells[#cells + 1] = ("%.4f"):format(x) end
     for _, suffix in ipairs{"", "_width"} do
       for _, kind in ipairs(kinds) do
         local none = one == "snips" and kind == "bernstein"
         local x = s[kind .. suffix] / (suffix == "" and logs or s.n)
         cells[#cells + 1] = none and "-" or (suffix == "" and "%.3f" or "%.4g"):format(x)
-        held[#held + 1] = none and "" or ("%.6g"):format(x)
+        if not none then result[kind .. suffix] = x end
       end
     end
-    rows[#rows + 1] = cells
-    csv[#csv + 1] = ("%s,%d,%d,%.6g,%.6g,%d,%s,%.6g,%.6g,%.6g,%s"):format(policy[1], n, logs, truth,
-      ess, warned, one, numbers[1], numbers[2], numbers[3], table.concat(held, ","))
+    rows[#rows + 1], results[#results + 1] = cells, result
   end
   print(text.table(rows), "\n")
 end
 
 for _, policy in ipairs(policies) do
-  for _, n in ipairs{200, 1000, 5000} do study(policy, n) end
+  for _, n in ipairs(o.events) do coverage(policy, n) end
 end
-write("runs/ope_coverage.csv", csv)
+study.csv("ope_coverage", columns, results)
 
 -- ---- size
 
@@ -127,7 +131,7 @@ local pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
 local model = fopo.reward.direct{logs = lg, model = "logistic", folds = 5}
 local ix = fopo.index.norm(lg:items())
 local mixture = fopo.proposal.mixture{index = ix, k = 256, epsilon = 0.5}
-local size = {"what,actions,n,seconds,bytes,ips,ips_se,dm,dr,dr_se,ess"}
+local size = {}
 local rows = {{"what", "seconds", "memory", "ips", "dm", "dr", "ess"}}
 for _, one in ipairs{{"argmax", policy = "argmax", index = ix},
                      {"softmax, 1000 draws", samples = 1000, proposal = mixture},
@@ -141,10 +145,12 @@ for _, one in ipairs{{"argmax", policy = "argmax", index = ix},
   rows[#rows + 1] = {one[1], ("%.2f"):format(e.seconds), text.bytes(bytes),
                      ("%.4f +- %.4f"):format(e.ips.value, e.ips.se), ("%.4f"):format(e.dm.value),
                      ("%.4f +- %.4f"):format(e.dr.value, e.dr.se), ("%.1f"):format(e.ess)}
-  size[#size + 1] = ("%s,%d,%d,%.3f,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g"):format(one[1]:gsub(",", ""),
-    big, lg.n, e.seconds, bytes, e.ips.value, e.ips.se, e.dm.value, e.dr.value, e.dr.se, e.ess)
+  size[#size + 1] = {what = one[1], actions = big, n = lg.n, seconds = e.seconds, bytes = bytes,
+                     ips = e.ips.value, ips_se = e.ips.se, dm = e.dm.value, dr = e.dr.value,
+                     dr_se = e.dr.se, ess = e.ess}
 end
 print(("%s actions, 500 events; the true value is %.4f (softmax), %.4f (argmax)"):format(
   text.count(big), world:value(pi), world:value(pi, {how = "argmax"})))
 print(text.table(rows))
-write("runs/ope_size.csv", size)
+study.csv("ope_size", {"what", "actions", "n", "seconds", "bytes", "ips", "ips_se", "dm", "dr",
+                       "dr_se", "ess"}, size)

@@ -1,16 +1,22 @@
--- Old candidates: reward against seconds where candidates serve n visits of their context.
+-- Old candidates: reward against seconds if candidates serve n visits of their context.
 --
 --   ./fopo scripts/studies/refresh.lua [FILE ...] [quick] [name=value ...]
 --
--- Worlds: two made ones and each FILE. Every run has the same seconds of training (evaluation not
--- counted) from the same start; after each quarter of them the reward on the test sessions by true
--- argmax is taken. Runs of one seed are made one after another, so that what else the machine does
--- hits them alike; "searched" is how many queries the index had.
+-- Cost: `seconds` for each of 10 methods, 2 seeds and each world, and the evaluations: some
+-- minutes.
 --
--- Names (defaults): refresh=1,2,5,20,once; estimators=snis,head_tail; seconds=8 of a run,
--- clock=wall (or cpu: one thread and its seconds, for a machine that has other work), lr=0.01,
--- dim=32, k=256, samples=1000, tail=256, epsilon=0.5 (of snis), scale=1, seeds=1,2,
--- worlds=narrow,wide. The table has means over the seeds; all rows are in runs/refresh.csv.
+-- Worlds: two synthetic ones and each FILE. Every run has the same seconds of training (without
+-- evaluation) from the same start; after each quarter of them the reward on the test sessions is
+-- measured by true argmax. The runs of one seed follow each other, so that other load on the
+-- machine affects them alike; "searched" is the number of queries of the index.
+--
+-- Options (defaults):
+--   refresh=1,2,5,20,once estimators=snis,head_tail    the combinations
+--   seconds=8 clock=wall     of a run; clock=cpu: CPU time of one thread, for a busy machine
+--   lr=0.01 dim=32 k=256 samples=1000 tail=256 epsilon=0.5 (of snis)
+--   scale=1 seeds=1,2 worlds=narrow,wide
+-- The table has means over the seeds; all rows are kept in runs/refresh.csv (quick:
+-- runs/refresh_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
@@ -86,8 +92,8 @@ local function show(world)
     end
   end
   local title = "%s: %d items, %d contexts, reward on %d test sessions, %s clock, seeds %s"
-  study.print(title:format(world.name, world.items.rows, world.split.train.n, world.split.test.n, o.clock,
-    table.concat(o.seeds, ", ")), shown)
+  study.print(title:format(world.name, world.items.rows, world.split.train.n, world.split.test.n,
+                           o.clock, table.concat(o.seeds, ", ")), shown)
 end
 
 for _, list in ipairs{o.worlds, files} do

@@ -1,25 +1,30 @@
--- RQ0: what does it cost to fix the item embeddings? The paper's question, asked of REINFORCE and of
--- SNIS.
+-- RQ0: what does it cost to fix the item embeddings? The paper's question, for REINFORCE and SNIS.
 --
 --   ./fopo scripts/studies/rq0.lua [FILE ...] [quick] [name=value ...]
 --
--- Worlds: the made one called narrow (20,000 items at scale=1) and each FILE that fopo.data.read
--- knows. From the same start, on the same contexts, a policy is trained with its items fixed and with
--- its items learnt (train_items = true), both by Adam; the contexts are those of the SVD in both.
+-- Cost: some minutes.
 --
---   rP   reward after training, learnt / fixed; the reward is that of the best item on the test
---        sessions (above 1: learning the items helps)
---   rS   seconds of training, learnt / fixed (above 1: it costs time). Of this machine as it is
---        loaded: a rough ratio
+-- Worlds: the synthetic one called narrow (20,000 items at scale=1) and each FILE that
+-- fopo.data.read knows. From the same start and on the same contexts, a policy is trained with its
+-- items fixed and with its items learnt (train_items = true), both by Adam; the contexts are made
+-- of the SVD's items in both.
 --
--- REINFORCE without a baseline is the paper's. Its gradient touches every item, so each of its steps
--- moves P x L numbers; with a baseline and for SNIS only the rows drawn are moved (lazily).
+--   rP   reward after training, learnt / fixed, of the best item on the test sessions (above 1:
+--        learning the items helps)
+--   rS   seconds of training, learnt / fixed (above 1: it costs time); a rough ratio, which depends
+--        on the machine's load
 --
--- Names (defaults): steps=600, lr=0.01, items_lr=0 (0: lr), dims=10,100, k=256, samples=1000,
--- epsilon=0.8, index_refresh=100, embedding=sqrt (or none: raw singular vectors, as the paper's; sigma),
--- scale=0.25 (of the made world's size), seeds=1,2,3, worlds=narrow.
--- Means over the seeds with their standard errors are printed, the rows of all seeds are in
--- runs/rq0.csv.
+-- REINFORCE without a baseline is the paper's. Its gradient touches every item, so each of its
+-- steps updates P x L numbers; with a baseline, and for SNIS, only the rows drawn are updated
+-- (lazily).
+--
+-- Options (defaults):
+--   steps=600 lr=0.01 items_lr=0 (0: lr) dims=10,100 index_refresh=100    of the training
+--   k=256 samples=1000 epsilon=0.8                                        of the estimators
+--   embedding=sqrt       or none (raw singular vectors, as the paper's), sigma
+--   scale=0.25 (of the synthetic world's size) seeds=1,2,3 worlds=narrow
+-- Means over the seeds with their standard errors are printed; all rows are kept in runs/rq0.csv
+-- (quick: runs/rq0_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"

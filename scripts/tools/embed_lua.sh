@@ -10,7 +10,8 @@ for f in "$@"; do
   printf '0};\n'
   n=$((n + 1))
 done
-echo 'const struct { const char *name; const unsigned char *text; size_t bytes; } fopo_lua_files[] = {'
+echo 'const struct { const char *name; const unsigned char *text; size_t bytes; }'
+echo 'fopo_lua_files[] = {'
 n=0
 for f in "$@"; do
   printf '  {"%s", file_%d, sizeof file_%d - 1},\n' "${f#lua/}" "$n" "$n"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# A machine with a card often has CUDA, gcc and make, but not the Debian packages that fopo is built
-# with, nor a network to fetch them. Their headers and libraries can be carried beside the source:
+# A machine with a GPU often has CUDA, gcc and make, but neither the Debian packages that fopo is
+# built with nor a network. This script carries their headers and libraries beside the source:
 #
-#   sh scripts/tools/gpu.sh pack            here: copies them to carried/ (some 60 MB; not tracked)
-#   eval "$(sh scripts/tools/gpu.sh env)"   there: prints what lets gcc, g++, nvcc and ld find them
-#   make test-gpu                     and make bench-gpu
+#   sh scripts/tools/gpu.sh pack            here: copies them to carried/ (about 60 MB, not tracked)
+#   eval "$(sh scripts/tools/gpu.sh env)"   there: sets the paths of gcc, g++, nvcc and ld
+#   make test-gpu                           there; or make bench-gpu
 #
-# Both machines need the same architecture, and there a C library at least as new as here.
+# Both machines must have the same architecture, and the C library there must be at least as new.
 set -eu
 cd "$(dirname "$0")/../.."
 here=$PWD/carried
@@ -17,14 +17,15 @@ curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.
 x86_64-linux-gnu/cblas*.h x86_64-linux-gnu/openblas* x86_64-linux-gnu/lapacke*
 x86_64-linux-gnu/zconf.h x86_64-linux-gnu/openblas-pthread x86_64-linux-gnu/f77blas.h'
 
-# the program's libraries and what they need in turn; those of the C library and of the compiler, of
-# which the other machine has its own, apart
+# The program's libraries and the libraries that they need, except those of the C library and of the
+# compiler, which the other machine has.
 libraries() {
   for name in lapacke openblas zip z lua5.4 readline ncursesw tinfo cmocka; do
     ls /usr/lib/x86_64-linux-gnu/lib$name.so
   done
   ldd build/release/fopo build/release/test_cuda | awk '/=> \// { print $3 }' |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libgomp|ld-linux[^/]*)\.so' | sort -u
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libgomp|ld-linux[^/]*)\.so' |
+    sort -u
 }
 
 pack() {
@@ -37,7 +38,7 @@ pack() {
       cp -rL "$f" "$here/include/"
     done
   done
-  # each library once, under the name that programs ask for; the linker's names point to those
+  # Each library once, under its soname; the linker's name (libz.so) becomes a script that names it.
   libraries | while read -r f; do
     soname=$(objdump -p "$(readlink -f "$f")" 2>/dev/null | awk '/SONAME/ { print $2 }')
     if [ -z "$soname" ]; then cp -L "$f" "$here/lib/"; continue; fi
