@@ -165,7 +165,7 @@ static int about(lua_State *L) {
   } options[] = {{"M", f.M},
                  {"ef_construction", f.ef_construction},
                  {"ef", f.ef},
-                 {"head", f.head},
+                 {"head", f.prefix},
                  {"budget", f.budget}};
   lua_createtable(L, 0, 13);
   lua_pushstring(L, f.kind);

@@ -67,8 +67,8 @@ int fopo_gradient_choose_search(fopo_gradient *g) {
   g->on_device = g->by_graph = 0;
   if (g->n_with_candidates == 0 || g->device->ops->topk == NULL) return FOPO_OK;
   fopo_index_facts facts = fopo_index_about(g->q.index);
-  int norm = strcmp(facts.kind, "norm") == 0, exact = strcmp(facts.kind, "exact") == 0;
-  g->by_graph = !norm && !exact;
+  int norm = facts.by_norm;
+  g->by_graph = !facts.exhaustive;
   if (g->by_graph || g->train_items || g->q.k > FOPO_TOPK_MOST ||
       !fopo_index_over(g->q.index, g->items)) {
     return FOPO_OK;

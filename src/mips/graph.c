@@ -1,6 +1,6 @@
-/* Searching is algorithms 2 and 5 of the paper. Instead of two heaps one sorted pool of ef keys is
- * kept: what falls out of it is worse than ef others and would never be expanded. Neighbours are
- * scored together (gather_dot fetches their rows ahead), and a search allocates nothing. */
+/* A search is algorithms 2 and 5 of the paper. Instead of two heaps it keeps one sorted pool of ef
+ * keys: an item that falls out of it is worse than ef others and would never be expanded. All
+ * neighbours of an item are scored in one call of gather_dot, which prefetches their rows. */
 #include "mips/graph.h"
 
 #include <inttypes.h>
@@ -12,7 +12,8 @@
 #include "core/status.h"
 #include "mips/topk.h"
 
-/* Ids have 31 bits, so the highest of the complemented id is free in a key: 1 until expanded. */
+/* Ids have 31 bits, so the highest bit of the complemented id in a key is free: 1 until the item is
+ * expanded. */
 #define UNEXPANDED ((uint64_t)1 << 31)
 
 int fopo_graph_adopt(fopo_graph *g, size_t n, size_t M, uint8_t *levels) {
@@ -23,9 +24,9 @@ int fopo_graph_adopt(fopo_graph *g, size_t n, size_t M, uint8_t *levels) {
     g->first[i] = (uint32_t)g->n_upper;
     if (levels[i] == FOPO_GRAPH_ABSENT) continue;
     g->members++;
-    if (levels[i] > FOPO_GRAPH_LEVELS_MOST) {
+    if (levels[i] > FOPO_GRAPH_MAX_LEVEL) {
       return fopo_fail(FOPO_ERR_FORMAT, "item %zu has level %d, more than %d; build it again",
-                       i + 1, levels[i], FOPO_GRAPH_LEVELS_MOST);
+                       i + 1, levels[i], FOPO_GRAPH_MAX_LEVEL);
     }
     if (g->n_upper + levels[i] > UINT32_MAX) {
       return fopo_fail(FOPO_ERR_FORMAT, "the upper layers have too many items; build it again");
@@ -63,8 +64,8 @@ size_t fopo_graph_bytes(const fopo_graph *g) {
 }
 
 uint64_t fopo_graph_estimate(size_t n, size_t M, int threads) {
-  /* Of hnswlib, per item: links, a pointer and a label; a mutex, the level, a pointer to the upper
-   * lists, an entry of the label map; two bytes of each thread's visited list. */
+  /* hnswlib takes per item: links, a pointer and a label; a mutex, the level, a pointer to the
+   * upper lists, an entry of the label map; two bytes of each thread's visited list. */
   double inside = (8.0 * (double)M + 4 + 8 + 8) + 40 + 4 + 8 + 40 + 2.0 * threads +
                   (4.0 * (double)M + 17) / ((double)M - 1.0);
   double kept = 4.0 * (1.0 + 2.0 * (double)M) + 1 + 4 + 4.0 * ((double)M + 1) / ((double)M - 1.0);
@@ -114,27 +115,28 @@ int fopo_graph_check(const fopo_graph *g, const char *path) {
   return FOPO_OK;
 }
 
-/* Breadth first, a layer at a time: whoever was met on a layer is also met below it. */
+/* Breadth-first search, a layer at a time from the top: items reached on a layer are the starting
+ * points of the layer below. */
 int fopo_graph_reachable(size_t *reachable, const fopo_graph *g) {
-  uint32_t *met = fopo_alloc(g->n, sizeof *met);
+  uint32_t *queue = fopo_alloc(g->n, sizeof *queue);
   uint8_t *seen = fopo_alloc(g->n, sizeof *seen);
-  int status = met != NULL && seen != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  int status = queue != NULL && seen != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   size_t count = 0;
   if (status == FOPO_OK) {
-    met[count++] = g->entry;
+    queue[count++] = g->entry;
     seen[g->entry] = 1;
     for (uint32_t layer = g->max_level + 1; layer-- > 0;) {
       for (size_t at = 0; at < count; at++) {
-        const uint32_t *list = fopo_graph_links(g, met[at], layer);
+        const uint32_t *list = fopo_graph_links(g, queue[at], layer);
         for (uint32_t j = 1; j <= list[0]; j++) {
           if (seen[list[j]]) continue;
           seen[list[j]] = 1;
-          met[count++] = list[j];
+          queue[count++] = list[j];
         }
       }
     }
   }
-  fopo_free(met);
+  fopo_free(queue);
   fopo_free(seen);
   *reachable = count;
   return status;
@@ -169,13 +171,15 @@ size_t fopo_graph_walker_bytes(const fopo_graph_walker *w) {
          2 * w->M * (sizeof *w->fresh + sizeof *w->scores);
 }
 
+/* Begins a search: no item is visited. The marks are cleared once in 65,535 searches. */
 static void next_mark(fopo_graph_walker *w) {
   if (++w->mark != 0) return;
   memset(w->seen, 0, w->n * sizeof *w->seen);
   w->mark = 1;
 }
 
-/* Greedy, from the entry down to layer 1: the item where layer 0 begins. */
+/* Greedy search from the entry down to layer 1; returns the item where the search of layer 0
+ * begins. */
 static uint32_t descend(float *score, fopo_graph_walker *w, const fopo_graph *g, fopo_matrix items,
                         const float *q, const fopo_kernels *kernels) {
   uint32_t at = g->entry;
@@ -199,10 +203,11 @@ static uint32_t descend(float *score, fopo_graph_walker *w, const fopo_graph *g,
   return at;
 }
 
-/* Puts the key in its place among the n <= room kept; returns that place, room where the key is not
- * good enough: an equal score is not, or a query of equal scores would walk through all items. */
-static size_t insert(uint64_t *pool, size_t *n, size_t room, uint64_t key) {
-  if (*n == room && key >> 32 <= pool[room - 1] >> 32) return room;
+/* Inserts the key into the pool of n <= ef descending keys; returns its place, or ef if the pool is
+ * full and the key is not better than its last. A key of equal score is not better: otherwise a
+ * query for which all scores are equal would visit all items. */
+static size_t insert(uint64_t *pool, size_t *n, size_t ef, uint64_t key) {
+  if (*n == ef && key >> 32 <= pool[ef - 1] >> 32) return ef;
   size_t low = 0, high = *n;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -212,13 +217,13 @@ static size_t insert(uint64_t *pool, size_t *n, size_t room, uint64_t key) {
       high = middle;
     }
   }
-  if (*n < room) ++*n;
+  if (*n < ef) ++*n;
   memmove(pool + low + 1, pool + low, (*n - 1 - low) * sizeof *pool);
   pool[low] = key;
   return low;
 }
 
-/* The neighbours of id not met before are scored; returns how many. */
+/* Scores the neighbours of id that were not visited before: fresh, scores; returns how many. */
 static size_t expand(fopo_graph_walker *w, const fopo_graph *g, fopo_matrix items, uint32_t id,
                      const float *q, const fopo_kernels *kernels) {
   const uint32_t *list = fopo_graph_links(g, id, 0);
@@ -243,7 +248,8 @@ size_t fopo_graph_search(uint32_t *ids, fopo_graph_walker *w, const fopo_graph *
   w->seen[start] = w->mark;
   w->pool[0] = fopo_topk_key(score, start);
   size_t n = 1;
-  /* All before `at` are expanded. */
+  /* Expand the best item that is not expanded; all before `at` are. A new item may come before it.
+   */
   for (size_t at = 0; at < n;) {
     if (!(w->pool[at] & UNEXPANDED)) {
       at++;

@@ -1,7 +1,7 @@
-/* What all kinds of index share: the checks at the border, the lock, and the head of their files.
+/* What all kinds of index share: the checks of arguments, the lock, and the header of their files.
  *
- * Inside, inner products must not overflow: |q . beta| and every partial sum of it is at most
- * |q| |beta|, so both norms are checked here and the kernels need not look. */
+ * Inner products must not overflow: |q . beta| and every partial sum of it is at most |q| |beta|,
+ * so both norms are checked here and the kernels need not test for it. */
 #include "mips/index.h"
 
 #include <float.h>
@@ -19,19 +19,21 @@
 #include "mips/index_internal.h"
 #include "mips/scan.h"
 
-/* Ids need 32 bits with one value to spare, and hnswlib counts items in int. */
-#define ITEMS_MOST ((size_t)INT32_MAX - 1)
-#define NORM_MOST  1e18 /* |beta|^2 is far from FLT_MAX: items meet each other in a graph */
+/* hnswlib counts items in int. */
+#define MAX_ITEMS ((size_t)INT32_MAX - 1)
+#define MAX_NORM  1e18 /* |beta|^2 is far from FLT_MAX: a graph takes inner products of items */
 
 enum { VERSION = 1 };
 
-static _Atomic uint64_t structures; /* made so far */
+static _Atomic uint64_t structures; /* made so far in this process: gives their versions */
 
-/* The largest norm, and each of them rounded up in norms [rows] unless that is NULL; one pass.
- * FOPO_ERR_NUMERIC names the first value that is not finite or the first row that may overflow. */
-static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound, const char *what) {
+/* *max_norm = the largest norm of the rows; norms [rows], unless NULL, each of them rounded up. One
+ * pass if all is well; FOPO_ERR_NUMERIC names the first value that is not finite or the first row
+ * with a norm above `bound`. */
+static int bounded_norm(double *max_norm, float *norms, fopo_matrix m, double bound,
+                        const char *what) {
   double largest = 0.0;
-  int within = 1; /* a sum of squares in double is not finite where a value is not */
+  int within = 1; /* the norm of a row is not finite if and only if a value is not */
 #pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) reduction(&& : within) \
     if (m.rows > 4096)
   for (size_t i = 0; i < m.rows; i++) {
@@ -40,7 +42,7 @@ static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound,
     within = within && length <= bound;
     if (length > largest) largest = length;
   }
-  *most = largest;
+  *max_norm = largest;
   if (within) return FOPO_OK;
   int status = fopo_matrix_finite(m, what);
   if (status != FOPO_OK) return status;
@@ -52,16 +54,16 @@ static int bounded_norm(double *most, float *norms, fopo_matrix m, double bound,
                    row + 1, what, fopo_scan_norm(fopo_matrix_row(m, row), m.cols), bound);
 }
 
-/* The fresh index, its norms in *norms unless that is NULL. */
-static int make(fopo_index *fresh, fopo_matrix items, float **norms) {
-  double most;
+/* Fills the fresh index, and *norms unless norms is NULL. */
+static int fill(fopo_index *fresh, fopo_matrix items, float **norms) {
+  double max_norm;
   if (norms != NULL && (*norms = fopo_alloc(items.rows, sizeof **norms)) == NULL) {
     return FOPO_ERR_MEMORY;
   }
-  int status = bounded_norm(&most, norms != NULL ? *norms : NULL, items, NORM_MOST, "items");
+  int status = bounded_norm(&max_norm, norms != NULL ? *norms : NULL, items, MAX_NORM, "items");
   if (status != FOPO_OK) return status;
   fresh->items = items;
-  fresh->max_norm = fopo_scan_up(most);
+  fresh->max_norm = fopo_scan_up(max_norm);
   fresh->version = atomic_fetch_add(&structures, 1) + 1;
   pthread_mutex_init(&fresh->lock, NULL);
   return FOPO_OK;
@@ -77,13 +79,13 @@ int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix i
                      "and one column",
                      items.rows, items.cols);
   }
-  if (items.rows > ITEMS_MOST) {
+  if (items.rows > MAX_ITEMS) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "an index holds at most %zu items, not %zu; split them",
-                     ITEMS_MOST, items.rows);
+                     MAX_ITEMS, items.rows);
   }
   fopo_index *fresh = fopo_alloc(1, sizeof *fresh);
   if (fresh == NULL) return FOPO_ERR_MEMORY;
-  int status = make(fresh, items, norms);
+  int status = fill(fresh, items, norms);
   if (status != FOPO_OK) {
     if (norms != NULL) fopo_free(*norms);
     if (norms != NULL) *norms = NULL;
@@ -93,6 +95,13 @@ int fopo_index_begin(fopo_index **ix, const fopo_index_kind *kind, fopo_matrix i
   fresh->kind = kind;
   *ix = fresh;
   return FOPO_OK;
+}
+
+int fopo_index_end(fopo_index **ix, int status) {
+  if (status == FOPO_OK) return FOPO_OK;
+  fopo_index_free(*ix);
+  *ix = NULL;
+  return status;
 }
 
 void fopo_index_free(fopo_index *ix) {
@@ -111,14 +120,14 @@ int fopo_index_refresh(fopo_index *ix) {
   fopo_index *fresh;
   int status = ix->kind->rebuild(&fresh, ix);
   if (status != FOPO_OK) return status;
-  void *own = ix->own;
+  void *old = ix->impl;
   pthread_mutex_lock(&ix->lock);
-  ix->own = fresh->own;
+  ix->impl = fresh->impl;
   ix->max_norm = fresh->max_norm;
   ix->build_seconds = fresh->build_seconds;
   ix->version = fresh->version;
   pthread_mutex_unlock(&ix->lock);
-  fresh->own = own;
+  fresh->impl = old;
   fopo_index_free(fresh);
   return FOPO_OK;
 }
@@ -138,9 +147,9 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
                      "%zu columns",
                      Q.rows, Q.cols, L, L);
   }
-  double most, bound = ix->max_norm > 1.0f ? (double)FLT_MAX / (2.0 * (double)ix->max_norm)
-                                           : (double)FLT_MAX / 2.0;
-  return bounded_norm(&most, NULL, Q, bound, "queries");
+  double max_norm, bound = ix->max_norm > 1.0f ? (double)FLT_MAX / (2.0 * (double)ix->max_norm)
+                                               : (double)FLT_MAX / 2.0;
+  return bounded_norm(&max_norm, NULL, Q, bound, "queries");
 }
 
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
@@ -174,9 +183,11 @@ int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_
 
 fopo_index_facts fopo_index_about(const fopo_index *ix) {
   fopo_index_facts facts = {0};
-  pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* guards counters, not the structure */
+  pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* reading takes the lock, too */
   pthread_mutex_lock(lock);
-  facts.kind = ix->kind->kind;
+  facts.kind = ix->kind->name;
+  facts.exhaustive = ix->kind->exhaustive;
+  facts.by_norm = ix->kind->order != NULL;
   facts.n_items = ix->items.rows;
   facts.dim = ix->items.cols;
   facts.build_seconds = ix->build_seconds;
@@ -190,11 +201,12 @@ fopo_index_facts fopo_index_about(const fopo_index *ix) {
 
 int fopo_index_set_ef(fopo_index *ix, size_t ef) {
   if (ix->kind->set_ef == NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "a %s index has no ef; it is the breadth of a graph's search (hnsw, hybrid)",
-                     ix->kind->kind);
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "an index of kind %s has no ef, the breadth of a search in a graph (hnsw, hybrid)",
+        ix->kind->name);
   }
-  if (ef == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "ef is 0; a search looks at 1 item or more");
+  if (ef == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "ef is 0; use 1 or more");
   pthread_mutex_lock(&ix->lock);
   int status = ix->kind->set_ef(ix, ef < ix->items.rows ? ef : ix->items.rows);
   pthread_mutex_unlock(&ix->lock);
@@ -204,13 +216,27 @@ int fopo_index_set_ef(fopo_index *ix, size_t ef) {
 int fopo_index_set_budget(fopo_index *ix, size_t budget) {
   if (ix->kind->set_budget == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "a %s index has no budget; only a norm index scans a prefix of the norms",
-                     ix->kind->kind);
+                     "an index of kind %s has no budget; only norm scans a prefix of the norms",
+                     ix->kind->name);
   }
   pthread_mutex_lock(&ix->lock);
   int status = ix->kind->set_budget(ix, budget);
   pthread_mutex_unlock(&ix->lock);
   return status;
+}
+
+int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fopo_index *ix) {
+  if (ix->kind->order == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "an index of kind %s keeps no order of its items by norm; use a norm index",
+                     ix->kind->name);
+  }
+  pthread_mutex_t *lock = (pthread_mutex_t *)&ix->lock; /* a refresh may replace the order */
+  pthread_mutex_lock(lock);
+  ix->kind->order(order, norms, ix);
+  *version = ix->version;
+  pthread_mutex_unlock(lock);
+  return FOPO_OK;
 }
 
 /* ---- files ---- */
@@ -225,33 +251,34 @@ static uint32_t fingerprint_of(fopo_matrix items) {
   return (uint32_t)crc;
 }
 
-void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_head *head,
+void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_header *header,
                         const fopo_index *ix) {
-  *head = (fopo_index_head){VERSION, fingerprint_of(ix->items), {ix->items.rows, ix->items.cols}};
-  arrays[0] = fopo_array_text("kind", ix->kind->kind);
-  arrays[1] = fopo_array_of("version", FOPO_U64, &head->version, 0, 1, 1);
-  arrays[2] = fopo_array_of("items", FOPO_U64, head->items, 1, 2, 1);
-  arrays[3] = fopo_array_of("fingerprint", FOPO_U64, &head->fingerprint, 0, 1, 1);
+  *header =
+      (fopo_index_header){VERSION, fingerprint_of(ix->items), {ix->items.rows, ix->items.cols}};
+  arrays[0] = fopo_array_text("kind", ix->kind->name);
+  arrays[1] = fopo_array_of("version", FOPO_U64, &header->version, 0, 1, 1);
+  arrays[2] = fopo_array_of("items", FOPO_U64, header->items, 1, 2, 1);
+  arrays[3] = fopo_array_of("fingerprint", FOPO_U64, &header->fingerprint, 0, 1, 1);
 }
 
 int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
-                      uint64_t most) {
+                      uint64_t max) {
   *value = 0;
   fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
   memcpy(value, a->data, sizeof *value);
-  if (*value > most) {
+  if (*value > max) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: %s is %" PRIu64 ", more than %" PRIu64
                      "; the index is damaged, build it again",
-                     path, name, *value, most);
+                     path, name, *value, max);
   }
   return FOPO_OK;
 }
 
 int fopo_index_save(const fopo_index *ix, const char *path) { return ix->kind->save(ix, path); }
 
-/* Version, sizes and fingerprint against the items at hand. */
+/* Compares version, sizes and fingerprint of the file with the items at hand. */
 static int check_items(fopo_archive *archive, const char *path, fopo_matrix items) {
   uint64_t version, fingerprint;
   int status = fopo_index_number(&version, archive, path, "version", UINT64_MAX);
@@ -285,31 +312,19 @@ static int check_items(fopo_archive *archive, const char *path, fopo_matrix item
   return FOPO_OK;
 }
 
-static int exact_load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
-  (void)archive;
-  (void)path;
-  return fopo_index_exact(ix, items);
-}
-
-static const struct {
-  const char *kind;
-  int (*load)(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items);
-} loaders[] = {
-    {"exact", exact_load},
-    {"norm", fopo_index_norm_load},
-    {"hnsw", fopo_index_hnsw_load},
-    {"hybrid", fopo_index_hybrid_load},
-};
+static const fopo_index_kind *const kinds[] = {
+#define ROW(name) &fopo_index_kind_##name,
+    FOPO_INDEX_KINDS(ROW)};
 
 static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
   const fopo_array *kind = fopo_archive_need(archive, path, "kind", FOPO_BYTES, 0);
   if (kind == NULL) return FOPO_ERR_FORMAT;
-  char text[16] = "";
-  if (kind->itemsize < sizeof text) memcpy(text, kind->data, kind->itemsize);
-  for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
-    if (strcmp(text, loaders[i].kind) != 0) continue;
+  char name[16] = "";
+  if (kind->itemsize < sizeof name) memcpy(name, kind->data, kind->itemsize);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(name, kinds[i]->name) != 0) continue;
     int status = check_items(archive, path, items);
-    return status == FOPO_OK ? loaders[i].load(ix, archive, path, items) : status;
+    return status == FOPO_OK ? kinds[i]->load(ix, archive, path, items) : status;
   }
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s holds an index of a kind that this program does not know; build it again",

@@ -1,13 +1,13 @@
-/* The shim over hnswlib, and all of the C++: it inserts items and hands the links over.
+/* The interface to hnswlib, and all of the C++: it inserts the items and copies the links.
  *
- * Of hnswlib only the construction is used. Its files are never written nor read and its search is
- * not called, so what is unsafe there (unchecked files, a breadth shared by all callers, fewer
- * results without a word) does not exist here. What remains is dealt with so:
- *   - a point is a pointer to its row, not a copy; the distance -a . b is the kernels' dot
- *   - levels come from outside and mult_ is 0, so its shared random numbers decide nothing
- *   - sizes are checked before; labels are the ids, each given once
- *   - whatever is thrown, by any thread, becomes a status here, and a build that failed is dropped
- * hnswlib's header defines functions: no other file may include it. */
+ * Only the construction of hnswlib is used. Its files and its search are not, so their weaknesses
+ * (files that are not checked, a breadth that all callers share, short answers without notice) do
+ * not matter. For the construction:
+ *   - a point is a pointer to its row, not a copy; the distance is -a . b by the kernels' dot
+ *   - levels are given and mult_ is 0, so that its shared random generator decides nothing
+ *   - sizes are checked before; labels are the ids, each inserted once
+ *   - an exception in any thread becomes a status, and the failed build is dropped
+ * hnswlib's header defines functions, so no other file may include it. */
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -32,7 +32,7 @@ struct Metric {
   size_t dim;
 };
 
-/* A point of the library holds the address of a row. */
+/* A point of hnswlib holds the address of a row. */
 const float *row_of(const void *point) {
   const float *row;
   std::memcpy(&row, point, sizeof row);
@@ -55,7 +55,7 @@ private:
   Metric metric;
 };
 
-/* What the threads of a build share. */
+/* What the threads of a build share; `why` is the sentence of the first failure. */
 struct Build {
   Hnsw &hnsw;
   const fopo_graph *g;
@@ -70,7 +70,7 @@ void insert(Build &b, size_t id) {
   b.hnsw.addPoint(&row, id, b.g->levels[id]);
 }
 
-/* One thread takes ids until none is left; the first reports. */
+/* Run by each thread: inserts one id after another until none is left. One thread reports. */
 void insert_some(Build &b, bool reports) {
   double until = fopo_clock() + 0.05;
   for (;;) {
@@ -85,8 +85,9 @@ void insert_some(Build &b, bool reports) {
   }
 }
 
-/* Called in a catch block: what was thrown, as a status with the library's own words. */
-int thrown(char *why, size_t size) {
+/* Called in a catch block: turns the exception into a status, with the library's own words in
+ * `why`. */
+int status_of_exception(char *why, size_t size) {
   try {
     throw;
   } catch (const std::bad_alloc &) {
@@ -97,12 +98,12 @@ int thrown(char *why, size_t size) {
   } catch (...) {
     snprintf(why, size, "unknown cause");
   }
-  return FOPO_ERR_MEMORY; /* the library throws for want of memory alone once sizes are right */
+  return FOPO_ERR_MEMORY; /* with checked sizes, the library throws only if memory runs out */
 }
 
 void insert_all(Build &b, int threads) {
   while (b.g->levels[b.next] == FOPO_GRAPH_ABSENT) b.next++;
-  insert(b, b.next++); /* the first point alone: the others start from it */
+  insert(b, b.next++); /* the first one alone: the others start from it */
 #pragma omp parallel num_threads(threads)
   {
     bool first = false;
@@ -112,12 +113,12 @@ void insert_all(Build &b, int threads) {
       insert_some(b, first);
     } catch (...) {
 #pragma omp critical
-      b.status = thrown(b.why, sizeof b.why);
+      b.status = status_of_exception(b.why, sizeof b.why);
     }
   }
 }
 
-/* A list of the library (a count, then its own numbers) in ours (a count, then ids). */
+/* Copies a list of links: hnswlib's (a count, then its own numbers) to ours (a count, then ids). */
 void copy_list(uint32_t *to, const Hnsw &hnsw, const unsigned *from) {
   unsigned count = hnsw.getListCount(const_cast<unsigned *>(from));
   to[0] = count;
@@ -126,7 +127,7 @@ void copy_list(uint32_t *to, const Hnsw &hnsw, const unsigned *from) {
   }
 }
 
-int take_links(fopo_graph *g, const Hnsw &hnsw) {
+int copy_links(fopo_graph *g, const Hnsw &hnsw) {
   size_t M = g->M;
   g->links = static_cast<uint32_t *>(fopo_alloc(g->n, (1 + 2 * M) * sizeof(uint32_t)));
   g->upper = static_cast<uint32_t *>(fopo_alloc(g->n_upper, (1 + M) * sizeof(uint32_t)));
@@ -151,9 +152,9 @@ int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads)
   Build b{*hnsw, g, items};
   insert_all(b, threads);
   int status = b.status;
-  if (status == FOPO_ERR_INTERRUPTED) return status; /* its sentence is set */
+  if (status == FOPO_ERR_INTERRUPTED) return status; /* fopo_progress has set its sentence */
   if (status != FOPO_OK) return fopo_fail(status, "the graph could not be built: %s", b.why);
-  status = take_links(g, *hnsw);
+  status = copy_links(g, *hnsw);
   if (status != FOPO_OK) return status;
   return fopo_progress("building the graph", static_cast<double>(g->n), static_cast<double>(g->n));
 }
@@ -167,7 +168,7 @@ extern "C" int fopo_graph_insert(fopo_graph *g, fopo_matrix items, size_t ef_con
   try {
     return build(g, items, ef_construction, threads);
   } catch (...) {
-    status = thrown(why, sizeof why);
+    status = status_of_exception(why, sizeof why);
   }
   return fopo_fail(status, "the graph of %zu items could not be built: %s", g->n, why);
 }

@@ -1,14 +1,15 @@
-/* The index kind "hybrid": the items of largest norm exactly, a graph over the rest.
+/* The index kind "hybrid": the items of largest norm exactly, a graph over the others.
  *
- * Embeddings by SVD have heavy-tailed norms, and on them a graph by inner product goes wrong where
- * it hurts: nearly all answers are among the largest norms, whose items are far apart in the graph
- * or not reachable at all. So the first share of the norm order is scanned as by the kind norm
- * (mips/scan.h), and the graph (mips/walk.h) holds the others, whose norms differ little. A query
- * whose k-th best in the head cannot be beaten by the norm of any item beyond is not walked: it has
- * the exact answer already.
+ * Embeddings by SVD have heavy-tailed norms, and a graph by inner product fails on them where it
+ * matters: nearly all answers are among the largest norms, whose items are far apart in the graph
+ * or not reachable at all. So a prefix of the norm order is scanned as by the kind norm
+ * (mips/scan.h), and the graph (mips/walk.h) holds the other items, whose norms differ little. If
+ * no item beyond the prefix can beat the k-th best in it, by the bound of norms, the answer is
+ * exact already and the graph is not searched.
  *
- * The head is a norm index with a budget. Items of the head are absent from the graph, so no item
- * is found twice. Ids of both are those of the items: nothing is copied but the packed head. */
+ * The prefix is a norm index with a budget. Its items are absent from the graph, so no item is
+ * found twice. Both use the ids of the items: nothing is copied but the packed rows of the norm
+ * index. */
 #include <math.h>
 #include <string.h>
 
@@ -19,147 +20,158 @@
 #include "mips/scan.h"
 #include "mips/walk.h"
 
-#define HEAD_DEFAULT 0.05
+#define DEFAULT_SHARE 0.05
 
 typedef struct {
-  fopo_index *head; /* kind norm, its budget the number of items searched exactly */
-  size_t n_head;
+  fopo_index *prefix; /* of kind norm, its budget is n_prefix */
+  size_t n_prefix;    /* items searched exactly */
   fopo_walk walk;
-  uint8_t *settled; /* [room] 1: the head's answer is exact */
-  size_t room;
+  uint8_t *exact; /* [capacity] 1: the query's answer from the prefix is exact */
+  size_t capacity;
 } hybrid_index;
 
-/* Row b is settled when it is full and nothing beyond the head can enter it. */
-static int settle(hybrid_index *own, const float *scores, const uint32_t *counts, fopo_matrix Q,
-                  size_t k) {
-  if (Q.rows > own->room) {
-    fopo_free(own->settled);
-    own->room = 0;
-    own->settled = fopo_alloc(Q.rows, sizeof *own->settled);
-    if (own->settled == NULL) return FOPO_ERR_MEMORY;
-    own->room = Q.rows;
+/* exact[b] = row b holds k answers and no item beyond the prefix can enter it. */
+static int find_exact(hybrid_index *impl, const float *scores, const uint32_t *counts,
+                      fopo_matrix Q, size_t k) {
+  if (Q.rows > impl->capacity) {
+    fopo_free(impl->exact);
+    impl->capacity = 0;
+    impl->exact = fopo_alloc(Q.rows, sizeof *impl->exact);
+    if (impl->exact == NULL) return FOPO_ERR_MEMORY;
+    impl->capacity = Q.rows;
   }
-  const fopo_scan *scan = fopo_index_norm_scan(own->head);
+  const fopo_scan *scan = fopo_index_norm_scan(impl->prefix);
   for (size_t b = 0; b < Q.rows; b++) {
     const float *q = fopo_matrix_row(Q, b);
-    own->settled[b] =
-        counts[b] == k && fopo_scan_settled(scan, fopo_scan_norm(q, Q.cols), scores[b * k + k - 1]);
+    impl->exact[b] = counts[b] == k &&
+                     fopo_scan_is_exact(scan, fopo_scan_norm(q, Q.cols), scores[b * k + k - 1]);
   }
   return FOPO_OK;
 }
 
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                   size_t k) {
-  hybrid_index *own = ix->own;
-  size_t before = own->head->scored;
-  int status = own->head->kind->search(ids, scores, counts, own->head, Q, k);
-  ix->scored += own->head->scored - before;
-  if (status == FOPO_OK) status = settle(own, scores, counts, Q, k);
+  hybrid_index *impl = ix->impl;
+  size_t before = impl->prefix->scored;
+  int status = impl->prefix->kind->search(ids, scores, counts, impl->prefix, Q, k);
+  ix->scored += impl->prefix->scored - before;
+  if (status == FOPO_OK) status = find_exact(impl, scores, counts, Q, k);
   if (status != FOPO_OK) return status;
-  return fopo_walk_search(ids, scores, counts, &ix->scored, &own->walk, ix->items, Q, k,
-                          own->settled);
+  return fopo_walk_search(ids, scores, counts, &ix->scored, &impl->walk, ix->items, Q, k,
+                          impl->exact);
 }
 
-static void free_own(fopo_index *ix) {
-  hybrid_index *own = ix->own;
-  if (own == NULL) return;
-  fopo_index_free(own->head);
-  fopo_walk_done(&own->walk);
-  fopo_free(own->settled);
-  fopo_free(own);
+static void free_impl(fopo_index *ix) {
+  hybrid_index *impl = ix->impl;
+  if (impl == NULL) return;
+  fopo_index_free(impl->prefix);
+  fopo_walk_done(&impl->walk);
+  fopo_free(impl->exact);
+  fopo_free(impl);
 }
 
 static void about(fopo_index_facts *facts, const fopo_index *ix) {
-  const hybrid_index *own = ix->own;
-  facts->bytes =
-      sizeof *own + own->room + fopo_index_about(own->head).bytes + fopo_walk_bytes(&own->walk);
-  facts->reachable = own->n_head + own->walk.reachable;
-  facts->M = own->walk.options.M;
-  facts->ef_construction = own->walk.options.ef_construction;
-  facts->ef = own->walk.options.ef;
-  facts->head = own->n_head;
+  const hybrid_index *impl = ix->impl;
+  facts->bytes = sizeof *impl + impl->capacity + fopo_index_about(impl->prefix).bytes +
+                 fopo_walk_bytes(&impl->walk);
+  facts->reachable = impl->n_prefix + impl->walk.reachable;
+  facts->M = impl->walk.options.M;
+  facts->ef_construction = impl->walk.options.ef_construction;
+  facts->ef = impl->walk.options.ef;
+  facts->prefix = impl->n_prefix;
 }
 
 static int save(const fopo_index *ix, const char *path) {
-  const hybrid_index *own = ix->own;
-  uint64_t n_head = own->n_head;
-  fopo_index_head head;
+  const hybrid_index *impl = ix->impl;
+  uint64_t n_prefix = impl->n_prefix;
+  fopo_index_header header;
   fopo_walk_numbers numbers;
   fopo_array arrays[FOPO_INDEX_MEMBERS + FOPO_WALK_MEMBERS + 1];
-  fopo_index_members(arrays, &head, ix);
-  fopo_walk_members(arrays + FOPO_INDEX_MEMBERS, &numbers, &own->walk);
+  fopo_index_members(arrays, &header, ix);
+  fopo_walk_members(arrays + FOPO_INDEX_MEMBERS, &numbers, &impl->walk);
   arrays[FOPO_INDEX_MEMBERS + FOPO_WALK_MEMBERS] =
-      fopo_array_of("head", FOPO_U64, &n_head, 0, 1, 1);
+      fopo_array_of("head", FOPO_U64, &n_prefix, 0, 1, 1);
   return fopo_npz_save(path, arrays, FOPO_INDEX_MEMBERS + FOPO_WALK_MEMBERS + 1, 0);
 }
 
 static int set_ef(fopo_index *ix, size_t ef) {
-  hybrid_index *own = ix->own;
-  own->walk.options.ef = ef;
+  hybrid_index *impl = ix->impl;
+  impl->walk.options.ef = ef;
   return FOPO_OK;
 }
 
-static int build(fopo_index **ix, fopo_matrix items, size_t n_head,
-                 const fopo_hnsw_options *filled);
-
-static int rebuild(fopo_index **fresh, const fopo_index *ix) {
-  const hybrid_index *own = ix->own;
-  return build(fresh, ix->items, own->n_head, &own->walk.options);
-}
-
-static const fopo_index_kind hybrid = {.kind = "hybrid",
-                                       .search = search,
-                                       .free = free_own,
-                                       .about = about,
-                                       .save = save,
-                                       .rebuild = rebuild,
-                                       .set_ef = set_ef};
-
-/* The common part, the head, and which items it takes: *absent [P], the caller's to free. */
-static int begin(fopo_index **ix, uint8_t **absent, fopo_matrix items, size_t n_head) {
+/* Makes the index with its prefix but without a graph. absent[i] = item i is in the prefix: *absent
+ * [P], the caller frees it. */
+static int begin(fopo_index **ix, uint8_t **absent, fopo_matrix items, size_t n_prefix) {
   *absent = NULL;
-  int status = fopo_index_begin(ix, &hybrid, items, NULL);
+  int status = fopo_index_begin(ix, &fopo_index_kind_hybrid, items, NULL);
   if (status != FOPO_OK) return status;
-  hybrid_index *own = (*ix)->own = fopo_alloc(1, sizeof *own);
-  if (own == NULL) return FOPO_ERR_MEMORY;
-  own->n_head = n_head;
-  status = fopo_index_norm(&own->head, items, n_head);
+  hybrid_index *impl = (*ix)->impl = fopo_alloc(1, sizeof *impl);
+  if (impl == NULL) return FOPO_ERR_MEMORY;
+  impl->n_prefix = n_prefix;
+  status = fopo_index_norm(&impl->prefix, items, n_prefix);
   if (status != FOPO_OK) return status;
   *absent = fopo_alloc(items.rows, sizeof **absent);
   if (*absent == NULL) return FOPO_ERR_MEMORY;
-  const uint32_t *order = fopo_index_norm_scan(own->head)->order;
-  for (size_t i = 0; i < n_head; i++) (*absent)[order[i]] = 1;
+  const uint32_t *order = fopo_index_norm_scan(impl->prefix)->order;
+  for (size_t i = 0; i < n_prefix; i++) (*absent)[order[i]] = 1;
   return FOPO_OK;
 }
 
-static int end(fopo_index **ix, uint8_t *absent, int status) {
-  fopo_free(absent);
-  if (status == FOPO_OK) return FOPO_OK;
-  fopo_index_free(*ix);
-  *ix = NULL;
-  return status;
-}
-
-static int build(fopo_index **ix, fopo_matrix items, size_t n_head,
-                 const fopo_hnsw_options *filled) {
+static int build(fopo_index **ix, fopo_matrix items, size_t n_prefix,
+                 const fopo_hnsw_options *options) {
   double start = fopo_clock();
   uint8_t *absent;
-  int status = begin(ix, &absent, items, n_head);
+  int status = begin(ix, &absent, items, n_prefix);
   if (status == FOPO_OK) {
-    hybrid_index *own = (*ix)->own;
-    status = fopo_walk_build(&own->walk, items, filled, absent);
+    hybrid_index *impl = (*ix)->impl;
+    status = fopo_walk_build(&impl->walk, items, options, absent);
   }
   if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - start;
-  return end(ix, absent, status);
+  fopo_free(absent);
+  return fopo_index_end(ix, status);
 }
 
-/* At least one item in the head, and one in the graph. */
-static int head_size(size_t *n_head, double share, size_t P) {
+static int rebuild(fopo_index **fresh, const fopo_index *ix) {
+  const hybrid_index *impl = ix->impl;
+  return build(fresh, ix->items, impl->n_prefix, &impl->walk.options);
+}
+
+/* The prefix follows from the items and its size: it is rebuilt, at the cost of a sort. */
+static int load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
+  uint64_t n_prefix;
+  uint8_t *absent;
+  *ix = NULL;
+  int status = fopo_index_number(&n_prefix, archive, path, "head", items.rows - 1);
+  if (status != FOPO_OK) return status;
+  if (n_prefix == 0) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: head is 0; the index is damaged, build it again", path);
+  }
+  status = begin(ix, &absent, items, (size_t)n_prefix);
+  if (status == FOPO_OK) {
+    hybrid_index *impl = (*ix)->impl;
+    status = fopo_walk_load(&impl->walk, archive, path, items.rows, absent);
+  }
+  fopo_free(absent);
+  return fopo_index_end(ix, status);
+}
+
+const fopo_index_kind fopo_index_kind_hybrid = {.name = "hybrid",
+                                                .search = search,
+                                                .free = free_impl,
+                                                .about = about,
+                                                .save = save,
+                                                .load = load,
+                                                .rebuild = rebuild,
+                                                .set_ef = set_ef};
+
+/* At least one item goes to the prefix and one to the graph. */
+static int prefix_size(size_t *n_prefix, double share, size_t P) {
   if (P < 2) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a hybrid index needs at least 2 items, not %zu; use the norm index", P);
   }
-  if (share == 0.0) share = HEAD_DEFAULT;
+  if (share == 0.0) share = DEFAULT_SHARE;
   if (!(share > 0.0 && share < 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "head is %g; it is the share of the items searched exactly, more than 0 and "
@@ -167,35 +179,16 @@ static int head_size(size_t *n_head, double share, size_t P) {
                      share);
   }
   size_t n = (size_t)ceil(share * (double)P);
-  *n_head = n < P ? n : P - 1;
+  *n_prefix = n < P ? n : P - 1;
   return FOPO_OK;
 }
 
-int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double head,
+int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double share,
                       const fopo_hnsw_options *options) {
   fopo_hnsw_options filled;
-  size_t n_head = 0;
+  size_t n_prefix = 0;
   *ix = NULL;
-  int status = head_size(&n_head, head, items.rows);
+  int status = prefix_size(&n_prefix, share, items.rows);
   if (status == FOPO_OK) status = fopo_walk_options(&filled, options, items.rows);
-  return status == FOPO_OK ? build(ix, items, n_head, &filled) : status;
-}
-
-/* The head follows from the items and its size, so it is made again at the cost of a sort. */
-int fopo_index_hybrid_load(fopo_index **ix, fopo_archive *archive, const char *path,
-                           fopo_matrix items) {
-  uint64_t n_head;
-  uint8_t *absent;
-  *ix = NULL;
-  int status = fopo_index_number(&n_head, archive, path, "head", items.rows - 1);
-  if (status != FOPO_OK) return status;
-  if (n_head == 0) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: head is 0; the index is damaged, build it again", path);
-  }
-  status = begin(ix, &absent, items, (size_t)n_head);
-  if (status == FOPO_OK) {
-    hybrid_index *own = (*ix)->own;
-    status = fopo_walk_load(&own->walk, archive, path, items.rows, absent);
-  }
-  return end(ix, absent, status);
+  return status == FOPO_OK ? build(ix, items, n_prefix, &filled) : status;
 }

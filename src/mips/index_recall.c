@@ -1,6 +1,6 @@
-/* An index against exact search. A returned item counts when its score is not below the exact k-th
- * best: scores are the same bits for all kinds, so this is the share of the exact top k, and of
- * items with equal scores any is as good as another. */
+/* An index compared with exact search. A returned item is a hit if its score is not below the exact
+ * k-th best: scores have the same bits for all kinds, so hits / k is the share of the exact top k,
+ * and of items with equal scores each counts as well as another. */
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"

@@ -1,7 +1,7 @@
-/* A radix sort, least significant digit first, in three passes that all threads share (as Zagha and
- * Blelloch, "Radix sort for vector multiprocessors", 1991). A thread counts the digits of its span
- * of the keys; digit by digit, and within a digit span by span, the counts become places; then each
- * thread moves its keys there. Equal digits keep their order, so equal norms stay in the order of
+/* A parallel radix sort, least significant digit first, in three passes (Zagha and Blelloch, "Radix
+ * sort for vector multiprocessors", 1991). Each thread counts the digits of its part of the keys; a
+ * prefix sum over digits, and within a digit over threads, turns the counts into places; then each
+ * thread moves its keys there. The sort is stable, so items of equal norm stay in the order of
  * their ids, and the result is the same for any number of threads. */
 #include "mips/order.h"
 
@@ -12,15 +12,20 @@
 #include "core/status.h"
 #include "core/threads.h"
 
-enum { BITS = 11, DIGITS = 1 << BITS, PASSES = 3, SHARED_FROM = 1 << 15 };
+enum {
+  BITS = 11, /* of a digit: three digits hold the 31 bits of a key */
+  DIGITS = 1 << BITS,
+  PASSES = 3,
+  MIN_SHARED = 1 << 15 /* keys from which a team of threads is faster */
+};
 
 typedef struct {
   uint32_t key; /* ascending where norms descend */
   uint32_t id;
 } entry;
 
-/* What the threads share. Pass 0 reads norms, pass 1 a, pass 2 b; they write a, b and the result.
- */
+/* What the threads share. Pass 0 reads norms and writes a, pass 1 reads a and writes b, pass 2
+ * reads b and writes order and norms. */
 typedef struct {
   uint32_t *order;
   float *norms;
@@ -29,7 +34,7 @@ typedef struct {
   size_t *places; /* [threads, DIGITS] */
 } sorting;
 
-/* Floats that are not negative order like their bits. */
+/* Floats >= 0 order like their bits. */
 static uint32_t key_of(float norm) {
   uint32_t bits;
   norm += 0.0f; /* -0 becomes +0 */
@@ -44,10 +49,10 @@ static float norm_of(uint32_t key) {
   return norm;
 }
 
-/* The three passes are one text, of which the compiler makes three loops. */
+/* The code of the three passes is written once; `pass` is a constant of each inlined copy. */
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE entry take(const sorting *s, const int pass, size_t i) {
+INLINE entry entry_at(const sorting *s, const int pass, size_t i) {
   if (pass == 0) return (entry){key_of(s->norms[i]), (uint32_t)i};
   return pass == 1 ? s->a[i] : s->b[i];
 }
@@ -56,23 +61,24 @@ INLINE size_t digit(entry e, const int pass) { return e.key >> (pass * BITS) & (
 
 INLINE void count(const sorting *s, const int pass, size_t *places, size_t first, size_t end) {
   memset(places, 0, DIGITS * sizeof *places);
-  for (size_t i = first; i < end; i++) places[digit(take(s, pass, i), pass)]++;
+  for (size_t i = first; i < end; i++) places[digit(entry_at(s, pass, i), pass)]++;
 }
 
+/* The prefix sum. */
 static void counts_to_places(const sorting *s, size_t threads) {
   size_t next = 0;
   for (size_t d = 0; d < DIGITS; d++) {
     for (size_t t = 0; t < threads; t++) {
-      size_t *place = &s->places[t * DIGITS + d], held = *place;
+      size_t *place = &s->places[t * DIGITS + d], count = *place;
       *place = next;
-      next += held;
+      next += count;
     }
   }
 }
 
 INLINE void move(const sorting *s, const int pass, size_t *places, size_t first, size_t end) {
   for (size_t i = first; i < end; i++) {
-    entry e = take(s, pass, i);
+    entry e = entry_at(s, pass, i);
     size_t to = places[digit(e, pass)]++;
     if (pass == PASSES - 1) {
       s->order[to] = e.id;
@@ -83,7 +89,7 @@ INLINE void move(const sorting *s, const int pass, size_t *places, size_t first,
   }
 }
 
-/* Called by all threads of a team. */
+/* One pass; called by all threads of a team. */
 INLINE void sort_by_digit(const sorting *s, const int pass) {
   size_t me = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
   size_t first = s->n * me / threads, end = s->n * (me + 1) / threads;
@@ -105,7 +111,7 @@ static void sort(const sorting *s, int threads) {
 }
 
 int fopo_order_descending(uint32_t *order, float *norms, size_t n) {
-  int threads = n < SHARED_FROM ? 1 : fopo_threads();
+  int threads = n < MIN_SHARED ? 1 : fopo_threads();
   sorting s = {.order = order, .norms = norms, .n = n};
   s.a = fopo_alloc(n, sizeof *s.a);
   s.b = fopo_alloc(n, sizeof *s.b);

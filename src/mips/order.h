@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* norms [n], none negative and none NaN, come to lie in that order, and order [n] says whose they
- * are. Takes 16 n bytes meanwhile. */
+/* Sorts norms [n] (>= 0, not NaN) into that order; order [n] = the id of each. Allocates 16 n bytes
+ * of scratch. */
 int fopo_order_descending(uint32_t *order, float *norms, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
-/* Two ways to be parallel. A large batch is cut into groups of queries, one thread to a group. A
- * small one is one group whose blocks all threads share. Both run the same lines of scan_group.c,
- * and as the selection is exact (mips/topk.h) both give the same bits. */
+/* Two ways to be parallel: a large batch is cut into groups of queries, each searched by one
+ * thread; a small batch is a single group, whose blocks all threads share. Both run the same code
+ * (scan_group.c), and because the selection is exact (mips/topk.h) both return the same bits. */
 #include "mips/scan.h"
 
 #include <math.h>
@@ -16,20 +16,20 @@
 enum {
   HALF = FOPO_SCAN_HALF,
   TILE = FOPO_SCAN_TILE,
-  TILE_SCREENED = FOPO_SCAN_TILE_SCREENED,
-  SLICE_SHARED = 4096, /* items of a block that threads share: some tiles for each of them */
-  GROUP_MOST = 256,    /* queries that share a tile: their panels stay in L2 */
-  FEW_COLUMNS = 32,    /* of items whose products cost less than selecting among them */
-  LANES = 8            /* of the sum of a norm */
+  TILE_PREFILTER = FOPO_SCAN_TILE_PREFILTER,
+  SLICE_SHARED = 4096, /* items of a block that threads share: several tiles for each thread */
+  MAX_GROUP = 256,     /* queries that share a tile: their panels stay in L2 */
+  FEW_COLUMNS = 32,    /* up to here selecting costs more than the products */
+  LANES = 8            /* partial sums of a norm */
 };
 
-#define KEYS_MOST ((size_t)1 << 23) /* candidates held per worker: 64 MiB */
+#define MAX_KEYS ((size_t)1 << 23) /* of one worker: 64 MiB */
 
 typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 
-/* In LANES partial sums, then in pairs: the same order whatever instructions do it, and a product
- * of two floats is exact in double, so fused or not the bits are the same. */
+/* LANES partial sums, then a tree: the same order on every instruction set. The product of two
+ * floats is exact in double, so a fused multiply-add gives the same bits. */
 double fopo_scan_norm(const float *x, size_t n) {
   doubles sum = {0};
   floats part = {0};
@@ -50,15 +50,16 @@ typedef struct {
   uint32_t *ids, *counts;
   float *scores;
   fopo_matrix Q;
-  size_t k, group, groups;
-  int threads; /* of a group's own team */
-  size_t done; /* queries answered */
+  size_t k, group, groups; /* queries of a group; number of groups */
+  int threads;             /* that share a group */
+  size_t done;             /* queries answered */
   size_t scored;
-  int reported; /* 1: a progress line is open */
+  int reported; /* 1: a line of progress is open */
   int status;
 } batch;
 
-/* The thread that called the search tells how far it is. */
+/* Shows the progress: queries answered, and `part` of the current group. For the thread that called
+ * the search. */
 static int report(batch *b, double part) {
   size_t done;
 #pragma omp atomic read
@@ -68,14 +69,14 @@ static int report(batch *b, double part) {
   return fopo_progress("searching", now < 0.99 * total ? now : 0.99 * total, total);
 }
 
-/* Group number g from start to end. */
-static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_t g, int main) {
+/* Searches group g and writes its answers. is_main: this thread called the search. */
+static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_t g, int is_main) {
   size_t first = g * b->group, left = b->Q.rows - first, k = b->k;
   fopo_matrix Q = fopo_matrix_rows(b->Q, first, left < b->group ? left : b->group);
   fopo_scan_group_start(scan, w, Q, k);
   while (fopo_scan_group_run(scan, w, b->threads)) {
     double part = (double)Q.rows * (double)w->at / (double)scan->limit;
-    if (main ? report(b, part) != FOPO_OK : fopo_interrupted()) return FOPO_ERR_INTERRUPTED;
+    if (is_main ? report(b, part) != FOPO_OK : fopo_interrupted()) return FOPO_ERR_INTERRUPTED;
   }
 #pragma omp parallel for num_threads(b->threads) if (Q.rows * k > 256)
   for (size_t i = 0; i < Q.rows; i++) {
@@ -103,7 +104,8 @@ static void run_next(batch *b, const fopo_scan *scan, size_t g, int me) {
   b->status = status;
 }
 
-/* A region within a region, even one of a single thread, would start new threads every time. */
+/* One worker: no parallel region here, because each group opens its own, and OpenMP starts new
+ * threads for every nested region. */
 static void run_batch(batch *b, const fopo_scan *scan, int workers) {
   if (workers == 1) {
     for (size_t g = 0; g < b->groups; g++) run_next(b, scan, g, 0);
@@ -120,11 +122,11 @@ static void worker_done(fopo_scan_worker *w) {
   fopo_free(w->keys);
   fopo_free(w->panels);
   fopo_free(w->norm);
-  fopo_free(w->rest);
+  fopo_free(w->rounding);
   fopo_free(w->active);
-  fopo_free(w->stop);
+  fopo_free(w->done);
   fopo_free(w->failed);
-  fopo_free(w->guess);
+  fopo_free(w->estimate);
   fopo_free(w->scores);
   fopo_free(w->packed_panels);
   fopo_free(w->packed);
@@ -135,41 +137,42 @@ static void worker_done(fopo_scan_worker *w) {
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static int screen_reserve(fopo_scan_worker *w) {
-  size_t queries = fopo_scan_whole(w->group), row = fopo_prefilter_row(w->dim);
-  size_t lists = queries / HALF * ((w->slice + TILE_SCREENED - 1) / TILE_SCREENED);
+static int reserve_prefilter(fopo_scan_worker *w) {
+  size_t queries = fopo_scan_padded(w->group), row = fopo_prefilter_row(w->dim);
+  size_t lists = queries / HALF * ((w->slice + TILE_PREFILTER - 1) / TILE_PREFILTER);
   if (w->prefilter == NULL) return FOPO_OK;
   w->packed_panels = fopo_alloc(queries * row, sizeof *w->packed_panels);
-  w->packed = fopo_alloc(w->team * TILE_SCREENED * row, sizeof *w->packed);
+  w->packed = fopo_alloc(w->team * TILE_PREFILTER * row, sizeof *w->packed);
   w->list = fopo_alloc(queries * w->slice, sizeof *w->list);
   w->found = fopo_alloc(lists, sizeof *w->found);
-  int whole_room = w->packed_panels != NULL && w->packed != NULL && w->list != NULL;
-  return whole_room && w->found != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  int enough = w->packed_panels != NULL && w->packed != NULL && w->list != NULL && w->found != NULL;
+  return enough ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* Room for at least these sizes; what is large enough stays. */
-static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t slice, size_t dim,
-                          size_t team) {
+/* Allocates arrays for at least these sizes, unless they are large enough. */
+static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, size_t slice,
+                          size_t dim, size_t team) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  int fits = w->prefilter == kernels->prefilter && w->team >= team;
+  int enough = w->prefilter == kernels->prefilter && w->team >= team;
   w->kernels = kernels;
-  if (fits && w->group >= group && w->room >= room && w->slice >= slice) return FOPO_OK;
-  group = larger(group, w->group), room = larger(room, w->room), slice = larger(slice, w->slice);
-  team = larger(team, w->team);
+  enough = enough && w->group >= group && w->capacity >= capacity && w->slice >= slice;
+  if (enough) return FOPO_OK;
+  group = larger(group, w->group), capacity = larger(capacity, w->capacity);
+  slice = larger(slice, w->slice), team = larger(team, w->team);
   worker_done(w);
   w->kernels = kernels, w->prefilter = kernels->prefilter;
-  w->group = group, w->room = room, w->slice = slice, w->dim = dim, w->team = team;
+  w->group = group, w->capacity = capacity, w->slice = slice, w->dim = dim, w->team = team;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
-      (w->keys = fopo_alloc(group * room, sizeof *w->keys)) == NULL ||
-      (w->panels = fopo_alloc(fopo_scan_whole(group) * dim, sizeof *w->panels)) == NULL ||
+      (w->keys = fopo_alloc(group * capacity, sizeof *w->keys)) == NULL ||
+      (w->panels = fopo_alloc(fopo_scan_padded(group) * dim, sizeof *w->panels)) == NULL ||
       (w->norm = fopo_alloc(group, sizeof *w->norm)) == NULL ||
-      (w->rest = fopo_alloc(group, sizeof *w->rest)) == NULL ||
+      (w->rounding = fopo_alloc(group, sizeof *w->rounding)) == NULL ||
       (w->active = fopo_alloc(group, sizeof *w->active)) == NULL ||
-      (w->stop = fopo_alloc(group, sizeof *w->stop)) == NULL ||
+      (w->done = fopo_alloc(group, sizeof *w->done)) == NULL ||
       (w->failed = fopo_alloc(group, sizeof *w->failed)) == NULL ||
-      (w->guess = fopo_alloc(group, sizeof *w->guess)) == NULL ||
-      (w->scores = fopo_alloc(fopo_scan_whole(group) * slice, sizeof *w->scores)) == NULL ||
-      screen_reserve(w) != FOPO_OK) {
+      (w->estimate = fopo_alloc(group, sizeof *w->estimate)) == NULL ||
+      (w->scores = fopo_alloc(fopo_scan_padded(group) * slice, sizeof *w->scores)) == NULL ||
+      reserve_prefilter(w) != FOPO_OK) {
     worker_done(w);
     return FOPO_ERR_MEMORY;
   }
@@ -177,7 +180,7 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t room, size_t
 }
 
 static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice) {
-  size_t room = fopo_topk_room(b->k, scan->limit);
+  size_t capacity = fopo_topk_capacity(b->k, scan->limit);
   if (n > scan->n_workers) {
     fopo_scan_worker *more = fopo_realloc(scan->workers, n, sizeof *more);
     if (more == NULL) return FOPO_ERR_MEMORY;
@@ -185,7 +188,7 @@ static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice) {
     scan->n_workers = n;
   }
   for (size_t i = 0; i < n; i++) {
-    int status = worker_reserve(&scan->workers[i], b->group, room, slice, scan->items.cols,
+    int status = worker_reserve(&scan->workers[i], b->group, capacity, slice, scan->items.cols,
                                 (size_t)b->threads);
     if (status != FOPO_OK) return status;
   }
@@ -196,13 +199,13 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
   size_t bytes = scan->n_workers * sizeof *scan->workers;
   for (size_t i = 0; i < scan->n_workers; i++) {
     const fopo_scan_worker *w = &scan->workers[i];
-    size_t query = sizeof *w->top + w->room * sizeof *w->keys + 3 * sizeof *w->norm +
-                   sizeof *w->active + 2 * sizeof *w->stop;
+    size_t query = sizeof *w->top + w->capacity * sizeof *w->keys + 3 * sizeof *w->norm +
+                   sizeof *w->active + 2 * sizeof *w->done;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
     size_t row = w->prefilter != NULL ? fopo_prefilter_row(w->dim) * sizeof *w->packed : 0;
     if (w->prefilter != NULL) column += row + w->slice * sizeof *w->list;
-    bytes += w->team * TILE_SCREENED * row;
-    bytes += w->group * query + fopo_scan_whole(w->group) * column;
+    bytes += w->team * TILE_PREFILTER * row;
+    bytes += w->group * query + fopo_scan_padded(w->group) * column;
   }
   return bytes;
 }
@@ -214,36 +217,38 @@ void fopo_scan_done(fopo_scan *scan) {
   scan->n_workers = 0;
 }
 
-/* Items of a block that one thread scores for a group. What a prefilter lists is little, and a
- * block's floors are set once: the longer it is the more passes, the shorter the more calls. */
+/* Items of a block that one thread scores for a group. A prefilter stores only the scores that
+ * pass, so its blocks can be long; but the floors are fixed for a whole block: longer blocks let
+ * more items pass, shorter ones cost more calls. */
 static size_t slice_of(size_t group) {
   if (fopo_kernels_get()->prefilter == NULL) return TILE;
-  size_t slice = (size_t)SLICE_SHARED * FOPO_PANEL / fopo_scan_whole(group);
-  return slice / TILE_SCREENED * TILE_SCREENED;
+  size_t slice = (size_t)SLICE_SHARED * FOPO_PANEL / fopo_scan_padded(group);
+  return slice / TILE_PREFILTER * TILE_PREFILTER;
 }
 
-/* Whether each thread gets groups of its own, and so waits for no other: not where it would have
- * too few queries. Half a panel is enough where the products are not what takes the time. */
+/* 1 if each thread gets groups of its own, and so never waits for another: if it has a panel of
+ * queries, or half a panel if the products take less time than the selection. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
   int cheap = fopo_kernels_get()->prefilter != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
 }
 
-/* Queries of a group: whole panels, some groups to a thread; or one group to a thread. */
+/* Queries of a group: whole panels, two groups a thread; or less than a panel, one group a thread.
+ */
 static size_t group_of(size_t queries, size_t threads) {
   size_t share = (queries + threads - 1) / threads;
   if (share < FOPO_PANEL) return share;
-  size_t group = fopo_scan_whole((queries + 2 * threads - 1) / (2 * threads));
-  return group < GROUP_MOST ? group : GROUP_MOST;
+  size_t group = fopo_scan_padded((queries + 2 * threads - 1) / (2 * threads));
+  return group < MAX_GROUP ? group : MAX_GROUP;
 }
 
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k) {
   if (Q.rows == 0) return FOPO_OK;
-  size_t threads = (size_t)fopo_threads(), room = fopo_topk_room(k, scan->limit);
+  size_t threads = (size_t)fopo_threads(), capacity = fopo_topk_capacity(k, scan->limit);
   int grouped = is_grouped(scan, Q.rows, threads);
   size_t group = grouped ? group_of(Q.rows, threads) : Q.rows;
-  if (group > KEYS_MOST / room) group = KEYS_MOST / room > 0 ? KEYS_MOST / room : 1;
+  if (group > MAX_KEYS / capacity) group = MAX_KEYS / capacity > 0 ? MAX_KEYS / capacity : 1;
   if (group > Q.rows) group = Q.rows;
   batch b = {.ids = ids,
              .counts = counts,
@@ -260,7 +265,7 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
   run_batch(&b, scan, workers);
   *scored += b.scored;
   if (b.status == FOPO_ERR_INTERRUPTED) {
-    fopo_progress("searching", 0.0, 0.0); /* closes the line; this thread may see another flag */
+    fopo_progress("searching", 0.0, 0.0); /* closes the line of progress */
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
   }
   if (b.reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);

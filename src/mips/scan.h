@@ -1,15 +1,16 @@
-/* Scoring of items for a batch of queries, block after block, until nothing better can follow.
- * What `exact` and `norm` share: they differ in the order of the items only.
+/* The scan that the index kinds exact and norm share: items are scored in an order, block after
+ * block, for a batch of queries, until no better one can follow. The kinds differ in the order
+ * alone.
  *
- * Rounds of growing size are scored for the queries still active, panels of them at once
- * (kernels/kernels.h). After a round a query is done when no item left can beat its k-th best,
+ * Rounds of growing length are scored for the queries that are still active, panels of them at once
+ * (kernels/kernels.h). After a round a query is done if no item left can beat its k-th best,
  *
  *     |q| |beta| (1 + rounding) < k-th best score,    |beta| the norm of the first item left
  *
- * (Cauchy and Schwarz). The answer is exact over the first `limit` items of the order, and the same
- * bits for any batch and any number of threads. Where a round ends depends on k and the kernels
- * alone, so `scored` is the same too, but for a round more or less where scores are screened and
- * the k-th best is only known to within the error of that. */
+ * (Cauchy-Schwarz). The answer is exact over the first `limit` items of the order, and has the same
+ * bits for any batch and any number of threads. Where rounds end depends on k and the kernels
+ * alone, so `scored` is the same too; with a prefilter the k-th best is known less precisely, and a
+ * query may take one round more or less. */
 #ifndef FOPO_MIPS_SCAN_H
 #define FOPO_MIPS_SCAN_H
 
@@ -20,41 +21,44 @@
 typedef struct fopo_scan_worker fopo_scan_worker;
 
 typedef struct {
-  fopo_matrix items;      /* [P, L]; not owned */
-  fopo_matrix head;       /* the first head.rows items of the order, packed; not owned */
-  const uint16_t *packed; /* the same for screening (kernels/prefilter.h), in place of head */
-  size_t packed_rows;     /* whole groups, or up to the limit; not owned */
-  double packed_error;    /* |beta - packed beta| <= packed_error |beta| of all of them */
-  const uint32_t *order;  /* [P] ids; NULL: 0, 1, 2 .. and head is all items; not owned */
-  const float *norms;     /* [P] norms in that order, rounded up, descending; NULL: no stopping */
-  float max_norm;         /* >= |beta| of every item */
-  size_t limit;           /* items that may be scored, 1 .. P */
+  fopo_matrix items;     /* [P, L]; not owned */
+  const uint32_t *order; /* [P] ids; NULL: 0, 1, 2 ..; not owned */
+  const float *norms;    /* [P] norms in that order, rounded up, descending; NULL: no stopping */
+  float max_norm;        /* >= |beta| of every item */
+  size_t limit;          /* items that may be scored, 1 .. P */
+
+  /* Copies of the first items of the order, so that they lie together: one of the two. */
+  fopo_matrix packed;   /* in float32; all items if order is NULL; not owned */
+  const uint16_t *bf16; /* for the prefilter (kernels/prefilter.h); not owned */
+  size_t bf16_rows;     /* whole groups, or up to the limit */
+  double bf16_error;    /* |beta - packed beta| <= bf16_error |beta| for each of them */
+
   fopo_scan_worker *workers; /* [n_workers] scratch kept between searches; private */
   size_t n_workers;
 } fopo_scan;
 
-/* ids, scores [Q.rows, k], counts [Q.rows], best first; scores NULL: by rising id. *scored grows by
- * the items scored. */
+/* ids, scores [Q.rows, k], best first, and counts [Q.rows]; if scores is NULL, ids are in ascending
+ * order. *scored grows by the items scored, summed over the queries. */
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
                      fopo_scan *scan, fopo_matrix Q, size_t k);
 
-/* 1: no item beyond the limit can score above or at `kth` for a query of this norm, so an answer
- * whose k-th best score that is, is exact. */
-int fopo_scan_settled(const fopo_scan *scan, double norm, float kth);
+/* 1 if an answer whose k-th best score is `kth` is exact over all items, for a query of this norm:
+ * no item beyond the limit can reach it. */
+int fopo_scan_is_exact(const fopo_scan *scan, double q_norm, float kth);
 
-size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch held */
+size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch */
 void fopo_scan_done(fopo_scan *scan);          /* frees the scratch */
 
-/* Norm of x [n], in double, summed in a fixed order: the same bits on every machine. Not finite
- * where a value is not, and only there. */
+/* The norm of x [n], summed in double in a fixed order: the same bits on every machine. It is not
+ * finite if and only if a value is not. */
 double fopo_scan_norm(const float *x, size_t n);
 
-/* The least float >= x >= 0, for norms that must bound. */
+/* The smallest float >= x, x >= 0: for norms that are used as upper bounds. */
 static inline float fopo_scan_up(double x) {
   float near = (float)x;
   uint32_t bits;
   memcpy(&bits, &near, sizeof bits);
-  bits += (double)near < x; /* the next float, as none is negative */
+  bits += (double)near < x; /* the next float, because near >= 0 */
   memcpy(&near, &bits, sizeof near);
   return near;
 }

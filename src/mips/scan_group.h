@@ -8,58 +8,70 @@
 #include "mips/topk.h"
 
 enum {
-  FOPO_SCAN_HALF = FOPO_PANEL / 2,
-  FOPO_SCAN_TILE = 128,         /* items of one call of `scores`: they and what comes of them stay
-                                 * in L1 and L2 */
-  FOPO_SCAN_TILE_SCREENED = 256 /* the same of the prefilter */
+  FOPO_SCAN_HALF = FOPO_PANEL / 2, /* queries of half a panel: the unit of selection */
+  FOPO_SCAN_TILE = 128,            /* items of one call of `scores`: their rows stay in L1 and L2 */
+  FOPO_SCAN_TILE_PREFILTER = 256   /* items of one call of the prefilter, for the same reason */
 };
 
+/* Shapes: a panel is FOPO_PANEL queries; padded(n) is n queries rounded up to whole panels; row is
+ * fopo_prefilter_row(dim), the values of a packed bf16 row. */
 struct fopo_scan_worker {
-  size_t group, room, slice, dim; /* what the arrays below have room for */
-  fopo_topk *top;                 /* [group] */
-  uint64_t *keys;                 /* [group, room] */
-  float *panels;                  /* [whole(group), dim] the active queries, panel after panel */
-  float *norm;                    /* [group] their norms, rounded up, */
-  float *rest;                    /* [group] and what screening loses of them */
-  uint32_t *active;               /* [group] their places in top */
-  uint8_t *stop;                  /* [group] 1: nothing better can follow */
-  uint8_t *failed;                /* [group] 1: the guess was too high */
-  float *guess;                   /* [group] by place in top */
-  float *scores;                  /* [whole(group), slice] */
+  /* Capacity of the arrays below. */
+  size_t group;    /* queries */
+  size_t capacity; /* keys of a query */
+  size_t slice;    /* items of a block */
+  size_t dim;
+  size_t team; /* threads that share a group */
 
-  /* For screening. */
-  uint16_t *packed_panels; /* [whole(group), row] */
-  uint16_t *packed;        /* [team, TILE_SCREENED, row] items beyond the packed head */
-  uint32_t *list;          /* [whole(group), slice] what passed, with its scores beside it */
-  size_t *found;           /* [whole(group) / FOPO_PANEL, tiles, 2] how many */
-  size_t team;             /* threads that packed has room for */
+  fopo_topk *top;   /* [group] the selection of each query */
+  uint64_t *keys;   /* [group, capacity] the keys of top */
+  uint32_t *active; /* [group] queries that are not answered yet, as places in top */
+  float *norm;      /* [group] of active query i: |q|, rounded up, */
+  float *rounding;  /* [group] |q - q in bf16|, rounded up, */
+  uint8_t *done;    /* [group] 1: no item left can enter the k best, */
+  uint8_t *failed;  /* [group] 1: the estimated floor was too high */
+  float *estimate;  /* [group] the estimated floors, by place in top */
+  float *panels;    /* [padded(group), dim] the active queries, each panel transposed */
+  float *scores;    /* [padded(group), slice] of a block */
 
-  /* The state of one group's search. */
+  /* For the prefilter; NULL without one. */
+  uint16_t *packed_panels; /* [padded(group), row] the panels in bf16 */
+  uint16_t *packed;        /* [team, TILE_PREFILTER, row] items that the index did not pack */
+  uint32_t *list; /* [padded(group), slice] the items that passed; scores at the same place */
+  size_t *found;  /* [padded(group) / FOPO_PANEL, tiles, 2] how many passed */
+
+  /* The state of the search of one group. */
   const fopo_kernels *kernels;
-  const fopo_prefilter *prefilter; /* NULL: none, or not worth it */
-  size_t unscreened; /* items scored in full: the errors of the largest are too large */
-  size_t first;      /* end of the first round */
-  enum { NOT_GUESSING, TO_GUESS, GUESSED, GUESSED_WRONG } guessing; /* the first round's floors */
-  int screened;                                                     /* the block is */
+  const fopo_prefilter *prefilter; /* NULL: none */
   size_t n_active;
-  size_t waiting;   /* queries behind the active ones, while a round is repeated */
-  size_t at, step;  /* the block is at .. at + step - 1 of the order */
-  size_t round_end; /* where stopping is tested next */
-  size_t scored;
-  double until; /* clock at which to come up for air */
-  int pause;
+  size_t n_waiting;  /* queries behind the active ones, while a round is repeated without them */
+  size_t at, step;   /* the block is the items at .. at + step - 1 of the order */
+  int prefiltered;   /* 1: the block is scored by the prefilter */
+  size_t full_until; /* the items before it are scored in float32: the bf16 errors of the largest
+                      * norms are too large to be of use */
+  size_t round_end;  /* where the stopping test comes next */
+  size_t first_end;  /* the end of the first round */
+  enum {
+    FLOORS_PROVEN,    /* by k scores seen: the normal state */
+    FLOORS_DUE,       /* floors of the first round are to be estimated before its first block */
+    FLOORS_ESTIMATED, /* to be proven at the end of the first round */
+    FLOORS_FAILED     /* the first round is repeated for the queries with estimates too high */
+  } floors;
+  size_t scored;   /* items scored, summed over the queries */
+  double pause_at; /* the clock at which the caller must get control back */
+  int pause;       /* 1: that time has come, or the search was interrupted */
 };
 
-/* Queries rounded up to whole panels. */
-static inline size_t fopo_scan_whole(size_t n) {
+/* n queries rounded up to whole panels. */
+static inline size_t fopo_scan_padded(size_t n) {
   return (n + FOPO_PANEL - 1) / FOPO_PANEL * FOPO_PANEL;
 }
 
-/* Makes Q [<= w->group, L] the group's queries; the answers will be in w->top. */
+/* Makes Q [<= w->group, L] the queries of the group; the answers will be in w->top. */
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k);
 
-/* Goes on with a team of `threads` until all queries are done (0), or it is time to look up from
- * the work (1): to be called again. */
+/* Continues the search with a team of `threads`. Returns 0 when all queries are answered, and 1 if
+ * it was paused to report progress and look for interrupts: call it again. */
 int fopo_scan_group_run(const fopo_scan *scan, fopo_scan_worker *w, int threads);
 
 #endif

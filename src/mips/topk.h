@@ -1,13 +1,14 @@
 /* The k best of a stream of approximate scores, exact in the end.
  *
- * Blocks of scores are summed in an order of their own, not that of dot. An item is therefore kept
- * while its approximate score is less than two rounding bounds `slack` below the k-th best (one for
- * it, one for the k-th), and the few that are kept to the end are scored again by the kernels' dot.
- * So the answer is the k largest by (dot, then smaller id), the same bits for any cut into blocks,
- * any order of arrival and any thread.
+ * Blocks of scores are summed in another order than dot sums, or come from the bf16 prefilter. Each
+ * score has a bound on its error |score - dot|. An item is therefore kept while its score is less
+ * than two error bounds below the k-th best score (one for the item, one for the k-th), and the few
+ * that are left at the end are rescored by the kernels' dot. So the answer is the k largest by
+ * (dot, then smaller id): the same bits for any cut into blocks, order of arrival, and number of
+ * threads.
  *
- * Items are held as keys: the score's bits, made to order like integers, above the complement of
- * the id. Keys are distinct, and a larger key is a better item. */
+ * Items are held as keys: the score's bits, mapped so that they order like unsigned integers, above
+ * the complement of the id. Keys are distinct, and a larger key is a better item. */
 #ifndef FOPO_MIPS_TOPK_H
 #define FOPO_MIPS_TOPK_H
 
@@ -36,64 +37,65 @@ static inline float fopo_topk_score(uint64_t key) {
 
 /* The selection of one query. */
 typedef struct {
-  uint64_t *keys; /* [room] of scores that are within slack of the dots; not owned */
-  size_t k, room; /* room >= fopo_topk_room(k, items to come) */
-  size_t n;       /* keys held, <= room */
-  const float *q; /* [items.cols] the query; not owned */
-  float slack;    /* the largest |score - dot| of the keys held */
-  float coming;   /* the same of the scores that are offered now */
-  float least;    /* a dot below this cannot belong to the k best, */
-  float floor;    /* nor can a score below this: least - coming */
+  uint64_t *keys;     /* [capacity]; not owned */
+  size_t k, capacity; /* capacity >= fopo_topk_capacity(k, items to come) */
+  size_t n;           /* keys held */
+  const float *q;     /* [items.cols] the query; not owned */
+  float error;        /* bound of |score - dot| for the keys held */
+  float block_error;  /* the same for the scores that are pushed now */
+  float least;        /* an item with a dot below this cannot be one of the k best, */
+  float floor;        /* nor one with a score below this: least - block_error */
 } fopo_topk;
 
-/* Keys to make room for: k, and as many undecided ones as pay for a selection. */
-static inline size_t fopo_topk_room(size_t k, size_t items) {
-  size_t room = k + (k < 16 ? 16 : k > 1024 ? 1024 : k);
-  return room < items ? room : items;
+/* How many keys to allocate: k, and as many undecided ones as make a pruning worth its cost. */
+static inline size_t fopo_topk_capacity(size_t k, size_t items) {
+  size_t capacity = k + (k < 16 ? 16 : k > 1024 ? 1024 : k);
+  return capacity < items ? capacity : items;
 }
 
-void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t room, size_t k, const float *q);
+void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, const float *q);
 
-/* Drops what cannot belong to the k best and raises the floor: where the room is used up. */
-void fopo_topk_settle(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
+/* Drops the keys that cannot belong to the k best and raises the floor. A push does it if the keys
+ * are full. */
+void fopo_topk_prune(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
 
-/* Tells that |score - dot| <= slack for all items that will be offered from now on. */
-static inline void fopo_topk_expect(fopo_topk *t, float slack) {
-  t->slack = slack > t->slack ? slack : t->slack;
-  t->coming = slack;
-  t->floor = t->least - slack;
+/* Says that |score - dot| <= error for all items that will be pushed from now on. */
+static inline void fopo_topk_set_error(fopo_topk *t, float error) {
+  t->error = error > t->error ? error : t->error;
+  t->block_error = error;
+  t->floor = t->least - error;
 }
 
-/* Tells that no dot below `least` can belong to the k best. */
+/* Says that no item with a dot below `least` can belong to the k best. */
 static inline void fopo_topk_raise(fopo_topk *t, float least) {
   t->least = least > t->least ? least : t->least;
-  t->floor = t->least - t->coming;
+  t->floor = t->least - t->block_error;
 }
 
-/* Offers one item. */
+/* Adds one item if its score reaches the floor. */
 static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
                                   float score, uint32_t id) {
   if (score < t->floor) return;
-  if (t->n == t->room) {
-    fopo_topk_settle(t, kernels, items);
+  if (t->n == t->capacity) {
+    fopo_topk_prune(t, kernels, items);
     if (score < t->floor) return;
   }
   t->keys[t->n++] = fopo_topk_key(score, id);
 }
 
-/* Offers n items with approximate scores s; the ids are ids[0 .. n-1], or first + 0 .. n-1 where
- * ids is NULL. */
-void fopo_topk_offer(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items, const float *s,
-                     const uint32_t *ids, uint32_t first, size_t n);
+/* Pushes n items with scores s [n]: ids [n], or first + 0 .. n - 1 if ids is NULL. */
+void fopo_topk_push_all(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
+                        const float *s, const uint32_t *ids, uint32_t first, size_t n);
 
-/* 1 when k items are held whose dot is surely above `bound`. */
-int fopo_topk_beats(const fopo_topk *t, float bound);
+/* 1 if the dots of k items held are certainly above `bound`. */
+int fopo_topk_has_k_above(const fopo_topk *t, float bound);
 
-/* Ends it: the best first, places beyond the count filled. Returns the count, <= k. */
+/* Ends the selection: ids, scores [k], the best first; behind the last item FOPO_NO_ITEM and -inf.
+ * Returns how many items there are, <= k. */
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items);
 
-/* The same items in the order of their ids, without their scores and so with fewer dots. */
+/* The same items in ascending order of id, without their scores and so with fewer dots. */
 uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *kernels,
                               fopo_matrix items);
 

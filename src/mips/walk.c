@@ -1,4 +1,4 @@
-/* See walk.h. The graph itself is mips/graph.h. */
+/* See walk.h; the search of one query is in graph.c. */
 #include "mips/walk.h"
 
 #include <inttypes.h>
@@ -16,10 +16,10 @@
 
 enum {
   M_DEFAULT = 16,
-  M_LEAST = 2,
-  M_MOST = 128,
+  M_MIN = 2,
+  M_MAX = 128,
   EF_CONSTRUCTION_DEFAULT = 200,
-  EF_CONSTRUCTION_MOST = 65535,
+  EF_CONSTRUCTION_MAX = 65535,
   EF_DEFAULT = 256
 };
 
@@ -28,9 +28,9 @@ enum {
 /* Scratch of one thread. */
 struct fopo_walk_worker {
   fopo_graph_walker walker;
-  uint32_t *ids;  /* [room] */
-  uint64_t *keys; /* [room] what the graph found and what the row held */
-  size_t room;
+  uint32_t *ids;   /* [capacity] found by the graph */
+  uint64_t *keys;  /* [capacity] of those and of the answers that the row holds */
+  size_t capacity; /* ef + k */
 };
 
 /* ---- search ---- */
@@ -44,15 +44,15 @@ static void worker_done(fopo_walk_worker *w) {
 
 static int worker_reserve(fopo_walk_worker *w, const fopo_graph *g, size_t ef, size_t k) {
   int status = fopo_graph_walker_reserve(&w->walker, g, ef);
-  size_t room = ef + k;
-  if (status != FOPO_OK || w->room >= room) return status;
+  size_t capacity = ef + k;
+  if (status != FOPO_OK || w->capacity >= capacity) return status;
   fopo_free(w->ids);
   fopo_free(w->keys);
-  w->room = 0;
-  w->ids = fopo_alloc(room, sizeof *w->ids);
-  w->keys = fopo_alloc(room, sizeof *w->keys);
+  w->capacity = 0;
+  w->ids = fopo_alloc(capacity, sizeof *w->ids);
+  w->keys = fopo_alloc(capacity, sizeof *w->keys);
   if (w->ids == NULL || w->keys == NULL) return FOPO_ERR_MEMORY;
-  w->room = room;
+  w->capacity = capacity;
   return FOPO_OK;
 }
 
@@ -70,9 +70,9 @@ static int reserve(fopo_walk *w, size_t threads, size_t ef, size_t k) {
   return FOPO_OK;
 }
 
-/* One query: the k best of what the row holds and what the graph finds, scored by the kernels'
- * dot. Returns how many they are. */
-static uint32_t answer(uint32_t *ids, float *scores, uint32_t held, fopo_walk_worker *me,
+/* One query: the k best of the n_row answers that the row holds and of those that the graph finds,
+ * by the kernels' dot. Returns how many there are. */
+static uint32_t answer(uint32_t *ids, float *scores, uint32_t n_row, fopo_walk_worker *me,
                        const fopo_walk *w, fopo_matrix items, const float *q, size_t k, size_t ef) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t found = fopo_graph_search(me->ids, &me->walker, &w->graph, items, q, ef, kernels);
@@ -81,8 +81,8 @@ static uint32_t answer(uint32_t *ids, float *scores, uint32_t held, fopo_walk_wo
     const float *row = fopo_matrix_row(items, me->ids[i]);
     me->keys[i] = fopo_topk_key(kernels->dot(row, q, items.cols), me->ids[i]);
   }
-  for (size_t i = 0; i < held; i++) me->keys[found + i] = fopo_topk_key(scores[i], ids[i]);
-  found += held;
+  for (size_t i = 0; i < n_row; i++) me->keys[found + i] = fopo_topk_key(scores[i], ids[i]);
+  found += n_row;
   kernels->sort(me->keys, found);
   if (found > k) found = k;
   for (size_t i = 0; i < k; i++) {
@@ -119,11 +119,11 @@ int fopo_walk_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
     if (me != 0 || fopo_clock() < until || now >= Q.rows) continue;
     until = fopo_clock() + TICK;
     reported = 1;
-    (void)fopo_progress("searching", (double)now, (double)Q.rows); /* the flag is polled above */
+    (void)fopo_progress("searching", (double)now, (double)Q.rows); /* the flag is read above */
   }
   for (int i = 0; i < threads; i++) *scored += w->workers[i].walker.scored;
   if (stop) {
-    fopo_progress("searching", 0.0, 0.0); /* closes the line; this thread may see another flag */
+    fopo_progress("searching", 0.0, 0.0); /* closes the line of progress */
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
   }
   if (reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);
@@ -144,27 +144,27 @@ size_t fopo_walk_bytes(const fopo_walk *w) {
   for (size_t i = 0; i < w->n_workers; i++) {
     const fopo_walk_worker *one = &w->workers[i];
     bytes += sizeof *one + fopo_graph_walker_bytes(&one->walker) +
-             one->room * (sizeof *one->ids + sizeof *one->keys);
+             one->capacity * (sizeof *one->ids + sizeof *one->keys);
   }
   return bytes;
 }
 
-int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *n_with_candidates, size_t n) {
-  *o = n_with_candidates != NULL ? *n_with_candidates : (fopo_hnsw_options){0};
+int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *requested, size_t n) {
+  *o = requested != NULL ? *requested : (fopo_hnsw_options){0};
   if (o->M == 0) o->M = M_DEFAULT;
   if (o->ef_construction == 0) {
     o->ef_construction = o->M > EF_CONSTRUCTION_DEFAULT ? o->M : EF_CONSTRUCTION_DEFAULT;
   }
   if (o->ef == 0) o->ef = EF_DEFAULT;
-  if (o->M < M_LEAST || o->M > M_MOST) {
+  if (o->M < M_MIN || o->M > M_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "M is %zu; a graph has %d to %d links per item", o->M,
-                     M_LEAST, M_MOST);
+                     M_MIN, M_MAX);
   }
-  if (o->ef_construction < o->M || o->ef_construction > EF_CONSTRUCTION_MOST) {
+  if (o->ef_construction < o->M || o->ef_construction > EF_CONSTRUCTION_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "ef_construction is %zu; use %zu (M) to %d",
-                     o->ef_construction, o->M, EF_CONSTRUCTION_MOST);
+                     o->ef_construction, o->M, EF_CONSTRUCTION_MAX);
   }
-  if (o->ef > n) o->ef = n; /* all items: more cannot be looked at */
+  if (o->ef > n) o->ef = n;
   return FOPO_OK;
 }
 
@@ -184,7 +184,7 @@ int fopo_walk_build(fopo_walk *w, fopo_matrix items, const fopo_hnsw_options *fi
   return status;
 }
 
-/* ---- files: one that is read is believed in nothing ---- */
+/* ---- files: everything that is read is checked ---- */
 
 void fopo_walk_members(fopo_array a[FOPO_WALK_MEMBERS], fopo_walk_numbers *numbers,
                        const fopo_walk *w) {
@@ -208,14 +208,15 @@ void fopo_walk_members(fopo_array a[FOPO_WALK_MEMBERS], fopo_walk_numbers *numbe
   a[9] = fopo_array_of("upper", FOPO_U32, g->upper, 2, g->n_upper, 1 + g->M);
 }
 
-/* An array of the shape that follows from the options and the items, taken out of the archive. */
-static void *take(fopo_archive *archive, const char *path, const char *name, fopo_dtype type,
-                  int ndim, size_t rows, size_t cols) {
+/* Moves an array out of the archive; its shape must be the one that follows from the options and
+ * the items. NULL if it is not. */
+static void *move_array(fopo_archive *archive, const char *path, const char *name, fopo_dtype type,
+                        int ndim, size_t rows, size_t cols) {
   fopo_array *a = fopo_archive_need(archive, path, name, type, ndim);
   if (a == NULL) return NULL;
   if (a->shape[0] != rows || a->shape[1] != cols) {
     fopo_fail(FOPO_ERR_FORMAT,
-              "%s: %s is %zu x %zu where the items and M ask for %zu x %zu; the index is damaged, "
+              "%s: %s is %zu x %zu, but the items and M require %zu x %zu; the index is damaged, "
               "build it again",
               path, name, a->shape[0], a->shape[1], rows, cols);
     return NULL;
@@ -229,8 +230,8 @@ static int load_options(fopo_hnsw_options *o, fopo_archive *archive, const char 
   struct {
     const char *name;
     uint64_t most, value;
-  } numbers[] = {{"M", M_MOST, 0},
-                 {"ef_construction", EF_CONSTRUCTION_MOST, 0},
+  } numbers[] = {{"M", M_MAX, 0},
+                 {"ef_construction", EF_CONSTRUCTION_MAX, 0},
                  {"ef", n, 0},
                  {"seed", UINT64_MAX, 0},
                  {"deterministic", 1, 0}};
@@ -251,14 +252,14 @@ static int load_options(fopo_hnsw_options *o, fopo_archive *archive, const char 
   return FOPO_OK;
 }
 
-/* Which items are members is no choice of the file. */
+/* The index kind decides which items are in the graph, not the file. */
 static int check_absent(const fopo_graph *g, const uint8_t *absent, const char *path) {
   for (size_t i = 0; i < g->n; i++) {
-    int wanted = absent != NULL && absent[i];
-    if ((g->levels[i] == FOPO_GRAPH_ABSENT) == wanted) continue;
+    int is_absent = absent != NULL && absent[i];
+    if ((g->levels[i] == FOPO_GRAPH_ABSENT) == is_absent) continue;
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: item %zu is %s the graph; the index is damaged, build it again", path,
-                     i + 1, wanted ? "searched exactly, and also in" : "missing from");
+                     i + 1, is_absent ? "searched exactly, and also in" : "missing from");
   }
   return FOPO_OK;
 }
@@ -270,7 +271,7 @@ int fopo_walk_load(fopo_walk *w, fopo_archive *archive, const char *path, size_t
   if (status != FOPO_OK) return status;
   size_t M = w->options.M;
   uint64_t entry, reachable;
-  uint8_t *levels = take(archive, path, "levels", FOPO_U8, 1, n, 1);
+  uint8_t *levels = move_array(archive, path, "levels", FOPO_U8, 1, n, 1);
   if (levels == NULL) return FOPO_ERR_FORMAT;
   status = fopo_graph_adopt(g, n, M, levels);
   if (status == FOPO_OK) status = check_absent(g, absent, path);
@@ -278,16 +279,16 @@ int fopo_walk_load(fopo_walk *w, fopo_archive *archive, const char *path, size_t
   if (status == FOPO_OK) status = fopo_index_number(&reachable, archive, path, "reachable", n);
   if (status != FOPO_OK) return status;
   g->entry = (uint32_t)entry;
-  g->links = take(archive, path, "links", FOPO_U32, 2, n, 1 + 2 * M);
+  g->links = move_array(archive, path, "links", FOPO_U32, 2, n, 1 + 2 * M);
   if (g->links == NULL) return FOPO_ERR_FORMAT;
-  g->upper = take(archive, path, "upper", FOPO_U32, 2, g->n_upper, 1 + M);
+  g->upper = move_array(archive, path, "upper", FOPO_U32, 2, g->n_upper, 1 + M);
   if (g->upper == NULL) return FOPO_ERR_FORMAT;
   status = fopo_graph_check(g, path);
   if (status == FOPO_OK) status = fopo_graph_reachable(&w->reachable, g);
   if (status != FOPO_OK) return status;
   if (w->reachable != reachable) {
     return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s: %zu items can be reached where %" PRIu64
+                     "%s: %zu items can be reached, but %" PRIu64
                      " could when it was saved; the index is damaged, build it again",
                      path, w->reachable, reachable);
   }

@@ -533,7 +533,7 @@ static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
   answer_free(a);
   fopo_index_facts facts = fopo_index_about(ix);
   assert_string_equal(facts.kind, "hybrid");
-  assert_int_equal(facts.head, 200);
+  assert_int_equal(facts.prefix, 200);
   assert_int_equal(facts.M, 8);
   assert_true(facts.reachable > 200 && facts.reachable <= 4000);
   assert_true(facts.reachable >= fopo_index_about(graph).reachable);
@@ -568,7 +568,7 @@ static void hybrid_takes_odd_sizes(void **state) {
     items.rows = n;
     for (size_t h = 0; h < 4; h++) {
       fopo_index *ix = hybrid_of(items, heads[h], 0, 0);
-      size_t head = fopo_index_about(ix).head;
+      size_t head = fopo_index_about(ix).prefix;
       assert_true(head >= 1 && head < n);
       for (size_t k = 1; k <= n; k += n - 1) {
         answer a = ask(ix, Q, k);
@@ -661,9 +661,9 @@ static void breadth_and_budget_change_in_place(void **state) {
   assert_int_equal(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT);
   assert_says("ef is 0");
   assert_int_equal(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT);
-  assert_says("a norm index has no ef");
+  assert_says("of kind norm has no ef");
   assert_int_equal(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT);
-  assert_says("a hnsw index has no budget");
+  assert_says("of kind hnsw has no budget");
   answer_free(all), answer_free(few), answer_free(all_again), answer_free(few_again);
   fopo_index_free(norm), fopo_index_free(small), fopo_index_free(graph);
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
@@ -733,7 +733,7 @@ static void the_order_is_by_norm_and_of_its_version(void **state) {
     assert_int_equal(fopo_index_refresh(norm), FOPO_OK);
   }
   assert_int_equal(fopo_index_order(order, norms, &version, exact), FOPO_ERR_ARGUMENT);
-  assert_says("only a norm index keeps an order");
+  assert_says("of kind exact keeps no order");
   fopo_index_free(norm), fopo_index_free(exact);
   fopo_matrix_done(&items);
 }
@@ -766,7 +766,7 @@ static void files_give_the_same_answers(void **state) {
     assert_int_equal(was.budget, is.budget);
     assert_int_equal(was.M, is.M);
     assert_int_equal(was.ef, is.ef);
-    assert_int_equal(was.head, is.head);
+    assert_int_equal(was.prefix, is.prefix);
     assert_int_equal(was.ef_construction, is.ef_construction);
     assert_int_equal(was.scored, is.scored);
     answer_free(a), answer_free(b);

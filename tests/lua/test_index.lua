@@ -77,8 +77,8 @@ function TestChange:test_ef_and_budget()
                   index.norm(items, {budget = 300}):search(Q, 9):totable())
   norm.budget = nil
   lu.assertEquals(norm:recall(Q, 9).recall, 1.0)
-  fails("a norm index has no ef", function() norm.ef = 9 end)
-  fails("a hnsw index has no budget", function() graph.budget = 9 end)
+  fails("of kind norm has no ef", function() norm.ef = 9 end)
+  fails("of kind hnsw has no budget", function() graph.budget = 9 end)
   fails("ef", function() graph.ef = 0 end)
 end
 
