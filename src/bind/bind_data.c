@@ -31,15 +31,9 @@ static size_t csr_bytes(const fopo_csr *m) {
 
 /* ---- reading ---- */
 
-/* The text of an option that is a string or nil; it stays on the stack. */
-static const char *text_option(lua_State *L, int index, const char *name) {
-  int at = bind_option(L, index, name);
-  return lua_isnil(L, at) ? NULL : bind_string(L, at, name);
-}
-
 /* "," "tab" "::" ... as the reader takes it; 0: recognise. */
 static char separator_of(lua_State *L, int index) {
-  const char *s = text_option(L, index, "separator");
+  const char *s = bind_option_string(L, index, "separator");
   if (s == NULL || *s == '\0') return 0;
   if (strcmp(s, "::") == 0) return 'D';
   if (strcmp(s, "tab") == 0) return '\t';
@@ -64,17 +58,15 @@ static int header_of(lua_State *L, int index) {
  * skip_errors, max_errors}): a dataset. */
 static int data_read(lua_State *L) {
   const char *path = bind_path(L, 1);
-  fopo_read_options o = {.format = text_option(L, 2, "format"),
-                         .user = text_option(L, 2, "user"),
-                         .item = text_option(L, 2, "item"),
-                         .value = text_option(L, 2, "value"),
-                         .where = text_option(L, 2, "where"),
+  fopo_read_options o = {.format = bind_option_string(L, 2, "format"),
+                         .user = bind_option_string(L, 2, "user"),
+                         .item = bind_option_string(L, 2, "item"),
+                         .value = bind_option_string(L, 2, "value"),
+                         .where = bind_option_string(L, 2, "where"),
                          .separator = separator_of(L, 2),
                          .header = header_of(L, 2)};
-  o.skip_errors = bind_boolean(L, bind_option(L, 2, "skip_errors"), "skip_errors");
-  if (bind_has(L, 2, "max_errors")) {
-    o.max_errors = bind_count(L, bind_option(L, 2, "max_errors"), "max_errors", 0, SIZE_MAX);
-  }
+  o.skip_errors = bind_option_boolean(L, 2, "skip_errors");
+  o.max_errors = bind_option_count_or(L, 2, "max_errors", 0, SIZE_MAX, 0);
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   bind_check(L, fopo_dataset_read(&d->dataset, path, &o));
   bind_pressure(L, csr_bytes(&d->dataset->matrix));
@@ -95,25 +87,17 @@ static int data_formats(lua_State *L) {
   return 1;
 }
 
-static size_t size_option(lua_State *L, int index, const char *name, size_t least) {
-  return bind_count(L, bind_option(L, index, name), name, least, SIZE_MAX);
-}
-
-static double number_option(lua_State *L, int index, const char *name) {
-  return bind_number(L, bind_option(L, index, name), name);
-}
-
 /* native.data_synthetic{users, items, clusters, tastes, mean_items, zipf, noise, seed}: a dataset
  * and the world it comes from. */
 static int data_synthetic(lua_State *L) {
-  fopo_world_options o = {.users = size_option(L, 1, "users", 1),
-                          .items = size_option(L, 1, "items", 1),
-                          .clusters = size_option(L, 1, "clusters", 1),
-                          .tastes = size_option(L, 1, "tastes", 1),
-                          .mean_items = number_option(L, 1, "mean_items"),
-                          .zipf = number_option(L, 1, "zipf"),
-                          .noise = number_option(L, 1, "noise"),
-                          .seed = bind_seed(L, bind_option(L, 1, "seed"))};
+  fopo_world_options o = {.users = bind_option_count(L, 1, "users", 0, SIZE_MAX),
+                          .items = bind_option_count(L, 1, "items", 0, SIZE_MAX),
+                          .clusters = bind_option_count(L, 1, "clusters", 0, SIZE_MAX),
+                          .tastes = bind_option_count(L, 1, "tastes", 0, SIZE_MAX),
+                          .mean_items = bind_option_number(L, 1, "mean_items"),
+                          .zipf = bind_option_number(L, 1, "zipf"),
+                          .noise = bind_option_number(L, 1, "noise"),
+                          .seed = bind_option_seed(L, 1)};
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   bind_world *w = bind_new(L, &bind_world_type, 0);
   bind_check(L, fopo_world_new(&w->world, &d->dataset, &o));
@@ -130,14 +114,10 @@ static int dataset_save(lua_State *L) {
   return 0;
 }
 
-static int push_name(lua_State *L, const fopo_names *names, size_t i) {
-  char buffer[64];
-  if (names->text) {
-    lua_pushstring(L, names->text + names->offsets[i]);
-  } else {
-    lua_pushstring(L, fopo_names_get(names, i, buffer, sizeof buffer));
-  }
-  return 1;
+int bind_push_name(lua_State *L, const fopo_names *names, size_t i) {
+  char buffer[64]; /* enough for a name that is a number; others lie in `text` */
+  if (names->text != NULL) return bind_return_string(L, names->text + names->offsets[i]);
+  return bind_return_string(L, fopo_names_get(names, i, buffer, sizeof buffer));
 }
 
 /* The index of the name at 2, a string or an integer, or nil. */
@@ -162,14 +142,14 @@ static int push_found(lua_State *L, int items) {
 static int user_name(lua_State *L) {
   fopo_dataset *d = get_dataset(L, 1);
   size_t i = bind_id(L, 2, "user", d->matrix.rows);
-  return push_name(L, &d->users, i);
+  return bind_push_name(L, &d->users, i);
 }
 
 /* d:item_name(j): the id that item j had in the file. */
 static int item_name(lua_State *L) {
   fopo_dataset *d = get_dataset(L, 1);
   size_t j = bind_id(L, 2, "item", d->matrix.cols);
-  return push_name(L, &d->items, j);
+  return bind_push_name(L, &d->items, j);
 }
 
 /* d:find_user(name): its index, or nil. */
@@ -202,29 +182,48 @@ static int dataset_row(lua_State *L) {
   return 2;
 }
 
-static int dataset_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_dataset *d = ((bind_dataset *)o)->dataset;
-  const struct {
-    const char *name;
-    size_t value;
-  } counts[] = {{"n_users", d->matrix.rows},       {"n_items", d->matrix.cols},
-                {"nnz", fopo_csr_nnz(&d->matrix)}, {"rows_read", d->rows_read},
-                {"repeats", d->repeats},           {"skipped", d->skipped},
-                {"items_seen", d->items_seen},     {"users_seen", d->users_seen}};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    if (strcmp(name, counts[i].name) == 0) {
-      lua_pushinteger(L, (lua_Integer)counts[i].value);
-      return 1;
-    }
-  }
-  if (strcmp(name, "format") == 0) {
-    lua_pushstring(L, d->format);
-  } else if (strcmp(name, "has_values") == 0) {
-    lua_pushboolean(L, d->matrix.values != NULL);
-  } else {
-    return 0;
-  }
-  return 1;
+static const fopo_dataset *dataset_of(const bind_object *o) {
+  return ((const bind_dataset *)o)->dataset;
+}
+
+static int dataset_n_users(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->matrix.rows);
+}
+
+static int dataset_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->matrix.cols);
+}
+
+static int dataset_nnz(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_csr_nnz(&dataset_of(o)->matrix));
+}
+
+static int dataset_rows_read(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->rows_read);
+}
+
+static int dataset_repeats(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->repeats);
+}
+
+static int dataset_skipped(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->skipped);
+}
+
+static int dataset_items_seen(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->items_seen);
+}
+
+static int dataset_users_seen(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->users_seen);
+}
+
+static int dataset_format(lua_State *L, bind_object *o) {
+  return bind_return_string(L, dataset_of(o)->format);
+}
+
+static int dataset_has_values(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->matrix.values != NULL);
 }
 
 /* ---- worlds ---- */
@@ -251,18 +250,18 @@ static int world_cluster(lua_State *L) {
   return 1;
 }
 
-static int world_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_world *w = ((bind_world *)o)->world;
-  if (strcmp(name, "users") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->users);
-  } else if (strcmp(name, "items") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->items);
-  } else if (strcmp(name, "clusters") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->clusters);
-  } else {
-    return 0;
-  }
-  return 1;
+static const fopo_world *world_of(const bind_object *o) { return ((const bind_world *)o)->world; }
+
+static int world_users(lua_State *L, bind_object *o) {
+  return bind_return_count(L, world_of(o)->users);
+}
+
+static int world_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, world_of(o)->items);
+}
+
+static int world_clusters(lua_State *L, bind_object *o) {
+  return bind_return_count(L, world_of(o)->clusters);
 }
 
 /* ---- sessions ---- */
@@ -277,11 +276,11 @@ static void place_part(lua_State *L, int at, bind_sessions *part) {
 /* native.data_split(dataset, {min_items, max_users, valid, test, seed}): train, valid, test (nil
  * where the share is 0), users kept, users dropped. */
 static int data_split(lua_State *L) {
-  fopo_split_options o = {.min_items = size_option(L, 2, "min_items", 2),
-                          .valid = number_option(L, 2, "valid"),
-                          .test = number_option(L, 2, "test"),
-                          .seed = bind_seed(L, bind_option(L, 2, "seed"))};
-  if (bind_has(L, 2, "max_users")) o.max_users = size_option(L, 2, "max_users", 0);
+  fopo_split_options o = {.min_items = bind_option_count(L, 2, "min_items", 0, SIZE_MAX),
+                          .valid = bind_option_number(L, 2, "valid"),
+                          .test = bind_option_number(L, 2, "test"),
+                          .seed = bind_option_seed(L, 2)};
+  o.max_users = bind_option_count_or(L, 2, "max_users", 0, SIZE_MAX, 0);
   int base = lua_gettop(L);
   bind_sessions *parts[3];
   for (int i = 0; i < 3; i++) parts[i] = bind_new(L, &bind_sessions_type, 0);
@@ -340,16 +339,12 @@ static int sessions_hits(lua_State *L) {
   return 1;
 }
 
-static int sessions_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_sessions *s = &((bind_sessions *)o)->sessions;
-  if (strcmp(name, "n") == 0) {
-    lua_pushinteger(L, (lua_Integer)s->X.rows);
-  } else if (strcmp(name, "n_items") == 0) {
-    lua_pushinteger(L, (lua_Integer)s->X.cols);
-  } else {
-    return 0;
-  }
-  return 1;
+static int sessions_n(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.rows);
+}
+
+static int sessions_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
 }
 
 /* ---- embeddings ---- */
@@ -367,13 +362,11 @@ static void push_numbers(lua_State *L, const float *x, size_t n) {
  * table of the L singular values. */
 static int embed_svd(lua_State *L) {
   static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
-  fopo_svd_options o = {
-      .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, INT32_MAX),
-      .oversample = bind_count(L, bind_option(L, 2, "oversample"), "oversample", 0, INT32_MAX),
-      .power_iterations =
-          bind_count(L, bind_option(L, 2, "power_iterations"), "power_iterations", 0, 1000),
-      .seed = bind_seed(L, bind_option(L, 2, "seed"))};
-  fopo_scale scale = (fopo_scale)bind_choice(L, bind_option(L, 2, "scale"), "scale", scales);
+  fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 1, INT32_MAX),
+                        .oversample = bind_option_count(L, 2, "oversample", 0, INT32_MAX),
+                        .power_iterations = bind_option_count(L, 2, "power_iterations", 0, 1000),
+                        .seed = bind_option_seed(L, 2)};
+  fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
   fopo_sessions *s = get_sessions(L, 1);
   size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
   if (o.dim > most) {
@@ -409,25 +402,40 @@ static const luaL_Reg sessions_methods[] = {
     {"contexts", sessions_contexts}, {"x", sessions_x},       {"y", sessions_y},
     {"user", sessions_user},         {"hits", sessions_hits}, {NULL, NULL}};
 
-const bind_type bind_dataset_type = {
-    .name = "fopo.dataset",
-    .size = sizeof(bind_dataset),
-    .done = dataset_done,
-    .methods = dataset_methods,
-    .fields = "n_users n_items nnz rows_read repeats skipped items_seen users_seen format "
-              "has_values",
-    .get = dataset_field};
+static const bind_field dataset_fields[] = {{"n_users", dataset_n_users, NULL},
+                                            {"n_items", dataset_n_items, NULL},
+                                            {"nnz", dataset_nnz, NULL},
+                                            {"rows_read", dataset_rows_read, NULL},
+                                            {"repeats", dataset_repeats, NULL},
+                                            {"skipped", dataset_skipped, NULL},
+                                            {"items_seen", dataset_items_seen, NULL},
+                                            {"users_seen", dataset_users_seen, NULL},
+                                            {"format", dataset_format, NULL},
+                                            {"has_values", dataset_has_values, NULL},
+                                            {NULL, NULL, NULL}};
+
+const bind_type bind_dataset_type = {.name = "fopo.dataset",
+                                     .size = sizeof(bind_dataset),
+                                     .done = dataset_done,
+                                     .methods = dataset_methods,
+                                     .table = dataset_fields};
+
+static const bind_field world_fields[] = {{"users", world_users, NULL},
+                                          {"items", world_items, NULL},
+                                          {"clusters", world_clusters, NULL},
+                                          {NULL, NULL, NULL}};
 
 const bind_type bind_world_type = {.name = "fopo.world",
                                    .size = sizeof(bind_world),
                                    .done = world_done,
                                    .methods = world_methods,
-                                   .fields = "users items clusters",
-                                   .get = world_field};
+                                   .table = world_fields};
+
+static const bind_field sessions_fields[] = {
+    {"n", sessions_n, NULL}, {"n_items", sessions_n_items, NULL}, {NULL, NULL, NULL}};
 
 const bind_type bind_sessions_type = {.name = "fopo.sessions",
                                       .size = sizeof(bind_sessions),
                                       .done = sessions_done,
                                       .methods = sessions_methods,
-                                      .fields = "n n_items",
-                                      .get = sessions_field};
+                                      .table = sessions_fields};

@@ -76,32 +76,22 @@ static void settle(lua_State *L, bind_logs *box) {
   bind_pressure(L, bytes);
 }
 
-static const char *text_option(lua_State *L, int index, const char *name) {
-  int at = bind_option(L, index, name);
-  return lua_isnil(L, at) ? NULL : bind_string(L, at, name);
-}
-
-static size_t size_option(lua_State *L, int index, const char *name) {
-  int at = bind_option(L, index, name);
-  return lua_isnil(L, at) ? 0 : bind_count(L, at, name, 0, SIZE_MAX);
-}
-
 /* native.logs_read(path, {format, action, reward, propensity, features, items, position, hash_bits,
  * n_actions, skip_errors, max_errors, like}): a log. */
 static int logs_read(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   const char *path = bind_path(L, 1);
-  fopo_logs_options o = {.format = text_option(L, 2, "format"),
-                         .action = text_option(L, 2, "action"),
-                         .reward = text_option(L, 2, "reward"),
-                         .propensity = text_option(L, 2, "propensity"),
-                         .features = text_option(L, 2, "features"),
-                         .items = text_option(L, 2, "items"),
-                         .position = size_option(L, 2, "position"),
-                         .hash_bits = size_option(L, 2, "hash_bits"),
-                         .n_actions = size_option(L, 2, "n_actions"),
-                         .max_errors = size_option(L, 2, "max_errors")};
-  o.skip_errors = bind_boolean(L, bind_option(L, 2, "skip_errors"), "skip_errors");
+  fopo_logs_options o = {.format = bind_option_string(L, 2, "format"),
+                         .action = bind_option_string(L, 2, "action"),
+                         .reward = bind_option_string(L, 2, "reward"),
+                         .propensity = bind_option_string(L, 2, "propensity"),
+                         .features = bind_option_string(L, 2, "features"),
+                         .items = bind_option_string(L, 2, "items"),
+                         .position = bind_option_count_or(L, 2, "position", 0, SIZE_MAX, 0),
+                         .hash_bits = bind_option_count_or(L, 2, "hash_bits", 0, SIZE_MAX, 0),
+                         .n_actions = bind_option_count_or(L, 2, "n_actions", 0, SIZE_MAX, 0),
+                         .max_errors = bind_option_count_or(L, 2, "max_errors", 0, SIZE_MAX, 0)};
+  o.skip_errors = bind_option_boolean(L, 2, "skip_errors");
   int like = bind_option(L, 2, "like");
   bind_logs *box;
   if (lua_isnil(L, like)) {
@@ -164,18 +154,11 @@ static int rewards(lua_State *L) { return push_column(L, 0, 1); }
 /* lg:propensities(): [1, n]. */
 static int propensities(lua_State *L) { return push_column(L, 0, 2); }
 
-static int push_name(lua_State *L, const fopo_names *names, size_t i) {
-  char buffer[64];
-  lua_pushstring(L, names->text != NULL ? names->text + names->offsets[i]
-                                        : fopo_names_get(names, i, buffer, sizeof buffer));
-  return 1;
-}
-
 /* lg:action_name(j): what action j is called in the file. */
 static int action_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t j = bind_id(L, 2, "action", logs->n_actions);
-  if (logs->names.n > 0) return push_name(L, &logs->names, j);
+  if (logs->names.n > 0) return bind_push_name(L, &logs->names, j);
   lua_pushfstring(L, "%I", (LUAI_UACINT)j + 1);
   return 1;
 }
@@ -184,7 +167,7 @@ static int action_name(lua_State *L) {
 static int feature_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t i = bind_id(L, 2, "feature", logs->contexts.cols);
-  if (logs->features.n > i) return push_name(L, &logs->features, i);
+  if (logs->features.n > i) return bind_push_name(L, &logs->features, i);
   lua_pushnil(L);
   return 1;
 }
@@ -231,37 +214,42 @@ static int save(lua_State *L) {
   return 0;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_logs *logs = ((bind_logs *)o)->logs;
-  const struct {
-    const char *name;
-    size_t value;
-  } counts[] = {{"n", logs->n},
-                {"n_actions", logs->n_actions},
-                {"dim", logs->contexts.cols},
-                {"skipped", logs->skipped}};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    if (strcmp(name, counts[i].name) == 0) {
-      lua_pushinteger(L, (lua_Integer)counts[i].value);
-      return 1;
-    }
+/* ---- fields ---- */
+
+static const fopo_logs *logs_of(const bind_object *o) { return ((const bind_logs *)o)->logs; }
+
+static int field_mean_reward(lua_State *L, bind_object *o) {
+  const fopo_logs *logs = logs_of(o);
+  double sum = 0;
+  for (size_t i = 0; i < logs->n; i++) sum += (double)logs->rewards[i];
+  return bind_return_number(L, sum / (double)logs->n);
+}
+
+static int field_least_propensity(lua_State *L, bind_object *o) {
+  const fopo_logs *logs = logs_of(o);
+  double least = 1;
+  for (size_t i = 0; i < logs->n; i++) {
+    if ((double)logs->propensities[i] < least) least = (double)logs->propensities[i];
   }
-  if (strcmp(name, "format") == 0) {
-    lua_pushstring(L, logs->format);
-  } else if (strcmp(name, "mean_reward") == 0) {
-    double sum = 0;
-    for (size_t i = 0; i < logs->n; i++) sum += (double)logs->rewards[i];
-    lua_pushnumber(L, sum / (double)logs->n);
-  } else if (strcmp(name, "least_propensity") == 0) {
-    double least = 1;
-    for (size_t i = 0; i < logs->n; i++) {
-      if ((double)logs->propensities[i] < least) least = (double)logs->propensities[i];
-    }
-    lua_pushnumber(L, least);
-  } else {
-    return 0;
-  }
-  return 1;
+  return bind_return_number(L, least);
+}
+
+static int field_n(lua_State *L, bind_object *o) { return bind_return_count(L, logs_of(o)->n); }
+
+static int field_n_actions(lua_State *L, bind_object *o) {
+  return bind_return_count(L, logs_of(o)->n_actions);
+}
+
+static int field_dim(lua_State *L, bind_object *o) {
+  return bind_return_count(L, logs_of(o)->contexts.cols);
+}
+
+static int field_skipped(lua_State *L, bind_object *o) {
+  return bind_return_count(L, logs_of(o)->skipped);
+}
+
+static int field_format(lua_State *L, bind_object *o) {
+  return bind_return_string(L, logs_of(o)->format);
 }
 
 /* ---- worlds ---- */
@@ -277,25 +265,21 @@ static fopo_log_world *get_world(lua_State *L, int index) {
   return ((bind_log_world *)bind_get(L, index, &bind_log_world_type))->world;
 }
 
-static double number_option(lua_State *L, const char *name) {
-  return bind_number(L, bind_option(L, 1, name), name);
-}
-
 /* native.logs_synthetic{n, actions, dim, k, epsilon, skill, sharpness, bias, slope, spread, seed}:
  * a log and the world it comes from. */
 static int logs_synthetic(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
-  fopo_log_world_options o = {.n = size_option(L, 1, "n"),
-                              .actions = size_option(L, 1, "actions"),
-                              .dim = size_option(L, 1, "dim"),
-                              .k = size_option(L, 1, "k"),
-                              .epsilon = number_option(L, "epsilon"),
-                              .skill = number_option(L, "skill"),
-                              .sharpness = number_option(L, "sharpness"),
-                              .bias = number_option(L, "bias"),
-                              .slope = number_option(L, "slope"),
-                              .spread = number_option(L, "spread"),
-                              .seed = bind_seed(L, bind_option(L, 1, "seed"))};
+  fopo_log_world_options o = {.n = bind_option_count_or(L, 1, "n", 0, SIZE_MAX, 0),
+                              .actions = bind_option_count_or(L, 1, "actions", 0, SIZE_MAX, 0),
+                              .dim = bind_option_count_or(L, 1, "dim", 0, SIZE_MAX, 0),
+                              .k = bind_option_count_or(L, 1, "k", 0, SIZE_MAX, 0),
+                              .epsilon = bind_option_number(L, 1, "epsilon"),
+                              .skill = bind_option_number(L, 1, "skill"),
+                              .sharpness = bind_option_number(L, 1, "sharpness"),
+                              .bias = bind_option_number(L, 1, "bias"),
+                              .slope = bind_option_number(L, 1, "slope"),
+                              .spread = bind_option_number(L, 1, "spread"),
+                              .seed = bind_option_seed(L, 1)};
   new_log(L, 0);
   int log = lua_gettop(L);
   bind_log_world *w = bind_new(L, &bind_log_world_type, 0);
@@ -380,21 +364,23 @@ static int world_reward(lua_State *L) {
   return 1;
 }
 
-static int world_field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_log_world_options *w = &((bind_log_world *)o)->world->options;
-  if (strcmp(name, "actions") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->actions);
-  } else if (strcmp(name, "dim") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->dim);
-  } else if (strcmp(name, "epsilon") == 0) {
-    lua_pushnumber(L, w->epsilon);
-  } else if (strcmp(name, "k") == 0) {
-    lua_pushinteger(L, (lua_Integer)w->k);
-  } else {
-    return 0;
-  }
-  return 1;
+static const fopo_log_world_options *options_of(const bind_object *o) {
+  return &((const bind_log_world *)o)->world->options;
 }
+
+static int world_actions(lua_State *L, bind_object *o) {
+  return bind_return_count(L, options_of(o)->actions);
+}
+
+static int world_dim(lua_State *L, bind_object *o) {
+  return bind_return_count(L, options_of(o)->dim);
+}
+
+static int world_epsilon(lua_State *L, bind_object *o) {
+  return bind_return_number(L, options_of(o)->epsilon);
+}
+
+static int world_k(lua_State *L, bind_object *o) { return bind_return_count(L, options_of(o)->k); }
 
 const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
                                         {"logs_formats", logs_formats},
@@ -406,12 +392,17 @@ static const luaL_Reg world_methods[] = {{"true_value", true_value}, {"best", wo
                                          {"logging", world_logging}, {"contexts", world_draw},
                                          {"reward", world_reward},   {NULL, NULL}};
 
+static const bind_field world_fields[] = {{"actions", world_actions, NULL},
+                                          {"dim", world_dim, NULL},
+                                          {"epsilon", world_epsilon, NULL},
+                                          {"k", world_k, NULL},
+                                          {NULL, NULL, NULL}};
+
 const bind_type bind_log_world_type = {.name = "fopo.log_world",
                                        .size = sizeof(bind_log_world),
                                        .done = world_done,
                                        .methods = world_methods,
-                                       .fields = "actions dim epsilon k",
-                                       .get = world_field};
+                                       .table = world_fields};
 
 static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"items", items},
@@ -425,10 +416,17 @@ static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"save", save},
                                    {NULL, NULL}};
 
+static const bind_field fields[] = {{"n", field_n, NULL},
+                                    {"n_actions", field_n_actions, NULL},
+                                    {"dim", field_dim, NULL},
+                                    {"mean_reward", field_mean_reward, NULL},
+                                    {"least_propensity", field_least_propensity, NULL},
+                                    {"skipped", field_skipped, NULL},
+                                    {"format", field_format, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_logs_type = {.name = "fopo.logs",
                                   .size = sizeof(bind_logs),
                                   .done = done,
                                   .methods = methods,
-                                  .fields = "n n_actions dim mean_reward least_propensity skipped "
-                                            "format",
-                                  .get = field};
+                                  .table = fields};

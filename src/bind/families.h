@@ -109,6 +109,9 @@ typedef struct {
   int busy; /* 1: in advance */
 } bind_trainer;
 
+/* Pushes name i, and returns 1. */
+int bind_push_name(lua_State *L, const fopo_names *names, size_t i);
+
 /* Pushes a handle on the device of that name. There is one device of a kind in a Lua state, so
  * that an optimiser's state and a gradient's data may pass between calls. */
 bind_device *bind_device_open(lua_State *L, const char *name);
