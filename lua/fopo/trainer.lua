@@ -12,9 +12,21 @@ local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local trainer = {__name = "fopo.trainer"}
-local columns = {"step", "seconds", "reward", "valid", "valid_index", "ess", "max_weight",
-                 "head_mass", "norm", "lr", "epsilon", "steps_per_second", "search", "propose",
-                 "reward_time", "gradient", "update"}
+
+-- The columns of the history: statistics, the reward before the validations, and phases' seconds.
+local function columns_of_history()
+  local list, statistics = {"step", "seconds"}, {}
+  for _, one in ipairs(native.statistics()) do
+    if one.tag ~= "" then statistics[#statistics + 1] = one.name end
+  end
+  list[3], list[4], list[5] = table.remove(statistics, 1), "valid", "valid_index"
+  table.move(statistics, 1, #statistics, #list + 1, list)
+  table.move({"lr", "epsilon", "steps_per_second"}, 1, 3, #list + 1, list)
+  for _, phase in ipairs(native.phases()) do list[#list + 1] = phase.column end
+  return list
+end
+
+local columns = columns_of_history()
 
 local fields = {}
 function fields.step(t)
@@ -121,6 +133,15 @@ local function mode(o)
   return o.view or nil
 end
 
+-- "reward: estimate of ...; ess: ...", for help().
+local function meanings_of_statistics()
+  local list = {}
+  for _, one in ipairs(native.statistics()) do
+    if one.tag ~= "" then list[#list + 1] = ("%s: %s"):format(one.name, one.text) end
+  end
+  return table.concat(list, ";\n") .. ".\n"
+end
+
 trainer.run = define.fn{
   name = "trainer:run", returns = "trainer",
   args = {{"t", "trainer", nil, "the trainer"}},
@@ -141,8 +162,8 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with valid sessions: end with the best parameters seen"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
-  text = [[Makes steps and records t.history (lists by name: step, seconds, reward, valid, valid_index,
-ess, max_weight, head_mass, norm, lr, epsilon, steps_per_second and the seconds of each phase).
+  text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ") .. ".\n"
+    .. meanings_of_statistics() .. [[
 Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoard's event files,

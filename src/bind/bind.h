@@ -168,6 +168,7 @@ int bind_choice(lua_State *L, int index, const char *what, const char *const *ch
 /* t[name] = value, for the table on the top. */
 void bind_set_number(lua_State *L, const char *name, double value);
 void bind_set_count(lua_State *L, const char *name, uint64_t value);
+void bind_set_string(lua_State *L, const char *name, const char *value);
 
 /* Push one result and return 1, the number of results: `return bind_return_number(L, x);`. */
 static inline int bind_return_count(lua_State *L, size_t value) {

@@ -233,24 +233,21 @@ static int compute(lua_State *L) {
   if (train) push_items_gradient(L, g, dim);
   lua_pushvalue(L, result);
   lua_createtable(L, 0, 8);
-  bind_set_stats(L, &stats, "seconds");
+  bind_set_statistics(L, &stats.mean, stats.seconds, "seconds");
   if (!train) return 2;
   lua_pushvalue(L, last + 1);
   lua_pushvalue(L, last + 2);
   return 4;
 }
 
-void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name) {
-  bind_set_number(L, "reward", stats->reward);
-  bind_set_number(L, "ess", stats->ess);
-  bind_set_number(L, "max_weight", stats->max_weight);
-  bind_set_number(L, "head_mass", stats->head_mass);
-  bind_set_number(L, "norm", stats->norm);
-  bind_set_number(L, "short_rows", stats->short_rows);
-  lua_createtable(L, 0, FOPO_PHASES);
-  for (int i = 0; i < FOPO_PHASES; i++) {
-    bind_set_number(L, fopo_phase_names[i], stats->seconds[i]);
+void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,
+                         const char *seconds_name) {
+  for (size_t i = 0; i < FOPO_STATISTIC_ROWS; i++) {
+    const fopo_statistic *row = &fopo_statistic_rows[i];
+    if (row->label[0] != '\0') bind_set_number(L, row->name, fopo_statistics_get(mean, i));
   }
+  lua_createtable(L, 0, FOPO_PHASES);
+  for (int i = 0; i < FOPO_PHASES; i++) bind_set_number(L, fopo_phase_rows[i].name, phases[i]);
   lua_setfield(L, -2, seconds_name);
 }
 

@@ -160,7 +160,7 @@ static int look(lua_State *L) {
   if (s.slice.steps == 0) return 1;
   bind_set_count(L, "steps", s.slice.steps);
   bind_set_number(L, "slice_seconds", s.slice.seconds);
-  bind_set_stats(L, &s.slice.mean, "time");
+  bind_set_statistics(L, &s.slice.mean, s.slice.phases, "time");
   return 1;
 }
 
@@ -177,7 +177,7 @@ static int take(lua_State *L) {
   bind_set_number(L, "epsilon", r.epsilon);
   bind_set_number(L, "valid", r.valid);
   bind_set_number(L, "valid_index", r.valid_index);
-  bind_set_stats(L, &r.mean, "time");
+  bind_set_statistics(L, &r.mean, r.phases, "time");
   return 1;
 }
 

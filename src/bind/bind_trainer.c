@@ -93,7 +93,7 @@ static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
   bind_set_count(L, "steps", slice->steps);
   bind_set_count(L, "step", slice->step);
   bind_set_number(L, "seconds", slice->seconds);
-  bind_set_stats(L, &slice->mean, "time");
+  bind_set_statistics(L, &slice->mean, slice->phases, "time");
   if (interrupted) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, "interrupted");
@@ -127,6 +127,49 @@ static int advance(lua_State *L) {
   if (lua != LUA_OK) return lua_error(L);
   if (status != FOPO_ERR_INTERRUPTED) bind_check(L, status);
   return push_slice(L, &slice, status == FOPO_ERR_INTERRUPTED);
+}
+
+/* t:record(): the steps since the last t:end_record(), as t:advance gives a slice. */
+static int record(lua_State *L) {
+  const fopo_stretch *r = fopo_trainer_record(get_trainer(L, 1)->trainer);
+  fopo_statistics mean = fopo_statistics_means(&r->sum);
+  lua_createtable(L, 0, 12);
+  bind_set_count(L, "steps", (uint64_t)r->sum.steps);
+  bind_set_number(L, "seconds", r->seconds);
+  bind_set_statistics(L, &mean, r->phases, "time");
+  return 1;
+}
+
+static int end_record(lua_State *L) {
+  fopo_trainer_end_record(get_trainer(L, 1)->trainer);
+  return 0;
+}
+
+/* native.statistics(): the rows of device/statistics.def, a list of {name, label, tag, text}. */
+static int statistics(lua_State *L) {
+  lua_createtable(L, FOPO_STATISTIC_ROWS, 0);
+  for (int i = 0; i < FOPO_STATISTIC_ROWS; i++) {
+    const fopo_statistic *row = &fopo_statistic_rows[i];
+    lua_createtable(L, 0, 4);
+    bind_set_string(L, "name", row->name);
+    bind_set_string(L, "label", row->label);
+    bind_set_string(L, "tag", row->tag);
+    bind_set_string(L, "text", row->text);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* native.phases(): a list of {name, column}. */
+static int phases(lua_State *L) {
+  lua_createtable(L, FOPO_PHASES, 0);
+  for (int i = 0; i < FOPO_PHASES; i++) {
+    lua_createtable(L, 0, 2);
+    bind_set_string(L, "name", fopo_phase_rows[i].name);
+    bind_set_string(L, "column", fopo_phase_rows[i].column);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
 }
 
 /* ---- checkpoints ---- */
@@ -334,11 +377,15 @@ static int trainer_batch(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_trainer_functions[] = {
-    {"trainer", trainer}, {"trainer_batch", trainer_batch}, {NULL, NULL}};
+const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer},
+                                           {"trainer_batch", trainer_batch},
+                                           {"statistics", statistics},
+                                           {"phases", phases},
+                                           {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"advance", advance},       {"record", record},
+                                   {"end_record", end_record}, {"save", save},
+                                   {"resume", resume},         {NULL, NULL}};
 
 const bind_type bind_trainer_type = {.name = "fopo.trainer",
                                      .size = sizeof(bind_trainer),

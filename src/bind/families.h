@@ -132,7 +132,9 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
                        bind_reward *reward);
 
-/* t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top. */
-void bind_set_stats(lua_State *L, const fopo_gradient_stats *stats, const char *seconds_name);
+/* Sets t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top: the
+ * statistics that have a label, and the seconds of phases [FOPO_PHASES]. */
+void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,
+                         const char *seconds_name);
 
 #endif

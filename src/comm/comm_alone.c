@@ -1,4 +1,6 @@
 /* One process: rank 0 of 1. A sum over one rank is what it was. */
+#include <string.h>
+
 #include "comm/comm.h"
 #include "core/status.h"
 
@@ -22,9 +24,8 @@ int fopo_comm_sum(float *x, size_t n) {
   return FOPO_OK;
 }
 
-int fopo_comm_sum_double(double *x, size_t n) {
-  (void)x;
-  (void)n;
+int fopo_comm_gather(void *all, const void *mine, size_t n) {
+  memcpy(all, mine, n);
   return FOPO_OK;
 }
 

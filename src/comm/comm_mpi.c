@@ -56,20 +56,22 @@ int fopo_comm_rank(void) { return rank; }
 
 int fopo_comm_size(void) { return size; }
 
-static int sum(void *x, size_t n, size_t width, MPI_Datatype type) {
+int fopo_comm_sum(float *x, size_t n) {
   int status = FOPO_OK;
   for (size_t first = 0; size > 1 && first < n && status == FOPO_OK; first += PIECE) {
     size_t count = n - first < PIECE ? n - first : PIECE;
-    status = check(MPI_Allreduce(MPI_IN_PLACE, (char *)x + first * width, (int)count, type, MPI_SUM,
-                                 MPI_COMM_WORLD),
-                   "sum over the ranks");
+    status = check(
+        MPI_Allreduce(MPI_IN_PLACE, x + first, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+        "sum over the ranks");
   }
   return status;
 }
 
-int fopo_comm_sum(float *x, size_t n) { return sum(x, n, sizeof *x, MPI_FLOAT); }
-
-int fopo_comm_sum_double(double *x, size_t n) { return sum(x, n, sizeof *x, MPI_DOUBLE); }
+int fopo_comm_gather(void *all, const void *mine, size_t n) {
+  if (n > PIECE) return fopo_fail(FOPO_ERR_ARGUMENT, "%zu bytes a rank are too many to gather", n);
+  return check(MPI_Allgather(mine, (int)n, MPI_BYTE, all, (int)n, MPI_BYTE, MPI_COMM_WORLD),
+               "gather from the ranks");
+}
 
 int fopo_comm_broadcast(void *bytes, size_t n) {
   int status = FOPO_OK;

@@ -12,6 +12,7 @@
 #include "core/csr.h"
 #include "core/matrix.h"
 #include "device/network.h"
+#include "device/statistics.h"
 #include "kernels/rows.h"
 
 typedef struct fopo_device fopo_device;
@@ -119,31 +120,12 @@ typedef struct {
   float *stats; /* device [B, FOPO_STATS] */
 } fopo_estimate;
 
-/* Statistics of one context's estimate, in this order in stats [B, FOPO_STATS]. */
-enum {
-  FOPO_STAT_REWARD,     /* estimate of E_pi r: rbar = sum_s wbar_s r_s */
-  FOPO_STAT_ESS,        /* effective sample size 1 / sum_s wbar_s^2, in 1 .. S */
-  FOPO_STAT_MAX_WEIGHT, /* max_s wbar_s */
-  FOPO_STAT_HEAD_MASS,  /* estimated share of pi inside the candidates; 0 without candidates */
-  FOPO_STATS
-};
-
-/* The statistics of a batch, added up over its contexts. */
+/* What the steps of a slice come to, for a host that does not wait for each of them. A step is
+ * added to both sums when it is whole. */
 typedef struct {
-  double reward, ess;       /* sums */
-  double max_weight;        /* the largest */
-  double head_mass;         /* sum over the contexts that have candidates */
-  double n_with_candidates; /* how many contexts were given candidates, */
-  double short_rows;        /* and how many got fewer than were asked for */
-} fopo_sums;
-
-/* The steps of a run whose host does not wait for each of them: sums over the whole ones of their
- * batches' means, but sums of head_mass, n_with_candidates and short_rows. Zeros at first. */
-typedef struct {
-  fopo_sums sums;
-  double norm;     /* of the gradient, Frobenius */
-  uint64_t steps;  /* whole ones */
-  uint64_t broken; /* 1: the gradient after those was not finite, and since then nothing moves */
+  fopo_statistics slice;  /* since the slice began */
+  fopo_statistics record; /* since the last record ended: runs on from slice to slice */
+  uint64_t broken; /* 1: the gradient after these steps was not finite; nothing moves any more */
 } fopo_totals;
 
 /* ---- optimisers ---- */

@@ -132,7 +132,7 @@ static int make_parameters(fopo_gradient *g) {
   if (g->dev.theta == NULL) return FOPO_ERR_MEMORY;
   g->dev.G = fopo_gradient_reserve(g, NULL, n, sizeof(float));
   if (g->dev.G == NULL) return FOPO_ERR_MEMORY;
-  g->dev.sums = fopo_gradient_reserve(g, NULL, 1, sizeof(fopo_sums));
+  g->dev.sums = fopo_gradient_reserve(g, NULL, 1, sizeof(fopo_statistics));
   if (g->dev.sums == NULL) return FOPO_ERR_MEMORY;
   g->host.G = fopo_gradient_reserve_host(g->host.G, n, sizeof(float));
   return g->host.G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;

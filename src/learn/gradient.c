@@ -17,9 +17,6 @@
 #include "core/status.h"
 #include "learn/gradient_internal.h"
 
-const char *const fopo_phase_names[FOPO_PHASES] = {"search", "propose", "reward", "gradient",
-                                                   "update"};
-
 /* Draws held at once: 4 Mi, 48 MB of ids, densities and rewards. A batch of 32 with S = 1000 takes
  * 32 thousand; only the exact gradient of a large catalogue needs several parts. */
 static const size_t most_draws = (size_t)1 << 22;
@@ -463,19 +460,11 @@ int fopo_gradient_absorb(fopo_gradient *g) {
 }
 
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
-  fopo_sums sums;
-  double B = (double)g->B;
-  int status = g->device->ops->get(g->device, &sums, g->dev.sums, sizeof sums);
-  if (status != FOPO_OK) return status;
-  *stats = (fopo_gradient_stats){
-      .reward = sums.reward / B,
-      .ess = sums.ess / B,
-      .max_weight = sums.max_weight,
-      .head_mass = sums.n_with_candidates > 0.0 ? sums.head_mass / sums.n_with_candidates : 0.0,
-      .n_with_candidates = sums.n_with_candidates,
-      .short_rows = sums.short_rows,
-  };
-  return FOPO_OK;
+  *stats = (fopo_gradient_stats){0};
+  int status = g->device->ops->get(g->device, &stats->sum, g->dev.sums, sizeof stats->sum);
+  stats->sum.steps = 1.0;
+  stats->mean = fopo_statistics_means(&stats->sum);
+  return status;
 }
 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats) {
@@ -502,7 +491,7 @@ int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *s
   for (size_t i = 0; G.x != NULL && i < rows; i++) {
     memcpy(fopo_matrix_row(G, i), g->host.G + i * cols, cols * sizeof *g->host.G);
   }
-  stats->norm = sqrt(norm2 + items2);
+  stats->sum.norm = stats->mean.norm = sqrt(norm2 + items2);
   g->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   memcpy(stats->seconds, g->seconds, sizeof stats->seconds);
   return FOPO_OK;
@@ -512,7 +501,7 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
   assert(g->stage == FOPO_STAGE_READY && g->done == g->B && !g->train_items);
   g->stage = FOPO_STAGE_IDLE;
   for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += g->seconds[i];
-  return g->device->ops->totals(g->device, totals, g->dev.sums, g->dev.G, g->n_theta, g->B);
+  return g->device->ops->totals(g->device, totals, g->dev.sums, g->dev.G, g->n_theta);
 }
 
 float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
@@ -520,8 +509,8 @@ float *fopo_gradient_result(fopo_gradient *g) { return g->dev.G; }
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
   if (!fopo_gradient_has_proposal(&g->options)) return;
-  fopo_candidate_cache_commit(g->cache, &g->options.proposal, rows, B, stats->head_mass,
-                              (size_t)stats->n_with_candidates);
+  fopo_candidate_cache_commit(g->cache, &g->options.proposal, rows, B, stats->mean.head_mass,
+                              (size_t)stats->sum.n_with_candidates);
   adapt(g);
 }
 

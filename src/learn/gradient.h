@@ -54,28 +54,9 @@ typedef struct {
   fopo_proposal proposal; /* snis; head_tail: its index and k, epsilon 0 */
 } fopo_gradient_options;
 
-/* Where the seconds of a step go. */
-enum {
-  FOPO_PHASE_SEARCH,
-  FOPO_PHASE_PROPOSE,
-  FOPO_PHASE_REWARD,
-  FOPO_PHASE_GRADIENT,
-  FOPO_PHASE_UPDATE,
-  FOPO_PHASES
-};
-extern const char *const fopo_phase_names[FOPO_PHASES];
-
-/* Means over the contexts of a batch, seconds of the whole. */
+/* What a batch came to. Between finish and the next begin, steps is 1. */
 typedef struct {
-  double reward;     /* estimate of E_pi r */
-  double ess;        /* effective sample size; exact: 1 / sum pi^2, the items pi is spread over */
-  double max_weight; /* the batch's largest normalised weight; exact: the largest pi_a */
-  double head_mass;  /* estimated share of pi inside the candidates, over the contexts that have
-                      * some; 0 where none has */
-  double norm;       /* Frobenius norm of G and of the items' gradient together; not finite where
-                      * an entry is not */
-  double n_with_candidates; /* how many contexts got candidates */
-  double short_rows;        /* how many contexts got fewer than K candidates */
+  fopo_statistics sum, mean;
   double seconds[FOPO_PHASES];
 } fopo_gradient_stats;
 
@@ -140,8 +121,8 @@ void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
 float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
-/* In the place of finish, where the device has totals and items are fixed: statistics and norm go
- * to *totals on the device, and the host waits for nothing; seconds are added to `seconds`. */
+/* Instead of finish, if the device has totals and items are fixed: the step is added to *totals on
+ * the device and the host waits for nothing; seconds are added to `seconds`. */
 int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double seconds[FOPO_PHASES]);
 
 /* Whether a batch of `rows` changes what is remembered so that it cannot be taken back: what came

@@ -40,7 +40,7 @@ typedef struct {
   float *X;                      /* [part, D] */
   float *hidden, *delta;         /* [part, units] of a network */
   float *Q, *V, *mean, *stats;   /* [part, L], stats [part, FOPO_STATS] */
-  fopo_sums *sums;               /* of the contexts absorbed */
+  fopo_statistics *sums;         /* of the contexts absorbed */
   uint32_t *ids;                 /* [part, S] */
   float *logq, *r;               /* [part, S] */
   uint32_t *candidates, *counts; /* [part, K], [part] */

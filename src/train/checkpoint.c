@@ -4,6 +4,7 @@
  *
  * Resuming checks everything before it touches anything. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -75,7 +76,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 /* -- saving ----------------------------------------------------------------------------------- */
 
-enum { OWN = 15 + FIXED + FOPO_CANDIDATE_CACHE_ARRAYS }; /* the most arrays of the trainer itself */
+enum { OWN = 17 + FIXED + FOPO_CANDIDATE_CACHE_ARRAYS }; /* the most arrays of the trainer itself */
 
 /* The shape of a network: its widths, then the activation. Returns how many numbers. */
 enum { SHAPE = FOPO_LAYERS + 2 };
@@ -85,15 +86,34 @@ static size_t shape_of(uint64_t shape[SHAPE], const fopo_network *net) {
   return net->layers + 2;
 }
 
+/* The record in hand is saved as RECORD doubles, and their names, so that a program whose
+ * statistics are others knows it: "reward ess .. seconds search .. update". */
+enum { RECORD = sizeof(fopo_stretch) / sizeof(double), NAMES = 512 };
+
+static void add_name(char names[NAMES], const char *name) {
+  size_t n = strlen(names);
+  snprintf(names + n, NAMES - n, "%s%s", n > 0 ? " " : "", name);
+}
+
+static void names_of_record(char names[NAMES]) {
+  _Static_assert(RECORD == FOPO_STATISTIC_ROWS + 1 + FOPO_PHASES, "a stretch is doubles alone");
+  names[0] = '\0';
+  for (int i = 0; i < FOPO_STATISTIC_ROWS; i++) add_name(names, fopo_statistic_rows[i].name);
+  add_name(names, "seconds");
+  for (int i = 0; i < FOPO_PHASES; i++) add_name(names, fopo_phase_rows[i].name);
+}
+
 /* What is read from the device to be saved; owned. */
 typedef struct {
   fopo_matrix m, v;       /* of theta's shape */
   fopo_optim_items items; /* {0} where items are fixed */
+  char names[NAMES];      /* of the record's numbers */
 } moments;
 
 static int moments_init(moments *x, const fopo_policy *pi) {
   size_t P = pi->items.rows, L = pi->items.cols;
   *x = (moments){0};
+  names_of_record(x->names);
   int status = fopo_matrix_init(&x->m, pi->theta.rows, pi->theta.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&x->v, pi->theta.rows, pi->theta.cols);
   if (status != FOPO_OK || !pi->train_items) return status;
@@ -151,6 +171,8 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
     a[n++] = fopo_array_of("optim_v", FOPO_F32, x->v.x, 2, rows, cols);
   }
   n += describe_items(a + n, t, &x->items);
+  a[n++] = fopo_array_text("record_names", x->names);
+  a[n++] = fopo_array_of("record", FOPO_F64, &t->record, 1, RECORD, 1);
   for (int i = 0; i < FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
   }
@@ -213,6 +235,7 @@ typedef struct {
   const float *item_values;   /* [P, L]; NULL: items are fixed */
   fopo_optim_items items;
   uint64_t step, t;
+  fopo_stretch record; /* {0} if the file has none, or one of other statistics */
 } state;
 
 static int need_text(fopo_archive *archive, const char *path, const char *name, const char *wanted,
@@ -341,6 +364,35 @@ static int need_items(state *s, fopo_archive *archive, const char *path, const f
   return FOPO_OK;
 }
 
+/* The record in hand when the file was written. */
+static int need_record(fopo_stretch *record, fopo_archive *archive, const char *path) {
+  char names[NAMES];
+  double x[RECORD];
+  names_of_record(names);
+  if (fopo_archive_find(archive, "record_names") == NULL &&
+      fopo_archive_find(archive, "record") == NULL) {
+    return FOPO_OK; /* a file of an earlier version */
+  }
+  const fopo_array *a = fopo_archive_need(archive, path, "record_names", FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  size_t n = strnlen(a->data, a->itemsize);
+  int same = n == strlen(names) && memcmp(a->data, names, n) == 0;
+  a = fopo_archive_need(archive, path, "record", FOPO_F64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (!same) return FOPO_OK;
+  if (a->shape[0] != RECORD) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its record has %zu numbers, not %d", path, a->shape[0],
+                     RECORD);
+  }
+  memcpy(x, a->data, sizeof x);
+  for (int i = 0; i < RECORD; i++) {
+    if (isfinite(x[i]) && (x[i] >= 0.0 || i == FOPO_STAT_REWARD)) continue;
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: number %d of its record is %g", path, i + 1, x[i]);
+  }
+  memcpy(record, x, sizeof x);
+  return FOPO_OK;
+}
+
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_optim_kind optim = t->o.optim->options.kind;
   size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
@@ -364,6 +416,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy->temperature);
   if (status == FOPO_OK) status = need_count(&s->step, archive, path, "step");
   if (status == FOPO_OK) status = need_count(&s->t, archive, path, "optim_t");
+  if (status == FOPO_OK) status = need_record(&s->record, archive, path);
   if (status == FOPO_OK) status = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
   if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
     status = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
@@ -408,6 +461,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
   if (status == FOPO_OK) {
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
+    t->record = s.record;
     if (s.item_values != NULL) take_items(t->o.policy, s.item_values);
     status = restore_visits(t, &file);
   }

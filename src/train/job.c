@@ -38,7 +38,6 @@ struct fopo_job {
   /* The run. */
   uint64_t last;      /* step at the end; UINT64_MAX: no limit */
   double spent, rate; /* seconds of training; steps a second */
-  fopo_slice sum;     /* of the record in hand: means times steps */
   float *best;        /* [n_theta] theta of the best validation; NULL: not kept */
   double best_reward;
   size_t waited; /* validations since */
@@ -150,22 +149,20 @@ static int push(fopo_job *j, const fopo_job_record *r) {
 
 /* Ends the record in hand; one that is cut short is not validated. */
 static int end_record(fopo_job *j, int cut) {
-  if (j->sum.steps == 0) return FOPO_OK;
+  const fopo_stretch *record = fopo_trainer_record(j->trainer);
+  if (record->sum.steps < 1.0) return FOPO_OK;
   const fopo_gradient_options *g = fopo_gradient_get(j->gradient);
-  double n = (double)j->sum.steps;
   fopo_job_record r = {.step = fopo_trainer_step(j->trainer),
                        .seconds = j->plan.trained + j->spent,
-                       .steps_per_second = n / j->sum.seconds,
-                       .mean = j->sum.mean,
+                       .steps_per_second = record->sum.steps / record->seconds,
+                       .mean = fopo_statistics_means(&record->sum),
                        .lr = j->optim.options.lr,
                        .valid = NAN,
                        .valid_index = NAN,
                        .epsilon =
                            g->kind == FOPO_GRADIENT_SNIS ? g->proposal.epsilon : (double)NAN};
-  double *const means[] = {&r.mean.reward, &r.mean.ess, &r.mean.max_weight, &r.mean.head_mass,
-                           &r.mean.norm};
-  for (size_t i = 0; i < sizeof means / sizeof *means; i++) *means[i] /= n;
-  j->sum = (fopo_slice){0};
+  memcpy(r.phases, record->phases, sizeof r.phases);
+  fopo_trainer_end_record(j->trainer);
   int status = FOPO_OK, enough = 0;
   if (j->plan.valid != NULL && !cut) enough = validate(&r, j, &status);
   int pushed = push(j, &r);
@@ -186,24 +183,16 @@ static uint64_t that_fill(const fopo_job *j, double seconds) {
   return steps < 1.5 ? 1 : steps > 1e9 ? (uint64_t)1e9 : (uint64_t)(steps + 0.5);
 }
 
+/* Steps up to `every` of them, at least 1: a record that was resumed may have more already. */
+static uint64_t left_of(uint64_t every, uint64_t made) { return made < every ? every - made : 1; }
+
 static int is_done(const fopo_job *j) {
   return fopo_trainer_step(j->trainer) >= j->last || j->spent >= j->plan.seconds;
 }
 
 static void add(fopo_job *j, const fopo_slice *s) {
-  double n = (double)s->steps;
-  fopo_gradient_stats *sum = &j->sum.mean;
-  sum->reward += s->mean.reward * n;
-  sum->ess += s->mean.ess * n;
-  sum->max_weight += s->mean.max_weight * n;
-  sum->head_mass += s->mean.head_mass * n;
-  sum->norm += s->mean.norm * n;
-  sum->short_rows += s->mean.short_rows;
-  for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->mean.seconds[i];
-  j->sum.steps += s->steps;
-  j->sum.seconds += s->seconds;
   j->spent += s->seconds;
-  if (s->steps > 0) j->rate = n / s->seconds;
+  if (s->steps > 0) j->rate = (double)s->steps / s->seconds;
 }
 
 static void publish(fopo_job *j, const fopo_slice *s) {
@@ -222,13 +211,15 @@ static void publish(fopo_job *j, const fopo_slice *s) {
 static int make_slice(fopo_job *j) {
   fopo_slice s;
   uint64_t n = least(j->last - fopo_trainer_step(j->trainer), that_fill(j, slice_seconds));
-  if (j->plan.every > 0) n = least(n, j->plan.every - j->sum.steps);
+  const fopo_stretch *record = fopo_trainer_record(j->trainer);
+  if (j->plan.every > 0) n = least(n, left_of(j->plan.every, (uint64_t)record->sum.steps));
   if (isfinite(j->plan.seconds)) n = least(n, that_fill(j, j->plan.seconds - j->spent));
   int status = fopo_trainer_run(j->trainer, (size_t)n, &s);
   add(j, &s);
   publish(j, &s);
   if (interrupted_by_others(j, status)) return FOPO_OK;
-  int full = j->plan.every > 0 ? j->sum.steps >= j->plan.every : j->sum.seconds >= 1.0;
+  int full =
+      j->plan.every > 0 ? record->sum.steps >= (double)j->plan.every : record->seconds >= 1.0;
   if (status == FOPO_OK && (full || is_done(j))) status = end_record(j, 0);
   return status;
 }

@@ -29,14 +29,14 @@ typedef struct {
   int keep_best;              /* 1: with sessions, ends with the theta of the best validation */
 } fopo_job_plan;
 
-/* Means over the steps of a record, seconds of each phase in all. */
 typedef struct {
   uint64_t step;  /* made in all */
   double seconds; /* of training, in all */
   double steps_per_second;
-  fopo_gradient_stats mean;
-  double lr, epsilon;        /* epsilon: NaN where the estimator has none */
-  double valid, valid_index; /* NaN: not validated */
+  fopo_statistics mean;
+  double phases[FOPO_PHASES]; /* seconds of the record's steps */
+  double lr, epsilon;         /* epsilon: NaN where the estimator has none */
+  double valid, valid_index;  /* NaN: not validated */
 } fopo_job_record;
 
 typedef enum { FOPO_JOB_TRAINS, FOPO_JOB_RESTS, FOPO_JOB_ENDED } fopo_job_state;

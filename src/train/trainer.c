@@ -74,8 +74,8 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->shuffled = UINT64_MAX;
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
   x->mine = fopo_alloc(options->batch, sizeof *x->mine);
-  x->votes = fopo_alloc(FOPO_VOTES + (size_t)fopo_comm_size(), sizeof *x->votes);
-  status = x->order && x->mine && x->votes ? FOPO_OK : FOPO_ERR_MEMORY;
+  x->ballots = fopo_alloc((size_t)fopo_comm_size(), sizeof *x->ballots);
+  status = x->order && x->mine && x->ballots ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK && fopo_comm_size() > 1) {
     status = fopo_matrix_init(&x->G, theta.rows, theta.cols);
   }
@@ -110,7 +110,7 @@ void fopo_trainer_free(fopo_trainer *t) {
   fopo_matrix_done(&t->G);
   fopo_free(t->order);
   fopo_free(t->mine);
-  fopo_free(t->votes);
+  fopo_free(t->ballots);
   fopo_free(t);
 }
 
@@ -141,7 +141,8 @@ static int begin_slice(fopo_trainer *t) {
     fopo_gradient_attach_cache(o->gradient, NULL);
     return status;
   }
-  t->slice = (fopo_slice){.step = t->step};
+  t->slice = (fopo_stretch){0};
+  t->first = t->step;
   t->started = fopo_clock();
   t->running = 1;
   return FOPO_OK;
@@ -155,9 +156,12 @@ static int fetch_items(fopo_trainer *t) {
                                items.rows * items.cols * sizeof *items.x);
 }
 
+/* The seconds of a slice join those of the record. */
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
+  t->record.seconds += t->slice.seconds;
+  for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
   fopo_gradient_attach_cache(t->o.gradient, NULL);
   int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
                                      t->n_theta * sizeof *t->theta);
@@ -171,33 +175,26 @@ int fopo_trainer_refresh(fopo_trainer *t) {
   return status == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : status;
 }
 
-/* Means over the steps made so far. */
-static void report(fopo_slice *slice, const fopo_trainer *t) {
-  *slice = t->slice;
-  slice->step = t->step;
-  slice->seconds = t->running ? fopo_clock() - t->started : 0.0;
-  if (t->async && t->on_device > 0.0) slice->seconds = t->on_device;
-  if (slice->steps == 0) return;
-  double n = (double)slice->steps;
-  slice->mean.reward /= n;
-  slice->mean.ess /= n;
-  slice->mean.max_weight /= n;
-  if (slice->mean.n_with_candidates > 0.0) slice->mean.head_mass /= slice->mean.n_with_candidates;
-  slice->mean.norm /= n;
+/* The slice as the caller sees it. */
+static void report(fopo_slice *slice, fopo_trainer *t) {
+  t->slice.seconds = fopo_clock() - t->started;
+  if (t->async && t->on_device > 0.0) t->slice.seconds = t->on_device;
+  *slice = (fopo_slice){.steps = (size_t)(t->step - t->first),
+                        .step = t->step,
+                        .seconds = t->slice.seconds,
+                        .mean = fopo_statistics_means(&t->slice.sum)};
+  memcpy(slice->phases, t->slice.phases, sizeof slice->phases);
 }
 
-static void add_step(fopo_trainer *t, const fopo_gradient_stats *s) {
-  fopo_gradient_stats *sum = &t->slice.mean;
-  sum->reward += s->reward;
-  sum->ess += s->ess;
-  sum->max_weight += s->max_weight;
-  sum->head_mass += s->head_mass * s->n_with_candidates;
-  sum->n_with_candidates += s->n_with_candidates;
-  sum->norm += s->norm;
-  sum->short_rows += s->short_rows;
-  for (int i = 0; i < FOPO_PHASES; i++) sum->seconds[i] += s->seconds[i];
-  t->slice.steps++;
+static void add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
+  fopo_statistics_add(&t->slice.sum, &stats->sum);
+  fopo_statistics_add(&t->record.sum, &stats->sum);
+  for (int i = 0; i < FOPO_PHASES; i++) t->slice.phases[i] += stats->seconds[i];
 }
+
+const fopo_stretch *fopo_trainer_record(const fopo_trainer *t) { return &t->record; }
+
+void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
@@ -262,7 +259,7 @@ static int estimate(fopo_trainer *t) {
     if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
       double start = fopo_clock();
       status = fopo_trainer_refresh(t);
-      t->slice.mean.seconds[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+      t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
       if (status != FOPO_OK) return status;
     }
     /* 2^32 steps are out of reach: the key's step is the trainer's. */
@@ -289,46 +286,41 @@ static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
   for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
   int status = fopo_comm_sum(t->G.x, n);
   if (status == FOPO_OK) status = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
-  stats->norm = sqrt(fopo_matrix_norm2(t->G));
+  stats->sum.norm = sqrt(fopo_matrix_norm2(t->G));
   return status;
 }
 
-/* All ranks learn whether all have their part of the gradient; then it and the statistics become
- * those of the whole batch. Alone, there is nothing to agree upon. */
+/* All ranks learn whether each has its part of the gradient; then it and the statistics become
+ * those of the whole batch, joined in the order of the ranks. One process alone has nothing to
+ * agree upon.
+ */
 static int agree(fopo_trainer *t, int status, fopo_gradient_stats *stats) {
   size_t ranks = (size_t)fopo_comm_size();
   if (ranks == 1) return status;
-  double *x = t->votes, mine = (double)t->n_mine;
-  memset(x, 0, (FOPO_VOTES + ranks) * sizeof *x);
-  x[FOPO_VOTE_FAILED] = status != FOPO_OK && status != FOPO_ERR_INTERRUPTED;
-  x[FOPO_VOTE_INTERRUPTED] = status == FOPO_ERR_INTERRUPTED;
-  x[FOPO_VOTE_REWARD] = stats->reward * mine;
-  x[FOPO_VOTE_ESS] = stats->ess * mine;
-  x[FOPO_VOTE_HEAD_MASS] = stats->head_mass * stats->n_with_candidates;
-  x[FOPO_VOTE_WITH_CANDIDATES] = stats->n_with_candidates;
-  x[FOPO_VOTE_SHORT_ROWS] = stats->short_rows;
-  x[FOPO_VOTES + (size_t)fopo_comm_rank()] = stats->max_weight;
-  int sent = fopo_comm_sum_double(x, FOPO_VOTES + ranks);
+  fopo_ballot mine = {.failed = status != FOPO_OK && status != FOPO_ERR_INTERRUPTED,
+                      .interrupted = status == FOPO_ERR_INTERRUPTED,
+                      .sum = stats->sum},
+              all = {0};
+  int sent = fopo_comm_gather(t->ballots, &mine, sizeof mine);
   if (status != FOPO_OK) return status;
   if (sent != FOPO_OK) return sent;
-  if (x[FOPO_VOTE_FAILED] > 0.0) {
+  for (size_t r = 0; r < ranks; r++) {
+    all.failed += t->ballots[r].failed;
+    all.interrupted += t->ballots[r].interrupted;
+    fopo_statistics_join(&all.sum, &t->ballots[r].sum);
+  }
+  if (all.failed > 0) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "step %llu failed on another rank, which says why",
                      (unsigned long long)t->step + 1);
   }
-  if (x[FOPO_VOTE_INTERRUPTED] > 0.0) {
+  if (all.interrupted > 0) {
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on another rank");
   }
-  stats->reward = x[FOPO_VOTE_REWARD] / (double)t->B;
-  stats->ess = x[FOPO_VOTE_ESS] / (double)t->B;
-  stats->n_with_candidates = x[FOPO_VOTE_WITH_CANDIDATES];
-  stats->head_mass =
-      stats->n_with_candidates > 0.0 ? x[FOPO_VOTE_HEAD_MASS] / stats->n_with_candidates : 0.0;
-  stats->short_rows = x[FOPO_VOTE_SHORT_ROWS];
-  stats->max_weight = 0.0;
-  for (size_t r = 0; r < ranks; r++) {
-    if (x[FOPO_VOTES + r] > stats->max_weight) stats->max_weight = x[FOPO_VOTES + r];
-  }
-  return sum_gradient(t, stats);
+  stats->sum = all.sum;
+  stats->sum.steps = 1.0;
+  status = sum_gradient(t, stats);
+  stats->mean = fopo_statistics_means(&stats->sum);
+  return status;
 }
 
 /* "3, 17, 4, ..." the first contexts of the batch, 1-based. */
@@ -356,7 +348,7 @@ int fopo_trainer_fail_numeric(const fopo_trainer *t) {
 
 static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   double start = fopo_clock();
-  if (!isfinite(stats->norm)) return fopo_trainer_fail_numeric(t);
+  if (!isfinite(stats->sum.norm)) return fopo_trainer_fail_numeric(t);
   fopo_policy *pi = t->o.policy;
   fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
   size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
@@ -396,7 +388,7 @@ int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
     return status;
   }
   if (t->async) status = fopo_trainer_run_async(t, n);
-  while (status == FOPO_OK && t->slice.steps < n) status = make_step(t);
+  while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
   report(slice, t);
   if (status == FOPO_DRAWN) return status;
   int closed = close_slice(t);
@@ -450,6 +442,7 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
   }
   memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
   t->step = from->step;
+  t->record = from->record;
   fopo_candidate_cache_done(&t->cache);
   t->cache = cache;
   fopo_candidate_cache_detach(&from->cache);

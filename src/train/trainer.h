@@ -27,14 +27,21 @@ typedef struct {
   uint64_t seed;
 } fopo_trainer_options;
 
-/* What a slice saw: means over its steps (of head_mass over its contexts that had candidates), but
- * sums of seconds, n_with_candidates and short_rows. */
+/* A stretch of steps: sums of its statistics, and its seconds. */
 typedef struct {
-  size_t steps;   /* made in this slice */
-  uint64_t step;  /* made in all */
-  double seconds; /* of this slice; by the device's clock where it has one and the host
-                   * did not wait for each step */
-  fopo_gradient_stats mean;
+  fopo_statistics sum;
+  double seconds;             /* of training; by the device's clock if it has one and the host did
+                               * not wait for each step */
+  double phases[FOPO_PHASES]; /* seconds */
+} fopo_stretch;
+
+/* What a slice saw. */
+typedef struct {
+  size_t steps;  /* made in this slice */
+  uint64_t step; /* made in all */
+  double seconds;
+  double phases[FOPO_PHASES];
+  fopo_statistics mean;
 } fopo_slice;
 
 typedef struct fopo_trainer fopo_trainer;
@@ -48,6 +55,11 @@ void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
  * (FOPO_ERR_NUMERIC with step, learning rate and the rows). */
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice);
 const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t);
+
+/* The record: all whole steps since the last fopo_trainer_end_record. It runs on from slice to
+ * slice, step by step, so its sums do not depend on where slices end; checkpoints keep it. */
+const fopo_stretch *fopo_trainer_record(const fopo_trainer *t);
+void fopo_trainer_end_record(fopo_trainer *t);
 
 /* Gives up the step that waits for rewards (the Lua function failed): the state is the one after
  * the last whole step, and the next run draws that step again. */

@@ -25,7 +25,7 @@ static const double between_readings = 0.02;
 
 int fopo_trainer_begin_async(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
-  fopo_totals none = {0};
+  fopo_totals start = {.record = t->record.sum};
   t->async = t->totals != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
              t->o.reward->kind != FOPO_REWARD_CUSTOM;
   t->pending = 0;
@@ -35,7 +35,7 @@ int fopo_trainer_begin_async(fopo_trainer *t) {
   t->records = ops->replay != NULL;
   t->seen = t->recorded = (fopo_work){0};
   if (!t->async) return FOPO_OK;
-  int status = ops->put(t->o.device, t->totals, &none, sizeof none);
+  int status = ops->put(t->o.device, t->totals, &start, sizeof start);
   return status == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : status;
 }
 
@@ -54,7 +54,7 @@ static int roll_back(fopo_trainer *t, uint64_t whole) {
     fopo_trainer_choose_rows(t);
     fopo_gradient_rollback(t->o.gradient, t->mine, t->n_mine);
   }
-  t->o.optim->t = t->first_t + (whole - t->slice.step);
+  t->o.optim->t = t->first_t + (whole - t->first);
   fopo_trainer_choose_rows(t);
   return fopo_trainer_fail_numeric(t);
 }
@@ -68,26 +68,19 @@ static void adjust_stride(fopo_trainer *t, double took) {
 /* Waits for the steps begun, and learns what came of them. */
 static int read_totals(fopo_trainer *t) {
   fopo_totals totals;
-  fopo_gradient_stats *mean = &t->slice.mean;
   double start = fopo_clock();
   if (t->pending == 0) return FOPO_OK;
   int status = t->o.device->ops->get(t->o.device, &totals, t->totals, sizeof totals);
   if (status != FOPO_OK) return status;
-  mean->reward = totals.sums.reward;
-  mean->ess = totals.sums.ess;
-  mean->max_weight = totals.sums.max_weight;
-  mean->head_mass = totals.sums.head_mass;
-  mean->n_with_candidates = totals.sums.n_with_candidates;
-  mean->short_rows = totals.sums.short_rows;
-  mean->norm = totals.norm;
+  t->slice.sum = totals.slice;
+  t->record.sum = totals.record;
   double now = fopo_clock();
-  mean->seconds[FOPO_PHASE_GRADIENT] += now - start;
+  t->slice.phases[FOPO_PHASE_GRADIENT] += now - start;
   adjust_stride(t, now - t->read);
   t->pending = 0;
   t->read = now;
   if (!totals.broken) return FOPO_OK;
-  t->slice.steps = (size_t)totals.steps;
-  return roll_back(t, t->slice.step + totals.steps);
+  return roll_back(t, t->first + (uint64_t)totals.slice.steps);
 }
 
 /* -- one step --------------------------------------------------------------------------------- */
@@ -107,7 +100,7 @@ static int make_work(fopo_trainer *t) {
     if (status == FOPO_OK) status = fopo_gradient_absorb(g);
     if (status != FOPO_OK) return status;
   }
-  double *seconds = t->slice.mean.seconds, start = fopo_clock();
+  double *seconds = t->slice.phases, start = fopo_clock();
   if (status == FOPO_OK) status = fopo_gradient_finish_async(g, t->totals, seconds);
   if (status == FOPO_OK) {
     status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
@@ -175,7 +168,7 @@ static int make_by_record(fopo_trainer *t, int *made) {
   if (!*made) return FOPO_OK;
   fopo_gradient_abandon(t->o.gradient);
   o->t++;
-  t->slice.mean.seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  t->slice.phases[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return FOPO_OK;
 }
 
@@ -201,14 +194,13 @@ static int make_step(fopo_trainer *t) {
   if (status != FOPO_OK) return status;
   fopo_gradient_commit(g, t->mine, t->n_mine, &stats);
   t->step++;
-  t->slice.steps++;
   return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }
 
 /* Of two failures the earlier step's is told, which is learnt of later. */
 int fopo_trainer_run_async(fopo_trainer *t, size_t n) {
   int status = FOPO_OK;
-  while (status == FOPO_OK && t->slice.steps < n) status = make_step(t);
+  while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
   int earlier = read_totals(t);
   if (status == FOPO_OK && earlier == FOPO_OK) read_clock(t);
   return earlier != FOPO_OK ? earlier : status;

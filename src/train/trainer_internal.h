@@ -5,18 +5,11 @@
 
 #include "train/trainer.h"
 
-/* What the ranks tell each other at every step, as one sum; after these, one place a rank for its
- * largest weight. */
-enum {
-  FOPO_VOTE_FAILED,
-  FOPO_VOTE_INTERRUPTED,
-  FOPO_VOTE_REWARD,
-  FOPO_VOTE_ESS,
-  FOPO_VOTE_HEAD_MASS,
-  FOPO_VOTE_WITH_CANDIDATES,
-  FOPO_VOTE_SHORT_ROWS,
-  FOPO_VOTES
-};
+/* What a rank tells all ranks at every step. */
+typedef struct {
+  int failed, interrupted;
+  fopo_statistics sum; /* over the rank's contexts */
+} fopo_ballot;
 
 /* What the work of a step depends on, within a slice. */
 typedef struct {
@@ -37,9 +30,9 @@ struct fopo_trainer {
   uint32_t *mine; /* [batch] this rank's rows, n_mine of them */
   size_t n_mine;
 
-  float *theta;  /* device [n_theta]; the truth while a slice runs */
-  fopo_matrix G; /* as theta, to sum over ranks; {0} alone */
-  double *votes; /* [FOPO_VOTES + ranks] */
+  float *theta;         /* device [n_theta]; the truth while a slice runs */
+  fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
+  fopo_ballot *ballots; /* [ranks] */
 
   fopo_candidate_cache cache; /* lent to the gradient while a slice runs */
 
@@ -58,8 +51,10 @@ struct fopo_trainer {
   int running; /* a slice is open */
   int waiting; /* for the rewards of `drawn` */
   fopo_drawn drawn;
-  double started;   /* clock at the slice's start */
-  fopo_slice slice; /* sums so far */
+  double started;      /* clock at the slice's start */
+  uint64_t first;      /* step at the slice's start */
+  fopo_stretch slice;  /* so far; steps counts those that are known to be whole */
+  fopo_stretch record; /* likewise; its seconds are added at the end of a slice */
 
   int fingerprinted;
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */

@@ -235,7 +235,7 @@ static void test_same_candidates(void **unused) {
     o.proposal.refresh = FOPO_REFRESH_ONCE;
     ok(fopo_gradient_set(s.g, &o));
     ok(fopo_gradient_compute(s.g, none, &stats, NULL, s.w.rows, N, at));
-    mean += stats.reward / 400.0;
+    mean += stats.mean.reward / 400.0;
   }
   assert_int_equal(queries(&s), 2 * N);
   print_message("old candidates: reward %.5f, exact %.5f\n", mean, reward);
@@ -361,6 +361,14 @@ static void test_adapts(void **unused) {
   assert_int_equal(queries(&s), 3 * BATCH); /* steps 1, 51 and 101 */
   assert_true(epsilon(&s) >= 1.0);
   assert_true(fabs(slice.mean.head_mass - 3.0 / P) < 0.01);
+  fopo_statistics whole = fopo_trainer_record(s.t)->sum;
+  assert_true(fopo_statistics_means(&whole).head_mass == slice.mean.head_mass);
+  tear_down(&s);
+
+  /* a record is over the contexts that had candidates, wherever its slices end */
+  set_up(&s, few, 0.0, 1e-9, 0);
+  for (int i = 0; i < 101; i++) run(&s, 1);
+  assert_memory_equal(&fopo_trainer_record(s.t)->sum, &whole, sizeof whole);
   tear_down(&s);
 
   set_up(&s, adaptive(0.05, 0.9), 0.3, 1e-9, 0);

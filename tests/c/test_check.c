@@ -82,11 +82,11 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
                            w->rows + 1, 1, (fopo_draw_key){5, 0}));
   ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, fopo_matrix_row(w->contexts, 1), r,
                            fopo_matrix_view(u, DIRECTIONS, n_theta), h));
-  assert_true(fabs(value - stats.reward) < 1e-5 * value);
+  assert_true(fabs(value - stats.mean.reward) < 1e-5 * value);
   for (size_t k = 0; k < DIRECTIONS; k++) {
     double along = 0.0;
     for (size_t i = 0; i < n_theta; i++) along += (double)G[i] * (double)u[k * n_theta + i];
-    assert_true(fabs(along - slope[k]) < 1e-4 * (fabs(slope[k]) + stats.norm));
+    assert_true(fabs(along - slope[k]) < 1e-4 * (fabs(slope[k]) + stats.mean.norm));
   }
   fopo_gradient_free(g);
   fopo_free(G);

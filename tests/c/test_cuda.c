@@ -393,7 +393,7 @@ static void test_stats(void **state) {
   uint32_t counts[B];
   for (uint32_t b = 0; b < B; b++) counts[b] = b % (K + 1);
   uint32_t *counts_ = up(counts, sizeof counts);
-  fopo_sums wanted, got, *sums_ = blank(sizeof wanted);
+  fopo_statistics wanted, got, *sums_ = blank(sizeof wanted);
   const size_t with_candidates[] = {B, 40, 0};
   for (size_t i = 0; i < 3; i++) {
     for (int again = 0; again < 2; again++) {
@@ -407,7 +407,8 @@ static void test_stats(void **state) {
     assert_true(fabs(got.head_mass - wanted.head_mass) < 1e-10);
     assert_true(got.max_weight == wanted.max_weight &&
                 got.n_with_candidates == wanted.n_with_candidates);
-    assert_true(got.short_rows == wanted.short_rows);
+    assert_true(got.short_rows == wanted.short_rows && got.contexts == wanted.contexts);
+    assert_true(got.contexts == B + 33 && got.norm == 0 && got.steps == 0);
   }
   forget();
   free(stats);
@@ -417,8 +418,15 @@ static void test_stats(void **state) {
 static void test_totals(void **state) {
   (void)state;
   enum { n = 40000 };
-  fopo_sums sums = {3, 30, 0.5, 1.5, 3, 1}, *sums_ = up(&sums, sizeof sums);
-  fopo_totals got, *tally_ = blank(sizeof got);
+  fopo_statistics sums = {.reward = 3,
+                          .ess = 30,
+                          .max_weight = 0.5,
+                          .head_mass = 1.5,
+                          .n_with_candidates = 3,
+                          .short_rows = 1,
+                          .contexts = 3},
+                  *sums_ = up(&sums, sizeof sums);
+  fopo_totals got = {.record = {.reward = 7, .steps = 2}}, *tally_ = up(&got, sizeof got);
   float *G = normals(n, 1, 5), *G_ = up(G, n * 4);
   float *theta_ = blank(8), *m_ = blank(8), *v_ = blank(8);
   double norm;
@@ -430,18 +438,21 @@ static void test_totals(void **state) {
     if (step == 3) ok(gpu->ops->put(gpu, G_ + n - 1, &bad, 4));
     if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
     down(before, theta_, 8);
-    ok(gpu->ops->totals(gpu, tally_, sums_, G_, n, 3));
+    ok(gpu->ops->totals(gpu, tally_, sums_, G_, n));
     ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, 1}, G_, &adam));
     ok(gpu->ops->sgd(gpu, &(fopo_parameters){theta_ + 1, m_ + 1, NULL, NULL, 1}, G_, &sgd));
     down(theta, theta_, 8);
     for (int i = 0; i < 2; i++) assert_int_equal(theta[i] != before[i], step < 3);
   }
   down(&got, tally_, sizeof got);
-  assert_true(got.steps == 3 && got.broken == 1);
-  assert_true(fabs(got.norm - 3 * sqrt(norm)) < 1e-9 * norm);
-  assert_true(got.sums.reward == 3 && got.sums.ess == 30 && got.sums.max_weight == 1.5);
-  assert_true(got.sums.head_mass == 4.5 && got.sums.n_with_candidates == 9 &&
-              got.sums.short_rows == 3);
+  const fopo_statistics *slice = &got.slice;
+  assert_true(slice->steps == 3 && got.broken == 1);
+  assert_true(fabs(slice->norm - 3 * sqrt(norm)) < 1e-9 * norm);
+  assert_true(slice->reward == 9 && slice->ess == 90 && slice->max_weight == 1.5);
+  assert_true(slice->head_mass == 4.5 && slice->n_with_candidates == 9 && slice->short_rows == 3);
+  assert_true(slice->contexts == 9);
+  /* the record runs on from the slice before */
+  assert_true(got.record.reward == 16 && got.record.steps == 5 && got.record.norm == slice->norm);
   forget();
   free(G);
 }

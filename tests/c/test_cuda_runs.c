@@ -267,6 +267,33 @@ static void test_pieces(void **state) {
   }
 }
 
+/* The sums of a record of 6 steps in slices of `at_once`. */
+static fopo_statistics record_of(const method *m, size_t at_once) {
+  setting s = {0};
+  fopo_slice slice;
+  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(&s, m, gpu));
+  for (size_t made = 0; made < 6; made += at_once) ok(fopo_trainer_run(s.t, at_once, &slice));
+  fopo_statistics sum = fopo_trainer_record(s.t)->sum;
+  end(&s);
+  small_world_done(&s.w);
+  return sum;
+}
+
+/* The statistics of a record are the same to the bit wherever its slices end. */
+static void test_sums(void **state) {
+  (void)state;
+  const size_t some[] = {0, 1, 2, 6, 7};
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+    fopo_statistics whole = record_of(&methods[some[i]], 6);
+    assert_true(whole.steps == 6 && whole.contexts == 2 * N && whole.norm > 0);
+    for (size_t at_once = 1; at_once <= 3; at_once++) {
+      fopo_statistics cut = record_of(&methods[some[i]], at_once);
+      assert_memory_equal(&cut, &whole, sizeof cut);
+    }
+  }
+}
+
 /* Ctrl-C in the middle: the slice ends, all is usable, and the run goes on. */
 static void test_cancelled(void **state) {
   (void)state;
@@ -690,21 +717,14 @@ static void test_faults(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),
-      cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_record_anew),
-      cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),
-      cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive),
-      cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_methods),     cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),       cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_budget),      cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_cancelled),   cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_moved),       cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_record_anew), cmocka_unit_test(test_record_faults),
+      cmocka_unit_test(test_broken),      cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,8 +85,8 @@ static deviation measure(small_world *w, fopo_gradient_options options, uint32_t
     ok(fopo_gradient_compute(g, fopo_matrix_view(G, DIM, DIM), &stats, NULL, w->rows, w->N,
                              (fopo_draw_key){11, step}));
     deviation_add(&d, G, exact);
-    series_add(&d.reward, stats.reward - reward);
-    series_add(&d.head_mass, stats.head_mass);
+    series_add(&d.reward, stats.mean.reward - reward);
+    series_add(&d.head_mass, stats.mean.head_mass);
   }
   fopo_gradient_free(g);
   fopo_free(theta);

@@ -135,6 +135,7 @@ static void test_the_same_bits(void **unused) {
     set_up(&back, &world, kinds[i]);
     foreground(&front, 7);
     foreground(&back, 7);
+    fopo_trainer_end_record(back.t);
     foreground(&front, 300);
     ok(fopo_job_start(&job, back.t,
                       &(fopo_job_plan){.steps = 300, .seconds = INFINITY, .every = 40}));

@@ -11,8 +11,7 @@ local text = require "fopo.base.text"
 local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
 local columns, line, object -- of trainers: those of the history; record n as text and as JSON
-local columns_of = {reward_time = "reward", search = "search", propose = "propose",
-                    gradient = "gradient", update = "update"} -- column, phase
+local phases = native.phases()
 
 -- ---- records ----
 
@@ -20,9 +19,9 @@ local columns_of = {reward_time = "reward", search = "search", propose = "propos
 local function take_record(j)
   local t, r, row = j.trainer, j.native:take(), {}
   local h, n = t.history, #t.history.step + 1
+  for _, phase in ipairs(phases) do r[phase.column] = r.time[phase.name] end
   for _, name in ipairs(columns) do
-    local phase = columns_of[name]
-    row[name] = phase and r.time[phase] or not phase and r[name] or 0 / 0
+    row[name] = r[name] or 0 / 0
     h[name][n] = row[name]
   end
   local own = rawget(j, "run")

@@ -17,12 +17,10 @@ local log = {}
 log.__index = log
 
 -- The columns of the history under the names that TensorBoard groups by.
-local tags = {reward = "reward/train", valid = "reward/valid", valid_index = "reward/valid_index",
-              ess = "weights/ess", max_weight = "weights/largest", head_mass = "weights/head_mass",
-              norm = "gradient/norm", lr = "schedule/lr", epsilon = "schedule/epsilon",
-              steps_per_second = "speed/steps_per_second", search = "time/search",
-              propose = "time/propose", reward_time = "time/reward", gradient = "time/gradient",
-              update = "time/update"}
+local tags = {valid = "reward/valid", valid_index = "reward/valid_index", lr = "schedule/lr",
+              epsilon = "schedule/epsilon", steps_per_second = "speed/steps_per_second"}
+for _, one in ipairs(native.statistics()) do if one.tag ~= "" then tags[one.name] = one.tag end end
+for _, phase in ipairs(native.phases()) do tags[phase.column] = "time/" .. phase.name end
 
 local function exists(path)
   local f = io.open(path, "r")

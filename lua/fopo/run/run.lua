@@ -14,11 +14,7 @@ local term = require "fopo.term"
 local run = {}
 run.__index = run
 
--- What a record averages over its steps.
-local means = {"reward", "ess", "max_weight", "head_mass", "norm"}
-local phases = {{"search", "search"}, {"propose", "propose"}, {"reward_time", "reward"},
-                {"gradient", "gradient"}, {"update", "update"}} -- column, name in a slice
-run.phases = {"search", "propose", "reward", "gradient", "update"}
+local phases = native.phases()
 
 -- How many steps the run makes and how many of them a record covers.
 local function plan(t, o)
@@ -116,17 +112,12 @@ end
 
 -- ---- life ----
 
-local function clear(self)
-  self.sum = {steps = 0, seconds = 0, time = {}}
-end
-
 -- t: the trainer; o: the checked options of t:run; columns: those of t.history.
 function run.new(t, o, columns)
   local steps, every = plan(t, o)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps, best = {reward = -math.huge, waited = 0},
                           replay = o.replay and planned(t, o.replay) or {}}, run)
-  clear(r)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
   return r
 end
@@ -135,16 +126,6 @@ end
 function run:together()
   local rank, ranks = native.ranks()
   self.follows, self.leads = rank > 0, rank == 0 and ranks > 1
-end
-
--- Adds a slice to the record in hand.
-local function add(self, slice)
-  local sum = self.sum
-  for _, name in ipairs(means) do
-    sum[name] = (sum[name] or 0) + slice[name] * slice.steps
-  end
-  for name, seconds in pairs(slice.time) do sum.time[name] = (sum.time[name] or 0) + seconds end
-  sum.steps, sum.seconds = sum.steps + slice.steps, sum.seconds + slice.seconds
 end
 
 -- ---- several processes ----
@@ -168,7 +149,6 @@ end
 function orders.advance(r, n)
   local slice = r.t.native:advance(math.tointeger(tonumber(n)))
   r.t.seconds = r.t.seconds + slice.seconds
-  if slice.steps > 0 then add(r, slice) end
 end
 
 -- Does what the first process does, to the end of its run. Raises where that one does.
@@ -190,13 +170,12 @@ end
 
 -- ---- records ----
 
--- One row of the history from what was summed; NaN where a column has no value.
-local function row_of(self)
-  local t, sum = self.t, self.sum
-  local row = {step = t.step, seconds = t.seconds, lr = t.optim.lr, epsilon = t.gradient.epsilon,
-               steps_per_second = sum.steps / sum.seconds}
-  for _, name in ipairs(means) do row[name] = sum[name] / sum.steps end
-  for _, phase in ipairs(phases) do row[phase[1]] = sum.time[phase[2]] end
+-- The record in hand as a row of the history.
+local function row_of(t, row)
+  row.steps_per_second = row.steps / row.seconds
+  row.step, row.seconds = t.step, t.seconds
+  row.lr, row.epsilon = t.optim.lr, t.gradient.epsilon
+  for _, phase in ipairs(phases) do row[phase.column] = row.time[phase.name] end
   return row
 end
 
@@ -229,11 +208,12 @@ end
 -- validation. Returns its place, or nil where no step was made.
 local write_record = term.atomic(function(self, cut)
   local t = self.t
-  if self.sum.steps == 0 then return nil end
+  local row = t.native:record()
+  if row.steps == 0 then return nil end
   self:tell("record", cut and "cut" or "whole")
   local h, n = t.history, #t.history.step + 1
-  local row = row_of(self)
-  clear(self)
+  row_of(t, row)
+  t.native:end_record()
   for _, name in ipairs(self.columns) do h[name][n] = row[name] or 0 / 0 end
   local ok, why = true, nil
   if t.valid and not cut then ok, why = pcall(validate, self, n) end
@@ -269,7 +249,7 @@ run.__close = run.close -- Lua gives the error where there is one
 
 -- Ends the record in hand, so that it is validated; false where there is nothing to record.
 function run:record_now()
-  if self.sum.steps == 0 then return false end
+  if self.t.native:record().steps == 0 then return false end
   self:record()
   return true
 end
@@ -284,9 +264,9 @@ end
 -- How many steps the next slice has: it ends with the record, the run, or before the next action.
 local function slice_steps(self, seconds)
   local t, o = self.t, self.o
-  local n = self.steps - (t.step - self.first)
-  if self.every then n = math.min(n, self.every - self.sum.steps)
-  else n = math.min(n, that_fill(self, 1 - self.sum.seconds)) end
+  local n, record = self.steps - (t.step - self.first), t.native:record()
+  if self.every then n = math.min(n, self.every - record.steps)
+  else n = math.min(n, that_fill(self, 1 - record.seconds)) end
   if o.seconds then -- in small slices: the last ones' speed may not last
     n = math.min(n, that_fill(self, math.min(0.1, o.seconds - (t.seconds - self.begun))))
   end
@@ -312,15 +292,13 @@ local make_slice = term.atomic(function(self, seconds, count)
   local slice = t.native:advance(n)
   slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
   t.seconds = t.seconds + slice.seconds
-  if slice.steps > 0 then
-    self.rate = slice.steps / slice.seconds
-    add(self, slice)
-  end
+  if slice.steps > 0 then self.rate = slice.steps / slice.seconds end
   if slice.interrupted then
     define.fail("interrupted after step %d; t:run goes on from there", t.step)
   end
-  local full = self.every and self.sum.steps >= self.every or
-    not self.every and self.sum.seconds >= 1
+  local record = t.native:record()
+  local full = self.every and record.steps >= self.every or
+    not self.every and record.seconds >= 1
   return slice, (full or self:done()) and write_record(self)
 end)
 

@@ -178,21 +178,14 @@ int fopo_cpu_load_sets(fopo_device *d, const fopo_candidate_sets *sets,
   return FOPO_OK;
 }
 
-int fopo_cpu_add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
-                       size_t with_candidates, size_t k, int start, size_t B) {
+int fopo_cpu_add_stats(fopo_device *d, fopo_statistics *sums, const float *stats,
+                       const uint32_t *counts, size_t with_candidates, size_t k, int start,
+                       size_t B) {
   (void)d;
-  if (start) *sums = (fopo_sums){0};
+  if (start) *sums = (fopo_statistics){0};
   for (size_t b = 0; b < B; b++) {
-    const float *s = stats + b * FOPO_STATS;
-    sums->reward += (double)s[FOPO_STAT_REWARD];
-    sums->ess += (double)s[FOPO_STAT_ESS];
-    double w = (double)s[FOPO_STAT_MAX_WEIGHT];
-    if (w > sums->max_weight) sums->max_weight = w;
-    if (b >= with_candidates) continue;
-    if (counts[b] > 0) sums->head_mass += (double)s[FOPO_STAT_HEAD_MASS];
-    sums->short_rows += counts[b] < k;
+    fopo_statistics_add_context(sums, stats + b * FOPO_STATS, b < with_candidates, counts[b], k);
   }
-  sums->n_with_candidates += (double)with_candidates;
   return FOPO_OK;
 }
 

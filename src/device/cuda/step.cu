@@ -37,43 +37,36 @@ int load_sets(fopo_device *d, const fopo_candidate_sets *sets, const fopo_candid
 
 /* ---- statistics ---- */
 
-/* One block for the batch. */
-__global__ void stats_kernel(fopo_sums *sums, const float *stats, const uint32_t *counts,
+/* One block for the batch: each thread adds up every blockDim.x-th context, then the threads' sums
+ * are joined row by row. */
+__global__ void stats_kernel(fopo_statistics *sums, const float *stats, const uint32_t *counts,
                              size_t with_candidates, size_t k, int start, size_t B) {
-  fopo_sums own = {};
+  fopo_statistics own = {}, all = {};
   for (size_t b = threadIdx.x; b < B; b += blockDim.x) {
-    const float *s = stats + b * FOPO_STATS;
-    own.reward += (double)s[FOPO_STAT_REWARD];
-    own.ess += (double)s[FOPO_STAT_ESS];
-    own.max_weight = fmax(own.max_weight, (double)s[FOPO_STAT_MAX_WEIGHT]);
-    if (b >= with_candidates) continue;
-    if (counts[b] > 0) own.head_mass += (double)s[FOPO_STAT_HEAD_MASS];
-    own.short_rows += counts[b] < k;
+    fopo_statistics_add_context(&own, stats + b * FOPO_STATS, b < with_candidates, counts[b], k);
   }
-  float most = block_max((float)own.max_weight);
-  fopo_sums all = {block_sum(own.reward),    block_sum(own.ess),      (double)most,
-                   block_sum(own.head_mass), (double)with_candidates, block_sum(own.short_rows)};
+#define FOPO_ROW(ID, name, kind, label, tag, text)                                                 \
+  if (FOPO_##kind == FOPO_MEAN_OF_LARGEST) {                                                       \
+    all.name = (double)block_max((float)own.name); /* of floats: exact */                          \
+  } else if (FOPO_##kind != FOPO_MEAN_OF_STEPS) {                                                  \
+    all.name = block_sum(own.name);                                                                \
+  }
+  FOPO_STATISTICS(FOPO_ROW)
+#undef FOPO_ROW
   if (threadIdx.x != 0) return;
-  if (!start) {
-    all.reward += sums->reward;
-    all.ess += sums->ess;
-    all.max_weight = fmax(all.max_weight, sums->max_weight);
-    all.head_mass += sums->head_mass;
-    all.n_with_candidates += sums->n_with_candidates;
-    all.short_rows += sums->short_rows;
-  }
+  if (!start) fopo_statistics_join(&all, sums);
   *sums = all;
 }
 
-int add_stats(fopo_device *d, fopo_sums *sums, const float *stats, const uint32_t *counts,
+int add_stats(fopo_device *d, fopo_statistics *sums, const float *stats, const uint32_t *counts,
               size_t with_candidates, size_t k, int start, size_t B) {
   return launch(d, "adding up statistics", 1, THREADS, 0, stats_kernel, sums, stats, counts,
                 with_candidates, k, start, B);
 }
 
 /* One block; pieces [n]: sums of squares of the gradient. */
-__global__ void totals_kernel(fopo_totals *t, const fopo_sums *sums, const double *pieces, size_t n,
-                              double B) {
+__global__ void totals_kernel(fopo_totals *t, const fopo_statistics *sums, const double *pieces,
+                              size_t n) {
   double own = 0;
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) own += pieces[i];
   double norm = sqrt(block_sum(own));
@@ -82,24 +75,19 @@ __global__ void totals_kernel(fopo_totals *t, const fopo_sums *sums, const doubl
     t->broken = 1;
     return;
   }
-  t->steps++;
-  t->norm += norm;
-  t->sums.reward += sums->reward / B;
-  t->sums.ess += sums->ess / B;
-  t->sums.max_weight += sums->max_weight;
-  t->sums.head_mass += sums->head_mass;
-  t->sums.n_with_candidates += sums->n_with_candidates;
-  t->sums.short_rows += sums->short_rows;
+  fopo_statistics step = *sums;
+  step.norm = norm;
+  step.steps = 1;
+  fopo_statistics_add(&t->slice, &step);
+  fopo_statistics_add(&t->record, &step);
 }
 
-int totals(fopo_device *d, fopo_totals *t, const fopo_sums *sums, const float *G, size_t n,
-           size_t B) {
+int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const float *G, size_t n) {
   const double *pieces = nullptr;
   size_t count = 0;
   int status = norm2_pieces(d, &pieces, &count, G, n);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of a step", 1, THREADS, 0, totals_kernel, t, sums, pieces, count,
-                (double)B);
+  return launch(d, "the sums of a step", 1, THREADS, 0, totals_kernel, t, sums, pieces, count);
 }
 
 /* ---- the clock ---- */
