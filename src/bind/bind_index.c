@@ -37,7 +37,7 @@ static int index_norm(lua_State *L) {
   fopo_matrix items;
   size_t budget = 0;
   if (!lua_isnoneornil(L, 2) && bind_has(L, 2, "budget")) {
-    budget = bind_count(L, bind_option(L, 2, "budget"), "budget", 1, SIZE_MAX);
+    budget = bind_option_count(L, 2, "budget", 1, SIZE_MAX);
   }
   bind_index *ix = begin(L, 1, &items);
   return finish(L, ix, fopo_index_norm(&ix->index, items, budget));
@@ -45,13 +45,12 @@ static int index_norm(lua_State *L) {
 
 /* {M, ef_construction, ef, seed, deterministic} at stack index 2. */
 static fopo_hnsw_options graph_options(lua_State *L) {
-  return (fopo_hnsw_options){
-      .M = bind_count(L, bind_option(L, 2, "M"), "M", 0, SIZE_MAX),
-      .ef_construction =
-          bind_count(L, bind_option(L, 2, "ef_construction"), "ef_construction", 0, SIZE_MAX),
-      .ef = bind_count(L, bind_option(L, 2, "ef"), "ef", 0, SIZE_MAX),
-      .seed = bind_seed(L, bind_option(L, 2, "seed")),
-      .deterministic = bind_boolean(L, bind_option(L, 2, "deterministic"), "deterministic")};
+  return (fopo_hnsw_options){.M = bind_option_count(L, 2, "M", 0, SIZE_MAX),
+                             .ef_construction =
+                                 bind_option_count(L, 2, "ef_construction", 0, SIZE_MAX),
+                             .ef = bind_option_count(L, 2, "ef", 0, SIZE_MAX),
+                             .seed = bind_option_seed(L, 2),
+                             .deterministic = bind_option_boolean(L, 2, "deterministic")};
 }
 
 /* native.index_hnsw(items, {M, ef_construction, ef, seed, deterministic}): a graph. */
@@ -67,7 +66,7 @@ static int index_hnsw(lua_State *L) {
 static int index_hybrid(lua_State *L) {
   fopo_matrix items;
   fopo_hnsw_options o = graph_options(L);
-  double head = bind_number(L, bind_option(L, 2, "head"), "head");
+  double head = bind_option_number(L, 2, "head");
   bind_index *ix = begin(L, 1, &items);
   return finish(L, ix, fopo_index_hybrid(&ix->index, items, head, &o));
 }
@@ -80,8 +79,7 @@ static int index_load(lua_State *L) {
   return finish(L, ix, fopo_index_load(&ix->index, path, items));
 }
 
-/* k, checked here because the answers' memory is taken before the search checks it. */
-static size_t get_k(lua_State *L, int at, const fopo_index *ix) {
+size_t bind_index_k(lua_State *L, int at, const fopo_index *ix) {
   size_t k = bind_count(L, at, "k", 1, SIZE_MAX), n = fopo_index_about(ix).n_items;
   if (k > n) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
@@ -95,7 +93,7 @@ static size_t get_k(lua_State *L, int at, const fopo_index *ix) {
 /* ix:search(Q, k): ids [B, k] and scores [B, k], best first, and how many rows got fewer than k;
  * such a row ends in nil with a score of -inf. */
 static int search(lua_State *L) {
-  size_t k = get_k(L, 3, get_index(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
+  size_t k = bind_index_k(L, 3, get_index(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
@@ -123,7 +121,7 @@ static int push_recall(lua_State *L, const fopo_recall *r) {
  * exact_ms_per_query}, against exact search. */
 static int recall(lua_State *L) {
   fopo_recall r;
-  size_t k = get_k(L, 3, get_index(L, 1));
+  size_t k = bind_index_k(L, 3, get_index(L, 1));
   bind_array *Q = bind_array_numbers(L, 2, "Q");
   bind_check(L, fopo_index_recall(&r, get_index(L, 1), bind_matrix(Q), k));
   push_recall(L, &r);
@@ -183,44 +181,52 @@ static int about(lua_State *L) {
   return 1;
 }
 
-/* nil where the kind has no such option, or none is set. */
-static void push_option(lua_State *L, size_t value) {
-  if (value > 0) {
-    lua_pushinteger(L, (lua_Integer)value);
-  } else {
-    lua_pushnil(L);
-  }
+/* ix:update(): brings the index up to date with items that were changed in place. */
+static int update(lua_State *L) {
+  bind_get_free(L, 1, &bind_index_type);
+  bind_push_again(L, 1, &bind_index_type);
+  bind_check(L, fopo_index_refresh(get_index(L, 1)));
+  return 0;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  fopo_index_facts f = fopo_index_about(((bind_index *)o)->index);
-  if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, f.kind);
-  } else if (strcmp(name, "n_items") == 0) {
-    lua_pushinteger(L, (lua_Integer)f.n_items);
-  } else if (strcmp(name, "dim") == 0) {
-    lua_pushinteger(L, (lua_Integer)f.dim);
-  } else if (strcmp(name, "ef") == 0) {
-    push_option(L, f.ef);
-  } else if (strcmp(name, "budget") == 0) {
-    push_option(L, f.budget);
-  } else {
-    return 0;
-  }
+/* ---- fields ---- */
+
+static fopo_index_facts facts_of(const bind_object *o) {
+  return fopo_index_about(((const bind_index *)o)->index);
+}
+
+/* 0 stands for: this kind has no such option, or it is not set. */
+static int option_or_nil(lua_State *L, size_t value) {
+  return value > 0 ? bind_return_count(L, value) : bind_return_nil(L);
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, facts_of(o).kind);
+}
+
+static int field_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, facts_of(o).n_items);
+}
+
+static int field_dim(lua_State *L, bind_object *o) { return bind_return_count(L, facts_of(o).dim); }
+
+static int field_ef(lua_State *L, bind_object *o) { return option_or_nil(L, facts_of(o).ef); }
+
+static int field_budget(lua_State *L, bind_object *o) {
+  return option_or_nil(L, facts_of(o).budget);
+}
+
+/* ix.ef = n: of searches from now on. */
+static int set_ef(lua_State *L, bind_object *o) {
+  size_t ef = bind_count(L, 3, "ef", 0, SIZE_MAX);
+  bind_check(L, fopo_index_set_ef(((bind_index *)o)->index, ef));
   return 1;
 }
 
-/* ix.ef = n, ix.budget = n (nil: none): of searches from now on; the new value is at 3. */
-static int set_field(lua_State *L, bind_object *o, const char *name) {
-  fopo_index *ix = ((bind_index *)o)->index;
-  if (strcmp(name, "ef") == 0) {
-    bind_check(L, fopo_index_set_ef(ix, bind_count(L, 3, "ef", 1, SIZE_MAX)));
-  } else if (strcmp(name, "budget") == 0) {
-    size_t budget = lua_isnil(L, 3) ? 0 : bind_count(L, 3, "budget", 1, SIZE_MAX);
-    bind_check(L, fopo_index_set_budget(ix, budget));
-  } else {
-    return 0;
-  }
+/* ix.budget = n, nil for none: of searches from now on. */
+static int set_budget(lua_State *L, bind_object *o) {
+  size_t budget = lua_isnil(L, 3) ? 0 : bind_count(L, 3, "budget", 1, SIZE_MAX);
+  bind_check(L, fopo_index_set_budget(((bind_index *)o)->index, budget));
   return 1;
 }
 
@@ -232,21 +238,15 @@ const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
                                          {"index_load", index_load},
                                          {NULL, NULL}};
 
-/* ix:update(): after the items were changed in place. */
-static int update(lua_State *L) {
-  bind_get_free(L, 1, &bind_index_type);
-  bind_push_again(L, 1, &bind_index_type);
-  bind_check(L, fopo_index_refresh(get_index(L, 1)));
-  return 0;
-}
-
 static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall},
                                    {"save", save},     {"about", about},   {NULL, NULL}};
+
+static const bind_field fields[] = {
+    {"kind", field_kind, NULL}, {"n_items", field_n_items, NULL},     {"dim", field_dim, NULL},
+    {"ef", field_ef, set_ef},   {"budget", field_budget, set_budget}, {NULL, NULL, NULL}};
 
 const bind_type bind_index_type = {.name = "fopo.index",
                                    .size = sizeof(bind_index),
                                    .done = done,
                                    .methods = methods,
-                                   .fields = "kind n_items dim ef budget",
-                                   .get = field,
-                                   .set = set_field};
+                                   .table = fields};

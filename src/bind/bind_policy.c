@@ -216,14 +216,7 @@ static int queries(lua_State *L) {
 static int best(lua_State *L) {
   get_policy(L, 1);
   bind_index *ix = bind_get(L, 3, &bind_index_type);
-  size_t items = fopo_index_about(ix->index).n_items, k = bind_count(L, 4, "k", 1, SIZE_MAX);
-  size_t rows = bind_array_numbers(L, 2, "x")->rows;
-  if (k > items) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "k is %zu but the index holds %zu items; use "
-                                  "k <= %zu",
-                                  k, items, items));
-  }
+  size_t k = bind_index_k(L, 4, ix->index), rows = bind_array_numbers(L, 2, "x")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);

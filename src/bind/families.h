@@ -109,6 +109,10 @@ typedef struct {
   int busy; /* 1: in advance */
 } bind_trainer;
 
+/* The argument k of a search, 1 to the number of items: checked before the memory of the answers is
+ * allocated. */
+size_t bind_index_k(lua_State *L, int at, const fopo_index *ix);
+
 /* Pushes name i, and returns 1. */
 int bind_push_name(lua_State *L, const fopo_names *names, size_t i);
 
