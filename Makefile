@@ -88,11 +88,21 @@ isa_flags  = $$(sed -n '1s|^/\* flags $(ARCH): \(.*\) \*/$$|\1|p' $<)
 
 $(OUT)/%.o: %.c $(OUT)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(isa_flags) -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(isa_flags) $(ABI) -MMD -MP -c -o $@ $<
 
 $(OUT)/%.o: %.cc $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(CXX) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# The number by which fopo and fopo_cuda.so know that they were built from the same declarations.
+# When it changes, the objects that compare it are rebuilt.
+$(OUT)/device_abi: FORCE
+	$(Q)mkdir -p $(@D); sh scripts/tools/device_abi.sh $(CC) > $@.new; \
+	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+COMPARE_ABI := src/device/device.o src/device/cuda/cuda.cu.o emulated/src/device/cuda/cuda.cu.o
+$(COMPARE_ABI:%=$(OUT)/%): ABI := -DFOPO_DEVICE_ABI=$$(cat $(OUT)/device_abi)u
+$(COMPARE_ABI:%=$(OUT)/%): $(OUT)/device_abi
 
 # nvcc 13 knows no card before Turing (75).
 $(OUT)/nvcc: FORCE
@@ -107,7 +117,7 @@ $(OUT)/nvcc: FORCE
 
 $(OUT)/%.cu.o: %.cu $(OUT)/nvcc
 	$(call say,NVCC,$<)
-	$(Q)mkdir -p $(@D); $(CUDA) $$(cat $(OUT)/nvcc) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(CUDA) $$(cat $(OUT)/nvcc) $(ABI) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
 
 $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(call say,LINK,$@)
@@ -118,7 +128,7 @@ $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 $(OUT)/emulated/%.o: % $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(CXX) -x c++ -std=c++20 $(COMMON) -fPIC -fvisibility=hidden -Itests/cuda \
-	  -Wall -Wextra -Wshadow -Wno-unknown-pragmas -MMD -MP -c -o $@ $<
+	  -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(ABI) -MMD -MP -c -o $@ $<
 
 $(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) $(OUT)/emulated/tests/cuda/cuda_emulation.cc.o
 	$(call say,LINK,$@)

@@ -103,7 +103,7 @@ static int cuda_open(fopo_device **d) {
   *d = NULL;
   pthread_mutex_lock(&lock);
   int status = load();
-  if (status == FOPO_OK) status = open_cuda(d, &close_cuda, FOPO_CUDA_TABLE);
+  if (status == FOPO_OK) status = open_cuda(d, &close_cuda, FOPO_DEVICE_ABI);
   pthread_mutex_unlock(&lock);
   return status;
 }
@@ -112,7 +112,7 @@ int fopo_device_cards(char *text, size_t size) {
   text[0] = '\0';
   pthread_mutex_lock(&lock);
   int status = load();
-  if (status == FOPO_OK) status = list_cuda(text, size, FOPO_CUDA_TABLE);
+  if (status == FOPO_OK) status = list_cuda(text, size, FOPO_DEVICE_ABI);
   pthread_mutex_unlock(&lock);
   return status;
 }

@@ -56,11 +56,13 @@ static inline void choose_object(void) {
   find_switch(&emulation_driver, object, "emulation_driver");
 }
 
-/* 1 where both devices are open. */
+/* Whether both devices are open. Without a card the tests are skipped; the emulation must open. */
 static inline int open_both(void) {
   choose_object();
+  int emulated = getenv("FOPO_CUDA") != NULL;
   if (fopo_device_open(&gpu, "cuda") != FOPO_OK) {
-    printf("skip: %s\n", fopo_error_sentence());
+    printf("%s: %s\n", emulated ? "the emulation does not open" : "skip", fopo_error_sentence());
+    if (emulated) exit(1);
     return 0;
   }
   if (emulation_calls == NULL) printf("on %s\n", gpu->name);

@@ -3,6 +3,7 @@
 #include <float.h>
 
 #include "cuda_case.h"
+#include "device/cuda/cuda.h"
 
 /* How many processors the emulated card has decides how the work is cut: 1 and 70. A card has what
  * it has. */
@@ -40,6 +41,44 @@ static void test_memory(void **state) {
   gpu->ops->release(gpu, NULL);
   for (size_t i = 0; i < 200; i++) gpu->ops->release(gpu, blocks[i]);
   if (emulation_live != NULL) assert_true(emulation_live() <= 7); /* the device's own */
+}
+
+/* ---- another build's object ---- */
+
+/* The object refuses a program that was built from other declarations, or by something that does
+ * not know their number; the program's own number is another than both. */
+static void test_other_build(void **state) {
+  (void)state;
+  const char *path = getenv("FOPO_CUDA");
+  if (path == NULL) skip(); /* the program finds a card's object by itself */
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(object);
+  fopo_cuda_opener *open = NULL;
+  fopo_cuda_lister *list = NULL;
+  find_switch(&open, object, "fopo_cuda_open");
+  find_switch(&list, object, "fopo_cuda_list");
+  const uint32_t others[] = {0, 12345};
+  for (int i = 0; i < 2; i++) {
+    fopo_device *d = NULL;
+    void (*close)(fopo_device * d);
+    char text[100] = "not empty";
+    refused(open(&d, &close, others[i]), FOPO_ERR_UNAVAILABLE, "another build of fopo; run make");
+    assert_null(d);
+    refused(list(text, sizeof text, others[i]), FOPO_ERR_UNAVAILABLE, "another build");
+    assert_string_equal(text, "");
+  }
+  dlclose(object);
+}
+
+/* A row of device/ops.def is implemented by the devices that it names, and by no other. */
+static void test_rows_of_ops(void **state) {
+  (void)state;
+  enum { EVERY = 3, CPU = 1, CUDA = 2 };
+#define FOPO_OP(name, who, ...)                                                                    \
+  assert_int_equal(cpu->ops->name != NULL, ((who)&CPU) != 0);                                      \
+  assert_int_equal(gpu->ops->name != NULL, ((who)&CUDA) != 0);
+#include "device/ops.def"
+#undef FOPO_OP
 }
 
 /* ---- dense operations ---- */
@@ -1142,7 +1181,8 @@ static void test_again(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory),        cmocka_unit_test(test_products),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_other_build),
+      cmocka_unit_test(test_rows_of_ops),   cmocka_unit_test(test_products),
       cmocka_unit_test(test_network),       cmocka_unit_test(test_scores),
       cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
       cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),

@@ -261,8 +261,8 @@ static int fail_absent(cudaError_t error) {
                    cudaGetErrorString(error), (int)error);
 }
 
-static int check_table(size_t table_) {
-  if (table_ == FOPO_CUDA_TABLE) return FOPO_OK;
+static int check_abi(uint32_t abi) {
+  if (abi == FOPO_DEVICE_ABI && abi != 0) return FOPO_OK;
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so belongs to another build of fopo; run make, "
                                          "or use device = \"cpu\"");
 }
@@ -342,10 +342,10 @@ static int begin(fopo_device *d) {
 } // namespace gpu
 
 extern "C" __attribute__((visibility("default"))) int
-fopo_cuda_open(fopo_device **d, void (**close)(fopo_device *d), size_t table) {
+fopo_cuda_open(fopo_device **d, void (**close)(fopo_device *d), uint32_t abi) {
   *d = nullptr;
   *close = gpu::close;
-  int count, status = gpu::check_table(table);
+  int count, status = gpu::check_abi(abi);
   if (status == FOPO_OK) status = gpu::alive();
   if (status == FOPO_OK) status = gpu::find_card(&count);
   if (status != FOPO_OK) return status;
@@ -363,9 +363,9 @@ fopo_cuda_open(fopo_device **d, void (**close)(fopo_device *d), size_t table) {
 }
 
 extern "C" __attribute__((visibility("default"))) int fopo_cuda_list(char *text, size_t size,
-                                                                     size_t table) {
+                                                                     uint32_t abi) {
   text[0] = '\0';
-  int count = 0, status = gpu::check_table(table);
+  int count = 0, status = gpu::check_abi(abi);
   if (status == FOPO_OK) status = gpu::find_card(&count);
   size_t used = 0;
   for (int i = 0; i < count && status == FOPO_OK; i++) {

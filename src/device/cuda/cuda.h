@@ -7,20 +7,23 @@
 
 #include "device/device.h"
 
-/* An object of another build may have another table: its size, and a number that grows whenever an
- * operation changes its arguments. */
-#define FOPO_CUDA_TABLE (sizeof(fopo_device_ops) * 1000 + 8)
+/* What both must agree on: the Makefile makes this number from the text of the headers that both
+ * see (scripts/tools/device_abi.sh). 0, of a file that something else compiles, agrees with none.
+ */
+#ifndef FOPO_DEVICE_ABI
+#define FOPO_DEVICE_ABI 0
+#endif
 
 /* Without a driver both sides say so. */
 #define FOPO_CUDA_NO_DRIVER                                                                        \
   "there is no NVIDIA driver; install one (nvidia-smi shows it), or use device = \"cpu\""
 
-/* "fopo_cuda_open": a device on the current card, or why there is none. `table` is the caller's
- * FOPO_CUDA_TABLE. The device is closed by `close`, which comes out with it. */
-typedef int fopo_cuda_opener(fopo_device **d, void (**close)(fopo_device *d), size_t table);
+/* "fopo_cuda_open": a device on the current card, or why there is none. `abi` is the caller's
+ * FOPO_DEVICE_ABI. The device must be closed by `close`, which comes with it. */
+typedef int fopo_cuda_opener(fopo_device **d, void (**close)(fopo_device *d), uint32_t abi);
 
-/* "fopo_cuda_list": one line a card into text, "" where there is none; the status says why. */
-typedef int fopo_cuda_lister(char *text, size_t size, size_t table);
+/* "fopo_cuda_list": one line a card into text, "" if there is none; the status says why. */
+typedef int fopo_cuda_lister(char *text, size_t size, uint32_t abi);
 
 fopo_cuda_opener fopo_cuda_open;
 fopo_cuda_lister fopo_cuda_list;
