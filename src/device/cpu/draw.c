@@ -1,11 +1,11 @@
 /* Draws from the uniform proposal, from the paper's mixture q_{K,eps} (section 4.2), and from the
- * tail outside the candidates, with log q.
+ * tail outside the candidates, each with its log q.
  *
- * In the mixture sample s owns two words of random numbers: the first chooses the part, the second
- * the item. Its density is known for every item, so a uniform draw that happens to be a candidate
- * gets the candidate's density; bloom and a small hash table of the candidates say so. The work is
- * laid out in straight loops over a tile of samples: words, then uniform draws, then draws of
- * candidates. */
+ * In the mixture, sample s has two random words: the first chooses the part (uniform or
+ * candidates), the second the item. logq is the mixture's density at the item, so a uniform draw
+ * that happens to be a candidate has the candidate's density; a Bloom filter and a small hash table
+ * of the candidates find such draws. A tile of samples passes through straight loops: all random
+ * words, then all uniform draws, then all draws of candidates. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
-enum { TILE = 256 }; /* samples of the mixture whose words are made at once; even */
+enum { TILE = 256 }; /* samples of the mixture that pass through the loops together; even */
 
 static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key key, size_t S,
                         size_t P) {
@@ -48,56 +48,56 @@ typedef struct {
   double *cumulative; /* [n] running sums of exp(score - max) */
   float *weight;      /* [n] exp(score - max) */
   float *logq;        /* [n] log(eps / P + (1 - eps) kappa) */
-  float logq_other;   /* log(eps / P): of every other item */
-  uint32_t *guide;    /* [1 << guide_bits] where the search for a word of those first bits begins */
-  uint32_t *bloom;    /* 1 << mark_bits bloom of the ids */
-  uint32_t *slots;    /* [1 << slot_bits] number of a candidate plus 1, or 0 */
-  unsigned guide_bits, mark_bits, slot_bits;
+  float logq_other;   /* log(eps / P), of every other item */
+  uint32_t *guide;    /* [1 << guide_bits] the candidate at which a search begins, by first bits */
+  uint32_t *bloom;    /* Bloom filter of the ids, of 1 << bloom_bits bits */
+  uint32_t *slots;    /* [1 << slot_bits] hash table: index of a candidate plus 1, or 0 */
+  unsigned guide_bits, bloom_bits, slot_bits;
 } candidates;
 
-/* The least power of two that is not below n, as its logarithm. */
+/* The logarithm of the smallest power of two >= n, and at least 5. */
 static unsigned bits_of(size_t n) {
   unsigned bits = 5;
   while (((size_t)1 << bits) < n) bits++;
   return bits;
 }
 
-/* One mark in 64 is set, so few items outside the candidates are looked up, and an eighth of the
- * slots is full; of very many candidates more, so that neither outgrows the cache. */
-static unsigned mark_bits(size_t k) { return k <= 1024 ? bits_of(64 * k) : bits_of(16 * k); }
+/* Bloom filter: 64 bits per candidate; hash table: load factor 1/8. Above 1,024 candidates 16 bits
+ * and 1/4, so that both stay in the cache. */
+static unsigned bloom_bits(size_t k) { return k <= 1024 ? bits_of(64 * k) : bits_of(16 * k); }
 static unsigned slot_bits(size_t k) { return k <= 1024 ? bits_of(8 * k) : bits_of(4 * k); }
 
-/* Most stretches of the guide hold the end of one candidate or of none. */
+/* Two guide entries per candidate: most searches then take one comparison or two. */
 static unsigned guide_bits(size_t k) { return bits_of(2 * k); }
 
 static size_t mixture_bytes(size_t k) {
   size_t words = ((size_t)1 << slot_bits(k)) + ((size_t)1 << guide_bits(k));
-  words += fopo_bloom_words(mark_bits(k));
+  words += fopo_bloom_words(bloom_bits(k));
   return k * (sizeof(double) + 2 * sizeof(float)) + words * sizeof(uint32_t);
 }
 
 static candidates place(void *scratch, size_t k) {
   candidates c = {.cumulative = scratch,
                   .guide_bits = guide_bits(k),
-                  .mark_bits = mark_bits(k),
+                  .bloom_bits = bloom_bits(k),
                   .slot_bits = slot_bits(k)};
   c.weight = (float *)(void *)(c.cumulative + k);
   c.logq = c.weight + k;
   c.guide = (uint32_t *)(void *)(c.logq + k);
   c.bloom = c.guide + ((size_t)1 << c.guide_bits);
-  c.slots = c.bloom + fopo_bloom_words(c.mark_bits);
+  c.slots = c.bloom + fopo_bloom_words(c.bloom_bits);
   return c;
 }
 
 static void insert_all(candidates *c) {
   size_t mask = ((size_t)1 << c->slot_bits) - 1;
-  memset(c->bloom, 0, fopo_bloom_words(c->mark_bits) * sizeof *c->bloom);
+  memset(c->bloom, 0, fopo_bloom_words(c->bloom_bits) * sizeof *c->bloom);
   memset(c->slots, 0, (mask + 1) * sizeof *c->slots);
   for (size_t i = 0; i < c->n; i++) {
     size_t slot = fopo_hash(c->ids[i], c->slot_bits);
     while (c->slots[slot] != 0) slot = (slot + 1) & mask;
     c->slots[slot] = (uint32_t)(i + 1);
-    fopo_bloom_add(c->bloom, c->mark_bits, c->ids[i]);
+    fopo_bloom_add(c->bloom, c->bloom_bits, c->ids[i]);
   }
 }
 
@@ -111,21 +111,21 @@ static float density(const candidates *c, uint32_t id) {
   return c->logq_other;
 }
 
-/* A word w stands for the target u total, u = (w + 1/2) / 2^32, and for the first candidate whose
- * cumulative sum exceeds it. The words of equal first bits begin where the least of them would find
- * its own or earlier (Chen and Asau, "On generating random variates from an empirical
- * distribution", AIIE Transactions 6, 1974), so the answer is that of a search from the start. */
+/* A word w selects the first candidate whose cumulative sum exceeds u total, u = (w + 1/2) / 2^32.
+ * guide[g] is a candidate at or before the one that the smallest word with the first bits g selects
+ * (Chen and Asau, "On generating random variates from an empirical distribution", AIIE Transactions
+ * 6, 1974), so a search from there ends where a search from the start would. */
 static void make_guide(candidates *c) {
-  size_t stretches = (size_t)1 << c->guide_bits, last = c->n - 1;
-  double total = c->cumulative[last], scale = (double)stretches / total;
-  uint32_t begin = isfinite(total) ? 0 : (uint32_t)last; /* NaN finds the last */
-  memset(c->guide, 0, stretches * sizeof *c->guide);
+  size_t entries = (size_t)1 << c->guide_bits, last = c->n - 1;
+  double total = c->cumulative[last], scale = (double)entries / total;
+  uint32_t begin = isfinite(total) ? 0 : (uint32_t)last; /* NaN selects the last */
+  memset(c->guide, 0, entries * sizeof *c->guide);
   for (size_t i = 0; i < last && begin == 0; i++) {
-    /* candidate i ends in this stretch; rounding may only name a later one */
+    /* candidate i ends within entry `end`; by rounding perhaps in the entry before it */
     size_t end = (size_t)(c->cumulative[i] * scale + 1e-6);
-    if (end + 1 < stretches) c->guide[end + 1] = (uint32_t)(i + 1);
+    if (end + 1 < entries) c->guide[end + 1] = (uint32_t)(i + 1);
   }
-  for (size_t g = 0; g < stretches; g++) {
+  for (size_t g = 0; g < entries; g++) {
     begin = c->guide[g] > begin ? c->guide[g] : begin;
     c->guide[g] = begin;
   }
@@ -134,11 +134,12 @@ static void make_guide(candidates *c) {
 static size_t invert(const candidates *c, uint32_t word) {
   double target = fopo_unit(word) * c->cumulative[c->n - 1];
   size_t i = c->guide[word >> (32 - c->guide_bits)];
-  i += c->cumulative[i] <= target; /* never of the last: u is below 1 */
+  i += c->cumulative[i] <= target; /* false for the last candidate, as u < 1 */
   while (c->cumulative[i] <= target) i++;
   return i;
 }
 
+/* Fills c for the n >= 1 candidates of one context. */
 static void prepare(candidates *c, const uint32_t *ids, const float *score, size_t n,
                     double epsilon, size_t P) {
   const fopo_kernels *k = fopo_kernels_get();
@@ -154,7 +155,7 @@ static void prepare(candidates *c, const uint32_t *ids, const float *score, size
   make_guide(c);
 }
 
-/* Samples first .. first + n - 1, one word each, as draws of the uniform part. */
+/* Draws samples first .. first + n - 1 uniformly, from one word each. */
 static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
                           uint32_t row, fopo_draw_key key, size_t first, size_t n, size_t P) {
   uint32_t bound = (uint32_t)P, close = 0;
@@ -165,15 +166,16 @@ static void draw_anywhere(uint32_t *ids, float *logq, const candidates *c, const
     logq[i] = c->logq_other;
     close |= (uint32_t)product < bound;
   }
+  /* if the low half of a product is below P, Lemire's method may reject it: fopo_below decides */
   for (size_t i = 0; close != 0 && i < n; i++) {
     ids[i] = fopo_below(bound, word[i], key.seed, key.step, row, (uint32_t)(first + i));
   }
   uint32_t maybe[TILE];
-  size_t found = fopo_kernels_get()->select_in_bloom(maybe, ids, n, c->bloom, c->mark_bits);
+  size_t found = fopo_kernels_get()->select_in_bloom(maybe, ids, n, c->bloom, c->bloom_bits);
   for (size_t j = 0; j < found; j++) logq[maybe[j]] = density(c, ids[maybe[j]]);
 }
 
-/* The samples at n places of a tile as draws of the candidates. */
+/* Draws the samples at the n positions `at` of a tile from the candidates. */
 static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, const uint32_t *word,
                             const uint32_t *at, size_t n) {
   for (size_t j = 0; j < n; j++) {
@@ -183,7 +185,8 @@ static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, con
   }
 }
 
-/* The samples of a tile that draw a candidate: those from `rest` on, or whose word says so. */
+/* Lists in `at` the samples of a tile that draw a candidate and returns their number: stratified,
+ * those from `rest` on; else those whose word `which` is at least eps 2^32. */
 static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
                      size_t rest) {
   if (!m->stratified) {
@@ -204,7 +207,7 @@ static void mixture_row(uint32_t *ids, float *logq, const candidates *c, const f
     size_t rest = n_uniform <= s ? 0 : n_uniform - s < n ? n_uniform - s : n;
     k->draw_pairs(which, item, s, n, key.seed, key.step, row);
     size_t chosen = choose(at, which, n, m, rest);
-    /* where the parts are mixed all are drawn uniformly first: that is a small part of the work */
+    /* if both parts occur, draw all uniformly first: that is a small share of the work */
     size_t anywhere = m->stratified ? rest : chosen < n ? n : 0;
     draw_anywhere(ids + s, logq + s, c, item, row, key, s, anywhere, P);
     draw_candidates(ids + s, logq + s, c, item, at, chosen);
@@ -235,20 +238,19 @@ int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fop
 
 /* ---- head and tail ---- */
 
-/* U draws of the P - n items that are not among the n sorted ids. */
+/* Draws U of the M = P - n items that are not among the n sorted ids. */
 static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
                      fopo_draw_key key, size_t U, size_t P) {
   size_t M = P - n, strip = M / U, more = M % U, first = 0, rest = 0, below = 0;
   fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
   for (size_t u = 0; u < U; u++) {
-    /* (u M + x) / U with u M = first U + rest; so far below 2^53 the quotient's whole part is exact
-     */
+    /* rank (u M + x) / U with u M = first U + rest; far below 2^53, so the integer part is exact */
     ids[u] = (uint32_t)(first +
                         (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U));
     first += strip + (rest + more >= U);
     rest += rest + more >= U ? more - U : more;
   }
-  /* these ranks never fall, so one walk along the candidates turns them into ids */
+  /* the ranks ascend, so one walk along the candidates turns them into ids */
   for (size_t u = 0; u < U; u++) {
     while (below < n && sorted[below] <= ids[u] + below) below++;
     ids[u] += (uint32_t)below;
@@ -270,7 +272,7 @@ int fopo_cpu_draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_c
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t n = head->counts[b] < k ? head->counts[b] : k, U = S - n;
-    /* in the order of their ids, so that sums do not depend on how the head was found */
+    /* by id, so that sums do not depend on the order in which the head was found */
     uint32_t *sorted = samples->ids + b * S;
     float *logq = samples->logq + b * S;
     memcpy(sorted, head->ids + b * k, n * sizeof *sorted);

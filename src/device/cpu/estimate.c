@@ -1,116 +1,48 @@
-/* Rewards and the two sampled estimators: self-normalised importance sampling, and REINFORCE. */
+/* The two sampled estimators: self-normalised importance sampling, and REINFORCE. */
 #include <math.h>
 #include <string.h>
 
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
-#include "kernels/bloom.h"
 #include "kernels/kernels.h"
-
-/* ---- rewards ---- */
-
-enum {
-  REWARD_BITS = 13, /* of the bloom, 1 KiB: a context's ids mostly set few of them */
-  REWARD_TILE = 256 /* samples that are looked at at once */
-};
-
-int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
-                         const fopo_device_batch *batch) {
-  (void)d;
-  const fopo_kernels *k = fopo_kernels_get();
-  size_t S = batch->S;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < batch->B; b++) {
-    uint32_t bloom[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE], row = batch->rows[b];
-    const uint32_t *hits = fopo_csr_row(Y, row), *id = samples->ids + b * S;
-    float *r = samples->r + b * S;
-    for (size_t i = 0; i < fopo_csr_count(Y, row); i++) {
-      fopo_bloom_add(bloom, REWARD_BITS, hits[i]);
-    }
-    memset(r, 0, S * sizeof *r);
-    for (size_t s = 0; s < S; s += REWARD_TILE) {
-      size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
-      size_t found = k->select_in_bloom(maybe, id + s, n, bloom, REWARD_BITS);
-      for (size_t i = 0; i < found; i++) {
-        size_t at = s + maybe[i];
-        if (fopo_csr_contains(Y, row, id[at])) r[at] = 1.0f;
-      }
-    }
-  }
-  return FOPO_OK;
-}
-
-int fopo_cpu_reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_rank *model,
-                          const fopo_device_batch *batch) {
-  (void)d;
-  const fopo_kernels *k = fopo_kernels_get();
-  size_t S = batch->S, rank = model->rank;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t b = 0; b < batch->B; b++) {
-    float *out = samples->r + b * S;
-    const float *user = model->users + batch->rows[b] * rank;
-    k->gather_dot(out, model->items, rank, samples->ids + b * S, S, user, rank);
-    if (!model->logistic) continue;
-    /* 1 / (1 + exp(-t)), with -t where exp is finite */
-    for (size_t s = 0; s < S; s++) out[s] = -out[s] < 80.0f ? -out[s] : 80.0f;
-    k->exp_sum(out, out, 0.0f, S);
-    for (size_t s = 0; s < S; s++) out[s] = 1.0f / (1.0f + out[s]);
-  }
-  return FOPO_OK;
-}
-
-int fopo_cpu_reward_credit(fopo_device *d, const fopo_samples *samples, const fopo_credit *credit,
-                           int add, const fopo_device_batch *batch) {
-  (void)d;
-  size_t S = batch->S;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t b = 0; b < batch->B; b++) {
-    uint32_t n = batch->rows[b], action = credit->action[n];
-    const uint32_t *ids = samples->ids + b * S;
-    float given = credit->weight[n] * (credit->gain[n] - credit->shift);
-    float *out = samples->r + b * S;
-    if (!add) memset(out, 0, S * sizeof *out);
-    for (size_t s = 0; s < S; s++) out[s] += ids[s] == action ? given : 0.0f;
-  }
-  return FOPO_OK;
-}
 
 /* ---- self-normalised importance sampling ---- */
 
-/* Samples whose rows are read for their scores and then again for the sums: short rows from L1,
- * long ones from L2. */
+/* Samples of a tile. Its rows are read twice, for the scores and for the sums: the second time they
+ * come from L1 or, if they are long, from L2. */
 enum { TILE = 128 };
 
-/* Sums over the samples seen so far. All weights are relative to exp(shift), shift being the
- * largest f - log q so far, so nothing overflows and the largest weight is 1. */
+/* Sums over the samples so far. All weights are relative to exp(shift), where shift is the largest
+ * f - log q so far, so nothing overflows and the largest weight is 1. */
 typedef struct {
   float shift;
-  double w, ww, wd; /* sum w, sum w^2, sum w d, where d = r - least r */
-  double head;      /* sum w over draws of the head */
+  double w, ww, wd; /* sum w, sum w^2, sum w d, with d = r - least r */
+  double head;      /* sum w over the draws of candidates */
   float *w_beta;    /* [L] sum w beta */
-  float *wd_beta;   /* [L] sum w d beta, right behind w_beta */
+  float *wd_beta;   /* [L] sum w d beta, directly after w_beta */
 } running;
 
-/* Per thread, from scratch. */
+/* The scratch of one thread. */
 typedef struct {
   float *w; /* [TILE] f, then f - log q, then the weights */
   float *d; /* [TILE] */
   float *c; /* [TILE] w d */
   running sums;
-} snis_room;
+} snis_scratch;
 
 static size_t snis_bytes(size_t L) { return (3 * TILE + 2 * L) * sizeof(float); }
 
-static snis_room snis_place(float *scratch, size_t L) {
-  snis_room room = {.w = scratch, .d = scratch + TILE, .c = scratch + 2 * TILE};
-  room.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE};
-  room.sums.wd_beta = room.sums.w_beta + L;
-  memset(room.sums.w_beta, 0, 2 * L * sizeof(float));
-  return room;
+static snis_scratch snis_place(float *scratch, size_t L) {
+  snis_scratch x = {.w = scratch, .d = scratch + TILE, .c = scratch + 2 * TILE};
+  x.sums = (running){.shift = -INFINITY, .w_beta = scratch + 3 * TILE};
+  x.sums.wd_beta = x.sums.w_beta + L;
+  memset(x.sums.w_beta, 0, 2 * L * sizeof(float));
+  return x;
 }
 
-/* In lanes: a single minimum would wait for itself. */
+/* The least of r [n], n >= 1. In 8 lanes, for one running minimum would be a chain of dependent
+ * operations. */
 static float least_of(const float *r, size_t n) {
   float lane[8], least = r[0];
   for (size_t j = 0; j < 8; j++) lane[j] = least;
@@ -123,7 +55,7 @@ static float least_of(const float *r, size_t n) {
   return least;
 }
 
-/* A larger f - log q has come: every sum is restated relative to it. */
+/* Scales every sum to a larger shift. */
 static void raise_shift(running *sums, float shift, size_t L) {
   double factor = exp((double)sums->shift - (double)shift);
   sums->w *= factor;
@@ -134,7 +66,7 @@ static void raise_shift(running *sums, float shift, size_t L) {
   sums->shift = shift;
 }
 
-/* sum w over the draws of the head; share [n] is scratch. */
+/* sum w over the draws of candidates, whose logq is above the floor; share [n] is scratch. */
 static double head_weight(const float *w, const float *logq, float floor, float *share, size_t n) {
   double moments[3];
 #pragma omp simd
@@ -143,13 +75,14 @@ static double head_weight(const float *w, const float *logq, float floor, float 
   return moments[2];
 }
 
-/* z [n] = f - log q where not NULL; `after` more samples follow in ids. */
-static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows *items,
+/* Adds a tile of n samples to the sums; z [n] = f - log q if not NULL. `after` is how many samples
+ * follow in ids, whose rows may be prefetched. */
+static void snis_tile(snis_scratch *x, float *z, const float *q, const fopo_rows *items,
                       const uint32_t *ids, const float *logq, const float *r, float least,
                       float floor, size_t n, size_t after, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
-  running *sums = &room->sums;
-  float *w = room->w, *d = room->d, *c = room->c;
+  running *sums = &x->sums;
+  float *w = x->w, *d = x->d, *c = x->c;
   fopo_cpu_gather_dot(w, items, ids, n, q, L);
 #pragma omp simd
   for (size_t s = 0; s < n; s++) w[s] -= logq[s];
@@ -171,14 +104,14 @@ static void snis_tile(snis_room *room, float *z, const float *q, const fopo_rows
   sums->wd += moments[2];
   if (floor < INFINITY) sums->head += head_weight(w, logq, floor, d, n);
 
-  /* most rewards are the least one: the second pass then touches few rows */
+  /* most rewards are the least, with d = 0: the second sum reads few rows */
   fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, after, L);
   fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, 0, L);
 }
 
 /* With d = r - least r, dbar = sum w d / W and W = sum w,
  *   V = sum wbar (r - rbar) beta = (sum w d beta - dbar sum w beta) / W.
- * Taking the least reward off first changes nothing and makes V exactly 0 for equal rewards. */
+ * Subtracting the least reward changes nothing, but makes V exactly 0 if all rewards are equal. */
 static void snis_finish(float *V, float *stats, const running *sums, float least, size_t L) {
   double W = sums->w, dbar = sums->wd / W;
   for (size_t i = 0; i < L; i++) {
@@ -190,7 +123,7 @@ static void snis_finish(float *V, float *stats, const running *sums, float least
   stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
 }
 
-/* c = wbar (r - rbar) from z = f - log q, which stands in c. */
+/* c = wbar (r - rbar); on entry c holds z = f - log q. */
 static void snis_coefficients(float *c, const running *sums, const float *r, float least,
                               size_t S) {
   float dbar = (float)(sums->wd / sums->w), share = (float)(1 / sums->w);
@@ -207,16 +140,16 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
-    snis_room room = snis_place(fopo_cpu_scratch(d), L);
+    snis_scratch x = snis_place(fopo_cpu_scratch(d), L);
     float least = least_of(r + b * S, S);
     for (size_t s = 0; s < S; s += TILE) {
       size_t at = b * S + s, n = S - s < TILE ? S - s : TILE;
       float *z = e->c == NULL ? NULL : e->c + at;
-      snis_tile(&room, z, batch->Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
+      snis_tile(&x, z, batch->Q + b * L, items, ids + at, logq + at, r + at, least, floor, n,
                 S - s - n, L);
     }
-    snis_finish(e->V + b * L, e->stats + b * FOPO_STATS, &room.sums, least, L);
-    if (e->c != NULL) snis_coefficients(e->c + b * S, &room.sums, r + b * S, least, S);
+    snis_finish(e->V + b * L, e->stats + b * FOPO_STATS, &x.sums, least, L);
+    if (e->c != NULL) snis_coefficients(e->c + b * S, &x.sums, r + b * S, least, S);
   }
   return FOPO_OK;
 }
@@ -229,8 +162,8 @@ static double mean_of(const float *r, size_t n) {
   return sum / (double)n;
 }
 
-/* With baseline c = (r - rbar) / (S - 1), V = sum c beta;
- * without c = r / S, V = sum c beta - rbar mean. */
+/* mean NULL, the baseline: c = (r - rbar) / (S - 1), V = sum c beta;
+ * else c = r / S, V = sum c beta - rbar mean. */
 static void reinforce_row(float *V, float *c, double rbar, const float *mean, fopo_matrix items,
                           const uint32_t *ids, const float *r, size_t S) {
   int baseline = mean == NULL;

@@ -1,8 +1,8 @@
-/* Learning the items: their gradient from the coefficients of draws, and the updates of rows.
+/* Training the items: their gradient from the coefficients of draws, and the updates of rows.
  *
  * A draw of item a in context b adds c Q_b to the gradient of beta_a. The draws are sorted by item,
- * those of one item staying in their order, so that each row is summed by one thread in one order:
- * the same bits for any number of threads. */
+ * and draws of one item keep their order, so that one thread sums each row in one order: the same
+ * bits for any number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -12,17 +12,18 @@
 #include "kernels/kernels.h"
 
 enum {
-  TILE = 1024, /* items of one product with a block of contexts */
-  BLOCK = 64,  /* contexts of it: their scores fill 256 KiB */
-  DIGIT = 11,  /* bits of a pass of the sort: the counts fill 8 KiB */
-  FEW_ROWS = 64
+  TILE = 1024,  /* items of one product with a block of contexts */
+  BLOCK = 64,   /* contexts of a block: their scores fill 256 KiB */
+  DIGIT = 11,   /* bits of one pass of the sort: its counts fill 16 KiB */
+  FEW_ROWS = 64 /* not worth waking the threads for; and how many a thread takes at once */
 };
 
 typedef struct {
-  uint32_t id, place; /* the item, and b * S + s */
+  uint32_t id, place; /* the item, and b S + s */
 } draw;
 
-/* Least significant digit first, which keeps the order of equal ids. The result is in x. */
+/* Radix sort by id, least significant digit first, which keeps the order of equal ids. The result
+ * is in x. */
 static void sort_by_id(draw *x, draw *spare, size_t n, size_t P) {
   for (unsigned shift = 0; shift < 32 && (P - 1) >> shift > 0; shift += DIGIT) {
     size_t start[1 << DIGIT] = {0}, sum = 0;
@@ -37,7 +38,8 @@ static void sort_by_id(draw *x, draw *spare, size_t n, size_t P) {
   }
 }
 
-/* first[g] is where the draws of the g-th distinct item begin; first[groups] = n. */
+/* first[g] = the index of the first draw of the g-th distinct item; first[groups] = n. Returns
+ * `groups`, the number of distinct items. */
 static size_t group(uint32_t *first, const draw *x, size_t n) {
   size_t groups = 0;
   for (size_t i = 0; i < n; i++) {
@@ -147,7 +149,7 @@ int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_
   return FOPO_OK;
 }
 
-/* ---- what dense rows need ---- */
+/* ---- whole arrays ---- */
 
 int fopo_cpu_clear(fopo_device *d, float *x, size_t n) {
   (void)d;
@@ -155,7 +157,7 @@ int fopo_cpu_clear(fopo_device *d, float *x, size_t n) {
   return FOPO_OK;
 }
 
-/* Sums of fixed pieces, added in order. */
+/* Sums pieces of fixed length, then adds the sums in order: the same bits for any threads. */
 int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
   enum { PIECE = 1 << 14 };
   size_t pieces = (n + PIECE - 1) / PIECE;

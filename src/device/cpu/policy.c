@@ -1,10 +1,10 @@
-/* Draws from the policy itself, the softmax over all P items: what REINFORCE needs.
+/* Draws from the policy itself, the softmax over all P items, for REINFORCE.
  *
  * The catalogue is read once per block of contexts, in tiles of items: scores by GEMM, then weights
- * exp(f - shift) relative to the largest score of the chunk so far, and where wanted their product
- * with the same tile for E_pi beta. A chunk is a fixed run of tiles, the work of one thread.
- * Sums of small groups of weights then make a cumulative sum that is short enough to be searched
- * for each sample; inside its group the item is found by a scan. */
+ * exp(f - shift) relative to the largest score of the chunk so far and, if E_pi beta is wanted,
+ * their product with the same tile. A chunk is a fixed run of tiles and the work of one thread.
+ * The weights are summed by small groups, whose cumulative sum is short enough to be searched for
+ * each sample; a scan then finds the item inside its group. */
 #include <math.h>
 #include <string.h>
 
@@ -18,9 +18,9 @@
 enum {
   TILE = 1024, /* items: 32 contexts' scores fill 128 KiB, a part of L2 */
   GROUP = 64,  /* items summed together; TILE is a multiple */
-  CHUNKS = 64  /* shared among threads; fixed, so that sums have one order */
+  CHUNKS = 64  /* shared by the threads; fixed, so that sums have one order */
 };
-#define WEIGHT_BYTES ((size_t)256 << 20) /* of weights in one block, a single context excepted */
+#define WEIGHT_BYTES ((size_t)256 << 20) /* limit of one block's weights, if it has 2 contexts */
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
   size_t tiles;       /* of the catalogue */
   size_t per_chunk;   /* tiles */
   float *weights;     /* [tiles, B, TILE] exp(f - shift[tile, b]) */
-  double *cumulative; /* [B, tiles, TILE / GROUP] sums of groups, then running */
+  double *cumulative; /* [B, tiles, TILE / GROUP] sums of groups, then running sums */
   float *shift;       /* [tiles, B] */
   float *chunk_shift; /* [CHUNKS, B] */
   float *chunk_beta;  /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
@@ -57,7 +57,8 @@ static void place(block *k, char *memory) {
   k->chunk_beta = k->chunk_shift + k->B * CHUNKS;
 }
 
-/* Scores of one context in one tile become weights; returns the shift they are relative to. */
+/* Turns the scores w of one context in one tile into weights exp(w - shift), and sums them by
+ * groups. Returns the new shift: at least the given one, to which beta is scaled. */
 static float weigh(float *w, double *sums, float *beta, float shift, size_t n, size_t L) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float largest = kernels->max(w, n);
@@ -73,7 +74,7 @@ static float weigh(float *w, double *sums, float *beta, float shift, size_t n, s
   return shift;
 }
 
-/* All tiles of a chunk, in order; 0 where interrupted. */
+/* Scores and weighs the tiles of a chunk, in order; 0 if interrupted. */
 static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mean) {
   float *shift = k->chunk_shift + chunk * k->B;
   fopo_matrix beta = fopo_matrix_view(k->chunk_beta + chunk * k->B * k->L, k->B, k->L);
@@ -88,8 +89,8 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
     fopo_gemm_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
     for (size_t b = 0; b < k->B; b++) {
       double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
-      float *own = want_mean ? fopo_matrix_row(beta, b) : NULL;
-      shift[b] = weigh(fopo_matrix_row(W, b), sums, own, shift[b], n, k->L);
+      float *sum_beta = want_mean ? fopo_matrix_row(beta, b) : NULL;
+      shift[b] = weigh(fopo_matrix_row(W, b), sums, sum_beta, shift[b], n, k->L);
       k->shift[t * k->B + b] = shift[b];
     }
     if (want_mean) fopo_gemm_tile(beta, 1.0f, W, 0, items, 0, 1.0f);
@@ -97,7 +98,7 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
   return 1;
 }
 
-/* Largest score of context b: what all sums are finally relative to. */
+/* The largest score of context b, to which all its sums are finally relative. */
 static float top_of(const block *k, size_t b) {
   float top = -INFINITY;
   for (size_t t = 0; t < k->tiles; t++) top = fmaxf(top, k->shift[t * k->B + b]);
@@ -108,7 +109,7 @@ static double tile_scale(const block *k, size_t t, size_t b, float top) {
   return exp((double)k->shift[t * k->B + b] - (double)top);
 }
 
-/* Running sums over the groups of context b; returns their total. */
+/* Turns the sums of context b's groups into running sums; returns their total. */
 static double accumulate(const block *k, size_t b, float top) {
   double total = 0;
   for (size_t t = 0; t < k->tiles; t++) {
@@ -122,18 +123,18 @@ static double accumulate(const block *k, size_t b, float top) {
   return total;
 }
 
-/* The item at `target` of context b's cumulative weight. */
+/* The item of context b at which the cumulative weight exceeds `target`. */
 static uint32_t invert(const block *k, size_t b, float top, double target) {
   size_t groups = k->tiles * (TILE / GROUP);
   const double *cumulative = k->cumulative + b * groups;
   size_t first = fopo_invert(cumulative, groups, target);
-  if (first == groups) first = ceil_div(k->P, GROUP) - 1; /* by NaN only */
+  if (first == groups) first = ceil_div(k->P, GROUP) - 1; /* only with NaN */
   size_t t = first / (TILE / GROUP), start = first % (TILE / GROUP) * GROUP;
   size_t end = least(start + GROUP, k->P - t * TILE), chosen = start;
   const float *w = k->weights + (t * k->B + b) * TILE;
   double rest = (target - (first > 0 ? cumulative[first - 1] : 0)) / tile_scale(k, t, b, top);
   for (size_t i = start; i < end && rest >= 0; i++) {
-    if (w[i] > 0) chosen = i; /* rounding at the group's end stays with an item that has weight */
+    if (w[i] > 0) chosen = i; /* never ends on an item without weight, by rounding */
     rest -= (double)w[i];
   }
   return (uint32_t)(t * TILE + chosen);
