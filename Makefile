@@ -1,5 +1,6 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
-#       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native | make CUDA=
+#       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
+#       make CUDA=
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist | make doc
 #
 # `make test` and `make demo` first install what Debian lacks: scripts/tools/setup.sh says why.

@@ -53,7 +53,8 @@ if [ -n "$violations" ]; then
   printf '%s\n' "$violations"
   exit 1
 fi
-for plant in 'src/core/status.h #include "learn/policy.h"' 'src/data/read/readers.h #include <lua.h>' \
+for plant in 'src/core/status.h #include "learn/policy.h"' \
+             'src/data/read/readers.h #include <lua.h>' \
              'src/train/trainer.h #include "bind/bind.h"' 'src/core/x.cc int x;' \
              'src/core/status.h #include "memory.h"'; do
   if [ "$(planted "${plant%% *}" "${plant#* }")" != 1 ]; then

@@ -101,6 +101,6 @@ printf '# %0100d\n' 0 >"$planted/src/length.sh"
 echo 'x = 1' >"$planted/src/global.lua"
 for check in $checks; do
   case $check in check_layers | check_tidy) continue ;; esac
-  [ "$($check "$planted" | wc -l)" = 1 ] || { echo "$check: the planted fault is not found"; exit 1; }
+  [ "$($check "$planted" | wc -l)" = 1 ] || { echo "$check misses its planted fault"; exit 1; }
 done
 echo "style: $(c_files . | wc -l) C files, $(files . lua | wc -l) Lua files;$(printf ' %s' $checks)"

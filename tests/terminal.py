@@ -1,5 +1,5 @@
-"""A terminal for tests: a program in a pseudo-terminal, and the screen that it draws (the part of an
-xterm's commands that ncurses uses)."""
+"""A terminal for tests: a program in a pseudo-terminal, and the screen that it draws. It knows the
+commands of xterm that ncurses uses."""
 import codecs
 import fcntl
 import os
@@ -12,8 +12,8 @@ import subprocess
 import termios
 import time
 
-COMMAND = re.compile(r"\x1b\[([?>=!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()*+].|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|"
-                     r"\x1b[=>78cDEHMNOZ]")
+COMMAND = re.compile(r"\x1b\[([?>=!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()*+].|"
+                     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78cDEHMNOZ]")
 
 
 class Screen:

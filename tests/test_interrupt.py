@@ -20,7 +20,8 @@ count = 0
 
 
 def prompt(code=""):
-    p = Program([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder, FOPO_HISTORY="/dev/null")
+    p = Program([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder,
+                FOPO_HISTORY="/dev/null")
     check("a prompt", p.wait("fopo>", 120), p.screen.text())
     return p
 
@@ -81,7 +82,8 @@ def facts(p):
     """Numbers that hold only where every object is whole."""
     return [ask(p, line) for line in (
         "io.write(items:sum(), ' ', items:norm(), ' ', x:sum())",
-        "local ids, scores = ix:search(pi:queries(x), 5) io.write(scores:sum(), ' ', ids:get(9, 1))",
+        "local ids, scores = ix:search(pi:queries(x), 5) "
+        "io.write(scores:sum(), ' ', ids:get(9, 1))",
         "io.write(fopo.evaluate(pi, s.test, {index = ix}).reward)",
         "io.write(embed.svd(s.train, {dim = 16, seed = 1}):add(items, -1):norm())",
         "local t = new() t:run{steps = 50, view = false} io.write(t.policy:theta():norm())",
@@ -129,8 +131,10 @@ for name, code in (
          "data = s.train, gradient = gradient.snis{samples = 50}, reward = "
          "reward.custom(function() while true do end end)} t4:run{steps = 10, view = false}"),
         ("one gradient", "local rows = {} for i = 1, 2000 do rows[i] = i end while true do "
-         "gradient.exact{}:compute(pi, s.train:contexts(items), rows, reward.hits(s.train), {}) end"),
-        ("off-policy evaluation", "while true do fopo.ope(target, lg, {estimators = {'ips', 'snips'}}) end"),
+         "gradient.exact{}:compute(pi, s.train:contexts(items), rows, reward.hits(s.train), {}) "
+         "end"),
+        ("off-policy evaluation",
+         "while true do fopo.ope(target, lg, {estimators = {'ips', 'snips'}}) end"),
         ("a doubly robust model", "while true do reward.doubly_robust{logs = lg} end"),
         ("a product", "while true do many:matmul(array.randn(64, 3000, 1)) end"),
         ("an array's text", "while true do tostring(big) end"),
@@ -142,8 +146,8 @@ for was, now in zip(undisturbed, disturbed):
 
 # runs that were interrupted go on to where the same runs undisturbed are
 for t, g in (("t1", ""), ("t2", "gradient.exact{}"), ("t3", "gradient.reinforce{samples = 50}")):
-    same = ask(p, "local u = new(%s) local n = %s.step + 7 %s:run{steps = 7, view = false, keep_best "
-               "= false} u:run{steps = n, view = false, keep_best = false} "
+    same = ask(p, "local u = new(%s) local n = %s.step + 7 %s:run{steps = 7, view = false, "
+               "keep_best = false} u:run{steps = n, view = false, keep_best = false} "
                "io.write(tostring(u.step == %s.step and u.policy:theta():add("
                "%s.policy:theta(), -1):norm() == 0))" % (g, t, t, t, t), 120)
     check(t + " goes on to the bit", same == "true", same)
@@ -155,10 +159,11 @@ def whole(name, t, folder):
     found = ask(p, "local n = #%s.history.step for _, list in pairs(%s.history) do for i = 1, n do "
                 "if type(list[i]) ~= 'number' then n = 'a hole' break end end if n == 'a hole' or "
                 "#list ~= n then n = 'a hole' break end end for i = 2, n == 'a hole' and 0 or n do "
-                "if %s.history.step[i] ~= %s.history.step[i - 1] + 1 then n = 'steps lost' break end "
-                "end io.write(n, ' ', %s.history.step[1], ' ', %s.step)" % ((t,) * 6))
+                "if %s.history.step[i] ~= %s.history.step[i - 1] + 1 then n = 'steps lost' break "
+                "end end io.write(n, ' ', %s.history.step[1], ' ', %s.step)" % ((t,) * 6))
     check(name + ": every step is in the history", re.fullmatch(r"(\d+) 1 \1", found), found)
-    logged = [int(row.split(",")[0]) for row in open(folder + "/history.csv").read().split("\n")[1:-1]]
+    rows = open(folder + "/history.csv").read().split("\n")[1:-1]
+    logged = [int(row.split(",")[0]) for row in rows]
     check(name + ": and in the log", logged == list(range(1, len(logged) + 1)) and
           str(len(logged)) == found.split(" ")[0], logged[-1:], found)
 
@@ -206,7 +211,8 @@ check("and on", later > before, before, later)
 check("rests", ask(p, "job:pause() io.write(job.state)") == "paused")
 check("is changed", ask(p, "job.lr = 5e-4 job.epsilon = 0.5 io.write(job.lr, ' ', job.epsilon)")
       == "0.0005 0.5")
-check("may go on by hand", ask(p, "u:run{steps = 3, view = false} io.write(u.step - job.step)") == "3")
+check("may go on by hand",
+      ask(p, "u:run{steps = 3, view = false} io.write(u.step - job.step)") == "3")
 check("goes on", ask(p, "job:resume() io.write(job.state)") == "training")
 p.send("view(job)\r")
 check("its view", p.wait(lambda s: "view costs" not in s and "job, snis" in s and "? help" in s),

@@ -152,7 +152,8 @@ check("TensorBoard has the same", [step for step, _ in seen["reward/train"]] ==
           for (_, value), row in zip(seen["reward/train"], rows)), seen.keys())
 
 # without validation: null, empty, absent
-out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 2, log = 'runs/two', json = true}")
+out, err, code = fopo(WORLD +
+                      "t = new() t:run{steps = 4, every = 2, log = 'runs/two', json = true}")
 printed = [json.loads(line, parse_constant=no_constants) for line in out.splitlines()]
 two = os.path.join(folder, "runs/two")
 rows = [json.loads(line) for line in open(os.path.join(two, "history.jsonl"))]
@@ -182,7 +183,8 @@ check("cannot be made", "cannot be made" in lines[2], lines)
 full = os.path.join(folder, "full")
 os.mkdir(full)
 os.symlink("/dev/full", os.path.join(full, "history.jsonl"))
-out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 1, log = 'full'} assert(t.step == 4)")
+out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 1, log = 'full'} "
+                      "assert(t.step == 4)")
 check("a full disk costs the log only", code == 0 and err.count("ends here") == 1, err)
 
 # actions made again: from a list and from the folder of a log, to the bit
@@ -231,8 +233,9 @@ if shutil.which("gnuplot") is None:
 else:
     out, err, code = fopo("""
         plot.save("x.svg", {{x = {1, 2, 3, 4}, y = {1, 4, 0/0, 16}, low = {0, 3, 0/0, 15},
-                  high = {2, 5, 0/0, 17}, name = "it's a_b & <c>"}, {y = {3, 2, 1}, style = "points"},
-                  title = "the title", xlabel = "time", xunit = "s", ylabel = "reward", logy = true})
+                  high = {2, 5, 0/0, 17}, name = "it's a_b & <c>"},
+                  {y = {3, 2, 1}, style = "points"}, title = "the title", xlabel = "time",
+                  xunit = "s", ylabel = "reward", logy = true})
         plot.save("x.png", {1, 4, 9, style = "bars", width = 400, height = 300})
         print(select(2, pcall(plot.save, "x.gif", {1})))
         print(select(2, pcall(plot.save, "x.svg", {{y = {1, 2}, low = {1}, high = {1, 2}}})))

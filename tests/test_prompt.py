@@ -38,7 +38,7 @@ class Prompt:
     @staticmethod
     def own_terminal():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in background jobs
 
     def send(self, text):
         os.write(self.master, text.encode())

@@ -49,7 +49,8 @@ local w = new(1e38)
 out:write(tostring(select(2, pcall(w.run, w, {steps = 50, view = false}))), "\\n")
 out:close()
 """
-done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", FOPO, "-e", CODE],
+done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", FOPO, "-e",
+                       CODE],
                       capture_output=True, text=True, timeout=120,
                       env={**os.environ, "FOPO_THREADS": "1"})
 check("it ends", done.returncode == 0, done.stdout, done.stderr)

@@ -59,8 +59,8 @@ def running(p):
 
 
 # what is on it, and every key
-p = start("t:run{steps = 10000000, every = 500, view = true, log = 'runs/a', keep_best = false, overlay = "
-          "{new():run{steps = 100, view = false}}, on_record = function() print('a record') end} "
+p = start("t:run{steps = 10000000, every = 500, view = true, log = 'runs/a', keep_best = false, "
+          "overlay = {new():run{steps = 100, view = false}}, on_record = function() print('a record') end} "
           "t.policy:theta():save('end.npy')", 30, 120)
 running(p)
 check("the whole screen", p.wait(lambda s: all(word in s for word in (
@@ -150,7 +150,8 @@ for _ in range(300):  # any keys, but for q and what writes files or waits for a
     p.read(0)
 p.settle()
 p.send("\x1b")
-check("after many keys", p.process.poll() is None and p.wait(lambda s: step(s) > 0), p.screen.text())
+check("after many keys", p.process.poll() is None and p.wait(lambda s: step(s) > 0),
+      p.screen.text())
 p.send("q")
 check("and q", p.ended() == 0 and p.restored(), p.screen.text())
 p.close()
@@ -160,8 +161,10 @@ lap('sizes')
 for name, code, how, wanted, said in (
         ("the end", "t:run{steps = 300, view = true}", None, 0, "step"),
         ("Ctrl-C", RUN, "\x03", 130, "interrupted"),
-        ("an error", RUN.replace("view", "on_record = function() error('oh') end, view"), None, 1, "oh"),
-        ("os.exit", RUN.replace("view", "on_record = function() os.exit(3) end, view"), None, 3, None),
+        ("an error", RUN.replace("view", "on_record = function() error('oh') end, view"), None, 1,
+         "oh"),
+        ("os.exit", RUN.replace("view", "on_record = function() os.exit(3) end, view"), None, 3,
+         None),
         ("os.exit from the line", RUN, ":os.exit(4)\r", 4, None),
         ("Ctrl-C when paused", RUN, " \x03", 130, "interrupted"),
         ("SIGTERM", RUN, signal.SIGTERM, -signal.SIGTERM, None),

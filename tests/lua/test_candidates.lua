@@ -112,11 +112,11 @@ end
 -- Stopped at a step, saved, and gone on with by another trainer: the same bits.
 local function resumes(make)
   local path = os.tmpname()
-  local whole, first, second = trainer(make()), trainer(make()), nil
+  local whole, first = trainer(make()), trainer(make())
   whole:run{steps = 60, every = 5, view = false}
   first:run{steps = 25, every = 5, view = false}
   first:save(path)
-  second = trainer(make())
+  local second = trainer(make())
   second:resume(path)
   second:run{steps = 35, every = 5, view = false}
   os.remove(path)
@@ -218,8 +218,8 @@ end
 -- A study runs in its quick form and keeps as many rows as it says.
 local function studies(name, rows, options)
   local said = os.tmpname()
-  local command = ("%s scripts/studies/%s.lua quick %s >%s 2>&1"):format(program(), name, options or "",
-                                                                 said)
+  local command = ("%s scripts/studies/%s.lua quick %s >%s 2>&1"):format(program(), name,
+                                                                       options or "", said)
   local done = os.execute(command)
   local f <close> = assert(io.open(said))
   local output = f:read("a")

@@ -1,4 +1,4 @@
--- The tables of readers as Lua sees them: every format has a name that works, and a sentence of help.
+-- The tables of readers as Lua sees them: the name of every format works, and has a line of help.
 local lu = require "luaunit"
 local fopo = require "fopo"
 local native = require "fopo.native"

@@ -74,8 +74,8 @@ end
 local function trained(rows, threads, pause)
   fopo.threads(threads)
   local pi = fopo.policy.linear{items = items, seed = 4, rows = rows}
-  local function trainer(policy)
-    return fopo.trainer{policy = policy, data = s.train, gradient = gradients()[3], seed = 4,
+  local function trainer(learner)
+    return fopo.trainer{policy = learner, data = s.train, gradient = gradients()[3], seed = 4,
                         optim = fopo.optim.adam{lr = 0.01}}
   end
   local t = trainer(pi)

@@ -151,8 +151,9 @@ function TestJob:test_collected()
   local n = 0
   do
     local own = fopo.array.randn(200, 6, 4)
+    local d = fopo.data.synthetic{users = 200, items = 200, clusters = 4, seed = 8}
     local t = fopo.trainer{policy = fopo.policy.linear{items = own, seed = 1}, batch = 4,
-      data = fopo.data.synthetic{users = 200, items = 200, clusters = 4, seed = 8}:sessions{min_items = 5}.train,
+      data = d:sessions{min_items = 5}.train,
       gradient = fopo.gradient.snis{samples = 10, proposal = fopo.proposal.mixture{
         index = fopo.index.norm(own), k = 5}}}
     t:start{steps = 600, every = 100, on_record = function() n = n + 1 end}
@@ -246,8 +247,9 @@ function TestJob:test_completion()
   local complete = require "fopo.prompt.complete"
   _G.some_job, _G.some_trainer = new():start{steps = 1}, new()
   local names = complete("some_job.", "some_job.")
-  lu.assertItemsEquals(names, {"some_job.epsilon", "some_job.history", "some_job.k", "some_job.last",
-    "some_job.lr", "some_job.pause", "some_job.resume", "some_job.reward", "some_job.samples",
+  lu.assertItemsEquals(names, {
+    "some_job.epsilon", "some_job.history", "some_job.k", "some_job.last", "some_job.lr",
+    "some_job.pause", "some_job.resume", "some_job.reward", "some_job.samples",
     "some_job.seconds", "some_job.sentence", "some_job.state", "some_job.step", "some_job.stop",
     "some_job.trainer", "some_job.wait"})
   lu.assertEquals(complete("some_job:pa", "some_job:pa"), {"some_job:pause"})

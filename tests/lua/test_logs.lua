@@ -30,11 +30,13 @@ function TestLogs:test_like()
   lu.assertEquals(second:contexts():totable(), {{30, 0, 0, 1}, {31, 1, 0, 0}})
   lu.assertEquals({second:actions():get(1, 1), second:action_name(3)}, {2, "11"})
   lu.assertEquals(second:propensities():totable(), {{0.5, 0.5}})
-  fails("has country=de, which", clicks, "age,country,item,reward,p\n1,de,7,1,0.5\n", {like = first})
+  fails("has country=de, which", clicks, "age,country,item,reward,p\n1,de,7,1,0.5\n",
+        {like = first})
   fails("has the action 8, which", clicks, "age,country,item,reward,p\n1,be,8,1,0.5\n",
         {like = first})
   fails("lacks the column age", clicks, "country,item,reward,p\nbe,7,1,0.5\n", {like = first})
-  fails("has size, which", clicks, "age,size,country,item,reward,p\n1,1,be,7,1,0.5\n", {like = first})
+  fails("has size, which", clicks, "age,size,country,item,reward,p\n1,1,be,7,1,0.5\n",
+        {like = first})
   fails("lacks the column country=be", clicks, "age,item,reward,p\n1,7,1,0.5\n", {like = first})
   fails("hashed", clicks, "1:-1:0.5 | a b\n", {format = "vw", like = first})
   fails("like must be logs", clicks, "age,item,reward,p\n1,7,1,0.5\n", {like = 3})
@@ -48,14 +50,14 @@ function TestLogs:test_like()
   local head = ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
                .. "user-item_affinity_0,user-item_affinity_1\n"
   write(path, head .. "0,t,1,1,0,0.5,b,0.0,2.0\n1,t,0,3,1,0.25,a,1e-06,0.0\n")
-  local train = fopo.data.logs(path, {items = items, position = 1})
-  local all = fopo.data.logs(path, {items = items})
+  local read = {train = fopo.data.logs(path, {items = items, position = 1}),
+                all = fopo.data.logs(path, {items = items})}
   write(path, head .. "0,t,0,2,0,0.5,b,0.0,2.0\n")
-  local test = fopo.data.logs(path, {like = all})
-  lu.assertEquals({test.dim, test:items():totable()}, {all.dim, all:items():totable()})
+  local test = fopo.data.logs(path, {like = read.all})
+  lu.assertEquals({test.dim, test:items():totable()}, {read.all.dim, read.all:items():totable()})
   lu.assertEquals(test:contexts():totable(), {{0, 1, 0, 2}})
-  local was = all:items():totable()
-  train, all = nil, nil
+  local was = read.all:items():totable()
+  read.train, read.all = nil, nil
   collectgarbage()
   collectgarbage()
   lu.assertEquals(test:items():totable(), was)

@@ -217,12 +217,12 @@ function TestArray:test_closing()
   fails("an array is needed here, not 5", a.get, 5, 1, 1)
   fails("an array is needed here, not fopo.dataset", a.get, d, 1, 1)
   fails("an array is needed here, not nil", a.close)
-  local kept
+  local closed
   do
     local b <close> = n.array_zeros(1, 1)
-    kept = b
+    closed = b
   end
-  fails("this array has been closed", kept.sum, kept)
+  fails("this array has been closed", closed.sum, closed)
 end
 
 -- Whoever holds an array holds its values of that moment.
@@ -430,7 +430,8 @@ function TestPolicy:test_theta()
   pi:set_theta(theta)
   lu.assertEquals(pi:theta():totable(), theta:totable())
   lu.assertEquals(policy(theta):theta():totable(), theta:totable())
-  fails("theta is 2 x 2 but contexts have 6 features and the items have 6 columns", pi.set_theta, pi, n.array_zeros(2, 2))
+  fails("theta is 2 x 2 but contexts have 6 features and the items have 6 columns", pi.set_theta,
+        pi, n.array_zeros(2, 2))
   theta:set(3, 3, 0 / 0)
   fails("theta", pi.set_theta, pi, theta)
   fails("theta must be one of identity, random, not \"half\"", policy, "half")
@@ -764,7 +765,6 @@ function TestTrainer:test_closed_inside_the_reward()
   local rw, pi, twin = n.reward_hits(train), policy(), policy()
   local g = n.gradient_snis{proposal = mixture(n.index_exact(items)), samples = 30}
   local o, t, custom = adam()
-  local theta
   custom = n.reward_custom(function(ids, rows)
     t:close() g:close() o:close() custom:close()
     collectgarbage() collectgarbage()
@@ -821,7 +821,7 @@ end
 
 -- One optimiser and one gradient may serve calls and trainers in turn.
 function TestTrainer:test_shared()
-  local pi, rw, o = policy(), n.reward_hits(train), adam()
+  local pi, o = policy(), adam()
   local g = n.gradient_snis{proposal = n.proposal_uniform(), samples = 30}
   local a = trainer{policy = pi, gradient = g, optim = o, device = "cpu"}
   a:advance(2)

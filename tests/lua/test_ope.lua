@@ -52,7 +52,7 @@ function TestWorld:test_coverage()
   local x = lg:contexts()
   local covered = {}
   for i = 0, parts - 1 do
-    local part, own = lg:part(i * n + 1, n), {}
+    local part = lg:part(i * n + 1, n)
     -- a model that is wrong: half the true reward, and a quarter
     local function model(ids, rows)
       local shifted = {}

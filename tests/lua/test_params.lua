@@ -27,7 +27,8 @@ function TestRectangular:test_shapes()
   lu.assertEquals({pi.dim, pi.context_dim, pi.n_params, pi.n_items}, {6, 7, 42, 300})
   lu.assertEquals({pi:theta().rows, pi:theta().cols}, {7, 6})
   lu.assertEquals(pi:queries(wide(s.train)).cols, 6)
-  local G = fopo.gradient.exact{}:compute(pi, wide(s.train), {1, 2, 3}, fopo.reward.hits(s.train), {})
+  local G = fopo.gradient.exact{}:compute(pi, wide(s.train), {1, 2, 3}, fopo.reward.hits(s.train),
+                                          {})
   lu.assertEquals({G.rows, G.cols}, {7, 6})
   fails("theta is 7 x 6", fopo.policy.linear, {items = items, context_dim = 7, theta = "identity"})
   fails("contexts need 7 columns", pi.queries, pi, x)
@@ -111,7 +112,8 @@ end
 function TestNetwork:test_gradient_shape_and_own_loop()
   local pi = fopo.policy.mlp{items = items, hidden = {8}}
   local twin = fopo.policy.mlp{items = items, hidden = {8}}
-  local g, o, rw = fopo.gradient.snis{samples = 50}, fopo.optim.adam{lr = 0.02}, fopo.reward.hits(s.train)
+  local g, o = fopo.gradient.snis{samples = 50}, fopo.optim.adam{lr = 0.02}
+  local rw = fopo.reward.hits(s.train)
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
                          optim = fopo.optim.adam{lr = 0.02}}
   t:run{steps = 5, view = false}
@@ -181,8 +183,8 @@ function TestItems:test_a_copy_is_learnt()
   local h = t.history
   lu.assertTrue(h.reward[#h.reward] > 1.5 * h.reward[1])
   -- true argmax is over the items as they are
-  local scored, ids = fopo.index.exact(pi:items():copy()), nil
-  ids = scored:search(pi:queries(x:rows_of{1, 2, 3}), 2)
+  local scored = fopo.index.exact(pi:items():copy())
+  local ids = scored:search(pi:queries(x:rows_of{1, 2, 3}), 2)
   lu.assertEquals(pi:best(x:rows_of{1, 2, 3}, {k = 2}):totable(), ids:totable())
   lu.assertTrue(fopo.evaluate(pi, s.test).reward > 0.05)
   lu.assertStrContains(pi:describe(), "learnt")
@@ -225,7 +227,8 @@ end
 
 function TestItems:test_steps_refused()
   local pi, fixed = learner(), fopo.policy.linear{items = items}
-  local g, rw, o = fopo.gradient.snis{samples = 20}, fopo.reward.hits(s.train), fopo.optim.sgd{lr = 0.1}
+  local g, o = fopo.gradient.snis{samples = 20}, fopo.optim.sgd{lr = 0.1}
+  local rw = fopo.reward.hits(s.train)
   local G, _, ids, rows = g:compute(pi, x, {1, 2}, rw, {})
   fails("items of this policy are fixed", o.step, o, fixed, G, ids, rows)
   fails("for 2 ids", o.step, o, pi, G, fopo.array.ids{1, 2}, rows)
@@ -243,7 +246,8 @@ end
 function TestItems:test_index_refresh_and_checkpoint()
   local function make(seed)
     local pi = learner{seed = seed}
-    local mixture = fopo.proposal.mixture{index = fopo.index.norm(pi:items()), k = 20, epsilon = 0.4}
+    local mixture = fopo.proposal.mixture{index = fopo.index.norm(pi:items()), k = 20,
+                                          epsilon = 0.4}
     return pi, fopo.trainer{policy = pi, data = s.train, index_refresh = 7,
                             gradient = fopo.gradient.snis{proposal = mixture, samples = 80},
                             optim = fopo.optim.adam{lr = 0.02}}
@@ -304,8 +308,9 @@ TestBest = {}
 -- keep_best ends with theta and the items of the best validation, where items are learnt too.
 function TestBest:test_items()
   local function new()
-    return fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true}, data = s.train,
-                        valid = s.valid, optim = fopo.optim.adam{lr = 0.3}, seed = 2,
+    return fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true},
+                        data = s.train, valid = s.valid, seed = 2,
+                        optim = fopo.optim.adam{lr = 0.3},
                         gradient = fopo.gradient.snis{samples = 30}}
   end
   local t, u = new(), new()

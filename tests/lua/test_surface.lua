@@ -244,7 +244,8 @@ function TestScripts:test_demo_and_quickstart()
   local f = io.popen(os.getenv("FOPO") .. " scripts/examples/demo.lua 3000 5 2>&1")
   local said = f:read("a")
   lu.assertTrue(f:close(), said)
-  for _, word in ipairs{"REINFORCE", "SNIS, uniform", "SNIS, mixture", "best possible", "ms/step"} do
+  for _, word in ipairs{"REINFORCE", "SNIS, uniform", "SNIS, mixture", "best possible",
+                        "ms/step"} do
     lu.assertStrContains(said, word)
   end
   local path = os.tmpname() .. ".csv"

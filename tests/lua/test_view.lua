@@ -79,8 +79,10 @@ function TestScreens:test_settings()
   compare("view-log.txt", model{logy = true, axis = "seconds"}:render("text", 24, 80))
   compare("view-window.txt", model{window = 5000, overlays = false}:render("text", 24, 80))
   compare("view-help.txt", model{help = true}:render("text", 24, 80))
-  compare("view-command.txt", model{command = "t.optim.lr = 1e-3", cursor = 17}:render("text", 24, 80))
-  compare("view-mono.txt", model{mono = true, smoothing = 0.9, glyphs = "ascii"}:render("text", 24, 80))
+  compare("view-command.txt",
+          model{command = "t.optim.lr = 1e-3", cursor = 17}:render("text", 24, 80))
+  compare("view-mono.txt",
+          model{mono = true, smoothing = 0.9, glyphs = "ascii"}:render("text", 24, 80))
   compare("view-empty.txt", term.view{}:render("text", 24, 80))
 end
 
