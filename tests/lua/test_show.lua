@@ -291,6 +291,9 @@ function TestText:test_fill_and_flow()
   local long = ("word "):rep(17):sub(1, -2)
   lu.assertEquals(text.flow(long .. "\nand on\nnext\n  as it is\n\nlast", 200),
                   long .. " and on\nnext\n  as it is\n\nlast")
+  lu.assertEquals(text.flow("  name   " .. ("word "):rep(7), 30),
+                  "  name   word word word word\n         word word word")
+  lu.assertEquals(text.flow("  a_long_name   some words", 24), "  a_long_name\n    some words")
   lu.assertEquals(text.cut("äöü", 3), "äöü")
   lu.assertEquals(text.cut("äöüäöü", 5), "äö...")
 end

@@ -46,8 +46,20 @@ function text.fill(s, width, indent)
   return table.concat(lines, "\n")
 end
 
+-- An indented line in at most `width` characters. In "  name   text" the text goes on below itself.
+local function hang(line, width)
+  if text.width(line) <= width then return line end
+  local indent = #line:match("^%s*")
+  local head = line:match("^%s*%S+%s%s+") or line:match("^%s*")
+  local at = width - #head >= 20 and #head or indent + 2
+  local space = "\n" .. (" "):rep(at)
+  local name = head:match("^.*%S") -- nil if there is no name
+  local first = at == #head and head or name and name .. space or (" "):rep(at)
+  return first .. text.fill(line:sub(#head + 1), width - at, ""):gsub("\n", space)
+end
+
 -- Text written in lines of up to a hundred characters, filled again to lines of at most `width`.
--- A line of less than 75 characters ends its paragraph; an indented line stays as it is.
+-- A line of less than 75 characters ends its paragraph; an indented line remains a line.
 function text.flow(s, width)
   local out, open = {}, nil
   local function close()
@@ -57,7 +69,7 @@ function text.flow(s, width)
   for line in (s .. "\n"):gmatch("(.-)\n") do
     if line:find("^%s") or line == "" then
       close()
-      out[#out + 1] = line
+      out[#out + 1] = hang(line, width)
     else
       open = open and open .. " " .. line or line
       if text.width(line) < 75 then close() end
