@@ -10,7 +10,9 @@
 enum {
   FOPO_SCAN_HALF = FOPO_PANEL / 2, /* queries of half a panel: the unit of selection */
   FOPO_SCAN_TILE = 128,            /* items of one call of `scores`: their rows stay in L1 and L2 */
-  FOPO_SCAN_TILE_PREFILTER = 256   /* items of one call of the prefilter, for the same reason */
+  FOPO_SCAN_TILE_PREFILTER = 256,  /* items of one call of the prefilter, for the same reason */
+  FOPO_SCAN_FEW = 2,               /* queries for which single dots are cheaper than half a panel */
+  FOPO_SCAN_ESTIMATE_MIN_K = 16    /* for smaller k floors rise fast without an estimate */
 };
 
 /* Shapes: a panel is FOPO_PANEL queries; padded(n) is n queries rounded up to whole panels; row is
@@ -62,10 +64,29 @@ struct fopo_scan_worker {
   int pause;       /* 1: that time has come, or the search was interrupted */
 };
 
+static inline size_t fopo_scan_min(size_t a, size_t b) { return a < b ? a : b; }
+
 /* n queries rounded up to whole panels. */
 static inline size_t fopo_scan_padded(size_t n) {
   return (n + FOPO_PANEL - 1) / FOPO_PANEL * FOPO_PANEL;
 }
+
+/* The relative rounding error of an inner product of length L, in any order of summation: twice
+ * gamma_L = L u / (1 - L u), u = 2^-24, and a little more for the roundings around it. */
+static inline double fopo_scan_rounding(size_t L) { return (double)(L + 16) * 0x1p-23; }
+
+/* Columns of the panel of active queries first .. first + 31: half a panel if that holds them. */
+static inline size_t fopo_scan_panel_width(const fopo_scan_worker *w, size_t first) {
+  return w->n_active - first > FOPO_SCAN_HALF ? FOPO_PANEL : FOPO_SCAN_HALF;
+}
+
+/* Where the prefilter lists the items of a panel that passed, of `count` items from `start` on: the
+ * first half of the queries [16, count], then the second. */
+static inline size_t fopo_scan_list_place(const fopo_scan_worker *w, size_t first, size_t start) {
+  return first * w->slice + start * FOPO_PANEL;
+}
+
+/* ---- scan_group.c ---- */
 
 /* Makes Q [<= w->group, L] the queries of the group; the answers will be in w->top. */
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k);
@@ -73,5 +94,36 @@ void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matr
 /* Continues the search with a team of `threads`. Returns 0 when all queries are answered, and 1 if
  * it was paused to report progress and look for interrupts: call it again. */
 int fopo_scan_group_run(const fopo_scan *scan, fopo_scan_worker *w, int threads);
+
+/* ---- scan_score.c ---- */
+
+/* Transposes the active queries into panels [L, width], missing queries 0, and packs these for the
+ * prefilter. Called by one thread, after each change of the active queries. */
+void fopo_scan_fill_panels(fopo_scan_worker *w, size_t L);
+
+/* Scores the block in one of three ways; called by all threads of the team, like all that follow.
+ *
+ *   float32, panels of up to 32 queries against tiles of 128 items: w->scores holds [step, width]
+ *   float32, query by query, if there are FEW: w->scores holds [step] for each
+ *   bfloat16 by the prefilter, panels against tiles of 256 items: w->list, w->scores and w->found
+ *   hold the items that reach their query's floor
+ *
+ * The prefilter is used if the kernels have one, for all but the items of largest norm. Its error
+ * bound is wider, and the items left at the end are scored by dot as always. */
+void fopo_scan_score_block(const fopo_scan *scan, const fopo_scan_worker *w);
+
+/* Scores groups of 16 items, evenly spread over the first round, by the prefilter: w->scores holds,
+ * for each half panel, [groups * 16, FOPO_SCAN_HALF]. */
+void fopo_scan_score_sample(const fopo_scan *scan, const fopo_scan_worker *w);
+size_t fopo_scan_sampled_groups(const fopo_scan_worker *w);
+
+/* ---- scan_select.c ---- */
+
+/* Floors of the first round: for each query the score of a safe rank in the sample. */
+void fopo_scan_estimate_floors(const fopo_scan *scan, fopo_scan_worker *w);
+
+/* Pushes the block's scores into the selections; sets w->failed and, at the end of a round,
+ * w->done. */
+void fopo_scan_select_block(const fopo_scan *scan, const fopo_scan_worker *w);
 
 #endif
