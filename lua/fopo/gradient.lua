@@ -1,79 +1,34 @@
--- fopo.gradient: estimators of the gradient of the expected reward.
+-- fopo.gradient: estimators of the gradient of the expected reward. Each is a row of C
+-- (src/learn/estimators/), from which its function, its options and its help are made here.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local rows = require "fopo.base.rows"
 local gradient, methods = {}, native.types.gradient
+local row_of = {}
 
-gradient.exact = define.fn{
-  name = "fopo.gradient.exact", returns = "gradient", options = {},
-  text = [[v = sum_a pi_a (r_a - E_pi r) beta_a over all P items: no bias, no variance, P rows a
-context. The oracle of every check; for small catalogues also a method.]],
-  example = "g = fopo.gradient.exact{}",
-  call = function() return native.gradient_exact() end,
-}
+-- The proposal that the options speak of: their own, one that holds the candidates, or uniform.
+local function proposal_of(row, o)
+  for _, option in ipairs(row.options) do
+    if option.type == "proposal" then return o.proposal or native.proposal_uniform() end
+    if option.type == "index" then
+      return native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
+                                     refresh = o.refresh}
+    end
+  end
+end
 
-gradient.reinforce = define.fn{
-  name = "fopo.gradient.reinforce", returns = "gradient",
-  options = {
-    {"samples", "integer", 1000, "S, draws of the policy a context", min = 2},
-    {"baseline", "string", "none", "none (the paper) or mean", one_of = {"none", "mean"}},
-  },
-  text = [[S items drawn from the policy itself (Williams 1992), which needs all P scores.
-mean: c_s = (r_s - rbar) / (S - 1); none: c_s = r_s / S and rbar E_pi[beta] is taken off. Both are
-unbiased; the baseline has the lower variance. Cost: P rows a context.]],
-  example = "g = fopo.gradient.reinforce{samples = 100, baseline = \"mean\"}",
-  call = native.gradient_reinforce,
-}
-
-gradient.snis = define.fn{
-  name = "fopo.gradient.snis", returns = "gradient",
-  options = {
-    {"proposal", "proposal", nil, "what to draw from; uniform where left out"},
-    {"samples", "integer", 1000, "S, draws a context", min = 2},
-    {"fault", "string", "none", "for teaching: a mistake to plant",
-     one_of = {"none", "no_q", "added_q", "off_by_one"}},
-  },
-  text = [[The covariance gradient by self-normalised importance sampling (the paper, Algorithm 1):
-w_s = exp(f_s) / q_s, wbar = w / sum w, c_s = wbar_s (r_s - rbar). Bias of order 1 / S, less the
-closer q is to the policy. Cost: S + K rows a context, whatever P is.
-fault makes the estimator wrong on purpose, to see what a mistake does to learning and whether
-fopo.check finds it: no_q drops q from the weight (w = exp(f)), added_q adds log q instead of
-subtracting it (w = exp(f) q), off_by_one takes the item after the one that was drawn. Under the
-uniform proposal all three change nothing: a constant q cancels, and a shifted uniform draw is
-uniform. The name of the gradient and every line of a run say that a fault is planted.]],
-  example = "g = fopo.gradient.snis{proposal = fopo.proposal.uniform(), samples = 200}",
-  call = function(o)
-    o.proposal = o.proposal or native.proposal_uniform()
-    return native.gradient_snis(o)
-  end,
-}
-
-gradient.head_tail = define.fn{
-  name = "fopo.gradient.head_tail", returns = "gradient",
-  options = {
-    {"index", "index", nil, "finds the head", required = true},
-    {"k", "integer", 256, "K, candidates of a context, all of them taken", min = 1},
-    {"tail", "integer", 256, "U, draws of the other P - K items", min = 1},
-    {"refresh", "integer|string", 1, "visits that a context's candidates serve, or \"once\"; see "
-     .. "fopo.proposal.mixture", min = 1, one_of = {"once"}},
-  },
-  text = [[The covariance gradient with the head in full: the K candidates of the index stand for
-themselves and U uniform draws of the other P - K items for (P - K) / U of them each, so
-w = exp(f) in the head, w = (P - K) / U exp(f) in the tail, c_s = wbar_s (r_s - rbar) as in snis,
-and no draw is spent twice on the head. One draw in each of U equal strips of the other items: all
-are drawn equally often, and U = P - K is the exact gradient.
-Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's
-mass the head holds; none from the head. Variance: of the tail alone. Cost: K + U rows a context and the
-search. Where the index finds fewer than K, the tail has more draws. K + U is at most P.
-Source: ours.]],
-  example = [[items = fopo.array.randn(100, 4, 1)
-g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}
-assert(g.k == 10 and g.tail == 20)]],
-  call = function(o)
-    o.proposal = native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
-                                         refresh = o.refresh}
-    return native.gradient_head_tail(o)
-  end,
-}
+for _, row in ipairs(native.gradients()) do
+  local make = native["gradient_" .. row.name]
+  row_of[row.name] = row
+  gradient[row.name] = define.fn{
+    name = "fopo.gradient." .. row.name, returns = "gradient", options = rows.specs(row.options),
+    text = row.text, example = row.example,
+    call = function(o)
+      o.proposal = proposal_of(row, o)
+      return make(o)
+    end,
+  }
+end
 
 local compute = methods.compute
 methods.compute = define.fn{
@@ -101,17 +56,33 @@ g = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(
 g:set{epsilon = 0.5}
 assert(g.epsilon == 0.5)]]}
 
+-- "U 256", "refresh 3": how an option stands in the description of g; nil: it says nothing there.
+local shown = {
+  integer = function(g, option) return ("%s %d"):format(option.symbol, g[option.name]) end,
+  number = function(g, option) return ("%s %.4g"):format(option.symbol, g[option.name]) end,
+  proposal = function(g) return g.proposal:describe() end,
+  index = function(g) return "index " .. g.proposal.index:about().kind end,
+  ["integer|string"] = function(g)
+    return g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil
+  end,
+  string = function(g, option)
+    if option.fault then return g.fault and ("FAULT %s PLANTED"):format(g.fault) end
+    return ("%s %s"):format(option.symbol, g[option.name])
+  end,
+}
+
+-- "gradient head and tail: K 256, U 256, index norm": counts first.
 function methods.describe(g)
-  if g.kind == "exact" then return "gradient exact" end
-  if g.kind == "reinforce" then
-    return ("gradient reinforce: S %d, baseline %s"):format(g.samples, g.baseline)
+  local row, parts = row_of[g.kind], {}
+  for _, counts in ipairs{true, false} do
+    for _, option in ipairs(row.options) do
+      if option.symbol and (option.type == "integer") == counts then
+        parts[#parts + 1] = shown[option.type](g, option)
+      end
+    end
   end
-  if g.kind == "head_tail" then
-    return ("gradient head and tail: K %d, U %d, index %s%s"):format(g.k, g.tail,
-      g.proposal.index:about().kind, g.refresh ~= 1 and (", refresh %s"):format(g.refresh) or "")
-  end
-  return ("gradient snis: S %d, %s%s"):format(g.samples, g.proposal:describe(),
-    g.fault and (", FAULT %s PLANTED"):format(g.fault) or "")
+  local what = "gradient " .. row.title
+  return #parts > 0 and what .. ": " .. table.concat(parts, ", ") or what
 end
 
 return gradient

@@ -83,7 +83,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
       define.fail("fopo.trainer: a log to validate on has contexts of its own and is judged without an "
                   .. "index; leave out %s", o.valid_contexts and "valid_contexts" or "index")
     end
-    o.reward = o.reward or from_logs and native.reward_ips(o.data, 0, 0)
+    o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts()

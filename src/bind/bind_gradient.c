@@ -39,36 +39,14 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 
 /* ---- making ---- */
 
-static size_t samples_option(lua_State *L, int index) {
-  return bind_count(L, bind_option(L, index, "samples"), "samples", 2, UINT32_MAX - 1);
-}
-
-static size_t tail_option(lua_State *L, int index) {
-  return bind_count(L, bind_option(L, index, "tail"), "tail", 1, UINT32_MAX - 1);
-}
-
-/* native.gradient_exact(): all P items; no bias, no variance. */
-static int gradient_exact(lua_State *L) {
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
-  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
-  bind_check(L, fopo_gradient_new(&g->gradient, &o));
-  return 1;
-}
-
-/* native.gradient_reinforce{samples, baseline = "none" | "mean"}: draws of the policy itself. */
-static int gradient_reinforce(lua_State *L) {
-  static const char *const baselines[] = {"none", "mean", NULL};
-  fopo_gradient_options o = {
-      .kind = FOPO_GRADIENT_REINFORCE,
-      .samples = samples_option(L, 1),
-      .baseline = bind_choice(L, bind_option(L, 1, "baseline"), "baseline", baselines)};
-  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
-  bind_check(L, fopo_gradient_new(&g->gradient, &o));
-  return 1;
+/* The mistake to plant; none if the option is left out. */
+static fopo_fault fault_option(lua_State *L, int index) {
+  if (index == 0 || !bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
+  return (fopo_fault)bind_choice(L, bind_option(L, index, "fault"), "fault", fopo_fault_names);
 }
 
 /* A gradient over a copy of the proposal at `at`. */
-static int with_proposal(lua_State *L, int at, fopo_gradient_options o) {
+static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_get(L, at, &bind_proposal_type);
   bind_proposal *own = bind_new(L, &bind_proposal_type, 0);
   bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
@@ -77,76 +55,88 @@ static int with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_keep(&own->object, 0, given->object.keeps[0]);
   bind_keep(&g->object, PROPOSAL, &own->object);
   bind_check(L, fopo_gradient_new(&g->gradient, &o));
-  return 1;
 }
 
-/* The mistake to plant; none where the option is left out. */
-static fopo_fault fault_option(lua_State *L, int index) {
-  const char *names[FOPO_FAULTS + 1] = {NULL};
-  if (!bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
-  for (int i = 0; i < FOPO_FAULTS; i++) names[i] = fopo_fault_names[i];
-  return (fopo_fault)bind_choice(L, bind_option(L, index, "fault"), "fault", names);
-}
-
-/* native.gradient_snis{proposal, samples, fault}: self-normalised importance sampling. */
-static int gradient_snis(lua_State *L) {
-  int at = bind_option(L, 1, "proposal");
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = samples_option(L, 1)};
-  fopo_fault fault = fault_option(L, 1);
-  with_proposal(L, at, o);
+/* native.gradient_NAME{...}: the estimator of upvalue 1 with its options; one that draws from a
+ * proposal, or takes candidates from it, needs `proposal`. */
+static int make(lua_State *L) {
+  const fopo_estimator *e = lua_touserdata(L, lua_upvalueindex(1));
+  fopo_gradient_options o = {.estimator = e};
+  int table = lua_isnoneornil(L, 1) ? 0 : 1;
+  for (const fopo_option *row = e->options; row->name != NULL; row++) {
+    if (!(row->flags & FOPO_OPTION_OF_CANDIDATES)) bind_read_row(L, table, row, &o);
+  }
+  fopo_fault fault = fault_option(L, table);
+  if (fopo_options_proposal(&o) != NULL) {
+    with_proposal(L, bind_option(L, 1, "proposal"), o);
+  } else {
+    bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+    bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  }
   bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
   return 1;
 }
 
-/* native.gradient_head_tail{proposal, tail}: the candidates of a mixture of epsilon 0 in full, and
- * draws of the other items. */
-static int gradient_head_tail(lua_State *L) {
-  int at = bind_option(L, 1, "proposal");
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL, .samples = tail_option(L, 1)};
-  return with_proposal(L, at, o);
+/* Raises that the gradient has nothing of that name to set, with the names that it has. */
+static void refuse_to_set(lua_State *L, const fopo_estimator *e, const char *name) {
+  luaL_Buffer names;
+  luaL_buffinit(L, &names);
+  for (const fopo_option *row = e->options; row->name != NULL; row++) {
+    if (!(row->flags & FOPO_OPTION_SETTABLE)) continue;
+    if (luaL_bufflen(&names) > 0) luaL_addstring(&names, ", ");
+    luaL_addstring(&names, row->name);
+  }
+  if (luaL_bufflen(&names) == 0) luaL_addstring(&names, "nothing");
+  luaL_pushresult(&names);
+  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a gradient %s has no %.80s to set; it takes %s",
+                         e->title, name, lua_tostring(L, -1)));
 }
 
-/* g:set{epsilon, samples, k, tail}: from the next batch on. */
-static int set(lua_State *L) {
-  fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
-  fopo_proposal *q = &o.proposal;
-  int head = o.kind == FOPO_GRADIENT_HEAD_TAIL;
-  int mixture = o.kind == FOPO_GRADIENT_SNIS && q->kind == FOPO_PROPOSAL_MIXTURE;
-  if (bind_has(L, 2, "samples")) {
-    if (o.kind == FOPO_GRADIENT_EXACT || head) {
-      return bind_fail(L,
-                       fopo_fail(FOPO_ERR_ARGUMENT,
-                                 head ? "a head and tail has no samples; its tail and k may be set"
-                                      : "an exact gradient draws no samples"));
-    }
-    o.samples = samples_option(L, 2);
-  }
-  if (bind_has(L, 2, "tail")) {
-    if (!head) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a head and tail has a tail"));
-    }
-    o.samples = tail_option(L, 2);
-  }
-  if (bind_has(L, 2, "epsilon")) {
+/* Raises if `name` is not to be set: an option that may change between steps, or epsilon and k of a
+ * mixture. */
+static void check_settable(lua_State *L, const fopo_gradient_options *o, const char *name) {
+  const fopo_option *row = bind_row(o->estimator->options, name);
+  int mixture =
+      (o->estimator->needs & FOPO_NEEDS_PROPOSAL) != 0 && o->proposal.kind == FOPO_PROPOSAL_MIXTURE;
+  if (row != NULL && row->flags & FOPO_OPTION_SETTABLE) return;
+  if (strcmp(name, "epsilon") == 0) {
     if (!mixture) {
-      return bind_fail(
+      bind_fail(
           L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has epsilon"));
     }
-    if (q->adaptive) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                    "an adaptive proposal sets its epsilon "
-                                    "itself; use proposal.mixture for one of your own"));
+    if (o->proposal.adaptive) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
+                             "an adaptive proposal sets its epsilon itself; use proposal.mixture "
+                             "for one of your own"));
     }
+  } else if (strcmp(name, "k") == 0) {
+    if (!mixture) {
+      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with candidates has k"));
+    }
+  } else {
+    refuse_to_set(L, o->estimator, name);
+  }
+}
+
+/* g:set{epsilon, samples, k, tail, ...}: from the next batch on. */
+static int set(lua_State *L) {
+  fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
+  bind_table(L, 2, "the options");
+  for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+    check_settable(L, &o, lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "[]");
+  }
+  for (const fopo_option *row = o.estimator->options; row->name != NULL; row++) {
+    if (row->flags & FOPO_OPTION_SETTABLE && bind_has(L, 2, row->name)) {
+      bind_read_row(L, 2, row, &o);
+    }
+  }
+  fopo_proposal *q = &o.proposal;
+  if (bind_has(L, 2, "epsilon")) {
     q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
   }
-  if (bind_has(L, 2, "k")) {
-    if (!mixture && !head) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with candidates has k"));
-    }
-    q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
-  }
+  if (bind_has(L, 2, "k")) q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
-  if (mixture || head) {
+  if (fopo_gradient_index(g->gradient) != NULL) {
     fopo_index_facts facts = fopo_index_about(q->index);
     bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
   }
@@ -157,22 +147,16 @@ static int set(lua_State *L) {
 
 /* ---- computing ---- */
 
-/* Draws, rewards and absorbs until the batch is done. `function` is where a custom reward's
+/* Estimates the gradient of the batch that was begun. `function` is where a custom reward's
  * function stands. Raises; the batch is then given up. */
-static void run(lua_State *L, bind_gradient *g, int custom, int function) {
+static void run(lua_State *L, bind_gradient *g, int function) {
   fopo_drawn drawn;
   int status;
-  while ((status = fopo_gradient_draw(g->gradient, custom ? &drawn : NULL)) == FOPO_DRAWN) {
-    if (!custom) {
-      status = fopo_gradient_reward(g->gradient);
-    } else if (bind_reward_call(L, function, &drawn) == LUA_OK) {
-      status = FOPO_OK;
-    } else {
+  while ((status = fopo_gradient_estimate(g->gradient, &drawn)) == FOPO_DRAWN) {
+    if (bind_reward_call(L, function, &drawn) != LUA_OK) {
       fopo_gradient_abandon(g->gradient);
       lua_error(L);
     }
-    if (status == FOPO_OK) status = fopo_gradient_absorb(g->gradient);
-    if (status != FOPO_OK) break;
   }
   bind_check(L, status);
 }
@@ -222,10 +206,9 @@ static int compute(lua_State *L) {
   pi = bind_get(L, PI, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, X, "x");
   bind_reward *reward = bind_get(L, RW, &bind_reward_type);
-  int custom = reward->reward.kind == FOPO_REWARD_CUSTOM;
   bind_check(L, bind_gradient_bind(g, device, pi, x, reward));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
-  run(L, g, custom, function);
+  run(L, g, function);
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_commit(g->gradient, rows, B, &stats);
@@ -251,45 +234,67 @@ void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double
   lua_setfield(L, -2, seconds_name);
 }
 
+/* 1 if some estimator has an option of that name. */
+static int is_option(const char *name) {
+  for (size_t i = 0; fopo_estimators[i] != NULL; i++) {
+    if (bind_row(fopo_estimators[i]->options, name) != NULL) return 1;
+  }
+  return 0;
+}
+
+/* The estimator's own options, nil for those of other estimators, and what belongs to the
+ * proposal. */
 static int field(lua_State *L, bind_object *o, const char *name) {
-  static const char *const kinds[] = {"exact", "reinforce", "snis", "head_tail"};
-  const fopo_gradient_options *g = fopo_gradient_get(((bind_gradient *)o)->gradient);
-  int head = g->kind == FOPO_GRADIENT_HEAD_TAIL;
-  const fopo_proposal *q = g->kind == FOPO_GRADIENT_SNIS || head ? &g->proposal : NULL;
+  const fopo_gradient *gradient = ((bind_gradient *)o)->gradient;
+  const fopo_gradient_options *g = fopo_gradient_get(gradient);
+  const fopo_proposal *q = fopo_gradient_proposal(gradient);
+  const fopo_option *row = bind_row(g->estimator->options, name);
   if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, kinds[g->kind]);
-  } else if (strcmp(name, "samples") == 0) {
-    g->samples && !head ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
-  } else if (strcmp(name, "tail") == 0) {
-    head ? lua_pushinteger(L, (lua_Integer)g->samples) : lua_pushnil(L);
-  } else if (strcmp(name, "baseline") == 0) {
-    g->kind == FOPO_GRADIENT_REINFORCE ? (void)lua_pushstring(L, g->baseline ? "mean" : "none")
-                                       : lua_pushnil(L);
+    lua_pushstring(L, g->estimator->name);
   } else if (strcmp(name, "epsilon") == 0) {
-    q && !head ? lua_pushnumber(L, q->epsilon) : lua_pushnil(L);
+    double epsilon = fopo_gradient_epsilon(gradient);
+    epsilon >= 0.0 ? lua_pushnumber(L, epsilon) : lua_pushnil(L);
   } else if (strcmp(name, "k") == 0) {
     q && q->k ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
   } else if (strcmp(name, "refresh") == 0) {
     q ? bind_push_refresh(L, q) : lua_pushnil(L);
   } else if (strcmp(name, "kept_bytes") == 0) {
-    lua_pushinteger(L, (lua_Integer)fopo_gradient_kept_bytes(((bind_gradient *)o)->gradient));
+    lua_pushinteger(L, (lua_Integer)fopo_gradient_kept_bytes(gradient));
   } else if (strcmp(name, "fault") == 0) {
-    fopo_fault fault = fopo_gradient_planted(((bind_gradient *)o)->gradient);
+    fopo_fault fault = fopo_gradient_planted(gradient);
     fault ? (void)lua_pushstring(L, fopo_fault_names[fault]) : lua_pushnil(L);
   } else if (strcmp(name, "proposal") == 0) {
     if (o->keeps[PROPOSAL] && q) ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
     bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
-  } else {
-    return 0;
+  } else if (row == NULL || !bind_push_row(L, row, g)) {
+    if (!is_option(name)) return 0;
+    lua_pushnil(L);
   }
   return 1;
 }
 
-const luaL_Reg bind_gradient_functions[] = {{"gradient_exact", gradient_exact},
-                                            {"gradient_reinforce", gradient_reinforce},
-                                            {"gradient_snis", gradient_snis},
-                                            {"gradient_head_tail", gradient_head_tail},
-                                            {NULL, NULL}};
+/* native.gradients(): the estimators, as the declarations of fopo.gradient need them. */
+static int gradients(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; fopo_estimators[i] != NULL; i++) {
+    const fopo_estimator *e = fopo_estimators[i];
+    bind_push_entry(L, e->name, e->title, e->text, e->example, e->options);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+void bind_gradient_open(lua_State *L) {
+  char name[64];
+  for (size_t i = 0; fopo_estimators[i] != NULL; i++) {
+    snprintf(name, sizeof name, "gradient_%s", fopo_estimators[i]->name);
+    lua_pushlightuserdata(L, (void *)fopo_estimators[i]);
+    lua_pushcclosure(L, make, 1);
+    lua_setfield(L, -2, name);
+  }
+  lua_pushcfunction(L, gradients);
+  lua_setfield(L, -2, "gradients");
+}
 
 static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
 

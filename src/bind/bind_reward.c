@@ -16,33 +16,6 @@ static void done(bind_object *o) {
   fopo_matrix_done(&r->users);
 }
 
-/* native.reward_hits(sessions): 1 where the item stands in Y of the context. */
-static int reward_hits(lua_State *L) {
-  bind_get(L, 1, &bind_sessions_type);
-  bind_reward *r = bind_new(L, &bind_reward_type, 1);
-  bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
-  bind_keep(&r->object, 0, &s->object);
-  r->reward =
-      (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &s->sessions.Y, .contexts = s->sessions.Y.rows};
-  return 1;
-}
-
-/* native.reward_custom(f, n): f(ids [B, S], rows [1, B]) gives the rewards [B, S] as an array or a
- * table of rows. n: the number of contexts it covers; any where left out. */
-static int reward_custom(lua_State *L) {
-  size_t n = lua_isnoneornil(L, 2) ? 0 : bind_count(L, 2, "n", 1, UINT32_MAX);
-  if (!lua_isfunction(L, 1)) {
-    const char *found = bind_found(L, 1);
-    return bind_fail(
-        L, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward needs a function, not %.80s", found));
-  }
-  bind_reward *r = bind_new(L, &bind_reward_type, 1);
-  r->reward = (fopo_reward){.kind = FOPO_REWARD_CUSTOM, .contexts = n};
-  lua_pushvalue(L, 1);
-  lua_setiuservalue(L, -2, 1);
-  return 1;
-}
-
 /* ---- of logs ---- */
 
 static bind_logs *get_logs(lua_State *L, int index) { return bind_get(L, index, &bind_logs_type); }
@@ -66,18 +39,15 @@ static fopo_low_rank model_of(lua_State *L, int index) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
                            "the reward %s has no model; make one with "
                            "fopo.reward.direct",
-                           fopo_reward_names[r->reward.kind]));
+                           r->reward.kind->title));
   }
   return r->reward.model;
 }
 
-/* native.reward_ips(logs, clip, translate). */
-static int reward_ips(lua_State *L) {
-  double clip = bind_number(L, 2, "clip"), shift = bind_number(L, 3, "translate");
-  bind_reward *r = new_of_log(L);
-  bind_check(L, fopo_reward_ips(&r->reward, log_of(r), clip));
-  r->reward.credit.shift = (float)shift;
-  return 1;
+/* The direct reward of a model of the log's contexts and actions. */
+static void make_direct(lua_State *L, bind_reward *r, const fopo_low_rank *model) {
+  fopo_reward_source source = {.logs = log_of(r), .model = model};
+  bind_check(L, fopo_reward_init(&r->reward, &fopo_reward_direct, &source));
 }
 
 /* native.reward_fit(logs, {logistic, lambda, dim, folds, seed, items}): the direct reward of a
@@ -97,7 +67,7 @@ static int reward_fit(lua_State *L) {
   if (!lua_isnil(L, at)) items = bind_matrix(bind_array_numbers(L, at, "items"));
   bind_check(L, fopo_model_fit(&r->model, logs, items, &o));
   fopo_low_rank m = fopo_model_low_rank(r->model);
-  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  make_direct(L, r, &m);
   bind_pressure(L, (r->model->users.rows + r->model->items.rows) * m.rank * sizeof(float));
   return 1;
 }
@@ -124,7 +94,7 @@ static int reward_given(lua_State *L) {
   bind_keep(&r->object, ITEMS, &items->object);
   fopo_low_rank m = {
       .users = queries->data, .items = items->data, .rank = items->cols, .logistic = logistic};
-  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  make_direct(L, r, &m);
   return 1;
 }
 
@@ -148,7 +118,7 @@ static int reward_apply(lua_State *L) {
   bind_keep(&r->object, MODEL, &fitted->object);
   bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
   m.users = r->users.x;
-  bind_check(L, fopo_reward_direct(&r->reward, logs, &m));
+  make_direct(L, r, &m);
   return 1;
 }
 
@@ -170,26 +140,63 @@ static fopo_low_rank model_for_log(lua_State *L) {
   return m;
 }
 
-/* native.reward_doubly_robust(logs, direct, clip). */
-static int reward_doubly_robust(lua_State *L) {
-  double clip = bind_number(L, 3, "clip");
-  model_for_log(L);
-  bind_reward *r = new_of_log(L);
-  fopo_low_rank m = model_for_log(L);
-  bind_keep(&r->object, MODEL, &get_reward(L, 2)->object);
-  bind_check(L, fopo_reward_doubly_robust(&r->reward, log_of(r), &m, clip));
+/* ---- one constructor a row ---- */
+
+/* (sessions): rewards of Y. */
+static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
+  bind_get(L, 1, &bind_sessions_type);
+  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+  bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
+  bind_keep(&r->object, 0, &s->object);
+  fopo_reward_source source = {.Y = &s->sessions.Y};
+  bind_check(L, fopo_reward_init(&r->reward, kind, &source));
   return 1;
 }
 
-/* native.reward_switch(logs, direct, threshold). */
-static int reward_switch(lua_State *L) {
-  double threshold = bind_number(L, 3, "threshold");
-  model_for_log(L);
-  bind_reward *r = new_of_log(L);
-  fopo_low_rank m = model_for_log(L);
-  bind_keep(&r->object, MODEL, &get_reward(L, 2)->object);
-  bind_check(L, fopo_reward_switch(&r->reward, log_of(r), &m, threshold));
+/* (f, n): f(ids [B, S], rows [1, B]) gives the rewards [B, S] as an array or a table of rows. n:
+ * the number of contexts it covers; any if left out. */
+static int make_of_function(lua_State *L, const fopo_reward_kind *kind) {
+  fopo_reward_source source = {
+      .contexts = lua_isnoneornil(L, 2) ? 0 : bind_count(L, 2, "n", 1, UINT32_MAX)};
+  if (!lua_isfunction(L, 1)) {
+    const char *found = bind_found(L, 1);
+    return bind_fail(
+        L, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward needs a function, not %.80s", found));
+  }
+  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+  bind_check(L, fopo_reward_init(&r->reward, kind, &source));
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
   return 1;
+}
+
+/* (logs, {...}) or, with a model, (logs, direct, {...}): the options of the row. */
+static int make_of_logs(lua_State *L, const fopo_reward_kind *kind) {
+  int modelled = (kind->needs & FOPO_REWARD_OF_MODEL) != 0, table = modelled ? 3 : 2;
+  fopo_reward_source source = {0};
+  fopo_low_rank model = {0};
+  if (lua_isnoneornil(L, table)) table = 0;
+  for (const fopo_option *row = kind->options; row != NULL && row->name != NULL; row++) {
+    bind_read_row(L, table, row, &source);
+  }
+  if (modelled) model_for_log(L);
+  bind_reward *r = new_of_log(L);
+  if (modelled) {
+    model = model_for_log(L);
+    bind_keep(&r->object, MODEL, &get_reward(L, 2)->object);
+  }
+  source.logs = log_of(r);
+  source.model = &model;
+  bind_check(L, fopo_reward_init(&r->reward, kind, &source));
+  return 1;
+}
+
+/* native.reward_NAME(...): the reward of upvalue 1. */
+static int make(lua_State *L) {
+  const fopo_reward_kind *kind = lua_touserdata(L, lua_upvalueindex(1));
+  if (kind->needs & FOPO_REWARD_OF_LOGS) return make_of_logs(L, kind);
+  if (kind->needs & FOPO_REWARD_OF_SESSIONS) return make_of_sessions(L, kind);
+  return make_of_function(L, kind);
 }
 
 /* ---- the function's answer ---- */
@@ -296,7 +303,7 @@ static int value(lua_State *L) {
   lua_getiuservalue(L, 1, 1);
   memcpy(ids, bind_array_ids(L, 2, "ids")->data, B * S * sizeof *ids);
   r = get_reward(L, 1);
-  if (r->reward.kind == FOPO_REWARD_CUSTOM) {
+  if (fopo_reward_from_caller(&r->reward)) {
     fopo_drawn drawn = {.ids = ids, .rows = rows, .reward = out->data, .B = B, .S = S};
     if (bind_reward_call(L, top + 1, &drawn) != LUA_OK) return lua_error(L);
   } else {
@@ -306,15 +313,19 @@ static int value(lua_State *L) {
   return 1;
 }
 
+static int translates(const fopo_reward *r) {
+  return (r->kind->needs & FOPO_REWARD_TRANSLATES) != 0;
+}
+
 static int field(lua_State *L, bind_object *o, const char *name) {
   const fopo_reward *r = &((bind_reward *)o)->reward;
   const fopo_model *m = ((bind_reward *)o)->model;
   if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, fopo_reward_names[r->kind]);
+    lua_pushstring(L, r->kind->title);
   } else if (strcmp(name, "n") == 0) {
     r->contexts ? lua_pushinteger(L, (lua_Integer)r->contexts) : lua_pushnil(L);
   } else if (strcmp(name, "translate") == 0) {
-    r->kind == FOPO_REWARD_IPS ? lua_pushnumber(L, (double)r->credit.shift) : lua_pushnil(L);
+    translates(r) ? lua_pushnumber(L, (double)r->credit.shift) : lua_pushnil(L);
   } else if (strcmp(name, "parameters") == 0) {
     m ? lua_pushinteger(L, (lua_Integer)m->parameters) : lua_pushnil(L);
   } else if (strcmp(name, "loss") == 0) {
@@ -330,7 +341,7 @@ static int field(lua_State *L, bind_object *o, const char *name) {
 /* r.translate = lambda: from the next step on. */
 static int set(lua_State *L, bind_object *o, const char *name) {
   fopo_reward *r = &((bind_reward *)o)->reward;
-  if (strcmp(name, "translate") != 0 || r->kind != FOPO_REWARD_IPS) return 0;
+  if (strcmp(name, "translate") != 0 || !translates(r)) return 0;
   double shift = bind_number(L, 3, "translate");
   if (!(shift >= -1e30 && shift <= 1e30)) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "translate is %g; it must be finite", shift));
@@ -339,12 +350,46 @@ static int set(lua_State *L, bind_object *o, const char *name) {
   return 1;
 }
 
-const luaL_Reg bind_reward_functions[] = {
-    {"reward_hits", reward_hits},     {"reward_custom", reward_custom},
-    {"reward_ips", reward_ips},       {"reward_fit", reward_fit},
-    {"reward_given", reward_given},   {"reward_apply", reward_apply},
-    {"reward_over", reward_over},     {"reward_doubly_robust", reward_doubly_robust},
-    {"reward_switch", reward_switch}, {NULL, NULL}};
+const luaL_Reg bind_reward_functions[] = {{"reward_fit", reward_fit},
+                                          {"reward_given", reward_given},
+                                          {"reward_apply", reward_apply},
+                                          {"reward_over", reward_over},
+                                          {NULL, NULL}};
+
+/* native.rewards(): the rewards, as the declarations of fopo.reward need them. */
+static int rewards(lua_State *L) {
+  static const struct {
+    unsigned flag;
+    const char *name;
+  } needs[] = {{FOPO_REWARD_OF_SESSIONS, "sessions"},
+               {FOPO_REWARD_OF_LOGS, "logs"},
+               {FOPO_REWARD_OF_MODEL, "model"},
+               {FOPO_REWARD_FROM_CALLER, "fills"},
+               {FOPO_REWARD_IS_MODEL, "is_model"}};
+  lua_newtable(L);
+  for (int i = 0; fopo_rewards[i] != NULL; i++) {
+    const fopo_reward_kind *kind = fopo_rewards[i];
+    bind_push_entry(L, kind->name, kind->title, kind->text, kind->example, kind->options);
+    for (size_t k = 0; k < sizeof needs / sizeof *needs; k++) {
+      lua_pushboolean(L, (kind->needs & needs[k].flag) != 0);
+      lua_setfield(L, -2, needs[k].name);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+void bind_reward_open(lua_State *L) {
+  char name[64];
+  for (size_t i = 0; fopo_rewards[i] != NULL; i++) {
+    snprintf(name, sizeof name, "reward_%s", fopo_rewards[i]->name);
+    lua_pushlightuserdata(L, (void *)fopo_rewards[i]);
+    lua_pushcclosure(L, make, 1);
+    lua_setfield(L, -2, name);
+  }
+  lua_pushcfunction(L, rewards);
+  lua_setfield(L, -2, "rewards");
+}
 
 static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 

@@ -141,4 +141,21 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,
                          const char *seconds_name);
 
+/* ---- options that are rows of a table (learn/option.h): bind_option.c ---- */
+
+/* The row of that name, or NULL; rows NULL: there are none. */
+const fopo_option *bind_row(const fopo_option *rows, const char *name);
+
+/* Sets the row's member of *options from the table at `index` (0: there is none), or to its default
+ * if the option is left out. Counts, numbers and choices only; raises if the value is wrong. */
+void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options);
+
+/* Pushes the member's value and returns 1; 0 if it is neither a count, a number nor a choice. */
+int bind_push_row(lua_State *L, const fopo_option *row, const void *options);
+
+/* Pushes {name =, title =, text =, example =, options = {{name =, type =, default =, ...}, ...}},
+ * what a declaration in Lua is made of. */
+void bind_push_entry(lua_State *L, const char *name, const char *title, const char *text,
+                     const char *example, const fopo_option *rows);
+
 #endif

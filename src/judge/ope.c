@@ -102,14 +102,14 @@ static int check_index(const fopo_ope_options *o) {
 }
 
 static int check_model(const fopo_ope_options *o) {
-  fopo_reward_kind kind = o->model->kind;
-  if (kind == FOPO_REWARD_HITS || kind == FOPO_REWARD_CUSTOM || kind == FOPO_REWARD_DIRECT) {
+  const fopo_reward_kind *kind = o->model->kind;
+  if (kind->needs & FOPO_REWARD_OF_ANY_ITEM) {
     return fopo_reward_check(o->model, o->logs->n, o->pi->items.rows);
   }
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "the reward \"%s\" holds what the log's actions earned and "
                    "is no model of other actions; use a direct reward, or a function",
-                   fopo_reward_names[kind]);
+                   kind->title);
 }
 
 static int check(const fopo_ope_options *o) {
@@ -225,8 +225,8 @@ static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
   o->stage = then;
   if (model == NULL) return FOPO_OK;
   o->n_with_candidates = S;
-  if (model->kind == FOPO_REWARD_DIRECT && then == SUM_TILE) return model_tile(o);
-  if (model->kind != FOPO_REWARD_CUSTOM) {
+  if ((model->kind->needs & FOPO_REWARD_IS_MODEL) && then == SUM_TILE) return model_tile(o);
+  if (!fopo_reward_from_caller(model)) {
     return fopo_reward_fill(o->reward, model, o->ids, o->rows, o->count, S);
   }
   for (size_t k = 0; k < o->count * S; k++) o->reward[k] = NAN;

@@ -1,89 +1,326 @@
-/* Where the candidates of a batch are searched: by the device itself, or by the index on the host.
- *
- * A device with a search of its own answers exactly over a prefix of an order, which is what the
- * exact and the norm index do. It has the items already; of a norm index it further takes the order
- * and the norms, 8 bytes an item, and makes itself a packed copy of the first quarter of the items,
- * where most searches end: read side by side these cost their bytes and no more. The rest is
- * gathered from the one copy of the items: each row is read once, but written and read again in the
- * cache, and of a short one more than its bytes is read. All of it is taken anew after the index
- * was. */
+#include "learn/candidates.h"
+
 #include <string.h>
 
-#include "core/memory.h"
-#include "core/status.h"
-#include "learn/gradient_internal.h"
+#include "learn/arrays.h"
 
-/* The packed head takes a quarter of the items' bytes, or this many rows. */
-enum { HEAD_SHARE = 4, HEAD_LEAST = 4096 };
+/* The packed copy takes a quarter of the items' bytes, or this many rows. */
+enum { PACKED_SHARE = 4, PACKED_LEAST = 4096 };
 
-void fopo_gradient_forget_order(fopo_gradient *g) {
-  fopo_gradient_on_device *m = &g->dev;
-  void *blocks[] = {m->order, m->norms, m->packed};
-  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-    if (blocks[i] != NULL) g->device->ops->release(g->device, blocks[i]);
-  }
-  m->order = NULL;
-  m->norms = m->packed = NULL;
-  g->order_version = 0;
+/* A part that the host searches in a graph is cut into at most MOST_PIECES, each with LEAST_PIECE
+ * queries to search: fewer would leave threads without one, and a device with little to do. */
+enum { MOST_PIECES = 4, LEAST_PIECE = 32 };
+
+void fopo_candidates_init(fopo_candidates *c, const fopo_binding *data) {
+  *c = (fopo_candidates){.data = data};
+  c->cache = &c->own;
 }
 
-/* order, norms [P] on the host to the device, and its head from the items there. */
-static int put_order(fopo_gradient *g, const uint32_t *order, const float *norms) {
-  fopo_device *d = g->device;
-  fopo_gradient_on_device *m = &g->dev;
-  size_t P = g->P, rows = P / HEAD_SHARE > HEAD_LEAST ? P / HEAD_SHARE : HEAD_LEAST;
-  g->packed_rows = rows < P ? rows : P;
-  m->order = fopo_gradient_reserve(g, NULL, P, sizeof *order);
-  if (m->order == NULL) return FOPO_ERR_MEMORY;
-  m->norms = fopo_gradient_reserve(g, NULL, P, sizeof *norms);
-  if (m->norms == NULL) return FOPO_ERR_MEMORY;
-  m->packed = fopo_gradient_reserve(g, NULL, g->packed_rows * g->L, sizeof *m->packed);
-  if (m->packed == NULL) return FOPO_ERR_MEMORY;
-  int status = d->ops->put(d, m->order, order, P * sizeof *order);
-  if (status == FOPO_OK) status = d->ops->put(d, m->norms, norms, P * sizeof *norms);
+/* -- the order of a norm index ------------------------------------------------------------------
+ */
+
+static void drop_order(fopo_candidates *c) {
+  void *const blocks[] = {c->order.ids, c->order.norms, c->order.packed};
+  fopo_release_all(c->data->device, blocks, sizeof blocks / sizeof *blocks);
+  c->order = (fopo_device_order){0};
+}
+
+/* ids, norms [P] to the device, and the packed copy from the items there. */
+static int upload_order(fopo_candidates *c, const uint32_t *ids, const float *norms) {
+  const fopo_binding *data = c->data;
+  fopo_device *d = data->device;
+  fopo_device_order *o = &c->order;
+  size_t P = data->P, rows = P / PACKED_SHARE > PACKED_LEAST ? P / PACKED_SHARE : PACKED_LEAST;
+  o->packed_rows = rows < P ? rows : P;
+  o->ids = fopo_renew_on_device(d, NULL, P, sizeof *ids);
+  if (o->ids == NULL) return FOPO_ERR_MEMORY;
+  o->norms = fopo_renew_on_device(d, NULL, P, sizeof *norms);
+  if (o->norms == NULL) return FOPO_ERR_MEMORY;
+  o->packed = fopo_renew_on_device(d, NULL, o->packed_rows * data->L, sizeof *o->packed);
+  if (o->packed == NULL) return FOPO_ERR_MEMORY;
+  int status = d->ops->put(d, o->ids, ids, P * sizeof *ids);
+  if (status == FOPO_OK) status = d->ops->put(d, o->norms, norms, P * sizeof *norms);
   if (status != FOPO_OK) return status;
-  return d->ops->gather_rows(d, fopo_matrix_view(m->packed, g->packed_rows, g->L),
-                             fopo_gradient_device_matrix(g), m->order);
+  return d->ops->gather_rows(d, fopo_matrix_view(o->packed, o->packed_rows, data->L),
+                             fopo_binding_items(data), o->ids);
 }
 
-static int take_order(fopo_gradient *g) {
+static int renew_order(fopo_candidates *c) {
   uint64_t version = 0;
-  uint32_t *order = fopo_alloc(g->P, sizeof *order);
-  float *norms = fopo_alloc(g->P, sizeof *norms);
-  int status =
-      order && norms ? fopo_index_order(order, norms, &version, g->q.index) : FOPO_ERR_MEMORY;
-  fopo_gradient_forget_order(g);
-  if (status == FOPO_OK) status = put_order(g, order, norms);
-  if (status == FOPO_OK)
-    g->order_version = version;
-  else
-    fopo_gradient_forget_order(g);
-  fopo_free(order);
+  size_t P = c->data->P;
+  uint32_t *ids = fopo_alloc(P, sizeof *ids);
+  float *norms = fopo_alloc(P, sizeof *norms);
+  int status = ids && norms ? fopo_index_order(ids, norms, &version, c->q.index) : FOPO_ERR_MEMORY;
+  drop_order(c);
+  if (status == FOPO_OK) status = upload_order(c, ids, norms);
+  if (status == FOPO_OK) {
+    c->order.version = version;
+  } else {
+    drop_order(c);
+  }
+  fopo_free(ids);
   fopo_free(norms);
   return status;
 }
 
-int fopo_gradient_choose_search(fopo_gradient *g) {
-  g->on_device = g->by_graph = 0;
-  if (g->n_with_candidates == 0 || g->device->ops->topk == NULL) return FOPO_OK;
-  fopo_index_facts facts = fopo_index_about(g->q.index);
-  int norm = facts.by_norm;
-  g->by_graph = !facts.exhaustive;
-  if (g->by_graph || g->train_items || g->q.k > FOPO_TOPK_MOST ||
-      !fopo_index_over(g->q.index, g->items)) {
+/* -- planning a batch ---------------------------------------------------------------------------
+ */
+
+void fopo_candidates_adapt(const fopo_candidates *c, fopo_proposal *q) {
+  if (q->adaptive) q->epsilon = fopo_candidate_cache_epsilon(c->cache, q);
+}
+
+/* Room in the cache for the bound contexts, if q keeps candidates. */
+static int reserve_cache(fopo_candidates *c, const fopo_proposal *q) {
+  if (!fopo_proposal_keeps(q)) return FOPO_OK;
+  return fopo_candidate_cache_reserve(c->cache, c->data->device, c->data->N, q->k);
+}
+
+int fopo_candidates_attach(fopo_candidates *c, fopo_proposal *q, fopo_candidate_cache *cache) {
+  c->cache = cache != NULL ? cache : &c->own;
+  if (cache == NULL || q == NULL) return FOPO_OK;
+  fopo_candidates_adapt(c, q);
+  return reserve_cache(c, q);
+}
+
+/* Does the device search by itself, and in what? */
+static int choose_search(fopo_candidates *c) {
+  const fopo_binding *data = c->data;
+  c->device_searches = c->by_graph = 0;
+  if (c->n == 0 || data->device->ops->topk == NULL) return FOPO_OK;
+  fopo_index_facts facts = fopo_index_about(c->q.index);
+  int norm = strcmp(facts.kind, "norm") == 0, exact = strcmp(facts.kind, "exact") == 0;
+  c->by_graph = !norm && !exact;
+  if (c->by_graph || data->train_items || c->q.k > FOPO_TOPK_MOST ||
+      !fopo_index_over(c->q.index, data->items)) {
     return FOPO_OK;
   }
-  int status = norm && facts.version != g->order_version ? take_order(g) : FOPO_OK;
+  int status = norm && facts.version != c->order.version ? renew_order(c) : FOPO_OK;
   if (status != FOPO_OK) return status;
-  g->catalogue = (fopo_catalogue){
-      .items = g->dev.items, .P = g->P, .ld = g->items.ld, .limit = norm ? facts.reachable : g->P};
+  c->catalogue = (fopo_catalogue){.items = data->device_items,
+                                  .P = data->P,
+                                  .ld = data->items.ld,
+                                  .limit = norm ? facts.reachable : data->P};
   if (norm) {
-    g->catalogue.order = g->dev.order;
-    g->catalogue.norms = g->dev.norms;
-    g->catalogue.packed = g->dev.packed;
-    g->catalogue.packed_rows = g->packed_rows;
-    if (g->beta.type == FOPO_BFLOAT16) g->catalogue.half = g->beta;
+    c->catalogue.order = c->order.ids;
+    c->catalogue.norms = c->order.norms;
+    c->catalogue.packed = c->order.packed;
+    c->catalogue.packed_rows = c->order.packed_rows;
+    if (data->beta.type == FOPO_BFLOAT16) c->catalogue.half = data->beta;
   }
-  g->on_device = 1;
+  c->device_searches = 1;
   return FOPO_OK;
+}
+
+int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t B) {
+  c->n = 0;
+  c->fetched = SIZE_MAX;
+  if (q == NULL) return FOPO_OK;
+  int status = reserve_cache(c, q);
+  if (status != FOPO_OK) return status;
+  fopo_candidates_adapt(c, q);
+  c->q = *q;
+  c->n = fopo_candidate_cache_n_with_candidates(c->cache, q, B);
+  if (c->n > 0) {
+    if (!fopo_proposal_uses_index(q)) c->q.refresh = 1; /* a probe keeps no candidates */
+    c->q.epsilon = fopo_candidate_cache_draw_epsilon(c->cache, q);
+  }
+  return choose_search(c);
+}
+
+/* How many contexts of the batch will be searched. */
+static size_t count_searches(const fopo_candidates *c, const uint32_t *rows) {
+  size_t expired = 0;
+  if (!fopo_proposal_keeps(&c->q)) return c->n;
+  for (size_t b = 0; b < c->n; b++) {
+    if (fopo_candidate_cache_expired(c->cache, rows[b], c->q.refresh)) expired++;
+  }
+  return expired;
+}
+
+/* Pieces serve a device that works while the host searches. Items that are learnt and a caller who
+ * fills the rewards see whole parts. */
+size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, size_t B,
+                              size_t part) {
+  const fopo_binding *data = c->data;
+  if (c->n == 0 || !c->by_graph || !data->device->ops->asynchronous || data->train_items) return 1;
+  if (fopo_reward_from_caller(data->reward)) return 1;
+  size_t pieces = count_searches(c, rows) * part / B / LEAST_PIECE;
+  return pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
+}
+
+/* -- memory -------------------------------------------------------------------------------------
+ */
+
+/* Counts and queries of a part, which are there without candidates too. */
+static int renew_part(fopo_candidates *c, size_t part) {
+  fopo_device *d = c->data->device;
+  fopo_candidate_sets *m = &c->device, *h = &c->host;
+  c->capacity_part = 0;
+  m->counts = fopo_renew_on_device(d, m->counts, part, sizeof *m->counts);
+  c->device_expired = fopo_renew_on_device(d, c->device_expired, 2 * part, sizeof(uint32_t));
+  h->counts = fopo_renew_on_host(h->counts, part, sizeof *h->counts);
+  c->host_expired = fopo_renew_on_host(c->host_expired, 2 * part, sizeof(uint32_t));
+  c->host_Q = fopo_renew_on_host(c->host_Q, part * c->data->L, sizeof *c->host_Q);
+  if (!m->counts || !c->device_expired || !h->counts) return FOPO_ERR_MEMORY;
+  if (!c->host_expired || !c->host_Q) return FOPO_ERR_MEMORY;
+  c->capacity_part = part;
+  return FOPO_OK;
+}
+
+static int renew_candidates(fopo_candidates *c, size_t n) {
+  fopo_device *d = c->data->device;
+  fopo_candidate_sets *m = &c->device, *h = &c->host;
+  c->capacity = 0;
+  m->ids = fopo_renew_on_device(d, m->ids, n, sizeof *m->ids);
+  m->scores = fopo_renew_on_device(d, m->scores, n, sizeof *m->scores);
+  h->ids = fopo_renew_on_host(h->ids, n, sizeof *h->ids);
+  h->scores = fopo_renew_on_host(h->scores, n, sizeof *h->scores);
+  if (!m->ids || !m->scores || !h->ids || !h->scores) return FOPO_ERR_MEMORY;
+  c->capacity = n;
+  return FOPO_OK;
+}
+
+int fopo_candidates_reserve(fopo_candidates *c, size_t part) {
+  int status = part > c->capacity_part ? renew_part(c, part) : FOPO_OK;
+  size_t n = c->n > 0 ? part * c->q.k : 0;
+  return status == FOPO_OK && n > c->capacity ? renew_candidates(c, n) : status;
+}
+
+void fopo_candidates_unbind(fopo_candidates *c) {
+  fopo_candidate_sets *m = &c->device;
+  void *const blocks[] = {m->ids, m->counts, m->scores, c->device_expired};
+  fopo_release_all(c->data->device, blocks, sizeof blocks / sizeof *blocks);
+  drop_order(c);
+  *m = (fopo_candidate_sets){0};
+  c->device_expired = NULL;
+  c->capacity_part = c->capacity = 0;
+  fopo_candidate_cache_done(&c->own);
+}
+
+void fopo_candidates_done(fopo_candidates *c) {
+  fopo_free(c->host_Q);
+  fopo_free(c->host.ids);
+  fopo_free(c->host.counts);
+  fopo_free(c->host.scores);
+  fopo_free(c->host_expired);
+}
+
+/* -- finding the candidates of a piece ----------------------------------------------------------
+ */
+
+/* What the device's operations take of n queries Q [n, L]. */
+static fopo_device_batch batch_of(const fopo_candidates *c, const float *Q, size_t n) {
+  return (fopo_device_batch){.B = n, .P = c->data->P, .L = c->data->L, .Q = Q};
+}
+
+/* The device's search of n queries Q [n, L], with scores. */
+static int search_on_device(fopo_candidates *c, const fopo_candidate_sets *sets, const float *Q,
+                            size_t n) {
+  fopo_device *d = c->data->device;
+  fopo_device_batch batch = batch_of(c, Q, n);
+  return d->ops->topk(d, sets, &c->catalogue, &batch);
+}
+
+/* The part's queries, which its first search copies to the host: the pieces after it need not wait
+ * for the device. */
+static int fetch_queries(fopo_candidates *c, const fopo_span *part) {
+  fopo_device *d = c->data->device;
+  if (c->fetched == part->first) return FOPO_OK;
+  size_t n = fopo_candidates_of(c, part) * c->data->L;
+  int status = d->ops->get(d, c->host_Q, part->Q, n * sizeof *c->host_Q);
+  c->fetched = status == FOPO_OK ? part->first : SIZE_MAX;
+  return status;
+}
+
+/* The index's search on the host, for the n queries of the piece at `places` (NULL: its first n).
+ * Their scores stay in host.scores. */
+static int search_on_host(fopo_candidates *c, const fopo_candidate_sets *sets,
+                          const fopo_span *part, const fopo_span *piece, const uint32_t *places,
+                          size_t n, int set) {
+  fopo_device *d = c->data->device;
+  const fopo_candidate_sets *h = &c->host;
+  size_t L = c->data->L, k = c->q.k;
+  int status = fetch_queries(c, part);
+  if (status != FOPO_OK) return status;
+  float *Q = c->host_Q + (piece->first - part->first) * L;
+  for (size_t i = 0; i < n && places != NULL; i++) { /* the places ascend: nothing is lost */
+    if (places[i] > i) memcpy(Q + i * L, Q + places[i] * L, L * sizeof *Q);
+  }
+  fopo_matrix queries = fopo_matrix_view(Q, n, L);
+  status = set ? fopo_index_search_set(h->ids, h->scores, h->counts, c->q.index, queries, k)
+               : fopo_index_search(h->ids, h->scores, h->counts, c->q.index, queries, k);
+  if (status == FOPO_OK) status = d->ops->put(d, sets->ids, h->ids, n * k * sizeof *h->ids);
+  return status == FOPO_OK ? d->ops->put(d, sets->counts, h->counts, n * sizeof *h->counts)
+                           : status;
+}
+
+/* Lists which of the first n contexts of the piece have no cached candidates, or expired ones:
+ * host_expired = [places in the piece, context ids]. Returns how many. */
+static size_t list_expired(fopo_candidates *c, const fopo_span *piece, size_t n) {
+  uint32_t *expired = c->host_expired;
+  size_t count = 0;
+  for (uint32_t b = 0; b < n; b++) {
+    if (fopo_candidate_cache_expired(c->cache, piece->rows[b], c->q.refresh)) expired[count++] = b;
+  }
+  for (size_t i = 0; i < count; i++) expired[count + i] = piece->rows[expired[i]];
+  return count;
+}
+
+/* Searches the `count` contexts listed in host_expired and stores their candidates in the cache.
+ * piece->V holds their queries meanwhile. */
+static int renew_expired(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
+                         const fopo_span *piece, size_t count, int set) {
+  fopo_device *d = c->data->device;
+  size_t L = c->data->L;
+  uint32_t *places = c->device_expired;
+  int status = d->ops->put(d, places, c->host_expired, 2 * count * sizeof *places);
+  if (status == FOPO_OK && c->device_searches) {
+    status = d->ops->gather_rows(d, fopo_matrix_view(piece->V, count, L),
+                                 fopo_matrix_view(piece->Q, piece->n, L), places);
+    if (status == FOPO_OK) status = search_on_device(c, sets, piece->V, count);
+  } else if (status == FOPO_OK) {
+    status = search_on_host(c, sets, part, piece, c->host_expired, count, set);
+  }
+  if (status != FOPO_OK) return status;
+  return fopo_candidate_cache_store(c->cache, sets, places + count, count);
+}
+
+/* The cached candidates of the first n contexts of the piece, after the expired ones are renewed.
+ */
+static int find_cached(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
+                       const fopo_span *piece, size_t n, int set) {
+  size_t count = list_expired(c, piece, n);
+  int status = count > 0 ? renew_expired(c, sets, part, piece, count, set) : FOPO_OK;
+  if (status != FOPO_OK) return status;
+  return fopo_candidate_cache_load(sets, c->cache, piece->device_rows, n);
+}
+
+/* The scores of the first n contexts' candidates at the current theta: those of the index's search,
+ * or computed again if the candidates are cached, or the index may be older than the items. */
+static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *piece,
+                      size_t n) {
+  const fopo_binding *data = c->data;
+  fopo_device *d = data->device;
+  if (!fopo_proposal_keeps(&c->q) && !data->train_items) {
+    return d->ops->put(d, sets->scores, c->host.scores, n * sets->k * sizeof *sets->scores);
+  }
+  fopo_device_batch batch = batch_of(c, piece->Q, n);
+  return d->ops->scores(d, sets, &data->beta, &batch);
+}
+
+int fopo_candidates_find(fopo_candidates *c, const fopo_span *part, const fopo_span *piece,
+                         int scored, int set) {
+  fopo_device *d = c->data->device;
+  size_t n = fopo_candidates_of(c, piece), others = piece->n - n;
+  fopo_candidate_sets sets = fopo_candidates_sets(c, part, piece);
+  int cached = fopo_proposal_keeps(&c->q), searched = !cached && c->device_searches;
+  int status = cached     ? find_cached(c, &sets, part, piece, n, set)
+               : searched ? search_on_device(c, &sets, piece->Q, n) /* with their scores */
+                          : search_on_host(c, &sets, part, piece, NULL, n, set);
+  if (status == FOPO_OK && others > 0) {
+    memset(c->host.counts, 0, others * sizeof *sets.counts);
+    status = d->ops->put(d, sets.counts + n, c->host.counts, others * sizeof *sets.counts);
+  }
+  return status == FOPO_OK && scored && !searched ? put_scores(c, &sets, piece, n) : status;
 }

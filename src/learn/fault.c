@@ -1,55 +1,41 @@
-/* Mistakes that are planted on purpose, so that a lesson can show what they do and a test can see
- * that the checks find them. They change what was drawn before anything is computed from it, by
- * way of the host and in small pieces: right on every device, slow, and without allocation. */
+#include "learn/fault.h"
+
 #include "core/status.h"
-#include "learn/gradient_internal.h"
 
-const char *const fopo_fault_names[FOPO_FAULTS] = {"none", "no_q", "added_q", "off_by_one"};
+const char *const fopo_fault_names[FOPO_FAULTS + 1] = {"none", "no_q", "added_q", "off_by_one",
+                                                       NULL};
 
-enum { PIECE = 1024 };
+/* Draws that pass through the stack at once. */
+enum { BLOCK = 1024 };
 
-/* w = exp(f) instead of exp(f) / q, or w = exp(f) q */
-static int spoil_logq(fopo_gradient *g, size_t first, size_t n, float factor) {
-  float logq[PIECE];
-  fopo_device *d = g->device;
-  int status = d->ops->get(d, logq, g->dev.logq + first, n * sizeof *logq);
-  for (size_t i = 0; i < n && status == FOPO_OK; i++) logq[i] *= factor;
-  return status == FOPO_OK ? d->ops->put(d, g->dev.logq + first, logq, n * sizeof *logq) : status;
+/* logq times 0: w = exp(f); times -1: w = exp(f) q. */
+static int scale_logq(fopo_device *d, float *logq, size_t n, float factor) {
+  float block[BLOCK];
+  int status = d->ops->get(d, block, logq, n * sizeof *block);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) block[i] *= factor;
+  return status == FOPO_OK ? d->ops->put(d, logq, block, n * sizeof *block) : status;
 }
 
-/* The item after the one that was drawn. */
-static int spoil_ids(fopo_gradient *g, size_t first, size_t n) {
-  uint32_t ids[PIECE];
-  fopo_device *d = g->device;
-  int status = d->ops->get(d, ids, g->dev.ids + first, n * sizeof *ids);
-  for (size_t i = 0; i < n && status == FOPO_OK; i++)
-    ids[i] = (uint32_t)((ids[i] + (size_t)1) % g->P);
-  return status == FOPO_OK ? d->ops->put(d, g->dev.ids + first, ids, n * sizeof *ids) : status;
-}
-
-int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault) {
-  if (fault != FOPO_FAULT_NONE && g->options.kind != FOPO_GRADIENT_SNIS) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a fault can be planted in a snis gradient only");
+/* The item after the one that was drawn; after the last comes the first. */
+static int shift_ids(fopo_device *d, uint32_t *ids, size_t n, size_t P) {
+  uint32_t block[BLOCK];
+  int status = d->ops->get(d, block, ids, n * sizeof *block);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    block[i] = (uint32_t)((block[i] + (size_t)1) % P);
   }
-  if (g->stage != FOPO_STAGE_IDLE) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is in the middle of a batch");
-  }
-  g->fault = fault;
-  return FOPO_OK;
+  return status == FOPO_OK ? d->ops->put(d, ids, block, n * sizeof *block) : status;
 }
 
-fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->fault; }
-
-int fopo_gradient_inject_fault(fopo_gradient *g, size_t n) {
-  size_t draws = n * g->S;
+int fopo_fault_inject(fopo_fault fault, fopo_device *d, uint32_t *ids, float *logq, size_t draws,
+                      size_t P) {
   int status = FOPO_OK;
-  if (g->fault == FOPO_FAULT_NONE) return FOPO_OK;
-  for (size_t first = 0; first < draws && status == FOPO_OK; first += PIECE) {
-    size_t count = draws - first < PIECE ? draws - first : PIECE;
-    switch (g->fault) {
-    case FOPO_FAULT_NO_Q: status = spoil_logq(g, first, count, 0.0f); break;
-    case FOPO_FAULT_ADDED_Q: status = spoil_logq(g, first, count, -1.0f); break;
-    default: status = spoil_ids(g, first, count); break;
+  if (fault == FOPO_FAULT_NONE) return FOPO_OK;
+  for (size_t first = 0; first < draws && status == FOPO_OK; first += BLOCK) {
+    size_t n = draws - first < BLOCK ? draws - first : BLOCK;
+    switch (fault) {
+    case FOPO_FAULT_NO_Q: status = scale_logq(d, logq + first, n, 0.0f); break;
+    case FOPO_FAULT_ADDED_Q: status = scale_logq(d, logq + first, n, -1.0f); break;
+    default: status = shift_ids(d, ids + first, n, P); break;
     }
   }
   return status;

@@ -1,63 +1,120 @@
-/* Reward estimators rhat(a, x): every objective of the paper is one of these over the same loop.
+/* Rewards: estimators rhat(a, x) of the reward of showing item a in context x. Every objective of
+ * the paper is one of these over the same loop.
  *
- * With the event (x_i, a_i, p_i, r_i) of a log, w_i = 1 / max(tau, p_i) and a model r_M:
- *
- *   hits           1[a in Y]                                    (the paper, Experimental Results)
- *   ips            1[a = a_i] w_i (r_i - lambda)                (the paper, Introduction; lambda 0)
- *   direct         r_M(a, x_i)
- *   doubly robust  r_M(a, x_i) + 1[a = a_i] w_i (r_i - r_M(a_i, x_i))
- *   switch         doubly robust where 1 / p_i <= threshold, direct elsewhere
- *   custom         filled by the caller, e.g. by a Lua function, between draw and absorb
- *
- * The logged ones are a credit of one action a context, and a model of low rank (device/device.h);
- * both are evaluated on the device. */
+ * A reward is one row that says everything about it: what it is made of, the data that it fits, its
+ * value on the host in plain form, and how the device looks up a whole batch. A new one is one file
+ * beside rewards/hits.c and one line in rewards/rewards.def; no other file names a reward. */
 #ifndef FOPO_LEARN_REWARD_H
 #define FOPO_LEARN_REWARD_H
 
 #include "data/logs/logs.h"
-#include "data/sessions.h"
 #include "device/device.h"
+#include "learn/option.h"
 
-typedef enum {
-  FOPO_REWARD_HITS,
-  FOPO_REWARD_CUSTOM,
-  FOPO_REWARD_IPS,
-  FOPO_REWARD_DIRECT,
-  FOPO_REWARD_DOUBLY_ROBUST,
-  FOPO_REWARD_SWITCH,
-  FOPO_REWARD_KINDS
-} fopo_reward_kind;
+/* The arrays that rewards are read from: on the host, or a device's copies. Zeros stand for none.
+ */
+typedef struct {
+  fopo_csr Y;          /* [N, P] the items that are hits */
+  fopo_credit credit;  /* [N] the logged action of each context and what it earned */
+  fopo_low_rank model; /* r_M, a model of the reward of rank r: [N, r], [P, r] */
+} fopo_reward_arrays;
 
-extern const char *const fopo_reward_names[FOPO_REWARD_KINDS];
+typedef struct fopo_reward_kind fopo_reward_kind;
 
 typedef struct {
-  fopo_reward_kind kind;
+  const fopo_reward_kind *kind;
   const fopo_csr *Y;   /* hits: [N, P]; not owned */
-  size_t contexts;     /* N it covers; custom: 0 = any */
-  size_t actions;      /* P it covers; hits and custom: 0 */
+  size_t contexts;     /* N it covers; 0: any */
+  size_t actions;      /* P it covers; 0: the columns of Y, or any */
   fopo_credit credit;  /* on the host; action NULL: none. action is the log's, not owned */
   fopo_low_rank model; /* on the host; users NULL: none. Not owned */
   float *owned;        /* [2 N] credit.weight, then credit.gain */
 } fopo_reward;
 
-/* Each makes *reward anew; the log, and the model, must outlive it. clip is tau, 0 .. 1 (0: IPS and
- * doubly robust as they are). A model covers the log's events and actions. */
-int fopo_reward_ips(fopo_reward *reward, const fopo_logs *logs, double clip);
-int fopo_reward_direct(fopo_reward *reward, const fopo_logs *logs, const fopo_low_rank *model);
-int fopo_reward_doubly_robust(fopo_reward *reward, const fopo_logs *logs,
-                              const fopo_low_rank *model, double clip);
+/* What a reward is made of. It must outlive the reward. */
+typedef struct {
+  const fopo_csr *Y; /* of sessions: [N, P] */
+  const fopo_logs *logs;
+  const fopo_low_rank *model; /* of the log's contexts and actions */
+  size_t contexts;            /* custom: N it covers; 0: any */
+  double clip;                /* tau, 0 .. 1: the least propensity that is divided by */
+  double translate;           /* lambda, taken from every reward of the log */
+  double threshold;           /* the largest weight 1 / p that is used, 1 or more */
+  double own[4];              /* numbers that only one reward reads */
+} fopo_reward_source;
 
-/* threshold >= 1: the largest weight 1 / p_i that is used. SWITCH (Wang, Agarwal, Dudik, ICML 2017)
- * compares pi / p, which a reward cannot know; 1 / p is its bound over all pi. */
-int fopo_reward_switch(fopo_reward *reward, const fopo_logs *logs, const fopo_low_rank *model,
-                       double threshold);
-void fopo_reward_done(fopo_reward *reward); /* accepts {0} */
+/* What a reward needs, and what it is. */
+enum {
+  FOPO_REWARD_OF_SESSIONS = 1,
+  FOPO_REWARD_OF_LOGS = 2,
+  FOPO_REWARD_OF_MODEL = 4,     /* a model of the reward, beside the log */
+  FOPO_REWARD_FROM_CALLER = 8,  /* filled by the caller, draw by draw: no value, no look_up */
+  FOPO_REWARD_OF_ANY_ITEM = 16, /* rewards any item in any of its contexts, as a model does */
+  FOPO_REWARD_IS_MODEL = 32,    /* its value is the model's and nothing else */
+  FOPO_REWARD_TRANSLATES = 64   /* credit.shift may be changed between two steps */
+};
+
+struct fopo_reward_kind {
+  const char *name;  /* of the function in Lua: fopo.reward.NAME */
+  const char *title; /* "doubly robust" */
+  unsigned needs;    /* of the flags above */
+
+  /* Fills the empty *r. What it owns is freed by fopo_reward_done, also after a failure. */
+  int (*make)(fopo_reward *r, const fopo_reward_source *source);
+
+  /* rhat(a, x_n) on the host: the plain form of what the device computes. */
+  double (*value)(const fopo_reward *r, size_t n, uint32_t a);
+
+  /* samples->r of samples->ids in the contexts of x, on the device. NULL: the draws come to the
+   * host and `value` fills them, which is correct on every device, and slower. */
+  int (*look_up)(fopo_device *d, const fopo_samples *samples, const fopo_reward_arrays *arrays,
+                 const fopo_device_batch *x);
+
+  /* For Lua: the options beside what `needs` says, help, and an example that a test runs. */
+  const fopo_option *options; /* ended by a name of NULL; NULL: none */
+  const char *text, *example;
+};
+
+/* Every reward, ended by NULL; NULL if none has that name. */
+extern const fopo_reward_kind *const fopo_rewards[];
+const fopo_reward_kind *fopo_reward_named(const char *name);
+
+/* The place of a kind in the list, which checkpoints keep: new lines go to its end. */
+size_t fopo_reward_number(const fopo_reward_kind *kind);
+
+#define X(name) extern const fopo_reward_kind fopo_reward_##name;
+#include "learn/rewards/rewards.def"
+#undef X
+
+/* Makes *r anew. */
+int fopo_reward_init(fopo_reward *r, const fopo_reward_kind *kind,
+                     const fopo_reward_source *source);
+void fopo_reward_done(fopo_reward *r); /* accepts {0} */
+
+/* Whether the caller fills the rewards, draw by draw. */
+static inline int fopo_reward_from_caller(const fopo_reward *r) {
+  return (r->kind->needs & FOPO_REWARD_FROM_CALLER) != 0;
+}
+
+/* Its arrays on the host. */
+fopo_reward_arrays fopo_reward_arrays_of(const fopo_reward *r);
 
 /* Checks that it covers N contexts and P items. */
-int fopo_reward_check(const fopo_reward *reward, size_t N, size_t P);
+int fopo_reward_check(const fopo_reward *r, size_t N, size_t P);
 
-/* r [B, S] on the host for ids [B, S] of contexts rows [B]; FOPO_ERR_ARGUMENT for a custom one. */
-int fopo_reward_fill(float *r, const fopo_reward *reward, const uint32_t *ids, const uint32_t *rows,
+/* values [B, S] on the host for ids [B, S] of contexts rows [B]; FOPO_ERR_ARGUMENT if the caller
+ * fills this reward, or for an item that it does not cover. */
+int fopo_reward_fill(float *values, const fopo_reward *r, const uint32_t *ids, const uint32_t *rows,
                      size_t B, size_t S);
+
+/* The draws whose rewards a caller is to fill: ids [B, S] in the contexts rows [B], on the host. */
+typedef struct {
+  const uint32_t *ids;
+  const uint32_t *rows;
+  float *reward; /* [B, S] to be filled */
+  size_t B, S;
+} fopo_drawn;
+
+enum { FOPO_DRAWN = 1 }; /* the status of work that waits for a fopo_drawn */
 
 #endif

@@ -11,7 +11,6 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "learn/gradient_internal.h"
 #include "train/trainer_internal.h"
 
 static const char format[] = "fopo trainer 1";
@@ -70,7 +69,7 @@ static fixed fixed_of(fopo_trainer *t) {
   return (fixed){
       .name = {"items", "contexts", "batch", "seed", "reward", "data"},
       .value = {t->o.policy->items.rows, t->o.contexts.rows, t->o.batch, t->o.seed,
-                (uint64_t)t->o.reward->kind, fingerprint(t)},
+                fopo_reward_number(t->o.reward->kind), fingerprint(t)},
   };
 }
 
@@ -163,7 +162,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
-  a[n++] = fopo_array_text("gradient", t->o.gradient->estimator->name);
+  a[n++] = fopo_array_text("gradient", fopo_gradient_get(t->o.gradient)->estimator->name);
   a[n++] = fopo_array_text("optim", optim_names[o->options.kind]);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   a[n++] = fopo_array_of("optim_m", FOPO_F32, x->m.x, 2, rows, cols);
@@ -402,7 +401,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_text(archive, path, "optim", optim_names[optim], "use the same optimiser");
   }
   if (status == FOPO_OK) {
-    status = need_text(archive, path, "gradient", t->o.gradient->estimator->name,
+    status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,
                        "use the same estimator");
   }
   if (status == FOPO_OK) status = check_network(archive, path, &t->o.policy->net);
@@ -422,9 +421,9 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
     if (status == FOPO_OK) status = check_squares(s->v, t->n_theta, path);
   }
-  const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
-  if (status == FOPO_OK && fopo_gradient_has_proposal(o)) {
-    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, &o->proposal,
+  const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
+  if (status == FOPO_OK && q != NULL) {
+    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q,
                                         t->o.contexts.rows, t->o.policy->items.rows);
   }
   return status;
@@ -437,9 +436,9 @@ static void take_items(fopo_policy *pi, const float *values) {
 
 /* The gradient shows the epsilon that was taken over. */
 static int restore_visits(fopo_trainer *t, const fopo_archive *file) {
-  const fopo_gradient_options *o = fopo_gradient_get(t->o.gradient);
-  if (!fopo_gradient_has_proposal(o)) return FOPO_OK;
-  int status = fopo_candidate_cache_restore(&t->cache, file, &o->proposal);
+  const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
+  if (q == NULL) return FOPO_OK;
+  int status = fopo_candidate_cache_restore(&t->cache, file, q);
   fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: the room is there */
   fopo_gradient_attach_cache(t->o.gradient, NULL);
   return status;

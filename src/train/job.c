@@ -151,7 +151,6 @@ static int push(fopo_job *j, const fopo_job_record *r) {
 static int end_record(fopo_job *j, int cut) {
   const fopo_stretch *record = fopo_trainer_record(j->trainer);
   if (record->sum.steps < 1.0) return FOPO_OK;
-  const fopo_gradient_options *g = fopo_gradient_get(j->gradient);
   fopo_job_record r = {.step = fopo_trainer_step(j->trainer),
                        .seconds = j->plan.trained + j->spent,
                        .steps_per_second = record->sum.steps / record->seconds,
@@ -159,8 +158,7 @@ static int end_record(fopo_job *j, int cut) {
                        .lr = j->optim.options.lr,
                        .valid = NAN,
                        .valid_index = NAN,
-                       .epsilon =
-                           g->kind == FOPO_GRADIENT_SNIS ? g->proposal.epsilon : (double)NAN};
+                       .epsilon = fopo_gradient_epsilon(j->gradient)};
   memcpy(r.phases, record->phases, sizeof r.phases);
   fopo_trainer_end_record(j->trainer);
   int status = FOPO_OK, enough = 0;
@@ -264,7 +262,7 @@ static void *work(void *payload) {
 /* ---- starting ---- */
 
 static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
-  if (t->o.reward->kind == FOPO_REWARD_CUSTOM) {
+  if (fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom reward; use t:run for it");
   }

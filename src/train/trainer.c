@@ -26,13 +26,6 @@ static int check_batch(size_t batch, size_t N) {
                    N);
 }
 
-/* The index that the candidates come from; NULL where there is none. */
-static fopo_index *index_of(const fopo_trainer_options *o) {
-  const fopo_gradient_options *g = fopo_gradient_get(o->gradient);
-  int asks = g->kind == FOPO_GRADIENT_SNIS || g->kind == FOPO_GRADIENT_HEAD_TAIL;
-  return asks && g->proposal.kind == FOPO_PROPOSAL_MIXTURE ? g->proposal.index : NULL;
-}
-
 static int check_items(const fopo_trainer_options *o) {
   if (o->policy->train_items && fopo_comm_size() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
@@ -41,7 +34,7 @@ static int check_items(const fopo_trainer_options *o) {
                      fopo_comm_size());
   }
   if (o->index_refresh == 0) return FOPO_OK;
-  const fopo_index *ix = index_of(o);
+  const fopo_index *ix = fopo_gradient_index(o->gradient);
   if (!o->policy->train_items || ix == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
                      o->index_refresh,
@@ -171,7 +164,7 @@ static int close_slice(fopo_trainer *t) {
 int fopo_trainer_refresh(fopo_trainer *t) {
   if (t->o.index_refresh == 0) return FOPO_OK;
   int status = t->running ? fetch_items(t) : FOPO_OK;
-  fopo_index *ix = index_of(&t->o);
+  fopo_index *ix = fopo_gradient_index(t->o.gradient);
   return status == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : status;
 }
 
@@ -236,24 +229,11 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
   }
 }
 
-/* Draws a part of the batch. A theta that has overflowed is first seen in the search. */
-static int draw(fopo_trainer *t, fopo_drawn *drawn) {
-  char where[240];
-  int status = fopo_gradient_draw(t->o.gradient, drawn);
-  if (status != FOPO_ERR_NUMERIC) return status;
-  snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(status, "step %llu, where the queries are contexts times theta: %s; %s",
-                   (unsigned long long)t->step + 1, where, theta_lost);
-}
-
-/* Draws and absorbs until the batch is done; FOPO_DRAWN where rewards come from outside. */
+/* Estimates the gradient of the step's batch; FOPO_DRAWN if the caller must fill rewards first. */
 static int estimate(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
-  int custom = t->o.reward->kind == FOPO_REWARD_CUSTOM, status = FOPO_OK;
-  if (t->waiting) {
-    t->waiting = 0;
-    status = fopo_gradient_absorb(g);
-  } else {
+  int status = FOPO_OK;
+  if (!t->waiting) {
     fopo_trainer_choose_rows(t);
     if (t->n_mine == 0) return FOPO_OK;
     if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
@@ -266,14 +246,8 @@ static int estimate(fopo_trainer *t) {
     fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
     status = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
   }
-  while (status == FOPO_OK && (status = draw(t, custom ? &t->drawn : NULL)) == FOPO_DRAWN) {
-    if (custom) {
-      t->waiting = 1;
-      return FOPO_DRAWN;
-    }
-    status = fopo_gradient_reward(g);
-    if (status == FOPO_OK) status = fopo_gradient_absorb(g);
-  }
+  if (status == FOPO_OK) status = fopo_gradient_estimate(g, &t->drawn);
+  t->waiting = status == FOPO_DRAWN;
   return status;
 }
 

@@ -14,7 +14,6 @@
 #include "core/clock.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "learn/gradient_internal.h"
 #include "train/trainer_internal.h"
 
 /* Seconds between two readings of totals, about: what was begun runs to its end also when the run
@@ -27,7 +26,7 @@ int fopo_trainer_begin_async(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
   t->async = t->totals != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
-             t->o.reward->kind != FOPO_REWARD_CUSTOM;
+             !fopo_reward_from_caller(t->o.reward);
   t->pending = 0;
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
@@ -94,14 +93,10 @@ static int begin_batch(fopo_trainer *t) {
 /* All that follows the batch's beginning. */
 static int make_work(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
-  int status;
-  while ((status = fopo_gradient_draw(g, NULL)) == FOPO_DRAWN) {
-    status = fopo_gradient_reward(g);
-    if (status == FOPO_OK) status = fopo_gradient_absorb(g);
-    if (status != FOPO_OK) return status;
-  }
+  int status = fopo_gradient_estimate(g, NULL);
+  if (status != FOPO_OK) return status;
   double *seconds = t->slice.phases, start = fopo_clock();
-  if (status == FOPO_OK) status = fopo_gradient_finish_async(g, t->totals, seconds);
+  status = fopo_gradient_finish_async(g, t->totals, seconds);
   if (status == FOPO_OK) {
     status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
                              t->totals);
@@ -110,26 +105,13 @@ static int make_work(fopo_trainer *t) {
   return status;
 }
 
-static fopo_work work_of(const fopo_gradient *g) {
-  int asks = g->n_with_candidates > 0;
-  return (fopo_work){.B = g->B,
-                     .n_with_candidates = g->n_with_candidates,
-                     .refresh = asks ? g->q.refresh : 0,
-                     .epsilon = asks ? g->q.epsilon : 1.0};
-}
-
-static int same_work(const fopo_work *a, const fopo_work *b) {
-  return a->B == b->B && a->n_with_candidates == b->n_with_candidates && a->refresh == b->refresh &&
-         !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
-}
-
 /* Records the batch that was begun, and begins it anew, for recording makes nothing. Work that the
  * device cannot record leaves it without a record, and the slice's steps are made directly. */
 static int record_work(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_gradient *g = t->o.gradient;
   uint64_t updates = t->o.optim->t;
-  fopo_work work = work_of(g);
+  fopo_work work = fopo_gradient_work(g);
   int status = ops->start_recording(t->o.device);
   if (status == FOPO_OK) {
     status = make_work(t);
@@ -148,12 +130,12 @@ static int record_work(fopo_trainer *t) {
  * directly: the first of its kind, or where the device has no record to give. */
 static int make_by_record(fopo_trainer *t, int *made) {
   fopo_optim *o = t->o.optim;
-  fopo_work work = work_of(t->o.gradient);
-  int status = FOPO_OK, seen = same_work(&work, &t->seen);
+  fopo_work work = fopo_gradient_work(t->o.gradient);
+  int status = FOPO_OK, seen = fopo_work_equal(&work, &t->seen);
   *made = 0;
   t->seen = work;
   if (!t->records) return FOPO_OK;
-  if (!same_work(&work, &t->recorded)) {
+  if (!fopo_work_equal(&work, &t->recorded)) {
     status = seen ? record_work(t) : FOPO_OK;
     if (status != FOPO_OK || !seen || !t->records) return status;
   }

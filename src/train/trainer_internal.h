@@ -11,12 +11,6 @@ typedef struct {
   fopo_statistics sum; /* over the rank's contexts */
 } fopo_ballot;
 
-/* What the work of a step depends on, within a slice. */
-typedef struct {
-  size_t B, n_with_candidates, refresh;
-  double epsilon;
-} fopo_work;
-
 struct fopo_trainer {
   fopo_trainer_options o;
   size_t n_theta;   /* parameters */

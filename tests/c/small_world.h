@@ -75,7 +75,7 @@ static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L
 
   ok(fopo_policy_init(&w->pi, w->items, FOPO_THETA_RANDOM, 0.8f, seed));
   for (size_t i = 0; i < L * L; i++) w->pi.theta.x[i] *= (float)(peak / 0.005);
-  w->reward = (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &w->Y, .contexts = N};
+  w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));
 }
 

@@ -20,17 +20,17 @@ typedef struct {
   fopo_trainer *t;
 } setting;
 
-static fopo_gradient_options kept(fopo_gradient_kind kind, size_t refresh) {
-  return (fopo_gradient_options){.kind = kind,
+static fopo_gradient_options kept(const fopo_estimator *kind, size_t refresh) {
+  return (fopo_gradient_options){.estimator = kind,
                                  .samples = 30,
                                  .proposal = {.kind = FOPO_PROPOSAL_MIXTURE,
                                               .k = K,
                                               .refresh = refresh,
-                                              .epsilon = kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0}};
+                                              .epsilon = kind == &fopo_estimator_snis ? 0.5 : 0.0}};
 }
 
 static fopo_gradient_options adaptive(double floor, double smoothing) {
-  return (fopo_gradient_options){.kind = FOPO_GRADIENT_SNIS,
+  return (fopo_gradient_options){.estimator = &fopo_estimator_snis,
                                  .samples = 200,
                                  .proposal = {.kind = FOPO_PROPOSAL_MIXTURE,
                                               .k = K,
@@ -50,7 +50,7 @@ static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, 
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   ok(fopo_optim_init(&s->optim, &adam));
-  s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
+  s->custom = (fopo_reward){.kind = &fopo_reward_custom};
   fopo_trainer_options t = {.policy = &s->w.pi,
                             .contexts = s->w.contexts,
                             .reward = custom ? &s->custom : &s->w.reward,
@@ -174,8 +174,8 @@ static void test_epsilon(void **unused) {
 static void test_refresh_one(void **unused) {
   (void)unused;
   setting a, b;
-  set_up(&a, kept(FOPO_GRADIENT_SNIS, 0), 0.2, 0.02, 0);
-  set_up(&b, kept(FOPO_GRADIENT_SNIS, 1), 0.2, 0.02, 0);
+  set_up(&a, kept(&fopo_estimator_snis, 0), 0.2, 0.02, 0);
+  set_up(&b, kept(&fopo_estimator_snis, 1), 0.2, 0.02, 0);
   run(&a, 20);
   run(&b, 20);
   assert_memory_equal(theta(&a), theta(&b), bytes);
@@ -190,7 +190,7 @@ static void test_searches(void **unused) {
   (void)unused;
   static const size_t refresh[] = {2, 3, FOPO_REFRESH_ONCE};
   static const size_t wanted[][5] = {{1, 1, 2, 2, 3}, {1, 1, 1, 2, 2}, {1, 1, 1, 1, 1}};
-  static const fopo_gradient_kind kinds[] = {FOPO_GRADIENT_SNIS, FOPO_GRADIENT_HEAD_TAIL};
+  static const fopo_estimator *const kinds[] = {&fopo_estimator_snis, &fopo_estimator_head_tail};
   for (size_t i = 0; i < 6; i++) {
     setting s;
     set_up(&s, kept(kinds[i % 2], refresh[i / 2]), 0.2, 0.02, 0);
@@ -212,7 +212,7 @@ static void test_same_candidates(void **unused) {
   fopo_gradient_stats stats;
   fopo_draw_key key = {4, 2};
   fopo_matrix none = {0};
-  set_up(&s, kept(FOPO_GRADIENT_SNIS, 5), 0.2, 0.02, 0);
+  set_up(&s, kept(&fopo_estimator_snis, 5), 0.2, 0.02, 0);
   fopo_gradient_options o = *fopo_gradient_get(s.g);
   ok(fopo_gradient_compute(s.g, fopo_matrix_view(first, L, L), &stats, NULL, s.w.rows, N, key));
   ok(fopo_gradient_compute(s.g, fopo_matrix_view(second, L, L), &stats, NULL, s.w.rows, N, key));
@@ -247,8 +247,8 @@ static void test_same_candidates(void **unused) {
 /* ---- runs that are the same ---- */
 
 static fopo_gradient_options which(int i) {
-  if (i == 0) return kept(FOPO_GRADIENT_SNIS, 3);
-  if (i == 1) return kept(FOPO_GRADIENT_HEAD_TAIL, FOPO_REFRESH_ONCE);
+  if (i == 0) return kept(&fopo_estimator_snis, 3);
+  if (i == 1) return kept(&fopo_estimator_head_tail, FOPO_REFRESH_ONCE);
   fopo_gradient_options o = adaptive(0.05, 0.9);
   if (i == 3) o.proposal.refresh = 4;
   return o;
@@ -403,19 +403,19 @@ static void test_adapts(void **unused) {
 static void test_refused(void **unused) {
   (void)unused;
   setting a, b;
-  set_up(&a, kept(FOPO_GRADIENT_SNIS, 3), 0.2, 0.02, 0);
+  set_up(&a, kept(&fopo_estimator_snis, 3), 0.2, 0.02, 0);
   run(&a, 9);
   ok(fopo_trainer_save(a.t, path, NULL, 0));
 
   /* other candidates than these are not taken over */
-  fopo_gradient_options o = kept(FOPO_GRADIENT_SNIS, 3);
+  fopo_gradient_options o = kept(&fopo_estimator_snis, 3);
   o.proposal.k = K - 1;
   set_up(&b, o, 0.2, 0.02, 0);
   refused(fopo_trainer_resume(b.t, path, NULL), FOPO_ERR_ARGUMENT, "use the same k");
   tear_down(&b);
 
   /* a file without any is right: all are searched again */
-  set_up(&b, kept(FOPO_GRADIENT_SNIS, 1), 0.2, 0.02, 0);
+  set_up(&b, kept(&fopo_estimator_snis, 1), 0.2, 0.02, 0);
   ok(fopo_trainer_resume(b.t, path, NULL));
   ok(fopo_trainer_save(b.t, path, NULL, 0));
   tear_down(&b);

@@ -70,7 +70,7 @@ static void test_together(void **unused) {
 static void check_slopes(small_world *w, size_t n_theta, double h) {
   enum { DIRECTIONS = 3 };
   fopo_gradient *g = NULL;
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient_stats stats;
   float *G = fopo_alloc(n_theta, sizeof *G), *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
   float *r = rewards(w, 1);
@@ -158,7 +158,9 @@ static fopo_proposal mixture(fopo_index *ix) {
 
 /* What was drawn, as a reward from outside sees it, and the gradient. */
 static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = S, .proposal = mixture(ix)};
+  fopo_gradient_options o = {
+      .estimator = &fopo_estimator_snis, .samples = S, .proposal = mixture(ix)};
+  const fopo_reward custom = {.kind = &fopo_reward_custom};
   fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   fopo_drawn drawn;
@@ -166,14 +168,13 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
   ok(fopo_gradient_plant(g, fault));
   ok(fopo_gradient_set(g, &o)); /* which changes nothing of that */
   assert_int_equal(fopo_gradient_planted(g), fault);
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &custom));
   ok(fopo_gradient_begin(g, NULL, w->rows, N, (fopo_draw_key){8, 2}));
   refused(fopo_gradient_plant(g, FOPO_FAULT_NONE), FOPO_ERR_ARGUMENT, "the middle of a batch");
-  assert_int_equal(fopo_gradient_draw(g, &drawn), FOPO_DRAWN);
+  assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   memcpy(e->ids, drawn.ids, sizeof e->ids);
-  ok(fopo_gradient_reward(g));
-  ok(fopo_gradient_absorb(g));
-  ok(fopo_gradient_draw(g, &drawn));
+  ok(fopo_reward_fill(drawn.reward, &w->reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
+  ok(fopo_gradient_estimate(g, &drawn));
   ok(fopo_gradient_finish(g, fopo_matrix_view(e->V, DIM, DIM), &stats));
   fopo_gradient_free(g);
 }
@@ -232,9 +233,10 @@ static void test_faults(void **unused) {
     }
   }
   fopo_gradient *g = NULL;
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_REINFORCE, .samples = 5};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_reinforce, .samples = 5};
   ok(fopo_gradient_new(&g, &o));
-  refused(fopo_gradient_plant(g, FOPO_FAULT_NO_Q), FOPO_ERR_ARGUMENT, "a snis gradient only");
+  refused(fopo_gradient_plant(g, FOPO_FAULT_NO_Q), FOPO_ERR_ARGUMENT,
+          "no fault can be planted in a gradient reinforce");
   fopo_gradient_free(g);
   fopo_matrix_done(&Q);
   fopo_index_free(ix);

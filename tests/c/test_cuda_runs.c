@@ -4,30 +4,29 @@
 #include <sys/wait.h>
 
 #include "cuda_case.h"
-#include "learn/gradient_internal.h"
 #include "train/trainer_internal.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 
 typedef struct {
-  fopo_gradient_kind kind;
+  const fopo_estimator *estimator;
   int baseline, mixture, items, network, refresh;
   size_t graph; /* contexts of a batch that a graph is searched for; 0: by norms, BATCH */
   const char *name;
 } method;
 
 static const method methods[] = {
-    {FOPO_GRADIENT_SNIS, 0, 0, 0, 0, 1, 0, "uniform"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 0, "mixture"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, 0, "mixture, kept candidates"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 1, 0, 1, 0, "mixture, items learnt"},
-    {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, 0, "mixture, network"},
-    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 1, 0, "head and tail"},
-    {FOPO_GRADIENT_HEAD_TAIL, 0, 1, 0, 0, 3, 0, "head and tail, kept candidates"},
-    {FOPO_GRADIENT_REINFORCE, 0, 0, 0, 0, 1, 0, "reinforce"},
-    {FOPO_GRADIENT_REINFORCE, 0, 0, 1, 0, 1, 0, "reinforce, items learnt"},
-    {FOPO_GRADIENT_REINFORCE, 1, 0, 0, 0, 1, 0, "reinforce, baseline"},
-    {FOPO_GRADIENT_EXACT, 0, 0, 1, 0, 1, 0, "exact, items learnt"},
+    {&fopo_estimator_snis, 0, 0, 0, 0, 1, 0, "uniform"},
+    {&fopo_estimator_snis, 0, 1, 0, 0, 1, 0, "mixture"},
+    {&fopo_estimator_snis, 0, 1, 0, 0, 3, 0, "mixture, kept candidates"},
+    {&fopo_estimator_snis, 0, 1, 1, 0, 1, 0, "mixture, items learnt"},
+    {&fopo_estimator_snis, 0, 1, 0, 1, 1, 0, "mixture, network"},
+    {&fopo_estimator_head_tail, 0, 1, 0, 0, 1, 0, "head and tail"},
+    {&fopo_estimator_head_tail, 0, 1, 0, 0, 3, 0, "head and tail, kept candidates"},
+    {&fopo_estimator_reinforce, 0, 0, 0, 0, 1, 0, "reinforce"},
+    {&fopo_estimator_reinforce, 0, 0, 1, 0, 1, 0, "reinforce, items learnt"},
+    {&fopo_estimator_reinforce, 1, 0, 0, 0, 1, 0, "reinforce, baseline"},
+    {&fopo_estimator_exact, 0, 0, 1, 0, 1, 0, "exact, items learnt"},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -46,7 +45,8 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   fopo_network net = {2, {dim, 9, dim}, FOPO_TANH};
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-  fopo_gradient_options o = {.kind = m->kind, .samples = SAMPLES / few, .baseline = m->baseline};
+  fopo_gradient_options o = {
+      .estimator = m->estimator, .samples = SAMPLES / few, .baseline = m->baseline};
   int status = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                           : fopo_policy_copy(&s->pi, &s->w.pi);
   s->pi.train_items = m->items;
@@ -59,7 +59,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
     o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE,
                                  .index = s->ix,
                                  .k = K / few,
-                                 .epsilon = m->kind == FOPO_GRADIENT_SNIS ? 0.5 : 0.0,
+                                 .epsilon = m->estimator == &fopo_estimator_snis ? 0.5 : 0.0,
                                  .refresh = (size_t)m->refresh};
   }
   if (status == FOPO_OK) status = fopo_gradient_new(&s->g, &o);
@@ -164,7 +164,7 @@ static void test_curve(void **state) {
  * without one; items in rows of a type. */
 static void train_budgets(float *out, fopo_device *device, fopo_float rows, size_t *queries,
                           double *short_rows) {
-  const method m = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 0, "mixture, budget"};
+  const method m = {&fopo_estimator_snis, 0, 1, 0, 0, 1, 0, "mixture, budget"};
   setting s = {0};
   fopo_slice slice[4];
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
@@ -245,9 +245,9 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
  * that it gives whole, and the host waits as often: for the queries once. */
 static void test_pieces(void **state) {
   (void)state;
-  const method some[] = {{FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 100, "a graph"},
-                         {FOPO_GRADIENT_SNIS, 0, 1, 0, 1, 1, 70, "a graph, network"},
-                         {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 3, 100, "a graph, kept candidates"}};
+  const method some[] = {{&fopo_estimator_snis, 0, 1, 0, 0, 1, 100, "a graph"},
+                         {&fopo_estimator_snis, 0, 1, 0, 1, 1, 70, "a graph, network"},
+                         {&fopo_estimator_snis, 0, 1, 0, 0, 3, 100, "a graph, kept candidates"}};
   const size_t draws[] = {6, 4, 4}; /* 3 pieces, 2, and 3 where all are due */
   float a[1000], b[1000], c[1000];
   for (size_t i = 0; i < 3; i++) {
@@ -527,8 +527,9 @@ static void test_broken(void **state) {
     for (int i = 0; i < 2; i++) {
       open_setting(&broken[i], kinds[k], on[i]);
       setting *s = &broken[i];
+      const fopo_binding *data = fopo_gradient_binding(s->g);
       ok(fopo_trainer_run(s->t, EPOCH, &slice));
-      ok(on[i]->ops->put(on[i], s->g->dev.contexts + BAD * s->g->contexts.ld, nothing,
+      ok(on[i]->ops->put(on[i], data->device_contexts + BAD * data->contexts.ld, nothing,
                          sizeof nothing));
       s->t->stride = 64;
       refused(fopo_trainer_run(s->t, 9, &slice), FOPO_ERR_NUMERIC, "is not finite");
@@ -690,7 +691,7 @@ static const long slowness = 1;
 static void test_faults(void **state) {
   (void)state;
   if (emulation_calls == NULL) return;
-  const method pieces = {FOPO_GRADIENT_SNIS, 0, 1, 0, 0, 1, 64, "a graph"};
+  const method pieces = {&fopo_estimator_snis, 0, 1, 0, 0, 1, 64, "a graph"};
   const method *some[] = {&methods[2], &methods[8], &pieces, &methods[0]};
   long faults = 0;
   fopo_threads_set(1);

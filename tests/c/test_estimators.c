@@ -114,7 +114,8 @@ static void test_reinforce(void **unused) {
   tiny_world(&w, 30, 0.5, 1);
   for (int baseline = 0; baseline < 2; baseline++) {
     /* few samples: unbiased at any S */
-    fopo_gradient_options o = {.kind = FOPO_GRADIENT_REINFORCE, .samples = 5, .baseline = baseline};
+    fopo_gradient_options o = {
+        .estimator = &fopo_estimator_reinforce, .samples = 5, .baseline = baseline};
     deviation d = measure(&w, o, 4000);
     assert_true(worst(&d, baseline ? "reinforce, mean, S = 5" : "reinforce, none, S = 5") < 3.0);
     assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
@@ -126,7 +127,7 @@ static void test_reinforce(void **unused) {
 
 /* The three proposals, K = 6 of the items. */
 static fopo_gradient_options snis(int which, fopo_index *ix, size_t S) {
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = S};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_snis, .samples = S};
   if (which == 0) return o;
   o.proposal = (fopo_proposal){
       .kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 6, .epsilon = 0.3, .stratified = which == 2};
@@ -152,7 +153,7 @@ static void test_snis(void **unused) {
 }
 
 static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
-  return (fopo_gradient_options){.kind = FOPO_GRADIENT_HEAD_TAIL,
+  return (fopo_gradient_options){.estimator = &fopo_estimator_head_tail,
                                  .samples = U,
                                  .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
 }

@@ -61,7 +61,8 @@ static double exact_error(size_t P, size_t N, size_t L, double peak, uint64_t se
   double *theta = small_world_theta(&w), *reference = fopo_alloc(L * L, sizeof *reference);
   float *G = fopo_alloc(L * L, sizeof *G);
   double reward = small_world_reward(reference, &w, theta, N);
-  fopo_gradient_stats stats = compute(G, &w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, N, 0);
+  fopo_gradient_stats stats =
+      compute(G, &w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, N, 0);
   double error = relative(G, reference, L * L);
   print_message("exact, P = %zu, B = %zu, L = %zu: relative error %.1e, reward %.6f (%.6f)\n", P, N,
                 L, error, stats.mean.reward, reward);
@@ -94,10 +95,13 @@ static fopo_gradient_options options_of(int which, fopo_index *ix) {
   fopo_proposal stratified = mixture;
   stratified.stratified = 1;
   fopo_gradient_options all[] = {
-      {FOPO_GRADIENT_EXACT, 0, 0, uniform},      {FOPO_GRADIENT_REINFORCE, 50, 0, uniform},
-      {FOPO_GRADIENT_REINFORCE, 50, 1, uniform}, {FOPO_GRADIENT_SNIS, 50, 0, uniform},
-      {FOPO_GRADIENT_SNIS, 50, 0, mixture},      {FOPO_GRADIENT_SNIS, 50, 0, stratified},
-      {FOPO_GRADIENT_HEAD_TAIL, 30, 0, head},
+      {.estimator = &fopo_estimator_exact, .proposal = uniform},
+      {.estimator = &fopo_estimator_reinforce, .samples = 50, .proposal = uniform},
+      {.estimator = &fopo_estimator_reinforce, .samples = 50, .baseline = 1, .proposal = uniform},
+      {.estimator = &fopo_estimator_snis, .samples = 50, .proposal = uniform},
+      {.estimator = &fopo_estimator_snis, .samples = 50, .proposal = mixture},
+      {.estimator = &fopo_estimator_snis, .samples = 50, .proposal = stratified},
+      {.estimator = &fopo_estimator_head_tail, .samples = 30, .proposal = head},
   };
   return all[which];
 }
@@ -115,7 +119,7 @@ static void test_whole_tail(void **unused) {
   double reward = small_world_reward(exact, &w, theta, w.N);
   for (size_t k = 1; k < 300; k += 149) {
     float G[36];
-    fopo_gradient_options o = {.kind = FOPO_GRADIENT_HEAD_TAIL,
+    fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail,
                                .samples = 300 - k,
                                .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = k}};
     fopo_gradient_stats stats = compute(G, &w, o, w.N, 3);
@@ -162,7 +166,7 @@ static void test_outside_reward(void **unused) {
   ok(fopo_index_norm(&ix, w.items, 0));
   for (int which = 0; which < ESTIMATORS; which++) {
     fopo_gradient_options options = options_of(which, ix);
-    fopo_reward custom = {.kind = FOPO_REWARD_CUSTOM};
+    fopo_reward custom = {.kind = &fopo_reward_custom};
     fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     fopo_drawn drawn;
@@ -171,9 +175,8 @@ static void test_outside_reward(void **unused) {
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
     ok(fopo_gradient_begin(g, NULL, w.rows, w.N, (fopo_draw_key){5, 3}));
-    while ((status = fopo_gradient_draw(g, &drawn)) == FOPO_DRAWN) {
+    while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) {
       ok(fopo_reward_fill(drawn.reward, &w.reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
-      ok(fopo_gradient_absorb(g));
     }
     ok(status);
     ok(fopo_gradient_finish(g, fopo_matrix_view(outside, 6, 6), &stats));
@@ -189,8 +192,8 @@ static void test_reward_refused(void **unused) {
   (void)unused;
   small_world w;
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 7);
-  fopo_gradient_options options = {.kind = FOPO_GRADIENT_SNIS, .samples = 5};
-  fopo_reward custom = {.kind = FOPO_REWARD_CUSTOM};
+  fopo_gradient_options options = {.estimator = &fopo_estimator_snis, .samples = 5};
+  fopo_reward custom = {.kind = &fopo_reward_custom};
   fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   fopo_drawn drawn;
@@ -198,19 +201,19 @@ static void test_reward_refused(void **unused) {
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
   ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
-  assert_int_equal(fopo_gradient_draw(g, &drawn), FOPO_DRAWN);
+  assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   for (size_t i = 0; i < 20; i++) drawn.reward[i] = i == 7 ? INFINITY : 1.0f;
-  refused(fopo_gradient_absorb(g), FOPO_ERR_NUMERIC, "for context 2 is inf");
+  refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 2 is inf");
 
   ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
-  assert_int_equal(fopo_gradient_draw(g, &drawn), FOPO_DRAWN);
-  refused(fopo_gradient_absorb(g), FOPO_ERR_NUMERIC, "for context 1 is nan");
+  assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
+  refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 1 is nan");
   refused(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, key),
           FOPO_ERR_ARGUMENT, "custom");
 
   /* in the middle of a batch the gradient stays as it is */
   ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
-  assert_int_equal(fopo_gradient_draw(g, &drawn), FOPO_DRAWN);
+  assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   refused(fopo_gradient_set(g, &options), FOPO_ERR_ARGUMENT, "middle");
   refused(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward), FOPO_ERR_ARGUMENT,
           "middle");
@@ -232,8 +235,8 @@ static void test_options_refused(void **unused) {
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 8);
   ok(fopo_index_exact(&ix, w.items));
   ok(fopo_index_exact(&other, fopo_matrix_rows(w.items, 0, 20)));
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = 1};
-  refused(fopo_gradient_new(&g, &o), FOPO_ERR_ARGUMENT, "1 samples");
+  fopo_gradient_options o = {.estimator = &fopo_estimator_snis, .samples = 1};
+  refused(fopo_gradient_new(&g, &o), FOPO_ERR_ARGUMENT, "1 draws a context are given to snis");
   assert_null(g);
 
   o.samples = 10;
@@ -274,14 +277,15 @@ static void test_options_refused(void **unused) {
   ok(fopo_gradient_set(g, &o));
   ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
 
-  o.kind = FOPO_GRADIENT_HEAD_TAIL;
+  o.estimator = &fopo_estimator_head_tail;
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.0};
   o.samples = 26;
   ok(fopo_gradient_set(g, &o));
   refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "a tail of 26 draws is more than the 25 of 30 items");
   o.samples = 0;
-  refused(fopo_gradient_set(g, &o), FOPO_ERR_ARGUMENT, "the tail is 0");
+  refused(fopo_gradient_set(g, &o), FOPO_ERR_ARGUMENT,
+          "0 draws a context are given to head and tail");
   o.samples = 25;
   ok(fopo_gradient_set(g, &o));
   ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
@@ -361,7 +365,7 @@ static void test_interrupted(void **unused) {
   fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 11);
-  fopo_gradient_options options = {.kind = FOPO_GRADIENT_EXACT};
+  fopo_gradient_options options = {.estimator = &fopo_estimator_exact};
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   fopo_interrupt_request();

@@ -18,7 +18,7 @@ typedef struct {
 } setting;
 
 static fopo_gradient_options snis(fopo_index *ix) {
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_SNIS, .samples = 30};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_snis, .samples = 30};
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.5};
   return o;
 }
@@ -122,9 +122,9 @@ static void test_the_same_bits(void **unused) {
   (void)unused;
   fopo_gradient_options kinds[6];
   for (int i = 0; i < 6; i++) kinds[i] = snis(ix);
-  kinds[1].kind = FOPO_GRADIENT_EXACT;
-  kinds[2].kind = FOPO_GRADIENT_REINFORCE;
-  kinds[3].kind = FOPO_GRADIENT_HEAD_TAIL;
+  kinds[1].estimator = &fopo_estimator_exact;
+  kinds[2].estimator = &fopo_estimator_reinforce;
+  kinds[3].estimator = &fopo_estimator_head_tail;
   kinds[3].proposal.epsilon = 0.0;
   kinds[4].proposal.refresh = 3;
   kinds[5].proposal.kind = FOPO_PROPOSAL_UNIFORM;
@@ -161,7 +161,7 @@ static void test_the_same_bits(void **unused) {
       assert_int_equal(r.step, made);
       assert_true(isfinite(r.mean.reward) && r.mean.norm > 0.0 && r.steps_per_second > 0.0);
       assert_true(r.lr > 0.0 && isnan(r.valid) && isnan(r.valid_index));
-      assert_int_equal(isnan(r.epsilon) == 0, kinds[i].kind == FOPO_GRADIENT_SNIS);
+      assert_int_equal(isnan(r.epsilon) == 0, kinds[i].estimator == &fopo_estimator_snis);
     }
     assert_int_equal(made, 307);
     fopo_job_free(job);
@@ -342,7 +342,7 @@ static void test_refusals(void **unused) {
   setting s;
   fopo_job *job = (fopo_job *)1;
   fopo_job_plan plan = steps(10);
-  fopo_reward custom = {.kind = FOPO_REWARD_CUSTOM};
+  fopo_reward custom = {.kind = &fopo_reward_custom};
   set_up_with(&s, &world, snis(ix), &custom, 0.01);
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "use t:run");
   assert_null(job);

@@ -36,7 +36,7 @@ static void set_up(scene *s) {
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
   s->reward = (fopo_reward){
-      .kind = FOPO_REWARD_HITS, .Y = &s->split.train.Y, .contexts = s->split.train.Y.rows};
+      .kind = &fopo_reward_hits, .Y = &s->split.train.Y, .contexts = s->split.train.Y.rows};
 }
 
 static void tear_down(scene *s) {
@@ -103,10 +103,11 @@ static void test_learning(void **unused) {
   ok(fopo_world_best(&expected, &achieved, s.world, &s.split.test));
   print_message("start %.3f, best possible %.3f, %zu contexts to learn from\n", before, expected,
                 s.train.rows);
-  fopo_gradient_options snis = {.kind = FOPO_GRADIENT_SNIS, .samples = 200};
+  fopo_gradient_options snis = {.estimator = &fopo_estimator_snis, .samples = 200};
   snis.proposal =
       (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s.ix, .k = 50, .epsilon = 0.5};
-  double exact = learn(&s, "exact", (fopo_gradient_options){FOPO_GRADIENT_EXACT}, STEPS);
+  double exact =
+      learn(&s, "exact", (fopo_gradient_options){.estimator = &fopo_estimator_exact}, STEPS);
   double mixture = learn(&s, "mixture", snis, STEPS);
   assert_true(exact > 3.0 * before && mixture > 3.0 * before);
   assert_true(mixture >= 0.95 * exact);

@@ -12,7 +12,7 @@ typedef struct {
 
 #define near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
 
-static const fopo_reward outside = {.kind = FOPO_REWARD_CUSTOM};
+static const fopo_reward outside = {.kind = &fopo_reward_custom};
 
 static double model(size_t a, size_t i) { return cos((double)a + (double)i); }
 
@@ -184,7 +184,8 @@ static void test_low_rank(void **unused) {
     fopo_ope *inside, *n_with_candidates;
     fopo_drawn d;
     int status;
-    ok(fopo_reward_direct(&direct, &g.logs, &m));
+    ok(fopo_reward_init(&direct, &fopo_reward_direct,
+                        &(fopo_reward_source){.logs = &g.logs, .model = &m}));
     options.model = &direct;
     ok(fopo_ope_new(&inside, &options));
     ok(fopo_ope_run(inside, &d));
@@ -204,7 +205,7 @@ static void test_low_rank(void **unused) {
     fopo_reward_done(&direct);
   }
   fopo_reward ips;
-  ok(fopo_reward_ips(&ips, &g.logs, 0.0));
+  ok(fopo_reward_init(&ips, &fopo_reward_ips, &(fopo_reward_source){.logs = &g.logs, .clip = 0.0}));
   fopo_ope *o;
   fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs, .model = &ips};
   refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "no model of other actions");

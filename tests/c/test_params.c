@@ -35,7 +35,7 @@ static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_
     }
   }
   ok(fopo_csr_from_pairs(&w->Y, row, col, NULL, n, N, P, &repeats));
-  w->reward = (fopo_reward){.kind = FOPO_REWARD_HITS, .Y = &w->Y, .contexts = N};
+  w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));
   fopo_free(row);
   fopo_free(col);
@@ -167,7 +167,7 @@ static void test_rectangular(void **unused) {
     ok(fopo_policy_init_linear(&w.pi, w.items, w.D, FOPO_THETA_RANDOM, 0.7f, 1));
     for (size_t k = 0; k < n_theta(&w); k++) w.pi.theta.x[k] *= 60.0f;
     double *D = differences(&w, 0);
-    float *G = gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, 0);
+    float *G = gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, 0);
     double error = relative(G, D, n_theta(&w));
     print_message("D = %zu, L = %zu: exact against differences %.1e\n", w.D, w.L, error);
     assert_true(error < 1e-5);
@@ -186,7 +186,7 @@ static void test_rectangular_refused(void **unused) {
   refused(fopo_policy_init_linear(&w.pi, w.items, 0, FOPO_THETA_RANDOM, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "0 features");
   ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
-  fopo_gradient_options o = {FOPO_GRADIENT_EXACT};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
   refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_matrix_rows(w.items, 0, 4), &w.reward),
@@ -219,7 +219,8 @@ static void test_network(void **unused) {
     world w;
     network_world(&w, &networks[i], 40, 6, i + 1);
     double *D = differences(&w, 0), *theta = in_double(w.pi.theta.x, n_theta(&w)), wanted[8];
-    float *G = gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, 0), q[6 * 8];
+    float *G = gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, 0),
+          q[6 * 8];
     double error = relative(G, D, n_theta(&w));
     print_message("network %zu, %zu parameters: exact against differences %.1e\n", i, n_theta(&w),
                   error);
@@ -245,7 +246,7 @@ static void test_network_parts(void **unused) {
   world w;
   const fopo_network net = {2, {4, 5, 3}, FOPO_TANH};
   network_world(&w, &net, 3000, 1500, 3);
-  fopo_gradient_options o = {FOPO_GRADIENT_EXACT};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   float *whole = gradient_of(&w, o, 0), *G = fopo_alloc(n_theta(&w), sizeof *G);
   double *sum = fopo_alloc(n_theta(&w), sizeof *sum);
   fopo_gradient *g = NULL;
@@ -275,10 +276,11 @@ static void test_network_threads(void **unused) {
   network_world(&w, &net, 300, 40, 4);
   ok(fopo_index_norm(&ix, w.items, 0));
   fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 16, .epsilon = 0.4};
-  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, {0}},
-                                 {FOPO_GRADIENT_REINFORCE, 50, 0, {0}},
-                                 {FOPO_GRADIENT_REINFORCE, 50, 1, {0}},
-                                 {FOPO_GRADIENT_SNIS, 50, 0, mixture}};
+  fopo_gradient_options all[] = {
+      {.estimator = &fopo_estimator_exact},
+      {.estimator = &fopo_estimator_reinforce, .samples = 50},
+      {.estimator = &fopo_estimator_reinforce, .samples = 50, .baseline = 1},
+      {.estimator = &fopo_estimator_snis, .samples = 50, .proposal = mixture}};
   for (size_t i = 0; i < 4; i++) {
     ok(fopo_threads_set(1));
     float *one = gradient_of(&w, all[i], 3);
@@ -357,7 +359,8 @@ static void test_items_exact(void **unused) {
       learn_items(&w, 0.3f);
     }
     double *D = differences(&w, 1);
-    float *G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+    float *G =
+        items_gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &n);
     double error = relative(G, D, w.P * w.L);
     print_message("items, exact against differences %.1e\n", error);
     assert_true(error < 1e-5 && n == w.P);
@@ -374,8 +377,9 @@ static void test_items_parts(void **unused) {
   world_init(&w, 3000, 1500, 4, 3, 3);
   learn_items(&w, 0.3f);
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
-  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, uniform},
-                                 {FOPO_GRADIENT_SNIS, 3000, 0, uniform}};
+  fopo_gradient_options all[] = {
+      {.estimator = &fopo_estimator_exact, .proposal = uniform},
+      {.estimator = &fopo_estimator_snis, .samples = 3000, .proposal = uniform}};
   for (int i = 0; i < 2; i++) {
     fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
@@ -448,12 +452,16 @@ static void test_items_mean(void **unused) {
   ok(fopo_index_norm(&ix, w.items, 0));
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
   fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 6, .epsilon = 0.3};
-  float *G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+  float *G = items_gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &n);
   double *exact = in_double(G, w.P * w.L);
-  fopo_gradient_options none = {FOPO_GRADIENT_REINFORCE, 5, 0, uniform};
-  fopo_gradient_options mean = {FOPO_GRADIENT_REINFORCE, 5, 1, uniform};
-  fopo_gradient_options snis = {FOPO_GRADIENT_SNIS, 4000, 0, uniform};
-  fopo_gradient_options mixed = {FOPO_GRADIENT_SNIS, 4000, 0, mixture};
+  fopo_gradient_options none = {
+      .estimator = &fopo_estimator_reinforce, .samples = 5, .proposal = uniform};
+  fopo_gradient_options mean = {
+      .estimator = &fopo_estimator_reinforce, .samples = 5, .baseline = 1, .proposal = uniform};
+  fopo_gradient_options snis = {
+      .estimator = &fopo_estimator_snis, .samples = 4000, .proposal = uniform};
+  fopo_gradient_options mixed = {
+      .estimator = &fopo_estimator_snis, .samples = 4000, .proposal = mixture};
   assert_true(worst_deviation(&w, none, exact, 3000, "reinforce, none, S = 5") < 3.5);
   assert_true(worst_deviation(&w, mean, exact, 3000, "reinforce, mean, S = 5") < 3.5);
   assert_true(worst_deviation(&w, snis, exact, 60, "snis, uniform, S = 4000") < 3.5);
@@ -461,7 +469,7 @@ static void test_items_mean(void **unused) {
 
   /* the tail in full: the exact gradient */
   fopo_gradient_options whole = {
-      .kind = FOPO_GRADIENT_HEAD_TAIL, .samples = 24, .proposal = mixture};
+      .estimator = &fopo_estimator_head_tail, .samples = 24, .proposal = mixture};
   fopo_free(G);
   G = items_gradient_of(&w, whole, &n);
   assert_true(relative(G, exact, w.P * w.L) < 1e-5 && n == w.P);
@@ -470,7 +478,7 @@ static void test_items_mean(void **unused) {
   fopo_fill_normal(w.items.x, w.P * w.L, 1.0, 99, FOPO_STREAM_WORLD);
   fopo_free(G);
   fopo_free(exact);
-  G = items_gradient_of(&w, (fopo_gradient_options){FOPO_GRADIENT_EXACT}, &n);
+  G = items_gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &n);
   exact = in_double(G, w.P * w.L);
   assert_true(worst_deviation(&w, mixed, exact, 60, "snis, mixture of an old index") < 3.5);
   fopo_free(G);
@@ -562,10 +570,11 @@ static outcome run_with_items(int which, int threads, size_t stop) {
   ok(fopo_index_norm(&ix, w.items, 0));
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
   fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.4};
-  fopo_gradient_options all[] = {{FOPO_GRADIENT_EXACT, 0, 0, uniform},
-                                 {FOPO_GRADIENT_REINFORCE, 60, 0, uniform},
-                                 {FOPO_GRADIENT_REINFORCE, 60, 1, uniform},
-                                 {FOPO_GRADIENT_SNIS, 60, 0, mixture}};
+  fopo_gradient_options all[] = {
+      {.estimator = &fopo_estimator_exact, .proposal = uniform},
+      {.estimator = &fopo_estimator_reinforce, .samples = 60, .proposal = uniform},
+      {.estimator = &fopo_estimator_reinforce, .samples = 60, .baseline = 1, .proposal = uniform},
+      {.estimator = &fopo_estimator_snis, .samples = 60, .proposal = mixture}};
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   size_t refresh = which == 3 ? 5 : 0;
@@ -621,7 +630,7 @@ static void test_items_refused(void **unused) {
   float *copy = fopo_alloc(60, sizeof *copy);
   memcpy(copy, w.items.x, 60 * sizeof *copy);
   ok(fopo_index_norm(&ix, fopo_matrix_view(copy, 20, 3), 0));
-  fopo_gradient_options snis = {.kind = FOPO_GRADIENT_SNIS, .samples = 10};
+  fopo_gradient_options snis = {.estimator = &fopo_estimator_snis, .samples = 10};
   snis.proposal =
       (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
   fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 0.1};

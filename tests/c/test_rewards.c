@@ -51,7 +51,8 @@ static void test_ips(void **state) {
   fopo_logs logs = by_hand();
   fopo_reward reward;
   double v[N][P];
-  ok(fopo_reward_ips(&reward, &logs, 0.0));
+  ok(fopo_reward_init(&reward, &fopo_reward_ips,
+                      &(fopo_reward_source){.logs = &logs, .clip = 0.0}));
   values(v, &reward);
   const double expected[N][P] = {{0, 0, 2, 0}, {-100, 0, 0, 0}, {0, 0, 0, 0.5}};
   for (int n = 0; n < N; n++)
@@ -62,7 +63,8 @@ static void test_ips(void **state) {
   close_to(v[1][0], -112.5, 1e-4);
   close_to(v[1][1], 0.0, 0.0);
   fopo_reward_done(&reward);
-  ok(fopo_reward_ips(&reward, &logs, 0.1)); /* r / max(tau, p) */
+  ok(fopo_reward_init(&reward, &fopo_reward_ips,
+                      &(fopo_reward_source){.logs = &logs, .clip = 0.1})); /* r / max(tau, p) */
   values(v, &reward);
   close_to(v[0][2], 2.0, 1e-6);
   close_to(v[1][0], -20.0, 1e-5);
@@ -74,19 +76,24 @@ static void test_doubly_robust(void **state) {
   fopo_logs logs = by_hand();
   fopo_reward reward;
   double v[N][P];
-  ok(fopo_reward_direct(&reward, &logs, &model));
+  ok(fopo_reward_init(&reward, &fopo_reward_direct,
+                      &(fopo_reward_source){.logs = &logs, .model = &model}));
   values(v, &reward);
   for (int n = 0; n < N; n++)
     for (int a = 0; a < P; a++) close_to(v[n][a], n + 1 + 0.1 * a, 1e-6);
   fopo_reward_done(&reward);
-  ok(fopo_reward_doubly_robust(&reward, &logs, &model, 0.1));
+  ok(fopo_reward_init(&reward, &fopo_reward_doubly_robust,
+                      &(fopo_reward_source){.logs = &logs, .model = &model, .clip = 0.1}));
   values(v, &reward);
   close_to(v[0][2], 1.2 + (1.0 - 1.2) / 0.5, 1e-5);
   close_to(v[1][0], 2.0 + (-2.0 - 2.0) / 0.1, 1e-4);
   close_to(v[2][3], 3.3 + (0.5 - 3.3), 1e-5);
   close_to(v[1][3], 2.3, 1e-6);
   fopo_reward_done(&reward);
-  ok(fopo_reward_switch(&reward, &logs, &model, 10.0)); /* 1 / 0.02 is too much */
+  ok(fopo_reward_init(&reward, &fopo_reward_switch,
+                      &(fopo_reward_source){.logs = &logs,
+                                            .model = &model,
+                                            .threshold = 10.0})); /* 1 / 0.02 is too much */
   values(v, &reward);
   close_to(v[0][2], 1.2 + (1.0 - 1.2) / 0.5, 1e-5);
   close_to(v[1][0], 2.0, 1e-6);
@@ -100,7 +107,8 @@ static void test_logistic_link(void **state) {
   m.logistic = 1;
   fopo_reward reward;
   double v[N][P];
-  ok(fopo_reward_direct(&reward, &logs, &m));
+  ok(fopo_reward_init(&reward, &fopo_reward_direct,
+                      &(fopo_reward_source){.logs = &logs, .model = &m}));
   values(v, &reward);
   close_to(v[1][3], 1 / (1 + exp(-2.3)), 1e-6);
   fopo_reward_done(&reward);
@@ -110,15 +118,24 @@ static void test_refused(void **state) {
   (void)state;
   fopo_logs logs = by_hand();
   fopo_reward reward;
-  refused(fopo_reward_ips(&reward, &logs, 1.5), FOPO_ERR_ARGUMENT, "clip is 1.5");
-  refused(fopo_reward_switch(&reward, &logs, &model, 0.5), FOPO_ERR_ARGUMENT, "threshold is 0.5");
+  refused(fopo_reward_init(&reward, &fopo_reward_ips,
+                           &(fopo_reward_source){.logs = &logs, .clip = 1.5}),
+          FOPO_ERR_ARGUMENT, "clip is 1.5");
+  refused(fopo_reward_init(&reward, &fopo_reward_switch,
+                           &(fopo_reward_source){.logs = &logs, .model = &model, .threshold = 0.5}),
+          FOPO_ERR_ARGUMENT, "threshold is 0.5");
   float bad[] = {0.5f, 0.0f, 1.0f};
   logs.propensities = bad;
-  refused(fopo_reward_ips(&reward, &logs, 0.0), FOPO_ERR_ARGUMENT, "event 2 has the propensity 0");
+  refused(fopo_reward_init(&reward, &fopo_reward_ips,
+                           &(fopo_reward_source){.logs = &logs, .clip = 0.0}),
+          FOPO_ERR_ARGUMENT, "event 2 has the propensity 0");
   bad[1] = NAN;
-  refused(fopo_reward_ips(&reward, &logs, 0.0), FOPO_ERR_ARGUMENT, "event 2 has the propensity");
+  refused(fopo_reward_init(&reward, &fopo_reward_ips,
+                           &(fopo_reward_source){.logs = &logs, .clip = 0.0}),
+          FOPO_ERR_ARGUMENT, "event 2 has the propensity");
   logs = by_hand();
-  ok(fopo_reward_ips(&reward, &logs, 0.0));
+  ok(fopo_reward_init(&reward, &fopo_reward_ips,
+                      &(fopo_reward_source){.logs = &logs, .clip = 0.0}));
   refused(fopo_reward_check(&reward, 3, 5), FOPO_ERR_ARGUMENT, "from the same log");
   ok(fopo_reward_check(&reward, 3, 4));
   uint32_t id = 4, row = 0;
@@ -153,7 +170,8 @@ static double predicted(const fopo_model *m, const fopo_logs *logs, size_t n) {
   fopo_reward reward;
   float r;
   uint32_t row = (uint32_t)n;
-  ok(fopo_reward_direct(&reward, logs, &low));
+  ok(fopo_reward_init(&reward, &fopo_reward_direct,
+                      &(fopo_reward_source){.logs = logs, .model = &low}));
   ok(fopo_reward_fill(&r, &reward, &logs->actions[n], &row, 1, 1));
   return (double)r;
 }
@@ -264,7 +282,7 @@ enum { BATCH = 100, BATCHES = 40, ENTRIES = 9 };
 static void spread_of(double mean[ENTRIES], double *variance, const fopo_reward *reward,
                       const fopo_logs *logs, const fopo_policy *pi, fopo_device *d) {
   fopo_gradient *g;
-  fopo_gradient_options o = {.kind = FOPO_GRADIENT_EXACT};
+  fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   float G[ENTRIES];
   uint32_t rows[BATCH];
   double square[ENTRIES] = {0};
@@ -303,8 +321,9 @@ static void test_variance(void **state) {
   ok(fopo_model_fit(&m, logs, logs->items, &o));
   fopo_low_rank low = fopo_model_low_rank(m), truth = {.rank = 4, .logistic = 1};
   fopo_reward ips, dr, exact;
-  ok(fopo_reward_ips(&ips, logs, 0.0));
-  ok(fopo_reward_doubly_robust(&dr, logs, &low, 0.0));
+  ok(fopo_reward_init(&ips, &fopo_reward_ips, &(fopo_reward_source){.logs = logs, .clip = 0.0}));
+  ok(fopo_reward_init(&dr, &fopo_reward_doubly_robust,
+                      &(fopo_reward_source){.logs = logs, .model = &low, .clip = 0.0}));
 
   /* the true reward as a model: sigmoid(x . beta - 0.5) */
   fopo_matrix X, B;
@@ -320,7 +339,8 @@ static void test_variance(void **state) {
   }
   truth.users = X.x;
   truth.items = B.x;
-  ok(fopo_reward_direct(&exact, logs, &truth));
+  ok(fopo_reward_init(&exact, &fopo_reward_direct,
+                      &(fopo_reward_source){.logs = logs, .model = &truth}));
 
   double mean[3][ENTRIES], variance[3];
   spread_of(mean[0], &variance[0], &exact, logs, &pi, d);

@@ -32,16 +32,16 @@ static fopo_optim_options sgd(double lr) {
   return (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = lr, .momentum = 0.5};
 }
 
-static void set_up(setting *s, fopo_gradient_kind kind, fopo_optim_options optim, int custom) {
+static void set_up(setting *s, const fopo_estimator *kind, fopo_optim_options optim, int custom) {
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
   ok(fopo_index_norm(&s->ix, s->w.items, 0));
-  fopo_gradient_options o = {.kind = kind, .samples = 30};
+  fopo_gradient_options o = {.estimator = kind, .samples = 30};
   o.proposal =
       (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = 12, .epsilon = 0.5};
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &optim));
-  s->custom = (fopo_reward){.kind = FOPO_REWARD_CUSTOM};
+  s->custom = (fopo_reward){.kind = &fopo_reward_custom};
   fopo_trainer_options t = {.policy = &s->w.pi,
                             .contexts = s->w.contexts,
                             .reward = custom ? &s->custom : &s->w.reward,
@@ -86,7 +86,7 @@ static void same(const float *theta, const setting *s) {
 }
 
 /* theta after 20 steps in one slice. */
-static void twenty(float *theta, fopo_gradient_kind kind, fopo_optim_options optim) {
+static void twenty(float *theta, const fopo_estimator *kind, fopo_optim_options optim) {
   setting s;
   set_up(&s, kind, optim, 0);
   run(&s, 20);
@@ -94,8 +94,8 @@ static void twenty(float *theta, fopo_gradient_kind kind, fopo_optim_options opt
   tear_down(&s);
 }
 
-static const fopo_gradient_kind kinds[] = {FOPO_GRADIENT_EXACT, FOPO_GRADIENT_REINFORCE,
-                                           FOPO_GRADIENT_SNIS, FOPO_GRADIENT_HEAD_TAIL};
+static const fopo_estimator *const kinds[] = {&fopo_estimator_exact, &fopo_estimator_reinforce,
+                                              &fopo_estimator_snis, &fopo_estimator_head_tail};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void test_slices(void **unused) {
@@ -152,14 +152,14 @@ static void test_resume(void **unused) {
       double rewards[] = {0.25, 0.5};
       fopo_array history = fopo_array_of("history", FOPO_F64, rewards, 1, 2, 1);
       fopo_archive file = {0};
-      twenty(whole, FOPO_GRADIENT_SNIS, optims[i]);
+      twenty(whole, &fopo_estimator_snis, optims[i]);
       ok(fopo_threads_set(threads));
-      set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+      set_up(&s, &fopo_estimator_snis, optims[i], 0);
       run(&s, 7);
       ok(fopo_trainer_save(s.t, file_name(), &history, 1));
       tear_down(&s);
 
-      set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+      set_up(&s, &fopo_estimator_snis, optims[i], 0);
       run(&s, 3); /* it need not be fresh */
       ok(fopo_trainer_resume(s.t, file_name(), &file));
       assert_int_equal(fopo_trainer_step(s.t), 7);
@@ -182,18 +182,18 @@ static void test_resume_refused(void **unused) {
   setting s, other;
   float before[L * L];
   fopo_archive file = {0};
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
   run(&s, 5);
   ok(fopo_trainer_save(s.t, file_name(), NULL, 0));
   keep(before, &s);
 
-  set_up(&other, FOPO_GRADIENT_SNIS, sgd(0.1), 0);
+  set_up(&other, &fopo_estimator_snis, sgd(0.1), 0);
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "\"adam\"");
   tear_down(&other);
-  set_up(&other, FOPO_GRADIENT_EXACT, adam(0.01), 0);
+  set_up(&other, &fopo_estimator_exact, adam(0.01), 0);
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "\"snis\"");
   tear_down(&other);
-  set_up(&other, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  set_up(&other, &fopo_estimator_snis, adam(0.01), 1);
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "reward");
   tear_down(&other);
 
@@ -251,7 +251,7 @@ static void test_resume_rate(void **unused) {
   (void)unused;
   setting s;
   float before[L * L];
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
   run(&s, 5);
   ok(fopo_trainer_save(s.t, file_name(), NULL, 0));
   keep(before, &s);
@@ -284,8 +284,8 @@ static void test_abandon(void **unused) {
   float whole[L * L], before[L * L];
   setting s;
   fopo_slice slice;
-  twenty(whole, FOPO_GRADIENT_SNIS, adam(0.01));
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  twenty(whole, &fopo_estimator_snis, adam(0.01));
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   run(&s, 4);
   keep(before, &s);
   assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
@@ -314,8 +314,8 @@ static void test_interrupted(void **unused) {
   float whole[L * L];
   setting s;
   fopo_slice slice;
-  twenty(whole, FOPO_GRADIENT_SNIS, adam(0.01));
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  twenty(whole, &fopo_estimator_snis, adam(0.01));
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   for (int i = 0; i < 6; i++) {
     assert_int_equal(fopo_trainer_run(s.t, 20, &slice), FOPO_DRAWN);
     fill(&s);
@@ -336,7 +336,7 @@ static void test_not_finite(void **unused) {
   setting s;
   fopo_slice slice;
   float before[L * L];
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 1);
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   run(&s, 2);
   keep(before, &s);
   assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
@@ -359,7 +359,7 @@ static void test_not_finite(void **unused) {
 static void test_options_refused(void **unused) {
   (void)unused;
   setting s;
-  set_up(&s, FOPO_GRADIENT_EXACT, adam(0.01), 0);
+  set_up(&s, &fopo_estimator_exact, adam(0.01), 0);
   fopo_trainer *t = NULL;
   fopo_trainer_options o = {.policy = &s.w.pi,
                             .contexts = s.w.contexts,
@@ -402,7 +402,7 @@ static void test_allocates_nothing(void **unused) {
   (void)unused;
   setting s;
   fopo_slice slice;
-  set_up(&s, FOPO_GRADIENT_SNIS, adam(0.01), 0);
+  set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
   run(&s, 1);
   fopo_memory_fail_after(0, 1);
   int status = fopo_trainer_run(s.t, 19, &slice);
@@ -417,7 +417,7 @@ static void test_uphill(void **unused) {
   fopo_optim_options optims[] = {adam(0.02), sgd(0.5)};
   for (int i = 0; i < 2; i++) {
     setting s;
-    set_up(&s, FOPO_GRADIENT_SNIS, optims[i], 0);
+    set_up(&s, &fopo_estimator_snis, optims[i], 0);
     double *start = small_world_theta(&s.w);
     double before = small_world_reward(NULL, &s.w, start, N);
     run(&s, 300);

@@ -1,0 +1,19 @@
+-- Declarations from the tables of C: options that are rows become those of define.fn.
+local rows = {}
+
+-- {name =, type =, default =, text =, min =, ...} of each option as {name, type, default, text, ...}.
+-- An option "integer|string" is how often candidates are refreshed.
+function rows.specs(options)
+  local specs = {}
+  for i, option in ipairs(options) do
+    local spec = {option.name, option.type, option.default, option.text, min = option.min,
+                  max = option.max, one_of = option.one_of, required = option.required}
+    if option.type == "integer|string" then
+      spec[3], spec.min, spec.one_of = 1, 1, {"once"}
+    end
+    specs[i] = spec
+  end
+  return specs
+end
+
+return rows

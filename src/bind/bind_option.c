@@ -1,0 +1,122 @@
+/* Options that are rows of a table (learn/option.h): read from Lua into their member, pushed again
+ * as a field, and described for the declarations that make checks and help. */
+#include <math.h>
+#include <string.h>
+
+#include "bind/families.h"
+
+static int is_number(const fopo_option *row) {
+  return row->type == FOPO_OPTION_COUNT || row->type == FOPO_OPTION_NUMBER;
+}
+
+const fopo_option *bind_row(const fopo_option *rows, const char *name) {
+  for (const fopo_option *row = rows; row != NULL && row->name != NULL; row++) {
+    if (strcmp(row->name, name) == 0) return row;
+  }
+  return NULL;
+}
+
+void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options) {
+  char *member = (char *)options + row->member;
+  if (!is_number(row) && row->type != FOPO_OPTION_CHOICE) return;
+  int given = index > 0 && bind_has(L, index, row->name);
+  int at = given ? bind_option(L, index, row->name) : 0;
+  if (row->type == FOPO_OPTION_COUNT) {
+    size_t most = row->most > 0.0 ? (size_t)row->most : UINT32_MAX - 1;
+    *(size_t *)(void *)member =
+        given ? bind_count(L, at, row->name, (size_t)row->least, most) : (size_t)row->standard;
+  } else if (row->type == FOPO_OPTION_NUMBER) {
+    *(double *)(void *)member = given ? bind_number(L, at, row->name) : row->standard;
+  } else {
+    *(int *)(void *)member =
+        given ? bind_choice(L, at, row->name, row->choices) : (int)row->standard;
+  }
+  if (given) lua_pop(L, 1);
+}
+
+int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
+  const char *member = (const char *)options + row->member;
+  switch (row->type) {
+  case FOPO_OPTION_COUNT:
+    lua_pushinteger(L, (lua_Integer) * (const size_t *)(const void *)member);
+    return 1;
+  case FOPO_OPTION_NUMBER: lua_pushnumber(L, *(const double *)(const void *)member); return 1;
+  case FOPO_OPTION_CHOICE:
+    lua_pushstring(L, row->choices[*(const int *)(const void *)member]);
+    return 1;
+  default: return 0;
+  }
+}
+
+static void set_string(lua_State *L, const char *name, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, name);
+}
+
+static void set_flag(lua_State *L, const char *name, int flag) {
+  lua_pushboolean(L, flag);
+  lua_setfield(L, -2, name);
+}
+
+/* t[name] = value, as an integer if it is one of a count. */
+static void set_limit(lua_State *L, const char *name, const fopo_option *row, double value) {
+  if (row->type == FOPO_OPTION_COUNT) {
+    lua_pushinteger(L, (lua_Integer)value);
+  } else {
+    lua_pushnumber(L, value);
+  }
+  lua_setfield(L, -2, name);
+}
+
+static void set_choices(lua_State *L, const char *const *choices) {
+  lua_newtable(L);
+  for (int i = 0; choices[i] != NULL; i++) {
+    lua_pushstring(L, choices[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "one_of");
+}
+
+/* {name =, type =, default =, text =, min =, max =, one_of =, required =, symbol =, candidates =}
+ */
+static void push_row(lua_State *L, const fopo_option *row) {
+  static const char *const types[] = {"integer", "number",         "string", "proposal",
+                                      "index",   "integer|string", "string"};
+  lua_createtable(L, 0, 10);
+  set_string(L, "name", row->name);
+  set_string(L, "type", types[row->type]);
+  set_string(L, "text", row->text);
+  if (row->symbol != NULL) set_string(L, "symbol", row->symbol);
+  if (row->flags & FOPO_OPTION_OF_CANDIDATES) set_flag(L, "candidates", 1);
+  if (row->type == FOPO_OPTION_INDEX) set_flag(L, "required", 1);
+  if (row->type == FOPO_OPTION_FAULT) set_flag(L, "fault", 1);
+  if (row->choices != NULL) {
+    set_choices(L, row->choices);
+    set_string(L, "default", row->choices[(int)row->standard]);
+  }
+  if (is_number(row)) {
+    set_limit(L, "default", row, row->standard);
+    if (isfinite(row->least)) set_limit(L, "min", row, row->least);
+    if (row->most > 0.0) set_limit(L, "max", row, row->most);
+  }
+}
+
+static void push_rows(lua_State *L, const fopo_option *rows) {
+  lua_newtable(L);
+  for (int i = 0; rows != NULL && rows[i].name != NULL; i++) {
+    push_row(L, &rows[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+void bind_push_entry(lua_State *L, const char *name, const char *title, const char *text,
+                     const char *example, const fopo_option *rows) {
+  luaL_checkstack(L, 8, NULL);
+  lua_createtable(L, 0, 8);
+  set_string(L, "name", name);
+  set_string(L, "title", title);
+  set_string(L, "text", text);
+  set_string(L, "example", example);
+  push_rows(L, rows);
+  lua_setfield(L, -2, "options");
+}

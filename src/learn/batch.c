@@ -1,0 +1,436 @@
+#include "learn/batch.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/progress.h"
+#include "learn/arrays.h"
+
+/* Draws held at once: 4 Mi, 48 MB of ids, densities and rewards. A batch of 32 with S = 1000 takes
+ * 32 thousand; only the exact gradient of a large catalogue needs several parts. */
+static const size_t most_draws = (size_t)1 << 22;
+
+/* A part never has fewer contexts, or the threads would have nothing to share. */
+enum { LEAST_PART = 8 };
+
+/* -- memory -------------------------------------------------------------------------------------
+ */
+
+void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
+                     fopo_candidates *candidates) {
+  *b = (fopo_batch){.options = options, .data = data, .candidates = candidates};
+}
+
+int fopo_batch_bind(fopo_batch *b) {
+  fopo_batch_arrays *m = &b->arrays;
+  fopo_device *d = b->data->device;
+  size_t n = b->data->n_theta;
+  m->G = fopo_renew_on_device(d, NULL, n, sizeof *m->G);
+  if (m->G == NULL) return FOPO_ERR_MEMORY;
+  m->sums = fopo_renew_on_device(d, NULL, 1, sizeof *m->sums);
+  if (m->sums == NULL) return FOPO_ERR_MEMORY;
+  m->host_G = fopo_renew_on_host(m->host_G, n, sizeof *m->host_G);
+  return m->host_G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+void fopo_batch_unbind(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  fopo_batch_arrays *m = &b->arrays;
+  fopo_draws *w = &b->draws;
+  fopo_samples *s = &w->samples;
+  void *const blocks[] = {m->rows, m->X,   m->hidden, m->delta, m->Q,    m->V, m->stats, m->G,
+                          m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
+  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
+  fopo_item_rows_done(&b->items, d);
+  *m = (fopo_batch_arrays){
+      .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
+  *w =
+      (fopo_draws){.host_ids = w->host_ids, .host_r = w->host_r, .capacity_host = w->capacity_host};
+}
+
+void fopo_batch_done(fopo_batch *b) {
+  fopo_free(b->arrays.host_G);
+  fopo_free(b->arrays.host_stats);
+  fopo_free(b->arrays.host_weight);
+  fopo_free(b->draws.host_ids);
+  fopo_free(b->draws.host_r);
+}
+
+/* Each renew_ makes one group of arrays anew, and notes its capacity only when all of it is there.
+ */
+static int renew_rows(fopo_batch *b, size_t B) {
+  fopo_batch_arrays *m = &b->arrays;
+  m->capacity_rows = 0;
+  m->rows = fopo_renew_on_device(b->data->device, m->rows, B, sizeof *m->rows);
+  if (m->rows == NULL) return FOPO_ERR_MEMORY;
+  m->capacity_rows = B;
+  return FOPO_OK;
+}
+
+static int renew_part(fopo_batch *b, size_t part) {
+  fopo_batch_arrays *m = &b->arrays;
+  fopo_draws *w = &b->draws;
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  size_t n = part * data->L, units = part * data->units;
+  m->capacity_part = 0;
+  m->X = fopo_renew_on_device(d, m->X, part * data->D, sizeof *m->X);
+  m->hidden = fopo_renew_on_device(d, m->hidden, units, sizeof *m->hidden);
+  m->delta = fopo_renew_on_device(d, m->delta, units, sizeof *m->delta);
+  m->Q = fopo_renew_on_device(d, m->Q, n, sizeof *m->Q);
+  m->V = fopo_renew_on_device(d, m->V, n, sizeof *m->V);
+  m->stats = fopo_renew_on_device(d, m->stats, part * FOPO_STATS, sizeof *m->stats);
+  w->mean = fopo_renew_on_device(d, w->mean, n, sizeof *w->mean);
+  if (!m->X || !m->hidden || !m->delta || !m->Q) return FOPO_ERR_MEMORY;
+  if (!m->V || !m->stats || !w->mean) return FOPO_ERR_MEMORY;
+  m->capacity_part = part;
+  return FOPO_OK;
+}
+
+static int renew_draws(fopo_batch *b, size_t n) {
+  fopo_samples *s = &b->draws.samples;
+  fopo_device *d = b->data->device;
+  int status = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
+  if (status != FOPO_OK) return status;
+  b->draws.capacity = b->draws.enumerated = 0;
+  s->ids = fopo_renew_on_device(d, s->ids, n, sizeof *s->ids);
+  s->logq = fopo_renew_on_device(d, s->logq, n, sizeof *s->logq);
+  s->r = fopo_renew_on_device(d, s->r, n, sizeof *s->r);
+  if (!s->ids || !s->logq || !s->r) return FOPO_ERR_MEMORY;
+  b->draws.capacity = n;
+  return FOPO_OK;
+}
+
+/* What items that are learnt need beside: coefficients of n draws, numbers of `part` contexts. */
+static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
+  fopo_draws *w = &b->draws;
+  fopo_batch_arrays *m = &b->arrays;
+  fopo_device *d = b->data->device;
+  w->capacity_c = w->capacity_weights = 0;
+  w->c = fopo_renew_on_device(d, w->c, n, sizeof *w->c);
+  w->log_z = fopo_renew_on_device(d, w->log_z, part, sizeof *w->log_z);
+  w->weight = fopo_renew_on_device(d, w->weight, part, sizeof *w->weight);
+  m->host_weight = fopo_renew_on_host(m->host_weight, part, sizeof *m->host_weight);
+  m->host_stats = fopo_renew_on_host(m->host_stats, part * FOPO_STATS, sizeof *m->host_stats);
+  if (!w->c || !w->log_z || !w->weight || !m->host_weight || !m->host_stats) {
+    return FOPO_ERR_MEMORY;
+  }
+  w->capacity_c = n;
+  w->capacity_weights = part;
+  return FOPO_OK;
+}
+
+static int renew_host_draws(fopo_batch *b, size_t n) {
+  fopo_draws *w = &b->draws;
+  w->capacity_host = 0;
+  w->host_ids = fopo_renew_on_host(w->host_ids, n, sizeof *w->host_ids);
+  w->host_r = fopo_renew_on_host(w->host_r, n, sizeof *w->host_r);
+  if (!w->host_ids || !w->host_r) return FOPO_ERR_MEMORY;
+  w->capacity_host = n;
+  return FOPO_OK;
+}
+
+static int reserve_items(fopo_batch *b, size_t draws) {
+  const fopo_estimator *e = b->options->estimator;
+  int dense = b->part_size < b->B || (e->dense != NULL && e->dense(b->options));
+  int small = draws > b->draws.capacity_c || b->part_size > b->draws.capacity_weights;
+  int status = small ? renew_coefficients(b, draws, b->part_size) : FOPO_OK;
+  return status == FOPO_OK ? fopo_item_rows_reserve(&b->items, b->data, dense, draws) : status;
+}
+
+static int reserve(fopo_batch *b) {
+  size_t draws = b->part_size * b->S;
+  int status = b->B > b->arrays.capacity_rows ? renew_rows(b, b->B) : FOPO_OK;
+  if (status == FOPO_OK && b->part_size > b->arrays.capacity_part) {
+    status = renew_part(b, b->part_size);
+  }
+  if (status == FOPO_OK && draws > b->draws.capacity) status = renew_draws(b, draws);
+  if (status == FOPO_OK) status = fopo_candidates_reserve(b->candidates, b->part_size);
+  return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
+}
+
+/* -- the beginning ------------------------------------------------------------------------------
+ */
+
+static void cut(fopo_batch *b) {
+  size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
+  b->part_size = part < b->B ? part : b->B;
+  size_t pieces = fopo_candidates_pieces(b->candidates, b->rows, b->B, b->part_size);
+  b->piece_size = (b->part_size + pieces - 1) / pieces;
+}
+
+int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
+                     fopo_draw_key key) {
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  b->theta = theta != NULL ? theta : data->theta;
+  b->rows = rows;
+  b->key = key;
+  b->B = B;
+  b->S = b->options->estimator->draws(b->options, data->P);
+  b->done = 0;
+  b->part = b->piece = (fopo_span){0};
+  memset(b->seconds, 0, sizeof b->seconds);
+  cut(b);
+  int status = reserve(b);
+  if (status == FOPO_OK) status = d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
+  if (status == FOPO_OK && theta == NULL) {
+    status = d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *theta);
+  }
+  if (status == FOPO_OK) b->stage = FOPO_STAGE_READY;
+  return status;
+}
+
+/* -- a piece: queries, draws, rewards, v --------------------------------------------------------
+ */
+
+/* n contexts from place `first` of the batch on, which is in the part that begins at `part`. */
+static fopo_span contexts_at(const fopo_batch *b, size_t part, size_t first, size_t n) {
+  const fopo_batch_arrays *m = &b->arrays;
+  size_t at = first - part, L = b->data->L;
+  return (fopo_span){.first = first,
+                     .n = n,
+                     .rows = b->rows + first,
+                     .device_rows = m->rows + first,
+                     .Q = m->Q + at * L,
+                     .V = m->V + at * L,
+                     .stats = m->stats + at * FOPO_STATS};
+}
+
+/* X and Q = h(X) / T of the part at hand. */
+static int make_queries(fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  const fopo_batch_arrays *m = &b->arrays;
+  fopo_device *d = data->device;
+  size_t n = b->part.n;
+  double start = fopo_clock();
+  float scale = 1.0f / data->policy->temperature;
+  fopo_matrix X = fopo_matrix_view(m->X, n, data->D), Q = fopo_matrix_view(m->Q, n, data->L);
+  int status = d->ops->gather_rows(d, X, fopo_binding_contexts(data), b->part.device_rows);
+  if (status == FOPO_OK && data->units > 0) {
+    fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, NULL, scale};
+    status = d->ops->network_forward(d, Q, X, &pass);
+  } else if (status == FOPO_OK) {
+    status = d->ops->queries(d, Q, X, b->theta, scale);
+  }
+  b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  return status;
+}
+
+/* A theta that has overflowed is first seen by the search of its queries. */
+static int fail_queries(const fopo_batch *b) {
+  char why[240];
+  snprintf(why, sizeof why, "%s", fopo_error_sentence());
+  return fopo_fail(FOPO_ERR_NUMERIC,
+                   "step %llu, where the queries are contexts times theta: %s; load a checkpoint "
+                   "from before that, or set theta anew, and lower lr",
+                   (unsigned long long)b->key.step + 1, why);
+}
+
+/* The next part if one is done, then its next piece, and that piece's draws. */
+static int draw(fopo_batch *b) {
+  int status = FOPO_OK;
+  if (fopo_interrupted()) {
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while estimating a gradient");
+  }
+  if (b->done == b->part.first + b->part.n) {
+    size_t left = b->B - b->done;
+    b->part = contexts_at(b, b->done, b->done, left < b->part_size ? left : b->part_size);
+    status = make_queries(b);
+  }
+  if (status != FOPO_OK) return status;
+  size_t left = b->part.first + b->part.n - b->done;
+  b->piece = contexts_at(b, b->part.first, b->done, left < b->piece_size ? left : b->piece_size);
+  status = b->options->estimator->draw(b);
+  return status == FOPO_ERR_NUMERIC ? fail_queries(b) : status;
+}
+
+/* Copies the draws to the host, with a place for their rewards. */
+static int fetch_draws(fopo_batch *b, fopo_drawn *drawn) {
+  fopo_device *d = b->data->device;
+  fopo_draws *w = &b->draws;
+  size_t n = b->piece.n * b->S;
+  int status = n > w->capacity_host ? renew_host_draws(b, b->part_size * b->S) : FOPO_OK;
+  if (status == FOPO_OK)
+    status = d->ops->get(d, w->host_ids, w->samples.ids, n * sizeof *w->host_ids);
+  *drawn = (fopo_drawn){
+      .ids = w->host_ids, .rows = b->piece.rows, .reward = w->host_r, .B = b->piece.n, .S = b->S};
+  return status;
+}
+
+/* Hands the draws to the caller; rewards that nobody fills are NaN, and are refused later. */
+static int hand_out(fopo_batch *b, fopo_drawn *drawn) {
+  if (drawn == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw");
+  }
+  int status = fetch_draws(b, drawn);
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < drawn->B * drawn->S; i++) drawn->reward[i] = NAN;
+  b->stage = FOPO_STAGE_DRAWN;
+  return FOPO_DRAWN;
+}
+
+/* The rewards on the host go to the device, if they are numbers. */
+static int put_rewards(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  const fopo_draws *w = &b->draws;
+  size_t n = b->piece.n * b->S;
+  for (size_t i = 0; i < n; i++) {
+    if (!isfinite(w->host_r[i])) {
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "the reward of item %llu for context %llu is %g; rewards must be finite",
+                       (unsigned long long)w->host_ids[i] + 1,
+                       (unsigned long long)b->piece.rows[i / b->S] + 1, (double)w->host_r[i]);
+    }
+  }
+  return d->ops->put(d, w->samples.r, w->host_r, n * sizeof *w->host_r);
+}
+
+/* The rewards of the piece: looked up on the device, computed on the host, or left to the caller.
+ */
+static int reward(fopo_batch *b, fopo_drawn *drawn) {
+  const fopo_binding *data = b->data;
+  const fopo_reward *r = data->reward;
+  b->handed_out = fopo_clock();
+  if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
+  if (r->kind->look_up != NULL) {
+    fopo_reward_arrays arrays = data->credited;
+    arrays.credit.shift = r->credit.shift; /* it may change between two steps */
+    fopo_device_batch piece = fopo_batch_piece(b);
+    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &piece);
+  }
+  fopo_drawn local;
+  int status = fetch_draws(b, &local);
+  if (status == FOPO_OK) {
+    status = fopo_reward_fill(local.reward, r, local.ids, local.rows, local.B, local.S);
+  }
+  return status == FOPO_OK ? put_rewards(b) : status;
+}
+
+/* Adds the part's statistics, in the order of its contexts. */
+static int add_stats(fopo_batch *b) {
+  const fopo_candidates *c = b->candidates;
+  fopo_device *d = b->data->device;
+  return d->ops->add_stats(d, b->arrays.sums, b->part.stats, c->device.counts,
+                           fopo_candidates_of(c, &b->part), c->q.k, b->part.first == 0, b->part.n);
+}
+
+/* G += X^T V / (B T), or the same through the layers of a network. */
+static int add_gradient(fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  const fopo_batch_arrays *m = &b->arrays;
+  fopo_device *d = data->device;
+  int more = b->part.first > 0;
+  float scale = (float)(1.0 / ((double)b->B * (double)data->policy->temperature));
+  fopo_matrix X = fopo_matrix_view(m->X, b->part.n, data->D);
+  fopo_matrix V = fopo_matrix_view(m->V, b->part.n, data->L);
+  if (data->units == 0) return d->ops->outer(d, m->G, X, V, scale, more);
+  fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, m->delta, scale};
+  return d->ops->network_backward(d, m->G, X, V, &pass, more);
+}
+
+static int add_items(fopo_batch *b) {
+  const fopo_estimator *e = b->options->estimator;
+  if (e->add_items != NULL) return e->add_items(b);
+  return fopo_batch_add_draws(b);
+}
+
+/* Draws and rewards of the piece become v, and of a whole part its share of G. */
+static int absorb(fopo_batch *b) {
+  double start = fopo_clock();
+  b->seconds[FOPO_PHASE_REWARD] += start - b->handed_out;
+  size_t end = b->done + b->piece.n;
+  int status = b->options->estimator->combine(b);
+  if (end == b->part.first + b->part.n) {
+    if (status == FOPO_OK) status = add_gradient(b);
+    if (status == FOPO_OK) status = add_stats(b);
+  }
+  if (status == FOPO_OK && b->data->train_items) status = add_items(b);
+  if (status == FOPO_OK) b->done = end;
+  b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  return status;
+}
+
+int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
+  assert(b->stage != FOPO_STAGE_IDLE);
+  int status = FOPO_OK;
+  if (b->stage == FOPO_STAGE_DRAWN) { /* the caller has filled the rewards */
+    b->stage = FOPO_STAGE_READY;
+    status = put_rewards(b);
+    if (status == FOPO_OK) status = absorb(b);
+  }
+  while (status == FOPO_OK && b->done < b->B) {
+    status = draw(b);
+    if (status == FOPO_OK) status = reward(b, drawn);
+    if (status == FOPO_OK) status = absorb(b);
+  }
+  if (status < 0) b->stage = FOPO_STAGE_IDLE;
+  return status;
+}
+
+/* -- the end ------------------------------------------------------------------------------------
+ */
+
+int fopo_batch_means(fopo_batch *b, fopo_gradient_stats *stats) {
+  fopo_device *d = b->data->device;
+  *stats = (fopo_gradient_stats){0};
+  int status = d->ops->get(d, &stats->sum, b->arrays.sums, sizeof stats->sum);
+  stats->sum.steps = 1.0;
+  stats->mean = fopo_statistics_means(&stats->sum);
+  return status;
+}
+
+/* The Frobenius norm of G and of the items' gradient together. */
+static int find_norm(fopo_batch *b, double *norm) {
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  const fopo_item_gradient *items = &b->items.sum;
+  double theta2 = 0.0, items2 = 0.0;
+  int status = d->ops->norm2(d, &theta2, b->arrays.G, data->n_theta);
+  if (status == FOPO_OK && items->rows != NULL) {
+    status = d->ops->norm2(d, &items2, items->rows, items->n * data->L);
+  }
+  *norm = sqrt(theta2 + items2);
+  return status;
+}
+
+static int fetch_gradient(fopo_batch *b, fopo_matrix G) {
+  fopo_device *d = b->data->device;
+  const fopo_batch_arrays *m = &b->arrays;
+  int status = d->ops->get(d, m->host_G, m->G, b->data->n_theta * sizeof *m->G);
+  for (size_t i = 0; i < G.rows && status == FOPO_OK; i++) {
+    memcpy(fopo_matrix_row(G, i), m->host_G + i * G.cols, G.cols * sizeof *m->host_G);
+  }
+  return status;
+}
+
+int fopo_batch_finish(fopo_batch *b, fopo_matrix G, fopo_gradient_stats *stats) {
+  assert(b->stage == FOPO_STAGE_READY && b->done == b->B);
+  double start = fopo_clock(), norm = 0.0;
+  size_t rows = b->data->policy->theta.rows, cols = b->data->policy->theta.cols;
+  b->stage = FOPO_STAGE_IDLE;
+  if (G.x != NULL && (G.rows != rows || G.cols != cols)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
+                     G.rows, G.cols);
+  }
+  int status = fopo_batch_means(b, stats);
+  if (status == FOPO_OK) status = find_norm(b, &norm);
+  if (status == FOPO_OK && G.x != NULL) status = fetch_gradient(b, G);
+  if (status != FOPO_OK) return status;
+  stats->sum.norm = stats->mean.norm = norm;
+  b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
+  memcpy(stats->seconds, b->seconds, sizeof stats->seconds);
+  return FOPO_OK;
+}
+
+int fopo_batch_finish_async(fopo_batch *b, fopo_totals *totals, double seconds[FOPO_PHASES]) {
+  const fopo_binding *data = b->data;
+  assert(b->stage == FOPO_STAGE_READY && b->done == b->B && !data->train_items);
+  b->stage = FOPO_STAGE_IDLE;
+  for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += b->seconds[i];
+  return data->device->ops->totals(data->device, totals, b->arrays.sums, b->arrays.G,
+                                   data->n_theta);
+}

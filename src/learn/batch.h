@@ -1,0 +1,114 @@
+/* The course of one batch: contexts to queries, queries to draws, draws to rewards, rewards to one
+ * vector v a context, and G = X^T V / (B T) over the batch. This is what an estimator sees; private
+ * to learn/.
+ *
+ * A batch of B contexts is cut into parts of at most `part` contexts, so that the draws of one part
+ * stay bounded whatever B, S and P are. How it is cut follows from B, S and P alone, so the order
+ * of all sums does too: the same bits for any number of threads, and with rewards from the host or
+ * from the device. The queries of a part are made at once, and its statistics and its share of G
+ * are added at once; it is drawn and combined in pieces (learn/candidates.h), mostly a single one.
+ *
+ * Nothing is allocated once a batch of the same size has been seen. */
+#ifndef FOPO_LEARN_BATCH_H
+#define FOPO_LEARN_BATCH_H
+
+#include "learn/candidates.h"
+#include "learn/estimator.h"
+#include "learn/fault.h"
+#include "learn/item_rows.h"
+#include "learn/span.h"
+
+/* The draws of a piece, at the front of arrays that hold a part's. Device memory, owned. */
+typedef struct {
+  fopo_samples samples; /* ids, their log densities, their rewards [part, S] */
+  float *mean;          /* [part, L] E_pi beta */
+  float *c;      /* [part, S] its coefficient; this and the next two are NULL if items are fixed */
+  float *log_z;  /* [part] log Z, if the estimator fills it */
+  float *weight; /* [part] scratch of add_items */
+  uint32_t *host_ids; /* [part, S] on the host, for callers that fill the rewards */
+  float *host_r;
+  size_t capacity, capacity_c, capacity_host; /* draws */
+  size_t capacity_weights;                    /* contexts of log_z and weight */
+  size_t enumerated; /* rows of ids that list the whole catalogue (estimators/exact.c) */
+} fopo_draws;
+
+/* The arrays of a part, and the sums over the batch. Device memory, owned. */
+typedef struct {
+  uint32_t *rows;        /* [B] */
+  float *X;              /* [part, D] */
+  float *hidden, *delta; /* [part, units] of a network */
+  float *Q, *V;          /* [part, L] */
+  float *stats;          /* [part, FOPO_STATS] */
+  float *G;              /* [n_theta] */
+  fopo_statistics *sums; /* of the contexts absorbed */
+  float *host_G;         /* [n_theta] on the host */
+  float *host_stats;     /* [part, FOPO_STATS] on the host, scratch of add_items */
+  float *host_weight;    /* [part] */
+  size_t capacity_rows, capacity_part;
+} fopo_batch_arrays;
+
+typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
+
+struct fopo_batch {
+  const fopo_gradient_options *options; /* not owned, as is the data */
+  const fopo_binding *data;
+  fopo_candidates *candidates;
+  fopo_fault fault;
+
+  fopo_stage stage;
+  const float *theta;   /* device [n_theta]; not owned */
+  const uint32_t *rows; /* [B] context ids on the host; not owned */
+  fopo_draw_key key;
+  size_t B, S;
+  size_t part_size, piece_size; /* contexts, at most */
+  size_t done;                  /* contexts absorbed */
+  fopo_span part, piece;        /* at hand */
+  fopo_draws draws;
+  fopo_batch_arrays arrays;
+  fopo_item_rows items;
+  double handed_out; /* clock when the draws of the piece were there */
+  double seconds[FOPO_PHASES];
+};
+
+/* The piece at hand as the operations of the device take it, and where they leave v. */
+static inline fopo_device_batch fopo_batch_piece(const fopo_batch *b) {
+  return (fopo_device_batch){.B = b->piece.n,
+                             .S = b->S,
+                             .P = b->data->P,
+                             .L = b->data->L,
+                             .rows = b->piece.device_rows,
+                             .Q = b->piece.Q,
+                             .key = b->key};
+}
+static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
+  return (fopo_estimate){.V = b->piece.V, .c = b->draws.c, .stats = b->piece.stats};
+}
+
+/* Adds the sums over the piece's draws to the gradient of items that are learnt. */
+static inline int fopo_batch_add_draws(fopo_batch *b) {
+  fopo_device_batch piece = fopo_batch_piece(b);
+  return fopo_item_rows_add(&b->items, b->data->device, b->draws.c, &b->draws.samples,
+                            1.0f / (float)b->B, b->piece.first == 0, &piece);
+}
+
+/* Options, data and candidates outlive the batch. */
+void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
+                     fopo_candidates *candidates);
+int fopo_batch_bind(fopo_batch *b);    /* room on the device of the data, which is new */
+void fopo_batch_unbind(fopo_batch *b); /* gives it back */
+void fopo_batch_done(fopo_batch *b);   /* after unbind: what lies on the host */
+
+/* Starts a batch whose candidates are planned. theta: device, or NULL for the policy's. */
+int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
+                     fopo_draw_key key);
+
+/* Draws, rewards and absorbs piece by piece. FOPO_OK: the batch is whole; FOPO_DRAWN: the caller
+ * fills drawn->reward and calls again; a failure ends the batch. */
+int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn);
+
+/* The statistics of a whole batch, all but norm and seconds. */
+int fopo_batch_means(fopo_batch *b, fopo_gradient_stats *stats);
+int fopo_batch_finish(fopo_batch *b, fopo_matrix G, fopo_gradient_stats *stats);
+int fopo_batch_finish_async(fopo_batch *b, fopo_totals *totals, double seconds[FOPO_PHASES]);
+
+#endif

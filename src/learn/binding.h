@@ -1,0 +1,56 @@
+/* What a gradient is bound to: the data that its batches read, resident on the device for as long
+ * as it stays the same. */
+#ifndef FOPO_LEARN_BINDING_H
+#define FOPO_LEARN_BINDING_H
+
+#include "learn/policy.h"
+#include "learn/reward.h"
+
+/* To be read; changed by the functions below alone. {0}: bound to nothing. */
+typedef struct {
+  fopo_device *device; /* these three are not owned */
+  const fopo_policy *policy;
+  const fopo_reward *reward;
+  size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
+  size_t n_theta;    /* parameters of theta */
+  size_t units;      /* hidden units of a network; 0: the policy is linear */
+  int train_items;   /* the policy's, when it was bound */
+
+  /* The views on the host that the device's copies were made of. */
+  fopo_matrix items, contexts; /* [P, L], [N, D] */
+  fopo_rows rows;              /* the policy's */
+  fopo_reward_arrays rewarded; /* the reward's */
+
+  /* On the device, owned. */
+  float *device_items;         /* [P, items.ld] */
+  void *device_half;           /* [P, rows.ld] the policy's copy in half the bytes; NULL: none */
+  fopo_rows beta;              /* the items as draws read them: device_items or device_half */
+  float *device_contexts;      /* [N, contexts.ld] */
+  fopo_reward_arrays credited; /* the reward's arrays */
+  float *theta;                /* [n_theta] for callers whose theta is on the host */
+} fopo_binding;
+
+/* The items and the contexts on the device. */
+static inline fopo_matrix fopo_binding_items(const fopo_binding *b) {
+  return (fopo_matrix){b->device_items, b->P, b->L, b->items.ld};
+}
+static inline fopo_matrix fopo_binding_contexts(const fopo_binding *b) {
+  return (fopo_matrix){b->device_contexts, b->N, b->D, b->contexts.ld};
+}
+
+/* Whether the binding holds just this data; then nothing is to be copied but items that are
+ * learnt. */
+int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_policy *pi,
+                       fopo_matrix contexts, const fopo_reward *reward);
+
+/* The same arrays under another policy or reward object; items that are learnt may have been moved
+ * on the host since, and go to the device again. */
+int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi, const fopo_reward *reward);
+
+/* Copies the data to the device into *b, which is {0} and after a failure again. Shapes have been
+ * checked; contexts must be finite. */
+int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *pi,
+                      fopo_matrix contexts, const fopo_reward *reward);
+void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
+
+#endif

@@ -1,0 +1,116 @@
+/* An estimator of the gradient is one row that says everything about it: what it needs, how many
+ * draws it makes, how it draws and combines, its options and its help. A new one is one file beside
+ * estimators/snis.c and one line in estimators/estimators.def; no other file names an estimator.
+ *
+ * With f = x^T theta beta_a / T every estimator has the shape
+ *
+ *     v = sum_s c_s beta_{a_s},      G = X^T V / (B T)        (V stacks one v per context)
+ *
+ * and they differ in what they draw and in c. */
+#ifndef FOPO_LEARN_ESTIMATOR_H
+#define FOPO_LEARN_ESTIMATOR_H
+
+#include "learn/option.h"
+#include "learn/proposal.h"
+
+typedef struct fopo_estimator fopo_estimator;
+typedef struct fopo_batch fopo_batch; /* learn/batch.h */
+
+/* The numbers that only one estimator reads: its own options point here (learn/option.h). */
+enum { FOPO_OWN_OPTIONS = 4 };
+
+typedef struct {
+  const fopo_estimator *estimator;
+  size_t samples;         /* S draws a context; head_tail: U draws outside the candidates */
+  int baseline;           /* reinforce: 0 none, 1 mean */
+  fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
+  double own[FOPO_OWN_OPTIONS];
+} fopo_gradient_options;
+
+/* What a batch came to. Between finish and the next begin, steps is 1. */
+typedef struct {
+  fopo_statistics sum, mean;
+  double seconds[FOPO_PHASES];
+} fopo_gradient_stats;
+
+/* What an estimator needs, and what its draws are. */
+enum {
+  FOPO_NEEDS_PROPOSAL = 1, /* draws from options.proposal: uniform, or a mixture with candidates */
+  FOPO_NEEDS_CANDIDATES = 2, /* the K candidates of every context, from options.proposal */
+  FOPO_CANDIDATE_SET = 4,    /* the candidates are a set: neither their order nor scores matter */
+  FOPO_TAKES_FAULTS = 8      /* calls fopo_fault_inject on its draws */
+};
+
+struct fopo_estimator {
+  const char *name;  /* of the function in Lua: fopo.gradient.NAME */
+  const char *title; /* "head and tail" */
+  unsigned needs;    /* of the flags above */
+  size_t least;      /* samples; 0: the option has no meaning */
+
+  /* S, how many items a context draws out of P. */
+  size_t (*draws)(const fopo_gradient_options *o, size_t P);
+
+  /* The options against a catalogue of P items; NULL if there is nothing more to check. The
+   * proposal has been checked before. */
+  int (*check)(const fopo_gradient_options *o, size_t P);
+
+  /* Fills draws.ids [n, S], and draws.logq [n, S] or draws.mean [n, L], for b->piece. */
+  int (*draw)(fopo_batch *b);
+
+  /* piece.V [n, L] and piece.stats [n, FOPO_STATS] from draws.ids and draws.r; draws.c [n, S] too
+   * if it is not NULL. */
+  int (*combine)(fopo_batch *b);
+
+  /* Whether the gradient of items that are learnt has a row for every item; NULL: it never has. */
+  int (*dense)(const fopo_gradient_options *o);
+
+  /* Adds the piece's share of the gradient of items that are learnt; NULL: the sums over the draws
+   * of c_bs Q_b (learn/item_rows.h). */
+  int (*add_items)(fopo_batch *b);
+
+  /* For Lua: the options, help and an example that a test runs. */
+  const fopo_option *options; /* ended by a name of NULL */
+  const char *text;           /* formula, bias, variance, cost */
+  const char *example;
+};
+
+/* Every estimator, ended by NULL; NULL if none has that name. */
+extern const fopo_estimator *const fopo_estimators[];
+const fopo_estimator *fopo_estimator_named(const char *name);
+
+#define X(name) extern const fopo_estimator fopo_estimator_##name;
+#include "learn/estimators/estimators.def"
+#undef X
+
+/* Options that several estimators have; a row of its own otherwise. */
+#define FOPO_OPTION_SAMPLES(help)                                                                  \
+  {                                                                                                \
+    .name = "samples", .type = FOPO_OPTION_COUNT, .flags = FOPO_OPTION_SETTABLE,                   \
+    .member = offsetof(fopo_gradient_options, samples), .standard = 1000, .least = 2,              \
+    .symbol = "S", .text = (help)                                                                  \
+  }
+#define FOPO_OPTION_CANDIDATE_INDEX(help)                                                          \
+  {                                                                                                \
+    .name = "index", .type = FOPO_OPTION_INDEX, .flags = FOPO_OPTION_OF_CANDIDATES,                \
+    .symbol = "index", .text = (help)                                                              \
+  }
+#define FOPO_OPTION_CANDIDATE_K(help)                                                              \
+  {                                                                                                \
+    .name = "k", .type = FOPO_OPTION_COUNT,                                                        \
+    .flags = FOPO_OPTION_SETTABLE | FOPO_OPTION_OF_CANDIDATES,                                     \
+    .member = offsetof(fopo_gradient_options, proposal.k), .standard = 256, .least = 1,            \
+    .symbol = "K", .text = (help)                                                                  \
+  }
+#define FOPO_OPTION_CANDIDATE_REFRESH                                                              \
+  {                                                                                                \
+    .name = "refresh", .type = FOPO_OPTION_REFRESH, .flags = FOPO_OPTION_OF_CANDIDATES,            \
+    .symbol = "refresh",                                                                           \
+    .text = "visits that a context's candidates serve, or \"once\"; see fopo.proposal.mixture"     \
+  }
+
+/* The proposal that the estimator draws from or takes candidates from; NULL if it needs none. */
+static inline const fopo_proposal *fopo_options_proposal(const fopo_gradient_options *o) {
+  return o->estimator->needs & (FOPO_NEEDS_PROPOSAL | FOPO_NEEDS_CANDIDATES) ? &o->proposal : NULL;
+}
+
+#endif

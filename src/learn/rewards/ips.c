@@ -1,0 +1,50 @@
+/* Inverse propensities: rhat(a, x_i) = 1[a = a_i] (r_i - lambda) / max(tau, p_i)
+ * (the paper, Introduction; lambda = 0). */
+#include <math.h>
+
+#include "learn/rewards/credit.h"
+
+static const fopo_option options[] = {
+    {.name = "clip",
+     .type = FOPO_OPTION_NUMBER,
+     .member = offsetof(fopo_reward_source, clip),
+     .least = 0,
+     .most = 1,
+     .text = "tau: p below it is taken as tau"},
+    {.name = "translate",
+     .type = FOPO_OPTION_NUMBER,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_reward_source, translate),
+     .least = -INFINITY,
+     .text = "lambda, taken from every reward; rw.translate = lambda changes it"},
+    {0}};
+
+const fopo_reward_kind fopo_reward_ips = {
+    .name = "ips",
+    .title = "ips",
+    .needs = FOPO_REWARD_OF_LOGS | FOPO_REWARD_TRANSLATES,
+    .make = fopo_credit_init,
+    .value = fopo_credit_value,
+    .look_up = fopo_credit_look_up,
+    .options = options,
+    // clang-format off
+    .text = "rhat(a, x_i) = 1[a = a_i] (r_i - lambda) / max(tau, p_i), with tau = clip and lambda = 0.\n"
+          "Bias: none where tau = 0 and the logging policy could show everything that the policy shows; with\n"
+          "clipping, events with p < tau count less than they should: the value is too small for r >= 0.\n"
+          "Variance: grows like the mean of pi^2 / p; at large catalogues single events dominate.\n"
+          "Cost per step: no row beyond those of the draws; one comparison a draw.\n"
+          "Self-normalised IPS, sum w r / sum w, has the gradient of IPS on r - lambda where lambda is its own\n"
+          "present value. That value is no function of theta and the batch, so it is not followed silently (a\n"
+          "resumed run could not repeat it): give lambda as translate, as BanditNet does with a grid of them, or\n"
+          "set rw.translate between runs of the trainer from fopo.ope's snips.\n"
+          "A policy whose proposal never draws the logged action learns nothing from it: with a large catalogue\n"
+          "use a direct or doubly robust reward.\n"
+          "Source: Horvitz and Thompson 1952; the paper, Introduction; Swaminathan and Joachims 2015 (both\n"
+          "clipping and self-normalisation); Joachims, Swaminathan and de Rijke 2018 (translation).",
+    .example = "lg = fopo.data.synthetic_logs{n = 200, actions = 20, dim = 4}\n"
+             "rw = fopo.reward.ips{logs = lg, clip = 0.01}\n"
+             "pi = fopo.policy.linear{items = lg:items()}\n"
+             "t = fopo.trainer{policy = pi, data = lg, reward = rw, gradient = fopo.gradient.exact{}}\n"
+             "t:run{steps = 5, view = false}",
+    // clang-format on
+};
