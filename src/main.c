@@ -1,7 +1,8 @@
-/* fopo: options, start Lua, run a script or the prompt.
+/* fopo: reads the options, starts Lua, runs a script or the prompt.
  *
- * Exit codes: 0; 1 a script failed; 2 the command line is wrong; 130 interrupted. Everything that
- * may raise runs inside one protected call; the only exit() of the program stands below. */
+ * Exit codes: 0; 1 a script failed; 2 the command line is wrong; 130 interrupted. All code that may
+ * raise a Lua error runs inside one protected call. The only exit() of the program is in finish().
+ */
 #include <lauxlib.h>
 #include <locale.h>
 #include <lualib.h>
@@ -30,17 +31,17 @@ static const char usage[] =
     "\n"
     "  script.lua   run it; its arguments are ... and the table arg\n"
     "  -            run standard input\n"
-    "  (neither)    the prompt at a terminal, else run standard input\n"
+    "  (no script)  the prompt at a terminal, else run standard input\n"
     "\n"
     "  -e code      run code first (may be repeated); fopo's modules are globals there\n"
-    "  -i           the prompt after the script\n"
-    "  --no-init    the prompt without ~/.config/fopo/init.lua\n"
+    "  -i           start the prompt after the script\n"
+    "  --no-init    start the prompt without ~/.config/fopo/init.lua\n"
     "  --json       runs print each record as a JSON object on a line\n"
-    "  -v           print the version and what this build has\n"
+    "  -v           print the version, the kernels and the device\n"
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists what there is and fopo.demo() teaches it. Environment: "
+    "At the prompt help() lists the modules and fopo.demo() starts a lesson. Environment: "
     "FOPO_THREADS,\n"
     "FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
 
@@ -49,17 +50,17 @@ typedef struct {
   char **argv;
   const char **codes; /* [n_codes] of -e; owned by main */
   int n_codes;
-  int script;  /* its place in argv, "-" included; 0: none */
+  int script;  /* its index in argv, "-" included; 0: none */
   int prompt;  /* -i */
   int version; /* -v */
   int init;    /* 0 with --no-init */
   int status;  /* out: the exit code */
 } job;
 
-/* ---- what differs from stock Lua ---- */
+/* ---- changes to the standard libraries ---- */
 
-/* Closes everything and ends the process. Finalisers run, so files are whole and memory is counted;
- * output that could not be written is an error. */
+/* Closes everything and ends the process. Finalisers run, so files are complete. Output that could
+ * not be written is an error. */
 static void finish(lua_State *L, int status) {
   fopo_interrupt_uninstall();
   lua_close(L);
@@ -79,7 +80,8 @@ static int os_exit(lua_State *L) {
   return 0;
 }
 
-/* os.setlocale: how numbers are read and printed stays as it is, or files would be misread. */
+/* os.setlocale: only "ctype" can be changed. Another format of numbers would make files unreadable.
+ */
 static int os_setlocale(lua_State *L) {
   const char *name = luaL_optstring(L, 1, NULL), *category = luaL_optstring(L, 2, "all");
   if (name != NULL && strcmp(category, "ctype") != 0) return 0;
@@ -107,7 +109,7 @@ static void set_arg(lua_State *L, const job *j) {
   lua_setglobal(L, "arg");
 }
 
-/* fopo and its modules become globals, where no global of that name is there. */
+/* Makes fopo and its modules globals, except those whose name is taken. */
 static int set_globals(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "fopo");
@@ -144,7 +146,7 @@ static void print_version(void) {
   printf("machines  %s, %d\n", fopo_comm_name(), fopo_comm_size());
 }
 
-/* Reports what stands on the top; the exit code. */
+/* Reports the error on the top; returns the exit code. */
 static int failed(lua_State *L) {
   fopo_chunk_report(L, 0);
   return fopo_interrupted() ? INTERRUPTED : FAILED;
@@ -178,13 +180,13 @@ static void run_prompt(lua_State *L, const job *j) {
   char greeting[256];
   snprintf(greeting, sizeof greeting,
            "fopo %s, %s, %d thread%s. "
-           "help() lists, fopo.demo() teaches, Ctrl-D leaves.",
+           "help() lists the modules, fopo.demo() starts a lesson, Ctrl-D leaves.",
            FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);
 }
 
-/* Everything, inside the one protected call. */
+/* The whole program, inside the one protected call. */
 static int run(lua_State *L) {
   job *j = lua_touserdata(L, 1);
   int nothing = j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
@@ -208,7 +210,7 @@ static int run(lua_State *L) {
     j->status = run_script(L, j, NULL);
   }
   if (prompt) {
-    run_prompt(L, j); /* after a failure too: what is left is there to be looked at */
+    run_prompt(L, j); /* after a failure too, to look at the values that are left */
     j->status = DONE;
   }
   return 0;
@@ -221,7 +223,7 @@ static int misuse(const char *what, const char *option) {
   return MISUSED;
 }
 
-/* Fills the job; -1, or the exit code where nothing is to be run. */
+/* Fills the job. Returns -1, or the exit code if there is nothing to run. */
 static int read_options(job *j) {
   int i = 1;
   for (; i < j->argc && j->argv[i][0] == '-' && j->argv[i][1] != '\0'; i++) {
@@ -255,8 +257,8 @@ static int read_options(job *j) {
 
 /* libgomp reads its settings when it is loaded, before main. Left alone, a thread that waits for
  * the others spins for a long time, and beside any other busy program a small step then takes ten
- * times as long. So, unless the user has said how threads are to wait, the program starts itself
- * once more with a short spin; where it cannot, it is only slower. */
+ * times as long. So, unless the user has set how threads wait, the program executes itself again
+ * with a short spin; if it cannot, it is only slower. */
 static void wait_politely(char **argv) {
   if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL) return;
   if (setenv("GOMP_SPINCOUNT", "2000", 0) == 0) execv("/proc/self/exe", argv);

@@ -113,7 +113,7 @@ deep = p.enter("function f() error('deep') end function g() f() return 1 end") +
 check("a traceback", "prompt:1: deep" in deep and "in function 'g'" in deep, deep)
 check("without the host's frames", "[C]: in ?" not in deep and "fopo/" not in deep, deep)
 hint = p.enter("local z = 1")
-check("a hint about local", "local lives" in hint, hint)
+check("a hint about local", "a local variable ends" in hint, hint)
 check("once", "local lives" not in p.enter("local z = 1"))
 slow = p.enter("local t = os.clock() while os.clock() - t < 0.2 do end")
 check("time", re.search(r"\(\d\.\d+ s\)", slow), slow)

@@ -13,14 +13,14 @@ double fopo_axis_share(const fopo_axis *a, double v) {
   return (scaled(a, v) - lo) / (hi - lo);
 }
 
-/* Away from the ends of double, so that neither a range nor a step overflows. */
+/* Away from the limits of double, so that neither a range nor a step overflows. */
 int fopo_axis_shows(const fopo_axis *a, double v) {
   return fabs(v) < 1e300 && (!a->log || v > 1e-300); /* false for NaN */
 }
 
-/* "0.25", "120000", "1e6", "2e-5": short, and the same decimals for all ticks of a step. */
+/* "0.25", "120000", "1e6", "2e-5": short, and with the same decimals on all ticks of an axis. */
 static void tick_label(char text[FOPO_TICK_LABEL], double v, double step) {
-  if (fabs(v) < step / 2) v = 0; /* a sum that should be 0 */
+  if (fabs(v) < step / 2) v = 0; /* 0 but for rounding */
   double size = fmax(fabs(v), step);
   int decimals = (int)fmax(0, ceil(-log10(step) - 1e-9));
   if (size < 1e6 && decimals <= 5) {
@@ -31,7 +31,7 @@ static void tick_label(char text[FOPO_TICK_LABEL], double v, double step) {
     snprintf(text, FOPO_TICK_LABEL, "0");
     return;
   }
-  /* enough digits to tell neighbours apart, without the exponent's zeros */
+  /* enough digits to tell neighbours apart; "1.50e-05" becomes "1.5e-5" */
   int digits = (int)fmin(9, fmax(0, ceil(log10(size) - log10(step) - 1e-9)));
   snprintf(text, FOPO_TICK_LABEL, "%.*e", digits, v);
   char *e = strchr(text, 'e'), *from = e + 1, *to = e + 1;
@@ -69,7 +69,8 @@ static void linear_ticks(fopo_axis *a, int wanted) {
   }
 }
 
-/* Powers of ten, every so many; with fewer than two of them in sight also 2 and 5 times those. */
+/* Powers of ten, every n-th if there are too many; also 2 and 5 times a power if fewer than two
+ * powers lie in the range. */
 static void log_ticks(fopo_axis *a, int wanted) {
   int first = (int)floor(log10(a->lo)), last = (int)ceil(log10(a->hi));
   int within = (int)(floor(log10(a->hi) + 1e-9) - ceil(log10(a->lo) - 1e-9)) + 1;

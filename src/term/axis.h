@@ -5,23 +5,24 @@
 enum { FOPO_TICKS = 16, FOPO_TICK_LABEL = 24 };
 
 typedef struct {
-  double lo, hi; /* range shown; > 0 where log */
+  double lo, hi; /* range shown; > 0 if log */
   int log;
   int n_ticks;
   double tick[FOPO_TICKS];
   char label[FOPO_TICKS][FOPO_TICK_LABEL];
 } fopo_axis;
 
-/* Whether v has a place on the axis: finite, far from the ends of double, positive where log. */
+/* True if v can be shown on the axis: it is finite, far from the limits of double, and positive on
+ * a logarithmic axis. */
 int fopo_axis_shows(const fopo_axis *a, double v);
 
-/* The range of the values shown, widened where there is but one value, rounding aside. */
+/* Sets the range to lo .. hi; widens it if the two are equal but for rounding. */
 void fopo_axis_range(fopo_axis *a, double lo, double hi);
 
-/* About `wanted` ticks. */
+/* Sets about `wanted` ticks. */
 void fopo_axis_ticks(fopo_axis *a, int wanted);
 
-/* The place of v in the range, 0 to 1. */
+/* The position of v in the range, 0 to 1. */
 double fopo_axis_share(const fopo_axis *a, double v);
 
 /* Columns of the widest label. */

@@ -1,4 +1,4 @@
-/* The traceback is Lua's own, with the lines that are not the user's left out. */
+/* The traceback is Lua's, without the lines that are not of the user's code. */
 #include "term/chunk.h"
 
 #include <lauxlib.h>
@@ -22,19 +22,21 @@ static int is(const char *s, size_t n, const char *text) {
   return n == strlen(text) && memcmp(s, text, n) == 0;
 }
 
-/* A frame of the program itself, not of what it runs; the prompt's "return" is a tail call. */
-static int hosts(const char *line, size_t n) {
+/* True for a frame of the program itself; the "return" that the prompt puts in front of an
+ * expression is a tail call. */
+static int is_host_frame(const char *line, size_t n) {
   return begins(line, n, "\tfopo/") || is(line, n, "\t[C]: in ?") ||
          is(line, n, "\t(...tail calls...)") || is(line, n, "\t[C]: in function 'error'");
 }
 
-/* A frame that tells no more than the message does. */
-static int plain(const char *line, size_t n) {
+/* True for a frame that says no more than the message does. */
+static int is_plain_frame(const char *line, size_t n) {
   return begins(line, n, "\t[C]:") ||
          (begins(line, n, "\t" FOPO_PROMPT_CHUNK) && ends(line, n, "in main chunk"));
 }
 
-/* Appends the user's lines of the traceback at `index` to the message on the top. */
+/* Appends the user's frames of the traceback to the message on the top, unless they are all plain.
+ */
 static void add_frames(lua_State *L, const char *traceback) {
   luaL_Buffer frames;
   int telling = 0;
@@ -44,8 +46,8 @@ static void add_frames(lua_State *L, const char *traceback) {
     line++;
     const char *end = strchr(line, '\n');
     size_t n = end != NULL ? (size_t)(end - line) : strlen(line);
-    if (!hosts(line, n)) {
-      telling |= !plain(line, n);
+    if (!is_host_frame(line, n)) {
+      telling |= !is_plain_frame(line, n);
       luaL_addchar(&frames, '\n');
       luaL_addlstring(&frames, line, n);
     }
@@ -61,9 +63,9 @@ static void add_frames(lua_State *L, const char *traceback) {
   }
 }
 
-/* Calls a function of fopo.explain with the arguments on the top: protected, because this runs
- * while an error is on its way, and memory may be what is lacking. */
-static int ask(lua_State *L) {
+/* Calls a function of fopo.prompt.explain: its name, then its arguments. Called protected, because
+ * this happens while an error is handled, and the error may be a lack of memory. */
+static int call_explain(lua_State *L) {
   const char *name = lua_tostring(L, 1);
   lua_getglobal(L, "require");
   lua_pushliteral(L, "fopo.prompt.explain");
@@ -76,7 +78,7 @@ static int ask(lua_State *L) {
 }
 
 void fopo_chunk_remember(lua_State *L, const char *name, const char *text) {
-  lua_pushcfunction(L, ask);
+  lua_pushcfunction(L, call_explain);
   lua_pushliteral(L, "remember");
   lua_pushstring(L, name);
   lua_pushstring(L, text);
@@ -87,7 +89,7 @@ void fopo_chunk_explain(lua_State *L) {
   const char *message = lua_tostring(L, -1);
   int hopeless = message == NULL || strstr(message, "stack overflow") != NULL;
   if (hopeless || fopo_interrupted() || !lua_checkstack(L, 8)) return;
-  lua_pushcfunction(L, ask);
+  lua_pushcfunction(L, call_explain);
   lua_pushliteral(L, "message");
   lua_pushvalue(L, -3);
   if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
@@ -96,7 +98,7 @@ void fopo_chunk_explain(lua_State *L) {
     lua_pop(L, 1);
 }
 
-/* The message handler: text from any error value, then the traceback. */
+/* The message handler: turns any error value into text and adds the traceback. */
 static int explain(lua_State *L) {
   lua_settop(L, 1);
   if (lua_isstring(L, 1) || luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) {
@@ -122,7 +124,7 @@ int fopo_chunk_call(lua_State *L, int arguments, int results) {
   return status;
 }
 
-/* Without the numbers of entries. */
+/* Writes a message to stderr without the numbers of entries: "prompt#3:1:" becomes "prompt:1:". */
 static void print(const char *text, size_t n) {
   static const char mark[] = FOPO_PROMPT_CHUNK;
   const char *end = text + n;

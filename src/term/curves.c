@@ -1,6 +1,6 @@
-/* The buckets of a trace that fall on a column of dots become a stroke from their least to their
- * greatest value, joined to the one before; smoothed, the moving average is drawn over the strokes,
- * which are then in dim ink. */
+/* A column of dots covers many buckets of a trace. It becomes a stroke from their least to their
+ * greatest value, joined to the stroke before. With smoothing the strokes are dim and the moving
+ * average is drawn over them. */
 #include "term/curves.h"
 
 #include <math.h>
@@ -9,11 +9,11 @@
 
 #include "term/axis.h"
 
-/* The canvas: dots go to cells of the screen at once. */
+/* The rectangle of the screen that dots are drawn on. */
 typedef struct {
   fopo_screen *s;
   int row, col, rows, cols; /* cells */
-  int across, down;         /* dots of a cell */
+  int across, down;         /* dots in a cell */
   fopo_glyphs glyphs;
   fopo_axis x, y;
 } canvas;
@@ -71,6 +71,8 @@ static void line(canvas *c, int x0, int y0, int x1, int y1, fopo_ink ink, char m
 
 /* ---- ranges ---- */
 
+/* The least x of the window, which ends at the last value of any curve that is not an earlier run.
+ */
 static double window_start(const fopo_curves *c) {
   const double none = -(double)INFINITY;
   double last = none;
@@ -81,7 +83,8 @@ static double window_start(const fopo_curves *c) {
   return c->window > 0 && last > none ? last - c->window : none;
 }
 
-/* Calls for each bucket in the window: for (i = first; (b = bucket(...)) != NULL; i++). */
+/* The first bucket in the window from *i on; *i becomes its index. NULL: there is none. Used as
+ * for (i = 0; (b = bucket(..., &i)) != NULL; i++). */
 static const fopo_bucket *bucket(const fopo_curves *c, const fopo_curve *one, int level,
                                  double from, size_t *i) {
   const fopo_bucket *b;
@@ -89,7 +92,7 @@ static const fopo_bucket *bucket(const fopo_curves *c, const fopo_curve *one, in
   return b;
 }
 
-/* Ranges over all curves in the window; 0 where there is nothing. */
+/* Sets the ranges of both axes over all curves in the window; 0 if there is nothing to show. */
 static int set_ranges(canvas *k, const fopo_curves *c, double from) {
   double lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY};
   const fopo_bucket *b;
@@ -113,10 +116,11 @@ static int set_ranges(canvas *k, const fopo_curves *c, double from) {
 
 /* ---- drawing ---- */
 
-/* What falls on one column of dots: a trace has many more buckets than a screen has columns. */
+/* The buckets of one column of dots, merged: a trace has many more buckets than a screen columns.
+ */
 typedef struct {
-  double low, high, sum, n; /* n == 0: nothing */
-  double average;           /* the moving one, after the column's last bucket */
+  double low, high, sum, n; /* n == 0: no bucket */
+  double average;           /* the moving average after the last bucket of the column */
 } column;
 
 enum { COLUMNS = 2 * FOPO_SCREEN_MOST };
@@ -126,11 +130,11 @@ static int column_of(const canvas *k, double x) {
   return at < 0 ? 0 : at >= k->cols * k->across ? k->cols * k->across - 1 : (int)at;
 }
 
-/* Fills columns[] from the buckets in the window; returns how many buckets there were. */
+/* Merges the buckets in the window into columns[]; returns the number of buckets. */
 static size_t gather(column *columns, const canvas *k, const fopo_curves *c, const fopo_curve *one,
                      double from) {
   int level = fopo_trace_level(one->trace, c->axis, from);
-  double average = 0, weight = 0; /* weight corrects the start, as in Adam */
+  double average = 0, weight = 0; /* average / weight corrects the bias of the start, as in Adam */
   size_t count = 0;
   const fopo_bucket *b;
   memset(columns, 0, (size_t)(k->cols * k->across) * sizeof *columns);
@@ -150,7 +154,8 @@ static size_t gather(column *columns, const canvas *k, const fopo_curves *c, con
   return count;
 }
 
-/* A stroke a column from its least to its greatest value, joined by their means. */
+/* Draws each column as a stroke from its least to its greatest value; strokes are joined at their
+ * means. */
 static void draw_raw(canvas *k, const column *columns, const fopo_curve *one, fopo_ink ink) {
   int joined = 0, px = 0, py = 0;
   for (int x = 0; x < k->cols * k->across; x++) {
@@ -173,7 +178,7 @@ static void draw_smooth(canvas *k, const column *columns, const fopo_curve *one)
   }
 }
 
-/* Few values: each gets its mark, which says what it is without colour too. */
+/* Draws each value as its mark, which can be told apart without colour. */
 static void draw_points(canvas *k, const column *columns, const fopo_curve *one) {
   for (int x = 0; x < k->cols * k->across; x++) {
     double mean = columns[x].sum / columns[x].n;
@@ -198,7 +203,7 @@ static void draw_curve(canvas *k, const fopo_curves *c, const fopo_curve *one, d
 
 /* ---- around the canvas ---- */
 
-/* The title and, as far as there is room, what the curves are; those in dim ink last. */
+/* The title and as much of the legend as fits; the earlier runs, in dim ink, come last. */
 static void draw_title(fopo_screen *s, int row, int col, int cols, const fopo_curves *c) {
   int at = fopo_screen_put(s, row, col, cols, FOPO_INK_BOLD, c->title);
   for (size_t i = 0; i < 2 * c->n; i++) {
@@ -215,6 +220,8 @@ static void draw_title(fopo_screen *s, int row, int col, int cols, const fopo_cu
   }
 }
 
+/* Both axes: a rule and ticks on the left; below, the labels that fit without touching each other.
+ */
 static void draw_axes(const canvas *k, int margin) {
   uint32_t rule = k->glyphs == FOPO_GLYPHS_ASCII ? '|' : 0x2502, tick = rule == '|' ? '+' : 0x2524;
   for (int row = 0; row < k->rows; row++) {
@@ -225,7 +232,8 @@ static void draw_axes(const canvas *k, int margin) {
     fopo_screen_put(k->s, row, k->col - 2 - n, n, FOPO_INK_DIM, k->y.label[i]);
     fopo_screen_set(k->s, row, k->col - 1, tick, FOPO_INK_DIM);
   }
-  int at = k->col - 1 - margin, edge = k->col + k->cols; /* the next free column, and the last */
+  int at = k->col - 1 - margin,
+      edge = k->col + k->cols; /* the next free column; one past the last */
   for (int i = 0; i < k->x.n_ticks; i++) {
     int n = (int)strlen(k->x.label[i]), from = k->col + x_dot(k, k->x.tick[i]) / k->across - n / 2;
     if (from + n > edge) from = edge - n;
@@ -236,7 +244,7 @@ static void draw_axes(const canvas *k, int margin) {
 }
 
 void fopo_curves_draw(fopo_screen *s, int row, int col, int rows, int cols, const fopo_curves *c) {
-  static const int across[] = {1, 2, 2}, down[] = {1, 2, 4}; /* dots, by fopo_glyphs */
+  static const int across[] = {1, 2, 2}, down[] = {1, 2, 4}; /* dots in a cell, by fopo_glyphs */
   double from = window_start(c);
   canvas k = {.s = s,
               .row = row + 1,
@@ -253,7 +261,7 @@ void fopo_curves_draw(fopo_screen *s, int row, int col, int rows, int cols, cons
   }
   int margin = 0, axes = rows >= 4 && cols >= 24;
   if (axes) {
-    k.rows--; /* for the labels below */
+    k.rows--; /* the row of the labels */
     fopo_axis_ticks(&k.y, k.rows / 2 > 5 ? 5 : k.rows / 2);
     margin = fopo_axis_widest(&k.y);
   }

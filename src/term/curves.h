@@ -1,5 +1,5 @@
-/* Curves on a part of a screen: traces as lines of braille dots, block quarters or characters, with
- * a legend above and axes left and below. Pure: numbers to cells. */
+/* Curves in a rectangle of a screen: traces as lines of braille dots, quarter blocks or characters,
+ * with a legend above and axes on the left and below. A pure function from numbers to cells. */
 #ifndef FOPO_TERM_CURVES_H
 #define FOPO_TERM_CURVES_H
 
@@ -12,9 +12,9 @@ typedef struct {
   const char *name;        /* for the legend; NULL: none */
   const fopo_trace *trace; /* not owned */
   fopo_ink ink;
-  char mark;  /* drawn in ASCII, and for few points in all modes where `points` */
-  int points; /* 1: the values are few, each is marked */
-  int smooth; /* 1: the smoothing is for this one */
+  char mark;  /* its character in ASCII; in all modes if `points` and there are few */
+  int points; /* 1: draw each value as a mark while there are few */
+  int smooth; /* 1: the moving average applies to this curve */
 } fopo_curve;
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
   double window; /* units of that axis up to the last value; 0: all */
   int logy;
   double smoothing; /* 0: none, else the weight of the past in a moving average, < 1 */
-  int mono;         /* 1: no colours: what is smoothed is shown alone */
+  int mono;         /* 1: without colours, a smoothed curve is drawn without its raw values */
 } fopo_curves;
 
 /* Fills `rows` x `cols` cells from (row, col) on: from 1 row (the title) and 4 columns up. */

@@ -1,9 +1,10 @@
-/* readline installs its own signal handlers while it reads, puts the terminal right and passes the
- * signal on to ours. Its hooks, called ten times a second while it waits and after a signal, see
- * the flag and leave by siglongjmp. No Lua frame is crossed: completion has returned by then.
+/* readline installs its own signal handlers while it reads; they restore the terminal and then call
+ * ours. readline's hooks, called ten times a second while it waits and after a signal, see the flag
+ * of the interruption and leave by siglongjmp. The jump crosses no Lua frame, because no completion
+ * is running then.
  *
- * The history file has a line with the time before each entry, which lets entries have several
- * lines. */
+ * The history file has a line with the time before each entry, so entries may have several lines.
+ */
 #include "term/editor.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include "term/interrupt.h"
 #include "train/job.h"
 
-enum { KEEP = 10000 }; /* entries of history: decades of lines stay readable in a millisecond */
+enum { KEEP = 10000 }; /* entries of history; loading them takes about a millisecond */
 
 static int terminal;
 static char path[4096]; /* of the history; "": none */
@@ -49,12 +50,12 @@ static void find_path(void) {
 static void make_folders(void) {
   for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) errno = 0; /* append_history will fail too */
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) errno = 0; /* append_history then fails too */
     *slash = '/';
   }
 }
 
-/* Forgets the entry equal to `text` among the first n; 1 where there was one. */
+/* Removes the entry equal to `text` among the first n; returns 1 if there was one. */
 static int forget(const char *text, int n) {
   HIST_ENTRY **list = history_list();
   for (int i = n - 1; i >= 0; i--) {
@@ -66,7 +67,7 @@ static int forget(const char *text, int n) {
   return 0;
 }
 
-/* Reads the file; the last one of equal entries stays. */
+/* Reads the file and keeps the last of equal entries. */
 static void load_history(void) {
   int repeats = 0;
   find_path();
@@ -88,7 +89,7 @@ void fopo_editor_remember(const char *entry) {
   add_history(entry);
   if (path[0] == '\0') return;
   if (append_history(1, path) == 0) return;
-  make_folders(); /* the first entry ever: append_history wants the file to exist */
+  make_folders(); /* the first entry ever: append_history needs the file to exist */
   FILE *file = fopen(path, "a");
   if (file != NULL) {
     fclose(file);
@@ -98,7 +99,7 @@ void fopo_editor_remember(const char *entry) {
 
 /* ---- completion ---- */
 
-/* Pushes the list of words that the one at the cursor may become. */
+/* Pushes the list of completions of the word at the cursor. */
 static int find_words(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "fopo.prompt.complete");
@@ -108,7 +109,7 @@ static int find_words(lua_State *L) {
   return 1;
 }
 
-/* readline asks again and again; state counts the calls for one word. */
+/* readline calls this until it returns NULL; state counts the calls for one word. */
 static char *next_word(const char *text, int state) {
   static lua_Integer at;
   (void)text;
@@ -120,7 +121,7 @@ static char *next_word(const char *text, int state) {
   return copy;
 }
 
-/* File names inside a string, else names of Lua. */
+/* Completes file names inside a string, elsewhere names of Lua. */
 static char **complete(const char *text, int start, int end) {
   char **words = NULL;
   (void)end;
@@ -140,7 +141,7 @@ static char **complete(const char *text, int start, int end) {
 
 /* ---- jobs in the background ---- */
 
-/* The lines that they want printed, or nil. */
+/* Pushes the lines that the jobs want to print, or nil. */
 static int ask_jobs(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_getfield(L, -1, "fopo.run.job");
@@ -149,7 +150,7 @@ static int ask_jobs(lua_State *L) {
   return 1;
 }
 
-/* Their lines stand above the line that is being typed. */
+/* Prints lines above the line that is being typed. */
 static void print_above(const char *lines) {
   int typing = terminal && RL_ISSTATE(RL_STATE_READCMD);
   if (typing) rl_clear_visible_line();
@@ -171,7 +172,7 @@ void fopo_editor_idle(void) {
 
 /* ---- lines ---- */
 
-/* While readline waits: after Ctrl-C the line is given up. */
+/* Called while readline waits: prints messages of jobs; after Ctrl-C discards the line. */
 static int while_waiting(void) {
   fopo_editor_idle();
   if (fopo_interrupted()) {
@@ -181,8 +182,8 @@ static int while_waiting(void) {
   return 0;
 }
 
-/* After a signal that readline has passed on; after others than Ctrl-C (back from Ctrl-Z, another
- * size) the line is drawn anew. */
+/* Called after a signal; after one that is not Ctrl-C (continued after Ctrl-Z, a new window size)
+ * the line is drawn again. */
 static int after_signal(void) {
   while_waiting();
   rl_forced_update_display();
@@ -197,7 +198,7 @@ int fopo_editor_open(lua_State *L) {
   rl_event_hook = while_waiting;
   rl_signal_event_hook = after_signal;
   rl_attempted_completion_function = complete;
-  /* no / and ~: readline would skip one at the start of a file name */
+  /* without / and ~, which readline would skip at the start of a file name */
   rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*%^#,?!\\";
   rl_completer_quote_characters = "\"'";
   rl_initialize();
@@ -218,10 +219,10 @@ static fopo_line read_edited(char **line, const char *prompt) {
 }
 
 static fopo_line read_plain(char **line) {
-  size_t room = 0;
+  size_t capacity = 0;
   errno = 0;
   *line = NULL;
-  ssize_t n = getline(line, &room, stdin);
+  ssize_t n = getline(line, &capacity, stdin);
   if (n < 0) {
     free(*line);
     *line = NULL;

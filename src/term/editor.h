@@ -1,4 +1,4 @@
-/* Lines for the prompt: GNU readline with the user's inputrc, history and completion where standard
+/* Lines for the prompt: GNU readline with the user's inputrc, history and completion if standard
  * input and output are terminals, plain lines without a prompt otherwise. */
 #ifndef FOPO_TERM_EDITOR_H
 #define FOPO_TERM_EDITOR_H
@@ -8,23 +8,23 @@
 typedef enum {
   FOPO_LINE,        /* a line was entered */
   FOPO_LINE_END,    /* end of input */
-  FOPO_LINE_DROPPED /* Ctrl-C: what was typed is gone; the flag of the interruption is cleared */
+  FOPO_LINE_DROPPED /* Ctrl-C: the line is discarded and the interruption cleared */
 } fopo_line;
 
-/* Loads the history. L is asked for completions (require "fopo.prompt.complete"). Returns 1 where a
- * person sits at a terminal. */
+/* Loads the history; completions come from fopo.prompt.complete in L. Returns 1 if lines are edited
+ * at a terminal. */
 int fopo_editor_open(lua_State *L);
 
-/* Where FOPO_LINE is returned *line is the text, to be freed with free(). */
+/* After FOPO_LINE *line is the text; free it with free(). */
 fopo_line fopo_editor_read(char **line, const char *prompt);
 
-/* Lets jobs in the background say what they have to say. The editor does so itself while it waits
- * at a terminal. */
+/* Prints the messages of background jobs. The editor does so itself while it waits at a terminal.
+ */
 void fopo_editor_idle(void);
 
-/* Adds an entry, of one line or several, to the history and at once to its file:
- * $FOPO_HISTORY, else $XDG_STATE_HOME/fopo/history, else ~/.local/state/fopo/history. What was
- * entered before is moved to the end. A file that cannot be written is no failure. */
+/* Adds an entry, of one line or several, to the history and at once to its file: $FOPO_HISTORY,
+ * else $XDG_STATE_HOME/fopo/history, else ~/.local/state/fopo/history. An earlier entry of the same
+ * text is removed. A file that cannot be written is no error. */
 void fopo_editor_remember(const char *entry);
 
 #endif

@@ -1,7 +1,7 @@
-/* The running states form a list through the C stack: each resume links its coroutine in front of
- * the ones that wait for it. The handler runs on the main thread (other threads pass the signal
- * on), so it sees the list between two instructions of that thread. lua_sethook is made to be
- * called from a signal handler. */
+/* The running states form a linked list whose nodes lie on the C stack: each resume puts its
+ * coroutine in front of the states that wait for it. The handler runs on the main thread (other
+ * threads forward the signal), so it sees a consistent list. lua_sethook may be called from a
+ * signal handler. */
 #include "term/interrupt.h"
 
 #include <errno.h>
@@ -19,30 +19,30 @@ typedef struct running running;
 struct running {
   lua_State *L;
   running *below;
-  lua_Hook hook; /* the user's, while ours is on */
+  lua_Hook hook; /* the user's hook while ours is set */
   int mask, count;
 };
 
 static running base;                  /* the main state */
-static running *volatile top = &base; /* what runs now, then what waits for it */
+static running *volatile top = &base; /* the active state; `below`: the ones that wait for it */
 static pthread_t main_thread;
-static volatile double first; /* when the first Ctrl-C came that is not answered yet */
+static volatile double first; /* time of the first Ctrl-C that has not been handled yet */
 static volatile sig_atomic_t warned;
-static int atomic; /* 1: what runs now is not to be cut in two */
+static int atomic; /* 1: the function that runs now must not be interrupted half-way */
 
 static void stop(lua_State *L, lua_Debug *where) {
   (void)where;
   if (fopo_interrupted()) {
-    if (atomic) return; /* the hook stays, and raises behind the call */
+    if (atomic) return; /* the hook stays, and raises after the call */
     luaL_where(L, 0);   /* the function that was running */
     lua_pushliteral(L, "interrupted");
     lua_concat(L, 2);
     lua_error(L);
   }
-  lua_sethook(L, NULL, 0, 0); /* a coroutine from before the last Ctrl-C was answered */
+  lua_sethook(L, NULL, 0, 0); /* a coroutine that kept the hook of an earlier interruption */
 }
 
-/* Puts our hook on all that runs. Async-signal-safe. */
+/* Sets our hook on all running states. Async-signal-safe. */
 static void arm(void) {
   for (running *r = top; r != NULL; r = r->below) {
     if (lua_gethook(r->L) == stop) continue;
@@ -53,7 +53,7 @@ static void arm(void) {
   }
 }
 
-/* A second Ctrl-C, a second or more after one that nobody has answered. */
+/* A further Ctrl-C, a second or more after the first that has not been handled. */
 static void insist(void) {
   static const char hint[] = "\nfopo: still stopping; the next Ctrl-C ends the program\n";
   if (fopo_clock() - first < 1.0) return;
@@ -96,9 +96,9 @@ void fopo_interrupt_uninstall(void) {
   base.L = NULL;
 }
 
-/* ---- what must not be cut in two ---- */
+/* ---- atomic functions ---- */
 
-/* Calls the function of the upvalue 1, in one piece or not (2), with the arguments on the stack. */
+/* Calls the function in upvalue 1 with the arguments on the stack; upvalue 2: atomic or not. */
 static int call(lua_State *L) {
   int outside = atomic;
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -109,10 +109,10 @@ static int call(lua_State *L) {
   return status == LUA_OK ? lua_gettop(L) : lua_error(L);
 }
 
-static int wrap_function(lua_State *L, int in_one_piece) {
+static int wrap_function(lua_State *L, int is_atomic) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_settop(L, 1);
-  lua_pushboolean(L, in_one_piece);
+  lua_pushboolean(L, is_atomic);
   lua_pushcclosure(L, call, 2);
   return 1;
 }
@@ -138,8 +138,8 @@ static running *enter(running *r, lua_State *co) {
 
 static void leave(const running *r) { top = r->below; }
 
-/* Moves the n values on top of L into co and runs it. The number of results, which then stand on
- * top of L, or -1 with the error there. */
+/* Moves the n values on top of L into co and runs it. Returns the number of results, which are then
+ * on top of L, or -1 with the error there. */
 static int resume(lua_State *L, lua_State *co, int n) {
   running here;
   int results = 0;
@@ -165,7 +165,7 @@ static int resume(lua_State *L, lua_State *co, int n) {
   return results;
 }
 
-/* Runs the pending to-be-closed variables of a coroutine that has ended or waits. */
+/* Closes the pending to-be-closed variables of a coroutine that has ended or is suspended. */
 static int reset(lua_State *co) {
   running here;
   enter(&here, co);
@@ -183,13 +183,13 @@ static int coroutine_resume(lua_State *L) {
   return results + 1;
 }
 
-/* What coroutine.wrap returns. */
+/* The function that coroutine.wrap returns. */
 static int resume_wrapped(lua_State *L) {
   lua_State *co = lua_tothread(L, lua_upvalueindex(1));
   int results = resume(L, co, lua_gettop(L));
   if (results >= 0) return results;
   int status = lua_status(co);
-  if (status != LUA_OK && status != LUA_YIELD) { /* it died: close what it left open */
+  if (status != LUA_OK && status != LUA_YIELD) { /* it died: close its variables */
     status = reset(co);
     lua_xmove(co, L, 1);
   }
@@ -226,7 +226,7 @@ static int coroutine_close(lua_State *L) {
   return 2;
 }
 
-/* debug.sethook: the library's, after which a pending interruption is on again. */
+/* debug.sethook: calls the library's, then sets our hook again if an interruption is pending. */
 static int debug_sethook(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);

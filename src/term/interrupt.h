@@ -1,35 +1,34 @@
 /* Ctrl-C, for Lua and for C.
  *
- * The handler sets the core's flag, which every long loop in C polls, and a hook on every Lua state
- * that is running: the main one and the coroutines below the current one. The hook raises
- * "interrupted" at each instruction until fopo_interrupt_done(), so neither pcall nor a coroutine
- * can swallow it. To know what is running, coroutine.resume, wrap and close are the host's own;
- * debug.sethook goes through the host, so that it cannot take the hook off.
+ * The signal handler sets the flag of the core, which every long loop in C polls, and a hook on
+ * every running Lua state: the main state and all coroutines that are active or have resumed
+ * another. The hook raises "interrupted" at each instruction until fopo_interrupt_done(), so
+ * neither pcall nor a coroutine can swallow it. This module replaces coroutine.resume, wrap and
+ * close, to know the running states, and debug.sethook, so that a script cannot remove the hook.
  *
- * A process that does not answer for a second (a pattern match without end, a finaliser) says so at
- * the next Ctrl-C, and ends at the one after. */
+ * If the program does not react within a second (an endless pattern match, a finaliser), the next
+ * Ctrl-C says so and the one after it ends the process. */
 #ifndef FOPO_TERM_INTERRUPT_H
 #define FOPO_TERM_INTERRUPT_H
 
 #include <lua.h>
 
-/* Once, when the standard libraries of the main state L are open. SIGINT is left alone where it was
- * ignored from the start (nohup). */
+/* Call once, after the standard libraries of the main state L were opened. SIGINT stays ignored if
+ * it was ignored at the start (nohup). */
 void fopo_interrupt_install(lua_State *L);
 
-/* For Lua, atomic(f): a function that calls f, which Ctrl-C cannot leave half done. The long loops
- * of C that f calls still stop, with an error of theirs; "interrupted" is raised behind the call.
- * Of C, because the hook would stop a function of Lua at its first instruction. */
+/* For Lua, atomic(f): a function that calls f so that Ctrl-C cannot interrupt it half-way. Long
+ * loops in C that f calls still stop, with an error; "interrupted" is raised after the call. It is
+ * a C function because the hook would stop a Lua function at its first instruction. */
 int fopo_interrupt_atomic(lua_State *L);
 
-/* divisible(f): the same, and Ctrl-C may leave it half done: a user's function that is called by
- * what is atomic. */
+/* For Lua, divisible(f): the opposite, for a user's function that an atomic function calls. */
 int fopo_interrupt_divisible(lua_State *L);
 
-/* Back where Ctrl-C has been answered: clears the flag, gives the user's hook back. */
+/* Call after the interruption was handled: clears the flag and restores the user's hook. */
 void fopo_interrupt_done(void);
 
-/* Before the main state is closed: from then on Ctrl-C ends the process. */
+/* Call before the main state is closed: from then on Ctrl-C ends the process. */
 void fopo_interrupt_uninstall(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* The plot is made in three steps: the axes (range and round ticks), a canvas of cells on which the
+/* A plot is made in three steps: the axes (range and round ticks), the canvas of cells on which the
  * series are drawn as joined lines, and the text around it. A cell is 2 x 4 dots in braille and one
- * character otherwise; where series meet in a cell the later one is on top. */
+ * character otherwise. If two series share a cell, the later one is on top. */
 #include "term/plot.h"
 
 #include <math.h>
@@ -15,14 +15,14 @@
 
 enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
 
-static const char bloom[MARKS + 1] = "*o+x#@";
+static const char marks[MARKS + 1] = "*o+x#@";
 static const int colours[MARKS] = {36, 33, 35, 32, 31, 34}; /* ANSI: cyan, yellow, magenta ... */
 
 typedef struct {
   int cols, rows;   /* in characters */
   int across, down; /* dots in a character: 2 x 4, or 1 x 1 */
-  uint8_t *dots;    /* [rows, cols] bits of braille, or 1 */
-  uint8_t *owner;   /* [rows, cols] series modulo MARKS */
+  uint8_t *dots;    /* [rows, cols] bits of braille, or 1; 0: empty */
+  uint8_t *owner;   /* [rows, cols] the series on top, modulo MARKS */
 } canvas;
 
 /* ---- text ---- */
@@ -31,7 +31,7 @@ static void put_times(fopo_string *b, const char *s, int times) {
   for (int i = 0; i < times; i++) fopo_string_put(b, s);
 }
 
-/* A user's text: what could move the cursor is shown as '?'. */
+/* A user's text: control characters, which could move the cursor, become '?'. */
 static void put_label(fopo_string *b, const char *s) {
   for (; *s != '\0'; s++) {
     char c = (unsigned char)*s < 32 || *s == 127 ? '?' : *s;
@@ -39,13 +39,13 @@ static void put_label(fopo_string *b, const char *s) {
   }
 }
 
-/* Ends a line without blanks at its end. */
+/* Ends a line and removes the blanks at its end. */
 static void end_line(fopo_string *b) {
   while (b->n > 0 && b->s[b->n - 1] == ' ') b->n--;
   fopo_string_put(b, "\n");
 }
 
-/* Columns of UTF-8 text: every byte that does not go on with a character. */
+/* Columns of UTF-8 text: the bytes that begin a character. */
 static int width_of(const char *s) {
   int n = 0;
   for (; *s != '\0'; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
@@ -61,7 +61,8 @@ static void put_centred(fopo_string *b, const char *s, int margin, int width) {
 
 /* ---- axes ---- */
 
-/* Ranges over all series; returns how many points cannot be shown. */
+/* Sets the ranges over all series. Returns how many points cannot be shown; *shown: how many can.
+ */
 static size_t ranges(fopo_axis *x, fopo_axis *y, const fopo_plot *plot, size_t *shown) {
   double lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY};
   size_t left_out = 0;
@@ -146,11 +147,11 @@ static void put_cell(fopo_string *b, const canvas *c, size_t cell) {
                     (char)(0x80 | (code & 63))};
     fopo_string_put_bytes(b, utf8, 3);
   } else {
-    fopo_string_put_bytes(b, &bloom[c->owner[cell]], 1);
+    fopo_string_put_bytes(b, &marks[c->owner[cell]], 1);
   }
 }
 
-/* One line of cells, a colour code only where the series changes. */
+/* One line of cells, with a colour code at each change of series. */
 static void put_row(fopo_string *b, const canvas *c, const fopo_plot *plot, int row) {
   int last = -1;
   for (int col = 0; col < c->cols; col++) {
@@ -193,7 +194,7 @@ static void put_canvas(fopo_string *b, const canvas *c, const fopo_axis *y, cons
   }
 }
 
-/* The lower axis, and below it the labels that find room. */
+/* The lower axis and, below it, the labels that fit without touching each other. */
 static void put_x_axis(fopo_string *b, const canvas *c, const fopo_axis *x, const fopo_plot *plot,
                        int margin) {
   put_times(b, " ", margin + 1);
@@ -204,7 +205,7 @@ static void put_x_axis(fopo_string *b, const canvas *c, const fopo_axis *x, cons
     fopo_string_put(b, tick ? (plot->utf8 ? "┬" : "+") : (plot->utf8 ? "─" : "-"));
   }
   end_line(b);
-  int at = 0, edge = margin + 2 + c->cols; /* columns written so far, and the last one allowed */
+  int at = 0, edge = margin + 2 + c->cols; /* columns written so far; one past the last */
   for (int i = 0; i < x->n_ticks; i++) {
     int length = (int)strlen(x->label[i]);
     int from = margin + 2 + tick_col(x, i, c) - length / 2;
@@ -232,7 +233,7 @@ static void put_legend(fopo_string *b, const canvas *c, const fopo_plot *plot, i
     if (c->across == 2)
       fopo_string_put(b, "──");
     else
-      fopo_string_put_bytes(b, &bloom[s % MARKS], 1);
+      fopo_string_put_bytes(b, &marks[s % MARKS], 1);
     colour_off(b, plot);
     fopo_string_put(b, " ");
     put_label(b, name);

@@ -1,4 +1,4 @@
-/* One job at a time: another label is another job. Called from one thread. */
+/* One job at a time: a new label begins a new job. Called from one thread. */
 #include "term/progress.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@ enum { LINE = 256, LABEL = 96, CELLS = 20 };
 static struct {
   char what[LABEL]; /* "" between jobs */
   double begun;
-  double next; /* when to draw again */
-  int drawn;   /* columns on the line now */
+  double next; /* time of the next drawing */
+  int drawn;   /* columns of the bar on the line */
 } bar;
 
 static int columns(void) {
@@ -55,9 +55,9 @@ void fopo_progress_bar_text(char *line, int size, const char *what, double done,
   if (width < 2 * CELLS + 20) {
     snprintf(line, (size_t)width + 1, "%3d %%  %s", percent, what);
   } else {
-    int room = width - CELLS - 40; /* the label gives way, the figures stay */
-    if (room < 12) room = 12;
-    snprintf(line, (size_t)width + 1, "%.*s  [%s] %3d %%  %s%s%s%s", room, what, cells, percent,
+    int label = width - CELLS - 40; /* the label is cut, never the figures */
+    if (label < 12) label = 12;
+    snprintf(line, (size_t)width + 1, "%.*s  [%s] %3d %%  %s%s%s%s", label, what, cells, percent,
              spent, share > 0 ? ", " : "", share > 0 ? left : "", share > 0 ? " left" : "");
   }
 }

@@ -1,7 +1,7 @@
-/* An entry is tried as an expression ("return " in front) and then as statements; where both end
- * too early (Lua's message ends with <eof>) another line is asked for. Each entry is a protected
- * call of its own, reading and printing included, so that even running out of memory costs the
- * entry and not the session. */
+/* An entry is compiled as an expression ("return " in front), then as statements. If both fail
+ * because the text ends too early (Lua's message ends with <eof>), another line is read. Each
+ * entry, with its reading and printing, is a protected call of its own, so running out of memory
+ * costs the entry and not the session. */
 #include "term/prompt.h"
 
 #include <lauxlib.h>
@@ -19,14 +19,14 @@
 
 static const char first_prompt[] = "fopo> ", next_prompt[] = "   .. ";
 static int terminal;
-static int entries; /* that were complete so far */
+static int entries; /* complete entries so far */
 
 typedef enum { READY, INCOMPLETE, WRONG } parsed;
 
 /* ---- reading ---- */
 
-/* Whether the message at the index is that the text ends too early. A string ends with its line,
- * unless a backslash stands there. */
+/* True if the message at the index says that the text ends too early. A string literal ends with
+ * its line, unless the line ends in a backslash. */
 static int at_end(lua_State *L, int index, const char *text, size_t length) {
   size_t n;
   const char *message = lua_tolstring(L, index, &n);
@@ -34,8 +34,8 @@ static int at_end(lua_State *L, int index, const char *text, size_t length) {
   return strstr(message, "unfinished string") == NULL || text[length - 1] == '\\';
 }
 
-/* Whether the message complains of the first word of the text, as it does of an expression that is
- * read as a statement. */
+/* True if the message is about the first word of the text, as for an expression that was compiled
+ * as a statement. */
 static int of_first_word(const char *message, const char *text) {
   const char *near = strstr(message, "near '");
   if (near == NULL) return 0;
@@ -46,7 +46,7 @@ static int of_first_word(const char *message, const char *text) {
 }
 
 /* Prints the help on the name in upvalue 1. */
-static int ask(lua_State *L) {
+static int print_help(lua_State *L) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "fopo.help");
   lua_call(L, 1, 1);
@@ -56,7 +56,8 @@ static int ask(lua_State *L) {
   return 0;
 }
 
-/* "?name", "? name" and "name?": pushes the function that answers, or returns 0. */
+/* If the text is "?name", "? name" or "name?", pushes the function that prints the help and returns
+ * 1. */
 static int question(lua_State *L, const char *text) {
   static const char names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:";
   text += strspn(text, " \t\n");
@@ -64,11 +65,11 @@ static int question(lua_State *L, const char *text) {
   int before = *text == '?';
   if (!before && (n == 0 || text[n] != '?' || text[n + blank] != '\0')) return 0;
   lua_pushlstring(L, text + before, before ? strlen(text + 1) : n);
-  lua_pushcclosure(L, ask, 1);
+  lua_pushcclosure(L, print_help, 1);
   return 1;
 }
 
-/* Compiles the text at index 1: pushes the function, or the message of what is wrong. */
+/* Compiles the text at index 1: pushes the function, or the error message. */
 static parsed parse(lua_State *L) {
   char name[32];
   size_t n;
@@ -83,7 +84,7 @@ static parsed parse(lua_State *L) {
   return WRONG;
 }
 
-/* The line without a prompt that was copied with it. */
+/* The line without the prompts that were copied with it. */
 static const char *without_prompt(const char *line) {
   static const char *const copied[] = {first_prompt, next_prompt};
   for (size_t i = 0; i < 2; i++) {
@@ -105,8 +106,9 @@ static void append(lua_State *L, const char *line, size_t n) {
   if (more) lua_concat(L, 3);
 }
 
-/* A block that was pasted and makes no whole is taken line by line, as if typed. It waits in the
- * registry; pasted_at is the offset of its next line, 0 when there is none. */
+/* A pasted block that does not compile as a whole is read line by line, as if it was typed. It is
+ * kept in the registry; pasted_at is 1 + the offset of its next line, 0 if no block is being read.
+ */
 static const char pasted_key;
 static size_t pasted_at;
 
@@ -143,7 +145,7 @@ static fopo_line read_line(lua_State *L, const char *prompt) {
   return FOPO_LINE;
 }
 
-/* Leaves the text at index 1 and what parse() pushed on the top. */
+/* Leaves the text at index 1 and the value that parse() pushed on the top. */
 static fopo_line read_entry(lua_State *L, parsed *state) {
   fopo_line got = read_line(L, first_prompt);
   if (got == FOPO_LINE && parse(L) != READY && strchr(lua_tostring(L, 1), '\n') != NULL) {
@@ -152,7 +154,7 @@ static fopo_line read_entry(lua_State *L, parsed *state) {
   }
   while (got == FOPO_LINE && (*state = parse(L)) == INCOMPLETE) {
     got = read_line(L, next_prompt);
-    if (got == FOPO_LINE_END) { /* input ends inside the entry: that is what is wrong */
+    if (got == FOPO_LINE_END) { /* the input ends inside the entry */
       *state = WRONG;
       got = FOPO_LINE;
       break;
@@ -163,7 +165,7 @@ static fopo_line read_entry(lua_State *L, parsed *state) {
 
 /* ---- printing ---- */
 
-/* The text of the value at index, by fopo.show where that is there. */
+/* The text of the value at index, by fopo.show if that is loaded. */
 static const char *shown(lua_State *L, int index) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "fopo.show") == LUA_TNIL) return luaL_tolstring(L, index, NULL);
@@ -172,7 +174,8 @@ static const char *shown(lua_State *L, int index) {
   return luaL_tolstring(L, -1, NULL);
 }
 
-/* Values from index `first` on: beside each other where they are short, else below each other. */
+/* Prints the values from index `first` on: on one line if each is one line, else below each other.
+ */
 static void print_values(lua_State *L, int first) {
   int last = lua_gettop(L), lines = 0;
   luaL_checkstack(L, 6 * (last - first + 2), "too many values to print");
@@ -199,17 +202,17 @@ static int ends_with_semicolon(const char *text) {
   return n > 0 && text[n - 1] == ';';
 }
 
-/* Newcomers lose their values that way, once. */
+/* Said once: newcomers wonder where the value of a local has gone. */
 static void warn_of_local(const char *text) {
   static int warned;
   if (warned || !terminal || strncmp(text, "local ", 6) != 0 || strchr(text, '\n') != NULL) return;
   warned = 1;
-  puts("(a local lives in its own entry only; at the prompt, leave the word away)");
+  puts("(a local variable ends with its entry; at the prompt, leave out the word local)");
 }
 
 /* ---- running ---- */
 
-/* Runs the function on the top, prints its values; the text of the entry stands at index 1. */
+/* Runs the function on the top and prints its values; the text of the entry is at index 1. */
 static void run_entry(lua_State *L) {
   int first = lua_gettop(L);
   double begun = fopo_clock();
@@ -217,7 +220,7 @@ static void run_entry(lua_State *L) {
   double seconds = fopo_clock() - begun;
   fopo_progress_bar_erase();
   if (status != LUA_OK) {
-    pasted_at = 0; /* what was to follow counted on this */
+    pasted_at = 0; /* the rest of a pasted block depends on this entry */
     fopo_chunk_report(L, fopo_interrupted());
   } else if (lua_gettop(L) >= first) {
     lua_pushvalue(L, first);
@@ -228,7 +231,7 @@ static void run_entry(lua_State *L) {
   warn_of_local(lua_tostring(L, 1));
 }
 
-/* One entry: returns whether there may be another. */
+/* Reads and runs one entry; returns whether there may be another. */
 static int step(lua_State *L) {
   parsed state = WRONG;
   fopo_editor_idle();
@@ -270,7 +273,7 @@ void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
   if (init) run_init(L);
   for (int more = 1; more;) {
     lua_pushcfunction(L, step);
-    if (fopo_chunk_call(L, 0, 1) != LUA_OK) { /* while a value was printed, or memory ran out */
+    if (fopo_chunk_call(L, 0, 1) != LUA_OK) { /* an error while printing a value, or no memory */
       fopo_chunk_report(L, fopo_interrupted());
     } else {
       more = lua_toboolean(L, -1);

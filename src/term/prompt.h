@@ -1,11 +1,11 @@
-/* The prompt: entries are read, run and their values printed until the end of input. An error ends
- * nothing. */
+/* The prompt: reads entries, runs them and prints their values until the end of input. An error
+ * ends the entry, not the prompt. */
 #ifndef FOPO_TERM_PROMPT_H
 #define FOPO_TERM_PROMPT_H
 
 #include <lua.h>
 
-/* init: 1 to run ~/.config/fopo/init.lua first. `greeting` is shown at a terminal. */
+/* init: 1 to run ~/.config/fopo/init.lua first. `greeting` is printed at a terminal. */
 void fopo_prompt_run(lua_State *L, int init, const char *greeting);
 
 #endif

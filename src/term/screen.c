@@ -1,5 +1,5 @@
-/* The colours are those of Okabe and Ito, which people with any colour vision can tell apart; in
- * ANSI their nearest of the 256. */
+/* The colours are the palette of Okabe and Ito, which people with any colour vision can tell apart;
+ * in ANSI the nearest of the 256 colours. */
 #include "term/screen.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ void fopo_screen_set(fopo_screen *s, int row, int col, uint32_t code, fopo_ink i
   s->cells[(size_t)row * (size_t)s->cols + (size_t)col] = (fopo_cell){code, ink};
 }
 
-/* The next character of UTF-8 text, and the text after it; '?' for a byte that begins none. */
+/* Returns the next character of UTF-8 text and advances *text; '?' for a byte that begins none. */
 static uint32_t next(const char **text) {
   const unsigned char *t = (const unsigned char *)*text;
   int more = t[0] < 0x80             ? 0
@@ -70,7 +70,8 @@ static uint32_t next(const char **text) {
     code = code << 6 | (t[i] & 0x3Fu);
   }
   *text += i;
-  if (code >= 0x2500 && code <= 0x28FF) return code; /* lines to braille, in any locale */
+  if (code >= 0x2500 && code <= 0x28FF)
+    return code; /* box drawing to braille: one column in any locale */
   if (code < 32 || code == 127) return '?';
   return code < 127 || wcwidth((wchar_t)code) == 1 ? code : '?';
 }
@@ -107,7 +108,7 @@ static const fopo_cell *row_of(const fopo_screen *s, int row) {
   return s->cells + (size_t)row * (size_t)s->cols;
 }
 
-/* Columns up to the last that shows something. */
+/* Columns up to the last that is not blank. */
 static int length(const fopo_screen *s, int row) {
   const fopo_cell *cells = row_of(s, row);
   int n = s->cols;
@@ -129,7 +130,7 @@ int fopo_screen_text(char **text, const fopo_screen *s) {
   fopo_string b = {0};
   for (int row = 0; row < s->rows; row++) {
     for (int col = 0; col < length(s, row); col++) put_code(&b, row_of(s, row)[col].code);
-    while (b.n > 0 && b.s[b.n - 1] == ' ') b.n--; /* a bar's blanks */
+    while (b.n > 0 && b.s[b.n - 1] == ' ') b.n--; /* blanks of a bar */
     fopo_string_put(&b, "\n");
   }
   return finish(text, &b);
@@ -170,7 +171,7 @@ static void put_escaped(fopo_string *b, uint32_t code) {
     put_code(b, code);
 }
 
-/* The cells [from, to) of a row, all of one ink: a text of just their width. */
+/* The cells [from, to) of a row, all of one ink, as an SVG text of exactly their width. */
 static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int to) {
   const fopo_cell *cells = row_of(s, row);
   char head[256];
@@ -191,7 +192,7 @@ static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int
   fopo_string_put(b, head);
   for (int i = from; i < to; i++) {
     if (cells[i].code == ' ')
-      fopo_string_put(b, "\xC2\xA0"); /* a blank that is kept */
+      fopo_string_put(b, "\xC2\xA0"); /* no-break space: SVG drops plain blanks */
     else
       put_escaped(b, cells[i].code);
   }

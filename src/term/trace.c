@@ -1,5 +1,5 @@
-/* A bucket that is full goes into its level's ring and is merged into the one being filled above.
- * */
+/* A full bucket is added to the ring of its level and merged into the pending bucket of the coarser
+ * level above. */
 #include "term/trace.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ int fopo_trace_add(fopo_trace *t, double step, double seconds, double value) {
 int fopo_trace_level(const fopo_trace *t, int axis, double from) {
   int l = 0;
   for (; l < FOPO_TRACE_LEVELS - 1; l++) {
-    if (t->count[l] <= FOPO_TRACE_RING) break; /* all that there was */
+    if (t->count[l] <= FOPO_TRACE_RING) break; /* nothing was dropped */
     if (t->ring[l][t->count[l] % FOPO_TRACE_RING].x[axis] <= from) break;
   }
   return l;
@@ -53,7 +53,7 @@ const fopo_bucket *fopo_trace_get(const fopo_trace *t, int level, size_t i) {
   size_t held = t->count[level] < FOPO_TRACE_RING ? t->count[level] : FOPO_TRACE_RING;
   if (i < held) return &t->ring[level][(t->count[level] - held + i) % FOPO_TRACE_RING];
   i -= held;
-  for (int l = level; l >= 0; l--) { /* what waits above is older than what waits below */
+  for (int l = level; l >= 0; l--) { /* a pending bucket is older than those of finer levels */
     if (t->pending[l].n > 0 && i-- == 0) return &t->pending[l];
   }
   return NULL;

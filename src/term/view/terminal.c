@@ -1,8 +1,8 @@
-/* ncurses through newterm, on a descriptor of our own, so that 1 and 2 are free to be redirected
- * into a file in memory. Signals that end the process first write a string that was prepared (leave
- * the alternate screen, show the cursor, plain letters) and put back the mode of the terminal:
- * write() and tcsetattr() are safe in a handler, ncurses is not. Sizes are asked of the terminal
- * before each drawing, so a storm of resizes costs nothing and no handler calls ncurses. */
+/* ncurses runs through newterm on a descriptor of its own, so that descriptors 1 and 2 can be
+ * redirected into a file in memory. The handler of a fatal signal writes a string prepared before
+ * (leave the alternate screen, show the cursor, normal attributes) and restores the terminal mode:
+ * write() and tcsetattr() are safe in a handler, ncurses is not. The size is read before each
+ * drawing, so many resizes in a row cost nothing and no handler calls ncurses. */
 #include "term/view/terminal.h"
 
 #include <curses.h>
@@ -33,8 +33,8 @@ static struct {
   SCREEN *screen;
   FILE *out, *in;
   int tty;      /* our descriptor of the terminal */
-  int saved[2]; /* what 1 and 2 were; -1: not redirected */
-  int memory;   /* where 1 and 2 go now; -1: nowhere else */
+  int saved[2]; /* copies of descriptors 1 and 2; -1: not redirected */
+  int memory;   /* the file that 1 and 2 are redirected to; -1: none */
   off_t read;   /* bytes of it that were fetched */
   struct termios before;
   char restore[256]; /* the prepared string */
@@ -48,7 +48,7 @@ static volatile sig_atomic_t stop_wanted, continued;
 
 /* ---- endings ---- */
 
-/* What a handler may do: the terminal as it was, 1 and 2 where they were. */
+/* Restores the terminal and descriptors 1 and 2 with calls that are safe in a signal handler. */
 static void restore_quickly(void) {
   if (!view.open) return;
   view.open = 0;
@@ -60,7 +60,7 @@ static void restore_quickly(void) {
   }
 }
 
-/* Back to how the signal was handled before, and once more. */
+/* Restores the terminal and the former handler, and raises the signal again. */
 static void on_fatal(int number) {
   int saved = errno;
   restore_quickly();
@@ -106,7 +106,7 @@ static void reset_handlers(void) {
   sigaction(SIGWINCH, &view.former_window, NULL);
 }
 
-/* A capability without its padding ("$<5>"). */
+/* Appends a capability of the terminal, without its padding ("$<5>"), to the prepared string. */
 static void prepare(const char *capability) {
   char *s = tigetstr((char *)capability);
   if (s == NULL || s == (char *)-1) return;
@@ -120,8 +120,8 @@ static void prepare(const char *capability) {
 
 /* ---- opening ---- */
 
-/* Whether something is known of the terminal, and it can move its cursor (dumb ones cannot). What
- * readline has set up is left as it was. */
+/* True if the terminal can move its cursor; *known: terminfo has an entry for it. The terminal that
+ * readline has set up stays current. */
 static int can_move(int *known) {
   TERMINAL *before = cur_term;
   int why;
@@ -146,18 +146,18 @@ int fopo_terminal_possible(void) {
                    "the live view needs a terminal that can move its cursor; "
                    "TERM is %s%s",
                    term == NULL || *term == '\0' ? "not set" : term,
-                   known || term == NULL || *term == '\0' ? "" : ", of which nothing is known");
+                   known || term == NULL || *term == '\0' ? "" : ", which terminfo does not know");
 }
 
-/* 1 and 2 into memory, each where it is the terminal. A file, unlike a pipe, never makes a writer
- * wait for us, who may be the same thread. */
+/* Redirects descriptors 1 and 2, if they are terminals, to a file in memory. A file, unlike a pipe,
+ * never blocks its writer, which may be this same thread. */
 static int redirect(void) {
   fflush(stdout);
   fflush(stderr);
   view.read = 0;
   view.memory = memfd_create("fopo output", MFD_CLOEXEC);
   if (view.memory < 0 || fcntl(view.memory, F_SETFL, O_APPEND) != 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot redirect the output: %s",
                      strerror(errno));
   }
   for (int fd = 1; fd <= 2; fd++) {
@@ -165,7 +165,7 @@ static int redirect(void) {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (copy < 0 || dup2(view.memory, fd) < 0) {
       if (copy >= 0) close(copy);
-      return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot keep the output of others: %s",
+      return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot redirect the output: %s",
                        strerror(errno));
     }
     view.saved[fd - 1] = copy;
@@ -215,7 +215,7 @@ int fopo_terminal_open(int colour) {
     return status;
   }
   sigaction(SIGWINCH, NULL, &view.former_window);
-  set_handlers(); /* before newterm, which takes those that nobody has */
+  set_handlers(); /* before newterm, which installs handlers of signals that have none */
   view.screen = newterm(NULL, view.out, stdin);
   if (view.screen == NULL) {
     reset_handlers();
@@ -266,7 +266,7 @@ void fopo_terminal_size(int *rows, int *cols) {
   if (*rows != LINES || *cols != COLS) resizeterm(*rows, *cols);
 }
 
-/* The cells [from, to) of a row, all of one ink. */
+/* Sends the cells [from, to) of a row, all of one ink. */
 static void send(const fopo_screen *s, int row, int from, int to) {
   wchar_t text[FOPO_SCREEN_MOST];
   const fopo_cell *cells = s->cells + (size_t)row * (size_t)s->cols;
@@ -310,7 +310,7 @@ void fopo_terminal_show(const fopo_screen *s, int anew) {
 
 /* ---- keys ---- */
 
-/* Ctrl-Z: out of the way, stop, and back. */
+/* Ctrl-Z: restores the terminal, stops the process, and takes the terminal again. */
 static void stop(void) {
   stop_wanted = 0;
   def_prog_mode();
@@ -338,8 +338,8 @@ static int key_of(wint_t code, int kind) {
   }
 }
 
-/* A sequence of the terminal's that ncurses has no name for, or Esc itself: without this its
- * letters would be taken for keys. */
+/* The key after an Esc: an escape sequence that ncurses does not know, or Esc itself. Without this
+ * the letters of the sequence would be read as keys. */
 static int after_escape(void) {
   static const char finals[] = "DCHFAB";
   static const int names[] = {FOPO_KEY_LEFT, FOPO_KEY_RIGHT, FOPO_KEY_HOME,
@@ -377,7 +377,7 @@ int fopo_terminal_key(double seconds) {
   return wait.revents & (POLLHUP | POLLERR | POLLNVAL) ? FOPO_KEY_GONE : FOPO_KEY_NONE;
 }
 
-/* ---- the output of others ---- */
+/* ---- redirected output ---- */
 
 size_t fopo_terminal_said(char *text, size_t size) {
   if (view.memory < 0) return 0;

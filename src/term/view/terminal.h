@@ -1,9 +1,9 @@
-/* The terminal, taken for the live view and given back after every ending: return, error, Ctrl-C,
- * os.exit, signals, a crash. There is one terminal, so there is one view at a time; all calls come
- * from one thread.
+/* The terminal while the live view has it. It is restored however the view ends: return, error,
+ * Ctrl-C, os.exit, signals, a crash. There is one terminal, so there is one view at a time; all
+ * calls come from one thread.
  *
- * While it is taken, what anybody writes to stdout and stderr goes into memory (never into a pipe
- * that could fill up) and is fetched with fopo_terminal_said. */
+ * Meanwhile everything written to stdout and stderr goes into a file in memory (a pipe could fill
+ * up) and is fetched with fopo_terminal_said. */
 #ifndef FOPO_TERM_VIEW_TERMINAL_H
 #define FOPO_TERM_VIEW_TERMINAL_H
 
@@ -11,19 +11,19 @@
 
 #include "term/screen.h"
 
-/* FOPO_OK where a view could be opened; else FOPO_ERR_UNAVAILABLE with the reason. */
+/* FOPO_OK if a view can be opened, else FOPO_ERR_UNAVAILABLE with the reason. */
 int fopo_terminal_possible(void);
 
-/* colour: 0 for none. */
+/* Takes the terminal; colour 0: without colours. */
 int fopo_terminal_open(int colour);
 
-/* Gives the terminal back; nothing where it is not taken. */
+/* Gives the terminal back; does nothing if it is not taken. */
 void fopo_terminal_close(void);
 
-/* The size now; resizes are noticed here and at fopo_terminal_show. */
+/* The present size. A resize is noticed here and in fopo_terminal_show. */
 void fopo_terminal_size(int *rows, int *cols);
 
-/* Shows the screen: only what differs from the one before is sent. anew: everything. */
+/* Shows the screen: sends the cells that differ from the screen before, or all if anew. */
 void fopo_terminal_show(const fopo_screen *s, int anew);
 
 /* Keys beyond characters. */
@@ -38,14 +38,14 @@ enum {
   FOPO_KEY_UP,
   FOPO_KEY_DOWN,
   FOPO_KEY_RESIZE,
-  FOPO_KEY_GONE /* nobody is at the terminal any more */
+  FOPO_KEY_GONE /* the terminal has been closed */
 };
 
-/* The next key: a character's code or one of the above; waits at most so long. Stops and goes on
- * with Ctrl-Z. Ctrl-C ends the wait. */
+/* The next key, a character's code or one of the above; waits for at most `seconds`. Ctrl-Z
+ * suspends and resumes the process in here; Ctrl-C ends the wait. */
 int fopo_terminal_key(double seconds);
 
-/* Moves what was written meanwhile into text[size]; the bytes. */
+/* Moves output written since the last call into text[size]; returns its bytes. */
 size_t fopo_terminal_said(char *text, size_t size);
 
 #endif
