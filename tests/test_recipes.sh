@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The recipes of docs/extending.md: each is one new file and one row of a table. All of them are put
-# into a copy of the tree, which is built (what is built already is copied too); then each is used.
+# into a copy of the tree, which is built without optimisation, as that is quickest; then each is used.
 #
 # A folder of tests/recipes holds the new file at its place in the tree, and
 #   row       three lines: the file with the table, a text in it, and the row that goes below
-#   check.sh  what must be so afterwards; $NEW is the program, $TOP a folder for its files
+#   check.sh  what must be so afterwards; $NEW is the program, $TREE the copy, $TOP a folder for files
 set -eu
 cd "$(dirname "$0")/.."
 mode=$(basename "$(dirname "$(readlink -f "$FOPO")")")
@@ -15,8 +15,8 @@ fi
 unset MAKEFLAGS MAKELEVEL MFLAGS
 TOP=$(mktemp -d)
 trap 'rm -rf "$TOP"' EXIT
-tree=$TOP/fopo NEW=$TOP/fopo/build/release/fopo
-export TOP NEW
+TREE=$TOP/fopo NEW=$TOP/fopo/build/debug/fopo
+export TOP TREE NEW
 failed=0
 
 fail() {
@@ -33,25 +33,27 @@ add() {
   { IFS= read -r table; IFS= read -r text; IFS= read -r row; } <"$recipe/row"
   [ "$(wc -l <"$recipe/row")" = 3 ] || fail "$recipe/row has not three lines"
   [ "$(new_files "$recipe" | wc -l)" = 1 ] || fail "$recipe adds not one file"
-  grep -qF -- "$text" "$tree/$table" || { fail "$recipe: $table has no \"$text\""; return; }
-  [ ! -e "$tree/$(new_files "$recipe")" ] || fail "$recipe: its file is there already"
-  cp -r "$recipe"/*/ "$tree/"
+  grep -qF -- "$text" "$TREE/$table" || { fail "$recipe: $table has no \"$text\""; return; }
+  [ ! -e "$TREE/$(new_files "$recipe")" ] || fail "$recipe: its file is there already"
+  cp -r "$recipe"/*/ "$TREE/"
   awk -v text="$text" '
     { print } index($0, text) && !done { print row; done = 1 }' row="$(sed 's/\\/\\\\/g' <<<"$row")" \
-    "$tree/$table" >"$TOP/table"
-  cp "$TOP/table" "$tree/$table"
+    "$TREE/$table" >"$TOP/table"
+  cp "$TOP/table" "$TREE/$table"
   grep -qF -- "$(sed 's/ *\\*$//' <<<"$row")" docs/extending.md ||
     fail "$recipe: docs/extending.md does not show its row"
   grep -qF -- "$(new_files "$recipe")" docs/extending.md ||
     fail "$recipe: docs/extending.md does not name its file"
 }
 
-mkdir -p "$tree/build"
-cp -a Makefile src lua scripts "$tree/"
-cp -a build/release "$tree/build/"
-rm -rf "$tree/build/release/emulated" "$tree"/build/release/test_*
+# build TARGET: in the copy.
+build() { make -s -C "$TREE" CUDA= MODE=debug FLAGS_debug=-O0 "build/debug/$1"; }
+export -f build
+
+mkdir -p "$TREE"
+cp -a Makefile src lua scripts "$TREE/"
 for recipe in tests/recipes/*/; do add "${recipe%/}"; done
-if ! make -s -C "$tree" CUDA= build/release/fopo >"$TOP/talk" 2>&1 || grep -q warning "$TOP/talk"; then
+if ! build fopo >"$TOP/talk" 2>&1 || grep -q warning "$TOP/talk"; then
   tail -n 40 "$TOP/talk"
   exit 1
 fi
