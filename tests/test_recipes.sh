@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # The recipes of docs/extending.md: each is one new file and one row of a table. All of them are put
-# into a copy of the tree, which is built without optimisation, as that is quickest; then each is used.
+# into a copy of the tree, which is built without optimisation (that is quickest); then each is
+# used.
 #
 # A folder of tests/recipes holds the new file at its place in the tree, and
 #   row       three lines: the file with the table, a text in it, and the row that goes below
-#   check.sh  what must be so afterwards; $NEW is the program, $TREE the copy, $TOP a folder for files
+#   check.sh  what must be so afterwards; $NEW is the program, $TREE the copy, $TOP a folder for
+#             files
 set -eu
 cd "$(dirname "$0")/.."
 mode=$(basename "$(dirname "$(readlink -f "$FOPO")")")
@@ -36,8 +38,8 @@ add() {
   grep -qF -- "$text" "$TREE/$table" || { fail "$recipe: $table has no \"$text\""; return; }
   [ ! -e "$TREE/$(new_files "$recipe")" ] || fail "$recipe: its file is there already"
   cp -r "$recipe"/*/ "$TREE/"
-  awk -v text="$text" '
-    { print } index($0, text) && !done { print row; done = 1 }' row="$(sed 's/\\/\\\\/g' <<<"$row")" \
+  TEXT=$text ROW=$row awk '
+    { print } index($0, ENVIRON["TEXT"]) && !done { print ENVIRON["ROW"]; done = 1 }' \
     "$TREE/$table" >"$TOP/table"
   cp "$TOP/table" "$TREE/$table"
   grep -qF -- "$(sed 's/ *\\*$//' <<<"$row")" docs/extending.md ||
@@ -53,10 +55,13 @@ export -f build
 mkdir -p "$TREE"
 cp -a Makefile src lua scripts "$TREE/"
 for recipe in tests/recipes/*/; do add "${recipe%/}"; done
-if ! build fopo >"$TOP/talk" 2>&1 || grep -q warning "$TOP/talk"; then
-  tail -n 40 "$TOP/talk"
+if ! build fopo >"$TOP/talk" 2>&1; then
+  grep -A 5 error "$TOP/talk" || tail -n 40 "$TOP/talk"
   exit 1
 fi
+for recipe in tests/recipes/*/; do # of others, intrinsics warn without optimisation
+  ! grep -A 5 "^$(new_files "$recipe"):.*warning" "$TOP/talk" || fail "$recipe: its file warns"
+done
 for recipe in tests/recipes/*/; do
   bash -eu "$recipe/check.sh" >"$TOP/talk" 2>&1 || {
     fail "$recipe: it is built, but check.sh fails:"
