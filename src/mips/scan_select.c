@@ -90,7 +90,7 @@ static void push_half_panel(const fopo_scan *scan, const fopo_scan_worker *w, si
   const float *s = w->scores + first * w->slice + (i - first) / HALF * HALF;
   uint32_t list[CHUNK * HALF];
   float floor[HALF], estimate[HALF];
-  fopo_topk *top[HALF]; /* columns j .. j + n - 1; the others belong to other threads */
+  fopo_topk *top[HALF] = {NULL}; /* columns j .. j + n - 1; the others belong to other threads */
   const uint32_t *order = scan->order;
   for (size_t c = 0; c < HALF; c++) floor[c] = INFINITY;
   for (size_t c = j; c < j + n; c++) top[c] = &w->top[w->active[i + c - j]];
