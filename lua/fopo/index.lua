@@ -7,11 +7,11 @@ local auto = require "fopo.index.auto"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
 local items_argument = {"items", "array", nil, "[P, L] item embeddings; kept alive, not copied"}
-local notes = setmetatable({}, {__mode = "k"}) -- index -> why and candidates, of index.auto
+local notes = setmetatable({}, {__mode = "k"}) -- index -> {why, candidates} of index.auto
 
 index.exact = fn{
   name = "fopo.index.exact", returns = "index", args = {items_argument},
-  text = [[Scores every item, by blocked matrix products: the oracle. Cost of a query: P rows.]],
+  text = [[Scores every item, in blocks for the whole batch of queries. Exact; P rows a query.]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ids, scores = fopo.index.exact(items):search(fopo.array.randn(2, 8, 2), 5)
 assert(ids.rows == 2 and ids.cols == 5)]],
@@ -20,11 +20,11 @@ assert(ids.rows == 2 and ids.cols == 5)]],
 
 index.norm = fn{
   name = "fopo.index.norm", returns = "index", args = {items_argument},
-  options = {{"budget", "integer", nil, "score at most so many items of largest norm", min = 1}},
-  text = [[Items in descending norm, scored in blocks for the whole batch of queries, stopped when
-|q| |beta| cannot beat the k-th best score (Cauchy-Schwarz). The exact answer, and no time to build.
-With a budget the answer is the best among the budget largest norms: see ix:recall. ix.budget may be
-changed between searches (nil: no budget).]],
+  options = {{"budget", "integer", nil, "score at most so many items, by largest norm", min = 1}},
+  text = [[Scores items by descending norm, in blocks for the whole batch of queries, and stops
+when |q| |beta| cannot beat the k-th best score (Cauchy-Schwarz). Exact, and built by a sort. With
+a budget the answer is the best among so many items of largest norm: ix:recall measures what that
+loses. ix.budget can be set between searches (nil: no budget).]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.norm(items)
 assert(ix:search(items, 1):get(1, 1))]],
@@ -36,13 +36,13 @@ index.hnsw = fn{
   options = {
     {"M", "integer", 16, "links per item and layer", min = 2, max = 128},
     {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
-    {"ef", "integer", 256, "breadth of a search; raised to k where it is smaller", min = 1},
+    {"ef", "integer", 256, "breadth of a search; at least k", min = 1},
     {"seed", "integer", 1, "of the levels"},
     {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
   },
-  text = [[The graph of Malkov and Yashunin (2020) on inner products, by hnswlib. Approximate: inner
-product is no metric, items may be unreachable and answers short; ix:recall and ix:about say so.
-ix.ef may be changed between searches.]],
+  text = [[The graph of Malkov and Yashunin (2020) on inner products, built by hnswlib.
+Approximate: the inner product is no metric, so items can be unreachable and answers short;
+ix:recall and ix:about say how many. ix.ef can be set between searches.]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.hnsw(items, {M = 8, ef_construction = 50})
 assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.5)]],
@@ -52,19 +52,19 @@ assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.5)]],
 index.hybrid = fn{
   name = "fopo.index.hybrid", returns = "index", args = {items_argument},
   options = {
-    {"head", "number", 0.05, "share of the items, of largest norm, that is searched exactly",
+    {"head", "number", 0.05, "share of the items, those of largest norm, that is searched exactly",
      above = 0, below = 1},
     {"M", "integer", 16, "links per item and layer of the graph", min = 2, max = 128},
     {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
-    {"ef", "integer", 256, "breadth of a search; raised to k where it is smaller", min = 1},
+    {"ef", "integer", 256, "breadth of a search; at least k", min = 1},
     {"seed", "integer", 1, "of the levels"},
     {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
   },
-  text = [[The largest norms exactly, as index.norm; the other items through a graph, as index.hnsw;
-the answers merged. Embeddings by SVD have heavy-tailed norms, and a graph by inner product fails
-among the largest of them, where nearly all answers are. A query whose k-th best in the head exceeds
-|q| |beta| of all other items is answered exactly, without the graph. Approximate otherwise: see
-ix:recall. ix.ef may be changed between searches.]],
+  text = [[The items of largest norm exactly, as index.norm, the others through a graph, as
+index.hnsw; the answers are merged. Embeddings by SVD have heavy-tailed norms, and a graph by inner
+product fails among the largest of them, where nearly all answers are. If the k-th best score among
+the items searched exactly exceeds |q| |beta| of all others, the answer is exact and the graph is
+not used; otherwise it is approximate: see ix:recall. ix.ef can be set between searches.]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.hybrid(items, {head = 0.1, M = 8, ef_construction = 50})
 assert(ix:about().head == 100 and ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.5)]],
@@ -74,13 +74,13 @@ assert(ix:about().head == 100 and ix:recall(fopo.array.randn(50, 8, 2), 10).reca
 index.auto = fn{
   name = "fopo.index.auto", returns = "index", args = {items_argument},
   options = {
-    {"queries", "array", nil, "[B, L] queries as they will come, as of pi:queries(x)",
+    {"queries", "array", nil, "[B, L] queries like those to come, as pi:queries(x) returns them",
      required = true},
-    {"k", "integer", nil, "items asked for; 256 where left out, or all if they are fewer", min = 1},
+    {"k", "integer", nil, "items of an answer; 256 if left out, all if there are fewer", min = 1},
     {"target", "number", 0.99, "the least recall@k", above = 0, max = 1},
-    {"batch", "integer", 32, "queries searched at a time, as the trainer's batch", min = 1},
+    {"batch", "integer", 32, "queries searched at a time, like the trainer's batch", min = 1},
     {"sample", "integer", 256, "at most so many of the queries are used", min = 1},
-    {"build_limit", "number", 120, "seconds that building graphs may take in all, by estimate",
+    {"build_limit", "number", 120, "estimated seconds that building graphs may take in all",
      min = 0},
     {"head", "number", 0.05, "of the hybrid", above = 0, below = 1},
     {"M", "integer", 16, "of the graphs", min = 2, max = 128},
@@ -88,12 +88,13 @@ index.auto = fn{
     {"seed", "integer", 1, "of the graphs"},
     {"deterministic", "boolean", false, "of the graphs: build with one thread"},
   },
-  text = [[Measures recall and time of exact, norm (whole, and with budgets), hybrid and hnsw (at
-several ef) on the user's own queries, and returns the fastest that reaches the target recall.
-ix:about().why says why in a sentence, ix:about().candidates lists what was measured or left out, and
-ix:describe() prints both. Graphs are not built where the norms already do the work, nor where the
-build is estimated to pass build_limit. Recalls are reproducible; times are not, so a close race may
-end differently the next time. Cost: some exact searches of the sample, and the builds.]],
+  text = [[Measures recall and time of exact, norm (without and with budgets), hybrid and hnsw
+(with several ef) on your own queries, and returns the fastest that reaches the target recall.
+ix:about().why says why in a sentence, ix:about().candidates lists what was measured or left out,
+and ix:describe() prints both. No graph is built if the order by norm is so good that a graph
+cannot be faster, or if its build is estimated to exceed build_limit. Recalls are reproducible;
+times are not, so a close race can end differently the next time. Cost: some exact searches of the
+sample, and the builds.]],
   example = [[items = fopo.array.randn(2000, 8, 1)
 ix = fopo.index.auto(items, {k = 10, queries = fopo.array.randn(50, 8, 2)})
 print(ix:about().why)
@@ -108,7 +109,7 @@ assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall >= 0.99)]],
 index.load = fn{
   name = "fopo.index.load", returns = "index",
   args = {{"path", "string", nil, "an .npz written by ix:save"}, items_argument},
-  text = "Loads an index over the items it was built on; other items are refused.",
+  text = "Loads an index over the items that it was built on; other items are an error.",
   example = [[items = fopo.array.randn(500, 8, 1)
 path = os.tmpname() .. ".npz"
 fopo.index.norm(items):save(path)
@@ -128,17 +129,17 @@ local recall = methods.recall
 methods.recall = fn{
   name = "index:recall", returns = "table",
   args = {{"ix", "index", nil, "the index"}, {"Q", "array", nil, "[B, L] queries"},
-          {"k", "integer", nil, "items asked for"}},
+          {"k", "integer", nil, "items of an answer"}},
   options = {
     {"policy", "policy", nil, "also the reward lost to the index by this policy ..."},
     {"sessions", "sessions", nil, "... on these sessions, as s.test"},
   },
-  text = [[Against exact search on Q: recall, recall_at_1, short_rows, reachable, scored (mean share of
-the items scored for a query), ms_per_query, exact_ms_per_query. With policy and sessions also what
-it costs to recommend through the index: reward_exact by true argmax, reward_index through it, and
-their difference reward_lost with its 95 % interval lost_low, lost_high (paired: Agresti and Min
-2005); exact and index hold the two evaluations, with their own intervals low, high. The index must
-be over the policy's items.]],
+  text = [[Compares the index with exact search on Q: recall, recall_at_1, short_rows, reachable,
+scored (the mean share of the items scored for a query), ms_per_query, exact_ms_per_query. With
+policy and sessions also what it costs to recommend through the index: reward_exact by true argmax,
+reward_index through it, and their difference reward_lost with its 95 % interval lost_low,
+lost_high (paired: Agresti and Min 2005); exact and index hold the two evaluations, with their own
+intervals low, high. The index must be over the policy's items.]],
   example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 pi = fopo.policy.linear{items = items, theta = "identity"}
@@ -188,9 +189,9 @@ for hnsw and hybrid). Until then searches use the old structure; draws for SNIS 
 their density takes the scores of now.]]}
 doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index as .npz."}
 doc{name = "index:about", signature = "ix:about()", returns = "table",
-    text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and the
-kind's options. Of an index chosen by fopo.index.auto also why, a sentence, and candidates: a list of
-{name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen} or {name,
-kind, skipped = reason}.]]}
+    text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and
+the kind's options. Of an index chosen by fopo.index.auto also why, a sentence, and candidates: a
+list of {name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen} or
+{name, kind, skipped = reason}.]]}
 
 return index

@@ -9,7 +9,8 @@ static fopo_index *get_index(lua_State *L, int at) {
   return ((bind_index *)bind_get(L, at, &bind_index_type))->index;
 }
 
-/* Pushes an empty index over the items at `at`, which are checked before and fetched after. */
+/* Pushes an empty index over the array of items at `at` and keeps that array alive. The array is
+ * fetched again after bind_new, which may run a finaliser that closes it. */
 static bind_index *begin(lua_State *L, int at, fopo_matrix *items) {
   bind_array_numbers(L, at, "items");
   bind_index *ix = bind_new(L, &bind_index_type, 0);
@@ -25,14 +26,14 @@ static int finish(lua_State *L, bind_index *ix, int status) {
   return 1;
 }
 
-/* native.index_exact(items): every item is scored; the oracle. */
+/* native.index_exact(items): scores every item. */
 static int index_exact(lua_State *L) {
   fopo_matrix items;
   bind_index *ix = begin(L, 1, &items);
   return finish(L, ix, fopo_index_exact(&ix->index, items));
 }
 
-/* native.index_norm(items, {budget}): items in descending norm, exact where budget is nil. */
+/* native.index_norm(items, {budget}): scores items by descending norm; exact if budget is nil. */
 static int index_norm(lua_State *L) {
   fopo_matrix items;
   size_t budget = 0;
@@ -62,7 +63,7 @@ static int index_hnsw(lua_State *L) {
 }
 
 /* native.index_hybrid(items, {head, M, ef_construction, ef, seed, deterministic}): the share `head`
- * of largest norms exactly, a graph over the rest. */
+ * of the items, those of largest norm, exactly; a graph over the others. */
 static int index_hybrid(lua_State *L) {
   fopo_matrix items;
   fopo_hnsw_options o = graph_options(L);
@@ -71,7 +72,7 @@ static int index_hybrid(lua_State *L) {
   return finish(L, ix, fopo_index_hybrid(&ix->index, items, head, &o));
 }
 
-/* native.index_load(path, items): the items must be those it was built on. */
+/* native.index_load(path, items): the items must be those that the index was built on. */
 static int index_load(lua_State *L) {
   fopo_matrix items;
   const char *path = bind_path(L, 1);
@@ -90,8 +91,8 @@ size_t bind_index_k(lua_State *L, int at, const fopo_index *ix) {
   return k;
 }
 
-/* ix:search(Q, k): ids [B, k] and scores [B, k], best first, and how many rows got fewer than k;
- * such a row ends in nil with a score of -inf. */
+/* ix:search(Q, k): ids [B, k] and scores [B, k], best first, and how many rows got fewer than k
+ * items: such a row ends with nil and -inf. */
 static int search(lua_State *L) {
   size_t k = bind_index_k(L, 3, get_index(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
@@ -118,7 +119,7 @@ static int push_recall(lua_State *L, const fopo_recall *r) {
 }
 
 /* ix:recall(Q, k): a table {recall, recall_at_1, short_rows, reachable, scored, ms_per_query,
- * exact_ms_per_query}, against exact search. */
+ * exact_ms_per_query} that compares the index with exact search. */
 static int recall(lua_State *L) {
   fopo_recall r;
   size_t k = bind_index_k(L, 3, get_index(L, 1));
@@ -129,8 +130,8 @@ static int recall(lua_State *L) {
   return 1;
 }
 
-/* native.index_measure(ix, Q, truth, batch): as ix:recall without exact_ms_per_query, where truth
- * holds the exact scores, as ix:search gives them; `batch` queries are searched at a time. */
+/* native.index_measure(ix, Q, truth, batch): the same without exact_ms_per_query; truth holds the
+ * scores that ix:search returns for an exact index. `batch` queries are searched at a time. */
 static int index_measure(lua_State *L) {
   fopo_recall r;
   fopo_index *ix = get_index(L, 1);
@@ -153,8 +154,8 @@ static int save(lua_State *L) {
   return 0;
 }
 
-/* ix:about(): a table of facts; M, ef_construction, ef, head and budget only where the kind has
- * them. */
+/* ix:about(): a table of facts; M, ef_construction, ef, head and budget only if the kind has them.
+ */
 static int about(lua_State *L) {
   fopo_index_facts f = fopo_index_about(get_index(L, 1));
   const struct {
@@ -195,7 +196,7 @@ static fopo_index_facts facts_of(const bind_object *o) {
   return fopo_index_about(((const bind_index *)o)->index);
 }
 
-/* 0 stands for: this kind has no such option, or it is not set. */
+/* nil for 0: the kind has no such option, or it is not set. */
 static int option_or_nil(lua_State *L, size_t value) {
   return value > 0 ? bind_return_count(L, value) : bind_return_nil(L);
 }
@@ -216,14 +217,14 @@ static int field_budget(lua_State *L, bind_object *o) {
   return option_or_nil(L, facts_of(o).budget);
 }
 
-/* ix.ef = n: of searches from now on. */
+/* ix.ef = n: for searches from now on. */
 static int set_ef(lua_State *L, bind_object *o) {
   size_t ef = bind_count(L, 3, "ef", 0, SIZE_MAX);
   bind_check(L, fopo_index_set_ef(((bind_index *)o)->index, ef));
   return 1;
 }
 
-/* ix.budget = n, nil for none: of searches from now on. */
+/* ix.budget = n, nil for none: for searches from now on. */
 static int set_budget(lua_State *L, bind_object *o) {
   size_t budget = lua_isnil(L, 3) ? 0 : bind_count(L, 3, "budget", 1, SIZE_MAX);
   bind_check(L, fopo_index_set_budget(((bind_index *)o)->index, budget));

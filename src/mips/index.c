@@ -34,8 +34,10 @@ static int bounded_norm(double *max_norm, float *norms, fopo_matrix m, double bo
                         const char *what) {
   double largest = 0.0;
   int within = 1; /* the norm of a row is not finite if and only if a value is not */
-#pragma omp parallel for num_threads(fopo_threads()) reduction(max : largest) reduction(&& : within) \
-    if (m.rows > 4096)
+                  // clang-format off
+#pragma omp parallel for num_threads(fopo_threads()) if (m.rows > 4096) \
+    reduction(max : largest) reduction(&& : within)
+  // clang-format on
   for (size_t i = 0; i < m.rows; i++) {
     double length = fopo_scan_norm(fopo_matrix_row(m, i), m.cols);
     if (norms != NULL) norms[i] = fopo_scan_up(length);

@@ -1,5 +1,5 @@
-/* Indexes: against a search that is as plain as can be, on data that is kind and data that is not;
- * files that lie; allocations that fail. */
+/* Indexes compared with the plainest possible search, on easy and on hard data; damaged files;
+ * allocations that fail. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +30,8 @@ static fopo_matrix normal(size_t rows, size_t cols, uint64_t seed) {
   return m;
 }
 
-/* HEAVY: norms like a power law, as embeddings by SVD have. SPARSE: every third row zero, every
- * fifth a copy of row 1: many equal scores. */
+/* HEAVY: norms follow a power law, as those of embeddings by SVD do. SPARSE: every third row is
+ * zero, every fifth a copy of row 1: many equal scores. */
 static fopo_matrix world(size_t rows, size_t cols, shape s, uint64_t seed) {
   fopo_matrix m = normal(rows, cols, seed);
   for (size_t i = 0; i < rows; i++) {
@@ -79,7 +79,7 @@ static fopo_index *hnsw_of(fopo_matrix items, size_t M, size_t ef, int determini
   return ix;
 }
 
-static const float *sorting; /* scores that qsort's callback sees */
+static const float *sorting; /* the scores by which qsort's callback compares */
 
 static int by_score(const void *a, const void *b) {
   uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -87,7 +87,7 @@ static int by_score(const void *a, const void *b) {
   return i < j ? -1 : 1;
 }
 
-/* Every score, all of them sorted. */
+/* Computes every score and sorts them all. */
 static answer plain(fopo_matrix items, fopo_matrix Q, size_t k) {
   answer a = answer_new(Q.rows, k);
   float *scores = calloc(items.rows, sizeof *scores);
@@ -120,7 +120,8 @@ static void assert_same(answer a, answer b) {
   }
 }
 
-/* Descending scores that are the items' dots, no id twice, the rest filled. */
+/* Scores descend and are the dots of their items, no id occurs twice, and places behind the count
+ * are filled. */
 static void assert_sound(answer a, fopo_matrix items, fopo_matrix Q) {
   for (size_t b = 0; b < a.B; b++) {
     const uint32_t *ids = a.ids + b * a.k;
@@ -168,7 +169,7 @@ static void exact_kinds_agree_with_plain_search(void **state) {
   }
 }
 
-/* Views with a stride, one item, one dimension, and every batch size around the tiles. */
+/* Views with a stride, one item, one dimension, and every batch size around a panel. */
 static void sizes_at_the_edges(void **state) {
   (void)state;
   fopo_matrix wide = normal(1100, 24, 21), queries = normal(300, 24, 22);
@@ -190,8 +191,8 @@ static void sizes_at_the_edges(void **state) {
   fopo_matrix_done(&wide), fopo_matrix_done(&queries);
 }
 
-/* The scores of items beyond the tail of norms differ by less than rounding: the order of blocks
- * must not show. */
+/* Scores that differ by less than the rounding of a sum: the answer must not depend on how blocks
+ * are summed. */
 static void nearly_equal_scores_are_ordered_by_their_dots(void **state) {
   (void)state;
   fopo_matrix items = normal(5000, 33, 31), Q = normal(40, 33, 32);
@@ -241,7 +242,7 @@ static void budget_keeps_to_the_largest_norms(void **state) {
   assert_int_equal(facts.budget, budget);
   assert_int_equal(facts.queries, Q.rows);
   assert_int_equal(facts.scored, Q.rows * budget);
-  /* More than the budget holds: said, not padded. */
+  /* k above the budget: the row is short, and says so. */
   a = ask(ix, Q, 1000);
   assert_int_equal(a.counts[3], budget);
   assert_sound(a, items, Q);
@@ -255,7 +256,7 @@ static void budget_keeps_to_the_largest_norms(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* What the order by norm is for. */
+/* With heavy-tailed norms a search scores a small part of the items. */
 static void heavy_tails_stop_early(void **state) {
   (void)state;
   fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
@@ -302,7 +303,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&queries);
 }
 
-/* Once the shape has been seen, a search takes no memory. */
+/* The second search of one shape allocates no memory. */
 static void repeated_searches_allocate_nothing(void **state) {
   (void)state;
   fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
@@ -408,7 +409,7 @@ static void hnsw_keeps_its_recall(void **state) {
   }
 }
 
-/* Equal rows crowd the graph: whatever cannot be reached is missing from the count, not made up. */
+/* With many equal rows some items cannot be reached: rows are short and say so. */
 static void hnsw_says_when_it_found_too_few(void **state) {
   (void)state;
   fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
@@ -512,7 +513,7 @@ static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int dete
   return ix;
 }
 
-/* On heavy-tailed norms: no worse than the graph alone, and nearly exact. */
+/* On heavy-tailed norms a hybrid is no worse than the graph alone, and nearly exact. */
 static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
   (void)state;
   fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
@@ -541,12 +542,12 @@ static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* Where the head settles a query the graph is not walked, and the answer is the exact one. */
-static void a_settled_head_is_exact(void **state) {
+/* If the answer from the prefix is exact by the bound of norms, the graph is not searched. */
+static void an_exact_prefix_needs_no_graph(void **state) {
   (void)state;
   fopo_matrix items = normal(3000, 8, 321), Q = normal(60, 8, 322);
   for (size_t i = 0; i < items.rows; i++) {
-    float scale = i % 10 == 3 ? 100.0f : 0.001f; /* 300 large ones */
+    float scale = i % 10 == 3 ? 100.0f : 0.001f; /* 300 of large norm */
     for (size_t j = 0; j < items.cols; j++) fopo_matrix_row(items, i)[j] *= scale;
   }
   fopo_index *ix = hybrid_of(items, 0.1, 10, 1);
@@ -558,7 +559,7 @@ static void a_settled_head_is_exact(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* Every size of head down to one item on either side; k up to all items. */
+/* Every size of prefix, down to one item in it or one in the graph; k up to all items. */
 static void hybrid_takes_odd_sizes(void **state) {
   (void)state;
   fopo_matrix items = world(41, 3, SPARSE, 331), Q = normal(5, 3, 332);
@@ -632,7 +633,7 @@ static void hybrid_refuses_odd_options(void **state) {
   fopo_matrix_done(&items);
 }
 
-/* ---- what may change between searches ---- */
+/* ---- options set between searches ---- */
 
 static void breadth_and_budget_change_in_place(void **state) {
   (void)state;
@@ -669,7 +670,7 @@ static void breadth_and_budget_change_in_place(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* The recall of a budget is the share of the true answers among its largest norms, whatever the
+/* The recall of a budget is the share of the true answers that are among its largest norms, for any
  * number of queries searched at a time. */
 static void a_budget_has_the_recall_of_its_prefix(void **state) {
   (void)state;
@@ -682,7 +683,7 @@ static void a_budget_has_the_recall_of_its_prefix(void **state) {
     assert_int_equal(fopo_index_norm(&norm, items, budgets[i]), FOPO_OK);
     size_t reachable = budgets[i] < 1000 ? budgets[i] : 1000;
     assert_int_equal(fopo_index_about(norm).reachable, reachable);
-    /* Which items the prefix holds: all that a full search can return. */
+    /* The items of the prefix: all that a search for k = budget returns. */
     uint8_t within[1000] = {0};
     answer held = ask(norm, Q, 1000);
     for (size_t j = 0; j < held.counts[0]; j++) within[held.ids[j]] = 1;
@@ -705,7 +706,9 @@ static void a_budget_has_the_recall_of_its_prefix(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* Every item once, its norm beside it, each no larger than the one before; after a refresh anew. */
+/* The order holds every item once, by descending norm, with its norm; a refresh gives it a new
+ * version.
+ */
 static void the_order_is_by_norm_and_of_its_version(void **state) {
   (void)state;
   enum { P = 700, L = 9 };
@@ -771,7 +774,7 @@ static void files_give_the_same_answers(void **state) {
     assert_int_equal(was.scored, is.scored);
     answer_free(a), answer_free(b);
     fopo_index_free(ix), fopo_index_free(kinds[i]);
-    /* Other items of the same size, and items of another size. */
+    /* Other items of the same shape, and items of another shape, are refused. */
     items.x[77] += 1.0f;
     assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
     assert_null(ix);
@@ -785,7 +788,7 @@ static void files_give_the_same_answers(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-/* One lie in a file whose checksums are right. */
+/* One false value in a file with correct checksums. */
 typedef struct {
   const char *member;
   size_t at; /* which element */
@@ -827,7 +830,7 @@ static void tell(const lie *l, fopo_matrix items) {
   fopo_archive_done(&archive);
 }
 
-static void lies_in_files_are_refused(void **state) {
+static void false_values_in_files_are_refused(void **state) {
   (void)state;
   fopo_matrix items = world(300, 6, GAUSSIAN, 181);
   fopo_index *ix = hnsw_of(items, 4, 40, 1);
@@ -925,7 +928,8 @@ static void missing_members_are_named(void **state) {
   fopo_matrix_done(&items);
 }
 
-/* Random words in the structure, checksums remade: refused, or a sound graph all the same. */
+/* Random words written into the structure, with correct checksums: the file is refused, or its
+ * graph is sound. */
 static void random_damage_is_survived(void **state) {
   (void)state;
   fopo_matrix items = world(80, 5, GAUSSIAN, 201), Q = normal(6, 5, 202);
@@ -976,8 +980,8 @@ static int make_hybrid(fopo_index **ix, fopo_matrix items) {
   return fopo_index_hybrid(ix, items, 0.1, &o);
 }
 
-/* Making and searching with the n-th allocation failing, for every n: a status, nothing lost, and
- * in the end success. */
+/* Builds and searches with the n-th allocation failing, for n = 0, 1 .. until nothing fails: a
+ * status, no leak. */
 static void survives_faults(maker *make, int forever) {
   fopo_matrix items = world(100, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
   answer a = answer_new(70, 9);
@@ -994,7 +998,7 @@ static void survives_faults(maker *make, int forever) {
     if (!done) {
       assert_int_equal(status, FOPO_ERR_MEMORY);
       assert_says("memory");
-      if (ix != NULL) { /* the search failed: the index still works */
+      if (ix != NULL) { /* the search failed: the index is still usable */
         assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9), FOPO_OK);
         assert_sound(a, items, Q);
       }
@@ -1045,7 +1049,7 @@ int main(void) {
       cmocka_unit_test(hnsw_refuses_odd_options),
       cmocka_unit_test(an_interrupted_build_leaves_nothing),
       cmocka_unit_test(hybrid_beats_the_graph_on_heavy_tails),
-      cmocka_unit_test(a_settled_head_is_exact),
+      cmocka_unit_test(an_exact_prefix_needs_no_graph),
       cmocka_unit_test(hybrid_takes_odd_sizes),
       cmocka_unit_test(hybrid_is_the_same_every_time),
       cmocka_unit_test(hybrid_refuses_odd_options),
@@ -1053,7 +1057,7 @@ int main(void) {
       cmocka_unit_test(a_budget_has_the_recall_of_its_prefix),
       cmocka_unit_test(the_order_is_by_norm_and_of_its_version),
       cmocka_unit_test(files_give_the_same_answers),
-      cmocka_unit_test(lies_in_files_are_refused),
+      cmocka_unit_test(false_values_in_files_are_refused),
       cmocka_unit_test(missing_members_are_named),
       cmocka_unit_test(random_damage_is_survived),
       cmocka_unit_test(memory_faults_lose_nothing),

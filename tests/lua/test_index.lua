@@ -1,5 +1,5 @@
--- Indexes through the surface: hybrid, what may change between searches, the reward lost, and the
--- choice of index.auto. Of auto, recalls and the clear cases are asserted; times are not.
+-- Indexes from Lua: hybrid, options set between searches, the reward lost to an index, and the
+-- choice of index.auto: its recalls and the clear cases are asserted, its times are not.
 local lu = require "luaunit"
 local fopo = require "fopo"
 local native = require "fopo.native"
@@ -20,7 +20,8 @@ local function with(o, more)
   return all
 end
 
--- Rows of norm 1 in 48 dimensions that vary in 4: hard for a bound by norms, easy for a graph.
+-- Rows of norm 1 in a subspace of 4 of 48 dimensions: useless for a bound by norms, easy for a
+-- graph.
 local function unit_norm(P, seed)
   local m = array.randn(P, 4, seed):matmul(array.randn(4, 48, 77))
   for i = 1, P do
@@ -55,7 +56,7 @@ function TestHybrid:test_a_file_gives_the_same_answers()
   lu.assertEquals(again:search(Q, 30):totable(), ix:search(Q, 30):totable())
 end
 
-function TestHybrid:test_odd_options_are_refused()
+function TestHybrid:test_options_out_of_range_are_refused()
   fails("head must be less than 1", index.hybrid, items, {head = 1.0})
   fails("head must be more than 0", index.hybrid, items, {head = 0})
   fails("at least 2 items", index.hybrid, array.randn(1, 4, 1))
@@ -82,7 +83,7 @@ function TestChange:test_ef_and_budget()
   fails("ef", function() graph.ef = 0 end)
 end
 
--- More prefix, more recall; all of it is exact.
+-- A larger budget has at least the recall of a smaller one; the whole order is exact.
 function TestChange:test_budgets_are_ordered_by_recall()
   local before = 0
   for _, budget in ipairs{20, 100, 400, 1500, 3000} do
@@ -96,7 +97,7 @@ end
 
 TestLost = {}
 
--- The same numbers by hand, from the answers and the sessions.
+-- The same numbers computed here, from the answers and the sessions.
 function TestLost:test_it_is_the_difference_of_two_rewards()
   local ix = index.norm(items, {budget = 12})
   local r = ix:recall(Q, 5, {policy = pi, sessions = s.test})
@@ -185,7 +186,7 @@ function TestAuto:test_heavy_tails_need_no_graph()
   end
 end
 
--- Recalls are the same whenever they are measured.
+-- Recalls are reproducible.
 function TestAuto:test_recalls_are_reproducible()
   local o = {k = 20, queries = Q, sample = 64}
   local a, b = index.auto(items, o):about(), index.auto(items, o):about()
@@ -198,7 +199,7 @@ function TestAuto:test_recalls_are_reproducible()
   lu.assertStrContains(a.why, "a sample of 64 of the queries")
 end
 
--- A target of 1 leaves what is exact on these queries.
+-- With a target of 1 the chosen index is exact on these queries.
 function TestAuto:test_a_target_of_one_is_exact()
   local o = {k = 30, queries = Q, target = 1, sample = 1000}
   local ix = index.auto(items, o)
@@ -206,7 +207,7 @@ function TestAuto:test_a_target_of_one_is_exact()
   lu.assertEquals(ix:recall(Q, 30).recall, 1.0)
 end
 
--- Equal norms: auto says that they are of no use, and takes the graph.
+-- Equal norms: auto says that they cannot help, and builds the graph.
 function TestAuto:test_unit_norms_need_a_graph()
   local world = unit_norm(12000, 5)
   local o = {k = 5, queries = unit_norm(200, 6), M = 6, ef_construction = 30, target = 0.95}
@@ -221,7 +222,7 @@ function TestAuto:test_unit_norms_need_a_graph()
   lu.assertTrue(reached)
   if ix.kind == "hnsw" then lu.assertStrContains(a.why, "is paid back after") end
 
-  -- No time for a build: said, with what would allow it.
+  -- No time for a build: the sentence says so, and which build_limit would allow it.
   o.build_limit = 0
   ix = index.auto(world, o)
   _, a = check(ix, o)
@@ -238,7 +239,7 @@ function TestAuto:test_wrong_requests_are_named()
   fails("target must be at most 1", index.auto, items, {queries = Q, target = 1.5})
 end
 
--- Catalogues of a few items, and of one.
+-- Catalogues of one to four items.
 function TestAuto:test_tiny_catalogues()
   for P = 1, 4 do
     local o = {k = 1, queries = array.randn(5, 3, 2)}

@@ -1,29 +1,34 @@
--- fopo.index.auto: measures the indexes on the user's own queries and takes the fastest that is good
--- enough. C measures (native.index_measure); what to try, what to leave and why is decided here.
+-- fopo.index.auto: measures indexes on the user's own queries and returns the fastest that reaches
+-- the target recall. C measures (native.index_measure); this file decides what to try and what to
+-- skip.
 --
--- What is tried: exact; norm, whole and with budgets; graphs, unless the norms do the work so well
--- that a graph cannot win, or its build would take too long. A graph is built once and measured at
--- several breadths. Everything that was measured or left out is a row of `candidates`.
+-- Candidates: exact; norm, without and with budgets; graphs, unless the order by norm is so good
+-- that a graph cannot be faster, or its build would take too long. A graph is built once and
+-- measured with several breadths. Everything that was measured or skipped is an entry of
+-- `candidates`.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local text = require "fopo.base.text"
 
--- A narrower search saves nothing: its pool is short beside what the first steps score.
+-- The smallest breadth tried: below, the first steps of a search score more items than its pool
+-- holds.
 local NARROWEST = 64
--- A graph scores its items one by one, from memory at random; blocks of the norm order are scored
--- by matrix products. An item there costs about a quarter.
+-- A graph scores items one by one at random places in memory; the order by norm scores them in
+-- blocks, at about a quarter of the cost of each.
 local RANDOM_ACCESS = 4
--- Above this share of items scored the bound by norms saves less than it is worth: items of norm 0,
--- which nobody took, are a fifth of some catalogues, and all that it saves where norms are equal.
+-- Norms "help" if norm scores less than this share of the items. The items of norm 0, which no
+-- session has, are a fifth of some catalogues: to skip those alone is no help.
 local NORMS_FAIL = 0.75
--- Items of the small graph whose build is timed.
+-- Items of the small graph whose build is timed to estimate that of the whole.
 local PILOT = 2000
--- Timings are taken so often or for so many seconds, the least counts: what disturbs them only adds.
+-- A timing is the minimum of so many repeats, or of those that fit into so many seconds:
+-- disturbances only add time.
 local REPEATS, REPEAT_SECONDS = 7, 1
--- Times this close are a tie: the better recall wins it, then the simpler kind, which comes first.
+-- Times within this factor are a tie: the better recall wins, then the simpler kind, which comes
+-- first.
 local TIE = 1.1
 
--- At most n rows, evenly spread.
+-- At most n of the rows, evenly spread.
 local function sample(queries, n)
   if queries.rows <= n then return queries end
   local rows = {}
@@ -31,7 +36,7 @@ local function sample(queries, n)
   return queries:rows_of(rows)
 end
 
--- Adds a candidate as it is now.
+-- Measures an index with its present options and adds it to the candidates.
 local function measure(run, ix, kind, options)
   local best
   local begun = native.clock()
@@ -52,8 +57,8 @@ local function skip(run, kind, options, reason)
   run.candidates[#run.candidates + 1] = {kind = kind, options = options, skipped = reason}
 end
 
--- Of those that reach the target, the one with the least of a field ("ms", "scored"). There is one:
--- exact reaches any.
+-- The candidate with the smallest value of a field ("ms", "scored") among those that reach the
+-- target; exact always does.
 local function least(run, field)
   local best
   for _, c in ipairs(run.candidates) do
@@ -75,13 +80,13 @@ local function choose(run)
   return best
 end
 
--- Halves the budget as long as the recall holds, then closes in on the least that does.
+-- Halves the budget while the recall reaches the target, then bisects between the last two.
 local function try_budgets(run, norm, full)
   local function try(budget)
     norm.budget = budget
     return measure(run, norm, "norm", {budget = budget}).recall >= run.target
   end
-  -- A prefix longer than what is scored anyway saves little.
+  -- A budget of more items than are scored without one would save little.
   local holds, fails = nil, nil
   local budget = math.min(run.P // 2, math.ceil(2 * full.scored * run.P))
   while budget >= run.k and not fails do
@@ -93,8 +98,8 @@ local function try_budgets(run, norm, full)
   end
 end
 
--- Seconds that a graph over all items may take, from a small one: n log n insertions of growing
--- searches. An estimate, and said to be one.
+-- Estimated seconds of building a graph over all P items: a small one of n items is timed, and the
+-- time grows like P log P.
 local function build_estimate(run)
   local n = math.min(PILOT, run.P)
   local pilot <close> = native.index_hnsw(sample(run.items, n), run.graph)
@@ -102,7 +107,7 @@ local function build_estimate(run)
   return pilot:about().build_seconds * grown
 end
 
--- Builds one kind of graph and measures it with growing breadth until the target is reached.
+-- Builds one kind of graph and measures it with doubled breadth until it reaches the target.
 local function try_graph(run, kind, estimate)
   local options = {}
   for name, value in pairs(run.graph) do options[name] = value end
@@ -122,7 +127,7 @@ local function try_graph(run, kind, estimate)
   end
 end
 
--- Which graphs are worth building, and a sentence where none is.
+-- Builds and measures the graphs that could be faster; run.graphs is a sentence if one was skipped.
 local function try_graphs(run, norms_help)
   local kinds = norms_help and {"hybrid", "hnsw"} or {"hnsw"}
   local best = least(run, "scored")
@@ -164,7 +169,7 @@ end
 
 local function is_graph(c) return c.kind == "hnsw" or c.kind == "hybrid" end
 
--- Why none of the graphs that were built is the choice, or nil.
+-- A sentence on why none of the graphs that were built was chosen, or nil.
 local function graphs_lost(run, best)
   local reached, nearest
   for _, c in ipairs(run.candidates) do
@@ -182,7 +187,7 @@ local function graphs_lost(run, best)
                                                                            nearest.recall)
 end
 
--- The choice in words.
+-- The sentence on the choice.
 local function reason(run, best, exact, full)
   local parts = {}
   if run.norms_help then
@@ -214,7 +219,7 @@ local function reason(run, best, exact, full)
   return table.concat(parts, "; ") .. "."
 end
 
--- Lets go of every index but the chosen one, and leaves plain facts behind.
+-- Closes every index but the chosen one; the candidates keep their facts.
 local function close_others(run, best)
   local chosen = best.index
   for _, c in ipairs(run.candidates) do
@@ -226,7 +231,7 @@ end
 
 local auto = {}
 
--- The index that is chosen, the sentence, the candidates.
+-- Returns the chosen index, the sentence, and the candidates.
 function auto.choose(items, o)
   local P = items.rows
   local k = o.k or math.min(256, P)
@@ -255,7 +260,7 @@ function auto.choose(items, o)
   return close_others(run, best), why, run.candidates
 end
 
--- The candidates as a table in text.
+-- The candidates as a text table.
 function auto.table(candidates)
   local rows = {{"", "index", "recall", "at 1", "ms/query", "scored", "build", "reachable"}}
   for _, c in ipairs(candidates) do
