@@ -58,12 +58,13 @@ static void set_flag(lua_State *L, const char *name, int flag) {
   lua_setfield(L, -2, name);
 }
 
-/* t[name] = value, as an integer if it is one of a count. */
-static void set_limit(lua_State *L, const char *name, const fopo_option *row, double value) {
-  if (row->type == FOPO_OPTION_COUNT) {
-    lua_pushinteger(L, (lua_Integer)value);
-  } else {
-    lua_pushnumber(L, value);
+/* t[name] = value, as an integer if it is whole: help then shows 0, not 0.0. */
+static void set_limit(lua_State *L, const char *name, double value) {
+  lua_Integer whole;
+  lua_pushnumber(L, value);
+  if (lua_numbertointeger(value, &whole) && value >= (double)whole && value <= (double)whole) {
+    lua_pop(L, 1);
+    lua_pushinteger(L, whole);
   }
   lua_setfield(L, -2, name);
 }
@@ -95,9 +96,9 @@ static void push_row(lua_State *L, const fopo_option *row) {
     set_string(L, "default", row->choices[(int)row->standard]);
   }
   if (is_number(row)) {
-    set_limit(L, "default", row, row->standard);
-    if (isfinite(row->least)) set_limit(L, "min", row, row->least);
-    if (row->most > 0.0) set_limit(L, "max", row, row->most);
+    set_limit(L, "default", row->standard);
+    if (isfinite(row->least)) set_limit(L, "min", row->least);
+    if (row->most > 0.0) set_limit(L, "max", row->most);
   }
 }
 
