@@ -60,10 +60,9 @@ typedef struct {
   void (*done)(
       bind_object *o); /* frees what it owns; accepts an object that is zero after its head */
   const luaL_Reg *methods;
-  const bind_field *table; /* the fields, ended by {NULL}; NULL: none */
-  const char *fields;      /* "rows cols ...", for sentences; "": none */
-  int (*get)(lua_State *L, bind_object *o, const char *field); /* pushes 1, or returns 0 */
-  int (*set)(lua_State *L, bind_object *o, const char *field); /* value at 3; 0: no such field */
+  const bind_field *fields; /* ended by {NULL}; NULL: none */
+  int (*other)(lua_State *L,
+               bind_object *o); /* gets a field that is not in the table; NULL: none */
 } bind_type;
 
 enum { BIND_KEEPS = 6 };
@@ -168,6 +167,7 @@ int bind_choice(lua_State *L, int index, const char *what, const char *const *ch
 /* t[name] = value, for the table on the top. */
 void bind_set_number(lua_State *L, const char *name, double value);
 void bind_set_count(lua_State *L, const char *name, uint64_t value);
+void bind_set_boolean(lua_State *L, const char *name, int value);
 void bind_set_string(lua_State *L, const char *name, const char *value);
 
 /* Push one result and return 1, the number of results: `return bind_return_number(L, x);`. */

@@ -204,6 +204,11 @@ void bind_set_count(lua_State *L, const char *name, uint64_t value) {
   lua_setfield(L, -2, name);
 }
 
+void bind_set_boolean(lua_State *L, const char *name, int value) {
+  lua_pushboolean(L, value);
+  lua_setfield(L, -2, name);
+}
+
 void bind_set_string(lua_State *L, const char *name, const char *value) {
   lua_pushstring(L, value);
   lua_setfield(L, -2, name);

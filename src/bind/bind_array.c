@@ -578,7 +578,7 @@ const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
                                    .done = done,
                                    .methods = methods,
-                                   .table = fields};
+                                   .fields = fields};
 
 const bind_type bind_archive_type = {
     .name = "fopo.archive", .size = sizeof(bind_archive), .done = archive_done};

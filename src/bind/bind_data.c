@@ -418,7 +418,7 @@ const bind_type bind_dataset_type = {.name = "fopo.dataset",
                                      .size = sizeof(bind_dataset),
                                      .done = dataset_done,
                                      .methods = dataset_methods,
-                                     .table = dataset_fields};
+                                     .fields = dataset_fields};
 
 static const bind_field world_fields[] = {{"users", world_users, NULL},
                                           {"items", world_items, NULL},
@@ -429,7 +429,7 @@ const bind_type bind_world_type = {.name = "fopo.world",
                                    .size = sizeof(bind_world),
                                    .done = world_done,
                                    .methods = world_methods,
-                                   .table = world_fields};
+                                   .fields = world_fields};
 
 static const bind_field sessions_fields[] = {
     {"n", sessions_n, NULL}, {"n_items", sessions_n_items, NULL}, {NULL, NULL, NULL}};
@@ -438,4 +438,4 @@ const bind_type bind_sessions_type = {.name = "fopo.sessions",
                                       .size = sizeof(bind_sessions),
                                       .done = sessions_done,
                                       .methods = sessions_methods,
-                                      .table = sessions_fields};
+                                      .fields = sessions_fields};

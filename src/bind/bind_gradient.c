@@ -42,7 +42,7 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 /* The mistake to plant; none if the option is left out. */
 static fopo_fault fault_option(lua_State *L, int index) {
   if (index == 0 || !bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
-  return (fopo_fault)bind_choice(L, bind_option(L, index, "fault"), "fault", fopo_fault_names);
+  return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
 }
 
 /* A gradient over a copy of the proposal at `at`. */
@@ -132,9 +132,9 @@ static int set(lua_State *L) {
   }
   fopo_proposal *q = &o.proposal;
   if (bind_has(L, 2, "epsilon")) {
-    q->epsilon = bind_number(L, bind_option(L, 2, "epsilon"), "epsilon");
+    q->epsilon = bind_option_number(L, 2, "epsilon");
   }
-  if (bind_has(L, 2, "k")) q->k = bind_count(L, bind_option(L, 2, "k"), "k", 1, SIZE_MAX);
+  if (bind_has(L, 2, "k")) q->k = bind_option_count(L, 2, "k", 0, SIZE_MAX);
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
   if (fopo_gradient_index(g->gradient) != NULL) {
     fopo_index_facts facts = fopo_index_about(q->index);
@@ -184,9 +184,8 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
   size_t B;
-  fopo_draw_key key = {
-      .seed = bind_seed(L, bind_option(L, OPTIONS, "seed")),
-      .step = (uint32_t)bind_count(L, bind_option(L, OPTIONS, "step"), "step", 0, UINT32_MAX)};
+  fopo_draw_key key = {.seed = bind_option_seed(L, OPTIONS),
+                       .step = (uint32_t)bind_option_count(L, OPTIONS, "step", 0, UINT32_MAX)};
   get_gradient(L, G_ARG);
   bind_policy *pi = bind_get(L, PI, &bind_policy_type);
   fopo_matrix theta = pi->policy.theta;
@@ -242,34 +241,58 @@ static int is_option(const char *name) {
   return 0;
 }
 
-/* The estimator's own options, nil for those of other estimators, and what belongs to the
- * proposal. */
-static int field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_gradient *gradient = ((bind_gradient *)o)->gradient;
-  const fopo_gradient_options *g = fopo_gradient_get(gradient);
-  const fopo_proposal *q = fopo_gradient_proposal(gradient);
+/* ---- fields ---- */
+
+static const fopo_gradient *gradient_of(const bind_object *o) {
+  return ((const bind_gradient *)o)->gradient;
+}
+
+/* The option named at stack index 2: nil if it is one of other estimators, 0 if of none. */
+static int field_option(lua_State *L, bind_object *o) {
+  const char *name = lua_tostring(L, 2);
+  const fopo_gradient_options *g = fopo_gradient_get(gradient_of(o));
   const fopo_option *row = bind_row(g->estimator->options, name);
-  if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, g->estimator->name);
-  } else if (strcmp(name, "epsilon") == 0) {
-    double epsilon = fopo_gradient_epsilon(gradient);
-    epsilon >= 0.0 ? lua_pushnumber(L, epsilon) : lua_pushnil(L);
-  } else if (strcmp(name, "k") == 0) {
-    q && q->k ? lua_pushinteger(L, (lua_Integer)q->k) : lua_pushnil(L);
-  } else if (strcmp(name, "refresh") == 0) {
-    q ? bind_push_refresh(L, q) : lua_pushnil(L);
-  } else if (strcmp(name, "kept_bytes") == 0) {
-    lua_pushinteger(L, (lua_Integer)fopo_gradient_kept_bytes(gradient));
-  } else if (strcmp(name, "fault") == 0) {
-    fopo_fault fault = fopo_gradient_planted(gradient);
-    fault ? (void)lua_pushstring(L, fopo_fault_names[fault]) : lua_pushnil(L);
-  } else if (strcmp(name, "proposal") == 0) {
-    if (o->keeps[PROPOSAL] && q) ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
-    bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
-  } else if (row == NULL || !bind_push_row(L, row, g)) {
-    if (!is_option(name)) return 0;
-    lua_pushnil(L);
+  if (row != NULL && bind_push_row(L, row, g)) return 1;
+  return is_option(name) ? bind_return_nil(L) : 0;
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, fopo_gradient_get(gradient_of(o))->estimator->name);
+}
+
+static int field_epsilon(lua_State *L, bind_object *o) {
+  double epsilon = fopo_gradient_epsilon(gradient_of(o));
+  return epsilon >= 0.0 ? bind_return_number(L, epsilon) : bind_return_nil(L);
+}
+
+static int field_k(lua_State *L, bind_object *o) {
+  const fopo_proposal *q = fopo_gradient_proposal(gradient_of(o));
+  return q != NULL && q->k > 0 ? bind_return_count(L, q->k) : bind_return_nil(L);
+}
+
+static int field_refresh(lua_State *L, bind_object *o) {
+  const fopo_proposal *q = fopo_gradient_proposal(gradient_of(o));
+  if (q == NULL) return bind_return_nil(L);
+  bind_push_refresh(L, q);
+  return 1;
+}
+
+static int field_kept_bytes(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_gradient_kept_bytes(gradient_of(o)));
+}
+
+static int field_fault(lua_State *L, bind_object *o) {
+  fopo_fault fault = fopo_gradient_planted(gradient_of(o));
+  return bind_return_string(L, fault != FOPO_FAULT_NONE ? fopo_fault_names[fault] : NULL);
+}
+
+/* The gradient's own proposal, with the present epsilon of an adaptive one. */
+static int field_proposal(lua_State *L, bind_object *o) {
+  const fopo_proposal *q = fopo_gradient_proposal(gradient_of(o));
+  if (o->keeps[PROPOSAL] != NULL && q != NULL) {
+    ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
   }
+  bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
   return 1;
 }
 
@@ -298,10 +321,21 @@ void bind_gradient_open(lua_State *L) {
 
 static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
 
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"samples", field_option, NULL},
+                                    {"tail", field_option, NULL},
+                                    {"baseline", field_option, NULL},
+                                    {"epsilon", field_epsilon, NULL},
+                                    {"k", field_k, NULL},
+                                    {"refresh", field_refresh, NULL},
+                                    {"kept_bytes", field_kept_bytes, NULL},
+                                    {"proposal", field_proposal, NULL},
+                                    {"fault", field_fault, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_gradient_type = {.name = "fopo.gradient",
                                       .size = sizeof(bind_gradient),
                                       .done = done,
                                       .methods = methods,
-                                      .fields = "kind samples tail baseline epsilon k refresh "
-                                                "kept_bytes proposal fault",
-                                      .get = field};
+                                      .fields = fields,
+                                      .other = field_option};

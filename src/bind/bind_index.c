@@ -167,8 +167,7 @@ static int about(lua_State *L) {
                  {"head", f.prefix},
                  {"budget", f.budget}};
   lua_createtable(L, 0, 13);
-  lua_pushstring(L, f.kind);
-  lua_setfield(L, -2, "kind");
+  bind_set_string(L, "kind", f.kind);
   bind_set_count(L, "n_items", f.n_items);
   bind_set_count(L, "dim", f.dim);
   bind_set_count(L, "bytes", f.bytes);
@@ -250,4 +249,4 @@ const bind_type bind_index_type = {.name = "fopo.index",
                                    .size = sizeof(bind_index),
                                    .done = done,
                                    .methods = methods,
-                                   .table = fields};
+                                   .fields = fields};

@@ -80,15 +80,6 @@ static const bind_type *const kept_types[] = {&bind_trainer_type, &bind_sessions
                                               &bind_array_type, &bind_index_type, &bind_index_type};
 static const char *const kept_names[] = {NULL, "valid", "valid_contexts", "exact", "index"};
 
-/* The number `name`, or `fallback` where it is absent. */
-static double limit(lua_State *L, const char *name, double fallback) {
-  return bind_has(L, 2, name) ? bind_number(L, bind_option(L, 2, name), name) : fallback;
-}
-
-static size_t count(lua_State *L, const char *name) {
-  return bind_has(L, 2, name) ? bind_count(L, bind_option(L, 2, name), name, 1, SIZE_MAX) : 0;
-}
-
 static int start(bind_job *j, fopo_job_plan plan) {
   bind_object **k = j->object.keeps;
   if (k[VALID] != NULL) {
@@ -106,13 +97,13 @@ static int job(lua_State *L) {
   int at[INDEX + 1] = {1};
   bind_table(L, 2, "the options");
   luaL_checkstack(L, 40, NULL);
-  size_t steps = count(L, "steps");
+  size_t steps = bind_option_count_or(L, 2, "steps", 0, SIZE_MAX, 0);
   fopo_job_plan plan = {.steps = steps > 0 ? steps : UINT64_MAX,
-                        .seconds = limit(L, "seconds", (double)INFINITY),
-                        .trained = limit(L, "trained", 0.0),
-                        .every = count(L, "every"),
-                        .patience = count(L, "patience"),
-                        .keep_best = bind_boolean(L, bind_option(L, 2, "keep_best"), "keep_best")};
+                        .seconds = bind_option_number_or(L, 2, "seconds", (double)INFINITY),
+                        .trained = bind_option_number_or(L, 2, "trained", 0.0),
+                        .every = bind_option_count_or(L, 2, "every", 0, SIZE_MAX, 0),
+                        .patience = bind_option_count_or(L, 2, "patience", 0, SIZE_MAX, 0),
+                        .keep_best = bind_option_boolean(L, 2, "keep_best")};
   int validates = bind_has(L, 2, "valid");
   for (int i = VALID; i <= INDEX; i++) {
     at[i] = validates && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
@@ -143,20 +134,16 @@ static int look(lua_State *L) {
   fopo_job_status s;
   lua_createtable(L, 0, 20);
   fopo_job_look(&s, get_job(L, 1)->job, 1);
-  lua_pushstring(L, states[s.state]);
-  lua_setfield(L, -2, "state");
-  lua_pushboolean(L, s.validates);
-  lua_setfield(L, -2, "validates");
+  bind_set_string(L, "state", states[s.state]);
+  bind_set_boolean(L, "validates", s.validates);
   bind_set_count(L, "step", s.step);
   bind_set_count(L, "first", s.first);
   if (s.last < UINT64_MAX) bind_set_count(L, "last", s.last);
   bind_set_number(L, "seconds", s.seconds);
   bind_set_count(L, "records", s.records);
   if (s.best_step > 0) bind_set_count(L, "best_step", s.best_step);
-  lua_pushboolean(L, s.status != FOPO_OK);
-  lua_setfield(L, -2, "failed");
-  lua_pushstring(L, s.sentence);
-  lua_setfield(L, -2, "sentence");
+  bind_set_boolean(L, "failed", s.status != FOPO_OK);
+  bind_set_string(L, "sentence", s.sentence);
   if (s.slice.steps == 0) return 1;
   bind_set_count(L, "steps", s.slice.steps);
   bind_set_number(L, "slice_seconds", s.slice.seconds);
@@ -222,4 +209,4 @@ static const luaL_Reg methods[] = {{"look", look}, {"take", take}, {"rest", rest
                                    {"stop", stop}, {"wait", wait}, {NULL, NULL}};
 
 const bind_type bind_job_type = {
-    .name = "fopo.job", .size = sizeof(bind_job), .done = done, .methods = methods, .fields = ""};
+    .name = "fopo.job", .size = sizeof(bind_job), .done = done, .methods = methods};

@@ -402,7 +402,7 @@ const bind_type bind_log_world_type = {.name = "fopo.log_world",
                                        .size = sizeof(bind_log_world),
                                        .done = world_done,
                                        .methods = world_methods,
-                                       .table = world_fields};
+                                       .fields = world_fields};
 
 static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"items", items},
@@ -429,4 +429,4 @@ const bind_type bind_logs_type = {.name = "fopo.logs",
                                   .size = sizeof(bind_logs),
                                   .done = done,
                                   .methods = methods,
-                                  .table = fields};
+                                  .fields = fields};

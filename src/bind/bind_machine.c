@@ -19,10 +19,8 @@ static int machine(lua_State *L) {
   snprintf(system, sizeof system, "%s %s %s", name.sysname, name.release, name.machine);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   lua_createtable(L, 0, 3);
-  lua_pushstring(L, name.nodename);
-  lua_setfield(L, -2, "host");
-  lua_pushstring(L, system);
-  lua_setfield(L, -2, "system");
+  bind_set_string(L, "host", name.nodename);
+  bind_set_string(L, "system", system);
   bind_set_count(L, "cores", cores > 0 ? (size_t)cores : 1);
   return 1;
 }

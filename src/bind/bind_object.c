@@ -204,12 +204,8 @@ static void consider(nearest *n, const char *name, size_t length) {
 /* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
 static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
   nearest n = {.word = field, .least = WORD};
-  for (const bind_field *f = type->table; f && f->name; f++) consider(&n, f->name, strlen(f->name));
-  for (const char *f = type->fields ? type->fields : ""; *f;) {
-    size_t length = strcspn(f, " ");
-    consider(&n, f, length);
-    f += length + strspn(f + length, " ");
-  }
+  for (const bind_field *f = type->fields; f && f->name; f++)
+    consider(&n, f->name, strlen(f->name));
   for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) {
     if (lua_type(L, -2) == LUA_TSTRING) {
       const char *name = lua_tostring(L, -2);
@@ -221,9 +217,9 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
     return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s'; did you mean '%s'?",
                                   short_name(type), field, n.best));
   }
-  lua_pushstring(L, type->fields ? type->fields : "");
-  for (const bind_field *f = type->table; f && f->name; f++) {
-    lua_pushfstring(L, "%s%s", f == type->table ? "" : " ", f->name);
+  lua_pushliteral(L, "");
+  for (const bind_field *f = type->fields; f && f->name; f++) {
+    lua_pushfstring(L, "%s%s", f == type->fields ? "" : " ", f->name);
     lua_concat(L, 2);
   }
   const char *all = lua_tostring(L, -1);
@@ -232,7 +228,7 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
 }
 
 static const bind_field *find_field(const bind_type *type, const char *name) {
-  for (const bind_field *f = type->table; f && f->name; f++) {
+  for (const bind_field *f = type->fields; f && f->name; f++) {
     if (strcmp(f->name, name) == 0) return f;
   }
   return NULL;
@@ -254,7 +250,7 @@ static int get_field(lua_State *L) {
   const char *field = lua_tostring(L, 2);
   const bind_field *f = find_field(type, field);
   if (f && f->get(L, o)) return 1;
-  if (type->get && type->get(L, o, field)) return 1;
+  if (!f && type->other && type->other(L, o)) return 1;
   return no_field(L, type, lua_upvalueindex(2), field);
 }
 
@@ -264,7 +260,6 @@ static int set_field(lua_State *L) {
   const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
   const bind_field *f = find_field(type, field);
   if (f && f->set && f->set(L, o)) return 0;
-  if (type->set && type->set(L, o, field)) return 0;
   return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s' that can be set",
                                 short_name(type), field));
 }
@@ -306,16 +301,9 @@ void bind_type_open(lua_State *L, const bind_type *type) {
 
 void bind_type_fields(lua_State *L, const bind_type *type) {
   lua_newtable(L);
-  for (const bind_field *f = type->table; f && f->name; f++) {
+  for (const bind_field *f = type->fields; f && f->name; f++) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -2, f->name);
-  }
-  for (const char *f = type->fields ? type->fields : ""; *f;) {
-    size_t length = strcspn(f, " ");
-    lua_pushlstring(L, f, length);
-    lua_pushboolean(L, 1);
-    lua_rawset(L, -3);
-    f += length + strspn(f + length, " ");
   }
   lua_setfield(L, -2, short_name(type));
 }

@@ -272,7 +272,7 @@ static const bind_field device_fields[] = {{"kind", device_kind, NULL},
 const bind_type bind_device_type = {.name = "fopo.device",
                                     .size = sizeof(bind_device),
                                     .done = device_done,
-                                    .table = device_fields};
+                                    .fields = device_fields};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"t", field_t, NULL},
@@ -289,4 +289,4 @@ const bind_type bind_optim_type = {.name = "fopo.optim",
                                    .size = sizeof(bind_optim),
                                    .done = optim_done,
                                    .methods = methods,
-                                   .table = fields};
+                                   .fields = fields};

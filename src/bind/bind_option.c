@@ -48,16 +48,6 @@ int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   }
 }
 
-static void set_string(lua_State *L, const char *name, const char *text) {
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, name);
-}
-
-static void set_flag(lua_State *L, const char *name, int flag) {
-  lua_pushboolean(L, flag);
-  lua_setfield(L, -2, name);
-}
-
 /* t[name] = value, as an integer if it is whole: help then shows 0, not 0.0. */
 static void set_limit(lua_State *L, const char *name, double value) {
   lua_Integer whole;
@@ -84,16 +74,16 @@ static void push_row(lua_State *L, const fopo_option *row) {
   static const char *const types[] = {"integer", "number",         "string", "proposal",
                                       "index",   "integer|string", "string"};
   lua_createtable(L, 0, 10);
-  set_string(L, "name", row->name);
-  set_string(L, "type", types[row->type]);
-  set_string(L, "text", row->text);
-  if (row->symbol != NULL) set_string(L, "symbol", row->symbol);
-  if (row->flags & FOPO_OPTION_OF_CANDIDATES) set_flag(L, "candidates", 1);
-  if (row->type == FOPO_OPTION_INDEX) set_flag(L, "required", 1);
-  if (row->type == FOPO_OPTION_FAULT) set_flag(L, "fault", 1);
+  bind_set_string(L, "name", row->name);
+  bind_set_string(L, "type", types[row->type]);
+  bind_set_string(L, "text", row->text);
+  if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
+  if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
+  if (row->type == FOPO_OPTION_INDEX) bind_set_boolean(L, "required", 1);
+  if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
   if (row->choices != NULL) {
     set_choices(L, row->choices);
-    set_string(L, "default", row->choices[(int)row->standard]);
+    bind_set_string(L, "default", row->choices[(int)row->standard]);
   }
   if (is_number(row)) {
     set_limit(L, "default", row->standard);
@@ -114,10 +104,10 @@ void bind_push_entry(lua_State *L, const char *name, const char *title, const ch
                      const char *example, const fopo_option *rows) {
   luaL_checkstack(L, 8, NULL);
   lua_createtable(L, 0, 8);
-  set_string(L, "name", name);
-  set_string(L, "title", title);
-  set_string(L, "text", text);
-  set_string(L, "example", example);
+  bind_set_string(L, "name", name);
+  bind_set_string(L, "title", title);
+  bind_set_string(L, "text", text);
+  bind_set_string(L, "example", example);
   push_rows(L, rows);
   lua_setfield(L, -2, "options");
 }

@@ -371,4 +371,4 @@ const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .table = fields};
+                                    .fields = fields};

@@ -177,4 +177,4 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {NULL, NULL, NULL}};
 
 const bind_type bind_proposal_type = {
-    .name = "fopo.proposal", .size = sizeof(bind_proposal), .methods = methods, .table = fields};
+    .name = "fopo.proposal", .size = sizeof(bind_proposal), .methods = methods, .fields = fields};

@@ -54,11 +54,11 @@ static void make_direct(lua_State *L, bind_reward *r, const fopo_low_rank *model
  * model fitted to the log; items: an array [P, L], or nil for the log's own. */
 static int reward_fit(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
-  fopo_model_options o = {.logistic = bind_boolean(L, bind_option(L, 2, "logistic"), "logistic"),
-                          .lambda = bind_number(L, bind_option(L, 2, "lambda"), "lambda"),
-                          .dim = bind_count(L, bind_option(L, 2, "dim"), "dim", 1, SIZE_MAX),
-                          .folds = bind_count(L, bind_option(L, 2, "folds"), "folds", 1, SIZE_MAX),
-                          .seed = bind_seed(L, bind_option(L, 2, "seed"))};
+  fopo_model_options o = {.logistic = bind_option_boolean(L, 2, "logistic"),
+                          .lambda = bind_option_number(L, 2, "lambda"),
+                          .dim = bind_option_count(L, 2, "dim", 0, SIZE_MAX),
+                          .folds = bind_option_count(L, 2, "folds", 0, SIZE_MAX),
+                          .seed = bind_option_seed(L, 2)};
   int at = bind_option(L, 2, "items");
   if (!lua_isnil(L, at)) bind_array_numbers(L, at, "items");
   bind_reward *r = new_of_log(L);
@@ -313,35 +313,47 @@ static int value(lua_State *L) {
   return 1;
 }
 
+/* ---- fields ---- */
+
+static const fopo_reward *reward_of(const bind_object *o) {
+  return &((const bind_reward *)o)->reward;
+}
+
+static const fopo_model *fitted_of(const bind_object *o) { return ((const bind_reward *)o)->model; }
+
 static int translates(const fopo_reward *r) {
   return (r->kind->needs & FOPO_REWARD_TRANSLATES) != 0;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  const fopo_reward *r = &((bind_reward *)o)->reward;
-  const fopo_model *m = ((bind_reward *)o)->model;
-  if (strcmp(name, "kind") == 0) {
-    lua_pushstring(L, r->kind->title);
-  } else if (strcmp(name, "n") == 0) {
-    r->contexts ? lua_pushinteger(L, (lua_Integer)r->contexts) : lua_pushnil(L);
-  } else if (strcmp(name, "translate") == 0) {
-    translates(r) ? lua_pushnumber(L, (double)r->credit.shift) : lua_pushnil(L);
-  } else if (strcmp(name, "parameters") == 0) {
-    m ? lua_pushinteger(L, (lua_Integer)m->parameters) : lua_pushnil(L);
-  } else if (strcmp(name, "loss") == 0) {
-    m ? lua_pushnumber(L, m->loss) : lua_pushnil(L);
-  } else if (strcmp(name, "constant_loss") == 0) {
-    m ? lua_pushnumber(L, m->constant_loss) : lua_pushnil(L);
-  } else {
-    return 0;
-  }
-  return 1;
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, reward_of(o)->kind->title);
 }
 
-/* r.translate = lambda: from the next step on. */
-static int set(lua_State *L, bind_object *o, const char *name) {
+static int field_n(lua_State *L, bind_object *o) {
+  return reward_of(o)->contexts ? bind_return_count(L, reward_of(o)->contexts) : bind_return_nil(L);
+}
+
+static int field_translate(lua_State *L, bind_object *o) {
+  return translates(reward_of(o)) ? bind_return_number(L, (double)reward_of(o)->credit.shift)
+                                  : bind_return_nil(L);
+}
+
+static int field_parameters(lua_State *L, bind_object *o) {
+  return fitted_of(o) ? bind_return_count(L, fitted_of(o)->parameters) : bind_return_nil(L);
+}
+
+static int field_loss(lua_State *L, bind_object *o) {
+  return fitted_of(o) ? bind_return_number(L, fitted_of(o)->loss) : bind_return_nil(L);
+}
+
+static int field_constant_loss(lua_State *L, bind_object *o) {
+  return fitted_of(o) ? bind_return_number(L, fitted_of(o)->constant_loss) : bind_return_nil(L);
+}
+
+/* rw.translate = lambda: from the next step on. */
+static int set_translate(lua_State *L, bind_object *o) {
   fopo_reward *r = &((bind_reward *)o)->reward;
-  if (strcmp(name, "translate") != 0 || !translates(r)) return 0;
+  if (!translates(r)) return 0;
   double shift = bind_number(L, 3, "translate");
   if (!(shift >= -1e30 && shift <= 1e30)) {
     bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "translate is %g; it must be finite", shift));
@@ -393,10 +405,16 @@ void bind_reward_open(lua_State *L) {
 
 static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"n", field_n, NULL},
+                                    {"translate", field_translate, set_translate},
+                                    {"parameters", field_parameters, NULL},
+                                    {"loss", field_loss, NULL},
+                                    {"constant_loss", field_constant_loss, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_reward_type = {.name = "fopo.reward",
                                     .size = sizeof(bind_reward),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = "kind n translate parameters loss constant_loss",
-                                    .get = field,
-                                    .set = set};
+                                    .fields = fields};

@@ -64,12 +64,9 @@ static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t se
 
 /* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device, index_refresh}. */
 static int trainer(lua_State *L) {
-  size_t batch = bind_count(L, bind_option(L, 1, "batch"), "batch", 1, SIZE_MAX);
-  uint64_t seed = bind_seed(L, bind_option(L, 1, "seed"));
-  size_t refresh =
-      bind_has(L, 1, "index_refresh")
-          ? bind_count(L, bind_option(L, 1, "index_refresh"), "index_refresh", 0, SIZE_MAX)
-          : 0;
+  size_t batch = bind_option_count(L, 1, "batch", 0, SIZE_MAX);
+  uint64_t seed = bind_option_seed(L, 1);
+  size_t refresh = bind_option_count_or(L, 1, "index_refresh", 0, SIZE_MAX, 0);
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
   int at[BIND_DEVICE];
   luaL_checkstack(L, 20, NULL);
@@ -95,8 +92,7 @@ static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
   bind_set_number(L, "seconds", slice->seconds);
   bind_set_statistics(L, &slice->mean, slice->phases, "time");
   if (interrupted) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, "interrupted");
+    bind_set_boolean(L, "interrupted", 1);
   }
   return 1;
 }
@@ -348,21 +344,26 @@ static int resume(lua_State *L) {
   return 2;
 }
 
-static int field(lua_State *L, bind_object *o, const char *name) {
-  bind_trainer *t = (bind_trainer *)o;
-  const fopo_device *d = ((bind_device *)o->keeps[BIND_DEVICE])->device;
-  if (strcmp(name, "step") == 0) {
-    lua_pushinteger(L, (lua_Integer)fopo_trainer_step(t->trainer));
-  } else if (strcmp(name, "steps_per_epoch") == 0) {
-    lua_pushinteger(L, (lua_Integer)fopo_trainer_steps_per_epoch(t->trainer));
-  } else if (strcmp(name, "device_name") == 0) {
-    lua_pushstring(L, d->name);
-  } else if (strcmp(name, "device_note") == 0) {
-    lua_pushstring(L, d->note);
-  } else {
-    return 0;
-  }
-  return 1;
+/* ---- fields ---- */
+
+static const fopo_device *device_of(const bind_object *o) {
+  return ((const bind_device *)o->keeps[BIND_DEVICE])->device;
+}
+
+static int field_step(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_trainer_step(((bind_trainer *)o)->trainer));
+}
+
+static int field_steps_per_epoch(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_trainer_steps_per_epoch(((bind_trainer *)o)->trainer));
+}
+
+static int field_device_name(lua_State *L, bind_object *o) {
+  return bind_return_string(L, device_of(o)->name);
+}
+
+static int field_device_note(lua_State *L, bind_object *o) {
+  return bind_return_string(L, device_of(o)->note);
 }
 
 /* native.trainer_batch(n, batch, seed, step): the contexts of a step, as ids. */
@@ -387,9 +388,14 @@ static const luaL_Reg methods[] = {{"advance", advance},       {"record", record
                                    {"end_record", end_record}, {"save", save},
                                    {"resume", resume},         {NULL, NULL}};
 
+static const bind_field fields[] = {{"step", field_step, NULL},
+                                    {"steps_per_epoch", field_steps_per_epoch, NULL},
+                                    {"device_name", field_device_name, NULL},
+                                    {"device_note", field_device_note, NULL},
+                                    {NULL, NULL, NULL}};
+
 const bind_type bind_trainer_type = {.name = "fopo.trainer",
                                      .size = sizeof(bind_trainer),
                                      .done = done,
                                      .methods = methods,
-                                     .fields = "step steps_per_epoch device_name device_note",
-                                     .get = field};
+                                     .fields = fields};
