@@ -28,14 +28,15 @@ data.read = fn{
     {"user", "string|integer", nil, "column of the user: its name, or its number from 1"},
     {"item", "string|integer", nil, "column of the item"},
     {"value", "string|integer", nil, "column of the value; \"\": every interaction counts 1"},
-    {"where", "string", nil, "keep only rows that meet a condition, such as \"is_read=1\" or \"rating>=4\""},
+    {"where", "string", nil, "keep only rows that meet a condition: \"is_read=1\", \"rating>=4\""},
     {"separator", "string", nil, "between columns: \",\" \"\\t\" \"::\" ..."},
     {"header", "boolean", nil, "whether the first line names the columns; recognised if left out"},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
   },
-  text = [[Reads interactions: which user took which item. The format is recognised by the first lines
-of the file, gzipped or not, or named by an option:
+  text = [[
+Reads interactions: which user took which item. The format is recognised by the first lines of the
+file, gzipped or not, or named by an option:
 
 ]] .. data_lines .. [[
 
@@ -76,7 +77,7 @@ data.logs = fn{
      min = 1, max = 20},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop after so many of them nevertheless", min = 0},
-    {"like", "logs", nil, "a log read before: columns, actions and items become its own, matched by name"},
+    {"like", "logs", nil, "a log read before: its columns, actions and items are used, by name"},
   },
   text = [[Reads a bandit log: contexts, the action shown in each, its probability under the policy
 that showed it (its propensity), and the reward. The format is recognised by the first lines of the
@@ -90,10 +91,11 @@ A propensity of 0, above 1 or NaN is an error with file and row, as is any malfo
 obd with position = 0: a view shows three items and is three events, so the propensity of a pair
 (item, position) is that of the item at its position divided by 3; lg:action_name(j) says which.
 ADF and dsjson know an action by its features; all events must offer the same ones, because a policy
-here chooses from one fixed catalogue. Their features are hashed (with a sign, so that inner products
-hold in the mean), and the last column of the contexts is 1.
-A file by itself has one column for each text that occurs in it: with like = train, the log to evaluate
-on gets the columns of the one to learn from. A text or an action that train lacks is an error.]],
+here chooses from one fixed catalogue. Their features are hashed (with a sign, so that inner
+products hold in the mean), and the last column of the contexts is 1.
+A file by itself has one column for each text that occurs in it: with like = train, the log to
+evaluate on gets the columns of the one to learn from. A text or an action that train lacks is an
+error.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")
@@ -143,8 +145,9 @@ log_world.value = fn{
     {"how", "string", "softmax", "softmax: E_pi of the true reward; argmax: that of the best item",
      one_of = {"softmax", "argmax"}},
   },
-  text = [[The true value of a policy: the mean over the contexts of sum_a pi(a | x) rho(a, x) over all
-P actions, or of rho at the policy's best action, with rho the true probability of a reward. Exact up
+  text = [[
+The true value of a policy: the mean over the contexts of sum_a pi(a | x) rho(a, x) over all P
+actions, or of rho at the policy's best action, with rho the true probability of a reward. Exact up
 to rounding. P D multiply-adds a context, in blocks: memory does not grow with P.]],
   example = [[lg, world = fopo.data.synthetic_logs{n = 100, actions = 50, dim = 4}
 pi = fopo.policy.linear{items = lg:items()}
@@ -159,8 +162,9 @@ logs.split = fn{
     {"train", "number", 0.5, "share of the events in the first part", above = 0, below = 1},
     {"seed", "integer", 1, "of the choice"},
   },
-  text = [[Cuts the events at random into two logs, one to learn from and one to evaluate on; each keeps
-the order of its events.]],
+  text = [[
+Splits the events at random into two logs, one to learn from and one to evaluate on; each keeps the
+order of its events.]],
   example = [[lg = fopo.data.synthetic_logs{n = 100, actions = 10, dim = 4}
 train, test = lg:split{train = 0.8, seed = 1}
 assert(train.n == 80 and test.n == 20)]],
@@ -187,7 +191,8 @@ data.synthetic = fn{
     {"users", "integer", 20000, "number of users", min = 1},
     {"items", "integer", 100000, "size P of the catalogue", min = 2},
     {"clusters", "integer", 300, "clusters of taste", min = 1},
-    {"mean_items", "number", 40, "mean number of interactions of a user (log-normal), repeats included", min = 2},
+    {"mean_items", "number", 40, "mean interactions of a user (log-normal), repeats included",
+     min = 2},
     {"zipf", "number", 1.0, "exponent of popularity inside a cluster", above = 0},
     {"noise", "number", 0.05, "share of interactions that are uniform", min = 0, below = 1},
     {"tastes", "integer", 2, "clusters that a user likes", min = 1},
@@ -214,7 +219,8 @@ dataset.sessions = fn{
   text = [[Splits every user's items at random into X (observed, floor(n/2) of them) and Y (to be
 found), and the users into s.train, s.valid and s.test (nil for a share of 0). Repeats count once.
 This is the split of the paper's authors. s.kept and s.dropped count users.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 assert(s.train.n > s.test.n)]],
   call = function(d, o)
     local train, valid, test, kept, dropped = native.data_split(d, o)
@@ -236,9 +242,11 @@ sessions.batch = fn{
     {"seed", "integer", 1, "of the order"},
     {"step", "integer", nil, "which step, from 0", min = 0, required = true},
   },
-  text = [[The contexts that step `step` of a trainer with this batch and seed takes, as ids [1, B]: for a
-loop of your own.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  text = [[
+The contexts that step `step` of a trainer with this batch and seed takes, as ids [1, B]: for a loop
+of your own.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 assert(s.train:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
   call = function(s, o) return native.trainer_batch(s.n, o.size, o.seed, o.step) end,
 }
@@ -253,8 +261,8 @@ function sessions.describe(s)
   return ("sessions: %s contexts over %s items"):format(text.count(s.n), text.count(s.n_items))
 end
 function logs.describe(lg)
-  return ("logs (%s): %s events over %s actions, contexts of %d columns, mean reward %.4g%s"):format(
-    lg.format, text.count(lg.n), text.count(lg.n_actions), lg.dim, lg.mean_reward,
+  local form = "logs (%s): %s events over %s actions, contexts of %d columns, mean reward %.4g%s"
+  return form:format(lg.format, text.count(lg.n), text.count(lg.n_actions), lg.dim, lg.mean_reward,
     lg.skipped > 0 and (", %s events left out"):format(text.count(lg.skipped)) or "")
 end
 function log_world.describe(w)
@@ -312,11 +320,12 @@ doc{name = "log_world:logging", signature = "world:logging([contexts])", returns
 doc{name = "log_world:contexts", signature = "world:contexts(n, seed)", returns = "array",
     text = "[n, D]: contexts of the same law; seed 0 begins as the log's own."}
 doc{name = "log_world:reward", signature = "world:reward(ids, rows[, contexts])", returns = "array",
-    text = [[The true probability [B, S] of a reward for actions ids [B, S] in the contexts rows (of the
-log where no contexts are given).]]}
+    text = [[
+The true probability [B, S] of a reward for actions ids [B, S] in the contexts rows, of the log
+if no contexts are given.]]}
 doc{name = "world:cluster", signature = "world:cluster(item)", returns = "integer",
     text = "The cluster that the item belongs to."}
 doc{name = "world:best", signature = "world:best(sessions)", returns = "expected, achieved",
-    text = "The expected reward of the best possible policy, and what it achieves on these sessions."}
+    text = "The expected reward of the best possible policy, and its reward on these sessions."}
 
 return data

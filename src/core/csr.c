@@ -97,6 +97,16 @@ static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix
   }
 }
 
+int fopo_csr_columns_used(size_t *n, const fopo_csr *m) {
+  uint8_t *used = fopo_alloc(m->cols, sizeof *used);
+  if (used == NULL) return FOPO_ERR_MEMORY;
+  for (size_t k = 0; k < fopo_csr_nnz(m); k++) used[m->ids[k]] = 1;
+  *n = 0;
+  for (size_t c = 0; c < m->cols; c++) *n += used[c];
+  fopo_free(used);
+  return FOPO_OK;
+}
+
 int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
   if (B.rows != m->cols || C.rows != m->rows || C.cols != B.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

@@ -21,25 +21,29 @@ static inline const uint32_t *fopo_csr_row(const fopo_csr *m, size_t row) {
   return m->ids + m->indptr[row];
 }
 
-/* Room for nnz entries, zeroed; values only where with_values. */
+/* Allocates nnz entries, zeroed; values only if with_values. */
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values);
 void fopo_csr_done(fopo_csr *m); /* accepts {0} */
 
-/* From n pairs in any order; values may be NULL. Pairs that repeat are summed in the order in which
- * they stand (into values, or dropped where values is NULL); *repeats counts them. Ids outside
- * rows x cols are FOPO_ERR_ARGUMENT. Linear time, threaded, can be interrupted. */
+/* From n pairs in any order; values may be NULL. Values of repeated pairs are summed in the order
+ * of the pairs; without values, repeats are dropped. *repeats counts them. Ids outside rows x cols
+ * are FOPO_ERR_ARGUMENT. Linear time, threaded, can be interrupted. */
 int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
                         size_t n, size_t rows, size_t cols, size_t *repeats);
 
-/* The same without values, but pairs that repeat become counts; values is NULL where none does. */
+/* The same, with the number of repeats of each pair as its value; values is NULL if none repeats.
+ */
 int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
                          size_t rows, size_t cols, size_t *repeats);
 
 /* *t becomes a fresh transpose; m has fewer than 2^32 rows. */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);
 
-/* 1 where id stands in the row (binary search). */
+/* 1 if the row holds the id (binary search). */
 int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id);
+
+/* *n: columns with at least one entry. */
+int fopo_csr_columns_used(size_t *n, const fopo_csr *m);
 
 /* C [rows, L] = M B, B [cols, L]; parallel over rows. */
 int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B);

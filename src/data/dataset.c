@@ -1,4 +1,4 @@
-/* A dataset's end, and its cache. */
+/* Freeing and saving a dataset. */
 #include "data/dataset.h"
 
 #include "core/memory.h"
@@ -13,7 +13,8 @@ void fopo_dataset_free(fopo_dataset *d) {
   fopo_free(d);
 }
 
-/* scipy wants signed indices; those of all but the widest matrices are the same bits. */
+/* scipy needs signed indices. Up to 2^31 columns these are the same bits; wider matrices need a
+ * copy, *fresh. */
 static int signed_ids(fopo_array *out, int64_t **fresh, const fopo_csr *m) {
   size_t nnz = fopo_csr_nnz(m);
   *out = fopo_array_of("indices", FOPO_I32, m->ids, 1, nnz, 1);
@@ -25,6 +26,7 @@ static int signed_ids(fopo_array *out, int64_t **fresh, const fopo_csr *m) {
   return FOPO_OK;
 }
 
+/* The values, or a fresh array of ones, since scipy needs values; NULL: no memory. */
 static const float *values_or_ones(float **fresh, const fopo_csr *m) {
   if (m->values != NULL) return m->values;
   size_t nnz = fopo_csr_nnz(m);

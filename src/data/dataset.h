@@ -8,10 +8,10 @@
 typedef struct {
   fopo_csr matrix; /* [n_users, n_items]; repeats are summed */
   fopo_names users, items;
-  char format[32];   /* what was read: "pairs", "lists", ..., "synthetic" */
-  size_t rows_read;  /* interactions taken from the file, repeats counted */
-  size_t repeats;    /* those of them that stood before: rows_read = entries + repeats */
-  size_t skipped;    /* rows left out by a rule of the format (is_read = 0) or by on_error */
+  char format[32];   /* name of the reader ("pairs", "lists", ...), or "synthetic" */
+  size_t rows_read;  /* interactions read, repeats included: entries of matrix + repeats */
+  size_t repeats;    /* interactions summed into an earlier one */
+  size_t skipped;    /* rows left out by a condition (is_read = 0), or malformed and counted */
   size_t items_seen; /* columns with at least one entry */
   size_t users_seen; /* rows with at least one entry */
 } fopo_dataset;

@@ -1,7 +1,7 @@
 /* Embeddings by a truncated SVD of the training sessions, and contexts as means of embeddings (the
  * paper, "Experimental Results": beta by SVD of the user-item matrix, x the mean over X).
  *
- * Every row is computed by one thread in the order of its ids, so the bits do not depend on the
+ * Each row is computed by one thread, in the order of its ids, so the bits do not depend on the
  * number of threads. */
 #include "data/embed.h"
 
@@ -16,7 +16,7 @@
 /* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
 enum { BLOCK = 4096 };
 
-/* Both halves of a session again as one ascending row; they share no id. */
+/* X and Y of a session as one ascending row; they share no id. */
 static void merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
   const uint32_t *x = fopo_csr_row(&s->X, row), *x_end = x + fopo_csr_count(&s->X, row);
   const uint32_t *y = fopo_csr_row(&s->Y, row), *y_end = y + fopo_csr_count(&s->Y, row);
@@ -25,6 +25,7 @@ static void merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
   while (y < y_end) *out++ = *y++;
 }
 
+/* X + Y. */
 static int merge(fopo_csr *m, const fopo_sessions *s) {
   size_t n = s->X.rows;
   int status = fopo_csr_init(m, n, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
@@ -35,17 +36,7 @@ static int merge(fopo_csr *m, const fopo_sessions *s) {
   return FOPO_OK;
 }
 
-static int count_seen(size_t *seen, const fopo_csr *m) {
-  uint8_t *bloom = fopo_alloc(m->cols, sizeof *bloom);
-  if (bloom == NULL) return FOPO_ERR_MEMORY;
-  for (size_t k = 0; k < fopo_csr_nnz(m); k++) bloom[m->ids[k]] = 1;
-  *seen = 0;
-  for (size_t a = 0; a < m->cols; a++) *seen += bloom[a];
-  fopo_free(bloom);
-  return FOPO_OK;
-}
-
-/* factor [L] becomes what column j is multiplied with. */
+/* factor [L]: what column j of V is multiplied by. */
 static void column_factors(float *factor, const float *s, size_t dim, size_t seen,
                            fopo_scale scale) {
   double sum = 0;
@@ -99,7 +90,7 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
   factor = fopo_alloc(options->dim, sizeof *factor);
   if (s == NULL || factor == NULL) goto out;
   status = fopo_svd_sparse(items, s, &both, options);
-  if (status == FOPO_OK) status = count_seen(&seen, &both);
+  if (status == FOPO_OK) status = fopo_csr_columns_used(&seen, &both);
   if (status != FOPO_OK) goto out;
   column_factors(factor, s, options->dim, seen, scale);
   if (scale != FOPO_SCALE_NONE) scale_columns(items, factor);

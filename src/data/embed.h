@@ -5,14 +5,14 @@
 #include "core/svd.h"
 #include "data/sessions.h"
 
-/* What the columns of V, the right singular vectors, are multiplied with (s_j: singular values).
+/* The factor of the columns of V, the right singular vectors (s_j: singular values).
  *
  * Scores are f(a, x) = x^T theta beta_a with x a mean of rows of beta, so they grow with the square
  * of the scale. The rows of V have a mean squared norm of L / P: with NONE all scores are near 0,
- * the policy starts near uniform and Adam needs very many steps to leave that. SIGMA makes beta
- * the projection of the interactions themselves: x^T beta_a is about a co-occurrence count, of any
- * size. SQRT gives x^T beta_a the meaning of a count too, damped by the root, and fixes its size
- * whatever P, L and the number of users are. */
+ * the policy starts near uniform, and Adam needs very many steps to leave that. With SIGMA, beta is
+ * the projection of the interactions themselves: x^T beta_a is roughly a co-occurrence count, of
+ * any size. SQRT damps that count by the root, and fixes its size for any P, L and number of users.
+ */
 typedef enum {
   FOPO_SCALE_NONE, /* V: raw right singular vectors, the paper's choice */
   FOPO_SCALE_SQRT, /* c V diag(sqrt(s)), c^2 = items seen / sum_j s_j: the mean squared norm over

@@ -78,15 +78,9 @@ static int refuse_value(const fopo_csr *m, const char *path) {
 
 static int count_seen(fopo_dataset *d) {
   const fopo_csr *m = &d->matrix;
-  uint8_t *seen = fopo_alloc(m->cols, 1);
-  if (seen == NULL) return FOPO_ERR_MEMORY;
-  size_t nnz = fopo_csr_nnz(m);
-  for (size_t i = 0; i < nnz; i++) seen[m->ids[i]] = 1;
-  d->items_seen = d->users_seen = 0;
-  for (size_t c = 0; c < m->cols; c++) d->items_seen += seen[c];
+  d->users_seen = 0;
   for (size_t r = 0; r < m->rows; r++) d->users_seen += fopo_csr_count(m, r) > 0;
-  fopo_free(seen);
-  return FOPO_OK;
+  return fopo_csr_columns_used(&d->items_seen, m);
 }
 
 int fopo_dataset_finish(fopo_dataset *d, const char *path) {

@@ -1,10 +1,10 @@
 /* The split of the authors' code, as a pure function of (dataset, options).
  *
  * Randomness: FOPO_STREAM_SPLIT, step 0 for the order of the users, step 1 + row for the items of
- * the user that stands in that row of the dataset. So the halves of a user depend on the seed and
- * the row alone, whatever the shares and the other users are.
+ * the user in that row of the dataset. So X and Y of a user depend on the seed and the row alone,
+ * not on the shares and the other users.
  *
- * Threads write rows, each to its own place: how many there are does not show in the bits. */
+ * Each row is written by one thread, so the bits do not depend on the number of threads. */
 #include "data/sessions.h"
 
 #include <omp.h>
@@ -18,11 +18,11 @@
 /* Rows between two reports of progress: a few milliseconds of work for sessions of 100 items. */
 enum { BLOCK = 4096 };
 
-/* What the threads need to cut one session each. */
+/* Scratch of the threads, each of which splits one session at a time. */
 typedef struct {
   size_t longest;  /* items of the longest session */
-  uint32_t *order; /* [threads, longest] a permutation of the places in the row */
-  uint8_t *in_x;   /* [threads, longest] 1 where the item at that place belongs to X */
+  uint32_t *order; /* [threads, longest] a permutation of the positions in the row */
+  uint8_t *in_x;   /* [threads, longest] 1: the item at that position belongs to X */
 } scratch;
 
 static int check_options(const fopo_split_options *o) {
@@ -41,7 +41,7 @@ static int check_options(const fopo_split_options *o) {
   return FOPO_OK;
 }
 
-/* users [at most rows] becomes the rows with enough items, in their order. */
+/* users [rows]: the rows with enough items, in their order; split->kept of them. */
 static void keep_users(uint32_t *users, fopo_split *split, const fopo_csr *m,
                        const fopo_split_options *o) {
   size_t limit = o->max_users > 0 ? o->max_users : m->rows;
@@ -63,7 +63,7 @@ static size_t longest_row(const fopo_csr *m) {
   return longest;
 }
 
-/* Memory for n sessions of these users, with the row pointers of both halves filled in. */
+/* Allocates n sessions of these users and fills in indptr of X and Y. */
 static int sessions_init(fopo_sessions *s, const fopo_csr *m, const uint32_t *users, size_t n) {
   size_t in_x = 0, in_y = 0;
   for (size_t i = 0; i < n; i++) {
@@ -86,10 +86,10 @@ static int sessions_init(fopo_sessions *s, const fopo_csr *m, const uint32_t *us
   return FOPO_OK;
 }
 
-/* The first floor(n / 2) places of a shuffle go to X, the others to Y; both stay in ascending
- * order of the ids because the row is walked from left to right. */
-static void cut_row(fopo_sessions *s, size_t i, const fopo_csr *m, uint64_t seed, uint32_t *order,
-                    uint8_t *in_x) {
+/* The first floor(n / 2) positions of a shuffle go to X, the others to Y. Both are in ascending
+ * order of the ids because the row is read from left to right. */
+static void split_row(fopo_sessions *s, size_t i, const fopo_csr *m, uint64_t seed, uint32_t *order,
+                      uint8_t *in_x) {
   uint32_t user = s->users[i];
   const uint32_t *ids = fopo_csr_row(m, user);
   size_t n = fopo_csr_count(m, user);
@@ -106,23 +106,23 @@ static void cut_row(fopo_sessions *s, size_t i, const fopo_csr *m, uint64_t seed
   }
 }
 
-static int cut(fopo_sessions *s, const fopo_csr *m, uint64_t seed, const scratch *each, size_t done,
-               size_t total) {
+static int split_rows(fopo_sessions *s, const fopo_csr *m, uint64_t seed, const scratch *each,
+                      size_t done, size_t total) {
   size_t n = s->X.rows;
   for (size_t first = 0; first < n; first += BLOCK) {
     size_t last = first + BLOCK < n ? first + BLOCK : n;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t i = first; i < last; i++) {
-      size_t own = (size_t)omp_get_thread_num() * each->longest;
-      cut_row(s, i, m, seed, each->order + own, each->in_x + own);
+      size_t mine = (size_t)omp_get_thread_num() * each->longest;
+      split_row(s, i, m, seed, each->order + mine, each->in_x + mine);
     }
-    int status = fopo_progress("cutting sessions", (double)(done + last), (double)total);
+    int status = fopo_progress("splitting sessions", (double)(done + last), (double)total);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
 }
 
-/* How many users each part gets, and that none is empty against the caller's wish. */
+/* The number of users of each part; refuses an empty part unless its share is 0. */
 static int share_users(size_t count[3], const fopo_split *split, const fopo_csr *m,
                        const fopo_split_options *o) {
   if (split->kept == 0) {
@@ -148,14 +148,14 @@ static int share_users(size_t count[3], const fopo_split *split, const fopo_csr 
   return FOPO_OK;
 }
 
-/* Cuts and deals out the users kept, in the order of users [kept]. */
-static int deal(fopo_split *split, const fopo_csr *m, const uint32_t *users, const size_t count[3],
-                uint64_t seed, const scratch *each) {
+/* Makes the three parts of the users [kept], in their order. */
+static int make_parts(fopo_split *split, const fopo_csr *m, const uint32_t *users,
+                      const size_t count[3], uint64_t seed, const scratch *each) {
   fopo_sessions *parts[3] = {&split->train, &split->valid, &split->test};
   size_t done = 0;
   for (int p = 0; p < 3; p++) {
     int status = sessions_init(parts[p], m, users + done, count[p]);
-    if (status == FOPO_OK) status = cut(parts[p], m, seed, each, done, split->kept);
+    if (status == FOPO_OK) status = split_rows(parts[p], m, seed, each, done, split->kept);
     if (status != FOPO_OK) return status;
     done += count[p];
   }
@@ -191,7 +191,7 @@ int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_op
   if (status != FOPO_OK) goto out;
   fopo_shuffle(order, (uint32_t)split->kept, options->seed, FOPO_STREAM_SPLIT, 0);
   for (size_t i = 0; i < split->kept; i++) order[i] = users[order[i]];
-  status = deal(split, m, order, count, options->seed, &each);
+  status = make_parts(split, m, order, count, options->seed, &each);
 out:
   fopo_free(users);
   fopo_free(order);

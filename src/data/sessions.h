@@ -1,8 +1,8 @@
-/* Sessions cut in two: X is observed, Y is to be completed (the paper, "Experimental Results").
+/* Sessions split in two: X is observed, Y is to be predicted (the paper, "Experimental Results").
  *
- * As the authors' code does it: repeats become one (0/1), users with at least min_items are kept,
- * at most max_users of them (the first ones), each user's items are shuffled, the first floor(n/2)
- * are X and the rest Y, users are shuffled and split into train, valid and test. */
+ * As in the authors' code: repeats count once (0/1); users with at least min_items are kept, at
+ * most the first max_users of them; each user's items are shuffled, the first floor(n/2) are X and
+ * the rest Y; users are shuffled and split into train, valid and test. */
 #ifndef FOPO_DATA_SESSIONS_H
 #define FOPO_DATA_SESSIONS_H
 
@@ -16,7 +16,7 @@ typedef struct {
   uint64_t seed;
 } fopo_split_options;
 
-/* N contexts: what was observed and what is to be found. Rows of X, Y and users correspond. */
+/* N contexts: the observed items and those to be predicted. Rows of X, Y and users correspond. */
 typedef struct {
   fopo_csr X;      /* [N, P], values NULL */
   fopo_csr Y;      /* [N, P], values NULL */

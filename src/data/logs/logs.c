@@ -22,7 +22,7 @@ void fopo_logs_free(fopo_logs *logs) {
 
 /* ---- parts ---- */
 
-enum { COPIED_AT_ONCE = 1 << 14 }; /* rows between two reports of progress */
+enum { ROWS_AT_ONCE = 1 << 14 }; /* rows between two reports of progress */
 
 static int copy_events(fopo_logs *to, const fopo_logs *from, const uint32_t *rows) {
   size_t D = from->contexts.cols;
@@ -32,7 +32,7 @@ static int copy_events(fopo_logs *to, const fopo_logs *from, const uint32_t *row
     to->actions[i] = from->actions[row];
     to->rewards[i] = from->rewards[row];
     to->propensities[i] = from->propensities[row];
-    if ((i + 1) % COPIED_AT_ONCE != 0) continue;
+    if ((i + 1) % ROWS_AT_ONCE != 0) continue;
     int status = fopo_progress("taking a part of the log", (double)i + 1, (double)to->n);
     if (status != FOPO_OK) return status;
   }

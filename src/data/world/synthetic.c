@@ -1,11 +1,11 @@
 /* The synthetic world and its best policy.
  *
- * Why meetings arrive by a Poisson process. Let S be a user's session. Because the counts of the
- * items are independent Poisson variables, so are the events "a in S", with the odds
+ * Why a Poisson process. Let S be a user's session. The counts of the items are independent Poisson
+ * variables, so the events "a in S" are independent, with the odds
  *
  *   w_a = P(a in S) / P(a not in S) = exp(lambda_u p_u(a)) - 1
  *
- * hence P(S) is proportional to prod_{a in S} w_a. Drawing again when |S| is small, keeping users
+ * hence P(S) is proportional to prod_{a in S} w_a. Drawing again if |S| is small, keeping users
  * with enough items, and taking a uniformly random half of S as X depend on S through |S| only.
  * So, given X and m = |Y|, Y is a set of m items outside X with
  *
@@ -13,24 +13,24 @@
  *   P(a in Y | X, m) = w_a e_{m-1}(w without a) / e_m(w)              over the items not in X
  *
  * with e_m the elementary symmetric polynomial. For two items a, b the difference of these is
- * (w_a - w_b) e_{m-1}(w without a and b) / e_m(w), so the item to recommend is simply the one with
- * the largest w_a, that is the largest p_u(a), outside X. It is optimal for every (u, X, m), and so
- * no policy, which at best knows as much, has a larger expected reward.
+ * (w_a - w_b) e_{m-1}(w without a and b) / e_m(w), so the item to recommend is the one outside X
+ * with the largest w_a, that is the largest p_u(a). It is optimal for every (u, X, m), and no
+ * policy knows more than that, so none has a larger expected reward.
  *
- * Evaluation. With independent events of odds theta w_b, any theta > 0, and g the law of the
- * number of events among the items other than a,
+ * Evaluation. Take independent events of odds theta w_b, with any theta > 0, and let g be the
+ * distribution of the number of events among the items other than a. Then
  *
  *   P(a in Y | X, m) = theta w_a g(m - 1) / (theta w_a g(m - 1) + g(m))
  *
- * All items outside the liked clusters have the same w, so g is the law of one binomial variable
- * plus a few hundred single events, which a table of m + 1 numbers accumulates exactly. theta is
- * chosen so that about m events are expected: g(m) is then far from underflow.
+ * All items outside the liked clusters have the same w, so g is the distribution of one binomial
+ * variable plus a few hundred single events, accumulated exactly in a table of m + 1 numbers. theta
+ * is chosen so that about m events are expected: g(m) is then far from underflow.
  * (Chen, Dempster, Liu: "Weighted finite population sampling to maximize entropy", Biometrika
  * 81, 1994.)
  *
  * Randomness: FOPO_STREAM_WORLD; step 0 the catalogue, step 1 the user's taste and rate (row =
- * user), steps 2 ... the tries of the user's session (index = meeting). Users are independent, so
- * threads share them freely and the bits do not depend on how many there are. */
+ * user), steps 2 ... the tries of the user's session (index = interaction). Users are independent,
+ * so the bits do not depend on the number of threads. */
 #include "data/world/synthetic.h"
 
 #include <math.h>
@@ -47,16 +47,18 @@
 
 enum {
   BLOCK = 1024, /* users between two reports of progress */
-  TRIES = 16,   /* with lambda >= 2 and no dominant item, one fails in less than half of the
-                 * cases and all in 1 of 10,000 */
+  TRIES = 16,   /* with lambda >= 2 and no dominant item, one try fails in less than half of the
+                 * cases, and all in 1 of 10,000 */
   STEP_CATALOGUE = 0,
   STEP_TASTE = 1,
   STEP_SESSION = 2
 };
 
-static const double SPREAD = 0.7;   /* of log lambda: median 0.78, 99th percentile 4 means */
+static const double SPREAD =
+    0.7; /* standard deviation of log lambda: median 0.78 means, 99th percentile 4 means */
 static const double LEAST_RATE = 2; /* a session needs two items */
-static const double LARGEST = 16;   /* lambda <= 16 means, for 1 user in 100,000: bounds scratch */
+static const double LARGEST =
+    16; /* lambda <= 16 means (1 user in 100,000 is cut): bounds the scratch */
 
 /* ---- options ----------------------------------------------------------------------------------*/
 
@@ -107,8 +109,9 @@ static int check_options(const fopo_world_options *o) {
   return FOPO_OK;
 }
 
-/* Meetings that a thread's scratch must hold: lambda at its cap and twelve deviations more. */
-static size_t most_meetings(const fopo_world_options *o) {
+/* Capacity of a thread's scratch in interactions: the largest lambda and twelve standard
+ * deviations. */
+static size_t most_interactions(const fopo_world_options *o) {
   double lambda = LARGEST * o->mean_items;
   return (size_t)(lambda + 12 * sqrt(lambda) + 64);
 }
@@ -135,8 +138,9 @@ static int world_init(fopo_world *w, const fopo_world_options *o) {
   return FOPO_OK;
 }
 
-/* Items are shuffled and cut into clusters of equal size (within one). cumulated [items]: the sum
- * of the popularities of a cluster up to and with that place of by_cluster. */
+/* Shuffles the items and cuts them into clusters of equal size (within one). cumulated [items], in
+ * the order of by_cluster: the sum of the popularities of a cluster up to and including the item.
+ */
 static void make_catalogue(fopo_world *w, double *cumulated, const fopo_world_options *o) {
   fopo_shuffle(w->by_cluster, (uint32_t)w->items, o->seed, FOPO_STREAM_WORLD, STEP_CATALOGUE);
   for (size_t c = 0; c < w->clusters; c++) {
@@ -157,7 +161,7 @@ static void make_catalogue(fopo_world *w, double *cumulated, const fopo_world_op
   w->cluster_start[w->clusters] = w->items;
 }
 
-static int stands_in(uint32_t id, const uint32_t *ids, size_t n) {
+static int is_among(uint32_t id, const uint32_t *ids, size_t n) {
   for (size_t k = 0; k < n; k++) {
     if (ids[k] == id) return 1;
   }
@@ -176,7 +180,7 @@ static void make_user(fopo_world *w, uint32_t user, const fopo_world_options *o)
     do {
       r = fopo_random(o->seed, FOPO_STREAM_WORLD, STEP_TASTE, user, index++);
       liked[k] = (uint32_t)(fopo_unit(r.v[0]) * (double)w->clusters);
-    } while (stands_in(liked[k], liked, k));
+    } while (is_among(liked[k], liked, k));
     taste[k] = (float)-log(fopo_unit(r.v[1]));
     sum += (double)taste[k];
   }
@@ -190,8 +194,8 @@ static void make_user(fopo_world *w, uint32_t user, const fopo_world_options *o)
 
 /* ---- sessions ---------------------------------------------------------------------------------*/
 
-/* The first place in start .. end - 1 whose cumulated popularity reaches u. */
-static size_t place_of(const double *cumulated, size_t start, size_t end, double u) {
+/* The first index in start .. end - 1 whose cumulated popularity reaches u. */
+static size_t invert(const double *cumulated, size_t start, size_t end, double u) {
   size_t lo = start, hi = end - 1;
   while (lo < hi) {
     size_t mid = lo + (hi - lo) / 2;
@@ -205,8 +209,8 @@ static size_t place_of(const double *cumulated, size_t start, size_t end, double
 }
 
 /* One item from p_u: `which` chooses noise or a liked cluster, `inside` the item there. */
-static uint32_t meet(const fopo_world *w, const double *cumulated, uint32_t user, double which,
-                     double inside) {
+static uint32_t draw_item(const fopo_world *w, const double *cumulated, uint32_t user, double which,
+                          double inside) {
   if (which < w->noise) return (uint32_t)(inside * (double)w->items);
   double left = (which - w->noise) / (1 - w->noise);
   const float *taste = w->taste + user * w->tastes;
@@ -214,7 +218,7 @@ static uint32_t meet(const fopo_world *w, const double *cumulated, uint32_t user
   while (k + 1 < w->tastes && left >= (double)taste[k]) left -= (double)taste[k++];
   uint32_t c = w->liked[user * w->tastes + k];
   size_t start = (size_t)w->cluster_start[c], end = (size_t)w->cluster_start[c + 1];
-  return w->by_cluster[place_of(cumulated, start, end, inside)];
+  return w->by_cluster[invert(cumulated, start, end, inside)];
 }
 
 static int by_id(const void *a, const void *b) {
@@ -222,64 +226,65 @@ static int by_id(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The items met during a time of lambda_u, gaps being exponential of mean 1; sorted, repeats
- * included. Returns their number. */
-static size_t draw_meetings(uint32_t *met, size_t room, const fopo_world *w,
-                            const double *cumulated, uint32_t user, uint64_t seed, uint32_t try) {
+/* The items of all interactions within a time of lambda_u, with exponential gaps of mean 1; sorted,
+ * repeats included. Returns how many. */
+static size_t draw_interactions(uint32_t *drawn, size_t most, const fopo_world *w,
+                                const double *cumulated, uint32_t user, uint64_t seed,
+                                uint32_t try) {
   size_t n = 0;
   double time = 0;
-  for (uint32_t index = 0; n < room; index++) {
+  for (uint32_t index = 0; n < most; index++) {
     fopo_words r = fopo_random(seed, FOPO_STREAM_WORLD, STEP_SESSION + try, user, index);
     time -= log(fopo_unit(r.v[0]));
     if (time > (double)w->rate[user]) break;
-    met[n++] = meet(w, cumulated, user, fopo_unit(r.v[1]), fopo_unit(r.v[2]));
+    drawn[n++] = draw_item(w, cumulated, user, fopo_unit(r.v[1]), fopo_unit(r.v[2]));
   }
-  qsort(met, n, sizeof *met, by_id);
+  qsort(drawn, n, sizeof *drawn, by_id);
   return n;
 }
 
-static size_t count_distinct(const uint32_t *met, size_t n) {
+static size_t count_distinct(const uint32_t *drawn, size_t n) {
   size_t distinct = n > 0;
-  for (size_t k = 1; k < n; k++) distinct += met[k] != met[k - 1];
+  for (size_t k = 1; k < n; k++) distinct += drawn[k] != drawn[k - 1];
   return distinct;
 }
 
 /* The first try with two items or more, else the last. */
-static size_t draw_session(uint32_t *met, size_t room, const fopo_world *w, const double *cumulated,
-                           uint32_t user, uint64_t seed) {
+static size_t draw_session(uint32_t *drawn, size_t most, const fopo_world *w,
+                           const double *cumulated, uint32_t user, uint64_t seed) {
   size_t n = 0;
   for (uint32_t try = 0; try < TRIES; try++) {
-    n = draw_meetings(met, room, w, cumulated, user, seed, try);
-    if (count_distinct(met, n) >= 2) break;
+    n = draw_interactions(drawn, most, w, cumulated, user, seed, try);
+    if (count_distinct(drawn, n) >= 2) break;
   }
   return n;
 }
 
-/* Sorted meetings to the row's ids and their counts. */
-static void write_row(fopo_csr *m, uint32_t user, const uint32_t *met, size_t n) {
+/* Writes sorted items as the row's ids and their counts. */
+static void write_row(fopo_csr *m, uint32_t user, const uint32_t *drawn, size_t n) {
   size_t at = (size_t)m->indptr[user];
   for (size_t k = 0; k < n; k++) {
-    if (k > 0 && met[k] == met[k - 1]) {
+    if (k > 0 && drawn[k] == drawn[k - 1]) {
       m->values[at - 1] += 1.0F;
     } else {
-      m->ids[at] = met[k];
+      m->ids[at] = drawn[k];
       m->values[at++] = 1.0F;
     }
   }
 }
 
-/* Everything that drawing needs, shared by the threads. */
+/* What drawing needs, shared by the threads. */
 typedef struct {
   fopo_world *world;
   const fopo_world_options *options;
   double *cumulated; /* [items] */
-  uint32_t *met;     /* [threads, room] */
-  size_t room;
-  uint64_t *meetings; /* [users] number of meetings, repeats counted */
+  uint32_t *drawn;   /* [threads, most] items of one session */
+  size_t most;
+  uint64_t *interactions; /* [users] number of them, repeats included */
 } generator;
 
 /* Pass 0 makes the users and counts; pass 1 draws the same sessions again and writes them. Drawing
- * twice costs less than keeping lists of unknown length. */
+ * twice costs less than storing lists of unknown length. */
 static int draw_users(fopo_csr *m, const generator *g, int pass) {
   size_t users = g->world->users;
   uint64_t seed = g->options->seed;
@@ -287,14 +292,14 @@ static int draw_users(fopo_csr *m, const generator *g, int pass) {
     size_t last = first + BLOCK < users ? first + BLOCK : users;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 32)
     for (size_t u = first; u < last; u++) {
-      uint32_t user = (uint32_t)u, *met = g->met + (size_t)omp_get_thread_num() * g->room;
+      uint32_t user = (uint32_t)u, *drawn = g->drawn + (size_t)omp_get_thread_num() * g->most;
       if (pass == 0) make_user(g->world, user, g->options);
-      size_t n = draw_session(met, g->room, g->world, g->cumulated, user, seed);
+      size_t n = draw_session(drawn, g->most, g->world, g->cumulated, user, seed);
       if (pass == 0) {
-        g->meetings[u] = n;
-        m->indptr[u + 1] = count_distinct(met, n);
+        g->interactions[u] = n;
+        m->indptr[u + 1] = count_distinct(drawn, n);
       } else {
-        write_row(m, user, met, n);
+        write_row(m, user, drawn, n);
       }
     }
     int status =
@@ -321,16 +326,13 @@ static int draw_matrix(fopo_csr *m, const generator *g) {
   return status;
 }
 
-static int describe(fopo_dataset *d, const uint64_t *meetings) {
+static int describe(fopo_dataset *d, const uint64_t *interactions) {
   const fopo_csr *m = &d->matrix;
-  uint8_t *seen = fopo_alloc(m->cols, sizeof *seen);
-  if (seen == NULL) return FOPO_ERR_MEMORY;
-  for (size_t k = 0; k < fopo_csr_nnz(m); k++) seen[m->ids[k]] = 1;
-  for (size_t a = 0; a < m->cols; a++) d->items_seen += seen[a];
-  fopo_free(seen);
+  int status = fopo_csr_columns_used(&d->items_seen, m);
+  if (status != FOPO_OK) return status;
   for (size_t u = 0; u < m->rows; u++) {
     d->users_seen += fopo_csr_count(m, u) > 0;
-    d->rows_read += (size_t)meetings[u];
+    d->rows_read += (size_t)interactions[u];
   }
   d->repeats = d->rows_read - fopo_csr_nnz(m);
   d->users.n = m->rows;
@@ -339,10 +341,10 @@ static int describe(fopo_dataset *d, const uint64_t *meetings) {
   return FOPO_OK;
 }
 
-static int suffices(const fopo_world_options *o) {
+static int check_memory(const fopo_world_options *o) {
   double nnz = (double)o->users * o->mean_items;
   double bytes = nnz * 8 + (double)o->items * 24 + (double)o->users * (28 + 8 * (double)o->tastes) +
-                 (double)most_meetings(o) * 4 * fopo_threads();
+                 (double)most_interactions(o) * 4 * fopo_threads();
   return fopo_memory_suffices(bytes < 1e18 ? (uint64_t)bytes : UINT64_MAX, "the synthetic world",
                               "use fewer users or a smaller mean_items");
 }
@@ -353,28 +355,29 @@ int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_option
   *world = NULL;
   *d = NULL;
   int status = check_options(&o);
-  if (status == FOPO_OK) status = suffices(&o);
+  if (status == FOPO_OK) status = check_memory(&o);
   if (status != FOPO_OK) return status;
 
   status = FOPO_ERR_MEMORY;
-  g.room = most_meetings(&o);
+  g.most = most_interactions(&o);
   *world = g.world = fopo_alloc(1, sizeof **world);
   *d = fopo_alloc(1, sizeof **d);
   g.cumulated = fopo_alloc(o.items, sizeof *g.cumulated);
-  g.met = fopo_alloc((size_t)fopo_threads() * g.room, sizeof *g.met);
-  g.meetings = fopo_alloc(o.users, sizeof *g.meetings);
-  if (*world == NULL || *d == NULL || g.cumulated == NULL || g.met == NULL || g.meetings == NULL) {
+  g.drawn = fopo_alloc((size_t)fopo_threads() * g.most, sizeof *g.drawn);
+  g.interactions = fopo_alloc(o.users, sizeof *g.interactions);
+  if (*world == NULL || *d == NULL || g.cumulated == NULL || g.drawn == NULL ||
+      g.interactions == NULL) {
     goto out;
   }
   status = world_init(g.world, &o);
   if (status != FOPO_OK) goto out;
   make_catalogue(g.world, g.cumulated, &o);
   status = draw_matrix(&(*d)->matrix, &g);
-  if (status == FOPO_OK) status = describe(*d, g.meetings);
+  if (status == FOPO_OK) status = describe(*d, g.interactions);
 out:
   fopo_free(g.cumulated);
-  fopo_free(g.met);
-  fopo_free(g.meetings);
+  fopo_free(g.drawn);
+  fopo_free(g.interactions);
   if (status != FOPO_OK) {
     fopo_world_free(*world);
     fopo_dataset_free(*d);
@@ -398,17 +401,17 @@ void fopo_world_free(fopo_world *world) {
 
 /* ---- the best policy --------------------------------------------------------------------------*/
 
-/* What one thread needs for one session. */
+/* Scratch of one thread for one session. */
 typedef struct {
   double *odds; /* [most] w of the items of the liked clusters that are not in X */
-  double *g;    /* [longest + 1] law of the number of events, up to m */
-} bench;
+  double *g;    /* [longest + 1] distribution of the number of events, up to m */
+} scratch;
 
-/* w = exp(lambda p) - 1; beyond exp(600) an item is certain whatever the others do. */
+/* w = exp(lambda p) - 1; from exp(600) on an item is certain, whatever the others are. */
 static double odds_of(double lambda, double p) { return expm1(fmin(lambda * p, 600)); }
 
-/* Fills odds with the liked items outside X but for the best one, which goes to *best with its
- * odds. Returns how many it wrote. *best is `items` when X holds all liked items. */
+/* odds: those of the items of the liked clusters outside X, except the best one, which is *best
+ * with *best_odds. Returns how many it wrote. *best = `items` if X holds all liked items. */
 static size_t gather(double *odds, uint32_t *best, double *best_odds, const fopo_world *w,
                      const fopo_sessions *s, size_t row) {
   uint32_t user = s->users[row];
@@ -422,13 +425,13 @@ static size_t gather(double *odds, uint32_t *best, double *best_odds, const fopo
     for (uint64_t at = w->cluster_start[c]; at < w->cluster_start[c + 1]; at++) {
       uint32_t item = w->by_cluster[at];
       if (fopo_csr_contains(&s->X, row, item)) continue;
-      double own = odds_of(lambda, uniform + share * (double)w->popularity[item]);
-      if (own > *best_odds) {
+      double w_a = odds_of(lambda, uniform + share * (double)w->popularity[item]);
+      if (w_a > *best_odds) {
         if (*best_odds >= 0) odds[n++] = *best_odds;
         *best = item;
-        *best_odds = own;
+        *best_odds = w_a;
       } else {
-        odds[n++] = own;
+        odds[n++] = w_a;
       }
     }
   }
@@ -443,9 +446,9 @@ static double mean_events(const double *odds, size_t n, double w0, double others
 }
 
 /* theta such that about m events are expected, by bisection of its logarithm: the odds may differ
- * by hundreds of orders of magnitude. The left end expects at most m events because q <= theta w;
- * the right end stands for "all of them", and where that is the answer the first theta within 1 %
- * is taken, as at the right end 1 - q would be lost to rounding. */
+ * by hundreds of orders of magnitude. The left end expects at most m events because q <= theta w.
+ * The right end makes all events certain; if that is the solution, bisection stops at the first
+ * theta within 1 %, because close to the right end 1 - q would be lost to rounding. */
 static double tilt(const double *odds, size_t n, double w0, double others, double m) {
   double sum = others * w0;
   for (size_t k = 0; k < n; k++) sum += odds[k];
@@ -463,7 +466,7 @@ static double tilt(const double *odds, size_t n, double w0, double others, doubl
   return exp(lo);
 }
 
-/* g[j], j <= m: the probability of j events among those of odds theta * odds. */
+/* g[j], j <= m: the probability of j events among n of odds theta * odds. */
 static void add_events(double *g, size_t m, const double *odds, size_t n, double theta) {
   memset(g, 0, (m + 1) * sizeof *g);
   g[0] = 1;
@@ -497,19 +500,19 @@ static double probability(double *g, double best_odds, const double *odds, size_
   return hit + at_m > 0 ? hit / (hit + at_m) : 0;
 }
 
-/* The lowest id that is neither in X nor in a liked cluster: as good as any other of these. */
+/* The lowest id that is neither in X nor in a liked cluster; all of these are equally good. */
 static uint32_t first_other(const fopo_world *w, const fopo_sessions *s, size_t row) {
   const uint32_t *liked = w->liked + s->users[row] * w->tastes;
   uint32_t item = 0;
   while (item < w->items &&
-         (stands_in(w->cluster[item], liked, w->tastes) || fopo_csr_contains(&s->X, row, item))) {
+         (is_among(w->cluster[item], liked, w->tastes) || fopo_csr_contains(&s->X, row, item))) {
     item++;
   }
   return item;
 }
 
 static double best_of_session(int *hit, const fopo_world *w, const fopo_sessions *s, size_t row,
-                              bench *b) {
+                              scratch *b) {
   uint32_t user = s->users[row], best;
   size_t m = fopo_csr_count(&s->Y, row), x = fopo_csr_count(&s->X, row);
   double best_odds, w0 = odds_of((double)w->rate[user], w->noise / (double)w->items);
@@ -546,8 +549,9 @@ static int check_sessions(const fopo_world *w, const fopo_sessions *s) {
   return FOPO_OK;
 }
 
-/* sum[0], sum[1] += probabilities and hits; by blocks, added up in the order of the rows. */
-static int sum_sessions(double sum[2], const fopo_world *w, const fopo_sessions *s, bench *each,
+/* sum[0], sum[1] += probabilities and hits. Computed in parallel, added up in the order of the
+ * rows. */
+static int sum_sessions(double sum[2], const fopo_world *w, const fopo_sessions *s, scratch *each,
                         double *values, int *hits) {
   size_t n = s->X.rows;
   for (size_t first = 0; first < n; first += BLOCK / 8) {
@@ -572,7 +576,7 @@ int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
   size_t most = world->tastes * (world->items / world->clusters + 1);
   double *values = NULL, sum[2] = {0, 0};
   int *hits = NULL, status = check_sessions(world, sessions);
-  bench *each = NULL;
+  scratch *each = NULL;
   if (status != FOPO_OK) return status;
   for (size_t row = 0; row < n; row++) {
     size_t m = fopo_csr_count(&sessions->Y, row);

@@ -1,16 +1,15 @@
 /* A made-up world whose best policy is known.
  *
  * Items belong to clusters and are Zipf-popular inside their own. A user likes a few clusters, with
- * weights from a flat Dirichlet law, and meets items at the moments of a Poisson process whose
- * expected number is log-normal over users:
+ * weights from a flat Dirichlet distribution. Interactions arrive as a Poisson process whose
+ * expected number lambda_u is log-normal over users:
  *
  *   p_u(a) = noise / P + (1 - noise) sum_c taste_uc popularity_c(a)
- *   the times that u meets a ~ Poisson(lambda_u p_u(a)), independent over items
+ *   number of interactions of u with a ~ Poisson(lambda_u p_u(a)), independent over items
  *
- * The session is the set of items met; meeting one again changes nothing but the value (the count)
- * in the dataset. Items then stand in the session independently of each other, with probability
- * 1 - exp(-lambda_u p_u(a)), and that is what makes the best policy computable: see
- * fopo_world_best. */
+ * The session is the set of items; repeats only change the value (the count) in the dataset. So
+ * items are in the session independently of each other, with probability
+ * 1 - exp(-lambda_u p_u(a)), which makes the best policy computable: see fopo_world_best. */
 #ifndef FOPO_DATA_WORLD_SYNTHETIC_H
 #define FOPO_DATA_WORLD_SYNTHETIC_H
 
@@ -24,13 +23,13 @@ typedef struct {
   size_t items;      /* P: 100,000 */
   size_t clusters;   /* 300 */
   size_t tastes;     /* clusters that a user likes: 2 */
-  double mean_items; /* mean over users of lambda_u, the number of meetings: 40 */
+  double mean_items; /* mean of lambda_u over users: 40 interactions, repeats included */
   double zipf;       /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
-  double noise;      /* share of meetings that are uniform over the catalogue, 0 <= noise < 1 */
+  double noise;      /* share of interactions that are uniform over the items, 0 <= noise < 1 */
   uint64_t seed;
 } fopo_world_options;
 
-/* What the world knows and a learner does not. */
+/* The truth, which a learner does not see. */
 typedef struct {
   size_t users, items, clusters, tastes;
   double noise;
@@ -43,18 +42,17 @@ typedef struct {
   float *rate;             /* [users] lambda_u */
 } fopo_world;
 
-/* The world and its interactions, a function of the options alone. A session that comes out with
- * fewer than 2 items is drawn again, up to 16 times. Rows and columns have no names: ids are the
- * indices. */
+/* The world and its interactions, a function of the options alone. A session of fewer than 2 items
+ * is drawn again, up to 16 times. Rows and columns have no names: ids are the indices. */
 int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_options *options);
 void fopo_world_free(fopo_world *world); /* accepts NULL */
 
 /* The policy that knows a user's tastes, lambda_u, X and |Y|, and recommends the item most likely
- * to stand in Y. No policy has a larger expected reward, whatever it knows of X or has learned.
+ * to be in Y. No policy has a larger expected reward.
  * expected: the mean over the sessions of P(that item in Y | X, |Y|), exact up to rounding.
- * achieved: the hits it has on these sessions, which scatter around `expected`.
- * Other policies may be luckier than `expected` on few sessions: their hits scatter as well, with
- * a standard error of at most 0.5 / sqrt(N).
+ * achieved: its share of hits on these sessions, which scatters around `expected`.
+ * On few sessions another policy may exceed `expected` by chance: shares of hits have a standard
+ * error of at most 0.5 / sqrt(N).
  * The sessions must come from this world's dataset. Either output may be NULL. */
 int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
                     const fopo_sessions *sessions);

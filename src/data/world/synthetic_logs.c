@@ -1,8 +1,9 @@
 /* The world of synthetic_logs.h: its draws, and the sums over the whole catalogue.
  *
- * A sum goes through the items in segments for one block of contexts at a time. Each segment keeps
- * its largest score, sum of weights and weighted rewards; they are put together in the order of
- * the segments, so the bits do not depend on the number of threads, and no [m, P] array exists. */
+ * A sum passes over the items in segments, for one block of contexts at a time. Each segment has
+ * its own totals: largest score, sum of weights and of weighted rewards. They are merged in the
+ * order of the segments, so the bits do not depend on the number of threads, and there is no [m, P]
+ * array. */
 #include "data/world/synthetic_logs.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
-/* Words of one seed for different ends, as streams. */
+/* Random streams of one seed. */
 enum {
   STREAM_CONTEXTS = FOPO_STREAM_LOGS,
   STREAM_ITEMS = FOPO_STREAM_LOGS | 1 << 8,
@@ -25,9 +26,9 @@ enum {
 
 enum {
   ROWS = 64,      /* contexts of a block */
-  SEGMENT = 8192, /* items whose sums one thread makes alone */
+  SEGMENT = 8192, /* items whose totals one thread computes */
   TILE = 512,     /* items scored at once: 64 x 512 floats stay in L2 */
-  TOGETHER = 32   /* segments between two polls: about 50 ms for two threads and D = 32 */
+  SEGMENTS = 32   /* segments between two polls: about 50 ms for two threads and D = 32 */
 };
 
 static double sigmoid(double t) { return 1.0 / (1.0 + exp(-t)); }
@@ -68,7 +69,7 @@ int fopo_log_world_contexts(fopo_matrix X, const fopo_log_world *world, uint64_t
   if (X.cols != world->options.dim)
     return fopo_fail(FOPO_ERR_ARGUMENT, "contexts of this world have %zu columns, not %zu",
                      world->options.dim, X.cols);
-  /* the log's own contexts are those of seed 0 */
+  /* The log has the contexts of seed 0. */
   fopo_fill_normal(X.x, (uint64_t)X.rows * X.cols, 1.0 / sqrt((double)X.cols),
                    world->options.seed + seed * 0x9e3779b97f4a7c15u, STREAM_CONTEXTS);
   return FOPO_OK;
@@ -94,7 +95,7 @@ static double truth(const fopo_log_world *w, const float *x, uint32_t a) {
 
 /* ---- the logging policy ---- */
 
-/* Scratch of a block: queries [ROWS, D] and the K best of each. */
+/* Scratch of a block: queries y [ROWS, D] and the K best of each, [ROWS, K]. */
 typedef struct {
   fopo_matrix y;
   uint32_t *ids, *counts;
@@ -119,7 +120,7 @@ static int best_init(best *b, const fopo_log_world_options *o) {
   return status;
 }
 
-/* The K best of f0 for the rows of X, at most ROWS, and kappa in the place of their scores. */
+/* The K best of f0 for the rows of X, at most ROWS; b->scores becomes kappa. */
 static int find_best(best *b, const fopo_log_world *w, fopo_matrix X) {
   const fopo_log_world_options *o = &w->options;
   double skill = o->skill * o->sharpness;
@@ -142,7 +143,7 @@ static int find_best(best *b, const fopo_log_world *w, fopo_matrix X) {
   return status;
 }
 
-/* An action of mu, and how probable it was. */
+/* Draws an action of mu, and its probability. */
 static uint32_t draw(double *propensity, const best *b, const fopo_log_world_options *o, size_t row,
                      size_t in_block) {
   const uint32_t *ids = b->ids + in_block * o->k;
@@ -237,22 +238,23 @@ void fopo_log_world_free(fopo_log_world *world) {
 
 /* ---- sums over the catalogue ---- */
 
-/* What a row knows of a segment, or of all segments so far. */
+/* The totals of a context over a segment, or over all segments so far. */
 typedef struct {
   double shift; /* the largest score */
-  double w, wr; /* sum exp(f - shift), and times rho */
-  uint32_t id;  /* of the largest score, the smallest such id */
+  double w, wr; /* sum of exp(f - shift), and of exp(f - shift) rho */
+  uint32_t id;  /* the item of the largest score; the smallest such id */
 } totals;
 
 typedef struct {
   const fopo_log_world *world;
-  fopo_matrix X, Q;  /* the block's rows */
-  fopo_matrix items; /* the policy's */
+  fopo_matrix X, Q;  /* rows of the block */
+  fopo_matrix items; /* of the policy */
   int greedy;
-  totals *tallies; /* [TOGETHER, ROWS] */
+  totals *parts; /* [SEGMENTS, ROWS] */
 } sweep;
 
-/* A tile's scores f and log-odds t join the totals of its row. */
+/* Adds n items, with scores f and negative log-odds t, to the totals of a context. f and t are
+ * overwritten. */
 static void add_tile(totals *y, float *f, float *t, size_t first, size_t n, int greedy) {
   const fopo_kernels *k = fopo_kernels_get();
   double largest = (double)k->max(f, n);
@@ -267,7 +269,7 @@ static void add_tile(totals *y, float *f, float *t, size_t first, size_t n, int 
   }
   if (greedy) return;
   y->w += k->exp_sum(f, f, (float)y->shift, n);
-  /* rho = 1 / (1 + exp(-t)), t within what float can hold */
+  /* rho = 1 / (1 + exp(t)); t is cut where exp(t) would overflow float. */
   for (size_t i = 0; i < n; i++) t[i] = t[i] < 80.0f ? t[i] : 80.0f;
   k->exp_sum(t, t, 0.0f, n);
   double sum = 0;
@@ -275,11 +277,12 @@ static void add_tile(totals *y, float *f, float *t, size_t first, size_t n, int 
   y->wr += sum;
 }
 
-static void sweep_segment(const sweep *s, totals *tallies, size_t first, size_t end, float *f,
+/* totals [rows of X] over the items first .. end - 1; f and t [ROWS, TILE] are scratch. */
+static void sweep_segment(const sweep *s, totals *part, size_t first, size_t end, float *f,
                           float *t) {
   const fopo_log_world_options *o = &s->world->options;
   size_t rows = s->X.rows;
-  for (size_t n = 0; n < rows; n++) tallies[n] = (totals){.shift = -INFINITY};
+  for (size_t n = 0; n < rows; n++) part[n] = (totals){.shift = -INFINITY};
   for (size_t at = first; at < end; at += TILE) {
     size_t n = end - at < TILE ? end - at : TILE;
     fopo_matrix F = fopo_matrix_view(f, rows, n), T = fopo_matrix_view(t, rows, n);
@@ -289,11 +292,12 @@ static void sweep_segment(const sweep *s, totals *tallies, size_t first, size_t 
       fopo_gemm_tile(T, (float)-o->slope, s->X, 0, fopo_matrix_rows(s->world->items, at, n), 1,
                      1.0f);
     }
-    for (size_t r = 0; r < rows; r++) add_tile(&tallies[r], f + r * n, t + r * n, at, n, s->greedy);
+    for (size_t r = 0; r < rows; r++) add_tile(&part[r], f + r * n, t + r * n, at, n, s->greedy);
   }
 }
 
-static void join(totals *all, const totals *part) {
+/* Merges the totals of a segment. */
+static void merge(totals *all, const totals *part) {
   if (part->shift > all->shift) {
     double factor = exp(all->shift - part->shift);
     all->w = all->w * factor + part->w;
@@ -312,8 +316,8 @@ static int sweep_block(const sweep *s, totals *all, double done, double total) {
   size_t P = s->items.rows, segments = (P + SEGMENT - 1) / SEGMENT;
   int failed = 0;
   for (size_t n = 0; n < s->X.rows; n++) all[n] = (totals){.shift = -INFINITY};
-  for (size_t from = 0; from < segments; from += TOGETHER) {
-    size_t count = segments - from < TOGETHER ? segments - from : TOGETHER;
+  for (size_t from = 0; from < segments; from += SEGMENTS) {
+    size_t count = segments - from < SEGMENTS ? segments - from : SEGMENTS;
 #pragma omp parallel num_threads(fopo_threads()) if (count > 1) reduction(| : failed)
     {
       float *f = fopo_alloc(2 * ROWS * TILE, sizeof *f);
@@ -322,13 +326,13 @@ static int sweep_block(const sweep *s, totals *all, double done, double total) {
       for (size_t i = 0; i < count; i++) {
         if (f == NULL || fopo_interrupted()) continue;
         size_t first = (from + i) * SEGMENT, end = first + SEGMENT < P ? first + SEGMENT : P;
-        sweep_segment(s, s->tallies + i * ROWS, first, end, f, f + ROWS * TILE);
+        sweep_segment(s, s->parts + i * ROWS, first, end, f, f + ROWS * TILE);
       }
       fopo_free(f);
     }
     if (failed) return fopo_fail(FOPO_ERR_MEMORY, "no memory for the tiles of a sum");
     for (size_t i = 0; i < count; i++)
-      for (size_t n = 0; n < s->X.rows; n++) join(&all[n], &s->tallies[i * ROWS + n]);
+      for (size_t n = 0; n < s->X.rows; n++) merge(&all[n], &s->parts[i * ROWS + n]);
     double share = (double)(from + count) / (double)segments * (double)s->X.rows;
     int status = fopo_progress("computing a true value", done + share, total);
     if (status != FOPO_OK) return status;
@@ -359,8 +363,8 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
   sweep s = {.world = world,
              .items = items,
              .greedy = greedy,
-             .tallies = fopo_alloc(TOGETHER * ROWS, sizeof *s.tallies)};
-  if (s.tallies == NULL) return FOPO_ERR_MEMORY;
+             .parts = fopo_alloc(SEGMENTS * ROWS, sizeof *s.parts)};
+  if (s.parts == NULL) return FOPO_ERR_MEMORY;
   for (size_t first = 0; first < X.rows && status == FOPO_OK; first += ROWS) {
     size_t n = X.rows - first < ROWS ? X.rows - first : ROWS;
     s.X = fopo_matrix_rows(X, first, n);
@@ -369,13 +373,13 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
     for (size_t i = 0; i < n && status == FOPO_OK; i++)
       sum += greedy ? truth(world, fopo_matrix_row(s.X, i), all[i].id) : all[i].wr / all[i].w;
   }
-  fopo_free(s.tallies);
+  fopo_free(s.parts);
   *value = sum / (double)X.rows;
   return status;
 }
 
 int fopo_log_world_best(double *value, const fopo_log_world *world, fopo_matrix X) {
-  /* rho rises with slope x . beta: a negative slope turns the queries around */
+  /* rho increases with slope x . beta, so slope x is the query of the best policy. */
   fopo_matrix Q = {0};
   int status = fopo_matrix_init(&Q, X.rows, X.cols);
   for (size_t n = 0; n < X.rows && status == FOPO_OK; n++)
@@ -386,7 +390,8 @@ int fopo_log_world_best(double *value, const fopo_log_world *world, fopo_matrix 
   return status;
 }
 
-/* epsilon times the value of choosing at random, and (1 - epsilon) sum_k kappa rho. */
+/* epsilon times the value of the uniform policy (all scores 0), plus (1 - epsilon) sum_k kappa rho.
+ */
 int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matrix X) {
   const fopo_log_world_options *o = &world->options;
   fopo_matrix Q = {0};

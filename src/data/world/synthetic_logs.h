@@ -6,10 +6,10 @@
  *   mu(a | x) = epsilon / P + (1 - epsilon) kappa(a) on the K best of f0, epsilon / P elsewhere
  *   f0(a, x)  = sharpness y . beta_a,  y = skill x + sqrt(1 - skill^2) R x
  *
- * The logging policy mu is the paper's own cheap mixture: kappa is the softmax of f0 over its K
- * best items, so every propensity is known exactly. R turns x by a right angle or so (it shifts the
- * coordinates by one and changes every second sign): with skill 1 the logging policy ranks as the
- * rewards do, with 0 it knows nothing. */
+ * The logging policy mu is the paper's mixture proposal: kappa is the softmax of f0 over its K best
+ * items, so every propensity is known exactly. R shifts the coordinates of x by one and changes
+ * every second sign, which makes R x nearly orthogonal to x: with skill 1 the logging policy ranks
+ * items as the rewards do, with 0 it has no information about them. */
 #ifndef FOPO_DATA_WORLD_SYNTHETIC_LOGS_H
 #define FOPO_DATA_WORLD_SYNTHETIC_LOGS_H
 
@@ -24,15 +24,15 @@ typedef struct {
   double epsilon; /* 0 < epsilon <= 1 */
   double skill;   /* -1 .. 1 */
   double sharpness;
-  double bias; /* log-odds of a reward where x . beta = 0 */
+  double bias; /* log-odds of a reward at x . beta = 0 */
   double slope;
-  double spread; /* of the logarithm of the norms of the items */
+  double spread; /* standard deviation of log s_a */
   uint64_t seed;
 } fopo_log_world_options;
 
 typedef struct {
   fopo_log_world_options options;
-  fopo_matrix contexts; /* [n, D] those of the log; not owned */
+  fopo_matrix contexts; /* [n, D] of the log; not owned */
   fopo_matrix items;    /* [P, D] not owned */
   fopo_index *index;    /* on the items */
 } fopo_log_world;
@@ -42,16 +42,16 @@ int fopo_log_world_new(fopo_log_world **world, fopo_logs **logs,
                        const fopo_log_world_options *options);
 void fopo_log_world_free(fopo_log_world *world); /* accepts NULL */
 
-/* X [m, D]: contexts of the same law, others for every seed. */
+/* X [m, D]: contexts of the same distribution; seed 0 begins with those of the log. */
 int fopo_log_world_contexts(fopo_matrix X, const fopo_log_world *world, uint64_t seed);
 
 /* The true value, mean over the rows of X [m, D], of the policy with scores f = Q . items:
  * greedy 1: (1/m) sum rho(argmax_a f, x); 0: (1/m) sum_x sum_a pi(a | x) rho(a, x), both over all P
- * items by blocks, in bounded memory. items [P, L], Q [m, L]. */
+ * items, in blocks: memory does not grow with P. items [P, L], Q [m, L]. */
 int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix X, fopo_matrix Q,
                          fopo_matrix items, int greedy);
 
-/* The same of the best policy, argmax rho, and of the logging policy. */
+/* The same for the best policy, argmax rho, and for the logging policy. */
 int fopo_log_world_best(double *value, const fopo_log_world *world, fopo_matrix X);
 int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matrix X);
 
