@@ -44,7 +44,7 @@ static void check_alone(lua_State *L) {
 static int threads(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) {
     check_alone(L);
-    bind_check(L, fopo_threads_set((int)bind_count(L, 1, "threads", 1, INT_MAX)));
+    bind_check(L, fopo_threads_set((int)bind_count(L, 1, "threads", 0, INT_MAX)));
   }
   lua_pushinteger(L, fopo_threads());
   return 1;

@@ -130,7 +130,9 @@ int bind_fail(lua_State *L, int status);
 void bind_check(lua_State *L, int status);
 
 /* The argument at a stack index. Numbers are numbers: a string is refused, and so is a fraction if
- * an integer is needed. `what` names the argument in sentences. */
+ * an integer is needed. `what` names the argument in sentences. Ranges are checked by the
+ * declarations in lua/fopo for users, and by the core for any caller: `least` and `most` are the
+ * limits of the C type, or those that this folder needs for its own allocations. */
 uint64_t bind_seed(lua_State *L, int index);
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most);
 double bind_number(lua_State *L, int index, const char *what);

@@ -362,9 +362,10 @@ static void push_numbers(lua_State *L, const float *x, size_t n) {
  * table of the L singular values. */
 static int embed_svd(lua_State *L) {
   static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
-  fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 1, INT32_MAX),
-                        .oversample = bind_option_count(L, 2, "oversample", 0, INT32_MAX),
-                        .power_iterations = bind_option_count(L, 2, "power_iterations", 0, 1000),
+  fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 0, SIZE_MAX),
+                        .oversample = bind_option_count(L, 2, "oversample", 0, SIZE_MAX),
+                        .power_iterations =
+                            bind_option_count(L, 2, "power_iterations", 0, SIZE_MAX),
                         .seed = bind_option_seed(L, 2)};
   fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
   fopo_sessions *s = get_sessions(L, 1);

@@ -9,7 +9,7 @@ static const char *const draws[] = {"iid", "stratified", NULL};
 static size_t refresh_option(lua_State *L, int index) {
   int at = bind_option(L, index, "refresh");
   if (lua_isnil(L, at)) return 1;
-  if (lua_type(L, at) != LUA_TSTRING) return bind_count(L, at, "refresh", 1, UINT32_MAX);
+  if (lua_type(L, at) != LUA_TSTRING) return bind_count(L, at, "refresh", 0, UINT32_MAX);
   static const char *const words[] = {"once", NULL};
   bind_choice(L, at, "refresh", words);
   return FOPO_REFRESH_ONCE;
