@@ -8,13 +8,13 @@ return {
     {
       title = "A policy",
       text = [[
-Each time, a policy shows one of ten arms. Arm a has a score f_a, is shown with probability pi(a),
-and then pays r_a. In the mean the policy earns R:
+At each turn a policy shows one of ten arms. Arm a has a score f_a, is shown with probability
+pi(a), and then pays r_a. On average the policy earns R:
 
     pi(a) = exp f_a / Z,    Z = sum_b exp f_b,    R = sum_a pi(a) r_a
 
-To learn is to change the scores so that R grows. Here the scores are themselves the parameters
-theta: the context x is the number 1, and the items are the ten unit vectors.]],
+Learning changes the scores so that R grows. Here the scores are themselves the parameters theta:
+the context x is the number 1, and the items are the ten unit vectors.]],
       code = [[
 pays   = {0.10, 0.25, 0.15, 0.40, 0.30, 0.20, 0.95, 0.35, 0.60, 0.05}
 scores = {1.5, 1.0, 0.5, 1.2, 0.0, 0.8, -0.5, 0.3, 0.2, 1.8}
@@ -44,7 +44,7 @@ cases.]],
     {
       title = "The exact gradient",
       text = [[
-How does R change when score f_a grows a little? With ten arms this can be summed:
+How does R change when score f_a grows a little? With ten arms the answer is a short sum:
 
     dR / df_a = pi(a) (r_a - R)
 
@@ -62,24 +62,25 @@ for a = 2, 10 do
 end
 fopo.plot.bars(exact)]],
       ask = {
-        question = "Whose score does the gradient raise most?",
+        question = "Which arm's score does the gradient raise most?",
         choices = {"arm 10, which is shown most often", "arm 7, which pays most",
                    "arm 4, which is shown often and pays {%.2f|pays[4]}"},
         answer = "({[10] = 1, [7] = 2, [4] = 3})[most]",
       },
       after = [[
-What counts is what an arm pays beyond R = {%.3f|earned}, times how often it is shown. Arm 7 pays
-most but is hardly ever shown, so its score moves by {%.3f|exact:get(1, 7)} only; arm 4's moves by
-{%.3f|exact:get(1, 4)}. The ten numbers sum to 0: to raise all scores alike changes nothing.]],
+The gradient is what an arm pays beyond R = {%.3f|earned}, times how often it is shown. Arm 7 pays
+most but is hardly ever shown, so its score moves only by {%.3f|exact:get(1, 7)}; that of arm 4
+moves by {%.3f|exact:get(1, 4)}. The ten numbers sum to 0: raising all scores alike changes
+nothing.]],
       claim = {"most == 4", "math.abs(exact:sum()) < 1e-6",
                "math.abs(exact:get(1, 7) - prob[7] * (pays[7] - earned)) < 1e-6"},
     },
     {
       title = "REINFORCE",
       text = [[
-With a million arms nobody wants that sum. REINFORCE draws S arms from the policy and takes the
-mean of r_s (e_s - pi), e_s being 1 at the arm drawn and 0 elsewhere. Here are two estimates from
-20 draws each, beside the exact gradient.]],
+With a million arms that sum is too long. REINFORCE draws S arms from the policy and takes the mean
+of r_s (e_s - pi), where e_s is 1 at the arm that was drawn and 0 elsewhere. Here are two estimates
+from 20 draws each, beside the exact gradient.]],
       code = [[
 function estimate(g, step)
   return g:compute(pi, x, nil, pay, {seed = 1, step = step})
@@ -97,21 +98,21 @@ fopo.plot.bars({{y = exact, name = "exact"}, {y = one, name = "REINFORCE"},
         answer = "wrong", factor = 1.5, format = "%d",
       },
       after = [[
-Each estimate is right in the mean, and a single one is mostly noise. And nothing is saved yet: to
-draw from pi one needs Z, a sum over all arms.]],
+An estimate is right on average, but a single one is mostly noise. And nothing is saved yet: a draw
+from pi needs Z, a sum over all arms.]],
       claim = {"wrong > 0"},
     },
     {
       title = "SNIS",
       text = [[
-Self-normalised importance sampling draws from another law q, which is cheap. Here q shows all arms
-equally often. Weights put right what q does not know:
+Self-normalised importance sampling draws from another distribution q, which is cheap. Here q shows
+all arms equally often. Weights correct for the difference between pi and q:
 
     w_s = exp f_s / q_s,    wbar_s = w_s / sum w,    rbar = sum_s wbar_s r_s
     gradient = sum_s wbar_s (r_s - rbar) e_s
 
-Only the scores of the arms drawn are needed, never Z: the weights are divided by their own sum
-(the paper, Algorithm 1).]],
+Only the scores of the arms that were drawn are needed, never Z: the weights are divided by their
+own sum (the paper, Algorithm 1).]],
       code = [[
 snis = fopo.gradient.snis{samples = 20, proposal = fopo.proposal.uniform()}
 weighted, stats = estimate(snis, 1)
@@ -119,21 +120,21 @@ fopo.plot.bars({{y = exact, name = "exact"}, {y = one, name = "REINFORCE"},
                 {y = weighted, name = "SNIS"}})]],
       ask = {
         question = [[
-Some of the 20 weights are large, others hardly count. As many draws from pi itself would be as
-good: how many? (the effective sample size, (sum w)^2 / sum w^2)]],
+Some of the 20 weights are large, others hardly count. How many draws from pi itself would be as
+good? (the effective sample size, (sum w)^2 / sum w^2)]],
         answer = "stats.ess", factor = 1.3, format = "%.1f",
       },
       after = [[
-20 blind draws are worth {%.1f|stats.ess} draws of the policy. That is the price of not knowing Z.
-The more pi differs from q, the higher it is: lesson 2 is about that.]],
+20 uniform draws are worth {%.1f|stats.ess} draws from the policy. That is the price of not knowing
+Z. The more pi differs from q, the higher it is: lesson 2 is about that.]],
       claim = {"stats.ess > 1 and stats.ess < 20"},
     },
     {
       title = "Again and again",
       text = [[
-One estimate shows nothing but luck. So take each estimator $repeats times, with other draws each
+One estimate shows only luck. So take each estimator $repeats times, with different draws each
 time. The distance of their mean from the exact gradient is the bias; the typical distance of one
-estimate is its error. "REINFORCE, mean" takes off the mean reward of the draws first.]],
+estimate is its error. "REINFORCE, mean" first subtracts the mean reward of the draws.]],
       code = [[
 function judge(g, n)
   local mean, squares = fopo.array.zeros(1, 10), 0
@@ -153,15 +154,16 @@ fopo.plot.bars({{y = off, name = "error"}, {y = bias, name = "bias"}},
                {"REINFORCE", "REINFORCE, mean", "SNIS"})]],
       ask = {
         question = "Which one has the largest error?",
-        choices = {"REINFORCE", "REINFORCE with the mean taken off", "SNIS, which draws blindly"},
+        choices = {"REINFORCE", "REINFORCE with the mean subtracted",
+                   "SNIS, which draws uniformly"},
         answer = "plain.error > math.max(baseline.error, snis_20.error) and 1 or "
                  .. "baseline.error > snis_20.error and 2 or 3",
       },
       after = [[
-Taking off the mean reward costs nothing and divides REINFORCE's error by
-{%.1f|plain.error / baseline.error}. SNIS does so by itself. But its mean is off by
+Subtracting the mean reward costs nothing and divides the error of REINFORCE by
+{%.1f|plain.error / baseline.error}. SNIS subtracts it anyway. But the mean of SNIS is off by
 {%.4f|snis_20.bias}, {%.0f|snis_20.bias / (snis_20.error / $repeats ^ 0.5)} times what chance
-explains: weights that are divided by their own sum have a bias.]],
+explains: weights that are divided by their own sum make a bias.]],
       claim = {"plain.error > baseline.error and plain.error > snis_20.error",
                "snis_20.bias > 3 * snis_20.error / $repeats ^ 0.5",
                "plain.bias < 5 * plain.error / $repeats ^ 0.5"},
@@ -169,8 +171,8 @@ explains: weights that are divided by their own sum have a bias.]],
     {
       title = "More draws",
       text = [[
-The bias and the error of SNIS become less with more draws, but not equally fast. Both axes are
-logarithmic: a power of S is a straight line.]],
+The bias and the error of SNIS shrink with more draws, but not equally fast. Both axes are
+logarithmic, so a power of S is a straight line.]],
       code = [[
 S, errors, biases = {}, {}, {}
 n = 5
@@ -184,7 +186,7 @@ fopo.plot{{x = S, y = errors, name = "error"},
           {x = S, y = biases, name = "bias"},
           logx = true, logy = true, height = 10, xlabel = "S"}]],
       ask = {
-        question = "Four times as many draws: how much less is the error of an estimate?",
+        question = "With four times as many draws, what is left of the error of an estimate?",
         choices = {"half of it", "a quarter of it", "a sixteenth of it"},
         answer = "ratio < 2.8 and 1 or ratio < 8 and 2 or 3",
       },
@@ -199,7 +201,7 @@ worry: at S = {%d|S[#S]} it is {%.0f|100 * biases[#S] / errors[#S]} % of the err
       title = "Learning",
       text = [[
 Does it matter? Follow each gradient for $steps steps, from the same start, with 20 draws a step,
-and look at what the policy earns.]],
+and see what the policy earns.]],
       code = [[
 function learn(g)
   local start, R = fopo.array.from{scores}, {}
@@ -219,14 +221,14 @@ fopo.plot{{y = climb, name = "exact"},
           {y = by_snis, name = "SNIS"}, height = 10, ylabel = "R"}]],
       ask = {
         question = "Where does SNIS end, with its bias?",
-        choices = {"clearly below the exact gradient", "about where the exact gradient does"},
+        choices = {"clearly below the exact gradient", "about as high as the exact gradient"},
         answer = "by_snis[#by_snis] < climb[#climb] - 0.05 and 1 or 2",
       },
       after = [[
-From {%.3f|earned}, the exact gradient comes to {%.3f|climb[#climb]}, REINFORCE to
-{%.3f|by_reinforce[#by_reinforce]}, SNIS to {%.3f|by_snis[#by_snis]}. Noise and a small bias
-average out over many steps. What remains is the cost of a step: all arms for REINFORCE,
-{%d|snis.samples} for SNIS, whatever their number. Lesson 3 measures that.]],
+From {%.3f|earned}, the exact gradient climbs to {%.3f|climb[#climb]}, REINFORCE to
+{%.3f|by_reinforce[#by_reinforce]}, SNIS to {%.3f|by_snis[#by_snis]}. The noise averages out over
+many steps, and the bias is small. What remains is the cost of a step: REINFORCE reads all arms,
+SNIS {%d|snis.samples}, whatever their number. Lesson 3 measures that.]],
       claim = {"climb[#climb] > earned + 0.2", "by_snis[#by_snis] > earned + 0.2",
                "by_reinforce[#by_reinforce] > earned + 0.2"},
     },

@@ -1,4 +1,4 @@
--- Lesson 3: what a step costs as the catalogue grows.
+-- Lesson 3: the cost of a step as the catalogue grows.
 return {
   name = "catalogue", title = "A million items", minutes = 5,
   about = "The time of a training step, from a thousand items to a million",
@@ -50,15 +50,15 @@ draws?]],
         answer = "ms[1] / ms[2]", factor = 2, format = "%.0f",
       },
       after = [[
-REINFORCE reads {%d|10000 // w.uniform.samples} rows where SNIS reads one, and takes an exponential
-of each. The mixture pays for a search besides.]],
+For each row that SNIS reads, REINFORCE reads {%d|10000 // w.uniform.samples}, and it takes an
+exponential of each. The mixture also pays for a search.]],
       claim = {"ms[1] > ms[2]"},
     },
     {
       title = "From a thousand to a million",
       text = [[
-The same at other sizes. Both axes are logarithmic: a time that grows like P is a straight line
-that rises, a time that does not depend on P is flat.]],
+The same at other sizes. Both axes are logarithmic: a time that grows like P is a rising straight
+line, and a time that does not depend on P is flat.]],
       code = [[
 P, reinforce, uniform, mixture = {}, {}, {}, {}
 n = 1000
@@ -80,12 +80,12 @@ At $largest items, how many times longer does a step of REINFORCE take than one 
         answer = "reinforce[#P] / mixture[#P]", factor = 2, format = "%.0f",
       },
       after = [[
-From {%,d|P[2]} to {%,d|P[#P]} items, REINFORCE's step takes {%.0f|reinforce[#P] / reinforce[2]}
-times as long, that of uniform SNIS {%.1f|uniform[#P] / uniform[2]} times, that of the mixture
+From {%,d|P[2]} to {%,d|P[#P]} items, a step of REINFORCE takes {%.0f|reinforce[#P] / reinforce[2]}
+times as long, one of uniform SNIS {%.1f|uniform[#P] / uniform[2]} times, one of the mixture
 {%.1f|mixture[#P] / mixture[2]} times. At the end REINFORCE takes
 {%.0f|reinforce[#P] / uniform[#P]} times as long as uniform draws and
-{%.0f|reinforce[#P] / mixture[#P]} times as long as the mixture (RQ1). A step of SNIS does not look
-at most of the catalogue.]],
+{%.0f|reinforce[#P] / mixture[#P]} times as long as the mixture (RQ1). A step of SNIS never reads
+most of the catalogue.]],
       claim = {"reinforce[#P] > 5 * uniform[#P]",
                "reinforce[#P] / uniform[#P] > 2 * reinforce[1] / uniform[1]",
                "reinforce[#P] > mixture[#P]"},
@@ -108,11 +108,9 @@ fopo.plot.bars(share, phases, {title = "milliseconds"})]],
         choices = {"search", "propose", "reward", "gradient"}, answer = "slowest",
       },
       after = [[
-The index here goes through items by falling norm and stops when no other can be among the K best:
-it looked at
-{%.1f|100 * seen}
-% of them. Contexts that come again may keep their candidates (refresh = n), which saves most
-searches.]],
+The index goes through the items by falling norm and stops when no other item can be among the K
+best: it read {%.1f|100 * seen} % of them. A context may use its candidates again in later visits
+(refresh = n), which saves most searches.]],
       claim = {"share[slowest] > 0"},
     },
     {

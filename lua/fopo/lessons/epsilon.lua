@@ -1,4 +1,4 @@
--- Lesson 2: what the share of uniform draws does, and what the effective sample size tells of it.
+-- Lesson 2: the effect of the share of uniform draws, and what the effective sample size shows.
 return {
   name = "epsilon", title = "Where to draw from", minutes = 8,
   about = "The mixture of uniform draws and the K best: eps of 1, 0.8, 0.5 and 0, early and late",
@@ -7,15 +7,15 @@ return {
            repeats = {20, 10}},
   steps = {
     {
-      title = "A catalogue, and a policy that knows nothing",
+      title = "A catalogue, and an untrained policy",
       text = [[
-Users like some clusters of items. Half of what a user took, X, is the context; to show an item of
-the other half, Y, earns 1. Items are embedded by an SVD, and an index finds the K items of largest
-score. The policy starts with a small random theta.
+Users like some clusters of items. Half of a user's items, X, make the context; an item of the
+other half, Y, earns 1 when it is shown. Items are embedded by an SVD, and an index finds the K
+items of largest score. The policy starts with a small random theta. SNIS draws from
 
     q_{K,eps}(a) = eps / P + (1 - eps) kappa(a),   kappa: pi among the K best
 
-is what SNIS draws from. eps = 1 is uniform and needs no index.]],
+With eps = 1 it is uniform and needs no index.]],
       code = [[
 d = fopo.data.synthetic{users = $users, items = $items, clusters = 100}
 s = d:sessions{min_items = 20, test = 0.3}
@@ -36,15 +36,15 @@ What share of the policy's mass, between 0 and 1, lies in the 256 best of $items
         answer = "start.head_mass", factor = 3, format = "%.4f",
       },
       after = [[
-A policy that knows nothing is nearly uniform: the 256 best are {%.2f|25600 / $items} % of the
-items and have {%.2f|100 * start.head_mass} % of the mass.]],
+An untrained policy is nearly uniform: the 256 best are {%.2f|25600 / $items} % of the items and
+have {%.2f|100 * start.head_mass} % of the mass.]],
       claim = {"start.head_mass < 0.2"},
     },
     {
       title = "The effective sample size, early",
       text = [[
-The weights w_s = exp f_s / q_s tell how well q fits pi. If all are equal, 1000 draws count as
-1000; if one has nearly all the weight, they count as 1:
+The weights w_s = exp f_s / q_s show how well q fits pi. If all are equal, 1000 draws count as
+1000; if one draw has nearly all the weight, they count as 1:
 
     ESS = (sum w)^2 / sum w^2]],
       code = [[
@@ -64,15 +64,15 @@ fopo.plot.bars(ess_early, {"eps 1", "eps 0.8", "eps 0.5", "eps 0"})]],
         answer = "ess_early[3]", factor = 1.3, format = "%.0f",
       },
       after = [[
-Half of the draws are spent on items that have little mass, and hardly count. Uniform draws fit a
-policy that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect
-{%.0f|ess_early[4]}. Remember that.]],
+Half of the draws fall on items that have little mass, and hardly count. Uniform draws fit a policy
+that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect
+{%.0f|ess_early[4]}. Remember that number.]],
       claim = {"ess_early[1] > 900", "ess_early[3] < 700", "ess_early[4] > 999"},
     },
     {
       title = "And late",
       text = [[
-Now let the policy learn for $steps steps, and look again.]],
+Now let the policy learn for $steps steps, and measure again.]],
       code = [[
 function learn(g)
   local pi = fopo.policy.linear{items = beta, seed = 1}
@@ -101,9 +101,9 @@ the best eps moves from 1 to 0 as the policy learns (RQ2).]],
     {
       title = "What the ESS does not see",
       text = [[
-With eps = 0 the ESS is {%.0f|ess_early[4]} early and {%.0f|ess_late[4]} late. Is it the best of
-all, then? The exact gradient can tell: here is the distance of the mean of $repeats estimates from
-it, as a share of its norm.]],
+With eps = 0 the ESS is {%.0f|ess_early[4]} early and {%.0f|ess_late[4]} late. Is eps = 0 the best
+choice, then? Compare with the exact gradient: here is the distance of the mean of $repeats
+estimates from it, as a share of its norm.]],
       code = [[
 function bias_of(g, pi)
   local exact = fopo.gradient.exact{}:compute(pi, x, pick, hits)
@@ -129,16 +129,16 @@ fopo.plot.bars({{y = bias_early, name = "early"},
       },
       after = [[
 With eps = 0, items outside the 256 are never drawn, and no number of draws cures that: the mean is
-off by {%.0f|bias_early[4]} times the gradient. Its weights are all equal because they know only
-what was drawn. A high ESS is a good sign only where q can draw everything. (What the others show
-early is noise: the gradient is tiny then, and $repeats estimates are few.)]],
+off by {%.0f|bias_early[4]} times the gradient. The weights are all equal because they only see the
+items that were drawn. A high ESS is a good sign only if q can draw every item. (The early bars of
+the others are noise: the gradient is tiny then, and $repeats estimates are few.)]],
       claim = {"bias_early[4] > 3 * math.max(bias_early[1], bias_early[2], bias_early[3])"},
     },
     {
       title = "Learning with each",
       text = [[
-Four policies from the same start, $steps steps each: the ESS on the way, and what they earn on the
-test.]],
+Train four policies from the same start, $steps steps each. The plots show the ESS on the way and
+the reward on the test.]],
       code = [[
 curves, earned = {logy = true, height = 9, ylabel = "ESS"}, {}
 for i, eps in ipairs(epsilons) do
@@ -157,10 +157,10 @@ for i = 2, 4 do if earned[i] < earned[least] then least = i end end]],
         choices = {"eps 1", "eps 0.8", "eps 0.5", "eps 0"}, answer = "least",
       },
       after = [[
-Uniform draws lose sight of the policy as it learns. eps = 0 follows another gradient: that of a
-policy that shows its 256 best only. In this world that earns {%.3f|earned[4]}, eps = 0.8 earns
-{%.3f|earned[2]}. So a biased gradient need not be a bad one; but you would not know from the ESS.
-The paper found 0.8 best on Twitch and 0.5 on GoodReads (RQ2).]],
+Uniform draws fit the policy less and less as it learns. eps = 0 follows a different gradient, that
+of a policy that shows only its 256 best. In this world it earns {%.3f|earned[4]}, and eps = 0.8
+earns {%.3f|earned[2]}. So a biased gradient need not be a bad one, but the ESS does not tell. The
+paper found 0.8 best on Twitch and 0.5 on GoodReads (RQ2).]],
       claim = {"least == 1"},
     },
   },

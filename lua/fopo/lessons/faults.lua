@@ -1,4 +1,4 @@
--- Lesson 4: mistakes in the weights, what learning makes of them, and who notices.
+-- Lesson 4: mistakes in the weights, their effect on learning, and the checks that find them.
 return {
   name = "faults", title = "Wrong weights", minutes = 5,
   about = "Mistakes planted in SNIS: learning hides them, fopo.check turns red",
@@ -8,9 +8,9 @@ return {
     {
       title = "All okay",
       text = [[
-An estimator of a gradient is easily wrong, and nothing crashes. So it is held against numbers
-computed another way: its mean over many draws against the exact gradient, its draws against the
-law they should follow, log q against the formula.]],
+A mistake in a gradient estimator crashes nothing. So fopo.check compares it with numbers computed
+another way: its mean over many draws with the exact gradient, its draws with the distribution that
+they should have, and log q with the formula.]],
       code = [[
 d = fopo.data.synthetic{users = $users, items = 5000, clusters = 30}
 s = d:sessions{min_items = 20, test = 0.3}
@@ -32,14 +32,14 @@ right = checked(snis(half))]],
         answer = "right.ok and 1 or 2",
       },
       after = [[
-SNIS has a bias of order 1 / S. The check takes it out by comparing two sizes of S, and allows for
-what is left: {%d|#right.rows} checks, and none is red.]],
+SNIS has a bias of order 1 / S. The check removes it by comparing two sizes of S, and allows for
+the rest: {%d|#right.rows} checks, and none is red.]],
       claim = {"right.ok"},
     },
     {
       title = "q forgotten",
       text = [[
-Now a mistake that is easily made: the weight without q.
+Now a mistake that is easy to make: the weight without q.
 
     w_s = exp f_s / q_s    becomes    w_s = exp f_s
 
@@ -55,21 +55,21 @@ function failed(r, word) -- whether a check of that name is red
 end]],
       ask = {
         question = "Which check will turn red?",
-        choices = {"the draws, against the law of q", "log q, against the formula",
+        choices = {"the draws, against their distribution", "log q, against the formula",
                    "the mean, against the exact gradient", "none"},
         answer = [[failed(no_q, "draws") and 1 or failed(no_q, "log q") and 2 or
                    failed(no_q, "mean") and 3 or 4]],
       },
       after = [[
-What is drawn is right, and so is log q: it is only not used. Items that q prefers now count again
-and again, and the mean is another gradient's.]],
+The draws are right, and so is log q: it is only not used. Items that q prefers are now counted too
+often, and the mean is that of a different gradient.]],
       claim = {"not no_q.ok", [[failed(no_q, "mean")]], [[not failed(no_q, "draws")]]},
     },
     {
       title = "Would you have noticed?",
       text = [[
-Learn with the right weights and with the wrong ones, $steps steps each. (fopo says on every run
-that a fault is planted; your own mistake would not.)]],
+Learn with the right weights and with the wrong ones, $steps steps each. (fopo reminds you of the
+planted fault on every run; nothing would remind you of your own mistake.)]],
       code = [[
 function learn(g)
   local pi = fopo.policy.linear{items = beta, seed = 1}
@@ -95,16 +95,16 @@ fopo.plot.bars(earned, {"right", "q forgotten"}, {title = "on the test"})]],
       after = [[
 The curve rises from {%.2f|k.reward[1]} to {%.2f|k.reward[#k.reward]}, and the test gives
 {%.3f|earned[2]} (right: {%.3f|earned[1]}). Wrong weights still point to items with reward, so
-learning goes on. Even the reward of the curve is made with the same weights: in the beginning it
-shows {%.3f|k.reward[1]} where the right ones show {%.3f|h.reward[1]}. Only a check against
-something else tells.]],
+learning goes on. Even the reward of the curve is computed with the wrong weights: at the start it
+shows {%.3f|k.reward[1]} instead of {%.3f|h.reward[1]}. Only a comparison with independent numbers
+reveals the mistake.]],
       claim = {"k.reward[#k.reward] > k.reward[1]", "earned[2] > 0.5 * earned[1]",
                "k.reward[1] > 1.5 * h.reward[1]"},
     },
     {
       title = "The same mistake, unseen",
       text = [[
-Again q is forgotten, but now the draws are uniform: q_s = 1 / P for all items.]],
+Again q is forgotten, but now the draws are uniform: q_s = 1 / P for every item.]],
       code = [[
 blind = checked(snis(fopo.proposal.uniform(), "no_q"))]],
       ask = {
@@ -112,33 +112,33 @@ blind = checked(snis(fopo.proposal.uniform(), "no_q"))]],
         answer = "blind.ok and 2 or 1",
       },
       after = [[
-The weights are divided by their sum, and a constant q cancels. So the mistake does nothing here. A
-test that only tries the simple case proves little: try the case where the terms differ.]],
+The weights are divided by their sum, so a constant q cancels and the mistake has no effect here. A
+test of the simple case proves little: test a case in which the terms differ.]],
       claim = {"blind.ok"},
     },
     {
       title = "Another mistake, another check",
       text = [[
-A classic: ids that begin at 1 in one place and at 0 in another. fault = "off_by_one" takes the
-item after the one that was drawn, with the q of the one that was drawn.]],
+A classic: ids that begin at 1 in one place and at 0 in another. fault = "off_by_one" uses the item
+after the one that was drawn, with the q of the one that was drawn.]],
       code = [[
 shifted = checked(snis(half, "off_by_one"))]],
       ask = {
         question = "Which check will turn red?",
-        choices = {"the draws, against the law of q", "the mean, against the exact gradient",
-                   "both"},
+        choices = {"the draws, against their distribution",
+                   "the mean, against the exact gradient", "both"},
         answer = [[failed(shifted, "draws") and failed(shifted, "mean") and 3 or
                    failed(shifted, "draws") and 1 or 2]],
       },
       after = [[
-The draws follow another law, and their counts show it at once. One kind of check would not do:
-each mistake is seen from one side and hides on another.]],
+The draws have another distribution, and their counts show it at once. One kind of check is not
+enough: each mistake is visible to some checks and hidden from others.]],
       claim = {"not shifted.ok", [[failed(shifted, "draws")]]},
     },
   },
   try = {
     "checked(snis(half, \"added_q\"))      -- log q with the wrong sign",
     "learn(snis(half, \"added_q\"))        -- and it learns",
-    "fopo.check{}                        -- all estimators, on a world of its own",
+    "fopo.check{}                        -- all estimators, on small data",
   },
 }

@@ -1,4 +1,4 @@
--- Lesson 6: the value of a policy from logs of another one, as that one explores less and less.
+-- Lesson 6: the value of a policy from logs of another one that explores less and less.
 return {
   name = "logs", title = "Logs that hardly explore", minutes = 7,
   about = "IPS, clipped IPS and doubly robust estimates, as the propensities in the log shrink",
@@ -8,12 +8,13 @@ return {
     {
       title = "What would another policy have earned?",
       text = [[
-A log has what was shown, with which probability p_i (its propensity), and the reward r_i. What
-would a policy pi earn in its place? IPS weighs each event by how much more pi likes the action:
+Each event of a log has the action that was shown, its probability p_i (the propensity) and its
+reward r_i. What would another policy pi have earned? IPS weighs each event by how much more likely
+pi is to take the action:
 
     IPS = mean of w_i r_i,    w_i = pi(a_i | x_i) / p_i
 
-This log comes from a made-up world, in which the true value is known. Here the actions were
+This log comes from a synthetic world, in which the true value is known. Here the actions were
 uniform: 1 of 200, each with p = 0.005.]],
       code = [[
 function world(eps, seed)
@@ -28,8 +29,8 @@ fopo.plot.bars({lg.mean_reward, e.ips.value, value},
                {"earned in the log", "IPS", "the truth"})]],
       ask = {
         question = [[
-Events count where pi likes what the log has shown. How many of the $events count, in effect? (the
-effective sample size, (sum w)^2 / sum w^2)]],
+An event counts if pi likes the action that was shown. How many of the $events count, in effect?
+(the effective sample size, (sum w)^2 / sum w^2)]],
         answer = "e.ess", factor = 2, format = "%.0f",
       },
       after = [[
@@ -42,11 +43,11 @@ policy that earned {%.3f|lg.mean_reward}. But its weights differ much: {%,d|lg.n
     {
       title = "One log is luck",
       text = [[
-So take $worlds worlds and a log from each: the mean distance from the truth is the bias of an
-estimator, the typical distance its error. Beside IPS there are
+So take $worlds worlds and a log from each: the mean difference from the truth is the bias of an
+estimator, the typical difference its error. Besides IPS there are
 
     clipped IPS   w_i = pi / max(tau, p_i): no weight above 1 / tau
-    DR            a model of the reward, and IPS on what the model leaves
+    DR            a model of the reward, and IPS on the errors of the model
     clipped DR    both]],
       code = [[
 names = {"ips", "clipped_ips", "dr", "clipped_dr"}
@@ -78,16 +79,16 @@ The log is uniform, and tau = 0.005 is its propensity. What does clipping change
         answer = "math.abs(errors[1] - errors[2]) < 1e-6 and 1 or errors[2] < errors[1] and 2 or 3",
       },
       after = [[
-No propensity is below tau, so there is nothing to clip. The model helps all the same: DR has an
-error of {%.3f|errors[3]} where IPS has {%.3f|errors[1]}.]],
+No propensity is below tau, so there is nothing to clip. The model still helps: DR has an error of
+{%.3f|errors[3]}, IPS one of {%.3f|errors[1]}.]],
       claim = {"math.abs(errors[1] - errors[2]) < 1e-6", "errors[3] < errors[1]"},
     },
     {
       title = "Less exploration",
       text = [[
-Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by a
-ranking of their own. Then propensities outside these 20 are eps / 200. How do the errors grow as
-eps falls from 1 to 0.01?]],
+Real systems explore little: a share eps of the events is uniform, the rest shows the 20 best by
+the system's own ranking. Propensities outside these 20 are then eps / 200. How do the errors grow
+as eps falls from 1 to 0.01?]],
       code = [[
 shares, results, lines = {1, 0.3, 0.1, 0.03, 0.01}, {}, {}
 for i, eps in ipairs(shares) do results[i] = judge(eps, 0.005) end
@@ -103,24 +104,24 @@ for k, name in ipairs(names) do
   if last[name].error < lines[best].y[#results] then best = k end
 end]],
       ask = {
-        question = "Which one has the smallest error where eps = 0.01?",
+        question = "Which one has the smallest error at eps = 0.01?",
         choices = {"IPS: it has no bias", "clipped IPS: its weights are bounded",
-                   "DR: a model, and IPS on what the model leaves",
-                   "clipped DR: both"},
+                   "DR: a model, and IPS on its errors", "clipped DR: both"},
         answer = "best",
       },
       after = [[
 IPS has no bias, but at eps = 0.01 a single event may weigh 1 / p = {%,d|200 / 0.01}: its error
-grows from {%.3f|results[1].ips.error} to {%.3f|last.ips.error}. DR needs the weights only for what
-its model gets wrong, clipped DR bounds them too: {%.3f|last.clipped_dr.error}.]],
+grows from {%.3f|results[1].ips.error} to {%.3f|last.ips.error}. DR applies the weights only to the
+errors of its model, and clipped DR also bounds them: {%.3f|last.clipped_dr.error}.]],
       claim = {"last.ips.error > 1.5 * results[1].ips.error",
                "last.clipped_dr.error < last.ips.error"},
     },
     {
       title = "Bias or noise",
       text = [[
-Clipping takes p below tau as tau (here tau = 0.005), so that no weight is above 1 / tau. What does
-it cost? Here is the bias of each, the mean of its distance from the truth, at eps = 0.01.]],
+Clipping replaces every p below tau by tau (here tau = 0.005), so that no weight is above 1 / tau.
+What does it cost? Here is the bias of each estimator, its mean difference from the truth, at
+eps = 0.01.]],
       code = [[
 bias, total = {}, {}
 for k, name in ipairs(names) do
@@ -135,15 +136,15 @@ fopo.plot.bars({{y = bias, name = "bias"},
       },
       after = [[
 Nearly all of it: events that pi likes and the log hardly shows count less than they should, so
-clipped IPS is too low by {%.3f|-bias[2]} of about {%.2f|value}. It is calm, and wrong. Clipped DR
-has its model for these events: its bias is {%.3f|bias[4]}.]],
+clipped IPS is too low by {%.3f|-bias[2]} of about {%.2f|value}. It has little noise, and is wrong.
+Clipped DR has its model for these events: its bias is {%.3f|bias[4]}.]],
       claim = {"bias[2] < 0", "share > 0.7", "math.abs(bias[4]) < math.abs(bias[2])"},
     },
     {
       title = "How much to clip",
       text = [[
-A small tau leaves noise, a large one makes bias. At eps = 0.01, clipped IPS with several tau; the
-first one, 0.00005, is the least propensity there is and clips nothing.]],
+A small tau leaves noise, a large one adds bias. Here is clipped IPS at eps = 0.01 with several tau;
+the first one, 0.00005, is the least propensity in the log and clips nothing.]],
       code = [[
 taus, clipped, biases = {5e-5, 2e-4, 5e-4, 2e-3, 5e-3, 2e-2}, {}, {}
 for i, tau in ipairs(taus) do
@@ -162,15 +163,15 @@ fopo.plot{{x = taus, y = clipped, name = "error"},
       },
       after = [[
 The bias grows with tau, from {%.3f|biases[1]} to {%.3f|biases[#biases]}; the noise falls. The
-smallest error, {%.3f|clipped[least]}, is at tau = {%g|taus[least]}. In a real log the truth is not
-known, so neither is the best tau: look at several.]],
+smallest error, {%.3f|clipped[least]}, is at tau = {%g|taus[least]}. With a real log the truth is
+not known, so neither is the best tau: try several.]],
       claim = {"biases[#taus] > 0.9 * clipped[#taus]", "biases[1] < 0.7 * clipped[1]"},
     },
     {
-      title = "What the log itself tells",
+      title = "What the log itself shows",
       text = [[
-Without the truth there are still signs: the effective sample size of the weights, the largest one,
-and their mean, which should be 1. fopo.ope says so when they are bad.]],
+Without the truth there are still signs: the effective sample size of the weights, the largest
+weight, and their mean, which should be 1. fopo.ope warns you when they are bad.]],
       code = [[
 thin = world(0.01, 1)
 told = fopo.ope(pi, thin, {estimators = {"ips"}, bootstrap = 0})
@@ -180,8 +181,8 @@ for _, warning in ipairs(told.warnings) do print("- " .. warning) end]],
         answer = "told.ess", factor = 2, format = "%.0f",
       },
       after = [[
-{%.0f|told.ess}, where the uniform log of the first step had {%.0f|e.ess}. An interval from so few
-events is not to be believed. A log that explores is worth more than any estimator.]],
+{%.0f|told.ess}, whereas the uniform log of the first step had {%.0f|e.ess}. An interval from so few
+events is not reliable. A log that explores is worth more than any estimator.]],
       claim = {"told.ess < 0.5 * e.ess"},
     },
   },

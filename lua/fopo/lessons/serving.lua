@@ -1,4 +1,4 @@
--- Lesson 5: a good policy behind an index that does not find its items.
+-- Lesson 5: a good policy that is served through a bad index.
 return {
   name = "serving", title = "A bad index", minutes = 6,
   about = "The same policy earns less when it is served through an index that misses items",
@@ -8,9 +8,9 @@ return {
     {
       title = "A policy to serve",
       text = [[
-When learning is over, the policy shows the item of largest score, argmax_a h(x)^T beta_a. Over a
-million items that is a search (MIPS, maximum inner product search), and an index makes it fast.
-First a policy, and what it earns when the search is exact.]],
+After learning, the policy shows the item of largest score, argmax_a h(x)^T beta_a. Over a million
+items that is a search (MIPS, maximum inner product search), and an index makes it fast. First train
+a policy, and measure what it earns with exact search.]],
       code = [[
 d = fopo.data.synthetic{users = $users, items = $items, clusters = 100}
 s = d:sessions{min_items = 20, test = 0.3}
@@ -35,23 +35,23 @@ fopo.plot.bars({first.reward_exact, first.reward_index},
                {"exact search", "poor graph"}, {title = "test reward"})]],
       ask = {
         question = [[
-The poor graph (HNSW with 4 links an item, searched as narrowly as can be) finds the best item for
-few users. Which share of the reward is left?]],
+The poor graph (HNSW with 4 links an item, searched as narrowly as possible) finds the best item
+for few users. Which share of the reward is left?]],
         answer = "first.reward_index / first.reward_exact", factor = 1.3, format = "%.2f",
       },
       after = [[
-{%.3f|first.reward_exact} by exact search, {%.3f|first.reward_index} through this graph: the loss
-is {%.3f|first.reward_lost}, with 95 % certainty between {%.3f|first.lost_low} and
-{%.3f|first.lost_high}. The policy is the same. It found the best item for
-{%.0f|100 * first.recall} % of the users, and for the others some other one, which may earn as well
-or not.]],
+The same policy earns {%.3f|first.reward_exact} by exact search and {%.3f|first.reward_index}
+through this graph: the loss is {%.3f|first.reward_lost}, with a 95 % interval from
+{%.3f|first.lost_low} to {%.3f|first.lost_high}. The graph found the best item for
+{%.0f|100 * first.recall} % of the users, and for the others a different item, which may also
+earn.]],
       claim = {"first.lost_low > 0", "first.recall < 0.7"},
     },
     {
       title = "Search harder, or build better",
       text = [[
-ef is the breadth of a search: how many items are kept in view on the way through the graph. A
-better graph has more links and was built with more care. Here are both, at several ef.]],
+ef is the breadth of a search: the number of candidates that it keeps on its way through the graph.
+A better graph has more links and is built with a broader search. Here are both, at several ef.]],
       code = [[
 better = build(16, 100)
 efs = {1, 4, 16, 64, 256}
@@ -73,23 +73,23 @@ fopo.plot{{x = efs, y = line, name = "exact search"},
           logx = true, height = 11, xlabel = "ef", ylabel = "reward"}]],
       ask = {
         question = "Can a broad search (ef = 256) make up for the poor graph?",
-        choices = {"wholly: it earns what exact search earns", "in part", "not at all"},
+        choices = {"fully: it earns as much as exact search", "in part", "not at all"},
         answer = "by_poor.reward[5] > 0.98 * first.reward_exact and 1 or "
                  .. "by_poor.reward[5] > 1.05 * by_poor.reward[1] and 2 or 3",
       },
       after = [[
-With ef = 256 the poor graph comes to {%.3f|by_poor.reward[5]}, the better one to
-{%.3f|by_better.reward[5]}, of {%.3f|first.reward_exact}. What no link leads to is not found,
-however long one looks.]],
+With ef = 256 the poor graph earns {%.3f|by_poor.reward[5]} and the better one
+{%.3f|by_better.reward[5]}, of {%.3f|first.reward_exact}. An item to which no link leads is never
+found, however broad the search.]],
       claim = {"by_better.reward[5] > by_poor.reward[5]", "by_poor.reward[5] > by_poor.reward[1]",
                "by_better.recall[5] > 0.95"},
     },
     {
       title = "Why",
       text = [[
-Inner product is no metric. Items of large norm attract the links of all others, and items of small
-norm get none: they can never be found. Embeddings from an SVD have a few large norms and many
-small ones.]],
+The inner product is not a metric. Items of large norm attract the links of all others, and items of
+small norm get none, so they can never be found. Embeddings from an SVD have a few large norms and
+many small ones.]],
       code = [[
 norms = {}
 for i, row in ipairs(beta:totable()) do
@@ -105,15 +105,15 @@ fopo.plot.histogram(norms, {bins = 10, title = "items by norm, times 1000"})]],
       },
       after = [[
 The poor graph reaches {%,d|reached} of $items items, the better one {%,d|reached_better}, and yet
-it earned {%.3f|by_better.reward[5]}: the items that are answers have large norms. That is why an
-index must be judged by the queries that will come.]],
+the better one earned {%.3f|by_better.reward[5]}: the best items have large norms. That is why an
+index must be judged by real queries.]],
       claim = {"reached < 0.6 * $items", "reached_better > reached"},
     },
     {
       title = "Recall is not reward",
       text = [[
-Recall is the share of users for whom the very best item is found. Each point is one graph at one
-ef: its recall, and the share of the reward that is left.]],
+Recall is the share of users for whom the best item is found. Each point is one graph at one ef: its
+recall, and the share of the reward that is left.]],
       code = [[
 recall, kept = {}, {}
 for _, r in ipairs{by_poor, by_better} do
@@ -134,16 +134,16 @@ The poor graph with ef = 1 has a recall of {%.2f|first.recall}. Where will its p
       },
       after = [[
 It keeps {%.0f|100 * kept[1]} % of the reward at a recall of {%.0f|100 * recall[1]} %. A
-second-best item often earns as well, so recall overstates the loss; and a recall of 0.9 still
-tells nothing of the rest. ix:recall with a policy and sessions measures the reward itself, with an
-interval.]],
+second-best item often earns too, so recall overstates the loss; and a recall of 0.9 does not say
+what happens to the other users. ix:recall with a policy and sessions measures the reward itself,
+with an interval.]],
       claim = {"kept[1] > recall[1]"},
     },
     {
       title = "An exact index that is fast",
       text = [[
-Large norms can be used instead: go through the items by falling norm, and stop when even a perfect
-direction could not reach the best score found so far (|q| |beta| bounds it).]],
+Large norms can also help: go through the items by falling norm, and stop when even a perfect
+direction could not reach the best score found so far (|q| |beta| bounds every score).]],
       code = [[
 exact = judged(norm)
 print(("norm:   recall %.3f, reward %.3f, %.4f ms a query"):format(
@@ -151,7 +151,7 @@ print(("norm:   recall %.3f, reward %.3f, %.4f ms a query"):format(
 print(("better: recall %.3f, reward %.3f, %.4f ms a query"):format(
   by_better.recall[5], by_better.reward[5], by_better.ms[5]))]],
       ask = {
-        question = "Which share of the $items items, between 0 and 1, does it look at for a query?",
+        question = "Which share of the $items items, between 0 and 1, does it score for a query?",
         answer = "exact.scored", factor = 2, format = "%.3f",
       },
       after = [[
