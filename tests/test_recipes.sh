@@ -5,6 +5,7 @@
 #
 # A folder of tests/recipes holds the new file at its place in the tree, and
 #   row       three lines: the file with the table, a text in it, and the row that goes below
+#   line      for a statistic, which has no file: the same for the line that computes it
 #   check.sh  what must be so afterwards; $NEW is the program, $TREE the copy, $TOP a folder for
 #             files
 set -eu
@@ -29,23 +30,34 @@ fail() {
 # new_files RECIPE: what it adds, as paths in the tree.
 new_files() { (cd "$1" && find . -mindepth 2 -type f | sed 's|^\./||'); }
 
-# add RECIPE: copies its file and adds its row, or says why not.
-add() {
-  local recipe=$1 table text row
-  { IFS= read -r table; IFS= read -r text; IFS= read -r row; } <"$recipe/row"
-  [ "$(wc -l <"$recipe/row")" = 3 ] || fail "$recipe/row has not three lines"
-  [ "$(new_files "$recipe" | wc -l)" = 1 ] || fail "$recipe adds not one file"
-  grep -qF -- "$text" "$TREE/$table" || { fail "$recipe: $table has no \"$text\""; return; }
-  [ ! -e "$TREE/$(new_files "$recipe")" ] || fail "$recipe: its file is there already"
-  cp -r "$recipe"/*/ "$TREE/"
+# insert RECIPE WHAT: puts the row or the line that WHAT describes into the copy.
+insert() {
+  local table text row
+  { IFS= read -r table; IFS= read -r text; IFS= read -r row; } <"$1/$2"
+  [ "$(wc -l <"$1/$2")" = 3 ] || fail "$1/$2 has not three lines"
+  grep -qF -- "$text" "$TREE/$table" || { fail "$1: $table has no \"$text\""; return; }
   TEXT=$text ROW=$row awk '
     { print } index($0, ENVIRON["TEXT"]) && !done { print ENVIRON["ROW"]; done = 1 }' \
     "$TREE/$table" >"$TOP/table"
   cp "$TOP/table" "$TREE/$table"
   grep -qF -- "$(sed 's/ *\\*$//' <<<"$row")" docs/extending.md ||
-    fail "$recipe: docs/extending.md does not show its row"
-  grep -qF -- "$(new_files "$recipe")" docs/extending.md ||
-    fail "$recipe: docs/extending.md does not name its file"
+    fail "$1: docs/extending.md does not show its $2"
+}
+
+# add RECIPE: one new file and one row, or a row and a line.
+add() {
+  local file
+  insert "$1" row
+  if [ -e "$1/line" ]; then
+    [ -z "$(new_files "$1")" ] || fail "$1 adds a file"
+    insert "$1" line
+    return
+  fi
+  file=$(new_files "$1")
+  [ "$(wc -l <<<"$file")" = 1 ] || fail "$1 adds not one file"
+  [ ! -e "$TREE/$file" ] || fail "$1: its file is there already"
+  cp -r "$1"/*/ "$TREE/"
+  grep -qF -- "$file" docs/extending.md || fail "$1: docs/extending.md does not name its file"
 }
 
 # build TARGET: in the copy.
@@ -60,7 +72,8 @@ if ! build fopo >"$TOP/talk" 2>&1; then
   exit 1
 fi
 for recipe in tests/recipes/*/; do # of others, intrinsics warn without optimisation
-  ! grep -A 5 "^$(new_files "$recipe"):.*warning" "$TOP/talk" || fail "$recipe: its file warns"
+  [ -e "$recipe/line" ] || ! grep -A 5 "^$(new_files "$recipe"):.*warning" "$TOP/talk" ||
+    fail "$recipe: its file warns"
 done
 for recipe in tests/recipes/*/; do
   bash -eu "$recipe/check.sh" >"$TOP/talk" 2>&1 || {
@@ -70,4 +83,4 @@ for recipe in tests/recipes/*/; do
   grep '^skip' "$TOP/talk" || true
 done
 [ "$failed" = 0 ] || exit 1
-echo "recipes: $(ls tests/recipes | wc -l), each one new file and one row"
+echo "recipes: $(ls tests/recipes | wc -l), each one new file and one row; a statistic: one row"
