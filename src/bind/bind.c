@@ -37,7 +37,7 @@ static int memory(lua_State *L) {
 
 static void check_alone(lua_State *L) {
   if (fopo_jobs_running() == 0) return;
-  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a job is training; job:wait() or job:stop() first"));
+  bind_refuse(L, "a job is training; job:wait() or job:stop() first");
 }
 
 /* native.threads(n): uses n threads from now on (as before where left out); how many are used. */

@@ -126,6 +126,9 @@ void bind_collect(lua_State *L);
  * Never returns. */
 int bind_fail(lua_State *L, int status);
 
+/* Raises a sentence of its own about a wrong argument. Never returns. */
+int bind_refuse(lua_State *L, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* FOPO_OK passes, anything else raises. */
 void bind_check(lua_State *L, int status);
 

@@ -1,6 +1,8 @@
 /* Arguments and options: numbers are numbers, and what is wrong is said in the core's way, led by
  * the place in the user's own file. */
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bind/bind.h"
@@ -30,6 +32,15 @@ int bind_fail(lua_State *L, int status) {
   return lua_error(L);
 }
 
+int bind_refuse(lua_State *L, const char *format, ...) {
+  char sentence[1024]; /* as long as the core keeps */
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s", sentence));
+}
+
 void bind_check(lua_State *L, int status) {
   if (status != FOPO_OK) bind_fail(L, status);
 }
@@ -51,8 +62,7 @@ const char *bind_found(lua_State *L, int index) {
 
 static int wrong(lua_State *L, int index, const char *what, const char *wanted) {
   const char *found = bind_found(L, index);
-  return bind_fail(L,
-                   fopo_fail(FOPO_ERR_ARGUMENT, "%s must be %s, not %.80s", what, wanted, found));
+  return bind_refuse(L, "%s must be %s, not %.80s", what, wanted, found);
 }
 
 static lua_Integer integer(lua_State *L, int index, const char *what) {
@@ -69,11 +79,9 @@ size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_
   lua_Integer value = integer(L, index, what);
   if (value < 0 || (size_t)value < least || (size_t)value > most) {
     if (most == SIZE_MAX) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu or more", what,
-                             (long long)value, least));
+      bind_refuse(L, "%s is %lld; use %zu or more", what, (long long)value, least);
     }
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %lld; use %zu to %zu", what, (long long)value,
-                           least, most));
+    bind_refuse(L, "%s is %lld; use %zu to %zu", what, (long long)value, least, most);
   }
   return (size_t)value;
 }
@@ -86,10 +94,8 @@ double bind_number(lua_State *L, int index, const char *what) {
 uint32_t bind_id(lua_State *L, int index, const char *what, size_t n) {
   lua_Integer value = integer(L, index, what);
   if (value < 1 || (uint64_t)value > n) {
-    bind_fail(L, n == 0 ? fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist: there are none",
-                                    what, (long long)value)
-                        : fopo_fail(FOPO_ERR_ARGUMENT, "%s %lld does not exist; use 1 to %zu", what,
-                                    (long long)value, n));
+    if (n == 0) bind_refuse(L, "%s %lld does not exist: there are none", what, (long long)value);
+    bind_refuse(L, "%s %lld does not exist; use 1 to %zu", what, (long long)value, n);
   }
   return (uint32_t)(value - 1);
 }
@@ -108,7 +114,7 @@ const char *bind_string(lua_State *L, int index, const char *what) {
 const char *bind_path(lua_State *L, int index) {
   const char *path = bind_string(L, index, "path");
   if (*path == '\0' || strlen(path) != lua_rawlen(L, index)) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the path is empty or has a zero byte in it"));
+    bind_refuse(L, "the path is empty or has a zero byte in it");
   }
   return path;
 }
@@ -141,8 +147,7 @@ int bind_choice(lua_State *L, int index, const char *what, const char *const *ch
     lua_pushfstring(L, i ? ", %s" : "%s", choices[i]);
     lua_concat(L, 2);
   }
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s must be one of %s, not \"%.80s\"", what,
-                                lua_tostring(L, -1), choice));
+  return bind_refuse(L, "%s must be one of %s, not \"%.80s\"", what, lua_tostring(L, -1), choice);
 }
 
 /* ---- options ---- */

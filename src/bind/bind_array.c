@@ -61,8 +61,7 @@ static bind_array *get_array(lua_State *L, int index) {
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
   bind_array *a = get_array(L, index);
   if (a->ids) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "%s is an array of ids; an array of numbers is needed", what));
+    bind_refuse(L, "%s is an array of ids; an array of numbers is needed", what);
   }
   return a;
 }
@@ -70,10 +69,8 @@ bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
 bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   bind_array *a = get_array(L, index);
   if (!a->ids) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "%s is an array of numbers; an array of ids is needed "
-                           "(fopo.array.ids{...})",
-                           what));
+    bind_refuse(L, "%s is an array of numbers; an array of ids is needed (fopo.array.ids{...})",
+                what);
   }
   return a;
 }
@@ -93,7 +90,7 @@ static bind_array *get_own(lua_State *L, int index) {
 static float to_float(lua_State *L, int index, const char *what) {
   double value = bind_number(L, index, what);
   if (isfinite(value) && fabs(value) > (double)FLT_MAX) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %g, which no float32 holds", what, value));
+    bind_refuse(L, "%s is %g, which no float32 holds", what, value);
   }
   return (float)value;
 }
@@ -143,7 +140,7 @@ static int array_from(lua_State *L) {
   int nested = lua_rawgeti(L, 1, 1) == LUA_TTABLE;
   if (nested) cols = lua_rawlen(L, 2);
   if (rows == 0) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the table is empty; an array needs a row"));
+    return bind_refuse(L, "the table is empty; an array needs a row");
   }
   lua_settop(L, 1);
   bind_array *a = bind_array_new(L, 0, nested ? rows : 1, cols); /* at 2: out of a script's reach */
@@ -153,16 +150,13 @@ static int array_from(lua_State *L) {
     return 1;
   }
   for (size_t i = 0; i < rows; i++) {
-    if (lua_rawgeti(L, 1, (lua_Integer)i + 1) != LUA_TTABLE || lua_rawlen(L, 3) != cols) {
-      const char *found = lua_istable(L, 3) ? NULL : bind_found(L, 3);
-      return bind_fail(L, found ? fopo_fail(FOPO_ERR_ARGUMENT,
-                                            "row %zu is %.80s; rows are tables "
-                                            "of %zu numbers, as row 1 is",
-                                            i + 1, found, cols)
-                                : fopo_fail(FOPO_ERR_ARGUMENT,
-                                            "row %zu has %zu numbers but row 1 "
-                                            "has %zu; rows must be equally long",
-                                            i + 1, (size_t)lua_rawlen(L, 3), cols));
+    if (lua_rawgeti(L, 1, (lua_Integer)i + 1) != LUA_TTABLE) {
+      return bind_refuse(L, "row %zu is %.80s; rows are tables of %zu numbers, as row 1 is", i + 1,
+                         bind_found(L, 3), cols);
+    }
+    if (lua_rawlen(L, 3) != cols) {
+      return bind_refuse(L, "row %zu has %zu numbers but row 1 has %zu; rows must be equally long",
+                         i + 1, (size_t)lua_rawlen(L, 3), cols);
     }
     read_row(L, x + i * cols, 3, cols, i + 1);
     lua_settop(L, 2);
@@ -205,10 +199,8 @@ uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *numbe
     memcpy(rows, a->data, *number * sizeof *rows);
     for (size_t i = 0; i < *number; i++) {
       if (rows[i] < n) continue;
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                             "row %lld (element %zu of the list) does not "
-                             "exist; use 1 to %zu",
-                             rows[i] == FOPO_NO_ITEM ? 0LL : (long long)rows[i] + 1, i + 1, n));
+      bind_refuse(L, "row %lld (element %zu of the list) does not exist; use 1 to %zu",
+                  rows[i] == FOPO_NO_ITEM ? 0LL : (long long)rows[i] + 1, i + 1, n);
     }
   }
   return rows;
@@ -234,10 +226,10 @@ static int load(fopo_archive *archive, const char *path, fopo_dtype type) {
   }
   if (status != FOPO_OK) return status;
   if (archive->n != 1) {
-    return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s has %zu members; an array is read from a .npy, or from "
-                     "an .npz with one member",
-                     path, archive->n);
+    return fopo_fail(
+        FOPO_ERR_FORMAT,
+        "%s has %zu members; an array is read from a .npy, or from an .npz with one member", path,
+        archive->n);
   }
   char name[sizeof archive->items->name];
   strcpy(name, archive->items->name);
@@ -357,8 +349,7 @@ static int totable(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t rows = a->rows, cols = a->cols;
   if (rows > INT_MAX || cols > INT_MAX) {
-    return bind_fail(
-        L, fopo_fail(FOPO_ERR_ARGUMENT, "%zu x %zu is too large for a table", rows, cols));
+    return bind_refuse(L, "%zu x %zu is too large for a table", rows, cols);
   }
   luaL_checkstack(L, 8, NULL);
   lua_createtable(L, (int)rows, 0);
@@ -379,10 +370,8 @@ static int matmul(lua_State *L) {
   size_t m = ta ? a->cols : a->rows, inner = ta ? a->rows : a->cols;
   size_t n = tb ? b->rows : b->cols, other = tb ? b->cols : b->rows;
   if (inner != other) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "%zu x %zu times %zu x %zu does not fit: the "
-                                  "inner sizes are %zu and %zu",
-                                  m, inner, other, n, inner, other));
+    return bind_refuse(L, "%zu x %zu times %zu x %zu does not fit: the inner sizes are %zu and %zu",
+                       m, inner, other, n, inner, other);
   }
   bind_array *c = bind_array_new(L, 0, m, n);
   a = bind_array_numbers(L, 1, "the left factor");
@@ -397,10 +386,8 @@ static int add(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 1, "the array");
   bind_array *b = bind_array_numbers(L, 2, "what is added");
   if (a->rows != b->rows || a->cols != b->cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "%zu x %zu and %zu x %zu cannot be added: "
-                                  "their shapes must be equal",
-                                  a->rows, a->cols, b->rows, b->cols));
+    return bind_refuse(L, "%zu x %zu and %zu x %zu cannot be added: their shapes must be equal",
+                       a->rows, a->cols, b->rows, b->cols);
   }
   lua_settop(L, 2);
   a = get_own(L, 1);
@@ -452,7 +439,7 @@ static summary summary_of(lua_State *L, int needs_one) {
   summary s;
   bind_array *a = bind_array_numbers(L, 1, "the array");
   if (needs_one && count(a) == 0) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the array is empty (%zu x %zu)", a->rows, a->cols));
+    bind_refuse(L, "the array is empty (%zu x %zu)", a->rows, a->cols);
   }
   bind_check(L, summarise(&s, a));
   return s;
@@ -512,8 +499,9 @@ static int histogram(lua_State *L) {
   if (!lua_isnoneornil(L, 2)) bins = bind_count(L, 2, "bins", 1, BINS_MOST);
   summary s = summary_of(L, 1);
   if (!isfinite(s.squares) && !isfinite(s.sum)) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_NUMERIC, "the array has values that are not finite; "
-                                                    "a:finite() says where"));
+    return bind_fail(L,
+                     fopo_fail(FOPO_ERR_NUMERIC,
+                               "the array has values that are not finite; a:finite() says where"));
   }
   bind_array *a = get_array(L, 1);
   size_t n = count(a), seen = count_bins(counts, bins, a, &s);

@@ -15,10 +15,9 @@ static int check_slopes(lua_State *L) {
   double h = bind_number(L, 5, "h");
   bind_check(L, fopo_policy_check_contexts(pi, bind_matrix(x)));
   if (x->rows != 1 || r->rows != 1 || r->cols != pi->items.rows) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "one context and its %zu rewards are needed, "
-                                  "not %zu contexts and %zu x %zu rewards",
-                                  pi->items.rows, x->rows, r->rows, r->cols));
+    return bind_refuse(
+        L, "one context and its %zu rewards are needed, not %zu contexts and %zu x %zu rewards",
+        pi->items.rows, x->rows, r->rows, r->cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(r), "r"));
   bind_check(L,
@@ -35,10 +34,8 @@ static int check_project(lua_State *L) {
   bind_array *G = bind_array_numbers(L, 1, "G"), *U = bind_array_numbers(L, 2, "U");
   size_t n = G->rows * G->cols;
   if (U->cols != n) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "G has %zu elements but the directions %zu; "
-                                  "they must be as many",
-                                  n, U->cols));
+    return bind_refuse(L, "G has %zu elements but the directions %zu; they must be as many", n,
+                       U->cols);
   }
   lua_createtable(L, (int)U->rows, 0);
   for (size_t k = 0; k < U->rows; k++) {
@@ -61,10 +58,8 @@ static int check_stack(lua_State *L) {
   for (int k = 0; k < count; k++) {
     bind_array *a = bind_array_numbers(L, k + 1, "the array");
     if (a->rows * a->cols != n) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                    "array %d has %zu elements but the first "
-                                    "one %zu",
-                                    k + 1, a->rows * a->cols, n));
+      return bind_refuse(L, "array %d has %zu elements but the first one %zu", k + 1,
+                         a->rows * a->cols, n);
     }
     double norm = sqrt(fopo_matrix_norm2(bind_matrix(a)));
     const float *from = a->data;

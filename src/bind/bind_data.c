@@ -39,10 +39,7 @@ static char separator_of(lua_State *L, int index) {
   if (strcmp(s, "tab") == 0) return '\t';
   if (strcmp(s, "space") == 0) return ' ';
   if (s[1] != '\0' || *s == 'D') {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "separator is \"%.20s\"; use one character, \"::\", "
-                           "\"tab\" or \"space\"",
-                           s));
+    bind_refuse(L, "separator is \"%.20s\"; use one character, \"::\", \"tab\" or \"space\"", s);
   }
   return *s;
 }
@@ -371,10 +368,10 @@ static int embed_svd(lua_State *L) {
   fopo_sessions *s = get_sessions(L, 1);
   size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
   if (o.dim > most) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "dim is %zu but %zu contexts x %zu items "
-                                  "have at most %zu singular vectors; use dim <= %zu",
-                                  o.dim, s->X.rows, s->X.cols, most, most));
+    return bind_refuse(L,
+                       "dim is %zu but %zu contexts x %zu items have at most %zu "
+                       "singular vectors; use dim <= %zu",
+                       o.dim, s->X.rows, s->X.cols, most, most);
   }
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
   bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);

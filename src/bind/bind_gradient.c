@@ -88,8 +88,8 @@ static void refuse_to_set(lua_State *L, const fopo_estimator *e, const char *nam
   }
   if (luaL_bufflen(&names) == 0) luaL_addstring(&names, "nothing");
   luaL_pushresult(&names);
-  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a gradient %s has no %.80s to set; it takes %s",
-                         e->title, name, lua_tostring(L, -1)));
+  bind_refuse(L, "a gradient %s has no %.80s to set; it takes %s", e->title, name,
+              lua_tostring(L, -1));
 }
 
 /* Raises if `name` is not to be set: an option that may change between steps, or epsilon and k of a
@@ -101,17 +101,15 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
   if (row != NULL && row->flags & FOPO_OPTION_SETTABLE) return;
   if (strcmp(name, "epsilon") == 0) {
     if (!mixture) {
-      bind_fail(
-          L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with a mixture proposal has epsilon"));
+      bind_refuse(L, "only a gradient with a mixture proposal has epsilon");
     }
     if (o->proposal.adaptive) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                             "an adaptive proposal sets its epsilon itself; use proposal.mixture "
-                             "for one of your own"));
+      bind_refuse(L, "an adaptive proposal sets its epsilon itself; use "
+                     "proposal.mixture for one of your own");
     }
   } else if (strcmp(name, "k") == 0) {
     if (!mixture) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "only a gradient with candidates has k"));
+      bind_refuse(L, "only a gradient with candidates has k");
     }
   } else {
     refuse_to_set(L, o->estimator, name);
@@ -168,7 +166,7 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
   fopo_item_gradient items = fopo_gradient_items(g->gradient);
   if (items.n != n) { /* a finaliser has used the gradient */
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the gradient was used while it was given out"));
+    bind_refuse(L, "the gradient was used while it was given out");
   }
   bind_check(L, d->ops->get(d, rows->data, items.rows, n * dim * sizeof(float)));
   if (items.ids != NULL) {

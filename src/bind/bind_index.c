@@ -83,10 +83,7 @@ static int index_load(lua_State *L) {
 size_t bind_index_k(lua_State *L, int at, const fopo_index *ix) {
   size_t k = bind_count(L, at, "k", 1, SIZE_MAX), n = fopo_index_about(ix).n_items;
   if (k > n) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "k is %zu but the index holds %zu items; use k <= "
-                           "%zu",
-                           k, n, n));
+    bind_refuse(L, "k is %zu but the index holds %zu items; use k <= %zu", k, n, n);
   }
   return k;
 }
@@ -138,10 +135,8 @@ static int index_measure(lua_State *L) {
   bind_array *Q = bind_array_numbers(L, 2, "Q"), *truth = bind_array_numbers(L, 3, "truth");
   size_t batch = bind_count(L, 4, "batch", 1, SIZE_MAX);
   if (truth->rows != Q->rows || truth->cols == 0) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "truth is %zu x %zu for %zu queries; give the scores "
-                           "of their exact search",
-                           truth->rows, truth->cols, Q->rows));
+    bind_refuse(L, "truth is %zu x %zu for %zu queries; give the scores of their exact search",
+                truth->rows, truth->cols, Q->rows);
   }
   bind_check(L, fopo_index_measure(&r, ix, bind_matrix(Q), truth->cols, truth->data, batch));
   return push_recall(L, &r);

@@ -65,8 +65,7 @@ static void done(bind_object *o) {
 
 static void check_parts(lua_State *L, const bind_trainer *t) {
   if (t->busy) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
-                                              "after that"));
+    bind_refuse(L, "this trainer is in the middle of a step; use it after that");
   }
   bind_check_free(L, &t->object);
   bind_check_free(L, t->object.keeps[BIND_POLICY]);

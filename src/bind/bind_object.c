@@ -109,21 +109,19 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
   const char *name = short_name(type);
   if (h == NULL) {
     const char *found = bind_found(L, index);
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s %s is needed here, not %s",
-                           strchr("aeio", name[0]) ? "an" : "a", name, found));
+    bind_refuse(L, "%s %s is needed here, not %s", strchr("aeio", name[0]) ? "an" : "a", name,
+                found);
   }
   if (h->object == NULL) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this %s has been closed", name));
+    bind_refuse(L, "this %s has been closed", name);
   }
   return h->object;
 }
 
 void bind_check_free(lua_State *L, const bind_object *o) {
   if (o->attached == 0) return;
-  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                         "this %s is in use by a job; job:pause() first, or "
-                         "job:wait() for its end",
-                         short_name(o->type)));
+  bind_refuse(L, "this %s is in use by a job; job:pause() first, or job:wait() for its end",
+              short_name(o->type));
 }
 
 void *bind_get_free(lua_State *L, int index, const bind_type *type) {
@@ -214,8 +212,8 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
   }
   size_t near = strlen(field) / 3 > 2 ? strlen(field) / 3 : 2;
   if (n.least <= near) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s'; did you mean '%s'?",
-                                  short_name(type), field, n.best));
+    return bind_refuse(L, "%s has no field '%.80s'; did you mean '%s'?", short_name(type), field,
+                       n.best);
   }
   lua_pushliteral(L, "");
   for (const bind_field *f = type->fields; f && f->name; f++) {
@@ -223,8 +221,8 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
     lua_concat(L, 2);
   }
   const char *all = lua_tostring(L, -1);
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s'; its fields are: %s",
-                                short_name(type), field, *all != '\0' ? all : "none"));
+  return bind_refuse(L, "%s has no field '%.80s'; its fields are: %s", short_name(type), field,
+                     *all != '\0' ? all : "none");
 }
 
 static const bind_field *find_field(const bind_type *type, const char *name) {
@@ -241,10 +239,8 @@ static int get_field(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL) return 1;
   if (lua_type(L, 2) != LUA_TSTRING) {
     const char *found = bind_found(L, 2);
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "%s has no element [%s]; its elements are "
-                                  "reached by methods",
-                                  short_name(type), found));
+    return bind_refuse(L, "%s has no element [%s]; its elements are reached by methods",
+                       short_name(type), found);
   }
   bind_object *o = bind_get(L, 1, type);
   const char *field = lua_tostring(L, 2);
@@ -260,8 +256,7 @@ static int set_field(lua_State *L) {
   const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
   const bind_field *f = find_field(type, field);
   if (f && f->set && f->set(L, o)) return 0;
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s has no field '%.80s' that can be set",
-                                short_name(type), field));
+  return bind_refuse(L, "%s has no field '%.80s' that can be set", short_name(type), field);
 }
 
 /* The Lua files give each type a method `describe`; a closed handle is described here. */

@@ -146,15 +146,14 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
   }
   if (rows->rows != n || rows->cols != items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the items' gradient is %zu x %zu for %zu ids; it must be "
-                     "%zu x %zu",
+                     "the items' gradient is %zu x %zu for %zu ids; it must be %zu x %zu",
                      rows->rows, rows->cols, n, n, items.cols);
   }
   for (size_t i = 0; i < n; i++) {
     if (id[i] < items.rows && (i == 0 || id[i] > id[i - 1])) continue;
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "id %zu of the items' gradient does not follow the one "
-                     "before it, or is no item; use what compute gave",
+                     "id %zu of the items' gradient does not follow the one before it, or is no "
+                     "item; use what compute gave",
                      i + 1);
   }
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
@@ -192,10 +191,8 @@ static int step(lua_State *L) {
   bind_array *G = bind_array_numbers(L, 3, "G");
   fopo_matrix theta = pi->policy.theta;
   if (G->rows != theta.rows || G->cols != theta.cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "G is %zu x %zu but theta is %zu x %zu; they "
-                                  "must be of one shape",
-                                  G->rows, G->cols, theta.rows, theta.cols));
+    return bind_refuse(L, "G is %zu x %zu but theta is %zu x %zu; they must be of one shape",
+                       G->rows, G->cols, theta.rows, theta.cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(G), "G"));
   bind_array *ids = with_items ? bind_array_ids(L, 4, "ids") : NULL;

@@ -17,13 +17,13 @@ static int put_theta(bind_policy *pi, const bind_array *theta) {
   if (theta->rows != own.rows || theta->cols != own.cols) {
     if (pi->policy.net.layers > 0) {
       return fopo_fail(FOPO_ERR_ARGUMENT,
-                       "theta is %zu x %zu but this network's parameters are 1 "
-                       "x %zu; pi:set_parameters takes them by name",
+                       "theta is %zu x %zu but this network's parameters are 1 x %zu; "
+                       "pi:set_parameters takes them by name",
                        theta->rows, theta->cols, own.cols);
     }
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "theta is %zu x %zu but contexts have %zu features and "
-                     "the items have %zu columns; it must be %zu x %zu",
+                     "theta is %zu x %zu but contexts have %zu features and the items have %zu "
+                     "columns; it must be %zu x %zu",
                      theta->rows, theta->cols, own.rows, own.cols, own.rows, own.cols);
   }
   int status = fopo_matrix_finite(bind_matrix(theta), "theta");
@@ -107,10 +107,10 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
   bind_table(L, at, "hidden");
   size_t n = lua_rawlen(L, at);
   if (n < 1 || n > FOPO_LAYERS - 1) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "hidden has %zu entries; give the units of 1 or 2 "
-                           "hidden layers, as in {64} or {64, 32}",
-                           n));
+    bind_refuse(L,
+                "hidden has %zu entries; give the units of 1 or 2 hidden layers, as in "
+                "{64} or {64, 32}",
+                n);
   }
   fopo_network net = {.layers = n + 1, .width = {D}};
   for (size_t i = 1; i <= n; i++) {
@@ -190,8 +190,8 @@ static int set_parameters(lua_State *L) {
   for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
     bind_array *a = bind_array_numbers(L, bind_option(L, 2, p.name), p.name);
     if (a->rows != p.view.rows || a->cols != p.view.cols) {
-      return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s is %zu x %zu but must be %zu x %zu",
-                                    p.name, a->rows, a->cols, p.view.rows, p.view.cols));
+      return bind_refuse(L, "%s is %zu x %zu but must be %zu x %zu", p.name, a->rows, a->cols,
+                         p.view.rows, p.view.cols);
     }
     bind_check(L, fopo_matrix_finite(bind_matrix(a), p.name));
   }
@@ -269,15 +269,12 @@ static int set_items(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 2, "items");
   fopo_matrix own = pi->policy.items;
   if (!pi->policy.train_items) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "the items of this policy are fixed; make it "
-                                  "with train_items = true, or make another from other items"));
+    return bind_refuse(L, "the items of this policy are fixed; make it with "
+                          "train_items = true, or make another from other items");
   }
   if (a->rows != own.rows || a->cols != own.cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "these items are %zu x %zu but the policy's "
-                                  "are %zu x %zu",
-                                  a->rows, a->cols, own.rows, own.cols));
+    return bind_refuse(L, "these items are %zu x %zu but the policy's are %zu x %zu", a->rows,
+                       a->cols, own.rows, own.cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(a), "items"));
   if (a->data != own.x) memcpy(own.x, a->data, own.rows * own.cols * sizeof(float));

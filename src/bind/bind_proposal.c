@@ -88,10 +88,7 @@ static int sample(lua_State *L) {
   size_t B = Q->rows;
   uint32_t *rows = bind_rows(L, bind_option(L, 5, "rows"), UINT32_MAX, B, &number);
   if (number != B) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "rows has %zu entries but x has %zu rows; "
-                                  "give one for each",
-                                  number, B));
+    return bind_refuse(L, "rows has %zu entries but x has %zu rows; give one for each", number, B);
   }
   bind_array *ids = bind_array_new(L, 1, B, S);
   bind_array *logq = bind_array_new(L, 0, B, S);

@@ -36,10 +36,8 @@ static const fopo_logs *log_of(const bind_reward *r) {
 static fopo_low_rank model_of(lua_State *L, int index) {
   const bind_reward *r = get_reward(L, index);
   if (r->reward.model.users == NULL) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "the reward %s has no model; make one with "
-                           "fopo.reward.direct",
-                           r->reward.kind->title));
+    bind_refuse(L, "the reward %s has no model; make one with fopo.reward.direct",
+                r->reward.kind->title);
   }
   return r->reward.model;
 }
@@ -82,11 +80,11 @@ static int reward_given(lua_State *L) {
   bind_array *queries = bind_array_numbers(L, 2, "queries");
   bind_array *items = bind_array_numbers(L, 3, "items");
   if (queries->rows != logs->n || items->rows != logs->n_actions || queries->cols != items->cols) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "the model has queries %zu x %zu and items "
-                                  "%zu x %zu but the log has %zu events and %zu actions",
-                                  queries->rows, queries->cols, items->rows, items->cols, logs->n,
-                                  logs->n_actions));
+    return bind_refuse(L,
+                       "the model has queries %zu x %zu and items %zu x %zu but the log "
+                       "has %zu events and %zu actions",
+                       queries->rows, queries->cols, items->rows, items->cols, logs->n,
+                       logs->n_actions);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(queries), "the model's queries"));
   bind_check(L, fopo_matrix_finite(bind_matrix(items), "the model's items"));
@@ -102,18 +100,15 @@ static int reward_given(lua_State *L) {
 static int reward_apply(lua_State *L) {
   model_of(L, 2);
   if (get_reward(L, 2)->model == NULL) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "this reward holds no fitted model; use the "
-                                  "one that was fitted, or give queries and items for this log"));
+    return bind_refuse(L, "this reward holds no fitted model; use the one that was "
+                          "fitted, or give queries and items for this log");
   }
   bind_reward *r = new_of_log(L), *fitted = get_reward(L, 2);
   const fopo_logs *logs = log_of(r);
   fopo_low_rank m = model_of(L, 2);
   if (fitted->model->P != logs->n_actions) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "the model has %zu actions but the log has "
-                                  "%zu",
-                                  fitted->model->P, logs->n_actions));
+    return bind_refuse(L, "the model has %zu actions but the log has %zu", fitted->model->P,
+                       logs->n_actions);
   }
   bind_keep(&r->object, MODEL, &fitted->object);
   bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
@@ -134,8 +129,8 @@ static int reward_over(lua_State *L) {
 static fopo_low_rank model_for_log(lua_State *L) {
   fopo_low_rank m = model_of(L, 2);
   if (get_reward(L, 2)->object.keeps[DATA] != &get_logs(L, 1)->object) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the model was made for another log; make it with "
-                                              "fopo.reward.direct{logs = this log, model = ...}"));
+    bind_refuse(L, "the model was made for another log; make it with "
+                   "fopo.reward.direct{logs = this log, model = ...}");
   }
   return m;
 }
@@ -160,8 +155,7 @@ static int make_of_function(lua_State *L, const fopo_reward_kind *kind) {
       .contexts = lua_isnoneornil(L, 2) ? 0 : bind_count(L, 2, "n", 1, UINT32_MAX)};
   if (!lua_isfunction(L, 1)) {
     const char *found = bind_found(L, 1);
-    return bind_fail(
-        L, fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward needs a function, not %.80s", found));
+    return bind_refuse(L, "a custom reward needs a function, not %.80s", found);
   }
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   bind_check(L, fopo_reward_init(&r->reward, kind, &source));
@@ -215,10 +209,10 @@ static void take_row(lua_State *L, float *r, int at, size_t first, size_t S, siz
 }
 
 static int misfit(lua_State *L, const fopo_drawn *d, const char *found) {
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                "the reward's function gave %s; an array "
-                                "[%zu, %zu] or a table of %zu rows with %zu numbers is needed",
-                                found, d->B, d->S, d->B, d->S));
+  return bind_refuse(L,
+                     "the reward's function gave %s; an array [%zu, %zu] or a table of "
+                     "%zu rows with %zu numbers is needed",
+                     found, d->B, d->S, d->B, d->S);
 }
 
 static void take_table(lua_State *L, const fopo_drawn *d, int at) {
@@ -291,10 +285,7 @@ static int value(lua_State *L) {
   lua_settop(L, 3);
   uint32_t *rows = bind_rows(L, 3, covered, B < covered ? B : covered, &n);
   if (n != B) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "ids has %zu rows but %zu contexts are given; "
-                                  "give one for each",
-                                  B, n));
+    return bind_refuse(L, "ids has %zu rows but %zu contexts are given; give one for each", B, n);
   }
   uint32_t *ids = bind_scratch(L, B * S, sizeof *ids);
   bind_array *out = bind_array_new(L, 0, B, S);
@@ -356,7 +347,7 @@ static int set_translate(lua_State *L, bind_object *o) {
   if (!translates(r)) return 0;
   double shift = bind_number(L, 3, "translate");
   if (!(shift >= -1e30 && shift <= 1e30)) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "translate is %g; it must be finite", shift));
+    bind_refuse(L, "translate is %g; it must be finite", shift);
   }
   r->credit.shift = (float)shift;
   return 1;

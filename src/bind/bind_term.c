@@ -124,8 +124,7 @@ static int read_series(lua_State *L, fopo_series *s, int i) {
   s->x = numbers(L, "x", i, &s->n);
   s->y = numbers(L, "y", i, &n);
   if (n != s->n) {
-    bind_fail(
-        L, fopo_fail(FOPO_ERR_ARGUMENT, "series %d has %zu values of x but %zu of y", i, s->n, n));
+    bind_refuse(L, "series %d has %zu values of x but %zu of y", i, s->n, n);
   }
   lua_pop(L, 1);
   return points;
@@ -141,9 +140,8 @@ static int plot(lua_State *L) {
   lua_settop(L, 2);
   size_t n = lua_rawlen(L, 1);
   if (n > MOST_SERIES) {
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                                  "%zu series are more than a plot can show; use at most %d", n,
-                                  MOST_SERIES));
+    return bind_refuse(L, "%zu series are more than a plot can show; use at most %d", n,
+                       MOST_SERIES);
   }
   luaL_checkstack(L, 2 * MOST_SERIES + 16, NULL);
   uint64_t points = 0;

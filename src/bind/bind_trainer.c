@@ -21,8 +21,7 @@ static bind_trainer *get_trainer(lua_State *L, int index) {
 static bind_trainer *get_idle(lua_State *L, int index) {
   bind_trainer *t = get_trainer(L, index);
   if (t->busy) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "this trainer is in the middle of a step; use it "
-                                              "after that"));
+    bind_refuse(L, "this trainer is in the middle of a step; use it after that");
   }
   bind_check_free(L, &t->object);
   return t;
@@ -187,10 +186,7 @@ static void add_extra(lua_State *L, extras *x, const char *prefix, const char *k
                       fopo_array array) {
   if (x->n == x->room || strlen(key) == 0 || strlen(key) > 40 || strpbrk(key, "/\\") ||
       snprintf(array.name, sizeof array.name, "%s.%s", prefix, key) < 0) {
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                           "\"%.60s\" is no name for a part of a file; use 1 to "
-                           "40 letters",
-                           key));
+    bind_refuse(L, "\"%.60s\" is no name for a part of a file; use 1 to 40 letters", key);
   }
   x->arrays[x->n++] = array;
 }
@@ -204,10 +200,7 @@ static void add_list(lua_State *L, extras *x, const char *key, int at) {
     whole = whole && lua_isinteger(L, -1);
     lua_pop(L, 1);
     if (!number) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT,
-                             "element %zu of the history's \"%.60s\" is no "
-                             "number",
-                             i + 1, key));
+      bind_refuse(L, "element %zu of the history's \"%.60s\" is no number", i + 1, key);
     }
   }
   char *data = bind_scratch(L, n, 8);
@@ -234,8 +227,7 @@ static size_t entries(lua_State *L, int at) {
 static const char *key_of(lua_State *L, const char *what) {
   if (lua_type(L, -2) != LUA_TSTRING) {
     const char *found = bind_found(L, lua_gettop(L) - 1);
-    bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the %s has the key %.80s; its keys are names", what,
-                           found));
+    bind_refuse(L, "the %s has the key %.80s; its keys are names", what, found);
   }
   return lua_tostring(L, -2);
 }
@@ -244,8 +236,7 @@ static void add_history(lua_State *L, extras *x, int at) {
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
     const char *key = key_of(L, "history");
     if (!lua_istable(L, -1)) {
-      bind_fail(L,
-                fopo_fail(FOPO_ERR_ARGUMENT, "the history's \"%.60s\" is no list of numbers", key));
+      bind_refuse(L, "the history's \"%.60s\" is no list of numbers", key);
     }
     add_list(L, x, key, lua_gettop(L));
   }
@@ -256,7 +247,7 @@ static void add_meta(lua_State *L, extras *x, int at) {
     const char *key = key_of(L, "table of facts");
     lua_pushvalue(L, -1);
     if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER) {
-      bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "the fact \"%.60s\" is no string or number", key));
+      bind_refuse(L, "the fact \"%.60s\" is no string or number", key);
     }
     const char *text = lua_tostring(L, -1); /* converts the copy */
     keep_alive(L, x);

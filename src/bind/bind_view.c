@@ -188,7 +188,7 @@ static int set(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "[]";
     if (set_one(L, &v->model, name)) continue;
-    return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "a view has no figure or setting '%s'", name));
+    return bind_refuse(L, "a view has no figure or setting '%s'", name);
   }
   return 0;
 }
