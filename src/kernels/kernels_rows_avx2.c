@@ -96,6 +96,7 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
   __m256 even[4], odd[4];
 #pragma GCC unroll 4
   for (int l = 0; l < n_rows; l++) even[l] = odd[l] = _mm256_setzero_ps();
+  /* Two vectors at a time. */
   size_t i = 0;
   for (; i + 16 <= n; i += 16) {
     __m256 q0 = _mm256_loadu_ps(q + i), q1 = _mm256_loadu_ps(q + i + 8);
@@ -105,6 +106,7 @@ INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, 
       odd[l] = _mm256_fmadd_ps(load(row[l], i + 8, type), q1, odd[l]);
     }
   }
+  /* One more whole vector, then the last lanes. */
   if (i + 8 <= n) {
     __m256 q0 = _mm256_loadu_ps(q + i);
 #pragma GCC unroll 4
@@ -204,6 +206,7 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
   __m256 sum[8];
 #pragma GCC unroll 8
   for (int k = 0; k < vectors * chains; k++) sum[k] = _mm256_setzero_ps();
+  /* `chains` samples at a time, one for each set of accumulators. */
   size_t s = 0;
   for (; s + (size_t)chains <= b->n; s += (size_t)chains) {
     if (s % 4 == 0 && s / 4 < b->n_next) {

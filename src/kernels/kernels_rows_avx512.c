@@ -88,6 +88,7 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
   __m512 even[4], odd[4];
 #pragma GCC unroll 4
   for (int l = 0; l < n_rows; l++) even[l] = odd[l] = _mm512_setzero_ps();
+  /* Two vectors at a time; the same lines of the next rows are prefetched. */
   size_t i = 0;
   for (; i + 32 <= n; i += 32) {
     __m512 q0 = _mm512_loadu_ps(q + i), q1 = _mm512_loadu_ps(q + i + 16);
@@ -101,11 +102,13 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
       odd[l] = _mm512_fmadd_ps(load(row[l], i + 16, type), q1, odd[l]);
     }
   }
+  /* The prefetches of the last lines. */
 #pragma GCC unroll 4
   for (int l = 0; l < n_rows; l++) {
     size_t done = i * fopo_float_bytes(type);
     if (next != NULL) prefetch_row(next[l] + done, n * fopo_float_bytes(type) - done);
   }
+  /* One more whole vector, then the last lanes. */
   if (i + 16 <= n) {
     __m512 q0 = _mm512_loadu_ps(q + i);
 #pragma GCC unroll 4
@@ -148,9 +151,9 @@ INLINE void short_axpy(float *v, const void *rows, size_t ld, const uint32_t *id
 }
 
 INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
-  if (n < 16)
-    return fopo_dot_avx2((const float *)(const void *)row, q,
-                         n); /* only dot comes here, with float32 */
+  /* Only `dot` has such short rows here, and it has float32: gather_dot left them to AVX2 before.
+   */
+  if (n < 16) return fopo_dot_avx2((const float *)(const void *)row, q, n);
   __m128 sum;
   dots(&sum, &row, NULL, q, n, 1, type);
   return sum4(sum);
@@ -223,6 +226,7 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
   __m512 sum[8];
 #pragma GCC unroll 8
   for (int k = 0; k < vectors * chains; k++) sum[k] = _mm512_setzero_ps();
+  /* `chains` samples at a time, one for each set of accumulators. */
   size_t s = 0;
   for (; s + (size_t)chains <= b->n; s += (size_t)chains) {
     if (s % 4 == 0 && s / 4 < b->n_next) {

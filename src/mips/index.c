@@ -32,9 +32,10 @@ static _Atomic uint64_t structures; /* made so far in this process: gives their 
  * with a norm above `bound`. */
 static int bounded_norm(double *max_norm, float *norms, fopo_matrix m, double bound,
                         const char *what) {
+  /* The norm of a row is finite if and only if its values are, so one test covers both. */
+  int within = 1;
   double largest = 0.0;
-  int within = 1; /* the norm of a row is not finite if and only if a value is not */
-                  // clang-format off
+// clang-format off
 #pragma omp parallel for num_threads(fopo_threads()) if (m.rows > 4096) \
     reduction(max : largest) reduction(&& : within)
   // clang-format on

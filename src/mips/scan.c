@@ -78,6 +78,7 @@ static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_
     double part = (double)Q.rows * (double)w->at / (double)scan->limit;
     if (is_main ? report(b, part) != FOPO_OK : fopo_interrupted()) return FOPO_ERR_INTERRUPTED;
   }
+  /* The rescoring and sorting of the answers is shared too, if it is more than a few. */
 #pragma omp parallel for num_threads(b->threads) if (Q.rows * k > 256)
   for (size_t i = 0; i < Q.rows; i++) {
     fopo_topk *t = &w->top[i];
@@ -93,6 +94,7 @@ static int run_group(batch *b, const fopo_scan *scan, fopo_scan_worker *w, size_
   return FOPO_OK;
 }
 
+/* Searches group g, unless a group has failed already. */
 static void run_next(batch *b, const fopo_scan *scan, size_t g, int me) {
   int status;
 #pragma omp atomic read

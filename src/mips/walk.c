@@ -92,42 +92,64 @@ static uint32_t answer(uint32_t *ids, float *scores, uint32_t n_row, fopo_walk_w
   return (uint32_t)found;
 }
 
+/* What the threads of a search share. */
+typedef struct {
+  size_t queries, done;
+  double report_at; /* the clock of the next report; used by thread 0 alone */
+  int stopped;      /* 1: interrupted */
+  int reported;     /* 1: a line of progress is open */
+} progress;
+
+/* 1 if the search was interrupted, which p->stopped remembers for `finish`. */
+static int is_stopped(progress *p) {
+  if (!fopo_interrupted()) return 0;
+#pragma omp atomic write
+  p->stopped = 1;
+  return 1;
+}
+
+/* Counts a query that is done; thread 0, which called the search, reports. */
+static void count_query(progress *p, int me) {
+  size_t done;
+#pragma omp atomic capture
+  done = ++p->done;
+  if (me != 0 || fopo_clock() < p->report_at || done >= p->queries) return;
+  p->report_at = fopo_clock() + TICK;
+  p->reported = 1;
+  (void)fopo_progress("searching", (double)done,
+                      (double)p->queries); /* is_stopped reads the flag */
+}
+
+static int finish(const progress *p) {
+  if (p->stopped) {
+    fopo_progress("searching", 0.0, 0.0); /* closes the line of progress */
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
+  }
+  if (!p->reported) return FOPO_OK;
+  return fopo_progress("searching", (double)p->queries, (double)p->queries);
+}
+
 int fopo_walk_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored, fopo_walk *w,
                      fopo_matrix items, fopo_matrix Q, size_t k, const uint8_t *skip) {
-  size_t ef = w->options.ef > k ? w->options.ef : k, done = 0;
+  size_t ef = w->options.ef > k ? w->options.ef : k;
   if (ef > w->graph.members) ef = w->graph.members;
-  int threads = fopo_threads(), stop = 0, reported = 0;
+  int threads = fopo_threads();
   int status = reserve(w, (size_t)threads, ef, k);
   if (status != FOPO_OK) return status;
   for (int i = 0; i < threads; i++) w->workers[i].walker.scored = 0;
-  double until = fopo_clock() + TICK;
+  progress p = {.queries = Q.rows, .report_at = fopo_clock() + TICK};
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 4) if (Q.rows > 1)
   for (size_t b = 0; b < Q.rows; b++) {
     int me = omp_get_thread_num();
-    if (fopo_interrupted()) {
-#pragma omp atomic write
-      stop = 1;
-      continue;
-    }
+    if (is_stopped(&p)) continue;
     if (skip == NULL || !skip[b]) {
       counts[b] = answer(ids + b * k, scores + b * k, counts[b], &w->workers[me], w, items,
                          fopo_matrix_row(Q, b), k, ef);
     }
-    size_t now;
-#pragma omp atomic capture
-    now = ++done;
-    if (me != 0 || fopo_clock() < until || now >= Q.rows) continue;
-    until = fopo_clock() + TICK;
-    reported = 1;
-    (void)fopo_progress("searching", (double)now, (double)Q.rows); /* the flag is read above */
+    count_query(&p, me);
   }
   for (int i = 0; i < threads; i++) *scored += w->workers[i].walker.scored;
-  if (stop) {
-    fopo_progress("searching", 0.0, 0.0); /* closes the line of progress */
-    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while searching");
-  }
-  if (reported) return fopo_progress("searching", (double)Q.rows, (double)Q.rows);
-  return FOPO_OK;
+  return finish(&p);
 }
 
 /* ---- life ---- */
