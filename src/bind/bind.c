@@ -18,8 +18,8 @@ static int clock_now(lua_State *L) {
   return 1;
 }
 
-/* native.memory(): {blocks, bytes, peak} of what C holds and `available`, what the process may
- * still take; math.huge where nothing says. */
+/* native.memory(): {blocks, bytes, peak}, memory allocated by C, and `available`, bytes that the
+ * process may still allocate; math.huge if no limit is known. */
 static int memory(lua_State *L) {
   fopo_memory_use use = fopo_memory_in_use();
   uint64_t available = fopo_memory_available();
@@ -40,7 +40,7 @@ static void check_alone(lua_State *L) {
   bind_refuse(L, "a job is training; job:wait() or job:stop() first");
 }
 
-/* native.threads(n): uses n threads from now on (as before where left out); how many are used. */
+/* native.threads(n): sets the number of threads, if n is given; returns the number in use. */
 static int threads(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) {
     check_alone(L);
@@ -62,13 +62,13 @@ static int isa(lua_State *L) {
   return 2;
 }
 
-/* native.isa_names(): all that the program knows, as text: "portable, avx2, ...". */
+/* native.isa_names(): all names that the program knows: "portable, avx2, ...". */
 static int isa_names(lua_State *L) {
   lua_pushstring(L, fopo_kernels_names());
   return 1;
 }
 
-/* native.interrupt_clear(): forgets Ctrl-C. */
+/* native.interrupt_clear(): clears a pending interruption by Ctrl-C. */
 static int interrupt_clear(lua_State *L) {
   (void)L;
   fopo_interrupt_clear();

@@ -1,5 +1,5 @@
-/* Arguments and options: numbers are numbers, and what is wrong is said in the core's way, led by
- * the place in the user's own file. */
+/* Arguments, options, results and errors. An error is a sentence as the core's, after the place in
+ * the user's own file. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void push_place(lua_State *L) {
 
 int bind_fail(lua_State *L, int status) {
   luaL_checkstack(L, 4, NULL);
-  /* The sentence first: finding the place may run finalisers, and they may fail in turn. */
+  /* The sentence is copied first: finding the place may run finalisers that fail and replace it. */
   lua_pushstring(L, fopo_error_sentence());
   if (status == FOPO_ERR_INTERRUPTED) return lua_error(L);
   push_place(L);

@@ -1,7 +1,6 @@
-/* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes an element.
- *
- * Whoever holds an array (an index, a policy, a trainer) holds its values of that moment: an array
- * that others hold is copied before it is changed. */
+/* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes per element. * * An index,
+ * a policy or a trainer that keeps an array relies on its values, so an array with other holders is
+ * copied before it is changed. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -16,7 +15,7 @@
 enum {
   ELEMENT = 4,        /* bytes, float and uint32_t alike */
   POLL = 4 << 20,     /* elements between two polls of the interrupt flag: a few milliseconds */
-  ESTIMATE = 64 << 20 /* bytes from which on the machine's free memory is asked first */
+  ESTIMATE = 64 << 20 /* bytes from which on the free memory is checked before the allocation */
 };
 
 /* ---- making ---- */
@@ -75,7 +74,8 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   return a;
 }
 
-/* The array at `index`, about to be changed: a copy of its own where others hold it. */
+/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
+ */
 static bind_array *get_own(lua_State *L, int index) {
   bind_array *a = get_array(L, index);
   if (a->object.refs == 1) return a;
@@ -107,7 +107,7 @@ static int array_zeros(lua_State *L) {
 }
 
 /* native.array_randn(rows, cols, seed, scale): scale times standard normal numbers; element i is a
- * function of (seed, i) alone. seed 0 and scale 1 where left out. */
+ * function of (seed, i) alone. seed is 0 and scale 1 if left out. */
 static int array_randn(lua_State *L) {
   size_t rows = to_size(L, 1, "rows"), cols = to_size(L, 2, "cols");
   uint64_t seed = lua_isnoneornil(L, 3) ? 0 : bind_seed(L, 3);
@@ -117,7 +117,7 @@ static int array_randn(lua_State *L) {
   return 1;
 }
 
-/* The n numbers of the table at `table` into x; `row` names them in sentences. */
+/* Reads the n numbers of the table at `table` into x; `row` is its number for sentences. */
 static void read_row(lua_State *L, float *x, int table, size_t n, size_t row) {
   char what[64];
   for (size_t j = 0; j < n; j++) {
@@ -143,7 +143,8 @@ static int array_from(lua_State *L) {
     return bind_refuse(L, "the table is empty; an array needs a row");
   }
   lua_settop(L, 1);
-  bind_array *a = bind_array_new(L, 0, nested ? rows : 1, cols); /* at 2: out of a script's reach */
+  bind_array *a =
+      bind_array_new(L, 0, nested ? rows : 1, cols); /* at 2, where no script can reach it */
   float *x = a->data;
   if (!nested) {
     read_row(L, x, 1, cols, 1);
@@ -261,7 +262,7 @@ static int array_load(lua_State *L) {
   return 1;
 }
 
-/* a:save(path): .npy, or .npz with the member "array" where the path ends so. Ids are saved
+/* a:save(path): .npy, or .npz with the member "array" if the path ends in .npz. Ids are saved
  * 0-based. */
 static int save(lua_State *L) {
   const char *path = bind_path(L, 2);
@@ -274,13 +275,13 @@ static int save(lua_State *L) {
 
 /* ---- elements ---- */
 
-/* The place of (i, j), the arguments 2 and 3. */
+/* The offset of element (i, j), the arguments 2 and 3. */
 static size_t place(lua_State *L, const bind_array *a) {
   size_t i = bind_id(L, 2, "row", a->rows);
   return i * a->cols + bind_id(L, 3, "column", a->cols);
 }
 
-/* a:get(i, j): a number, or a 1-based id, nil where there is none. */
+/* a:get(i, j): a number, or a 1-based id, nil for none. */
 static int get(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t at = place(L, a);
@@ -328,7 +329,7 @@ static int copy(lua_State *L) {
   return 1;
 }
 
-/* Pushes row i as a table; nothing that allocates stands between fetch and use. */
+/* Pushes row i as a table. Nothing allocates between fetching the array and reading it. */
 static void push_row(lua_State *L, size_t i, size_t cols) {
   lua_createtable(L, (int)cols, 0);
   bind_array *a = get_array(L, 1);
@@ -344,7 +345,7 @@ static void push_row(lua_State *L, size_t i, size_t cols) {
   }
 }
 
-/* a:totable(): {{...}, ...}; 0 stands where there is no id. */
+/* a:totable(): {{...}, ...}; 0 for no id. */
 static int totable(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t rows = a->rows, cols = a->cols;
@@ -409,7 +410,7 @@ static int scale(lua_State *L) {
   return 1;
 }
 
-/* Adds up and compares part by part, so that it can be interrupted. */
+/* Computed in parts, so that it can be interrupted. */
 typedef struct {
   double sum, least, largest, squares;
 } summary;
@@ -430,7 +431,7 @@ static int summarise(summary *s, const bind_array *a) {
     int status = fopo_progress("adding up an array", (double)end, (double)n);
     if (status != FOPO_OK) return status;
   }
-  /* A NaN passes every comparison unseen, but no square of a number is one. */
+  /* A NaN fails every comparison, but shows in the sum of squares. */
   if (isnan(s->squares)) s->least = s->largest = NAN;
   return FOPO_OK;
 }
@@ -464,13 +465,13 @@ static int mean(lua_State *L) {
   return 1;
 }
 
-/* a:min(): NaN where there is one. */
+/* a:min(): NaN if an element is NaN. */
 static int least(lua_State *L) {
   lua_pushnumber(L, summary_of(L, 1).least);
   return 1;
 }
 
-/* a:max(): NaN where there is one. */
+/* a:max(): NaN if an element is NaN. */
 static int largest(lua_State *L) {
   lua_pushnumber(L, summary_of(L, 1).largest);
   return 1;
@@ -478,8 +479,8 @@ static int largest(lua_State *L) {
 
 enum { BINS_MOST = 1000, SEEN_MOST = 1 << 20 };
 
-/* Counts of the values in bins of equal width from the least to the largest; of a large array every
- * step-th value is looked at. */
+/* Counts the values in bins of equal width from the least to the largest. Of a large array only
+ * every step-th value is counted. Returns how many were. */
 static size_t count_bins(size_t counts[BINS_MOST], size_t bins, const bind_array *a,
                          const summary *s) {
   const float *x = a->data;
@@ -518,7 +519,7 @@ static int histogram(lua_State *L) {
   return 2;
 }
 
-/* a:finite(): true, or false and the sentence with the place of the first that is not. */
+/* a:finite(): true, or false and a sentence that names the first element that is not. */
 static int is_finite(lua_State *L) {
   bind_array *a = bind_array_numbers(L, 1, "the array");
   int status = fopo_matrix_finite(bind_matrix(a), "array");

@@ -1,4 +1,4 @@
-/* What fopo.check measures natively: the reference in double, and projections. */
+/* The computations of fopo.check: the reference in double, and projections. */
 #include <math.h>
 
 #include "bind/families.h"
@@ -48,8 +48,8 @@ static int check_project(lua_State *L) {
   return 1;
 }
 
-/* native.check_stack(G, ...): the arrays, each as one row of the result, scaled to length 1. One of
- * zeros stays so. */
+/* native.check_stack(G, ...): the arrays, each as one row of the result, scaled to length 1. An
+ * array of zeros stays zero. */
 static int check_stack(lua_State *L) {
   int count = lua_gettop(L);
   size_t n = bind_array_numbers(L, 1, "the first array")->rows *

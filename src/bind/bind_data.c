@@ -31,7 +31,7 @@ static size_t csr_bytes(const fopo_csr *m) {
 
 /* ---- reading ---- */
 
-/* "," "tab" "::" ... as the reader takes it; 0: recognise. */
+/* The character that the reader takes for "," "tab" "::" ...; 0: the reader finds out. */
 static char separator_of(lua_State *L, int index) {
   const char *s = bind_option_string(L, index, "separator");
   if (s == NULL || *s == '\0') return 0;
@@ -117,7 +117,8 @@ int bind_push_name(lua_State *L, const fopo_names *names, size_t i) {
   return bind_return_string(L, fopo_names_get(names, i, buffer, sizeof buffer));
 }
 
-/* The index of the name at 2, a string or an integer, or nil. */
+/* Pushes the 1-based index of the name at stack index 2, a string or an integer; nil if there is
+ * none. */
 static int push_found(lua_State *L, int items) {
   if (lua_isinteger(L, 2)) {
     lua_settop(L, 2);
@@ -162,7 +163,7 @@ static void push_csr_row(lua_State *L, const fopo_csr *m, size_t i) {
   memcpy(ids->data, fopo_csr_row(m, i), n * sizeof(uint32_t));
 }
 
-/* d:row(u): the items of user u, and a table of their values (nil where every one is 1). */
+/* d:row(u): the items of user u, and a table of their values (nil if all are 1). */
 static int dataset_row(lua_State *L) {
   lua_settop(L, 2);
   bind_push_again(L, 1, &bind_dataset_type);
@@ -263,15 +264,15 @@ static int world_clusters(lua_State *L, bind_object *o) {
 
 /* ---- sessions ---- */
 
-/* The part moves into a fresh object where it has contexts, else nil takes its place. */
+/* Replaces the part at stack index `at` by nil if it has no contexts. */
 static void place_part(lua_State *L, int at, bind_sessions *part) {
   if (part->sessions.X.rows > 0) return;
   lua_pushnil(L);
   lua_replace(L, at);
 }
 
-/* native.data_split(dataset, {min_items, max_users, valid, test, seed}): train, valid, test (nil
- * where the share is 0), users kept, users dropped. */
+/* native.data_split(dataset, {min_items, max_users, valid, test, seed}): train, valid, test (nil if
+ * the share is 0), users kept, users dropped. */
 static int data_split(lua_State *L) {
   fopo_split_options o = {.min_items = bind_option_count(L, 2, "min_items", 0, SIZE_MAX),
                           .valid = bind_option_number(L, 2, "valid"),
@@ -317,7 +318,7 @@ static int push_part(lua_State *L, int observed) {
 /* s:x(i): the observed items of context i. */
 static int sessions_x(lua_State *L) { return push_part(L, 1); }
 
-/* s:y(i): the items that are to be found. */
+/* s:y(i): the held-out items, which a policy should find. */
 static int sessions_y(lua_State *L) { return push_part(L, 0); }
 
 /* s:user(i): the dataset's row that context i comes from. */
@@ -328,7 +329,7 @@ static int sessions_user(lua_State *L) {
   return 1;
 }
 
-/* s:hits(i, item): whether the item stands in Y of context i. */
+/* s:hits(i, item): whether the item is in Y of context i. */
 static int sessions_hits(lua_State *L) {
   fopo_sessions *s = get_sessions(L, 1);
   uint32_t i = bind_id(L, 2, "context", s->Y.rows);
@@ -346,7 +347,7 @@ static int sessions_n_items(lua_State *L, bind_object *o) {
 
 /* ---- embeddings ---- */
 
-/* Pushes a table of n floats from the buffer at `from`. */
+/* Pushes a list of n floats. */
 static void push_numbers(lua_State *L, const float *x, size_t n) {
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

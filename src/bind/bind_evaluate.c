@@ -1,4 +1,4 @@
-/* Judging a policy. */
+/* Evaluation of policies on sessions. */
 #include "bind/families.h"
 #include "judge/evaluate.h"
 

@@ -4,11 +4,11 @@
 #include "bind/families.h"
 #include "core/memory.h"
 
-/* Slots. The proposal is the gradient's own: its epsilon and k may be changed without touching the
- * one it was made from. */
+/* Slots. The proposal is a copy: its epsilon and k can be set without changing the one that was
+ * given. */
 enum { PROPOSAL, BOUND };
 
-/* An object without a handle: what a binding points into, in its slots. */
+/* An object without a handle; its slots keep the objects that a binding points into. */
 static const bind_type binding_type = {.name = "fopo.binding", .size = sizeof(bind_object)};
 
 static void done(bind_object *o) { fopo_gradient_free(((bind_gradient *)o)->gradient); }
@@ -31,7 +31,8 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
   bind_keep(fresh, 3, &reward->object);
   int status =
       fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x), &reward->reward);
-  /* What it was bound to before goes last: until now it may have been compared or given back. */
+  /* The former binding is released last: the core compares with it, or goes back to it on failure.
+   */
   if (status == FOPO_OK) bind_keep(&g->object, BOUND, fresh);
   bind_release(fresh);
   return status;
@@ -39,7 +40,7 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
 
 /* ---- making ---- */
 
-/* The mistake to plant; none if the option is left out. */
+/* The fault to inject, for lessons and tests; none if the option is left out. */
 static fopo_fault fault_option(lua_State *L, int index) {
   if (index == 0 || !bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
   return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
@@ -92,7 +93,7 @@ static void refuse_to_set(lua_State *L, const fopo_estimator *e, const char *nam
               lua_tostring(L, -1));
 }
 
-/* Raises if `name` is not to be set: an option that may change between steps, or epsilon and k of a
+/* Raises unless `name` may be set: an option that may change between steps, or epsilon and k of a
  * mixture. */
 static void check_settable(lua_State *L, const fopo_gradient_options *o, const char *name) {
   const fopo_option *row = bind_row(o->estimator->options, name);
@@ -145,8 +146,8 @@ static int set(lua_State *L) {
 
 /* ---- computing ---- */
 
-/* Estimates the gradient of the batch that was begun. `function` is where a custom reward's
- * function stands. Raises; the batch is then given up. */
+/* Estimates the gradient of the batch that was begun. `function`: stack index of the function of a
+ * custom reward. If it raises, the batch is abandoned. */
 static void run(lua_State *L, bind_gradient *g, int function) {
   fopo_drawn drawn;
   int status;
@@ -177,8 +178,8 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
 }
 
 /* g:compute(pi, x, rows, reward, {seed, step}): G, of theta's shape, to be ascended, and a table of
- * what was seen. rows: an array of ids, a table of 1-based integers, or nil for all. Of a policy
- * that learns its items also ids [1, n] and rows [n, L], the items' gradient. */
+ * statistics. rows: an array of ids, a table of 1-based integers, or nil for all. If the policy
+ * learns its items, also ids [1, n] and rows [n, L], the gradient of the items. */
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
   size_t B;

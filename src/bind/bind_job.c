@@ -1,29 +1,29 @@
-/* Jobs: training in the background. What a job trains with refuses changes while it works, and is
- * the user's again while it rests. */
+/* Jobs: training in the background. The objects that a job trains with refuse changes while it
+ * runs; they can be changed while it rests. */
 #include <math.h>
 
 #include "bind/families.h"
 #include "train/job.h"
 
 enum { TRAINER, VALID, VALID_CONTEXTS, EXACT, INDEX }; /* slots */
-enum { LENT = 6 };
+enum { ATTACHED = 6 };
 
 typedef struct {
   bind_object object; /* keeps: the slots above */
   fopo_job *job;
-  bind_object *lent[LENT]; /* what must not be changed now; held like what is kept */
-  size_t n_lent;           /* 0: it rests or has ended */
+  bind_object *attached[ATTACHED]; /* objects attached to the running job: they refuse changes */
+  size_t n_attached;               /* 0: the job rests or has ended */
 } bind_job;
 
 static bind_job *get_job(lua_State *L, int index) { return bind_get(L, index, &bind_job_type); }
 
-/* ---- what is in use ---- */
+/* ---- attached objects ---- */
 
 static void attach(bind_job *j, bind_object *o) {
   if (o == NULL) return;
   o->refs++;
   o->attached++;
-  j->lent[j->n_lent++] = o;
+  j->attached[j->n_attached++] = o;
 }
 
 static void attach_all(bind_job *j) {
@@ -38,29 +38,30 @@ static void attach_all(bind_job *j) {
   attach(j, j->object.keeps[INDEX]);
 }
 
-static void give_back(bind_job *j) {
-  while (j->n_lent > 0) {
-    bind_object *o = j->lent[--j->n_lent];
+static void detach_all(bind_job *j) {
+  while (j->n_attached > 0) {
+    bind_object *o = j->attached[--j->n_attached];
     o->attached--;
     bind_release(o);
   }
 }
 
-/* The state is with the trainer: the optimiser's lies on its device, the proposal shows epsilon. */
-static void came_home(bind_job *j) {
+/* The state is back in the trainer: the optimiser's is on the trainer's device, and the gradient's
+ * proposal has the present epsilon. */
+static void take_back(bind_job *j) {
   bind_object **parts = j->object.keeps[TRAINER]->keeps;
   bind_gradient *g = (bind_gradient *)parts[BIND_GRADIENT];
   bind_keep(parts[BIND_OPTIM], 0, parts[BIND_DEVICE]);
   if (g->object.keeps[0] != NULL) {
     ((bind_proposal *)g->object.keeps[0])->proposal = fopo_gradient_get(g->gradient)->proposal;
   }
-  give_back(j);
+  detach_all(j);
 }
 
 static void done(bind_object *o) {
   bind_job *j = (bind_job *)o;
   fopo_job_free(j->job);
-  give_back(j);
+  detach_all(j);
 }
 
 static void check_parts(lua_State *L, const bind_trainer *t) {
@@ -91,7 +92,8 @@ static int start(bind_job *j, fopo_job_plan plan) {
 }
 
 /* native.job(t, {steps, seconds, every, trained, patience, keep_best, valid, valid_contexts, exact,
- * index}): starts; what is absent sets no limit, validation needs the last four, index apart. */
+ * index}): starts a job. An option that is left out sets no limit. Validation needs the last four
+ * options; index may be left out. */
 static int job(lua_State *L) {
   int at[INDEX + 1] = {1};
   bind_table(L, 2, "the options");
@@ -126,8 +128,8 @@ static int job(lua_State *L) {
 /* ---- methods ---- */
 
 /* j:look(): {state = "trains" | "rests" | "ended", validates, step, first, last, seconds, records,
- * best_step, failed, sentence, and the last slice's steps_per_second, reward, ess, ...}; pi's theta
- * becomes the newest at hand. */
+ * best_step, failed, sentence, and the last slice's steps_per_second, reward, ess, ...}; the
+ * policy's theta becomes the latest of the job. */
 static int look(lua_State *L) {
   static const char *const states[] = {"trains", "rests", "ended"};
   fopo_job_status s;
@@ -150,8 +152,9 @@ static int look(lua_State *L) {
   return 1;
 }
 
-/* j:take(): the oldest record, {step, seconds, steps_per_second, reward, ess, ..., lr, epsilon,
- * valid, valid_index, time}, NaN where there is no value; nil where none waits. */
+/* j:take(): removes the oldest record and returns it, {step, seconds, steps_per_second, reward,
+ * ess, ..., lr, epsilon, valid, valid_index, time}, NaN for a missing value; nil if there is no
+ * record. */
 static int take(lua_State *L) {
   fopo_job_record r;
   lua_createtable(L, 0, 20);
@@ -167,18 +170,18 @@ static int take(lua_State *L) {
   return 1;
 }
 
-/* j:rest(): after the slice in hand it rests, and what it trains with is the user's. */
+/* j:rest(): finishes the present slice and rests; its objects can then be changed. */
 static int rest(lua_State *L) {
   bind_job *j = get_job(L, 1);
   bind_check(L, fopo_job_rest(j->job));
-  came_home(j);
+  take_back(j);
   return 0;
 }
 
-/* j:go(): goes on, from what the user made of it. */
+/* j:go(): continues, with the changes made while it rested. */
 static int go(lua_State *L) {
   bind_job *j = get_job(L, 1);
-  if (j->n_lent > 0) return 0;
+  if (j->n_attached > 0) return 0;
   check_parts(L, (bind_trainer *)j->object.keeps[TRAINER]);
   bind_check(L, fopo_job_go(j->job));
   fopo_job_status s;
@@ -187,15 +190,15 @@ static int go(lua_State *L) {
   return 0;
 }
 
-/* j:stop(): ends it after the step in hand. */
+/* j:stop(): ends the job after the present step. */
 static int stop(lua_State *L) {
   bind_job *j = get_job(L, 1);
   bind_check(L, fopo_job_stop(j->job));
-  came_home(j);
+  take_back(j);
   return 0;
 }
 
-/* j:wait(seconds): until it ends, so long at most. */
+/* j:wait(seconds): waits until the job ends, for at most so many seconds. */
 static int wait(lua_State *L) {
   double seconds = bind_number(L, 2, "seconds");
   bind_check(L, fopo_job_wait(get_job(L, 1)->job, seconds));

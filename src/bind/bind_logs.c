@@ -6,7 +6,10 @@
 #include "data/logs/readers.h"
 #include "data/world/synthetic_logs.h"
 
-enum { CONTEXTS, ITEMS }; /* slots; the user values of the handle are one more */
+enum {
+  CONTEXTS,
+  ITEMS
+}; /* slots; user value slot + 1 of the handle is a handle on the same array */
 
 static bind_logs *get_box(lua_State *L, int index) { return bind_get(L, index, &bind_logs_type); }
 
@@ -14,7 +17,7 @@ static fopo_logs *get_logs(lua_State *L, int index) { return get_box(L, index)->
 
 static void done(bind_object *o) { fopo_logs_free(((bind_logs *)o)->logs); }
 
-/* Pushes the array of a slot of the log at `log`, the same one every time. */
+/* Pushes the array in a slot of the log at `log`; the same handle every time. */
 static int push_array(lua_State *L, int log, int slot) {
   bind_logs *box = get_box(L, log);
   lua_getiuservalue(L, log, slot + 1);
@@ -27,7 +30,7 @@ static int push_array(lua_State *L, int log, int slot) {
 
 /* ---- making ---- */
 
-/* Slot `slot` of the log at `log` keeps the array at the top, which goes. */
+/* Puts the array on the top into a slot of the log at `log` and pops it. */
 static void keep_array(lua_State *L, int log, int slot) {
   bind_keep(bind_get(L, log, &bind_logs_type), slot, bind_peek(L, -1, &bind_array_type));
   lua_setiuservalue(L, log, slot + 1);
@@ -50,7 +53,7 @@ static bind_logs *new_log(lua_State *L, int lender) {
   return get_box(L, log);
 }
 
-/* The matrix becomes that of the array, which is empty and owns it from now on. */
+/* Moves the matrix into the array, which is empty and owns it from now on. */
 static void move(bind_object *array, fopo_matrix m) {
   bind_array *a = (bind_array *)array;
   fopo_free(a->data);
@@ -154,7 +157,7 @@ static int rewards(lua_State *L) { return push_column(L, 0, 1); }
 /* lg:propensities(): [1, n]. */
 static int propensities(lua_State *L) { return push_column(L, 0, 2); }
 
-/* lg:action_name(j): what action j is called in the file. */
+/* lg:action_name(j): the name of action j in the file. */
 static int action_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t j = bind_id(L, 2, "action", logs->n_actions);
@@ -163,7 +166,7 @@ static int action_name(lua_State *L) {
   return 1;
 }
 
-/* lg:feature_name(i): the name of column i of the contexts, or nil where features are hashed. */
+/* lg:feature_name(i): the name of column i of the contexts, or nil if features are hashed. */
 static int feature_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t i = bind_id(L, 2, "feature", logs->contexts.cols);
@@ -290,7 +293,7 @@ static int logs_synthetic(lua_State *L) {
   return 2;
 }
 
-/* The contexts at `index`, or, where there is nothing, those of the world's log. */
+/* The contexts at `index`; those of the world's log if there is nothing. */
 static fopo_matrix world_contexts(lua_State *L, int index) {
   if (lua_isnoneornil(L, index)) return get_world(L, 1)->contexts;
   return bind_matrix(bind_array_numbers(L, index, "contexts"));
@@ -332,7 +335,7 @@ static int world_logging(lua_State *L) {
   return 1;
 }
 
-/* world:contexts(n, seed): [n, D] contexts of the same law. */
+/* world:contexts(n, seed): n new contexts [n, D] of the same distribution. */
 static int world_draw(lua_State *L) {
   size_t n = bind_count(L, 2, "n", 1, UINT32_MAX - 1), D = get_world(L, 1)->options.dim;
   uint64_t seed = bind_seed(L, 3);

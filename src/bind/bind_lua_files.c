@@ -1,5 +1,5 @@
-/* Where Lua code may come from: the files inside the program, and text on disk. Precompiled code is
- * refused everywhere, because a damaged one crashes the interpreter. */
+/* The sources of Lua code: files inside the program, and text on disk. Precompiled code is refused
+ * everywhere, because damaged bytecode crashes the interpreter. */
 #include <string.h>
 
 #include "bind/bind.h"
@@ -13,7 +13,7 @@ extern const struct {
 
 /* ---- the program's own files ---- */
 
-/* The place of the file in the list, or -1. */
+/* The index of the file in the list, or -1. */
 static int find_file(const char *name) {
   for (int i = 0; fopo_lua_files[i].name; i++) {
     if (strcmp(fopo_lua_files[i].name, name) == 0) return i;
@@ -67,13 +67,13 @@ static int search_disk(lua_State *L) {
 
 /* ---- load, loadfile, dofile ---- */
 
-/* What of the wanted mode is left when precompiled code is not. */
+/* The mode without precompiled code: "t", or "" if text is not wanted either. */
 static const char *text_mode(lua_State *L, int index) {
   const char *mode = luaL_optstring(L, index, "t");
   return strchr(mode, 't') ? "t" : "";
 }
 
-/* Calls the stock function (upvalue 1) with its mode (argument `at`) held to text. */
+/* Calls the stock function (upvalue 1) with its mode (argument `at`) restricted to text. */
 static int call_stock(lua_State *L, int at) {
   const char *mode = text_mode(L, at);
   if (lua_gettop(L) < at) lua_settop(L, at);

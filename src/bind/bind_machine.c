@@ -1,5 +1,4 @@
-/* What a run's log says about the machine, the folder that it lies in, and the word that the first
- * of several ranks gives to the others. */
+/* The machine, folders for logs, and the processes of a distributed run. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static int machine(lua_State *L) {
   return 1;
 }
 
-/* native.make_folder(path): makes the folder and those above it; true, or nil and a sentence. */
+/* native.make_folder(path): makes the folder and its parents; true, or nil and a sentence. */
 static int make_folder(lua_State *L) {
   char path[4096];
   size_t n = strlen(bind_path(L, 1));
@@ -62,7 +61,7 @@ static int ranks(lua_State *L) {
   return 2;
 }
 
-/* native.share(word): the first rank's word, on every rank; all must call it. */
+/* native.share(word): returns the string of rank 0 on every rank. All ranks must call it. */
 static int share(lua_State *L) {
   size_t n;
   const char *own = luaL_optlstring(L, 1, "", &n);

@@ -10,7 +10,7 @@ typedef struct {
   bind_object *object; /* NULL: closed */
 } handle;
 
-/* The most of one collector's step: beyond it a step would be a full collection anyway. */
+/* The largest step of the collector; a larger one would be a full collection anyway. */
 enum { PRESSURE_KB = 64 << 10 };
 
 static const char *short_name(const bind_type *type) { return strchr(type->name, '.') + 1; }
@@ -36,8 +36,9 @@ static int nothing(lua_State *L) {
   return 0;
 }
 
-/* Where a collection may run finalisers: each needs a frame, and one that gets none is dropped by
- * Lua, its object lost. A call leaves a frame behind, and raises while nothing is lost. */
+/* Call before a collection that may run finalisers. Each finaliser needs a call frame; if Lua
+ * cannot allocate one it drops the finaliser and its object leaks. A call now makes the frame, and
+ * raises while nothing can leak. */
 static void make_frame(lua_State *L) {
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   lua_pushcfunction(L, nothing);
@@ -46,7 +47,7 @@ static void make_frame(lua_State *L) {
 
 void bind_collect(lua_State *L) {
   make_frame(L);
-  /* The second one frees what finalisers of the first let go. */
+  /* The second collection frees the objects that finalisers of the first released. */
   lua_gc(L, LUA_GCCOLLECT);
   lua_gc(L, LUA_GCCOLLECT);
 }
@@ -81,7 +82,7 @@ void *bind_new(lua_State *L, const bind_type *type, int values) {
   return o;
 }
 
-/* The handle comes first, the object after it: making one may run finalisers. */
+/* The handle is made before the object is fetched: making it may run finalisers. */
 void bind_push_again(lua_State *L, int index, const bind_type *type) {
   handle *h = push_handle(L, type, 0);
   h->object = bind_get(L, index, type);
@@ -149,7 +150,7 @@ static const bind_type *upvalue_type(lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* :close(), __close and __gc: the handle lets its object go; again is no mistake. */
+/* :close(), __close and __gc: the handle releases its object. May be called again. */
 static int close_handle(lua_State *L) {
   const bind_type *type = upvalue_type(L);
   handle *h = luaL_testudata(L, 1, type->name);
@@ -160,7 +161,7 @@ static int close_handle(lua_State *L) {
   return 0;
 }
 
-/* Edits that turn a into b (Levenshtein); both shorter than the row. */
+/* The number of edits that turn a into b (Levenshtein distance); both have at most WORD letters. */
 enum { WORD = 32 };
 
 static size_t distance(const char *a, const char *b) {
@@ -181,9 +182,9 @@ static size_t distance(const char *a, const char *b) {
 }
 
 typedef struct {
-  const char *word; /* looked for */
+  const char *word; /* the word that was not found */
   char best[WORD + 1];
-  size_t least; /* edits to best */
+  size_t least; /* distance of `best` */
 } nearest;
 
 static void consider(nearest *n, const char *name, size_t length) {
@@ -192,7 +193,7 @@ static void consider(nearest *n, const char *name, size_t length) {
   memcpy(copy, name, length);
   copy[length] = '\0';
   size_t d = distance(copy, n->word);
-  /* The alphabet decides between equals: the order of a Lua table is not the same every time. */
+  /* Ties go to the first in the alphabet, because the order of a Lua table varies. */
   if (d < n->least || (d == n->least && strcmp(copy, n->best) < 0)) {
     strcpy(n->best, copy);
     n->least = d;
@@ -232,7 +233,7 @@ static const bind_field *find_field(const bind_type *type, const char *name) {
   return NULL;
 }
 
-/* Methods first, then fields; upvalue 2: the methods. */
+/* __index: methods first, then fields. Upvalue 2: the methods. */
 static int get_field(lua_State *L) {
   const bind_type *type = upvalue_type(L);
   lua_pushvalue(L, 2);
@@ -259,7 +260,8 @@ static int set_field(lua_State *L) {
   return bind_refuse(L, "%s has no field '%.80s' that can be set", short_name(type), field);
 }
 
-/* The Lua files give each type a method `describe`; a closed handle is described here. */
+/* __tostring: the method `describe`, which the Lua files give each type; a closed handle has no
+ * object to describe. */
 static int describe(lua_State *L) {
   const bind_type *type = upvalue_type(L);
   handle *h = luaL_testudata(L, 1, type->name);

@@ -1,5 +1,5 @@
-/* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that an error of a
- * model's Lua function leaves nothing behind. */
+/* Off-policy evaluation: one call. Its pass over the catalogue is an object, so that it is freed if
+ * a model's Lua function raises. */
 #include <math.h>
 
 #include "bind/families.h"
@@ -16,7 +16,7 @@ static void done(bind_object *o) { fopo_ope_free(((bind_ope *)o)->pass); }
 
 /* ---- the pass ---- */
 
-/* Slot `slot` keeps the object of that type at the index; NULL where there is none. */
+/* Puts the object at `index` into a slot and returns it; NULL if there is none. */
 static void *keep(lua_State *L, bind_ope *o, int slot, int index, const bind_type *type) {
   if (lua_isnoneornil(L, index)) return NULL;
   bind_object *kept = bind_get(L, index, type);
@@ -24,7 +24,7 @@ static void *keep(lua_State *L, bind_ope *o, int slot, int index, const bind_typ
   return kept;
 }
 
-/* native.ope's arguments from 1 on; pushes the pass. */
+/* Pushes the pass for the arguments of native.ope. */
 static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   int index_at = bind_option(L, 3, "index"), proposal_at = bind_option(L, 3, "proposal");
   bind_ope *o = bind_new(L, &bind_ope_type, 0);
@@ -44,7 +44,7 @@ static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   return o;
 }
 
-/* function: where the one of a custom model stands. */
+/* `function`: stack index of the function of a custom model. */
 static void run(lua_State *L, bind_ope *o, int function) {
   fopo_drawn drawn;
   int status;
@@ -56,7 +56,7 @@ static void run(lua_State *L, bind_ope *o, int function) {
 
 /* ---- the answer ---- */
 
-/* t[name] = {low = , high = }, where there is one. */
+/* t[name] = {low =, high =}; nothing if the interval is NaN. */
 static void set_interval(lua_State *L, const char *name, const double interval[2]) {
   if (isnan(interval[0])) return;
   lua_createtable(L, 0, 2);

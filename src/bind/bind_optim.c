@@ -1,4 +1,4 @@
-/* Optimisers, and the devices on which they and everything else work. */
+/* Optimisers and devices. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ bind_device *bind_device_open(lua_State *L, const char *name) {
   bind_device *fresh = bind_new(L, &bind_device_type, 0);
   bind_check(L, fopo_device_open(&fresh->device, name));
 
-  /* "auto" took a kind: where that one is open already, it gets the reason and is used. */
+  /* "auto" chose a kind. If a device of that kind is open already, use it and give it the note that
+   * says why it was chosen. */
   const char *kind = fresh->device->ops->kind;
   if (lua_getfield(L, -2, kind) != LUA_TNIL) {
     bind_device *open = bind_get(L, -1, &bind_device_type);
@@ -57,8 +58,8 @@ static int device_default(lua_State *L) {
   return 1;
 }
 
-/* native.device_cards(): the cards that "cuda" could use, a line each; or nil and why there is
- * none. */
+/* native.device_cards(): the cards that "cuda" can use, one per line; or nil and why there is none.
+ */
 static int device_cards(lua_State *L) {
   char text[2048];
   if (fopo_device_cards(text, sizeof text) != FOPO_OK) {
@@ -122,7 +123,7 @@ static int optim_sgd(lua_State *L) {
   return new_optim(L, &o);
 }
 
-/* theta [n] and G [n] of the host go to the device, theta comes back moved. */
+/* One step: copies theta [n] and G [n] to the device, makes the step there, copies theta back. */
 static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n) {
   void *there = NULL, *gradient = NULL;
   int status = d->ops->alloc(d, &there, n * sizeof *theta);
@@ -136,7 +137,7 @@ static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *
   return status;
 }
 
-/* The items' gradient at the arguments 4 and 5: ids ascending, a row for each. */
+/* Checks the gradient of the items: ids ascending, a row for each. */
 static int check_items(const bind_policy *pi, const bind_array *ids, const bind_array *rows) {
   fopo_matrix items = pi->policy.items;
   const uint32_t *id = ids->data;
@@ -159,7 +160,7 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
 }
 
-/* As step_there, for the rows of some items. */
+/* The same for the items of `ids`. */
 static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, const uint32_t *ids,
                             const float *rows, size_t n) {
   size_t bytes = items.rows * items.cols * sizeof *items.x;
@@ -177,8 +178,8 @@ static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, co
   return status;
 }
 
-/* o:step(pi, G): moves pi's theta up the gradient G, of theta's shape. o:step(pi, G, ids, rows):
- * the items of those ids too, up their rows. */
+/* o:step(pi, G): one step of pi's theta in the direction of G, of theta's shape. o:step(pi, G, ids,
+ * rows): also of the items of those ids, in the direction of their rows. */
 static int step(lua_State *L) {
   bind_get(L, 1, &bind_optim_type);
   bind_get(L, 2, &bind_policy_type);

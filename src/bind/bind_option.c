@@ -1,5 +1,5 @@
-/* Options that are rows of a table (learn/option.h): read from Lua into their member, pushed again
- * as a field, and described for the declarations that make checks and help. */
+/* Options that are rows of a table (learn/option.h): reads them from Lua, pushes them as fields,
+ * and describes them for the declarations in Lua.  */
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,10 @@
 #include "bind/families.h"
 #include "core/memory.h"
 
-enum { ITEMS, INITIAL }; /* slots; the user values of a handle are one further */
+enum {
+  ITEMS,
+  INITIAL
+}; /* slots; user value slot + 1 of the handle is a handle on the same array */
 
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
@@ -31,19 +34,19 @@ static int put_theta(bind_policy *pi, const bind_array *theta) {
   return status;
 }
 
-/* The features of a context: the option, or the columns of the items. */
+/* The number of features of a context: the option, or the columns of the items. */
 static size_t context_dim(lua_State *L, size_t columns) {
   if (!bind_has(L, 1, "context_dim")) return columns;
   return bind_option_count(L, 1, "context_dim", 0, SIZE_MAX);
 }
 
-/* Pushes a policy without parameters that keeps the items at `items_at`, or with train_items a copy
- * of them, which it then learns. */
+/* Pushes a policy without parameters that keeps the items at `items_at`, or, with train_items, a
+ * copy of them that it learns. */
 static bind_policy *begin(lua_State *L, int items_at) {
   int train = bind_option_boolean(L, 1, "train_items");
   bind_array *given = bind_array_numbers(L, items_at, "items");
   if (train) {
-    /* the copy, and Adam's two moments at the first step */
+    /* the copy, and Adam's two moments from the first step on */
     bind_check(L, fopo_memory_suffices((uint64_t)given->rows * given->cols * 3 * sizeof(float),
                                        "training the items (a copy and the optimiser's state)",
                                        "use fewer items or dimensions, or train_items = false"));
@@ -69,7 +72,7 @@ static fopo_matrix items_of(const bind_policy *pi) {
   return bind_matrix((const bind_array *)pi->object.keeps[ITEMS]);
 }
 
-/* The option `rows`, for a policy whose parameters are there already. */
+/* Applies the option `rows` to a policy that has its parameters. */
 static void halve(lua_State *L, bind_policy *pi) {
   if (!bind_has(L, 1, "rows")) return;
   int at = bind_option(L, 1, "rows");
@@ -145,7 +148,7 @@ static int policy_mlp(lua_State *L) {
 /* ---- parameters by name ---- */
 
 /* Part i of the parameters: W1, b1, W2 .. of a network, theta alone of a linear policy. Returns 0
- * behind the last one. */
+ * after the last one. */
 typedef struct {
   char name[8];
   fopo_matrix view; /* into pi's theta */
@@ -180,7 +183,7 @@ static int parameters(lua_State *L) {
   return 1;
 }
 
-/* pi:set_parameters(t): arrays by name, all that pi:parameters() gives; on failure nothing has
+/* pi:set_parameters(t): arrays by name, all those of pi:parameters(). On failure nothing has
  * changed. */
 static int set_parameters(lua_State *L) {
   part p;
@@ -238,15 +241,15 @@ static int theta(lua_State *L) {
   return 1;
 }
 
-/* pi:set_theta(array): puts [D, L] finite numbers in its place. */
+/* pi:set_theta(array): copies [D, L] finite numbers into theta. */
 static int set_theta(lua_State *L) {
   bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
   bind_check(L, put_theta(pi, bind_array_numbers(L, 2, "theta")));
   return 0;
 }
 
-/* The array in a slot, the same handle every time. Where that has been closed or changed since,
- * another one with the values that the policy holds. */
+/* Pushes the array in a slot: the same handle every time, or a new one if that was closed or
+ * changed since. */
 static int push_items(lua_State *L, int slot) {
   bind_policy *pi = get_policy(L, 1);
   lua_getiuservalue(L, 1, 1 + slot);
@@ -257,13 +260,13 @@ static int push_items(lua_State *L, int slot) {
   return 1;
 }
 
-/* pi:items(): the array it was made with, or the policy's own copy, as it is being learnt. */
+/* pi:items(): the array it was made with, or the policy's own copy if it learns the items. */
 static int items(lua_State *L) { return push_items(L, ITEMS); }
 
 /* pi:initial_items(): the array it was made with. */
 static int initial_items(lua_State *L) { return push_items(L, INITIAL); }
 
-/* pi:set_items(array): puts [P, L] finite numbers in the place of items that are learnt. */
+/* pi:set_items(array): copies [P, L] finite numbers into items that the policy learns. */
 static int set_items(lua_State *L) {
   bind_policy *pi = get_policy(L, 1);
   bind_array *a = bind_array_numbers(L, 2, "items");

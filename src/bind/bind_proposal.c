@@ -5,7 +5,7 @@
 
 static const char *const draws[] = {"iid", "stratified", NULL};
 
-/* "once" or a number of visits; 1 where there is none. */
+/* The option `refresh`: "once" or a number of visits; 1 if left out. */
 static size_t refresh_option(lua_State *L, int index) {
   int at = bind_option(L, index, "refresh");
   if (lua_isnil(L, at)) return 1;
@@ -26,7 +26,7 @@ static int proposal_uniform(lua_State *L) {
   return 1;
 }
 
-/* A proposal with the index at `at`. */
+/* Pushes a proposal that takes its candidates from the index at `at`. */
 static int with_index(lua_State *L, int at, fopo_proposal p) {
   bind_get(L, at, &bind_index_type);
   bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
@@ -40,8 +40,8 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
 }
 
 /* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified", refresh = 1}: eps / P
- * everywhere and 1 - eps by the softmax over the k candidates, which serve `refresh` visits of
- * their context, a number or "once". */
+ * everywhere and 1 - eps by the softmax over the k candidates, which are reused for `refresh`
+ * visits of their context, a number or "once". */
 static int proposal_mixture(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
@@ -66,7 +66,7 @@ static int proposal_adaptive(lua_State *L) {
   return with_index(L, at, p);
 }
 
-/* Q [B, L] of the policy at `pi` and the contexts at `x`; pushed. */
+/* Pushes the queries [B, L] of the policy at `pi_at` for the contexts at `x_at`. */
 static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
   bind_policy *pi = bind_get(L, pi_at, &bind_policy_type);
   size_t rows = bind_array_numbers(L, x_at, "x")->rows;
@@ -78,7 +78,8 @@ static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
 }
 
 /* q:sample(pi, x, S, {seed, step, rows}): ids [B, S] and the log of the proposal's density at each.
- * rows (1 .. B where left out) are the random coordinates of the contexts, not a choice of them. */
+ * rows (1 .. B if left out) are the row coordinates of the random draws; they do not select
+ * contexts. */
 static int sample(lua_State *L) {
   get_proposal(L, 1);
   size_t S = bind_count(L, 4, "S", 1, UINT32_MAX), number;

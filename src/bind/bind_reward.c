@@ -1,4 +1,4 @@
-/* Rewards: hits of sessions, those of logs, or a Lua function. */
+/* Rewards: hits of sessions, estimates from logs, or a Lua function. */
 #include <string.h>
 
 #include "bind/families.h"
@@ -32,7 +32,7 @@ static const fopo_logs *log_of(const bind_reward *r) {
   return ((bind_logs *)r->object.keeps[DATA])->logs;
 }
 
-/* The model of a reward; raises where it has none. */
+/* The model of a reward; raises if it has none. */
 static fopo_low_rank model_of(lua_State *L, int index) {
   const bind_reward *r = get_reward(L, index);
   if (r->reward.model.users == NULL) {
@@ -193,9 +193,9 @@ static int make(lua_State *L) {
   return make_of_function(L, kind);
 }
 
-/* ---- the function's answer ---- */
+/* ---- results of the function ---- */
 
-/* S numbers of the table at `at` into r; they are those of row b. */
+/* Reads S numbers of the table at `at`, the rewards of row b, into r. */
 static void take_row(lua_State *L, float *r, int at, size_t first, size_t S, size_t b) {
   char what[80];
   for (size_t s = 0; s < S; s++) {

@@ -1,4 +1,4 @@
-/* The training loop: slices of steps, checkpoints with the histories of the Lua side. */
+/* The training loop: slices of steps, and checkpoints that include the history kept in Lua. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "bind/families.h"
 #include "train/trainer.h"
 
-/* What a trainer holds has these names in the table of options, in the order of the slots. */
+/* The options that name the objects of a trainer, in the order of its slots. */
 static const char *const parts[] = {"policy", "contexts", "reward", "gradient", "optim"};
 static const bind_type *const part_types[] = {
     &bind_policy_type, &bind_array_type, &bind_reward_type, &bind_gradient_type, &bind_optim_type};
@@ -27,7 +27,7 @@ static bind_trainer *get_idle(lua_State *L, int index) {
   return t;
 }
 
-/* What a step changes is not in use by a job of another trainer. */
+/* Raises if a job of another trainer uses an object that a step changes. */
 static void check_parts(lua_State *L, const bind_trainer *t) {
   bind_check_free(L, t->object.keeps[BIND_POLICY]);
   bind_check_free(L, t->object.keeps[BIND_GRADIENT]);
@@ -36,7 +36,8 @@ static void check_parts(lua_State *L, const bind_trainer *t) {
 
 /* ---- making ---- */
 
-/* Binds the gradient to this trainer's data: it may have served others meanwhile. */
+/* Binds the gradient to this trainer's data; it may have been bound to others since the last slice.
+ */
 static int bind_all(bind_trainer *t) {
   bind_object **k = t->object.keeps;
   int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], (bind_device *)k[BIND_DEVICE],
@@ -98,13 +99,13 @@ static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
 
 /* t:advance(n): makes at most n steps. A table {steps, step, seconds, reward, ess, max_weight,
  * head_mass, norm, short_rows, time = {search = ...}}, means over the steps made, seconds and
- * short_rows sums; interrupted = true where Ctrl-C ended it early. */
+ * short_rows sums; interrupted = true if Ctrl-C ended it early. */
 static int advance(lua_State *L) {
   size_t n = bind_count(L, 2, "the number of steps", 1, SIZE_MAX);
   lua_settop(L, 2);
   luaL_checkstack(L, 16, NULL);
   get_idle(L, 1);
-  bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the other */
+  bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the first */
   lua_getiuservalue(L, 1, 1);                /* 4: the function */
   bind_trainer *t = get_idle(L, 3);
   check_parts(L, t);
@@ -169,15 +170,15 @@ static int phases(lua_State *L) {
 
 /* ---- checkpoints ---- */
 
-/* The arrays that go into a file beside the trainer's own; what they point to is kept alive by the
- * table `anchor`. */
+/* Arrays that are saved beside the trainer's own. The table at stack index `anchor` keeps the
+ * values that they point to alive. */
 typedef struct {
   fopo_array *arrays;
   size_t n, room;
   int anchor;
 } extras;
 
-/* The value on the top goes into the anchor. */
+/* Moves the value on the top into the anchor. */
 static void keep_alive(lua_State *L, const extras *x) {
   lua_rawseti(L, x->anchor, (lua_Integer)lua_rawlen(L, x->anchor) + 1);
 }
@@ -191,7 +192,7 @@ static void add_extra(lua_State *L, extras *x, const char *prefix, const char *k
   x->arrays[x->n++] = array;
 }
 
-/* The list at `at` as int64 where all are integers, else as float64. */
+/* Adds the list at `at`, as int64 if all its elements are integers, else as float64. */
 static void add_list(lua_State *L, extras *x, const char *key, int at) {
   size_t n = lua_rawlen(L, at);
   int whole = 1;
@@ -223,7 +224,7 @@ static size_t entries(lua_State *L, int at) {
   return n;
 }
 
-/* The key at the top - 1 as a string; anything else is no name. */
+/* The key below the top; raises unless it is a string. */
 static const char *key_of(lua_State *L, const char *what) {
   if (lua_type(L, -2) != LUA_TSTRING) {
     const char *found = bind_found(L, lua_gettop(L) - 1);
@@ -249,7 +250,7 @@ static void add_meta(lua_State *L, extras *x, int at) {
     if (lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER) {
       bind_refuse(L, "the fact \"%.60s\" is no string or number", key);
     }
-    const char *text = lua_tostring(L, -1); /* converts the copy */
+    const char *text = lua_tostring(L, -1); /* converts the copy, not the key of lua_next */
     keep_alive(L, x);
     add_extra(L, x, "meta", key, fopo_array_text("", text));
   }
@@ -260,7 +261,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* t:save(path, history, meta): history is a table name -> list of numbers, meta name -> string or
- * number; both may be nil. A bare number as meta is the fact "seconds". */
+ * number; both may be nil. A number as meta stands for {seconds = number}. */
 static int save(lua_State *L) {
   const char *path = bind_path(L, 2);
   get_trainer(L, 1);
@@ -280,13 +281,13 @@ static int save(lua_State *L) {
   x.anchor = lua_gettop(L);
   if (lua_istable(L, 3)) add_history(L, &x, 3);
   if (lua_istable(L, 4)) add_meta(L, &x, 4);
-  /* The order of a Lua table is not the same every time; the file's is. */
+  /* Sorted, because the order of a Lua table varies and equal runs must give equal files. */
   qsort(x.arrays, x.n, sizeof *x.arrays, by_name);
   bind_check(L, fopo_trainer_save(get_trainer(L, 1)->trainer, path, x.arrays, x.n));
   return 0;
 }
 
-/* Pushes a list: integers where the file has integers. */
+/* Pushes an array of the file as a list, of integers if it holds integers. */
 static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, const char *path) {
   fopo_dtype type = a->type == FOPO_I64 ? FOPO_I64 : FOPO_F64;
   a = fopo_archive_need(archive, path, a->name, type, -1);
@@ -307,8 +308,8 @@ static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, 
   }
 }
 
-/* t:resume(path): takes up where the file left off; gives its history and its facts. On failure
- * nothing has changed. */
+/* t:resume(path): continues from the file; returns its history and its facts. On failure nothing
+ * has changed. */
 static int resume(lua_State *L) {
   const char *path = bind_path(L, 2);
   get_idle(L, 1);
@@ -317,7 +318,7 @@ static int resume(lua_State *L) {
   check_parts(L, t);
   bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
   bind_keep(t->object.keeps[BIND_OPTIM], 0,
-            t->object.keeps[BIND_DEVICE]); /* its state lies there now */
+            t->object.keeps[BIND_DEVICE]); /* its state is on that device now */
   luaL_checkstack(L, 8, NULL);
   lua_newtable(L);
   int history = lua_gettop(L);

@@ -1,5 +1,5 @@
-/* The objects of the families, and what a family's file offers to the others. bind.h has what all
- * of them share. */
+/* The objects of the families, and the functions that one family offers to others. bind.h has what
+ * all of them share. */
 #ifndef FOPO_BIND_FAMILIES_H
 #define FOPO_BIND_FAMILIES_H
 
@@ -18,15 +18,15 @@
 
 typedef struct {
   bind_object object;
-  int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM where there is none; 0: float */
+  int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM for none; 0: float */
   size_t rows, cols;
   void *data; /* [rows, cols]; owned */
 } bind_array;
 
-/* Pushes a fresh zeroed array. */
+/* Pushes a new array of zeros. */
 bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
 
-/* The array at `index`, of numbers or of ids; raises with `what` where it is of the other kind. */
+/* The array at `index`, of numbers or of ids; raises, naming `what`, if it is of the other kind. */
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
 
@@ -34,8 +34,8 @@ static inline fopo_matrix bind_matrix(const bind_array *a) {
   return fopo_matrix_view(a->data, a->rows, a->cols);
 }
 
-/* Ids from an array of ids or a table of 1-based integers <= n, or, where there is nothing at
- * `index`, 0 .. all - 1. Pushes a scratch that holds them. */
+/* The ids of an array of ids or of a table of 1-based integers <= n; 0 .. all - 1 if there is
+ * nothing at `index`. Pushes the buffer that holds them. */
 uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *count);
 
 /* ---- the families' objects ---- */
@@ -56,8 +56,8 @@ typedef struct {
 } bind_sessions;
 
 typedef struct {
-  bind_object object; /* keeps: the arrays of contexts and of items, which own what the log is lent.
-                       * User values 1, 2 of the handle: handles on them */
+  bind_object object; /* keeps: the arrays of contexts and of items, which own the matrices of the
+                       * log. User values 1, 2 of the handle: handles on them */
   fopo_logs *logs;
 } bind_logs;
 
@@ -67,8 +67,8 @@ typedef struct {
 } bind_index;
 
 typedef struct {
-  bind_object object; /* keeps: items, and those it was made with where it learns its own copy. User
-                       * values 1 and 2 of the handle: handles on them */
+  bind_object object; /* keeps: items, and, if it learns a copy of its own, the items it was made
+                       * with. User values 1 and 2 of the handle: handles on them */
   fopo_policy policy;
 } bind_policy;
 
@@ -78,15 +78,15 @@ typedef struct {
 } bind_proposal;
 
 typedef struct {
-  bind_object object; /* keeps: the sessions or the log, then what its model lies in: another
-                       * reward, or two arrays. User value 1 of the handle: the function */
+  bind_object object; /* keeps: the sessions or the log, then the owner of its model: another
+                         reward, or two arrays. User value 1 of the handle: the function */
   fopo_reward reward;
   fopo_model *model; /* direct: fitted here, owned */
   fopo_matrix users; /* [n, rank] of the model in another reward for this log; owned */
 } bind_reward;
 
 typedef struct {
-  bind_object object; /* keeps: its own proposal, and what it is bound to */
+  bind_object object; /* keeps: its own proposal, and the objects that it is bound to */
   fopo_gradient *gradient;
 } bind_gradient;
 
@@ -113,26 +113,25 @@ typedef struct {
  * allocated. */
 size_t bind_index_k(lua_State *L, int at, const fopo_index *ix);
 
-/* Pushes name i, and returns 1. */
+/* Pushes name number i and returns 1. */
 int bind_push_name(lua_State *L, const fopo_names *names, size_t i);
 
-/* Pushes a handle on the device of that name. There is one device of a kind in a Lua state, so
- * that an optimiser's state and a gradient's data may pass between calls. */
+/* Pushes a handle on the device of that name. A Lua state has one device of each kind, so that the
+ * state of an optimiser and the data of a gradient can be used by several calls. */
 bind_device *bind_device_open(lua_State *L, const char *name);
 
-/* The optimiser's state lies on this device, or will after the next step. */
+/* The state of the optimiser is on this device, or will be after the next step. */
 void bind_optim_on(bind_optim *o, bind_object *device);
 
 /* Calls the Lua function at `function` for the draws and fills drawn->reward. Returns Lua's status;
- * where it is not LUA_OK the error stands on the top, and nothing was raised. Takes 4 places of the
- * stack. */
+ * unless it is LUA_OK the error is on the top, and nothing was raised. Needs 4 stack slots. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 
-/* Pushes how many visits candidates serve: a number, "once", or nil. */
+/* Pushes how many visits a candidate set serves: a number, "once", or nil. */
 void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 
-/* Binds the gradient to its data, which then lives as long as the binding. A failure leaves the
- * former binding, or none. */
+/* Binds the gradient to its data, which the binding keeps alive. A failure leaves the former
+ * binding, or none. */
 int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
                        bind_reward *reward);
 
