@@ -1,4 +1,4 @@
-/* Seconds that only grow: unaffected by changes of the date. */
+/* CLOCK_MONOTONIC: not affected by changes of the date. */
 #include "core/clock.h"
 
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Monotonic seconds. */
+/* Seconds since an arbitrary start; they never go back. */
 #ifndef FOPO_CORE_CLOCK_H
 #define FOPO_CORE_CLOCK_H
 

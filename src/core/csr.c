@@ -1,4 +1,5 @@
-/* Sparse rows: room, search, the product with a dense matrix, checks. csr_pairs.c builds them. */
+/* Sparse rows: allocation, search, the product with a dense matrix, checks. csr_pairs.c builds them
+ * from pairs. */
 #include "core/csr.h"
 
 #include <math.h>
@@ -11,10 +12,10 @@
 
 enum {
   TILE_WORK = 1 << 18, /* multiply-adds that a thread takes at a time */
-  AHEAD = 8            /* entries between the request for a row of B and its use */
+  AHEAD = 8            /* entries between the prefetch of a row of B and its use */
 };
 #define MOST_COLS ((size_t)UINT32_MAX)
-#define LONG      (256.0 * 1024 * 1024) /* multiply-adds from which a product looks for Ctrl-C */
+#define LONG      (256.0 * 1024 * 1024) /* multiply-adds; longer products can be interrupted */
 
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values) {
   *m = (fopo_csr){0};
@@ -58,7 +59,7 @@ int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id) {
 
 /* ---- the product ---- */
 
-/* c += the four rows of B, weighted; always summed in the order of the entries. */
+/* c [n] += w0 b0 + w1 b1 + w2 b2 + w3 b3, summed in this order. */
 static void add_four(float *restrict c, const float *b0, const float *b1, const float *b2,
                      const float *b3, const float *w, size_t n) {
   float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
@@ -71,12 +72,12 @@ static void add_one(float *restrict c, const float *b, float w, size_t n) {
   for (size_t j = 0; j < n; j++) c[j] = c[j] + w * b[j];
 }
 
-/* Asks for a row of B before it is needed: rows are scattered, and the processor cannot guess. */
+/* Rows of B are used in no order that the processor could predict. */
 static void prefetch(const float *b, size_t n) {
   for (size_t j = 0; j < n; j += 16) __builtin_prefetch(b + j);
 }
 
-/* One row of C: c = sum over entries of value * B[id]. `last` entries are in the whole matrix. */
+/* One row of C: c = sum over its entries of value * B[id]. last: entries of the whole matrix. */
 static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B, uint64_t last) {
   static const float ones[4] = {1, 1, 1, 1};
   uint64_t e = m->indptr[row], end = m->indptr[row + 1];

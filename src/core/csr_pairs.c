@@ -1,14 +1,12 @@
 /* Sparse rows from pairs in any order.
  *
- * Pairs go to buckets of neighbouring rows first, so many that a bucket fits a second-level cache;
- * there they are sorted by column, some bits at a time from the least, and last by row (radix sort
- * from the least digit: Knuth, volume 3, section 5.2.5, algorithm R). Every pass keeps the order
- * of equal keys, so pairs that repeat end side by side in the order in which they were given, and
- * sums do not depend on threads. Memory is passed over in order but for the first pass, whose
- * streams are as many as there are buckets.
+ * First, pairs are distributed to buckets of neighbouring rows, so many that a bucket fits the L2
+ * cache. There they are sorted by column, some bits at a time, least significant first, and last by
+ * row (Knuth, volume 3, section 5.2.5, algorithm R). Every pass is stable, so pairs that repeat end
+ * side by side in the order in which they were given, and sums do not depend on threads.
  *
- * The first pass is cut into slices of the pairs, each with its own count per bucket and so with
- * its own places; the rest is one task per bucket. */
+ * The distribution works on slices of the pairs in parallel: each slice has its own count per
+ * bucket, and from the counts its own range of each bucket. The rest is one task per bucket. */
 #include <omp.h>
 #include <string.h>
 
@@ -19,12 +17,12 @@
 #include "core/threads.h"
 
 enum {
-  BUCKET = 1 << 15, /* pairs of a bucket, if they are spread evenly: 256 KiB and as much beside */
-  BUCKETS = 1024,   /* more streams would not fit the first-level cache */
-  SLICE = 1 << 17,  /* least pairs of a slice */
+  BUCKET = 1 << 15, /* pairs of a bucket if they spread evenly: 256 KiB of keys, twice */
+  BUCKETS = 1024,   /* at most: the write streams of a slice must fit the L1 cache */
+  SLICE = 1 << 17,  /* pairs of a slice, at least */
   SLICES = 64,
-  DIGIT = 11,       /* bits that one pass sorts by: the counts fit the first-level cache */
-  WATCHED = 1 << 20 /* pairs from which progress is said */
+  DIGIT = 11,           /* bits that one pass sorts by, at most: the counts fit the L1 cache */
+  REPORT_FROM = 1 << 20 /* pairs; smaller matrices report no progress */
 };
 #define SORTING "sorting a sparse matrix"
 
@@ -32,18 +30,18 @@ typedef struct {
   const uint32_t *row, *col; /* [n], not owned */
   const float *values;       /* [n] or NULL, not owned */
   size_t n;
-  fopo_csr *m; /* what is built; not owned */
-  int counted; /* pairs that repeat become counts */
+  fopo_csr *m; /* the result; not owned */
+  int counted; /* 1: the number of repeats of a pair becomes its value */
   size_t slices, buckets;
   int shift;                      /* row >> shift is the bucket */
-  int passes, digit;              /* over the bits of a column, and bits of each */
-  uint64_t *place;                /* [slices, buckets] counts, then places */
-  uint64_t *start;                /* [buckets + 1] of the buckets */
+  int passes, digit;              /* passes over the bits of a column, and bits of each */
+  uint64_t *place;                /* [slices, buckets] counts, then next positions in keys */
+  uint64_t *start;                /* [buckets + 1] first position of each bucket */
   uint64_t *repeats;              /* [buckets] */
-  uint64_t *keys, *spare;         /* [n] row and column; [spare_n] the other side of a pass */
-  float *weights, *spare_weights; /* the same, of the values; or NULL */
-  size_t spare_n;                 /* per thread: the largest bucket; or n, shared by all */
-  int is_shared;
+  uint64_t *keys, *spare;         /* [n] row << 32 | column; [spare_n] a pass writes here */
+  float *weights, *spare_weights; /* the values, in the order of the keys; or NULL */
+  size_t spare_n;                 /* entries of spare for each thread */
+  int is_shared;                  /* 1: spare is one array [n] for all threads */
 } job;
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -52,9 +50,9 @@ static int interrupted(void) {
   return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " SORTING);
 }
 
-/* 1 where the work is to stop. Thread 0 is the one that called, and reports. */
-static int look(const job *j, size_t done, size_t total) {
-  if (j->n < WATCHED || omp_get_thread_num() != 0) return fopo_interrupted();
+/* 1 if the work must stop. Thread 0 is the calling thread, which also reports progress. */
+static int must_stop(const job *j, size_t done, size_t total) {
+  if (j->n < REPORT_FROM || omp_get_thread_num() != 0) return fopo_interrupted();
   return fopo_progress(SORTING, (double)done, (double)total) != FOPO_OK;
 }
 
@@ -65,7 +63,7 @@ static size_t slice_end(const job *j, size_t s) {
   return s + 1 < j->slices ? slice_start(j, s + 1) : j->n;
 }
 
-/* Counts the pairs of a slice; returns the first that lies outside of the matrix, or n. */
+/* Counts the pairs of a slice by bucket; returns the first outside of the matrix, or n. */
 static size_t count_slice(job *j, size_t s) {
   uint64_t *count = j->place + s * j->buckets;
   for (size_t i = slice_start(j, s); i < slice_end(j, s); i++) {
@@ -83,7 +81,7 @@ static int count(job *j) {
     reduction(|                                                                                    \
               : stopped)
   for (size_t s = 0; s < j->slices; s++) {
-    stopped |= look(j, s, 4 * j->slices);
+    stopped |= must_stop(j, s, 4 * j->slices);
     size_t first = stopped ? j->n : count_slice(j, s);
     if (first < bad) bad = first;
   }
@@ -94,7 +92,8 @@ static int count(job *j) {
                    j->row[bad], j->col[bad], j->m->rows, j->m->cols);
 }
 
-/* Counts become places: the slices of a bucket follow each other in their order. */
+/* Turns counts into positions: the slices of a bucket follow each other in their order. Returns the
+ * pairs of the largest bucket. */
 static uint64_t place_buckets(job *j) {
   uint64_t at = 0, largest = 0;
   for (size_t b = 0; b < j->buckets; b++) {
@@ -123,7 +122,7 @@ static int scatter(job *j) {
   int stopped = 0, threads = j->slices > 1 ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
   for (size_t s = 0; s < j->slices; s++) {
-    stopped |= look(j, j->slices + s, 4 * j->slices);
+    stopped |= must_stop(j, j->slices + s, 4 * j->slices);
     if (!stopped) scatter_slice(j, s);
   }
   return stopped ? interrupted() : FOPO_OK;
@@ -131,7 +130,7 @@ static int scatter(job *j) {
 
 /* ---- a bucket to rows ---- */
 
-/* Entries in order of some bits of their columns; weights may be NULL. */
+/* One stable pass: sorts by `bits` bits of the key from `shift` on. weights may be NULL. */
 static void sort_pass(uint64_t *to, float *to_weights, const uint64_t *keys, const float *weights,
                       size_t n, int shift, int bits) {
   size_t place[1 << DIGIT], at = 0;
@@ -152,7 +151,7 @@ static void sort_pass(uint64_t *to, float *to_weights, const uint64_t *keys, con
 
 static size_t bucket_row(const job *j, size_t b) { return least(b << j->shift, j->m->rows); }
 
-/* The last pass, by row, into the matrix. Afterwards indptr[r + 1] is where row r ends. */
+/* The last pass, by row, writes into the matrix. Afterwards indptr[r + 1] is the end of row r. */
 static void sort_rows(job *j, size_t b, const uint64_t *keys, const float *weights) {
   fopo_csr *m = j->m;
   uint64_t *end = m->indptr + 1, at = j->start[b];
@@ -207,7 +206,7 @@ static int sort_buckets(job *j) {
   int stopped = 0, threads = j->buckets > 1 ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
   for (size_t b = 0; b < j->buckets; b++) {
-    stopped |= look(j, j->buckets + b, 2 * j->buckets);
+    stopped |= must_stop(j, j->buckets + b, 2 * j->buckets);
     if (!stopped) sort_bucket(j, b);
   }
   return stopped ? interrupted() : FOPO_OK;
@@ -215,7 +214,7 @@ static int sort_buckets(job *j) {
 
 /* ---- repeats ---- */
 
-/* The rows of bucket b without repeats, from place `to` of ids and values on. */
+/* Writes the rows of bucket b without repeats, from position `to` of ids and values on. */
 static void merge_bucket(job *j, size_t b, uint32_t *ids, float *values, uint64_t to) {
   fopo_csr *m = j->m;
   uint64_t e = j->start[b];
@@ -235,6 +234,7 @@ static void merge_bucket(job *j, size_t b, uint32_t *ids, float *values, uint64_
   }
 }
 
+/* Sums the repeats of all rows, into arrays of the final size. */
 static int merge(job *j, size_t repeats) {
   fopo_csr *m = j->m;
   int with_values = m->values != NULL || j->counted;
@@ -245,7 +245,7 @@ static int merge(job *j, size_t repeats) {
     fopo_free(values);
     return FOPO_ERR_MEMORY;
   }
-  uint64_t *to = j->repeats, before = 0; /* repeats become places */
+  uint64_t *to = j->repeats, before = 0; /* the repeats become first positions */
   for (size_t b = 0; b < j->buckets; b++) {
     uint64_t here = j->repeats[b];
     to[b] = j->start[b] - before;
@@ -264,6 +264,7 @@ static int merge(job *j, size_t repeats) {
 
 static int bits_of(size_t n) { return n < 2 ? 0 : 64 - __builtin_clzll(n - 1); }
 
+/* Numbers of buckets, slices and passes, from the sizes alone. */
 static void plan(job *j) {
   size_t wanted = least(j->n / BUCKET + 1, BUCKETS);
   while ((j->m->rows - 1) >> j->shift >= wanted) j->shift++;
@@ -274,15 +275,15 @@ static void plan(job *j) {
   j->digit = j->passes > 0 ? (bits + j->passes - 1) / j->passes : 0;
 }
 
-static int counts_room(job *j) {
+static int alloc_counts(job *j) {
   j->place = fopo_alloc(j->slices * j->buckets, sizeof *j->place);
   j->start = fopo_alloc(j->buckets + 1, sizeof *j->start);
   j->repeats = fopo_alloc(j->buckets, sizeof *j->repeats);
   return j->place != NULL && j->start != NULL && j->repeats != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* Where one bucket is most of all, a spare one per thread would cost more than one for all. */
-static int keys_room(job *j, size_t largest) {
+/* If one bucket holds most pairs, a spare array per thread would take more than one for all. */
+static int alloc_keys(job *j, size_t largest) {
   size_t threads = j->buckets > 1 ? (size_t)fopo_threads() : 1;
   j->is_shared = threads * largest >= j->n;
   j->spare_n = j->is_shared ? j->n : largest;
@@ -309,18 +310,18 @@ static int build(job *j, size_t *repeats) {
   fopo_csr *m = j->m;
   if (j->n == 0) return FOPO_OK;
   j->slices = 1;
-  if (m->rows == 0) return count(j); /* the first pair is outside */
+  if (m->rows == 0) return count(j); /* refuses the first pair */
   plan(j);
-  int status = counts_room(j);
+  int status = alloc_counts(j);
   if (status == FOPO_OK) status = count(j);
-  if (status == FOPO_OK) status = keys_room(j, (size_t)place_buckets(j));
+  if (status == FOPO_OK) status = alloc_keys(j, (size_t)place_buckets(j));
   if (status == FOPO_OK) status = scatter(j);
   if (status == FOPO_OK) status = sort_buckets(j);
   keys_done(j);
   if (status != FOPO_OK) return status;
   for (size_t b = 0; b < j->buckets; b++) *repeats += (size_t)j->repeats[b];
   if (*repeats > 0) status = merge(j, *repeats);
-  if (status == FOPO_OK && j->n >= WATCHED) status = fopo_progress(SORTING, 1, 1);
+  if (status == FOPO_OK && j->n >= REPORT_FROM) status = fopo_progress(SORTING, 1, 1);
   return status;
 }
 
@@ -352,7 +353,7 @@ int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, 
   return from_pairs(m, row, col, NULL, n, rows, cols, repeats, 1);
 }
 
-/* Rows of m, expanded: entry e of row r is the pair (ids[e], r). */
+/* Entry e of row r becomes the pair (ids[e], r). */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
   size_t nnz = fopo_csr_nnz(m), repeats;
   uint32_t *row = fopo_alloc(nnz, sizeof *row);

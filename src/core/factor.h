@@ -5,8 +5,8 @@
 
 #include "core/matrix.h"
 
-/* A = Q R: A [m, n], m >= n, becomes Q with orthonormal columns, R [n, n] is an upper triangle and
- * may be {0}. A of any rank: where columns depend on others, Q has further orthonormal ones.
+/* A = Q R: A [m, n], m >= n, becomes Q with orthonormal columns; R [n, n], upper triangular, may be
+ * {0}. A may have any rank: Q is completed by further orthonormal columns.
  * Tall matrices: Cholesky QR twice, the Gram matrix in double (Fukaya et al.: "CholeskyQR2", ScalA
  * 2014); small or ill-conditioned ones: Householder in blocks of rows and a tree over them (TSQR;
  * Demmel, Grigori, Hoemmen, Langou, SIAM J. Sci. Comput. 2012). Threaded, can be interrupted. */
@@ -15,8 +15,8 @@ int fopo_qr(fopo_matrix A, fopo_matrix R);
 /* A [m, n], m >= n, becomes an orthonormal basis of its columns: fopo_qr without R. */
 int fopo_orthonormalise(fopo_matrix A);
 
-/* The same in half the time, orthonormal only to about 1e-7 times the condition number of A: enough
- * to keep powers of a matrix apart. */
+/* The same in half the time, orthonormal only up to about 1e-7 times the condition number of A:
+ * enough between the steps of a power iteration. */
 int fopo_orthonormalise_roughly(fopo_matrix A);
 
 /* G [n, n], row-major: the upper part becomes that of A^T A, summed in double. */
@@ -28,8 +28,8 @@ int fopo_gram(double *G, fopo_matrix A);
  *
  *     Gy = T^T T,   T^-T Gw T^-1 = U diag(s^2) U^T,   C = T^-1 U diag(1 / s)
  *
- * *trusted = 0, and nothing else, where Y or the product is so ill-conditioned that squaring it and
- * rounding W to float could show. */
+ * *trusted = 0, and C and s are not set, if Y or the product is so ill-conditioned that squaring it
+ * and rounding W to float would cost accuracy. */
 int fopo_svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, int *trusted);
 
 /* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output

@@ -1,8 +1,8 @@
 /* Dense products cut into tiles.
  *
- * Every tile is one call of single-threaded BLAS and its shape follows from the sizes alone, so
- * neither the number of threads nor their order changes a bit. Where C is small and the inner
- * dimension long, the inner dimension is cut into slices instead; their partial results are added
+ * Every tile is one call of single-threaded BLAS, and its shape depends on the sizes alone, so
+ * neither the number of threads nor their order changes a bit. If C is small and the inner
+ * dimension long, the inner dimension is cut into slices instead, whose partial results are added
  * in order. */
 #include "core/matrix.h"
 
@@ -18,12 +18,12 @@
 #include "core/threads.h"
 
 enum {
-  TILE = 256,   /* rows and columns of a tile of C: two panels fit the second-level cache */
+  TILE = 256,   /* rows and columns of a tile of C: two panels fit the L2 cache */
   SLICE = 4096, /* least length of a slice of the inner dimension */
   SLICES = 32   /* most slices */
 };
-#define SMALL   (1.0 * 1024 * 1024) /* multiply-adds below which threads cost more than they give */
-#define LONG    (2.0 * 1024 * 1024 * 1024) /* from here on a product looks for Ctrl-C */
+#define SMALL   (1.0 * 1024 * 1024)        /* multiply-adds; up to so many, one thread is faster */
+#define LONG    (2.0 * 1024 * 1024 * 1024) /* multiply-adds; longer products can be interrupted */
 #define PARTIAL ((size_t)64 << 20)         /* bytes that partial results may take */
 
 int fopo_matrix_init(fopo_matrix *m, size_t rows, size_t cols) {
@@ -64,7 +64,7 @@ static int stride(fopo_matrix m) { return (int)most(m.ld, 1); }
 
 void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
                     int transpose_b, float beta) {
-  fopo_threads(); /* holds BLAS to one thread */
+  fopo_threads(); /* limits BLAS to one thread */
   size_t inner = transpose_a ? A.rows : A.cols;
   assert(C.rows <= INT_MAX && C.cols <= INT_MAX && inner <= INT_MAX);
   cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
@@ -162,8 +162,8 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
     return FOPO_OK;
   }
   size_t tiles = pieces(C.rows, TILE) * pieces(C.cols, TILE);
-  size_t room = PARTIAL / sizeof(float) / (C.rows * C.cols);
-  size_t slices = least(least(inner / SLICE, SLICES), room);
+  size_t fit = PARTIAL / sizeof(float) / (C.rows * C.cols);
+  size_t slices = least(least(inner / SLICE, SLICES), fit);
   if (tiles < 8 && slices >= 2 && slices > tiles) {
     return product_by_slices(C, alpha, A, transpose_a, B, transpose_b, beta, slices, work > LONG);
   }
@@ -172,7 +172,7 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
 
 /* ---- checks ---- */
 
-/* 1 where a row has a value that is not finite: every bit of its exponent set. */
+/* 1 if a value of the row is not finite: all bits of its exponent are set. */
 static int row_is_bad(const float *x, size_t n) {
   uint32_t bad = 0;
 #pragma omp simd reduction(| : bad)

@@ -15,8 +15,8 @@ typedef struct {
   size_t ld; /* >= cols */
 } fopo_matrix;
 
-/* A fresh zeroed [rows, cols] with ld == cols; x is to be given to fopo_matrix_done. On failure
- * *m is {0} and the sentence is set. */
+/* Allocates a zeroed [rows, cols] with ld == cols, to be freed by fopo_matrix_done. On failure *m
+ * is {0}. */
 int fopo_matrix_init(fopo_matrix *m, size_t rows, size_t cols);
 void fopo_matrix_done(fopo_matrix *m); /* frees x, zeroes the view; accepts {0} */
 
@@ -33,9 +33,9 @@ static inline fopo_matrix fopo_matrix_rows(fopo_matrix m, size_t first, size_t c
 
 static inline float *fopo_matrix_row(fopo_matrix m, size_t i) { return m.x + i * m.ld; }
 
-/* C = alpha op(A) op(B) + beta C, op being the transpose where the flag is 1. Cut into tiles of C
- * that threads share; FOPO_ERR_ARGUMENT names both shapes where they do not fit. A product of more
- * than 2^31 multiply-adds can be interrupted; smaller ones always end. */
+/* C = alpha op(A) op(B) + beta C; op is the transpose if the flag is 1. Threaded over tiles of C.
+ * FOPO_ERR_ARGUMENT names both shapes if they do not fit. A product of more than 2^31 multiply-adds
+ * can be interrupted; smaller ones always finish. */
 int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
               int transpose_b, float beta);
 
@@ -43,7 +43,7 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
 void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
                     int transpose_b, float beta);
 
-/* FOPO_OK when every value is finite, else FOPO_ERR_NUMERIC naming `what`, row and column
+/* FOPO_OK if every value is finite, else FOPO_ERR_NUMERIC naming `what`, row and column
  * (1-based) and the value. */
 int fopo_matrix_finite(fopo_matrix m, const char *what);
 

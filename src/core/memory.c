@@ -1,10 +1,10 @@
-/* Counted blocks: a 64-byte header in front of each says how large it is and where it came from.
+/* Counted blocks: a 64-byte header in front of each has its size and its origin.
  *
- * Small blocks come from the C library. From BIG bytes on a block is a mapping of its own, placed
- * on a border of 2 MiB so that the kernel can back it with huge pages: its zeros are free, freeing
- * it gives the memory back, and growing it moves page tables instead of bytes.
+ * Small blocks come from the C library. From BIG bytes on, a block is a mapping of its own, aligned
+ * to 2 MiB so that the kernel can back it with huge pages: its zeros cost nothing, freeing it
+ * returns the memory, and growing it moves page tables instead of bytes.
  *
- * Counters and the fault switch are atomics; a block belongs to whoever holds it. */
+ * Counters and the fault switch are atomics. */
 #include "core/memory.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 #include "core/status.h"
 
 #define HEAD      ((size_t)64)      /* keeps the block behind it on a cache line */
-#define BIG       ((size_t)4 << 20) /* two huge pages: below, a mapping gains nothing */
+#define BIG       ((size_t)4 << 20) /* two huge pages; a smaller mapping gains nothing */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PAGE      ((size_t)4096)
 #define ASK_FROM  ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
@@ -27,7 +27,7 @@
 enum { LIVE = 0x0b10c, DEAD = 0x0dead };
 
 typedef struct {
-  size_t bytes;  /* that the caller asked for */
+  size_t bytes;  /* as requested */
   size_t mapped; /* length of the mapping, header included; 0: from the C library */
   int state;     /* LIVE or DEAD */
 } head;
@@ -38,7 +38,7 @@ static atomic_size_t live_blocks, live_bytes, peak_bytes;
 static atomic_long fail_countdown = -1; /* successes left before the failure; < 0: off */
 static atomic_int fail_forever;
 
-/* Decides and counts: 1 where this allocation is to fail. */
+/* 1 if this allocation must fail; counts it. */
 static int fault(void) {
   long left = atomic_load(&fail_countdown);
   for (;;) {
@@ -63,10 +63,10 @@ static void *refused(size_t n, size_t size) {
   return NULL;
 }
 
-/* Address space of `length` bytes on a border of HUGE_PAGE, or NULL. */
+/* A mapping of `length` bytes aligned to HUGE_PAGE, or NULL. */
 static char *map_aligned(size_t length) {
-  size_t room = length + HUGE_PAGE;
-  char *whole = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  size_t larger = length + HUGE_PAGE;
+  char *whole = mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (whole == MAP_FAILED) return NULL;
   size_t before = (HUGE_PAGE - (uintptr_t)whole % HUGE_PAGE) % HUGE_PAGE;
   if (before > 0) munmap(whole, before);
@@ -107,7 +107,7 @@ static head *head_of(void *block) {
   return h;
 }
 
-/* n * size with room for header and rounding, or 0 in *fits. */
+/* n * size; *fits = 0 if it overflows with header and rounding. */
 static size_t checked(size_t n, size_t size, int *fits) {
   size_t bytes = 0;
   *fits = !__builtin_mul_overflow(n, size, &bytes) && bytes < SIZE_MAX / 2;
@@ -123,7 +123,7 @@ void *fopo_alloc(size_t n, size_t size) {
   return (char *)h + HEAD;
 }
 
-/* A mapping of another length with the same pages, at the old place or on a new border. */
+/* Changes the length of a mapping, in place or at a new aligned address; NULL: no memory. */
 static head *remap(head *h, size_t mapped) {
   if (mapped == h->mapped) return h;
   if (mremap(h, h->mapped, mapped, 0) != MAP_FAILED) return h;
@@ -189,10 +189,10 @@ void fopo_memory_fail_after(long n, int forever) {
   atomic_store(&fail_countdown, n);
 }
 
-/* ---- what is free ---- */
+/* ---- free memory ---- */
 
 /* The number behind `key` in a file of "key number" lines; with key "", the number it starts with.
- * UINT64_MAX where there is no such number ("max" in a cgroup file). */
+ * UINT64_MAX if there is no such number ("max" in a cgroup file). */
 static uint64_t number_in(const char *path, const char *key) {
   FILE *file = fopen(path, "re");
   if (file == NULL) return UINT64_MAX;
@@ -212,8 +212,8 @@ static uint64_t number_in(const char *path, const char *key) {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-/* What one cgroup folder still allows: its limit less its use, file pages that the kernel drops
- * on demand not counted as use. */
+/* Bytes that one cgroup still allows: its limit minus its use, without the file pages that the
+ * kernel drops on demand. */
 static uint64_t left_in_cgroup(const char *folder, const char *limit, const char *use,
                                const char *idle) {
   char path[4400];
@@ -228,7 +228,7 @@ static uint64_t left_in_cgroup(const char *folder, const char *limit, const char
   return minus(most, used);
 }
 
-/* Least over a cgroup and its ancestors; `group` is its path under `mount` and is cut up. */
+/* The least over a cgroup and its ancestors. `group`, its path under `mount`, is destroyed. */
 static uint64_t left_in_ancestors(const char *mount, char *group, int version) {
   uint64_t left = UINT64_MAX;
   for (;;) {

@@ -1,5 +1,5 @@
-/* The one allocation pair of the program. Blocks are zeroed, 64-byte aligned, counted, and refused
- * when n * size overflows. Blocks of 4 MiB or more come from mmap with huge pages advised, so that
+/* The only allocator of the program. Blocks are zeroed, 64-byte aligned, counted, and refused
+ * if n * size overflows. Blocks of 4 MiB or more come from mmap with huge pages advised, so that
  * zeroing them costs nothing and random gathers miss the TLB less. Safe from any thread. */
 #ifndef FOPO_CORE_MEMORY_H
 #define FOPO_CORE_MEMORY_H
@@ -27,7 +27,7 @@ typedef struct {
 fopo_memory_use fopo_memory_in_use(void);
 
 /* Bytes this process may still take: the least of MemAvailable, every ancestor cgroup's
- * memory.max - memory.current, and RLIMIT_AS; UINT64_MAX where nothing says. */
+ * memory.max - memory.current, and RLIMIT_AS; UINT64_MAX if none of them is known. */
 uint64_t fopo_memory_available(void);
 
 /* To be called before big objects are built. FOPO_OK, or FOPO_ERR_MEMORY with a sentence

@@ -1,11 +1,10 @@
 /* One array as NumPy writes it (numpy.lib.format, versions 1.0 to 3.0): magic, version, length of
  * the header, a Python dict in a fixed form, then the bytes of the array.
  *
- * The dict is read by a parser that knows its three keys and nothing else. What was claimed is
- * compared with the length of the file or member before memory is taken; bytes too few or too many
- * are refused. Kinds that the program has no use for are widened: int8, int16 and uint16 to int32,
- * float16 to float32, text of code points to UTF-8. Object arrays are pickles, that is, programs,
- * and are refused. */
+ * The dict is read by a parser that accepts its three keys and nothing else. The size it claims
+ * must be that of the file or member, which is checked before memory is allocated. Types without a
+ * fopo_dtype are widened: int8, int16 and uint16 to int32, float16 to float32, text of code points
+ * to UTF-8. Object arrays are pickles, that is, programs, and are refused. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 /* NumPy's own limit (max_header_size) for headers that are not trusted. */
 enum { HEADER_MOST = 10000 };
 
-/* What the header said. */
+/* What the header claims. */
 typedef struct {
   char order;  /* '<' '>' '|' */
   char kind;   /* f i u b S U */
@@ -181,7 +180,7 @@ static int dict(scanner *s, claim *c) {
   return s->at == s->end ? FOPO_OK : malformed(s, "something follows the dict");
 }
 
-/* ---- from bytes to the kinds of fopo_dtype ---- */
+/* ---- conversion to a fopo_dtype ---- */
 
 static void swap_bytes(unsigned char *bytes, size_t size, size_t count) {
   for (size_t i = 0; i < count; i++, bytes += size)
@@ -205,8 +204,8 @@ static float half(uint16_t h) {
   return value;
 }
 
-/* Four bytes per element from the narrow ones that fill the end of the same block. Writing from the
- * front never passes what is still to be read. */
+/* Widens elements of 1 or 2 bytes, which lie at the end of the block, to 4 bytes each. The writes
+ * from the front never overtake the reads. */
 static void widen(void *block, char kind, size_t size, size_t count) {
   const char *narrow = (char *)block + count * (4 - size);
   float *reals = block;
@@ -224,7 +223,7 @@ static void widen(void *block, char kind, size_t size, size_t count) {
   }
 }
 
-/* Code points become UTF-8 in their own place: four bytes always suffice for one. */
+/* Converts code points to UTF-8 in place: none needs more than its four bytes. */
 static int utf8(unsigned char *element, size_t size, const char *label) {
   size_t n = 0;
   for (size_t i = 0; i < size; i += 4) {
@@ -263,7 +262,7 @@ static fopo_dtype type_of(const claim *c) {
   }
 }
 
-/* [rows, cols] stored by columns becomes a fresh block stored by rows. */
+/* Replaces data stored by columns by a fresh block stored by rows. */
 static int transpose(fopo_array *a) {
   size_t rows = a->shape[0], cols = a->shape[1], size = a->itemsize;
   unsigned char *turned = fopo_alloc(rows * cols + 1, size);
@@ -277,8 +276,8 @@ static int transpose(fopo_array *a) {
   return FOPO_OK;
 }
 
-/* Order, width and layout of what was read become ours. */
-static int settle(fopo_array *a, const claim *c, const char *label) {
+/* Converts byte order, width and layout of the bytes that were read. */
+static int convert(fopo_array *a, const claim *c, const char *label) {
   size_t count = fopo_array_count(a), wide = a->itemsize;
   unsigned char *data = a->data;
   unsigned char *raw = data + count * (wide - c->size);
@@ -347,7 +346,7 @@ int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
   int status = read_header(&c, &used, source);
   if (status != FOPO_OK) return status;
 
-  /* The claim against the bytes that are there. */
+  /* The claimed size must be that of the remaining bytes. */
   size_t count, raw;
   if (__builtin_mul_overflow(c.shape[0], c.shape[1], &count) ||
       __builtin_mul_overflow(count, c.size, &raw) || raw != source->size - used)
@@ -367,10 +366,10 @@ int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
   status = fopo_memory_suffices(c.fortran && c.ndim == 2 ? 2 * (uint64_t)bytes : bytes,
                                 source->label, "load it on a machine with more memory");
   if (status != FOPO_OK) return status;
-  array->data = fopo_alloc(bytes + 1, 1); /* text is ended by a zero beyond its last element */
+  array->data = fopo_alloc(bytes + 1, 1); /* one more, so that text ends in '\0' */
   if (array->data == NULL) return FOPO_ERR_MEMORY;
   status = fetch(source, (char *)array->data + (bytes - raw), raw);
-  if (status == FOPO_OK) status = settle(array, &c, source->label);
+  if (status == FOPO_OK) status = convert(array, &c, source->label);
   if (status != FOPO_OK) {
     fopo_free(array->data);
     array->data = NULL;

@@ -1,4 +1,4 @@
-/* Numbers of one kind to numbers of another, where nothing but rounding of a fraction is lost. */
+/* Conversion between number types; only rounding to float32 may lose information. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 
-enum { SHARED = 1 << 20 }; /* numbers from which several threads look at them */
+enum { PARALLEL_FROM = 1 << 20 }; /* numbers; fewer are checked by one thread */
 
 /* Any element: a real, or an integer as its sign and two's complement bits. */
 typedef struct {
@@ -56,7 +56,7 @@ static number get(const void *data, fopo_dtype type, size_t i) {
   return x;
 }
 
-/* A real becomes an integer where it is one; 0 where it is not. */
+/* Sets the integer of a real; 0 if it has a fraction or does not fit. */
 static int integral(number *x) {
   if (!x->is_real) return 1;
   if (!(x->real >= -0x1p63 && x->real < 0x1p64) || x->real != trunc(x->real)) return 0;
@@ -69,7 +69,7 @@ static double as_real(number x) {
   return x.is_real ? x.real : x.negative ? (double)(int64_t)x.bits : (double)x.bits;
 }
 
-/* Stores x as element i; 0 where it does not fit. */
+/* Stores x as element i; 0 if it does not fit the type. */
 static int put(void *data, fopo_dtype type, size_t i, number x) {
   if (type == FOPO_F64) {
     ((double *)data)[i] = as_real(x);
@@ -96,14 +96,14 @@ static int put(void *data, fopo_dtype type, size_t i, number x) {
   }
 }
 
-/* Signed and unsigned of one width differ in nothing but the top bit: no copy, the usual case of
- * index arrays. 1 when that was all there was to do. */
+/* Changes the type without a copy if only the sign differs and no top bit is set, as usual for
+ * index arrays. 1 if that was enough. */
 static int relabel(fopo_array *a, fopo_dtype type) {
   size_t n = fopo_array_count(a);
   if ((a->type == FOPO_I32 && type == FOPO_U32) || (a->type == FOPO_U32 && type == FOPO_I32)) {
     const uint32_t *x = a->data;
     uint32_t any = 0;
-#pragma omp parallel for simd num_threads(n > SHARED ? fopo_threads() : 1) reduction(| : any)
+#pragma omp parallel for simd num_threads(n > PARALLEL_FROM ? fopo_threads() : 1) reduction(| : any)
     for (size_t i = 0; i < n; i++) any |= x[i];
     if (any >> 31) return 0;
   } else if ((a->type == FOPO_I64 && type == FOPO_U64) ||
@@ -122,7 +122,7 @@ static int relabel(fopo_array *a, fopo_dtype type) {
 static int convert(fopo_array *a, fopo_dtype type, const char *path) {
   if (relabel(a, type)) return FOPO_OK;
   if (a->type == FOPO_BYTES || type == FOPO_BYTES)
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' holds %s where %s is needed", path, a->name,
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' holds %s instead of %s", path, a->name,
                      type_name(a->type), type_name(type));
   size_t n = fopo_array_count(a);
   void *fresh = fopo_alloc(n, fopo_dtype_size(type));
@@ -149,8 +149,8 @@ fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const cha
     return NULL;
   }
   if (ndim >= 0 && a->ndim != ndim) {
-    fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' has %d dimensions where %d are needed", path, name,
-              a->ndim, ndim);
+    fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' has %d dimensions instead of %d", path, name, a->ndim,
+              ndim);
     return NULL;
   }
   return convert(a, type, path) == FOPO_OK ? a : NULL;

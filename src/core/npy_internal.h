@@ -1,4 +1,4 @@
-/* Between npy.c (the form of one array) and npz.c (many of them in a zip). */
+/* Shared by npy.c (one array), npy_write.c and npz.c (many arrays in a zip). */
 #ifndef FOPO_CORE_NPY_INTERNAL_H
 #define FOPO_CORE_NPY_INTERNAL_H
 
@@ -6,7 +6,7 @@
 
 enum {
   FOPO_NPY_CHUNK = 8 << 20,  /* bytes between two polls of the interrupt flag: about 10 ms */
-  FOPO_NPY_HEADER_ROOM = 256 /* the longest header written here is well below it */
+  FOPO_NPY_HEADER_MOST = 256 /* bytes; the longest header written here is well below it */
 };
 
 /* Where the bytes of one .npy come from. `read` gives exactly n bytes or fails with a sentence. */
@@ -25,9 +25,9 @@ typedef struct {
 int fopo_npy_read(fopo_array *array, const fopo_npy_source *source);
 
 /* Writes the header of `array` (magic to newline, a multiple of 64 bytes); returns its length. */
-size_t fopo_npy_header(char header[FOPO_NPY_HEADER_ROOM], const fopo_array *array);
+size_t fopo_npy_header(char header[FOPO_NPY_HEADER_MOST], const fopo_array *array);
 
-/* FOPO_OK when a writer can store it: at most two dimensions and no overflow of its bytes. */
+/* FOPO_OK if a writer can store it: at most two dimensions and no overflow of its bytes. */
 int fopo_npy_check(const fopo_array *array, const char *path);
 
 /* Bytes of the data alone. */
@@ -36,8 +36,8 @@ size_t fopo_npy_bytes(const fopo_array *array);
 /* Writes all n bytes at the descriptor's position: short writes and EINTR handled. 0, or errno. */
 int fopo_write_all(int fd, const void *bytes, size_t n);
 
-/* Gives up a replacement because of errno `error`: removes the temporary file, and says what a full
- * disk would have to hold. */
+/* Abandons a replacement because of errno `error`: removes the temporary file and fails with a
+ * sentence, for a full disk with the bytes needed and free. */
 int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes);
 
 #endif

@@ -22,7 +22,7 @@ int fopo_npy_check(const fopo_array *a, const char *path) {
   return FOPO_OK;
 }
 
-size_t fopo_npy_header(char header[FOPO_NPY_HEADER_ROOM], const fopo_array *a) {
+size_t fopo_npy_header(char header[FOPO_NPY_HEADER_MOST], const fopo_array *a) {
   static const char *const names[] = {
       [FOPO_F32] = "<f4", [FOPO_F64] = "<f8", [FOPO_I32] = "<i4", [FOPO_I64] = "<i8",
       [FOPO_U8] = "|u1",  [FOPO_U32] = "<u4", [FOPO_U64] = "<u8", [FOPO_BOOL] = "|b1"};
@@ -34,7 +34,7 @@ size_t fopo_npy_header(char header[FOPO_NPY_HEADER_ROOM], const fopo_array *a) {
   }
   if (a->ndim == 1) snprintf(size, sizeof size, "(%zu,)", a->shape[0]);
   if (a->ndim == 2) snprintf(size, sizeof size, "(%zu, %zu)", a->shape[0], a->shape[1]);
-  int text = snprintf(header + 10, FOPO_NPY_HEADER_ROOM - 10,
+  int text = snprintf(header + 10, FOPO_NPY_HEADER_MOST - 10,
                       "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, size);
   /* Spaces and a newline up to a multiple of 64, so that a mapped file has aligned data. */
   size_t total = (10 + (size_t)text + 1 + 63) / 64 * 64;
@@ -47,13 +47,13 @@ size_t fopo_npy_header(char header[FOPO_NPY_HEADER_ROOM], const fopo_array *a) {
 }
 
 int fopo_npy_save(const char *path, const fopo_array *array) {
-  char header[FOPO_NPY_HEADER_ROOM], what[256];
+  char header[FOPO_NPY_HEADER_MOST], what[256];
   int status = fopo_npy_check(array, path);
   if (status != FOPO_OK) return status;
-  size_t room = strlen(path) + 32;
-  char *temporary = fopo_alloc(room, 1);
+  size_t size = strlen(path) + 32;
+  char *temporary = fopo_alloc(size, 1);
   if (temporary == NULL) return FOPO_ERR_MEMORY;
-  int fd = fopo_replace_begin(temporary, room, path);
+  int fd = fopo_replace_begin(temporary, size, path);
   if (fd < 0) {
     fopo_free(temporary);
     return fd;

@@ -1,14 +1,14 @@
 /* Archives of arrays, through libzip.
  *
  * Reading: the central directory is checked as a whole first (count, names, methods, sizes against
- * the length of the file, memory), then each member is read once, a stored one straight into the
- * array's block; libzip compares size and CRC-32 at the end of each. Large stored members are read
- * by several threads, each through a handle of its own, and their CRC-32 is put together here. The
- * sizes are the central directory's: Python's local headers hold 0xffffffff in one generation of
- * files.
+ * the length of the file, memory). Then each member is read once, a stored one directly into the
+ * array's block; libzip compares size and CRC-32 at its end. Large stored members are read by
+ * several threads, each with a handle of its own, and their CRC-32 is combined here. Sizes are
+ * those of the central directory, because some versions of Python write 0xffffffff into local
+ * headers.
  *
- * Writing: libzip writes into our descriptor through a source of our own, so that path.tmp.PID is
- * flushed and renamed by replace.c. Dates are fixed: the same arrays give the same bytes. */
+ * Writing: libzip writes to our descriptor through a zip_source of ours, so that replace.c flushes
+ * and renames path.tmp.PID. Dates are fixed: the same arrays give the same bytes. */
 #include "core/npz.h"
 
 #include <errno.h>
@@ -31,9 +31,9 @@ enum {
   /* Deflate gives at most 258 bytes for 2 bits: 1 to 1,032. More is a lie in the directory. */
   RATIO_MOST = 1040,
   RATIO_GRACE = 65536,
-  READERS = 4,            /* of one member: more would wait for memory */
-  SHARED_LEAST = 4 << 20, /* bytes of a member that several read */
-  PIECE_LEAST = 1 << 20   /* bytes that one of them reads at a time */
+  READERS = 4,             /* threads that read one member; more would wait for memory */
+  PARALLEL_FROM = 4 << 20, /* bytes; smaller members are read by one thread */
+  PIECE_LEAST = 1 << 20    /* bytes that a thread reads at a time, at least */
 };
 
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
@@ -97,8 +97,8 @@ static int member_name(fopo_array *array, const char *name, const char *path) {
   return FOPO_OK;
 }
 
-/* One line of the directory: possible at all, for a file of `length` bytes? */
-static int plausible(const zip_stat_t *s, uint64_t length, const char *path) {
+/* Checks one entry of the directory of a file of `length` bytes. */
+static int check_entry(const zip_stat_t *s, uint64_t length, const char *path) {
   const zip_uint64_t all = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                            ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((s->valid & all) != all)
@@ -120,16 +120,17 @@ static int plausible(const zip_stat_t *s, uint64_t length, const char *path) {
   return FOPO_OK;
 }
 
-/* names NULL: everything is. */
+/* names NULL: all members are wanted. */
 static int wanted(const char *name, const char *const *names) {
   for (; names != NULL && *names != NULL; names++)
     if (strcmp(name, *names) == 0) return 1;
   return names == NULL;
 }
 
-/* Names of the members, total size of the wanted ones, and whether they can be true. */
-static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, const char *const *names,
-                  uint64_t length, const char *path) {
+/* Checks the whole directory: archive->items gets the names, *total the bytes of the wanted
+ * members. */
+static int read_directory(fopo_archive *archive, uint64_t *total, zip_t *zip,
+                          const char *const *names, uint64_t length, const char *path) {
   zip_int64_t n = zip_get_num_entries(zip, 0);
   if (n < 1 || n > MEMBERS_MOST)
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path, (long long)n,
@@ -142,7 +143,7 @@ static int survey(fopo_archive *archive, uint64_t *total, zip_t *zip, const char
     zip_stat_t s;
     if (zip_stat_index(zip, i, 0, &s) != 0)
       return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", path, zip_strerror(zip));
-    int status = plausible(&s, length, path);
+    int status = check_entry(&s, length, path);
     if (status == FOPO_OK) status = member_name(&archive->items[i], s.name, path);
     if (status != FOPO_OK) return status;
     packed += s.comp_size; /* at most 10,000 times the file's length: no overflow */
@@ -162,7 +163,7 @@ typedef struct {
   zip_t *zip[READERS]; /* [0] is the archive's, not owned */
   size_t readers;
   uint64_t at; /* bytes read */
-  uLong crc;   /* of them, where there are several readers */
+  uLong crc;   /* of these bytes, if there are several readers */
 } member;
 
 static int cannot_read(const char *label, const char *why) {
@@ -178,7 +179,7 @@ static int read_all(zip_file_t *file, const char *label, char *bytes, size_t n) 
   return FOPO_OK;
 }
 
-/* A piece per reader. */
+/* Reads the next n bytes, a piece per reader. */
 static int read_pieces(member *m, const char *label, char *bytes, size_t n) {
   size_t pieces = n / PIECE_LEAST < 1 ? 1 : n / PIECE_LEAST;
   if (pieces > m->readers) pieces = m->readers;
@@ -209,7 +210,7 @@ static int read_member(void *handle, const char *label, void *bytes, size_t n) {
   return status;
 }
 
-/* One byte beyond the end is asked for: there libzip compares size and CRC-32. */
+/* Reads one byte beyond the end, which makes libzip compare size and CRC-32. */
 static int verified(member *m, const zip_stat_t *s, const char *label) {
   if (m->readers > 1) {
     if (m->crc == s->crc) return FOPO_OK;
@@ -223,9 +224,9 @@ static int verified(member *m, const zip_stat_t *s, const char *label) {
                            : "it is longer than its directory says");
 }
 
-/* More readers for a large stored member; where they cannot be had, there are fewer. */
+/* Opens more readers for a large stored member; a failure only means fewer of them. */
 static void add_readers(member *m, size_t i, const zip_stat_t *s, const char *path) {
-  int fits = s->comp_method == ZIP_CM_STORE && s->size >= SHARED_LEAST && s->valid & ZIP_STAT_CRC;
+  int fits = s->comp_method == ZIP_CM_STORE && s->size >= PARALLEL_FROM && s->valid & ZIP_STAT_CRC;
   for (; fits && m->readers < READERS && m->readers < (size_t)fopo_threads(); m->readers++) {
     zip_t *zip = zip_open(path, ZIP_RDONLY, NULL);
     zip_file_t *file = zip != NULL ? zip_fopen_index(zip, i, 0) : NULL;
@@ -285,7 +286,7 @@ int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *cons
   int status = open_for_reading(&zip, &length, path);
   if (status != FOPO_OK) return status;
   snprintf(what, sizeof what, "reading %s", path);
-  status = survey(archive, &total, zip, names, length, path);
+  status = read_directory(archive, &total, zip, names, length, path);
   size_t kept = 0;
   for (size_t i = 0, n = archive->n; i < n && status == FOPO_OK; i++) {
     if (!wanted(archive->items[i].name, names)) continue;
@@ -312,12 +313,12 @@ int fopo_npz_load(fopo_archive *archive, const char *path) {
 
 /* ---- writing ---- */
 
-/* The file that libzip writes into, and what became of it. */
+/* The file that libzip writes to, and the first failure. */
 typedef struct {
   int fd;
   uint64_t at, end; /* position and length */
   int error;        /* errno of the first failed write */
-  int stopped;      /* status of fopo_progress */
+  int stopped;      /* status of fopo_progress; not FOPO_OK: interrupted */
   const char *what;
   uint64_t total;
   zip_error_t zip_error;
@@ -347,7 +348,7 @@ static zip_int64_t sink_seek(sink *s, void *data, zip_uint64_t n) {
   return 0;
 }
 
-/* libzip's view of the sink: an empty file that can be written. */
+/* The zip_source of the sink: for libzip, an empty file that it may write. */
 static zip_int64_t sink_call(void *payload, void *data, zip_uint64_t n, zip_source_cmd_t command) {
   sink *s = payload;
   switch (command) {
@@ -395,7 +396,7 @@ static int cancelled(zip_t *zip, void *payload) {
 }
 
 /* Header and data of one array become a member; both stay borrowed until the archive is closed. */
-static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_ROOM], const fopo_array *a,
+static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_MOST], const fopo_array *a,
                       int compress) {
   char name[sizeof a->name + 4];
   snprintf(name, sizeof name, "%s.npy", a->name);
@@ -430,7 +431,7 @@ static int check_arrays(const fopo_array *arrays, size_t n, const char *path) {
 /* Fills the sink; on failure the sink's error or the sentence says why. */
 static int write_archive(sink *s, const char *path, const fopo_array *arrays, size_t n,
                          int compress) {
-  char *headers = fopo_alloc(n, FOPO_NPY_HEADER_ROOM);
+  char *headers = fopo_alloc(n, FOPO_NPY_HEADER_MOST);
   if (headers == NULL) return FOPO_ERR_MEMORY;
   int status = FOPO_OK;
   zip_error_t error;
@@ -446,9 +447,9 @@ static int write_archive(sink *s, const char *path, const fopo_array *arrays, si
   int wrong = zip_register_progress_callback_with_state(zip, 0.002, report, NULL, s) |
               zip_register_cancel_callback_with_state(zip, cancelled, NULL, s);
   for (size_t i = 0; i < n && wrong == 0; i++)
-    wrong = add_member(zip, headers + i * FOPO_NPY_HEADER_ROOM, &arrays[i], compress);
+    wrong = add_member(zip, headers + i * FOPO_NPY_HEADER_MOST, &arrays[i], compress);
   if (wrong == 0) wrong = zip_close(zip);
-  if (wrong != 0) { /* closing failed or was not reached: the archive is still ours */
+  if (wrong != 0) { /* closing failed or was not reached, so the archive must be discarded */
     status = s->stopped != FOPO_OK
                  ? s->stopped
                  : fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_strerror(zip));
@@ -463,11 +464,11 @@ out:
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress) {
   int status = check_arrays(arrays, n, path);
   if (status != FOPO_OK) return status;
-  size_t room = strlen(path) + 32;
-  char *temporary = fopo_alloc(room, 1), what[256];
+  size_t size = strlen(path) + 32;
+  char *temporary = fopo_alloc(size, 1), what[256];
   if (temporary == NULL) return FOPO_ERR_MEMORY;
   snprintf(what, sizeof what, "writing %s", path);
-  sink s = {.fd = fopo_replace_begin(temporary, room, path), .what = what};
+  sink s = {.fd = fopo_replace_begin(temporary, size, path), .what = what};
   if (s.fd < 0) {
     fopo_free(temporary);
     return s.fd;

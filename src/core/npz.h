@@ -56,8 +56,8 @@ typedef struct {
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress);
 int fopo_npz_load(fopo_archive *archive, const char *path);
 
-/* The same for the members that `names` (ended by NULL) lists; one that is not there is no error.
- * The others are neither read nor verified. */
+/* Loads only the members that `names` (ended by NULL) lists; a missing one is no error. The others
+ * are neither read nor verified. */
 int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *const *names);
 void fopo_archive_done(fopo_archive *archive); /* accepts {0} */
 

@@ -1,6 +1,6 @@
 /* One sink and one flag. The flag is a lock-free atomic: signal handlers set it, workers read it.
- * Whoever starts new work clears it (fopo_interrupt_clear); a loop that stops leaves it set, so
- * that every loop above stops too. */
+ * The caller that starts new work clears it (fopo_interrupt_clear); a loop that stops leaves it
+ * set, so that all enclosing loops stop too. */
 #include "core/progress.h"
 
 #include <stdatomic.h>

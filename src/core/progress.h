@@ -1,12 +1,12 @@
-/* Progress and interruption, met in one call that every long loop makes at least every 50 ms of
- * work. The core neither prints nor calls Lua: who wants bars installs a sink. */
+/* Progress and interruption: one call, which every long loop makes at least every 50 ms of work.
+ * The core neither prints nor calls Lua; a caller that draws progress bars installs a sink. */
 #ifndef FOPO_CORE_PROGRESS_H
 #define FOPO_CORE_PROGRESS_H
 
 #include <stddef.h>
 
 /* Called with what ("reading ratings.csv"), done and total in the same unit; total 0: not known.
- * done == total != 0 closes the line, and so does the interruption (closed == 1). */
+ * closed == 1 with the last call: the work is done (done >= total > 0), or interrupted. */
 typedef void fopo_progress_sink(void *payload, const char *what, double done, double total,
                                 int closed);
 
@@ -24,10 +24,10 @@ void fopo_interrupt_clear(void);
 /* Polls the flag only; cheap enough for worker threads. */
 int fopo_interrupted(void);
 
-/* Work in the background: from now on this thread asks wanted(payload) instead of the flag, so that
- * Ctrl-C is not for it, and reports to no sink. The threads of its parallel loops still see the
- * flag: what they stop ends with FOPO_ERR_INTERRUPTED although nothing is wanted, and is to be
- * tried again. NULL: as before. */
+/* For a thread in the background: from now on it polls wanted(payload) instead of the flag, so that
+ * Ctrl-C does not stop it, and it reports to no sink. The worker threads of its parallel loops
+ * still poll the flag: work that they stop ends with FOPO_ERR_INTERRUPTED although wanted() is 0,
+ * and must be repeated. wanted NULL: polls the flag again. */
 void fopo_interrupt_by(int (*wanted)(void *payload), void *payload);
 
 #endif

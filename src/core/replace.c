@@ -1,10 +1,10 @@
-/* Files that are old or new, never half: everything is written to path.tmp.PID, flushed to disk,
- * renamed over the old file, and the folder is flushed (as PostgreSQL's durable_rename does;
- * without the last step a power cut may bring the old name back).
+/* Atomic replacement of files: the data is written to path.tmp.PID, flushed to disk and renamed
+ * over the old file, and the folder is flushed (as PostgreSQL's durable_rename does; without the
+ * last step a power cut may bring the old name back).
  *
- * A descriptor whose fsync failed is thrown away and never flushed again: Linux marks the lost
- * pages clean, so a second fsync would report success (Rebello et al.: "Can applications recover
- * from fsync failures?", ATC 2020). */
+ * After a failed fsync the descriptor is closed and never flushed again: Linux marks the lost pages
+ * clean, so a second fsync would report success (Rebello et al.: "Can applications recover from
+ * fsync failures?", ATC 2020). */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -22,7 +22,7 @@
 int fopo_write_all(int fd, const void *bytes, size_t n) {
   const char *at = bytes;
   while (n > 0) {
-    /* Linux writes at most 2 GiB at once; 1 GiB keeps that out of sight. */
+    /* Linux writes at most 2 GiB in one call. */
     ssize_t wrote = write(fd, at, n < (1u << 30) ? n : (1u << 30));
     if (wrote < 0 && errno != EINTR) return errno;
     if (wrote > 0) {
@@ -33,7 +33,7 @@ int fopo_write_all(int fd, const void *bytes, size_t n) {
   return 0;
 }
 
-/* The folder of path, flushed. Some file systems cannot flush a folder and say EINVAL. */
+/* Flushes the folder of path. Some file systems cannot, and return EINVAL. */
 static int flush_folder(const char *path) {
   char copy[4096];
   if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) return ENAMETOOLONG;
@@ -51,7 +51,7 @@ int fopo_replace_begin(char *temporary, size_t size, const char *path) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
   if (snprintf(temporary, size, "%s.tmp.%ld", path, (long)getpid()) >= (int)size)
     return fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path);
-  /* One of this name can only be left over from a dead process that had our number. */
+  /* A file of this name can only be left over from a dead process with the same id. */
   if (unlink(temporary) != 0 && errno != ENOENT)
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
   int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -72,8 +72,8 @@ int fopo_replace_commit(int fd, const char *temporary, const char *path) {
   if (error == 0 && rename(temporary, path) != 0) error = errno;
   if (error != 0) {
     unlink(temporary);
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; what stood there before is untouched",
-                     path, strerror(error));
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", path,
+                     strerror(error));
   }
   error = flush_folder(path);
   if (error != 0)
@@ -91,10 +91,11 @@ int fopo_replace_fail(int fd, const char *temporary, const char *path, int error
   struct statvfs disk;
   struct stat written;
   int full = error == ENOSPC && fstatvfs(fd, &disk) == 0 && fstat(fd, &written) == 0;
-  double room = full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
+  double free_bytes =
+      full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
   fopo_replace_abandon(fd, temporary);
   if (full)
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", path,
-                     (double)bytes / 1e6, room / 1e6);
+                     (double)bytes / 1e6, free_bytes / 1e6);
   return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
 }

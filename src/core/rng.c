@@ -1,5 +1,5 @@
-/* What does not fit a header: normals and permutations, still pure functions of their coordinates.
- * Normals by Box and Muller ("A note on the generation of random normal deviates", 1958). */
+/* Normals and permutations, pure functions of their coordinates. Normals by Box and Muller ("A note
+ * on the generation of random normal deviates", 1958). */
 #include "core/rng.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ void fopo_normal_pair(double *a, double *b, uint32_t w0, uint32_t w1) {
   *b = radius * sin(angle);
 }
 
-/* Elements 4 block .. 4 block + 3; the upper half of the block's number goes in as the step. */
+/* Elements 4 block .. 4 block + 3. The upper 32 bits of the block's number are the step. */
 static void four_normals(double z[4], uint64_t block, uint64_t seed, uint32_t stream) {
   fopo_words w = fopo_random(seed, stream, (uint32_t)(block >> 32), 0, (uint32_t)block);
   fopo_normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
@@ -40,7 +40,7 @@ void fopo_shuffle(uint32_t *order, uint32_t n, uint64_t seed, uint32_t stream, u
   fopo_words w = {{0, 0, 0, 0}};
   for (uint32_t i = 0; i + 1 < n; i++) {
     if (i % 4 == 0) w = fopo_random(seed, stream, step, 0, i / 4);
-    /* The stream stands in for the row, so that redraws of two streams differ. */
+    /* The stream takes the place of the row, so that redraws of two streams differ. */
     uint32_t j = i + fopo_below(n - i, w.v[i % 4], seed, step, stream, i);
     uint32_t swapped = order[i];
     order[i] = order[j];

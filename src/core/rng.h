@@ -50,7 +50,7 @@ FOPO_ON_DEVICE static inline double fopo_unit(uint32_t w) {
   return ((double)w + 0.5) * (1.0 / 4294967296.0);
 }
 
-/* The first i < n whose cumulative[i] exceeds the target; n where none does, or by NaN. */
+/* The first i < n whose cumulative[i] exceeds the target; n if none does, or for NaN. */
 FOPO_ON_DEVICE static inline size_t fopo_invert(const double *cumulative, size_t n, double target) {
   size_t first = 0;
   while (n > 0) {

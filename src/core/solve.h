@@ -9,7 +9,7 @@
 void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, size_t n, size_t M);
 
 /* x [M] = A^-1 x for a symmetric positive definite A [M, M], of which the upper triangle is read;
- * A is destroyed. FOPO_ERR_NUMERIC where it is not positive definite. */
+ * A is destroyed. FOPO_ERR_NUMERIC if it is not positive definite. */
 int fopo_solve_spd(double *x, double *A, size_t M);
 
 #endif

@@ -1,11 +1,12 @@
+/* Radix sort of ids; bucket sort and quicksort of keys. */
 #include "core/sort.h"
 
 #include <string.h>
 
 enum {
   DIGIT_BITS = 8,
-  FEW = 48,       /* keys for which buckets do not pay */
-  AT_ONCE = 2048, /* keys that buckets take */
+  FEW = 48,       /* keys; up to so many, buckets cost more than they save */
+  AT_ONCE = 2048, /* keys that fit the bucket sort's array on the stack */
   BUCKET_BITS = 8,
   BUCKETS = 1 << BUCKET_BITS
 };
@@ -18,7 +19,7 @@ static unsigned bits_of(size_t P) {
   return bits;
 }
 
-/* Least significant digit first; of equal width, as few as there can be. */
+/* Least significant digit first, in as few digits of equal width as DIGIT_BITS allows. */
 void fopo_sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P) {
   unsigned bits = bits_of(P), passes = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
   unsigned width = (bits + passes - 1) / passes;
@@ -42,8 +43,8 @@ void fopo_sort_ids(uint32_t *ids, uint32_t *other, size_t n, size_t P) {
 /* ---- keys ---- */
 
 /* Splits keys[low .. high], high - low >= 2, around the median of three: returns a j with
- * low <= j < high, where everything up to j is larger than everything behind it. The comparison
- * moves an index and no jump depends on it, as jumps here could not be predicted. */
+ * low <= j < high, such that all keys up to j are larger than all keys behind it. Without a branch
+ * on the comparison, which could not be predicted. */
 static size_t split(uint64_t *keys, size_t low, size_t high) {
   uint64_t a = keys[low], b = keys[low + (high - low) / 2], c = keys[high];
   uint64_t most = a > b ? a : b, least = a > b ? b : a;
@@ -82,8 +83,8 @@ static void quick_sort(uint64_t *keys, size_t n) {
   insertion_sort(keys, n);
 }
 
-/* Keys in buckets of equal width, the largest in bucket 0: one pass where comparisons would take
- * log n. A score's bits grow like its logarithm, so a few large scores do not empty the rest. */
+/* Buckets of equal width, the largest keys in bucket 0: one pass instead of log n. The bits of a
+ * score grow like its logarithm, so a few large scores do not leave most buckets empty. */
 typedef struct {
   uint64_t most;
   int shift;

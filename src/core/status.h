@@ -11,12 +11,12 @@
 
 enum {
   FOPO_OK = 0,
-  FOPO_ERR_ARGUMENT = -1,    /* the caller asked for what cannot be: wrong shape, size, option */
-  FOPO_ERR_FILE = -2,        /* the world refused: missing file, full disk, no permission */
+  FOPO_ERR_ARGUMENT = -1,    /* the caller is wrong: shape, size, option */
+  FOPO_ERR_FILE = -2,        /* the system refused: missing file, full disk, no permission */
   FOPO_ERR_FORMAT = -3,      /* data is malformed: the sentence has file, line and column */
-  FOPO_ERR_MEMORY = -4,      /* memory was refused or would not suffice */
+  FOPO_ERR_MEMORY = -4,      /* memory was refused, or would be too little */
   FOPO_ERR_NUMERIC = -5,     /* NaN, Inf or divergence: the sentence has the place */
-  FOPO_ERR_INTERRUPTED = -6, /* Ctrl-C: everything is as usable as before */
+  FOPO_ERR_INTERRUPTED = -6, /* Ctrl-C: all objects are still usable */
   FOPO_ERR_UNAVAILABLE = -7  /* this build or machine lacks it: CUDA, MPI, an instruction set */
 };
 

@@ -5,10 +5,10 @@
  *     q times: W = orth(M^T Y), Y = orth(M W)         (Halko et al., algorithm 4.4)
  *     M^T Y = W R, R = U' S V'^T, V = W U'            (algorithm 5.1, on the transpose)
  *
- * Omega is drawn on the smaller side of M. The random matrix and every intermediate are
- * orthonormalised, for in float32 powers of M lose the small singular values otherwise. Where the
- * last Y and W are well-conditioned, as for sparse interactions they nearly always are, they are
- * not: their Gram matrices in double say all that the last line needs. */
+ * Omega is drawn on the smaller side of M. The random matrix and every intermediate one are
+ * orthonormalised; otherwise powers of M lose the small singular values in float32. The last Y and
+ * W need it only if they are ill-conditioned, which is rare for interactions: if not, their Gram
+ * matrices in double contain all that the last line needs. */
 #include "core/svd.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@
 #include "core/status.h"
 #include "core/threads.h"
 
-#define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: some 10 ms */
-/* What other work costs in multiply-adds of the sparse product, roughly: for progress only. */
+#define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: about 10 ms */
+/* Rough costs of other work in multiply-adds of the sparse product, for progress only. */
 #define QR_COST   0.15 /* a multiply-add of one pass of QR */
 #define DRAW_COST 1.0  /* a random number */
 
@@ -87,8 +87,8 @@ static double qr_work(const job *j, size_t rows) {
   return (double)rows * (double)j->l * (double)j->l * QR_COST;
 }
 
-/* The sum of what iterate and extract report; a Gram matrix is half a pass of QR, and the last
- * product counts like one. */
+/* The total that iterate and extract_quickly will report. A Gram matrix counts as half a pass of
+ * QR, the last product as one. */
 static double all_work(const job *j, size_t q) {
   size_t m = j->M->rows, n = j->M->cols;
   int on_rows = m < n;
@@ -133,8 +133,8 @@ static void done(job *j) {
   fopo_free(j->Gw);
 }
 
-/* Omega [i, j], uniform on (-1, 1), depends on (seed, i, j) alone: 16 bits each. Normals would find
- * the same spans, at many times the cost. */
+/* Omega [i, j] is uniform on (-1, 1) with 16 bits and depends on (seed, i, j) alone. Normals would
+ * give equally good spans at many times the cost. */
 static void draw_row(float *x, size_t row, size_t cols, uint64_t seed) {
   for (size_t j = 0; j < cols; j += 8) {
     fopo_words w = fopo_random(seed, FOPO_STREAM_SKETCH, (uint32_t)((uint64_t)row >> 32),
@@ -176,18 +176,19 @@ static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B) {
   return FOPO_OK;
 }
 
-/* A becomes orthonormal to rounding, with R where it is not {0}. */
+/* A becomes orthonormal up to rounding; R may be {0}. */
 static int orthonormalise(job *j, fopo_matrix A, fopo_matrix R) {
   int status = fopo_qr(A, R);
   return status == FOPO_OK ? report(j, 2 * qr_work(j, A.rows)) : status;
 }
 
+/* A becomes orthonormal roughly: enough between two products. */
 static int separate(job *j, fopo_matrix A) {
   int status = fopo_orthonormalise_roughly(A);
   return status == FOPO_OK ? report(j, qr_work(j, A.rows)) : status;
 }
 
-/* Y spans nearly what the leading left singular vectors span. */
+/* Power iterations: Y approximates the span of the leading left singular vectors. */
 static int iterate(job *j, const fopo_svd_options *options) {
   int on_rows = j->M->rows < j->M->cols;
   int status = draw(j, on_rows ? j->Y : j->W, options->seed);
@@ -201,7 +202,7 @@ static int iterate(job *j, const fopo_svd_options *options) {
   return status;
 }
 
-/* largest [cols]: the entry of every column that is largest in magnitude, the first of equals. */
+/* largest [cols]: the entry of largest magnitude of every column; the first of equal ones. */
 static void largest_entries(float *largest, fopo_matrix V) {
   memset(largest, 0, V.cols * sizeof *largest);
   for (size_t i = 0; i < V.rows; i++) {
@@ -211,7 +212,7 @@ static void largest_entries(float *largest, fopo_matrix V) {
   }
 }
 
-/* The largest entry of every column becomes positive. */
+/* Makes the entry of largest magnitude of every column positive. */
 static int fix_signs(fopo_matrix V) {
   enum { BLOCKS = 64 };
   size_t size = (V.rows + BLOCKS - 1) / BLOCKS, cols = V.cols;
@@ -243,7 +244,8 @@ static int gram(job *j, double *G, fopo_matrix A) {
   return status == FOPO_OK ? report(j, 0.5 * qr_work(j, A.rows)) : status;
 }
 
-/* V = W C and s by the Gram matrices of Y and W = M^T Y; *trusted = 0 where that will not do. */
+/* V = W C and s from the Gram matrices of Y and W = M^T Y. *trusted = 0: they are too
+ * ill-conditioned, and V is not set. */
 static int extract_quickly(job *j, fopo_matrix V, int *trusted) {
   fopo_matrix C = j->U;
   C.cols = j->dim;
@@ -255,7 +257,7 @@ static int extract_quickly(job *j, fopo_matrix V, int *trusted) {
   return status == FOPO_OK && *trusted ? fopo_gemm(V, 1.0f, j->W, 0, C, 0, 0.0f) : status;
 }
 
-/* The same by orthonormal bases of both. */
+/* The same from orthonormal bases of both, for any condition. */
 static int extract_carefully(job *j, fopo_matrix V) {
   const fopo_matrix none = {0};
   j->total += 2 * qr_work(j, j->Y.rows) + product_work(j, j->W.rows) + 2 * qr_work(j, j->W.rows);

@@ -14,8 +14,8 @@ typedef struct {
 } fopo_svd_options;
 
 /* V [cols, dim] the right singular vectors (columns), s [dim] singular values, descending. Signs
- * are fixed: the largest entry of each vector is positive. Where dim exceeds the rank of M, the
- * singular values beyond it are rounding errors and V's columns are orthonormal all the same.
+ * are fixed: the entry of largest magnitude of each vector is positive. If dim exceeds the rank of
+ * M, the singular values beyond it are rounding errors, and the columns of V are still orthonormal.
  * Estimates its memory first, reports progress, can be interrupted (V and s are then unspecified).
  * The same bits for any number of threads. */
 int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options);

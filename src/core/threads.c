@@ -1,5 +1,5 @@
-/* The number of threads, found once. The first question also holds OpenBLAS to one thread, so every
- * call of BLAS must be preceded by one of fopo_threads(); matrix.c sees to that. */
+/* The number of threads, found once. The first call of fopo_threads() also limits OpenBLAS to one
+ * thread, so it must precede every call of BLAS; matrix.c and factor.c make sure of that. */
 #include "core/threads.h"
 
 #include <cblas.h>
@@ -16,7 +16,7 @@ enum { MOST = 256 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int count;
 
-/* The leading number of an environment variable ("4" or "4,2"), 0 where there is none. */
+/* The leading number of an environment variable ("4" or "4,2"), or 0. */
 static int from_environment(const char *name) {
   const char *text = getenv(name);
   long n = text == NULL ? 0 : strtol(text, NULL, 10);
@@ -41,7 +41,7 @@ int fopo_threads(void) {
 
 int fopo_threads_set(int n) {
   if (n < 1 || n > MOST) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%d threads were asked for; use 1 to %d", n, MOST);
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%d threads were requested; use 1 to %d", n, MOST);
   }
   pthread_once(&once, start);
   atomic_store(&count, n);

@@ -473,7 +473,7 @@ static void conversions(void **state) {
   fopo_archive archive = one_array(FOPO_F64, &inf, 1);
   assert_non_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 1));
   assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 2));
-  assert_true(sentence_has("1 dimensions where 2"));
+  assert_true(sentence_has("1 dimensions instead of 2"));
   assert_null(fopo_archive_need(&archive, "x.npz", "y", FOPO_F32, -1));
   assert_true(sentence_has("no member 'y'"));
   assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_BYTES, -1));
