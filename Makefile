@@ -28,8 +28,8 @@ CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_
 LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
 LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
-# The GPU's part is an object of its own, built where nvcc is found (CUDA=: not even there). Code
-# for Volta, Turing, Ampere (and Ada) and Hopper where this toolkit knows them, PTX for later cards.
+# The CUDA part is a shared object of its own, built if nvcc is found (CUDA= leaves it out). It has
+# code for Volta, Turing, Ampere (and Ada) and Hopper, if the toolkit knows them, and PTX for later.
 NVCC    := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA    ?= $(NVCC)
 CUDA_ARCH ?= all            # all | native | 90 | ...
@@ -75,7 +75,8 @@ $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# One folder of objects per mode; changed flags rebuild it. What was found is said with the first.
+# Each mode has its folder of objects, which changed flags rebuild. The first build says what the
+# machine has.
 $(OUT)/flags: FORCE
 	$(Q)mkdir -p $(@D); [ -f $@ ] || sh scripts/tools/setup.sh --found
 	$(Q)printf '%s\n' '$(CC) $(CFLAGS) $(CXX) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS)' > $@.new; \
@@ -125,7 +126,7 @@ $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(Q)lib=$$(dirname $$(dirname $$(readlink -f $(CUDA))))/lib64; \
 	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$lib
 
-# The same sources for the tests, on an emulation of the card.
+# The same sources for the tests, on an emulation of a GPU.
 $(OUT)/emulated/%.o: % $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(CXX) -x c++ -std=c++20 $(COMMON) -fPIC -fvisibility=hidden -Itests/cuda \
@@ -135,7 +136,7 @@ $(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) $(OUT)/emulated/tests/cuda/cuda_e
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
 
-# The Lua files travel inside the program.
+# The program holds its Lua files.
 $(OUT)/lua_files.c: $(LUA) scripts/tools/embed_lua.sh
 	$(call say,EMBED,lua/)
 	$(Q)mkdir -p $(@D); sh scripts/tools/embed_lua.sh $(LUA) > $@
@@ -151,7 +152,7 @@ $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 setup:
 	$(Q)sh scripts/tools/setup.sh
 
-# Set-up comes first, so the build is a make of its own, which then sees the new packages.
+# The build is a make of its own after the set-up, so that it sees the new packages.
 packages:
 	$(Q)sh scripts/tools/setup.sh --quiet
 
@@ -169,12 +170,12 @@ lint:
 format:
 	$(Q)bash tests/check_style.sh --fix
 
-# The tests of the device on this machine's card, and under compute-sanitizer where that is found.
-# Without nvcc or a card they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
+# The tests of the CUDA device on this machine's GPU, also under compute-sanitizer if it is found.
+# Without nvcc or a GPU they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
 test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
 	$(Q)bash tests/run_gpu.sh $(OUT)
 
-# One table against limits of the card measured in the same run, and PyTorch where it is there.
+# Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
 bench-gpu: $(OUT)/fopo $(CUDA_SO)
 	$(Q)./$(OUT)/fopo scripts/bench/run.lua gpu $(BENCH)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints C that holds the given Lua files: { "fopo/help.lua", text, bytes } ... { 0, 0, 0 }.
+# Prints a C file that holds the given Lua files: { "fopo/help.lua", text, bytes } ... { 0, 0, 0 }.
 # usage: embed_lua.sh lua/a.lua lua/b/c.lua > lua_files.c
 set -eu
 echo '#include <stddef.h>'

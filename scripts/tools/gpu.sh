@@ -1,17 +1,17 @@
 #!/bin/sh
-# A machine with a GPU often has CUDA, gcc and make, but neither the Debian packages that fopo is
-# built with nor a network. This script carries their headers and libraries beside the source:
+# A machine with a GPU often has CUDA, gcc and make, but not the Debian packages that fopo is built
+# with, nor a network to fetch them. Their headers and libraries can be carried beside the source:
 #
-#   sh scripts/tools/gpu.sh pack            here: copies them to carried/ (about 60 MB, not tracked)
-#   eval "$(sh scripts/tools/gpu.sh env)"   there: sets the paths of gcc, g++, nvcc and ld
-#   make test-gpu                           there; or make bench-gpu
+#   sh scripts/tools/gpu.sh pack            here: copies them to carried/ (60 MB, not tracked)
+#   eval "$(sh scripts/tools/gpu.sh env)"   there: tells gcc, g++, nvcc and ld where they are
+#   make test-gpu                           there; and make bench-gpu
 #
-# Both machines must have the same architecture, and the C library there must be at least as new.
+# Both machines must have the same architecture, and the other a C library at least as new.
 set -eu
 cd "$(dirname "$0")/../.."
 here=$PWD/carried
 
-# header folders and files under /usr/include
+# Folders and files below /usr/include.
 headers='lua5.4 Random123 hnswlib lapacke*.h lapack.h zip*.h zlib.h zconf.h readline ncurses*.h
 curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.h
 x86_64-linux-gnu/cblas*.h x86_64-linux-gnu/openblas* x86_64-linux-gnu/lapacke*
@@ -54,5 +54,5 @@ case ${1:-} in
     echo "export CPATH=$here/include:$here/include/lua5.4:$here/include/openblas-pthread"
     echo "export LIBRARY_PATH=$here/lib LD_LIBRARY_PATH=$here/lib:\${LD_LIBRARY_PATH:-}"
     ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
