@@ -191,7 +191,7 @@ doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index a
 doc{name = "index:about", signature = "ix:about()", returns = "table",
     text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and
 the kind's options. Of an index chosen by fopo.index.auto also why, a sentence, and candidates: a
-list of {name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen} or
-{name, kind, skipped = reason}.]]}
+list of {name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen}
+or {name, kind, skipped = reason}.]]}
 
 return index

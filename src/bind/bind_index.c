@@ -161,8 +161,10 @@ static int about(lua_State *L) {
                  {"ef", f.ef},
                  {"head", f.prefix},
                  {"budget", f.budget}};
-  lua_createtable(L, 0, 13);
+  lua_createtable(L, 0, 14);
   bind_set_string(L, "kind", f.kind);
+  lua_pushboolean(L, f.exhaustive && f.reachable == f.n_items);
+  lua_setfield(L, -2, "exact");
   bind_set_count(L, "n_items", f.n_items);
   bind_set_count(L, "dim", f.dim);
   bind_set_count(L, "bytes", f.bytes);

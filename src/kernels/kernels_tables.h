@@ -36,7 +36,7 @@
 FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE)
 
 /* Begins that function. */
-#define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *table)
+#define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *(table))
 
 /* The kernels over item rows, as kernels_rows_NAME.c defines them. AVX-512 leaves rows shorter than
  * its vectors to AVX2. */

@@ -136,8 +136,8 @@ static void resume_waiting(const fopo_scan *scan, fopo_scan_worker *w) {
 }
 
 static void advance(const fopo_scan *scan, fopo_scan_worker *w) {
-  if (w->floors != FLOORS_FAILED)
-    w->scored += w->step * w->n_active; /* a repeated round counts once */
+  /* A repeated round is counted once. */
+  if (w->floors != FLOORS_FAILED) w->scored += w->step * w->n_active;
   w->at += w->step;
   if (w->at == w->first_end && w->floors == FLOORS_FAILED) resume_waiting(scan, w);
   drop_done(scan, w);

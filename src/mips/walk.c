@@ -171,7 +171,8 @@ size_t fopo_walk_bytes(const fopo_walk *w) {
   return bytes;
 }
 
-int fopo_walk_options(fopo_hnsw_options *o, const fopo_hnsw_options *requested, size_t n) {
+int fopo_walk_options(fopo_hnsw_options *filled, const fopo_hnsw_options *requested, size_t n) {
+  fopo_hnsw_options *o = filled;
   *o = requested != NULL ? *requested : (fopo_hnsw_options){0};
   if (o->M == 0) o->M = M_DEFAULT;
   if (o->ef_construction == 0) {

@@ -25,7 +25,6 @@ local function check_index(c, ix, k)
   local ids, scores, short = ix:search(Q, k)
   local truth, best = c.oracle:search(Q, k)
   local worst, found, wanted = 0, 0, 0
-  local exact = about.kind == "exact" or (about.kind == "norm" and (about.budget or 0) == 0)
   for b = 1, Q.rows do
     local seen, n, off = answers(Q, items, ids, scores, b)
     worst = math.max(worst, off)
@@ -38,11 +37,11 @@ local function check_index(c, ix, k)
     end
   end
   local recall = found / wanted
-  local least = exact and 1 or c.recall
+  local least = about.exact and 1 or c.recall
   c.add("index " .. about.kind, ("recall@%d %.4f, %d short rows of %d, scores off by %.1e")
         :format(k, recall, short, Q.rows, worst),
         least > 0 and ("recall %g"):format(least) or "scores 1e-04",
-        recall >= least and worst < 1e-4 and (not exact or short == 0))
+        recall >= least and worst < 1e-4 and (not about.exact or short == 0))
 end
 
 return function(c)
