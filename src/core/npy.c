@@ -168,7 +168,7 @@ static int dict(scanner *s, claim *c) {
                    : strcmp(key, "fortran_order") == 0 ? 2
                    : strcmp(key, "shape") == 0         ? 4
                                                        : 0;
-    if (bit == 0 || (seen & bit) != 0) return malformed(s, "a key is unknown or stands twice");
+    if (bit == 0 || (seen & bit) != 0) return malformed(s, "a key is unknown or occurs twice");
     seen |= bit;
     status = bit == 1 ? descr(s, c) : bit == 2 ? boolean(s, &c->fortran) : shape(s, c);
     if (status != FOPO_OK) return status;

@@ -124,7 +124,7 @@ static int next_member(fopo_text *t, z_stream *z, int *ended) {
     }
     if (z->avail_in > 0) {
       *ended = 0;
-      return inflateReset(z) == Z_OK ? FOPO_OK : damaged(t, "it cannot be read on");
+      return inflateReset(z) == Z_OK ? FOPO_OK : damaged(t, "the rest cannot be read");
     }
     int status = feed(t, z);
     if (status != FOPO_OK) return status;
@@ -145,7 +145,7 @@ static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
     if (code == Z_BUF_ERROR) return damaged(t, "it is cut short");
     if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
     if (code != Z_OK && code != Z_STREAM_END)
-      return damaged(t, z->msg != NULL ? z->msg : "it cannot be read on");
+      return damaged(t, z->msg != NULL ? z->msg : "the rest cannot be read");
     if (code == Z_STREAM_END) {
       status = next_member(t, z, &ended);
       if (status != FOPO_OK) return status;
@@ -173,7 +173,7 @@ static int refuse_nul(const fopo_text *t, const char *nul) {
   size_t line = t->line + 1;
   for (const char *p = t->at; (p = memchr(p, '\n', (size_t)(nul - p))) != NULL; p++) line++;
   return fopo_text_refuse(t, line, 0, NULL, 0,
-                          "there is a NUL byte: this is no text file, or one in UTF-16 "
+                          "there is a NUL byte: this is not a text file, or it is in UTF-16 "
                           "(save it as UTF-8)");
 }
 

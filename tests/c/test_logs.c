@@ -134,19 +134,19 @@ static void test_csv(void **state) {
 static void test_csv_refused(void **state) {
   (void)state;
 #define HEAD "x,action,reward,propensity\n1,1,1,0.5\n"
-  REFUSE(HEAD "1,1,1,0\n", "line 3, column 4: '0' is no propensity: what was shown");
-  REFUSE(HEAD "1,1,1,1.5\n", "line 3, column 4: '1.5' is no propensity: it is above 1");
-  REFUSE(HEAD "1,1,1,nan\n", "line 3, column 4: 'nan' is no propensity: it is NaN");
-  REFUSE(HEAD "1,1,1,-0.1\n", "is no propensity");
-  REFUSE(HEAD "1,1,1,1e-60\n", "is no propensity");
-  REFUSE(HEAD "1,1,1,\n", "line 3, column 4: '' is no propensity");
-  REFUSE(HEAD "1,1,inf,0.5\n", "line 3, column 3: 'inf' is no finite reward");
-  REFUSE(HEAD "1,1,yes,0.5\n", "line 3, column 3: 'yes' is no reward");
-  REFUSE(HEAD "1,,1,0.5\n", "line 3, column 2: '' is no action");
-  REFUSE(HEAD "1e99,1,1,0.5\n", "line 3, column 1: '1e99' is no finite number");
+  REFUSE(HEAD "1,1,1,0\n", "line 3, column 4: '0' is not a propensity: an action that was shown");
+  REFUSE(HEAD "1,1,1,1.5\n", "line 3, column 4: '1.5' is not a propensity: it is above 1");
+  REFUSE(HEAD "1,1,1,nan\n", "line 3, column 4: 'nan' is not a propensity: it is NaN");
+  REFUSE(HEAD "1,1,1,-0.1\n", "is not a propensity");
+  REFUSE(HEAD "1,1,1,1e-60\n", "is not a propensity");
+  REFUSE(HEAD "1,1,1,\n", "line 3, column 4: '' is not a propensity");
+  REFUSE(HEAD "1,1,inf,0.5\n", "line 3, column 3: 'inf' is not a finite reward");
+  REFUSE(HEAD "1,1,yes,0.5\n", "line 3, column 3: 'yes' is not a reward");
+  REFUSE(HEAD "1,,1,0.5\n", "line 3, column 2: '' is not an action");
+  REFUSE(HEAD "1e99,1,1,0.5\n", "line 3, column 1: '1e99' is not a finite number");
   REFUSE(HEAD "1,1,1\n", "line 3: '1,1,1' has 3 fields where the header has 4");
   REFUSE(HEAD "\"1,1,1,0.5\n", "has a quote that is not closed");
-  REFUSE_AS(HEAD "1,6,1,0.5\n", "'6' is no action of 1 .. n_actions", .n_actions = 5);
+  REFUSE_AS(HEAD "1,6,1,0.5\n", "'6' is not an action of 1 .. n_actions", .n_actions = 5);
   REFUSE("x,action,reward,p\n", "holds no event");
   REFUSE("x,action,reward\n1,1,1\n", "has no column 'propensity'; it has x, action, reward");
   REFUSE_AS(HEAD, "has no column 'y'", .features = "y");
@@ -215,9 +215,9 @@ static void test_obd(void **state) {
 
   char bad[512];
   snprintf(bad, sizeof bad, "%s2,t,2,1,0,0.5,a,0,0\n", obd);
-  REFUSE(bad, "line 4, column 3: '2' is no item: there are fewer affinity columns");
+  REFUSE(bad, "line 4, column 3: '2' is not an item: there are fewer affinity columns");
   snprintf(bad, sizeof bad, "%s2,t,1,4,0,0.5,a,0,0\n", obd);
-  REFUSE(bad, "'4' is no position");
+  REFUSE(bad, "'4' is not a position");
   write_file(other, ",item_id,item_feature_0\n0,0,1\n");
   REFUSE_AS(obd, "lacks item 1", .items = other);
   write_file(other, ",item_id,item_feature_0\n0,0,1\n1,0,1\n");
@@ -250,14 +250,14 @@ static void test_vw(void **state) {
   for (int i = 0; i < 257; i++) assert_true(context(logs, 1, (size_t)i) == row[i]);
   fopo_logs_free(logs);
 
-  REFUSE("1:2:0 | a\n", "line 1: '1:2:0' is no propensity");
+  REFUSE("1:2:0 | a\n", "line 1: '1:2:0' is not a propensity");
   REFUSE("1:2:1.5 | a\n", "above 1");
   REFUSE("1:2:nan | a\n", "it is NaN");
   REFUSE("1:inf:0.5 | a\n", "cost that is not finite");
   REFUSE("1:2:0.5 | a\n1:2:0.5 2:1:0.5 | a\n", "line 2: '2:1:0.5' is a second label");
-  REFUSE("1:2:0.5 | a:x\n", "'a:x' is no feature");
+  REFUSE("1:2:0.5 | a:x\n", "'a:x' is not a feature");
   REFUSE("1 2 3:0:0.5 | a\n", "one fixed catalogue");
-  REFUSE_AS("0.5 yes | a\n", "'0.5' is no label", .format = "vw");
+  REFUSE_AS("0.5 yes | a\n", "'0.5' is not a label", .format = "vw");
   REFUSE_AS("9:1:0.5 | a\n", "outside 1 .. n_actions", .n_actions = 3);
 }
 
@@ -283,7 +283,7 @@ static void test_adf(void **state) {
 
   REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n", "offers 1 actions where the first");
   REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| c\n", "first event does not offer");
-  REFUSE("shared | s\n0:1:0.5 | a\n| a\n", "stands twice in its event");
+  REFUSE("shared | s\n0:1:0.5 | a\n| a\n", "occurs twice in its event");
   logs = READ_AS("shared | s\n0:1:0 | z\n| y\n\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| q\n\n"
                  "| b\n0:2:1 | a\n",
                  .skip_errors = 1, .max_errors = 9);
@@ -326,14 +326,14 @@ static void test_dsjson(void **state) {
   fopo_logs_free(logs);
 
   REFUSE("{\"a\":01}\n", "a number or another value is expected");
-  REFUSE("{\"a\":\"\\x\"}\n", "an escape is not one");
+  REFUSE("{\"a\":\"\\x\"}\n", "an unknown escape");
   REFUSE("{\"a\":[1,2}\n", "a comma or a bracket is expected");
   REFUSE("{\"a\":1} x\n", "something follows the object");
   REFUSE("{\"a\":\"b\n", "a string is not closed");
   REFUSE("{" LABEL ",\"c\":{}}\n", "has no c._multi");
   REFUSE(EVENT(LABEL ",\"pdrop\":0.5", ACTIONS), "was thinned out");
   REFUSE(EVENT("\"_label_cost\":1,\"_label_probability\":0,\"_label_Action\":1", ACTIONS),
-         "is no propensity");
+         "is not a propensity");
   REFUSE(EVENT("\"_label_cost\":1,\"_label_probability\":1,\"_label_Action\":3", ACTIONS),
          "none of its actions");
   REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":1}}]}}\n", "line 2");
@@ -381,7 +381,7 @@ static void test_save_and_parts(void **state) {
   fopo_logs_free(rest);
   again->propensities[1] = 0.0f;
   ok(fopo_logs_save(again, path));
-  refuse(path, NULL, FOPO_ERR_FORMAT, "row 2: 0 is no propensity");
+  refuse(path, NULL, FOPO_ERR_FORMAT, "row 2: 0 is not a propensity");
   fopo_logs_free(logs);
   fopo_logs_free(again);
 }

@@ -168,7 +168,7 @@ static void pairs_without_header(void **state) {
 static void missing_ids(void **state) {
   (void)state;
   REFUSE(FIXTURE("diginetica.csv"), FOPO_ERR_FORMAT,
-         "diginetica.csv, line 2, column 2: 'NA' is no id: it is missing");
+         "diginetica.csv, line 2, column 2: 'NA' is not an id: it is missing");
   fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "10", "32118") == 1);
   fopo_dataset_free(d);
@@ -539,9 +539,9 @@ static void malformed_rows(void **state) {
       {"user,item,rating\n1,2,3\n1,3,NaN\n", "line 3, column 3: 'NaN' is not a finite"},
       {"user,item,rating\n1,2,-Infinity\n", "'-Infinity' is not a finite"},
       {"user,item,rating\n1,2,1 000\n", "'1 000' is not a number"},
-      {"user,item\n1,\n", "line 2, column 2: '' is no id"},
-      {"user,item\n,2\n", "line 2, column 1: '' is no id"},
-      {"user,item\nNULL,2\n", "'NULL' is no id"},
+      {"user,item\n1,\n", "line 2, column 2: '' is not an id"},
+      {"user,item\n,2\n", "line 2, column 1: '' is not an id"},
+      {"user,item\nNULL,2\n", "'NULL' is not an id"},
       {"user,item\n1,a\x01z\n", "'a\\x01z' holds a control character"},
       {"user,item\n1,\"a\n", "line 2: '1,\"a' has a quote that is not closed"},
       {"user,item\n1,\"a\"b\n", "line 2: '1,\"a\"b' has text behind a closing quote"},
@@ -887,7 +887,7 @@ static void bad_sparse_files(void **state) {
   float x = 1;
   fopo_array one = fopo_array_of("x", FOPO_F32, &x, 1, 1, 1);
   assert_int_equal(fopo_npz_save(in_folder("bad.npz"), &one, 1, 0), FOPO_OK);
-  REFUSE(in_folder("bad.npz"), FOPO_ERR_FORMAT, "no sparse matrix");
+  REFUSE(in_folder("bad.npz"), FOPO_ERR_FORMAT, "not a sparse matrix");
   assert_int_equal(fopo_npy_save(in_folder("bad.npy"), &one), FOPO_OK);
   REFUSE(in_folder("bad.npy"), FOPO_ERR_FORMAT, "one .npy array");
 }

@@ -76,7 +76,7 @@ function TestLogs:test_read()
   lu.assertEquals(l:propensities():get(1, 2), 0.25)
   lu.assertNil(l:items())
   lu.assertTrue(rawequal(l:contexts(), l:contexts()))
-  fails("is no propensity", clicks, "x,action,reward,p\n1,1,1,0\n")
+  fails("is not a propensity", clicks, "x,action,reward,p\n1,1,1,0\n")
   fails("did you mean 'format'", clicks, "", {formt = "vw"})
 end
 

@@ -81,7 +81,7 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
   r->columns = cut(NULL, 0, r->header, r->header + n, r->separator);
   if (r->columns < 2 || r->columns > COLUMNS_MOST)
     return fopo_text_refuse(t, 1, 0, t->at, n,
-                            "is no header of 2 to 65,536 columns separated by , ; or TAB");
+                            "is not a header of 2 to 65,536 columns separated by , ; or TAB");
   r->names = fopo_alloc(r->columns, sizeof *r->names);
   r->cells = fopo_alloc(r->columns, sizeof *r->cells);
   if (r->names == NULL || r->cells == NULL) return FOPO_ERR_MEMORY;
@@ -252,7 +252,7 @@ static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
   fopo_log_cell name = p->r.names[f->column];
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: column %.*s holds more than %d different texts ('%.*s' in line %zu), which "
-                   "is no category; name the columns to use with features = \"...\"",
+                   "is not a category; name the columns to use with features = \"...\"",
                    p->r.t.path, (int)(name.n < 60 ? name.n : 60), name.at, LEVELS_MOST,
                    (int)(c.n < 40 ? c.n : 40), c.at, p->r.t.line);
 }
@@ -268,7 +268,7 @@ int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
       status = add_level(p, one, &row[i]);
     } else if (fopo_parse_real(&x, c.at, c.n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
       p->counts = 1; /* the first pass did not know yet that the column holds numbers */
-      status = fopo_log_reject_cell(p, one->column, "is no finite number of float32");
+      status = fopo_log_reject_cell(p, one->column, "is not a finite number of float32");
       p->counts = 0;
     } else {
       float number = (float)x;

@@ -73,22 +73,23 @@ static int take(reading *g, char c) {
 }
 
 static int take_string(reading *g, span *s) {
-  if (!take(g, '"')) return wrong(g, "is no JSON: a string is expected");
+  if (!take(g, '"')) return wrong(g, "is not valid JSON: a string is expected");
   const char *start = g->at;
   for (; g->at < g->end && *g->at != '"'; g->at++) {
-    if ((unsigned char)*g->at < 32) return wrong(g, "is no JSON: a control byte inside a string");
+    if ((unsigned char)*g->at < 32)
+      return wrong(g, "is not valid JSON: a control byte inside a string");
     if (*g->at != '\\') continue;
     g->at++;
     if (g->at >= g->end || strchr("\"\\/bfnrtu", *g->at) == NULL)
-      return wrong(g, "is no JSON: an escape is not one");
+      return wrong(g, "is not valid JSON: an unknown escape");
     if (*g->at != 'u') continue;
     for (int i = 1; i <= 4; i++)
       if (g->at + i >= g->end || !isxdigit((unsigned char)g->at[i]))
-        return wrong(g, "is no JSON: \\u needs four hexadecimal digits");
+        return wrong(g, "is not valid JSON: \\u needs four hexadecimal digits");
     g->at += 4;
   }
   *s = (span){start, (size_t)(g->at - start)};
-  return take(g, '"') || wrong(g, "is no JSON: a string is not closed");
+  return take(g, '"') || wrong(g, "is not valid JSON: a string is not closed");
 }
 
 /* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
@@ -111,14 +112,14 @@ static int take_number(reading *g, double *value) {
   }
   g->at = p;
   if (!good || fopo_parse_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER)
-    return wrong(g, "is no JSON: a number or another value is expected");
+    return wrong(g, "is not valid JSON: a number or another value is expected");
   return 1;
 }
 
 /* The kind of the value at g->at, which is not passed; -1 at the end of the line. */
 static int peek(reading *g) {
   skip_blanks(g);
-  if (g->at >= g->end) return wrong(g, "is no JSON: it is cut short"), -1;
+  if (g->at >= g->end) return wrong(g, "is not valid JSON: it is cut short"), -1;
   static const struct {
     const char *word;
     kind is;
@@ -152,10 +153,11 @@ static int each_member(reading *g, on_member *member, void *data, int depth) {
   do {
     span key = {NULL, 0};
     if (object && !take_string(g, &key)) return 0;
-    if (object && !take(g, ':')) return wrong(g, "is no JSON: a colon is expected");
+    if (object && !take(g, ':')) return wrong(g, "is not valid JSON: a colon is expected");
     if (!member(g, key, data, depth + 1)) return 0;
   } while (take(g, ','));
-  return take(g, object ? '}' : ']') || wrong(g, "is no JSON: a comma or a bracket is expected");
+  return take(g, object ? '}' : ']') ||
+         wrong(g, "is not valid JSON: a comma or a bracket is expected");
 }
 
 static int skip_member(reading *g, span key, void *data, int depth) {
@@ -183,7 +185,8 @@ static int is_key(span key, const char *name) {
 }
 
 static int number_of(reading *g, double *value) {
-  return peek(g) == IS_NUMBER ? take_number(g, value) : wrong(g, "has a label that is no number");
+  return peek(g) == IS_NUMBER ? take_number(g, value)
+                              : wrong(g, "has a label that is not a number");
 }
 
 /* ---- features ---- */
@@ -278,7 +281,7 @@ static int take_action(reading *g, span key, void *data, int depth) {
   (void)key, (void)data;
   uint32_t index;
   fopo_offer offer;
-  if (peek(g) != IS_OBJECT) return wrong(g, "has an action in c._multi that is no object");
+  if (peek(g) != IS_OBJECT) return wrong(g, "has an action in c._multi that is not an object");
   const char *start = g->at;
   if (!skip_value(g, depth)) return 0;
   size_t n = (size_t)(g->at - start);
@@ -298,7 +301,7 @@ static int take_action(reading *g, span key, void *data, int depth) {
 }
 
 static int take_actions(reading *g, int depth) {
-  if (g->n_actions > 0 || peek(g) != IS_ARRAY) return wrong(g, "has a c._multi that is no list");
+  if (g->n_actions > 0 || peek(g) != IS_ARRAY) return wrong(g, "has a c._multi that is not a list");
   return each_member(g, take_action, NULL, depth);
 }
 
@@ -371,10 +374,10 @@ static int take_line(reading *g, const char *p, const char *end) {
   if (g->catalogue.size == 0) forget_catalogue(g);
   skip_blanks(g);
   if (g->at == end) return FOPO_OK;
-  if (*g->at != '{') wrong(g, "is no JSON object");
+  if (*g->at != '{') wrong(g, "is not a JSON object");
   if (g->why == NULL && each_member(g, take_top, NULL, 0)) {
     skip_blanks(g);
-    if (g->at < end) wrong(g, "is no JSON: something follows the object");
+    if (g->at < end) wrong(g, "is not valid JSON: something follows the object");
   }
   if (g->why == NULL && (g->skip_learn || (!g->has_context && g->label == 0))) {
     logs->skipped++; /* a late observation, or an event that says not to learn from it */

@@ -58,14 +58,15 @@ int fopo_events_number(double *x, const char *text, size_t n) {
 }
 
 const char *fopo_events_refuse_propensity(double p) {
-  if (isnan(p)) return "is no propensity: it is NaN";
-  if (p > 1.0) return "is no propensity: it is above 1";
-  if ((float)p <= 0.0f) return "is no propensity: what was shown had a probability above 0";
+  if (isnan(p)) return "is not a propensity: it is NaN";
+  if (p > 1.0) return "is not a propensity: it is above 1";
+  if ((float)p <= 0.0f)
+    return "is not a propensity: an action that was shown had a probability above 0";
   return NULL;
 }
 
 const char *fopo_events_refuse_reward(double r) {
-  return fabs(r) <= (double)FLT_MAX ? NULL : "is no finite reward";
+  return fabs(r) <= (double)FLT_MAX ? NULL : "is not a finite reward";
 }
 
 int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,

@@ -45,7 +45,7 @@ static int check_events(const fopo_logs *logs, const char *path) {
       shown = (double)logs->rewards[i];
     }
     if (why == NULL && logs->actions[i] >= logs->n_actions) {
-      why = "is no action of the catalogue";
+      why = "is not an action of the catalogue";
       shown = logs->actions[i];
     }
     if (why != NULL)

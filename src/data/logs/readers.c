@@ -28,7 +28,8 @@ static int check_options(const fopo_logs_options *o) {
                      "columns",
                      o->hash_bits);
   if (o->n_actions >= UINT32_MAX)
-    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu actions are more than there can be", o->n_actions);
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu actions are too many; the limit is 4294967294",
+                     o->n_actions);
   return FOPO_OK;
 }
 

@@ -51,11 +51,11 @@ static int read_number(fopo_log_pass *p, int column, double *x, const char *what
 /* Action, reward and propensity of the row, checked. */
 static int read_event(fopo_log_pass *p, const reading *g, event *e) {
   const char *why;
-  int status = read_number(p, g->propensity, &e->propensity, "is no propensity");
+  int status = read_number(p, g->propensity, &e->propensity, "is not a propensity");
   if (status == FOPO_OK && (why = fopo_events_refuse_propensity(e->propensity)) != NULL)
     status = fopo_log_reject_cell(p, g->propensity, why);
   if (status != FOPO_OK) return status;
-  status = read_number(p, g->reward, &e->reward, "is no reward");
+  status = read_number(p, g->reward, &e->reward, "is not a reward");
   if (status == FOPO_OK && (why = fopo_events_refuse_reward(e->reward)) != NULL)
     status = fopo_log_reject_cell(p, g->reward, why);
   if (status != FOPO_OK) return status;
@@ -64,13 +64,13 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
   e->is_plain = fopo_parse_plain(&e->number, a.at, a.n);
   if (g->obd) {
     if (!e->is_plain || e->number < 0 || e->number >= (int64_t)UINT32_MAX / POSITIONS)
-      return fopo_log_reject_cell(p, g->action, "is no item");
+      return fopo_log_reject_cell(p, g->action, "is not an item");
     if (g->n_items > 0 && (size_t)e->number >= g->n_items)
-      return fopo_log_reject_cell(p, g->action, "is no item: there are fewer affinity columns");
+      return fopo_log_reject_cell(p, g->action, "is not an item: there are fewer affinity columns");
   } else if (P > 0 && (!e->is_plain || e->number < 1 || (size_t)e->number > P)) {
-    return fopo_log_reject_cell(p, g->action, "is no action of 1 .. n_actions");
+    return fopo_log_reject_cell(p, g->action, "is not an action of 1 .. n_actions");
   } else if (a.n == 0) {
-    return fopo_log_reject_cell(p, g->action, "is no action: it is missing");
+    return fopo_log_reject_cell(p, g->action, "is not an action: it is missing");
   }
   return FOPO_OK;
 }
@@ -80,7 +80,7 @@ static int read_position(fopo_log_pass *p, const reading *g, size_t *position) {
   int64_t number;
   fopo_log_cell c = p->r.cells[g->position];
   if (!fopo_parse_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS)
-    return fopo_log_reject_cell(p, g->position, "is no position of 1, 2, 3");
+    return fopo_log_reject_cell(p, g->position, "is not a position of 1, 2, 3");
   *position = (size_t)number;
   size_t wanted = p->options->position;
   return wanted == 0 || wanted == *position ? FOPO_OK : FOPO_ROW_LEFT_OUT;
@@ -161,7 +161,7 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
   }
   if (status == FOPO_OK && g->f.n == 0)
     return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s has no column for contexts beside action, reward and "
+                     "%s has no column for contexts besides action, reward and "
                      "propensity",
                      r->t.path);
   return status;
@@ -183,7 +183,7 @@ static int take_item(fopo_log_pass *p) {
   int64_t number;
   fopo_log_cell c = p->r.cells[g->id];
   if (!fopo_parse_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX)
-    return fopo_log_reject_cell(p, g->id, "is no item");
+    return fopo_log_reject_cell(p, g->id, "is not an item");
   if (!g->second) {
     fopo_features_look(&g->f, &p->r);
     return FOPO_OK;

@@ -79,11 +79,11 @@ static int take_features(reading *g, float *row, const char *bar, const char *en
     space = (word){p, 0};
     scale = 1.0;
     if (named && next_word(&space, &p, stop) && !weighted(&space, &scale))
-      return refuse(g, g->t->line, space.at, space.n, "is no namespace and weight");
+      return refuse(g, g->t->line, space.at, space.n, "is not a namespace with a finite weight");
     while (next_word(&w, &p, stop)) {
       double value;
       if (!weighted(&w, &value))
-        return refuse(g, g->t->line, w.at, w.n, "is no feature and its finite number");
+        return refuse(g, g->t->line, w.at, w.n, "is not a feature with a finite value");
       fopo_feature_add(row, g->catalogue.bits, space.at, space.n, w.at, w.n, value * scale);
     }
     bar = stop;
@@ -128,7 +128,7 @@ static int read_prefix(reading *g, prefix *h, const char *p, const char *bar) {
     } else if (fopo_parse_plain(&number, w.at, w.n) && p < bar) {
       h->bare++;
     } else if (*w.at != '\'' && p < bar) { /* tags have a quote, or touch the bar */
-      return refuse(g, g->t->line, w.at, w.n, "is no label action:cost:prob");
+      return refuse(g, g->t->line, w.at, w.n, "is not a label action:cost:prob");
     }
   }
   if (h->labels > 1)
@@ -235,7 +235,7 @@ static int offer(reading *g, uint32_t *index, const char *bar, const char *end) 
     return take_features(g, fopo_catalogue_row(&g->catalogue, *index), bar, end);
   case FOPO_ACTION_FOREIGN:
     return refuse_event(g, bar, n, "is an action that the first event does not offer");
-  case FOPO_ACTION_TWICE: return refuse_event(g, bar, n, "stands twice in its event");
+  case FOPO_ACTION_TWICE: return refuse_event(g, bar, n, "occurs twice in its event");
   }
   return FOPO_OK;
 }

@@ -56,7 +56,7 @@ static int next_id(const reader *r, const char **p, size_t column, uint64_t *id,
   if (at == *p || !ends_word(*at) || value > id_most)
     return refuse(r, column, *p, word(*p),
                   value > id_most ? "is larger than 4294967294, the largest id in lists"
-                                  : "is no id: lists hold integers alone");
+                                  : "is not an id: lists hold integers only");
   *id = value;
   *p = at;
   return FOPO_OK;
@@ -79,7 +79,7 @@ static int note_user(reader *r, uint64_t user) {
     char id[24];
     int n = snprintf(id, sizeof id, "%llu", (unsigned long long)user);
     return refuse(r, 1, id, (size_t)n,
-                  "is a user that had a line before; if lines hold items alone, say format = "
+                  "is a user that had a line before; if lines hold items only, say format = "
                   "\"baskets\"");
   }
   r->seen[user] = 1;

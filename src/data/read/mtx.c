@@ -90,7 +90,7 @@ static int read_banner(reader *r) {
   r->pattern = is(r, 3, "pattern");
   r->integer = is(r, 3, "integer");
   if (is(r, 3, "complex") || is(r, 4, "hermitian"))
-    return refuse(r, 0, "complex matrices have no meaning here; save the real part");
+    return refuse(r, 0, "complex matrices are not supported; save the real part");
   if (!r->pattern && !r->integer && !is(r, 3, "real") && !is(r, 3, "double"))
     return refuse(r, 0, "the values are none of real, double, integer and pattern");
   if (r->array && r->pattern)

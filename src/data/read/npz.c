@@ -180,7 +180,7 @@ static int read_matrix(reader *r, fopo_dataset *d) {
   fopo_array *format = need(r, "format", FOPO_BYTES, 0);
   if (format == NULL) {
     if (fopo_archive_find(&r->archive, "format") != NULL) return FOPO_ERR_FORMAT;
-    return fopo_fail(FOPO_ERR_FORMAT, "%s is no sparse matrix: scipy.sparse.save_npz writes one",
+    return fopo_fail(FOPO_ERR_FORMAT, "%s is not a sparse matrix: scipy.sparse.save_npz writes one",
                      r->path);
   }
   char name[8] = "";

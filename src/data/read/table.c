@@ -138,7 +138,7 @@ static int read_key(fopo_table *r, fopo_key *k, int column) {
   k->name = fopo_field_trim(*f);
   k->is_plain = fopo_parse_plain(&k->number, k->name.at, k->name.n);
   if (k->is_plain) return FOPO_OK;
-  if (is_missing(k->name)) return reject_field(r, column, "is no id: it is missing");
+  if (is_missing(k->name)) return reject_field(r, column, "is not an id: it is missing");
   if (has_control(k->name)) return reject_field(r, column, "holds a control character");
   return FOPO_OK;
 }

@@ -43,7 +43,7 @@ static int check_options(const fopo_log_world_options *o) {
   if (o->n == 0 || o->actions < 2 || o->dim == 0 || o->n >= UINT32_MAX || o->actions >= UINT32_MAX)
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a world of %zu events, %zu actions and %zu dimensions "
-                     "cannot be; it needs 1, 2 and 1 at least",
+                     "is not possible; use 1, 2 and 1 or more",
                      o->n, o->actions, o->dim);
   if (o->k == 0 || o->k > o->actions)
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu actions; use 1 to %zu", o->k,
@@ -424,8 +424,8 @@ int fopo_log_world_rewards(float *r, const fopo_log_world *world, fopo_matrix X,
                        (unsigned long long)rows[b] + 1, X.rows);
     for (size_t s = 0; s < S; s++)
       if (ids[b * S + s] >= world->options.actions)
-        return fopo_fail(FOPO_ERR_ARGUMENT, "draw %zu of context %zu is no action of this world",
-                         s + 1, b + 1);
+        return fopo_fail(FOPO_ERR_ARGUMENT,
+                         "draw %zu of context %zu is not an action of this world", s + 1, b + 1);
   }
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < B; b++)
