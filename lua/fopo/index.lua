@@ -189,9 +189,9 @@ for hnsw and hybrid). Until then searches use the old structure; draws for SNIS 
 their density takes the scores of now.]]}
 doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index as .npz."}
 doc{name = "index:about", signature = "ix:about()", returns = "table",
-    text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far, and
-the kind's options. Of an index chosen by fopo.index.auto also why, a sentence, and candidates: a
-list of {name, kind, options, recall, recall_at_1, ms, scored, build_seconds, reachable, chosen}
-or {name, kind, skipped = reason}.]]}
+    text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far,
+exact (true if every answer is), and the kind's options. Of an index chosen by fopo.index.auto
+also why, a sentence, and candidates: a list of {name, kind, options, recall, recall_at_1, ms,
+scored, build_seconds, reachable, chosen} or {name, kind, skipped = reason}.]]}
 
 return index
