@@ -35,10 +35,9 @@ static void configure(size_t width) {
   for (int t = 0; t < 8; t++) s.bytes[t] = 64, s.rows[t] = 16;
   for (int t = 4; t < 6; t++) s.bytes[t] = (uint16_t)(2 * width);
   for (int t = 6; t < 8; t++) s.rows[t] = (uint8_t)(width / 2);
-  __asm__ volatile(""
-                   :
-                   : "r"(&s)
-                   : "memory"); /* the intrinsic declares 8 of the 64 bytes as read */
+  /* The intrinsic declares only 8 of the 64 bytes as read: without this the others stay unwritten.
+   */
+  __asm__ volatile("" : : "r"(&s) : "memory");
   _tile_loadconfig(&s);
 }
 
@@ -57,6 +56,7 @@ static inline void pack_chunk(uint16_t *out, const float *x, size_t n, size_t wi
   _mm512_mask_storeu_epi32(out, pairs, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
+/* Row by row: chunk i of row s goes to its group's chunk i. Rows from count on are 0. */
 static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                  size_t dim) {
   size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
@@ -131,7 +131,7 @@ static inline void multiply(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, 
 /* The same of the next block of `count` rows, or of its first 32. */
 static inline void multiply_block(float out[BLOCK][FOPO_PANEL], const uint16_t *rows, size_t count,
                                   size_t row, const uint16_t *queries, size_t width, int wide) {
-  if (count > 16) { /* constants: each case is a copy of multiply */
+  if (count > 16) { /* each case is a copy of multiply with a constant `lower` */
     multiply(out, rows, row, queries, width, 1, wide);
   } else if (count > 0) {
     multiply(out, rows, row, queries, width, 0, wide);
