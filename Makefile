@@ -226,7 +226,7 @@ uninstall:
 
 # The files of the last commit; two runs give the same bytes.
 dist:
-	$(Q)git rev-parse -q --verify HEAD >/dev/null || \
+	$(Q)git rev-parse -q --verify HEAD >/dev/null 2>&1 || \
 	  { echo "make dist packs the files that git tracks, and this is no git checkout" >&2; exit 1; }
 	$(Q)mkdir -p build; git archive --format=tar --prefix=fopo-$(VERSION)/ HEAD | \
 	  gzip -9n > build/fopo-$(VERSION).tar.gz.tmp
