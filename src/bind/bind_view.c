@@ -169,7 +169,7 @@ static void set_setting(lua_State *L, fopo_view_model *m, size_t i) {
 /* Puts the value on the top into the figure or the setting of this name; 0 if there is none. */
 static int set_one(lua_State *L, fopo_view_model *m, const char *name) {
   for (int i = 0; i < FOPO_VIEW_NUMBERS; i++) {
-    if (strcmp(name, fopo_view_number_names[i]) != 0) continue;
+    if (strcmp(name, fopo_view_number_name(i)) != 0) continue;
     m->number[i] = bind_number(L, -1, name);
     return 1;
   }
@@ -193,11 +193,12 @@ static int set(lua_State *L) {
   return 0;
 }
 
-/* v:phases(search, propose, reward, gradient, update): seconds; 0 if left out. */
+/* v:phases{search =, propose = ...}: seconds; 0 if left out. */
 static int phases(lua_State *L) {
   bind_view *v = get_view(L);
-  for (int i = 0; i < FOPO_VIEW_PHASES; i++) {
-    v->model.phase[i] = lua_isnoneornil(L, 2 + i) ? 0 : bind_number(L, 2 + i, "a phase");
+  bind_table(L, 2, "the phases");
+  for (int i = 0; i < FOPO_PHASES; i++) {
+    v->model.phase[i] = bind_option_number_or(L, 2, fopo_phase_rows[i].name, 0);
   }
   return 0;
 }

@@ -32,7 +32,7 @@ local function model(options)
         steps_rate = 1288.6, ess = 431.2, samples = 1000, max_weight = 0.0123, epsilon = 0.8,
         k = 256, head_mass = 0.634, norm = 1.234e-3, lr = 1e-4, memory = 812e6,
         memory_free = 15.2e9, cost = 0.0042, device = "CPU, 2 threads, avx512"}
-  v:phases(1, 2, 3, 4, 0.3)
+  v:phases{search = 1, propose = 2, reward = 3, gradient = 4, update = 0.3}
   v:say("step 29,000 reward 0.1985\nsaid by \27[31manother\27[0m library")
   v:set(options or {})
   return v
@@ -108,7 +108,7 @@ function TestScreens:test_odd_numbers()
     v:add("valid", 2, 2, x)
     v:set{step = x, steps = x, reward = x, ess = x, lr = x, eta = x, memory = x, seconds = x,
           contexts_rate = x, k = x, window = 1}
-    v:phases(x, x, x, x, x)
+    v:phases{search = x, propose = x, reward = x, gradient = x, update = x}
     for _, logy in ipairs{true, false} do
       v:set{logy = logy}
       for _, size in ipairs{{24, 80}, {5, 20}, {1, 9}, {60, 200}} do

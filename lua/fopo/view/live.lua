@@ -20,6 +20,12 @@ local term = require "fopo.term"
 
 local live = {}
 
+-- The statistics of a step that the view shows.
+local statistics = {}
+for _, one in ipairs(native.statistics()) do
+  if one.label ~= "" then statistics[#statistics + 1] = one end
+end
+
 local interval = 0.1     -- between drawings, at least
 local shortest = 0.05    -- of a slice: how long a key may wait
 local dearest = 0.008    -- share of the time that the view may take before it slows down
@@ -118,11 +124,11 @@ function controller:close_point(step, seconds)
   self.reward, self.rate = ema(self.reward, reward, 0.1), ema(self.rate, rate, 0.2)
   self.v:add("reward", step, seconds, reward)
   self.v:add("rate", step, seconds, rate * batch)
-  self.v:set{reward = self.reward, steps_rate = self.rate, contexts_rate = self.rate * batch,
-             ess = last.ess, max_weight = last.max_weight, head_mass = last.head_mass,
-             norm = last.norm, short_rows = last.short_rows}
-  local time = last.time
-  self.v:phases(time.search, time.propose, time.reward, time.gradient, time.update)
+  local figures = {steps_rate = self.rate, contexts_rate = self.rate * batch}
+  for _, one in ipairs(statistics) do figures[one.name] = last[one.name] end
+  figures.reward = self.reward
+  self.v:set(figures)
+  self.v:phases(last.time)
 end
 
 -- Memory of the process, asked once a second.

@@ -136,17 +136,21 @@ function past:advance(seconds) end
 function past:numbers()
   local h = self.history
   local rate = last_of(h.steps_per_second)
-  return {step = last_of(h.step), seconds = last_of(h.seconds), reward = last_of(h.reward),
-          steps_rate = rate, contexts_rate = rate and rate * (self.batch or 1),
-          ess = last_of(h.ess), samples = self.samples, max_weight = last_of(h.max_weight), k = self.k,
-          epsilon = last_of(h.epsilon), head_mass = last_of(h.head_mass), norm = last_of(h.norm),
-          lr = last_of(h.lr)}
+  local numbers = {step = last_of(h.step), seconds = last_of(h.seconds), steps_rate = rate,
+                   contexts_rate = rate and rate * (self.batch or 1), samples = self.samples,
+                   k = self.k, epsilon = last_of(h.epsilon), lr = last_of(h.lr)}
+  for _, one in ipairs(native.statistics()) do
+    if one.label ~= "" then numbers[one.name] = last_of(h[one.name]) end
+  end
+  return numbers
 end
 
 function past:phases()
-  local h = self.history
-  return last_of(h.search), last_of(h.propose), last_of(h.reward_time), last_of(h.gradient),
-         last_of(h.update)
+  local seconds = {}
+  for _, phase in ipairs(native.phases()) do
+    seconds[phase.name] = last_of(self.history[phase.column])
+  end
+  return seconds
 end
 
 return sources

@@ -6,9 +6,14 @@
 
 #include "term/view/pane.h"
 
+const char *fopo_view_number_name(int number) {
 #define FOPO_VIEW_NAME(id, name, meaning) name,
-const char *const fopo_view_number_names[FOPO_VIEW_NUMBERS] = {FOPO_VIEW_FIGURES(FOPO_VIEW_NAME)};
+  static const char *const names[] = {FOPO_VIEW_FIGURES(FOPO_VIEW_NAME)};
 #undef FOPO_VIEW_NAME
+  if (number >= FOPO_STATISTIC_ROWS) return names[number - FOPO_STATISTIC_ROWS];
+  const fopo_statistic *row = &fopo_statistic_rows[number];
+  return row->label[0] != '\0' ? row->name : "";
+}
 
 static const fopo_pane *const panes[] = {
 #define PANE(name) &fopo_pane_##name,

@@ -4,11 +4,13 @@
 #ifndef FOPO_TERM_VIEW_VIEW_H
 #define FOPO_TERM_VIEW_VIEW_H
 
+#include "device/statistics.h"
 #include "term/curves.h"
 #include "term/screen.h"
 #include "term/trace.h"
 
-/* The figures that have one value at a time; NaN if there is none.
+/* The figures of a run, each with one value at a time, NaN if there is none: the statistics of
+ * device/statistics.def, then these.
  *
  *   FIGURE(ID, "name by which Lua sets it", "unit or meaning") */
 #define FOPO_VIEW_FIGURES(FIGURE)                                                                  \
@@ -16,36 +18,38 @@
   FIGURE(STEPS, "steps", "step at which the run ends; NaN: no end is known")                       \
   FIGURE(SECONDS, "seconds", "of training")                                                        \
   FIGURE(ETA, "eta", "seconds to the end")                                                         \
-  FIGURE(REWARD, "reward", "moving average of the training reward")                                \
   FIGURE(VALID, "valid", "reward of the last validation, by the true argmax")                      \
   FIGURE(VALID_INDEX, "valid_index", "the same through the index")                                 \
   FIGURE(BEST, "best", "largest VALID so far")                                                     \
   FIGURE(BEST_STEP, "best_step", "step of BEST")                                                   \
   FIGURE(CONTEXTS_RATE, "contexts_rate", "contexts per second")                                    \
   FIGURE(STEPS_RATE, "steps_rate", "steps per second")                                             \
-  FIGURE(ESS, "ess", "effective sample size")                                                      \
   FIGURE(SAMPLES, "samples", "draws per context")                                                  \
-  FIGURE(MAX_WEIGHT, "max_weight", "largest normalised weight")                                    \
   FIGURE(EPSILON, "epsilon", "of the proposal")                                                    \
   FIGURE(K, "k", "candidates per context")                                                         \
-  FIGURE(HEAD_MASS, "head_mass", "share of the policy's mass on the candidates")                   \
-  FIGURE(NORM, "norm", "of the gradient")                                                          \
   FIGURE(LR, "lr", "learning rate")                                                                \
   FIGURE(MEMORY, "memory", "bytes of the process")                                                 \
   FIGURE(MEMORY_FREE, "memory_free", "bytes still available")                                      \
   FIGURE(GPU_USE, "gpu_use", "share of the time")                                                  \
   FIGURE(GPU_MEMORY, "gpu_memory", "bytes")                                                        \
-  FIGURE(COST, "cost", "share of the time that the view takes")                                    \
-  FIGURE(SHORT_ROWS, "short_rows", "rows for which fewer than K were found")
+  FIGURE(COST, "cost", "share of the time that the view takes")
 
+/* FOPO_VIEW_STEP ... after FOPO_VIEW_REWARD, FOPO_VIEW_ESS ... of the statistics that have a label.
+ */
 #define FOPO_VIEW_ID(id, name, meaning) FOPO_VIEW_##id,
-typedef enum { FOPO_VIEW_FIGURES(FOPO_VIEW_ID) FOPO_VIEW_NUMBERS } fopo_view_number;
+typedef enum {
+  FOPO_VIEW_REWARD = FOPO_STAT_REWARD,
+  FOPO_VIEW_ESS = FOPO_STAT_ESS,
+  FOPO_VIEW_SHORT_ROWS = FOPO_STAT_SHORT_ROWS,
+  FOPO_VIEW_STATISTICS = FOPO_STATISTIC_ROWS - 1, /* the last of them */
+  FOPO_VIEW_FIGURES(FOPO_VIEW_ID) FOPO_VIEW_NUMBERS
+} fopo_view_number;
 #undef FOPO_VIEW_ID
 
-/* The names of the figures, in the order of the enum. */
-extern const char *const fopo_view_number_names[FOPO_VIEW_NUMBERS];
+/* The name of a figure; "" if it is a statistic without a label, which is not shown. */
+const char *fopo_view_number_name(int number);
 
-enum { FOPO_VIEW_PHASES = 5, FOPO_VIEW_OVERLAYS = 8, FOPO_VIEW_LINES = 256, FOPO_VIEW_LINE = 240 };
+enum { FOPO_VIEW_OVERLAYS = 8, FOPO_VIEW_LINES = 256, FOPO_VIEW_LINE = 240 };
 
 typedef enum {
   FOPO_VIEW_TRACE_REWARD,
@@ -62,7 +66,7 @@ typedef struct {
   char command[256]; /* what is typed after ':' */
   int cursor;        /* its position in command, in characters; -1: nothing is being typed */
   double number[FOPO_VIEW_NUMBERS];
-  double phase[FOPO_VIEW_PHASES]; /* seconds: search, propose, reward, gradient, update */
+  double phase[FOPO_PHASES]; /* seconds of each phase of the last point */
   fopo_trace trace[FOPO_VIEW_TRACES];
   struct {
     char name[48];

@@ -1,5 +1,6 @@
 /* The figures of the run, each a label and a value, in as many columns as fit. A figure that has no
- * value is left out. To show another figure: a row in the table below. */
+ * value is left out. The table says their order and form; a statistic with a label that is not in
+ * the table is shown after it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,24 +27,24 @@ typedef enum {
 } form;
 
 static const struct {
-  fopo_view_number number;
-  const char *label;
+  int number;        /* FOPO_VIEW_... or FOPO_STAT_... */
+  const char *label; /* NULL: that of the statistic */
   form form;
   fopo_ink ink;
 } table[] = {
-    {FOPO_VIEW_REWARD, "reward", REAL, FOPO_INK_TRAIN},
+    {FOPO_STAT_REWARD, NULL, REAL, FOPO_INK_TRAIN},
     {FOPO_VIEW_VALID, "valid", REAL, FOPO_INK_VALID},
     {FOPO_VIEW_VALID_INDEX, "via index", REAL, FOPO_INK_INDEX},
     {FOPO_VIEW_BEST, "best", BEST, FOPO_INK_VALID},
     {FOPO_VIEW_CONTEXTS_RATE, "contexts", PER_SECOND, FOPO_INK_RATE},
     {FOPO_VIEW_STEPS_RATE, "steps", PER_SECOND, FOPO_INK_PLAIN},
-    {FOPO_VIEW_ESS, "ESS", ESS, FOPO_INK_PLAIN},
-    {FOPO_VIEW_MAX_WEIGHT, "largest w", REAL, FOPO_INK_PLAIN},
+    {FOPO_STAT_ESS, NULL, ESS, FOPO_INK_PLAIN},
+    {FOPO_STAT_MAX_WEIGHT, NULL, REAL, FOPO_INK_PLAIN},
     {FOPO_VIEW_EPSILON, "eps", REAL, FOPO_INK_PLAIN},
     {FOPO_VIEW_K, "K", COUNT, FOPO_INK_PLAIN},
-    {FOPO_VIEW_HEAD_MASS, "in the K", PERCENT_1, FOPO_INK_PLAIN},
-    {FOPO_VIEW_SHORT_ROWS, "short rows", COUNT, FOPO_INK_WARN},
-    {FOPO_VIEW_NORM, "|gradient|", REAL, FOPO_INK_PLAIN},
+    {FOPO_STAT_HEAD_MASS, NULL, PERCENT_1, FOPO_INK_PLAIN},
+    {FOPO_STAT_SHORT_ROWS, NULL, COUNT, FOPO_INK_WARN},
+    {FOPO_STAT_NORM, NULL, REAL, FOPO_INK_PLAIN},
     {FOPO_VIEW_LR, "lr", REAL, FOPO_INK_PLAIN},
     {FOPO_VIEW_SECONDS, "trained", TIME, FOPO_INK_PLAIN},
     {FOPO_VIEW_MEMORY, "memory", BYTES, FOPO_INK_PLAIN},
@@ -52,12 +53,34 @@ static const struct {
     {FOPO_VIEW_GPU_MEMORY, "GPU mem", BYTES, FOPO_INK_PLAIN},
     {FOPO_VIEW_COST, "view costs", PERCENT_2, FOPO_INK_DIM},
 };
-enum { FIGURES = sizeof table / sizeof *table };
+enum { ROWS = sizeof table / sizeof *table, FIGURES = ROWS + FOPO_STATISTIC_ROWS };
 
-/* Whether figure i of the table has something to say now. */
+/* ---- figure i of FIGURES: a row of the table, or a statistic ---- */
+
+static int number_of(int i) { return i < ROWS ? table[i].number : i - ROWS; }
+
+static int in_table(int number) {
+  for (int i = 0; i < ROWS; i++) {
+    if (table[i].number == number) return 1;
+  }
+  return 0;
+}
+
+static const char *label_of(int i) {
+  if (i < ROWS && table[i].label != NULL) return table[i].label;
+  return fopo_statistic_rows[number_of(i)].label;
+}
+
+static form form_of(int i) { return i < ROWS ? table[i].form : REAL; }
+
+static fopo_ink ink_of(int i) { return i < ROWS ? table[i].ink : FOPO_INK_PLAIN; }
+
+/* True if the figure has something to say now. */
 static int is_shown(const fopo_view_model *m, int i) {
-  double v = m->number[table[i].number];
-  return fopo_pane_known(v) && (table[i].number != FOPO_VIEW_SHORT_ROWS || v > 0);
+  int number = number_of(i);
+  double v = m->number[number];
+  if (i >= ROWS && (in_table(number) || *label_of(i) == '\0')) return 0;
+  return fopo_pane_known(v) && (number != FOPO_VIEW_SHORT_ROWS || v > 0);
 }
 
 /* Weights of an effective sample size below a tenth of the samples say little. */
@@ -67,8 +90,8 @@ static int is_low_ess(const double *x) {
 
 static void write_value(char out[2 * FOPO_WORD], const double *x, int i) {
   char word[FOPO_WORD];
-  double v = x[table[i].number];
-  switch (table[i].form) {
+  double v = x[number_of(i)];
+  switch (form_of(i)) {
   case REAL: fopo_word_real(out, v); break;
   case COUNT: snprintf(out, 2 * FOPO_WORD, "%.0f", v); break;
   case PERCENT_0: snprintf(out, 2 * FOPO_WORD, "%.0f %%", 100 * v); break;
@@ -126,9 +149,9 @@ static void draw(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
   if (down > area.rows) down = area.rows;
   for (int i = 0; i < FIGURES && n < across * down; i++) {
     if (!is_shown(m, i)) continue;
-    int warn = table[i].form == ESS && is_low_ess(m->number);
+    fopo_ink ink = form_of(i) == ESS && is_low_ess(m->number) ? FOPO_INK_WARN : ink_of(i);
     write_value(value, m->number, i);
-    draw_one(s, area, n++, down, width, table[i].label, warn ? FOPO_INK_WARN : table[i].ink, value);
+    draw_one(s, area, n++, down, width, label_of(i), ink, value);
   }
   if (m->device[0] == '\0' || n >= across * down) return;
   snprintf(value, sizeof value, "%.60s", m->device);
