@@ -1,9 +1,9 @@
-/* Opening a device by name, and what "auto" took.
+/* Opens a device by name, and says why "auto" took it.
  *
- * The CUDA device lies in an object of its own, fopo_cuda.so, which is opened at its first use:
- * from the path in FOPO_CUDA ("none": from nowhere), from the program's folder, or from ../lib/fopo
- * beside that. A machine without it, or without a driver, loses nothing but the GPU: without a
- * driver the object is not even opened, as the libraries that come with it take 150 MB. */
+ * The CUDA device is a shared object, fopo_cuda.so, which is loaded at its first use: from the path
+ * in FOPO_CUDA ("none": never), from the program's folder, or from ../lib/fopo beside that folder.
+ * Without the object or a driver only the GPU is missing; without a driver the object is not even
+ * loaded, for the libraries that it needs take 150 MB. */
 #include "device/device.h"
 
 #include <dlfcn.h>
@@ -17,14 +17,14 @@
 #include "device/cpu/cpu.h"
 #include "device/cuda/cuda.h"
 
-/* ---- the object ---- */
+/* ---- fopo_cuda.so ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static fopo_cuda_opener *open_cuda; /* NULL: the object is not open */
+static fopo_cuda_opener *open_cuda; /* NULL: not loaded yet */
 static fopo_cuda_lister *list_cuda;
 static void (*close_cuda)(fopo_device *d);
 
-/* The folder of the program, with its slash; "" where it is not known. */
+/* The folder of the program, with its slash; "" if it is not known. */
 static void program_folder(char *folder, size_t size) {
   ssize_t n = readlink("/proc/self/exe", folder, size - 1);
   folder[n > 0 ? n : 0] = '\0';
@@ -32,7 +32,7 @@ static void program_folder(char *folder, size_t size) {
   if (slash != NULL) slash[1] = '\0';
 }
 
-/* FOPO_ERR_UNAVAILABLE where the library is missing that every driver brings. */
+/* FOPO_ERR_UNAVAILABLE if the library that every driver brings is missing. */
 static int find_driver(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver != NULL) {
@@ -42,8 +42,8 @@ static int find_driver(void) {
   return fopo_fail(FOPO_ERR_UNAVAILABLE, FOPO_CUDA_NO_DRIVER);
 }
 
-/* The object's path; FOPO_ERR_UNAVAILABLE where there is none, or no driver for it. One that is
- * named may need no driver. */
+/* The object's path; FOPO_ERR_UNAVAILABLE if there is no object, or no driver for it. An object
+ * named in FOPO_CUDA may do without a driver: it may be an emulation. */
 static int find_object(char *path, size_t size) {
   char folder[3072];
   const char *named = getenv("FOPO_CUDA");
@@ -66,7 +66,7 @@ static int find_object(char *path, size_t size) {
                    folder);
 }
 
-/* A function of the object; ISO C has no cast from a pointer to data. */
+/* Looks up a function of the object. memcpy, for ISO C cannot cast a data pointer to a function. */
 static int find_function(void *function, void *object, const char *name, const char *path) {
   void *found = dlsym(object, name);
   memcpy(function, &found, sizeof found);
@@ -75,7 +75,7 @@ static int find_function(void *function, void *object, const char *name, const c
                    name);
 }
 
-/* Opens the object once; it stays open to the end of the program. */
+/* Loads the object, once; it stays loaded until the program ends. */
 static int load(void) {
   char path[4096];
   if (open_cuda != NULL) return FOPO_OK;
@@ -84,8 +84,8 @@ static int load(void) {
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (object == NULL) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "CUDA cannot be loaded: %s; run make, see that the "
-                     "toolkit's libraries are there, or use device = \"cpu\"",
+                     "CUDA cannot be loaded: %s; run make, check that the toolkit's libraries are "
+                     "installed, or use device = \"cpu\"",
                      dlerror());
   }
   fopo_cuda_opener *opener = NULL;
@@ -119,7 +119,7 @@ int fopo_device_cards(char *text, size_t size) {
 
 /* ---- by name ---- */
 
-/* Why there is no CUDA, without the remedy: the sentence up to its semicolon. */
+/* Adds to the note why there is no CUDA, without the remedy: the sentence up to its semicolon. */
 static void add_reason(fopo_device *d) {
   const char *why = fopo_error_sentence();
   size_t length = strlen(d->note);
@@ -143,8 +143,9 @@ int fopo_device_open(fopo_device **d, const char *name) {
 
 void fopo_device_close(fopo_device *d) {
   if (d == NULL) return;
-  if (strcmp(d->ops->kind, "cuda") == 0)
+  if (strcmp(d->ops->kind, "cuda") == 0) {
     close_cuda(d);
-  else
+  } else {
     fopo_device_cpu_close(d);
+  }
 }

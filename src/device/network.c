@@ -17,7 +17,7 @@ size_t fopo_network_params(const fopo_network *net) {
   return fopo_network_offset(net, net->layers);
 }
 
-/* Hidden units before `layer`'s outputs: where H_{layer + 1} begins, in rows of B. */
+/* Hidden units of the layers before `layer`: H_{layer + 1} begins at B times as many. */
 static size_t units_before(const fopo_network *net, size_t layer) {
   size_t n = 0;
   for (size_t i = 1; i <= layer; i++) n += net->width[i];
@@ -28,16 +28,16 @@ size_t fopo_network_units(const fopo_network *net) {
   return net->layers == 0 ? 0 : units_before(net, net->layers - 1);
 }
 
-/* Views of what is only read: fopo_gemm's views have no const. */
-static fopo_matrix reading(const float *x, size_t rows, size_t cols) {
+/* A view for reading alone: fopo_matrix has no const. */
+static fopo_matrix const_view(const float *x, size_t rows, size_t cols) {
   fopo_matrix m = {NULL, rows, cols, cols};
   memcpy(&m.x, &x, sizeof x);
   return m;
 }
 
 static fopo_matrix weights(const float *params, const fopo_network *net, size_t layer) {
-  return reading(params + fopo_network_offset(net, layer), net->width[layer],
-                 net->width[layer + 1]);
+  return const_view(params + fopo_network_offset(net, layer), net->width[layer],
+                    net->width[layer + 1]);
 }
 
 static const float *biases(const float *params, const fopo_network *net, size_t layer) {
@@ -85,7 +85,7 @@ int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const floa
   return status == FOPO_OK ? affine(Q, X, params, net, last, scale) : status;
 }
 
-/* b's gradient: the sum of the rows of delta. */
+/* The gradient of b: g = scale times the sum of delta's rows, or += if accumulate. */
 static void sum_rows(float *g, fopo_matrix delta, float scale, int accumulate) {
   for (size_t j = 0; j < delta.cols; j++) {
     double sum = 0.0;
@@ -98,10 +98,10 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
                           const float *params, const fopo_network *net, float scale,
                           int accumulate) {
   size_t B = X.rows;
-  fopo_matrix out = V; /* the gradient with respect to what the layer puts out, before act */
+  fopo_matrix out = V; /* the gradient with respect to the layer's output before act */
   for (size_t i = net->layers; i-- > 0;) {
     size_t at = i > 0 ? B * units_before(net, i - 1) : 0;
-    fopo_matrix in = i > 0 ? reading(hidden + at, B, net->width[i]) : X;
+    fopo_matrix in = i > 0 ? const_view(hidden + at, B, net->width[i]) : X;
     fopo_matrix W = weights(G, net, i);
     /* dW = scale in^T out, db = scale sum out */
     int status = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
@@ -109,7 +109,7 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
     sum_rows(W.x + W.rows * W.cols, out, scale, accumulate);
     if (i == 0) break;
 
-    /* d in = out W^T, then through the activation */
+    /* the gradient with respect to the layer below: out W^T times act' */
     fopo_matrix below = fopo_matrix_view(delta + at, B, net->width[i]);
     status = fopo_gemm(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
     if (status != FOPO_OK) return status;

@@ -8,38 +8,40 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-/* Scratch only ever grows, so a step allocates nothing after the first. */
+/* Scratch only grows, so no step after the first allocates. */
 typedef struct {
   void **blocks; /* [n_blocks] given by alloc and not yet released, owned */
   size_t n_blocks;
-  size_t room;   /* of `blocks` */
-  char *scratch; /* [threads, stride] bytes */
-  size_t stride; /* a multiple of 64: no two threads share a cache line */
+  size_t capacity; /* of `blocks` */
+  char *scratch;   /* [threads, stride] bytes, owned */
+  size_t stride;   /* a multiple of 64: no two threads share a cache line */
   size_t threads;
-  char *shared; /* [shared_bytes] for all threads together */
+  char *shared; /* [shared_bytes] for all threads together, owned */
   size_t shared_bytes;
 } fopo_cpu;
 
 void fopo_device_cpu_close(fopo_device *d);
 
-/* At least `bytes` for each of fopo_threads() threads; contents are lost when it grows. */
+/* Makes scratch at least `bytes` for each of fopo_threads() threads. Contents are lost. */
 int fopo_cpu_reserve(fopo_device *d, size_t bytes);
-/* The part of the calling thread of the innermost team. */
+/* The scratch of the calling thread of the innermost team. */
 void *fopo_cpu_scratch(const fopo_device *d);
-/* At least `bytes` for all threads together; `what` names the work in the sentence of refusal. */
+/* Makes `shared` at least `bytes`. Contents are lost. `what` names the work if there is no memory.
+ */
 int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
 
-/* A view of what is only read: fopo_gemm's views have no const. */
-static inline fopo_matrix fopo_cpu_reading(const float *x, size_t rows, size_t cols, size_t ld) {
+/* A view for reading alone: fopo_matrix has no const. */
+static inline fopo_matrix fopo_cpu_const_view(const float *x, size_t rows, size_t cols, size_t ld) {
   fopo_matrix m = {NULL, rows, cols, ld};
   memcpy(&m.x, &x, sizeof x);
   return m;
 }
 
-/* The kernel's step number t >= 1. */
+/* The constants of the kernel for update t >= 1. */
 fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);
 
-/* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], whatever the rows' numbers are. */
+/* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], for rows of any type; n_next ids
+ * follow, whose rows the next call reads (kernels/kernels.h). */
 static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const uint32_t *ids,
                                        size_t count, const float *q, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
@@ -51,14 +53,14 @@ static inline void fopo_cpu_gather_dot(float *f, const fopo_rows *items, const u
 }
 
 static inline void fopo_cpu_gather_axpy(float *v, const fopo_rows *items, const uint32_t *ids,
-                                        const float *c, size_t count, size_t after, size_t L) {
+                                        const float *c, size_t count, size_t n_next, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
   const void *x = items->x;
   size_t ld = items->ld;
   switch (items->type) {
-  case FOPO_FLOAT32: k->gather_axpy(v, x, ld, ids, c, count, after, L); break;
-  case FOPO_FLOAT16: k->gather_axpy_float16(v, x, ld, ids, c, count, after, L); break;
-  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, x, ld, ids, c, count, after, L); break;
+  case FOPO_FLOAT32: k->gather_axpy(v, x, ld, ids, c, count, n_next, L); break;
+  case FOPO_FLOAT16: k->gather_axpy_float16(v, x, ld, ids, c, count, n_next, L); break;
+  case FOPO_BFLOAT16: k->gather_axpy_bfloat16(v, x, ld, ids, c, count, n_next, L); break;
   }
 }
 

@@ -75,11 +75,11 @@ static double head_weight(const float *w, const float *logq, float floor, float 
   return moments[2];
 }
 
-/* Adds a tile of n samples to the sums; z [n] = f - log q if not NULL. `after` is how many samples
- * follow in ids, whose rows may be prefetched. */
+/* Adds a tile of n samples to the sums; z [n] = f - log q if not NULL. n_next samples
+ * follow in ids, whose rows the next call reads. */
 static void snis_tile(snis_scratch *x, float *z, const float *q, const fopo_rows *items,
                       const uint32_t *ids, const float *logq, const float *r, float least,
-                      float floor, size_t n, size_t after, size_t L) {
+                      float floor, size_t n, size_t n_next, size_t L) {
   const fopo_kernels *k = fopo_kernels_get();
   running *sums = &x->sums;
   float *w = x->w, *d = x->d, *c = x->c;
@@ -105,7 +105,7 @@ static void snis_tile(snis_scratch *x, float *z, const float *q, const fopo_rows
   if (floor < INFINITY) sums->head += head_weight(w, logq, floor, d, n);
 
   /* most rewards are the least, with d = 0: the second sum reads few rows */
-  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, after, L);
+  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, n_next, L);
   fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, 0, L);
 }
 

@@ -92,7 +92,7 @@ static void expect_tile(fopo_matrix out, float *scratch, const float *Q, fopo_ma
   for (size_t b = 0; b < B; b += BLOCK) {
     size_t m = B - b < BLOCK ? B - b : BLOCK;
     fopo_matrix W = fopo_matrix_view(scratch, m, n);
-    fopo_matrix block = fopo_cpu_reading(Q + b * L, m, L, L);
+    fopo_matrix block = fopo_cpu_const_view(Q + b * L, m, L, L);
     fopo_gemm_tile(W, 1.0f, block, 0, items, 1, 0.0f);
     for (size_t i = 0; i < m; i++) {
       float *w = fopo_matrix_row(W, i), share = weight[b + i];
@@ -146,32 +146,5 @@ int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_
       theta[j] += lr * velocity[j];
     }
   }
-  return FOPO_OK;
-}
-
-/* ---- whole arrays ---- */
-
-int fopo_cpu_clear(fopo_device *d, float *x, size_t n) {
-  (void)d;
-  memset(x, 0, n * sizeof *x);
-  return FOPO_OK;
-}
-
-/* Sums pieces of fixed length, then adds the sums in order: the same bits for any threads. */
-int fopo_cpu_norm2(fopo_device *d, double *norm2, const float *x, size_t n) {
-  enum { PIECE = 1 << 14 };
-  size_t pieces = (n + PIECE - 1) / PIECE;
-  int status = fopo_cpu_reserve_shared(d, (pieces + 1) * sizeof(double), "a norm");
-  if (status != FOPO_OK) return status;
-  double *sum = (double *)(void *)((fopo_cpu *)d->state)->shared;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (pieces > 1)
-  for (size_t p = 0; p < pieces; p++) {
-    size_t first = p * PIECE, count = n - first < PIECE ? n - first : PIECE;
-    double moments[3];
-    fopo_kernels_get()->moments(moments, x + first, x + first, count);
-    sum[p] = moments[1];
-  }
-  *norm2 = 0;
-  for (size_t p = 0; p < pieces; p++) *norm2 += sum[p];
   return FOPO_OK;
 }

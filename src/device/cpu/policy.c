@@ -84,7 +84,7 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
   for (size_t t = chunk * k->per_chunk; t < end; t++) {
     if (fopo_interrupted()) return 0;
     size_t n = least(TILE, k->P - t * TILE);
-    fopo_matrix items = fopo_cpu_reading(k->items + t * TILE * k->ld, n, k->L, k->ld);
+    fopo_matrix items = fopo_cpu_const_view(k->items + t * TILE * k->ld, n, k->L, k->ld);
     fopo_matrix W = {k->weights + t * k->B * TILE, k->B, n, TILE};
     fopo_gemm_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
     for (size_t b = 0; b < k->B; b++) {
@@ -194,9 +194,10 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     k.B = least(most, B - b);
     place(&k, ((fopo_cpu *)d->state)->shared);
-    status = draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
-                        sums->log_z == NULL ? NULL : sums->log_z + b, &k,
-                        fopo_cpu_reading(batch->Q + b * L, k.B, L, L), batch->rows + b, batch->key);
+    status =
+        draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
+                   sums->log_z == NULL ? NULL : sums->log_z + b, &k,
+                   fopo_cpu_const_view(batch->Q + b * L, k.B, L, L), batch->rows + b, batch->key);
   }
   return status;
 }

@@ -1,4 +1,5 @@
-/* Rewards of the samples: hits, a low-rank model, and what was logged. */
+/* Scores of chosen items; rewards of the samples: hits, a low-rank model, and what was logged. */
+#include <math.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -6,6 +7,21 @@
 #include "device/cpu/cpu.h"
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
+
+int fopo_cpu_scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *items,
+                    const fopo_device_batch *batch) {
+  (void)d;
+  size_t k = sets->k, L = batch->L;
+  const uint32_t *counts = sets->counts;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t b = 0; b < batch->B; b++) {
+    size_t count = counts == NULL || counts[b] > k ? k : counts[b];
+    float *f = sets->scores + b * k;
+    fopo_cpu_gather_dot(f, items, sets->ids + b * k, count, batch->Q + b * L, L);
+    for (size_t i = count; i < k; i++) f[i] = -INFINITY;
+  }
+  return FOPO_OK;
+}
 
 enum {
   REWARD_BITS = 13, /* of the Bloom filter, 1 KiB: a context's items set few of its bits */
