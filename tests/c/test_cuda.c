@@ -786,7 +786,7 @@ static void test_policy_small_card(void **state) {
   emulation_memory(((size_t)50 << 10) + workspace);
   float *items_ = NULL;
   refused(gpu->ops->share(gpu, (void **)(void *)&items_, x.items.x, (size_t)P * L * 8),
-          FOPO_ERR_MEMORY, "the GPU has no room");
+          FOPO_ERR_MEMORY, "the GPU has too little memory");
   emulation_memory((size_t)2 << 30);
   batch_free(&x);
 }
@@ -1002,7 +1002,7 @@ static void fail_topk(shelf *s, long calls) {
   fopo_device_batch card = on_gpu(&s->x);
   for (long i = 0; i < calls; i += 5) {
     emulation_fail_at(i, 2, 0);
-    refused(gpu->ops->topk(gpu, &sets, &s->c, &card), FOPO_ERR_MEMORY, "the GPU has no room");
+    refused(gpu->ops->topk(gpu, &sets, &s->c, &card), FOPO_ERR_MEMORY, "the GPU has too little memory");
     emulation_fail_at(-1, 0, 0);
   }
   check_topk(s, 0);

@@ -494,7 +494,7 @@ static void test_record_faults(void **state) {
     int reached = emulation_calls() - calls > n;
     emulation_fail_at(-1, 0, 0);
     if (status != FOPO_OK)
-      assert_true(strstr(fopo_error_sentence(), "the GPU has no room") != NULL);
+      assert_true(strstr(fopo_error_sentence(), "the GPU has too little memory") != NULL);
     /* but for theta, which did not come back at the slice's end */
     if (memcmp(before, s.pi.theta.x, sizeof before) != 0) {
       size_t rest = ALL - fopo_trainer_step(s.t);
@@ -664,7 +664,7 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   fopo_device_close(next);
   status = fopo_device_open(&next, "cuda");
   if (code == 2 && status != FOPO_OK) return WRONG;
-  if (status != FOPO_OK && strstr(fopo_error_sentence(), "started anew") == NULL) return WRONG;
+  if (status != FOPO_OK && strstr(fopo_error_sentence(), "is restarted") == NULL) return WRONG;
   if (status == FOPO_OK) fopo_device_close(next);
   return reached ? CLEAN : REACHED;
 }

@@ -20,7 +20,7 @@ enum {
   GROUP = 64,  /* items summed together; TILE is a multiple */
   CHUNKS = 64  /* shared by the threads; fixed, so that sums have one order */
 };
-#define WEIGHT_BYTES ((size_t)256 << 20) /* limit of one block's weights, if it has 2 contexts */
+#define WEIGHT_BYTES ((size_t)256 << 20) /* of one block; a single context may take more */
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {

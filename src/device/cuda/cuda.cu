@@ -1,11 +1,11 @@
-/* The CUDA device: opening and closing, memory, what an error of CUDA means for the user, and the
- * table. One card, the current one (CUDA_VISIBLE_DEVICES chooses), one stream.
+/* The CUDA device: opening and closing, memory, the sentences for errors of CUDA, and the table of
+ * operations. One card, the current one (CUDA_VISIBLE_DEVICES chooses), and one stream.
  *
- * Three kinds of errors (NVIDIA's "CUDA Runtime API", error handling): those of a machine without a
- * usable card, which end the opening; those that leave everything as it was, such as a want of
- * memory; and the sticky ones, after which nothing on the card works in this process again. The
- * last are remembered, so that all that follows fails at once with the same advice; parameters are
- * on the host as they were at the end of the last slice. */
+ * There are three kinds of errors (NVIDIA's "CUDA Runtime API", error handling): of a machine
+ * without a usable card, at which opening fails; errors that change nothing, such as too little
+ * memory; and sticky errors, after which nothing on the card works in this process again. A sticky
+ * error is remembered, so that every later call fails at once with the same advice; the host still
+ * has the parameters as they were at the end of the last slice. */
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -38,8 +38,8 @@ static bool sticky(cudaError_t error) {
 
 static int fail_broken(cudaError_t error, const char *what) {
   return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "the GPU failed in %s (%s); nothing runs on it again before fopo is started "
-                   "anew: go on from the last checkpoint with resume, or with device = \"cpu\"",
+                   "the GPU failed in %s (%s); it cannot be used again until fopo is restarted: go "
+                   "on from the last checkpoint with resume, or with device = \"cpu\"",
                    what, cudaGetErrorString(error));
 }
 
@@ -48,8 +48,8 @@ static int fail_memory(const char *what) {
   if (cudaMemGetInfo(&left, &all) != cudaSuccess) left = all = 0;
   cudaGetLastError();
   return fopo_fail(FOPO_ERR_MEMORY,
-                   "the GPU has no room for %s (%.2f of its %.2f GB are free); use a smaller batch "
-                   "or fewer samples, free other objects, or use device = \"cpu\"",
+                   "the GPU has too little memory for %s (%.2f of its %.2f GB are free); use a "
+                   "smaller batch or fewer samples, free other objects, or use device = \"cpu\"",
                    what, (double)left / 1e9, (double)all / 1e9);
 }
 
@@ -60,7 +60,7 @@ int alive() {
 
 int check(cudaError_t error, const char *what) {
   if (error == cudaSuccess) return FOPO_OK;
-  cudaGetLastError(); /* what is not sticky is over */
+  cudaGetLastError(); /* clears an error that is not sticky */
   if (error == cudaErrorMemoryAllocation) return fail_memory(what);
   if (sticky(error)) {
     broken.store((int)error);
@@ -78,8 +78,8 @@ int check(cudaError_t error, const char *what) {
 
 int check(cublasStatus_t status, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return FOPO_OK;
-  int under = check(cudaGetLastError(), what); /* cuBLAS hides what the runtime knows */
-  if (under != FOPO_OK) return under;
+  int runtime = check(cudaGetLastError(), what); /* says more than the status of cuBLAS */
+  if (runtime != FOPO_OK) return runtime;
   if (status == CUBLAS_STATUS_ALLOC_FAILED) return fail_memory(what);
   if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
     broken.store((int)cudaErrorUnknown);
@@ -91,21 +91,21 @@ int check(cublasStatus_t status, const char *what) {
 
 /* ---- memory ---- */
 
-int unrecorded(fopo_device *d, const char *what) {
+int refuse_while_recording(fopo_device *d, const char *what) {
   int status = alive();
   if (status != FOPO_OK || !of(d)->recording) return status;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s cannot be recorded", what);
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s cannot be part of a CUDA graph", what);
 }
 
 int reserve(fopo_device *d, size_t bytes, const char *what) {
   state *s = of(d);
   int status = alive();
   if (status != FOPO_OK || bytes <= s->scratch_bytes) return status;
-  status = unrecorded(d, what);
+  status = refuse_while_recording(d, what);
   if (status != FOPO_OK) return status;
-  forget_record(d); /* it may use the scratch */
+  drop_graph(d); /* its kernels may use the old scratch */
   void *fresh = nullptr;
-  status = check(cudaFree(s->scratch), what); /* waits for what still uses it */
+  status = check(cudaFree(s->scratch), what); /* waits for the kernels that still use it */
   s->scratch = nullptr;
   s->scratch_bytes = 0;
   if (status == FOPO_OK) status = check(cudaMalloc(&fresh, bytes), what);
@@ -115,26 +115,27 @@ int reserve(fopo_device *d, size_t bytes, const char *what) {
   return FOPO_OK;
 }
 
-/* A block that is noted, not zeroed. An empty one has a place too. */
-static int take(fopo_device *d, void **device, size_t bytes) {
+/* Allocates a block and adds it to the list, not zeroed. An empty block has an address too. */
+static int new_block(fopo_device *d, void **device, size_t bytes) {
   state *s = of(d);
   *device = nullptr;
-  int status = unrecorded(d, "an array");
+  int status = refuse_while_recording(d, "an array");
   if (status != FOPO_OK) return status;
-  if (s->n_blocks == s->room) {
-    size_t room = s->room == 0 ? 64 : 2 * s->room;
-    void *blocks = fopo_realloc(s->blocks, room, sizeof *s->blocks);
+  if (s->n_blocks == s->capacity) {
+    size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
+    void *blocks = fopo_realloc(s->blocks, capacity, sizeof *s->blocks);
     if (blocks == nullptr) return FOPO_ERR_MEMORY;
     s->blocks = static_cast<void **>(blocks);
-    s->room = room;
+    s->capacity = capacity;
   }
   char what[64];
   snprintf(what, sizeof what, "another %.3f GB", (double)bytes / 1e9);
   status = check(cudaMalloc(device, bytes > 0 ? bytes : 1), what);
-  if (status != FOPO_OK)
+  if (status != FOPO_OK) {
     *device = nullptr;
-  else
+  } else {
     s->blocks[s->n_blocks++] = *device;
+  }
   return status;
 }
 
@@ -142,28 +143,28 @@ int release(fopo_device *d, void *device) {
   state *s = of(d);
   for (size_t i = s->n_blocks; device != nullptr && i-- > 0;) {
     if (s->blocks[i] != device) continue;
-    forget_record(d); /* it may use the block */
-    cudaFree(device); /* a failure is that of earlier work, and is told by the next call */
+    drop_graph(d);    /* its kernels may use the block */
+    cudaFree(device); /* a failure belongs to earlier work, and the next call reports it */
     s->blocks[i] = s->blocks[--s->n_blocks];
     break;
   }
   return FOPO_OK;
 }
 
-static int wait(fopo_device *d) {
+static int synchronise(fopo_device *d) {
   int status = check(cudaStreamSynchronize(of(d)->stream), "the work of a step");
   if (status == FOPO_OK) of(d)->ring_used = 0;
   return status;
 }
 
-/* A copy from pageable memory may wait for the stream: what is small goes by way of the ring, where
- * it stays until the host has waited. */
+/* A copy from pageable memory may make the host wait for the stream. Small data is therefore copied
+ * to the pinned ring first, whose bytes are reused only after the host has waited. */
 int put(fopo_device *d, void *device, const void *host, size_t bytes) {
   state *s = of(d);
-  int status = unrecorded(d, "a copy to the GPU");
+  int status = refuse_while_recording(d, "a copy to the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
   if (bytes <= RING / 8) {
-    if (s->ring_used + bytes > RING) status = wait(d);
+    if (s->ring_used + bytes > RING) status = synchronise(d);
     if (status != FOPO_OK) return status;
     host = memcpy(s->ring + s->ring_used, host, bytes);
     s->ring_used += (bytes + 63) / 64 * 64;
@@ -173,15 +174,15 @@ int put(fopo_device *d, void *device, const void *host, size_t bytes) {
 }
 
 int get(fopo_device *d, void *host, const void *device, size_t bytes) {
-  int status = unrecorded(d, "a copy from the GPU");
+  int status = refuse_while_recording(d, "a copy from the GPU");
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, of(d)->stream),
                  "a copy from the GPU");
-  return status != FOPO_OK ? status : wait(d);
+  return status != FOPO_OK ? status : synchronise(d);
 }
 
 int alloc(fopo_device *d, void **device, size_t bytes) {
-  int status = take(d, device, bytes);
+  int status = new_block(d, device, bytes);
   if (status != FOPO_OK || bytes == 0) return status;
   status = check(cudaMemsetAsync(*device, 0, bytes, of(d)->stream), "clearing an array");
   if (status != FOPO_OK) {
@@ -192,7 +193,7 @@ int alloc(fopo_device *d, void **device, size_t bytes) {
 }
 
 int share(fopo_device *d, void **device, const void *host, size_t bytes) {
-  int status = take(d, device, bytes);
+  int status = new_block(d, device, bytes);
   if (status == FOPO_OK) status = put(d, *device, host, bytes);
   if (status != FOPO_OK && *device != nullptr) {
     release(d, *device);
@@ -220,7 +221,7 @@ static void close(fopo_device *d) {
   state *s = of(d);
   if (s != nullptr) {
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
-    forget_record(d);
+    drop_graph(d);
     cudaFree(s->scratch);
     cudaFree(s->workspace);
     if (s->ring != nullptr) cudaFreeHost(s->ring);
@@ -235,7 +236,7 @@ static void close(fopo_device *d) {
   fopo_free(d);
 }
 
-/* Why there is no card, and what to do. 1000 v + 10 w is CUDA's way to write v.w. */
+/* Says why there is no card, and what to do. CUDA writes version v.w as 1000 v + 10 w. */
 static int fail_absent(cudaError_t error) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -273,10 +274,10 @@ static int find_card(int *count) {
   return error != cudaSuccess || *count == 0 ? fail_absent(error) : FOPO_OK;
 }
 
-/* A kernel that can only be right when code for this card is in the object. */
+/* Gives the right answer only if the object has code for this card. */
 __global__ void probe_kernel(uint32_t *x) { x[threadIdx.x] = threadIdx.x ^ 0x5a5a5a5au; }
 
-/* A kernel and a product whose answers are known. */
+/* Runs a kernel and a product whose answers are known. */
 static int probe(fopo_device *d) {
   uint32_t seen[WARP];
   float X[4] = {1, 2, 3, 4}, Q[4];
@@ -298,8 +299,8 @@ static int probe(fopo_device *d) {
                    "use device = \"cpu\"");
 }
 
-/* What cuBLAS is advised to have, on Hopper and before; were it to take its own, it would do so in
- * the middle of a step that is recorded. */
+/* The workspace that NVIDIA recommends for cuBLAS, from Hopper on and before. Without one, cuBLAS
+ * would allocate its own in the middle of a step that is being recorded. */
 static size_t workspace_of(const cudaDeviceProp &about) {
   return (size_t)(about.major >= 9 ? 32 : 4) << 20;
 }
@@ -308,8 +309,9 @@ static int begin(fopo_device *d) {
   state *s = of(d);
   int card = 0;
   cudaDeviceProp about;
-  int status = check(cudaGetDevice(&card), "being chosen");
-  if (status == FOPO_OK) status = check(cudaGetDeviceProperties(&about, card), "being asked");
+  int status = check(cudaGetDevice(&card), "the choice of a card");
+  if (status == FOPO_OK)
+    status = check(cudaGetDeviceProperties(&about, card), "a question about the card");
   if (status == FOPO_OK) {
     status = check(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "a stream");
   }
@@ -323,11 +325,11 @@ static int begin(fopo_device *d) {
   void *workspace = nullptr;
   size_t bytes = workspace_of(about);
   if (status == FOPO_OK) {
-    status = check(cudaMalloc(&workspace, bytes + sizeof *s->now), "cuBLAS's workspace");
+    status = check(cudaMalloc(&workspace, bytes + sizeof *s->step), "cuBLAS's workspace");
   }
   if (status == FOPO_OK) {
     s->workspace = static_cast<char *>(workspace);
-    s->now = reinterpret_cast<numbers *>(s->workspace + bytes);
+    s->step = reinterpret_cast<step_numbers *>(s->workspace + bytes);
     status = check(cublasSetWorkspace(s->blas, workspace, bytes), "cuBLAS's workspace");
   }
   if (status != FOPO_OK) return status;
@@ -370,7 +372,7 @@ extern "C" __attribute__((visibility("default"))) int fopo_cuda_list(char *text,
   size_t used = 0;
   for (int i = 0; i < count && status == FOPO_OK; i++) {
     cudaDeviceProp about;
-    status = gpu::check(cudaGetDeviceProperties(&about, i), "being asked");
+    status = gpu::check(cudaGetDeviceProperties(&about, i), "a question about the card");
     if (status != FOPO_OK) return status;
     int n = snprintf(text + used, size - used, "%.80s, %.0f GB, compute %d.%d\n", about.name,
                      (double)about.totalGlobalMem / 1e9, about.major, about.minor);

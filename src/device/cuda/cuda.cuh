@@ -1,13 +1,13 @@
-/* Inside the CUDA device: its state, checked calls, launches, and the operations that live in files
- * of their own. Arguments are those of fopo_device_ops, where each operation is described.
+/* Inside the CUDA device: its state, checked calls, launches, and the prototypes of its operations,
+ * which are described in device/ops.def.
  *
- * Everything of one device runs in one stream, in order; a get waits for it. A step may be recorded
- * as a graph and made again by one call (record.cu). Sums have one order for
- * one card, one batch and one catalogue: no atomic adds of floats anywhere, and cuBLAS in its
- * default modes, which repeat their bits. So the same seed gives the same bits on the same card.
+ * All work of one device runs in one stream, in order; `get` waits for it. A step may be recorded
+ * as a CUDA graph and launched by one call (graph.cu). Sums have one order for one card, one batch
+ * and one catalogue: there are no atomic adds of floats, and cuBLAS runs in its default modes,
+ * which repeat their bits. So the same seed gives the same bits on the same card.
  *
  * The sources see the CUDA runtime through this header alone, and start kernels through
- * gpu::launch, so that the tests compile them with g++ against an emulation (tests/cuda). */
+ * gpu::launch, so that the tests can compile them with g++ against an emulation (tests/cuda). */
 #ifndef FOPO_DEVICE_CUDA_CUDA_CUH
 #define FOPO_DEVICE_CUDA_CUDA_CUH
 
@@ -36,82 +36,86 @@ extern "C" {
 namespace gpu {
 
 constexpr unsigned WARP = 32, THREADS = 256;
-constexpr size_t SHARED_MOST = 48 << 10;
-constexpr size_t RING = 8 << 20; /* hundreds of steps of rows, or some of what a host has found */
+constexpr size_t SHARED_MOST = 48 << 10; /* bytes of shared memory that every card gives a block */
+constexpr size_t RING = 8 << 20;         /* holds the row ids of hundreds of steps */
 
-/* The numbers by which a step differs from another of the same record. */
-struct numbers {
+/* What differs between two launches of one graph. */
+struct step_numbers {
   uint32_t step;    /* of the draws' key */
   float lr, unbias; /* adam's, corrected for t updates */
 };
 
-/* Scratch only ever grows, so a step allocates nothing after the first. */
+/* Scratch only grows, so no step after the first allocates. */
 struct state {
   cudaStream_t stream;
   cublasHandle_t blas;
   void **blocks; /* [n_blocks] given by alloc or share and not yet released, owned */
   size_t n_blocks;
-  size_t room;   /* of `blocks` */
-  char *scratch; /* device [scratch_bytes], owned */
+  size_t capacity; /* of `blocks` */
+  char *scratch;   /* device [scratch_bytes], owned */
   size_t scratch_bytes;
-  char *ring;             /* [RING] on the host, pinned, owned: what is on its way to the card */
-  size_t ring_used;       /* bytes since the host last waited for the stream */
-  char *workspace;        /* device, owned: cuBLAS's, so that it takes none itself, and `now` */
-  numbers *now;           /* device, of the record that is made again */
-  cudaGraphExec_t record; /* owned; NULL: there is none */
+  char *ring;            /* [RING] pinned host memory, owned: data on its way to the card */
+  size_t ring_used;      /* bytes since the host last waited for the stream */
+  char *workspace;       /* device, owned: cuBLAS's, so that it allocates none, and `step` */
+  step_numbers *step;    /* device: read by the kernels of the graph */
+  cudaGraphExec_t graph; /* owned; NULL: there is none */
   bool recording;
-  cudaEvent_t began, ended; /* owned: of the clock */
-  size_t processors;        /* streaming multiprocessors: how many blocks keep the card busy */
-  size_t cache;             /* bytes of its L2 cache */
+  cudaEvent_t began, ended; /* owned: the clock's */
+  size_t processors;        /* streaming multiprocessors */
+  size_t cache;             /* bytes of the L2 cache */
   bool has_bf16;            /* it multiplies bfloat16 (compute 8.0 and later) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
 
 /* FOPO_OK, or the failure with a sentence; `what` names the work. After an error that CUDA calls
- * sticky every further call fails here with the same remedy. */
+ * sticky, alive() and every further check fail with the same remedy. */
 int check(cudaError_t error, const char *what);
 int check(cublasStatus_t status, const char *what);
 int alive(void);
 
-/* Work that cannot be recorded is refused where a step is. */
-int unrecorded(fopo_device *d, const char *what);
+/* Fails while a graph is recorded: for work that waits, copies or allocates. */
+int refuse_while_recording(fopo_device *d, const char *what);
 
-/* Where kernels look up what differs from step to step; NULL: their arguments have it. */
-inline const numbers *varying(fopo_device *d) { return of(d)->recording ? of(d)->now : nullptr; }
+/* Where the kernels of a graph read what differs from launch to launch; NULL outside a recording:
+ * their arguments say it. */
+inline const step_numbers *step_on_device(fopo_device *d) {
+  return of(d)->recording ? of(d)->step : nullptr;
+}
 
-/* A key of draws as kernels are given it, and as they read it. */
+/* A key of draws as an argument of kernels, which read it by current(). */
 struct draw_key {
   fopo_draw_key key;
-  const numbers *now;
+  const step_numbers *step;
 };
 
-inline draw_key given(fopo_device *d, fopo_draw_key key) { return {key, varying(d)}; }
+inline draw_key key_of(fopo_device *d, fopo_draw_key key) { return {key, step_on_device(d)}; }
 
-__device__ inline fopo_draw_key read(draw_key k) {
-  if (k.now != nullptr) k.key.step = k.now->step;
+__device__ inline fopo_draw_key current(draw_key k) {
+  if (k.step != nullptr) k.key.step = k.step->step;
   return k.key;
 }
 
-/* At least `bytes` of scratch; contents are lost when it grows. */
+/* Makes scratch at least `bytes`. Contents are lost when it grows. */
 int reserve(fopo_device *d, size_t bytes, const char *what);
 
-/* Cuts the scratch into arrays: first the bytes are counted with base NULL, then placed. */
-struct carving {
+/* Lays out arrays in scratch. Callers go through their arrays twice: with base NULL to count the
+ * bytes, then with the reserved scratch to place them. */
+struct scratch_layout {
   char *base;
   size_t used;
-  template <class T> T *take(size_t n) {
-    char *place = base == nullptr ? nullptr : base + used;
+  template <class T> T *array(size_t n) {
+    char *start = base == nullptr ? nullptr : base + used;
     used += (n * sizeof(T) + 255) / 256 * 256;
-    return reinterpret_cast<T *>(place);
+    return reinterpret_cast<T *>(start);
   }
 };
 
 inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 __host__ __device__ inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many blocks share the samples of one context, so that a small batch too fills the card: about
- * four for each processor, but none with fewer than `fewest` samples. */
+/* How many blocks share the samples of one context, so that even a small batch fills the card:
+ * about four blocks a processor, but none with fewer than `fewest` samples. */
 inline size_t splits_of(const state *s, size_t B, size_t samples, size_t fewest) {
   size_t wanted = ceil_div(4 * s->processors, B), most = samples / fewest;
   size_t splits = least(wanted, most);
@@ -125,14 +129,14 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
   kernel<<<static_cast<unsigned>(blocks), threads, shared, stream>>>(arguments...);
 }
 
-/* The shared memory whose size the launch says. */
+/* The shared memory whose size is an argument of the launch. */
 template <class T> __device__ T *dynamic_shared() {
   extern __shared__ __align__(16) unsigned char fopo_dynamic_shared[];
   return reinterpret_cast<T *>(fopo_dynamic_shared);
 }
 #endif
 
-/* `blocks` blocks of `threads`, nothing where there is nothing to do. */
+/* Launches `blocks` blocks of `threads` threads; 0 blocks launch nothing. */
 template <class... P>
 int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
            void (*kernel)(P...), std::type_identity_t<P>... arguments) {
@@ -140,8 +144,7 @@ int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, si
   if (status != FOPO_OK || blocks == 0) return status;
   if (blocks > 0x7fffffff) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s needs %zu blocks of the GPU, %u is the most; use a "
-                     "smaller batch",
+                     "%s needs %zu blocks of the GPU but %u is the limit; use a smaller batch",
                      what, blocks, 0x7fffffffu);
   }
   start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
@@ -153,10 +156,9 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
          int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
          size_t n, size_t k);
 
-/* C [m, n] = A B^T of numbers in bfloat16, A [m, k], B [n, k], both with rows of k; sums in float.
- */
-int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
-               size_t n, size_t k);
+/* C [m, n] = A B^T in bfloat16 with sums in float32; A [m, k], B [n, k], both without gaps. */
+int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+              size_t n, size_t k);
 
 /* ---- the operations of device/ops.def ---- */
 
@@ -164,19 +166,19 @@ int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const ui
 #include "device/ops.def"
 #undef FOPO_OP
 
-/* dense.cu: X [B, D] = from[rows[b]], from [N, ld], for arrays of any kind of 4-byte words; and the
- * sums of squares of pieces of x, in scratch. */
+/* dense.cu. X [B, D] = from[rows[b]], from [N, ld], of any words of 4 bytes. */
 int gather_words(fopo_device *d, float *X, const float *from, size_t ld, const uint32_t *rows,
                  size_t B, size_t D);
+/* sums [pieces], in scratch: the sums of squares of the pieces of x. */
 int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n);
 
 /* reward.cu: f [B, S] = items[ids[b, s]] . Q[b]; -inf from counts[b] on (NULL: none). */
 int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
               const uint32_t *counts, size_t B, size_t S, size_t L);
 
-/* record.cu */
-numbers numbers_of(uint32_t step, const fopo_adam *o);
-void forget_record(fopo_device *d);
+/* graph.cu */
+step_numbers step_numbers_of(uint32_t step, const fopo_adam *o);
+void drop_graph(fopo_device *d);
 
 /* ---- sums over the threads of a block, always in the same order ---- */
 
@@ -187,11 +189,12 @@ template <class T> __device__ inline T warp_sum(T x) {
 
 __device__ inline float larger(float a, float b) { return b > a ? b : a; }
 
-/* The sum over all threads, in each of them. blockDim.x is a multiple of WARP, at most 1024. */
+/* The sum over all threads of the block, in each thread. blockDim.x must be a multiple of WARP, and
+ * at most 1024. */
 __device__ inline double block_sum(double x) {
   __shared__ double of_warp[WARP];
   x = warp_sum(x);
-  __syncthreads(); /* an earlier sum has been read */
+  __syncthreads(); /* every thread has read an earlier sum */
   if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
   __syncthreads();
   double sum = 0;
@@ -199,7 +202,7 @@ __device__ inline double block_sum(double x) {
   return sum;
 }
 
-/* The largest x, in each thread; NaN loses. */
+/* The largest x of the block, in each thread; NaN counts as -infinity. */
 __device__ inline float block_max(float x) {
   __shared__ float of_warp[WARP];
   for (int o = WARP / 2; o > 0; o >>= 1) {
@@ -213,7 +216,7 @@ __device__ inline float block_max(float x) {
   return most;
 }
 
-/* The sum over the threads before this one; *total over all. */
+/* The sum over the threads before this one; *total: over all threads of the block. */
 __device__ inline double block_scan(double x, double *total) {
   __shared__ double of_warp[WARP];
   unsigned lane = threadIdx.x % WARP;
@@ -231,17 +234,17 @@ __device__ inline double block_scan(double x, double *total) {
     all += of_warp[w];
   }
   *total = all;
-  double own = __shfl_up_sync(0xffffffffu, sum, 1);
-  return before + (lane > 0 ? own : 0.0);
+  double lanes_before = __shfl_up_sync(0xffffffffu, sum, 1);
+  return before + (lane > 0 ? lanes_before : 0.0);
 }
 
-/* Sorts a block's keys [room], room a power of two, by Batcher's bitonic network: ascending, or
- * descending. The threads must meet before they read what others sorted. */
-template <typename key> __device__ inline void sort_keys(key *keys, size_t room, bool ascending) {
-  for (size_t run = 2; run <= room; run *= 2) {
+/* Sorts keys [n] by the threads of a block, n a power of two, by Batcher's bitonic network. The
+ * caller must synchronise the threads before they read the result. */
+template <typename key> __device__ inline void sort_keys(key *keys, size_t n, bool ascending) {
+  for (size_t run = 2; run <= n; run *= 2) {
     for (size_t gap = run / 2; gap > 0; gap /= 2) {
       __syncthreads();
-      for (size_t i = threadIdx.x; i < room; i += blockDim.x) {
+      for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
         size_t j = i ^ gap;
         if (j < i) continue;
         key a = keys[i], b = keys[j];

@@ -27,8 +27,8 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
                "a matrix product");
 }
 
-int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
-               size_t n, size_t k) {
+int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
+              size_t n, size_t k) {
   int status = alive();
   if (status != FOPO_OK || m == 0 || n == 0) return status;
   float one = 1.0f, none = 0.0f;
@@ -40,7 +40,8 @@ int gemm_brain(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const ui
 
 /* ---- contexts to queries, and back ---- */
 
-/* words: of a row, and ld; n: of all rows. 32-bit division is several times as fast as 64-bit. */
+/* words: of a row; ld and n are in words too. In 32 bits, for a 64-bit division takes several times
+ * as long. */
 template <class word>
 __global__ void gather_kernel(word *X, const word *contexts, size_t ld, const uint32_t *rows,
                               unsigned n, unsigned words) {
@@ -52,7 +53,7 @@ template <class word>
 static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
                      const uint32_t *rows, size_t B, size_t D) {
   constexpr size_t N = sizeof(word) / sizeof(float);
-  size_t words = D / N, most = ((size_t)1 << 31) / words; /* rows of one launch */
+  size_t words = D / N, most = ((size_t)1 << 31) / words; /* rows a launch: 32 bits count words */
   int status = FOPO_OK;
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     size_t n = least(most, B - b) * words;
@@ -86,7 +87,7 @@ int outer(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V, float scale, i
               V.cols, X.rows);
 }
 
-/* ---- the network, as device/network.c has it ---- */
+/* ---- the network, as in device/network.c ---- */
 
 __global__ void bias_kernel(float *Y, const float *b, float scale, size_t n, size_t cols) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -106,7 +107,7 @@ __global__ void back_kernel(float *delta, const float *h, size_t n, int tanh_) {
   delta[i] = tanh_ ? delta[i] * (1.0f - h[i] * h[i]) : h[i] > 0.0f ? delta[i] : 0.0f;
 }
 
-/* g_j = scale sum_b delta_bj, the batch in its order */
+/* g_j = scale sum_b delta_bj, or +=; a thread adds a column in the order of the batch. */
 __global__ void column_kernel(float *g, const float *delta, float scale, int accumulate,
                               size_t rows, size_t cols) {
   size_t j = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -116,7 +117,7 @@ __global__ void column_kernel(float *g, const float *delta, float scale, int acc
   g[j] = (accumulate ? g[j] : 0.0f) + (float)((double)scale * sum);
 }
 
-/* Hidden units before `layer`'s outputs: where H_{layer + 1} begins, in rows of B. */
+/* Hidden units of the layers before `layer`: H_{layer + 1} begins at B times as many. */
 static size_t units_before(const fopo_network *net, size_t layer) {
   size_t n = 0;
   for (size_t i = 1; i <= layer; i++) n += net->width[i];
@@ -175,7 +176,7 @@ int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
     int status = layer_gradient(d, G, in, out, net, i, pass->scale, accumulate, B);
     if (status != FOPO_OK || i == 0) return status;
 
-    /* d in = out W^T, then through the activation */
+    /* the gradient with respect to the layer below: out W^T times act' */
     size_t rows = net->width[i], cols = net->width[i + 1];
     float *below = pass->delta + at;
     const float *W = pass->theta + fopo_network_offset(net, i);
@@ -192,11 +193,13 @@ int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
 
 /* ---- optimisers ---- */
 
+/* After a gradient that is not finite, parameters stay as they are. */
 __device__ inline bool halted(const fopo_totals *t) { return t != nullptr && t->broken != 0; }
 
 __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            float decay, const fopo_totals *totals, const numbers *now, size_t n) {
+                            float decay, const fopo_totals *totals, const step_numbers *now,
+                            size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || halted(totals)) return;
   if (now != nullptr) lr = now->lr, unbias = now->unbias;
@@ -208,11 +211,11 @@ __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, fl
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
-  numbers now = numbers_of(0, o);
+  step_numbers now = step_numbers_of(0, o);
   return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, x->theta, x->m, x->v,
                 G, now.lr, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
                 (float)(1 - o->beta2), now.unbias, (float)o->eps, (float)o->weight_decay, o->totals,
-                varying(d), x->n);
+                step_on_device(d), x->n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
@@ -236,7 +239,7 @@ int clear(fopo_device *d, float *x, size_t n) {
   return check(cudaMemsetAsync(x, 0, n * sizeof *x, of(d)->stream), "clearing an array");
 }
 
-constexpr size_t PIECE = 1 << 14; /* numbers of one block */
+constexpr size_t PIECE = 1 << 14; /* step_numbers of one block */
 
 __global__ void norm2_kernel(double *sums, const float *x, size_t n) {
   size_t first = (size_t)blockIdx.x * PIECE, end = first + PIECE < n ? first + PIECE : n;
@@ -257,9 +260,9 @@ int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const floa
   *pieces = ceil_div(n, PIECE);
   int status = reserve(d, (*pieces + 1) * sizeof(double), "a norm");
   if (status != FOPO_OK) return status;
-  double *own = reinterpret_cast<double *>(of(d)->scratch) + 1; /* the first is for the total */
-  *sums = own;
-  return launch(d, "a norm", *pieces, THREADS, 0, norm2_kernel, own, x, n);
+  double *pieces_of_x = reinterpret_cast<double *>(of(d)->scratch) + 1; /* [0]: the total */
+  *sums = pieces_of_x;
+  return launch(d, "a norm", *pieces, THREADS, 0, norm2_kernel, pieces_of_x, x, n);
 }
 
 int norm2(fopo_device *d, double *norm2, const float *x, size_t n) {

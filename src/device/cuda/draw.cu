@@ -1,9 +1,9 @@
 /* Draws on the GPU: uniform, from the mixture q_{K,eps}, and from the tail outside the candidates.
  *
- * Words of random numbers, the choice of the mixture's part and uniform ids are those of the CPU to
- * the bit (core/rng.h); so are the ids of a tail. A candidate is found in a cumulative sum of
- * exp(score - max), whose last bits are the GPU's own: the id may be the neighbouring candidate
- * where a draw falls within rounding of the border between two, about once in 10^5 draws. */
+ * Random words, the choice of the mixture's part, uniform ids and the ids of a tail equal the CPU's
+ * to the bit (core/rng.h). A candidate is found in a cumulative sum of exp(score - max), whose last
+ * bits differ from the CPU's: if a draw falls within rounding of the border between two candidates,
+ * about once in 10^5 draws, the id may be the neighbour's. */
 #include <cmath>
 
 #include "device/cuda/cuda.cuh"
@@ -12,7 +12,7 @@ namespace gpu {
 
 /* ---- uniform ---- */
 
-/* Draws 4 w .. 4 w + 3 of one context: one block of Philox. */
+/* Draws samples 4 w .. 4 w + 3 of one context, from one Philox block. */
 __device__ inline void uniform_four(uint32_t *ids, size_t w, uint32_t n, uint32_t row,
                                     fopo_draw_key key, size_t S) {
   fopo_words words = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, (uint32_t)w);
@@ -22,9 +22,9 @@ __device__ inline void uniform_four(uint32_t *ids, size_t w, uint32_t n, uint32_
   }
 }
 
-__global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows, draw_key given,
+__global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows, draw_key recorded,
                                float density, size_t B, size_t S, uint32_t P) {
-  fopo_draw_key key = read(given);
+  fopo_draw_key key = current(recorded);
   size_t fours = (S + 3) / 4, i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= B * fours) return;
   size_t b = i / fours, w = i % fours;
@@ -35,22 +35,22 @@ __global__ void uniform_kernel(uint32_t *ids, float *logq, const uint32_t *rows,
 int draw_uniform(fopo_device *d, const fopo_samples *samples, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, P = batch->P;
   return launch(d, "uniform draws", ceil_div(B * ceil_div(S, 4), THREADS), THREADS, 0,
-                uniform_kernel, samples->ids, samples->logq, batch->rows, given(d, batch->key),
+                uniform_kernel, samples->ids, samples->logq, batch->rows, key_of(d, batch->key),
                 (float)-log((double)P), B, S, (uint32_t)P);
 }
 
 /* ---- the mixture ---- */
 
-/* The candidates of one context, ready to be drawn and looked up, in shared memory where they fit
- * and else in scratch. */
+/* The candidates of one context, ready to be drawn and looked up: in shared memory if they fit,
+ * else in scratch. */
 struct candidates {
   double *cumulative; /* [k] running sums of exp(score - max) */
   float *logq;        /* [k] log(eps / P + (1 - eps) kappa) */
-  uint32_t *slots;    /* [1 << bits] number of a candidate plus 1, or 0 */
+  uint32_t *slots;    /* [1 << bits] hash table: index of a candidate plus 1, or 0 */
   unsigned bits;
 };
 
-/* Slots for k candidates: at most a quarter is full. */
+/* Hash table for k candidates: load factor at most 1/4. */
 static unsigned slot_bits(size_t k) {
   unsigned bits = 2;
   while (((size_t)1 << bits) < 4 * k) bits++;
@@ -71,12 +71,12 @@ __device__ inline candidates place(char *memory, size_t k, unsigned bits) {
   return c;
 }
 
-/* Fibonacci hashing: the high bits of a product with 2^32 / golden ratio. */
+/* Fibonacci hashing: the high bits of the product with 2^32 / golden ratio. */
 __device__ inline uint32_t slot_of(const candidates &c, uint32_t id) {
   return (id * 2654435769u) >> (32 - c.bits);
 }
 
-/* Candidates differ, so whichever comes first to a slot, each is found again. */
+/* Linear probing. Candidates differ, so each is found again whichever thread takes a slot first. */
 __device__ inline void insert(const candidates &c, uint32_t id, uint32_t i) {
   uint32_t mask = (1u << c.bits) - 1, slot = slot_of(c, id);
   while (atomicCAS(&c.slots[slot], 0u, i + 1) != 0) slot = (slot + 1) & mask;
@@ -93,7 +93,7 @@ __device__ inline float density(const candidates &c, const uint32_t *ids, uint32
   return other;
 }
 
-/* All threads of a block together. */
+/* Fills c for n >= 1 candidates, by all threads of a block. */
 __device__ inline void prepare(const candidates &c, const uint32_t *ids, const float *score,
                                size_t n, double epsilon, double P) {
   for (size_t i = threadIdx.x; i < (size_t)1 << c.bits; i += blockDim.x) c.slots[i] = 0;
@@ -101,12 +101,12 @@ __device__ inline void prepare(const candidates &c, const uint32_t *ids, const f
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) most = larger(most, score[i]);
   most = block_max(most);
 
-  /* a thread takes a run of candidates; the sum before its run comes from all the others */
+  /* each thread sums a run of candidates; a scan over the block gives the sum before its run */
   size_t run = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * run;
   size_t end = first + run < n ? first + run : n;
-  double own = 0, total;
-  for (size_t i = first; i < end; i++) own += (double)(c.logq[i] = expf(score[i] - most));
-  double sum = block_scan(own, &total);
+  double sum_of_run = 0, total;
+  for (size_t i = first; i < end; i++) sum_of_run += (double)(c.logq[i] = expf(score[i] - most));
+  double sum = block_scan(sum_of_run, &total);
   for (size_t i = first; i < end; i++) {
     sum += (double)c.logq[i];
     c.cumulative[i] = sum;
@@ -127,12 +127,13 @@ struct mixture {
   size_t n_uniform;      /* stratified: how many of S; else SIZE_MAX */
 };
 
-/* A block works on a part of one context's draws. Sample s owns two words: the first chooses the
- * part, the second the item. */
+/* Each context has `splits` blocks, which share its samples: each block prepares the candidates for
+ * itself. Sample s has two random words: the first chooses the part of the mixture, the second the
+ * item. */
 __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint32_t *rows,
-                               draw_key given, char *scratch, size_t bytes, unsigned bits, size_t S,
-                               uint32_t P, unsigned splits) {
-  fopo_draw_key key = read(given);
+                               draw_key recorded, char *scratch, size_t bytes, unsigned bits,
+                               size_t S, uint32_t P, unsigned splits) {
+  fopo_draw_key key = current(recorded);
   size_t b = blockIdx.x / splits, split = blockIdx.x % splits;
   size_t n = m.counts[b] < m.k ? m.counts[b] : m.k, step = (size_t)splits * blockDim.x;
   uint32_t row = rows[b];
@@ -145,10 +146,10 @@ __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint
     }
     return;
   }
-  const uint32_t *own = m.ids + b * m.k;
+  const uint32_t *candidate_ids = m.ids + b * m.k;
   char *memory = scratch != nullptr ? scratch + blockIdx.x * bytes : dynamic_shared<char>();
   candidates c = place(memory, m.k, bits);
-  prepare(c, own, m.scores + b * m.k, n, m.epsilon, (double)P);
+  prepare(c, candidate_ids, m.scores + b * m.k, n, m.epsilon, (double)P);
   double total = c.cumulative[n - 1];
   for (size_t p = split * blockDim.x + threadIdx.x; 2 * p < S; p += step) {
     fopo_words words = fopo_random(key.seed, FOPO_STREAM_SAMPLE, key.step, row, (uint32_t)p);
@@ -157,11 +158,11 @@ __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint
       uint32_t which = words.v[2 * half], item = words.v[2 * half + 1];
       if (m.n_uniform != SIZE_MAX ? s < m.n_uniform : (double)which < m.below) {
         ids[s] = fopo_below(P, item, key.seed, key.step, row, (uint32_t)s);
-        logq[s] = density(c, own, ids[s], m.other);
+        logq[s] = density(c, candidate_ids, ids[s], m.other);
       } else {
         size_t i = fopo_invert(c.cumulative, n, fopo_unit(item) * total);
-        i = i < n ? i : n - 1; /* past the end only by NaN */
-        ids[s] = own[i];
+        i = i < n ? i : n - 1; /* past the end only with NaN */
+        ids[s] = candidate_ids[i];
         logq[s] = c.logq[i];
       }
     }
@@ -179,32 +180,32 @@ int draw_mixture(fopo_device *d, const fopo_samples *samples, const fopo_mixture
     if (status != FOPO_OK) return status;
   }
   double epsilon = m->epsilon;
-  mixture own = {sets->k,
-                 sets->ids,
-                 sets->scores,
-                 sets->counts,
-                 epsilon,
-                 epsilon * 4294967296.0,
-                 (float)log(epsilon / (double)P),
-                 (float)-log((double)P),
-                 m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
+  mixture prepared = {sets->k,
+                      sets->ids,
+                      sets->scores,
+                      sets->counts,
+                      epsilon,
+                      epsilon * 4294967296.0,
+                      (float)log(epsilon / (double)P),
+                      (float)-log((double)P),
+                      m->stratified ? (size_t)llround(epsilon * (double)S) : SIZE_MAX};
   return launch(d, "draws from the mixture", B * splits, THREADS, shared, mixture_kernel,
-                samples->ids, samples->logq, own, batch->rows, given(d, batch->key),
+                samples->ids, samples->logq, prepared, batch->rows, key_of(d, batch->key),
                 shared > 0 ? nullptr : of(d)->scratch, bytes, slot_bits(sets->k), S, (uint32_t)P,
                 (unsigned)splits);
 }
 
 /* ---- head and tail ---- */
 
-/* Sorts n ids, ascending; room: n rounded up to a power of two. */
-__device__ inline void sort_ids(uint32_t *ids, size_t n, size_t room) {
-  for (size_t i = n + threadIdx.x; i < room; i += blockDim.x) ids[i] = UINT32_MAX;
-  sort_keys(ids, room, true);
+/* Sorts n ids, ascending; capacity >= n is a power of two, and the rest is filled. */
+__device__ inline void sort_ids(uint32_t *ids, size_t n, size_t capacity) {
+  for (size_t i = n + threadIdx.x; i < capacity; i += blockDim.x) ids[i] = UINT32_MAX;
+  sort_keys(ids, capacity, true);
   __syncthreads();
 }
 
-/* The item of rank `rank` among those that are not in sorted [n]: rank plus the candidates below
- * it, which are those with sorted[j] - j <= rank. */
+/* The item of rank `rank` among the items that are not in sorted [n]: rank plus the number of
+ * candidates below it, which are those with sorted[j] - j <= rank. By binary search. */
 __device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t rank) {
   size_t first = 0;
   while (n > 0) {
@@ -217,18 +218,19 @@ __device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t r
 }
 
 __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
-                            const uint32_t *counts, size_t k, const uint32_t *rows, draw_key given,
-                            uint32_t *scratch, size_t room, size_t S, size_t P) {
-  fopo_draw_key key = read(given);
+                            const uint32_t *counts, size_t k, const uint32_t *rows,
+                            draw_key recorded, uint32_t *scratch, size_t capacity, size_t S,
+                            size_t P) {
+  fopo_draw_key key = current(recorded);
   size_t b = blockIdx.x, n = counts[b] < k ? counts[b] : k, U = S - n;
   uint64_t M = P - n;
   uint32_t row = rows[b];
-  uint32_t *sorted = scratch != nullptr ? scratch + b * room : dynamic_shared<uint32_t>();
+  uint32_t *sorted = scratch != nullptr ? scratch + b * capacity : dynamic_shared<uint32_t>();
   ids += b * S;
   logq += b * S;
   head += b * k;
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) sorted[i] = head[i];
-  sort_ids(sorted, n, room);
+  sort_ids(sorted, n, capacity);
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
     ids[i] = sorted[i];
     logq[i] = 0.0f;
@@ -246,17 +248,17 @@ __global__ void tail_kernel(uint32_t *ids, float *logq, const uint32_t *head,
 
 int draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_candidate_sets *head,
               const fopo_device_batch *batch) {
-  size_t room = 1, B = batch->B;
-  while (room < head->k) room *= 2;
-  size_t bytes = room * sizeof(uint32_t), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
+  size_t capacity = 1, B = batch->B;
+  while (capacity < head->k) capacity *= 2;
+  size_t bytes = capacity * sizeof(uint32_t), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
   if (shared == 0) {
     int status = reserve(d, B * bytes, "the candidates of a tail");
     if (status != FOPO_OK) return status;
   }
   return launch(d, "draws from the tail", B, THREADS, shared, tail_kernel, samples->ids,
-                samples->logq, head->ids, head->counts, head->k, batch->rows, given(d, batch->key),
-                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), room, batch->S,
-                batch->P);
+                samples->logq, head->ids, head->counts, head->k, batch->rows, key_of(d, batch->key),
+                shared > 0 ? nullptr : reinterpret_cast<uint32_t *>(of(d)->scratch), capacity,
+                batch->S, batch->P);
 }
 
 } // namespace gpu

@@ -1,23 +1,23 @@
 /* The two sampled estimators on the GPU: self-normalised importance sampling, and REINFORCE.
  *
- * SNIS, for rows of at most 1024 numbers, reads every row once. A team of 4, 8 or 32 threads holds
- * a row in registers, takes its score, and adds it to sums that are kept relative to the largest
- * score - log q so far (an online softmax). The teams of a block are then brought to one shift and
- * added, and a second kernel adds the blocks of a context. Longer rows are read twice, once for
- * their scores and once, with the weights known, for the sum; so are REINFORCE's, whose weights
- * need no scores. */
+ * SNIS reads rows of at most 1024 numbers once: a team of 4, 8 or 32 threads loads a row into
+ * registers, computes its score, and adds the row to sums that are relative to the largest
+ * f - log q so far (an online softmax). The sums of a block's teams are then scaled to one shift
+ * and added, and a second kernel adds the blocks of a context. Longer rows are read twice: for
+ * their scores, and again for the sums when the weights are known. The weights of REINFORCE need no
+ * scores, so it makes only the sums. */
 #include <cmath>
 
 #include "device/cuda/rows.cuh"
 
 namespace gpu {
 
-/* ---- what blocks hand over ---- */
+/* ---- sums of a context ---- */
 
 /* Sums over some samples of a context, relative to exp(shift); d = r - low. */
 struct sums {
   float shift, low;       /* largest f - log q; the context's least reward */
-  double w, ww, wd, head; /* sum w, sum w^2, sum w d, sum w over the head's draws */
+  double w, ww, wd, head; /* sum w, sum w^2, sum w d, sum w over the draws of candidates */
 };
 
 __device__ inline void write_stats(float *stats, const sums &t) {
@@ -40,14 +40,14 @@ __device__ inline float block_least(const float *r, size_t S) {
   return -block_max(most);
 }
 
-/* ---- SNIS in one reading ---- */
+/* ---- SNIS, reading rows once ---- */
 
-/* A team's running sums; u and v are this lane's part of sum w beta and sum w d beta. */
+/* A team's sums so far; u and v are this lane's part of sum w beta and sum w d beta. */
 template <int PER> struct running { float shift, w, ww, wd, head, u[PER], v[PER]; };
 
 template <int PER>
 __device__ inline void add_sample(running<PER> &t, const float *x, float z, float d, bool head) {
-  if (z > t.shift) { /* every sum is restated relative to the larger shift */
+  if (z > t.shift) { /* scale every sum to the larger shift */
     float factor = expf(t.shift - z);
     t.w *= factor;
     t.ww *= factor * factor;
@@ -69,15 +69,17 @@ __device__ inline void add_sample(running<PER> &t, const float *x, float z, floa
   }
 }
 
-/* One of the two vectors, summed over the teams: tile [TEAMS, LANES * PER], out [L]. */
+/* Sums one of the two vectors over the teams of a block: tile [TEAMS, LANES * PER] is shared
+ * memory, out [L]. */
 template <int LANES, int PER>
 __device__ inline void add_teams(float *out, float *tile, const float *own, float factor, int N,
                                  size_t L) {
   constexpr int WIDTH = LANES * PER, TEAMS = THREADS / LANES;
   unsigned lane = threadIdx.x % LANES, team = threadIdx.x / LANES;
-  __syncthreads(); /* what the tile held before has been read */
+  __syncthreads(); /* every thread has read the tile's earlier contents */
 #pragma unroll
-  for (int e = 0; e < PER; e++) tile[team * WIDTH + place_of(e, N, lane, LANES)] = factor * own[e];
+  for (int e = 0; e < PER; e++)
+    tile[team * WIDTH + index_in_row(e, N, lane, LANES)] = factor * own[e];
   __syncthreads();
   for (size_t i = threadIdx.x; i < L; i += THREADS) {
     double sum = 0;
@@ -86,7 +88,8 @@ __device__ inline void add_teams(float *out, float *tile, const float *own, floa
   }
 }
 
-/* One block takes a part of the samples of one context; sums and vectors [2, L] of the block. */
+/* Each context has `splits` blocks, which share its samples: TEAMS at a time, one a team. Writes
+ * the block's partial sums and vectors [2, L]. */
 template <class T, int LANES, int PER>
 __global__ void snis_kernel(sums *partial, float *vectors, float *z, const float *Q, const T *items,
                             size_t ld, int bytes, const uint32_t *ids, const float *logq,
@@ -104,26 +107,26 @@ __global__ void snis_kernel(sums *partial, float *vectors, float *z, const float
   float q[PER];
 #pragma unroll
   for (int e = 0; e < PER; e++) {
-    size_t at = place_of(e, N, lane, LANES);
+    size_t at = index_in_row(e, N, lane, LANES);
     q[e] = at < L ? Q[b * L + at] : 0.0f;
   }
   running<PER> t = {};
   t.shift = -INFINITY;
   for (size_t first = blockIdx.x % splits * TEAMS; first < S; first += step) {
     size_t s = first + team;
-    bool ours = s < S; /* a team without a sample still takes part in its warp's sums */
+    bool active = s < S; /* a team without a sample still takes part in the shuffles of its warp */
     float x[PER] = {}, f = 0.0f;
-    if (ours) keep<LANES, PER>(x, items + ids[s] * ld, L, lane, bytes);
+    if (active) load_row<LANES, PER>(x, items + ids[s] * ld, L, lane, bytes);
 #pragma unroll
     for (int e = 0; e < PER; e++) f += x[e] * q[e];
     f = team_sum<LANES>(f);
-    if (!ours) continue;
+    if (!active) continue;
     f -= logq[s];
     if (z != nullptr && lane == 0) z[b * S + s] = f;
     add_sample(t, x, f, r[s] - low, logq[s] > floor);
   }
 
-  /* all teams relative to one shift; a team that saw no sample has sums of 0 */
+  /* scale all teams to one shift; a team without a sample has sums of 0 */
   float shift = block_max(t.shift), factor = expf(t.shift - shift);
   double own = lane == 0 ? (double)factor : 0.0;
   double w = block_sum(own * (double)t.w), ww = block_sum(own * (double)factor * (double)t.ww);
@@ -134,13 +137,14 @@ __global__ void snis_kernel(sums *partial, float *vectors, float *z, const float
   add_teams<LANES, PER>(vectors + L, tile, t.v, factor, N, L);
 }
 
-/* The blocks of a context added: V, its statistics, and c from z, which stands in c. */
+/* A block a context: adds its partial sums into V and stats, and computes c; on entry c holds z. */
 __global__ void snis_finish_kernel(float *V, float *c, float *stats, const sums *partial,
                                    const float *vectors, const float *r, size_t S, size_t L,
                                    unsigned splits) {
   size_t b = blockIdx.x;
   partial += b * splits;
   vectors += b * splits * 2 * L;
+  /* add the scalars of all blocks, scaled to one shift */
   sums t = {partial[0].shift, partial[0].low, 0, 0, 0, 0};
   for (unsigned k = 1; k < splits; k++) t.shift = larger(t.shift, partial[k].shift);
   for (unsigned k = 0; k < splits; k++) {
@@ -182,10 +186,10 @@ template <class T, int LANES, int PER> static int snis_as(fopo_device *d, const 
   sums *partial = nullptr;
   float *vectors = nullptr;
   for (int placed = 0; placed < 2; placed++) {
-    carving room = {placed ? of(d)->scratch : nullptr, 0};
-    partial = room.take<sums>(B * splits);
-    vectors = room.take<float>(B * splits * 2 * L);
-    int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    partial = memory.array<sums>(B * splits);
+    vectors = memory.array<float>(B * splits * 2 * L);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
   const T *items = static_cast<const T *>(a.items->x);
@@ -223,7 +227,7 @@ __device__ inline void add_rows(float *out, const T *items, size_t ld, const uin
   }
 }
 
-/* partial [B, chunks, L]: sum over a chunk of samples of c beta. */
+/* A block a chunk of samples: partial [B, chunks, L] = sum of c beta over the chunk. */
 template <class T>
 __global__ void rows_kernel(float *partial, const T *items, size_t ld, int bytes,
                             const uint32_t *ids, const float *c, size_t S, size_t L,
@@ -233,15 +237,16 @@ __global__ void rows_kernel(float *partial, const T *items, size_t ld, int bytes
   ids += b * S + first;
   c += b * S + first;
   partial += blockIdx.x * L;
-  if (bytes == 16)
+  if (bytes == 16) {
     add_rows<16>(partial, items, ld, ids, c, n, L);
-  else if (bytes == 8)
+  } else if (bytes == 8) {
     add_rows<8>(partial, items, ld, ids, c, n, L);
-  else
+  } else {
     add_rows<sizeof(T)>(partial, items, ld, ids, c, n, L);
+  }
 }
 
-/* V = sum over chunks, less stats' reward times mean where that is not NULL. */
+/* V = the sum over the chunks, less rbar mean if mean is not NULL. */
 __global__ void rows_finish_kernel(float *V, const float *partial, const float *mean,
                                    const float *stats, size_t L, unsigned chunks) {
   size_t b = blockIdx.x;
@@ -255,7 +260,7 @@ __global__ void rows_finish_kernel(float *V, const float *partial, const float *
   }
 }
 
-/* V from c [B, S]; partial [B, ceil(S / CHUNK), L]. */
+/* V [B, L] from c [B, S]; partial [B, ceil(S / CHUNK), L] is scratch. */
 template <class T>
 static int sum_rows(fopo_device *d, float *V, float *partial, const void *items, size_t ld,
                     const uint32_t *ids, const float *c, const float *mean, const float *stats,
@@ -271,9 +276,9 @@ static int sum_rows(fopo_device *d, float *V, float *partial, const void *items,
                 mean, stats, L, (unsigned)chunks);
 }
 
-/* ---- SNIS in two readings ---- */
+/* ---- SNIS, reading rows twice ---- */
 
-/* c from the scores f, which stand in it, and the statistics of a context. */
+/* A block a context: c and the statistics; on entry c holds the scores f. */
 __global__ void weights_kernel(float *c, float *stats, const float *logq, const float *r,
                                float floor, size_t S) {
   size_t b = blockIdx.x;
@@ -300,10 +305,10 @@ template <class T> static int snis_twice(fopo_device *d, const snis_call &a) {
   size_t B = a.batch->B, S = a.batch->S, L = a.batch->L;
   float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
-    carving room = {placed ? of(d)->scratch : nullptr, 0};
-    partial = room.take<float>(B * ceil_div(S, CHUNK) * L);
-    c = a.e->c != nullptr ? a.e->c : room.take<float>(B * S);
-    int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    partial = memory.array<float>(B * ceil_div(S, CHUNK) * L);
+    c = a.e->c != nullptr ? a.e->c : memory.array<float>(B * S);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
   const fopo_samples &x = *a.samples;
@@ -329,15 +334,15 @@ int snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
          const fopo_rows *items, float floor, const fopo_device_batch *batch) {
   snis_call a = {e, samples, items, floor, batch};
   switch (items->type) {
-  case FOPO_FLOAT16: return snis_of<half16>(d, a);
-  case FOPO_BFLOAT16: return snis_of<brain16>(d, a);
+  case FOPO_FLOAT16: return snis_of<fp16>(d, a);
+  case FOPO_BFLOAT16: return snis_of<bf16>(d, a);
   default: return snis_of<float>(d, a);
   }
 }
 
 /* ---- REINFORCE ---- */
 
-/* With baseline c = (r - rbar) / (S - 1); without c = r / S. */
+/* A block a context. With the baseline c = (r - rbar) / (S - 1); without it c = r / S. */
 __global__ void reinforce_kernel(float *c, float *stats, const float *r, int baseline, size_t S) {
   size_t b = blockIdx.x;
   double sum = 0;
@@ -359,10 +364,10 @@ int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *sample
   size_t B = batch->B, S = batch->S, L = batch->L;
   float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
-    carving room = {placed ? of(d)->scratch : nullptr, 0};
-    partial = room.take<float>(B * ceil_div(S, CHUNK) * L);
-    c = e->c != nullptr ? e->c : room.take<float>(B * S);
-    int status = placed ? FOPO_OK : reserve(d, room.used, "the sums of a batch");
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    partial = memory.array<float>(B * ceil_div(S, CHUNK) * L);
+    c = e->c != nullptr ? e->c : memory.array<float>(B * S);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
   }
   int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,

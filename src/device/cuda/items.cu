@@ -1,6 +1,6 @@
-/* Learning the items on the GPU: their gradient from the coefficients of draws, and the updates of
- * rows. The draws are sorted by item, those of one item staying in their order (CUB's radix sort is
- * stable), and each row is summed by one block in that order: the same bits every time. */
+/* Training the items on the GPU: their gradient from the coefficients of draws, and the updates of
+ * rows. The draws are sorted by item by CUB's radix sort, which is stable, so draws of one item
+ * keep their order; one block sums each row in that order: the same bits every time. */
 #include "device/cuda/cuda.cuh"
 
 #ifdef __CUDACC__
@@ -20,14 +20,14 @@ __global__ void number_kernel(uint32_t *place, size_t n) {
   if (i < n) place[i] = (uint32_t)i;
 }
 
-/* 1 where the draws of another item begin. */
-__global__ void border_kernel(uint32_t *border, const uint32_t *id, size_t n) {
+/* 1 at the first draw of each item, else 0. */
+__global__ void boundary_kernel(uint32_t *boundary, const uint32_t *id, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) border[i] = i == 0 || id[i] != id[i - 1];
+  if (i < n) boundary[i] = i == 0 || id[i] != id[i - 1];
 }
 
-/* first[g] is where the draws of the g-th distinct item begin; first[groups] = n. group is the
- * running sum of the borders. */
+/* first[g] = the index of the first draw of the g-th distinct item; first[groups] = n. group [n] is
+ * the running sum of the boundaries. */
 __global__ void first_kernel(uint32_t *first, const uint32_t *id, const uint32_t *group, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -35,7 +35,7 @@ __global__ void first_kernel(uint32_t *first, const uint32_t *id, const uint32_t
   if (i == n - 1) first[group[i]] = (uint32_t)n;
 }
 
-struct sorting {
+struct sorted_draws {
   uint32_t *id, *place, *sorted_id, *sorted_place; /* [n] */
   uint32_t *group, *first;                         /* [n], [n + 1] */
   void *temporary;
@@ -48,7 +48,7 @@ static int bits_of(size_t P) {
   return bits;
 }
 
-static int sort(fopo_device *d, const sorting &x, size_t n, size_t P, size_t *temporary) {
+static int sort(fopo_device *d, const sorted_draws &x, size_t n, size_t P, size_t *temporary) {
   size_t bytes = temporary != nullptr ? 0 : x.temporary_bytes;
   cudaError_t error = cub::DeviceRadixSort::SortPairs(
       temporary != nullptr ? nullptr : x.temporary, bytes, x.id, x.sorted_id, x.place,
@@ -57,7 +57,7 @@ static int sort(fopo_device *d, const sorting &x, size_t n, size_t P, size_t *te
   return check(error, "sorting the draws by item");
 }
 
-static int add_up(fopo_device *d, const sorting &x, size_t n, size_t *temporary) {
+static int add_up(fopo_device *d, const sorted_draws &x, size_t n, size_t *temporary) {
   size_t bytes = temporary != nullptr ? 0 : x.temporary_bytes;
   cudaError_t error = cub::DeviceScan::InclusiveSum(temporary != nullptr ? nullptr : x.temporary,
                                                     bytes, x.place, x.group, (int)n, of(d)->stream);
@@ -65,8 +65,8 @@ static int add_up(fopo_device *d, const sorting &x, size_t n, size_t *temporary)
   return check(error, "counting the items drawn");
 }
 
-/* Room for n draws and for what CUB needs. */
-static int make_room(fopo_device *d, sorting *x, size_t n, size_t P) {
+/* Places the arrays for n draws, and CUB's, in scratch. */
+static int reserve_draws(fopo_device *d, sorted_draws *x, size_t n, size_t P) {
   size_t for_sort = 0, for_sum = 0;
   *x = {};
   int status = alive();
@@ -75,23 +75,23 @@ static int make_room(fopo_device *d, sorting *x, size_t n, size_t P) {
   if (status != FOPO_OK) return status;
   x->temporary_bytes = for_sort > for_sum ? for_sort : for_sum;
   for (int placed = 0; placed < 2; placed++) {
-    carving room = {placed ? of(d)->scratch : nullptr, 0};
-    x->id = room.take<uint32_t>(n);
-    x->place = room.take<uint32_t>(n);
-    x->sorted_id = room.take<uint32_t>(n);
-    x->sorted_place = room.take<uint32_t>(n);
-    x->group = room.take<uint32_t>(n);
-    x->first = room.take<uint32_t>(n + 1);
-    x->temporary = room.take<char>(x->temporary_bytes + 1);
-    status = placed ? FOPO_OK : reserve(d, room.used, "sorting the draws by item");
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    x->id = memory.array<uint32_t>(n);
+    x->place = memory.array<uint32_t>(n);
+    x->sorted_id = memory.array<uint32_t>(n);
+    x->sorted_place = memory.array<uint32_t>(n);
+    x->group = memory.array<uint32_t>(n);
+    x->first = memory.array<uint32_t>(n + 1);
+    x->temporary = memory.array<char>(x->temporary_bytes + 1);
+    status = placed ? FOPO_OK : reserve(d, memory.used, "sorting the draws by item");
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
 }
 
 /* A block for each distinct item. */
-__global__ void gradient_kernel(float *rows, uint32_t *touched, const sorting x, const float *c,
-                                const float *Q, float scale, size_t S, size_t L) {
+__global__ void gradient_kernel(float *rows, uint32_t *touched, const sorted_draws x,
+                                const float *c, const float *Q, float scale, size_t S, size_t L) {
   size_t g = blockIdx.x;
   uint32_t first = x.first[g], end = x.first[g + 1], id = x.sorted_id[first];
   float *row = rows + (touched != nullptr ? g : id) * L;
@@ -109,14 +109,14 @@ __global__ void gradient_kernel(float *rows, uint32_t *touched, const sorting x,
 int items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
                    const fopo_samples *samples, float scale, const fopo_device_batch *batch) {
   size_t S = batch->S, L = batch->L, n = batch->B * S, blocks = ceil_div(n, THREADS);
-  sorting x;
+  sorted_draws x;
   if (n >= INT_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "%zu draws at once are too many to learn items from; use "
                      "a smaller batch or fewer samples",
                      n);
   }
-  int status = make_room(d, &x, n, batch->P);
+  int status = reserve_draws(d, &x, n, batch->P);
   if (status == FOPO_OK) {
     status = check(cudaMemcpyAsync(x.id, samples->ids, n * sizeof *x.id, cudaMemcpyDeviceToDevice,
                                    of(d)->stream),
@@ -126,8 +126,8 @@ int items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
     status = launch(d, "numbering the draws", blocks, THREADS, 0, number_kernel, x.place, n);
   }
   if (status == FOPO_OK) status = sort(d, x, n, batch->P, nullptr);
-  if (status == FOPO_OK) { /* from here on place holds the borders */
-    status = launch(d, "counting the items drawn", blocks, THREADS, 0, border_kernel, x.place,
+  if (status == FOPO_OK) { /* from here on place holds the boundaries */
+    status = launch(d, "counting the items drawn", blocks, THREADS, 0, boundary_kernel, x.place,
                     (const uint32_t *)x.sorted_id, n);
   }
   if (status == FOPO_OK) status = add_up(d, x, n, nullptr);
@@ -146,7 +146,7 @@ int items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
 
 /* ---- updates ---- */
 
-/* A block for each row; one thread counts the item's updates and makes Adam's corrections. */
+/* A block a row. One thread counts the item's updates and computes Adam's bias corrections. */
 __global__ void adam_rows_kernel(float *items, float *m, float *v, uint32_t *updates,
                                  const float *rows, const uint32_t *touched, fopo_adam o,
                                  size_t L) {

@@ -1,21 +1,21 @@
-/* Draws from the policy itself, the softmax over all P items, on the GPU: what REINFORCE needs.
+/* Draws from the policy itself, the softmax over all P items, on the GPU, for REINFORCE.
  *
- * The scores of a block of contexts are made by GEMM, tile after tile of the catalogue, and kept.
- * Groups of GROUP items are summed relative to their own largest score; the sums of a context's
- * groups, brought to one shift, make a cumulative sum that is short enough to be searched for each
- * sample, and inside its group a warp finds the item. Where E_pi beta is wanted the scores become
- * probabilities, whose products with the items are made piece by piece and added in double.
+ * For a block of contexts all scores are computed by GEMM, tile after tile of the catalogue. Groups
+ * of GROUP items are summed relative to their own largest score. The sums of a context's groups,
+ * scaled to one shift, make a cumulative sum that is short enough to be searched for each sample,
+ * and a warp finds the item inside its group. If E_pi beta is wanted, the scores become
+ * probabilities, which are multiplied by the items piece by piece and added in double.
  *
- * The words of random numbers are the CPU's to the bit, the scores and sums are not: an id may be a
- * neighbouring item where a draw falls within rounding of the border between two. */
+ * Random words equal the CPU's to the bit; scores and sums do not. If a draw falls within rounding
+ * of the border between two items, the id may be the neighbour's. */
 #include <cmath>
 
 #include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
-constexpr size_t GROUP = 256;     /* items summed together; eight for each thread of a warp */
-constexpr size_t TILE = 1 << 16;  /* items of one product: an interruption is seen between two */
+constexpr size_t GROUP = 256;     /* items summed together: eight a thread of a warp */
+constexpr size_t TILE = 1 << 16;  /* items of one product; an interruption is noticed between two */
 constexpr size_t PIECE = 1 << 13; /* items of one product for E_pi beta */
 constexpr size_t SCORE_BYTES = (size_t)512 << 20; /* of one block; a single context may take more */
 
@@ -27,25 +27,25 @@ struct policy_block {
   double *cumulative; /* [B, groups] sums of exp(f - shift), then running sums relative to top */
   float *top;         /* [B] the largest score */
   double *total;      /* [B] */
-  float *products;    /* [pieces, B, L] where E_pi beta is wanted */
+  float *products;    /* [pieces, B, L] if E_pi beta is wanted */
 };
 
-static size_t place(policy_block *k, char *memory, size_t B, size_t P, size_t L, bool mean) {
-  carving room = {memory, 0};
+static size_t place(policy_block *k, char *base, size_t B, size_t P, size_t L, bool mean) {
+  scratch_layout memory = {base, 0};
   k->B = B;
   k->P = P;
   k->groups = ceil_div(P, GROUP);
   k->pieces = mean ? ceil_div(P, PIECE) : 0;
-  k->f = room.take<float>(B * P);
-  k->cumulative = room.take<double>(B * k->groups);
-  k->total = room.take<double>(B);
-  k->shift = room.take<float>(B * k->groups);
-  k->top = room.take<float>(B);
-  k->products = room.take<float>(k->pieces * B * L);
-  return room.used;
+  k->f = memory.array<float>(B * P);
+  k->cumulative = memory.array<double>(B * k->groups);
+  k->total = memory.array<double>(B);
+  k->shift = memory.array<float>(B * k->groups);
+  k->top = memory.array<float>(B);
+  k->products = memory.array<float>(k->pieces * B * L);
+  return memory.used;
 }
 
-/* A warp for each group of each context. */
+/* A warp a group of a context: its largest score, and the sum of exp(f - largest). */
 __global__ void group_kernel(policy_block k) {
   size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   unsigned lane = threadIdx.x % WARP;
@@ -66,7 +66,8 @@ __global__ void group_kernel(policy_block k) {
   k.cumulative[i] = sum;
 }
 
-/* A block for each context: running sums over its groups, relative to the largest score of all. */
+/* A block a context: running sums over its groups, relative to the largest score of all. Each
+ * thread sums a run of groups; a scan over the block gives the sum before its run. */
 __global__ void accumulate_kernel(policy_block k, float *log_z) {
   size_t b = blockIdx.x;
   const float *shift = k.shift + b * k.groups;
@@ -76,11 +77,11 @@ __global__ void accumulate_kernel(policy_block k, float *log_z) {
   top = block_max(top);
   size_t run = (k.groups + blockDim.x - 1) / blockDim.x, first = threadIdx.x * run;
   size_t end = first + run < k.groups ? first + run : k.groups;
-  double own = 0, total;
+  double sum_of_run = 0, total;
   for (size_t g = first; g < end; g++) {
-    own += cumulative[g] *= exp((double)shift[g] - (double)top);
+    sum_of_run += cumulative[g] *= exp((double)shift[g] - (double)top);
   }
-  double sum = block_scan(own, &total);
+  double sum = block_scan(sum_of_run, &total);
   for (size_t g = first; g < end; g++) {
     sum += cumulative[g];
     cumulative[g] = sum;
@@ -91,11 +92,11 @@ __global__ void accumulate_kernel(policy_block k, float *log_z) {
   if (log_z != nullptr) log_z[b] = (float)((double)top + log(total));
 }
 
-/* A warp finds the item of one sample: its group, and in it the first item whose running sum
- * exceeds what is left; by rounding at the group's end, the last one that has weight. */
-__global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows, draw_key given,
+/* A warp a sample: finds the group, and in it the first item whose running sum exceeds the rest of
+ * the target; if rounding leaves none, the last item that has weight. */
+__global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows, draw_key recorded,
                             size_t S) {
-  fopo_draw_key key = read(given);
+  fopo_draw_key key = current(recorded);
   size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
   unsigned lane = threadIdx.x % WARP;
   if (i >= k.B * S) return; /* the whole warp */
@@ -105,7 +106,7 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
       fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b], (uint32_t)(s >> 2));
   double target = fopo_unit(words.v[s & 3]) * cumulative[k.groups - 1];
   size_t g = fopo_invert(cumulative, k.groups, target);
-  g = g < k.groups ? g : k.groups - 1; /* past the end only by NaN */
+  g = g < k.groups ? g : k.groups - 1; /* past the end only with NaN */
   float shift = k.shift[b * k.groups + g];
   double rest = (target - (g > 0 ? cumulative[g - 1] : 0)) / exp((double)shift - (double)k.top[b]);
 
@@ -123,7 +124,8 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
     if (lane >= o) before += other;
   }
   before -= own;
-  uint32_t first = UINT32_MAX, last = 0; /* the first item beyond, the last with weight, plus 1 */
+  /* the first item whose running sum exceeds the rest; 1 + the last item that has weight */
+  uint32_t first = UINT32_MAX, last = 0;
   for (unsigned j = 0; j < EACH; j++) {
     before += (double)w[j];
     if (w[j] > 0.0f) last = lane * EACH + j + 1;
@@ -139,7 +141,7 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   ids[i] = (uint32_t)(g * GROUP + chosen);
 }
 
-/* f becomes pi. */
+/* Turns the scores f into pi. */
 __global__ void probability_kernel(policy_block k, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -161,8 +163,8 @@ static int interrupted(const char *what) {
 }
 
 /* E_pi beta = sum_a pi_a beta_a */
-static int make_mean(fopo_device *d, float *mean, const policy_block &k, const float *items,
-                     size_t ld, size_t L) {
+static int compute_mean(fopo_device *d, float *mean, const policy_block &k, const float *items,
+                        size_t ld, size_t L) {
   size_t n = k.B * k.P;
   int status =
       launch(d, "probabilities", ceil_div(n, THREADS), THREADS, 0, probability_kernel, k, n);
@@ -200,13 +202,14 @@ static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
   }
   if (status == FOPO_OK) {
     status = launch(d, "draws from the policy", ceil_div(k.B * S, WARPS), THREADS, 0, pick_kernel,
-                    ids, k, rows, given(d, key), S);
+                    ids, k, rows, key_of(d, key), S);
   }
-  return status == FOPO_OK && mean != nullptr ? make_mean(d, mean, k, items, ld, L) : status;
+  return status == FOPO_OK && mean != nullptr ? compute_mean(d, mean, k, items, ld, L) : status;
 }
 
-/* Room for as many contexts as fit at once; fewer where the card has not that much. */
-static int make_room(fopo_device *d, size_t *most, size_t B, size_t P, size_t L, bool mean) {
+/* Reserves scratch for a block of *most contexts: as many as SCORE_BYTES allow, or half as many
+ * again and again if the card has not enough memory. */
+static int reserve_block(fopo_device *d, size_t *most, size_t B, size_t P, size_t L, bool mean) {
   policy_block k;
   size_t fit = SCORE_BYTES / (P * sizeof(float));
   *most = fit < 1 ? 1 : least(B, fit);
@@ -222,7 +225,7 @@ int draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_s
                 fopo_matrix items, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols, most;
   float *mean = sums->mean, *log_z = sums->log_z;
-  int status = make_room(d, &most, B, P, L, mean != nullptr);
+  int status = reserve_block(d, &most, B, P, L, mean != nullptr);
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     policy_block k;
     place(&k, of(d)->scratch, least(most, B - b), P, L, mean != nullptr);
@@ -235,7 +238,7 @@ int draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_s
 
 /* ---- the expectation of the items' gradient ---- */
 
-/* w [B, n] = weight_b exp(f_ab - log Z_b), f standing in w. */
+/* w [B, n] = weight_b exp(f_ab - log Z_b); on entry w holds f. */
 __global__ void expect_kernel(float *w, const float *log_z, const float *weight, size_t cols,
                               size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

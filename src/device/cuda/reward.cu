@@ -1,4 +1,5 @@
-/* Scores of chosen items, and rewards, on the GPU. A team of eight threads takes one row. */
+/* Scores of chosen items, and rewards of the samples, on the GPU. A team of eight threads computes
+ * one score. */
 #include <cmath>
 
 #include "device/cuda/rows.cuh"
@@ -7,8 +8,8 @@ namespace gpu {
 
 constexpr unsigned LANES = 8, TEAMS = THREADS / LANES;
 
-/* Where the left factor of a context is: row b of q, or the row of its id where rows is not NULL.
- */
+/* The left factors of the dot products: row b of q for context b or, if rows is not NULL, row
+ * rows[b]. */
 struct factors {
   const float *q;
   const uint32_t *rows;
@@ -22,16 +23,16 @@ __global__ void scores_kernel(float *f, factors left, const T *items, size_t ld,
                               size_t S, size_t L) {
   unsigned lane = threadIdx.x % LANES;
   size_t i = (size_t)blockIdx.x * TEAMS + threadIdx.x / LANES;
-  bool ours = i < n;
-  size_t b = ours ? i / S : 0;
-  if (ours && counts != nullptr && i % S >= counts[b]) {
+  bool active = i < n;
+  size_t b = active ? i / S : 0;
+  if (active && counts != nullptr && i % S >= counts[b]) {
     if (lane == 0) f[i] = -INFINITY;
-    ours = false;
+    active = false;
   }
   const float *q = left.q + (left.rows != nullptr ? left.rows[b] : b) * L;
-  float sum = ours ? dot_part(items + ids[i] * ld, q, L, lane, LANES, bytes) : 0.0f;
+  float sum = active ? dot_part(items + ids[i] * ld, q, L, lane, LANES, bytes) : 0.0f;
   sum = team_sum<LANES>(sum);
-  if (!ours || lane != 0) return;
+  if (!active || lane != 0) return;
   f[i] = link == LOGISTIC ? 1.0f / (1.0f + expf(sum > -80.0f ? -sum : 80.0f)) : sum;
 }
 
@@ -49,9 +50,9 @@ int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, 
   factors left = {Q, nullptr};
   switch (items->type) {
   case FOPO_FLOAT16:
-    return score_rows<half16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+    return score_rows<fp16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
   case FOPO_BFLOAT16:
-    return score_rows<brain16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
+    return score_rows<bf16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
   default: return score_rows<float>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
   }
 }
@@ -69,7 +70,7 @@ int reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_ran
                            model->logistic ? LOGISTIC : PLAIN, batch->B, batch->S, model->rank);
 }
 
-/* ---- rewards that are looked up ---- */
+/* ---- rewards that are looked up: a thread a sample ---- */
 
 __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
                             const uint64_t *indptr, const uint32_t *y, size_t n, size_t S) {
@@ -77,12 +78,13 @@ __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
   if (i >= n) return;
   uint32_t row = rows[i / S], id = ids[i];
   uint64_t first = indptr[row], end = indptr[row + 1];
-  while (first < end) { /* the first place whose id is not below */
+  while (first < end) { /* binary search for the first entry >= id */
     uint64_t half = (first + end) / 2;
-    if (y[half] < id)
+    if (y[half] < id) {
       first = half + 1;
-    else
+    } else {
       end = half;
+    }
   }
   r[i] = first < indptr[row + 1] && y[first] == id ? 1.0f : 0.0f;
 }

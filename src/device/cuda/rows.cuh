@@ -1,9 +1,9 @@
-/* Rows of numbers as kernels read them: in float32 by the widest loads that their alignment allows
- * (16 bytes, 8 bytes, or one number), or in halves of it, whose rows end with zeros, by 16 bytes
- * (kernels/rows.h). Sums are in float32.
+/* How kernels read rows of numbers: float32 by the widest loads that the alignment allows (16
+ * bytes, 8 bytes, or one number); float16 and bfloat16, whose rows end with zeros (kernels/rows.h),
+ * by 16 bytes. Sums are in float32.
  *
- * A team of LANES threads of one warp shares a row. Lane l holds the numbers of the chunks l,
- * l + LANES, ..., a chunk being what one load brings. */
+ * A team of LANES threads of one warp shares a row. A chunk is what one load brings; lane l holds
+ * the chunks l, l + LANES, l + 2 LANES, ... */
 #ifndef FOPO_DEVICE_CUDA_ROWS_CUH
 #define FOPO_DEVICE_CUDA_ROWS_CUH
 
@@ -11,34 +11,34 @@
 
 namespace gpu {
 
-struct half16 {
+struct fp16 {
   uint16_t bits;
 }; /* FOPO_FLOAT16 */
-struct brain16 {
+struct bf16 {
   uint16_t bits;
 }; /* FOPO_BFLOAT16 */
 
-__device__ inline float widen(float x) { return x; }
-__device__ inline float widen(half16 x) { return __half2float(__ushort_as_half(x.bits)); }
-__device__ inline float widen(brain16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(fp16 x) { return __half2float(__ushort_as_half(x.bits)); }
+__device__ inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
-/* To the nearest, ties to even; the bits of a bfloat16. */
-__device__ inline uint16_t narrow(float x) {
+/* The bits of the nearest bfloat16, ties to even. */
+__device__ inline uint16_t to_bf16(float x) {
   unsigned bits = __float_as_uint(x);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* The widest load, in bytes, that fits every row of L numbers, or of halves with their zeros. */
+/* The widest load, in bytes, whose chunks fit every row of L numbers and are aligned in it. */
 template <class T> int load_bytes(const void *x, size_t ld, size_t L) {
   size_t used = sizeof(T) == 2 ? 0 : L * sizeof(T);
   size_t all = reinterpret_cast<uintptr_t>(x) | ld * sizeof(T) | used;
   return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : (int)sizeof(T);
 }
 
-/* x [BYTES / sizeof(T)] from p, which is aligned to BYTES. */
+/* x [BYTES / sizeof(T)] = the numbers at p, which must be aligned to BYTES. */
 template <int BYTES, class T> __device__ inline void load(float *x, const T *p) {
   if constexpr (BYTES == sizeof(T)) {
-    x[0] = widen(*p);
+    x[0] = to_float(*p);
   } else {
     using word = std::conditional_t<BYTES == 16, uint4, uint2>;
     union {
@@ -47,11 +47,11 @@ template <int BYTES, class T> __device__ inline void load(float *x, const T *p) 
     } u;
     u.whole = __ldg(reinterpret_cast<const word *>(p));
 #pragma unroll
-    for (int i = 0; i < (int)(BYTES / sizeof(T)); i++) x[i] = widen(u.part[i]);
+    for (int i = 0; i < (int)(BYTES / sizeof(T)); i++) x[i] = to_float(u.part[i]);
   }
 }
 
-/* This lane's part of the dot product of a row with q. */
+/* This lane's part of the dot product of a row with q [L]. */
 template <int BYTES, class T>
 __device__ inline float dot_by(const T *row, const float *q, size_t L, unsigned lane,
                                unsigned lanes) {
@@ -80,18 +80,18 @@ template <int LANES> __device__ inline float team_sum(float x) {
   return x;
 }
 
-/* Where number e of a lane stands in the row, for loads of N numbers. */
-__device__ inline size_t place_of(int e, int N, unsigned lane, int lanes) {
+/* The index in the row of number e of a lane, for chunks of N numbers. */
+__device__ inline size_t index_in_row(int e, int N, unsigned lane, int lanes) {
   return ((size_t)(e / N) * lanes + lane) * N + e % N;
 }
 
-/* A lane's numbers of a row, kept in registers; beyond L they are 0. */
+/* Loads a lane's numbers of a row into registers; beyond L they are 0. */
 template <int BYTES, int LANES, int PER, class T>
-__device__ inline void keep_by(float *x, const T *row, size_t L, unsigned lane) {
+__device__ inline void load_row_by(float *x, const T *row, size_t L, unsigned lane) {
   constexpr int N = BYTES / sizeof(T);
 #pragma unroll
   for (int e = 0; e < PER; e += N) {
-    size_t at = place_of(e, N, lane, LANES);
+    size_t at = index_in_row(e, N, lane, LANES);
     if (at < L) {
       load<BYTES>(x + e, row + at);
     } else {
@@ -102,13 +102,14 @@ __device__ inline void keep_by(float *x, const T *row, size_t L, unsigned lane) 
 }
 
 template <int LANES, int PER, class T>
-__device__ inline void keep(float *x, const T *row, size_t L, unsigned lane, int bytes) {
-  if (bytes == 16)
-    keep_by<16, LANES, PER>(x, row, L, lane);
-  else if (bytes == 8)
-    keep_by<8, LANES, PER>(x, row, L, lane);
-  else
-    keep_by<sizeof(T), LANES, PER>(x, row, L, lane);
+__device__ inline void load_row(float *x, const T *row, size_t L, unsigned lane, int bytes) {
+  if (bytes == 16) {
+    load_row_by<16, LANES, PER>(x, row, L, lane);
+  } else if (bytes == 8) {
+    load_row_by<8, LANES, PER>(x, row, L, lane);
+  } else {
+    load_row_by<sizeof(T), LANES, PER>(x, row, L, lane);
+  }
 }
 
 } // namespace gpu

@@ -1,13 +1,13 @@
-/* What a step does beside its estimate, on the GPU: candidates that are kept by context, the
- * statistics of a batch, the totals by which the host need not wait for each step, and the clock.
- */
+/* What a step does beside its estimate, on the GPU: sets of candidates that are kept by context,
+ * the statistics of a batch, the totals by which the host need not wait for each step, and the
+ * clock. */
 #include <cmath>
 
 #include "device/cuda/cuda.cuh"
 
 namespace gpu {
 
-/* ---- candidates that are kept ---- */
+/* ---- kept candidates: a block copies the set of a context ---- */
 
 __global__ void store_kernel(uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
                              const uint32_t *counts, const uint32_t *rows, size_t K) {
@@ -31,7 +31,7 @@ __global__ void load_kernel(uint32_t *ids, uint32_t *counts, const uint32_t *set
 
 int load_sets(fopo_device *d, const fopo_candidate_sets *sets, const fopo_candidate_sets *cache,
               const uint32_t *rows, size_t B) {
-  return launch(d, "taking kept candidates", B, THREADS, 0, load_kernel, sets->ids, sets->counts,
+  return launch(d, "loading kept candidates", B, THREADS, 0, load_kernel, sets->ids, sets->counts,
                 cache->ids, cache->counts, rows, sets->k);
 }
 
@@ -67,9 +67,9 @@ int add_stats(fopo_device *d, fopo_statistics *sums, const float *stats, const u
 /* One block; pieces [n]: sums of squares of the gradient. */
 __global__ void totals_kernel(fopo_totals *t, const fopo_statistics *sums, const double *pieces,
                               size_t n) {
-  double own = 0;
-  for (size_t i = threadIdx.x; i < n; i += blockDim.x) own += pieces[i];
-  double norm = sqrt(block_sum(own));
+  double sum = 0;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) sum += pieces[i];
+  double norm = sqrt(block_sum(sum));
   if (threadIdx.x != 0 || t->broken) return;
   if (!isfinite(norm)) {
     t->broken = 1;
