@@ -1,8 +1,8 @@
 """NumPy and SciPy as judges of .npy and .npz. Called by test_npz.c and test_read.c:
 
-    /usr/bin/python3 tests/oracle_npz.py probe            0 where numpy and scipy are there
-    /usr/bin/python3 tests/oracle_npz.py arrays FOLDER    checks c_*.np[yz], writes py_*.np[yz]
-    /usr/bin/python3 tests/oracle_npz.py sparse FOLDER    checks cache.npz, writes sparse_*.npz
+    python3 tests/oracle_npz.py probe            0 where numpy and scipy are there
+    python3 tests/oracle_npz.py arrays FOLDER    checks c_*.np[yz], writes py_*.np[yz]
+    python3 tests/oracle_npz.py sparse FOLDER    checks cache.npz, writes sparse_*.npz
 """
 import io
 import os

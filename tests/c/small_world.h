@@ -4,37 +4,11 @@
 #define FOPO_TESTS_SMALL_WORLD_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "core/memory.h"
+#include "checks.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "learn/gradient.h"
-
-#define ok(call) small_world_ok((call), #call)
-
-static inline void small_world_ok(int status, const char *call) {
-  if (status != FOPO_OK) fail_msg("%s: %s", call, fopo_error_sentence());
-}
-
-/* Fails with this code, and its sentence has this part. */
-#define refused(call, code, part) small_world_refused((call), (code), (part), #call)
-
-static inline void small_world_refused(int status, int code, const char *part, const char *call) {
-  if (status != code) fail_msg("%s gave %d instead of %d", call, status, code);
-  if (strstr(fopo_error_sentence(), part) == NULL) {
-    fail_msg("%s: \"%s\" does not say \"%s\"", call, fopo_error_sentence(), part);
-  }
-}
 
 typedef struct {
   size_t P, N, L;

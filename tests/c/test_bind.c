@@ -2,18 +2,10 @@
  * once each and from then on. Whatever fails raises a sentence; afterwards the scenario runs in the
  * same state; after lua_close nothing is left. */
 #include <lualib.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "bind/bind.h"
+#include "checks.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"

@@ -462,13 +462,6 @@ static void test_allocates_nothing(void **unused) {
   }
 }
 
-static int no_leak(void **unused) {
-  (void)unused;
-  size_t blocks = fopo_memory_in_use().blocks;
-  if (blocks != 0) print_message("%zu blocks leaked\n", blocks);
-  return blocks != 0;
-}
-
 int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   snprintf(path, sizeof path, "/tmp/fopo_test_visits_%d.npz", (int)getpid());

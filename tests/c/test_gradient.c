@@ -378,13 +378,6 @@ static void test_interrupted(void **unused) {
   small_world_done(&w);
 }
 
-static int no_leak(void **unused) {
-  (void)unused;
-  size_t blocks = fopo_memory_in_use().blocks;
-  if (blocks != 0) print_message("%zu blocks leaked\n", blocks);
-  return blocks != 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_reference, no_leak),

@@ -1,15 +1,9 @@
 /* Indexes compared with the plainest possible search, on easy and on hard data; damaged files;
  * allocations that fail. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/npz.h"
 #include "core/progress.h"
@@ -137,12 +131,6 @@ static void assert_sound(answer a, fopo_matrix items, fopo_matrix Q) {
       assert_true(s[i] == fopo_kernels_get()->dot(row, fopo_matrix_row(Q, b), Q.cols));
       if (i > 0) assert_true(s[i] < s[i - 1] || (s[i] == s[i - 1] && ids[i] > ids[i - 1]));
     }
-  }
-}
-
-static void assert_says(const char *part) {
-  if (strstr(fopo_error_sentence(), part) == NULL) {
-    fail_msg("\"%s\" lacks \"%s\"", fopo_error_sentence(), part);
   }
 }
 
@@ -332,16 +320,16 @@ static void wrong_requests_are_named(void **state) {
   assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
   answer a = answer_new(4, 200);
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 101), FOPO_ERR_ARGUMENT);
-  assert_says("k is 101 but the index holds 100 items");
+  says("k is 101 but the index holds 100 items");
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 0), FOPO_ERR_ARGUMENT);
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, thin, 5), FOPO_ERR_ARGUMENT);
-  assert_says("4 x 7");
+  says("4 x 7");
   Q.x[2 * 8 + 3] = NAN;
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
-  assert_says("3");
+  says("3");
   Q.x[2 * 8 + 3] = 3e38f;
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
-  assert_says("overflow");
+  says("overflow");
   fopo_matrix nothing = {items.x, 0, 8, 8};
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, nothing, 5), FOPO_OK);
   assert_int_equal(fopo_index_exact(&none, nothing), FOPO_ERR_ARGUMENT);
@@ -352,7 +340,7 @@ static void wrong_requests_are_named(void **state) {
   assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
   items.x[7 * 8 + 2] = 1e19f;
   assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
-  assert_says("row 8");
+  says("row 8");
   answer_free(a);
   fopo_index_free(ix);
   fopo_index_free(NULL);
@@ -368,7 +356,7 @@ static void interruption_leaves_the_index_usable(void **state) {
   fopo_interrupt_request();
   int status = fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 3);
   assert_int_equal(status, FOPO_ERR_INTERRUPTED);
-  assert_says("interrupted");
+  says("interrupted");
   fopo_interrupt_clear();
   fopo_matrix few = fopo_matrix_rows(Q, 0, 2);
   answer truth = plain(items, few, 3), b = ask(ix, few, 3);
@@ -482,7 +470,7 @@ static void hnsw_refuses_odd_options(void **state) {
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(fopo_index_hnsw(&ix, items, &wrong[i].o), FOPO_ERR_ARGUMENT);
     assert_null(ix);
-    assert_says(wrong[i].says);
+    says(wrong[i].says);
   }
   items.x[9] = NAN;
   assert_int_equal(fopo_index_hnsw(&ix, items, NULL), FOPO_ERR_NUMERIC);
@@ -618,13 +606,13 @@ static void hybrid_refuses_odd_options(void **state) {
   for (size_t i = 0; i < 3; i++) {
     assert_int_equal(fopo_index_hybrid(&ix, items, heads[i], NULL), FOPO_ERR_ARGUMENT);
     assert_null(ix);
-    assert_says("head is ");
+    says("head is ");
   }
   assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, &wrong), FOPO_ERR_ARGUMENT);
-  assert_says("M is 1");
+  says("M is 1");
   items.rows = 1;
   assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_ARGUMENT);
-  assert_says("at least 2 items");
+  says("at least 2 items");
   items.rows = 50;
   fopo_interrupt_request();
   assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_INTERRUPTED);
@@ -660,11 +648,11 @@ static void breadth_and_budget_change_in_place(void **state) {
   assert_int_equal(fopo_index_about(graph).ef, 2000);
 
   assert_int_equal(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT);
-  assert_says("ef is 0");
+  says("ef is 0");
   assert_int_equal(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT);
-  assert_says("of kind norm has no ef");
+  says("of kind norm has no ef");
   assert_int_equal(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT);
-  assert_says("of kind hnsw has no budget");
+  says("of kind hnsw has no budget");
   answer_free(all), answer_free(few), answer_free(all_again), answer_free(few_again);
   fopo_index_free(norm), fopo_index_free(small), fopo_index_free(graph);
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
@@ -736,7 +724,7 @@ static void the_order_is_by_norm_and_of_its_version(void **state) {
     assert_int_equal(fopo_index_refresh(norm), FOPO_OK);
   }
   assert_int_equal(fopo_index_order(order, norms, &version, exact), FOPO_ERR_ARGUMENT);
-  assert_says("of kind exact keeps no order");
+  says("of kind exact keeps no order");
   fopo_index_free(norm), fopo_index_free(exact);
   fopo_matrix_done(&items);
 }
@@ -778,11 +766,11 @@ static void files_give_the_same_answers(void **state) {
     items.x[77] += 1.0f;
     assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
     assert_null(ix);
-    assert_says("other items");
+    says("other items");
     items.x[77] -= 1.0f;
     items.rows--;
     assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
-    assert_says("1199 x 10");
+    says("1199 x 10");
     items.rows++;
   }
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
@@ -807,12 +795,12 @@ static uint64_t get(const fopo_array *a, size_t at) {
   return value;
 }
 
-static void assert_refused(fopo_matrix items, const char *says) {
+static void assert_refused(fopo_matrix items, const char *part) {
   fopo_index *ix;
   size_t blocks = fopo_memory_in_use().blocks;
   assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
   assert_null(ix);
-  assert_says(says);
+  says(part);
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
 }
 
@@ -997,7 +985,7 @@ static void survives_faults(maker *make, int forever) {
     fopo_memory_fail_after(-1, 0);
     if (!done) {
       assert_int_equal(status, FOPO_ERR_MEMORY);
-      assert_says("memory");
+      says("memory");
       if (ix != NULL) { /* the search failed: the index is still usable */
         assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9), FOPO_OK);
         assert_sound(a, items, Q);

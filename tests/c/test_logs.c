@@ -1,17 +1,9 @@
 /* Bandit logs: one small text a quirk, the real files' counts, parts and their file; the synthetic
  * world against sums made by hand; every allocation failing in turn. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -29,10 +21,6 @@ static const char *write_file(const char *name, const char *text) {
   assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
   fclose(f);
   return name;
-}
-
-static void ok(int status) {
-  if (status != FOPO_OK) fail_msg("%s", fopo_error_sentence());
 }
 
 static fopo_logs *must_read(const char *name, const fopo_logs_options *options) {

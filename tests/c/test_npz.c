@@ -1,34 +1,16 @@
 /* .npy and .npz: round trips, NumPy as the judge of both directions, damaged files, full disks. */
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "core/memory.h"
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-
-static char folder[] = "/tmp/fopo-test-npz-XXXXXX";
-
-static const char *in_folder(const char *name) {
-  static char paths[4][128];
-  static unsigned turn;
-  char *path = paths[turn++ % 4];
-  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-  return path;
-}
+#include "folder.h"
 
 static size_t files_in_folder(void) {
   DIR *d = opendir(folder);
@@ -45,26 +27,6 @@ static unsigned char *slurp(const char *path, size_t *n) {
   *n = fread(bytes, 1, 1 << 20, f);
   fclose(f);
   return bytes;
-}
-
-static void spit(const char *path, const void *bytes, size_t n) {
-  FILE *f = fopen(path, "wb");
-  assert_non_null(f);
-  assert_int_equal(fwrite(bytes, 1, n, f), n);
-  fclose(f);
-}
-
-static int sentence_has(const char *part) {
-  if (strstr(fopo_error_sentence(), part) != NULL) return 1;
-  fprintf(stderr, "'%s' is not in: %s\n", part, fopo_error_sentence());
-  return 0;
-}
-
-static int have_numpy(void) {
-  static int known = -1;
-  if (known < 0) known = system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") == 0;
-  if (!known) printf("skip  /usr/bin/python3 has no numpy and scipy\n");
-  return known;
 }
 
 /* ---- writing, judged by our reader and by NumPy ---- */
@@ -209,9 +171,7 @@ static void numpy_agrees(void **state) {
   assert_int_equal(fopo_npz_save(in_folder("c_stored.npz"), arrays, n, 0), FOPO_OK);
   assert_int_equal(fopo_npz_save(in_folder("c_deflated.npz"), arrays, n, 1), FOPO_OK);
   assert_int_equal(fopo_npy_save(in_folder("c_bare.npy"), &bare), FOPO_OK);
-  char command[160];
-  snprintf(command, sizeof command, "/usr/bin/python3 tests/oracle_npz.py arrays %s", folder);
-  assert_int_equal(system(command), 0);
+  assert_int_equal(oracle("arrays"), 0);
 
   read_numpy_archive(in_folder("py_stored.npz"));
   read_numpy_archive(in_folder("py_deflated.npz"));
@@ -244,7 +204,8 @@ static void refuse_npy(const char *dict, size_t data, int major, const char *par
   spit(in_folder("bad.npy"), bytes, 10 + n + data);
   fopo_array a;
   assert_int_equal(fopo_npy_load(&a, in_folder("bad.npy")), FOPO_ERR_FORMAT);
-  assert_true(sentence_has("bad.npy") && sentence_has(part));
+  says("bad.npy");
+  says(part);
   assert_null(a.data);
 }
 
@@ -301,7 +262,7 @@ static void damaged_archives(void **state) {
   for (size_t cut = 0; cut < n; cut++) {
     spit(in_folder("cut.npz"), bytes, cut);
     assert_int_not_equal(fopo_npz_load(&archive, in_folder("cut.npz")), FOPO_OK);
-    assert_true(sentence_has("cut.npz"));
+    says("cut.npz");
   }
   for (size_t at = 0; at < n; at++)
     for (int change = 1; change < 256; change += 97) {
@@ -349,7 +310,7 @@ static void large_members(void **state) {
       fputc(byte ^ 16, f);
       fflush(f);
       assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
-      assert_true(sentence_has("is damaged: CRC error"));
+      says("is damaged: CRC error");
       fseek(f, (long)at, SEEK_SET);
       fputc(byte, f);
       fclose(f);
@@ -383,25 +344,27 @@ static void bad_archives(void **state) {
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
   patch(path, "bb.npy", "aa.npy", 6);
   assert_int_not_equal(fopo_npz_load(&archive, path), FOPO_OK);
-  assert_true(sentence_has("two.npz"));
+  says("two.npz");
 
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
   patch(path, "bb.npy", "bb.pkl", 6);
   assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
-  assert_true(sentence_has("'bb.pkl' is not a .npy"));
+  says("'bb.pkl' is not a .npy");
 
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
   patch(path, "(1,)", "(2,)", 4); /* caught by the sizes, before the CRC */
   assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
-  assert_true(sentence_has("member 'aa'") && sentence_has("claims"));
+  says("member 'aa'");
+  says("claims");
 
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_OK);
   patch(path, "\n\x07\0\0\0", "\n\x08\0\0\0", 5);
   assert_int_equal(fopo_npz_load(&archive, path), FOPO_ERR_FORMAT);
-  assert_true(sentence_has("CRC"));
+  says("CRC");
 
   assert_int_equal(fopo_npz_load(&archive, in_folder("absent.npz")), FOPO_ERR_FILE);
-  assert_true(sentence_has("absent.npz") && sentence_has("No such file"));
+  says("absent.npz");
+  says("No such file");
   assert_int_equal(fopo_npz_load(&archive, folder), FOPO_ERR_FILE);
   spit(in_folder("text.npz"), "not a zip\n", 10);
   assert_int_equal(fopo_npz_load(&archive, in_folder("text.npz")), FOPO_ERR_FORMAT);
@@ -409,7 +372,7 @@ static void bad_archives(void **state) {
   assert_int_equal(fopo_npz_save(path, two, 0, 0), FOPO_ERR_ARGUMENT);
   two[1] = two[0];
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_ERR_ARGUMENT);
-  assert_true(sentence_has("two members named 'aa'"));
+  says("two members named 'aa'");
 }
 
 /* ---- conversion ---- */
@@ -445,7 +408,7 @@ static int converts(fopo_dtype from, double value, fopo_dtype to) {
   fopo_array *a = fopo_archive_need(&archive, "x.npz", "x", to, 1);
   int equal =
       a != NULL && a->type == to && a->itemsize == fopo_dtype_size(to) && element(a, 0) == value;
-  if (a == NULL) assert_true(sentence_has("x.npz: 'x' holds"));
+  if (a == NULL) says("x.npz: 'x' holds");
   fopo_archive_done(&archive);
   return equal;
 }
@@ -473,9 +436,9 @@ static void conversions(void **state) {
   fopo_archive archive = one_array(FOPO_F64, &inf, 1);
   assert_non_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 1));
   assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 2));
-  assert_true(sentence_has("1 dimensions instead of 2"));
+  says("1 dimensions instead of 2");
   assert_null(fopo_archive_need(&archive, "x.npz", "y", FOPO_F32, -1));
-  assert_true(sentence_has("no member 'y'"));
+  says("no member 'y'");
   assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_BYTES, -1));
   fopo_archive_done(&archive);
 }
@@ -504,7 +467,8 @@ static void old_file_survives(void **state) {
     setrlimit(RLIMIT_FSIZE, &limit);
     assert_int_equal(one, FOPO_ERR_FILE);
     assert_int_equal(two, FOPO_ERR_FILE);
-    assert_true(sentence_has("cannot write") && sentence_has("File too large"));
+    says("cannot write");
+    says("File too large");
   }
   unsigned char *after = slurp(npz, &again);
   assert_int_equal(n, again);
@@ -517,7 +481,7 @@ static void old_file_survives(void **state) {
   assert_int_equal(fopo_npz_save("/dev/full", &small, 1, 0), FOPO_ERR_FILE);
   assert_int_equal(fopo_npy_save(folder, &small), FOPO_ERR_FILE);
   assert_int_equal(fopo_npz_save(in_folder("no/such.npz"), &small, 1, 0), FOPO_ERR_FILE);
-  assert_true(sentence_has("no such folder"));
+  says("no such folder");
 }
 
 static void interrupted(void **state) {
@@ -562,18 +526,6 @@ static void memory_faults(void **state) {
         assert_true(after < 100);
       }
   assert_int_equal(files_in_folder(), files);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  return system(command);
 }
 
 int main(void) {

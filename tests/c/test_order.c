@@ -1,14 +1,8 @@
 /* The norm order against an insertion that is too slow to be wrong. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"

@@ -3,14 +3,8 @@
  * CPU without one the indexes are tested with the definition. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"

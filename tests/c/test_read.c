@@ -1,15 +1,6 @@
 /* Readers: one small file per quirk, the real files' published counts, the cache, and scipy. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/memory.h"
@@ -17,34 +8,16 @@
 #include "core/progress.h"
 #include "core/threads.h"
 #include "data/read/table.h"
-
-static char folder[] = "/tmp/fopo-test-read-XXXXXX";
-
-static const char *in_folder(const char *name) {
-  static char paths[4][128];
-  static unsigned turn;
-  char *path = paths[turn++ % 4];
-  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-  return path;
-}
+#include "folder.h"
 
 static const char *write_bytes(const char *name, const void *bytes, size_t n) {
   const char *path = in_folder(name);
-  FILE *f = fopen(path, "wb");
-  assert_non_null(f);
-  assert_int_equal(fwrite(bytes, 1, n, f), n);
-  fclose(f);
+  spit(path, bytes, n);
   return path;
 }
 
 static const char *write_text(const char *text) {
   return write_bytes("case.txt", text, strlen(text));
-}
-
-static int sentence_has(const char *part) {
-  if (strstr(fopo_error_sentence(), part) != NULL) return 1;
-  fprintf(stderr, "'%s' is not in: %s\n", part, fopo_error_sentence());
-  return 0;
 }
 
 /* Reads with options that are given as fields: READ_AS(path, .user = "2"). */
@@ -67,7 +40,7 @@ static void must_refuse(const char *path, int code, const char *part,
   int status = fopo_dataset_read(&d, path, options);
   if (status != code) fail_msg("%s: status %d, %s", path, status, fopo_error_sentence());
   assert_null(d);
-  assert_true(sentence_has(part));
+  says(part);
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
 }
 #define REFUSE(path, code, part) must_refuse(path, code, part, NULL)
@@ -626,7 +599,7 @@ static void skipped_errors(void **state) {
   fopo_dataset_free(d);
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1,
             .max_errors = 3);
-  assert_true(sentence_has("there are 4 malformed rows, max_errors is 3"));
+  says("there are 4 malformed rows, max_errors is 3");
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 3", .skip_errors = 1);
 }
 
@@ -802,19 +775,14 @@ static fopo_dataset *the_matrix(void) {
 
 static void scipy_agrees(void **state) {
   (void)state;
-  if (system("/usr/bin/python3 tests/oracle_npz.py probe >/dev/null 2>&1") != 0) {
-    printf("skip  /usr/bin/python3 has no numpy and scipy\n");
-    return;
-  }
+  if (!have_numpy()) return;
   fopo_dataset *d = the_matrix();
   assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
   fopo_free(d->matrix.values);
   d->matrix.values = NULL;
   assert_int_equal(fopo_dataset_save(d, in_folder("cache_ones.npz")), FOPO_OK);
   fopo_dataset_free(d);
-  char command[160];
-  snprintf(command, sizeof command, "/usr/bin/python3 tests/oracle_npz.py sparse %s", folder);
-  assert_int_equal(system(command), 0);
+  assert_int_equal(oracle("sparse"), 0);
 
   static const char *const files[] = {
       "sparse_csr_0.npz",   "sparse_csr_1.npz",  "sparse_csc_0.npz",    "sparse_csc_1.npz",
@@ -1079,18 +1047,6 @@ static void cache_is_fast(void **state) {
   printf("amazon-book: text %.1f ms, cache %.1f ms, %.1f times\n", 1e3 * text, 1e3 * cache,
          text / cache);
   assert_true(text > wanted * cache);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[64];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  return system(command);
 }
 
 int main(void) {

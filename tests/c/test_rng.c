@@ -1,14 +1,8 @@
 /* Randomness: the published answers of Philox, uniformity of bounded draws, moments of normals,
  * permutations, and independence of threads. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/threads.h"

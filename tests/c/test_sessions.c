@@ -1,13 +1,6 @@
 /* Sessions: the halves and shares of the authors' split, determinism, refusals. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
@@ -162,7 +155,7 @@ static void first_users_are_kept(void **state) {
 static void assert_refused(const fopo_dataset *d, fopo_split_options o, const char *part) {
   fopo_split split;
   assert_int_equal(fopo_split_new(&split, d, &o), FOPO_ERR_ARGUMENT);
-  assert_non_null(strstr(fopo_error_sentence(), part));
+  says(part);
   assert_null(split.train.users);
 }
 

@@ -343,7 +343,7 @@ static void test_not_finite(void **unused) {
   const fopo_drawn *d = fopo_trainer_drawn(s.t);
   for (size_t i = 0; i < d->B * d->S; i++) d->reward[i] = i % 2 ? 3e38f : -3e38f;
   refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "step 3");
-  assert_non_null(strstr(fopo_error_sentence(), "learning rate 0.01, contexts"));
+  says("learning rate 0.01, contexts");
   assert_int_equal(fopo_trainer_step(s.t), 2);
   assert_int_equal(s.optim.t, 2);
   same(before, &s);
@@ -428,13 +428,6 @@ static void test_uphill(void **unused) {
     fopo_free(end);
     tear_down(&s);
   }
-}
-
-static int no_leak(void **unused) {
-  (void)unused;
-  size_t blocks = fopo_memory_in_use().blocks;
-  if (blocks != 0) print_message("%zu blocks leaked\n", blocks);
-  return blocks != 0;
 }
 
 int main(void) {
