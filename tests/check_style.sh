@@ -48,7 +48,7 @@ check_layers() { bash tests/check_layers.sh | grep -v '^layers: '; }
 
 # Flags for every instruction set, so that all of src/kernels is read. Version 14 does not know the
 # names of some CPU features that the dispatch asks for.
-simd='-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mamx-tile -mamx-bf16 -mfma -mf16c'
+simd=$(sed -sn '1s|^/\* flags x86_64: \(.*\) \*/$|\1|p' src/kernels/*.c | tr ' ' '\n' | sort -u | tr '\n' ' ')
 tidy_files() { # FLAGS: the names come on stdin
   xargs -r -P "$(nproc)" -n 4 sh -c 'tidy=$0 flags=$1; shift
     "$tidy" --quiet --config-file=.clang-tidy --header-filter="(src|tests)/.*" "$@" -- $flags' \
