@@ -1,5 +1,5 @@
--- fopo.plot: curves in the terminal, drawn by C (src/term/plot.c), and in files, drawn by gnuplot
--- (fopo/view/picture.lua); here are the forms in which series may be given.
+-- fopo.plot: curves in the terminal, drawn by src/term/plot.c, and in files, drawn by gnuplot
+-- (fopo/view/picture.lua). This file reads the forms in which series can be given.
 local define = require "fopo.base.define"
 local picture = require "fopo.view.picture"
 local term = require "fopo.term"
@@ -18,11 +18,11 @@ local entry = define.doc{
     {"width", "integer", nil, "columns; those of the terminal, at most 100", min = 24, max = 2000},
     {"height", "integer", nil, "lines of the canvas; 16", min = 3, max = 2000},
     {"utf8", "boolean", nil, "braille and box lines; as the terminal has them"},
-    {"colour", "boolean", nil, "one a series; as the terminal has them (NO_COLOR: none)"},
+    {"colour", "boolean", nil, "one for each series; as the terminal has them (NO_COLOR: none)"},
   },
   text = [[Prints one or more series as curves. A series is {x = ..., y = ..., name = ...}: lists of
 numbers or arrays of one row or column; without x the points are counted from 1. One series needs no
-list around it, and y alone is enough: fopo.plot(t.history.reward). NaN leaves a gap; a series with
+list around it, and y alone is enough: fopo.plot(t.history.reward). NaN makes a gap; a series with
 style = "points" is not joined. fopo.plot.text(...) returns the text instead, fopo.plot.save writes a
 picture, fopo.plot.bars and fopo.plot.histogram draw shares and counts.]],
   example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "n^2"}
@@ -69,7 +69,7 @@ local function series_of(given, n)
   return {x = x, y = y, name = given.name and tostring(given.name) or nil}
 end
 
--- The series of what was given, and the options among it.
+-- The list of series in a call's argument, and its options.
 local function parts_of(given)
   local kind = define.kind(given)
   if kind ~= "table" and kind ~= "array" then
@@ -103,7 +103,7 @@ local plot = {}
 
 local styles = {lines = true, points = true, bars = true}
 
--- The style that series n says for itself, or nil.
+-- The style given with series n, or nil.
 local function style_of(source, n)
   local style = define.kind(source) == "table" and source.style or nil
   if style and not styles[style] then
@@ -158,9 +158,9 @@ local function widest(texts)
   return width
 end
 
--- The columns of a unit, and those left of the zero, where so many are for the bars.
-local function scale_of(least, most, room)
-  local unit = math.max(4, room) / math.max(most - least, 1e-300)
+-- The columns of a unit, and the columns left of zero, if `columns` columns are for the bars.
+local function scale_of(least, most, columns)
+  local unit = math.max(4, columns) / math.max(most - least, 1e-300)
   return unit, math.floor(-least * unit + 0.5)
 end
 
@@ -168,7 +168,7 @@ end
 local function bar_lines(labels, values, shown, label_width, unit, zero, blocks)
   local lines = {}
   for i, v in ipairs(values) do
-    local drawn = (" "):rep(zero) -- of what is not finite too
+    local drawn = (" "):rep(zero) -- also for a value that is not finite
     if v < 0 and v > -math.huge then
       local size = math.floor(-v * unit + 0.5)
       drawn = (" "):rep(zero - size) .. bar(size, blocks)
@@ -185,7 +185,7 @@ local function bar_lines(labels, values, shown, label_width, unit, zero, blocks)
   return lines
 end
 
--- How a bar's column is to be: the width in columns, and whether of blocks.
+-- The width of the bars in columns, and whether they are of blocks.
 local function bar_style(o)
   local blocks = o.utf8
   if blocks == nil then blocks = term.utf8() end
@@ -214,8 +214,8 @@ end
 
 local narrowest = 22 -- columns of a panel: a bar of a few cells and its number
 
--- The least and the largest value of all series, which must have n values each, and the columns
--- that their numbers take.
+-- The least and the largest value of all series, which must have n values each, and the columns of
+-- the widest number.
 local function common_range(series, n)
   local least, most, numbers = 0, 0, 0
   for i, s in ipairs(series) do
@@ -229,8 +229,8 @@ local function common_range(series, n)
   return least, most, numbers
 end
 
--- Several series on one scale, one list of lines each, with its name in front: beside each other
--- where there is room, the labels with the first, else below each other.
+-- Draws several series on one scale, each with its name above: beside each other if they fit, with
+-- the labels at the first, else below each other.
 local function panels_text(labels, series, o)
   local width, blocks = bar_style(o)
   local least, most, numbers = common_range(series, #labels)
@@ -238,8 +238,8 @@ local function panels_text(labels, series, o)
   for i in ipairs(labels) do blank[i] = "" end
   local panel = (width - label_width) // #series
   local beside = panel >= narrowest
-  local room = (beside and panel or width - label_width) - numbers - 5
-  local unit, zero = scale_of(least, most, room)
+  local columns = (beside and panel or width - label_width) - numbers - 5
+  local unit, zero = scale_of(least, most, columns)
   local top = #lines
   for k, s in ipairs(series) do
     local first = k == 1 or not beside
@@ -260,11 +260,11 @@ end
 plot.bars = define.fn{
   name = "fopo.plot.bars",
   args = {{"values", "table|array", nil, "a list, a table of numbers by name, or a list of series"},
-          {"labels", "table", nil, "one a value; their numbers where left out", optional = true}},
+          {"labels", "table", nil, "one for each value; 1, 2, ... if left out", optional = true}},
   options = bar_options,
-  text = [[Prints a bar a value, from zero. A table by name is drawn in the order of the names.
-Several series, {{y = ..., name = ...}, ...} as fopo.plot takes them, stand beside each other on one
-scale, or below each other where the terminal is narrow.]],
+  text = [[Prints one bar for each value, from zero. A table by name is drawn in the order of its
+names. Several series, {{y = ..., name = ...}, ...} as fopo.plot takes them, stand beside each other
+on one scale, or below each other if the terminal is narrow.]],
   example = [[fopo.plot.bars({uniform = 0.21, mixture = 0.25})
 fopo.plot.bars({{y = {1, -2}, name = "this"}, {y = {2, -1}, name = "that"}}, {"a", "b"})]],
   call = function(values, labels, o)
@@ -300,8 +300,8 @@ plot.histogram = define.fn{
   args = {{"values", "table|array", nil, "numbers: a list, or an array of any shape"}},
   options = {{"bins", "integer", 20, "about so many; their edges are round", min = 1, max = 1000},
              table.unpack(bar_options)},
-  text = [[Prints how many of the values lie in each of a row of equal intervals, the lower end of each
-belonging to it. What is not finite is counted and said.]],
+  text = [[Prints how many values lie in each of several equal intervals, the lower end of each
+belonging to it. Values that are not finite are counted apart.]],
   example = "fopo.plot.histogram(fopo.array.randn(50, 20, 1), {bins = 10})",
   call = function(values, o)
     local list, odd = {}, 0
@@ -318,7 +318,7 @@ belonging to it. What is not finite is counted and said.]],
     if #list == 0 then define.fail("fopo.plot.histogram: no value is finite") end
     local least, most = math.huge, -math.huge
     for _, v in ipairs(list) do least, most = math.min(least, v), math.max(most, v) end
-    -- the least of 1, 2, 5 times a power of ten that needs no more bins than asked for
+    -- the least of 1, 2, 5 times a power of ten that needs at most `bins` bins
     local span = math.max(most - least, math.abs(most) * 1e-12, 1e-300)
     local power = 10.0 ^ math.floor(math.log(span / o.bins, 10) + 1e-9)
     local step = power

@@ -1,4 +1,4 @@
--- fopo.view: the screens of runs, on the terminal and as text.
+-- fopo.view: screens of runs, on the terminal and as text.
 local define = require "fopo.base.define"
 local live = require "fopo.view.live"
 local sources = require "fopo.view.sources"
@@ -63,14 +63,14 @@ view.save = define.fn{
 
 define.doc{
   name = "fopo.view", signature = "fopo.view(what)",
-  text = [[Shows a job as it goes on, a trainer's history, or the folder of a log, in the live view until
-q is pressed; prints the screen where there is no terminal. ? lists the keys. t:run{view = true}
-shows a run while it goes on: there + and - change the learning rate, [ and ] eps, k and K the
+  text = [[Shows a running job, the history of a trainer, or the folder of a log in the live view
+until q is pressed; prints the screen if there is no terminal. ? lists the keys. t:run{view = true}
+shows a run in progress: there + and - change the learning rate, [ and ] eps, k and K the
 candidates; space pauses, n makes one step, e evaluates, s saves a checkpoint, S a screenshot, :
 takes a line of Lua.]],
 }
 
--- A job as it goes on; q leaves it alone.
+-- Shows a running job; q leaves the view and the job goes on.
 local function show_job(j)
   if term.view_possible() then live.run(sources.of_job(j), {mono = not term.colour()}) end
   print(j)

@@ -1,17 +1,19 @@
--- The live view's keys, what they do, and the loop between them and what is shown; src/term draws.
+-- The controller of the live view: its keys, its settings, and the loop that feeds and draws it.
+-- src/term/view draws the screen.
 --
--- What is shown is a source (fopo/view/sources.lua has those of runs):
---   source.title, .device     words, as far as they are known
+-- The controller shows a source; fopo/view/sources.lua has the sources of runs:
+--   source.title, .device     words, if they are known
 --   source.history            columns as of t.history, which may grow
---   source.t                  what a line of Lua knows as t
---   source:numbers()          what has one value at a time, by the names of v:set
---   source:done()             whether it has ended
---   source.apart              works in another thread: what the view takes is nobody's loss
---   source:advance(seconds)   works, or waits, for about so long; a slice {step, seconds, steps,
---                             reward, ess, ..., time} where there is one
--- and, where it can be steered: source:get(what), source:set(what, value) of lr, epsilon and k,
--- source:pause(on), source:resting(), source:one(), source:evaluate(), source:save(path), source:leave(),
--- source:watching(f), which calls f and notes the knobs that it changed, source:note(action).
+--   source.t                  the value of t in a line of Lua
+--   source:numbers()          the present figures, by the names of v:set
+--   source:done()             true after its end
+--   source.apart              true if it works in another thread, so that drawing costs it nothing
+--   source:advance(seconds)   works or waits for about so long; returns a slice {step, seconds,
+--                             steps, reward, ess, ..., time} if there is one
+-- A source that can be controlled also has source:get(what) and source:set(what, value) of lr,
+-- epsilon and k, source:pause(on), source:resting(), source:one(), source:evaluate(),
+-- source:save(path), source:leave(), source:note(action), and source:watching(f), which calls f and
+-- notes the options that it changed.
 local define = require "fopo.base.define"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
@@ -26,9 +28,9 @@ for _, one in ipairs(native.statistics()) do
   if one.label ~= "" then statistics[#statistics + 1] = one end
 end
 
-local interval = 0.1     -- between drawings, at least
-local shortest = 0.05    -- of a slice: how long a key may wait
-local dearest = 0.008    -- share of the time that the view may take before it slows down
+local interval = 0.1     -- least seconds between drawings
+local shortest = 0.05    -- least seconds of a slice; a key waits that long
+local dearest = 0.008    -- largest share of the time for the view; above it the view slows down
 
 -- ---- a controller: a view, its source, and what the keys have set ----
 
@@ -39,7 +41,7 @@ local function now() return native.clock() end
 
 local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
 
--- v: of term.view; o: overlay, glyphs, mono.
+-- v: a view of term.view; o: its options overlay, glyphs and mono.
 function live.new(v, source, o)
   local c = setmetatable({v = v, source = source, paused = source.resting and source:resting(),
                           seen = 0, slice = shortest, every = interval,
@@ -60,7 +62,7 @@ function controller:message(...)
   self.v:set{message = string.format(...)}
 end
 
--- An earlier run behind this one.
+-- Draws an earlier run behind this one: a trainer, or the folder of a log.
 function controller:overlay(given)
   local name, h
   if type(given) == "string" then
@@ -76,7 +78,8 @@ function controller:overlay(given)
   end
 end
 
--- The records that are new: validations, and the curves of what gives no slices.
+-- Adds the new records of the history: validations and, unless `live`, the curves, which a live
+-- source gives as slices.
 function controller:read_history(live)
   local h, v = self.source.history, self.v
   for n = self.seen + 1, #(h.step or {}) do
@@ -104,7 +107,7 @@ function controller:read_history(live)
   end
 end
 
--- A slice that was made. One point a drawing is enough for the curves, so slices are summed.
+-- Adds a slice. One point per drawing is enough for the curves, so slices are summed until then.
 function controller:add(slice)
   if not slice or slice.steps == 0 then return end
   local sum = self.sum or {steps = 0, seconds = 0, reward = 0}
@@ -131,7 +134,7 @@ function controller:close_point(step, seconds)
   self.v:phases(last.time)
 end
 
--- Memory of the process, asked once a second.
+-- Shows the memory of the process, read once a second.
 function controller:read_memory()
   if now() < self.next_memory then return end
   self.next_memory = now() + 1
@@ -174,7 +177,7 @@ function controller:cycle(name, list)
   self.v:set{[name] = self.settings[name]}
 end
 
--- Sets lr, epsilon or k to what `f` makes of it.
+-- Changes lr, epsilon or k by the function f.
 function controller:turn(what, f)
   local source = self.source
   local old = source.get and source:get(what)
@@ -190,10 +193,10 @@ local function stepped(by)
   return function(v) return math.min(1, math.max(0, math.floor((v + by) * 100 + 0.5) / 100)) end
 end
 
--- A method of the source that may be absent or fail; its message says what came of it.
+-- Calls a method of the source, which may be missing or fail, and shows its message.
 function controller:ask(name, ...)
   local source = self.source
-  if not source[name] then return self:message("there is nothing to %s here", name) end
+  if not source[name] then return self:message("this screen has nothing to %s", name) end
   local ok, said = pcall(source[name], source, ...)
   if ok and said then self:message("%s", said) end
   if not ok then self:message("%s", (tostring(said):gsub("^[^:]*:%d+: ", ""))) end
@@ -223,7 +226,7 @@ local keys = {
     if c.source.pause then c.source:pause(c.paused) end
   end,
   n = function(c)
-    if not c.source.one then return c:message("there are no steps to make here") end
+    if not c.source.one then return c:message("this screen makes no steps") end
     c.paused = true
     c:add(c.source:one())
   end,
@@ -254,7 +257,7 @@ local keys = {
   gone = function(c) c.left = true end,
 }
 keys["="], keys["_"] = keys["+"], keys["-"]
-controller.lines = {} -- of Lua that were entered, for Up
+controller.lines = {} -- lines of Lua that were entered, for Up
 
 -- ---- a line of Lua ----
 
@@ -298,7 +301,7 @@ edits["\21"] = function(l) -- Ctrl-U
   l.at = 0
 end
 
--- Up and Down: the lines entered before.
+-- Up and Down: recall the lines entered before.
 local function recall(c, by)
   local l = c.line
   local up = math.max(1, math.min(#c.lines + 1, l.up + by))
@@ -343,9 +346,7 @@ function controller:press(key)
   self.pressed = true
 end
 
--- ---- the loop ----
-
--- Takes what was typed; waits for it at most `seconds`.
+-- ---- the loop ---- Handles the keys that were typed; waits at most `seconds` for the first.
 function controller:take_keys(seconds)
   local key = self.v:key(seconds)
   while key do
@@ -355,7 +356,7 @@ function controller:take_keys(seconds)
   end
 end
 
--- What drawing and slicing cost is kept in bounds: slices and pauses between drawings grow with it.
+-- Keeps the cost of the view in bounds: slices, and pauses between drawings, grow with it.
 function controller:balance(spent, worked)
   self.spent, self.worked = ema(self.spent, spent, 0.02), ema(self.worked, worked, 0.02)
   local share = self.spent / (self.spent + self.worked)
@@ -393,10 +394,10 @@ function controller:turn_once()
   self.own_cpu = self.own_cpu + os.clock() - cpu_began - cpu_away
 end
 
--- The share of the CPU time that the view took, and its drawings a second.
+-- The share of the CPU time that the view took, and its drawings per second.
 local function costs(c) return c.own_cpu / c.cpu, c.drawings / (now() - c.begun) end
 
--- Shows the source on the terminal until it has ended, or is left. Returns what that cost.
+-- Shows the source on the terminal until it ends or the user leaves. Returns the cost.
 function live.run(source, o)
   local v <close> = term.view{terminal = true, colour = term.colour()}
   local c = live.new(v, source, {overlay = o.overlay, glyphs = o.glyphs, mono = not term.colour()})
@@ -408,7 +409,7 @@ function live.run(source, o)
   return costs(c)
 end
 
--- The same without a terminal: the program's own drawing, thrown away. For measuring what it costs.
+-- The same without a terminal, to measure the cost of drawing.
 function live.headless(source, o)
   local v <close> = term.view{rows = o.rows, cols = o.cols}
   local c = live.new(v, source, o)

@@ -1,5 +1,5 @@
--- How a lesson stands on the screen: headings, prose, code, questions, and what is typed at them.
--- Plain text of any width; colours where the terminal takes them.
+-- The screen of a lesson: headings, prose, code, questions and their answers.
+-- Plain text of any width, with colours if the terminal shows them.
 local native = require "fopo.native"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -15,7 +15,7 @@ local function paint(what, s)
   return term.colour() and ("\27[%sm%s\27[0m"):format(colours[what], s) or s
 end
 
--- asks: true, false, or nil: where somebody sits there.
+-- asks: whether questions are asked; nil: if standard input and output are terminals.
 function page.new(asks)
   if asks == nil then asks = term.asks() end
   return setmetatable({asks = asks, rows = 0}, page)
@@ -25,12 +25,12 @@ end
 
 local function width() return math.max(20, math.min(80, term.width()) - 1) end
 
--- Words of one paragraph in lines of at most `room` columns.
-local function lines_of(paragraph, room)
+-- Words of one paragraph in lines of at most `columns` columns.
+local function lines_of(paragraph, columns)
   local lines, line = {}, ""
   for word in paragraph:gmatch("%S+") do
     local joined = line == "" and word or line .. " " .. word
-    if line ~= "" and text.width(joined) > room then
+    if line ~= "" and text.width(joined) > columns then
       lines[#lines + 1] = line
       joined = word
     end
@@ -40,11 +40,11 @@ local function lines_of(paragraph, room)
   return lines
 end
 
--- Paragraphs are parted by empty lines; lines that begin with four blanks stay as they are.
-local function wrapped(prose, room)
+-- Paragraphs are separated by empty lines; lines that begin with four blanks are not wrapped.
+local function wrapped(prose, columns)
   local out, open = {}, {}
   local function close()
-    for _, line in ipairs(#open > 0 and lines_of(table.concat(open, " "), room) or {}) do
+    for _, line in ipairs(#open > 0 and lines_of(table.concat(open, " "), columns) or {}) do
       out[#out + 1] = line
     end
     open = {}
@@ -68,8 +68,8 @@ local function put(self, line)
   self.rows = self.rows + math.max(1, math.ceil(cells / term.width()))
 end
 
--- An empty line, then `lines`; where they would push what came since the last stop off the screen,
--- a stop first, and others where they are more than a screen. Returns where to go instead.
+-- Prints an empty line and `lines`. Stops first if the lines would scroll text since the last stop
+-- off the screen, and again after each full screen. Returns "back" or "leave" if that was typed.
 local function block(self, lines, why)
   local height = math.max(10, term.height())
   local full = self.rows > 2 and self.rows + #lines + 4 > height
@@ -99,7 +99,7 @@ function page:title(where, title)
                paint("rule", ("-"):rep(math.max(2, rest)))})
 end
 
--- A line of a list: the call, the title, and what it is about below it.
+-- An entry of a list: the call and the title, and below them its subject.
 function page:entry(call, title, about)
   local lines = {call .. "  " .. paint("title", title)}
   for _, line in ipairs(lines_of(about, width() - 4)) do lines[#lines + 1] = "    " .. line end
@@ -112,7 +112,7 @@ local keywords = {}
 for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
 return then true until while]]):gmatch("%a+") do keywords[word] = true end
 
--- What begins at `at` of the code: its kind and its last place.
+-- The token that begins at position `at` of the code: its kind and its last position.
 local function token(code, at)
   for _, pattern in ipairs{{"comment", "^%-%-[^\n]*"}, {"string", '^"[^"\n]*"'},
                            {"word", "^[%a_][%w_]*"}} do
@@ -134,7 +134,7 @@ local function highlighted(code)
   return table.concat(out)
 end
 
--- The code and the question on it. Returns where to go instead, where a stop before them was used.
+-- Prints the code and the question on it. Returns "back" or "leave" if that was typed at a stop.
 function page:code(code, question, choices)
   local lines = {}
   for line in ((code or "") .. "\n"):gmatch("([^\n]*)\n") do
@@ -153,7 +153,8 @@ function page:code(code, question, choices)
   return block(self, lines, "Return shows the code: ")
 end
 
--- Says how long code took that was waited for; what was typed meanwhile answers no question.
+-- Says how long the code took if that was noticeable, and discards keys typed meanwhile, which
+-- would answer the next question.
 function page:took(seconds)
   if seconds >= 0.5 then term.forget_typed() end
   if seconds >= 0.5 then put(self, paint("comment", ("(%s)"):format(text.seconds(seconds)))) end
@@ -161,15 +162,15 @@ end
 
 -- ---- questions ----
 
--- right: true, false, or nil where nothing was said.
+-- right: true, false, or nil if no answer was given.
 function page:verdict(sentence, right)
   local what = right and "right" or right == false and "wrong" or "title"
   put(self, "")
   for _, line in ipairs(lines_of(sentence, width())) do put(self, paint(what, line)) end
 end
 
--- What was typed, without blanks around it; or nil and "back" or "leave". The end of the input
--- leaves.
+-- The answer without blanks around it; or nil and "back" or "leave". The end of the input means
+-- "leave".
 function page:read(prompt)
   io.write("\n", prompt)
   io.flush()
@@ -185,11 +186,11 @@ function page:read(prompt)
   return typed
 end
 
--- Runs f. Ctrl-C ends it as q does, where somebody is asked; otherwise it is an error as ever.
+-- Runs f. If questions are asked, Ctrl-C leaves like q; otherwise it raises as usual.
 function page:guarded(f, ...)
   if not self.asks then return f(...) end
   local function inner(...)
-    -- a function of C: one of Lua would be interrupted itself
+    -- a C function, because a Lua function would be interrupted itself
     local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
     return f(...)
   end

@@ -1,5 +1,4 @@
--- fopo.plot.save: series as a picture in a file, drawn by gnuplot from a script with the data
--- in it.
+-- fopo.plot.save: writes series as a picture, drawn by gnuplot from a script with the data in it.
 local define = require "fopo.base.define"
 local picture = {}
 
@@ -17,17 +16,17 @@ picture.options = {
    one_of = {"lines", "points", "bars"}},
 }
 
--- Told apart by those who do not see all colours (Okabe and Ito).
+-- Colours that can be told apart with any colour vision (Okabe and Ito).
 local palette = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"}
 local terminals = {svg = "svg size %d,%d dynamic enhanced background rgb 'white' font 'sans,13'",
                    png = "pngcairo size %d,%d font 'sans,11'"}
 
--- Text inside gnuplot's single quotes, as it stands.
+-- A string in gnuplot's single quotes, where nothing is special but the quote itself.
 local function quoted(s)
   return "'" .. s:gsub("[%c]", " "):gsub("'", "''") .. "'"
 end
 
--- Labels are shown as they are: no sub- and superscripts.
+-- A label without sub- and superscripts.
 local function label(s) return quoted(s) .. " noenhanced" end
 
 local function with_unit(s, unit)
@@ -37,7 +36,7 @@ end
 
 local function finite(v) return v == v and v ~= math.huge and v ~= -math.huge end
 
--- A block of data: x, y, low, high; a gap where y has no value.
+-- The data of a series, x, y, low, high; a missing y makes a gap.
 local function data(n, s)
   local lines = {("$s%d << EOD"):format(n)}
   for i, x in ipairs(s.x) do
@@ -46,14 +45,14 @@ local function data(n, s)
       if not (finite(low) and finite(high)) then low, high = y, y end
       lines[#lines + 1] = ("%.9g %.9g %.9g %.9g"):format(x, y, low, high)
     elseif s.style == "lines" then
-      lines[#lines + 1] = "" -- the line is broken there
+      lines[#lines + 1] = "" -- a gap in the line
     end
   end
   lines[#lines + 1] = "EOD"
   return table.concat(lines, "\n")
 end
 
--- The elements that draw a series: its interval first, then itself.
+-- Adds the plot elements of a series to the list: its interval, then the series.
 local function elements(n, s, list)
   local colour = palette[(n - 1) % #palette + 1]
   local title = s.name and ("title %s noenhanced"):format(quoted(s.name)) or "notitle"

@@ -1,4 +1,4 @@
--- What the live view can show: a run that goes on, a trainer as it is, the folder of a log.
+-- The sources of the live view: a run in progress, a job, a finished trainer, the folder of a log.
 local define = require "fopo.base.define"
 local job = require "fopo.run.job"
 local log = require "fopo.run.log"
@@ -9,7 +9,7 @@ local sources = {}
 
 local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
 
--- A run of t:run, which lives through this view.
+-- A run of t:run, which the view advances.
 local live = {live = true}
 live.__index = live
 
@@ -33,7 +33,7 @@ end
 function live:evaluate()
   local t = self.t
   if not t.valid then
-    return "there are no sessions to validate on: fopo.trainer{valid = s.valid}"
+    return "no sessions to validate on; give them as fopo.trainer{valid = s.valid}"
   end
   if not self.r:record_now() then return "evaluated at this step already" end
   local n = #t.history.valid
@@ -69,7 +69,7 @@ function live:numbers(rate)
           title = g:describe():gsub("^gradient ", "")}
 end
 
--- A job, which goes on in its own thread when the view is left.
+-- A job, which continues in its own thread after the view is left.
 local background = {live = true, apart = true}
 background.__index = background
 
@@ -104,7 +104,7 @@ function background:numbers(rate)
           k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")}
 end
 
--- A run that has ended: a trainer as it is, or the folder of a log.
+-- A finished run: a trainer, or the folder of a log.
 local past = {state = "ended"}
 past.__index = past
 
