@@ -345,9 +345,7 @@ local function html()
   local function put(s, ...) out[#out + 1] = select("#", ...) > 0 and s:format(...) or s end
   local function grid(titles, rows)
     put('<div class="scroll"><table>')
-    local cells = {}
-    for i, title in ipairs(titles) do cells[i] = "<th>" .. title .. "</th>" end
-    put("<tr>%s</tr>", table.concat(cells))
+    if #titles > 0 then put("<tr><th>%s</th></tr>", table.concat(titles, "</th><th>")) end
     for _, row in ipairs(rows) do put("<tr><td>%s</td></tr>", table.concat(row, "</td><td>")) end
     put("</table></div>")
   end
@@ -356,7 +354,7 @@ local function html()
     put('<h2 id="%s">%s</h2>', anchor(title), title)
     local cells = {}
     for i, row in ipairs(rows) do cells[i] = {code(row[1]), html_text(row[2])} end
-    grid({"", ""}, cells)
+    grid({}, cells)
   end
   local function specs(titles, rows, with_default, own)
     if not rows or #rows == 0 then return end
