@@ -81,10 +81,8 @@ static int index_load(lua_State *L) {
 }
 
 size_t bind_index_k(lua_State *L, int at, const fopo_index *ix) {
-  size_t k = bind_count(L, at, "k", 1, SIZE_MAX), n = fopo_index_about(ix).n_items;
-  if (k > n) {
-    bind_refuse(L, "k is %zu but the index holds %zu items; use k <= %zu", k, n, n);
-  }
+  size_t k = bind_count(L, at, "k", 1, SIZE_MAX);
+  bind_check(L, fopo_index_check_k(ix, k));
   return k;
 }
 

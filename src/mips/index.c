@@ -135,15 +135,18 @@ int fopo_index_refresh(fopo_index *ix) {
   return FOPO_OK;
 }
 
+int fopo_index_check_k(const fopo_index *ix, size_t k) {
+  size_t P = ix->items.rows;
+  if (k == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "k is 0; ask for 1 to %zu items", P);
+  if (k <= P) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= %zu", k, P,
+                   P);
+}
+
 static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
-  size_t P = ix->items.rows, L = ix->items.cols;
-  if (k == 0) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "k is 0; ask for 1 to %zu items", P);
-  }
-  if (k > P) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the index holds %zu items; use k <= %zu", k,
-                     P, P);
-  }
+  size_t L = ix->items.cols;
+  int status = fopo_index_check_k(ix, k);
+  if (status != FOPO_OK) return status;
   if (Q.cols != L && Q.rows > 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the queries are %zu x %zu but the items have dimension %zu; use queries of "

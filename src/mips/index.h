@@ -57,6 +57,9 @@ int fopo_index_over(const fopo_index *ix, fopo_matrix items);
  * be those of the old items. On failure the old structure is kept. */
 int fopo_index_refresh(fopo_index *ix);
 
+/* FOPO_ERR_ARGUMENT unless 1 <= k <= the number of items: for callers that allocate k answers. */
+int fopo_index_check_k(const fopo_index *ix, size_t k);
+
 /* ids, scores [Q.rows, k]; counts [Q.rows] how many were found (<= k). k > number of items is
  * FOPO_ERR_ARGUMENT; a query that is not finite is FOPO_ERR_NUMERIC with its row. */
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
