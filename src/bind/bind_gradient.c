@@ -227,6 +227,7 @@ void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double
     const fopo_statistic *row = &fopo_statistic_rows[i];
     if (row->label[0] != '\0') bind_set_number(L, row->name, fopo_statistics_get(mean, i));
   }
+  if (phases == NULL) return;
   lua_createtable(L, 0, FOPO_PHASES);
   for (int i = 0; i < FOPO_PHASES; i++) bind_set_number(L, fopo_phase_rows[i].name, phases[i]);
   lua_setfield(L, -2, seconds_name);

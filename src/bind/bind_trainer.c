@@ -18,17 +18,11 @@ static bind_trainer *get_trainer(lua_State *L, int index) {
   return bind_get(L, index, &bind_trainer_type);
 }
 
-static bind_trainer *get_idle(lua_State *L, int index) {
-  bind_trainer *t = get_trainer(L, index);
+void bind_trainer_check(lua_State *L, const bind_trainer *t) {
   if (t->busy) {
     bind_refuse(L, "this trainer is in the middle of a step; use it after that");
   }
   bind_check_free(L, &t->object);
-  return t;
-}
-
-/* Raises if a job of another trainer uses an object that a step changes. */
-static void check_parts(lua_State *L, const bind_trainer *t) {
   bind_check_free(L, t->object.keeps[BIND_POLICY]);
   bind_check_free(L, t->object.keeps[BIND_GRADIENT]);
   bind_check_free(L, t->object.keeps[BIND_OPTIM]);
@@ -45,6 +39,11 @@ static int bind_all(bind_trainer *t) {
                                   (bind_reward *)k[BIND_REWARD]);
   if (status == FOPO_OK) bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
   return status;
+}
+
+void bind_trainer_prepare(lua_State *L, bind_trainer *t) {
+  bind_trainer_check(L, t);
+  bind_check(L, bind_all(t));
 }
 
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
@@ -85,8 +84,8 @@ static int trainer(lua_State *L) {
 
 /* ---- steps ---- */
 
-static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
-  lua_createtable(L, 0, 12);
+int bind_push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
+  lua_createtable(L, 0, 16);
   bind_set_count(L, "steps", slice->steps);
   bind_set_count(L, "step", slice->step);
   bind_set_number(L, "seconds", slice->seconds);
@@ -97,19 +96,17 @@ static int push_slice(lua_State *L, const fopo_slice *slice, int interrupted) {
   return 1;
 }
 
-/* t:advance(n): makes at most n steps. A table {steps, step, seconds, reward, ess, max_weight,
- * head_mass, norm, short_rows, time = {search = ...}}, means over the steps made, seconds and
- * short_rows sums; interrupted = true if Ctrl-C ended it early. */
+/* t:advance(n): makes at most n steps. A table {steps, step, seconds, reward, ess, ..., time =
+ * {search = ...}}, interrupted = true if Ctrl-C ended it early. */
 static int advance(lua_State *L) {
   size_t n = bind_count(L, 2, "the number of steps", 1, SIZE_MAX);
   lua_settop(L, 2);
   luaL_checkstack(L, 16, NULL);
-  get_idle(L, 1);
+  bind_trainer_check(L, get_trainer(L, 1));
   bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the first */
   lua_getiuservalue(L, 1, 1);                /* 4: the function */
-  bind_trainer *t = get_idle(L, 3);
-  check_parts(L, t);
-  bind_check(L, bind_all(t));
+  bind_trainer *t = get_trainer(L, 3);
+  bind_trainer_prepare(L, t);
 
   fopo_slice slice;
   int status, lua = LUA_OK;
@@ -122,23 +119,7 @@ static int advance(lua_State *L) {
   t->busy = 0;
   if (lua != LUA_OK) return lua_error(L);
   if (status != FOPO_ERR_INTERRUPTED) bind_check(L, status);
-  return push_slice(L, &slice, status == FOPO_ERR_INTERRUPTED);
-}
-
-/* t:record(): the steps since the last t:end_record(), as t:advance gives a slice. */
-static int record(lua_State *L) {
-  const fopo_stretch *r = fopo_trainer_record(get_trainer(L, 1)->trainer);
-  fopo_statistics mean = fopo_statistics_means(&r->sum);
-  lua_createtable(L, 0, 12);
-  bind_set_count(L, "steps", (uint64_t)r->sum.steps);
-  bind_set_number(L, "seconds", r->seconds);
-  bind_set_statistics(L, &mean, r->phases, "time");
-  return 1;
-}
-
-static int end_record(lua_State *L) {
-  fopo_trainer_end_record(get_trainer(L, 1)->trainer);
-  return 0;
+  return bind_push_slice(L, &slice, status == FOPO_ERR_INTERRUPTED);
 }
 
 /* native.statistics(): the rows of device/statistics.def, a list of {name, label, tag, text}. */
@@ -312,10 +293,9 @@ static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, 
  * has changed. */
 static int resume(lua_State *L) {
   const char *path = bind_path(L, 2);
-  get_idle(L, 1);
+  bind_trainer_check(L, get_trainer(L, 1));
   bind_archive *box = bind_new(L, &bind_archive_type, 0);
-  bind_trainer *t = get_idle(L, 1);
-  check_parts(L, t);
+  bind_trainer *t = get_trainer(L, 1);
   bind_check(L, fopo_trainer_resume(t->trainer, path, &box->archive));
   bind_keep(t->object.keeps[BIND_OPTIM], 0,
             t->object.keeps[BIND_DEVICE]); /* its state is on that device now */
@@ -376,9 +356,8 @@ const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer},
                                            {"phases", phases},
                                            {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"advance", advance},       {"record", record},
-                                   {"end_record", end_record}, {"save", save},
-                                   {"resume", resume},         {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"step", field_step, NULL},
                                     {"steps_per_epoch", field_steps_per_epoch, NULL},

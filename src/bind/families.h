@@ -12,7 +12,7 @@
 #include "judge/reward_model.h"
 #include "learn/gradient.h"
 #include "train/optim.h"
-#include "train/trainer.h"
+#include "train/run.h"
 
 /* ---- arrays: bind_array.c ---- */
 
@@ -109,6 +109,30 @@ typedef struct {
   int busy; /* 1: in advance */
 } bind_trainer;
 
+/* Raises if the trainer, its policy, gradient or optimiser may not be changed now. */
+void bind_trainer_check(lua_State *L, const bind_trainer *t);
+
+/* The same; then binds the gradient to the trainer's data. */
+void bind_trainer_prepare(lua_State *L, bind_trainer *t);
+
+/* Pushes {steps, step, seconds, reward, ess, ..., time = {search = ...}}, with interrupted = true
+ * if it was; returns 1. */
+int bind_push_slice(lua_State *L, const fopo_slice *slice, int interrupted);
+
+enum { BIND_RUN_TRAINER, BIND_RUN_VALID, BIND_RUN_CONTEXTS, BIND_RUN_EXACT, BIND_RUN_INDEX };
+
+typedef struct {
+  bind_object object; /* keeps: the slots above. User value 1 of the handle: as a trainer's */
+  fopo_run *run;
+} bind_run;
+
+/* Reads the plan of a run from the table at 2 (native.run says which options) for the trainer at 1,
+ * and keeps what it names in the slots above of `o`. Returns the trainer. */
+fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o);
+
+/* Pushes a row of the history by columns; returns 1. */
+int bind_run_push_record(lua_State *L, const fopo_run_record *record);
+
 /* The argument k of a search, 1 to the number of items: checked before the memory of the answers is
  * allocated. */
 size_t bind_index_k(lua_State *L, int at, const fopo_index *ix);
@@ -135,8 +159,8 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
                        bind_reward *reward);
 
-/* Sets t.reward, t.ess ... and t[seconds_name] = {search = ...} in the table on the top: the
- * statistics that have a label, and the seconds of phases [FOPO_PHASES]. */
+/* Sets t.reward, t.ess ... in the table on the top, of the statistics that have a label; and, if
+ * phases [FOPO_PHASES] is not NULL, their seconds: t[seconds_name] = {search = ...}. */
 void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,
                          const char *seconds_name);
 

@@ -23,9 +23,9 @@ enum { SENTENCE = 1024 };
 
 struct fopo_job {
   fopo_trainer *home; /* not owned */
-  fopo_job_plan plan;
-  int at_home; /* 1: the state is with `home` */
+  int at_home;        /* 1: the state is with `home` */
   int joined;
+  int validates; /* 1: every record is validated */
 
   /* The thread's own copies. */
   fopo_device *device;
@@ -33,15 +33,8 @@ struct fopo_job {
   fopo_gradient *gradient;
   fopo_optim optim;
   fopo_trainer *trainer;
+  fopo_run *run;
   size_t n_theta;
-
-  /* The run. */
-  uint64_t last;      /* step at the end; UINT64_MAX: no limit */
-  double spent, rate; /* seconds of training; steps a second */
-  float *best;        /* [n_theta] theta of the best validation; NULL: not kept */
-  double best_reward;
-  size_t waited; /* validations since */
-  int complete;  /* 1: it went to its end, or its patience did */
 
   pthread_t thread;
   atomic_int stop;
@@ -53,7 +46,7 @@ struct fopo_job {
   char sentence[SENTENCE];
   float *shown; /* [n_theta] */
   int fresh;    /* 1: nobody has looked at it yet */
-  fopo_job_record *records;
+  fopo_run_record *records;
   size_t room, taken, n; /* records taken .. n - 1 wait */
 };
 
@@ -61,28 +54,19 @@ static atomic_int running;
 
 int fopo_jobs_running(void) { return atomic_load(&running); }
 
-/* ---- the thread: records ---- */
+/* ---- the thread: events ---- */
 
 static int stopping(void *payload) {
   fopo_job *j = payload;
   return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* Ctrl-C that was meant for others stopped a parallel loop of ours: once more, when it is over. */
+/* Was the work stopped by a Ctrl-C that was meant for the program's other work? Then it is to be
+ * done again once that is over; waits a moment. */
 static int interrupted_by_others(fopo_job *j, int status) {
   if (status != FOPO_ERR_INTERRUPTED || stopping(j)) return 0;
   nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
   return 1;
-}
-
-static int judge(double *reward, fopo_job *j, fopo_index *ix) {
-  fopo_evaluation e;
-  int status;
-  do {
-    status = fopo_evaluate(&e, &j->policy, j->plan.valid_contexts, j->plan.valid, ix);
-  } while (interrupted_by_others(j, status));
-  if (status == FOPO_OK) *reward = e.reward;
-  return status;
 }
 
 /* Why it ends before its steps and seconds do. */
@@ -94,37 +78,7 @@ static void end_early(fopo_job *j, int status, const char *why) {
   atomic_store(&j->stop, 1);
 }
 
-static int note_best(fopo_job *j, double reward) {
-  if (reward > j->best_reward) {
-    j->best_reward = reward;
-    j->waited = 0;
-    if (j->best != NULL) memcpy(j->best, j->policy.theta.x, j->n_theta * sizeof *j->best);
-    pthread_mutex_lock(&j->lock);
-    j->status.best_step = fopo_trainer_step(j->trainer);
-    pthread_mutex_unlock(&j->lock);
-  } else if (++j->waited == j->plan.patience) {
-    return 1;
-  }
-  return 0;
-}
-
-static void say_validating(fopo_job *j, int on) {
-  pthread_mutex_lock(&j->lock);
-  j->status.validates = on;
-  pthread_mutex_unlock(&j->lock);
-}
-
-/* 1 where patience is at its end. */
-static int validate(fopo_job_record *r, fopo_job *j, int *status) {
-  say_validating(j, 1);
-  *status = judge(&r->valid, j, j->plan.exact);
-  if (*status == FOPO_OK && j->plan.index != NULL)
-    *status = judge(&r->valid_index, j, j->plan.index);
-  say_validating(j, 0);
-  return isfinite(r->valid) && note_best(j, r->valid);
-}
-
-static int push(fopo_job *j, const fopo_job_record *r) {
+static int push(fopo_job *j, const fopo_run_record *r) {
   int status = FOPO_OK;
   pthread_mutex_lock(&j->lock);
   if (j->taken > 0) {
@@ -134,7 +88,7 @@ static int push(fopo_job *j, const fopo_job_record *r) {
   }
   if (j->n == j->room) {
     size_t room = j->room > 0 ? 2 * j->room : 32;
-    fopo_job_record *more = fopo_realloc(j->records, room, sizeof *more);
+    fopo_run_record *more = fopo_realloc(j->records, room, sizeof *more);
     if (more == NULL) {
       status = FOPO_ERR_MEMORY;
     } else {
@@ -147,79 +101,20 @@ static int push(fopo_job *j, const fopo_job_record *r) {
   return status;
 }
 
-/* Ends the record in hand; one that is cut short is not validated. */
-static int end_record(fopo_job *j, int cut) {
-  const fopo_stretch *record = fopo_trainer_record(j->trainer);
-  if (record->sum.steps < 1.0) return FOPO_OK;
-  fopo_job_record r = {.step = fopo_trainer_step(j->trainer),
-                       .seconds = j->plan.trained + j->spent,
-                       .steps_per_second = record->sum.steps / record->seconds,
-                       .mean = fopo_statistics_means(&record->sum),
-                       .lr = j->optim.options.lr,
-                       .valid = NAN,
-                       .valid_index = NAN,
-                       .epsilon = fopo_gradient_epsilon(j->gradient)};
-  memcpy(r.phases, record->phases, sizeof r.phases);
-  fopo_trainer_end_record(j->trainer);
-  int status = FOPO_OK, enough = 0;
-  if (j->plan.valid != NULL && !cut) enough = validate(&r, j, &status);
-  int pushed = push(j, &r);
-  if (enough) {
-    j->complete = 1;
-    end_early(j, FOPO_OK, "no better validation came");
-  }
-  return status != FOPO_OK ? status : pushed;
-}
-
-/* ---- the thread: slices ---- */
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
-/* Steps that fill so many seconds, by what the last ones took. */
-static uint64_t that_fill(const fopo_job *j, double seconds) {
-  double steps = j->rate * fmax(seconds, 0.0);
-  return steps < 1.5 ? 1 : steps > 1e9 ? (uint64_t)1e9 : (uint64_t)(steps + 0.5);
-}
-
-/* Steps up to `every` of them, at least 1: a record that was resumed may have more already. */
-static uint64_t left_of(uint64_t every, uint64_t made) { return made < every ? every - made : 1; }
-
-static int is_done(const fopo_job *j) {
-  return fopo_trainer_step(j->trainer) >= j->last || j->spent >= j->plan.seconds;
-}
-
-static void add(fopo_job *j, const fopo_slice *s) {
-  j->spent += s->seconds;
-  if (s->steps > 0) j->rate = (double)s->steps / s->seconds;
-}
-
-static void publish(fopo_job *j, const fopo_slice *s) {
+/* What the caller sees of the thread from now on. */
+static void publish(fopo_job *j, const fopo_run_event *e) {
   pthread_mutex_lock(&j->lock);
-  j->status.step = s->step;
-  j->status.seconds = j->plan.trained + j->spent;
-  if (s->steps > 0) j->status.slice = *s;
+  j->status.step = fopo_trainer_step(j->trainer);
+  j->status.seconds = e->seconds;
+  j->status.validates = e->record_due && j->validates;
+  j->status.best_step = fopo_run_best_step(j->run);
+  if (e->slice.steps > 0) j->status.slice = e->slice;
   if (j->wanted) {
     memcpy(j->shown, j->policy.theta.x, j->n_theta * sizeof *j->shown);
     j->wanted = 0;
     j->fresh = 1;
   }
   pthread_mutex_unlock(&j->lock);
-}
-
-static int make_slice(fopo_job *j) {
-  fopo_slice s;
-  uint64_t n = least(j->last - fopo_trainer_step(j->trainer), that_fill(j, slice_seconds));
-  const fopo_stretch *record = fopo_trainer_record(j->trainer);
-  if (j->plan.every > 0) n = least(n, left_of(j->plan.every, (uint64_t)record->sum.steps));
-  if (isfinite(j->plan.seconds)) n = least(n, that_fill(j, j->plan.seconds - j->spent));
-  int status = fopo_trainer_run(j->trainer, (size_t)n, &s);
-  add(j, &s);
-  publish(j, &s);
-  if (interrupted_by_others(j, status)) return FOPO_OK;
-  int full =
-      j->plan.every > 0 ? record->sum.steps >= (double)j->plan.every : record->seconds >= 1.0;
-  if (status == FOPO_OK && (full || is_done(j))) status = end_record(j, 0);
-  return status;
 }
 
 /* ---- the thread ---- */
@@ -238,18 +133,38 @@ static void obey(fopo_job *j) {
   pthread_mutex_unlock(&j->lock);
 }
 
+/* A slice, or a record. An order must wait between the last slice of a record and its end. *done
+ * becomes 1 if the run is over. */
+static int advance(fopo_job *j, int *done) {
+  fopo_run_event e;
+  int status = fopo_run_advance(&e, j->run, slice_seconds, UINT64_MAX);
+  publish(j, &e);
+  *done = e.kind == FOPO_RUN_DONE;
+  if (interrupted_by_others(j, status)) return FOPO_OK;
+  if (status == FOPO_OK && e.kind == FOPO_RUN_RECORD) status = push(j, &e.record);
+  if (status == FOPO_OK && !e.record_due && !*done) obey(j);
+  return status;
+}
+
+/* The steps since the last record become one, also if the run was stopped or has failed. */
+static int push_rest(fopo_job *j) {
+  fopo_run_record record;
+  return fopo_run_cut_record(&record, j->run) ? push(j, &record) : FOPO_OK;
+}
+
 static void *work(void *payload) {
   fopo_job *j = payload;
-  int status = FOPO_OK;
+  int status = FOPO_OK, done = 0;
   fopo_interrupt_by(stopping, j);
-  while (status == FOPO_OK && !stopping(j) && !is_done(j)) {
-    status = make_slice(j);
-    obey(j);
+  while (status == FOPO_OK && !done && !stopping(j)) status = advance(j, &done);
+  if (done) {
+    fopo_run_finish(j->run);
+    end_early(j, FOPO_OK, fopo_run_why(j->run));
   }
-  if (status == FOPO_OK && is_done(j)) j->complete = 1;
-  if (status != FOPO_OK && status != FOPO_ERR_INTERRUPTED)
+  if (status != FOPO_OK && status != FOPO_ERR_INTERRUPTED) {
     end_early(j, status, fopo_error_sentence());
-  if (end_record(j, 1) != FOPO_OK && status == FOPO_OK) {
+  }
+  if (push_rest(j) != FOPO_OK && status == FOPO_OK) {
     end_early(j, FOPO_ERR_MEMORY, fopo_error_sentence());
   }
   pthread_mutex_lock(&j->lock);
@@ -261,7 +176,7 @@ static void *work(void *payload) {
 
 /* ---- starting ---- */
 
-static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
+static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
   if (fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom reward; use t:run for it");
@@ -274,14 +189,14 @@ static int check(const fopo_trainer *t, const fopo_job_plan *plan) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %d; use t:run",
                      fopo_comm_size());
   }
-  if (plan->valid != NULL && plan->exact == NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
+  if (plan->ask) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a job cannot ask its caller to validate; use t:run");
   }
   return FOPO_OK;
 }
 
-/* The thread's copies of what the trainer `t` is made of. */
-static int copy_parts(fopo_job *j) {
+/* The thread's copies of what the trainer is made of, and its run. */
+static int copy_parts(fopo_job *j, const fopo_run_plan *plan) {
   fopo_trainer_options o = j->home->o;
   j->n_theta = j->home->n_theta;
   int status = fopo_device_open(&j->device, o.device->ops->kind);
@@ -297,10 +212,10 @@ static int copy_parts(fopo_job *j) {
   if (status == FOPO_OK) status = fopo_trainer_move_state(j->trainer, j->home);
   if (status != FOPO_OK) return status;
   j->at_home = 0;
-
+  status = fopo_run_new(&j->run, j->trainer, plan);
+  if (status != FOPO_OK) return status;
   j->shown = fopo_alloc(j->n_theta, sizeof *j->shown);
-  if (j->plan.keep_best) j->best = fopo_alloc(j->n_theta, sizeof *j->best);
-  return j->shown && (j->best || !j->plan.keep_best) ? FOPO_OK : FOPO_ERR_MEMORY;
+  return j->shown != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 /* Signals are the program's: the thread, and the ones that it makes, get none but those of their
@@ -318,24 +233,24 @@ static int start_thread(fopo_job *j) {
                    strerror(failed));
 }
 
-int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan) {
+int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_run_plan *plan) {
   *job = NULL;
   int status = check(t, plan);
   if (status != FOPO_OK) return status;
   fopo_job *j = fopo_alloc(1, sizeof *j);
   if (j == NULL) return FOPO_ERR_MEMORY;
   j->home = t;
-  j->plan = *plan;
   j->at_home = j->joined = 1;
-  j->best_reward = -1.0;
-  uint64_t first = fopo_trainer_step(t);
-  j->last = plan->steps < UINT64_MAX - first ? first + plan->steps : UINT64_MAX;
-  j->status =
-      (fopo_job_status){.step = first, .first = first, .last = j->last, .seconds = plan->trained};
+  j->validates = plan->valid != NULL;
   pthread_mutex_init(&j->lock, NULL);
   pthread_cond_init(&j->changed, NULL);
-  status = copy_parts(j);
-  if (status == FOPO_OK) status = start_thread(j);
+  status = copy_parts(j, plan);
+  if (status == FOPO_OK) {
+    uint64_t first = fopo_trainer_step(t);
+    j->status = (fopo_job_status){
+        .step = first, .first = first, .last = fopo_run_last(j->run), .seconds = plan->trained};
+    status = start_thread(j);
+  }
   if (status != FOPO_OK) {
     if (!j->at_home)
       fopo_trainer_move_state(t, j->trainer); /* what is remembered from visit to visit */
@@ -363,7 +278,7 @@ void fopo_job_look(fopo_job_status *status, fopo_job *job, int theta) {
   pthread_mutex_unlock(&job->lock);
 }
 
-int fopo_job_take(fopo_job_record *record, fopo_job *job) {
+int fopo_job_take(fopo_run_record *record, fopo_job *job) {
   pthread_mutex_lock(&job->lock);
   int waits = job->taken < job->n;
   if (waits) *record = job->records[job->taken++];
@@ -390,15 +305,12 @@ static fopo_job_state state_of(fopo_job *j) {
   return state;
 }
 
-/* The state goes to the trainer; of a run that went to its end, with the best theta. */
+/* The state goes to the trainer. */
 static int bring_home(fopo_job *j) {
   if (state_of(j) == FOPO_JOB_ENDED && !j->joined) {
     pthread_join(j->thread, NULL);
     j->joined = 1;
     atomic_fetch_sub(&running, 1);
-    if (j->best != NULL && j->complete && j->best_reward >= 0.0) {
-      memcpy(j->policy.theta.x, j->best, j->n_theta * sizeof *j->best);
-    }
   }
   if (j->at_home) return FOPO_OK;
   int status = fopo_trainer_move_state(j->home, j->trainer);
@@ -466,12 +378,12 @@ void fopo_job_free(fopo_job *job) {
     pthread_join(job->thread, NULL);
     atomic_fetch_sub(&running, 1);
   }
+  fopo_run_free(job->run);
   fopo_trainer_free(job->trainer);
   fopo_gradient_free(job->gradient);
   fopo_optim_done(&job->optim);
   fopo_policy_done(&job->policy);
   fopo_device_close(job->device);
-  fopo_free(job->best);
   fopo_free(job->shown);
   fopo_free(job->records);
   pthread_cond_destroy(&job->changed);

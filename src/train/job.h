@@ -12,32 +12,9 @@
 #ifndef FOPO_TRAIN_JOB_H
 #define FOPO_TRAIN_JOB_H
 
-#include "judge/evaluate.h"
-#include "train/trainer.h"
+#include "train/run.h"
 
 typedef struct fopo_job fopo_job;
-
-typedef struct {
-  uint64_t steps;             /* to make; UINT64_MAX: no limit */
-  double seconds;             /* of training; INFINITY: no limit */
-  size_t every;               /* steps of a record; 0: about a second's */
-  double trained;             /* seconds of the trainer's earlier runs */
-  const fopo_sessions *valid; /* to validate on at every record; NULL: none. Not owned, nor are */
-  fopo_matrix valid_contexts; /* [N, D] */
-  fopo_index *exact, *index;  /* of the true argmax; also to validate through, or NULL */
-  size_t patience;            /* validations without a better one before it stops; 0: no end */
-  int keep_best;              /* 1: with sessions, ends with the theta of the best validation */
-} fopo_job_plan;
-
-typedef struct {
-  uint64_t step;  /* made in all */
-  double seconds; /* of training, in all */
-  double steps_per_second;
-  fopo_statistics mean;
-  double phases[FOPO_PHASES]; /* seconds of the record's steps */
-  double lr, epsilon;         /* epsilon: NaN where the estimator has none */
-  double valid, valid_index;  /* NaN: not validated */
-} fopo_job_record;
 
 typedef enum { FOPO_JOB_TRAINS, FOPO_JOB_RESTS, FOPO_JOB_ENDED } fopo_job_state;
 
@@ -54,14 +31,14 @@ typedef struct {
 } fopo_job_status;
 
 /* Starts. Refuses rewards from outside, and runs of several processes. t must outlive the job. */
-int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_job_plan *plan);
+int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_run_plan *plan);
 
 /* What there is to see. Where theta is not NULL the newest theta at hand is copied to the trainer's
  * policy, unless the state is there already; the next look brings a newer one. */
 void fopo_job_look(fopo_job_status *status, fopo_job *job, int theta);
 
 /* Takes the oldest record; 0 where none waits. */
-int fopo_job_take(fopo_job_record *record, fopo_job *job);
+int fopo_job_take(fopo_run_record *record, fopo_job *job);
 
 /* Lets the job rest after the slice in hand, and returns when it does and the state is with the
  * trainer (at once where it rests or has ended). FOPO_ERR_INTERRUPTED after Ctrl-C: the job goes

@@ -76,7 +76,7 @@ static int end(void **unused) {
   return 0;
 }
 
-static fopo_job_plan steps(uint64_t n) { return (fopo_job_plan){.steps = n, .seconds = INFINITY}; }
+static fopo_run_plan steps(uint64_t n) { return (fopo_run_plan){.steps = n, .seconds = INFINITY}; }
 
 static void foreground(setting *s, size_t n) {
   fopo_slice slice;
@@ -138,7 +138,7 @@ static void test_the_same_bits(void **unused) {
     fopo_trainer_end_record(back.t);
     foreground(&front, 300);
     ok(fopo_job_start(&job, back.t,
-                      &(fopo_job_plan){.steps = 300, .seconds = INFINITY, .every = 40}));
+                      &(fopo_run_plan){.steps = 300, .seconds = INFINITY, .every = 40}));
     assert_true(fopo_jobs_running() == 1);
     for (uint64_t at = 60; at < 300; at += 60) {
       until(job, 7 + at);
@@ -155,7 +155,7 @@ static void test_the_same_bits(void **unused) {
     same(&front, &back);
 
     uint64_t made = 7;
-    fopo_job_record r;
+    fopo_run_record r;
     while (fopo_job_take(&r, job)) {
       made = made + 40 < 307 ? made + 40 : 307;
       assert_int_equal(r.step, made);
@@ -178,7 +178,7 @@ static void test_changed_at_rest(void **unused) {
   fopo_job *job;
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
-  ok(fopo_job_start(&job, back.t, &(fopo_job_plan){.steps = 400, .seconds = INFINITY}));
+  ok(fopo_job_start(&job, back.t, &(fopo_run_plan){.steps = 400, .seconds = INFINITY}));
   until(job, 50);
   ok(fopo_job_rest(job));
   uint64_t rested = fopo_trainer_step(back.t);
@@ -210,7 +210,7 @@ static void test_interruptions_pass_by(void **unused) {
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   foreground(&front, 2000);
-  fopo_job_plan plan = {.steps = 2000,
+  fopo_run_plan plan = {.steps = 2000,
                         .seconds = INFINITY,
                         .every = 100,
                         .valid = &sessions,
@@ -228,7 +228,7 @@ static void test_interruptions_pass_by(void **unused) {
   finish(job);
   same(&front, &back);
   int records = 0;
-  fopo_job_record r;
+  fopo_run_record r;
   while (fopo_job_take(&r, job)) {
     records++;
     assert_true(r.valid >= 0.0 && r.valid == r.valid_index);
@@ -250,7 +250,7 @@ static void test_two_at_once(void **unused) {
   set_up(&two, &world, snis(ix));
   set_up(&three, &world, snis(ix));
   ok(fopo_policy_best(first, scores, counts, &world.pi, world.contexts, ix, 1));
-  fopo_job_plan plan = steps(1500);
+  fopo_run_plan plan = steps(1500);
   ok(fopo_job_start(&a, one.t, &plan));
   ok(fopo_job_start(&b, two.t, &plan));
   assert_int_equal(fopo_jobs_running(), 2);
@@ -281,7 +281,7 @@ static void test_validation(void **unused) {
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 0.3);
   set_up_with(&t, &world, snis(ix), &world.reward, 0.3);
-  fopo_job_plan plan = {.steps = 3000,
+  fopo_run_plan plan = {.steps = 3000,
                         .seconds = INFINITY,
                         .every = 10,
                         .valid = &sessions,
@@ -292,12 +292,12 @@ static void test_validation(void **unused) {
   ok(fopo_job_start(&job, s.t, &plan));
   fopo_job_status status = ended(job);
   assert_int_equal(status.status, FOPO_OK);
-  assert_string_equal(status.sentence, "no better validation came");
+  assert_string_equal(status.sentence, "no better validation in 5 records");
 
   /* The last best is five records before the end, and theta is that one's. */
   double best = -1.0;
   uint64_t at = 0, last = 0;
-  fopo_job_record r;
+  fopo_run_record r;
   while (fopo_job_take(&r, job)) {
     if (r.valid > best) {
       best = r.valid;
@@ -324,7 +324,7 @@ static void test_failure(void **unused) {
   setting s;
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 1e38);
-  fopo_job_plan plan = steps(100000);
+  fopo_run_plan plan = steps(100000);
   ok(fopo_job_start(&job, s.t, &plan));
   fopo_job_status status = ended(job);
   assert_int_equal(status.status, FOPO_ERR_NUMERIC);
@@ -341,7 +341,7 @@ static void test_refusals(void **unused) {
   (void)unused;
   setting s;
   fopo_job *job = (fopo_job *)1;
-  fopo_job_plan plan = steps(10);
+  fopo_run_plan plan = steps(10);
   fopo_reward custom = {.kind = &fopo_reward_custom};
   set_up_with(&s, &world, snis(ix), &custom, 0.01);
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "use t:run");
@@ -366,7 +366,7 @@ static void test_no_memory(void **unused) {
   o.proposal.refresh = 3;
   set_up(&s, &world, o);
   set_up(&t, &world, o);
-  fopo_job_plan plan = steps(40);
+  fopo_run_plan plan = steps(40);
   foreground(&s, 11);
   foreground(&t, 11);
   int status = FOPO_ERR_MEMORY;
@@ -399,7 +399,7 @@ static void test_endings(void **unused) {
     fopo_job *job;
     set_up(&s, &world, snis(ix));
     set_up(&front, &world, snis(ix));
-    fopo_job_plan plan = steps(UINT64_MAX);
+    fopo_run_plan plan = steps(UINT64_MAX);
     ok(fopo_job_start(&job, s.t, &plan));
     if (how % 3 > 0) assert_int_equal(until(job, 100).state, FOPO_JOB_TRAINS);
     if (how % 3 == 2) ok(fopo_job_rest(job));
@@ -421,7 +421,7 @@ static void test_endings(void **unused) {
   setting s;
   fopo_job *job;
   set_up(&s, &world, snis(ix));
-  ok(fopo_job_start(&job, s.t, &(fopo_job_plan){.steps = UINT64_MAX, .seconds = 0.1}));
+  ok(fopo_job_start(&job, s.t, &(fopo_run_plan){.steps = UINT64_MAX, .seconds = 0.1}));
   finish(job);
   assert_true(look(job).seconds >= 0.1);
   fopo_job_free(job);
@@ -436,7 +436,7 @@ static void test_set_back_at_rest(void **unused) {
   set_up(&s, &world, snis(ix));
   set_up(&start, &world, snis(ix));
   foreground(&s, 20);
-  fopo_job_plan plan = steps(3000);
+  fopo_run_plan plan = steps(3000);
   ok(fopo_job_start(&job, s.t, &plan));
   until(job, 22);
   ok(fopo_job_rest(job));

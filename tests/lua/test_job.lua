@@ -223,7 +223,7 @@ function TestJob:test_patience_and_best()
   j:wait()
   lu.assertEquals({u.step, u.best_step}, {t.step, t.best_step})
   lu.assertEquals(theta(u), theta(t))
-  lu.assertStrContains(tostring(j), "no better validation came")
+  lu.assertStrContains(tostring(j), "no better validation in 4 records")
 end
 
 function TestJob:test_lines()

@@ -3,7 +3,6 @@
 -- t.history, the log and on_record then (drain). What is set on a job is set while it rests.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
-local cache = require "fopo.base.cache"
 local run = require "fopo.run.run"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -11,20 +10,13 @@ local text = require "fopo.base.text"
 local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
 local columns, line, object -- of trainers: those of the history; record n as text and as JSON
-local phases = native.phases()
 
 -- ---- records ----
 
 -- Moves the thread's oldest record into the history, the log and what is to be said. Returns its place.
 local function take_record(j)
-  local t, r, row = j.trainer, j.native:take(), {}
-  local h, n = t.history, #t.history.step + 1
-  for _, phase in ipairs(phases) do r[phase.column] = r.time[phase.name] end
-  for _, name in ipairs(columns) do
-    row[name] = r[name] or 0 / 0
-    h[name][n] = row[name]
-  end
-  local own = rawget(j, "run")
+  local row, own = j.native:take(), rawget(j, "run")
+  local n = run.add_row(j.trainer.history, columns, row)
   if own.log then own.log:record(row) end
   local say = rawget(j, "say")
   if say then say(n) end
@@ -302,23 +294,13 @@ local function voice(t, o)
   return o.view and function(n) pending[#pending + 1] = line(t, n) end or nil
 end
 
-local function plan(t, o, r)
-  local p = {steps = r.steps < math.huge and r.steps or nil, seconds = o.seconds, every = r.every,
-             trained = t.seconds, patience = o.patience, keep_best = o.keep_best}
-  if t.valid then
-    p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(t.policy)
-    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy:initial_items())
-  end
-  return p
-end
-
 local start = term.atomic(function(t, o)
   if define.kind(t.valid) == "logs" then
     define.fail("a job cannot validate on a log; use t:run, or a trainer without valid")
   end
   if t.job then define.fail("this trainer has a job already; job:wait() or job:stop() first") end
   local r = run.new(t, o, columns)
-  local ok, made = pcall(native.job, t.native, plan(t, o, r))
+  local ok, made = pcall(native.job, t.native, r:plan())
   if not ok then
     r:close()
     error(made, 0)

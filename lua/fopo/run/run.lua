@@ -1,11 +1,11 @@
--- One call of t:run as an object: how many steps it makes, in which slices, what is recorded, when
--- it looks at the validation sessions, what is changed on the way and when it stops. Who drives it
--- (the plain loop of t:run, the live view) asks for slices; the numbers come out the same.
+-- One call of t:run as an object: its options, its log, what is changed on the way, and the history.
+-- Which slices it makes, when a record ends, validation and the end are C's (train/run.h), for jobs
+-- too. The plain loop of t:run or the live view drives it; the numbers are the same.
 --
--- Where several processes train together, the first one decides (clocks differ, and it alone has a
--- view): it tells every step, record and change before it does so itself, and the others follow.
+-- If several processes train together, the first one decides, because clocks differ and it alone has
+-- a view: it tells every slice, record and change to the others before it does so itself.
 local define = require "fopo.base.define"
-local evaluate = require "fopo.evaluate"
+local cache = require "fopo.base.cache"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
 local ope = require "fopo.ope"
@@ -14,10 +14,8 @@ local term = require "fopo.term"
 local run = {}
 run.__index = run
 
-local phases = native.phases()
-
 -- How many steps the run makes and how many of them a record covers.
-local function plan(t, o)
+local function extent(t, o)
   local given = (o.epochs and 1 or 0) + (o.steps and 1 or 0) + (o.seconds and 1 or 0)
   if given ~= 1 then
     define.fail("trainer:run needs one of epochs, steps and seconds; %s given",
@@ -114,12 +112,38 @@ end
 
 -- t: the trainer; o: the checked options of t:run; columns: those of t.history.
 function run.new(t, o, columns)
-  local steps, every = plan(t, o)
+  local steps, every = extent(t, o)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
-                          begun = t.seconds, steps = steps, best = {reward = -math.huge, waited = 0},
+                          begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {}}, run)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
   return r
+end
+
+-- What native.run and native.job are told. A process that follows is told by the first one when a
+-- record ends and when the run does.
+function run:plan()
+  local t, o = self.t, self.o
+  local p = {trained = t.seconds, keep_best = o.keep_best}
+  if self.follows then
+    p.every = math.maxinteger
+  else
+    p.steps = self.steps < math.huge and math.tointeger(self.steps) or nil
+    p.seconds, p.every, p.patience = o.seconds, self.every, o.patience
+  end
+  if define.kind(t.valid) == "logs" then
+    p.ask = true
+  elseif t.valid then
+    p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(t.policy)
+    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy:initial_items())
+  end
+  return p
+end
+
+-- The run in C, made when it is first needed: a job has its own.
+local function core_of(self)
+  self.core = self.core or native.run(self.t.native, self:plan())
+  return self.core
 end
 
 -- From here on the first of several processes leads, and the others are to follow.
@@ -147,8 +171,7 @@ function orders.lua(r, line)
   if chunk then pcall(chunk) end
 end
 function orders.advance(r, n)
-  local slice = r.t.native:advance(math.tointeger(tonumber(n)))
-  r.t.seconds = r.t.seconds + slice.seconds
+  r.t.seconds = core_of(r):advance(nil, math.tointeger(tonumber(n))).trained
 end
 
 -- Does what the first process does, to the end of its run. Raises where that one does.
@@ -170,58 +193,35 @@ end
 
 -- ---- records ----
 
--- The record in hand as a row of the history.
-local function row_of(t, row)
-  row.steps_per_second = row.steps / row.seconds
-  row.step, row.seconds = t.step, t.seconds
-  row.lr, row.epsilon = t.optim.lr, t.gradient.epsilon
-  for _, phase in ipairs(phases) do row[phase.column] = row.time[phase.name] end
-  return row
+-- The record in hand as a row of the history. A log to validate on is judged by SNIPS, here.
+local function end_record(self, cut)
+  local core, t = core_of(self), self.t
+  if cut then return core:cut_record() end
+  local event = core:advance()
+  if event.kind ~= "validate" then return event end
+  core:judged(ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value)
+  return core:advance()
 end
 
--- What the policy is worth: on sessions, truly and through the index; on a log, by SNIPS.
-local function judge(t)
-  if define.kind(t.valid) == "logs" then
-    return ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value
-  end
-  local e = evaluate(t.policy, t.valid, {index = t.index, contexts = t.valid_contexts})
-  return e.reward, e.reward_index
+-- Appends a row to the history, NaN if a column has no value. Returns its place.
+function run.add_row(history, columns, row)
+  local n = #history.step + 1
+  for _, name in ipairs(columns) do history[name][n] = row[name] or 0 / 0 end
+  return n
 end
 
-local function validate(self, n)
-  local t, h = self.t, self.t.history
-  local reward, through = judge(t)
-  h.valid[n], h.valid_index[n] = reward, through or 0 / 0
-  local best = self.best
-  if reward > best.reward then
-    best.reward, best.theta, best.step, best.waited = reward, t.policy:theta(), t.step, 0
-    best.items = t.policy.train_items and t.policy:items():copy() or nil
-  else
-    best.waited = best.waited + 1
-  end
-  if self.o.patience and best.waited >= self.o.patience then
-    self.stopped = ("no better validation in %d records"):format(best.waited)
-  end
-end
-
--- Writes the record in hand to the history, the log and the screen, whole also where Ctrl-C ends its
--- validation. Returns its place, or nil where no step was made.
+-- Writes the record in hand to the history, the log and the screen, without validation if Ctrl-C
+-- ends that. Returns its place, or nil if no step was made.
 local write_record = term.atomic(function(self, cut)
   local t = self.t
-  local row = t.native:record()
-  if row.steps == 0 then return nil end
+  if not core_of(self):record_now() then return nil end
   self:tell("record", cut and "cut" or "whole")
-  local h, n = t.history, #t.history.step + 1
-  row_of(t, row)
-  t.native:end_record()
-  for _, name in ipairs(self.columns) do h[name][n] = row[name] or 0 / 0 end
-  local ok, why = true, nil
-  if t.valid and not cut then ok, why = pcall(validate, self, n) end
-  self.last = n
-  if self.log then
-    for _, name in ipairs(self.columns) do row[name] = h[name][n] end
-    self.log:record(row)
-  end
+  local ok, row = pcall(end_record, self, cut)
+  local why = row
+  if not ok then row = self.core:cut_record() end
+  t.seconds = row.seconds
+  local n = run.add_row(t.history, self.columns, row)
+  if self.log then self.log:record(row) end
   if self.say then self.say(n) end
   if not ok then error(why, 0) end
   return n
@@ -239,7 +239,7 @@ function run:record(cut) show_record(self, write_record(self, cut)) end
 -- With why: what went wrong, told to those that follow. Steps that were given up, by an error or
 -- Ctrl-C, have been made: they are recorded.
 run.close = term.atomic(function(self, why)
-  if not self.follows then write_record(self, true) end
+  if self.core and not self.follows then write_record(self, true) end
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
   if self.log then self.log:close() end
@@ -249,57 +249,33 @@ run.__close = run.close -- Lua gives the error where there is one
 
 -- Ends the record in hand, so that it is validated; false where there is nothing to record.
 function run:record_now()
-  if self.t.native:record().steps == 0 then return false end
+  if not core_of(self):record_now() then return false end
   self:record()
   return true
 end
 
 -- ---- slices ----
 
--- Steps that fill `seconds`, by what the last ones took.
-local function that_fill(self, seconds)
-  return math.max(1, math.floor((self.rate or 0) * math.max(seconds, 0) + 0.5))
-end
+function run:done() return self.stopped ~= nil or core_of(self).done end
 
--- How many steps the next slice has: it ends with the record, the run, or before the next action.
-local function slice_steps(self, seconds)
-  local t, o = self.t, self.o
-  local n, record = self.steps - (t.step - self.first), t.native:record()
-  if self.every then n = math.min(n, self.every - record.steps)
-  else n = math.min(n, that_fill(self, 1 - record.seconds)) end
-  if o.seconds then -- in small slices: the last ones' speed may not last
-    n = math.min(n, that_fill(self, math.min(0.1, o.seconds - (t.seconds - self.begun))))
-  end
-  if self.replay[1] then n = math.min(n, self.replay[1].step - t.step) end
-  if seconds then n = math.min(n, that_fill(self, seconds)) end
-  return math.tointeger(math.max(1, n))
-end
-
-function run:done()
-  local t, o = self.t, self.o
-  return self.stopped ~= nil or t.step - self.first >= self.steps or
-    o.seconds ~= nil and t.seconds - self.begun >= o.seconds
-end
-
--- Makes the steps of a slice. Returns it, and the record that ended with it.
+-- Makes a slice: it ends with the record, the run, or before the next action. Returns it, and the
+-- place of the record that ended with it.
 local make_slice = term.atomic(function(self, seconds, count)
-  local t = self.t
+  local t, core = self.t, core_of(self)
   self:replay_due()
-  local n = slice_steps(self, seconds)
-  if count then n = math.min(n, count) end
+  local most = self.replay[1] and self.replay[1].step - t.step
+  if count then most = math.min(most or count, count) end
+  local n = core:steps(seconds, most)
+  if n == 0 then return nil end
   self:tell("advance", "%d", n)
   local began = native.clock()
-  local slice = t.native:advance(n)
+  local slice = core:advance(nil, n)
   slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
-  t.seconds = t.seconds + slice.seconds
-  if slice.steps > 0 then self.rate = slice.steps / slice.seconds end
+  t.seconds = slice.trained
   if slice.interrupted then
     define.fail("interrupted after step %d; t:run goes on from there", t.step)
   end
-  local record = t.native:record()
-  local full = self.every and record.steps >= self.every or
-    not self.every and record.seconds >= 1
-  return slice, (full or self:done()) and write_record(self)
+  return slice, slice.record_due and write_record(self)
 end)
 
 -- Makes steps, for about `seconds` where given (or just `count` of them), and records where a
@@ -310,17 +286,12 @@ function run:advance(seconds, count)
   return slice
 end
 
--- The end: the best theta seen, where that is wanted. A run left by hand keeps the last one.
+-- The end. A run that was left by hand keeps the last parameters, any other the best if it is to.
 function run:finish()
-  local t, best = self.t, self.best
   self:record(true) -- what a run that was left has made since its last record
   self:tell("finish", self.left and "left" or "whole")
   self.leads = false
-  if self.o.keep_best and not self.left and best.theta and best.step < t.step then
-    t.policy:set_theta(best.theta)
-    if best.items then t.policy:set_items(best.items) end
-    t.best_step = best.step
-  end
+  if not self.left then self.t.best_step = core_of(self):finish() or self.t.best_step end
 end
 
 return run

@@ -1,0 +1,269 @@
+/* A record ends when it has its steps or seconds, and when the run does. It is due from then on:
+ * first the policy is judged, here or by the caller, then the record is given out. */
+#include "train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "train/trainer_internal.h"
+
+/* A run that ends by the clock makes slices of a tenth of a second at most: the speed of the last
+ * steps may not last. */
+static const double longest_timed = 0.1;
+
+typedef enum {
+  STEPS,  /* steps are made */
+  DUE,    /* the record is to be judged */
+  ASKED,  /* the caller is to judge it */
+  JUDGED, /* it is to be given out */
+} stage;
+
+struct fopo_run {
+  fopo_trainer *t; /* not owned */
+  fopo_run_plan plan;
+  uint64_t last;  /* step at the end; UINT64_MAX: no limit */
+  double spent;   /* seconds of training in this run */
+  double rate;    /* steps a second of the last slice */
+  uint64_t slice; /* steps of the slice that is open */
+
+  stage stage;
+  double valid, valid_index; /* of the record that is due */
+  uint64_t exact_version;    /* of the policy whose items plan.exact knows */
+
+  int over;    /* 1: patience has ended the run */
+  double best; /* the best validation */
+  uint64_t best_step;
+  float *best_theta; /* [n_theta]; NULL: not kept */
+  float *best_items; /* [P, L]; NULL: not kept, or fixed */
+  uint64_t waited;   /* validations since the best one */
+  char why[80];
+};
+
+/* ---- life ---- */
+
+static int keep_parameters(fopo_run *r) {
+  const fopo_policy *pi = r->t->o.policy;
+  if (!r->plan.keep_best || (r->plan.valid == NULL && !r->plan.ask)) return FOPO_OK;
+  r->best_theta = fopo_alloc(r->t->n_theta, sizeof *r->best_theta);
+  if (r->best_theta == NULL) return FOPO_ERR_MEMORY;
+  if (!pi->train_items) return FOPO_OK;
+  r->best_items = fopo_alloc(pi->items.rows * pi->items.cols, sizeof *r->best_items);
+  return r->best_items != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
+  *run = NULL;
+  if (plan->valid != NULL && plan->exact == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
+  }
+  fopo_run *r = fopo_alloc(1, sizeof *r);
+  if (r == NULL) return FOPO_ERR_MEMORY;
+  r->t = t;
+  r->plan = *plan;
+  r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
+  r->best = -INFINITY;
+  r->valid = r->valid_index = NAN;
+  r->exact_version = t->o.policy->version;
+  int status = keep_parameters(r);
+  if (status != FOPO_OK) {
+    fopo_run_free(r);
+    return status;
+  }
+  *run = r;
+  return FOPO_OK;
+}
+
+void fopo_run_free(fopo_run *r) {
+  if (r == NULL) return;
+  fopo_free(r->best_theta);
+  fopo_free(r->best_items);
+  fopo_free(r);
+}
+
+/* ---- slices ---- */
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Steps that take about so many seconds, by the speed of the last slice; at least 1. */
+static uint64_t steps_in(const fopo_run *r, double seconds) {
+  double steps = r->rate * fmax(seconds, 0.0);
+  return steps < 1.5 ? 1 : steps > 1e9 ? (uint64_t)1e9 : (uint64_t)(steps + 0.5);
+}
+
+/* Steps until the record has its own; at least 1. One that was resumed may have more already. */
+static uint64_t steps_of_record(const fopo_run *r) {
+  const fopo_stretch *record = fopo_trainer_record(r->t);
+  uint64_t made = (uint64_t)record->sum.steps;
+  if (r->plan.every == 0) return steps_in(r, 1.0 - record->seconds);
+  return made < r->plan.every ? r->plan.every - made : 1;
+}
+
+static int record_is_full(const fopo_run *r) {
+  const fopo_stretch *record = fopo_trainer_record(r->t);
+  if (r->plan.every == 0) return record->seconds >= 1.0;
+  return record->sum.steps >= (double)r->plan.every;
+}
+
+int fopo_run_is_done(const fopo_run *r) {
+  return r->over || r->t->step >= r->last || r->spent >= r->plan.seconds;
+}
+
+uint64_t fopo_run_steps(const fopo_run *r, double seconds, uint64_t most) {
+  if (r->stage != STEPS || fopo_run_is_done(r)) return 0;
+  uint64_t n = least(least(most, r->last - r->t->step), steps_of_record(r));
+  if (isfinite(r->plan.seconds)) {
+    n = least(n, steps_in(r, fmin(longest_timed, r->plan.seconds - r->spent)));
+  }
+  if (isfinite(seconds)) n = least(n, steps_in(r, seconds));
+  return n > 0 ? n : 1;
+}
+
+/* A slice that waited for rewards goes on with the steps that it was begun with. */
+static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
+  if (fopo_trainer_drawn(r->t) == NULL) r->slice = fopo_run_steps(r, seconds, most);
+  int status = fopo_trainer_run(r->t, (size_t)r->slice, &e->slice);
+  if (status == FOPO_DRAWN) {
+    e->kind = FOPO_RUN_DRAWN;
+    return FOPO_OK;
+  }
+  e->kind = FOPO_RUN_SLICE;
+  r->spent += e->slice.seconds;
+  if (e->slice.steps > 0) r->rate = (double)e->slice.steps / e->slice.seconds;
+  if (status == FOPO_OK && (record_is_full(r) || fopo_run_is_done(r))) r->stage = DUE;
+  return status;
+}
+
+/* ---- records ---- */
+
+static int judge(double *reward, fopo_run *r, fopo_index *ix) {
+  fopo_evaluation e;
+  int status = fopo_evaluate(&e, r->t->o.policy, r->plan.valid_contexts, r->plan.valid, ix);
+  if (status == FOPO_OK) *reward = e.reward;
+  return status;
+}
+
+/* The exact index follows items that are learnt; the other is asked as it is. */
+static int validate(fopo_run *r) {
+  const fopo_policy *pi = r->t->o.policy;
+  int status = FOPO_OK;
+  if (pi->train_items && pi->version != r->exact_version) {
+    status = fopo_index_refresh(r->plan.exact);
+    if (status == FOPO_OK) r->exact_version = pi->version;
+  }
+  if (status == FOPO_OK) status = judge(&r->valid, r, r->plan.exact);
+  if (status == FOPO_OK && r->plan.index != NULL) {
+    status = judge(&r->valid_index, r, r->plan.index);
+  }
+  return status;
+}
+
+static void note_best(fopo_run *r) {
+  const fopo_policy *pi = r->t->o.policy;
+  if (r->valid > r->best) {
+    r->best = r->valid;
+    r->best_step = r->t->step;
+    r->waited = 0;
+    if (r->best_theta != NULL) {
+      memcpy(r->best_theta, pi->theta.x, r->t->n_theta * sizeof *r->best_theta);
+    }
+    if (r->best_items != NULL) {
+      memcpy(r->best_items, pi->items.x, pi->items.rows * pi->items.cols * sizeof *r->best_items);
+    }
+  } else if (++r->waited == r->plan.patience) {
+    r->over = 1;
+    snprintf(r->why, sizeof r->why, "no better validation in %llu records",
+             (unsigned long long)r->waited);
+  }
+}
+
+void fopo_run_judged(fopo_run *r, double valid) {
+  r->valid = valid;
+  r->stage = JUDGED;
+}
+
+/* The record in hand, which begins anew. */
+static fopo_run_record end_record(fopo_run *r) {
+  const fopo_trainer_options *o = &r->t->o;
+  const fopo_stretch *record = fopo_trainer_record(r->t);
+  fopo_run_record row = {.step = r->t->step,
+                         .seconds = r->plan.trained + r->spent,
+                         .steps_per_second = record->sum.steps / record->seconds,
+                         .mean = fopo_statistics_means(&record->sum),
+                         .lr = o->optim->options.lr,
+                         .epsilon = fopo_gradient_epsilon(o->gradient),
+                         .valid = r->valid,
+                         .valid_index = r->valid_index};
+  memcpy(row.phases, record->phases, sizeof row.phases);
+  fopo_trainer_end_record(r->t);
+  r->stage = STEPS;
+  r->valid = r->valid_index = NAN;
+  return row;
+}
+
+static int make_record(fopo_run_event *e, fopo_run *r) {
+  int status = FOPO_OK;
+  e->kind = FOPO_RUN_VALIDATE;
+  if (r->stage == DUE) {
+    r->valid = r->valid_index = NAN;
+    if (r->plan.ask) {
+      r->stage = ASKED;
+    } else {
+      if (r->plan.valid != NULL) status = validate(r);
+      if (status == FOPO_OK) r->stage = JUDGED;
+    }
+  }
+  if (r->stage != JUDGED) return status;
+  if (r->plan.ask || r->plan.valid != NULL) note_best(r);
+  e->kind = FOPO_RUN_RECORD;
+  e->record = end_record(r);
+  return FOPO_OK;
+}
+
+int fopo_run_record_now(fopo_run *r) {
+  if (fopo_trainer_record(r->t)->sum.steps < 1.0) return 0;
+  if (r->stage == STEPS) r->stage = DUE;
+  return 1;
+}
+
+int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
+  if (fopo_trainer_record(r->t)->sum.steps < 1.0) return 0;
+  r->valid = r->valid_index = NAN;
+  *record = end_record(r);
+  return 1;
+}
+
+/* ---- the machine ---- */
+
+int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
+  *e = (fopo_run_event){.kind = FOPO_RUN_DONE};
+  int status = FOPO_OK;
+  if (r->stage != STEPS) {
+    status = make_record(e, r);
+  } else if (!fopo_run_is_done(r)) {
+    status = make_slice(e, r, seconds, most);
+  }
+  e->record_due = r->stage != STEPS;
+  e->seconds = r->plan.trained + r->spent;
+  return status;
+}
+
+uint64_t fopo_run_finish(fopo_run *r) {
+  fopo_policy *pi = r->t->o.policy;
+  if (r->best_theta == NULL || r->best_step == 0) return 0;
+  if (r->best_step == r->t->step) return r->best_step;
+  memcpy(pi->theta.x, r->best_theta, r->t->n_theta * sizeof *r->best_theta);
+  if (r->best_items != NULL) {
+    memcpy(pi->items.x, r->best_items, pi->items.rows * pi->items.cols * sizeof *r->best_items);
+    pi->version++;
+  }
+  return r->best_step;
+}
+
+uint64_t fopo_run_last(const fopo_run *r) { return r->last; }
+
+uint64_t fopo_run_best_step(const fopo_run *r) { return r->best_step; }
+
+const char *fopo_run_why(const fopo_run *r) { return r->why; }

@@ -1,0 +1,89 @@
+/* One run of a trainer, as a state machine: how many steps it makes and in which slices, when a
+ * record ends, what the policy is worth then, and when the run is over. Whoever drives it (t:run,
+ * the live view, a job's thread) calls fopo_run_advance again and again and does what the event
+ * says; the numbers are the same for all of them, to the bit.
+ *
+ * The seconds of a run are those of training: validation is not counted. */
+#ifndef FOPO_TRAIN_RUN_H
+#define FOPO_TRAIN_RUN_H
+
+#include "judge/evaluate.h"
+#include "train/trainer.h"
+
+typedef struct {
+  uint64_t steps; /* to make; UINT64_MAX: no limit */
+  double seconds; /* of training; INFINITY: no limit */
+  uint64_t every; /* steps of a record; 0: about a second's */
+  double trained; /* seconds of the trainer's earlier runs */
+
+  /* Validation at every record: by the caller, who is asked with FOPO_RUN_VALIDATE; or on sessions,
+   * with an index of the true argmax and perhaps through another; or not at all. Not owned. */
+  int ask;                    /* 1: by the caller */
+  const fopo_sessions *valid; /* NULL: no sessions */
+  fopo_matrix valid_contexts; /* [N, D] */
+  fopo_index *exact, *index;  /* index: NULL or the second one */
+  uint64_t patience; /* validations in a row without a better one that end the run; 0: none */
+  int keep_best;     /* 1: fopo_run_finish restores the parameters of the best validation */
+} fopo_run_plan;
+
+/* A row of the history. */
+typedef struct {
+  uint64_t step;  /* made in all */
+  double seconds; /* of training, in all */
+  double steps_per_second;
+  fopo_statistics mean;
+  double phases[FOPO_PHASES]; /* seconds */
+  double lr, epsilon;         /* epsilon: NaN if the estimator has none */
+  double valid, valid_index;  /* NaN: not validated */
+} fopo_run_record;
+
+typedef enum {
+  FOPO_RUN_SLICE,    /* steps were made: event.slice */
+  FOPO_RUN_DRAWN,    /* rewards are wanted: fill fopo_trainer_drawn, then advance */
+  FOPO_RUN_VALIDATE, /* the policy's worth is wanted: fopo_run_judged, then advance */
+  FOPO_RUN_RECORD,   /* a record has ended: event.record */
+  FOPO_RUN_DONE      /* the run is over */
+} fopo_run_event_kind;
+
+typedef struct {
+  fopo_run_event_kind kind;
+  int record_due;         /* 1: the next advance makes no steps, but ends the record */
+  double seconds;         /* of training, in all */
+  fopo_slice slice;       /* FOPO_RUN_SLICE */
+  fopo_run_record record; /* FOPO_RUN_RECORD */
+} fopo_run_event;
+
+typedef struct fopo_run fopo_run;
+
+/* t must outlive the run. Begins with the record that the trainer has in hand. */
+int fopo_run_new(fopo_run **r, fopo_trainer *t, const fopo_run_plan *plan);
+void fopo_run_free(fopo_run *r); /* accepts NULL */
+
+/* Makes a slice, of at most about so many seconds (INFINITY: no limit) and `most` steps; or, if a
+ * record is due, validates and ends it. On failure the event is SLICE, with the whole steps that
+ * were made before it, or VALIDATE: then the record is still due, and the next advance validates
+ * again. */
+int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most);
+
+/* How many steps advance would make now; 0: a record is due, or the run is over. */
+uint64_t fopo_run_steps(const fopo_run *r, double seconds, uint64_t most);
+
+/* The answer to FOPO_RUN_VALIDATE; NaN: there is none. */
+void fopo_run_judged(fopo_run *r, double valid);
+
+/* Makes the record in hand due before its steps are made; 0 if it has none. */
+int fopo_run_record_now(fopo_run *r);
+
+/* Ends the record in hand as it is, without validation; 0 if it has no steps. */
+int fopo_run_cut_record(fopo_run_record *record, fopo_run *r);
+
+/* Ends a run that is not given up: restores the best parameters, if they are kept. Returns the step
+ * of the best validation; 0: there was none. */
+uint64_t fopo_run_finish(fopo_run *r);
+
+int fopo_run_is_done(const fopo_run *r);
+uint64_t fopo_run_last(const fopo_run *r);      /* the step at its end; UINT64_MAX: not known */
+uint64_t fopo_run_best_step(const fopo_run *r); /* 0: no validation yet */
+const char *fopo_run_why(const fopo_run *r);    /* why it ended early; "": it did not */
+
+#endif
