@@ -189,6 +189,7 @@ static void sort_bucket(job *j, size_t b) {
     weights = j->weights + first;
     other_weights = j->spare_weights + mine;
   }
+  /* By column, digit by digit, between the two arrays; then by row, into the matrix. */
   for (int pass = 0; pass < j->passes; pass++) {
     sort_pass(other, other_weights, keys, weights, n, pass * j->digit, j->digit);
     uint64_t *k = keys;

@@ -352,7 +352,8 @@ static int svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, gram_sc
   double rest = triangle(Gy, scratch);
   if (!(rest > 0)) return FOPO_OK;
   divide_both(Gw, Gy, n);
-  /* Eigenvector j is column j for LAPACK, row j here; eigenvalues ascend. */
+  /* T^-T Gw T^-1 = U diag(s^2) U^T. Eigenvector j is column j for LAPACK, row j here; eigenvalues
+   * ascend. */
   if (LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, Gw, n, scratch->values, scratch->work,
                           work_size, scratch->indices, 5 * n + 3) != 0)
     return FOPO_OK;
@@ -366,6 +367,7 @@ static int svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, gram_sc
     for (size_t i = 0; i < scratch->n; i++)
       scratch->X[i * columns + k] = Gw[from * scratch->n + i] / value;
   }
+  /* C = T^-1 U diag(1 / s). */
   cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasNonUnit, n, (int)columns,
               1.0, Gy, n, scratch->X, (int)columns);
   for (size_t i = 0; i < scratch->n; i++)

@@ -1,4 +1,4 @@
-/* The ground everything stands on: sentences, counted memory and its faults, progress and
+/* The lowest layer: sentences, counted memory and its faults, progress and
  * interruption, threads, matrices against naive references in double, and sparse rows. */
 #include <math.h>
 #include <pthread.h>
@@ -68,7 +68,7 @@ static void blocks_are_zeroed_and_counted(void **state) {
   assert_int_equal(fopo_memory_in_use().bytes, before.bytes);
 }
 
-/* Through every pair of sizes: what was there stays, what is added is zero. */
+/* Every pair of sizes: old bytes stay, added ones are zero. */
 static void blocks_grow_and_shrink(void **state) {
   (void)state;
   static const size_t sizes[] = {0, 10, 5000, 5000000, 4194304, 12000000, 6000001, 6000000, 20};
@@ -201,7 +201,7 @@ static void alone_is_rank_zero(void **state) {
 
 /* ---- matrices ---- */
 
-/* Normals in a view whose rows are `pad` longer than it says. */
+/* Normals, in a view with ld = cols + pad. */
 static fopo_matrix random_matrix(size_t rows, size_t cols, size_t pad, uint64_t seed) {
   fopo_matrix m;
   assert_int_equal(fopo_matrix_init(&m, rows, cols + pad), FOPO_OK);
@@ -421,6 +421,7 @@ static void make_world(void) {
 }
 
 static void assert_is_world(const fopo_csr *m, int with_values, int transposed) {
+  size_t used, columns = 0;
   assert_int_equal(m->rows, transposed ? COLS : ROWS);
   assert_int_equal(m->cols, transposed ? ROWS : COLS);
   assert_int_equal(fopo_csr_nnz(m), world.distinct);
@@ -437,6 +438,13 @@ static void assert_is_world(const fopo_csr *m, int with_values, int transposed) 
       assert_int_equal(fopo_csr_contains(m, r, (uint32_t)c), expected > 0);
     }
   }
+  for (size_t c = 0; c < m->cols; c++) {
+    size_t r = 0;
+    while (r < m->rows && !fopo_csr_contains(m, r, (uint32_t)c)) r++;
+    columns += r < m->rows;
+  }
+  assert_int_equal(fopo_csr_columns_used(&used, m), FOPO_OK);
+  assert_int_equal(used, columns);
 }
 
 static int rising(const void *a, const void *b) {
@@ -501,7 +509,7 @@ static void odd_sparse_matrices(void **state) {
 }
 
 /* Enough pairs for many buckets and slices, spread evenly and unevenly, over few and over most
- * columns that there can be: sums of small integers are exact, so each must be right. */
+ * columns that are possible. Sums of small integers are exact, so each must be equal. */
 static void many_pairs(void **state) {
   (void)state;
   enum { N = 300000, R = 1000, C = 300 };
@@ -652,7 +660,7 @@ static void sparse_product_does_not_depend_on_threads(void **state) {
   fopo_csr_done(&m);
 }
 
-/* Long work stops when asked to, short work ends. */
+/* Long work can be interrupted, short work finishes. */
 static void long_work_is_interrupted(void **state) {
   (void)state;
   size_t live = fopo_memory_in_use().blocks;

@@ -1,5 +1,5 @@
-/* Bandit logs: one small text a quirk, the real files' counts, parts and their file; the synthetic
- * world against sums made by hand; every allocation failing in turn. */
+/* Bandit logs: a small text for each quirk, the counts of real files, parts, saving; the synthetic
+ * world against plain sums; every allocation failing in turn. */
 #include <math.h>
 #include <unistd.h>
 
@@ -110,7 +110,8 @@ static void test_csv(void **state) {
   assert_string_equal(name_of(&logs->names, logs->actions[0]), "b");
   fopo_logs_free(logs);
 
-  /* a column is one of text wherever its text stands, and ids may be all of a catalogue */
+  /* One text makes a column one of text, in whatever row it is; n_actions may exceed the ids seen.
+   */
   logs =
       READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5);
   assert_int_equal(logs->contexts.cols, 3);
@@ -154,7 +155,7 @@ static void test_csv_refused(void **state) {
 #undef HEAD
 }
 
-/* Numbers cannot be categories by the thousand. */
+/* A column of thousands of different texts is not a category. */
 static void test_many_levels(void **state) {
   (void)state;
   FILE *f = fopen(path, "wb");
@@ -374,6 +375,29 @@ static void test_save_and_parts(void **state) {
   fopo_logs_free(again);
 }
 
+/* Names of a .npz are checked as those of a dataset: each is one string of the length it claims. */
+static void test_damaged_names(void **state) {
+  (void)state;
+  fopo_logs *logs = READ("x,action,reward,p\n1,apple,1,0.5\n2,pear,0,0.5\n"), *again;
+  assert_string_equal(name_of(&logs->names, 1), "pear");
+  ok(fopo_logs_save(logs, path));
+  again = must_read(path, NULL);
+  assert_string_equal(name_of(&again->names, 0), "apple");
+  fopo_logs_free(again);
+  logs->names.text[2] = '\0'; /* "ap" and a rest that no offset names */
+  ok(fopo_logs_save(logs, path));
+  refuse(path, NULL, FOPO_ERR_FORMAT, "the names of its names do not fit");
+  logs->names.text[2] = 'p';
+  logs->names.text[logs->names.offsets[1] - 1] = 'x'; /* no '\0' between the two */
+  ok(fopo_logs_save(logs, path));
+  refuse(path, NULL, FOPO_ERR_FORMAT, "the names of its names do not fit");
+  logs->names.text[logs->names.offsets[1] - 1] = '\0';
+  logs->names.offsets[1] = 0;
+  ok(fopo_logs_save(logs, path));
+  refuse(path, NULL, FOPO_ERR_FORMAT, "the names of its names do not fit");
+  fopo_logs_free(logs);
+}
+
 /* Every allocation of reading fails once: a failure each time, and nothing is left. */
 static void test_memory(void **state) {
   (void)state;
@@ -421,7 +445,7 @@ static void test_real_obd(void **state) {
   assert_int_equal(logs->n_actions, 102);
   assert_int_equal(logs->contexts.cols, 3 + 5 + 9 + 8 + 34);
   close_to(mean_reward(logs), 0.0046, 1e-9);
-  /* the logging policy's own value by IPS: it shows each of 102 pairs equally */
+  /* IPS of the logging policy itself, which shows each of 102 pairs equally often. */
   double value = 0;
   for (size_t i = 0; i < logs->n; i++)
     value += (double)logs->rewards[i] / 102 / (double)logs->propensities[i] / 10000;
@@ -506,12 +530,12 @@ static void test_world_values(void **state) {
   close_to(value, best, 1e-6);
   fopo_matrix_done(&Q);
 
-  /* the log's mean reward is the logging policy's value, and so is what IPS says of it */
+  /* The mean reward of the log estimates the value of the logging policy, and so does IPS. */
   double logging;
   ok(fopo_log_world_logging(&logging, w, w->contexts));
   double error = sqrt(logging * (1 - logging) / 4000);
   close_to(mean_reward(logs), logging, 4 * error);
-  /* 1 / p has the mean P under the log */
+  /* 1 / p has the mean P under the log. */
   double inverse = 0, square = 0;
   for (size_t i = 0; i < logs->n; i++) {
     double v = 1 / (double)logs->propensities[i];
@@ -523,7 +547,7 @@ static void test_world_values(void **state) {
   fopo_logs_free(logs);
 }
 
-/* The catalogue is larger than a segment and a tile, and threads change no bit. */
+/* A catalogue larger than a segment and a tile: the number of threads changes no bit. */
 static void test_world_threads(void **state) {
   (void)state;
   fopo_log_world_options o = small;
@@ -572,6 +596,7 @@ int main(void) {
                                      cmocka_unit_test(test_adf),
                                      cmocka_unit_test(test_dsjson),
                                      cmocka_unit_test(test_save_and_parts),
+                                     cmocka_unit_test(test_damaged_names),
                                      cmocka_unit_test(test_memory),
                                      cmocka_unit_test(test_real_obd),
                                      cmocka_unit_test(test_real_vw),

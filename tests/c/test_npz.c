@@ -1,4 +1,4 @@
-/* .npy and .npz: round trips, NumPy as the judge of both directions, damaged files, full disks. */
+/* .npy and .npz: round trips, both directions checked by NumPy, damaged files, full disks. */
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static unsigned char *slurp(const char *path, size_t *n) {
   return bytes;
 }
 
-/* ---- writing, judged by our reader and by NumPy ---- */
+/* ---- writing, checked by our reader and by NumPy ---- */
 
 static float f4[6];
 static double f8[6];
@@ -109,7 +109,7 @@ static void same_bytes_twice(void **state) {
   free(two);
 }
 
-/* Element i as a double, whatever the kind. */
+/* Element i as a double, for any type. */
 static double element(const fopo_array *a, size_t i) {
   switch (a->type) {
   case FOPO_F32: return (double)((float *)a->data)[i];
@@ -183,7 +183,7 @@ static void numpy_agrees(void **state) {
     assert_memory_equal(a.data, ramp, sizeof ramp);
     fopo_free(a.data);
   }
-  fopo_archive ones; /* deflate at its limit, about 1,030 to 1, is no lie */
+  fopo_archive ones; /* deflate at its limit, about 1,030 to 1, must be accepted */
   assert_int_equal(fopo_npz_load(&ones, in_folder("py_ones.npz")), FOPO_OK);
   assert_true(((float *)ones.items[0].data)[2999999] == 1.0f);
   fopo_archive_done(&ones);
@@ -415,7 +415,7 @@ static int converts(fopo_dtype from, double value, fopo_dtype to) {
 
 static void conversions(void **state) {
   (void)state;
-  /* Powers of two, so that every kind holds them exactly or not at all. */
+  /* Powers of two: a type holds one exactly or not at all. */
   static const double least[] = {-0x1p127, -0x1p1000, -0x1p31, -0x1p63, 0, 0, 0, 0};
   static const double most[] = {0x1p127, 0x1p1000, 0x1p30, 0x1p62, 128, 0x1p31, 0x1p63, 1};
   for (int from = FOPO_F32; from <= FOPO_BOOL; from++)
@@ -443,7 +443,7 @@ static void conversions(void **state) {
   fopo_archive_done(&archive);
 }
 
-/* ---- the world refuses ---- */
+/* ---- failures of the system ---- */
 
 static void old_file_survives(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-/* Readers: one small file per quirk, the real files' published counts, the cache, and scipy. */
+/* Readers: a small file for each quirk, published counts of real files, the cache, and scipy. */
 #include <unistd.h>
 #include <zlib.h>
 
@@ -47,7 +47,7 @@ static void must_refuse(const char *path, int code, const char *part,
 #define REFUSE_AS(path, code, part, ...)                                                           \
   must_refuse(path, code, part, &(fopo_read_options){__VA_ARGS__})
 
-/* The value at (user, item), by their names; -1000 where nothing stands. */
+/* The value at (user, item), by their names; -1000 if there is none. */
 static double at(const fopo_dataset *d, const char *user, const char *item) {
   int64_t u = fopo_names_find(&d->users, user), i = fopo_names_find(&d->items, item);
   if (u < 0 || i < 0) return -1000;
@@ -194,8 +194,7 @@ static void lists(void **state) {
             .format = "lists");
 }
 
-/* Every row has a name of its own, a sentence of help, one way to read, and a name that is known.
- */
+/* Every row has a name of its own, a sentence of help and one way to read. */
 static void table_of_readers(void **state) {
   (void)state;
   size_t n = 0;
@@ -267,7 +266,7 @@ static void ids_of_many_kinds(void **state) {
   fopo_dataset_free(d);
 }
 
-/* Many ids through growth of all tables, against arithmetic. */
+/* So many ids that all tables grow; the result is known by arithmetic. */
 static void many_ids(void **state) {
   (void)state;
   enum { N = 60000 };
@@ -303,7 +302,7 @@ static void many_ids(void **state) {
   }
 }
 
-/* Numbers of every length, and texts that begin like them, as they stood. */
+/* Integers of every length, and texts that begin like them, are read back unchanged. */
 static void numbers_of_every_length(void **state) {
   (void)state;
   static const char digits[] = "9081726354091827364";
@@ -314,7 +313,7 @@ static void numbers_of_every_length(void **state) {
       n += (size_t)sprintf(text + n, "%s%.*s,%d,%d.%d\n", sign ? "-" : "", length, digits, length,
                            length, sign);
   write_bytes("case.txt", text, n);
-  for (int texts = 0; texts < 2; texts++) { /* 19 digits are text, and then all are */
+  for (int texts = 0; texts < 2; texts++) { /* an id of 19 digits makes all ids texts */
     if (!texts) n -= strlen("9081726354091827364,19,19.0\n-9081726354091827364,19,19.1\n");
     fopo_dataset *d = READ(write_bytes("case.txt", text, n));
     assert_true((d->users.text != NULL) == (texts == 1));
@@ -328,7 +327,7 @@ static void numbers_of_every_length(void **state) {
     fopo_dataset_free(d);
     n = strlen(text);
   }
-  /* Numbers at the borders of what a word holds. */
+  /* Integers at the limits of 32 bits, and of the words of the bit set. */
   fopo_dataset *d =
       READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
   assert_true(shaped(d, "pairs", 4, 5, 5) && at(d, "4294967295", "0") == 1);
@@ -341,7 +340,7 @@ static void numbers_of_every_length(void **state) {
 
 /* ---- many rows at once ---- */
 
-enum { /* what a file of rows has */
+enum { /* features of a file */
        HAS_VALUES = 1,
        HAS_CRLF = 2,
        HAS_BLANKS = 4,
@@ -355,7 +354,7 @@ enum { /* what a file of rows has */
        KINDS = 1024
 };
 
-/* 300 rows; the odd ones stand at places that differ from kind to kind. */
+/* 300 rows; the special ones are at positions that differ from kind to kind. */
 static size_t many_rows(char *text, int kinds) {
   const char *end = kinds & HAS_CRLF ? "\r\n" : "\n", *s = kinds & HAS_COLONS ? "::" : ",";
   size_t n = 0;
@@ -389,7 +388,7 @@ static size_t many_rows(char *text, int kinds) {
   return kinds & HAS_NO_END ? n - strlen(end) : n;
 }
 
-/* Chunks of any size and any number of threads give one result, or one sentence. */
+/* Any size of chunks and number of threads gives the same result, or the same sentence. */
 static void chunks_change_nothing(void **state) {
   (void)state;
   static const int threads[] = {1, 2, 3, 7};
@@ -436,7 +435,7 @@ static void chunks_change_nothing(void **state) {
   free(text);
 }
 
-/* More text than is read at once, against arithmetic, by one thread and by three. */
+/* More text than one read, by one thread and by three; the result is known by arithmetic. */
 static void many_blocks(void **state) {
   (void)state;
   enum { ROWS = 1200000, USERS = 5000, ITEMS = 700 };
@@ -595,7 +594,7 @@ static void skipped_errors(void **state) {
   const char *path = write_text("user,item,rating\n1,2,3\n1,x\n1,3,y\n,4,5\n2,2,\"5\n2,2,5\n");
   fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
-  assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row names nothing */
+  assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row adds no name */
   fopo_dataset_free(d);
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1,
             .max_errors = 3);
@@ -641,14 +640,16 @@ static void gzipped(void **state) {
     assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "2", "5") == 3.5);
     fopo_dataset_free(d);
   }
-  for (size_t cut = 2; cut < n; cut++) /* at `first` a member ends, and its last row is short */
+  for (size_t cut = 2; cut < n;
+       cut++) /* a cut at `first` leaves one whole member with a short last row */
     REFUSE(write_bytes("case.csv.gz", bytes, cut), FOPO_ERR_FORMAT,
            cut == first ? "has 2 fields" : "case.csv.gz: the gzip data is damaged");
   for (size_t i = 12; i < n; i++) {
     fopo_dataset *d;
     bytes[i] ^= 0x10;
     int status = fopo_dataset_read(&d, write_bytes("case.csv.gz", bytes, n), NULL);
-    if (status == FOPO_OK) { /* only bytes that say nothing: date and system of the second member */
+    if (status ==
+        FOPO_OK) { /* only bytes without meaning differ: date and system of the second member */
       assert_true(at(d, "1", "5") == 4 && at(d, "2", "5") == 3.5);
       fopo_dataset_free(d);
     }
@@ -656,7 +657,8 @@ static void gzipped(void **state) {
   }
 }
 
-/* Quotes that first come in the second block, line ends inside of them, also over the border. */
+/* Quotes that begin in the second block, line ends inside them, also across the border of blocks.
+ */
 static void quotes_far_down(void **state) {
   (void)state;
   enum { ROWS = 90000, QUOTED = 40000 };
@@ -893,7 +895,7 @@ static void memory_faults(void **state) {
       }
 }
 
-/* Cut anywhere and changed anywhere: a result or a sentence, and nothing lost. */
+/* Cut anywhere and changed anywhere: a result or a sentence, and no leak. */
 static void hostile_bytes(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -1021,8 +1023,8 @@ static double seconds_to_read(const char *path) {
   return fopo_clock() - start;
 }
 
-/* A ratio, not a time: text against cache on the same machine, the best of each in turn. It is
- * about 11 there; the floor leaves room for a busy machine. */
+/* The ratio of times of text and cache on this machine, the best of each in turn. It is about 11;
+ * the floor is lower because the machine may be busy. */
 static void cache_is_fast(void **state) {
   (void)state;
 #ifdef NDEBUG

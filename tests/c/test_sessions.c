@@ -1,4 +1,4 @@
-/* Sessions: the halves and shares of the authors' split, determinism, refusals. */
+/* Sessions: X and Y, the shares of the authors' split, determinism, refusals. */
 
 #include "checks.h"
 #include "core/memory.h"
@@ -69,7 +69,7 @@ static void halves_and_shares(void **state) {
   fopo_csr_done(&d.matrix);
 }
 
-/* Each place of a row falls into X about half of the time, over seeds. */
+/* Over seeds, each position of a row is in X about half of the time. */
 static void halves_are_random(void **state) {
   (void)state;
   fopo_dataset d;

@@ -1,4 +1,4 @@
-/* The randomised SVD against matrices whose singular values and vectors are known beforehand. */
+/* The randomised SVD of matrices whose singular values and vectors are known beforehand. */
 #include <math.h>
 
 #include "checks.h"
@@ -109,8 +109,8 @@ static void known_vectors_come_back(void **state) {
   assert_recovers(300, 120, 12, 12, 0.005f);
 }
 
-/* The sketch has 32 columns and spans all there is: from spectra for which Gram matrices do to such
- * for which they do not. */
+/* The sketch has 32 columns and spans everything. Spectra range from those for which Gram matrices
+ * are trusted to those for which they are not. */
 static void well_and_ill_conditioned(void **state) {
   (void)state;
   static const float least[] = {0.9f, 0.3f, 0.1f, 0.05f, 0.03f, 0.01f, 0.003f};

@@ -1,4 +1,4 @@
-/* The synthetic world: its laws, its best policy by other means, determinism, refusals. */
+/* The synthetic world: its distributions, its best policy by other means, determinism, refusals. */
 #include <math.h>
 
 #include "checks.h"
@@ -19,7 +19,7 @@ static void make(fopo_world **w, fopo_dataset **d, const fopo_world_options *o) 
   assert_int_equal(fopo_world_new(w, d, o), FOPO_OK);
 }
 
-/* p_u(a) from what the world says. */
+/* p_u(a) from the fields of the world. */
 static double chance(const fopo_world *w, uint32_t user, uint32_t item) {
   double p = w->noise / (double)w->items;
   for (size_t k = 0; k < w->tastes; k++) {
@@ -94,8 +94,8 @@ static void users_are_as_told(void **state) {
   fopo_dataset_free(d);
 }
 
-/* How often items stand in sessions, against 1 - exp(-lambda p), by chi-square over the items.
- * Sessions are long enough that drawing short ones again does not show. */
+/* How often items are in sessions, against 1 - exp(-lambda p), by chi-square over the items.
+ * Sessions are so long that drawing short ones again has no visible effect. */
 static void items_are_met_independently(void **state) {
   (void)state;
   fopo_world *w;
@@ -126,7 +126,7 @@ static void items_are_met_independently(void **state) {
 
 /* ---- the best policy --------------------------------------------------------------------------*/
 
-/* One session of a world of 8 items in 2 clusters, all 2^8 sessions weighed one by one. */
+/* A world of 8 items in 2 clusters: all 2^8 sessions are weighted one by one. */
 static double by_enumeration(const fopo_world *w, uint32_t user, uint32_t x_mask, int m) {
   double odds[8], total = 0, in[8] = {0}, best = 0;
   for (uint32_t a = 0; a < 8; a++) odds[a] = expm1((double)w->rate[user] * chance(w, user, a));

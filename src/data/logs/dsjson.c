@@ -214,6 +214,7 @@ static int take_feature(reading *g, span key, void *data, int depth) {
   if (is_key(key, "_multi") && depth == 2) return take_actions(g, depth);
   if (key.at != NULL && key.n > 0 && *key.at == '_') return skip_value(g, depth);
   if (key.at == NULL) key = (span){"", 0};
+  /* A word, number or string is a feature; an object or a list holds features. */
   int is = peek(g);
   switch (is) {
   case IS_NULL:
@@ -235,6 +236,7 @@ static int take_feature(reading *g, span key, void *data, int depth) {
   case IS_ARRAY: break;
   default: return 0;
   }
+  /* Inside, the name of the object is a prefix of the names. */
   deeper = *at;
   if (key.n > 0) {
     int n = snprintf(deeper.path + at->n, sizeof deeper.path - at->n, "%.*s.", (int)key.n, key.at);
@@ -371,6 +373,7 @@ static int take_line(reading *g, const char *p, const char *end) {
   g->n_actions = 0;
   g->event++;
   memset(g->row, 0, D * sizeof *g->row);
+  /* Parse: labels, context and offered actions, or g->why. */
   if (g->catalogue.size == 0) forget_catalogue(g);
   skip_blanks(g);
   if (g->at == end) return FOPO_OK;

@@ -94,6 +94,7 @@ static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *pat
                        path, logs->features.text + logs->features.offsets[unknown]);
   }
   if (status == FOPO_OK) status = check_lacking(place, logs, like, path);
+  /* contexts [n, columns] become x [n, D]: column i moves to place[i]. */
   if (status == FOPO_OK) status = fopo_matrix_init(&x, logs->n, D);
   if (status == FOPO_OK) status = fopo_names_copy(&names, &like->features);
   if (status == FOPO_OK) {

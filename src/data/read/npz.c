@@ -105,6 +105,7 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
   int status = read_values(r, n, &values);
   if (status == FOPO_OK) status = check_starts(r, indptr, major, n);
   if (status != FOPO_OK) return status;
+  /* Sorted CSR: its arrays become the matrix. */
   if (n > 0 && !by_columns && sorted_rows(indptr->data, indices->data, r->rows, r->cols)) {
     status = fopo_pairs_check_shape(r->path, r->rows, r->cols, n);
     if (status != FOPO_OK) return status;
@@ -114,6 +115,7 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
                    values != NULL ? fopo_array_release(values) : NULL};
     return fopo_dataset_finish(d, r->path);
   }
+  /* Anything else: as pairs, indptr expanded to one row (column) per entry. */
   status = in_range(r, indices->data, n, by_columns ? r->rows : r->cols);
   if (status != FOPO_OK) return status;
   uint32_t *expanded = expand(indptr->data, major);

@@ -146,6 +146,7 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   size_t columns = k->r->columns;
   const char separator = k->r->separator;
   for (size_t i = 0; i < columns; i++) {
+    /* The field, by the role of its column; p moves to its end. */
     const char *start = p;
     if (k->roles[i] == USER) {
       p = fast_id(&c->user[c->n], &c->user_n[c->n], p, k, c);
@@ -163,6 +164,7 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
       }
     }
     if (p == NULL) return NULL;
+    /* It must end at a separator, the last one at a line end: quotes and blanks are not easy. */
     if (i + 1 < columns) {
       if (*p != separator) return NULL;
     } else {
@@ -241,6 +243,7 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
   fopo_pairs *p = &r->pairs;
   size_t n = p->n;
   int wide_user = 0, wide_item = 0, status;
+  /* Where the rows of each chunk go, and whether an id no longer fits 32 bits. */
   for (size_t i = from; i < to; i++) {
     k->list[i].first = n;
     n += k->list[i].n;
@@ -248,9 +251,11 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
     wide_item |= k->list[i].n > 0 && k->list[i].item_is_wide;
   }
   if ((status = fopo_pairs_reserve(p, n - p->n)) != FOPO_OK) return status;
+  /* The first such id makes indices of all ids before it. */
   if (wide_user) status = fopo_side_index(&r->users, p->user, p->n);
   if (wide_item && status == FOPO_OK) status = fopo_side_index(&r->items, p->item, p->n);
   if (status != FOPO_OK) return status;
+    /* Values, and ids that are stored as they are: in parallel. */
 #pragma omp parallel for num_threads(to - from > 1 ? fopo_threads() : 1)
   for (size_t i = from; i < to; i++) {
     chunk *c = &k->list[i];
@@ -258,6 +263,7 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
     if (r->items.as_numbers) copy_side(p->item + c->first, c->item, c->n);
     if (p->with_values && c->n > 0) memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
   }
+  /* Ids that need an index: one chunk after the other, since indices follow first appearance. */
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];
     if (!r->users.as_numbers)

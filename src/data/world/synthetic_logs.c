@@ -286,6 +286,7 @@ static void sweep_segment(const sweep *s, totals *part, size_t first, size_t end
   for (size_t at = first; at < end; at += TILE) {
     size_t n = end - at < TILE ? end - at : TILE;
     fopo_matrix F = fopo_matrix_view(f, rows, n), T = fopo_matrix_view(t, rows, n);
+    /* F [rows, n] = Q items^T; T = -(bias + slope X beta^T), the negative log-odds of a reward. */
     fopo_gemm_tile(F, 1.0f, s->Q, 0, fopo_matrix_rows(s->items, at, n), 1, 0.0f);
     if (!s->greedy) {
       for (size_t i = 0; i < rows * n; i++) t[i] = (float)-o->bias;
