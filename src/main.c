@@ -41,9 +41,9 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists the modules and fopo.demo() starts a lesson. Environment: "
-    "FOPO_THREADS,\n"
-    "FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
+    "At the prompt help() lists the modules and fopo.demo() starts a lesson; man fopo says the "
+    "rest.\n"
+    "Environment: FOPO_THREADS, FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
   int argc;
