@@ -350,7 +350,8 @@ static int totable(lua_State *L) {
   bind_array *a = get_array(L, 1);
   size_t rows = a->rows, cols = a->cols;
   if (rows > INT_MAX || cols > INT_MAX) {
-    return bind_refuse(L, "%zu x %zu is too large for a table", rows, cols);
+    return bind_refuse(L, "%zu x %zu is too large for a table; take fewer rows with a:rows_of",
+                       rows, cols);
   }
   luaL_checkstack(L, 8, NULL);
   lua_createtable(L, (int)rows, 0);

@@ -34,8 +34,9 @@ static int check_project(lua_State *L) {
   bind_array *G = bind_array_numbers(L, 1, "G"), *U = bind_array_numbers(L, 2, "U");
   size_t n = G->rows * G->cols;
   if (U->cols != n) {
-    return bind_refuse(L, "G has %zu elements but the directions %zu; they must be as many", n,
-                       U->cols);
+    return bind_refuse(
+        L, "G has %zu elements but the directions have %zu; they must have the same number", n,
+        U->cols);
   }
   lua_createtable(L, (int)U->rows, 0);
   for (size_t k = 0; k < U->rows; k++) {
@@ -58,8 +59,9 @@ static int check_stack(lua_State *L) {
   for (int k = 0; k < count; k++) {
     bind_array *a = bind_array_numbers(L, k + 1, "the array");
     if (a->rows * a->cols != n) {
-      return bind_refuse(L, "array %d has %zu elements but the first one %zu", k + 1,
-                         a->rows * a->cols, n);
+      return bind_refuse(
+          L, "array %d has %zu elements but the first one has %zu; all must have the same number",
+          k + 1, a->rows * a->cols, n);
     }
     double norm = sqrt(fopo_matrix_norm2(bind_matrix(a)));
     const float *from = a->data;

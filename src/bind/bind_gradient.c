@@ -105,8 +105,8 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
       bind_refuse(L, "only a gradient with a mixture proposal has epsilon");
     }
     if (o->proposal.adaptive) {
-      bind_refuse(L, "an adaptive proposal sets its epsilon itself; use "
-                     "proposal.mixture for one of your own");
+      bind_refuse(L,
+                  "an adaptive proposal sets its epsilon itself; use proposal.mixture to set it");
     }
   } else if (strcmp(name, "k") == 0) {
     if (!mixture) {
@@ -167,7 +167,7 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
   fopo_item_gradient items = fopo_gradient_items(g->gradient);
   if (items.n != n) { /* a finaliser has used the gradient */
-    bind_refuse(L, "the gradient was used while it was given out");
+    bind_refuse(L, "a finaliser used the gradient while its results were copied; compute it again");
   }
   bind_check(L, d->ops->get(d, rows->data, items.rows, n * dim * sizeof(float)));
   if (items.ids != NULL) {

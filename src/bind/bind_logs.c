@@ -353,7 +353,8 @@ static int world_reward(lua_State *L) {
   size_t N = world_contexts(L, 4).rows;
   uint32_t *rows = bind_rows(L, 3, N, B < N ? B : N, &n);
   if (n != B) {
-    return bind_refuse(L, "ids has %zu rows but %zu contexts are given; give one for each", B, n);
+    return bind_refuse(
+        L, "ids has %zu rows but %zu contexts are given; give one context for each row", B, n);
   }
   bind_push_again(L, 1, &bind_log_world_type);
   bind_push_again(L, 2, &bind_array_type);

@@ -153,8 +153,8 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
   for (size_t i = 0; i < n; i++) {
     if (id[i] < items.rows && (i == 0 || id[i] > id[i - 1])) continue;
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "id %zu of the items' gradient does not follow the one before it, or is no "
-                     "item; use what compute gave",
+                     "id %zu of the items' gradient is not above the one before it, or is no item; "
+                     "use the ids that g:compute returned",
                      i + 1);
   }
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
@@ -192,7 +192,7 @@ static int step(lua_State *L) {
   bind_array *G = bind_array_numbers(L, 3, "G");
   fopo_matrix theta = pi->policy.theta;
   if (G->rows != theta.rows || G->cols != theta.cols) {
-    return bind_refuse(L, "G is %zu x %zu but theta is %zu x %zu; they must be of one shape",
+    return bind_refuse(L, "G is %zu x %zu but theta is %zu x %zu; G must have the shape of theta",
                        G->rows, G->cols, theta.rows, theta.cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(G), "G"));

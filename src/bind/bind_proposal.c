@@ -89,7 +89,8 @@ static int sample(lua_State *L) {
   size_t B = Q->rows;
   uint32_t *rows = bind_rows(L, bind_option(L, 5, "rows"), UINT32_MAX, B, &number);
   if (number != B) {
-    return bind_refuse(L, "rows has %zu entries but x has %zu rows; give one for each", number, B);
+    return bind_refuse(L, "rows has %zu entries but x has %zu rows; give one entry for each row",
+                       number, B);
   }
   bind_array *ids = bind_array_new(L, 1, B, S);
   bind_array *logq = bind_array_new(L, 0, B, S);

@@ -100,8 +100,8 @@ static int reward_given(lua_State *L) {
 static int reward_apply(lua_State *L) {
   model_of(L, 2);
   if (get_reward(L, 2)->model == NULL) {
-    return bind_refuse(L, "this reward holds no fitted model; use the one that was "
-                          "fitted, or give queries and items for this log");
+    return bind_refuse(L, "this reward has no fitted model; use the reward that fopo.reward.direct "
+                          "has fitted, or give queries and items for this log");
   }
   bind_reward *r = new_of_log(L), *fitted = get_reward(L, 2);
   const fopo_logs *logs = log_of(r);
@@ -285,7 +285,8 @@ static int value(lua_State *L) {
   lua_settop(L, 3);
   uint32_t *rows = bind_rows(L, 3, covered, B < covered ? B : covered, &n);
   if (n != B) {
-    return bind_refuse(L, "ids has %zu rows but %zu contexts are given; give one for each", B, n);
+    return bind_refuse(
+        L, "ids has %zu rows but %zu contexts are given; give one context for each row", B, n);
   }
   uint32_t *ids = bind_scratch(L, B * S, sizeof *ids);
   bind_array *out = bind_array_new(L, 0, B, S);

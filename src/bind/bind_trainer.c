@@ -19,9 +19,7 @@ static bind_trainer *get_trainer(lua_State *L, int index) {
 }
 
 void bind_trainer_check(lua_State *L, const bind_trainer *t) {
-  if (t->busy) {
-    bind_refuse(L, "this trainer is in the middle of a step; use it after that");
-  }
+  if (t->busy) bind_refuse(L, "this trainer is in the middle of a step; use it after the step");
   bind_check_free(L, &t->object);
   bind_check_free(L, t->object.keeps[BIND_POLICY]);
   bind_check_free(L, t->object.keeps[BIND_GRADIENT]);
@@ -168,7 +166,8 @@ static void add_extra(lua_State *L, extras *x, const char *prefix, const char *k
                       fopo_array array) {
   if (x->n == x->room || strlen(key) == 0 || strlen(key) > 40 || strpbrk(key, "/\\") ||
       snprintf(array.name, sizeof array.name, "%s.%s", prefix, key) < 0) {
-    bind_refuse(L, "\"%.60s\" is no name for a part of a file; use 1 to 40 letters", key);
+    bind_refuse(L, "\"%.60s\" cannot name an array of a file; use 1 to 40 letters without / and \\",
+                key);
   }
   x->arrays[x->n++] = array;
 }

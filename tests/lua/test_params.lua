@@ -232,7 +232,7 @@ function TestItems:test_steps_refused()
   local G, _, ids, rows = g:compute(pi, x, {1, 2}, rw, {})
   fails("items of this policy are fixed", o.step, o, fixed, G, ids, rows)
   fails("for 2 ids", o.step, o, pi, G, fopo.array.ids{1, 2}, rows)
-  fails("does not follow", o.step, o, pi, G, fopo.array.ids{2, 1}, fopo.array.zeros(2, 6))
+  fails("is not above", o.step, o, pi, G, fopo.array.ids{2, 1}, fopo.array.zeros(2, 6))
   lu.assertEquals(o.t, 0)
   lu.assertEquals(select("#", g:compute(fixed, x, {1, 2}, rw, {})), 2)
   local t = {policy = fixed, data = s.train, gradient = g, index_refresh = 5}
