@@ -100,6 +100,16 @@ def documents():
             if path != "docs/manual.md"]
 
 
+def names_are_in_the_source():
+    """What the documents call fopo_... or FOPO_... is in the source, or in a recipe."""
+    source = "".join(read(path) for folder in ("src", "tests/recipes") for path in
+                     glob.glob(folder + "/**/*.*", recursive=True) if os.path.isfile(path))
+    source += "".join(map(read, ["Makefile", *glob.glob("tests/recipes/*/[lr]*")]))
+    for document in documents():
+        for name in set(re.findall(r"\b(?:fopo|FOPO)_\w+", read(document))):
+            check("%s: no %s in the source" % (document, name), name in source)
+
+
 def paths_lead_somewhere():
     for document in documents():
         text = read(document)
@@ -125,5 +135,6 @@ manual_is_up_to_date()
 man_page_is_clean()
 variables_are_in_the_manual()
 pages_are_well_formed()
+names_are_in_the_source()
 paths_lead_somewhere()
 sys.exit(1 if failures else 0)
