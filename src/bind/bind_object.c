@@ -203,8 +203,9 @@ static void consider(nearest *n, const char *name, size_t length) {
 /* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
 static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
   nearest n = {.word = field, .least = WORD};
-  for (const bind_field *f = type->fields; f && f->name; f++)
+  for (const bind_field *f = type->fields; f && f->name; f++) {
     consider(&n, f->name, strlen(f->name));
+  }
   for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) {
     if (lua_type(L, -2) == LUA_TSTRING) {
       const char *name = lua_tostring(L, -2);

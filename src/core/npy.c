@@ -71,8 +71,9 @@ static int accept(scanner *s, char c) {
 /* A quoted word without escapes. */
 static int word(scanner *s, char *text, size_t size) {
   spaces(s);
-  if (s->at == s->end || (*s->at != '\'' && *s->at != '"'))
+  if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) {
     return malformed(s, "a quote is missing");
+  }
   char quote = *s->at++;
   size_t n = 0;
   while (s->at < s->end && *s->at != quote) {
@@ -87,8 +88,9 @@ static int boolean(scanner *s, int *value) {
   spaces(s);
   size_t left = (size_t)(s->end - s->at);
   *value = left >= 4 && memcmp(s->at, "True", 4) == 0;
-  if (!*value && !(left >= 5 && memcmp(s->at, "False", 5) == 0))
+  if (!*value && !(left >= 5 && memcmp(s->at, "False", 5) == 0)) {
     return malformed(s, "fortran_order is neither True nor False");
+  }
   s->at += *value ? 4 : 5;
   return FOPO_OK;
 }
@@ -96,13 +98,16 @@ static int boolean(scanner *s, int *value) {
 /* A dimension; Python 2 printed long ones as 10L. */
 static int dimension(scanner *s, size_t *value) {
   spaces(s);
-  if (s->at == s->end || !isdigit((unsigned char)*s->at))
+  if (s->at == s->end || !isdigit((unsigned char)*s->at)) {
     return malformed(s, "a dimension is not a number");
+  }
   size_t n = 0;
-  for (; s->at < s->end && isdigit((unsigned char)*s->at); s->at++)
+  for (; s->at < s->end && isdigit((unsigned char)*s->at); s->at++) {
     if (__builtin_mul_overflow(n, (size_t)10, &n) ||
-        __builtin_add_overflow(n, (size_t)(*s->at - '0'), &n) || n > INT64_MAX)
+        __builtin_add_overflow(n, (size_t)(*s->at - '0'), &n) || n > INT64_MAX) {
       return malformed(s, "a dimension is too large");
+    }
+  }
   if (s->at < s->end && *s->at == 'L') s->at++;
   *value = n;
   return FOPO_OK;
@@ -112,13 +117,15 @@ static int shape(scanner *s, claim *c) {
   if (!accept(s, '(')) return malformed(s, "the shape is not a tuple");
   c->shape[0] = c->shape[1] = 1;
   for (c->ndim = 0; !accept(s, ')'); c->ndim++) {
-    if (c->ndim == 2)
+    if (c->ndim == 2) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s has more than two dimensions; reshape it first",
                        s->label);
+    }
     int status = dimension(s, &c->shape[c->ndim]);
     if (status != FOPO_OK) return status;
-    if (!accept(s, ',') && !(s->at < s->end && *s->at == ')'))
+    if (!accept(s, ',') && !(s->at < s->end && *s->at == ')')) {
       return malformed(s, "the shape is not closed");
+    }
   }
   return FOPO_OK;
 }
@@ -126,32 +133,37 @@ static int shape(scanner *s, claim *c) {
 static int descr(scanner *s, claim *c) {
   char text[32];
   spaces(s);
-  if (s->at < s->end && *s->at == '[')
+  if (s->at < s->end && *s->at == '[') {
     return fopo_fail(FOPO_ERR_FORMAT, "%s has named fields; save each field as an array of its own",
                      s->label);
+  }
   int status = word(s, text, sizeof text);
   if (status != FOPO_OK) return status;
   c->order = text[0];
   c->kind = c->order != '\0' ? text[1] : '\0';
-  if (c->kind == 'O')
+  if (c->kind == 'O') {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s holds Python objects (a pickle), which are never loaded; "
                      "save numbers instead",
                      s->label);
+  }
   scanner digits = {text + 2, text + strlen(text), s->label};
   if (c->kind == '\0' || strchr("<>|=", c->order) == NULL ||
-      dimension(&digits, &c->size) != FOPO_OK || digits.at != digits.end)
+      dimension(&digits, &c->size) != FOPO_OK || digits.at != digits.end) {
     return malformed(s, "the type is not understood");
+  }
   size_t n = c->size;
   int known = (c->kind == 'f' && (n == 2 || n == 4 || n == 8)) ||
               ((c->kind == 'i' || c->kind == 'u') && (n == 1 || n == 2 || n == 4 || n == 8)) ||
               (c->kind == 'b' && n == 1) || c->kind == 'S' || c->kind == 'U';
-  if (!known)
+  if (!known) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s has type '%s'; float, int and bool arrays and text are read", s->label,
                      text);
-  if (c->kind == 'U' && __builtin_mul_overflow(c->size, (size_t)4, &c->size))
+  }
+  if (c->kind == 'U' && __builtin_mul_overflow(c->size, (size_t)4, &c->size)) {
     return malformed(s, "the type is too large");
+  }
   return FOPO_OK;
 }
 
@@ -172,8 +184,9 @@ static int dict(scanner *s, claim *c) {
     seen |= bit;
     status = bit == 1 ? descr(s, c) : bit == 2 ? boolean(s, &c->fortran) : shape(s, c);
     if (status != FOPO_OK) return status;
-    if (!accept(s, ',') && !(s->at < s->end && *s->at == '}'))
+    if (!accept(s, ',') && !(s->at < s->end && *s->at == '}')) {
       return malformed(s, "a comma is missing");
+    }
   }
   spaces(s);
   if (seen != 7) return malformed(s, "descr, fortran_order or shape is missing");
@@ -183,12 +196,13 @@ static int dict(scanner *s, claim *c) {
 /* ---- conversion to a fopo_dtype ---- */
 
 static void swap_bytes(unsigned char *bytes, size_t size, size_t count) {
-  for (size_t i = 0; i < count; i++, bytes += size)
+  for (size_t i = 0; i < count; i++, bytes += size) {
     for (size_t a = 0, b = size - 1; a < b; a++, b--) {
       unsigned char t = bytes[a];
       bytes[a] = bytes[b];
       bytes[b] = t;
     }
+  }
 }
 
 /* IEEE 754 binary16 to binary32. A subnormal is its fraction times 2^-24, exact in float. */
@@ -229,8 +243,9 @@ static int utf8(unsigned char *element, size_t size, const char *label) {
   for (size_t i = 0; i < size; i += 4) {
     uint32_t c;
     memcpy(&c, element + i, 4);
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s holds text that is not Unicode", label);
+    }
     if (c < 0x80) {
       element[n++] = (unsigned char)c;
     } else if (c < 0x800) {
@@ -268,9 +283,11 @@ static int transpose(fopo_array *a) {
   unsigned char *turned = fopo_alloc(rows * cols + 1, size);
   if (turned == NULL) return FOPO_ERR_MEMORY;
   const unsigned char *from = a->data;
-  for (size_t j = 0; j < cols; j++)
-    for (size_t i = 0; i < rows; i++)
+  for (size_t j = 0; j < cols; j++) {
+    for (size_t i = 0; i < rows; i++) {
       memcpy(turned + (i * cols + j) * size, from + (j * rows + i) * size, size);
+    }
+  }
   fopo_free(a->data);
   a->data = turned;
   return FOPO_OK;
@@ -281,16 +298,19 @@ static int convert(fopo_array *a, const claim *c, const char *label) {
   size_t count = fopo_array_count(a), wide = a->itemsize;
   unsigned char *data = a->data;
   unsigned char *raw = data + count * (wide - c->size);
-  if (c->order == '>' && c->kind != 'S')
+  if (c->order == '>' && c->kind != 'S') {
     swap_bytes(raw, c->kind == 'U' ? 4 : c->size, c->kind == 'U' ? count * (c->size / 4) : count);
+  }
   if (wide != c->size) widen(data, c->kind, c->size, count);
-  if (c->kind == 'b')
+  if (c->kind == 'b') {
     for (size_t i = 0; i < count; i++) data[i] = data[i] != 0;
-  if (c->kind == 'U')
+  }
+  if (c->kind == 'U') {
     for (size_t i = 0; i < count; i++) {
       int status = utf8(data + i * wide, wide, label);
       if (status != FOPO_OK) return status;
     }
+  }
   return c->fortran && a->ndim == 2 ? transpose(a) : FOPO_OK;
 }
 
@@ -315,11 +335,13 @@ static int read_header(claim *c, uint64_t *used, const fopo_npy_source *s) {
   char text[HEADER_MOST];
   int status = s->size >= 10 ? fetch(s, start, 10) : FOPO_OK;
   if (status != FOPO_OK) return status;
-  if (s->size < 10 || memcmp(start, "\x93NUMPY", 6) != 0)
+  if (s->size < 10 || memcmp(start, "\x93NUMPY", 6) != 0) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is not a .npy array", s->label);
-  if (start[6] < 1 || start[6] > 3)
+  }
+  if (start[6] < 1 || start[6] > 3) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is of .npy version %d.%d; 1 to 3 are read", s->label,
                      start[6], start[7]);
+  }
   size_t length = start[8] | (size_t)start[9] << 8;
   *used = 10;
   if (start[6] > 1) { /* two more bytes of length */
@@ -328,11 +350,13 @@ static int read_header(claim *c, uint64_t *used, const fopo_npy_source *s) {
     if (s->size >= 12) length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     *used = 12;
   }
-  if (length > s->size - *used || s->size < *used)
+  if (length > s->size - *used || s->size < *used) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is cut short inside its .npy header", s->label);
-  if (length > HEADER_MOST)
+  }
+  if (length > HEADER_MOST) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s has a .npy header of %zu bytes; at most %d are read",
                      s->label, length, HEADER_MOST);
+  }
   status = fetch(s, text, length);
   if (status != FOPO_OK) return status;
   *used += length;
@@ -349,11 +373,12 @@ int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
   /* The claimed size must be that of the remaining bytes. */
   size_t count, raw;
   if (__builtin_mul_overflow(c.shape[0], c.shape[1], &count) ||
-      __builtin_mul_overflow(count, c.size, &raw) || raw != source->size - used)
+      __builtin_mul_overflow(count, c.size, &raw) || raw != source->size - used) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s claims %zu x %zu elements of %zu bytes, but %llu bytes follow its header",
                      source->label, c.shape[0], c.shape[1], c.size,
                      (unsigned long long)(source->size - used));
+  }
   array->type = type_of(&c);
   array->itemsize = array->type == FOPO_BYTES ? c.size : fopo_dtype_size(array->type);
   array->ndim = c.ndim;
@@ -361,8 +386,9 @@ int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
   array->shape[1] = c.shape[1];
 
   size_t bytes;
-  if (__builtin_mul_overflow(count, array->itemsize, &bytes) || bytes == SIZE_MAX)
+  if (__builtin_mul_overflow(count, array->itemsize, &bytes) || bytes == SIZE_MAX) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is too large to be widened", source->label);
+  }
   status = fopo_memory_suffices(c.fortran && c.ndim == 2 ? 2 * (uint64_t)bytes : bytes,
                                 source->label, "load it on a machine with more memory");
   if (status != FOPO_OK) return status;

@@ -14,11 +14,12 @@ int fopo_npy_check(const fopo_array *a, const char *path) {
   size_t count, bytes;
   if (a->ndim < 0 || a->ndim > 2 || a->itemsize == 0 ||
       __builtin_mul_overflow(a->shape[0], a->shape[1], &count) ||
-      __builtin_mul_overflow(count, a->itemsize, &bytes))
+      __builtin_mul_overflow(count, a->itemsize, &bytes)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "array '%s' for %s has %d dimensions, %zu x %zu elements of %zu bytes; "
                      "0 to 2 dimensions can be saved",
                      a->name, path, a->ndim, a->shape[0], a->shape[1], a->itemsize);
+  }
   return FOPO_OK;
 }
 

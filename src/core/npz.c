@@ -54,8 +54,9 @@ fopo_array fopo_array_text(const char *name, const char *text) {
 }
 
 fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name) {
-  for (size_t i = 0; i < archive->n; i++)
+  for (size_t i = 0; i < archive->n; i++) {
     if (strcmp(archive->items[i].name, name) == 0) return &archive->items[i];
+  }
   return NULL;
 }
 
@@ -77,9 +78,11 @@ static int unique_names(const fopo_array *items, size_t n, const char *path, int
   for (size_t i = 0; i < n; i++) names[i] = items[i].name;
   qsort(names, n, sizeof *names, by_name);
   int status = FOPO_OK;
-  for (size_t i = 1; i < n && status == FOPO_OK; i++)
-    if (strcmp(names[i - 1], names[i]) == 0)
+  for (size_t i = 1; i < n && status == FOPO_OK; i++) {
+    if (strcmp(names[i - 1], names[i]) == 0) {
       status = fopo_fail(code, "%s holds two members named '%s'", path, names[i]);
+    }
+  }
   fopo_free(names);
   return status;
 }
@@ -87,12 +90,14 @@ static int unique_names(const fopo_array *items, size_t n, const char *path, int
 /* The member's name without .npy into array->name. */
 static int member_name(fopo_array *array, const char *name, const char *path) {
   size_t n = name != NULL ? strlen(name) : 0;
-  if (n < 5 || strcmp(name + n - 4, ".npy") != 0)
+  if (n < 5 || strcmp(name + n - 4, ".npy") != 0) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: member '%.60s' is not a .npy array", path,
                      name != NULL ? name : "");
-  if (n - 4 >= sizeof array->name)
+  }
+  if (n - 4 >= sizeof array->name) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: the name of member '%.60s...' is longer than %zu bytes",
                      path, name, sizeof array->name - 1);
+  }
   memcpy(array->name, name, n - 4);
   return FOPO_OK;
 }
@@ -101,29 +106,34 @@ static int member_name(fopo_array *array, const char *name, const char *path) {
 static int check_entry(const zip_stat_t *s, uint64_t length, const char *path) {
   const zip_uint64_t all = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                            ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((s->valid & all) != all)
+  if ((s->valid & all) != all) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its directory is incomplete", path);
-  if (s->encryption_method != ZIP_EM_NONE)
+  }
+  if (s->encryption_method != ZIP_EM_NONE) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: member '%.60s' is encrypted", path, s->name);
-  if (s->comp_method != ZIP_CM_STORE && s->comp_method != ZIP_CM_DEFLATE)
+  }
+  if (s->comp_method != ZIP_CM_STORE && s->comp_method != ZIP_CM_DEFLATE) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: member '%.60s' uses compression method %d; stored and deflated are read",
                      path, s->name, s->comp_method);
+  }
   int lies = s->comp_size > length || (s->comp_method == ZIP_CM_STORE && s->size != s->comp_size) ||
              (s->size > RATIO_GRACE && s->size / RATIO_MOST > s->comp_size);
-  if (lies)
+  if (lies) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: member '%.60s' claims %llu bytes in %llu, which cannot be in a file of "
                      "%llu; the file is damaged",
                      path, s->name, (unsigned long long)s->size, (unsigned long long)s->comp_size,
                      (unsigned long long)length);
+  }
   return FOPO_OK;
 }
 
 /* names NULL: all members are wanted. */
 static int wanted(const char *name, const char *const *names) {
-  for (; names != NULL && *names != NULL; names++)
+  for (; names != NULL && *names != NULL; names++) {
     if (strcmp(name, *names) == 0) return 1;
+  }
   return names == NULL;
 }
 
@@ -132,26 +142,30 @@ static int wanted(const char *name, const char *const *names) {
 static int read_directory(fopo_archive *archive, uint64_t *total, zip_t *zip,
                           const char *const *names, uint64_t length, const char *path) {
   zip_int64_t n = zip_get_num_entries(zip, 0);
-  if (n < 1 || n > MEMBERS_MOST)
+  if (n < 1 || n > MEMBERS_MOST) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds %lld members; 1 to %d are read", path, (long long)n,
                      MEMBERS_MOST);
+  }
   archive->items = fopo_alloc((size_t)n, sizeof *archive->items);
   if (archive->items == NULL) return FOPO_ERR_MEMORY;
   archive->n = (size_t)n;
   uint64_t packed = 0;
   for (size_t i = 0; i < archive->n; i++) {
     zip_stat_t s;
-    if (zip_stat_index(zip, i, 0, &s) != 0)
+    if (zip_stat_index(zip, i, 0, &s) != 0) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", path, zip_strerror(zip));
+    }
     int status = check_entry(&s, length, path);
     if (status == FOPO_OK) status = member_name(&archive->items[i], s.name, path);
     if (status != FOPO_OK) return status;
     packed += s.comp_size; /* at most 10,000 times the file's length: no overflow */
-    if (wanted(archive->items[i].name, names) && __builtin_add_overflow(*total, s.size, total))
+    if (wanted(archive->items[i].name, names) && __builtin_add_overflow(*total, s.size, total)) {
       *total = UINT64_MAX;
+    }
   }
-  if (packed > length)
+  if (packed > length) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its members overlap; the file is damaged", path);
+  }
   int status = unique_names(archive->items, archive->n, path, FOPO_ERR_FORMAT);
   if (status != FOPO_OK) return status;
   return fopo_memory_suffices(*total, path, "load it on a machine with more memory");
@@ -244,8 +258,9 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
   zip_stat_t s;
   snprintf(label, sizeof label, "%.300s, member '%s'", path, array->name);
   member m = {.zip = {zip}, .readers = 1, .crc = crc32_z(0, NULL, 0)};
-  if (zip_stat_index(zip, i, 0, &s) != 0 || (m.file[0] = zip_fopen_index(zip, i, 0)) == NULL)
+  if (zip_stat_index(zip, i, 0, &s) != 0 || (m.file[0] = zip_fopen_index(zip, i, 0)) == NULL) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", label, zip_strerror(zip));
+  }
   add_readers(&m, i, &s, path);
   source->handle = &m;
   source->label = label;
@@ -261,10 +276,12 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
 
 static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   struct stat file;
-  if (stat(path, &file) != 0)
+  if (stat(path, &file) != 0) {
     return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-  if (!S_ISREG(file.st_mode))
+  }
+  if (!S_ISREG(file.st_mode)) {
     return fopo_fail(FOPO_ERR_FILE, "cannot open %s: it is not a regular file", path);
+  }
   *length = (uint64_t)file.st_size;
   int code = 0;
   *zip = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
@@ -386,8 +403,9 @@ static zip_int64_t sink_call(void *payload, void *data, zip_uint64_t n, zip_sour
 static void report(zip_t *zip, double share, void *payload) {
   (void)zip;
   sink *s = payload;
-  if (s->stopped == FOPO_OK)
+  if (s->stopped == FOPO_OK) {
     s->stopped = fopo_progress(s->what, share * (double)s->total, (double)s->total);
+  }
 }
 
 static int cancelled(zip_t *zip, void *payload) {
@@ -416,14 +434,16 @@ static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_MOST], const fopo_
 }
 
 static int check_arrays(const fopo_array *arrays, size_t n, const char *path) {
-  if (n == 0 || n > MEMBERS_MOST)
+  if (n == 0 || n > MEMBERS_MOST) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu arrays cannot be saved in %s; 1 to %d can", n, path,
                      MEMBERS_MOST);
+  }
   for (size_t i = 0; i < n; i++) {
     int status = fopo_npy_check(&arrays[i], path);
     if (status != FOPO_OK) return status;
-    if (arrays[i].name[0] == '\0')
+    if (arrays[i].name[0] == '\0') {
       return fopo_fail(FOPO_ERR_ARGUMENT, "array %zu for %s has no name", i + 1, path);
+    }
   }
   return unique_names(arrays, n, path, FOPO_ERR_ARGUMENT);
 }
@@ -446,8 +466,9 @@ static int write_archive(sink *s, const char *path, const fopo_array *arrays, si
   }
   int wrong = zip_register_progress_callback_with_state(zip, 0.002, report, NULL, s) |
               zip_register_cancel_callback_with_state(zip, cancelled, NULL, s);
-  for (size_t i = 0; i < n && wrong == 0; i++)
+  for (size_t i = 0; i < n && wrong == 0; i++) {
     wrong = add_member(zip, headers + i * FOPO_NPY_HEADER_MOST, &arrays[i], compress);
+  }
   if (wrong == 0) wrong = zip_close(zip);
   if (wrong != 0) { /* closing failed or was not reached, so the archive must be discarded */
     status = s->stopped != FOPO_OK

@@ -47,17 +47,21 @@ static int flush_folder(const char *path) {
 int fopo_replace_begin(char *temporary, size_t size, const char *path) {
   struct stat old;
   int exists = stat(path, &old) == 0;
-  if (exists && !S_ISREG(old.st_mode))
+  if (exists && !S_ISREG(old.st_mode)) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
-  if (snprintf(temporary, size, "%s.tmp.%ld", path, (long)getpid()) >= (int)size)
+  }
+  if (snprintf(temporary, size, "%s.tmp.%ld", path, (long)getpid()) >= (int)size) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path);
+  }
   /* A file of this name can only be left over from a dead process with the same id. */
-  if (unlink(temporary) != 0 && errno != ENOENT)
+  if (unlink(temporary) != 0 && errno != ENOENT) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
+  }
   int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0)
+  if (fd < 0) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
                      errno == ENOENT ? "there is no such folder" : strerror(errno));
+  }
   if (exists && fchmod(fd, old.st_mode & 0777) != 0 && errno != EPERM) {
     int error = errno;
     fopo_replace_abandon(fd, temporary);
@@ -76,9 +80,10 @@ int fopo_replace_commit(int fd, const char *temporary, const char *path) {
                      strerror(error));
   }
   error = flush_folder(path);
-  if (error != 0)
+  if (error != 0) {
     return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s", path,
                      strerror(error));
+  }
   return FOPO_OK;
 }
 
@@ -94,8 +99,9 @@ int fopo_replace_fail(int fd, const char *temporary, const char *path, int error
   double free_bytes =
       full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
   fopo_replace_abandon(fd, temporary);
-  if (full)
+  if (full) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", path,
                      (double)bytes / 1e6, free_bytes / 1e6);
+  }
   return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
 }

@@ -18,10 +18,11 @@ int fopo_solve_spd(double *x, double *A, size_t M) {
   int m = (int)M;
   if (m == 0) return FOPO_OK;
   if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, A, m) != 0 ||
-      LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, A, m, x, m) != 0)
+      LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, A, m, x, m) != 0) {
     return fopo_fail(FOPO_ERR_NUMERIC,
                      "the normal equations of %zu parameters have no unique solution; use a larger "
                      "lambda, or fewer parameters",
                      M);
+  }
   return FOPO_OK;
 }

@@ -207,8 +207,9 @@ static void largest_entries(float *largest, fopo_matrix V) {
   memset(largest, 0, V.cols * sizeof *largest);
   for (size_t i = 0; i < V.rows; i++) {
     const float *v = fopo_matrix_row(V, i);
-    for (size_t c = 0; c < V.cols; c++)
+    for (size_t c = 0; c < V.cols; c++) {
       largest[c] = fabsf(v[c]) > fabsf(largest[c]) ? v[c] : largest[c];
+    }
   }
 }
 

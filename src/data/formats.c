@@ -9,8 +9,9 @@
 static int refuse(const char *format, const char *(*name)(size_t i)) {
   char list[512] = "auto";
   size_t used = strlen(list);
-  for (size_t i = 0; name(i) != NULL && used < sizeof list; i++)
+  for (size_t i = 0; name(i) != NULL && used < sizeof list; i++) {
     used += (size_t)snprintf(list + used, sizeof list - used, ", %s", name(i));
+  }
   return fopo_fail(FOPO_ERR_ARGUMENT, "format = \"%s\" is none of %s", format, list);
 }
 

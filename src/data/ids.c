@@ -64,9 +64,11 @@ static int grow_slots(fopo_ids *ids) {
   ids->slots = slots;
   ids->slot_n = n;
   ids->slots_used = 0;
-  for (size_t i = 0; i < ids->n; i++)
-    if (ids->is_text || (uint64_t)ids->numbers[i] >= ids->direct_n)
+  for (size_t i = 0; i < ids->n; i++) {
+    if (ids->is_text || (uint64_t)ids->numbers[i] >= ids->direct_n) {
       place_slot(ids, hash_of(ids, i), (uint32_t)i);
+    }
+  }
   return FOPO_OK;
 }
 
@@ -79,8 +81,9 @@ static int reserve_slot(fopo_ids *ids) {
 
 /* Capacity for one more id in the arrays with one entry per id. */
 static int reserve_name(fopo_ids *ids) {
-  if (ids->n >= UINT32_MAX - 1)
+  if (ids->n >= UINT32_MAX - 1) {
     return fopo_fail(FOPO_ERR_FORMAT, "there are more than %u different ids", UINT32_MAX - 1);
+  }
   if (ids->n < ids->capacity) return FOPO_OK;
   size_t capacity = ids->capacity == 0 ? FIRST_CAPACITY : 2 * ids->capacity;
   if (ids->is_text) {
@@ -104,16 +107,18 @@ static int reserve_name(fopo_ids *ids) {
 static int cover(fopo_ids *ids, int64_t number) {
   uint64_t wanted = (uint64_t)number + 1;
   if (number < 0 || wanted <= ids->direct_n ||
-      wanted > DIRECT_ALWAYS + (uint64_t)DIRECT_PER_ID * ids->n)
+      wanted > DIRECT_ALWAYS + (uint64_t)DIRECT_PER_ID * ids->n) {
     return FOPO_OK;
+  }
   size_t n = ids->direct_n == 0 ? DIRECT_ALWAYS : 2 * ids->direct_n;
   if (n < wanted) n = (size_t)wanted;
   uint32_t *direct = fopo_realloc(ids->direct, n, sizeof *direct);
   if (direct == NULL) return FOPO_ERR_MEMORY;
   ids->direct = direct;
   ids->direct_n = n;
-  for (size_t i = 0; i < ids->n; i++)
+  for (size_t i = 0; i < ids->n; i++) {
     if ((uint64_t)ids->numbers[i] < n) direct[ids->numbers[i]] = (uint32_t)i + 1;
+  }
   return FOPO_OK;
 }
 
@@ -240,8 +245,9 @@ static void prefetch(const fopo_ids *ids, const uint32_t *hashes, size_t n) {
       __builtin_prefetch(&ids->numbers[found[i]]);
     }
   }
-  for (size_t i = 0; i < n && ids->is_text; i++)
+  for (size_t i = 0; i < n && ids->is_text; i++) {
     __builtin_prefetch(ids->text + ids->offsets[found[i]]);
+  }
 }
 
 int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
@@ -250,17 +256,19 @@ int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
   for (size_t from = 0; from < n; from += GROUP) {
     size_t end = n - from < GROUP ? n : from + GROUP;
     uint32_t hashes[GROUP];
-    for (size_t i = from; i < end; i++)
+    for (size_t i = from; i < end; i++) {
       hashes[i - from] = lengths[i] > 0 ? hash_text(text + numbers[i], lengths[i])
                                         : (uint32_t)(fopo_hash_mix((uint64_t)numbers[i]) >> 32);
+    }
     if (ids->n > 0) prefetch(ids, hashes, end - from);
     for (size_t i = from; i < end && status == FOPO_OK; i++) {
       if (lengths[i] == 0) {
         status = fopo_ids_number(ids, &index[i], numbers[i]);
       } else {
         if (!ids->is_text) status = become_text(ids);
-        if (status == FOPO_OK)
+        if (status == FOPO_OK) {
           status = add_text(ids, &index[i], text + numbers[i], lengths[i], hashes[i - from]);
+        }
       }
     }
     if (status != FOPO_OK) return status;
@@ -271,8 +279,9 @@ int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
 /* ---- names ---- */
 
 static int ascending(const int64_t *numbers, size_t n) {
-  for (size_t i = 1; i < n; i++)
+  for (size_t i = 1; i < n; i++) {
     if (numbers[i - 1] >= numbers[i]) return 0;
+  }
   return 1;
 }
 
@@ -295,8 +304,9 @@ static int sort_numbers(uint32_t *order, const int64_t *numbers, size_t n) {
     memset(start, 0, 65537 * sizeof *start);
     for (size_t i = 0; i < n; i++) start[(((uint64_t)numbers[i] >> shift & 0xffff) ^ sign) + 1]++;
     for (size_t i = 0; i < 65536; i++) start[i + 1] += start[i];
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
       other[start[((uint64_t)numbers[order[i]] >> shift & 0xffff) ^ sign]++] = order[i];
+    }
     memcpy(order, other, n * sizeof *order);
   }
   if (status == FOPO_OK) status = fopo_progress("sorting ids", 64, 64);
@@ -351,8 +361,9 @@ int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
     int status = arrange(ids->numbers, place, ids->n);
     if (status != FOPO_OK) return status;
   }
-  if (ids->n == 0 || (ids->numbers[0] == 0 && ids->numbers[ids->n - 1] == (int64_t)ids->n - 1))
+  if (ids->n == 0 || (ids->numbers[0] == 0 && ids->numbers[ids->n - 1] == (int64_t)ids->n - 1)) {
     return FOPO_OK; /* 0 .. n - 1: each id is its own index */
+  }
   fopo_ids_move(names, ids);
   return FOPO_OK;
 }

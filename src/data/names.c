@@ -134,8 +134,9 @@ int fopo_names_load(fopo_names *names, fopo_archive *archive, const char *path, 
   fopo_array *offsets =
       fopo_archive_need(archive, path, member(name, side, "offsets"), FOPO_U64, 1);
   if (offsets == NULL) return FOPO_ERR_FORMAT;
-  if (offsets->shape[0] != n + 1 || !are_strings(text->data, offsets->data, n, text->shape[0]))
+  if (offsets->shape[0] != n + 1 || !are_strings(text->data, offsets->data, n, text->shape[0])) {
     return bad_names(path, side);
+  }
   *names = (fopo_names){
       .n = n, .text = fopo_array_release(text), .offsets = fopo_array_release(offsets)};
   return FOPO_OK;

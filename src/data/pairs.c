@@ -106,9 +106,10 @@ int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t 
 }
 
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path) {
-  if (p->n == 0)
+  if (p->n == 0) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
                      d->skipped > 0 ? ": every row was left out" : "");
+  }
   d->rows_read = p->n;
   int status = fopo_pairs_check_shape(path, users, items, p->n);
   if (status != FOPO_OK) return status;

@@ -92,8 +92,9 @@ static int read_bytes(fopo_text *t, void *bytes, size_t n, size_t *got, const ch
   *got = 0;
   if (nul != NULL) *nul = NULL;
   for (size_t i = 0; i < pieces && *got == i * size; i++) {
-    if (parts[i].error != 0)
+    if (parts[i].error != 0) {
       return fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", t->path, strerror(parts[i].error));
+    }
     if (nul != NULL && *nul == NULL) *nul = parts[i].nul;
     *got += parts[i].got;
   }
@@ -144,8 +145,9 @@ static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
     int ended = 0, code = inflate(z, Z_NO_FLUSH); /* even without input: output may be pending */
     if (code == Z_BUF_ERROR) return damaged(t, "it is cut short");
     if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
-    if (code != Z_OK && code != Z_STREAM_END)
+    if (code != Z_OK && code != Z_STREAM_END) {
       return damaged(t, z->msg != NULL ? z->msg : "the rest cannot be read");
+    }
     if (code == Z_STREAM_END) {
       status = next_member(t, z, &ended);
       if (status != FOPO_OK) return status;
@@ -183,8 +185,9 @@ static int reserve(fopo_text *t) {
   if (kept > 0) memmove(t->buffer, t->at, kept);
   t->filled = kept;
   if (t->capacity - kept < t->step) {
-    if (kept > LINE_MOST)
+    if (kept > LINE_MOST) {
       return fopo_text_refuse(t, t->line + 1, 0, NULL, 0, "the line is longer than 256 MiB");
+    }
     size_t capacity = 2 * (t->capacity > t->step ? t->capacity : t->step);
     char *buffer = fopo_realloc(t->buffer, capacity + SLACK, 1);
     if (buffer == NULL) return FOPO_ERR_MEMORY;
@@ -279,8 +282,9 @@ int fopo_text_open(fopo_text *t, const char *path) {
   unsigned char magic[2] = {0};
   if (pread(t->fd, magic, 2, 0) == 2) {
     if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
-    if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff))
+    if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff)) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);
+    }
   }
   if (status == FOPO_OK) status = fopo_text_more(t);
   if (status == FOPO_OK) skip_byte_order_mark(t);

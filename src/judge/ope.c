@@ -434,8 +434,9 @@ int fopo_ope_run(fopo_ope *o, fopo_drawn *drawn) {
     if (status == FOPO_OK) status = check_rewards(o);
     if (status == FOPO_OK) status = step(o, drawn);
   }
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_progress("evaluating off policy", (double)o->n, (double)o->n);
+  }
   return status;
 }
 

@@ -38,9 +38,10 @@ static int find_basis(float **basis, size_t *d, fopo_matrix X, size_t dim, const
   size_t m = X.cols;
   *basis = NULL;
   *d = 0;
-  if (m > SIDE_MOST)
+  if (m > SIDE_MOST) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the %s have %zu columns; a model is fitted to at most %d",
                      what, m, SIDE_MOST);
+  }
   int status = fopo_matrix_finite(X, what);
   if (status == FOPO_OK) status = fopo_matrix_init(&G, m, m);
   if (status == FOPO_OK) status = fopo_matrix_init(&V, m, m);
@@ -106,8 +107,9 @@ static void design_row(double *phi, const fit *f, size_t n) {
     return;
   }
   const float *b = fopo_matrix_row(f->b, a);
-  for (size_t i = 0; i <= dx; i++)
+  for (size_t i = 0; i <= dx; i++) {
     for (size_t j = 0; j <= db; j++) phi[i * (db + 1) + j] = (double)x[i] * (double)b[j];
+  }
 }
 
 static double dot(const double *a, const double *b, size_t n) {
@@ -162,8 +164,9 @@ static int look(fit *f, double *loss, size_t fold) {
   for (size_t first = 0; first < f->slices; first += 4) {
     size_t end = first + 4 < f->slices ? first + 4 : f->slices;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-    for (size_t s = first; s < end; s++)
+    for (size_t s = first; s < end; s++) {
       if (!fopo_interrupted()) add_slice(f, s, fold);
+    }
     int status = fopo_progress("fitting a reward model", (double)end, (double)f->slices);
     if (status != FOPO_OK) return status;
   }
@@ -259,8 +262,9 @@ static int make_items(fit *f) {
   for (size_t a = 0; a < m->P && status == FOPO_OK; a++) {
     float *row = fopo_matrix_row(m->items, a);
     row[0] = 1.0f;
-    for (size_t k = 0; k < m->options.folds; k++)
+    for (size_t k = 0; k < m->options.folds; k++) {
       row[1 + k] = (float)m->w[k * m->parameters + m->dx + a];
+    }
   }
   return status;
 }
@@ -284,22 +288,26 @@ static void judge(fit *f) {
 /* ---- fitting ---- */
 
 static int check(const fopo_logs *logs, fopo_matrix items, const fopo_model_options *o) {
-  if (!(o->lambda > 0.0) || !isfinite(o->lambda))
+  if (!(o->lambda > 0.0) || !isfinite(o->lambda)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "lambda is %g; use more than 0", o->lambda);
+  }
   if (o->dim == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "dim is 0; use 1 or more");
-  if (o->folds == 0 || o->folds > 200 || o->folds > logs->n)
+  if (o->folds == 0 || o->folds > 200 || o->folds > logs->n) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu folds of %zu events cannot be; use 1 to 200", o->folds,
                      logs->n);
-  if (items.x != NULL && items.rows != logs->n_actions)
+  }
+  if (items.x != NULL && items.rows != logs->n_actions) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items has %zu rows but the log has %zu actions",
                      items.rows, logs->n_actions);
+  }
   for (size_t i = 0; i < logs->n && o->logistic; i++) {
     double r = (double)logs->rewards[i];
-    if (!(r >= 0.0 && r <= 1.0))
+    if (!(r >= 0.0 && r <= 1.0)) {
       return fopo_fail(FOPO_ERR_ARGUMENT,
                        "event %zu has the reward %g; logistic regression needs "
                        "rewards in 0 .. 1, use the ridge model",
                        i + 1, r);
+    }
   }
   return FOPO_OK;
 }
@@ -341,8 +349,9 @@ static int prepare(fit *f, fopo_matrix items) {
   float *basis_b = NULL;
   int status = find_basis(&m->basis_x, &m->dx, logs->contexts, m->options.dim, "contexts");
   if (status == FOPO_OK) status = compress(&f->x, logs->contexts, m->basis_x, m->dx);
-  if (status == FOPO_OK && items.x != NULL)
+  if (status == FOPO_OK && items.x != NULL) {
     status = find_basis(&basis_b, &m->db, items, m->options.dim, "items");
+  }
   if (status == FOPO_OK && items.x != NULL) status = compress(&f->b, items, basis_b, m->db);
   fopo_free(basis_b);
   if (status == FOPO_OK) status = count_parameters(m, items.x != NULL);
@@ -403,18 +412,21 @@ void fopo_model_free(fopo_model *model) {
 int fopo_model_users(fopo_matrix *users, const fopo_model *model, fopo_matrix contexts) {
   fopo_matrix x = {0};
   *users = (fopo_matrix){0};
-  if (contexts.cols != model->D)
+  if (contexts.cols != model->D) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the model was fitted to contexts of %zu columns but these "
                      "have %zu",
                      model->D, contexts.cols);
+  }
   size_t folds = model->options.folds;
   int status = compress(&x, contexts, model->basis_x, model->dx);
   if (status == FOPO_OK) status = fopo_matrix_init(users, contexts.rows, model->items.cols);
-  for (size_t i = 0; i < contexts.rows && status == FOPO_OK; i++)
-    for (size_t k = 0; k < folds; k++)
+  for (size_t i = 0; i < contexts.rows && status == FOPO_OK; i++) {
+    for (size_t k = 0; k < folds; k++) {
       add_user(fopo_matrix_row(*users, i), model, model->w + k * model->parameters,
                fopo_matrix_row(x, i), k, 1.0 / (double)folds);
+    }
+  }
   fopo_matrix_done(&x);
   return status;
 }

@@ -101,10 +101,11 @@ void fopo_axis_range(fopo_axis *a, double lo, double hi) {
 void fopo_axis_ticks(fopo_axis *a, int wanted) {
   if (wanted < 2) wanted = 2;
   if (wanted > FOPO_TICKS / 2) wanted = FOPO_TICKS / 2;
-  if (a->log)
+  if (a->log) {
     log_ticks(a, wanted);
-  else
+  } else {
     linear_ticks(a, wanted);
+  }
 }
 
 int fopo_axis_widest(const fopo_axis *a) {

@@ -92,10 +92,11 @@ void fopo_chunk_explain(lua_State *L) {
   lua_pushcfunction(L, call_explain);
   lua_pushliteral(L, "message");
   lua_pushvalue(L, -3);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING)
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) {
     lua_remove(L, -2);
-  else
+  } else {
     lua_pop(L, 1);
+  }
 }
 
 /* The message handler: turns any error value into text and adds the traceback. */

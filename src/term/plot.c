@@ -119,10 +119,11 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
     }
     int nx = (int)lround(fopo_axis_share(x, s->x[i]) * (c->cols * c->across - 1));
     int ny = (int)lround((1 - fopo_axis_share(y, s->y[i])) * (c->rows * c->down - 1));
-    if (joined)
+    if (joined) {
       line(c, px, py, nx, ny, series);
-    else
+    } else {
       dot(c, nx, ny, series);
+    }
     joined = join, px = nx, py = ny;
   }
 }
@@ -162,10 +163,11 @@ static void put_row(fopo_string *b, const canvas *c, const fopo_plot *plot, int 
       if (now >= 0) colour_on(b, plot, (size_t)now);
       last = now;
     }
-    if (now >= 0)
+    if (now >= 0) {
       put_cell(b, c, cell);
-    else
+    } else {
       fopo_string_put(b, " ");
+    }
   }
   if (last >= 0) colour_off(b, plot);
   end_line(b);
@@ -230,10 +232,11 @@ static void put_legend(fopo_string *b, const canvas *c, const fopo_plot *plot, i
       at = margin + 2;
     }
     colour_on(b, plot, s);
-    if (c->across == 2)
+    if (c->across == 2) {
       fopo_string_put(b, "──");
-    else
+    } else {
       fopo_string_put_bytes(b, &marks[s % MARKS], 1);
+    }
     colour_off(b, plot);
     fopo_string_put(b, " ");
     put_label(b, name);
@@ -303,9 +306,10 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
 done:
   fopo_free(c.dots);
   fopo_free(c.owner);
-  if (b.status != FOPO_OK)
+  if (b.status != FOPO_OK) {
     fopo_free(b.s);
-  else
+  } else {
     *text = b.s;
+  }
   return b.status;
 }

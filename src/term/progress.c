@@ -28,12 +28,13 @@ static int columns(void) {
 static void duration(char text[24], double seconds) {
   if (!(seconds < 359999)) seconds = 359999;
   long s = (long)seconds;
-  if (seconds < 60)
+  if (seconds < 60) {
     snprintf(text, 24, "%.1f s", seconds);
-  else if (s < 3600)
+  } else if (s < 3600) {
     snprintf(text, 24, "%ld:%02ld", s / 60, s % 60);
-  else
+  } else {
     snprintf(text, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+  }
 }
 
 void fopo_progress_bar_text(char *line, int size, const char *what, double done, double total,

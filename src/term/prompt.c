@@ -98,10 +98,11 @@ static const char *without_prompt(const char *line) {
 static void append(lua_State *L, const char *line, size_t n) {
   lua_settop(L, 1);
   int more = lua_isstring(L, 1);
-  if (more)
+  if (more) {
     lua_pushliteral(L, "\n");
-  else
+  } else {
     lua_settop(L, 0);
+  }
   lua_pushlstring(L, line, n);
   if (more) lua_concat(L, 3);
 }
@@ -256,10 +257,11 @@ static int step(lua_State *L) {
 static void run_init(lua_State *L) {
   char path[4096];
   const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-  if (config != NULL && *config == '/')
+  if (config != NULL && *config == '/') {
     snprintf(path, sizeof path, "%s/fopo/init.lua", config);
-  else
+  } else {
     snprintf(path, sizeof path, "%s/.config/fopo/init.lua", home != NULL ? home : "");
+  }
   if (access(path, R_OK) != 0) return;
   if (luaL_loadfilex(L, path, "t") != LUA_OK || fopo_chunk_call(L, 0, 0) != LUA_OK) {
     fopo_chunk_report(L, 0);

@@ -70,8 +70,9 @@ static uint32_t next(const char **text) {
     code = code << 6 | (t[i] & 0x3Fu);
   }
   *text += i;
-  if (code >= 0x2500 && code <= 0x28FF)
+  if (code >= 0x2500 && code <= 0x28FF) {
     return code; /* box drawing to braille: one column in any locale */
+  }
   if (code < 32 || code == 127) return '?';
   return code < 127 || wcwidth((wchar_t)code) == 1 ? code : '?';
 }
@@ -161,14 +162,15 @@ int fopo_screen_ansi(char **text, const fopo_screen *s) {
 enum { CELL_WIDTH = 9, CELL_HEIGHT = 18, MARGIN = 8 }; /* of SVG units */
 
 static void put_escaped(fopo_string *b, uint32_t code) {
-  if (code == '<')
+  if (code == '<') {
     fopo_string_put(b, "&lt;");
-  else if (code == '>')
+  } else if (code == '>') {
     fopo_string_put(b, "&gt;");
-  else if (code == '&')
+  } else if (code == '&') {
     fopo_string_put(b, "&amp;");
-  else
+  } else {
     put_code(b, code);
+  }
 }
 
 /* The cells [from, to) of a row, all of one ink, as an SVG text of exactly their width. */
@@ -191,10 +193,11 @@ static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int
            width, looks[ink].svg);
   fopo_string_put(b, head);
   for (int i = from; i < to; i++) {
-    if (cells[i].code == ' ')
+    if (cells[i].code == ' ') {
       fopo_string_put(b, "\xC2\xA0"); /* no-break space: SVG drops plain blanks */
-    else
+    } else {
       put_escaped(b, cells[i].code);
+    }
   }
   fopo_string_put(b, "</text>\n");
 }

@@ -205,8 +205,9 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   if (status == FOPO_OK) status = fresh_parameters(t);
   if (status == FOPO_OK) status = fopo_candidate_cache_fetch(&t->cache);
   if (status == FOPO_OK) status = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
-  if (status == FOPO_OK && t->o.policy->train_items)
+  if (status == FOPO_OK && t->o.policy->train_items) {
     status = fopo_optim_read_items(&x.items, t->o.optim);
+  }
   if (status == FOPO_OK) {
     size_t n = describe(arrays, t, &f, shape, &x);
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);

@@ -113,8 +113,9 @@ static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
     if (status == FOPO_OK && adam) {
       status = device->ops->put(device, fresh.items_v, from->v, n * sizeof *from->v);
     }
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = device->ops->put(device, fresh.items_t, from->t, P * sizeof *from->t);
+    }
   }
   if (status != FOPO_OK) {
     release_items(&fresh);
@@ -224,8 +225,9 @@ int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const
                        uint64_t t, const fopo_optim_items *items) {
   fopo_optim fresh = {.options = o->options, .t = t};
   int status = renew(&fresh, device, n, m, v);
-  if (status == FOPO_OK && items != NULL)
+  if (status == FOPO_OK && items != NULL) {
     status = renew_items(&fresh, device, items->P, items->L, items);
+  }
   if (status != FOPO_OK) {
     fopo_optim_done(&fresh);
     return status;

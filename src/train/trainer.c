@@ -344,8 +344,9 @@ static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
   int status = estimate(t);
   if (status == FOPO_DRAWN) return status;
-  if (status == FOPO_OK && t->n_mine > 0)
+  if (status == FOPO_OK && t->n_mine > 0) {
     status = fopo_gradient_finish(t->o.gradient, t->G, &stats);
+  }
   status = agree(t, status, &stats);
   if (status == FOPO_OK) status = update(t, &stats);
   if (status != FOPO_OK) return status;
@@ -393,8 +394,9 @@ static int move_optim(fopo_trainer *t, const fopo_optim *from) {
   float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
   int status = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
   own->options = from->options;
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
+  }
   if (status != FOPO_OK) own->options = before;
   fopo_free(m);
   fopo_free(v);

@@ -20,8 +20,9 @@ static int make_split(void **state) {
   fopo_world *w;
   fopo_dataset *d;
   int status = fopo_world_new(&w, &d, &o);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_split_new(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2});
+  }
   fopo_world_free(w);
   fopo_dataset_free(d);
   return status;

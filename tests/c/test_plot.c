@@ -166,10 +166,11 @@ static void memory_runs_out(void **state) {
     fopo_memory_fail_after(n, 0);
     status = fopo_plot_text(&text, &plot);
     fopo_memory_fail_after(-1, 0);
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       fopo_free(text);
-    else
+    } else {
       assert_null(text);
+    }
     assert_int_equal(fopo_memory_in_use().blocks, before);
   }
   assert_int_equal(status, FOPO_OK);

@@ -37,8 +37,9 @@ static void values(double out[N][P], const fopo_reward *reward) {
   ok(fopo_device_open(&d, "cpu"));
   int modelled = reward->model.users != NULL;
   if (modelled) ok(d->ops->reward_model(d, &samples, &reward->model, &batch));
-  if (reward->credit.action != NULL)
+  if (reward->credit.action != NULL) {
     ok(d->ops->reward_credit(d, &samples, &reward->credit, modelled, &batch));
+  }
   fopo_device_close(d);
   for (int i = 0; i < N * P; i++) {
     close_to((double)again[i], (double)r[i], 1e-5 * (1 + fabs((double)r[i])));
@@ -55,8 +56,9 @@ static void test_ips(void **state) {
                       &(fopo_reward_source){.logs = &logs, .clip = 0.0}));
   values(v, &reward);
   const double expected[N][P] = {{0, 0, 2, 0}, {-100, 0, 0, 0}, {0, 0, 0, 0.5}};
-  for (int n = 0; n < N; n++)
+  for (int n = 0; n < N; n++) {
     for (int a = 0; a < P; a++) close_to(v[n][a], expected[n][a], 1e-4);
+  }
   reward.credit.shift = 0.25f;
   values(v, &reward);
   close_to(v[0][2], 1.5, 1e-6);
@@ -79,8 +81,9 @@ static void test_doubly_robust(void **state) {
   ok(fopo_reward_init(&reward, &fopo_reward_direct,
                       &(fopo_reward_source){.logs = &logs, .model = &model}));
   values(v, &reward);
-  for (int n = 0; n < N; n++)
+  for (int n = 0; n < N; n++) {
     for (int a = 0; a < P; a++) close_to(v[n][a], n + 1 + 0.1 * a, 1e-6);
+  }
   fopo_reward_done(&reward);
   ok(fopo_reward_init(&reward, &fopo_reward_doubly_robust,
                       &(fopo_reward_source){.logs = &logs, .model = &model, .clip = 0.1}));
@@ -195,14 +198,16 @@ static void test_ridge(void **state) {
   close_to(predicted(m, logs, 17), (double)logs->rewards[17], 1e-4);
   fopo_matrix again;
   ok(fopo_model_users(&again, m, fopo_matrix_rows(logs->contexts, 100, 10)));
-  for (size_t i = 0; i < 10 * again.cols; i++)
+  for (size_t i = 0; i < 10 * again.cols; i++) {
     close_to((double)again.x[i], (double)m->users.x[100 * again.cols + i], 1e-5);
+  }
   fopo_matrix_done(&again);
   fopo_model_free(m);
 
   /* without item features: one number an action */
-  for (size_t i = 0; i < logs->n; i++)
+  for (size_t i = 0; i < logs->n; i++) {
     logs->rewards[i] = (float)(logs->actions[i] % 7) - fopo_matrix_row(logs->contexts, i)[1];
+  }
   o.folds = 3;
   ok(fopo_model_fit(&m, logs, (fopo_matrix){0}, &o));
   assert_int_equal(m->parameters, 3 + 40 + 1);
@@ -264,9 +269,10 @@ static void test_folds(void **state) {
   size_t rank = a->users.cols, changed = 0;
   assert_memory_equal(fopo_matrix_row(a->users, 7), fopo_matrix_row(b->users, 7),
                       rank * sizeof(float));
-  for (size_t i = 0; i < logs->n; i++)
+  for (size_t i = 0; i < logs->n; i++) {
     changed += memcmp(fopo_matrix_row(a->users, i), fopo_matrix_row(b->users, i),
                       rank * sizeof(float)) != 0;
+  }
   assert_true(changed > 300 && changed < 600);
   fopo_model_free(a);
   fopo_model_free(b);
@@ -348,14 +354,17 @@ static void test_variance(void **state) {
   spread_of(mean[2], &variance[2], &dr, logs, &pi, d);
   for (int k = 1; k < 3; k++) {
     double distance = 0;
-    for (int i = 0; i < ENTRIES; i++)
+    for (int i = 0; i < ENTRIES; i++) {
       distance += (mean[k][i] - mean[0][i]) * (mean[k][i] - mean[0][i]);
-    if (!(sqrt(distance) < 4 * sqrt(variance[k] / BATCHES)))
+    }
+    if (!(sqrt(distance) < 4 * sqrt(variance[k] / BATCHES))) {
       fail_msg("kind %d: %.3g off, standard error %.3g", k, sqrt(distance),
                sqrt(variance[k] / BATCHES));
+    }
   }
-  if (!(variance[2] < 0.6 * variance[1]))
+  if (!(variance[2] < 0.6 * variance[1])) {
     fail_msg("variance of ips %.3g, doubly robust %.3g", variance[1], variance[2]);
+  }
   fopo_reward_done(&ips);
   fopo_reward_done(&dr);
   fopo_matrix_done(&X);

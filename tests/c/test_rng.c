@@ -59,8 +59,9 @@ static void below_is_uniform(void **state) {
   assert_uniform(3221225472u, 64, 200000);
   assert_uniform(3000000001u, 64, 200000);
   assert_uniform(UINT32_MAX, 64, 200000);
-  for (uint32_t i = 0; i < 100; i++)
+  for (uint32_t i = 0; i < 100; i++) {
     assert_int_equal(fopo_below(1, i * 0x9e3779b9u, 1, 1, 1, i), 0);
+  }
 }
 
 /* With n = 3 * 2^30 four words share three ids: without the redraw the ids divisible by 3 would

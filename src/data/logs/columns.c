@@ -61,8 +61,9 @@ static const char *line_end(const char *p, const char *stop) {
 static char sniff_separator(const char *p, const char *end) {
   size_t counts[3] = {0};
   static const char separators[] = ",;\t";
-  for (; p < end; p++)
+  for (; p < end; p++) {
     for (size_t i = 0; i < 3; i++) counts[i] += *p == separators[i];
+  }
   size_t best = counts[1] > counts[0];
   return separators[counts[2] > counts[best] ? 2 : best];
 }
@@ -79,9 +80,10 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
   if (r->header == NULL) return FOPO_ERR_MEMORY;
   memcpy(r->header, t->at, n);
   r->columns = cut(NULL, 0, r->header, r->header + n, r->separator);
-  if (r->columns < 2 || r->columns > COLUMNS_MOST)
+  if (r->columns < 2 || r->columns > COLUMNS_MOST) {
     return fopo_text_refuse(t, 1, 0, t->at, n,
                             "is not a header of 2 to 65,536 columns separated by , ; or TAB");
+  }
   r->names = fopo_alloc(r->columns, sizeof *r->names);
   r->cells = fopo_alloc(r->columns, sizeof *r->cells);
   if (r->names == NULL || r->cells == NULL) return FOPO_ERR_MEMORY;
@@ -102,9 +104,10 @@ static int reject(fopo_log_pass *p, int column, const char *text, size_t n, cons
     return FOPO_ROW_LEFT_OUT;
   }
   snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors)
+  if (o->skip_errors) {
     snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
              *p->errors + 1, o->max_errors);
+  }
   return fopo_text_refuse(&p->r.t, p->r.t.line, (size_t)(column + 1), text, n, more);
 }
 
@@ -148,8 +151,9 @@ static int is_name(fopo_log_cell c, const char *name) {
 }
 
 static int find(const fopo_log_table *r, const char *name) {
-  for (size_t c = 0; c < r->columns; c++)
+  for (size_t c = 0; c < r->columns; c++) {
     if (is_name(r->names[c], name)) return (int)c;
+  }
   return -1;
 }
 
@@ -164,9 +168,10 @@ static int find_usual(const fopo_log_table *r, const char *const *usual) {
 static int refuse_column(const fopo_log_table *r, const char *wanted, const char *option) {
   char list[400] = "";
   size_t used = 0;
-  for (size_t c = 0; c < r->columns && used + 80 < sizeof list; c++)
+  for (size_t c = 0; c < r->columns && used + 80 < sizeof list; c++) {
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%.*s", c > 0 ? ", " : "",
                              (int)(r->names[c].n < 60 ? r->names[c].n : 60), r->names[c].at);
+  }
   return fopo_fail(FOPO_ERR_FORMAT, "%s has no column '%s'; it has %s; say which with %s = \"...\"",
                    r->t.path, wanted, list, option);
 }
@@ -195,8 +200,9 @@ int fopo_features_init(fopo_features *f, const fopo_log_table *r) {
 }
 
 void fopo_features_add(fopo_features *f, int column, int is_text) {
-  for (size_t i = 0; i < f->n; i++)
+  for (size_t i = 0; i < f->n; i++) {
     if (f->list[i].column == column) return;
+  }
   f->list[f->n++] = (fopo_feature){.column = column, .is_text = is_text};
 }
 
@@ -212,9 +218,11 @@ int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *w
       size_t before = f->n;
       int exact = find(r, word);
       if (exact >= 0) fopo_features_add(f, exact, 0);
-      for (size_t c = 0; exact < 0 && c < r->columns; c++)
-        if (r->names[c].n >= used && strncasecmp(r->names[c].at, words, used) == 0)
+      for (size_t c = 0; exact < 0 && c < r->columns; c++) {
+        if (r->names[c].n >= used && strncasecmp(r->names[c].at, words, used) == 0) {
           fopo_features_add(f, (int)c, 0);
+        }
+      }
       if (exact < 0 && f->n == before) return refuse_column(r, word, "features");
     }
     words += n;
@@ -226,8 +234,9 @@ void fopo_features_look(fopo_features *f, const fopo_log_table *r) {
   for (size_t i = 0; i < f->n; i++) {
     double x;
     fopo_log_cell c = r->cells[f->list[i].column];
-    if (!f->list[i].is_text && fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER)
+    if (!f->list[i].is_text && fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER) {
       f->list[i].is_text = 1;
+    }
   }
 }
 
@@ -353,8 +362,9 @@ int fopo_features_matrix(fopo_matrix *contexts, const fopo_features *f, const ch
   if (status == FOPO_OK) status = fopo_matrix_init(contexts, f->rows, f->width);
   for (size_t i = 0; i < f->rows && status == FOPO_OK; i++) {
     fopo_features_spread(fopo_matrix_row(*contexts, i), f, i);
-    if ((i + 1) % ROWS_AT_ONCE == 0)
+    if ((i + 1) % ROWS_AT_ONCE == 0) {
       status = fopo_progress("making contexts", (double)i + 1, (double)f->rows);
+    }
   }
   return status;
 }

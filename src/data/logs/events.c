@@ -60,8 +60,9 @@ int fopo_events_number(double *x, const char *text, size_t n) {
 const char *fopo_events_refuse_propensity(double p) {
   if (isnan(p)) return "is not a propensity: it is NaN";
   if (p > 1.0) return "is not a propensity: it is above 1";
-  if ((float)p <= 0.0f)
+  if ((float)p <= 0.0f) {
     return "is not a propensity: an action that was shown had a probability above 0";
+  }
   return NULL;
 }
 
@@ -79,8 +80,9 @@ int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options 
     return 1;
   }
   snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors)
+  if (o->skip_errors) {
     snprintf(more, sizeof more, "%s; with it there are %zu malformed events, max_errors is %zu",
              why, *errors + 1, o->max_errors);
+  }
   return fopo_text_refuse(t, line, 0, text, n, more);
 }

@@ -60,8 +60,9 @@ int fopo_catalogue_offer(fopo_catalogue *c, uint32_t *index, fopo_offer *offer, 
   *offer = *index >= known               ? FOPO_ACTION_NEW
            : c->offered[*index] == event ? FOPO_ACTION_TWICE
                                          : FOPO_ACTION_KNOWN;
-  if (*offer == FOPO_ACTION_NEW)
+  if (*offer == FOPO_ACTION_NEW) {
     memset(fopo_catalogue_row(c, *index), 0, sizeof *c->items << c->bits);
+  }
   c->offered[*index] = (uint32_t)event;
   return FOPO_OK;
 }

@@ -42,10 +42,12 @@ static int copy_events(fopo_logs *to, const fopo_logs *from, const uint32_t *row
 int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows, size_t count) {
   *part = NULL;
   if (count == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "a part of a log needs 1 event or more");
-  for (size_t i = 0; i < count; i++)
-    if (rows[i] >= logs->n)
+  for (size_t i = 0; i < count; i++) {
+    if (rows[i] >= logs->n) {
       return fopo_fail(FOPO_ERR_ARGUMENT, "event %llu is asked for but the log has %zu",
                        (unsigned long long)rows[i] + 1, logs->n);
+    }
+  }
   fopo_logs *p = fopo_alloc(1, sizeof *p);
   if (p == NULL) return FOPO_ERR_MEMORY;
   p->n = count;
@@ -71,9 +73,10 @@ int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows
 
 int fopo_logs_part(fopo_logs **part, const fopo_logs *logs, size_t first, size_t count) {
   *part = NULL;
-  if (first > logs->n || count > logs->n - first)
+  if (first > logs->n || count > logs->n - first) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "events %zu to %zu are asked for but the log has %zu",
                      first + 1, first + count, logs->n);
+  }
   uint32_t *rows = fopo_alloc(count, sizeof *rows);
   if (rows == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < count; i++) rows[i] = (uint32_t)(first + i);
@@ -85,10 +88,11 @@ int fopo_logs_part(fopo_logs **part, const fopo_logs *logs, size_t first, size_t
 int fopo_logs_split(fopo_logs **train, fopo_logs **test, const fopo_logs *logs, size_t n,
                     uint64_t seed) {
   *train = *test = NULL;
-  if (n == 0 || n >= logs->n)
+  if (n == 0 || n >= logs->n) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a split into %zu and %zu events leaves one side empty; the log has %zu", n,
                      n < logs->n ? logs->n - n : 0, logs->n);
+  }
   uint32_t *order = fopo_alloc(logs->n, sizeof *order);
   uint32_t *rows = fopo_alloc(logs->n, sizeof *rows);
   uint8_t *chosen = fopo_alloc(logs->n, 1);

@@ -18,8 +18,9 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
   a[4] = fopo_array_of("propensities", FOPO_F32, logs->propensities, 1, logs->n, 1);
   a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 2, 1);
   size_t n = 6;
-  if (logs->items.x != NULL)
+  if (logs->items.x != NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, logs->items.x, 2, logs->items.rows, logs->items.cols);
+  }
   if (logs->names.n > 0) n += fopo_names_members(a + n, &logs->names, "names");
   if (logs->features.n > 0) n += fopo_names_members(a + n, &logs->features, "features");
   return fopo_npz_save(path, a, n, 0);
@@ -48,8 +49,9 @@ static int check_events(const fopo_logs *logs, const char *path) {
       why = "is not an action of the catalogue";
       shown = logs->actions[i];
     }
-    if (why != NULL)
+    if (why != NULL) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s, row %zu: %g %s", path, i + 1, shown, why);
+    }
   }
   int status = fopo_matrix_finite(logs->contexts, "contexts");
   if (status == FOPO_OK && logs->items.x != NULL) status = fopo_matrix_finite(logs->items, "items");
@@ -58,8 +60,9 @@ static int check_events(const fopo_logs *logs, const char *path) {
 
 static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   fopo_array *kind = fopo_archive_find(file, "logs");
-  if (kind == NULL || kind->type != FOPO_BYTES)
+  if (kind == NULL || kind->type != FOPO_BYTES) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s was not written by logs:save", path);
+  }
   snprintf(logs->format, sizeof logs->format, "%.*s", (int)kind->itemsize,
            (const char *)kind->data);
   fopo_array *x = fopo_archive_need(file, path, "contexts", FOPO_F32, 2);
@@ -80,15 +83,17 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   const uint64_t *count = counts->data;
   logs->n_actions = (size_t)count[0];
   logs->skipped = (size_t)count[1];
-  if (logs->n == 0 || logs->n_actions == 0 || logs->n_actions >= UINT32_MAX)
+  if (logs->n == 0 || logs->n_actions == 0 || logs->n_actions >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds %zu events over %zu actions", path, logs->n,
                      logs->n_actions);
+  }
   if (fopo_archive_find(file, "items") == NULL) return FOPO_OK;
   fopo_array *items = fopo_archive_need(file, path, "items", FOPO_F32, 2);
   if (items == NULL) return FOPO_ERR_FORMAT;
-  if (items->shape[0] != logs->n_actions)
+  if (items->shape[0] != logs->n_actions) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: items has %zu rows for %zu actions", path,
                      items->shape[0], logs->n_actions);
+  }
   logs->items = fopo_matrix_view(fopo_array_release(items), items->shape[0], items->shape[1]);
   return FOPO_OK;
 }
@@ -98,10 +103,12 @@ static int read_npz(fopo_logs *logs, const char *path, const fopo_logs_options *
   fopo_archive file = {0};
   int status = fopo_npz_load(&file, path);
   if (status == FOPO_OK) status = load_members(logs, &file, path);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_names_load(&logs->names, &file, path, "names", logs->n_actions);
-  if (status == FOPO_OK)
+  }
+  if (status == FOPO_OK) {
     status = fopo_names_load(&logs->features, &file, path, "features", logs->contexts.cols);
+  }
   if (status == FOPO_OK) status = check_events(logs, path);
   fopo_archive_done(&file);
   return status;

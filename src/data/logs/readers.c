@@ -19,17 +19,20 @@ const fopo_log_reader *fopo_log_reader_at(size_t i) { return i < READERS ? reade
 static const char *name_at(size_t i) { return i < READERS ? readers[i]->name : NULL; }
 
 static int check_options(const fopo_logs_options *o) {
-  if (o->position > 3)
+  if (o->position > 3) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "position is %zu; it is 1, 2 or 3, or 0 for all",
                      o->position);
-  if (o->hash_bits > 20)
+  }
+  if (o->hash_bits > 20) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "hash_bits is %zu; use 1 to 20, that is 2 to 1,048,576 "
                      "columns",
                      o->hash_bits);
-  if (o->n_actions >= UINT32_MAX)
+  }
+  if (o->n_actions >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu actions are too many; the limit is 4294967294",
                      o->n_actions);
+  }
   return FOPO_OK;
 }
 
@@ -42,8 +45,9 @@ static const fopo_log_reader *find_magic(const char *path) {
 }
 
 static const fopo_log_reader *find_sniffed(const fopo_text *t) {
-  for (size_t i = 0; i < READERS; i++)
+  for (size_t i = 0; i < READERS; i++) {
     if (readers[i]->sniff != NULL && readers[i]->sniff(t)) return readers[i];
+  }
   return &fopo_log_reader_csv;
 }
 
@@ -62,14 +66,16 @@ static int read_log(fopo_logs *logs, const fopo_log_reader *reader, const char *
   int status = FOPO_OK, is_binary = reader != NULL && reader->magic != NULL;
   if (!is_binary) {
     status = fopo_text_open(&t, path);
-    if (status == FOPO_OK && t.at == t.stop)
+    if (status == FOPO_OK && t.at == t.stop) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+    }
     if (status == FOPO_OK && reader == NULL) reader = find_sniffed(&t);
   }
   if (status == FOPO_OK) status = read_as(logs, reader, &t, path, o);
   fopo_text_close(&t);
-  if (status == FOPO_OK && logs->n == 0)
+  if (status == FOPO_OK && logs->n == 0) {
     status = fopo_fail(FOPO_ERR_FORMAT, "%s holds no event (%zu left out)", path, logs->skipped);
+  }
   return status;
 }
 

@@ -52,21 +52,25 @@ static int read_number(fopo_log_pass *p, int column, double *x, const char *what
 static int read_event(fopo_log_pass *p, const reading *g, event *e) {
   const char *why;
   int status = read_number(p, g->propensity, &e->propensity, "is not a propensity");
-  if (status == FOPO_OK && (why = fopo_events_refuse_propensity(e->propensity)) != NULL)
+  if (status == FOPO_OK && (why = fopo_events_refuse_propensity(e->propensity)) != NULL) {
     status = fopo_log_reject_cell(p, g->propensity, why);
+  }
   if (status != FOPO_OK) return status;
   status = read_number(p, g->reward, &e->reward, "is not a reward");
-  if (status == FOPO_OK && (why = fopo_events_refuse_reward(e->reward)) != NULL)
+  if (status == FOPO_OK && (why = fopo_events_refuse_reward(e->reward)) != NULL) {
     status = fopo_log_reject_cell(p, g->reward, why);
+  }
   if (status != FOPO_OK) return status;
   fopo_log_cell a = p->r.cells[g->action];
   size_t P = p->options->n_actions;
   e->is_plain = fopo_parse_plain(&e->number, a.at, a.n);
   if (g->obd) {
-    if (!e->is_plain || e->number < 0 || e->number >= (int64_t)UINT32_MAX / POSITIONS)
+    if (!e->is_plain || e->number < 0 || e->number >= (int64_t)UINT32_MAX / POSITIONS) {
       return fopo_log_reject_cell(p, g->action, "is not an item");
-    if (g->n_items > 0 && (size_t)e->number >= g->n_items)
+    }
+    if (g->n_items > 0 && (size_t)e->number >= g->n_items) {
       return fopo_log_reject_cell(p, g->action, "is not an item: there are fewer affinity columns");
+    }
   } else if (P > 0 && (!e->is_plain || e->number < 1 || (size_t)e->number > P)) {
     return fopo_log_reject_cell(p, g->action, "is not an action of 1 .. n_actions");
   } else if (a.n == 0) {
@@ -79,8 +83,9 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
 static int read_position(fopo_log_pass *p, const reading *g, size_t *position) {
   int64_t number;
   fopo_log_cell c = p->r.cells[g->position];
-  if (!fopo_parse_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS)
+  if (!fopo_parse_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS) {
     return fopo_log_reject_cell(p, g->position, "is not a position of 1, 2, 3");
+  }
   *position = (size_t)number;
   size_t wanted = p->options->position;
   return wanted == 0 || wanted == *position ? FOPO_OK : FOPO_ROW_LEFT_OUT;
@@ -125,11 +130,14 @@ static int starts(fopo_log_cell c, const char *with) {
 
 /* Counts the affinities: there is one for each item. */
 static void plan_obd_features(reading *g, const fopo_log_table *r) {
-  for (size_t c = 0; c < r->columns; c++)
-    if (starts(r->names[c], "user_feature_")) fopo_features_add(&g->f, (int)c, 1);
   for (size_t c = 0; c < r->columns; c++) {
-    if (!starts(r->names[c], "user-item_affinity_") && !starts(r->names[c], "user_item_affinity_"))
+    if (starts(r->names[c], "user_feature_")) fopo_features_add(&g->f, (int)c, 1);
+  }
+  for (size_t c = 0; c < r->columns; c++) {
+    if (!starts(r->names[c], "user-item_affinity_") &&
+        !starts(r->names[c], "user_item_affinity_")) {
       continue;
+    }
     fopo_features_add(&g->f, (int)c, 0);
     g->n_items++;
   }
@@ -143,10 +151,12 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
   static const char *const positions[] = {"position", NULL};
   int status = fopo_log_role(r, &g->action, o->action, actions, "action");
   if (status == FOPO_OK) status = fopo_log_role(r, &g->reward, o->reward, rewards, "reward");
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_log_role(r, &g->propensity, o->propensity, propensities, "propensity");
-  if (status == FOPO_OK && g->obd)
+  }
+  if (status == FOPO_OK && g->obd) {
     status = fopo_log_role(r, &g->position, NULL, positions, "format = \"csv\", and position");
+  }
   if (status == FOPO_OK) status = fopo_features_init(&g->f, r);
   if (status != FOPO_OK) return status;
   if (g->obd) {
@@ -159,11 +169,12 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
       if (!taken && r->names[c].n > 0) fopo_features_add(&g->f, i, 0);
     }
   }
-  if (status == FOPO_OK && g->f.n == 0)
+  if (status == FOPO_OK && g->f.n == 0) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s has no column for contexts besides action, reward and "
                      "propensity",
                      r->t.path);
+  }
   return status;
 }
 
@@ -182,8 +193,9 @@ static int take_item(fopo_log_pass *p) {
   item_reading *g = p->data;
   int64_t number;
   fopo_log_cell c = p->r.cells[g->id];
-  if (!fopo_parse_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX)
+  if (!fopo_parse_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX) {
     return fopo_log_reject_cell(p, g->id, "is not an item");
+  }
   if (!g->second) {
     fopo_features_look(&g->f, &p->r);
     return FOPO_OK;
@@ -203,8 +215,9 @@ static int plan_items(item_reading *g, const fopo_log_table *r) {
   static const char *const ids[] = {"item_id", "itemid", "item", NULL};
   int status = fopo_log_role(r, &g->id, NULL, ids, "item_id");
   if (status == FOPO_OK) status = fopo_features_init(&g->f, r);
-  for (size_t c = 0; c < r->columns && status == FOPO_OK; c++)
+  for (size_t c = 0; c < r->columns && status == FOPO_OK; c++) {
     if ((int)c != g->id && r->names[c].n > 0) fopo_features_add(&g->f, (int)c, 0);
+  }
   return status;
 }
 
@@ -225,8 +238,9 @@ static int place_items(fopo_logs *logs, const item_reading *g, size_t n_items, s
       if (each > 1) row[g->f.width + at] = 1.0f;
     }
   }
-  for (size_t i = 0; i < n_items && status == FOPO_OK; i++)
+  for (size_t i = 0; i < n_items && status == FOPO_OK; i++) {
     if (!seen[i]) status = fopo_fail(FOPO_ERR_FORMAT, "%s lacks item %zu", path, i);
+  }
   fopo_free(seen);
   return status;
 }
@@ -284,8 +298,9 @@ static int finish_csv(fopo_logs *logs, reading *g, const fopo_logs_options *o) {
   int status = fopo_ids_finish(&logs->names, &place, &g->ids);
   for (size_t i = 0; place != NULL && i < logs->n; i++) logs->actions[i] = place[logs->actions[i]];
   fopo_free(place);
-  if (status == FOPO_OK && logs->names.numbers == NULL && logs->names.text == NULL)
+  if (status == FOPO_OK && logs->names.numbers == NULL && logs->names.text == NULL) {
     status = fopo_names_count(&logs->names, logs->n_actions);
+  }
   return status;
 }
 

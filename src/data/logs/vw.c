@@ -61,8 +61,9 @@ static int weighted(word *w, double *value) {
   *value = 1.0;
   if (colon == NULL) return 1;
   size_t n = (size_t)(w->at + w->n - colon - 1);
-  if (fopo_parse_real(value, colon + 1, n) != FOPO_IS_NUMBER || fabs(*value) > (double)FLT_MAX)
+  if (fopo_parse_real(value, colon + 1, n) != FOPO_IS_NUMBER || fabs(*value) > (double)FLT_MAX) {
     return 0;
+  }
   w->n = (size_t)(colon - w->at);
   return 1;
 }
@@ -78,12 +79,14 @@ static int take_features(reading *g, float *row, const char *bar, const char *en
     if (stop == NULL) stop = end;
     space = (word){p, 0};
     scale = 1.0;
-    if (named && next_word(&space, &p, stop) && !weighted(&space, &scale))
+    if (named && next_word(&space, &p, stop) && !weighted(&space, &scale)) {
       return refuse(g, g->t->line, space.at, space.n, "is not a namespace with a finite weight");
+    }
     while (next_word(&w, &p, stop)) {
       double value;
-      if (!weighted(&w, &value))
+      if (!weighted(&w, &value)) {
         return refuse(g, g->t->line, w.at, w.n, "is not a feature with a finite value");
+      }
       fopo_feature_add(row, g->catalogue.bits, space.at, space.n, w.at, w.n, value * scale);
     }
     bar = stop;
@@ -131,12 +134,14 @@ static int read_prefix(reading *g, prefix *h, const char *p, const char *bar) {
       return refuse(g, g->t->line, w.at, w.n, "is not a label action:cost:prob");
     }
   }
-  if (h->labels > 1)
+  if (h->labels > 1) {
     return refuse(g, g->t->line, h->label.at, h->label.n,
                   "is a second label: an event has one action that was shown");
+  }
   const char *why = h->labels == 1 ? fopo_events_refuse_propensity(h->probability) : NULL;
-  if (why == NULL && h->labels == 1 && fopo_events_refuse_reward(h->cost) != NULL)
+  if (why == NULL && h->labels == 1 && fopo_events_refuse_reward(h->cost) != NULL) {
     why = "has a cost that is not finite";
+  }
   return why == NULL ? FOPO_OK : refuse(g, g->t->line, h->label.at, h->label.n, why);
 }
 
@@ -157,20 +162,23 @@ static int take_plain(reading *g, const char *p, const char *end) {
   if (bar == NULL) return refuse(g, g->t->line, p, (size_t)(end - p), "has no | and features");
   int status = read_prefix(g, &h, p, bar);
   if (status != FOPO_OK) return status;
-  if (h.shared)
+  if (h.shared) {
     return refuse(g, g->t->line, p, (size_t)(bar - p), "begins an ADF event in a plain file");
+  }
   if (h.labels == 0) {
     g->logs->skipped++; /* an event to be predicted */
     return FOPO_OK;
   }
-  if (h.bare > 1)
+  if (h.bare > 1) {
     return refuse(g, g->t->line, p, (size_t)(bar - p),
                   "lists the actions that were open; a policy here chooses from one fixed "
                   "catalogue");
+  }
   size_t P = g->options->n_actions;
-  if (h.action < 1 || h.action >= UINT32_MAX || (P > 0 && (size_t)h.action > P))
+  if (h.action < 1 || h.action >= UINT32_MAX || (P > 0 && (size_t)h.action > P)) {
     return refuse(g, g->t->line, h.label.at, h.label.n,
                   P > 0 ? "has an action outside 1 .. n_actions" : "has no action of 1 or more");
+  }
   clear_row(g);
   status = take_features(g, g->row, bar, end);
   if (status != FOPO_OK) return status;

@@ -18,11 +18,12 @@ static int sniff(fopo_text *t, const fopo_read_options *o) {
 
 static int roles(fopo_table *r) {
   int is_read = read_column(r);
-  if (is_read == FOPO_NO_COLUMN)
+  if (is_read == FOPO_NO_COLUMN) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s is not in the form of GoodReads: a header with user_id, "
                      "book_id and is_read is missing",
                      r->t->path);
+  }
   int status = fopo_table_roles_by_name(r);
   if (r->options->value == NULL) r->value = FOPO_NO_COLUMN;
   r->conditions[r->n_conditions++] =

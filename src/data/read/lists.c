@@ -51,12 +51,14 @@ static int next_id(const reader *r, const char **p, size_t column, uint64_t *id,
   *p = at;
   if (!*any) return FOPO_OK;
   uint64_t value = 0;
-  for (; (unsigned char)(*at - '0') < 10 && value <= id_most; at++)
+  for (; (unsigned char)(*at - '0') < 10 && value <= id_most; at++) {
     value = value * 10 + (uint64_t)(*at - '0');
-  if (at == *p || !ends_word(*at) || value > id_most)
+  }
+  if (at == *p || !ends_word(*at) || value > id_most) {
     return refuse(r, column, *p, word(*p),
                   value > id_most ? "is larger than 4294967294, the largest id in lists"
                                   : "is not an id: lists hold integers only");
+  }
   *id = value;
   *p = at;
   return FOPO_OK;
@@ -116,8 +118,9 @@ static int read_line(reader *r, const char **p) {
     status = fopo_pairs_add(&r->pairs, (uint32_t)user, (uint32_t)id, 1.0f);
     if (status == FOPO_OK) status = next_id(r, p, ++column, &id, &any);
   }
-  if (status == FOPO_OK && r->layout == COUNT_FIRST && items != count)
+  if (status == FOPO_OK && r->layout == COUNT_FIRST && items != count) {
     return wrong_count(r, count, items);
+  }
   return status;
 }
 
@@ -204,8 +207,9 @@ static int are_lists(const fopo_text *t, int *counted) {
     if (n <= PAIR_FIELDS) of_length[n]++;
   }
   size_t usual = 0;
-  for (size_t n = 2; n <= PAIR_FIELDS; n++)
+  for (size_t n = 2; n <= PAIR_FIELDS; n++) {
     if (of_length[n] > usual) usual = of_length[n];
+  }
   *counted = n_counted == lines && lines >= 3;
   return longest >= 3 && usual * 10 <= lines * 9;
 }

@@ -85,19 +85,24 @@ static int is(const reader *r, size_t i, const char *text) {
 /* %%MatrixMarket matrix coordinate|array real|... general|... */
 static int read_banner(reader *r) {
   r->array = is(r, 2, "array");
-  if (!is(r, 1, "matrix") || (!r->array && !is(r, 2, "coordinate")))
+  if (!is(r, 1, "matrix") || (!r->array && !is(r, 2, "coordinate"))) {
     return refuse(r, 0, "a MatrixMarket matrix is coordinate or array");
+  }
   r->pattern = is(r, 3, "pattern");
   r->integer = is(r, 3, "integer");
-  if (is(r, 3, "complex") || is(r, 4, "hermitian"))
+  if (is(r, 3, "complex") || is(r, 4, "hermitian")) {
     return refuse(r, 0, "complex matrices are not supported; save the real part");
-  if (!r->pattern && !r->integer && !is(r, 3, "real") && !is(r, 3, "double"))
+  }
+  if (!r->pattern && !r->integer && !is(r, 3, "real") && !is(r, 3, "double")) {
     return refuse(r, 0, "the values are none of real, double, integer and pattern");
-  if (r->array && r->pattern)
+  }
+  if (r->array && r->pattern) {
     return refuse(r, 0, "an array cannot be a pattern; use coordinate pattern");
+  }
   r->mirror = is(r, 4, "symmetric") ? 1 : is(r, 4, "skew-symmetric") ? -1 : 0;
-  if (r->mirror == 0 && !is(r, 4, "general"))
+  if (r->mirror == 0 && !is(r, 4, "general")) {
     return refuse(r, 0, "the storage is none of general, symmetric and skew-symmetric");
+  }
   if (r->mirror < 0 && r->pattern) return refuse(r, 0, "a pattern cannot be skew-symmetric");
   return FOPO_OK;
 }
@@ -111,11 +116,12 @@ static int read_type(reader *r) {
       {"bool", 0, 1},          {"int8_t", -0x1p7, 0x1p7 - 1}, {"int16_t", -0x1p15, 0x1p15 - 1},
       {"uint8_t", 0, 0xff},    {"uint16_t", 0, 0xffff},       {"int32_t", -0x1p31, 0x1p31 - 1},
       {"uint64_t", 0, 0x1p64}, {"uint32_t", 0, 0x1p32 - 1},   {"int64_t", -0x1p63, 0x1p63}};
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (is(r, 2, types[i].name)) {
       r->least = types[i].least;
       r->most = types[i].most;
     }
+  }
   return FOPO_OK;
 }
 
@@ -144,8 +150,9 @@ static int read_head(reader *r) {
 /* A size in word i. */
 static int natural(const reader *r, size_t i, uint64_t *value) {
   int64_t v;
-  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 0)
+  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 0) {
     return refuse(r, i + 1, "is not a number of rows, columns or entries");
+  }
   *value = (uint64_t)v;
   return FOPO_OK;
 }
@@ -155,25 +162,29 @@ static int read_size(reader *r) {
   if (status != FOPO_OK) return status;
   size_t wanted = r->array ? 2 : 3;
   /* Some writers, LAGraph among them, give arrays a third number. */
-  if (r->n != wanted && !(r->array && r->n == 3))
+  if (r->n != wanted && !(r->array && r->n == 3)) {
     return refuse(r, 0,
                   r->array ? "the size line needs rows and columns"
                            : "the size line needs rows, columns and entries");
+  }
   status = natural(r, 0, &r->rows);
   if (status == FOPO_OK) status = natural(r, 1, &r->cols);
   if (status == FOPO_OK && !r->array) status = natural(r, 2, &r->entries);
   if (status != FOPO_OK) return status;
-  if (r->rows >= UINT32_MAX || r->cols >= UINT32_MAX)
+  if (r->rows >= UINT32_MAX || r->cols >= UINT32_MAX) {
     return refuse(r, 0, "there are more than 4294967294 rows or columns");
-  if (r->mirror != 0 && r->rows != r->cols)
+  }
+  if (r->mirror != 0 && r->rows != r->cols) {
     return refuse(r, 0, "a symmetric matrix has as many rows as columns");
+  }
   /* An array stores whole columns, a symmetric one the part on and below the diagonal, a
    * skew-symmetric one the part below it. */
   uint64_t n = r->cols;
-  if (r->array)
+  if (r->array) {
     r->entries = r->mirror == 0  ? r->rows * n
                  : r->mirror > 0 ? n * (n + 1) / 2
                                  : n * (n - (n > 0)) / 2;
+  }
   return fopo_memory_suffices(8 * (r->rows + 2 * r->cols), r->t->path, "it claims too many rows");
 }
 
@@ -185,11 +196,13 @@ static int read_value(const reader *r, size_t i, float *value) {
   if (kind == FOPO_NO_NUMBER) return refuse(r, i + 1, "is not a number");
   *value = 1.0f;
   if (!r->use_values) return FOPO_OK;
-  if (kind == FOPO_NOT_FINITE || fabs(x) > (double)FLT_MAX)
+  if (kind == FOPO_NOT_FINITE || fabs(x) > (double)FLT_MAX) {
     return refuse(r, i + 1, "is not a finite number of float32 (value = \"\" uses no values)");
+  }
   if (r->integer && x != trunc(x)) return refuse(r, i + 1, "is not an integer");
-  if (x < r->least || x > r->most)
+  if (x < r->least || x > r->most) {
     return refuse(r, i + 1, "is outside the GraphBLAS type that the file names");
+  }
   *value = (float)x;
   return FOPO_OK;
 }
@@ -197,9 +210,10 @@ static int read_value(const reader *r, size_t i, float *value) {
 /* The index in word i, made 0-based. */
 static int read_index(const reader *r, size_t i, uint64_t limit, uint32_t *index) {
   int64_t v;
-  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit)
+  if (!fopo_parse_plain(&v, r->words[i].at, r->words[i].n) || v < 1 || (uint64_t)v > limit) {
     return refuse(r, i + 1,
                   i == 0 ? "is not a row of the matrix" : "is not a column of the matrix");
+  }
   *index = (uint32_t)(v - 1);
   return FOPO_OK;
 }
@@ -221,15 +235,17 @@ static int read_coordinates(reader *r) {
     if (r->n == 0) return refuse(r, 0, "the file ends before all of its entries came");
     if (undecided) r->pattern = r->n == 2;
     undecided = 0;
-    if (r->n != (r->pattern ? 2u : 3u))
+    if (r->n != (r->pattern ? 2u : 3u)) {
       return refuse(r, 0,
                     r->pattern ? "an entry of a pattern is a row and a column"
                                : "an entry is a row, a column and a value");
+    }
     status = read_index(r, 0, r->rows, &row);
     if (status == FOPO_OK) status = read_index(r, 1, r->cols, &col);
     if (status == FOPO_OK && !r->pattern) status = read_value(r, 2, &value);
-    if (status == FOPO_OK && r->mirror < 0 && row == col)
+    if (status == FOPO_OK && r->mirror < 0 && row == col) {
       status = refuse(r, 0, "a skew-symmetric matrix has no diagonal");
+    }
     if (status == FOPO_OK) status = add(r, row, col, value);
     if (status != FOPO_OK) return status;
   }
@@ -238,7 +254,7 @@ static int read_coordinates(reader *r) {
 
 /* Column by column, one value a line; zeros are no interactions. */
 static int read_array(reader *r) {
-  for (uint64_t col = 0; col < r->cols; col++)
+  for (uint64_t col = 0; col < r->cols; col++) {
     for (uint64_t row = r->mirror == 0 ? 0 : col + (r->mirror < 0); row < r->rows; row++) {
       float value;
       int status = next_line(r);
@@ -249,14 +265,16 @@ static int read_array(reader *r) {
       if (status == FOPO_OK && value != 0) status = add(r, (uint32_t)row, (uint32_t)col, value);
       if (status != FOPO_OK) return status;
     }
+  }
   return FOPO_OK;
 }
 
 static int read_entries(reader *r) {
   int status = r->array ? read_array(r) : read_coordinates(r);
   if (status == FOPO_OK) status = next_line(r);
-  if (status == FOPO_OK && r->n > 0)
+  if (status == FOPO_OK && r->n > 0) {
     status = refuse(r, 0, "there are more entries than the size line says");
+  }
   return status;
 }
 

@@ -47,11 +47,12 @@ static int roles_by_place(fopo_table *r) {
   int chosen = r->user != FOPO_NO_COLUMN || r->item != FOPO_NO_COLUMN;
   if (r->user == FOPO_NO_COLUMN) r->user = 0;
   if (r->item == FOPO_NO_COLUMN) {
-    if (second_is_time(r))
+    if (second_is_time(r)) {
       return fopo_fail(FOPO_ERR_FORMAT,
                        "%s has no header and its second column holds times; say which column is "
                        "the item, such as item = \"3\"",
                        r->t->path);
+    }
     r->item = 1;
   }
   if (r->options->value == NULL && !chosen && r->columns >= 3 && third_is_value(r)) r->value = 2;

@@ -59,8 +59,9 @@ static int is_vw(const char *p) {
 static int refuse_other_kinds(const fopo_text *t) {
   const char *what = NULL;
   if (*t->at == '{') what = "is JSON; write users and items as two columns";
-  if (strncmp(t->at, "shared |", 8) == 0 || is_vw(t->at))
+  if (strncmp(t->at, "shared |", 8) == 0 || is_vw(t->at)) {
     what = "is in Vowpal Wabbit's form, a log of actions; read it with fopo.data.logs";
+  }
   return what == NULL ? FOPO_OK : fopo_fail(FOPO_ERR_FORMAT, "%s %s", t->path, what);
 }
 
@@ -68,8 +69,9 @@ static int refuse_other_kinds(const fopo_text *t) {
 static int read_ten_lines(fopo_text *t) {
   for (;;) {
     int lines = 0;
-    for (const char *p = t->at; p < t->stop && lines < 10; lines++)
+    for (const char *p = t->at; p < t->stop && lines < 10; lines++) {
       p = (const char *)memchr(p, '\n', (size_t)(t->stop - p)) + 1;
+    }
     if (lines == 10 || t->ended) return FOPO_OK;
     int status = fopo_text_more(t);
     if (status != FOPO_OK) return status;

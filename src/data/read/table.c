@@ -36,9 +36,10 @@ static int reject(fopo_table *r, int column, const char *text, size_t n, const c
   }
   char more[512];
   snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors)
+  if (o->skip_errors) {
     snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
              r->errors + 1, o->max_errors);
+  }
   return fopo_text_refuse(r->t, r->t->line + 1, (size_t)(column + 1), text, n, more);
 }
 
@@ -74,10 +75,12 @@ static int compare_real(double a, fopo_comparison op, double b) {
 static int holds(fopo_table *r, const fopo_condition *c) {
   fopo_field f = fopo_field_trim(r->fields[c->column]);
   double x;
-  if (c->is_number && fopo_parse_real(&x, f.at, f.n) == FOPO_IS_NUMBER)
+  if (c->is_number && fopo_parse_real(&x, f.at, f.n) == FOPO_IS_NUMBER) {
     return compare_real(x, c->op, c->number) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
-  if (c->op >= FOPO_LESS)
+  }
+  if (c->op >= FOPO_LESS) {
     return reject_field(r, c->column, "is not a number, and `where` compares it");
+  }
   int equal = !c->is_number && f.n == strlen(c->text) && memcmp(f.at, c->text, f.n) == 0;
   return equal == (c->op == FOPO_EQUAL) ? FOPO_OK : FOPO_ROW_LEFT_OUT;
 }
@@ -103,8 +106,9 @@ static int read_value(fopo_table *r, float *value) {
 /* What R, SQL and pandas write for a missing value. In lower case they may be names. */
 static int is_missing(fopo_field f) {
   static const char *const words[] = {"NA", "NaN", "NULL", "\\N"};
-  for (size_t i = 0; i < 4; i++)
+  for (size_t i = 0; i < 4; i++) {
     if (f.n == strlen(words[i]) && memcmp(f.at, words[i], f.n) == 0) return 1;
+  }
   return f.n == 0;
 }
 
@@ -126,8 +130,9 @@ static int undouble(fopo_table *r, fopo_field *f) {
 }
 
 static int has_control(fopo_field f) {
-  for (size_t i = 0; i < f.n; i++)
+  for (size_t i = 0; i < f.n; i++) {
     if ((unsigned char)f.at[i] < 32 && f.at[i] != '\t') return 1;
+  }
   return 0;
 }
 
@@ -253,8 +258,9 @@ static int read_rows(fopo_table *r) {
 static double expected_rows(const fopo_table *r) {
   const fopo_text *t = r->t;
   double lines = 0, bytes = (double)(t->stop - t->at);
-  for (const char *p = t->at; p < t->stop && (p = memchr(p, '\n', (size_t)(t->stop - p))); p++)
+  for (const char *p = t->at; p < t->stop && (p = memchr(p, '\n', (size_t)(t->stop - p))); p++) {
     lines++;
+  }
   double all = (double)t->size * (t->inflater != NULL ? 4 : 1);
   return bytes > 0 ? lines * all / bytes : 0;
 }
@@ -300,8 +306,9 @@ int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *opti
   fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1, .items.as_numbers = 1};
   int status = fopo_table_plan(&r, roles);
   r.pairs.with_values = r.value != FOPO_NO_COLUMN;
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_pairs_check_memory(t->path, expected_rows(&r), r.pairs.with_values);
+  }
   if (status == FOPO_OK) status = read_rows(&r);
   if (status == FOPO_OK) status = finish(&r);
   fopo_table_done(&r);

@@ -71,13 +71,16 @@ static int name(fopo_names *names, word *words, size_t n_words) {
     if (bits_of(&words[w]) != 0) last = w;
   }
   *names = (fopo_names){.n = found};
-  if (found == 0 || 32 * last + 32 - (size_t)__builtin_clz(bits_of(&words[last])) == found)
+  if (found == 0 || 32 * last + 32 - (size_t)__builtin_clz(bits_of(&words[last])) == found) {
     return FOPO_OK;
+  }
   names->numbers = fopo_alloc(found, sizeof *names->numbers);
   if (names->numbers == NULL) return FOPO_ERR_MEMORY;
-  for (size_t w = 0, at = 0; w < n_words; w++)
-    for (uint32_t bits = bits_of(&words[w]); bits != 0; bits &= bits - 1)
+  for (size_t w = 0, at = 0; w < n_words; w++) {
+    for (uint32_t bits = bits_of(&words[w]); bits != 0; bits &= bits - 1) {
       names->numbers[at++] = (int64_t)(32 * w + (size_t)__builtin_ctz(bits));
+    }
+  }
   return FOPO_OK;
 }
 

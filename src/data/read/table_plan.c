@@ -29,34 +29,40 @@ static const char *const value_names[] = {"rating",    "bookrating", "value",   
 /* Lower case, without quotes, blanks, '_' and '-'. */
 static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
   size_t n = 0;
-  for (size_t i = 0; i < f.n && n + 1 < FOPO_COLUMN_NAME; i++)
+  for (size_t i = 0; i < f.n && n + 1 < FOPO_COLUMN_NAME; i++) {
     if (strchr("_- \t\"'", f.at[i]) == NULL) out[n++] = (char)tolower((unsigned char)f.at[i]);
+  }
   out[n] = '\0';
 }
 
 int fopo_table_column(const fopo_table *r, const char *const *list) {
-  for (; *list != NULL; list++)
-    for (size_t c = 0; c < r->columns; c++)
+  for (; *list != NULL; list++) {
+    for (size_t c = 0; c < r->columns; c++) {
       if (strcmp(r->names[c], *list) == 0) return (int)c;
+    }
+  }
   return FOPO_NO_COLUMN;
 }
 
 static void list_columns(const fopo_table *r, char *out, size_t size) {
   size_t used = (size_t)snprintf(out, size, "it has %zu columns", r->columns);
-  for (size_t c = 0; r->names != NULL && c < r->columns && used + FOPO_COLUMN_NAME + 8 < size; c++)
+  for (size_t c = 0; r->names != NULL && c < r->columns && used + FOPO_COLUMN_NAME + 8 < size;
+       c++) {
     used += (size_t)snprintf(out + used, size - used, "%s %s", c == 0 ? ":" : ",",
                              r->names[c][0] != '\0' ? r->names[c] : "(unnamed)");
+  }
 }
 
 /* The column of an option: `wanted` is a name or a 1-based number. */
 static int find_column(fopo_table *r, int *column, const char *wanted, const char *option) {
   char name[FOPO_COLUMN_NAME], list[400], *end;
   simplify(name, (fopo_field){wanted, strlen(wanted), 0});
-  for (size_t c = 0; r->names != NULL && c < r->columns; c++)
+  for (size_t c = 0; r->names != NULL && c < r->columns; c++) {
     if (strcmp(r->names[c], name) == 0) {
       *column = (int)c;
       return FOPO_OK;
     }
+  }
   unsigned long number = strtoul(wanted, &end, 10);
   if (isdigit((unsigned char)*wanted) && *end == '\0' && number >= 1 && number <= r->columns) {
     *column = (int)number - 1;
@@ -86,8 +92,9 @@ static int looks_like_header(fopo_table *r, const char *next) {
   if (is_name(o->user) || is_name(o->item) || is_name(o->value)) return 1;
   if (fopo_table_column(r, user_names) != FOPO_NO_COLUMN) return 1;
   if (fopo_table_column(r, item_names) != FOPO_NO_COLUMN) return 1;
-  for (size_t c = 0; c < r->columns; c++)
+  for (size_t c = 0; c < r->columns; c++) {
     if (is_real(r->fields[c])) return 0;
+  }
   size_t count, numbers = 0;
   if (!fopo_table_peek(r, &next, &count) || count != r->columns) return 0;
   for (size_t c = 0; c < r->columns; c++) numbers += (size_t)is_real(r->fields[c]);
@@ -109,9 +116,10 @@ static int plan_columns(fopo_table *r) {
   if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", t->path);
   char s = r->options->separator;
   if (s == 0) s = fopo_table_separator(t->at, t->stop);
-  if (s == 0)
+  if (s == 0) {
     return fopo_text_refuse(t, t->line + 1, 0, t->at, (size_t)(fopo_line_end(t->at) - t->at),
                             "holds one field; fields are separated by , ; TAB blank : :: or |");
+  }
   r->wide = s == 'D';
   r->separator = r->wide ? ':' : s;
   r->runs = s == ' ';
@@ -121,12 +129,14 @@ static int plan_columns(fopo_table *r) {
   /* The first cut only counts: r->columns is 0, so no field is stored. The second one, below,
    * stores the fields. */
   const char *next = t->at;
-  if (!fopo_table_peek(r, &next, &r->columns))
+  if (!fopo_table_peek(r, &next, &r->columns)) {
     return fopo_text_refuse(t, t->line + 1, 0, t->at, (size_t)(fopo_line_end(t->at) - t->at),
                             "has a quote that is not closed");
-  if (r->columns < 2 || r->columns > COLUMNS_MOST)
+  }
+  if (r->columns < 2 || r->columns > COLUMNS_MOST) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s, line %zu: %zu columns; 2 to %d are read", t->path,
                      t->line + 1, r->columns, COLUMNS_MOST);
+  }
   r->fields = fopo_alloc(r->columns, sizeof *r->fields);
   r->names = fopo_alloc(r->columns, sizeof *r->names);
   if (r->fields == NULL || r->names == NULL) return FOPO_ERR_MEMORY;
@@ -148,11 +158,12 @@ static int plan_columns(fopo_table *r) {
 static int missing_role(fopo_table *r, const char *role) {
   static const char *const propensity[] = {"propensityscore", "propensity", NULL};
   char list[400];
-  if (fopo_table_column(r, propensity) != FOPO_NO_COLUMN)
+  if (fopo_table_column(r, propensity) != FOPO_NO_COLUMN) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s is a log of actions with propensities; read it with "
                      "fopo.data.logs",
                      r->t->path);
+  }
   list_columns(r, list, sizeof list);
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: no column is known as the %s; %s; say which with %s = \"...\"", r->t->path,
@@ -182,19 +193,21 @@ static int plan_where(fopo_table *r) {
   while (s < 7 && strncmp(where + at, signs[s].sign, strlen(signs[s].sign)) != 0) s++;
   char name[FOPO_COLUMN_NAME];
   fopo_field left = fopo_field_trim((fopo_field){where, at, 0});
-  if (s == 7 || left.n == 0 || left.n >= sizeof name)
+  if (s == 7 || left.n == 0 || left.n >= sizeof name) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "where = \"%s\" is not a column, one of = != < <= > >=, "
                      "and a value, such as \"rating>=4\"",
                      where);
+  }
   memcpy(name, left.at, left.n);
   name[left.n] = '\0';
   const char *rest = where + at + strlen(signs[s].sign);
   fopo_field right = fopo_field_trim((fopo_field){rest, strlen(rest), 0});
   fopo_condition c = {.op = signs[s].op};
   c.is_number = fopo_parse_real(&c.number, right.at, right.n) == FOPO_IS_NUMBER;
-  if (right.n >= sizeof c.text || (!c.is_number && c.op >= FOPO_LESS))
+  if (right.n >= sizeof c.text || (!c.is_number && c.op >= FOPO_LESS)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "where = \"%s\": order is defined between numbers", where);
+  }
   memcpy(c.text, right.at, right.n);
   int status = find_column(r, &c.column, name, "where");
   if (status == FOPO_OK) r->conditions[r->n_conditions++] = c;
@@ -208,8 +221,9 @@ static int plan_named(fopo_table *r) {
   r->user = r->item = r->value = FOPO_NO_COLUMN;
   if (o->user != NULL) status = find_column(r, &r->user, o->user, "user");
   if (status == FOPO_OK && o->item != NULL) status = find_column(r, &r->item, o->item, "item");
-  if (status == FOPO_OK && o->value != NULL && *o->value != '\0')
+  if (status == FOPO_OK && o->value != NULL && *o->value != '\0') {
     status = find_column(r, &r->value, o->value, "value");
+  }
   return status;
 }
 

@@ -18,8 +18,9 @@ static int is_twitch(fopo_table *r) {
   for (; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
     fopo_field *f = r->fields;
     if (count != 5 || !is_plain(f[0], &user) || !is_plain(f[1], &stream) ||
-        !is_plain(f[3], &start) || !is_plain(f[4], &stop) || start > stop)
+        !is_plain(f[3], &start) || !is_plain(f[4], &stop) || start > stop) {
       return 0;
+    }
     named += !is_plain(f[2], &streamer);
   }
   return rows > 0 && named > 0;
@@ -30,11 +31,12 @@ static int sniff(fopo_text *t, const fopo_read_options *o) {
 }
 
 static int roles(fopo_table *r) {
-  if (r->columns < 3)
+  if (r->columns < 3) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s has %zu columns; Twitch's files have user, stream, "
                      "streamer, start, stop",
                      r->t->path, r->columns);
+  }
   if (r->user == FOPO_NO_COLUMN) r->user = 0;
   if (r->item == FOPO_NO_COLUMN) r->item = 2;
   return FOPO_OK;

@@ -310,8 +310,9 @@ static int begin(fopo_device *d) {
   int card = 0;
   cudaDeviceProp about;
   int status = check(cudaGetDevice(&card), "the choice of a card");
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = check(cudaGetDeviceProperties(&about, card), "a question about the card");
+  }
   if (status == FOPO_OK) {
     status = check(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "a stream");
   }

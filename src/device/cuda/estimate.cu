@@ -78,8 +78,9 @@ __device__ inline void add_teams(float *out, float *tile, const float *own, floa
   unsigned lane = threadIdx.x % LANES, team = threadIdx.x / LANES;
   __syncthreads(); /* every thread has read the tile's earlier contents */
 #pragma unroll
-  for (int e = 0; e < PER; e++)
+  for (int e = 0; e < PER; e++) {
     tile[team * WIDTH + index_in_row(e, N, lane, LANES)] = factor * own[e];
+  }
   __syncthreads();
   for (size_t i = threadIdx.x; i < L; i += THREADS) {
     double sum = 0;

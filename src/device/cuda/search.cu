@@ -197,8 +197,9 @@ __device__ inline void update_query(const search &s, const tile &t, size_t b) {
   size_t taken = __ldcg(&s.n[b]), held = taken <= CAPACITY ? taken : s.before[b];
   if (t.sorts || taken > CAPACITY || taken - s.sorted[b] >= least(s.k, SORT_AFTER)) {
     selection best = {keys, &n, s.k, threshold_of(s, b)};
-    for (size_t i = threadIdx.x; i < held; i += blockDim.x)
+    for (size_t i = threadIdx.x; i < held; i += blockDim.x) {
       keys[i] = __ldcg(&s.keys[b * CAPACITY + i]);
+    }
     if (threadIdx.x == 0) n = (uint32_t)held;
     float lowest = least_score(t, b, best.threshold);
     for (size_t i = 0; taken > CAPACITY && i < t.width; i += blockDim.x) {
@@ -415,8 +416,9 @@ static int run_tiles(call *a, int zeros) {
     bool tests = worth_exit_test(a, next),
          in_bf16 = a->uses_bf16 && at >= a->s.k; /* there are thresholds */
     status = in_bf16 ? score_tile_bf16(a, at, width) : score_tile(a, at, width);
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = select_tile(a, at, width, in_bf16, tests || next == a->c->limit);
+    }
     if (status == FOPO_OK && tests) status = test_exit(a, next, zeros, &go_on);
     at = next;
   }

@@ -111,10 +111,11 @@ static void prepare(const char *capability) {
   char *s = tigetstr((char *)capability);
   if (s == NULL || s == (char *)-1) return;
   while (*s != '\0' && view.restore_length + 1 < sizeof view.restore) {
-    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL)
+    if (s[0] == '$' && s[1] == '<' && strchr(s, '>') != NULL) {
       s = strchr(s, '>') + 1;
-    else
+    } else {
       view.restore[view.restore_length++] = *s++;
+    }
   }
 }
 

@@ -160,8 +160,9 @@ void fopo_view_draw(fopo_screen *s, const fopo_view_model *m) {
   draw_edges(s, &middle, m);
   if (middle.rows > 0 && !draw_side_by_side(s, middle, m)) draw_stacked(s, middle, m);
   for (int i = 0; i < PANES; i++) {
-    if (panes[i]->place != FOPO_PANE_OVER || wanted(panes[i], s, m, s->rows, s->cols) == 0)
+    if (panes[i]->place != FOPO_PANE_OVER || wanted(panes[i], s, m, s->rows, s->cols) == 0) {
       continue;
+    }
     panes[i]->draw(s, (fopo_area){0, 0, s->rows, s->cols}, m);
   }
 }
