@@ -26,7 +26,7 @@ static const char *type_name(fopo_dtype type) {
   return names[type];
 }
 
-static number get(const void *data, fopo_dtype type, size_t i) {
+static number number_at(const void *data, fopo_dtype type, size_t i) {
   number x = {0};
   int64_t s = 0;
   switch (type) {
@@ -70,7 +70,7 @@ static double as_real(number x) {
 }
 
 /* Stores x as element i; 0 if it does not fit the type. */
-static int put(void *data, fopo_dtype type, size_t i, number x) {
+static int store_number(void *data, fopo_dtype type, size_t i, number x) {
   if (type == FOPO_F64) {
     ((double *)data)[i] = as_real(x);
     return 1;
@@ -128,8 +128,8 @@ static int convert(fopo_array *a, fopo_dtype type, const char *path) {
   void *fresh = fopo_alloc(n, fopo_dtype_size(type));
   if (fresh == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
-    number x = get(a->data, a->type, i);
-    if (put(fresh, type, i, x)) continue;
+    number x = number_at(a->data, a->type, i);
+    if (store_number(fresh, type, i, x)) continue;
     fopo_free(fresh);
     return fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' holds %.17g at element %zu, which is no %s", path,
                      a->name, as_real(x), i + 1, type_name(type));

@@ -16,8 +16,7 @@ static const size_t most_draws = (size_t)1 << 22;
 /* A part never has fewer contexts, or the threads would have nothing to share. */
 enum { LEAST_PART = 8 };
 
-/* -- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
                      fopo_candidates *candidates) {
@@ -152,8 +151,7 @@ static int reserve(fopo_batch *b) {
   return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
 }
 
-/* -- the beginning ------------------------------------------------------------------------------
- */
+/* ---- the beginning ---- */
 
 static void cut(fopo_batch *b) {
   size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
@@ -184,8 +182,7 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   return status;
 }
 
-/* -- a piece: queries, draws, rewards, v --------------------------------------------------------
- */
+/* ---- a piece: queries, draws, rewards, v ---- */
 
 /* n contexts from place `first` of the batch on, which is in the part that begins at `part`. */
 static fopo_span contexts_at(const fopo_batch *b, size_t part, size_t first, size_t n) {
@@ -371,8 +368,7 @@ int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
   return status;
 }
 
-/* -- the end ------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 int fopo_batch_means(fopo_batch *b, fopo_gradient_stats *stats) {
   fopo_device *d = b->data->device;

@@ -16,8 +16,7 @@ void fopo_candidates_init(fopo_candidates *c, const fopo_binding *data) {
   c->cache = &c->own;
 }
 
-/* -- the order of a norm index ------------------------------------------------------------------
- */
+/* ---- the order of a norm index ---- */
 
 static void drop_order(fopo_candidates *c) {
   void *const blocks[] = {c->order.ids, c->order.norms, c->order.packed};
@@ -63,8 +62,7 @@ static int renew_order(fopo_candidates *c) {
   return status;
 }
 
-/* -- planning a batch ---------------------------------------------------------------------------
- */
+/* ---- planning a batch ---- */
 
 void fopo_candidates_adapt(const fopo_candidates *c, fopo_proposal *q) {
   if (q->adaptive) q->epsilon = fopo_candidate_cache_epsilon(c->cache, q);
@@ -149,8 +147,7 @@ size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, si
   return pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
 }
 
-/* -- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 /* Counts and queries of a part, which are there without candidates too. */
 static int renew_part(fopo_candidates *c, size_t part) {
@@ -206,8 +203,7 @@ void fopo_candidates_done(fopo_candidates *c) {
   fopo_free(c->host_expired);
 }
 
-/* -- finding the candidates of a piece ----------------------------------------------------------
- */
+/* ---- finding the candidates of a piece ---- */
 
 /* What the device's operations take of n queries Q [n, L]. */
 static fopo_device_batch batch_of(const fopo_candidates *c, const float *Q, size_t n) {

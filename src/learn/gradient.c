@@ -16,8 +16,7 @@ struct fopo_gradient {
   int checked; /* the options fit the data */
 };
 
-/* -- life and options ---------------------------------------------------------------------------
- */
+/* ---- life and options ---- */
 
 /* Between begin and finish a batch stays as it was begun, whatever a reward's function does. */
 static int check_idle(const fopo_gradient *g) {
@@ -105,8 +104,7 @@ int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault) {
 
 fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->batch.fault; }
 
-/* -- data ---------------------------------------------------------------------------------------
- */
+/* ---- data ---- */
 
 /* Whether pi, contexts and reward fit one another. */
 static int check_data(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
@@ -137,8 +135,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
 
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g) { return &g->data; }
 
-/* -- a batch ------------------------------------------------------------------------------------
- */
+/* ---- a batch ---- */
 
 static int check_rows(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   if (g->data.device == NULL) {
@@ -212,8 +209,7 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
          !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
 }
 
-/* -- what is remembered -------------------------------------------------------------------------
- */
+/* ---- what is remembered ---- */
 
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
@@ -249,8 +245,7 @@ uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
   return q != NULL && fopo_proposal_keeps(q) ? fopo_candidate_cache_bytes(g->data.N, q->k) : 0;
 }
 
-/* -- items that are learnt ----------------------------------------------------------------------
- */
+/* ---- items that are learnt ---- */
 
 fopo_item_gradient fopo_gradient_items(const fopo_gradient *g) { return g->batch.items.sum; }
 

@@ -51,8 +51,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
                        fopo_matrix contexts, const fopo_reward *reward);
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
-/* -- a batch ------------------------------------------------------------------------------------
- */
+/* ---- a batch ---- */
 
 /* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context
  * ids < N, which stay until the end of the batch. */
@@ -85,8 +84,7 @@ typedef struct {
 fopo_work fopo_gradient_work(const fopo_gradient *g); /* of the batch that was begun */
 int fopo_work_equal(const fopo_work *a, const fopo_work *b);
 
-/* -- what is remembered from batch to batch -----------------------------------------------------
- */
+/* ---- what is remembered from batch to batch ---- */
 
 /* The batch of `rows` counts, with these statistics: only now do cached candidates grow older and
  * an adaptive epsilon move. After finish, or after means; compute does it itself. */
@@ -108,8 +106,7 @@ int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache);
 /* Bytes that the cached candidates of the bound contexts take; 0 if none are kept. */
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);
 
-/* -- items that are learnt ----------------------------------------------------------------------
- */
+/* ---- items that are learnt ---- */
 
 /* The items' gradient of the batch just finished, on the device until the next one begins; {0} if
  * items are fixed. */

@@ -148,14 +148,14 @@ static void test_epsilon(void **unused) {
   }
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 8);
   fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.1, 8);
-  assert_true(fabs(v.head - 0.06) < 1e-12); /* 0.5 of 0.02 and of 0.1 */
+  assert_true(fabs(v.mass - 0.06) < 1e-12); /* 0.5 of 0.02 and of 0.1 */
   for (int i = 51; i < 500; i++) {
     assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 32);
     assert_true(fabs(fopo_candidate_cache_epsilon(&v, &q) - 0.1) < 1e-12);
     assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.1) < 1e-12);
     fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.9, 32); /* no probe: it measures nothing */
   }
-  assert_true(fabs(v.head - 0.06) < 1e-12);
+  assert_true(fabs(v.mass - 0.06) < 1e-12);
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 32);
   assert_true(fabs(fopo_candidate_cache_draw_epsilon(&v, &q) - 0.5) < 1e-12);
   q.floor = 0.7;
@@ -383,7 +383,7 @@ static void test_adapts(void **unused) {
     for (int i = 0; i < K; i++) mass += pi[ids[i]] / N;
   }
   run(&s, 12001); /* 25 probes */
-  double measured = s.t->cache.head;
+  double measured = s.t->cache.mass;
   print_message("inside the candidates %.4f, measured %.4f\n", mass, measured);
   assert_true(mass > 0.1 && mass < 0.95 && fabs(mass - measured) < 0.05);
   assert_true(fabs(epsilon(&s) - 0.05) < 1e-12);

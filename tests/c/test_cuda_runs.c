@@ -589,7 +589,7 @@ static void test_adaptive(void **state) {
     ok(fopo_trainer_run(s[i].t, 2, &slice));
   }
   assert_int_equal(s[0].t->cache.batches, s[1].t->cache.batches);
-  assert_true(fabs(s[0].t->cache.head - s[1].t->cache.head) < 1e-4);
+  assert_true(fabs(s[0].t->cache.mass - s[1].t->cache.mass) < 1e-4);
   assert_true(off(s[1].pi.theta.x, s[0].pi.theta.x, SMALL * SMALL) < 2e-2);
   for (int i = 0; i < 2; i++) close_setting(&s[i]);
 }
