@@ -126,8 +126,6 @@ static void push_module(lua_State *L, const char *module) {
 
 int luaopen_fopo_native(lua_State *L) {
   push_module(L, "native");
-  bind_gradient_open(L);
-  bind_reward_open(L);
   lua_pushliteral(L, FOPO_VERSION);
   lua_setfield(L, -2, "version");
   return 1;

@@ -229,9 +229,4 @@ int bind_text_push(lua_State *L, bind_text *t); /* pushes a copy and frees the s
 #undef FAMILY
 #undef TYPE
 
-/* Put gradient_NAME and gradients, reward_NAME and rewards, one for each row of learn/, into the
- * table on the top. */
-void bind_gradient_open(lua_State *L);
-void bind_reward_open(lua_State *L);
-
 #endif

@@ -58,10 +58,9 @@ static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_check(L, fopo_gradient_new(&g->gradient, &o));
 }
 
-/* native.gradient_NAME{...}: the estimator of upvalue 1 with its options; one that draws from a
- * proposal, or takes candidates from it, needs `proposal`. */
-static int make(lua_State *L) {
-  const fopo_estimator *e = lua_touserdata(L, lua_upvalueindex(1));
+/* native.gradient_NAME{...}: the estimator with its options; one that draws from a proposal, or
+ * takes candidates from it, needs `proposal`. */
+static int make(lua_State *L, const fopo_estimator *e) {
   fopo_gradient_options o = {.estimator = e};
   int table = lua_isnoneornil(L, 1) ? 0 : 1;
   for (const fopo_option *row = e->options; row->name != NULL; row++) {
@@ -307,17 +306,16 @@ static int gradients(lua_State *L) {
   return 1;
 }
 
-void bind_gradient_open(lua_State *L) {
-  char name[64];
-  for (size_t i = 0; fopo_estimators[i] != NULL; i++) {
-    snprintf(name, sizeof name, "gradient_%s", fopo_estimators[i]->name);
-    lua_pushlightuserdata(L, (void *)fopo_estimators[i]);
-    lua_pushcclosure(L, make, 1);
-    lua_setfield(L, -2, name);
-  }
-  lua_pushcfunction(L, gradients);
-  lua_setfield(L, -2, "gradients");
-}
+#define X(name)                                                                                    \
+  static int new_##name(lua_State *L) { return make(L, &fopo_estimator_##name); }
+#include "learn/estimators/estimators.def"
+#undef X
+
+const luaL_Reg bind_gradient_functions[] = {{"gradients", gradients},
+#define X(name) {"gradient_" #name, new_##name},
+#include "learn/estimators/estimators.def"
+#undef X
+                                            {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
 

@@ -43,7 +43,7 @@ static fopo_low_rank model_of(lua_State *L, int index) {
 }
 
 /* The direct reward of a model of the log's contexts and actions. */
-static void make_direct(lua_State *L, bind_reward *r, const fopo_low_rank *model) {
+static void init_direct(lua_State *L, bind_reward *r, const fopo_low_rank *model) {
   fopo_reward_source source = {.logs = log_of(r), .model = model};
   bind_check(L, fopo_reward_init(&r->reward, &fopo_reward_direct, &source));
 }
@@ -65,7 +65,7 @@ static int reward_fit(lua_State *L) {
   if (!lua_isnil(L, at)) items = bind_matrix(bind_array_numbers(L, at, "items"));
   bind_check(L, fopo_model_fit(&r->model, logs, items, &o));
   fopo_low_rank m = fopo_model_low_rank(r->model);
-  make_direct(L, r, &m);
+  init_direct(L, r, &m);
   bind_pressure(L, (r->model->users.rows + r->model->items.rows) * m.rank * sizeof(float));
   return 1;
 }
@@ -92,7 +92,7 @@ static int reward_given(lua_State *L) {
   bind_keep(&r->object, ITEMS, &items->object);
   fopo_low_rank m = {
       .users = queries->data, .items = items->data, .rank = items->cols, .logistic = logistic};
-  make_direct(L, r, &m);
+  init_direct(L, r, &m);
   return 1;
 }
 
@@ -113,7 +113,7 @@ static int reward_apply(lua_State *L) {
   bind_keep(&r->object, MODEL, &fitted->object);
   bind_check(L, fopo_model_users(&r->users, fitted->model, logs->contexts));
   m.users = r->users.x;
-  make_direct(L, r, &m);
+  init_direct(L, r, &m);
   return 1;
 }
 
@@ -185,9 +185,8 @@ static int make_of_logs(lua_State *L, const fopo_reward_kind *kind) {
   return 1;
 }
 
-/* native.reward_NAME(...): the reward of upvalue 1. */
-static int make(lua_State *L) {
-  const fopo_reward_kind *kind = lua_touserdata(L, lua_upvalueindex(1));
+/* native.reward_NAME(...) */
+static int make(lua_State *L, const fopo_reward_kind *kind) {
   if (kind->needs & FOPO_REWARD_OF_LOGS) return make_of_logs(L, kind);
   if (kind->needs & FOPO_REWARD_OF_SESSIONS) return make_of_sessions(L, kind);
   return make_of_function(L, kind);
@@ -354,12 +353,6 @@ static int set_translate(lua_State *L, bind_object *o) {
   return 1;
 }
 
-const luaL_Reg bind_reward_functions[] = {{"reward_fit", reward_fit},
-                                          {"reward_given", reward_given},
-                                          {"reward_apply", reward_apply},
-                                          {"reward_over", reward_over},
-                                          {NULL, NULL}};
-
 /* native.rewards(): the rewards, as the declarations of fopo.reward need them. */
 static int rewards(lua_State *L) {
   static const struct {
@@ -383,17 +376,20 @@ static int rewards(lua_State *L) {
   return 1;
 }
 
-void bind_reward_open(lua_State *L) {
-  char name[64];
-  for (size_t i = 0; fopo_rewards[i] != NULL; i++) {
-    snprintf(name, sizeof name, "reward_%s", fopo_rewards[i]->name);
-    lua_pushlightuserdata(L, (void *)fopo_rewards[i]);
-    lua_pushcclosure(L, make, 1);
-    lua_setfield(L, -2, name);
-  }
-  lua_pushcfunction(L, rewards);
-  lua_setfield(L, -2, "rewards");
-}
+#define X(name)                                                                                    \
+  static int new_##name(lua_State *L) { return make(L, &fopo_reward_##name); }
+#include "learn/rewards/rewards.def"
+#undef X
+
+const luaL_Reg bind_reward_functions[] = {{"rewards", rewards},
+                                          {"reward_fit", reward_fit},
+                                          {"reward_given", reward_given},
+                                          {"reward_apply", reward_apply},
+                                          {"reward_over", reward_over},
+#define X(name) {"reward_" #name, new_##name},
+#include "learn/rewards/rewards.def"
+#undef X
+                                          {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 

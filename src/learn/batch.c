@@ -185,33 +185,38 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
 /* ---- a piece: queries, draws, rewards, v ---- */
 
 /* n contexts from place `first` of the batch on, which is in the part that begins at `part`. */
-static fopo_span contexts_at(const fopo_batch *b, size_t part, size_t first, size_t n) {
+static fopo_span span_at(const fopo_batch *b, size_t part, size_t first, size_t n) {
   const fopo_batch_arrays *m = &b->arrays;
-  size_t at = first - part, L = b->data->L;
+  size_t at = first - part, D = b->data->D, L = b->data->L;
   return (fopo_span){.first = first,
                      .n = n,
                      .rows = b->rows + first,
-                     .device_rows = m->rows + first,
-                     .Q = m->Q + at * L,
-                     .V = m->V + at * L,
+                     .device = {.B = n,
+                                .S = b->S,
+                                .P = b->data->P,
+                                .L = L,
+                                .rows = m->rows + first,
+                                .Q = m->Q + at * L,
+                                .key = b->key},
+                     .X = {m->X + at * D, n, D, D},
+                     .Q = {m->Q + at * L, n, L, L},
+                     .V = {m->V + at * L, n, L, L},
                      .stats = m->stats + at * FOPO_STATS};
 }
 
 /* X and Q = h(X) / T of the part at hand. */
 static int make_queries(fopo_batch *b) {
   const fopo_binding *data = b->data;
-  const fopo_batch_arrays *m = &b->arrays;
+  const fopo_span *x = &b->part;
   fopo_device *d = data->device;
-  size_t n = b->part.n;
   double start = fopo_clock();
   float scale = 1.0f / data->policy->temperature;
-  fopo_matrix X = fopo_matrix_view(m->X, n, data->D), Q = fopo_matrix_view(m->Q, n, data->L);
-  int status = d->ops->gather_rows(d, X, fopo_binding_contexts(data), b->part.device_rows);
+  int status = d->ops->gather_rows(d, x->X, data->device_contexts, x->device.rows);
   if (status == FOPO_OK && data->units > 0) {
-    fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, NULL, scale};
-    status = d->ops->network_forward(d, Q, X, &pass);
+    fopo_network_pass pass = {&data->policy->net, b->theta, b->arrays.hidden, NULL, scale};
+    status = d->ops->network_forward(d, x->Q, x->X, &pass);
   } else if (status == FOPO_OK) {
-    status = d->ops->queries(d, Q, X, b->theta, scale);
+    status = d->ops->queries(d, x->Q, x->X, b->theta, scale);
   }
   b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return status;
@@ -235,12 +240,12 @@ static int draw(fopo_batch *b) {
   }
   if (b->done == b->part.first + b->part.n) {
     size_t left = b->B - b->done;
-    b->part = contexts_at(b, b->done, b->done, left < b->part_size ? left : b->part_size);
+    b->part = span_at(b, b->done, b->done, left < b->part_size ? left : b->part_size);
     status = make_queries(b);
   }
   if (status != FOPO_OK) return status;
   size_t left = b->part.first + b->part.n - b->done;
-  b->piece = contexts_at(b, b->part.first, b->done, left < b->piece_size ? left : b->piece_size);
+  b->piece = span_at(b, b->part.first, b->done, left < b->piece_size ? left : b->piece_size);
   status = b->options->estimator->draw(b);
   return status == FOPO_ERR_NUMERIC ? fail_queries(b) : status;
 }
@@ -251,8 +256,9 @@ static int fetch_draws(fopo_batch *b, fopo_drawn *drawn) {
   fopo_draws *w = &b->draws;
   size_t n = b->piece.n * b->S;
   int status = n > w->capacity_host ? renew_host_draws(b, b->part_size * b->S) : FOPO_OK;
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = d->ops->get(d, w->host_ids, w->samples.ids, n * sizeof *w->host_ids);
+  }
   *drawn = (fopo_drawn){
       .ids = w->host_ids, .rows = b->piece.rows, .reward = w->host_r, .B = b->piece.n, .S = b->S};
   return status;
@@ -286,8 +292,7 @@ static int put_rewards(fopo_batch *b) {
   return d->ops->put(d, w->samples.r, w->host_r, n * sizeof *w->host_r);
 }
 
-/* The rewards of the piece: looked up on the device, computed on the host, or left to the caller.
- */
+/* The piece's rewards: looked up on the device, computed on the host, or left to the caller. */
 static int reward(fopo_batch *b, fopo_drawn *drawn) {
   const fopo_binding *data = b->data;
   const fopo_reward *r = data->reward;
@@ -296,8 +301,7 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
     arrays.credit.shift = r->credit.shift; /* it may change between two steps */
-    fopo_device_batch piece = fopo_batch_piece(b);
-    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &piece);
+    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &b->piece.device);
   }
   fopo_drawn local;
   int status = fetch_draws(b, &local);
@@ -322,11 +326,9 @@ static int add_gradient(fopo_batch *b) {
   fopo_device *d = data->device;
   int more = b->part.first > 0;
   float scale = (float)(1.0 / ((double)b->B * (double)data->policy->temperature));
-  fopo_matrix X = fopo_matrix_view(m->X, b->part.n, data->D);
-  fopo_matrix V = fopo_matrix_view(m->V, b->part.n, data->L);
-  if (data->units == 0) return d->ops->outer(d, m->G, X, V, scale, more);
+  if (data->units == 0) return d->ops->outer(d, m->G, b->part.X, b->part.V, scale, more);
   fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, m->delta, scale};
-  return d->ops->network_backward(d, m->G, X, V, &pass, more);
+  return d->ops->network_backward(d, m->G, b->part.X, b->part.V, &pass, more);
 }
 
 static int add_items(fopo_batch *b) {

@@ -70,25 +70,15 @@ struct fopo_batch {
   double seconds[FOPO_PHASES];
 };
 
-/* The piece at hand as the operations of the device take it, and where they leave v. */
-static inline fopo_device_batch fopo_batch_piece(const fopo_batch *b) {
-  return (fopo_device_batch){.B = b->piece.n,
-                             .S = b->S,
-                             .P = b->data->P,
-                             .L = b->data->L,
-                             .rows = b->piece.device_rows,
-                             .Q = b->piece.Q,
-                             .key = b->key};
-}
+/* Where the device's operations leave v of the piece. */
 static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
-  return (fopo_estimate){.V = b->piece.V, .c = b->draws.c, .stats = b->piece.stats};
+  return (fopo_estimate){.V = b->piece.V.x, .c = b->draws.c, .stats = b->piece.stats};
 }
 
 /* Adds the sums over the piece's draws to the gradient of items that are learnt. */
 static inline int fopo_batch_add_draws(fopo_batch *b) {
-  fopo_device_batch piece = fopo_batch_piece(b);
   return fopo_item_rows_add(&b->items, b->data->device, b->draws.c, &b->draws.samples,
-                            1.0f / (float)b->B, b->piece.first == 0, &piece);
+                            1.0f / (float)b->B, b->piece.first == 0, &b->piece.device);
 }
 
 /* Options, data and candidates outlive the batch. */

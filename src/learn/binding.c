@@ -23,17 +23,17 @@ int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_po
                        fopo_matrix contexts, const fopo_reward *reward) {
   fopo_reward_arrays arrays = fopo_reward_arrays_of(reward);
   return b->device == device && b->n_theta == pi->theta.rows * pi->theta.cols &&
-         b->units == fopo_network_units(&pi->net) && same_view(b->items, pi->items) &&
-         same_rows(b->rows, pi->rows) && same_view(b->contexts, contexts) &&
-         same_rewards(&b->rewarded, &arrays) && b->train_items == pi->train_items;
+         b->units == pi->units && same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
+         same_view(b->contexts, contexts) && same_rewards(&b->rewarded, &arrays) &&
+         b->train_items == pi->train_items;
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi, const fopo_reward *reward) {
   b->policy = pi;
   b->reward = reward;
-  if (!b->train_items || b->device_items == b->items.x) return FOPO_OK;
-  return b->device->ops->put(b->device, b->device_items, b->items.x,
-                             b->P * b->L * sizeof *b->device_items);
+  if (!b->train_items || b->device_items.x == b->items.x) return FOPO_OK;
+  return b->device->ops->put(b->device, b->device_items.x, b->items.x,
+                             b->P * b->L * sizeof *b->items.x);
 }
 
 /* The device's copy of host data, or NULL with the sentence set. */
@@ -85,18 +85,18 @@ static int copy_reward(fopo_binding *b) {
 /* Items, contexts, and what the reward reads. */
 static int copy_data(fopo_binding *b) {
   fopo_matrix items = b->items, contexts = b->contexts;
-  b->device_items = resident(b->device, items.x, items.rows * items.ld * sizeof *items.x);
-  if (b->device_items == NULL) return FOPO_ERR_MEMORY;
-  b->beta = fopo_rows_float32(b->device_items, items.ld);
+  b->device_items.x = resident(b->device, items.x, items.rows * items.ld * sizeof *items.x);
+  if (b->device_items.x == NULL) return FOPO_ERR_MEMORY;
+  b->beta = (fopo_rows){b->device_items.x, items.ld, FOPO_FLOAT32};
   if (b->rows.type != FOPO_FLOAT32) {
     size_t numbers = items.rows * b->rows.ld;
     b->device_half = resident(b->device, b->rows.x, numbers * fopo_float_bytes(b->rows.type));
     if (b->device_half == NULL) return FOPO_ERR_MEMORY;
     b->beta = (fopo_rows){b->device_half, b->rows.ld, b->rows.type};
   }
-  b->device_contexts =
+  b->device_contexts.x =
       resident(b->device, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
-  if (b->device_contexts == NULL) return FOPO_ERR_MEMORY;
+  if (b->device_contexts.x == NULL) return FOPO_ERR_MEMORY;
   b->theta = fopo_renew_on_device(b->device, NULL, b->n_theta, sizeof *b->theta);
   return b->theta == NULL ? FOPO_ERR_MEMORY : copy_reward(b);
 }
@@ -111,10 +111,12 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
                       .D = contexts.cols,
                       .L = pi->items.cols,
                       .n_theta = pi->theta.rows * pi->theta.cols,
-                      .units = fopo_network_units(&pi->net),
+                      .units = pi->units,
                       .train_items = pi->train_items,
                       .items = pi->items,
                       .contexts = contexts,
+                      .device_items = {NULL, pi->items.rows, pi->items.cols, pi->items.ld},
+                      .device_contexts = {NULL, contexts.rows, contexts.cols, contexts.ld},
                       .rows = pi->rows,
                       .rewarded = fopo_reward_arrays_of(reward)};
   int status = copy_data(b);
@@ -124,9 +126,9 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
 
 void fopo_binding_done(fopo_binding *b) {
   const fopo_reward_arrays *r = &b->credited;
-  void *const blocks[] = {b->device_items,
+  void *const blocks[] = {b->device_items.x,
                           b->device_half,
-                          b->device_contexts,
+                          b->device_contexts.x,
                           b->theta,
                           r->Y.indptr,
                           r->Y.ids,

@@ -22,21 +22,13 @@ typedef struct {
   fopo_reward_arrays rewarded; /* the reward's */
 
   /* On the device, owned. */
-  float *device_items;         /* [P, items.ld] */
+  fopo_matrix device_items;    /* [P, L], as items */
   void *device_half;           /* [P, rows.ld] the policy's copy in half the bytes; NULL: none */
   fopo_rows beta;              /* the items as draws read them: device_items or device_half */
-  float *device_contexts;      /* [N, contexts.ld] */
+  fopo_matrix device_contexts; /* [N, D], as contexts */
   fopo_reward_arrays credited; /* the reward's arrays */
   float *theta;                /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;
-
-/* The items and the contexts on the device. */
-static inline fopo_matrix fopo_binding_items(const fopo_binding *b) {
-  return (fopo_matrix){b->device_items, b->P, b->L, b->items.ld};
-}
-static inline fopo_matrix fopo_binding_contexts(const fopo_binding *b) {
-  return (fopo_matrix){b->device_contexts, b->N, b->D, b->contexts.ld};
-}
 
 /* Whether the binding holds just this data; then nothing is to be copied but items that are
  * learnt. */

@@ -40,8 +40,8 @@ static int upload_order(fopo_candidates *c, const uint32_t *ids, const float *no
   int status = d->ops->put(d, o->ids, ids, P * sizeof *ids);
   if (status == FOPO_OK) status = d->ops->put(d, o->norms, norms, P * sizeof *norms);
   if (status != FOPO_OK) return status;
-  return d->ops->gather_rows(d, fopo_matrix_view(o->packed, o->packed_rows, data->L),
-                             fopo_binding_items(data), o->ids);
+  fopo_matrix packed = {o->packed, o->packed_rows, data->L, data->L};
+  return d->ops->gather_rows(d, packed, data->device_items, o->ids);
 }
 
 static int renew_order(fopo_candidates *c) {
@@ -95,7 +95,7 @@ static int choose_search(fopo_candidates *c) {
   }
   int status = norm && facts.version != c->order.version ? renew_order(c) : FOPO_OK;
   if (status != FOPO_OK) return status;
-  c->catalogue = (fopo_catalogue){.items = data->device_items,
+  c->catalogue = (fopo_catalogue){.items = data->device_items.x,
                                   .P = data->P,
                                   .ld = data->items.ld,
                                   .limit = norm ? facts.reachable : data->P};
@@ -205,16 +205,11 @@ void fopo_candidates_done(fopo_candidates *c) {
 
 /* ---- finding the candidates of a piece ---- */
 
-/* What the device's operations take of n queries Q [n, L]. */
-static fopo_device_batch batch_of(const fopo_candidates *c, const float *Q, size_t n) {
-  return (fopo_device_batch){.B = n, .P = c->data->P, .L = c->data->L, .Q = Q};
-}
-
 /* The device's search of n queries Q [n, L], with scores. */
 static int search_on_device(fopo_candidates *c, const fopo_candidate_sets *sets, const float *Q,
                             size_t n) {
   fopo_device *d = c->data->device;
-  fopo_device_batch batch = batch_of(c, Q, n);
+  fopo_device_batch batch = {.B = n, .P = c->data->P, .L = c->data->L, .Q = Q};
   return d->ops->topk(d, sets, &c->catalogue, &batch);
 }
 
@@ -224,7 +219,7 @@ static int fetch_queries(fopo_candidates *c, const fopo_span *part) {
   fopo_device *d = c->data->device;
   if (c->fetched == part->first) return FOPO_OK;
   size_t n = fopo_candidates_of(c, part) * c->data->L;
-  int status = d->ops->get(d, c->host_Q, part->Q, n * sizeof *c->host_Q);
+  int status = d->ops->get(d, c->host_Q, part->Q.x, n * sizeof *c->host_Q);
   c->fetched = status == FOPO_OK ? part->first : SIZE_MAX;
   return status;
 }
@@ -243,7 +238,7 @@ static int search_on_host(fopo_candidates *c, const fopo_candidate_sets *sets,
   for (size_t i = 0; i < n && places != NULL; i++) { /* the places ascend: nothing is lost */
     if (places[i] > i) memcpy(Q + i * L, Q + places[i] * L, L * sizeof *Q);
   }
-  fopo_matrix queries = fopo_matrix_view(Q, n, L);
+  fopo_matrix queries = {Q, n, L, L};
   status = set ? fopo_index_search_set(h->ids, h->scores, h->counts, c->q.index, queries, k)
                : fopo_index_search(h->ids, h->scores, h->counts, c->q.index, queries, k);
   if (status == FOPO_OK) status = d->ops->put(d, sets->ids, h->ids, n * k * sizeof *h->ids);
@@ -272,9 +267,9 @@ static int renew_expired(fopo_candidates *c, const fopo_candidate_sets *sets, co
   uint32_t *places = c->device_expired;
   int status = d->ops->put(d, places, c->host_expired, 2 * count * sizeof *places);
   if (status == FOPO_OK && c->device_searches) {
-    status = d->ops->gather_rows(d, fopo_matrix_view(piece->V, count, L),
-                                 fopo_matrix_view(piece->Q, piece->n, L), places);
-    if (status == FOPO_OK) status = search_on_device(c, sets, piece->V, count);
+    fopo_matrix queries = {piece->V.x, count, L, L};
+    status = d->ops->gather_rows(d, queries, piece->Q, places);
+    if (status == FOPO_OK) status = search_on_device(c, sets, queries.x, count);
   } else if (status == FOPO_OK) {
     status = search_on_host(c, sets, part, piece, c->host_expired, count, set);
   }
@@ -289,7 +284,7 @@ static int find_cached(fopo_candidates *c, const fopo_candidate_sets *sets, cons
   size_t count = list_expired(c, piece, n);
   int status = count > 0 ? renew_expired(c, sets, part, piece, count, set) : FOPO_OK;
   if (status != FOPO_OK) return status;
-  return fopo_candidate_cache_load(sets, c->cache, piece->device_rows, n);
+  return fopo_candidate_cache_load(sets, c->cache, piece->device.rows, n);
 }
 
 /* The scores of the first n contexts' candidates at the current theta: those of the index's search,
@@ -301,7 +296,8 @@ static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const
   if (!fopo_proposal_keeps(&c->q) && !data->train_items) {
     return d->ops->put(d, sets->scores, c->host.scores, n * sets->k * sizeof *sets->scores);
   }
-  fopo_device_batch batch = batch_of(c, piece->Q, n);
+  fopo_device_batch batch = piece->device;
+  batch.B = n;
   return d->ops->scores(d, sets, &data->beta, &batch);
 }
 
@@ -312,7 +308,7 @@ int fopo_candidates_find(fopo_candidates *c, const fopo_span *part, const fopo_s
   fopo_candidate_sets sets = fopo_candidates_sets(c, part, piece);
   int cached = fopo_proposal_keeps(&c->q), searched = !cached && c->device_searches;
   int status = cached     ? find_cached(c, &sets, part, piece, n, set)
-               : searched ? search_on_device(c, &sets, piece->Q, n) /* with their scores */
+               : searched ? search_on_device(c, &sets, piece->Q.x, n) /* with their scores */
                           : search_on_host(c, &sets, part, piece, NULL, n, set);
   if (status == FOPO_OK && others > 0) {
     memset(c->host.counts, 0, others * sizeof *sets.counts);

@@ -249,4 +249,4 @@ uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
 
 fopo_item_gradient fopo_gradient_items(const fopo_gradient *g) { return g->batch.items.sum; }
 
-float *fopo_gradient_device_items(fopo_gradient *g) { return g->data.device_items; }
+float *fopo_gradient_device_items(fopo_gradient *g) { return g->data.device_items.x; }

@@ -105,6 +105,7 @@ int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_netw
   if (status == FOPO_OK) status = fopo_matrix_init(&pi->theta, 1, fopo_network_params(net));
   if (status != FOPO_OK) return status;
   pi->net = *net;
+  pi->units = fopo_network_units(net);
   start_network(pi->theta.x, net, seed);
   return FOPO_OK;
 }
@@ -155,7 +156,7 @@ void fopo_policy_done(fopo_policy *pi) {
 /* Q = h(x) / T, block by block, for the hidden layers' sake. */
 static int network_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
   size_t most = x.rows < BLOCK ? x.rows : BLOCK;
-  float *hidden = fopo_alloc(most * fopo_network_units(&pi->net), sizeof *hidden);
+  float *hidden = fopo_alloc(most * pi->units, sizeof *hidden);
   int status = hidden == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
   for (size_t first = 0; first < x.rows && status == FOPO_OK; first += BLOCK) {
     size_t n = x.rows - first < BLOCK ? x.rows - first : BLOCK;

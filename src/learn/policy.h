@@ -20,6 +20,7 @@ typedef struct {
   uint64_t version;  /* grows whenever items were changed: what was derived from them is old */
   fopo_matrix theta; /* linear: [D, L], D features of a context; network: [1, params]. Owned */
   fopo_network net;  /* layers == 0: linear */
+  size_t units;      /* hidden units of the network; 0: linear */
   float temperature; /* > 0; divides every score */
 } fopo_policy;
 

@@ -3,17 +3,17 @@
 #ifndef FOPO_LEARN_SPAN_H
 #define FOPO_LEARN_SPAN_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "device/device.h"
 
-/* All arrays are row-major with one row a context; not owned. */
+/* All arrays are row-major with one row a context, and not owned. */
 typedef struct {
-  size_t first, n;             /* places first .. first + n - 1 of the batch */
-  const uint32_t *rows;        /* [n] their ids, on the host */
-  const uint32_t *device_rows; /* [n] */
-  float *Q;                    /* device [n, L] their queries h(x) / T */
-  float *V;                    /* device [n, L] one v a context; scratch until it is combined */
-  float *stats;                /* device [n, FOPO_STATS] */
+  size_t first, n;          /* places first .. first + n - 1 of the batch */
+  const uint32_t *rows;     /* [n] their ids, on the host */
+  fopo_device_batch device; /* the same for the device's operations */
+  fopo_matrix X;            /* device [n, D] */
+  fopo_matrix Q;            /* device [n, L] the queries h(x) / T */
+  fopo_matrix V;            /* device [n, L] one v a context; scratch until it is combined */
+  float *stats;             /* device [n, FOPO_STATS] */
 } fopo_span;
 
 #endif

@@ -107,11 +107,10 @@ static int make_work(fopo_trainer *t) {
 
 /* Records the batch that was begun, and begins it anew, for recording makes nothing. Work that the
  * device cannot record leaves it without a record, and the slice's steps are made directly. */
-static int record_work(fopo_trainer *t) {
+static int record_work(fopo_trainer *t, fopo_work work) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_gradient *g = t->o.gradient;
   uint64_t updates = t->o.optim->t;
-  fopo_work work = fopo_gradient_work(g);
   int status = ops->start_recording(t->o.device);
   if (status == FOPO_OK) {
     status = make_work(t);
@@ -136,7 +135,7 @@ static int make_by_record(fopo_trainer *t, int *made) {
   t->seen = work;
   if (!t->records) return FOPO_OK;
   if (!fopo_work_equal(&work, &t->recorded)) {
-    status = seen ? record_work(t) : FOPO_OK;
+    status = seen ? record_work(t, work) : FOPO_OK;
     if (status != FOPO_OK || !seen || !t->records) return status;
   }
   if (fopo_interrupted()) {

@@ -529,7 +529,7 @@ static void test_broken(void **state) {
       setting *s = &broken[i];
       const fopo_binding *data = fopo_gradient_binding(s->g);
       ok(fopo_trainer_run(s->t, EPOCH, &slice));
-      ok(on[i]->ops->put(on[i], data->device_contexts + BAD * data->contexts.ld, nothing,
+      ok(on[i]->ops->put(on[i], data->device_contexts.x + BAD * data->contexts.ld, nothing,
                          sizeof nothing));
       s->t->stride = 64;
       refused(fopo_trainer_run(s->t, 9, &slice), FOPO_ERR_NUMERIC, "is not finite");

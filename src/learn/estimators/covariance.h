@@ -9,8 +9,7 @@
 static inline int fopo_combine_covariance(fopo_batch *b, const fopo_rows *items, float floor) {
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
-  fopo_device_batch piece = fopo_batch_piece(b);
-  return d->ops->snis(d, &estimate, &b->draws.samples, items, floor, &piece);
+  return d->ops->snis(d, &estimate, &b->draws.samples, items, floor, &b->piece.device);
 }
 
 #endif

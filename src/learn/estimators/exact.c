@@ -46,7 +46,7 @@ static int draw(fopo_batch *b) {
 
 /* Of the items themselves, not of a copy in half the bytes: the truth has no rounding of theirs. */
 static int combine(fopo_batch *b) {
-  fopo_rows items = fopo_rows_float32(b->data->device_items, b->data->items.ld);
+  fopo_rows items = {b->data->device_items.x, b->data->device_items.ld, FOPO_FLOAT32};
   return fopo_combine_covariance(b, &items, INFINITY);
 }
 
@@ -58,9 +58,8 @@ static int dense(const fopo_gradient_options *o) {
 /* Draw s is item s, so rows [P, L] += C^T Q / B. */
 static int add_items(fopo_batch *b) {
   fopo_device *d = b->data->device;
-  fopo_matrix c = fopo_matrix_view(b->draws.c, b->piece.n, b->data->P);
-  fopo_matrix Q = fopo_matrix_view(b->piece.Q, b->piece.n, b->data->L);
-  return d->ops->outer(d, b->items.sum.rows, c, Q, 1.0f / (float)b->B, b->piece.first > 0);
+  fopo_matrix c = {b->draws.c, b->piece.n, b->data->P, b->data->P};
+  return d->ops->outer(d, b->items.sum.rows, c, b->piece.Q, 1.0f / (float)b->B, b->piece.first > 0);
 }
 
 static const fopo_option options[] = {{0}};

@@ -23,14 +23,13 @@ static int check(const fopo_gradient_options *o, size_t P) {
 static int draw(fopo_batch *b) {
   fopo_candidates *c = b->candidates;
   fopo_device *d = b->data->device;
-  fopo_device_batch piece = fopo_batch_piece(b);
   double start = fopo_clock();
   int status = fopo_candidates_find(c, &b->part, &b->piece, 0, 1);
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
   if (status != FOPO_OK) return status;
   fopo_candidate_sets head = fopo_candidates_sets(c, &b->part, &b->piece);
-  status = d->ops->draw_tail(d, &b->draws.samples, &head, &piece);
+  status = d->ops->draw_tail(d, &b->draws.samples, &head, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - found;
   return status;
 }

@@ -15,10 +15,9 @@ static float *needed_mean(fopo_batch *b) { return b->options->baseline ? NULL : 
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
   fopo_policy_sums sums = {.mean = needed_mean(b), .log_z = b->draws.log_z};
-  fopo_device_batch piece = fopo_batch_piece(b);
   double start = fopo_clock();
   int status =
-      d->ops->draw_policy(d, &b->draws.samples, &sums, fopo_binding_items(b->data), &piece);
+      d->ops->draw_policy(d, &b->draws.samples, &sums, b->data->device_items, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
@@ -26,9 +25,8 @@ static int draw(fopo_batch *b) {
 static int combine(fopo_batch *b) {
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
-  fopo_device_batch piece = fopo_batch_piece(b);
-  return d->ops->reinforce(d, &estimate, &b->draws.samples, needed_mean(b),
-                           fopo_binding_items(b->data), &piece);
+  return d->ops->reinforce(d, &estimate, &b->draws.samples, needed_mean(b), b->data->device_items,
+                           &b->piece.device);
 }
 
 static int dense(const fopo_gradient_options *o) { return !o->baseline; }
@@ -47,9 +45,8 @@ static int subtract_mean(fopo_batch *b) {
   }
   status = d->ops->put(d, w->weight, m->host_weight, n * sizeof *w->weight);
   if (status != FOPO_OK) return status;
-  fopo_device_batch piece = fopo_batch_piece(b);
-  return d->ops->items_expectation(d, b->items.sum.rows, fopo_binding_items(b->data), w->log_z,
-                                   w->weight, &piece);
+  return d->ops->items_expectation(d, b->items.sum.rows, b->data->device_items, w->log_z, w->weight,
+                                   &b->piece.device);
 }
 
 static int add_items(fopo_batch *b) {

@@ -13,14 +13,13 @@ static size_t draws(const fopo_gradient_options *o, size_t P) {
 static int draw_proposal(fopo_batch *b) {
   const fopo_candidates *c = b->candidates;
   fopo_device *d = b->data->device;
-  fopo_device_batch piece = fopo_batch_piece(b);
   if (fopo_candidates_of(c, &b->piece) == 0) {
-    return d->ops->draw_uniform(d, &b->draws.samples, &piece);
+    return d->ops->draw_uniform(d, &b->draws.samples, &b->piece.device);
   }
   fopo_mixture mixture = {.sets = fopo_candidates_sets(c, &b->part, &b->piece),
                           .epsilon = fopo_proposal_share(&c->q, b->S),
                           .stratified = c->q.stratified};
-  return d->ops->draw_mixture(d, &b->draws.samples, &mixture, &piece);
+  return d->ops->draw_mixture(d, &b->draws.samples, &mixture, &b->piece.device);
 }
 
 static int draw(fopo_batch *b) {
