@@ -12,9 +12,8 @@ static size_t draws(const fopo_gradient_options *o, size_t P) {
 
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
-  fopo_device_batch piece = fopo_batch_piece(b);
   double start = fopo_clock();
-  int status = d->ops->draw_uniform(d, &b->draws.samples, &piece);
+  int status = d->ops->draw_uniform(d, &b->draws.samples, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
