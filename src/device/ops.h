@@ -1,5 +1,5 @@
-/* What the operations of a device take, and the table of them. Each operation is described where
- * its row stands, in device/ops.def.
+/* The arguments of a device's operations, and the table of them. The operations are described at
+ * their rows in device/ops.def.
  *
  * The structs only name arrays, they own none. A pointer marked "device" may be dereferenced by
  * operations alone; so may the pointer of a fopo_matrix or fopo_rows that is given to one. A const
@@ -28,12 +28,13 @@ typedef struct {
 /* The contexts that an operation works on: a batch, or a part of one. An operation reads the fields
  * that it needs. */
 typedef struct {
-  size_t B;             /* contexts */
-  size_t S;             /* samples of each */
-  size_t P;             /* items */
-  size_t L;             /* numbers of a query and of an item */
-  const uint32_t *rows; /* device [B] their ids */
-  const float *Q;       /* device [B, L] their queries */
+  size_t B;               /* contexts */
+  size_t S;               /* samples of each */
+  size_t P;               /* items */
+  size_t L;               /* numbers of a query and of an item */
+  size_t with_candidates; /* add_stats alone: the first contexts, which were given candidates */
+  const uint32_t *rows;   /* device [B] their ids */
+  const float *Q;         /* device [B, L] their queries */
   fopo_draw_key key;
 } fopo_device_batch;
 
@@ -52,7 +53,7 @@ typedef struct {
   uint32_t *counts; /* device [B] how many were found, <= k */
 } fopo_candidate_sets;
 
-/* What a mixture draw needs (the paper's q_{K,eps}). */
+/* The mixture proposal (the paper's q_{K,eps}). */
 typedef struct {
   fopo_candidate_sets sets;
   double epsilon; /* share of the uniform part, 0 .. 1; stratified: a multiple of 1 / S */
@@ -81,7 +82,7 @@ enum { FOPO_TOPK_MOST = 2048 };
 
 /* ---- the policy and the rewards ---- */
 
-/* What draw_policy computes beside its draws, each if not NULL. */
+/* Further results of draw_policy, each if not NULL. */
 typedef struct {
   float *mean;  /* device [B, L] E_pi beta */
   float *log_z; /* device [B] the log of the softmax's denominator */
@@ -96,7 +97,7 @@ typedef struct {
   float scale;
 } fopo_network_pass;
 
-/* What a log says of each of N contexts: one action, and what it is credited with. */
+/* The log of a reward: for each of N contexts one action and its credit, weight (gain - shift). */
 typedef struct {
   const uint32_t *action; /* device [N] */
   const float *weight;    /* device [N] */

@@ -315,8 +315,9 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
 static int add_stats(fopo_batch *b) {
   const fopo_candidates *c = b->candidates;
   fopo_device *d = b->data->device;
-  return d->ops->add_stats(d, b->arrays.sums, b->part.stats, c->device.counts,
-                           fopo_candidates_of(c, &b->part), c->q.k, b->part.first == 0, b->part.n);
+  fopo_candidate_sets sets = {.k = c->q.k, .counts = c->device.counts};
+  fopo_device_batch part = {.B = b->part.n, .with_candidates = fopo_candidates_of(c, &b->part)};
+  return d->ops->add_stats(d, b->arrays.sums, b->part.stats, &sets, b->part.first == 0, &part);
 }
 
 /* G += X^T V / (B T), or the same through the layers of a network. */

@@ -438,8 +438,10 @@ static void test_stats(void **state) {
     for (int again = 0; again < 2; again++) {
       size_t n = again ? 33 : B,
              n_with_candidates = with_candidates[i] < n ? with_candidates[i] : n;
-      ok(cpu->ops->add_stats(cpu, &wanted, stats, counts, n_with_candidates, K, !again, n));
-      ok(gpu->ops->add_stats(gpu, sums_, stats_, counts_, n_with_candidates, K, !again, n));
+      fopo_candidate_sets sets = {K, NULL, NULL, counts}, sets_ = {K, NULL, NULL, counts_};
+      fopo_device_batch part = {.B = n, .with_candidates = n_with_candidates};
+      ok(cpu->ops->add_stats(cpu, &wanted, stats, &sets, !again, &part));
+      ok(gpu->ops->add_stats(gpu, sums_, stats_, &sets_, !again, &part));
     }
     down(&got, sums_, sizeof got);
     assert_true(fabs(got.reward - wanted.reward) < 1e-10 && fabs(got.ess - wanted.ess) < 1e-10);
@@ -1002,7 +1004,8 @@ static void fail_topk(shelf *s, long calls) {
   fopo_device_batch card = on_gpu(&s->x);
   for (long i = 0; i < calls; i += 5) {
     emulation_fail_at(i, 2, 0);
-    refused(gpu->ops->topk(gpu, &sets, &s->c, &card), FOPO_ERR_MEMORY, "the GPU has too little memory");
+    refused(gpu->ops->topk(gpu, &sets, &s->c, &card), FOPO_ERR_MEMORY,
+            "the GPU has too little memory");
     emulation_fail_at(-1, 0, 0);
   }
   check_topk(s, 0);

@@ -28,12 +28,13 @@ int fopo_cpu_load_sets(fopo_device *d, const fopo_candidate_sets *sets,
 }
 
 int fopo_cpu_add_stats(fopo_device *d, fopo_statistics *sums, const float *stats,
-                       const uint32_t *counts, size_t with_candidates, size_t k, int start,
-                       size_t B) {
+                       const fopo_candidate_sets *sets, int start, const fopo_device_batch *batch) {
   (void)d;
   if (start) *sums = (fopo_statistics){0};
-  for (size_t b = 0; b < B; b++) {
-    fopo_statistics_add_context(sums, stats + b * FOPO_STATS, b < with_candidates, counts[b], k);
+  for (size_t b = 0; b < batch->B; b++) {
+    int with_candidates = b < batch->with_candidates;
+    uint32_t found = with_candidates ? sets->counts[b] : 0;
+    fopo_statistics_add_context(sums, stats + b * FOPO_STATS, with_candidates, found, sets->k);
   }
   return FOPO_OK;
 }

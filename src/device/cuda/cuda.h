@@ -1,20 +1,21 @@
-/* What fopo and fopo_cuda.so say to each other. The object is opened at the first use of
- * device = "cuda" and calls back into the program (core/status.h, core/memory.h, core/progress.h),
- * whose symbols are therefore exported (-rdynamic). It links the CUDA runtime statically and cuBLAS
- * dynamically; the program itself links neither. */
+/* The interface between fopo and fopo_cuda.so. The object is loaded at the first use of
+ * device = "cuda" and calls functions of the program (core/status.h, core/memory.h,
+ * core/progress.h), whose symbols are therefore exported (-rdynamic). It links the CUDA runtime
+ * statically and cuBLAS dynamically; the program itself links neither. */
 #ifndef FOPO_DEVICE_CUDA_CUDA_H
 #define FOPO_DEVICE_CUDA_CUDA_H
 
 #include "device/device.h"
 
-/* What both must agree on: the Makefile makes this number from the text of the headers that both
- * see (scripts/tools/device_abi.sh). 0, of a file that something else compiles, agrees with none.
+/* Both must have the same number, which the Makefile makes from the text of the headers that both
+ * see (scripts/tools/device_abi.sh). 0, of a file that was compiled without the Makefile, is
+ * refused.
  */
 #ifndef FOPO_DEVICE_ABI
 #define FOPO_DEVICE_ABI 0
 #endif
 
-/* Without a driver both sides say so. */
+/* Both sides may find that there is no driver. */
 #define FOPO_CUDA_NO_DRIVER                                                                        \
   "there is no NVIDIA driver; install one (nvidia-smi shows it), or use device = \"cpu\""
 

@@ -43,7 +43,8 @@ __global__ void stats_kernel(fopo_statistics *sums, const float *stats, const ui
                              size_t with_candidates, size_t k, int start, size_t B) {
   fopo_statistics own = {}, all = {};
   for (size_t b = threadIdx.x; b < B; b += blockDim.x) {
-    fopo_statistics_add_context(&own, stats + b * FOPO_STATS, b < with_candidates, counts[b], k);
+    fopo_statistics_add_context(&own, stats + b * FOPO_STATS, b < with_candidates,
+                                b < with_candidates ? counts[b] : 0, k);
   }
 #define FOPO_ROW(ID, name, kind, label, tag, text)                                                 \
   if (FOPO_##kind == FOPO_MEAN_OF_LARGEST) {                                                       \
@@ -58,10 +59,10 @@ __global__ void stats_kernel(fopo_statistics *sums, const float *stats, const ui
   *sums = all;
 }
 
-int add_stats(fopo_device *d, fopo_statistics *sums, const float *stats, const uint32_t *counts,
-              size_t with_candidates, size_t k, int start, size_t B) {
-  return launch(d, "adding up statistics", 1, THREADS, 0, stats_kernel, sums, stats, counts,
-                with_candidates, k, start, B);
+int add_stats(fopo_device *d, fopo_statistics *sums, const float *stats,
+              const fopo_candidate_sets *sets, int start, const fopo_device_batch *batch) {
+  return launch(d, "adding up statistics", 1, THREADS, 0, stats_kernel, sums, stats,
+                (const uint32_t *)sets->counts, batch->with_candidates, sets->k, start, batch->B);
 }
 
 /* One block; pieces [n]: sums of squares of the gradient. */
