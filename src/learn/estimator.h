@@ -74,9 +74,8 @@ struct fopo_estimator {
   const char *example;
 };
 
-/* Every estimator, ended by NULL; NULL if none has that name. */
+/* Every estimator, ended by NULL. */
 extern const fopo_estimator *const fopo_estimators[];
-const fopo_estimator *fopo_estimator_named(const char *name);
 
 #define X(name) extern const fopo_estimator fopo_estimator_##name;
 #include "learn/estimators/estimators.def"

@@ -75,9 +75,8 @@ struct fopo_reward_kind {
   const char *text, *example;
 };
 
-/* Every reward, ended by NULL; NULL if none has that name. */
+/* Every reward, ended by NULL. */
 extern const fopo_reward_kind *const fopo_rewards[];
-const fopo_reward_kind *fopo_reward_named(const char *name);
 
 /* The place of a kind in the list, which checkpoints keep: new lines go to its end. */
 size_t fopo_reward_number(const fopo_reward_kind *kind);

@@ -1,6 +1,4 @@
 /* The list of rewards. */
-#include <string.h>
-
 #include "learn/reward.h"
 
 #define X(name) &fopo_reward_##name,
@@ -8,13 +6,6 @@ const fopo_reward_kind *const fopo_rewards[] = {
 #include "learn/rewards/rewards.def"
     NULL};
 #undef X
-
-const fopo_reward_kind *fopo_reward_named(const char *name) {
-  for (size_t i = 0; fopo_rewards[i] != NULL; i++) {
-    if (strcmp(fopo_rewards[i]->name, name) == 0) return fopo_rewards[i];
-  }
-  return NULL;
-}
 
 size_t fopo_reward_number(const fopo_reward_kind *kind) {
   size_t i = 0;
