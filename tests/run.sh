@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test: check_layers.sh, the C programs in the build folder, tests/lua/test_*.lua with
-# the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the output is shown if it
-# failed. A program that leaves with status 77, or prints lines beginning with "skip", is skipped by
-# name.
+# Runs every test: check_layers.sh, check_style.sh, the C programs in the build folder,
+# tests/lua/test_*.lua with the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the
+# output is shown if it failed. A program that leaves with status 77, or prints lines beginning with
+# "skip", is skipped by name.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -51,6 +51,7 @@ wanted() {
 }
 
 wanted check_layers "$@" && run check_layers bash tests/check_layers.sh
+wanted check_style "$@" && run check_style bash tests/check_style.sh
 for program in "$out"/test_*; do
   name=$(basename "$program")
   [[ -x $program && $name != *.* ]] && wanted "$name" "$@" && run "$name" "$program"

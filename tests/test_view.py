@@ -60,7 +60,8 @@ def running(p):
 
 # what is on it, and every key
 p = start("t:run{steps = 10000000, every = 500, view = true, log = 'runs/a', keep_best = false, "
-          "overlay = {new():run{steps = 100, view = false}}, on_record = function() print('a record') end} "
+          "overlay = {new():run{steps = 100, view = false}}, "
+          "on_record = function() print('a record') end} "
           "t.policy:theta():save('end.npy')", 30, 120)
 running(p)
 check("the whole screen", p.wait(lambda s: all(word in s for word in (
@@ -230,7 +231,8 @@ p = start("t:run{steps = 20, view = true}", TERM="dumb")
 check("TERM=dumb", p.ended() == 0 and b"\x1b" not in p.raw and b"step" in p.raw, p.raw)
 p.close()
 p = start("print(pcall(t.run, t, {steps = 20, view = 'curses'}))", TERM="no-such-terminal")
-check("an unknown TERM", p.ended() == 0 and b"terminfo does not know" in p.raw and p.restored(), p.raw)
+check("an unknown TERM",
+      p.ended() == 0 and b"terminfo does not know" in p.raw and p.restored(), p.raw)
 p.close()
 p = start(RUN, NO_COLOR="1")
 running(p)

@@ -178,10 +178,10 @@ return define.fn{
   contexts;
 - log q against the formula, also for uniform draws that are candidates, and its sum over all items;
 - the mean of each estimator over many draws against the exact gradient, in standard errors. The
-  bias of SNIS, of order 1 / S, is removed by two sizes, (4 d(4S) - d(S)) / 3, and 4 / n of that bias
-  is allowed for the rest, where n = S / sum_a pi_a^2 / q_a is the number of draws of the policy that
-  S draws of q are worth. S is doubled until n is 25. (With epsilon = 0 items outside the candidates
-  are never drawn, a bias that no S cures: the check fails.)
+  bias of SNIS, of order 1 / S, is removed by two sizes, (4 d(4S) - d(S)) / 3, and 4 / n of that
+  bias is allowed for the rest, where n = S / sum_a pi_a^2 / q_a is the number of draws of the
+  policy that S draws of q are worth. S is doubled until n is 25. (With epsilon = 0 items outside
+  the candidates are never drawn, a bias that no S cures: the check fails.)
 - the index against exact search (the recall of an approximate one is reported, see the option);
 - 1 thread against 2, and the CPU against a GPU if there is one.
 Prints a table and "all okay", or the first check that failed. Returns {ok, rows, first, seconds};

@@ -37,20 +37,21 @@ methods.compute = define.fn{
           {"x", "array", nil, "[N, D] contexts"},
           {"rows", "array|table|nil", nil, "which contexts: ids, 1-based integers, or nil: all"},
           {"reward", "reward", nil, "the reward"}},
-  options = {{"seed", "integer", 1, "of the draws"}, {"step", "integer", 0, "of the draws", min = 0}},
-  text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta, to
-be ascended (of a network the flat [1, n_params]), and a table: reward (the estimate of the expected
-reward), ess (effective sample size), max_weight, head_mass (share of the policy's mass inside the
-candidates), norm, short_rows, seconds by phase. The same samples for any number of threads. Of a
-policy with train_items also ids [1, n] and rows [n, L]: the gradient of those items, all others'
-being zero.]],
+  options = {{"seed", "integer", 1, "of the draws"},
+             {"step", "integer", 0, "of the draws", min = 0}},
+  text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta,
+to be ascended (of a network the flat [1, n_params]), and a table: reward (the estimate of the
+expected reward), ess (effective sample size), max_weight, head_mass (share of the policy's mass
+inside the candidates), norm, short_rows, seconds by phase. The same samples for any number of
+threads. Of a policy with train_items also ids [1, n] and rows [n, L]: the gradient of those items,
+all others' being zero.]],
   call = compute,
 }
 define.entries["gradient:compute"].args[4].optional = true
 
 define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=, tail=}",
-  text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g was
-made with stays as it is: g has a copy.]],
+  text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g
+was made with stays as it is: g has a copy.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 g = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(items), k = 10}}
 g:set{epsilon = 0.5}

@@ -140,7 +140,8 @@ policy and sessions also what it costs to recommend through the index: reward_ex
 reward_index through it, and their difference reward_lost with its 95 % interval lost_low,
 lost_high (paired: Agresti and Min 2005); exact and index hold the two evaluations, with their own
 intervals low, high. The index must be over the policy's items.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 pi = fopo.policy.linear{items = items, theta = "identity"}
 ix = fopo.index.norm(items, {budget = 100})

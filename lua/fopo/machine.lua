@@ -25,8 +25,8 @@ machine.isa = define.fn{
   name = "fopo.isa", returns = "string, string",
   args = {{"name", "string", nil, "the set to use from now on: " .. native.isa_names(),
            optional = true}},
-  text = [[The instruction set in use; and why, if it is not the one that FOPO_ISA asks for at start.
-A set that this CPU lacks is an error, which lists those that it has.]],
+  text = [[The instruction set in use; and why, if it is not the one that FOPO_ISA asks for at
+start. A set that this CPU lacks is an error, which lists those that it has.]],
   example = "name, why = fopo.isa()",
   call = native.isa,
 }

@@ -23,8 +23,8 @@ local entry = define.doc{
   text = [[Prints one or more series as curves. A series is {x = ..., y = ..., name = ...}: lists of
 numbers or arrays of one row or column; without x the points are counted from 1. One series needs no
 list around it, and y alone is enough: fopo.plot(t.history.reward). NaN makes a gap; a series with
-style = "points" is not joined. fopo.plot.text(...) returns the text instead, fopo.plot.save writes a
-picture, fopo.plot.bars and fopo.plot.histogram draw shares and counts.]],
+style = "points" is not joined. fopo.plot.text(...) returns the text instead, fopo.plot.save writes
+a picture, fopo.plot.bars and fopo.plot.histogram draw shares and counts.]],
   example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "n^2"}
 assert(text:find("squares"))]],
 }

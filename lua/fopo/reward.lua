@@ -7,8 +7,8 @@ local term = require "fopo.term"
 local reward, methods = {}, native.types.reward
 
 local sessions = {"sessions", "sessions", nil, "whose Y decides"}
-local fill = {"f", "function", nil, "f(ids, rows) -> values: ids an array [B, S] of items, rows the "
-              .. "ids [1, B] of their contexts; values an array [B, S] or a table of B rows"}
+local fill = {"f", "function", nil, "f(ids, rows) -> values: ids an array [B, S] of items, rows "
+              .. "the ids [1, B] of their contexts; values an array [B, S] or a table of B rows"}
 local the_log = {"logs", "logs", nil, "the log to learn from; train with data = the same log",
                  required = true}
 

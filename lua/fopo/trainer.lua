@@ -65,13 +65,14 @@ local make = define.fn{
     {"index", "index", nil, "also validate through it"},
   },
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
-Everything is a function of the seed: the same bits for any number of threads, in one run or several,
-interrupted and resumed or not. Where a policy learns its items, the index of the proposal goes stale:
-the estimate stays valid, its candidates get worse; index_refresh brings it up to date (an index over
-pi:items()), and t:save does so too. The index of validation is asked as it is: index:update().
-On a GPU the proposal's exact or norm index is searched there, budget and all, for k up to 2048 and
-items that are not learnt; any other on the host, which goes on while the GPU works.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+Everything is a function of the seed: the same bits for any number of threads, in one run or
+several, interrupted and resumed or not. Where a policy learns its items, the index of the proposal
+goes stale: the estimate stays valid, its candidates get worse; index_refresh brings it up to date
+(an index over pi:items()), and t:save does so too. The index of validation is asked as it is:
+index:update(). On a GPU the proposal's exact or norm index is searched there, budget and all, for k
+up to 2048 and items that are not learnt; any other on the host while the GPU works.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 pi = fopo.policy.linear{items = items}
 t = fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{samples = 50}}
@@ -80,8 +81,9 @@ assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     local from_logs = define.kind(o.data) == "logs"
     if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index) then
-      define.fail("fopo.trainer: a log to validate on has contexts of its own and is judged without an "
-                  .. "index; leave out %s", o.valid_contexts and "valid_contexts" or "index")
+      define.fail("fopo.trainer: a log to validate on has contexts of its own and is judged "
+                  .. "without an index; leave out %s",
+                  o.valid_contexts and "valid_contexts" or "index")
     end
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
@@ -162,8 +164,8 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with valid sessions: end with the best parameters seen"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
-  text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ") .. ".\n"
-    .. meanings_of_statistics() .. [[
+  text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ")
+    .. ".\n" .. meanings_of_statistics() .. [[
 Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoard's event files,
@@ -199,8 +201,8 @@ job.open(trainer, {columns = columns, line = line, object = object})
 trainer.save = define.fn{
   name = "trainer:save",
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
-  text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the old
-file stays until the new one is whole on disk.]],
+  text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the
+old file stays until the new one is whole on disk.]],
   call = function(t, path)
     job.at_rest(t, function() t.native:save(path, t.history, t.seconds) end)
   end,

@@ -34,7 +34,8 @@ view.text = define.fn{
   args = {{"what", "trainer|string", nil, "a trainer, or the folder of a log"}},
   options = picture_options,
   text = "The screen of a run as text, without any terminal.",
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
                  gradient = fopo.gradient.snis{samples = 50}}

@@ -5,6 +5,7 @@
 # usage: device_abi.sh COMPILER   (from the folder that holds src/)
 set -eu
 cc=$1
-headers="src/device/cuda/cuda.h src/core/memory.h src/core/progress.h src/core/rng.h src/core/status.h"
+headers="src/device/cuda/cuda.h src/core/memory.h src/core/progress.h src/core/rng.h
+src/core/status.h"
 $cc -MM -Isrc $headers | tr -d '\\' | tr ' ' '\n' | grep '^src/' | LC_ALL=C sort -u | xargs cat |
   $cc -w -fpreprocessed -dD -E -P -x c - | cksum | cut -d ' ' -f 1

@@ -27,7 +27,8 @@ function TestHeadTail:test_fields()
   lu.assertStrContains(g:describe(), "K 20, U 30")
   g:set{k = 10, tail = 5}
   lu.assertEquals({g.k, g.tail}, {10, 5})
-  fails("a gradient head and tail has no samples to set; it takes k, tail", g.set, g, {samples = 50})
+  fails("a gradient head and tail has no samples to set; it takes k, tail", g.set, g,
+        {samples = 50})
   fails("only a gradient with a mixture", g.set, g, {epsilon = 0.5})
   fails("a gradient exact has no tail to set; it takes nothing", function()
     fopo.gradient.exact{}:set{tail = 5}

@@ -645,7 +645,8 @@ function TestGradient:test_set()
   fails("k is 1000", g.set, g, {k = 1000})
   fails("samples is 0", g.set, g, {samples = 0})
   lu.assertEquals({g.epsilon, g.k, g.samples}, {0.25, 10, 60})
-  fails("a gradient exact has no samples to set", function() n.gradient_exact():set{samples = 5} end)
+  fails("a gradient exact has no samples to set",
+        function() n.gradient_exact():set{samples = 5} end)
   fails("only a gradient with a mixture", function()
     n.gradient_snis{proposal = n.proposal_uniform(), samples = 5}:set{epsilon = 0.5}
   end)

@@ -27,8 +27,7 @@ local estimators = {
   reinforce = function() return fopo.gradient.reinforce{samples = 10} end,
 }
 
-local function new(estimator, o)
-  o = o or {}
+local function new(estimator)
   return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 1}, data = s.train,
                       batch = BATCH, seed = 5, valid = s.valid, index = ix,
                       optim = fopo.optim.adam{lr = 3e-3}, gradient = estimator()}

@@ -1,8 +1,8 @@
 -- Declarations from the tables of C: options that are rows become those of define.fn.
 local rows = {}
 
--- {name =, type =, default =, text =, min =, ...} of each option as {name, type, default, text, ...}.
--- An option "integer|string" is how often candidates are refreshed.
+-- {name =, type =, default =, text =, min =, ...} of each option as {name, type, default, text,
+-- ...}. An option "integer|string" is how often candidates are refreshed.
 function rows.specs(options)
   local specs = {}
   for i, option in ipairs(options) do

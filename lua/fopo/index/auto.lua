@@ -180,8 +180,8 @@ local function graphs_lost(run, best)
   end
   if is_graph(best) or not nearest then return nil end
   if reached then
-    return ("of the graphs %s reaches the recall at %.1f times the time"):format(named(reached),
-                                                                                reached.ms / best.ms)
+    return ("of the graphs %s reaches the recall at %.1f times the time"):format(
+      named(reached), reached.ms / best.ms)
   end
   return ("no graph reached the recall; the nearest, %s, has %.4f"):format(named(nearest),
                                                                            nearest.recall)
@@ -241,7 +241,8 @@ function auto.choose(items, o)
                graph = {M = o.M, ef_construction = math.max(o.ef_construction, o.M), ef = 0,
                         seed = o.seed, deterministic = o.deterministic}}
   if run.given == 0 then
-    define.fail("fopo.index.auto needs queries, but there are none; give some rows of pi:queries(x)")
+    define.fail("fopo.index.auto needs queries, but there are none; give some rows of "
+                .. "pi:queries(x)")
   end
   local exact = native.index_exact(items)
   local ids

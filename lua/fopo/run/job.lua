@@ -13,7 +13,8 @@ local columns, line, object -- of trainers: those of the history; record n as te
 
 -- ---- records ----
 
--- Moves the thread's oldest record into the history, the log and what is to be said. Returns its place.
+-- Moves the thread's oldest record into the history, the log and what is to be said. Returns its
+-- place.
 local function take_record(j)
   local row, own = j.native:take(), rawget(j, "run")
   local n = run.add_row(j.trainer.history, columns, row)
@@ -33,8 +34,8 @@ local function settle(j, seen)
 end
 
 -- What there is to see, and the place of a record that was taken, where there was one; without one,
--- a job that has ended is settled. Ctrl-C is often pressed while a job is looked at, and must not cut
--- this in two.
+-- a job that has ended is settled. Ctrl-C is often pressed while a job is looked at, and must not
+-- cut this in two.
 local take_one = term.atomic(function(j)
   local seen = j.native:look()
   j.trainer.seconds = seen.seconds
@@ -46,8 +47,8 @@ local take_one = term.atomic(function(j)
   return seen
 end)
 
--- Takes what the thread has made up to now, or as much as `seconds` allow; it may go on to make records
--- faster than that. Returns what there is to see.
+-- Takes what the thread has made up to now, or as much as `seconds` allow; it may go on to make
+-- records faster than that. Returns what there is to see.
 local function drain(j, seconds)
   if rawget(j, "ended") then return j.ended end
   local on_record, last = rawget(j, "on_record"), seconds and native.clock() + seconds or math.huge
@@ -240,8 +241,8 @@ job.resume = define.fn{
 
 job.stop = define.fn{
   name = "job:stop", returns = "trainer", args = {{"j", "job", nil, "the job"}},
-  text = [[Ends it after the step in hand; theta stays as it is then. Returns the trainer, which t:run
-or t:start go on with.]],
+  text = [[Ends it after the step in hand; theta stays as it is then. Returns the trainer, which
+t:run or t:start go on with.]],
   call = function(j)
     if touch(j).state ~= "ended" then
       rawset(j, "by_hand", true)
@@ -325,7 +326,8 @@ job.lr = 1e-4, job.epsilon = 0.5, job.k, job.samples change it; job.history has 
 While it works pi shows theta as it is, and may be used; what the job trains with is kept alive and
 refuses changes. t.history, the log and on_record get the records when the prompt is idle or the job
 is touched. Ctrl-C is not for the job; leaving the program stops it. A custom reward needs t:run.]],
-    example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+    example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
                  gradient = fopo.gradient.snis{samples = 50}}

@@ -1,9 +1,9 @@
--- One call of t:run as an object: its options, its log, what is changed on the way, and the history.
--- Which slices it makes, when a record ends, validation and the end are C's (train/run.h), for jobs
--- too. The plain loop of t:run or the live view drives it; the numbers are the same.
+-- One call of t:run as an object: its options, its log, what is changed on the way, and the
+-- history. Which slices it makes, when a record ends, validation and the end are C's (train/run.h),
+-- for jobs too. The plain loop of t:run or the live view drives it; the numbers are the same.
 --
--- If several processes train together, the first one decides, because clocks differ and it alone has
--- a view: it tells every slice, record and change to the others before it does so itself.
+-- If several processes train together, the first one decides, because clocks differ and it alone
+-- has a view: it tells every slice, record and change to the others before it does so itself.
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local log = require "fopo.run.log"

@@ -78,16 +78,16 @@ function controller:overlay(given)
   end
 end
 
--- Adds the new records of the history: validations and, unless `live`, the curves, which a live
+-- Adds the new records of the history: validations and, unless `is_live`, the curves, which a live
 -- source gives as slices.
-function controller:read_history(live)
+function controller:read_history(is_live)
   local h, v = self.source.history, self.v
   for n = self.seen + 1, #(h.step or {}) do
     local step, seconds = h.step[n], h.seconds and h.seconds[n] or 0
     local function add(series, value)
       if finite(value) then v:add(series, step, seconds, value) end
     end
-    if not live then
+    if not is_live then
       add("reward", h.reward and h.reward[n])
       local rate = h.steps_per_second and h.steps_per_second[n]
       add("rate", finite(rate) and rate * (self.source.batch or 1) or nil)

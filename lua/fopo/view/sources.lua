@@ -131,7 +131,7 @@ function sources.of_past(what)
 end
 
 function past:done() return false end
-function past:advance(seconds) end
+function past:advance() end
 
 function past:numbers()
   local h = self.history
