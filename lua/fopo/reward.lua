@@ -6,13 +6,13 @@ local rows = require "fopo.base.rows"
 local term = require "fopo.term"
 local reward, methods = {}, native.types.reward
 
-local sessions = {"sessions", "sessions", nil, "whose Y decides"}
+local sessions = {"sessions", "sessions", nil, "whose Y holds the hits"}
 local fill = {"f", "function", nil, "f(ids, rows) -> values: ids an array [B, S] of items, rows "
               .. "the ids [1, B] of their contexts; values an array [B, S] or a table of B rows"}
 local the_log = {"logs", "logs", nil, "the log to learn from; train with data = the same log",
                  required = true}
 
--- What rewards with a model know of it.
+-- The options of a reward's model.
 local model_options = {
   {"model", "string|table|reward", "ridge", "\"ridge\" or \"logistic\": fitted here; "
    .. "{queries = [n, d], items = [P, d], link = \"identity\" | \"logistic\"}: given; "
@@ -52,7 +52,7 @@ local function direct(name, o)
   return native.reward_given(o.logs, m.queries, m.items, link == "logistic")
 end
 
--- The reward whose model is corrected: one over the same log serves as it is.
+-- The direct reward whose model is to be corrected: one over the same log is used as it is.
 local function model_of(name, o)
   local given = define.kind(o.model) == "reward"
   return given and native.reward_over(o.logs, o.model) and o.model or direct(name, o)

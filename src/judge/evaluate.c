@@ -26,8 +26,8 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
                    facts.n_items, facts.dim, pi->items.rows, pi->items.cols);
 }
 
-/* best [N] the answers, counts [N] whether there was one, seen [P] zeros; hit [N], zeros, becomes 1
- * where the answer is right. */
+/* best [N] are the answers, counts [N] whether there is one, seen [P] zeros; hit [N], zeros,
+ * becomes 1 for each right answer. */
 static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *sessions,
                   const uint32_t *best, const uint32_t *counts, uint8_t *seen) {
   for (size_t n = 0; n < sessions->Y.rows; n++) {
@@ -81,7 +81,7 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
 static void paired(double *low, double *high, size_t b, size_t c, size_t n) {
   const double z = 1.959963984540054; /* the normal's 97.5 % point */
   /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
-   * even where the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
+   * even if the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
   double m = (double)n + 2.0, difference = (double)b - (double)c;
   double half = z * sqrt((double)b + (double)c + 1.0 - difference * difference / m) / m;
   *low = fmax(difference / m - half, -1.0);

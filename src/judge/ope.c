@@ -11,8 +11,8 @@
  * the number of threads changes no bit.
  *
  * A model of low rank gives the rewards of a tile by a second GEMM. The pass is a loop turned
- * inside out, because the rewards of a custom one come from outside: it stops wherever it needs
- * some and goes on with the next call. */
+ * inside out, because the caller fills the rewards of a custom model: it stops when it needs some,
+ * and the next call continues it. */
 #include "judge/ope.h"
 
 #include <math.h>
@@ -25,19 +25,19 @@
 #include "kernels/kernels.h"
 
 enum {
-  CONTEXTS = 256,          /* of a block: each reading of the items serves so many */
+  CONTEXTS = 256,          /* of a block: one pass over the items serves them all */
   ITEMS = 4096,            /* of a tile; its scores take 4 MB */
   DRAWS = CONTEXTS * ITEMS /* most rewards handed out at once */
 };
 
-/* What the next call goes on with. */
+/* What the next call continues with. */
 typedef enum {
   NEXT_BLOCK,
-  KEEP_LOGGED, /* r_M of the logged actions has come */
+  KEEP_LOGGED, /* r_M of the logged actions is there */
   CATALOGUE,   /* the actions of the policy */
   SUM_TILE,
   WEIGH_DRAWS,
-  KEEP_BEST, /* .. and r_M of those, where there is a model */
+  KEEP_BEST, /* r_M of the best actions is there, if there is a model */
   ALL_DONE
 } stage;
 
@@ -49,15 +49,15 @@ struct fopo_ope {
   size_t first, count; /* this block's contexts */
   size_t item, width;  /* this tile's items */
 
-  fopo_matrix Q;            /* [block, L] */
-  float *scores;            /* [block, wide] */
-  float *logq;              /* [block, S] sampled */
-  uint32_t *ids, *rows;     /* [block, wide], [block] what rewards are wanted for */
-  float *reward;            /* [block, wide] */
-  uint32_t *found;          /* [block] how many the index found */
-  float *m;                 /* [block] */
-  double *z, *zr;           /* [block] */
-  size_t n_with_candidates; /* rewards of a context that wait to be checked */
+  fopo_matrix Q;        /* [block, L] */
+  float *scores;        /* [block, wide] */
+  float *logq;          /* [block, S] sampled */
+  uint32_t *ids, *rows; /* [block, wide], [block] what rewards are wanted for */
+  float *reward;        /* [block, wide] */
+  uint32_t *found;      /* [block] how many the index found */
+  float *m;             /* [block] */
+  double *z, *zr;       /* [block] */
+  size_t n_rewards;     /* rewards of a context that wait to be checked */
 
   double *chance, *logged, *expected, *z_error; /* [n] */
   size_t unanswered;
@@ -136,7 +136,7 @@ static int check(const fopo_ope_options *o) {
 
 /* ---- making ---- */
 
-static int room(fopo_ope *o) {
+static int reserve(fopo_ope *o) {
   size_t n = o->n, B = o->block, cells = B * o->wide, L = o->o.pi->items.cols;
   if (fopo_matrix_init(&o->Q, B, L) != FOPO_OK) return FOPO_ERR_MEMORY;
   o->scores = fopo_alloc(cells, sizeof *o->scores);
@@ -178,7 +178,7 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
             : options->samples > 0 ? options->samples
                                    : least(ITEMS, o->P);
   o->block = least(least(CONTEXTS, DRAWS / o->wide), o->n);
-  status = room(o);
+  status = reserve(o);
   if (status != FOPO_OK) {
     fopo_ope_free(o);
     return status;
@@ -219,12 +219,12 @@ static int model_tile(fopo_ope *o) {
   return FOPO_OK;
 }
 
-/* Goes on at `then`, with a model after the rewards of ids [count, S] have been filled. */
-static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
+/* Continues at `then`; with a model, after the rewards of ids [count, S] have been filled. */
+static int continue_at(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
   const fopo_reward *model = o->o.model;
   o->stage = then;
   if (model == NULL) return FOPO_OK;
-  o->n_with_candidates = S;
+  o->n_rewards = S;
   if ((model->kind->needs & FOPO_REWARD_IS_MODEL) && then == SUM_TILE) return model_tile(o);
   if (!fopo_reward_from_caller(model)) {
     return fopo_reward_fill(o->reward, model, o->ids, o->rows, o->count, S);
@@ -234,10 +234,10 @@ static int go_on(fopo_ope *o, fopo_drawn *drawn, size_t S, stage then) {
   return FOPO_DRAWN;
 }
 
-/* Every reward that was asked for, before it is used. */
+/* Every reward that the model gave must be finite. */
 static int check_rewards(fopo_ope *o) {
-  size_t S = o->n_with_candidates;
-  o->n_with_candidates = 0;
+  size_t S = o->n_rewards;
+  o->n_rewards = 0;
   for (size_t k = 0; k < o->count * S; k++) {
     if (!isfinite(o->reward[k])) {
       return fopo_fail(FOPO_ERR_NUMERIC,
@@ -269,7 +269,7 @@ static int next_block(fopo_ope *o, fopo_drawn *drawn) {
     o->m[b] = -INFINITY;
     o->z[b] = o->zr[b] = 0.0;
   }
-  return go_on(o, drawn, 1, o->o.model != NULL ? KEEP_LOGGED : CATALOGUE);
+  return continue_at(o, drawn, 1, o->o.model != NULL ? KEEP_LOGGED : CATALOGUE);
 }
 
 static int keep_logged(fopo_ope *o) {
@@ -294,7 +294,7 @@ static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
   for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     for (size_t j = 0; j < o->width; j++) o->ids[b * o->width + j] = (uint32_t)(o->item + j);
   }
-  return status == FOPO_OK ? go_on(o, drawn, o->width, SUM_TILE) : status;
+  return status == FOPO_OK ? continue_at(o, drawn, o->width, SUM_TILE) : status;
 }
 
 static void sum_context(fopo_ope *o, size_t b) {
@@ -351,7 +351,7 @@ static int draw(fopo_ope *o, fopo_drawn *drawn) {
     kernels->gather_dot(o->scores + b * S, items.x, items.ld, o->ids + b * S, S,
                         fopo_matrix_row(Q, b), items.cols);
   }
-  return go_on(o, drawn, S, WEIGH_DRAWS);
+  return continue_at(o, drawn, S, WEIGH_DRAWS);
 }
 
 static void weigh_context(fopo_ope *o, size_t b) {
@@ -396,10 +396,10 @@ static int find_best(fopo_ope *o, fopo_drawn *drawn) {
     o->unanswered++;
     o->ids[b] = logged; /* an id that the model knows; its answer is not used */
   }
-  return go_on(o, drawn, 1, KEEP_BEST);
+  return continue_at(o, drawn, 1, KEEP_BEST);
 }
 
-/* Nothing is shown, and nothing earned, where nothing was found. */
+/* If the index found nothing, nothing is shown and nothing earned. */
 static int keep_best(fopo_ope *o) {
   for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     o->expected[o->first + b] = o->found[b] > 0 ? (double)o->reward[b] : 0.0;

@@ -26,13 +26,13 @@ typedef struct {
   fopo_index *index;        /* NULL: pi is the softmax. Else the policy is deterministic: it shows
                              * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
   const fopo_reward *model; /* r_M over the events of the log: direct, hits, or custom, which is
-                             * handed out to be filled; NULL: none */
+                             * filled by the caller of run; NULL: none */
   size_t samples;         /* softmax: 0 sums over all items; S >= 2 estimates from S draws of .. */
   fopo_proposal proposal; /* .. this one */
   uint64_t seed;          /* of those draws */
 } fopo_ope_options;
 
-/* What an event contributes. Arrays [n]; NULL where not asked for. */
+/* What each event contributes. Arrays [n]; NULL if not wanted. */
 typedef struct {
   size_t n;
   const double *chance;   /* pi(a_i | x_i) */
@@ -53,7 +53,7 @@ void fopo_ope_free(fopo_ope *o); /* accepts NULL */
  * drawn->rows [B], then call again. FOPO_OK: all events are done. Any failure ends the pass; a
  * reward that is not finite is FOPO_ERR_NUMERIC with its place. Scores take n P L multiply-adds, a
  * direct model of rank d takes n P d more.
- * Sampled: with e_a = exp f(a, x) the logged action is known, and the others are estimated,
+ * Sampled: with e_a = exp f(a, x), the logged action is known and the others are estimated,
  *
  *   Z = e_{a_i} + (1/S) sum_s 1[a_s != a_i] e_{a_s} / q_{a_s},     pi(a_i | x_i) = e_{a_i} / Z
  *
@@ -83,9 +83,9 @@ typedef struct {
   double least_propensity;        /* of the logging policy; 0: the least of the log */
 } fopo_ope_settings;
 
-/* Intervals are {low, high}; NaN where there is none. */
+/* Intervals are {low, high}; NaN if there is none. */
 typedef struct {
-  double value;        /* NaN for snips where all weights are 0 */
+  double value;        /* NaN for snips if all weights are 0 */
   double se;           /* standard error; snips: by the delta method */
   double normal[2];    /* value -+ z se */
   double bootstrap[2]; /* percentiles over resampled events (Efron 1979) */
@@ -98,10 +98,10 @@ typedef struct {
   size_t n;
   size_t overlap; /* events with w > 0 */
   double reward;  /* mean of r: the value of the logging policy */
-  double ess;     /* (sum w)^2 / sum w^2; 0 where all weights are 0 */
+  double ess;     /* (sum w)^2 / sum w^2; 0 if all weights are 0 */
   double max_weight;
   double max_share;                   /* max_weight / sum w */
-  double mean_weight, mean_weight_se; /* 1 in the mean, where the log covers all that pi does */
+  double mean_weight, mean_weight_se; /* 1 in the mean, if the log covers all that pi does */
   double weight_bound;                /* 1 / least propensity */
   double z_error, z_worst; /* mean and largest relative standard error of Z; 0: Z is exact */
   double z_bias;           /* what sampling Z adds to ips in the mean, to the first order */

@@ -32,7 +32,7 @@ typedef struct {
   double (*x)[COLUMNS]; /* [n] rows */
   double mean[COLUMNS];
   int model;
-  span reward, predicted; /* of r, and of r_M where it was asked for */
+  span reward, predicted; /* of r, and of r_M if there is a model */
   double bound[2];        /* of w: plain, clipped */
 } table;
 
@@ -159,9 +159,9 @@ static int replicate(double mean[COLUMNS], const table *t, uint64_t seed, uint32
 }
 
 static int replicates(double (*means)[COLUMNS], const table *t, const fopo_ope_settings *s) {
-  const size_t draws = 1 << 20; /* between two reports: some 10 ms */
+  const size_t draws = 1 << 20; /* between two reports of progress: some 10 ms */
   size_t together = draws / t->n + 1;
-  if (together < 64) together = 64; /* enough to share among threads; they poll themselves */
+  if (together < 64) together = 64; /* enough for all threads, which poll for interruption */
   int status = FOPO_OK;
   for (size_t first = 0; first < s->bootstrap && status == FOPO_OK; first += together) {
     size_t end = s->bootstrap - first < together ? s->bootstrap : first + together;
@@ -267,11 +267,11 @@ static int check(const fopo_ope_settings *s, size_t n) {
   return fopo_fail(FOPO_ERR_ARGUMENT, "%zu replicates are too many; use some 1000", s->bootstrap);
 }
 
-/* Ranges that were promised must hold; those of the log stand in where nothing was. */
+/* Ranges that the caller gives must hold; if none are given, those of the log are used. */
 static int set_ranges(table *t, const fopo_logs *logs, const fopo_ope_settings *s) {
   double p = 1.0;
   for (size_t i = 0; i < t->n; i++) p = fmin(p, (double)logs->propensities[i]);
-  /* a float's rounding is no breach: 0.05 is kept as 0.0500000007 */
+  /* the rounding of a float is allowed: 0.05 is stored as 0.0500000007 */
   if (s->least_propensity > 0.0 && p < s->least_propensity * (1.0 - 1e-6)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the log holds a propensity of %g, less than the %g that "

@@ -45,8 +45,8 @@ static size_t widest(const fopo_policy *pi) {
   return most;
 }
 
-/* h(x) into a [widest], by way of b [widest], where x stands in a already; gives the one of the two
- * that holds it. */
+/* h(x) of the x in a; a and b [widest] are overwritten. Returns the one of the two that holds it.
+ */
 static double *transform(double *a, double *b, const fopo_policy *pi, const double *theta) {
   const fopo_network *net = &pi->net;
   if (net->layers == 0) {
@@ -65,16 +65,16 @@ static double *transform(double *a, double *b, const fopo_policy *pi, const doub
   return a;
 }
 
-/* h [L, M]: h(x) / T for every theta, all M of them side by side, as the inner loop reads them. */
+/* h [L, M]: h(x) / T for every theta, all M side by side, as the inner loop reads them. */
 static int make_queries(double *h, const fopo_policy *pi, const double *theta, size_t M,
                         const float *x) {
   size_t D = fopo_policy_context_dim(pi), L = pi->items.cols, n = pi->theta.rows * pi->theta.cols;
-  size_t room = widest(pi);
-  double *layers = fopo_alloc(2 * room, sizeof *layers);
+  size_t width = widest(pi);
+  double *layers = fopo_alloc(2 * width, sizeof *layers);
   if (layers == NULL) return FOPO_ERR_MEMORY;
   for (size_t m = 0; m < M; m++) {
     for (size_t i = 0; i < D; i++) layers[i] = (double)x[i];
-    const double *q = transform(layers, layers + room, pi, theta + m * n);
+    const double *q = transform(layers, layers + width, pi, theta + m * n);
     for (size_t j = 0; j < L; j++) h[j * M + m] = q[j] / (double)pi->temperature;
   }
   fopo_free(layers);
@@ -121,7 +121,7 @@ static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
     for (size_t t = 0; t < count; t++) {
       size_t a = (first + t) * TILE;
-      if (fopo_interrupted()) continue; /* the next report, or the last one, says so */
+      if (fopo_interrupted()) continue; /* the next report of progress fails then */
       score_tile(tiles + t * M, fopo_matrix_rows(pi->items, a, P - a < TILE ? P - a : TILE), h, M,
                  r + a);
     }
@@ -153,15 +153,15 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
   return status;
 }
 
-/* theta [2 count + 1, n]: pi's own, then a step forth and a step back along each direction. */
+/* theta [2 count + 1, n]: pi's own, then a step forward and one back along each direction. */
 static void make_steps(double *theta, const fopo_policy *pi, fopo_matrix U, double h) {
   size_t n = U.cols;
   for (size_t i = 0; i < n; i++) theta[i] = (double)pi->theta.x[i];
   for (size_t k = 0; k < U.rows; k++) {
-    double *forth = theta + (2 * k + 1) * n, *back = forth + n;
+    double *forward = theta + (2 * k + 1) * n, *back = forward + n;
     const float *u = fopo_matrix_row(U, k);
     for (size_t i = 0; i < n; i++) {
-      forth[i] = theta[i] + h * (double)u[i];
+      forward[i] = theta[i] + h * (double)u[i];
       back[i] = theta[i] - h * (double)u[i];
     }
   }

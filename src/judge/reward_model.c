@@ -24,7 +24,7 @@ enum {
   SLICES = 16,
   NEWTON_MOST = 50
 };
-static const size_t slice_bytes = (size_t)64 << 20; /* most that the private Gram matrices take */
+static const size_t slice_bytes = (size_t)64 << 20; /* most that all slices' Gram matrices take */
 
 static double sigmoid(double t) { return 1.0 / (1.0 + exp(-t)); }
 
@@ -158,7 +158,7 @@ static void add_slice(fit *f, size_t slice, size_t fold) {
 }
 
 /* G, g and the penalised loss at w over the events outside the fold. */
-static int look(fit *f, double *loss, size_t fold) {
+static int differentiate(fit *f, double *loss, size_t fold) {
   size_t M = f->model->parameters;
   double lambda = f->model->options.lambda, half = f->model->options.logistic ? 1.0 : 0.5;
   for (size_t first = 0; first < f->slices; first += 4) {
@@ -179,22 +179,23 @@ static int look(fit *f, double *loss, size_t fold) {
     for (size_t i = 0; i < M; i++) f->g[i] += g[i];
     *loss += half * g[M];
   }
-  /* the constant, the last, is free */
+  /* the constant, the last parameter, is not penalised */
   for (size_t i = 0; i + 1 < M; i++) {
     f->G[i * M + i] += lambda;
     f->g[i] -= lambda * f->w[i];
     *loss += 0.5 * lambda * f->w[i] * f->w[i];
   }
-  f->G[M * M - 1] += 1e-9 * (double)f->logs->n; /* where nothing is left in the fold's rest */
+  f->G[M * M - 1] +=
+      1e-9 * (double)f->logs->n; /* G stays positive if no event is left outside the fold */
   return FOPO_OK;
 }
 
-/* Newton's steps from w = 0, halved while the loss rises. */
+/* Newton's steps from w = 0, each halved until the loss no longer rises. */
 static int fit_fold(fit *f, size_t fold) {
   size_t M = f->model->parameters;
   double loss, before, size;
   memset(f->w, 0, M * sizeof *f->w);
-  int status = look(f, &loss, fold);
+  int status = differentiate(f, &loss, fold);
   for (int step = 0; step < NEWTON_MOST && status == FOPO_OK; step++) {
     before = loss;
     memcpy(f->old, f->w, M * sizeof *f->w);
@@ -204,24 +205,24 @@ static int fit_fold(fit *f, size_t fold) {
     if (!f->model->options.logistic) break; /* the squared error's minimum */
     size = sqrt(dot(f->g, f->g, M) / (1e-300 + dot(f->w, f->w, M)));
     memcpy(f->move, f->g, M * sizeof *f->move);
-    status = look(f, &loss, fold);
+    status = differentiate(f, &loss, fold);
     for (double share = 0.5; status == FOPO_OK && loss > before * (1 + 1e-12) && share > 1e-6;
          share *= 0.5) {
       for (size_t i = 0; i < M; i++) f->w[i] = f->old[i] + share * f->move[i];
-      status = look(f, &loss, fold);
+      status = differentiate(f, &loss, fold);
     }
     if (size < 1e-8) break;
   }
   return status;
 }
 
-/* ---- what a fit becomes ---- */
+/* ---- the fitted model ---- */
 
 static size_t rank_of(const fopo_model *m) {
   return m->with_items ? m->db + 1 : 1 + m->options.folds;
 }
 
-/* U_n of compressed features x [dx + 1] from one fold's w; share: of the folds' columns. */
+/* Adds U_n of compressed features x [dx + 1] from one fold's w, times share. */
 static void add_user(float *u, const fopo_model *m, const double *w, const float *x, size_t fold,
                      double share) {
   if (m->with_items) {
@@ -269,7 +270,7 @@ static int make_items(fit *f) {
   return status;
 }
 
-static void judge(fit *f) {
+static void find_losses(fit *f) {
   fopo_model *m = f->model;
   size_t n = f->logs->n, rank = m->users.cols;
   double mean = 0.0;
@@ -322,7 +323,7 @@ static int count_parameters(fopo_model *m, int with_items) {
                               : "without features of the actions it has one for each: give items");
 }
 
-static int make_room(fit *f) {
+static int reserve(fit *f) {
   fopo_model *m = f->model;
   size_t M = m->parameters, fit_in = slice_bytes / (M * M * sizeof(double));
   f->slices = fit_in < 1 ? 1 : fit_in < SLICES ? fit_in : SLICES;
@@ -355,7 +356,7 @@ static int prepare(fit *f, fopo_matrix items) {
   if (status == FOPO_OK && items.x != NULL) status = compress(&f->b, items, basis_b, m->db);
   fopo_free(basis_b);
   if (status == FOPO_OK) status = count_parameters(m, items.x != NULL);
-  if (status == FOPO_OK) status = make_room(f);
+  if (status == FOPO_OK) status = reserve(f);
   f->fold = fopo_alloc(logs->n, sizeof *f->fold);
   if (status == FOPO_OK && f->fold == NULL) status = FOPO_ERR_MEMORY;
   for (size_t i = 0; i < logs->n && status == FOPO_OK; i++) {
@@ -383,7 +384,7 @@ int fopo_model_fit(fopo_model **model, const fopo_logs *logs, fopo_matrix items,
   }
   if (status == FOPO_OK) status = make_users(&f);
   if (status == FOPO_OK) status = make_items(&f);
-  if (status == FOPO_OK) judge(&f);
+  if (status == FOPO_OK) find_losses(&f);
   fopo_matrix_done(&f.x);
   fopo_matrix_done(&f.b);
   fopo_free(f.fold);

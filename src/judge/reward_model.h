@@ -1,7 +1,7 @@
 /* Models of the reward, fitted to a log: r_M(a, x) for every context and action.
  *
  * With item features beta_a (those of the log, or given), compressed to their first principal
- * directions and with a 1 put behind them, x~ = [V_x^T x; 1], b~_a = [V_b^T beta_a; 1],
+ * directions and with a 1 appended to them, x~ = [V_x^T x; 1], b~_a = [V_b^T beta_a; 1],
  *
  *     t(a, x) = x~^T W b~_a        (interactions, and the biases of both sides)
  *
@@ -10,7 +10,7 @@
  *     t(a, x) = u . x~ + v_a       (one number an action)
  *
  * which is for small catalogues. r_M = t fitted by ridge regression, or sigmoid(t) by logistic
- * regression with Newton's steps; both penalise lambda |W|^2 / 2 but for the constant.
+ * regression with Newton's steps; both penalise lambda |W|^2 / 2, without the constant.
  *
  * Either way r_M = link(U_n . F_a) with a low rank, which is what the device evaluates. Cross-
  * fitting (folds > 1) gives an event the parameters fitted without its own fold: doubly robust
@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
   fopo_model_options options;
   size_t D, P;    /* columns of contexts, actions */
-  int with_items; /* 0: one number an action in the place of item features */
+  int with_items; /* 0: one number an action instead of item features */
   size_t dx, db;  /* directions kept of each side */
   size_t parameters;
   float *basis_x;       /* [dx, D] directions over their scale */
@@ -53,7 +53,7 @@ void fopo_model_free(fopo_model *model); /* accepts NULL */
 /* users [m, rank], fresh, for other contexts [m, D]: the mean of the folds' parameters. */
 int fopo_model_users(fopo_matrix *users, const fopo_model *model, fopo_matrix contexts);
 
-/* The model on the device's terms, for the log it was fitted to. */
+/* The model as the device evaluates it, for the log it was fitted to. */
 fopo_low_rank fopo_model_low_rank(const fopo_model *model);
 
 #endif

@@ -9,9 +9,9 @@
  * row is read once, but written and read again in the cache, and of a short one more than its bytes
  * is read. All of it is taken anew after the index has changed.
  *
- * If the host searches a graph, where each query is searched for itself, for a device that works
- * meanwhile, a part of the batch is drawn and combined in pieces: while the device works on one
- * piece, the host searches for the next. */
+ * A graph is searched on the host, each query by itself. If the device works meanwhile, a part of
+ * the batch is drawn and combined in pieces: while the device works on one piece, the host searches
+ * for the next. */
 #ifndef FOPO_LEARN_CANDIDATES_H
 #define FOPO_LEARN_CANDIDATES_H
 

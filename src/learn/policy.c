@@ -15,10 +15,10 @@
  * over the items, short enough for a large catalogue to be interrupted soon. */
 enum { BLOCK = 256 };
 
-/* Of a layer: a network is small beside the catalogue. */
+/* Units of a layer, at most: a network is small beside the catalogue. */
 enum { MOST_UNITS = 1 << 20 };
 
-/* Scale of the random start, as in the authors' code: scores begin near 0. */
+/* Scale of the random start, as in the authors' code: scores start near 0. */
 static const double random_scale = 0.005;
 
 static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature) {
@@ -114,8 +114,8 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
   if (type == FOPO_FLOAT32) return FOPO_OK;
   if (pi->train_items) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "rows = \"%s\" reads a copy of the items, which would stay behind while they "
-                     "are learnt; use rows = \"float32\", or train_items = false",
+                     "rows = \"%s\" reads a copy of the items, which would become stale while "
+                     "they are learnt; use rows = \"float32\", or train_items = false",
                      fopo_float_names[type]);
   }
   size_t P = pi->items.rows, ld = fopo_rows_ld(pi->items.cols);
@@ -153,7 +153,7 @@ void fopo_policy_done(fopo_policy *pi) {
   *pi = (fopo_policy){0};
 }
 
-/* Q = h(x) / T, block by block, for the hidden layers' sake. */
+/* Q = h(x) / T, block by block: hidden layers are kept for one block only. */
 static int network_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
   size_t most = x.rows < BLOCK ? x.rows : BLOCK;
   float *hidden = fopo_alloc(most * pi->units, sizeof *hidden);

@@ -13,11 +13,12 @@ typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
   fopo_matrix items; /* beta [P, L]; not owned */
-  fopo_rows rows;    /* beta as the steps of snis and head_tail read it: the items themselves, or
-                      * `half`; all else reads the items */
-  uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL where there is none */
+  fopo_rows rows;    /* beta as draws and scores read it: the items themselves, or `half`; the
+                      * exact gradient and reinforce read the items */
+  uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL: none */
   int train_items;   /* 1: trainers write to items (ld == cols then); 0: they are fixed */
-  uint64_t version;  /* grows whenever items were changed: what was derived from them is old */
+  uint64_t
+      version; /* incremented whenever items change: what was derived from them is then stale */
   fopo_matrix theta; /* linear: [D, L], D features of a context; network: [1, params]. Owned */
   fopo_network net;  /* layers == 0: linear */
   size_t units;      /* hidden units of the network; 0: linear */
@@ -39,9 +40,9 @@ int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start,
 int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
                              float temperature, uint64_t seed);
 
-/* Steps read a copy of the items in float16 or bfloat16 from now on, which takes half of their
- * bytes besides. Refused for items that are learnt, and where they do not fit (kernels/rows.h);
- * then, and for FOPO_FLOAT32, steps read the items themselves. */
+/* From now on steps read a copy of the items in float16 or bfloat16, which takes half their bytes
+ * in addition. Refused for items that are learnt, and for items out of the type's range
+ * (kernels/rows.h); then, and for FOPO_FLOAT32, steps read the items themselves. */
 int fopo_policy_halve(fopo_policy *pi, fopo_float type);
 
 /* A policy over the same items with a theta of its own. A copy in half the bytes is borrowed from

@@ -30,10 +30,11 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   }
   if (!fopo_proposal_uses_index(q) && !q->adaptive) return FOPO_OK;
   if (q->index == NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "a mixture proposal with epsilon = %g has no index to take its %zu candidates "
-                     "from; give it one, or use epsilon = 1",
-                     q->epsilon, q->k);
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "a mixture proposal with epsilon = %g has no index to find its %zu candidates; "
+        "give it one, or use epsilon = 1",
+        q->epsilon, q->k);
   }
   fopo_index_facts facts = fopo_index_about(q->index);
   if (facts.n_items != P || facts.dim != dim) {

@@ -14,13 +14,13 @@ typedef struct {
   size_t k;          /* K candidates, 1 .. P */
   double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;    /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
-  size_t refresh;    /* visits that a context's candidates serve; 0 and 1: searched at each */
-  int adaptive; /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
-  double floor; /* adaptive: epsilon is never below, 0 .. 1 */
-  double smoothing; /* adaptive: what a probe leaves of the smoothed share, 0 .. below 1 */
+  size_t refresh; /* visits that a context's candidates serve; 0 and 1: searched at every visit */
+  int adaptive;   /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
+  double floor;   /* adaptive: epsilon is never less, 0 .. 1 */
+  double smoothing; /* adaptive: weight of the past in the smoothed mass, 0 .. below 1 */
 } fopo_proposal;
 
-#define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve for ever */
+#define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve always */
 
 /* Checks the options against the catalogue of P items with embeddings of `dim`; the sentence names
  * what does not fit (K > P, eps outside [0, 1], no index, another dimension). */
@@ -40,8 +40,8 @@ static inline int fopo_proposal_keeps(const fopo_proposal *q) {
  * their density has to hold. */
 double fopo_proposal_share(const fopo_proposal *q, size_t S);
 
-/* log(share / P), the log density of S draws outside the candidates; INFINITY where there are
- * none. */
+/* log(share / P), the log density of S draws outside the candidates; INFINITY if there are no
+ * candidates. */
 float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the

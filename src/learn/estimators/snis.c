@@ -49,7 +49,7 @@ static int combine(fopo_batch *b) {
 static const fopo_option options[] = {{.name = "proposal",
                                        .type = FOPO_OPTION_PROPOSAL,
                                        .symbol = "proposal",
-                                       .text = "what to draw from; uniform where left out"},
+                                       .text = "what to draw from; uniform if left out"},
                                       FOPO_OPTION_SAMPLES("S, draws a context"),
                                       {.name = "fault",
                                        .type = FOPO_OPTION_FAULT,

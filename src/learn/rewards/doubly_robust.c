@@ -27,8 +27,8 @@ const fopo_reward_kind fopo_reward_doubly_robust = {
     .text = "rhat(a, x_i) = r_M(a, x_i) + 1[a = a_i] (r_i - r_M(a_i, x_i)) / max(tau, p_i).\n"
           "Bias: none where tau = 0, whatever the model, if the model has not seen the event (folds > 1, or a\n"
           "fit to other events); with clipping, the model's bias on events with p < tau, in proportion.\n"
-          "Variance: that of IPS with what the model leaves unexplained in the place of the reward; never to be\n"
-          "trusted blindly where the model is bad.\n"
+          "Variance: that of IPS with what the model leaves unexplained instead of the reward; never to be\n"
+          "trusted blindly if the model is bad.\n"
           "Cost per step: that of the direct reward, and one comparison a draw.\n"
           "Source: Dudik, Erhan, Langford and Li 2014; the clipped form: the paper, Introduction, and Su,\n"
           "Dimakopoulou, Krishnamurthy and Dudik 2020; cross-fitting: Chernozhukov et al. 2018.",

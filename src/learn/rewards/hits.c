@@ -24,7 +24,7 @@ const fopo_reward_kind fopo_reward_hits = {
     .value = value,
     .look_up = look_up,
     // clang-format off
-    .text = "1 where the item stands in Y of the context, else 0: session completion.",
+    .text = "1 if the item is in Y of the context, else 0: session completion.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "rw = fopo.reward.hits(s.train)",
     // clang-format on
