@@ -57,12 +57,12 @@ typedef struct {
 typedef struct {
   const char *name; /* "fopo.array": the name of the metatable */
   size_t size;      /* bytes of the struct that begins with a bind_object */
-  void (*done)(
-      bind_object *o); /* frees what it owns; accepts an object that is zero after its head */
+  /* Frees what the object owns; accepts one that is zero after its head. */
+  void (*done)(bind_object *o);
   const luaL_Reg *methods;
   const bind_field *fields; /* ended by {NULL}; NULL: none */
-  int (*other)(lua_State *L,
-               bind_object *o); /* gets a field that is not in the table; NULL: none */
+  /* As `get` of a field, for names that are not in the table; NULL: none. */
+  int (*other)(lua_State *L, bind_object *o);
 } bind_type;
 
 enum { BIND_KEEPS = 6 };
