@@ -99,6 +99,14 @@ static const char scenario[] =
     "t:advance(1)\n"
     "local e = n.evaluate(pi, v:contexts(items), v, ix)\n"
     "assert(history.step[2] == 2 and meta.note == 'x' and e.contexts == v.n)\n"
+    "local term = require 'fopo.term'\n"
+    "local screen = term.view{rows = 6, cols = 30}\n"
+    "screen:add('reward', 1, 1, 0.5)\n"
+    "screen:set{title = 'a run', reward = 0.5}\n"
+    "screen:draw()\n"
+    "screen:render('svg')\n"
+    "term.plot({{x = {1, 2}, y = {1, 4}, name = 'a'}}, {width = 30, height = 3})\n"
+    "screen:close()\n"
     "return tostring(a)\n";
 
 /* ---- states ---- */
