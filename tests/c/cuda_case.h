@@ -1,6 +1,6 @@
-/* What the tests of the CUDA device share: the two devices side by side, arrays on the card, and
- * the emulation's switches where it is the emulation (tests/cuda). With FOPO_TEST_GPU=1 the device
- * is the card of this machine, and without one the test is skipped by name. */
+/* Shared by the tests of the CUDA device: the two devices side by side, arrays on the card, and the
+ * switches of the emulation (tests/cuda), on which the tests run. With FOPO_TEST_GPU=1 they run on
+ * the card of this machine; without one they are skipped by name. */
 #ifndef FOPO_TESTS_CUDA_CASE_H
 #define FOPO_TESTS_CUDA_CASE_H
 
@@ -22,7 +22,7 @@ static void (*emulation_processors)(int n);
 static void (*emulation_driver)(int version);
 
 static fopo_device *cpu, *gpu;
-static void *sent[256]; /* arrays on the card, given back by forget() */
+static void *sent[256]; /* arrays on the card, released by forget() */
 static size_t n_sent;
 
 static inline void find_switch(void *function, void *object, const char *name) {
@@ -30,7 +30,7 @@ static inline void find_switch(void *function, void *object, const char *name) {
   memcpy(function, &found, sizeof found);
 }
 
-/* The object that is tested; its path goes to FOPO_CUDA. */
+/* Puts the path of the object under test into FOPO_CUDA. */
 static inline void choose_object(void) {
   char path[4096];
   const char *real = getenv("FOPO_TEST_GPU");
@@ -74,23 +74,23 @@ static inline void close_both(void) {
   fopo_device_close(cpu);
 }
 
-/* A copy on the card, kept until forget(). */
+/* A copy on the card, until forget() releases it. */
 static inline void *up(const void *host, size_t bytes) {
-  void *there = NULL;
-  ok(gpu->ops->share(gpu, &there, host, bytes));
+  void *on_card = NULL;
+  ok(gpu->ops->share(gpu, &on_card, host, bytes));
   assert_true(n_sent < sizeof sent / sizeof *sent);
-  return sent[n_sent++] = there;
+  return sent[n_sent++] = on_card;
 }
 
 static inline void *blank(size_t bytes) {
-  void *there = NULL;
-  ok(gpu->ops->alloc(gpu, &there, bytes));
+  void *on_card = NULL;
+  ok(gpu->ops->alloc(gpu, &on_card, bytes));
   assert_true(n_sent < sizeof sent / sizeof *sent);
-  return sent[n_sent++] = there;
+  return sent[n_sent++] = on_card;
 }
 
-static inline void down(void *host, const void *there, size_t bytes) {
-  ok(gpu->ops->get(gpu, host, there, bytes));
+static inline void down(void *host, const void *on_card, size_t bytes) {
+  ok(gpu->ops->get(gpu, host, on_card, bytes));
 }
 
 static inline void forget(void) {
@@ -110,10 +110,10 @@ static inline float *normals(size_t n, double scale, uint64_t seed) {
 }
 
 /* The device's array of n against the host's: |difference| <= tolerance (|wanted| + size). */
-static inline void assert_close(const float *there, const float *wanted, size_t n, double tolerance,
-                                double size, const char *what) {
+static inline void assert_close(const float *on_card, const float *wanted, size_t n,
+                                double tolerance, double size, const char *what) {
   float *got = room(n, sizeof *got);
-  down(got, there, n * sizeof *got);
+  down(got, on_card, n * sizeof *got);
   for (size_t i = 0; i < n; i++) {
     double a = (double)got[i], b = (double)wanted[i];
     int same = isinf(b) ? a == b : fabs(a - b) <= tolerance * (fabs(b) + size);
@@ -122,11 +122,11 @@ static inline void assert_close(const float *there, const float *wanted, size_t 
   free(got);
 }
 
-static inline void assert_same(const void *there, const void *wanted, size_t bytes,
+static inline void assert_same(const void *on_card, const void *wanted, size_t bytes,
                                const char *what) {
   unsigned char *got = room(bytes, 1);
   const unsigned char *expected = wanted;
-  down(got, there, bytes);
+  down(got, on_card, bytes);
   for (size_t i = 0; i < bytes; i++) {
     if (got[i] != expected[i]) fail_msg("%s: byte %zu differs", what, i);
   }

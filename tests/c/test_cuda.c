@@ -5,8 +5,7 @@
 #include "cuda_case.h"
 #include "device/cuda/cuda.h"
 
-/* How many processors the emulated card has decides how the work is cut: 1 and 70. A card has what
- * it has. */
+/* Work is split by the number of processors, which is 1 and 70 on the emulation. */
 static int processors_end(void) { return emulation_processors != NULL ? 80 : 2; }
 
 static void cut_for(int processors) {
@@ -155,7 +154,7 @@ static void test_network(void **state) {
 
 /* Rows of a type. */
 typedef struct {
-  float *x; /* [P, ld] where they are float32 */
+  float *x; /* [P, ld] in float32 */
   uint16_t *half;
   fopo_rows rows;
   size_t bytes;
@@ -296,7 +295,7 @@ static void test_scores(void **state) {
   }
 }
 
-/* tolerance: of V and c relative to the size of what is summed. */
+/* The tolerance of V and c is relative to the size of the rewards. */
 static void check_snis(batch *x, float floor, double tolerance) {
   size_t B = x->B, S = x->S, L = x->L;
   batch_up(x);
@@ -347,7 +346,7 @@ static void test_snis_extremes(void **state) {
   }
 }
 
-/* Equal rewards say nothing: V is exactly 0. A score that is no number shows. */
+/* If all rewards are equal, V is exactly 0. A NaN among the scores makes the result NaN. */
 static void test_snis_edges(void **state) {
   (void)state;
   const size_t L[] = {10, 100, 1030};
@@ -398,7 +397,7 @@ static void test_reinforce(void **state) {
   }
 }
 
-/* ---- candidates that are kept, statistics ---- */
+/* ---- kept candidates, statistics ---- */
 
 static void test_sets(void **state) {
   (void)state;
@@ -455,7 +454,7 @@ static void test_stats(void **state) {
   free(stats);
 }
 
-/* A gradient that is not finite ends the counting, and what looks at the totals moves no more. */
+/* After a gradient that is not finite the totals and the parameters no longer change. */
 static void test_totals(void **state) {
   (void)state;
   enum { n = 40000 };
@@ -492,7 +491,7 @@ static void test_totals(void **state) {
   assert_true(slice->reward == 9 && slice->ess == 90 && slice->max_weight == 1.5);
   assert_true(slice->head_mass == 4.5 && slice->n_with_candidates == 9 && slice->short_rows == 3);
   assert_true(slice->contexts == 9);
-  /* the record runs on from the slice before */
+  /* the record continues from the slice before */
   assert_true(got.record.reward == 16 && got.record.steps == 5 && got.record.norm == slice->norm);
   forget();
   free(G);
@@ -509,7 +508,7 @@ static void test_clock(void **state) {
   forget();
 }
 
-/* More than the ring holds, put before the host waits. */
+/* Puts more than the ring holds without waiting. */
 static void test_ring(void **state) {
   (void)state;
   enum { n = 20000, times = 30 };
@@ -625,8 +624,8 @@ static void heads_done(heads *h) {
   free(h->sets.counts);
 }
 
-/* The id of a draw from the candidates may be a neighbour's, where the draw is within rounding of
- * the border between two: `most` of all draws. All others are the CPU's. */
+/* If a draw from the candidates falls within rounding of the border between two, its id may be the
+ * neighbour's: at most one draw in 10^4. All others equal the CPU's. */
 static void check_mixture(const heads *h, double epsilon, int stratified, size_t S) {
   enum { B = 3 };
   const uint32_t rows[B] = {4, 9, 2};
@@ -739,7 +738,7 @@ static void test_policy(void **state) {
   check_policy(40, 256, 8, 7, 1);
 }
 
-/* A peaked policy draws its best item, wherever it stands, also with scores of +-1e4. */
+/* A peaked policy draws its best item at any position, also with scores of +-1e4. */
 static void test_policy_peaked(void **state) {
   (void)state;
   enum { P = 5000, S = 70 };
@@ -805,8 +804,8 @@ static void test_interrupted(void **state) {
   batch_free(&x);
 }
 
-/* The search against scoring and sorting on the host: the same items, but for those within rounding
- * of the last. */
+/* The search against scoring and sorting on the host: the same items, except among those within
+ * rounding of the last. */
 typedef struct {
   float score;
   uint32_t id;
@@ -818,11 +817,11 @@ static int by_score(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* A catalogue on both sides, in the order of its norms where it has one. */
+/* A catalogue on both sides, in the order of its norms if it is ordered. */
 typedef struct {
   batch x;
   size_t k;
-  int screened;   /* there are rows in bfloat16 */
+  int screened;   /* it has a bfloat16 copy */
   scored *places; /* [P] by norm; score: the norm */
   fopo_catalogue c;
 } shelf;
@@ -853,7 +852,7 @@ static float length(const shelf *s, uint32_t a) {
   return nextafterf((float)sqrt(sum), INFINITY);
 }
 
-/* Everything to the card, by norm or as it is. */
+/* Copies the catalogue to the card: ordered by norm, with packed rows, or as it is. */
 static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t limit) {
   size_t P = s->x.P, L = s->x.L;
   uint32_t *order = room(P, 4);
@@ -885,13 +884,13 @@ static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t lim
   free(order), free(norms), free(head);
 }
 
-/* exact: sums are integers, so equal scores are equal to the bit. */
+/* exact: all sums are integers, so the ids must be equal too. */
 static void check_answer(const shelf *s, const uint32_t *ids, const float *scores, size_t b,
                          int exact) {
   size_t limit = s->c.limit, found = s->k < limit ? s->k : limit, n = 0;
   scored *all = room(limit, sizeof *all);
   uint8_t *seen = room(s->x.P, 1);
-  /* a little below the last one: which spares the sort most */
+  /* sort only the scores near the best k */
   float least = scores[found - 1] - 1e-3f * (1 + fabsf(scores[found - 1]));
   for (size_t i = 0; i < limit; i++) {
     uint32_t a = s->places[i].id;
@@ -912,7 +911,7 @@ static void check_answer(const shelf *s, const uint32_t *ids, const float *score
   free(all), free(seen);
 }
 
-/* How many calls of CUDA it took, on the emulation. */
+/* Returns the number of CUDA calls, on the emulation. */
 static long check_topk(shelf *s, int exact) {
   size_t B = s->x.B, k = s->k;
   uint32_t *ids = room(B * k, 4), *counts = room(B, 4), *ids_ = blank(B * k * 4);
@@ -960,8 +959,7 @@ static void test_topk(void **state) {
 }
 
 /* The worst orders, for tiles of 512, 1,664 and then 4,096 items on the emulation: every score
- * above all before it; and a few of the best, not yet sorted when more comes than there is room
- * for. */
+ * above all before it; and a few of the best, not yet sorted when a tile passes more than fits. */
 static void test_topk_rising(void **state) {
   (void)state;
   enum { SECOND = 512 + 1664, TILE = 4096, P = SECOND + 3 * TILE };
@@ -980,7 +978,7 @@ static void test_topk_rising(void **state) {
   }
 }
 
-/* A prefix of the norms is searched and nothing else, wherever its items lie. */
+/* Only a prefix of the order is searched, whether its rows are packed, gathered or both. */
 static void test_topk_prefix(void **state) {
   (void)state;
   enum { P = 9000, L = 8 };
@@ -995,7 +993,7 @@ static void test_topk_prefix(void **state) {
   }
 }
 
-/* Whichever call fails, the search says so, and the next one is right. */
+/* If any call fails, the search fails with a sentence, and the next search is right. */
 static void fail_topk(shelf *s, long calls) {
   size_t n = s->x.B * s->k * 4;
   uint32_t *ids_ = blank(n), *counts_ = blank(s->x.B * 4);
@@ -1011,8 +1009,8 @@ static void fail_topk(shelf *s, long calls) {
   check_topk(s, 0);
 }
 
-/* A first look in bfloat16 loses nothing: neither equal scores nor those that differ by less than
- * its rounding, and also where more passes than there is room for. */
+/* The first pass in bfloat16 loses no item: neither with equal scores, nor if scores differ by less
+ * than its rounding, nor if more pass than fit. */
 static void test_topk_screened(void **state) {
   (void)state;
   const size_t shapes[][4] = {{20, 9000, 48, 256},
@@ -1025,8 +1023,8 @@ static void test_topk_screened(void **state) {
     shelf s = shelf_new(n[0], n[1], n[2], n[3]);
     s.screened = 1;
     if (i == 3) make_integers(&s);
-    /* all alike but for what is rounded off, away from 0: to below the floors, the better the later
-     */
+    /* equal in bfloat16, different in float32, and later items score higher: below the
+     * thresholds by less than its rounding */
     for (size_t a = 0; i == 4 && a < n[1]; a++) {
       float *row = s.x.items.x + a * s.x.items.rows.ld;
       for (size_t j = 0; j < n[2]; j++) row[j] = 1.004f + (float)(a * 7919 % 9000) * 0x1p-23f;
@@ -1038,12 +1036,12 @@ static void test_topk_screened(void **state) {
   }
 }
 
-/* Norms that fall fast end a search early, with the same answer; a query of 0 asks for nothing. */
+/* If the norms fall fast, the search ends early with the same answer; a query of 0 needs none. */
 static void test_topk_stops(void **state) {
   (void)state;
   enum { P = 30000 };
   size_t B = emulation_calls != NULL ? 40 : 500, L = emulation_calls != NULL ? 16 : 48;
-  /* enough that it is worth asking */
+  /* large enough for the early-exit test */
   shelf s = shelf_new(B, P, L, 10);
   for (size_t a = 0; a < P; a++) {
     float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
@@ -1064,7 +1062,7 @@ static void test_topk_stops(void **state) {
   if (emulation_calls != NULL) fail_topk(&s, zeros);
   shelf_free(&s);
 
-  s = shelf_new(B, P, L, 10); /* norms that end nothing */
+  s = shelf_new(B, P, L, 10); /* norms that never end a search early */
   shelf_up(&s, 1, 3000, P);
   check_topk(&s, 0);
   shelf_free(&s);

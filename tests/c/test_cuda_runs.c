@@ -1,6 +1,6 @@
 /* Whole trainings on the CUDA device: the same steps as on the CPU up to rounding, the same bits
- * when repeated, and what is left when the device fails. Each fault is a child process that opens a
- * device, trains and closes it while the n-th call of CUDA fails, for every n. */
+ * when repeated, and nothing lost or leaked when the device fails. Each fault is a child process
+ * that opens a device, trains and closes it while the n-th CUDA call fails, for every n. */
 #include <sys/wait.h>
 
 #include "cuda_case.h"
@@ -11,7 +11,7 @@ enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 typedef struct {
   const fopo_estimator *estimator;
   int baseline, mixture, items, network, refresh;
-  size_t graph; /* contexts of a batch that a graph is searched for; 0: by norms, BATCH */
+  size_t graph; /* 0: a norm index, batches of BATCH; else an HNSW graph, batches of so many */
   const char *name;
 } method;
 
@@ -30,7 +30,7 @@ static const method methods[] = {
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* A training with all that it borrows. */
+/* A trainer and all that it uses. */
 typedef struct {
   small_world w;
   fopo_policy pi;
@@ -90,7 +90,7 @@ static size_t train(float *out, float *items, double *reward, const method *m, f
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
   ok(begin(&s, m, device));
-  /* an index on the host sees items that are learnt when a slice ends: on the CPU at every step */
+  /* trained items reach an index on the host when a slice ends, so slices have one step */
   size_t slices = m->items && m->mixture ? steps : 2;
   for (size_t i = 0; i < slices; i++) {
     ok(fopo_trainer_run(s.t, steps * (i + 1) / slices - steps * i / slices, &slice));
@@ -114,8 +114,8 @@ static double off(const float *a, const float *b, size_t n) {
   return sqrt(d / size);
 }
 
-/* Rounding of one step is about 1e-7; on a card an id may differ by rounding and moves a step by 1
- * / S of it. */
+/* Rounding of one step is about 1e-7; on a card one id may differ by rounding, which changes a step
+ * by 1 / S of it. */
 static void test_methods(void **state) {
   (void)state;
   float a[1000], b[1000], *items = room(2 * P * L, sizeof *items);
@@ -160,8 +160,8 @@ static void test_curve(void **state) {
   free(items);
 }
 
-/* 2 steps each of a budget, of a smaller one that leaves rows short, and of the index made anew and
- * without one; items in rows of a type. */
+/* 2 steps each with a budget, with a smaller one that leaves rows short, and with the index built
+ * anew without one; items in rows of a type. */
 static void train_budgets(float *out, fopo_device *device, fopo_float rows, size_t *queries,
                           double *short_rows) {
   const method m = {&fopo_estimator_snis, 0, 1, 0, 0, 1, 0, "mixture, budget"};
@@ -185,13 +185,13 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
   small_world_done(&s.w);
 }
 
-/* The device answers for the budget that an index has now, by itself. */
+/* The device searches by itself, with the index's present budget. */
 static void test_budget(void **state) {
   (void)state;
   float a[L * L], b[L * L];
   size_t n_with_candidates, none;
   double some, same;
-  for (int half = 0; half < 2; half++) { /* of which a search takes a first look */
+  for (int half = 0; half < 2; half++) { /* with a bfloat16 copy the search has a first pass */
     fopo_float rows = half ? FOPO_BFLOAT16 : FOPO_FLOAT32;
     train_budgets(a, cpu, rows, &n_with_candidates, &some);
     train_budgets(b, gpu, rows, &none, &same);
@@ -202,7 +202,7 @@ static void test_budget(void **state) {
   }
 }
 
-/* Calls of the card, counted. */
+/* The card's operations, with calls counted. */
 static fopo_device_ops counted;
 static size_t n_gets, n_draws;
 
@@ -241,14 +241,14 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
   small_world_done(&s.w);
 }
 
-/* A batch that the host searches in pieces, with the device at work between them, gives the bits
- * that it gives whole, and the host waits as often: for the queries once. */
+/* A batch that the host searches in pieces, while the device works on the piece before, has the
+ * bits of a batch in one piece, and the host waits as often: once, for the queries. */
 static void test_pieces(void **state) {
   (void)state;
   const method some[] = {{&fopo_estimator_snis, 0, 1, 0, 0, 1, 100, "a graph"},
                          {&fopo_estimator_snis, 0, 1, 0, 1, 1, 70, "a graph, network"},
                          {&fopo_estimator_snis, 0, 1, 0, 0, 3, 100, "a graph, kept candidates"}};
-  const size_t draws[] = {6, 4, 4}; /* 3 pieces, 2, and 3 where all are due */
+  const size_t draws[] = {6, 4, 4}; /* 3 pieces, 2, and 3 if all have expired */
   float a[1000], b[1000], c[1000];
   for (size_t i = 0; i < 3; i++) {
     memset(a, 0, sizeof a), memset(b, 0, sizeof b), memset(c, 0, sizeof c);
@@ -259,7 +259,7 @@ static void test_pieces(void **state) {
     train_graph(c, &some[i], gpu, 1);
     assert_int_equal(n_gets, gets);
     assert_int_equal(n_draws, draws[i]);
-    /* a card takes more blocks for a smaller piece */
+    /* a card splits the samples of a smaller piece among more blocks */
     if (emulation_calls != NULL) assert_memory_equal(b, c, sizeof b);
     double most = emulation_calls == NULL ? 2e-2 : 1e-5;
     double theta = off(c, a, 1000);
@@ -294,7 +294,7 @@ static void test_sums(void **state) {
   }
 }
 
-/* Ctrl-C in the middle: the slice ends, all is usable, and the run goes on. */
+/* Ctrl-C in the middle: the slice ends, nothing is damaged, and the run can go on. */
 static void test_cancelled(void **state) {
   (void)state;
   setting s = {0};
@@ -312,10 +312,10 @@ static void test_cancelled(void **state) {
   small_world_done(&s.w);
 }
 
-/* ---- candidates that are kept ---- */
+/* ---- kept candidates ---- */
 
-/* Once every context was searched, a step sends its rows and nothing else; one that is recorded
- * sends them again, and a replay the numbers that differ. */
+/* When every context has candidates, a step sends only its rows to the card; a recorded step sends
+ * them again, and a replay also the numbers that differ from step to step. */
 static void test_kept(void **state) {
   (void)state;
   if (emulation_sent == NULL) return;
@@ -349,7 +349,7 @@ static void close_setting(setting *s) {
   small_world_done(&s->w);
 }
 
-/* The same parameters up to rounding, and what is remembered of the visits. */
+/* Compares the parameters, up to rounding, and the candidate caches. */
 static void assert_alike(setting *a, setting *b) {
   fopo_candidate_cache *v = &a->t->cache, *w = &b->t->cache;
   double most = emulation_calls == NULL ? 2e-2 : 1e-5;
@@ -363,7 +363,7 @@ static void assert_alike(setting *a, setting *b) {
   assert_true(other <= N * K / 50); /* equal scores change places */
 }
 
-/* A run that goes on elsewhere, from a file or from hand to hand, is the one that stayed. */
+/* A run that moves to the other device, by a checkpoint or directly, equals one that stayed. */
 static void test_moved(void **state) {
   (void)state;
   fopo_device *on[] = {cpu, gpu};
@@ -392,14 +392,14 @@ static void test_moved(void **state) {
     close_setting(&stays);
     close_setting(&resumes);
     close_setting(&takes);
-    close_setting(&gives); /* whose index the other one asked */
+    close_setting(&gives); /* only now: the other run uses its index */
   }
   unlink(path);
 }
 
 /* ---- steps that the host does not wait for ---- */
 
-/* The world of faults, and of what takes many steps. */
+/* The small world, for faults and for many steps. */
 enum { SMALL = 4 };
 static void open_small(setting *s, const method *m, fopo_device *device) {
   *s = (setting){0};
@@ -407,8 +407,8 @@ static void open_small(setting *s, const method *m, fopo_device *device) {
   ok(begin(s, m, device));
 }
 
-/* Steps of slices of their own are made directly, each waited for; those of a long slice by its
- * record, without a wait, or, where that is switched off, directly without a wait. */
+/* Equal bits in three ways: slices of one step, each launched directly and waited for; a long
+ * slice, replayed as a CUDA graph without waiting; and a long slice with recording switched off. */
 static void test_recorded(void **state) {
   (void)state;
   const method *kinds[] = {&methods[0], &methods[2], &methods[6]};
@@ -442,7 +442,7 @@ static void test_recorded(void **state) {
   }
 }
 
-/* What is set between two slices is in the steps of the next, though their work is the same. */
+/* Options that are set between two slices are used in the next, not those of the recorded graph. */
 static void test_record_anew(void **state) {
   (void)state;
   setting one, many;
@@ -470,8 +470,8 @@ static void test_record_anew(void **state) {
   close_setting(&many);
 }
 
-/* A call that fails once, in a direct step, a record or a replay: the run goes on or is left after
- * a whole step, and comes to the same bits when it goes on. */
+/* One call fails, in a direct step, a recording or a replay: the run goes on or stops after a whole
+ * step, and has the same bits when it goes on. */
 static void test_record_faults(void **state) {
   (void)state;
   enum { FIRST = 2, ALL = 8 };
@@ -495,7 +495,7 @@ static void test_record_faults(void **state) {
     emulation_fail_at(-1, 0, 0);
     if (status != FOPO_OK)
       assert_true(strstr(fopo_error_sentence(), "the GPU has too little memory") != NULL);
-    /* but for theta, which did not come back at the slice's end */
+    /* except theta, if copying it back failed at the end of the slice */
     if (memcmp(before, s.pi.theta.x, sizeof before) != 0) {
       size_t rest = ALL - fopo_trainer_step(s.t);
       if (rest > 0) ok(fopo_trainer_run(s.t, rest, &slice));
@@ -511,8 +511,8 @@ static void test_record_faults(void **state) {
   close_setting(&whole);
 }
 
-/* A context that is no number from the second epoch on: the step that meets it is told, as on the
- * CPU, and what was begun after it is as if it had not been. */
+/* A context that is NaN from the second epoch on: the step that draws it is named, as on the CPU,
+ * and the steps queued after it are rolled back. */
 static void test_broken(void **state) {
   (void)state;
   enum { BAD = 17, EPOCH = 3 };
@@ -550,7 +550,7 @@ static void test_broken(void **state) {
   }
 }
 
-/* An interruption in the middle of what is begun: the steps begun are made, and no further one. */
+/* An interruption: the steps that are queued are made, and no further one. */
 static int after_five(void *polls) { return ++*(int *)polls > 5; }
 
 static void test_interrupted_run(void **state) {
@@ -571,7 +571,7 @@ static void test_interrupted_run(void **state) {
   close_setting(&whole);
 }
 
-/* An epsilon that adapts is told of its probes, and goes as on the CPU. */
+/* The adaptive epsilon sees the results of its probes, and changes as on the CPU. */
 static void test_adaptive(void **state) {
   (void)state;
   fopo_device *on[] = {cpu, gpu};
@@ -594,7 +594,7 @@ static void test_adaptive(void **state) {
   for (int i = 0; i < 2; i++) close_setting(&s[i]);
 }
 
-/* ---- what is asked for and cannot be ---- */
+/* ---- no usable card ---- */
 
 static void test_absent(void **state) {
   (void)state;
@@ -625,8 +625,8 @@ static void test_absent(void **state) {
 
 enum { CLEAN = 0, REACHED = 1, WRONG = 2 };
 
-/* Opens, trains 2 steps, or 4 of which 2 by a record, and closes with the n-th call failing.
- * REACHED: the run went through to its end, so there is no n-th call. */
+/* Opens a device, trains 2 steps, or 4 of which 2 are replayed, and closes it, while the n-th call
+ * fails. REACHED: the run had fewer than n calls. */
 static int run_with_fault(const method *m, long n, int code, int for_ever) {
   setting s = {0};
   fopo_slice slice;
@@ -654,7 +654,7 @@ static int run_with_fault(const method *m, long n, int code, int for_ever) {
   if (emulation_live() != live || fopo_memory_in_use().blocks != before.blocks) return WRONG;
   if (!reached && status != FOPO_OK) return WRONG;
 
-  /* the session goes on: on the CPU always, on the card unless the error was one that sticks */
+  /* the session can go on: on the CPU always, on the card unless the error was sticky */
   setting again = {.w = s.w};
   fopo_device *next = NULL;
   if (fopo_device_open(&next, "cpu") != FOPO_OK) return WRONG;
@@ -680,14 +680,14 @@ static int in_child(const method *m, long n, int code, int for_ever) {
   return WEXITSTATUS(status);
 }
 
-/* A child takes long under the sanitizers: there one call in three. */
+/* Under the sanitizers, where a child takes long, only every third call fails. */
 #ifdef __SANITIZE_ADDRESS__
 static const long slowness = 3;
 #else
 static const long slowness = 1;
 #endif
 
-/* Out of memory at every call, and errors that stick at every third and seventh. */
+/* Out of memory at every call, and sticky errors at every third and seventh. */
 static void test_faults(void **state) {
   (void)state;
   if (emulation_calls == NULL) return;
@@ -695,7 +695,7 @@ static void test_faults(void **state) {
   const method *some[] = {&methods[2], &methods[8], &pieces, &methods[0]};
   long faults = 0;
   fopo_threads_set(1);
-  close_both(); /* a child has one thread, and this process's team is not in it */
+  close_both(); /* a forked child has none of this process's OpenMP threads */
   for (size_t k = 0; k < 4; k++) {
     const struct { int code, for_ever, step; } kinds[] = {{2, 0, 1}, {719, 1, 3}, {700, 1, 7}};
     for (size_t i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
-/* The CPU device against plain sums in double; its draws against their densities; the same bits for
- * any number of threads; memory that is taken once. */
+/* The CPU device: its results against plain sums in double, its draws against their densities, the
+ * same bits for any number of threads, and no allocation after the first step. */
 #include <dlfcn.h>
 #include <math.h>
 
@@ -137,8 +137,8 @@ static void test_open(void **state) {
   fopo_device_close(NULL);
 }
 
-/* Without a driver nothing of CUDA is opened: its libraries would take more than a small session.
- */
+/* Without a driver nothing of CUDA is loaded: its libraries would take more memory than a small
+ * session. */
 static void test_no_driver(void **state) {
   (void)state;
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -147,14 +147,14 @@ static void test_no_driver(void **state) {
     skip();
   }
   const char *named = getenv("FOPO_CUDA");
-  char kept[4096] = "", line[4096];
-  if (named != NULL) snprintf(kept, sizeof kept, "%s", named);
+  char saved[4096] = "", line[4096];
+  if (named != NULL) snprintf(saved, sizeof saved, "%s", named);
   unsetenv("FOPO_CUDA");
   fopo_device *other = NULL;
   assert_int_equal(fopo_device_open(&other, "cuda"), FOPO_ERR_UNAVAILABLE);
   says("or use device = \"cpu\"");
   assert_null(other);
-  if (named != NULL) setenv("FOPO_CUDA", kept, 1);
+  if (named != NULL) setenv("FOPO_CUDA", saved, 1);
   FILE *maps = fopen("/proc/self/maps", "r");
   assert_non_null(maps);
   while (fgets(line, sizeof line, maps) != NULL) {
@@ -169,15 +169,15 @@ static void test_memory(void **state) {
   fopo_memory_use before = fopo_memory_in_use();
   fopo_device *own;
   assert_int_equal(fopo_device_open(&own, "cpu"), FOPO_OK);
-  void *blocks[40], *lent;
+  void *blocks[40], *shared;
   char host[100] = "there and back", back[100] = "";
   for (size_t i = 0; i < 40; i++) assert_int_equal(own->ops->alloc(own, &blocks[i], 100), FOPO_OK);
   assert_int_equal(own->ops->put(own, blocks[3], host, sizeof host), FOPO_OK);
   assert_int_equal(own->ops->get(own, back, blocks[3], sizeof back), FOPO_OK);
   assert_string_equal(back, "there and back");
-  assert_int_equal(own->ops->share(own, &lent, host, sizeof host), FOPO_OK);
-  assert_ptr_equal(lent, host);
-  own->ops->release(own, lent);
+  assert_int_equal(own->ops->share(own, &shared, host, sizeof host), FOPO_OK);
+  assert_ptr_equal(shared, host);
+  own->ops->release(own, shared);
   own->ops->release(own, NULL);
   for (size_t i = 0; i < 20; i++) own->ops->release(own, blocks[i]);
   fopo_device_close(own);
@@ -254,7 +254,7 @@ static void test_scores(void **state) {
 
 /* ---- estimators ---- */
 
-/* The definition, in double. size: sum |c beta|, what rounding is measured against. */
+/* The definition, in double. size = sum |c beta|, to which errors are relative. */
 static void snis_reference(double *V, double *size, double stats[FOPO_STATS], const batch *x,
                            size_t b, float floor) {
   const float *logq = x->logq + b * x->S, *r = x->r + b * x->S;
@@ -287,7 +287,7 @@ static void snis_reference(double *V, double *size, double stats[FOPO_STATS], co
   free(w);
 }
 
-/* tolerance: relative, and grows with the size of the scores, whose rounding moves the weights. */
+/* The relative tolerance must grow with the scores, whose rounding changes the weights. */
 static void check_snis(const batch *x, float floor, double tolerance) {
   float *V = room(x->B * x->L, sizeof *V), *stats = room(x->B * FOPO_STATS, sizeof *stats);
   double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
@@ -342,7 +342,7 @@ static void test_snis_extremes(void **state) {
   batch_free(&x);
 }
 
-/* Equal rewards say nothing about what is better: the gradient is exactly 0. */
+/* If all rewards are equal, the gradient is exactly 0. */
 static void test_snis_equal_rewards(void **state) {
   (void)state;
   batch x = batch_new(2, 300, 400, 100, 1);
@@ -358,7 +358,7 @@ static void test_snis_equal_rewards(void **state) {
   batch_free(&x);
 }
 
-/* A score that is not a number must show, not be averaged away. */
+/* A NaN among the scores must make the result NaN. */
 static void test_snis_nan(void **state) {
   (void)state;
   batch x = batch_new(1, 100, 400, 10, 1);
@@ -441,8 +441,8 @@ static void test_reward_hits(void **state) {
 
 /* ---- draws ---- */
 
-/* Counts against probabilities: chi-square below its mean plus 5 standard deviations; what has no
- * probability never comes. */
+/* Counts against probabilities: chi-square is below its mean plus 5 standard deviations, and an
+ * item of probability 0 is never drawn. */
 static void assert_frequencies(const double *count, const double *q, size_t n) {
   double total = 0, chi = 0;
   size_t cells = 0;
@@ -489,7 +489,7 @@ typedef struct {
   double q[MIX_B][MIX_P]; /* the density, by definition */
 } mixture_case;
 
-/* Candidates 8, 3 and none of 8. */
+/* Three contexts, with 8, 3 and 0 of 8 candidates. */
 static mixture_case mixture_of(double epsilon) {
   mixture_case c = {.counts = {8, 3, 0}};
   for (size_t b = 0; b < MIX_B; b++) {
@@ -623,7 +623,7 @@ static void test_mixture_textbook(void **state) {
   }
 }
 
-/* Scores that are no numbers: some item of the catalogue is drawn nevertheless. */
+/* With NaN and infinite scores the ids are still items of the catalogue. */
 static void test_mixture_nan(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.5);
@@ -638,7 +638,7 @@ static void test_mixture_nan(void **state) {
   for (size_t i = 0; i < MIX_B * 100; i++) assert_in_range(ids[i], 0, MIX_P - 1);
 }
 
-/* Every item's log q together: the densities that are reported sum to 1. */
+/* The densities that the draws report sum to 1 over the items. */
 static void test_mixture_sums_to_one(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.8);
@@ -659,8 +659,8 @@ static void test_mixture_sums_to_one(void **state) {
   free(logq);
 }
 
-/* Stratified: the first round(eps S) draws ignore the candidates, the others are candidates. The
- * density of an item outside the candidates is the `floor` that SNIS is told, to the bit. */
+/* Stratified: the first round(eps S) draws are uniform, the others are candidates. The density of
+ * an item outside the candidates equals the `floor` that SNIS is given, to the bit. */
 static void test_mixture_stratified(void **state) {
   (void)state;
   mixture_case c = mixture_of(0.8);
@@ -701,7 +701,7 @@ static void check_tail(size_t S) {
     assert_int_equal(status, FOPO_OK);
     for (size_t b = 0; b < MIX_B; b++) {
       size_t n = c.counts[b];
-      for (size_t i = 0; i < n; i++) { /* by rising id, however they came */
+      for (size_t i = 0; i < n; i++) { /* sorted by id */
         int held = 0;
         for (size_t j = 0; j < n; j++) held |= c.ids[b * MIX_K + j] == ids[b * S + i];
         assert_true(held && (i == 0 || ids[b * S + i - 1] < ids[b * S + i]));
@@ -734,7 +734,7 @@ static void test_tail(void **state) {
   check_tail(MIX_P); /* every item, once */
 }
 
-/* The walk along the candidates against counting them, with candidates at both ends and in runs. */
+/* Tail draws against counting the items one by one, with candidates at both ends and in runs. */
 static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
   size_t S = K + U;
   uint32_t *head = room(K, sizeof *head), *ids = room(S, sizeof *ids), *x = room(U, sizeof *x);
@@ -747,7 +747,7 @@ static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
     head[i] = (uint32_t)id;
     taken[id] = 1;
   }
-  for (size_t i = K; i-- > 1;) { /* the index gives them in no order of ids */
+  for (size_t i = K; i-- > 1;) { /* shuffle: an index returns them in any order */
     size_t j = fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0] % (i + 1);
     uint32_t swap = head[i];
     head[i] = head[j], head[j] = swap;
@@ -796,7 +796,8 @@ static double policy_reference(double *pi, double *mean, const batch *x, size_t 
   return top + log(total);
 }
 
-/* P of several tiles and a rest. Items are counted in 50 classes: single ones are too rare. */
+/* P spans several tiles and a remainder. Counts are by 50 classes, for single items are too rare.
+ */
 static void check_policy(size_t P, size_t L, double scale) {
   enum { B = 3, S = 4000, STEPS = 5, CLASSES = 50 };
   batch x = batch_new(B, S, P, L, scale);
@@ -832,7 +833,7 @@ static void test_policy(void **state) {
   check_policy(70001, 4, 1); /* more tiles than chunks */
 }
 
-/* A peaked policy draws its best item, wherever it stands, also with scores of +-1e4. */
+/* A peaked policy draws its best item at any position, also with scores of +-1e4. */
 static void test_policy_peaked(void **state) {
   (void)state;
   enum { P = 5000, S = 100 };
@@ -861,8 +862,8 @@ static void test_policy_peaked(void **state) {
   free(items);
 }
 
-/* More contexts than one block holds: the last ones get what they would get alone. With L = 1 a
- * score is one product, so its bits do not depend on the company. */
+/* More contexts than one block holds: each gets the draws that it gets alone. With L = 1 a score is
+ * one product, so its bits do not depend on the other contexts. */
 static void test_policy_blocks(void **state) {
   (void)state;
   enum { P = 1 << 20, B = 66, S = 20 };
@@ -951,9 +952,9 @@ static void test_sgd(void **state) {
   assert_near((double)theta[1], 2 + 0.1 * -1.02, 1e-6);
 }
 
-/* ---- what holds for all ---- */
+/* ---- all operations ---- */
 
-/* All that a step writes, in one block, to be compared as bytes. */
+/* All results of a step in one block, to be compared as bytes. */
 typedef struct {
   uint32_t tail[9 * 300], uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
   float logq[9 * 300], logq_tail[9 * 300], r[9 * 300], f[9 * 300], c[9 * 300], log_z[9];
@@ -1029,13 +1030,13 @@ static void test_threads(void **state) {
   batch_free(&x);
 }
 
-/* The first step takes what it needs, the next ones take nothing; a refusal leaves all usable. */
+/* Only the first step allocates; an allocation that fails leaves the device usable. */
 static void test_step_allocates_once(void **state) {
   (void)state;
   batch x = batch_new(9, 300, 5000, 40, 2);
   mixture_case mix = mixture_of(0.5);
   step_result *result = room(1, sizeof *result);
-  fopo_device *kept = d;
+  fopo_device *saved = d;
   assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
@@ -1047,7 +1048,7 @@ static void test_step_allocates_once(void **state) {
   whole_step(result, &x, &mix);
   fopo_memory_fail_after(-1, 0);
   fopo_device_close(d);
-  d = kept;
+  d = saved;
   free(result);
   batch_free(&x);
 }

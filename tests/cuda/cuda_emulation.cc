@@ -1,5 +1,4 @@
-/* The emulation's engine: device memory, calls that can be told to fail, and blocks of coroutines.
- */
+/* The emulation: device memory, calls that can be made to fail, and blocks of coroutines. */
 #undef _FORTIFY_SOURCE /* its longjmp refuses to go from one coroutine's stack to another's */
 #include "cuda_emulation.h"
 
@@ -32,7 +31,7 @@ static void give_up(const char *what) {
   abort();
 }
 
-/* ---- calls, and those that are told to fail ---- */
+/* ---- calls, and calls that must fail ---- */
 
 static std::recursive_mutex lock;
 static long calls, waits, replays, countdown = -1;
@@ -66,7 +65,7 @@ bool emulation::enter_launch() {
   return call() == cudaSuccess;
 }
 
-/* ---- the stream: what the host has not waited for ---- */
+/* ---- the stream: work that the host has not waited for ---- */
 
 typedef std::vector<std::function<void()>> job;
 struct emulated_graph {
@@ -76,7 +75,7 @@ struct emulated_exec {
   job nodes;
 };
 static job work;
-static emulated_graph *captured; /* what is put off goes here; nullptr: into the work */
+static emulated_graph *captured; /* deferred work goes here; nullptr: to the stream */
 static bool spoiled;
 
 void emulation::put_off(std::function<void()> x) {
@@ -84,7 +83,7 @@ void emulation::put_off(std::function<void()> x) {
   (captured != nullptr ? captured->nodes : work).push_back(std::move(x));
 }
 
-/* A call that no capture allows: 900 where there is one. */
+/* A call that is forbidden during a capture: fails with error 900 then. */
 static cudaError_t outside_capture() {
   if (captured == nullptr) return cudaSuccess;
   spoiled = true;
@@ -149,7 +148,7 @@ static void check_range(const void *x, size_t bytes) {
 void emulation::check_pointer(const void *x) {
   std::lock_guard<std::recursive_mutex> held(lock);
   if (x != nullptr && find(x) == blocks.end()) {
-    auto end = find((const char *)x - 1); /* one past the end is a place too */
+    auto end = find((const char *)x - 1); /* a pointer one past the end is allowed */
     if (end == blocks.end()) give_up("a kernel was given a pointer that is not device memory");
   }
 }
@@ -180,12 +179,13 @@ cudaError_t cudaMalloc(void **device, size_t bytes) {
 
 cudaError_t cudaFree(void *device) {
   std::lock_guard<std::recursive_mutex> held(lock);
-  cudaError_t error = call(); /* freed in any case: the error is that of earlier work */
+  cudaError_t error = call(); /* freed in any case: the error belongs to earlier work */
   if (device == nullptr) return error;
   if (outside_capture() != cudaSuccess) give_up("memory is freed while a stream is captured");
   catch_up();
   auto b = find(device);
-  if (b == blocks.end() || b->x != device) give_up("what is freed is no block of device memory");
+  if (b == blocks.end() || b->x != device)
+    give_up("a pointer is freed that is no block of device memory");
   madvise(b->x, pages(b->bytes), MADV_DONTNEED);
   ASAN_POISON_MEMORY_REGION(b->x, b->bytes);
   in_use -= b->bytes;
@@ -211,7 +211,7 @@ cudaError_t cudaFreeHost(void *host) {
   std::lock_guard<std::recursive_mutex> held(lock);
   catch_up();
   auto b = std::find_if(pinned.begin(), pinned.end(), [=](const block &x) { return x.x == host; });
-  if (b == pinned.end()) give_up("what is freed is no pinned memory");
+  if (b == pinned.end()) give_up("a pointer is freed that is no pinned memory");
   pinned.erase(b);
   free(host);
   others--;
@@ -236,7 +236,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     error = outside_capture();
     if (error != cudaSuccess) return error;
   }
-  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* taken at once */
+  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) { /* copied at once */
     std::vector<char> copy((const char *)from, (const char *)from + bytes);
     emulation::put_off([=] {
       on_device open;
@@ -273,7 +273,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
 
 /* ---- the rest of the runtime ---- */
 
-/* What the runtime makes and gives back; counted, so that what stays behind is seen. */
+/* Objects of the runtime, counted so that tests find leaks. */
 template <typename thing> static cudaError_t create(thing **made) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
@@ -333,7 +333,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return cudaStreamSynchronize(nullptr); /* what is behind it is done too */
+  return cudaStreamSynchronize(nullptr); /* later work is done too */
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t began, cudaEvent_t ended) {
@@ -498,7 +498,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t a, cublasOperation
   if (error != cudaSuccess) return as_status(error);
   if (a != CUBLAS_OP_T || b != CUBLAS_OP_N || type_a != CUDA_R_16BF || type_b != CUDA_R_16BF ||
       type_c != CUDA_R_32F || lda != k || ldb != k) {
-    give_up("cublasGemmEx is here for A^T B of whole rows in bfloat16");
+    give_up("cublasGemmEx is emulated only for A^T B of whole rows in bfloat16");
   }
   size_t size_a = (size_t)lda * (size_t)m, size_b = (size_t)ldb * (size_t)n;
   check_range(A, 2 * size_a);

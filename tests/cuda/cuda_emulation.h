@@ -1,15 +1,15 @@
-/* The CUDA runtime, cuBLAS and CUB as far as the files of src/device/cuda use them, on the CPU: the
- * kernels are compiled by g++ and a block's threads run as coroutines, switched where they wait for
- * each other. What it proves is the kernels' arithmetic and indexing and the host's side of every
- * call. It proves nothing about the hardware: no memory model, no timing, no occupancy, and threads
- * run in one order, so a race between barriers can stay unseen.
+/* The parts of the CUDA runtime, cuBLAS and CUB that src/device/cuda uses, emulated on the CPU: the
+ * kernels are compiled by g++, and the threads of a block run as coroutines, which are switched
+ * when they wait for each other. It tests the arithmetic and indexing of the kernels and the host's
+ * side of every call. It says nothing about the hardware: there is no memory model, no timing, no
+ * occupancy, and threads run in one order, so a race between barriers can stay hidden.
  *
- * It is stricter than a card where that is cheap. Work is put off until the host waits for it, as
- * by a card that is far behind, and the host's pinned memory is read only then. Device memory is
- * closed to the host between kernels, starts as NaN, and ends at a guard (to the byte under
- * AddressSanitizer); a kernel's pointers must be device memory; a warp's lanes must all take part
- * in its exchanges; threads that wait for ever end the program with a sentence. And any call can be
- * told to fail. */
+ * It is stricter than a card if that is cheap. Work is deferred until the host waits for it, as on
+ * a card that is far behind, and pinned host memory is read only then. The host cannot touch device
+ * memory between kernels; device memory starts as NaN and ends at a guard (to the byte under
+ * AddressSanitizer). A kernel's pointers must be device memory. All lanes of a warp must take part
+ * in its exchanges. A deadlock of threads ends the program with a sentence. And any call can be
+ * made to fail. */
 #ifndef CUDA_EMULATION_H
 #define CUDA_EMULATION_H
 
@@ -67,7 +67,7 @@ void sync_block();
 /* Every lane's value is put down; after all have, lane `from` of the same warp is read. */
 void exchange(void *value, size_t bytes, unsigned from);
 void *shared_memory();
-bool enter_launch();                      /* counts the call; false: it was told to fail */
+bool enter_launch();                      /* counts the call; false: it must fail */
 void put_off(std::function<void()> work); /* until the host waits */
 void run(size_t blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 void check_pointer(const void *pointer);
@@ -177,7 +177,8 @@ cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
 
-/* A stream that is captured notes its work in a graph. What a card forbids meanwhile spoils it. */
+/* While a stream is captured its work goes to a graph. A call that a card forbids during a capture
+ * invalidates it. */
 typedef struct emulated_graph *cudaGraph_t;
 typedef struct emulated_exec *cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
@@ -189,7 +190,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
-/* An event is the time at which the work comes to it. */
+/* An event takes the time when the stream reaches it. */
 typedef struct emulated_event *cudaEvent_t;
 cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
