@@ -29,18 +29,18 @@ static float norm_at(size_t i) {
 }
 
 static void check(size_t n, int threads) {
-  pair *wanted = calloc(n, sizeof *wanted);
+  pair *expected = calloc(n, sizeof *expected);
   float *norms = calloc(n, sizeof *norms);
   uint32_t *order = calloc(n, sizeof *order);
-  for (size_t i = 0; i < n; i++) wanted[i] = (pair){norms[i] = norm_at(i), (uint32_t)i};
-  qsort(wanted, n, sizeof *wanted, before);
+  for (size_t i = 0; i < n; i++) expected[i] = (pair){norms[i] = norm_at(i), (uint32_t)i};
+  qsort(expected, n, sizeof *expected, before);
   assert_int_equal(fopo_threads_set(threads), FOPO_OK);
   assert_int_equal(fopo_order_descending(order, norms, n), FOPO_OK);
   for (size_t i = 0; i < n; i++) {
-    assert_int_equal(order[i], wanted[i].id);
-    assert_true(norms[i] == wanted[i].norm);
+    assert_int_equal(order[i], expected[i].id);
+    assert_true(norms[i] == expected[i].norm);
   }
-  free(wanted), free(norms), free(order);
+  free(expected), free(norms), free(order);
 }
 
 static void descending_and_stable(void **state) {

@@ -53,13 +53,13 @@ static void test_float16(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 0x10000u; i++) {
     uint16_t x = (uint16_t)i;
-    double wanted = value16(x);
+    double expected = value16(x);
     float got = fopo_from_float16(x);
-    if (isnan(wanted)) {
+    if (isnan(expected)) {
       assert_true(isnan(got) && isnan(fopo_from_float16(fopo_to_float16(got))));
       continue;
     }
-    assert_true((double)got == wanted);
+    assert_true((double)got == expected);
     assert_int_equal(fopo_to_float16(got), x); /* both zeros keep their sign */
   }
   /* between two neighbours: half way goes to the even one, all else to the nearer one */
@@ -108,12 +108,12 @@ static void test_halve(void **state) {
     memset(half, 0xff, sizeof half);
     assert_int_equal(fopo_rows_halve(half, items, type), FOPO_OK);
     for (size_t i = 0; i < (size_t)P * 16; i++) {
-      uint16_t wanted = 0;
+      uint16_t expected = 0;
       if (i % 16 < L) {
         float value = x[i / 16 * LD + i % 16];
-        wanted = type == FOPO_FLOAT16 ? fopo_to_float16(value) : fopo_to_bfloat16(value);
+        expected = type == FOPO_FLOAT16 ? fopo_to_float16(value) : fopo_to_bfloat16(value);
       }
-      assert_int_equal(half[i], wanted);
+      assert_int_equal(half[i], expected);
     }
   }
 }
@@ -160,10 +160,10 @@ static half_kernels of_type(const fopo_kernels *k, fopo_float type) {
   return (half_kernels){k->gather_dot_bfloat16, k->gather_axpy_bfloat16, fopo_from_bfloat16};
 }
 
-static void assert_sum(double got, double wanted, double size, size_t n) {
+static void assert_sum(double got, double expected, double size, size_t n) {
   double tolerance = (double)(n + 2) * 6e-8 * size;
-  if (!(fabs(got - wanted) <= tolerance)) {
-    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, wanted, tolerance);
+  if (!(fabs(got - expected) <= tolerance)) {
+    fail_msg("%.9g instead of %.9g (tolerance %.3g)", got, expected, tolerance);
   }
 }
 
@@ -173,7 +173,7 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
   uint16_t *rows = guard(&gr, ROWS * ld * sizeof *rows);
   float *q = guard(&gq, dim * sizeof *q), *v = guard(&gv, dim * sizeof *v);
   float f[COUNT + 1], c[COUNT], *x = calloc(ROWS * dim, sizeof *x);
-  double wanted[1000], size[1000];
+  double expected[1000], size[1000];
   uint32_t ids[COUNT];
   assert_non_null(x);
   fill(x, ROWS * dim, 1, 5);
@@ -181,7 +181,7 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
   fill(v, dim, 1, 8);
   fill(c, count, 1, 9);
   assert_int_equal(fopo_rows_halve(rows, fopo_matrix_view(x, ROWS, dim), type), FOPO_OK);
-  for (size_t i = 0; i < dim; i++) wanted[i] = (double)v[i], size[i] = fabs((double)v[i]);
+  for (size_t i = 0; i < dim; i++) expected[i] = (double)v[i], size[i] = fabs((double)v[i]);
   for (size_t s = 0; s < count; s++) {
     ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
     if (s % 5 == 2) c[s] = 0;
@@ -195,13 +195,13 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
       double value = (double)k->value(rows[ids[s] * ld + i]), product = value * (double)q[i];
       sum += product;
       absolute += fabs(product);
-      wanted[i] += (double)c[s] * value;
+      expected[i] += (double)c[s] * value;
       size[i] += fabs((double)c[s] * value);
     }
     assert_sum((double)f[s], sum, absolute, dim);
   }
   k->axpy(v, rows, ld, ids, c, count, 0, dim);
-  for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], wanted[i], size[i], count + 1);
+  for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], expected[i], size[i], count + 1);
   free(x);
   release(&gr);
   release(&gq);
@@ -221,10 +221,10 @@ static void check_values(const half_kernels *k) {
   }
   k->dot(f, rows, FOPO_ROWS_PAD, ids, ALL, &one, 1);
   for (uint32_t i = 0; i < ALL; i++) {
-    float wanted = k->value((uint16_t)i), sum = 0;
-    assert_true(isnan(wanted) ? isnan(f[i]) : f[i] == wanted);
+    float expected = k->value((uint16_t)i), sum = 0;
+    assert_true(isnan(expected) ? isnan(f[i]) : f[i] == expected);
     k->axpy(&sum, rows, FOPO_ROWS_PAD, ids + i, &one, 1, 0, 1);
-    assert_true(isnan(wanted) ? isnan(sum) : sum == wanted);
+    assert_true(isnan(expected) ? isnan(sum) : sum == expected);
   }
   free(rows);
   free(ids);
