@@ -91,8 +91,8 @@ static int device_note(lua_State *L, bind_object *o) {
 
 static void optim_done(bind_object *o) { fopo_optim_done(&((bind_optim *)o)->optim); }
 
-void bind_optim_on(bind_optim *o, bind_object *where) {
-  if (o->optim.device == NULL) bind_keep(&o->object, 0, where);
+void bind_optim_on(bind_optim *o, bind_object *device) {
+  if (o->optim.device == NULL) bind_keep(&o->object, 0, device);
 }
 
 static int new_optim(lua_State *L, const fopo_optim_options *options) {
@@ -167,8 +167,9 @@ static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, co
   void *there = NULL, *their_ids = NULL, *their_rows = NULL;
   int status = d->ops->share(d, &there, items.x, bytes);
   if (status == FOPO_OK) status = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
+  }
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
   if (status == FOPO_OK) status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G);
   if (status == FOPO_OK) status = d->ops->get(d, items.x, there, bytes);

@@ -36,7 +36,7 @@ static inline fopo_matrix bind_matrix(const bind_array *a) {
 
 /* The ids of an array of ids or of a table of 1-based integers <= n; 0 .. all - 1 if there is
  * nothing at `index`. Pushes the buffer that holds them. */
-uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *count);
+uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *number);
 
 /* ---- the families' objects ---- */
 

@@ -361,8 +361,9 @@ int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
   *t = (fopo_csr){0};
   if (row == NULL) return FOPO_ERR_MEMORY;
 #pragma omp parallel for num_threads(nnz > SLICE ? fopo_threads() : 1) schedule(dynamic, 1024)
-  for (size_t r = 0; r < m->rows; r++)
+  for (size_t r = 0; r < m->rows; r++) {
     for (uint64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++) row[e] = (uint32_t)r;
+  }
   int status = from_pairs(t, m->ids, row, m->values, nnz, m->cols, m->rows, &repeats, 0);
   fopo_free(row);
   return status;

@@ -285,8 +285,9 @@ static int qr(fopo_matrix A, fopo_matrix R, int passes) {
   int tall = m >= 4 * n && (double)m * (double)n * (double)n > QR_SMALL;
   qr_scratch scratch;
   int status = qr_init(&scratch, m, n, tall);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = tall ? cholesky_qr(A, &scratch, passes) : householder_step(A, &scratch);
+  }
   if (status == FOPO_OK && R.x != NULL) narrow(R, &scratch);
   qr_done(&scratch);
   return status;
@@ -324,8 +325,9 @@ enum {
 
 /* H = T^-T H T^-1, H symmetric and given by its upper part. */
 static void divide_both(double *H, const double *T, int n) {
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     for (int j = 0; j < i; j++) H[i * n + j] = H[j * n + i];
+  }
   cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, CblasNoTrans, CblasNonUnit, n, n, 1.0, T, n, H,
               n);
   cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, n, n, 1.0, T, n, H,
@@ -355,8 +357,9 @@ static int svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, gram_sc
   /* T^-T Gw T^-1 = U diag(s^2) U^T. Eigenvector j is column j for LAPACK, row j here; eigenvalues
    * ascend. */
   if (LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, Gw, n, scratch->values, scratch->work,
-                          work_size, scratch->indices, 5 * n + 3) != 0)
+                          work_size, scratch->indices, 5 * n + 3) != 0) {
     return FOPO_OK;
+  }
   double most_value = scratch->values[n - 1], least_value = scratch->values[scratch->n - columns];
   if (!(least_value > 0) || !(rest * sqrt(least_value / most_value) > GRAM_LEAST)) return FOPO_OK;
   *trusted = 1;
@@ -364,14 +367,16 @@ static int svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, gram_sc
     size_t from = scratch->n - 1 - k;
     double value = sqrt(scratch->values[from]);
     s[k] = (float)value;
-    for (size_t i = 0; i < scratch->n; i++)
+    for (size_t i = 0; i < scratch->n; i++) {
       scratch->X[i * columns + k] = Gw[from * scratch->n + i] / value;
+    }
   }
   /* C = T^-1 U diag(1 / s). */
   cblas_dtrsm(CblasRowMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasNonUnit, n, (int)columns,
               1.0, Gy, n, scratch->X, (int)columns);
-  for (size_t i = 0; i < scratch->n; i++)
+  for (size_t i = 0; i < scratch->n; i++) {
     for (size_t k = 0; k < columns; k++) C.x[i * C.ld + k] = (float)scratch->X[i * columns + k];
+  }
   return FOPO_OK;
 }
 

@@ -121,9 +121,10 @@ static int relabel(fopo_array *a, fopo_dtype type) {
 
 static int convert(fopo_array *a, fopo_dtype type, const char *path) {
   if (relabel(a, type)) return FOPO_OK;
-  if (a->type == FOPO_BYTES || type == FOPO_BYTES)
+  if (a->type == FOPO_BYTES || type == FOPO_BYTES) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' holds %s instead of %s", path, a->name,
                      type_name(a->type), type_name(type));
+  }
   size_t n = fopo_array_count(a);
   void *fresh = fopo_alloc(n, fopo_dtype_size(type));
   if (fresh == NULL) return FOPO_ERR_MEMORY;

@@ -11,7 +11,7 @@ typedef void fopo_progress_sink(void *payload, const char *what, double done, do
                                 int closed);
 
 /* NULL: no sink. Called from the main thread before and between the work, never during it. */
-void fopo_progress_to(fopo_progress_sink *sink, void *payload);
+void fopo_progress_to(fopo_progress_sink *to, void *payload);
 
 /* Reports to the sink and polls the interrupt flag: FOPO_OK, or FOPO_ERR_INTERRUPTED with the
  * sentence "interrupted while `what`". Call it from one thread at a time. */

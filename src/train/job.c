@@ -252,8 +252,9 @@ int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_run_plan *plan) {
     status = start_thread(j);
   }
   if (status != FOPO_OK) {
-    if (!j->at_home)
+    if (!j->at_home) {
       fopo_trainer_move_state(t, j->trainer); /* what is remembered from visit to visit */
+    }
     fopo_job_free(j);
     return status;
   }

@@ -549,9 +549,11 @@ static void many_pairs(void **state) {
           FOPO_OK);
       assert_int_equal(repeats, N - distinct);
       assert_int_equal(fopo_csr_check(&m, distinct, "m"), FOPO_OK);
-      for (size_t r = 0; r < m.rows; r += wide)
-        for (uint64_t e = m.indptr[r]; e < m.indptr[r + 1]; e++)
+      for (size_t r = 0; r < m.rows; r += wide) {
+        for (uint64_t e = m.indptr[r]; e < m.indptr[r + 1]; e++) {
           assert_true(m.values[e] == sum[r / wide * C + m.ids[e] / cases[k].far]);
+        }
+      }
       fopo_csr counts;
       assert_int_equal(
           fopo_csr_count_pairs(&counts, row, col, N, cases[k].rows, cases[k].cols, &repeats),

@@ -40,8 +40,9 @@ static void refuse(const char *name, const fopo_logs_options *options, int code,
   fopo_logs *logs;
   int status = fopo_logs_read(&logs, name, options);
   if (status == FOPO_OK) fail_msg("read what should say: %s", part);
-  if (strstr(fopo_error_sentence(), part) == NULL)
+  if (strstr(fopo_error_sentence(), part) == NULL) {
     fail_msg("'%s' is not in: %s", part, fopo_error_sentence());
+  }
   assert_int_equal(status, code);
   assert_null(logs);
 }
@@ -344,10 +345,12 @@ static void same_logs(const fopo_logs *a, const fopo_logs *b) {
   assert_memory_equal(a->rewards, b->rewards, bytes);
   assert_memory_equal(a->propensities, b->propensities, bytes);
   assert_int_equal(a->items.rows, b->items.rows);
-  for (size_t j = 0; j < a->names.n; j++)
+  for (size_t j = 0; j < a->names.n; j++) {
     assert_string_equal(name_of(&a->names, j), name_of(&b->names, j));
-  for (size_t j = 0; j < a->features.n; j++)
+  }
+  for (size_t j = 0; j < a->features.n; j++) {
     assert_string_equal(name_of(&a->features, j), name_of(&b->features, j));
+  }
 }
 
 static void test_save_and_parts(void **state) {
@@ -447,8 +450,9 @@ static void test_real_obd(void **state) {
   close_to(mean_reward(logs), 0.0046, 1e-9);
   /* IPS of the logging policy itself, which shows each of 102 pairs equally often. */
   double value = 0;
-  for (size_t i = 0; i < logs->n; i++)
+  for (size_t i = 0; i < logs->n; i++) {
     value += (double)logs->rewards[i] / 102 / (double)logs->propensities[i] / 10000;
+  }
   close_to(value, 0.0046, 1e-8);
   fopo_logs_free(logs);
   logs = must_read(REAL "open-bandit/bts_men.csv", &(fopo_logs_options){.position = 2});
@@ -509,8 +513,9 @@ static void test_world_values(void **state) {
     double z = 0, zr = 0, top = -INFINITY, at_top = 0, most = 0;
     for (uint32_t a = 0; a < 50; a++) {
       double f = 0, r = rho(w, n, a);
-      for (size_t i = 0; i < 4; i++)
+      for (size_t i = 0; i < 4; i++) {
         f += (double)fopo_matrix_row(Q, n)[i] * (double)fopo_matrix_row(w->items, a)[i];
+      }
       z += exp(f);
       zr += exp(f) * r;
       if (f > top) at_top = r;

@@ -128,7 +128,7 @@ static void read_numpy_archive(const char *path) {
   static const char *const orders[] = {"little", "big", "columns"};
   fopo_archive archive;
   if (fopo_npz_load(&archive, path) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
-  for (size_t k = 0; k < 11; k++)
+  for (size_t k = 0; k < 11; k++) {
     for (size_t o = 0; o < 3; o++) {
       char name[32];
       snprintf(name, sizeof name, "%s_%s", orders[o], kinds[k]);
@@ -138,6 +138,7 @@ static void read_numpy_archive(const char *path) {
       assert_int_equal(a->shape[1], 4);
       for (size_t i = 0; i < 12; i++) assert_true(element(a, i) == (double)i);
     }
+  }
   fopo_array *a = fopo_archive_find(&archive, "zero_d");
   assert_true(a->ndim == 0 && element(a, 0) == 2.5);
   a = fopo_archive_find(&archive, "empty");
@@ -264,7 +265,7 @@ static void damaged_archives(void **state) {
     assert_int_not_equal(fopo_npz_load(&archive, in_folder("cut.npz")), FOPO_OK);
     says("cut.npz");
   }
-  for (size_t at = 0; at < n; at++)
+  for (size_t at = 0; at < n; at++) {
     for (int change = 1; change < 256; change += 97) {
       unsigned char old = bytes[at];
       bytes[at] = (unsigned char)(old ^ change);
@@ -279,6 +280,7 @@ static void damaged_archives(void **state) {
       }
       bytes[at] = old;
     }
+  }
   assert_true(refused > 3 * n * 3 / 4);
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
   free(bytes);
@@ -328,8 +330,9 @@ static void large_members(void **state) {
 static void patch(const char *path, const char *from, const char *to, size_t length) {
   size_t n;
   unsigned char *bytes = slurp(path, &n);
-  for (size_t i = 0; i + length <= n; i++)
+  for (size_t i = 0; i + length <= n; i++) {
     if (memcmp(bytes + i, from, length) == 0) memcpy(bytes + i, to, length);
+  }
   spit(path, bytes, n);
   free(bytes);
 }
@@ -418,16 +421,18 @@ static void conversions(void **state) {
   /* Powers of two: a type holds one exactly or not at all. */
   static const double least[] = {-0x1p127, -0x1p1000, -0x1p31, -0x1p63, 0, 0, 0, 0};
   static const double most[] = {0x1p127, 0x1p1000, 0x1p30, 0x1p62, 128, 0x1p31, 0x1p63, 1};
-  for (int from = FOPO_F32; from <= FOPO_BOOL; from++)
+  for (int from = FOPO_F32; from <= FOPO_BOOL; from++) {
     for (int to = FOPO_F32; to <= FOPO_BOOL; to++) {
       double values[] = {0, 1, 128, -8, most[from], least[from]};
       for (size_t i = 0; i < 6; i++) {
         double v = values[i];
         if (v < least[from] || v > most[from]) continue;
-        if (converts((fopo_dtype)from, v, (fopo_dtype)to) != (v >= least[to] && v <= most[to]))
+        if (converts((fopo_dtype)from, v, (fopo_dtype)to) != (v >= least[to] && v <= most[to])) {
           fail_msg("type %d to %d: %g", from, to, v);
+        }
       }
     }
+  }
   assert_false(converts(FOPO_F64, 1e40, FOPO_F32));
   assert_false(converts(FOPO_F64, 1.5, FOPO_I64));
   assert_false(converts(FOPO_I32, -1, FOPO_U32));
@@ -514,8 +519,8 @@ static void memory_faults(void **state) {
   fopo_archive archive;
   assert_int_equal(fopo_npz_save(path, arrays, n, 0), FOPO_OK);
   size_t files = files_in_folder(), blocks = fopo_memory_in_use().blocks;
-  for (int forever = 0; forever < 2; forever++)
-    for (int what = 0; what < 2; what++)
+  for (int forever = 0; forever < 2; forever++) {
+    for (int what = 0; what < 2; what++) {
       for (long after = 0, status = -1; status != FOPO_OK; after++) {
         fopo_memory_fail_after(after, forever);
         status = what == 0 ? fopo_npz_load(&archive, path) : fopo_npz_save(path, arrays, n, 0);
@@ -525,6 +530,8 @@ static void memory_faults(void **state) {
         assert_int_equal(fopo_memory_in_use().blocks, blocks);
         assert_true(after < 100);
       }
+    }
+  }
   assert_int_equal(files_in_folder(), files);
 }
 

@@ -51,9 +51,11 @@ static void must_refuse(const char *path, int code, const char *part,
 static double at(const fopo_dataset *d, const char *user, const char *item) {
   int64_t u = fopo_names_find(&d->users, user), i = fopo_names_find(&d->items, item);
   if (u < 0 || i < 0) return -1000;
-  for (uint64_t e = d->matrix.indptr[u]; e < d->matrix.indptr[u + 1]; e++)
-    if (d->matrix.ids[e] == (uint32_t)i)
+  for (uint64_t e = d->matrix.indptr[u]; e < d->matrix.indptr[u + 1]; e++) {
+    if (d->matrix.ids[e] == (uint32_t)i) {
       return d->matrix.values != NULL ? (double)d->matrix.values[e] : 1;
+    }
+  }
   return -1000;
 }
 
@@ -61,19 +63,22 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
                   size_t nnz) {
   int fits = strcmp(d->format, format) == 0 && d->matrix.rows == users && d->matrix.cols == items &&
              fopo_csr_nnz(&d->matrix) == nnz;
-  if (!fits)
+  if (!fits) {
     fprintf(stderr, "%s of %zu users, %zu items, %zu entries\n", d->format, d->matrix.rows,
             d->matrix.cols, fopo_csr_nnz(&d->matrix));
+  }
   return fits;
 }
 
 static int same_names(const fopo_names *a, const fopo_names *b) {
   char x[64], y[64];
   if (a->n != b->n || (a->numbers == NULL) != (b->numbers == NULL) ||
-      (a->text == NULL) != (b->text == NULL))
+      (a->text == NULL) != (b->text == NULL)) {
     return 0;
-  for (size_t i = 0; i < a->n; i++)
+  }
+  for (size_t i = 0; i < a->n; i++) {
     if (strcmp(fopo_names_get(a, i, x, sizeof x), fopo_names_get(b, i, y, sizeof y)) != 0) return 0;
+  }
   return 1;
 }
 
@@ -219,8 +224,9 @@ static void table_of_readers(void **state) {
   assert_true(n >= 9);
   assert_null(fopo_reader_at(n + 1));
   /* The sentence for an unknown name lists all of them. */
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     REFUSE_AS(in_folder("absent"), FOPO_ERR_ARGUMENT, fopo_reader_at(i)->name, .format = "books");
+  }
 }
 
 /* Lines of more than a block, in one piece. */
@@ -257,8 +263,9 @@ static void ids_of_many_kinds(void **state) {
   assert_true(shaped(d, "pairs", 3, 5, 7));
   static const char *const names[] = {"10", "20", "x", "1.0", "9223372036854775808"};
   char name[32];
-  for (size_t i = 0; i < 5; i++)
+  for (size_t i = 0; i < 5; i++) {
     assert_string_equal(fopo_names_get(&d->items, i, name, sizeof name), names[i]);
+  }
   assert_true(at(d, "3", "20") == 1 && at(d, "2", "10") == 1);
   fopo_dataset_free(d);
   d = READ(write_text("user,item\n0,1\n1,0\n")); /* ids that are their own index */
@@ -274,7 +281,7 @@ static void many_ids(void **state) {
     fopo_ids ids = {0};
     fopo_names names;
     uint32_t index = 0, *place;
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 2; pass++) {
       for (uint64_t i = 0; i < N; i++) {
         char name[32];
         int64_t number = (int64_t)(i % 3 == 0 ? N - i : i * 0x9e3779b97f4a7c15u >> (i % 40));
@@ -291,11 +298,13 @@ static void many_ids(void **state) {
           assert_int_equal(ids.numbers[index], number);
         }
       }
+    }
     size_t n = ids.n;
     assert_int_equal(fopo_ids_finish(&names, &place, &ids), FOPO_OK);
     assert_int_equal(names.n, n);
-    for (size_t i = 1; i < n && names.numbers != NULL; i++)
+    for (size_t i = 1; i < n && names.numbers != NULL; i++) {
       assert_true(names.numbers[i - 1] < names.numbers[i]);
+    }
     fopo_free(place);
     fopo_names_done(&names);
     fopo_ids_done(&ids);
@@ -308,22 +317,25 @@ static void numbers_of_every_length(void **state) {
   static const char digits[] = "9081726354091827364";
   char text[4096], id[32];
   size_t n = (size_t)sprintf(text, "user,item,rating\n");
-  for (int length = 1; length <= 19; length++)
-    for (int sign = 0; sign < 2; sign++)
+  for (int length = 1; length <= 19; length++) {
+    for (int sign = 0; sign < 2; sign++) {
       n += (size_t)sprintf(text + n, "%s%.*s,%d,%d.%d\n", sign ? "-" : "", length, digits, length,
                            length, sign);
+    }
+  }
   write_bytes("case.txt", text, n);
   for (int texts = 0; texts < 2; texts++) { /* an id of 19 digits makes all ids texts */
     if (!texts) n -= strlen("9081726354091827364,19,19.0\n-9081726354091827364,19,19.1\n");
     fopo_dataset *d = READ(write_bytes("case.txt", text, n));
     assert_true((d->users.text != NULL) == (texts == 1));
-    for (int length = 1; length <= 18 + texts; length++)
+    for (int length = 1; length <= 18 + texts; length++) {
       for (int sign = 0; sign < 2; sign++) {
         char item[8];
         snprintf(id, sizeof id, "%s%.*s", sign ? "-" : "", length, digits);
         snprintf(item, sizeof item, "%d", length);
         assert_true(at(d, id, item) == (double)((float)length + (sign ? 0.1f : 0.0f)));
       }
+    }
     fopo_dataset_free(d);
     n = strlen(text);
   }
@@ -366,12 +378,14 @@ static size_t many_rows(char *text, int kinds) {
     snprintf(item, sizeof item, "%d", i * i % 997);
     if (kinds & HAS_VALUES) snprintf(rating, sizeof rating, "%d.%d", i % 5, i % 10);
     if (kinds & HAS_QUOTES && !(kinds & HAS_COLONS)) {
-      if (i % 60 == 11)
+      if (i % 60 == 11) {
         note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
+      }
       if (i % 90 == 12) snprintf(user, sizeof user, "\"%d\"", i);
     }
-    if (kinds & HAS_TEXT && i % 10 == 7)
+    if (kinds & HAS_TEXT && i % 10 == 7) {
       snprintf(item, sizeof item, i % 20 == 7 ? "name %d" : "name_%d", i % 9);
+    }
     if (kinds & HAS_WIDE && i % 50 == 49) snprintf(user, sizeof user, "%d00000000000", i);
     if (kinds & HAS_WIDE && i % 70 == 41) snprintf(item, sizeof item, "-%d", i);
     if (kinds & HAS_BAD && i == 207) snprintf(rating, sizeof rating, "bad");
@@ -410,14 +424,16 @@ static void chunks_change_nothing(void **state) {
     int status = fopo_dataset_read(&whole, path, &options);
     snprintf(sentence, sizeof sentence, "%s", status == FOPO_OK ? "" : fopo_error_sentence());
     if ((status != FOPO_OK) != (kinds & HAS_BAD && !options.skip_errors && options.where == NULL) &&
-        options.where == NULL)
+        options.where == NULL) {
       fail_msg("kinds %d: %s", kinds, sentence);
+    }
     for (size_t i = 0; i < 4; i++) {
       fopo_threads_set(threads[i]);
       fopo_chunks_size(sizes[(i + (size_t)kinds) % 4]);
       if (fopo_dataset_read(&d, path, &options) != status ||
-          (status != FOPO_OK && strcmp(fopo_error_sentence(), sentence) != 0))
+          (status != FOPO_OK && strcmp(fopo_error_sentence(), sentence) != 0)) {
         fail_msg("kinds %d: '%s', not '%s'", kinds, fopo_error_sentence(), sentence);
+      }
       if (status == FOPO_OK && !same_dataset(whole, d)) fail_msg("kinds %d differ", kinds);
       fopo_dataset_free(d);
     }
@@ -441,8 +457,9 @@ static void many_blocks(void **state) {
   enum { ROWS = 1200000, USERS = 5000, ITEMS = 700 };
   char *text = malloc(16 * ROWS);
   size_t n = 0;
-  for (size_t i = 0; i < ROWS; i++)
+  for (size_t i = 0; i < ROWS; i++) {
     n += (size_t)sprintf(text + n, "%zu,%zu\n", 3 * (i * 7919 % USERS), i % ITEMS);
+  }
   const char *path = write_bytes("case.csv", text, n);
   int before = fopo_threads();
   fopo_threads_set(1);
@@ -451,14 +468,16 @@ static void many_blocks(void **state) {
   fopo_dataset *three = READ(path);
   assert_true(same_dataset(one, three) && one->rows_read == ROWS);
   assert_true(shaped(one, "pairs", USERS, ITEMS, 35000) && one->repeats == ROWS - 35000);
-  for (size_t e = 0; e < 35000; e++) /* the pair of i comes again after lcm(USERS, ITEMS) */
+  for (size_t e = 0; e < 35000; e++) { /* the pair of i comes again after lcm(USERS, ITEMS) */
     assert_true(one->matrix.values[e] == 34 || one->matrix.values[e] == 35);
+  }
   memcpy(text + n - 3, "x\n", 2);
   char place[32];
   snprintf(place, sizeof place, "line %d: ", ROWS);
   text[n - 4] = ';';
-  for (size_t at = n - 5; text[at] != '\n'; at--)
+  for (size_t at = n - 5; text[at] != '\n'; at--) {
     if (text[at] == ',') text[at] = ';';
+  }
   REFUSE(write_bytes("case.csv", text, n - 1), FOPO_ERR_FORMAT, place);
   fopo_threads_set(before);
   fopo_dataset_free(one);
@@ -489,8 +508,9 @@ static void line_ends_and_marks(void **state) {
       ",user-id,item-id,rating,tags\n0,1,5,4.0,\"a,b\"\n1,2,5,+3.50e0,\"two\nlines, \"\"x\"\"\"\n"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     fopo_dataset *d = READ(write_text(same[i]));
-    if (!shaped(d, "pairs", 2, 1, 2) || at(d, "1", "5") != 4 || at(d, "2", "5") != 3.5)
+    if (!shaped(d, "pairs", 2, 1, 2) || at(d, "1", "5") != 4 || at(d, "2", "5") != 3.5) {
       fail_msg("case %zu: %s", i, same[i]);
+    }
     fopo_dataset_free(d);
   }
 }
@@ -532,8 +552,9 @@ static void malformed_rows(void **state) {
       {"", "is empty"},
       {"\n\n", "is empty"},
       {"\xef\xbb\xbf", "is empty"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     REFUSE(write_text(cases[i].text), FOPO_ERR_FORMAT, cases[i].part);
+  }
   REFUSE(write_bytes("case.txt", "user,item\n1,2\n1,\0\n", 18), FOPO_ERR_FORMAT,
          "line 3: there is a NUL");
   REFUSE(write_bytes("case.txt", "\xff\xfeu\0s\0", 6), FOPO_ERR_FORMAT, "UTF-16");
@@ -641,9 +662,10 @@ static void gzipped(void **state) {
     fopo_dataset_free(d);
   }
   for (size_t cut = 2; cut < n;
-       cut++) /* a cut at `first` leaves one whole member with a short last row */
+       cut++) { /* a cut at `first` leaves one whole member with a short last row */
     REFUSE(write_bytes("case.csv.gz", bytes, cut), FOPO_ERR_FORMAT,
            cut == first ? "has 2 fields" : "case.csv.gz: the gzip data is damaged");
+  }
   for (size_t i = 12; i < n; i++) {
     fopo_dataset *d;
     bytes[i] ^= 0x10;
@@ -664,11 +686,12 @@ static void quotes_far_down(void **state) {
   enum { ROWS = 90000, QUOTED = 40000 };
   char *text = malloc(64 * ROWS);
   size_t n = (size_t)sprintf(text, "user,item,note\n");
-  for (size_t i = 0; i < ROWS; i++)
+  for (size_t i = 0; i < ROWS; i++) {
     n += (size_t)sprintf(text + n,
                          i < QUOTED ? "%zu,%zu,some words or so\n"
                                     : "%zu,\"%zu\",\"two\nlines, \"\"%zu\"\"\"\n",
                          i % 1000, i / 1000, i);
+  }
   unsigned char *packed = malloc(n);
   size_t n_packed = gzip(packed, n, text);
   for (int pass = 0; pass < 2; pass++) {
@@ -881,8 +904,8 @@ static void memory_faults(void **state) {
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
                                       FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz")};
   size_t blocks = fopo_memory_in_use().blocks;
-  for (int forever = 0; forever < 2; forever++)
-    for (size_t i = 0; i < 4; i++)
+  for (int forever = 0; forever < 2; forever++) {
+    for (size_t i = 0; i < 4; i++) {
       for (long after = 0, status = -1; status != FOPO_OK; after++) {
         fopo_dataset *d;
         fopo_memory_fail_after(after, forever);
@@ -893,6 +916,8 @@ static void memory_faults(void **state) {
         assert_int_equal(fopo_memory_in_use().blocks, blocks);
         assert_true(after < 300);
       }
+    }
+  }
 }
 
 /* Cut anywhere and changed anywhere: a result or a sentence, and no leak. */
@@ -908,7 +933,7 @@ static void hostile_bytes(void **state) {
   for (size_t i = 0; i < 4; i++) {
     size_t n = strlen(texts[i]);
     char *bytes = malloc(n);
-    for (size_t at = 0; at < n; at++)
+    for (size_t at = 0; at < n; at++) {
       for (size_t c = 0; c <= sizeof changes; c++) {
         fopo_dataset *d;
         memcpy(bytes, texts[i], n);
@@ -916,6 +941,7 @@ static void hostile_bytes(void **state) {
         fopo_dataset_read(&d, write_bytes("case.csv", bytes, c < sizeof changes ? n : at), NULL);
         fopo_dataset_free(d);
       }
+    }
     free(bytes);
   }
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
@@ -970,15 +996,17 @@ static void real_interactions(void **state) {
     if (path == NULL) continue;
     fopo_dataset *d = READ(path);
     if (d->rows_read != p->rows || d->users_seen != p->users || d->items_seen != p->items ||
-        d->matrix.cols != p->catalogue || strcmp(d->format, p->format) != 0)
+        d->matrix.cols != p->catalogue || strcmp(d->format, p->format) != 0) {
       fail_msg("%s: %s, %zu rows, %zu users, %zu of %zu items", path, d->format, d->rows_read,
                d->users_seen, d->items_seen, d->matrix.cols);
+    }
     fopo_dataset_free(d);
   }
   const char *path = real_path("movielens-latest-small/ratings_one_bad_timestamp.csv", "");
-  if (path != NULL)
+  if (path != NULL) {
     REFUSE_AS(path, FOPO_ERR_FORMAT, "line 4, column 4: '964982224a' is not a number",
               .where = "timestamp>0");
+  }
   path = real_path("open-bandit/random_men.csv.gz", "");
   if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, "fopo.data.logs");
   path = real_path("vw-cb/rcv1_raw_cb_small.vw", "");

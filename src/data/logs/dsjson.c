@@ -76,16 +76,20 @@ static int take_string(reading *g, span *s) {
   if (!take(g, '"')) return wrong(g, "is not valid JSON: a string is expected");
   const char *start = g->at;
   for (; g->at < g->end && *g->at != '"'; g->at++) {
-    if ((unsigned char)*g->at < 32)
+    if ((unsigned char)*g->at < 32) {
       return wrong(g, "is not valid JSON: a control byte inside a string");
+    }
     if (*g->at != '\\') continue;
     g->at++;
-    if (g->at >= g->end || strchr("\"\\/bfnrtu", *g->at) == NULL)
+    if (g->at >= g->end || strchr("\"\\/bfnrtu", *g->at) == NULL) {
       return wrong(g, "is not valid JSON: an unknown escape");
+    }
     if (*g->at != 'u') continue;
-    for (int i = 1; i <= 4; i++)
-      if (g->at + i >= g->end || !isxdigit((unsigned char)g->at[i]))
+    for (int i = 1; i <= 4; i++) {
+      if (g->at + i >= g->end || !isxdigit((unsigned char)g->at[i])) {
         return wrong(g, "is not valid JSON: \\u needs four hexadecimal digits");
+      }
+    }
     g->at += 4;
   }
   *s = (span){start, (size_t)(g->at - start)};
@@ -111,8 +115,9 @@ static int take_number(reading *g, double *value) {
     good = p > exponent;
   }
   g->at = p;
-  if (!good || fopo_parse_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER)
+  if (!good || fopo_parse_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER) {
     return wrong(g, "is not valid JSON: a number or another value is expected");
+  }
   return 1;
 }
 
@@ -126,8 +131,9 @@ static int peek(reading *g) {
   } words[] = {{"null", IS_NULL}, {"false", IS_FALSE}, {"true", IS_TRUE}};
   for (size_t i = 0; i < 3; i++) {
     size_t n = strlen(words[i].word);
-    if ((size_t)(g->end - g->at) >= n && memcmp(g->at, words[i].word, n) == 0)
+    if ((size_t)(g->end - g->at) >= n && memcmp(g->at, words[i].word, n) == 0) {
       return (int)words[i].is;
+    }
   }
   switch (*g->at) {
   case '"': return IS_STRING;
@@ -341,13 +347,16 @@ static void forget_catalogue(reading *g) {
 
 /* What is wrong with the event of a line that is good JSON, or NULL. */
 static const char *judge(const reading *g) {
-  if (g->n_actions == 0)
+  if (g->n_actions == 0) {
     return "has no c._multi: only logs with the features of their actions are read";
-  if (g->catalogue.size > 0 && g->n_actions != g->catalogue.size)
+  }
+  if (g->catalogue.size > 0 && g->n_actions != g->catalogue.size) {
     return "offers fewer actions than the first event; a policy here chooses from one fixed "
            "catalogue";
-  if (g->label < 1 || (size_t)g->label > g->n_actions)
+  }
+  if (g->label < 1 || (size_t)g->label > g->n_actions) {
     return "has a _label_Action that is none of its actions";
+  }
   if (g->drop != 0.0) return "was thinned out (pdrop), which is not supported";
   const char *why = fopo_events_refuse_propensity(g->probability);
   return why != NULL ? why : fopo_events_refuse_reward(g->cost);

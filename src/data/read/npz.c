@@ -28,11 +28,12 @@ static int read_shape(reader *r) {
   fopo_array *shape = need(r, "shape", FOPO_U64, 1);
   if (shape == NULL) return FOPO_ERR_FORMAT;
   const uint64_t *n = shape->data;
-  if (shape->shape[0] != 2 || n[0] >= UINT32_MAX || n[1] >= UINT32_MAX)
+  if (shape->shape[0] != 2 || n[0] >= UINT32_MAX || n[1] >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: its shape is not that of a matrix of at most %u rows "
                      "and columns",
                      r->path, UINT32_MAX - 1);
+  }
   r->rows = (size_t)n[0];
   r->cols = (size_t)n[1];
   return fopo_memory_suffices(8 * (r->rows + r->cols), r->path, "it claims too many rows");
@@ -74,8 +75,9 @@ static int sorted_rows(const uint64_t *start, const uint32_t *ids, size_t rows, 
 
 static int in_range(const reader *r, const uint32_t *ids, size_t n, size_t limit) {
   uint32_t largest = 0;
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     if (ids[i] > largest) largest = ids[i];
+  }
   if (n == 0 || largest < limit) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: an index is %u in a matrix of %zu rows and %zu columns",
                    r->path, largest, r->rows, r->cols);
@@ -91,8 +93,9 @@ static int build(reader *r, fopo_dataset *d, fopo_pairs *p) {
 /* [start[rows]]: the row of each entry of compressed rows; NULL: no memory. */
 static uint32_t *expand(const uint64_t *start, size_t rows) {
   uint32_t *row = fopo_alloc((size_t)start[rows], sizeof *row);
-  for (size_t i = 0; i < rows && row != NULL; i++)
+  for (size_t i = 0; i < rows && row != NULL; i++) {
     for (uint64_t e = start[i]; e < start[i + 1]; e++) row[e] = (uint32_t)i;
+  }
   return row;
 }
 
@@ -135,9 +138,10 @@ static int read_coordinates(reader *r, fopo_dataset *d) {
   fopo_array *col = row != NULL ? need(r, "col", FOPO_U32, 1) : NULL;
   if (col == NULL) return FOPO_ERR_FORMAT;
   size_t n = row->shape[0];
-  if (col->shape[0] != n)
+  if (col->shape[0] != n) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu rows and %zu columns of entries", r->path, n,
                      col->shape[0]);
+  }
   int status = read_values(r, n, &values);
   if (status == FOPO_OK) status = in_range(r, row->data, n, r->rows);
   if (status == FOPO_OK) status = in_range(r, col->data, n, r->cols);
@@ -168,11 +172,13 @@ static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
 }
 
 static int read_extras(reader *r, fopo_dataset *d) {
-  if (d->items_seen > r->cols || d->users_seen > r->rows)
+  if (d->items_seen > r->cols || d->users_seen > r->rows) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its counts do not fit its matrix", r->path);
+  }
   int status = fopo_names_load(&d->users, &r->archive, r->path, "users", r->rows);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_names_load(&d->items, &r->archive, r->path, "items", r->cols);
+  }
   d->users.n = r->rows; /* without names in the file, too */
   d->items.n = r->cols;
   return status;

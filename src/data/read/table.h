@@ -107,7 +107,7 @@ int fopo_table_roles_by_name(fopo_table *r);
 
 /* The column of the first simplified name (lower case, no `_`, `-`, blanks and quotes) of the list,
  * ended by NULL, that the header has; or FOPO_NO_COLUMN. */
-int fopo_table_column(const fopo_table *r, const char *const *names);
+int fopo_table_column(const fopo_table *r, const char *const *list);
 
 /* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing does. */
 char fopo_table_separator(const char *at, const char *stop);
@@ -154,10 +154,10 @@ int fopo_side_index(fopo_side *side, uint32_t *pairs, size_t n);
 typedef struct fopo_chunks fopo_chunks;
 
 int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r);
-void fopo_chunks_free(fopo_chunks *chunks); /* accepts NULL */
+void fopo_chunks_free(fopo_chunks *k); /* accepts NULL */
 
 /* Reads all whole rows of the block, with the result of fopo_table_rows. */
-int fopo_chunks_block(fopo_chunks *chunks);
+int fopo_chunks_block(fopo_chunks *k);
 
 /* For tests: bytes of a chunk; 0: the default. */
 void fopo_chunks_size(size_t bytes);

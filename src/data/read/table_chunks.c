@@ -123,8 +123,9 @@ static const char *plain_number(int64_t *value, const char *p) {
 static const char *plain_text(uint32_t *n, const char *p, const uint64_t ends[3]) {
   if ((unsigned char)*p < 'A') return NULL;
   const char *end = field_end(p, ends);
-  for (const char *c = p; c < end; c++)
+  for (const char *c = p; c < end; c++) {
     if ((unsigned char)*c <= ' ') return NULL;
+  }
   if (end - p <= 4) return NULL; /* it may be NULL or NaN */
   *n = (uint32_t)(end - p);
   return end;
@@ -158,8 +159,9 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
         double x;
         size_t n = (size_t)(p - start);
         n -= *p == '\n' && n > 0 && p[-1] == '\r';
-        if (fopo_parse_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX)
+        if (fopo_parse_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
           return NULL;
+        }
         c->value[c->n] = (float)x;
       }
     }
@@ -266,12 +268,14 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
   /* Ids that need an index: one chunk after the other, since indices follow first appearance. */
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];
-    if (!r->users.as_numbers)
+    if (!r->users.as_numbers) {
       status =
           fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, c->from, c->n);
-    if (!r->items.as_numbers && status == FOPO_OK)
+    }
+    if (!r->items.as_numbers && status == FOPO_OK) {
       status =
           fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, c->from, c->n);
+    }
   }
   p->n = n;
   return status;
@@ -323,8 +327,9 @@ static int reserve(const fopo_chunks *k, chunk *c) {
   c->item_n = fopo_alloc(capacity, sizeof *c->item_n);
   if (with_values) c->value = fopo_alloc(capacity, sizeof *c->value);
   if (c->user == NULL || c->item == NULL || c->user_n == NULL || c->item_n == NULL ||
-      (with_values && c->value == NULL))
+      (with_values && c->value == NULL)) {
     return FOPO_ERR_MEMORY;
+  }
   c->capacity = capacity;
   return FOPO_OK;
 }
@@ -336,8 +341,9 @@ static int cut_chunks(fopo_chunks *k, const char *from, size_t *n) {
     chunk *c = &k->list[*n];
     c->from = from;
     c->stop = stop;
-    if ((size_t)(stop - from) > k->size)
+    if ((size_t)(stop - from) > k->size) {
       c->stop = (const char *)rawmemchr(from + k->size - 1, '\n') + 1;
+    }
     from = c->stop;
     int status = reserve(k, c);
     if (status != FOPO_OK) return status;

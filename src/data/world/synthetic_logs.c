@@ -40,35 +40,42 @@ static double dot(const float *a, const float *b, size_t n) {
 /* ---- the world ---- */
 
 static int check_options(const fopo_log_world_options *o) {
-  if (o->n == 0 || o->actions < 2 || o->dim == 0 || o->n >= UINT32_MAX || o->actions >= UINT32_MAX)
+  if (o->n == 0 || o->actions < 2 || o->dim == 0 || o->n >= UINT32_MAX ||
+      o->actions >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a world of %zu events, %zu actions and %zu dimensions "
                      "is not possible; use 1, 2 and 1 or more",
                      o->n, o->actions, o->dim);
-  if (o->k == 0 || o->k > o->actions)
+  }
+  if (o->k == 0 || o->k > o->actions) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu actions; use 1 to %zu", o->k,
                      o->actions, o->actions);
-  if (!(o->epsilon > 0.0 && o->epsilon <= 1.0))
+  }
+  if (!(o->epsilon > 0.0 && o->epsilon <= 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "epsilon is %g; use more than 0, so that every action can "
                      "be shown, and at most 1",
                      o->epsilon);
-  if (!(fabs(o->skill) <= 1.0))
+  }
+  if (!(fabs(o->skill) <= 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "skill is %g; use -1 to 1", o->skill);
+  }
   if (!isfinite(o->sharpness) || !isfinite(o->bias) || !isfinite(o->slope) ||
-      !(o->spread >= 0.0 && o->spread <= 4.0))
+      !(o->spread >= 0.0 && o->spread <= 4.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "sharpness, bias and slope must be finite and spread in "
                      "0 .. 4, not %g, %g, %g and %g",
                      o->sharpness, o->bias, o->slope, o->spread);
+  }
   uint64_t bytes = 4 * ((uint64_t)o->n * (o->dim + 3) + (uint64_t)o->actions * (2 * o->dim + 2));
   return fopo_memory_suffices(bytes, "the world", "use fewer actions or events");
 }
 
 int fopo_log_world_contexts(fopo_matrix X, const fopo_log_world *world, uint64_t seed) {
-  if (X.cols != world->options.dim)
+  if (X.cols != world->options.dim) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "contexts of this world have %zu columns, not %zu",
                      world->options.dim, X.cols);
+  }
   /* The log has the contexts of seed 0. */
   fopo_fill_normal(X.x, (uint64_t)X.rows * X.cols, 1.0 / sqrt((double)X.cols),
                    world->options.seed + seed * 0x9e3779b97f4a7c15u, STREAM_CONTEXTS);
@@ -160,8 +167,9 @@ static uint32_t draw(double *propensity, const best *b, const fopo_log_world_opt
     a = ids[i];
   }
   *propensity = o->epsilon / (double)o->actions;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     if (ids[i] == a) *propensity += (1.0 - o->epsilon) * (double)kappa[i];
+  }
   return a;
 }
 
@@ -183,8 +191,9 @@ static int make_events(fopo_log_world *w, fopo_logs *logs) {
       logs->propensities[row] = (float)(p < 1.0 ? p : 1.0);
       logs->rewards[row] = fopo_unit(word.v[0]) < rho ? 1.0f : 0.0f;
     }
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = fopo_progress("logging decisions", (double)(first + n), (double)o->n);
+    }
   }
   best_done(&b);
   return status;
@@ -332,8 +341,9 @@ static int sweep_block(const sweep *s, totals *all, double done, double total) {
       fopo_free(f);
     }
     if (failed) return fopo_fail(FOPO_ERR_MEMORY, "no memory for the tiles of a sum");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
       for (size_t n = 0; n < s->X.rows; n++) merge(&all[n], &s->parts[i * ROWS + n]);
+    }
     double share = (double)(from + count) / (double)segments * (double)s->X.rows;
     int status = fopo_progress("computing a true value", done + share, total);
     if (status != FOPO_OK) return status;
@@ -342,16 +352,18 @@ static int sweep_block(const sweep *s, totals *all, double done, double total) {
 }
 
 static int check_value(const fopo_log_world *w, fopo_matrix X, fopo_matrix Q, fopo_matrix items) {
-  if (X.rows == 0 || X.cols != w->options.dim || Q.rows != X.rows)
+  if (X.rows == 0 || X.cols != w->options.dim || Q.rows != X.rows) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "contexts are %zu x %zu and queries %zu x %zu; one query "
                      "for each context and %zu columns of contexts are needed",
                      X.rows, X.cols, Q.rows, Q.cols, w->options.dim);
-  if (items.rows != w->options.actions || items.cols != Q.cols)
+  }
+  if (items.rows != w->options.actions || items.cols != Q.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the policy has %zu items of dimension %zu but the world "
                      "has %zu actions and queries of dimension %zu",
                      items.rows, items.cols, w->options.actions, Q.cols);
+  }
   return FOPO_OK;
 }
 
@@ -371,8 +383,9 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
     s.X = fopo_matrix_rows(X, first, n);
     s.Q = fopo_matrix_rows(Q, first, n);
     status = sweep_block(&s, all, (double)first, (double)X.rows);
-    for (size_t i = 0; i < n && status == FOPO_OK; i++)
+    for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       sum += greedy ? truth(world, fopo_matrix_row(s.X, i), all[i].id) : all[i].wr / all[i].w;
+    }
   }
   fopo_free(s.parts);
   *value = sum / (double)X.rows;
@@ -383,9 +396,11 @@ int fopo_log_world_best(double *value, const fopo_log_world *world, fopo_matrix 
   /* rho increases with slope x . beta, so slope x is the query of the best policy. */
   fopo_matrix Q = {0};
   int status = fopo_matrix_init(&Q, X.rows, X.cols);
-  for (size_t n = 0; n < X.rows && status == FOPO_OK; n++)
-    for (size_t i = 0; i < X.cols; i++)
+  for (size_t n = 0; n < X.rows && status == FOPO_OK; n++) {
+    for (size_t i = 0; i < X.cols; i++) {
       fopo_matrix_row(Q, n)[i] = (float)world->options.slope * fopo_matrix_row(X, n)[i];
+    }
+  }
   if (status == FOPO_OK) status = fopo_log_world_value(value, world, X, Q, world->items, 1);
   fopo_matrix_done(&Q);
   return status;
@@ -404,12 +419,15 @@ int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matr
   for (size_t first = 0; first < X.rows && status == FOPO_OK; first += ROWS) {
     size_t n = X.rows - first < ROWS ? X.rows - first : ROWS;
     status = find_best(&b, world, fopo_matrix_rows(X, first, n));
-    for (size_t i = 0; i < n && status == FOPO_OK; i++)
-      for (size_t j = 0; j < b.counts[i]; j++)
+    for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+      for (size_t j = 0; j < b.counts[i]; j++) {
         sum += (double)b.scores[i * o->k + j] *
                truth(world, fopo_matrix_row(X, first + i), b.ids[i * o->k + j]);
-    if (status == FOPO_OK)
+      }
+    }
+    if (status == FOPO_OK) {
       status = fopo_progress("computing a true value", (double)(first + n), (double)X.rows);
+    }
   }
   best_done(&b);
   fopo_matrix_done(&Q);
@@ -420,17 +438,22 @@ int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matr
 int fopo_log_world_rewards(float *r, const fopo_log_world *world, fopo_matrix X,
                            const uint32_t *ids, const uint32_t *rows, size_t B, size_t S) {
   for (size_t b = 0; b < B; b++) {
-    if (rows[b] >= X.rows)
+    if (rows[b] >= X.rows) {
       return fopo_fail(FOPO_ERR_ARGUMENT, "context %llu is asked for but there are %zu",
                        (unsigned long long)rows[b] + 1, X.rows);
-    for (size_t s = 0; s < S; s++)
-      if (ids[b * S + s] >= world->options.actions)
+    }
+    for (size_t s = 0; s < S; s++) {
+      if (ids[b * S + s] >= world->options.actions) {
         return fopo_fail(FOPO_ERR_ARGUMENT,
                          "draw %zu of context %zu is not an action of this world", s + 1, b + 1);
+      }
+    }
   }
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t b = 0; b < B; b++)
-    for (size_t s = 0; s < S; s++)
+  for (size_t b = 0; b < B; b++) {
+    for (size_t s = 0; s < S; s++) {
       r[b * S + s] = (float)truth(world, fopo_matrix_row(X, rows[b]), ids[b * S + s]);
+    }
+  }
   return FOPO_OK;
 }

@@ -192,8 +192,8 @@ static void start_colours(int colour) {
   view.colours = 0;
   if (!colour || !has_colors() || start_color() != OK || use_default_colors() != OK) return;
   view.colours = COLORS >= 256 ? 256 : 8;
-  for (short ink = 1; ink < FOPO_INKS; ink++) {
-    init_pair(ink, view.colours == 256 ? rich[ink] : poor[ink], -1);
+  for (int ink = 1; ink < FOPO_INKS; ink++) {
+    init_pair((short)ink, view.colours == 256 ? rich[ink] : poor[ink], -1);
   }
 }
 
