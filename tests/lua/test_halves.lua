@@ -40,7 +40,7 @@ end
 
 function TestRows:test_refusals()
   fails("must be one of float32, float16, bfloat16", policy, "int8")
-  fails("would stay behind while they are learnt", policy, "float16", {train_items = true})
+  fails("would become stale while they are learnt", policy, "float16", {train_items = true})
   local large = items:copy()
   large:set(600, 3, -7e4)
   local function make(rows) return fopo.policy.linear{items = large, rows = rows} end
