@@ -47,18 +47,11 @@ end
 -- measured at its present epsilon or at 0.5, whichever is more: then fewer draws are enough to see
 -- the tail.
 local function copy(g)
-  if g.kind == "reinforce" then
-    return native.gradient_reinforce{samples = g.samples, baseline = g.baseline}
-  elseif g.kind == "head_tail" then
-    return native.gradient_head_tail{proposal = g.proposal, tail = g.tail}
-  elseif g.kind ~= "snis" then
-    return g
-  end
   local q = g.proposal
-  if q.kind == "adaptive" then
+  if q and q.kind == "adaptive" then
     q = proposal.mixture{index = q.index, k = g.k, epsilon = math.max(g.epsilon, 0.5)}
   end
-  return native.gradient_snis{proposal = q, samples = g.samples, fault = g.fault}
+  return g:copy(q)
 end
 
 local function list_of(o)

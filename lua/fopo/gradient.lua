@@ -57,6 +57,12 @@ g = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(
 g:set{epsilon = 0.5}
 assert(g.epsilon == 0.5)]]}
 
+define.doc{name = "gradient:copy", signature = "g:copy(q)", returns = "gradient",
+  text = [[A gradient with the same options and the same planted fault, over a copy of the proposal
+q; without q if g uses no proposal.]],
+  example = [[g = fopo.gradient.reinforce{samples = 50}
+assert(g:copy().samples == 50)]]}
+
 -- "U 256", "refresh 3": how an option stands in the description of g; nil: it says nothing there.
 local shown = {
   integer = function(g, option) return ("%s %d"):format(option.symbol, g[option.name]) end,

@@ -77,6 +77,21 @@ static int make(lua_State *L, const fopo_estimator *e) {
   return 1;
 }
 
+/* g:copy(q): a gradient with the same options and the same fault, over a copy of the proposal q if
+ * it uses one. */
+static int copy(lua_State *L) {
+  fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
+  fopo_fault fault = fopo_gradient_planted(get_gradient(L, 1)->gradient);
+  if (fopo_options_proposal(&o) != NULL) {
+    with_proposal(L, 2, o);
+  } else {
+    bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+    bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  }
+  bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
+  return 1;
+}
+
 /* Raises that the gradient has nothing of that name to set, with the names that it has. */
 static void refuse_to_set(lua_State *L, const fopo_estimator *e, const char *name) {
   luaL_Buffer names;
@@ -259,6 +274,16 @@ static int field_kind(lua_State *L, bind_object *o) {
   return bind_return_string(L, fopo_gradient_get(gradient_of(o))->estimator->name);
 }
 
+static int field_biased(lua_State *L, bind_object *o) {
+  unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
+  return bind_return_boolean(L, (needs & FOPO_IS_BIASED) != 0);
+}
+
+static int field_reads_all_items(lua_State *L, bind_object *o) {
+  unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
+  return bind_return_boolean(L, (needs & FOPO_READS_ALL_ITEMS) != 0);
+}
+
 static int field_epsilon(lua_State *L, bind_object *o) {
   double epsilon = fopo_gradient_epsilon(gradient_of(o));
   return epsilon >= 0.0 ? bind_return_number(L, epsilon) : bind_return_nil(L);
@@ -317,7 +342,8 @@ const luaL_Reg bind_gradient_functions[] = {{"gradients", gradients},
 #undef X
                                             {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"compute", compute}, {"set", set}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"compute", compute}, {"copy", copy}, {"set", set}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"samples", field_option, NULL},
@@ -329,6 +355,8 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"kept_bytes", field_kept_bytes, NULL},
                                     {"proposal", field_proposal, NULL},
                                     {"fault", field_fault, NULL},
+                                    {"biased", field_biased, NULL},
+                                    {"reads_all_items", field_reads_all_items, NULL},
                                     {NULL, NULL, NULL}};
 
 const bind_type bind_gradient_type = {.name = "fopo.gradient",

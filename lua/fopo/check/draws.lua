@@ -72,7 +72,7 @@ local function check_draws(c, g)
   if not laws.of(c, g, 1) then
     return c.skip(name, "the law of its draws is not known")
   end
-  if g.kind == "reinforce" then g:set{samples = 20000} end -- each call passes over all items
+  if g.reads_all_items then g:set{samples = 20000} end
   local counts, n = frequencies(c, g, contexts, 20000)
   if samples then g:set{samples = samples} end
   local x = {sum = 0, bins = 0}
@@ -148,7 +148,7 @@ end
 function draws.densities(c)
   local done = {}
   for _, g in ipairs(c.gradients) do
-    local q = g.kind == "snis" and g.proposal
+    local q = g.epsilon and g.proposal
     if q and laws[q.kind] and not done[q:describe()] then
       done[q:describe()] = true
       check_proposal(c, q)

@@ -8,7 +8,7 @@ local label, put, series = tools.label, tools.put, tools.series
 -- 1 / S - 1 / most for draws without replacement from `most` items. S is doubled until it is worth
 -- 25 draws of the policy; nil if that needs more than 2^15.
 local function sizes(c, g)
-  if g.kind == "snis" then
+  if g.samples then
     local S, need = c.samples, 25 * (laws.price(c, g) or 0)
     while S < need do S = 2 * S end
     if S > 1 << 15 and S > c.samples then return nil end
@@ -22,7 +22,7 @@ end
 -- The error of one estimate: along each direction, and of the expected reward.
 local function deviation(c, g, step)
   local G, stats = g:compute(c.pi, c.x, c.rows, c.reward, {seed = c.seed, step = step})
-  local d, truth = native.check_project(G, c.directions), g.kind == "reinforce" and c or c.read
+  local d, truth = native.check_project(G, c.directions), g.reads_all_items and c or c.read
   for k = 1, #d do d[k] = d[k] - truth.exact[k] end
   d[#d + 1] = stats.reward - truth.value
   return d
@@ -56,7 +56,7 @@ local function affordable(c)
 end
 
 local function unbiased(c, g)
-  local s, n = series(), g.kind == "reinforce" and affordable(c) or c.repetitions
+  local s, n = series(), g.reads_all_items and affordable(c) or c.repetitions
   for step = 1, n do put(s, deviation(c, g, step)) end
   add_mean(c, g, s, ("%d times S = %d"):format(n, g.samples))
 end
@@ -85,7 +85,7 @@ local function biased(c, g)
     put(bias, b)
   end
   -- the weights of head_tail vary in the tail only
-  local worth = g.kind == "snis" and few / (laws.price(c, g) or few / 25) or few
+  local worth = g.samples and few / (laws.price(c, g) or few / 25) or few
   local allowance = {}
   for k = 1, #s.sum do allowance[k] = 4 / worth * math.abs((tools.mean_and_error(bias, k))) end
   add_mean(c, g, s, ("%d times S = %d and %d"):format(c.repetitions, few, many), allowance)
@@ -93,7 +93,6 @@ end
 
 return function(c)
   for _, g in ipairs(c.gradients) do
-    if g.kind == "snis" or g.kind == "head_tail" then biased(c, g)
-    elseif g.kind ~= "exact" then unbiased(c, g) end
+    if g.biased then biased(c, g) elseif g.samples then unbiased(c, g) end
   end
 end

@@ -55,7 +55,7 @@ return function(c)
     check_index(c, ix, k)
   end
   for _, g in ipairs(c.gradients) do
-    local q = (g.kind == "snis" or g.kind == "head_tail") and g.proposal
+    local q = g.proposal
     if q and q.kind ~= "uniform" then once(q.index, q.k) end
   end
   once(c.index, math.min(100, c.pi.n_items))

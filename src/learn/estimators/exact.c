@@ -67,6 +67,7 @@ static const fopo_option options[] = {{0}};
 const fopo_estimator fopo_estimator_exact = {
     .name = "exact",
     .title = "exact",
+    .needs = FOPO_READS_ALL_ITEMS,
     .draws = draws,
     .draw = draw,
     .combine = combine,

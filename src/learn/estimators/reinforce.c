@@ -68,6 +68,7 @@ static const fopo_option options[] = {FOPO_OPTION_SAMPLES("S, draws of the polic
 const fopo_estimator fopo_estimator_reinforce = {
     .name = "reinforce",
     .title = "reinforce",
+    .needs = FOPO_READS_ALL_ITEMS,
     .least = 2,
     .draws = draws,
     .draw = draw,

@@ -61,7 +61,7 @@ static const fopo_option options[] = {{.name = "proposal",
 const fopo_estimator fopo_estimator_snis = {
     .name = "snis",
     .title = "snis",
-    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS,
+    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED,
     .least = 2,
     .draws = draws,
     .draw = draw,
