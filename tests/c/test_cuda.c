@@ -1052,8 +1052,9 @@ static void test_topk_stops(void **state) {
   const float *norms = s.c.norms;
   s.c.norms = NULL;
   long whole = check_topk(&s, 0);
-  if (emulation_calls != NULL && stopped >= whole)
+  if (emulation_calls != NULL && stopped >= whole) {
     fail_msg("%ld calls, %ld for all", stopped, whole);
+  }
   s.c.norms = norms;
   memset(s.x.Q, 0, 2 * L * 4);
   ok(gpu->ops->put(gpu, s.x.Q_, s.x.Q, B * L * 4));

@@ -493,8 +493,9 @@ static void test_record_faults(void **state) {
     int status = fopo_trainer_run(s.t, ALL - FIRST, &slice);
     int reached = emulation_calls() - calls > n;
     emulation_fail_at(-1, 0, 0);
-    if (status != FOPO_OK)
+    if (status != FOPO_OK) {
       assert_true(strstr(fopo_error_sentence(), "the GPU has too little memory") != NULL);
+    }
     /* except theta, if copying it back failed at the end of the slice */
     if (memcmp(before, s.pi.theta.x, sizeof before) != 0) {
       size_t rest = ALL - fopo_trainer_step(s.t);
