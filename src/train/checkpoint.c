@@ -1,8 +1,9 @@
-/* The trainer's files. A checkpoint holds what the next step depends on (theta, the optimiser's
- * state, the step) and what must be the same for it to be that step (the rest). A step is a
- * function of these alone, so a resumed run is the uninterrupted one, bit by bit.
+/* The trainer's files. A checkpoint holds all that the next step depends on: what a run changes
+ * (theta, the optimiser's state, the step, the candidate cache), and what must be equal in the
+ * trainer that resumes (shapes, kinds, data). A step is a function of these alone, so a resumed run
+ * equals the uninterrupted one bit by bit.
  *
- * Resuming checks everything before it touches anything. */
+ * Resuming checks everything before it changes anything. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +46,7 @@ static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
   return crc;
 }
 
-/* Taken once: the data does not change while a trainer holds it. */
+/* Computed once: the data does not change while a trainer holds it. */
 static uint32_t fingerprint(fopo_trainer *t) {
   if (t->fingerprinted) return t->fingerprint;
   uLong crc = crc32_z(0, NULL, 0);
@@ -77,7 +78,7 @@ static fixed fixed_of(fopo_trainer *t) {
 
 enum { OWN = 17 + FIXED + FOPO_CANDIDATE_CACHE_ARRAYS }; /* the most arrays of the trainer itself */
 
-/* The shape of a network: its widths, then the activation. Returns how many numbers. */
+/* The shape of a network as numbers: its widths, then the activation. Returns how many. */
 enum { SHAPE = FOPO_LAYERS + 2 };
 static size_t shape_of(uint64_t shape[SHAPE], const fopo_network *net) {
   for (size_t i = 0; i <= net->layers; i++) shape[i] = net->width[i];
@@ -102,10 +103,10 @@ static void names_of_record(char names[NAMES]) {
   for (int i = 0; i < FOPO_PHASES; i++) add_name(names, fopo_phase_rows[i].name);
 }
 
-/* What is read from the device to be saved; owned. */
+/* Copies for the file; owned. */
 typedef struct {
   fopo_matrix m, v;       /* of theta's shape */
-  fopo_optim_items items; /* {0} where items are fixed */
+  fopo_optim_items items; /* {0} if items are fixed */
   char names[NAMES];      /* of the record's numbers */
 } moments;
 
@@ -178,8 +179,8 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
   return n + fopo_candidate_cache_describe(a + n, &t->cache);
 }
 
-/* theta and items on the host as they are after the last whole step, also while a slice waits for
- * rewards. */
+/* Copies theta and items to the host as they are after the last whole step, also in the middle of a
+ * slice that waits for rewards. */
 static int fresh_parameters(fopo_trainer *t) {
   const fopo_policy *pi = t->o.policy;
   const fopo_device_ops *ops = t->o.device->ops;
@@ -229,7 +230,7 @@ int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more,
 
 /* -- resuming --------------------------------------------------------------------------------- */
 
-/* What was read and found right; points into the archive. */
+/* The checked contents of a file; the pointers are into the archive. */
 typedef struct {
   const float *theta, *m, *v; /* of theta's shape */
   const float *item_values;   /* [P, L]; NULL: items are fixed */
@@ -364,7 +365,7 @@ static int need_items(state *s, fopo_archive *archive, const char *path, const f
   return FOPO_OK;
 }
 
-/* The record in hand when the file was written. */
+/* The record that was in hand when the file was written. */
 static int need_record(fopo_stretch *record, fopo_archive *archive, const char *path) {
   char names[NAMES];
   double x[RECORD];
@@ -430,17 +431,17 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   return status;
 }
 
-static void take_items(fopo_policy *pi, const float *values) {
+static void set_items(fopo_policy *pi, const float *values) {
   memcpy(pi->items.x, values, pi->items.rows * pi->items.cols * sizeof *values);
   pi->version++;
 }
 
-/* The gradient shows the epsilon that was taken over. */
-static int restore_visits(fopo_trainer *t, const fopo_archive *file) {
+/* Takes over the candidate cache; attaching it once makes the gradient show its epsilon. */
+static int restore_cache(fopo_trainer *t, const fopo_archive *file) {
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (q == NULL) return FOPO_OK;
   int status = fopo_candidate_cache_restore(&t->cache, file, q);
-  fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: the room is there */
+  fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: it is reserved */
   fopo_gradient_attach_cache(t->o.gradient, NULL);
   return status;
 }
@@ -462,8 +463,8 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
     t->step = s.step;
     t->record = s.record;
-    if (s.item_values != NULL) take_items(t->o.policy, s.item_values);
-    status = restore_visits(t, &file);
+    if (s.item_values != NULL) set_items(t->o.policy, s.item_values);
+    status = restore_cache(t, &file);
   }
   if (status == FOPO_OK) status = fopo_trainer_refresh(t);
   if (status == FOPO_OK && archive != NULL) {

@@ -1,6 +1,6 @@
-/* The thread makes slices of about a twentieth of a second and looks at its orders between them.
- * The lock guards what both threads see: orders, status, records, the theta that is shown. All else
- * belongs to the thread while it works, and to the caller while it rests or has ended. */
+/* The thread makes slices of about a twentieth of a second and obeys its orders between them. The
+ * lock guards the fields that both threads use: orders, status, records, the theta that is shown.
+ * All others belong to the thread while it works, and to the caller while it rests or has ended. */
 #include "train/job.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ struct fopo_job {
   float *shown; /* [n_theta] */
   int fresh;    /* 1: nobody has looked at it yet */
   fopo_run_record *records;
-  size_t room, taken, n; /* records taken .. n - 1 wait */
+  size_t capacity, taken, n; /* records taken .. n - 1 wait */
 };
 
 static atomic_int running;
@@ -61,15 +61,15 @@ static int stopping(void *payload) {
   return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* Was the work stopped by a Ctrl-C that was meant for the program's other work? Then it is to be
- * done again once that is over; waits a moment. */
+/* True if a Ctrl-C that was meant for the program's other work stopped this work, which must then
+ * be done again; waits a moment for the Ctrl-C to be over. */
 static int interrupted_by_others(fopo_job *j, int status) {
   if (status != FOPO_ERR_INTERRUPTED || stopping(j)) return 0;
   nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
   return 1;
 }
 
-/* Why it ends before its steps and seconds do. */
+/* Ends the job with a status and a reason; "": it has made all its steps or seconds. */
 static void end_early(fopo_job *j, int status, const char *why) {
   pthread_mutex_lock(&j->lock);
   j->status.status = status;
@@ -86,14 +86,14 @@ static int push(fopo_job *j, const fopo_run_record *r) {
     j->n -= j->taken;
     j->taken = 0;
   }
-  if (j->n == j->room) {
-    size_t room = j->room > 0 ? 2 * j->room : 32;
-    fopo_run_record *more = fopo_realloc(j->records, room, sizeof *more);
+  if (j->n == j->capacity) {
+    size_t capacity = j->capacity > 0 ? 2 * j->capacity : 32;
+    fopo_run_record *more = fopo_realloc(j->records, capacity, sizeof *more);
     if (more == NULL) {
       status = FOPO_ERR_MEMORY;
     } else {
       j->records = more;
-      j->room = room;
+      j->capacity = capacity;
     }
   }
   if (status == FOPO_OK) j->records[j->n++] = *r;
@@ -101,7 +101,7 @@ static int push(fopo_job *j, const fopo_run_record *r) {
   return status;
 }
 
-/* What the caller sees of the thread from now on. */
+/* Gives out the status after an event, and theta if it was asked for. */
 static void publish(fopo_job *j, const fopo_run_event *e) {
   pthread_mutex_lock(&j->lock);
   j->status.step = fopo_trainer_step(j->trainer);
@@ -119,7 +119,7 @@ static void publish(fopo_job *j, const fopo_run_event *e) {
 
 /* ---- the thread ---- */
 
-/* Rests as long as that is the order. */
+/* Rests while that is the order. */
 static void obey(fopo_job *j) {
   pthread_mutex_lock(&j->lock);
   while (j->rest && !stopping(j)) {
@@ -133,8 +133,8 @@ static void obey(fopo_job *j) {
   pthread_mutex_unlock(&j->lock);
 }
 
-/* A slice, or a record. An order must wait between the last slice of a record and its end. *done
- * becomes 1 if the run is over. */
+/* Makes a slice or a record. No order is obeyed between the last slice of a record and its end, for
+ * validation must see the theta of that slice. *done becomes 1 if the run is over. */
 static int advance(fopo_job *j, int *done) {
   fopo_run_event e;
   int status = fopo_run_advance(&e, j->run, slice_seconds, UINT64_MAX);
@@ -195,7 +195,7 @@ static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
   return FOPO_OK;
 }
 
-/* The thread's copies of what the trainer is made of, and its run. */
+/* Makes the thread's copies of the trainer and its parts, and its run. */
 static int copy_parts(fopo_job *j, const fopo_run_plan *plan) {
   fopo_trainer_options o = j->home->o;
   j->n_theta = j->home->n_theta;
@@ -287,7 +287,7 @@ int fopo_job_take(fopo_run_record *record, fopo_job *job) {
   return waits;
 }
 
-/* Under the lock: waits for a change, for so many seconds at most, less than one. */
+/* Waits for a change, at most `seconds` < 1; the caller holds the lock. */
 static void wait_change(fopo_job *j, double seconds) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
@@ -306,7 +306,7 @@ static fopo_job_state state_of(fopo_job *j) {
   return state;
 }
 
-/* The state goes to the trainer. */
+/* Joins the thread if it has ended, and moves the state to the trainer. */
 static int bring_home(fopo_job *j) {
   if (state_of(j) == FOPO_JOB_ENDED && !j->joined) {
     pthread_join(j->thread, NULL);

@@ -1,5 +1,6 @@
 /* Adam (Kingma and Ba 2014) and stochastic gradient ascent with momentum. The arithmetic is the
- * device's; what is here is the state, which lives beside theta and is made at the first step. */
+ * device's. Here is the state, which is on the device of theta and is allocated at the first step.
+ */
 #include "train/optim.h"
 
 #include <math.h>
@@ -68,8 +69,8 @@ void fopo_optim_done(fopo_optim *o) {
   *o = (fopo_optim){0};
 }
 
-/* m and v of n zeros on the device, in fresh memory that replaces the old only when all is there.
- * sgd has no v. */
+/* m and v of n zeros, or copies of the host's m and v, in fresh memory of the device. It replaces
+ * the old memory only when all of it is allocated. sgd has no v. */
 static int renew(fopo_optim *o, fopo_device *device, size_t n, const float *m, const float *v) {
   fopo_optim fresh = {.options = o->options, .t = o->t, .n = n, .device = device};
   int status = zeros(&fresh.m, device, n);
@@ -94,7 +95,7 @@ static int renew(fopo_optim *o, fopo_device *device, size_t n, const float *m, c
   return FOPO_OK;
 }
 
-/* The same for the items' state; from host arrays where given. */
+/* The same for the state of the items; a copy of `from` if it is not NULL. */
 static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
                        const fopo_optim_items *from) {
   fopo_optim fresh = {.P = P, .L = L, .device = device};

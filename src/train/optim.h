@@ -20,7 +20,7 @@ typedef struct {
   uint64_t t;                 /* updates so far */
   size_t n;                   /* parameters; 0 before the first step */
   float *m, *v;               /* device [n]; sgd keeps its velocity in m */
-  fopo_device *device;        /* where they live; not owned */
+  fopo_device *device;        /* of m and v; not owned */
 
   size_t P, L;              /* items that are learnt; 0 before their first step */
   float *items_m, *items_v; /* device [P, L]; as m and v */
@@ -30,7 +30,7 @@ typedef struct {
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
 
-/* theta [n], G [n] and totals are device pointers; where totals is not NULL and is broken, nothing
+/* theta [n], G [n] and totals are device pointers; if totals is not NULL and is broken, nothing
  * moves. Allocates m and v at the first step only; another n or device than before is
  * FOPO_ERR_ARGUMENT. */
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
@@ -39,7 +39,7 @@ int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const floa
 /* What adam takes for the next step, without totals; of no meaning for sgd. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
-/* Makes the state of theta [n] and of items [P, L] where there is none yet, so that the steps that
+/* Allocates the state of theta [n] and of items [P, L] if there is none yet, so that the steps that
  * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L);
 
@@ -56,8 +56,8 @@ typedef struct {
 } fopo_optim_items;
 
 /* For checkpoints. read: m, v [n] and the items' state go to the host; they are left as they are
- * where there is no such state (v of sgd, all before the first step). restore: the state after t
- * updates from host arrays, items NULL where they are fixed; on failure the old one stands. */
+ * if there is no such state (v of sgd, all before the first step). restore: the state after t
+ * updates from host arrays, items NULL if they are fixed; on failure the old one stands. */
 int fopo_optim_read(float *m, float *v, const fopo_optim *o);
 int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o);
 int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,

@@ -1,9 +1,9 @@
-/* The training loop. theta lives on the device during a slice and on the host between slices, where
- * users may look at it and change it; both copies are the same bits.
+/* The training loop. theta is on the device during a slice and on the host between slices, where
+ * users may read and change it; the two copies have the same bits.
  *
- * A step is begun, drawn, rewarded, agreed upon among the ranks, and only then applied: whatever
- * fails before that leaves the state after the last whole step, on every rank. Rank r of R takes
- * the rows r, r + R, ... of each batch, so one process alone takes all of them. */
+ * A step estimates the gradient, then all ranks agree that each has its part, and only then the
+ * update is applied: a failure before that leaves the state after the last whole step, on every
+ * rank. Rank r of R takes the rows r, r + R, ... of each batch; one process alone takes all. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -54,6 +54,18 @@ static int check(const fopo_trainer_options *o) {
   return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
 }
 
+static int allocate_on_device(fopo_trainer *t) {
+  fopo_device *d = t->o.device;
+  void *theta = NULL, *totals = NULL;
+  int status = d->ops->alloc(d, &theta, t->n_theta * sizeof *t->theta);
+  if (status == FOPO_OK && d->ops->totals != NULL) {
+    status = d->ops->alloc(d, &totals, sizeof *t->totals);
+  }
+  t->theta = theta;
+  t->totals = totals;
+  return status;
+}
+
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   *t = NULL;
   int status = check(options);
@@ -72,17 +84,9 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   if (status == FOPO_OK && fopo_comm_size() > 1) {
     status = fopo_matrix_init(&x->G, theta.rows, theta.cols);
   }
-  void *there = NULL;
-  if (status == FOPO_OK) {
-    status = x->o.device->ops->alloc(x->o.device, &there, x->n_theta * sizeof(float));
-  }
-  x->theta = there;
   x->stride = 1;
-  there = NULL;
-  if (status == FOPO_OK && x->o.device->ops->totals != NULL) {
-    status = x->o.device->ops->alloc(x->o.device, &there, sizeof *x->totals);
-  }
-  x->totals = there;
+  if (status == FOPO_OK) status = allocate_on_device(x);
+  /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
   fopo_gradient_attach_cache(x->o.gradient, NULL);
   if (status != FOPO_OK) {
@@ -141,7 +145,7 @@ static int begin_slice(fopo_trainer *t) {
   return FOPO_OK;
 }
 
-/* Items that are learnt come back to the host, where indexes read them. */
+/* Copies items that are learnt to the host, where indexes read them. */
 static int fetch_items(fopo_trainer *t) {
   fopo_matrix items = t->o.policy->items;
   if (!t->o.policy->train_items) return FOPO_OK;
@@ -149,7 +153,7 @@ static int fetch_items(fopo_trainer *t) {
                                items.rows * items.cols * sizeof *items.x);
 }
 
-/* The seconds of a slice join those of the record. */
+/* Copies theta and items to the host; adds the slice's seconds to the record's. */
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
@@ -168,7 +172,7 @@ int fopo_trainer_refresh(fopo_trainer *t) {
   return status == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : status;
 }
 
-/* The slice as the caller sees it. */
+/* Fills the caller's *slice from the sums so far. */
 static void report(fopo_slice *slice, fopo_trainer *t) {
   t->slice.seconds = fopo_clock() - t->started;
   if (t->async && t->on_device > 0.0) t->slice.seconds = t->on_device;
@@ -191,7 +195,8 @@ void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
-/* The place of a step: its epoch's permutation, and *B contexts of it from *first on. */
+/* Which contexts step `step` takes: *B from position *first on of the permutation of the epoch that
+ * it returns. */
 static uint32_t place(size_t *first, size_t *B, size_t N, size_t batch, uint64_t step) {
   size_t per_epoch = (N + batch - 1) / batch;
   *first = (size_t)(step % per_epoch) * batch;

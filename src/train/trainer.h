@@ -1,11 +1,11 @@
-/* The training loop, in slices: run(n) makes at most n steps and returns early when interrupted or
- * when rewards are wanted from outside. It never calls Lua. A step allocates nothing. Step t takes
- * the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch
- * t / steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
+/* The training loop, in slices: run(n) makes at most n steps and returns early when it is
+ * interrupted or the caller must fill rewards. It never calls Lua. A step allocates nothing. Step t
+ * takes the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch t /
+ * steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
  *
- * Where the device keeps totals (device/device.h) the host reads it some fifty times a second and
- * waits for no step in between. The seconds of phases are then those of handing steps to the
- * device, and the gradient's also those of waiting. */
+ * If the device is asynchronous, the host reads its totals (device/ops.h) some fifty times a second
+ * and waits for no step in between. The seconds of phases are then those of queueing steps, and the
+ * gradient's include the waiting. */
 #ifndef FOPO_TRAIN_TRAINER_H
 #define FOPO_TRAIN_TRAINER_H
 
@@ -22,7 +22,7 @@ typedef struct {
   fopo_optim *optim;         /* not owned */
   fopo_device *device;       /* not owned */
   size_t batch;              /* contexts a step, 1 .. N */
-  size_t index_refresh;      /* items that are learnt: steps between two refreshes of the index that
+  size_t index_refresh;      /* if items are learnt: steps between two refreshes of the index that
                               * candidates come from; 0: never */
   uint64_t seed;
 } fopo_trainer_options;
@@ -35,7 +35,7 @@ typedef struct {
   double phases[FOPO_PHASES]; /* seconds */
 } fopo_stretch;
 
-/* What a slice saw. */
+/* A slice as its caller sees it. */
 typedef struct {
   size_t steps;  /* made in this slice */
   uint64_t step; /* made in all */
@@ -49,8 +49,8 @@ typedef struct fopo_trainer fopo_trainer;
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options);
 void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
 
-/* FOPO_OK: the n steps are made. FOPO_DRAWN: a custom reward is to be filled into
- * fopo_trainer_drawn(t), then call again with the same n: the slice goes on. A failure leaves the
+/* FOPO_OK: the n steps are made. FOPO_DRAWN: the caller must fill the rewards of
+ * fopo_trainer_drawn(t) and call again with the same n: the slice goes on. A failure leaves the
  * state after the last whole step; a gradient that is not finite stops before the update
  * (FOPO_ERR_NUMERIC with step, learning rate and the rows). */
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice);
@@ -74,19 +74,19 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
 uint64_t fopo_trainer_step(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
-/* Hands over what a checkpoint holds, without a file: theta, the optimiser's state and options, the
- * estimator's options, the step, and what is remembered from visit to visit (which `from` is then
- * without). Both are made of the same data, batch and seed, with fixed items, and between slices.
- * On failure nothing has changed. */
+/* Moves what a checkpoint holds, without a file: theta, the optimiser's state and options, the
+ * estimator's options, the step, the record, and the candidate cache, which `from` loses. Both must
+ * be made of the same data, batch and seed, with fixed items, and be between slices. On failure
+ * nothing has changed. */
 int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
 
-/* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch and the fingerprint
- * of what must not change (shapes, kinds), what is remembered from visit to visit
- * (learn/candidate_cache.h; kept candidates take 4 N (K + 2) bytes), plus the caller's further
- * arrays (histories). Options such as lr are not taken from the file: a new lr is honoured on
- * resume. Several ranks keep candidates of their own and the file has the first one's: with refresh
- * > 1 only a run of one rank is resumed bit by bit. With index_refresh a save refreshes the index,
- * as resuming does, so that the run that goes on and the one resumed stay the same. */
+/* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch, the fingerprint of
+ * what must not change (shapes, kinds), the record, the candidate cache (learn/candidate_cache.h;
+ * 4 N (K + 2) bytes of candidates), and the caller's further arrays (histories). Options such as lr
+ * are not taken from the file: a new lr is honoured on resume. Several ranks keep candidates of
+ * their own and the file has the first one's: with refresh > 1 only a run of one rank is resumed
+ * bit by bit. With index_refresh a save refreshes the index, as resuming does, so that the run that
+ * goes on and the resumed one stay the same. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */

@@ -1,13 +1,15 @@
-/* Steps that the host does not wait for. A device that works while the host goes on adds up what
- * the slice reports in totals (device/device.h), and the host reads it now and then.
+/* Steps that are queued on an asynchronous device. The host does not wait for each: the device adds
+ * the statistics of its steps to totals (device/ops.h), which the host reads some fifty times a
+ * second.
  *
- * A gradient that is not finite is learnt of late: the device has moved nothing since, and the
- * steps begun after it are taken back here. What cannot be taken back, the sets that a search
- * stores and an adaptive epsilon's probe, is waited for.
+ * The host learns late that a gradient was not finite. The device has moved no parameter since
+ * then, and the steps queued after it are rolled back here. The host must wait for a step whose
+ * effect on the candidate cache cannot be rolled back: one that stores candidates, or a probe of an
+ * adaptive epsilon.
  *
- * A step that is the same work as the one before is recorded by the device, and from then on made
- * again by its record, at the cost of a call. A slice makes its own record: what is set between two
- * slices is in the next one's. */
+ * A step that repeats the work of the step before is recorded as a CUDA graph. From then on the
+ * graph is replayed for each such step: one call instead of a launch for every kernel. A graph
+ * lives for one slice, because options may change between slices. */
 #include <math.h>
 
 #include "comm/comm.h"
@@ -16,8 +18,8 @@
 #include "core/status.h"
 #include "train/trainer_internal.h"
 
-/* Seconds between two readings of totals, about: what was begun runs to its end also when the run
- * is interrupted, and a reading costs the device some microseconds of idleness. */
+/* Seconds between two readings of totals, about. More would make Ctrl-C slow, because queued steps
+ * run to their end; fewer would cost speed, because the device idles some microseconds at each. */
 static const double between_readings = 0.02;
 
 /* -- the totals -------------------------------------------------------------------------------- */
@@ -31,14 +33,14 @@ int fopo_trainer_begin_async(fopo_trainer *t) {
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
   t->read = fopo_clock();
-  t->records = ops->replay != NULL;
-  t->seen = t->recorded = (fopo_work){0};
+  t->uses_graph = ops->replay != NULL;
+  t->last_work = t->graph_work = (fopo_work){0};
   if (!t->async) return FOPO_OK;
   int status = ops->put(t->o.device, t->totals, &start, sizeof start);
   return status == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : status;
 }
 
-/* A clock that cannot be read leaves the host's, and fails nothing. */
+/* If the device's clock cannot be read the host's is used; that is no failure. */
 static void read_clock(fopo_trainer *t) {
   fopo_device *d = t->o.device;
   double seconds = 0.0;
@@ -46,7 +48,8 @@ static void read_clock(fopo_trainer *t) {
   t->on_device = seconds;
 }
 
-/* The steps after the last whole one were not made: they are taken back, the latest first. */
+/* Rolls back, newest first, the steps queued after the last finite one, step `whole`; the optimiser
+ * has counted them too. Returns the failure. */
 static int roll_back(fopo_trainer *t, uint64_t whole) {
   while (t->step > whole) {
     t->step--;
@@ -58,13 +61,13 @@ static int roll_back(fopo_trainer *t, uint64_t whole) {
   return fopo_trainer_fail_numeric(t);
 }
 
-/* More steps between two readings, or fewer, as the last ones took. */
+/* Doubles or halves the steps between two readings, by the seconds since the last one. */
 static void adjust_stride(fopo_trainer *t, double took) {
   if (t->pending >= t->stride && took < between_readings / 2) t->stride *= 2;
   if (took > between_readings * 2 && t->stride > 1) t->stride /= 2;
 }
 
-/* Waits for the steps begun, and learns what came of them. */
+/* Waits for the queued steps and reads their statistics; fails if one was not finite. */
 static int read_totals(fopo_trainer *t) {
   fopo_totals totals;
   double start = fopo_clock();
@@ -90,8 +93,8 @@ static int begin_batch(fopo_trainer *t) {
   return fopo_gradient_begin(t->o.gradient, t->theta, t->mine, t->n_mine, key);
 }
 
-/* All that follows the batch's beginning. */
-static int make_work(fopo_trainer *t) {
+/* Queues all work of the batch that was begun: draws, rewards, gradient, statistics, update. */
+static int queue_batch(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   int status = fopo_gradient_estimate(g, NULL);
   if (status != FOPO_OK) return status;
@@ -105,71 +108,82 @@ static int make_work(fopo_trainer *t) {
   return status;
 }
 
-/* Records the batch that was begun, and begins it anew, for recording makes nothing. Work that the
- * device cannot record leaves it without a record, and the slice's steps are made directly. */
-static int record_work(fopo_trainer *t, fopo_work work) {
+/* Records the batch that was begun as a CUDA graph. Recording executes nothing, so the batch is
+ * begun again and the optimiser's count restored. If the device cannot record this work, the slice
+ * goes on without a graph. */
+static int record_graph(fopo_trainer *t, fopo_work work) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_gradient *g = t->o.gradient;
   uint64_t updates = t->o.optim->t;
   int status = ops->start_recording(t->o.device);
   if (status == FOPO_OK) {
-    status = make_work(t);
+    status = queue_batch(t);
     int ended = ops->stop_recording(t->o.device, status == FOPO_OK);
     if (status == FOPO_OK) status = ended;
   }
   fopo_gradient_abandon(g);
   t->o.optim->t = updates;
   if (status == FOPO_ERR_INTERRUPTED) return status;
-  t->records = status == FOPO_OK;
-  t->recorded = work;
+  t->uses_graph = status == FOPO_OK;
+  t->graph_work = work;
   return begin_batch(t);
 }
 
-/* The batch that was begun, by the record of an equal one; *made is 0 where it is to be made
- * directly: the first of its kind, or where the device has no record to give. */
-static int make_by_record(fopo_trainer *t, int *made) {
+/* Replays the CUDA graph of an identical earlier batch for the batch that was begun. *made = 0 if
+ * there is none; the caller then queues the batch normally. */
+static int replay_graph(fopo_trainer *t, int *made) {
   fopo_optim *o = t->o.optim;
   fopo_work work = fopo_gradient_work(t->o.gradient);
-  int status = FOPO_OK, seen = fopo_work_equal(&work, &t->seen);
+  int status = FOPO_OK, repeats = fopo_work_equal(&work, &t->last_work);
   *made = 0;
-  t->seen = work;
-  if (!t->records) return FOPO_OK;
-  if (!fopo_work_equal(&work, &t->recorded)) {
-    status = seen ? record_work(t, work) : FOPO_OK;
-    if (status != FOPO_OK || !seen || !t->records) return status;
+  t->last_work = work;
+  if (!t->uses_graph) return FOPO_OK;
+
+  /* The first batch of its kind runs normally, which allocates all memory; the second is recorded,
+   * for a graph must not allocate. */
+  if (!fopo_work_equal(&work, &t->graph_work)) {
+    status = repeats ? record_graph(t, work) : FOPO_OK;
+    if (status != FOPO_OK || !repeats || !t->uses_graph) return status;
   }
+
+  /* A replay does not come by fopo_gradient_estimate, which looks for Ctrl-C. */
   if (fopo_interrupted()) {
     fopo_gradient_abandon(t->o.gradient);
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while training");
   }
   fopo_adam adam = fopo_optim_adam(o);
   double start = fopo_clock();
-  t->records = t->o.device->ops->replay(t->o.device, (uint32_t)t->step, &adam, made) == FOPO_OK;
-  if (!*made) t->recorded = (fopo_work){0};
-  if (!*made) return FOPO_OK;
+  t->uses_graph = t->o.device->ops->replay(t->o.device, (uint32_t)t->step, &adam, made) == FOPO_OK;
+  if (!*made) {
+    t->graph_work = (fopo_work){0}; /* dropped: memory that it used was released */
+    return FOPO_OK;
+  }
+
+  /* The host's part of a batch is only begun here, and the update is in the graph. */
   fopo_gradient_abandon(t->o.gradient);
   o->t++;
   t->slice.phases[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return FOPO_OK;
 }
 
-/* Hands one step to the device. */
-static int begin_step(fopo_trainer *t, int waits) {
+/* Queues one step; one that the host waits for is never replayed. */
+static int queue_step(fopo_trainer *t, int waits) {
   int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
   if (status == FOPO_OK) status = begin_batch(t);
-  t->pending++; /* also of a step that fails half-way the totals may know */
-  if (status == FOPO_OK && !waits) status = make_by_record(t, &made);
-  return status == FOPO_OK && !made ? make_work(t) : status;
+  t->pending++; /* a step that fails half-way may be in the totals too */
+  if (status == FOPO_OK && !waits) status = replay_graph(t, &made);
+  return status == FOPO_OK && !made ? queue_batch(t) : status;
 }
 
-/* A step that cannot be taken back waits for those before it, and for itself. */
+/* A step that cannot be rolled back is made alone: all steps before it are waited for, then itself,
+ * and its statistics are known when it is committed. */
 static int make_step(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   fopo_gradient_stats stats = {0};
   fopo_trainer_choose_rows(t);
   int waits = fopo_gradient_must_sync(g, t->mine, t->n_mine);
   int status = waits ? read_totals(t) : FOPO_OK;
-  if (status == FOPO_OK) status = begin_step(t, waits);
+  if (status == FOPO_OK) status = queue_step(t, waits);
   if (status == FOPO_OK && waits) status = read_totals(t);
   if (status == FOPO_OK && waits) status = fopo_gradient_means(g, &stats);
   if (status != FOPO_OK) return status;
@@ -178,7 +192,7 @@ static int make_step(fopo_trainer *t) {
   return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }
 
-/* Of two failures the earlier step's is told, which is learnt of later. */
+/* Of two failures the one of the earlier step is returned; the host learns of it later. */
 int fopo_trainer_run_async(fopo_trainer *t, size_t n) {
   int status = FOPO_OK;
   while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);

@@ -28,27 +28,27 @@ struct fopo_trainer {
   fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
   fopo_ballot *ballots; /* [ranks] */
 
-  fopo_candidate_cache cache; /* lent to the gradient while a slice runs */
+  fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
 
-  /* Steps that the host does not wait for; of no meaning where it waits for each. */
-  fopo_totals *totals; /* device; NULL: it has none */
-  int async;           /* this slice's steps go to the totals */
-  size_t pending;      /* steps since the totals was last read */
-  size_t stride;       /* steps between two readings */
-  double read;         /* clock at the last one */
-  double on_device;    /* seconds of this slice by the device's clock; 0: not known */
-  uint64_t first_t;    /* the optimiser's updates at the slice's start */
-  int records;         /* this slice's steps may be recorded */
-  fopo_work seen;      /* of the last step; {0}: there was none in this slice */
-  fopo_work recorded;  /* of the device's record; {0}: it has none of this slice */
+  /* trainer_async.c; only if the device is asynchronous. */
+  fopo_totals *totals;  /* device; NULL: the device has none */
+  int async;            /* 1: this slice's steps are queued */
+  size_t pending;       /* steps queued since totals was last read */
+  size_t stride;        /* steps between two readings */
+  double read;          /* clock at the last reading */
+  double on_device;     /* seconds of this slice by the device's clock; 0: not known */
+  uint64_t first_t;     /* the optimiser's updates at the slice's start */
+  int uses_graph;       /* 1: this slice may record and replay a CUDA graph */
+  fopo_work last_work;  /* of the last step; {0}: none in this slice */
+  fopo_work graph_work; /* of the graph; {0}: none in this slice */
 
-  int running; /* a slice is open */
-  int waiting; /* for the rewards of `drawn` */
+  int running; /* 1: a slice is open */
+  int waiting; /* 1: the caller must fill the rewards of `drawn` */
   fopo_drawn drawn;
   double started;      /* clock at the slice's start */
   uint64_t first;      /* step at the slice's start */
-  fopo_stretch slice;  /* so far; steps counts those that are known to be whole */
-  fopo_stretch record; /* likewise; its seconds are added at the end of a slice */
+  fopo_stretch slice;  /* its steps so far; of queued ones those that were read from totals */
+  fopo_stretch record; /* since the last record; its seconds are added at the end of a slice */
 
   int fingerprinted;
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
@@ -57,15 +57,15 @@ struct fopo_trainer {
 /* The batch of t->step, and this rank's share of it. */
 void fopo_trainer_choose_rows(fopo_trainer *t);
 
-/* The sentence for a gradient of step t->step + 1 that is not finite. */
+/* The failure of step t->step + 1, whose gradient is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
-/* trainer_async.c: whether this slice's steps go to totals, which then starts; and such steps,
- * until the slice has made n. */
+/* trainer_async.c: decides t->async for a slice and starts totals; makes steps until the slice has
+ * n. */
 int fopo_trainer_begin_async(fopo_trainer *t);
 int fopo_trainer_run_async(fopo_trainer *t, size_t n);
 
-/* Refreshes the index of the candidates where index_refresh asks for it. */
+/* Refreshes the index that candidates come from, if index_refresh > 0. */
 int fopo_trainer_refresh(fopo_trainer *t);
 
 #endif
