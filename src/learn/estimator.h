@@ -37,10 +37,9 @@ typedef struct {
 enum {
   FOPO_NEEDS_PROPOSAL = 1, /* draws from options.proposal: uniform, or a mixture with candidates */
   FOPO_NEEDS_CANDIDATES = 2, /* the K candidates of every context, from options.proposal */
-  FOPO_CANDIDATE_SET = 4,    /* the candidates are a set: neither their order nor scores matter */
-  FOPO_TAKES_FAULTS = 8,     /* calls fopo_fault_inject on its draws */
-  FOPO_READS_ALL_ITEMS = 16, /* scores all P items of every context */
-  FOPO_IS_BIASED = 32        /* by a bias of order 1 / samples */
+  FOPO_TAKES_FAULTS = 4,     /* calls fopo_fault_inject on its draws */
+  FOPO_READS_ALL_ITEMS = 8,  /* scores all P items of every context */
+  FOPO_IS_BIASED = 16        /* by a bias of order 1 / samples */
 };
 
 struct fopo_estimator {
