@@ -1,5 +1,5 @@
-/* The trainer's state, shared by the loop (trainer.c) and its files (checkpoint.c); private to
- * learn/. */
+/* The trainer's state, shared by the loop (trainer.c), the order of contexts (trainer_rows.c),
+ * queued steps (trainer_async.c), files (checkpoint.c) and jobs (job.c); private to train/. */
 #ifndef FOPO_TRAIN_TRAINER_INTERNAL_H
 #define FOPO_TRAIN_TRAINER_INTERNAL_H
 
@@ -54,16 +54,26 @@ struct fopo_trainer {
   uint32_t fingerprint; /* CRC-32 of items, contexts and Y */
 };
 
+/* ---- trainer_rows.c ---- */
+
+/* The failure of a batch that is not 1 .. N. */
+int fopo_trainer_check_batch(size_t batch, size_t N);
+
 /* The batch of t->step, and this rank's share of it. */
 void fopo_trainer_choose_rows(fopo_trainer *t);
 
 /* The failure of step t->step + 1, whose gradient is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
-/* trainer_async.c: decides t->async for a slice and starts totals; makes steps until the slice has
- * n. */
+/* ---- trainer_async.c ---- */
+
+/* Decides t->async for a slice and starts totals. */
 int fopo_trainer_begin_async(fopo_trainer *t);
+
+/* Makes steps until the slice has n. */
 int fopo_trainer_run_async(fopo_trainer *t, size_t n);
+
+/* ---- trainer.c ---- */
 
 /* Refreshes the index that candidates come from, if index_refresh > 0. */
 int fopo_trainer_refresh(fopo_trainer *t);
