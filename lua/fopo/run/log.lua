@@ -12,6 +12,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
 local json = require "fopo.base.json"
+local term = require "fopo.term"
 
 local log = {}
 log.__index = log
@@ -91,15 +92,17 @@ local function last_step(folder)
   return last
 end
 
+-- Opens a file to append to it. Returns it, and whether it is empty.
 local function open(path)
   local file, why = io.open(path, "a")
   if not file then define.fail("the log cannot be written: %s", why) end
-  return file
+  return file, file:seek("end") == 0
 end
 
 -- Opens the log of a run of t. where: true or a folder; a folder that holds an earlier part of this
--- run is gone on with.
-function log.open(t, where, columns, options)
+-- run is continued. Atomic, because a table of records without its first line, which names the
+-- columns, cannot be read.
+log.open = term.atomic(function(t, where, columns, options)
   local folder = where == true and (t.log_folder or fresh_folder(t)) or where
   local last = last_step(folder)
   if last and last > t.step then
@@ -112,18 +115,19 @@ function log.open(t, where, columns, options)
   for _, name in ipairs(columns) do
     if tags[name] then l.tagged[#l.tagged + 1] = {name, tags[name]} end
   end
-  local earlier = exists(folder .. "/history.csv")
-  l.jsonl, l.csv = open(folder .. "/history.jsonl"), open(folder .. "/history.csv")
+  local begins
+  l.jsonl = open(folder .. "/history.jsonl")
+  l.csv, begins = open(folder .. "/history.csv")
   l.actions = open(folder .. "/actions.jsonl")
   l.events, why = events.open(folder, native.machine().host)
   if not l.events then define.fail("the log cannot be written: %s", why) end
-  l:put(l.csv, not earlier and table.concat(columns, ",") .. "\n" or "")
-  local config = open(folder .. (earlier and ("/config-%d.json"):format(t.step) or "/config.json"))
+  l:put(l.csv, begins and table.concat(columns, ",") .. "\n" or "")
+  local config = open(folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step)))
   l:put(config, json.encode(facts(t, options)) .. "\n")
   config:close()
   t.log_folder = folder
   return l
-end
+end)
 
 -- Writes and flushes; a failure ends the log.
 function log:put(file, text)
