@@ -5,6 +5,8 @@
  * must be that of the file or member, which is checked before memory is allocated. Types without a
  * fopo_dtype are widened: int8, int16 and uint16 to int32, float16 to float32, text of code points
  * to UTF-8. Object arrays are pickles, that is, programs, and are refused. */
+#include "core/npy.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +16,6 @@
 #include <unistd.h>
 
 #include "core/memory.h"
-#include "core/npy_internal.h"
-#include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "core/npy_internal.h"
-#include "core/npz.h"
+#include "core/npy.h"
 #include "core/progress.h"
+#include "core/replace.h"
 #include "core/status.h"
 
 size_t fopo_npy_bytes(const fopo_array *a) { return fopo_array_count(a) * a->itemsize; }

@@ -21,8 +21,9 @@
 #include <zlib.h>
 
 #include "core/memory.h"
-#include "core/npy_internal.h"
+#include "core/npy.h"
 #include "core/progress.h"
+#include "core/replace.h"
 #include "core/status.h"
 #include "core/threads.h"
 

@@ -7,41 +7,7 @@
 #ifndef FOPO_CORE_NPZ_H
 #define FOPO_CORE_NPZ_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-typedef enum {
-  FOPO_F32,
-  FOPO_F64,
-  FOPO_I32,
-  FOPO_I64,
-  FOPO_U8,
-  FOPO_U32,
-  FOPO_U64,
-  FOPO_BOOL,
-  FOPO_BYTES /* |Sn and <Un (as UTF-8) text; itemsize says n */
-} fopo_dtype;
-
-size_t fopo_dtype_size(fopo_dtype type); /* bytes; 1 for FOPO_BYTES (times itemsize) */
-
-/* One array. Little-endian, C order (readers swap and transpose what is not). */
-typedef struct {
-  char name[64]; /* member name without .npy; "" in a bare .npy */
-  fopo_dtype type;
-  size_t itemsize; /* bytes of one element */
-  int ndim;        /* 0, 1 or 2 */
-  size_t shape[2]; /* unused ones are 1 */
-  void *data;      /* fopo_alloc'ed by readers; borrowed by writers */
-} fopo_array;
-
-static inline size_t fopo_array_count(const fopo_array *a) { return a->shape[0] * a->shape[1]; }
-
-/* The data, which the caller then owns: archive_done no longer frees it. */
-static inline void *fopo_array_release(fopo_array *a) {
-  void *data = a->data;
-  a->data = NULL;
-  return data;
-}
+#include "core/npy.h"
 
 /* A borrowed description, for writers. */
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
@@ -69,15 +35,5 @@ fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
  * naming `path` (for the message only) and what was missing or wrong. */
 fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
                               fopo_dtype type, int ndim);
-
-int fopo_npy_save(const char *path, const fopo_array *array);
-int fopo_npy_load(fopo_array *array, const char *path); /* free data with fopo_free */
-
-/* Writes through a temporary name: opens path.tmp.PID for writing and returns its descriptor
- * (or a negative status); commit flushes to disk, renames and flushes the folder; abandon removes
- * it. temporary is a buffer of at least strlen(path) + 32 bytes. Shared by all writers. */
-int fopo_replace_begin(char *temporary, size_t size, const char *path);
-int fopo_replace_commit(int fd, const char *temporary, const char *path);
-void fopo_replace_abandon(int fd, const char *temporary);
 
 #endif

@@ -5,6 +5,8 @@
  * After a failed fsync the descriptor is closed and never flushed again: Linux marks the lost pages
  * clean, so a second fsync would report success (Rebello et al.: "Can applications recover from
  * fsync failures?", ATC 2020). */
+#include "core/replace.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -15,8 +17,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/npy_internal.h"
-#include "core/npz.h"
 #include "core/status.h"
 
 int fopo_write_all(int fd, const void *bytes, size_t n) {

@@ -1,8 +1,14 @@
-/* Shared by npy.c (one array), npy_write.c and npz.c (many arrays in a zip). */
-#ifndef FOPO_CORE_NPY_INTERNAL_H
-#define FOPO_CORE_NPY_INTERNAL_H
+/* One array in NumPy's .npy, in a file of its own or as a member of an .npz (core/npz.h, which says
+ * what readers and writers promise). */
+#ifndef FOPO_CORE_NPY_H
+#define FOPO_CORE_NPY_H
 
-#include "core/npz.h"
+#include "core/array.h"
+
+int fopo_npy_save(const char *path, const fopo_array *array);
+int fopo_npy_load(fopo_array *array, const char *path); /* free data with fopo_free */
+
+/* ---- for core/npz.c ---- */
 
 enum {
   FOPO_NPY_CHUNK = 8 << 20,  /* bytes between two polls of the interrupt flag: about 10 ms */
@@ -32,12 +38,5 @@ int fopo_npy_check(const fopo_array *array, const char *path);
 
 /* Bytes of the data alone. */
 size_t fopo_npy_bytes(const fopo_array *array);
-
-/* Writes all n bytes at the descriptor's position: short writes and EINTR handled. 0, or errno. */
-int fopo_write_all(int fd, const void *bytes, size_t n);
-
-/* Abandons a replacement because of errno `error`: removes the temporary file and fails with a
- * sentence, for a full disk with the bytes needed and free. */
-int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes);
 
 #endif
