@@ -48,7 +48,7 @@ static int fault(void) {
   }
 }
 
-static void count(size_t blocks, size_t added, size_t removed) {
+static void count_blocks(size_t blocks, size_t added, size_t removed) {
   atomic_fetch_add(&live_blocks, blocks);
   size_t now = atomic_fetch_add(&live_bytes, added - removed) + added - removed;
   size_t peak = atomic_load(&peak_bytes);
@@ -119,7 +119,7 @@ void *fopo_alloc(size_t n, size_t size) {
   size_t bytes = checked(n, size, &fits);
   head *h = fits && !fault() ? new_block(bytes) : NULL;
   if (h == NULL) return refused(n, size);
-  count(1, bytes, 0);
+  count_blocks(1, bytes, 0);
   return (char *)h + HEAD;
 }
 
@@ -167,7 +167,7 @@ void *fopo_realloc(void *block, size_t n, size_t size) {
   if (!fits || fault()) return refused(n, size);
   h = h->mapped > 0 ? resize_mapping(h, bytes) : resize_copy(h, bytes);
   if (h == NULL) return refused(n, size);
-  count(0, bytes, before);
+  count_blocks(0, bytes, before);
   return (char *)h + HEAD;
 }
 
