@@ -681,9 +681,9 @@ static int in_child(const method *m, long n, int code, int for_ever) {
   return WEXITSTATUS(status);
 }
 
-/* Under the sanitizers, where a child takes long, only every third call fails. */
+/* Under the sanitizers, where a forked child takes long, only every ninth call fails. */
 #ifdef __SANITIZE_ADDRESS__
-static const long slowness = 3;
+static const long slowness = 9;
 #else
 static const long slowness = 1;
 #endif
