@@ -16,6 +16,7 @@ unset NO_COLOR FOPO_ISA FOPO_THREADS
 export GOMP_SPINCOUNT=2000 # as the program sets it: many short loops, and others on the machine
 export FOPO_CUDA=none # "auto" is the CPU: what has a GPU is tested by make test-gpu
 if [[ $out == *asan* ]]; then
+  limit=1800 # the emulated GPU switches stacks, which the sanitizer makes slow
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed
 fi
 
