@@ -98,7 +98,9 @@ static void swap_queries(fopo_scan_worker *w, size_t i, size_t j) {
 static void drop_done(const fopo_scan *scan, fopo_scan_worker *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->n_active; i++) {
-    if (!w->done[i]) swap_queries(w, kept++, i);
+    if (w->done[i]) continue;
+    if (kept < i) swap_queries(w, kept, i);
+    kept++;
   }
   if (kept == w->n_active) return;
   w->n_active = kept;
@@ -140,7 +142,7 @@ static void advance(const fopo_scan *scan, fopo_scan_worker *w) {
   if (w->floors != FLOORS_FAILED) w->scored += w->step * w->n_active;
   w->at += w->step;
   if (w->at == w->first_end && w->floors == FLOORS_FAILED) resume_waiting(scan, w);
-  drop_done(scan, w);
+  if (w->at == w->round_end) drop_done(scan, w);
   if (w->at == w->first_end && w->floors == FLOORS_ESTIMATED) repeat_first_round(scan, w);
   if (w->at < scan->limit) next_block(scan, w);
   w->pause = fopo_interrupted() || fopo_clock() > w->pause_at;

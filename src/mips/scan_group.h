@@ -122,8 +122,8 @@ size_t fopo_scan_sampled_groups(const fopo_scan_worker *w);
 /* Floors of the first round: for each query the score of a safe rank in the sample. */
 void fopo_scan_estimate_floors(const fopo_scan *scan, fopo_scan_worker *w);
 
-/* Pushes the block's scores into the selections; sets w->failed and, at the end of a round,
- * w->done. */
+/* Pushes the block's scores into the selections; at the end of a round sets w->failed and w->done.
+ */
 void fopo_scan_select_block(const fopo_scan *scan, const fopo_scan_worker *w);
 
 #endif

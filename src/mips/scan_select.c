@@ -159,8 +159,8 @@ static size_t queries_per_job(const fopo_scan_worker *w) {
   return n;
 }
 
-/* After the block was pushed for active query i: is its estimated floor proven, and, at the end of
- * a round, can an item from `next` on still enter its k best? */
+/* At the end of a round, after the last block was pushed for active query i: is its estimated floor
+ * proven, and can an item from `next` on still enter its k best? */
 static void test_query(const fopo_scan *scan, const fopo_scan_worker *w, size_t i, size_t next) {
   fopo_topk *t = &w->top[w->active[i]];
   float estimate = w->estimate[w->active[i]];
@@ -177,7 +177,8 @@ static void test_query(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
 }
 
 void fopo_scan_select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
-  size_t n = queries_per_job(w);
+  size_t n = queries_per_job(w), next = w->at + w->step;
+  int ends_round = next == w->first_end || next == w->round_end;
 #pragma omp for schedule(dynamic, 1)
   for (size_t first = 0; first < w->n_active; first += n) {
     size_t count = fopo_scan_min(w->n_active - first, n);
@@ -188,6 +189,7 @@ void fopo_scan_select_block(const fopo_scan *scan, const fopo_scan_worker *w) {
     } else {
       push_single(scan, w, first);
     }
-    for (size_t i = first; i < first + count; i++) test_query(scan, w, i, w->at + w->step);
+    if (!ends_round) continue;
+    for (size_t i = first; i < first + count; i++) test_query(scan, w, i, next);
   }
 }
