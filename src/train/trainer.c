@@ -187,9 +187,14 @@ void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
+int fopo_trainer_begin_batch(fopo_trainer *t) {
+  /* 2^32 steps are out of reach: the key's step is the trainer's. */
+  fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
+  return fopo_gradient_begin(t->o.gradient, t->theta, t->mine, t->n_mine, key);
+}
+
 /* Estimates the gradient of the step's batch; FOPO_DRAWN if the caller must fill rewards first. */
 static int estimate(fopo_trainer *t) {
-  fopo_gradient *g = t->o.gradient;
   int status = FOPO_OK;
   if (!t->waiting) {
     fopo_trainer_choose_rows(t);
@@ -200,11 +205,9 @@ static int estimate(fopo_trainer *t) {
       t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
       if (status != FOPO_OK) return status;
     }
-    /* 2^32 steps are out of reach: the key's step is the trainer's. */
-    fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
-    status = fopo_gradient_begin(g, t->theta, t->mine, t->n_mine, key);
+    status = fopo_trainer_begin_batch(t);
   }
-  if (status == FOPO_OK) status = fopo_gradient_estimate(g, &t->drawn);
+  if (status == FOPO_OK) status = fopo_gradient_estimate(t->o.gradient, &t->drawn);
   t->waiting = status == FOPO_DRAWN;
   return status;
 }

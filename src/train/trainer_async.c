@@ -87,12 +87,6 @@ static int read_totals(fopo_trainer *t) {
 
 /* -- one step --------------------------------------------------------------------------------- */
 
-static int begin_batch(fopo_trainer *t) {
-  /* 2^32 steps are out of reach: the key's step is the trainer's. */
-  fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
-  return fopo_gradient_begin(t->o.gradient, t->theta, t->mine, t->n_mine, key);
-}
-
 /* Queues all work of the batch that was begun: draws, rewards, gradient, statistics, update. */
 static int queue_batch(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
@@ -126,7 +120,7 @@ static int record_graph(fopo_trainer *t, fopo_work work) {
   if (status == FOPO_ERR_INTERRUPTED) return status;
   t->uses_graph = status == FOPO_OK;
   t->graph_work = work;
-  return begin_batch(t);
+  return fopo_trainer_begin_batch(t);
 }
 
 /* Replays the CUDA graph of an identical earlier batch for the batch that was begun. *made = 0 if
@@ -169,7 +163,7 @@ static int replay_graph(fopo_trainer *t, int *made) {
 /* Queues one step; one that the host waits for is never replayed. */
 static int queue_step(fopo_trainer *t, int waits) {
   int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
-  if (status == FOPO_OK) status = begin_batch(t);
+  if (status == FOPO_OK) status = fopo_trainer_begin_batch(t);
   t->pending++; /* a step that fails half-way may be in the totals too */
   if (status == FOPO_OK && !waits) status = replay_graph(t, &made);
   return status == FOPO_OK && !made ? queue_batch(t) : status;

@@ -75,6 +75,9 @@ int fopo_trainer_run_async(fopo_trainer *t, size_t n);
 
 /* ---- trainer.c ---- */
 
+/* Begins the batch of t->step, of the rows that were chosen. */
+int fopo_trainer_begin_batch(fopo_trainer *t);
+
 /* Refreshes the index that candidates come from, if index_refresh > 0. */
 int fopo_trainer_refresh(fopo_trainer *t);
 
