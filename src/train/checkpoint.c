@@ -183,15 +183,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fixed *f, uint64_t 
  * slice that waits for rewards. */
 static int fresh_parameters(fopo_trainer *t) {
   const fopo_policy *pi = t->o.policy;
-  const fopo_device_ops *ops = t->o.device->ops;
-  int status = FOPO_OK;
-  if (t->running) {
-    status = ops->get(t->o.device, pi->theta.x, t->theta, t->n_theta * sizeof *t->theta);
-  }
-  if (status == FOPO_OK && t->running && pi->train_items) {
-    status = ops->get(t->o.device, pi->items.x, fopo_gradient_device_items(t->o.gradient),
-                      pi->items.rows * pi->items.cols * sizeof *pi->items.x);
-  }
+  int status = t->running ? fopo_trainer_fetch(t) : FOPO_OK;
   if (status == FOPO_OK) status = fopo_matrix_finite(pi->theta, "theta");
   return status == FOPO_OK && pi->train_items ? fopo_matrix_finite(pi->items, "items") : status;
 }

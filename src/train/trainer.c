@@ -145,6 +145,12 @@ static int fetch_items(fopo_trainer *t) {
                                items.rows * items.cols * sizeof *items.x);
 }
 
+int fopo_trainer_fetch(fopo_trainer *t) {
+  int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
+                                     t->n_theta * sizeof *t->theta);
+  return status == FOPO_OK ? fetch_items(t) : status;
+}
+
 /* Copies theta and items to the host; adds the slice's seconds to the record's. */
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
@@ -152,9 +158,7 @@ static int close_slice(fopo_trainer *t) {
   t->record.seconds += t->slice.seconds;
   for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
   fopo_gradient_attach_cache(t->o.gradient, NULL);
-  int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                                     t->n_theta * sizeof *t->theta);
-  return status == FOPO_OK ? fetch_items(t) : status;
+  return fopo_trainer_fetch(t);
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {

@@ -78,6 +78,9 @@ int fopo_trainer_run_async(fopo_trainer *t, size_t n);
 /* Begins the batch of t->step, of the rows that were chosen. */
 int fopo_trainer_begin_batch(fopo_trainer *t);
 
+/* Copies theta, and items that are learnt, from the device to the host while a slice runs. */
+int fopo_trainer_fetch(fopo_trainer *t);
+
 /* Refreshes the index that candidates come from, if index_refresh > 0. */
 int fopo_trainer_refresh(fopo_trainer *t);
 
