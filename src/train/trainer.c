@@ -67,7 +67,6 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->o = *options;
   fopo_matrix theta = options->policy->theta;
   x->n_theta = theta.rows * theta.cols;
-  x->per_epoch = (options->contexts.rows + options->batch - 1) / options->batch;
   x->shuffled = UINT64_MAX;
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
   x->mine = fopo_alloc(options->batch, sizeof *x->mine);
@@ -105,15 +104,13 @@ void fopo_trainer_free(fopo_trainer *t) {
 
 /* -- a slice ---------------------------------------------------------------------------------- */
 
-static const char theta_lost[] =
-    "load a checkpoint from before that, or set theta anew, and lower lr";
-
 static int check_theta(const fopo_trainer *t) {
   char where[160];
   int status = fopo_matrix_finite(t->o.policy->theta, "theta");
   if (status != FOPO_ERR_NUMERIC) return status;
   snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(status, "%s; %s", where, theta_lost);
+  return fopo_fail(
+      status, "%s; load a checkpoint from before that, or set theta anew, and lower lr", where);
 }
 
 static int begin_slice(fopo_trainer *t) {
@@ -368,5 +365,3 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
 }
 
 uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
-
-size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) { return t->per_epoch; }

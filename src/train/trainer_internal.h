@@ -13,9 +13,8 @@ typedef struct {
 
 struct fopo_trainer {
   fopo_trainer_options o;
-  size_t n_theta;   /* parameters */
-  size_t per_epoch; /* steps */
-  uint64_t step;    /* made in all */
+  size_t n_theta; /* parameters */
+  uint64_t step;  /* made in all */
 
   uint32_t *order; /* [N] the permutation of epoch `shuffled`; UINT64_MAX: none yet */
   uint64_t shuffled;

@@ -17,10 +17,16 @@ int fopo_trainer_check_batch(size_t batch, size_t N) {
                    N);
 }
 
+static size_t count_steps(size_t N, size_t batch) { return (N + batch - 1) / batch; }
+
+size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) {
+  return count_steps(t->o.contexts.rows, t->o.batch);
+}
+
 /* Which contexts step `step` takes: *B from position *first on of the permutation of the epoch that
  * it returns. */
 static uint32_t place(size_t *first, size_t *B, size_t N, size_t batch, uint64_t step) {
-  size_t per_epoch = (N + batch - 1) / batch;
+  size_t per_epoch = count_steps(N, batch);
   *first = (size_t)(step % per_epoch) * batch;
   *B = N - *first < batch ? N - *first : batch;
   return (uint32_t)(step / per_epoch);
