@@ -18,12 +18,7 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   if (ix == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "evaluation needs an index to find the best item with");
   }
-  fopo_index_facts facts = fopo_index_about(ix);
-  if (facts.n_items == pi->items.rows && facts.dim == pi->items.cols) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "the index holds %zu items of dimension %zu but the policy's are %zu of "
-                   "dimension %zu; build it from the policy's items",
-                   facts.n_items, facts.dim, pi->items.rows, pi->items.cols);
+  return fopo_policy_check_index(ix, pi->items.rows, pi->items.cols);
 }
 
 /* best [N] are the answers, counts [N] whether there is one, seen [P] zeros; hit [N], zeros,

@@ -93,12 +93,7 @@ static int check_index(const fopo_ope_options *o) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "an argmax policy has no normaliser to sample; leave out "
                                         "samples, or evaluate the softmax");
   }
-  fopo_index_facts facts = fopo_index_about(o->index);
-  if (facts.n_items == o->pi->items.rows && facts.dim == o->pi->items.cols) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "the index holds %zu items of dimension %zu but the policy's are %zu of "
-                   "dimension %zu; build it from the policy's items",
-                   facts.n_items, facts.dim, o->pi->items.rows, o->pi->items.cols);
+  return fopo_policy_check_index(o->index, o->pi->items.rows, o->pi->items.cols);
 }
 
 static int check_model(const fopo_ope_options *o) {

@@ -190,6 +190,15 @@ int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x) {
                    x.rows, x.cols, D, pi->items.rows, pi->items.cols, D);
 }
 
+int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L) {
+  fopo_index_facts facts = fopo_index_about(ix);
+  if (facts.n_items == P && facts.dim == L) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the index holds %zu items of dimension %zu but the policy's are %zu of "
+                   "dimension %zu; build it from the policy's items",
+                   facts.n_items, facts.dim, P, L);
+}
+
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k) {
   fopo_matrix Q = {0};

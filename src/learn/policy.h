@@ -65,4 +65,7 @@ int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_
 /* Whether x can be this policy's contexts: 1 row or more, D columns. */
 int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x);
 
+/* Whether the index holds as many items, of the same dimension, as a policy over items [P, L]. */
+int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L);
+
 #endif

@@ -36,14 +36,7 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
         "give it one, or use epsilon = 1",
         q->epsilon, q->k);
   }
-  fopo_index_facts facts = fopo_index_about(q->index);
-  if (facts.n_items != P || facts.dim != dim) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the index holds %zu items of dimension %zu but the policy's are %zu of "
-                     "dimension %zu; build it from the policy's items",
-                     facts.n_items, facts.dim, P, dim);
-  }
-  return FOPO_OK;
+  return fopo_policy_check_index(q->index, P, dim);
 }
 
 double fopo_proposal_share(const fopo_proposal *q, size_t S) {
