@@ -1,6 +1,6 @@
 /* The proposal's options against a catalogue, and its draws on the host. Training draws through
- * gradient.c on whatever device holds the items; the draws here are the same ones, because a draw
- * is a function of (seed, step, row, sample) alone. */
+ * estimators/snis.c on whatever device holds the items; the draws here are the same ones, because a
+ * draw is a function of (seed, step, row, sample) alone. */
 #include "learn/proposal.h"
 
 #include <math.h>
