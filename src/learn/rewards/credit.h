@@ -9,6 +9,13 @@
 
 #include "learn/reward.h"
 
+/* The option from which the weights have their clip. */
+#define FOPO_OPTION_CLIP                                                                           \
+  {                                                                                                \
+    .name = "clip", .type = FOPO_OPTION_NUMBER, .member = offsetof(fopo_reward_source, clip),      \
+    .least = 0, .most = 1, .text = "tau: p below it is taken as tau"                               \
+  }
+
 /* weight_i = 1 / max(clip, p_i), gain_i = r_i, shift = translate, of a log whose propensities,
  * rewards and actions are checked. */
 int fopo_credit_init(fopo_reward *r, const fopo_reward_source *source);

@@ -7,13 +7,7 @@ static int make(fopo_reward *r, const fopo_reward_source *source) {
   return status;
 }
 
-static const fopo_option options[] = {{.name = "clip",
-                                       .type = FOPO_OPTION_NUMBER,
-                                       .member = offsetof(fopo_reward_source, clip),
-                                       .least = 0,
-                                       .most = 1,
-                                       .text = "tau: p below it is taken as tau"},
-                                      {0}};
+static const fopo_option options[] = {FOPO_OPTION_CLIP, {0}};
 
 const fopo_reward_kind fopo_reward_doubly_robust = {
     .name = "doubly_robust",

@@ -5,12 +5,7 @@
 #include "learn/rewards/credit.h"
 
 static const fopo_option options[] = {
-    {.name = "clip",
-     .type = FOPO_OPTION_NUMBER,
-     .member = offsetof(fopo_reward_source, clip),
-     .least = 0,
-     .most = 1,
-     .text = "tau: p below it is taken as tau"},
+    FOPO_OPTION_CLIP,
     {.name = "translate",
      .type = FOPO_OPTION_NUMBER,
      .flags = FOPO_OPTION_SETTABLE,
