@@ -288,6 +288,9 @@ int fopo_text_open(fopo_text *t, const char *path) {
   }
   if (status == FOPO_OK) status = fopo_text_more(t);
   if (status == FOPO_OK) skip_byte_order_mark(t);
+  if (status == FOPO_OK && t->at == t->stop) {
+    status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+  }
 out:
   if (status != FOPO_OK) fopo_text_close(t);
   return status;

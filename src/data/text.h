@@ -9,8 +9,8 @@
  *     }
  *     fopo_text_close(&t);
  *
- * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB and anything but a regular file
- * are refused with path and line. A UTF-8 byte order mark is skipped. */
+ * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB, an empty file and anything
+ * but a regular file are refused with path and line. A UTF-8 byte order mark is skipped. */
 #ifndef FOPO_DATA_TEXT_H
 #define FOPO_DATA_TEXT_H
 

@@ -72,7 +72,6 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
   int status = fopo_text_open(&r->t, path);
   if (status != FOPO_OK) return status;
   fopo_text *t = &r->t;
-  if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
   const char *end = line_end(t->at, t->stop);
   size_t n = (size_t)(end - t->at);
   r->separator = sniff_separator(t->at, end);

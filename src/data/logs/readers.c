@@ -66,9 +66,6 @@ static int read_log(fopo_logs *logs, const fopo_log_reader *reader, const char *
   int status = FOPO_OK, is_binary = reader != NULL && reader->magic != NULL;
   if (!is_binary) {
     status = fopo_text_open(&t, path);
-    if (status == FOPO_OK && t.at == t.stop) {
-      status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
-    }
     if (status == FOPO_OK && reader == NULL) reader = find_sniffed(&t);
   }
   if (status == FOPO_OK) status = read_as(logs, reader, &t, path, o);

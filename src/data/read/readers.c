@@ -94,7 +94,6 @@ static int read_text(fopo_dataset *d, const fopo_reader *reader, const char *pat
                      const fopo_read_options *o) {
   fopo_text t = {0};
   int status = fopo_text_open(&t, path);
-  if (status == FOPO_OK && t.at == t.stop) status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
   if (status == FOPO_OK) status = read_ten_lines(&t);
   if (status == FOPO_OK && reader == NULL) status = find_sniffed(&reader, &t, o);
   if (status == FOPO_OK) status = check_columns(reader, o, path);
