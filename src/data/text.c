@@ -244,6 +244,20 @@ int fopo_text_more(fopo_text *t) {
   return fopo_progress(t->what, t->ended ? total : done < total ? done : total * 0.999, total);
 }
 
+int fopo_text_each_line(fopo_text *t, fopo_take_line *take, void *data) {
+  int status = FOPO_OK;
+  do {
+    while (status >= FOPO_OK && t->at < t->stop) {
+      const char *end = memchr(t->at, '\n', (size_t)(t->stop - t->at));
+      t->line++;
+      status = take(data, t->at, end);
+      t->at = end + 1;
+    }
+    if (status >= FOPO_OK) status = fopo_text_more(t);
+  } while (status >= FOPO_OK && t->at < t->stop);
+  return status < FOPO_OK ? status : FOPO_OK;
+}
+
 int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end) {
   if (*p >= stop) return 0;
   const char *newline = memchr(*p, '\n', (size_t)(stop - *p));

@@ -45,6 +45,12 @@ void fopo_text_close(fopo_text *t); /* accepts {0} */
  * further ahead. Pointers into the text are invalid afterwards. Reports progress. */
 int fopo_text_more(fopo_text *t);
 
+/* Calls `take` for each line [at, end) of the rest of the file; *end is its '\n', and t->line
+ * counts the line already. Stops at the first negative status and returns it; any other means: go
+ * on. */
+typedef int fopo_take_line(void *data, const char *at, const char *end);
+int fopo_text_each_line(fopo_text *t, fopo_take_line *take, void *data);
+
 /* For a look ahead, which consumes nothing: the line at *p as [*at, *end) without its line end and
  * trailing blanks; *p moves behind it. 0 if *p is `stop`. */
 int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end);

@@ -10,6 +10,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "data/logs/events.h"
 #include "data/number.h"
 
 enum {
@@ -94,29 +95,19 @@ int fopo_log_table_open(fopo_log_table *r, const char *path) {
 
 /* fopo_log_reject_cell for any text; column -1: the whole row. */
 static int reject(fopo_log_pass *p, int column, const char *text, size_t n, const char *why) {
-  const fopo_logs_options *o = p->options;
-  char more[512];
   if (!p->counts) return FOPO_ROW_LEFT_OUT;
-  if (o->skip_errors && *p->errors < o->max_errors) {
-    ++*p->errors;
-    p->logs->skipped++;
-    return FOPO_ROW_LEFT_OUT;
-  }
-  snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors) {
-    snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
-             *p->errors + 1, o->max_errors);
-  }
-  return fopo_text_refuse(&p->r.t, p->r.t.line, (size_t)(column + 1), text, n, more);
+  return fopo_events_reject(p->logs, p->errors, p->options, &p->r.t, p->r.t.line,
+                            (size_t)(column + 1), text, n, why);
 }
 
 int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why) {
   return reject(p, column, p->r.cells[column].at, p->r.cells[column].n, why);
 }
 
-/* The line [at, end), which t->line counts already. */
-static int take_line(fopo_log_pass *p, const char *at, const char *end) {
+static int take_line(void *data, const char *at, const char *end) {
+  fopo_log_pass *p = data;
   fopo_log_table *r = &p->r;
+  if (end > at && end[-1] == '\r') end--;
   size_t n = cut(r->cells, r->columns, at, end, r->separator);
   if (n == r->columns) return p->take(p);
   if (n == 1 && r->cells[0].n == 0) return FOPO_OK; /* a blank line is no row */
@@ -128,19 +119,9 @@ static int take_line(fopo_log_pass *p, const char *at, const char *end) {
 
 int fopo_log_pass_run(fopo_log_pass *p, const char *path) {
   int status = fopo_log_table_open(&p->r, path);
-  fopo_text *t = &p->r.t;
-  while (status >= FOPO_OK) {
-    while (status >= FOPO_OK && t->at < t->stop) {
-      const char *next = (const char *)memchr(t->at, '\n', (size_t)(t->stop - t->at)) + 1;
-      t->line++;
-      status = take_line(p, t->at, line_end(t->at, t->stop));
-      t->at = next;
-    }
-    if (status >= FOPO_OK) status = fopo_text_more(t);
-    if (status >= FOPO_OK && t->at == t->stop) break;
-  }
+  if (status == FOPO_OK) status = fopo_text_each_line(&p->r.t, take_line, p);
   fopo_log_table_close(&p->r);
-  return status < FOPO_OK ? status : FOPO_OK;
+  return status;
 }
 
 /* ---- columns ---- */

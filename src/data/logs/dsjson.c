@@ -365,11 +365,12 @@ static const char *judge(const reading *g) {
 static int refuse(reading *g, const char *line) {
   if (*g->why == '\0') return FOPO_ERR_MEMORY; /* the sentence is set */
   const char *from = g->at < g->end ? g->at : line;
-  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, g->t->line, from,
+  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, g->t->line, 0, from,
                             (size_t)(g->end - from), g->why);
 }
 
-static int take_line(reading *g, const char *p, const char *end) {
+static int take_line(void *data, const char *p, const char *end) {
+  reading *g = data;
   fopo_logs *logs = g->logs;
   size_t D = g->events.D;
   g->at = p;
@@ -410,18 +411,9 @@ static int read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o
   g.events = (fopo_events){.logs = logs, .D = ((size_t)1 << bits) + 1};
   g.row = fopo_alloc(g.events.D, sizeof *g.row);
   int status = g.row != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  while (status >= FOPO_OK) {
-    while (status >= FOPO_OK && t->at < t->stop) {
-      const char *end = memchr(t->at, '\n', (size_t)(t->stop - t->at));
-      t->line++;
-      status = take_line(&g, t->at, end);
-      t->at = end + 1;
-    }
-    if (status >= FOPO_OK) status = fopo_text_more(t);
-    if (status >= FOPO_OK && t->at == t->stop) break;
-  }
+  if (status == FOPO_OK) status = fopo_text_each_line(t, take_line, &g);
   logs->contexts = fopo_matrix_view(logs->contexts.x, logs->n, g.events.D);
-  if (status >= FOPO_OK && logs->n > 0) {
+  if (status == FOPO_OK && logs->n > 0) {
     logs->n_actions = g.catalogue.size;
     logs->items = fopo_matrix_view(g.catalogue.items, g.catalogue.size, (size_t)1 << bits);
     g.catalogue.items = NULL;
@@ -429,7 +421,7 @@ static int read_dsjson(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o
   fopo_catalogue_done(&g.catalogue);
   fopo_free(g.actions);
   fopo_free(g.row);
-  return status < FOPO_OK ? status : FOPO_OK;
+  return status;
 }
 
 static int sniff(const fopo_text *t) {

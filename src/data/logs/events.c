@@ -71,7 +71,7 @@ const char *fopo_events_refuse_reward(double r) {
 }
 
 int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
-                       const fopo_text *t, size_t line, const char *text, size_t n,
+                       const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                        const char *why) {
   char more[512];
   if (o->skip_errors && *errors < o->max_errors) {
@@ -81,8 +81,9 @@ int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options 
   }
   snprintf(more, sizeof more, "%s", why);
   if (o->skip_errors) {
-    snprintf(more, sizeof more, "%s; with it there are %zu malformed events, max_errors is %zu",
-             why, *errors + 1, o->max_errors);
+    int one = *errors == 0;
+    snprintf(more, sizeof more, "%s; with it there %s %zu malformed event%s, max_errors is %zu",
+             why, one ? "is" : "are", *errors + 1, one ? "" : "s", o->max_errors);
   }
-  return fopo_text_refuse(t, line, 0, text, n, more);
+  return fopo_text_refuse(t, line, column, text, n, more);
 }

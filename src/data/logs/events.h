@@ -25,10 +25,10 @@ int fopo_events_number(double *x, const char *text, size_t n);
 const char *fopo_events_refuse_propensity(double p);
 const char *fopo_events_refuse_reward(double r);
 
-/* Counts a malformed event if the options allow it (1), or fails with the place. *errors: those
- * counted so far. */
+/* Counts a malformed event if the options allow it (1), or fails with the place; column 0: the
+ * whole line. *errors: those counted so far. */
 int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
-                       const fopo_text *t, size_t line, const char *text, size_t n,
+                       const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                        const char *why);
 
 #endif

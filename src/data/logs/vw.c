@@ -51,7 +51,7 @@ static int next_word(word *w, const char **p, const char *end) {
 }
 
 static int refuse(reading *g, size_t line, const char *text, size_t n, const char *why) {
-  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, line, text, n, why);
+  return fopo_events_reject(g->logs, &g->errors, g->options, g->t, line, 0, text, n, why);
 }
 
 /* "name:0.5" or "name": cuts the number behind the last colon off w; 1.0 without one. 0 if it is no
@@ -156,9 +156,12 @@ static void clear_row(reading *g) { memset(g->row, 0, g->events.D * sizeof *g->r
 
 /* ---- plain ---- */
 
-static int take_plain(reading *g, const char *p, const char *end) {
-  const char *bar = memchr(p, '|', (size_t)(end - p));
+static int take_plain(void *data, const char *p, const char *end) {
+  reading *g = data;
+  const char *at = p, *bar = memchr(p, '|', (size_t)(end - p));
   prefix h;
+  word w;
+  if (!next_word(&w, &at, end)) return FOPO_OK;
   if (bar == NULL) return refuse(g, g->t->line, p, (size_t)(end - p), "has no | and features");
   int status = read_prefix(g, &h, p, bar);
   if (status != FOPO_OK) return status;
@@ -248,7 +251,8 @@ static int offer(reading *g, uint32_t *index, const char *bar, const char *end) 
   return FOPO_OK;
 }
 
-static int take_adf(reading *g, const char *p, const char *end) {
+static int take_adf(void *data, const char *p, const char *end) {
+  reading *g = data;
   word w;
   const char *at = p, *bar = memchr(p, '|', (size_t)(end - p));
   if (!next_word(&w, &at, end)) return end_event(g);
@@ -312,26 +316,11 @@ static int read_vw(fopo_logs *logs, fopo_text *t, const fopo_logs_options *o) {
   g.row = fopo_alloc(g.events.D, sizeof *g.row);
   int status = g.row != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   g.adf = status == FOPO_OK && is_adf(t);
-  while (status >= FOPO_OK) {
-    while (status >= FOPO_OK && t->at < t->stop) {
-      const char *end = memchr(t->at, '\n', (size_t)(t->stop - t->at));
-      const char *p = t->at;
-      word w;
-      t->line++;
-      if (g.adf) {
-        status = take_adf(&g, t->at, end);
-      } else if (next_word(&w, &p, end)) {
-        status = take_plain(&g, t->at, end);
-      }
-      t->at = end + 1;
-    }
-    if (status >= FOPO_OK) status = fopo_text_more(t);
-    if (status >= FOPO_OK && t->at == t->stop) break;
-  }
-  if (status >= FOPO_OK) status = finish(&g);
+  if (status == FOPO_OK) status = fopo_text_each_line(t, g.adf ? take_adf : take_plain, &g);
+  if (status == FOPO_OK) status = finish(&g);
   fopo_catalogue_done(&g.catalogue);
   fopo_free(g.row);
-  return status < FOPO_OK ? status : FOPO_OK;
+  return status;
 }
 
 /* Nothing, "shared" or a word with two colons stands before the bar, and no comma. */
