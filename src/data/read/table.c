@@ -37,8 +37,9 @@ static int reject(fopo_table *r, int column, const char *text, size_t n, const c
   char more[512];
   snprintf(more, sizeof more, "%s", why);
   if (o->skip_errors) {
-    snprintf(more, sizeof more, "%s; with it there are %zu malformed rows, max_errors is %zu", why,
-             r->errors + 1, o->max_errors);
+    int one = r->errors == 0;
+    snprintf(more, sizeof more, "%s; with it there %s %zu malformed row%s, max_errors is %zu", why,
+             one ? "is" : "are", r->errors + 1, one ? "" : "s", o->max_errors);
   }
   return fopo_text_refuse(r->t, r->t->line + 1, (size_t)(column + 1), text, n, more);
 }
