@@ -32,12 +32,6 @@ static uint32_t count_bits(uint32_t x) {
 
 static uint32_t bits_of(word *w) { return atomic_load_explicit(&w->bits, memory_order_relaxed); }
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-static int interrupted(void) {
-  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " ORDERING);
-}
-
 static uint32_t largest_of(const uint32_t *numbers, size_t n) {
   uint32_t largest = 0;
 #pragma omp parallel for simd num_threads(n > TASK ? fopo_threads() : 1) reduction(max : largest)
@@ -45,20 +39,26 @@ static uint32_t largest_of(const uint32_t *numbers, size_t n) {
   return largest;
 }
 
-/* Sets the bit of every number. */
-static int mark(word *words, const uint32_t *numbers, size_t n) {
+/* Calls `task` for all numbers, TASK of them at a time, on several threads. */
+static int each_task(void (*task)(uint32_t *numbers, word *words, size_t n), uint32_t *numbers,
+                     word *words, size_t n) {
   int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
 #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
   for (size_t from = 0; from < n; from += TASK) {
     stopped |= fopo_interrupted();
-    for (size_t i = from; i < least(from + TASK, n) && !stopped; i++) {
-      word *w = &words[numbers[i] / 32];
-      uint32_t bit = (uint32_t)1 << numbers[i] % 32;
-      /* Most are set already; testing first keeps the cache line shared among the threads. */
-      if ((bits_of(w) & bit) == 0) atomic_fetch_or_explicit(&w->bits, bit, memory_order_relaxed);
-    }
+    if (!stopped) task(numbers + from, words, n - from < TASK ? n - from : TASK);
   }
-  return stopped ? interrupted() : FOPO_OK;
+  return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " ORDERING) : FOPO_OK;
+}
+
+/* Sets the bit of every number. */
+static void mark(uint32_t *numbers, word *words, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    word *w = &words[numbers[i] / 32];
+    uint32_t bit = (uint32_t)1 << numbers[i] % 32;
+    /* Most are set already; testing first keeps the cache line shared among the threads. */
+    if ((bits_of(w) & bit) == 0) atomic_fetch_or_explicit(&w->bits, bit, memory_order_relaxed);
+  }
 }
 
 /* The running counts, and the names; none if the integers are 0 .. n - 1. */
@@ -85,18 +85,12 @@ static int name(fopo_names *names, word *words, size_t n_words) {
 }
 
 /* Replaces the numbers by their ranks. */
-static int rank(uint32_t *numbers, word *words, size_t n) {
-  int stopped = 0, threads = n > TASK ? fopo_threads() : 1;
-#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(| : stopped)
-  for (size_t from = 0; from < n; from += TASK) {
-    stopped |= fopo_interrupted();
-    for (size_t i = from; i < least(from + TASK, n) && !stopped; i++) {
-      word *w = &words[numbers[i] / 32];
-      uint32_t below = ((uint32_t)1 << numbers[i] % 32) - 1;
-      numbers[i] = w->before + count_bits(bits_of(w) & below);
-    }
+static void rank(uint32_t *numbers, word *words, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    word *w = &words[numbers[i] / 32];
+    uint32_t below = ((uint32_t)1 << numbers[i] % 32) - 1;
+    numbers[i] = w->before + count_bits(bits_of(w) & below);
   }
-  return stopped ? interrupted() : FOPO_OK;
 }
 
 int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done) {
@@ -106,10 +100,10 @@ int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *don
   size_t n_words = (size_t)largest / 32 + 1;
   word *words = fopo_alloc(n_words, sizeof *words);
   if (words == NULL) return FOPO_ERR_MEMORY;
-  int status = mark(words, numbers, n);
+  int status = each_task(mark, numbers, words, n);
   if (status == FOPO_OK) status = fopo_progress(ORDERING, 1, 2);
   if (status == FOPO_OK) status = name(names, words, n_words);
-  if (status == FOPO_OK && names->numbers != NULL) status = rank(numbers, words, n);
+  if (status == FOPO_OK && names->numbers != NULL) status = each_task(rank, numbers, words, n);
   if (status == FOPO_OK) status = fopo_progress(ORDERING, 2, 2);
   fopo_free(words);
   return status;
