@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/memory.h"
 #include "core/npy.h"
 #include "core/progress.h"
 #include "core/replace.h"
@@ -51,30 +50,17 @@ int fopo_npy_save(const char *path, const fopo_array *array) {
   char header[FOPO_NPY_HEADER_MOST], what[256];
   int status = fopo_npy_check(array, path);
   if (status != FOPO_OK) return status;
-  size_t size = strlen(path) + 32;
-  char *temporary = fopo_alloc(size, 1);
-  if (temporary == NULL) return FOPO_ERR_MEMORY;
-  int fd = fopo_replace_begin(temporary, size, path);
-  if (fd < 0) {
-    fopo_free(temporary);
-    return fd;
-  }
+  fopo_replacement r;
+  status = fopo_replace_begin(&r, path);
+  if (status != FOPO_OK) return status;
   snprintf(what, sizeof what, "writing %s", path);
   size_t bytes = fopo_npy_bytes(array);
-  int error = fopo_write_all(fd, header, fopo_npy_header(header, array));
+  int error = fopo_write_all(r.fd, header, fopo_npy_header(header, array));
   for (size_t done = 0; done < bytes && error == 0 && status == FOPO_OK;) {
     size_t part = bytes - done < FOPO_NPY_CHUNK ? bytes - done : FOPO_NPY_CHUNK;
-    error = fopo_write_all(fd, (const char *)array->data + done, part);
+    error = fopo_write_all(r.fd, (const char *)array->data + done, part);
     done += part;
     if (error == 0) status = fopo_progress(what, (double)done, (double)bytes);
   }
-  if (error != 0) {
-    status = fopo_replace_fail(fd, temporary, path, error, bytes);
-  } else if (status != FOPO_OK) {
-    fopo_replace_abandon(fd, temporary);
-  } else {
-    status = fopo_replace_commit(fd, temporary, path);
-  }
-  fopo_free(temporary);
-  return status;
+  return fopo_replace_end(&r, status, error, bytes);
 }

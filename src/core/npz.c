@@ -486,26 +486,15 @@ out:
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress) {
   int status = check_arrays(arrays, n, path);
   if (status != FOPO_OK) return status;
-  size_t size = strlen(path) + 32;
-  char *temporary = fopo_alloc(size, 1), what[256];
-  if (temporary == NULL) return FOPO_ERR_MEMORY;
+  fopo_replacement r;
+  status = fopo_replace_begin(&r, path);
+  if (status != FOPO_OK) return status;
+  char what[256];
   snprintf(what, sizeof what, "writing %s", path);
-  sink s = {.fd = fopo_replace_begin(temporary, size, path), .what = what};
-  if (s.fd < 0) {
-    fopo_free(temporary);
-    return s.fd;
-  }
+  sink s = {.fd = r.fd, .what = what};
   for (size_t i = 0; i < n; i++) s.total += fopo_npy_bytes(&arrays[i]);
   zip_error_init(&s.zip_error);
   status = write_archive(&s, path, arrays, n, compress);
   zip_error_fini(&s.zip_error);
-  if (s.error != 0) {
-    status = fopo_replace_fail(s.fd, temporary, path, s.error, s.total);
-  } else if (status != FOPO_OK) {
-    fopo_replace_abandon(s.fd, temporary);
-  } else {
-    status = fopo_replace_commit(s.fd, temporary, path);
-  }
-  fopo_free(temporary);
-  return status;
+  return fopo_replace_end(&r, status, s.error, s.total);
 }

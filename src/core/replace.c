@@ -44,64 +44,74 @@ static int flush_folder(const char *path) {
   return error;
 }
 
-int fopo_replace_begin(char *temporary, size_t size, const char *path) {
+static void abandon(const fopo_replacement *r) {
+  close(r->fd);
+  unlink(r->temporary);
+}
+
+int fopo_replace_begin(fopo_replacement *r, const char *path) {
   struct stat old;
   int exists = stat(path, &old) == 0;
+  r->path = path;
   if (exists && !S_ISREG(old.st_mode)) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
   }
-  if (snprintf(temporary, size, "%s.tmp.%ld", path, (long)getpid()) >= (int)size) {
+  int n = snprintf(r->temporary, sizeof r->temporary, "%s.tmp.%ld", path, (long)getpid());
+  if (n >= (int)sizeof r->temporary) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path);
   }
   /* A file of this name can only be left over from a dead process with the same id. */
-  if (unlink(temporary) != 0 && errno != ENOENT) {
+  if (unlink(r->temporary) != 0 && errno != ENOENT) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
   }
-  int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) {
+  r->fd = open(r->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (r->fd < 0) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
                      errno == ENOENT ? "there is no such folder" : strerror(errno));
   }
-  if (exists && fchmod(fd, old.st_mode & 0777) != 0 && errno != EPERM) {
+  if (exists && fchmod(r->fd, old.st_mode & 0777) != 0 && errno != EPERM) {
     int error = errno;
-    fopo_replace_abandon(fd, temporary);
+    abandon(r);
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
-  }
-  return fd;
-}
-
-int fopo_replace_commit(int fd, const char *temporary, const char *path) {
-  int error = fsync(fd) != 0 ? errno : 0;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary, path) != 0) error = errno;
-  if (error != 0) {
-    unlink(temporary);
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", path,
-                     strerror(error));
-  }
-  error = flush_folder(path);
-  if (error != 0) {
-    return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s", path,
-                     strerror(error));
   }
   return FOPO_OK;
 }
 
-void fopo_replace_abandon(int fd, const char *temporary) {
-  if (fd >= 0) close(fd);
-  unlink(temporary);
+static int commit(const fopo_replacement *r) {
+  int error = fsync(r->fd) != 0 ? errno : 0;
+  if (close(r->fd) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(r->temporary, r->path) != 0) error = errno;
+  if (error != 0) {
+    unlink(r->temporary);
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", r->path,
+                     strerror(error));
+  }
+  error = flush_folder(r->path);
+  if (error != 0) {
+    return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s",
+                     r->path, strerror(error));
+  }
+  return FOPO_OK;
 }
 
-int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes) {
+/* Abandons the replacement because of a failed write. */
+static int give_up(const fopo_replacement *r, int error, uint64_t bytes) {
   struct statvfs disk;
   struct stat written;
-  int full = error == ENOSPC && fstatvfs(fd, &disk) == 0 && fstat(fd, &written) == 0;
+  int full = error == ENOSPC && fstatvfs(r->fd, &disk) == 0 && fstat(r->fd, &written) == 0;
   double free_bytes =
       full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
-  fopo_replace_abandon(fd, temporary);
+  abandon(r);
   if (full) {
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", path,
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", r->path,
                      (double)bytes / 1e6, free_bytes / 1e6);
   }
-  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", r->path, strerror(error));
+}
+
+int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes) {
+  if (error != 0) return give_up(r, error, bytes);
+  if (status == FOPO_OK) return commit(r);
+  abandon(r);
+  return status;
 }

@@ -5,18 +5,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes through a temporary name: opens path.tmp.PID for writing and returns its descriptor
- * (or a negative status); commit flushes to disk, renames and flushes the folder; abandon removes
- * it. temporary is a buffer of at least strlen(path) + 32 bytes. Shared by all writers. */
-int fopo_replace_begin(char *temporary, size_t size, const char *path);
-int fopo_replace_commit(int fd, const char *temporary, const char *path);
-void fopo_replace_abandon(int fd, const char *temporary);
+/* A file that is being replaced. */
+typedef struct {
+  const char *path; /* not owned */
+  int fd;           /* of the new file, at first under the name `temporary` */
+  char temporary[4096 + 32];
+} fopo_replacement;
+
+/* Opens path.tmp.PID for writing. After a failure there is nothing to end. */
+int fopo_replace_begin(fopo_replacement *r, const char *path);
 
 /* Writes all n bytes at the descriptor's position: short writes and EINTR handled. 0, or errno. */
 int fopo_write_all(int fd, const void *bytes, size_t n);
 
-/* Abandons a replacement because of errno `error`: removes the temporary file and fails with a
- * sentence, for a full disk with the bytes needed and free. */
-int fopo_replace_fail(int fd, const char *temporary, const char *path, int error, uint64_t bytes);
+/* Ends the replacement. If status is FOPO_OK and error 0: flushes to disk, renames and flushes the
+ * folder. Else removes the temporary file and returns status, or, because of errno `error` of a
+ * failed write, fails with a sentence, for a full disk with the bytes needed and free. */
+int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes);
 
 #endif
