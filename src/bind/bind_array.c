@@ -1,6 +1,7 @@
-/* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes per element. * * An index,
- * a policy or a trainer that keeps an array relies on its values, so an array with other holders is
- * copied before it is changed. */
+/* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes per element.
+ *
+ * An index, a policy or a trainer that keeps an array relies on its values, so an array with other
+ * holders is copied before it is changed. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 
 #include "bind/families.h"
 #include "core/memory.h"
+#include "core/npy.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "mips/index.h"

@@ -7,7 +7,7 @@
 #ifndef FOPO_CORE_NPZ_H
 #define FOPO_CORE_NPZ_H
 
-#include "core/npy.h"
+#include "core/array.h"
 
 /* A borrowed description, for writers. */
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,

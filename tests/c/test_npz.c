@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "core/npy.h"
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/status.h"

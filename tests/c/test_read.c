@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/npy.h"
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/threads.h"
