@@ -3,6 +3,7 @@
 -- resumed between two records or within one. Seconds alone differ.
 local lu = require "luaunit"
 local fopo = require "fopo"
+local define = require "fopo.base.define"
 local live = require "fopo.view.live"
 local native = require "fopo.native"
 local run = require "fopo.run.run"
@@ -48,12 +49,15 @@ local function deterministic(history)
   return h
 end
 
-local function in_slices(t, count, options)
-  options.view = false
-  local o = setmetatable(options, {__index = {keep_best = true}})
+-- A run of all the steps, to be advanced here.
+local function run_of(t)
   local columns = {}
   for name in pairs(t.history) do columns[#columns + 1] = name end
-  local r <close> = run.new(t, o, columns)
+  return run.new(t, {steps = STEPS, every = EVERY, keep_best = true}, columns)
+end
+
+local function in_slices(t, count)
+  local r <close> = run_of(t)
   while not r:done() do r:advance(nil, count) end
   r:finish()
   return t
@@ -61,14 +65,12 @@ end
 
 local ways = {}
 function ways.job(e) return new(e):start{steps = STEPS, every = EVERY}:wait() end
-function ways.slices_of_1(e) return in_slices(new(e), 1, {steps = STEPS, every = EVERY}) end
-function ways.slices_of_7(e) return in_slices(new(e), 7, {steps = STEPS, every = EVERY}) end
-function ways.slices_of_100(e) return in_slices(new(e), 100, {steps = STEPS, every = EVERY}) end
+function ways.slices_of_1(e) return in_slices(new(e), 1) end
+function ways.slices_of_7(e) return in_slices(new(e), 7) end
+function ways.slices_of_100(e) return in_slices(new(e), 100) end
 function ways.view(e)
   local t = new(e)
-  local columns = {}
-  for name in pairs(t.history) do columns[#columns + 1] = name end
-  local r <close> = run.new(t, {steps = STEPS, every = EVERY, keep_best = true}, columns)
+  local r <close> = run_of(t)
   live.headless(sources.of_run(r), {rows = 24, cols = 80})
   r:finish()
   return t
@@ -84,9 +86,7 @@ local function resumed(e, at)
   local path = os.tmpname() .. ".npz"
   local t, u = new(e), new(e)
   do
-    local columns = {}
-    for name in pairs(t.history) do columns[#columns + 1] = name end
-    local r = run.new(t, {steps = STEPS, every = EVERY, keep_best = true}, columns)
+    local r = run_of(t)
     while t.step < at do r:advance(nil, math.min(30, at - t.step)) end
     t:save(path)
   end
@@ -116,7 +116,7 @@ end
 -- A row of the table is a column, a tag of TensorBoard and a line of the help.
 function TestStatistics:test_table()
   local t = new(estimators.uniform)
-  local text = fopo.help and require("fopo.base.define").entries["trainer:run"].text
+  local text = define.entries["trainer:run"].text
   for _, one in ipairs(native.statistics()) do
     lu.assertEquals(t.history[one.name] ~= nil, one.tag ~= "")
     if one.tag ~= "" then lu.assertStrContains(text, one.text) end
