@@ -1,6 +1,7 @@
 -- The data that sections train on: sessions over P items, and item embeddings for them.
 local fopo = require "fopo"
 local bench = require "bench"
+local native = require "fopo.native"
 local world = {seed = 1} -- of the trainers
 
 -- Training contexts over P items: about 14,000, or ten times as many where embeddings are learnt
@@ -97,12 +98,11 @@ end
 function world.phases(trainer)
   local h, parts, sum = trainer.history, {}, 0
   local last = #h.step
-  local names = {"search", "propose", "reward_time", "gradient", "update"}
-  for _, name in ipairs(names) do sum = sum + h[name][last] end
-  for _, name in ipairs(names) do
-    local share = h[name][last] / sum
+  for _, phase in ipairs(native.phases()) do sum = sum + h[phase.column][last] end
+  for _, phase in ipairs(native.phases()) do
+    local share = h[phase.column][last] / sum
     if share >= 0.005 then
-      parts[#parts + 1] = ("%s %.0f %%"):format(name:gsub("_time", ""), 100 * share)
+      parts[#parts + 1] = ("%s %.0f %%"):format(phase.name, 100 * share)
     end
   end
   return table.concat(parts, ", ")
