@@ -24,7 +24,7 @@ local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
-local o, files = study.options(
+local o = study.options(
   {epsilons = {0, 0.2, 0.5, 0.8, 1}, refresh = 20, seconds = 6, clock = "wall", lr = 0.01, dim = 32,
    k = 256, samples = 1000, floor = 0.0001, smoothing = 0.5, min_items = 20, scale = 1,
    seeds = {1, 2, 3}, worlds = {"narrow", "wide"}},
@@ -108,13 +108,11 @@ local function show(world)
   io.stdout:flush()
 end
 
-for _, list in ipairs{o.worlds, files} do
-  for _, name in ipairs(list) do
-    local world = study.world(name, o)
-    for _, seed in ipairs(o.seeds) do
-      for _, epsilon in ipairs(all_epsilons()) do run(world, epsilon, seed) end
-    end
-    show(world)
+for _, name in ipairs(o.worlds) do
+  local world = study.world(name, o)
+  for _, seed in ipairs(o.seeds) do
+    for _, epsilon in ipairs(all_epsilons()) do run(world, epsilon, seed) end
   end
+  show(world)
 end
 study.csv("adaptive", columns, results)

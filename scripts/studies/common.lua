@@ -8,10 +8,12 @@ local script = require "script"
 local report = fopo.report
 local study = {suffix = "", misuse = script.misuse} -- suffix of the CSV's name
 
--- The options, and the files that the command line names. A quick run writes a CSV of its own.
+-- The options, and the files that the command line names. In o.worlds, if there is such an option,
+-- the files follow the worlds. A quick run writes a CSV of its own.
 function study.options(defaults, quick)
   local o, files, is_quick = script.options(defaults, quick)
   if is_quick then study.suffix = "_quick" end
+  if o.worlds then table.move(files, 1, #files, #o.worlds + 1, o.worlds) end
   return o, files
 end
 
@@ -76,6 +78,13 @@ function study.mean(list)
   for _, x in ipairs(list) do sum = sum + x end
   for _, x in ipairs(list) do squares = squares + (x - sum / n) ^ 2 end
   return sum / n, n > 1 and math.sqrt(squares / (n - 1) / n) or 0
+end
+
+-- The same of one column of rows, tables by column name.
+function study.mean_of(rows, column)
+  local list = {}
+  for i, row in ipairs(rows) do list[i] = row[column] end
+  return study.mean(list)
 end
 
 -- ---- the table and its CSV ----

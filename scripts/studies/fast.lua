@@ -32,7 +32,7 @@ local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
-local o, files = study.options(
+local o = study.options(
   {steps = 12000, parts = 2, lr = 0.01, dim = 100, k = 256, samples = 1000, epsilon = 0.8,
    tails = {64}, refresh = {1, 20}, rows = {"float16"}, budgets = {0, 8192, 12288}, threads = 2,
    scale = 1, seeds = {1, 2, 3}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
@@ -106,29 +106,23 @@ local function chosen(world, method, step)
   return list
 end
 
-local function mean_of(list, name)
-  local values = {}
-  for i, row in ipairs(list) do values[i] = row[name] end
-  return study.mean(values)
-end
-
 local function show(world, list)
   local shown = {{"method", "refresh", "rows", "budget", "half way", "reward", "+-",
                   "against mixture", "+-", "searches/step", "ms/step", "faster"}}
   local base = chosen(world, list[1], o.steps)
-  local base_ms = mean_of(base, "ms_step")
+  local base_ms = study.mean_of(base, "ms_step")
   for _, method in ipairs(list) do
     local last = chosen(world, method, o.steps)
-    local reward, error = mean_of(last, "reward")
+    local reward, error = study.mean_of(last, "reward")
     local differences = {}
     for i, row in ipairs(last) do differences[i] = row.reward - base[i].reward end
     local difference, its_error = study.mean(differences)
-    local early = mean_of(chosen(world, method, o.steps // o.parts), "reward")
-    local ms = mean_of(last, "ms_step")
+    local early = study.mean_of(chosen(world, method, o.steps // o.parts), "reward")
+    local ms = study.mean_of(last, "ms_step")
     shown[#shown + 1] = {method.name, tostring(method.refresh), method.rows,
       method.budget == 0 and "exact" or tostring(method.budget), ("%.4f"):format(early),
       ("%.4f"):format(reward), ("%.4f"):format(error), ("%+.4f"):format(difference),
-      ("%.4f"):format(its_error), ("%.2f"):format(mean_of(last, "searched") / o.steps),
+      ("%.4f"):format(its_error), ("%.2f"):format(study.mean_of(last, "searched") / o.steps),
       ("%.3f"):format(ms), ("%.1f x"):format(base_ms / ms)}
   end
   local title = "%s: %d items, %d contexts, %d steps of 32 (%.1f visits), %d test sessions, "
@@ -138,13 +132,11 @@ local function show(world, list)
 end
 
 fopo.threads(o.threads)
-for _, list in ipairs{o.worlds, files} do
-  for _, name in ipairs(list) do
-    local world, all = study.world(name, o), methods()
-    for _, seed in ipairs(o.seeds) do
-      for _, method in ipairs(all) do run(world, method, seed) end
-    end
-    show(world, all)
+for _, name in ipairs(o.worlds) do
+  local world, all = study.world(name, o), methods()
+  for _, seed in ipairs(o.seeds) do
+    for _, method in ipairs(all) do run(world, method, seed) end
   end
+  show(world, all)
 end
 study.csv("fast", columns, results)

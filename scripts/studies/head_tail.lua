@@ -29,7 +29,7 @@ local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
-local o, files = study.options(
+local o = study.options(
   {repeats = 100, steps = 3000, lr = 0.01, dim = 32, k = 256, samples = 1000, contexts = 64,
    scale = 1, seeds = {1, 2}, worlds = {"narrow", "wide"}},
   {repeats = 5, steps = 40, dim = 8, k = 20, samples = 60, contexts = 8, scale = 0.03, seeds = {1},
@@ -109,27 +109,20 @@ local function show(world)
       table.insert(groups[key], row)
     end
   end
-  local function mean(group, name)
-    local list = {}
-    for i, row in ipairs(group) do list[i] = row[name] end
-    return (study.mean(list))
-  end
   for _, key in ipairs(order) do
     local group, first = groups[key], groups[key][1]
-    shown[#shown + 1] = {first.at, first.method, tostring(first.rows),
-      ("%.4f"):format(mean(group, "bias")), ("%.4f"):format(mean(group, "spread")),
-      ("%.4f"):format(mean(group, "error")), ("%.2f"):format(mean(group, "ms")),
-      ("%.4f"):format(mean(group, "head_mass")), ("%.4f"):format(mean(group, "reward"))}
+    local function mean(format, name) return format:format((study.mean_of(group, name))) end
+    shown[#shown + 1] = {first.at, first.method, tostring(first.rows), mean("%.4f", "bias"),
+      mean("%.4f", "spread"), mean("%.4f", "error"), mean("%.2f", "ms"),
+      mean("%.4f", "head_mass"), mean("%.4f", "reward")}
   end
   study.print(("%s: %d items, %d estimates a seed, seeds %s"):format(world.name, world.items.rows,
     o.repeats, table.concat(o.seeds, ", ")), shown)
 end
 
-for _, list in ipairs{o.worlds, files} do
-  for _, name in ipairs(list) do
-    local world = study.world(name, o)
-    for _, seed in ipairs(o.seeds) do run(world, seed) end
-    show(world)
-  end
+for _, name in ipairs(o.worlds) do
+  local world = study.world(name, o)
+  for _, seed in ipairs(o.seeds) do run(world, seed) end
+  show(world)
 end
 study.csv("head_tail", columns, results)

@@ -21,7 +21,7 @@ local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
-local o, files = study.options(
+local o = study.options(
   {refresh = {1, 2, 5, 20, "once"}, estimators = {"snis", "head_tail"}, seconds = 8, clock = "wall",
    lr = 0.01, dim = 32, k = 256, samples = 1000, tail = 256, epsilon = 0.5, scale = 1,
    seeds = {1, 2}, worlds = {"narrow", "wide"}},
@@ -96,15 +96,13 @@ local function show(world)
                            o.clock, table.concat(o.seeds, ", ")), shown)
 end
 
-for _, list in ipairs{o.worlds, files} do
-  for _, name in ipairs(list) do
-    local world = study.world(name, o)
-    for _, seed in ipairs(o.seeds) do
-      for _, kind in ipairs(o.estimators) do
-        for _, refresh in ipairs(o.refresh) do run(world, kind, refresh, seed) end
-      end
+for _, name in ipairs(o.worlds) do
+  local world = study.world(name, o)
+  for _, seed in ipairs(o.seeds) do
+    for _, kind in ipairs(o.estimators) do
+      for _, refresh in ipairs(o.refresh) do run(world, kind, refresh, seed) end
     end
-    show(world)
   end
+  show(world)
 end
 study.csv("refresh", columns, results)

@@ -29,7 +29,7 @@ local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
-local o, files = study.options(
+local o = study.options(
   {steps = 600, lr = 0.01, items_lr = 0, dims = {10, 100}, k = 256, samples = 1000, epsilon = 0.8,
    index_refresh = 100, embedding = "sqrt", scale = 0.25, seeds = {1, 2, 3}, worlds = {"narrow"}},
   {steps = 20, dims = {6}, k = 20, samples = 50, scale = 0.03, seeds = {1}})
@@ -67,9 +67,7 @@ local results = {}
 
 -- The cell of a column over the seeds: the mean, and its standard error.
 local function cell(rows, column, form)
-  local list = {}
-  for i, row in ipairs(rows) do list[i] = row[column] end
-  local mean, error = study.mean(list)
+  local mean, error = study.mean_of(rows, column)
   return (form .. " +- " .. form):format(mean, error)
 end
 
@@ -98,7 +96,5 @@ local function look_at(name)
     world.items.rows, o.embedding, o.steps, o.lr, table.concat(o.seeds, ", ")), shown)
 end
 
-for _, list in ipairs{o.worlds, files} do
-  for _, name in ipairs(list) do look_at(name) end
-end
+for _, name in ipairs(o.worlds) do look_at(name) end
 study.csv("rq0", columns, results)
