@@ -1,6 +1,6 @@
 -- require "fopo": the public surface, one module for each family of functions.
 --
--- The modules named below are public and lie in this folder. Their helpers lie in rooms:
+-- The modules named below are public and lie in this folder. Their helpers lie in folders:
 --   base/     declarations of functions, caches, JSON, text: what every module may use
 --   run/      a training run: its log on disk, its events, jobs in the background
 --   index/    the choice of an index by measurement (fopo.index.auto)
