@@ -36,7 +36,8 @@ end
 function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
 function fields.device(t) return t.native.device_name end
 
-trainer.fields = {step = true, steps_per_epoch = true, device = true} -- for completion
+trainer.fields = {} -- for completion
+for name in pairs(fields) do trainer.fields[name] = true end
 
 function trainer.__index(t, key)
   if fields[key] then return fields[key](t) end

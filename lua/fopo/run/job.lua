@@ -126,7 +126,7 @@ end
 
 -- ---- the job as an object ----
 
-local knobs = {lr = true}
+local knobs = {}
 for _, what in ipairs(run.knobs) do knobs[what] = true end
 
 local methods = {"pause", "resume", "stop", "wait"}

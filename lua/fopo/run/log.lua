@@ -146,14 +146,12 @@ end
 
 -- One record: a table by the names of the columns.
 function log:record(row)
-  local cells, values = {}, {}
+  local cells = {}
   for i, name in ipairs(self.columns) do
-    local v = row[name]
-    local text = json.number(v)
+    local text = json.number(row[name])
     cells[i] = text == "null" and "" or text
-    values[name] = v
   end
-  self:put(self.jsonl, json.row(self.columns, values) .. "\n")
+  self:put(self.jsonl, json.row(self.columns, row) .. "\n")
   self:put(self.csv, table.concat(cells, ",") .. "\n")
   local list = {}
   for i, one in ipairs(self.tagged) do list[i] = {one[2], row[one[1]]} end
