@@ -306,13 +306,15 @@ static fopo_job_state state_of(fopo_job *j) {
   return state;
 }
 
+static void join(fopo_job *j) {
+  pthread_join(j->thread, NULL);
+  j->joined = 1;
+  atomic_fetch_sub(&running, 1);
+}
+
 /* Joins the thread if it has ended, and moves the state to the trainer. */
 static int bring_home(fopo_job *j) {
-  if (state_of(j) == FOPO_JOB_ENDED && !j->joined) {
-    pthread_join(j->thread, NULL);
-    j->joined = 1;
-    atomic_fetch_sub(&running, 1);
-  }
+  if (state_of(j) == FOPO_JOB_ENDED && !j->joined) join(j);
   if (j->at_home) return FOPO_OK;
   int status = fopo_trainer_move_state(j->home, j->trainer);
   j->at_home = status == FOPO_OK;
@@ -376,8 +378,7 @@ void fopo_job_free(fopo_job *job) {
   if (job == NULL) return;
   if (!job->joined) {
     end_thread(job);
-    pthread_join(job->thread, NULL);
-    atomic_fetch_sub(&running, 1);
+    join(job);
   }
   fopo_run_free(job->run);
   fopo_trainer_free(job->trainer);
