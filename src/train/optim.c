@@ -161,11 +161,8 @@ int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size
   fopo_parameters x = {
       .theta = items, .m = o->items_m, .v = o->items_v, .updates = o->items_t, .n = P * L};
   if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = {.lr = lr,
-                      .beta1 = p->beta1,
-                      .beta2 = p->beta2,
-                      .eps = p->eps,
-                      .weight_decay = p->weight_decay};
+    fopo_adam adam = fopo_optim_adam(o);
+    adam.lr = lr;
     return device->ops->adam_rows(device, &x, G, &adam, L);
   }
   fopo_sgd sgd = {.lr = lr, .momentum = p->momentum, .weight_decay = p->weight_decay};
