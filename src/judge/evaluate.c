@@ -7,6 +7,8 @@
 #include "core/memory.h"
 #include "core/status.h"
 
+static const double z = 1.959963984540054; /* the normal's 97.5 % point */
+
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
                  const fopo_index *ix) {
   if (x.rows == 0 || x.rows != sessions->Y.rows || sessions->Y.cols != pi->items.rows) {
@@ -74,7 +76,6 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
 /* 95 % interval of the difference (b - c) / n of two paired proportions: b of n pairs have a hit of
  * the first alone, c of the second alone. */
 static void paired(double *low, double *high, size_t b, size_t c, size_t n) {
-  const double z = 1.959963984540054; /* the normal's 97.5 % point */
   /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
    * even if the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
   double m = (double)n + 2.0, difference = (double)b - (double)c;
@@ -104,7 +105,6 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
 }
 
 void fopo_wilson(double *low, double *high, size_t k, size_t n) {
-  const double z = 1.959963984540054; /* the normal's 97.5 % point */
   *low = 0.0;
   *high = 1.0;
   if (n == 0) return;
