@@ -160,6 +160,10 @@ static void cut(fopo_batch *b) {
   b->piece_size = (b->part_size + pieces - 1) / pieces;
 }
 
+static size_t count_draws(const fopo_gradient_options *o, size_t P) {
+  return o->estimator->draws != NULL ? o->estimator->draws(o, P) : o->samples;
+}
+
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
                      fopo_draw_key key) {
   const fopo_binding *data = b->data;
@@ -168,7 +172,7 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   b->rows = rows;
   b->key = key;
   b->B = B;
-  b->S = b->options->estimator->draws(b->options, data->P);
+  b->S = count_draws(b->options, data->P);
   b->done = 0;
   b->part = b->piece = (fopo_span){0};
   memset(b->seconds, 0, sizeof b->seconds);

@@ -48,7 +48,7 @@ struct fopo_estimator {
   unsigned needs;    /* of the flags above */
   size_t least;      /* samples; 0: the option has no meaning */
 
-  /* S, how many items a context draws out of P. */
+  /* S, how many items a context draws out of P; NULL: the option samples. */
   size_t (*draws)(const fopo_gradient_options *o, size_t P);
 
   /* The options against a catalogue of P items; NULL if there is nothing more to check. The

@@ -4,11 +4,6 @@
 #include "core/status.h"
 #include "learn/batch.h"
 
-static size_t draws(const fopo_gradient_options *o, size_t P) {
-  (void)P;
-  return o->samples;
-}
-
 /* E_pi beta is needed if no baseline makes the c_s sum to 0. */
 static float *needed_mean(fopo_batch *b) { return b->options->baseline ? NULL : b->draws.mean; }
 
@@ -70,7 +65,6 @@ const fopo_estimator fopo_estimator_reinforce = {
     .title = "reinforce",
     .needs = FOPO_READS_ALL_ITEMS,
     .least = 2,
-    .draws = draws,
     .draw = draw,
     .combine = combine,
     .dense = dense,

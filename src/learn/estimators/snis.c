@@ -4,11 +4,6 @@
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
 
-static size_t draws(const fopo_gradient_options *o, size_t P) {
-  (void)P;
-  return o->samples;
-}
-
 /* S draws of the mixture for contexts with candidates; uniform ones if no context has any. */
 static int draw_proposal(fopo_batch *b) {
   const fopo_candidates *c = b->candidates;
@@ -63,7 +58,6 @@ const fopo_estimator fopo_estimator_snis = {
     .title = "snis",
     .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED,
     .least = 2,
-    .draws = draws,
     .draw = draw,
     .combine = combine,
     .options = options,

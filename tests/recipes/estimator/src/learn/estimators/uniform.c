@@ -5,11 +5,6 @@
 #include "core/clock.h"
 #include "learn/estimators/covariance.h"
 
-static size_t draws(const fopo_gradient_options *o, size_t P) {
-  (void)P;
-  return o->samples;
-}
-
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
   double start = fopo_clock();
@@ -27,7 +22,6 @@ const fopo_estimator fopo_estimator_uniform = {
     .name = "uniform",
     .title = "uniform",
     .least = 2,
-    .draws = draws,
     .draw = draw,
     .combine = combine,
     .options = options,
