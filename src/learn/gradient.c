@@ -187,15 +187,6 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
 
 float *fopo_gradient_result(fopo_gradient *g) { return g->batch.arrays.G; }
 
-int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
-                          const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key) {
-  int status = fopo_gradient_begin(g, theta, rows, B, key);
-  if (status == FOPO_OK) status = fopo_batch_run(&g->batch, NULL);
-  if (status == FOPO_OK) status = fopo_batch_finish(&g->batch, G, stats);
-  if (status == FOPO_OK) fopo_gradient_commit(g, rows, B, stats);
-  return status;
-}
-
 fopo_work fopo_gradient_work(const fopo_gradient *g) {
   const fopo_candidates *c = &g->candidates;
   return (fopo_work){.B = g->batch.B,

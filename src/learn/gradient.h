@@ -87,7 +87,7 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b);
 /* ---- what is remembered from batch to batch ---- */
 
 /* The batch of `rows` counts, with these statistics: only now do cached candidates grow older and
- * an adaptive epsilon move. After finish, or after means; compute does it itself. */
+ * an adaptive epsilon move. After finish, or after means. */
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats);
 
@@ -112,9 +112,5 @@ uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);
  * items are fixed. */
 fopo_item_gradient fopo_gradient_items(const fopo_gradient *g);
 float *fopo_gradient_device_items(fopo_gradient *g); /* the device's items [P, L], to be moved */
-
-/* A whole batch in one call, for rewards that no caller fills. */
-int fopo_gradient_compute(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
-                          const float *theta, const uint32_t *rows, size_t B, fopo_draw_key key);
 
 #endif

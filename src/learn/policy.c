@@ -61,11 +61,6 @@ int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_t
   return FOPO_OK;
 }
 
-int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start, float temperature,
-                     uint64_t seed) {
-  return fopo_policy_init_linear(pi, items, items.cols, start, temperature, seed);
-}
-
 static int check_network(const fopo_network *net, size_t L) {
   if (net->layers < 2 || net->layers > FOPO_LAYERS) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a network has 1 or 2 hidden layers, not %zu",

@@ -29,10 +29,6 @@ typedef struct {
 int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_theta_start start,
                             float temperature, uint64_t seed);
 
-/* Contexts made of the items' own embeddings: D = L. */
-int fopo_policy_init(fopo_policy *pi, fopo_matrix items, fopo_theta_start start, float temperature,
-                     uint64_t seed);
-
 /* A network of net->layers 2 or 3 whose last width is that of the items. Weights of hidden layers
  * start as normal numbers of variance 2 / (in + out) (tanh; Glorot and Bengio 2010) or 2 / in
  * (relu; He et al. 2015), those of the last one as 0.005 times standard normal, biases as 0: the

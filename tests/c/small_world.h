@@ -47,7 +47,7 @@ static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L
   fopo_free(row);
   fopo_free(col);
 
-  ok(fopo_policy_init(&w->pi, w->items, FOPO_THETA_RANDOM, 0.8f, seed));
+  ok(fopo_policy_init_linear(&w->pi, w->items, L, FOPO_THETA_RANDOM, 0.8f, seed));
   for (size_t i = 0; i < L * L; i++) w->pi.theta.x[i] *= (float)(peak / 0.005);
   w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));
@@ -60,6 +60,16 @@ static inline void small_world_done(small_world *w) {
   fopo_matrix_done(&w->items);
   fopo_matrix_done(&w->contexts);
   fopo_free(w->rows);
+}
+
+/* A whole batch at the policy's theta, for rewards that no caller fills. */
+static inline int compute_gradient(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
+                                   const uint32_t *rows, size_t B, fopo_draw_key key) {
+  int status = fopo_gradient_begin(g, NULL, rows, B, key);
+  if (status == FOPO_OK) status = fopo_gradient_estimate(g, NULL);
+  if (status == FOPO_OK) status = fopo_gradient_finish(g, G, stats);
+  if (status == FOPO_OK) fopo_gradient_commit(g, rows, B, stats);
+  return status;
 }
 
 /* pi(. | x_n) [P] in double, for theta [L, L] in double. */

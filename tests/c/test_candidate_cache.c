@@ -214,13 +214,13 @@ static void test_same_candidates(void **unused) {
   fopo_matrix none = {0};
   set_up(&s, kept(&fopo_estimator_snis, 5), 0.2, 0.02, 0);
   fopo_gradient_options o = *fopo_gradient_get(s.g);
-  ok(fopo_gradient_compute(s.g, fopo_matrix_view(first, L, L), &stats, NULL, s.w.rows, N, key));
-  ok(fopo_gradient_compute(s.g, fopo_matrix_view(second, L, L), &stats, NULL, s.w.rows, N, key));
+  ok(compute_gradient(s.g, fopo_matrix_view(first, L, L), &stats, s.w.rows, N, key));
+  ok(compute_gradient(s.g, fopo_matrix_view(second, L, L), &stats, s.w.rows, N, key));
   assert_int_equal(queries(&s), N);
   assert_memory_equal(first, second, bytes);
   o.proposal.refresh = 1;
   ok(fopo_gradient_set(s.g, &o));
-  ok(fopo_gradient_compute(s.g, fopo_matrix_view(fresh, L, L), &stats, NULL, s.w.rows, N, key));
+  ok(compute_gradient(s.g, fopo_matrix_view(fresh, L, L), &stats, s.w.rows, N, key));
   assert_int_equal(queries(&s), 2 * N);
   for (int i = 0; i < L * L; i++) assert_true(fabs((double)(first[i] - fresh[i])) < 1e-5);
 
@@ -234,7 +234,7 @@ static void test_same_candidates(void **unused) {
     fopo_draw_key at = {4, step};
     o.proposal.refresh = FOPO_REFRESH_ONCE;
     ok(fopo_gradient_set(s.g, &o));
-    ok(fopo_gradient_compute(s.g, none, &stats, NULL, s.w.rows, N, at));
+    ok(compute_gradient(s.g, none, &stats, s.w.rows, N, at));
     mean += stats.mean.reward / 400.0;
   }
   assert_int_equal(queries(&s), 2 * N);
@@ -275,8 +275,7 @@ static void test_slices(void **unused) {
     set_up(&s, which(i), 0.2, 0.02, 0);
     for (int left = STEPS; left > 0; left -= 7) {
       run(&s, 7);
-      ok(fopo_gradient_compute(s.g, (fopo_matrix){0}, &stats, NULL, s.w.rows, 5,
-                               (fopo_draw_key){1, 1}));
+      ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
     }
     assert_memory_equal(theta(&s), wanted, bytes);
     tear_down(&s);

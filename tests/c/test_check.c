@@ -78,8 +78,8 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, NULL,
-                           w->rows + 1, 1, (fopo_draw_key){5, 0}));
+  ok(compute_gradient(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
+                      w->rows + 1, 1, (fopo_draw_key){5, 0}));
   ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, fopo_matrix_row(w->contexts, 1), r,
                            fopo_matrix_view(u, DIRECTIONS, n_theta), h));
   assert_true(fabs(value - stats.mean.reward) < 1e-5 * value);

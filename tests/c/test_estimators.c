@@ -82,8 +82,8 @@ static deviation measure(small_world *w, fopo_gradient_options options, uint32_t
   for (uint32_t step = 0; step < steps; step++) {
     float G[ENTRIES];
     fopo_gradient_stats stats;
-    ok(fopo_gradient_compute(g, fopo_matrix_view(G, DIM, DIM), &stats, NULL, w->rows, w->N,
-                             (fopo_draw_key){11, step}));
+    ok(compute_gradient(g, fopo_matrix_view(G, DIM, DIM), &stats, w->rows, w->N,
+                        (fopo_draw_key){11, step}));
     deviation_add(&d, G, exact);
     series_add(&d.reward, stats.mean.reward - reward);
     series_add(&d.head_mass, stats.mean.head_mass);

@@ -25,8 +25,8 @@ static fopo_gradient_stats compute(float *G, small_world *w, fopo_gradient_optio
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->L, w->L), &stats, NULL, w->rows, B,
-                           (fopo_draw_key){5, step}));
+  ok(compute_gradient(g, fopo_matrix_view(G, w->L, w->L), &stats, w->rows, B,
+                      (fopo_draw_key){5, step}));
   fopo_gradient_free(g);
   return stats;
 }
@@ -208,8 +208,8 @@ static void test_reward_refused(void **unused) {
   ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 1 is nan");
-  refused(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, key),
-          FOPO_ERR_ARGUMENT, "custom");
+  refused(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT,
+          "custom");
 
   /* in the middle of a batch the gradient stays as it is */
   ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
@@ -219,7 +219,7 @@ static void test_reward_refused(void **unused) {
           "middle");
   fopo_gradient_abandon(g);
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
-  ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, key));
+  ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key));
   fopo_gradient_free(g);
   small_world_done(&w);
 }
@@ -242,8 +242,7 @@ static void test_options_refused(void **unused) {
   o.samples = 10;
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
   ok(fopo_gradient_new(&g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
-          "no data");
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "no data");
   refused(fopo_gradient_bind(g, w.device, &w.pi, w.items, &w.reward), FOPO_ERR_ARGUMENT,
           "covers 4 contexts");
   w.contexts.x[4] = NAN;
@@ -251,44 +250,39 @@ static void test_options_refused(void **unused) {
           "contexts");
   w.contexts.x[4] = 0.5f;
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
-  ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 0, key), FOPO_ERR_ARGUMENT, "empty");
+  ok(compute_gradient(g, none, &stats, w.rows, 4, key));
+  refused(compute_gradient(g, none, &stats, w.rows, 0, key), FOPO_ERR_ARGUMENT, "empty");
   uint32_t beyond = 4;
-  refused(fopo_gradient_compute(g, none, &stats, NULL, &beyond, 1, key), FOPO_ERR_ARGUMENT,
-          "context 5 of 4");
+  refused(compute_gradient(g, none, &stats, &beyond, 1, key), FOPO_ERR_ARGUMENT, "context 5 of 4");
 
   o.proposal.k = 31;
   ok(fopo_gradient_set(g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
-          "k is 31");
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "k is 31");
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 1.5};
   ok(fopo_gradient_set(g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
-          "epsilon is 1.5");
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "epsilon is 1.5");
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .k = 5, .epsilon = 0.5};
   ok(fopo_gradient_set(g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
-          "no index");
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "no index");
   o.proposal.index = other;
   ok(fopo_gradient_set(g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
-          "20 items");
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "20 items");
   o.proposal.epsilon = 1.0; /* the index is not asked: whatever it is, it does not matter */
   ok(fopo_gradient_set(g, &o));
-  ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
+  ok(compute_gradient(g, none, &stats, w.rows, 4, key));
 
   o.estimator = &fopo_estimator_head_tail;
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.0};
   o.samples = 26;
   ok(fopo_gradient_set(g, &o));
-  refused(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key), FOPO_ERR_ARGUMENT,
+  refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "a tail of 26 draws is more than the 25 of 30 items");
   o.samples = 0;
   refused(fopo_gradient_set(g, &o), FOPO_ERR_ARGUMENT,
           "0 draws a context are given to head and tail");
   o.samples = 25;
   ok(fopo_gradient_set(g, &o));
-  ok(fopo_gradient_compute(g, none, &stats, NULL, w.rows, 4, key));
+  ok(compute_gradient(g, none, &stats, w.rows, 4, key));
   fopo_gradient_free(g);
   fopo_index_free(ix);
   fopo_index_free(other);
@@ -309,8 +303,8 @@ static void test_allocates_nothing(void **unused) {
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
     for (uint32_t step = 0; step < 4; step++) {
-      int status = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, w.N - step,
-                                         (fopo_draw_key){1, step});
+      int status = compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, w.N - step,
+                                    (fopo_draw_key){1, step});
       fopo_memory_fail_after(0, 1);
       if (status != FOPO_OK) break;
       ok(status);
@@ -339,16 +333,14 @@ static void test_memory_refused(void **unused) {
     status = fopo_gradient_new(&g, &options);
     if (status == FOPO_OK) status = fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward);
     for (int i = 0; i < 2 && status == FOPO_OK; i++) {
-      status = fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
-                                     (fopo_draw_key){1, 1});
+      status = compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1});
     }
     fopo_memory_fail_after(-1, 0);
     if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
     failures += status != FOPO_OK;
     if (g != NULL && status != FOPO_OK) {
       ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
-      ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4,
-                               (fopo_draw_key){1, 1}));
+      ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}));
     }
     fopo_gradient_free(g);
     /* once, the device and the index take scratch that they keep */
@@ -369,11 +361,10 @@ static void test_interrupted(void **unused) {
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   fopo_interrupt_request();
-  refused(
-      fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, (fopo_draw_key){1, 1}),
-      FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}),
+          FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
-  ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows, 4, (fopo_draw_key){1, 1}));
+  ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}));
   fopo_gradient_free(g);
   small_world_done(&w);
 }

@@ -150,8 +150,8 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
   float *G = fopo_alloc(n_theta(w), sizeof *G);
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, NULL,
-                           w->rows, w->N, (fopo_draw_key){5, step}));
+  ok(compute_gradient(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, w->rows,
+                      w->N, (fopo_draw_key){5, step}));
   fopo_gradient_free(g);
   return G;
 }
@@ -254,8 +254,8 @@ static void test_network_parts(void **unused) {
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   for (size_t b = 0; b < 1500; b += 500) {
-    ok(fopo_gradient_compute(g, fopo_matrix_view(G, 1, n_theta(&w)), &stats, NULL, w.rows + b, 500,
-                             (fopo_draw_key){5, 0}));
+    ok(compute_gradient(g, fopo_matrix_view(G, 1, n_theta(&w)), &stats, w.rows + b, 500,
+                        (fopo_draw_key){5, 0}));
     for (size_t i = 0; i < n_theta(&w); i++) sum[i] += (double)G[i] / 3.0;
   }
   assert_true(relative(whole, sum, n_theta(&w)) < 1e-5);
@@ -325,8 +325,7 @@ static void learn_items(world *w, float peak) {
 static size_t add_items_gradient(float *G, world *w, fopo_gradient *g, size_t B, uint32_t step) {
   fopo_gradient_stats stats;
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
-  ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w->rows, B,
-                           (fopo_draw_key){5, step}));
+  ok(compute_gradient(g, (fopo_matrix){0}, &stats, w->rows, B, (fopo_draw_key){5, step}));
   fopo_item_gradient items = fopo_gradient_items(g);
   assert_non_null(items.rows);
   for (size_t i = 0; i < items.n; i++) {
@@ -388,8 +387,7 @@ static void test_items_parts(void **unused) {
     ok(fopo_gradient_new(&g, &all[i]));
     assert_int_equal(add_items_gradient(whole, &w, g, 1500, 0), w.P);
     for (size_t b = 0; b < 1500; b += 500) {
-      ok(fopo_gradient_compute(g, (fopo_matrix){0}, &stats, NULL, w.rows + b, 500,
-                               (fopo_draw_key){5, 0}));
+      ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows + b, 500, (fopo_draw_key){5, 0}));
       fopo_item_gradient items = fopo_gradient_items(g);
       for (size_t k = 0; k < items.n; k++) {
         size_t a = items.ids != NULL ? items.ids[k] : k;

@@ -298,8 +298,7 @@ static void spread_of(double mean[ENTRIES], double *variance, const fopo_reward 
   for (uint32_t b = 0; b < BATCHES; b++) {
     fopo_gradient_stats stats;
     for (uint32_t i = 0; i < BATCH; i++) rows[i] = b * BATCH + i;
-    ok(fopo_gradient_compute(g, fopo_matrix_view(G, 3, 3), &stats, NULL, rows, BATCH,
-                             (fopo_draw_key){1, b}));
+    ok(compute_gradient(g, fopo_matrix_view(G, 3, 3), &stats, rows, BATCH, (fopo_draw_key){1, b}));
     for (int i = 0; i < ENTRIES; i++) {
       mean[i] += (double)G[i] / BATCHES;
       square[i] += (double)G[i] * (double)G[i] / BATCHES;
@@ -322,7 +321,7 @@ static void test_variance(void **state) {
   fopo_policy pi;
   make_world(&w, &logs, BATCH * BATCHES, 5);
   ok(fopo_device_open(&d, "cpu"));
-  ok(fopo_policy_init(&pi, logs->items, FOPO_THETA_IDENTITY, 1.0f, 1));
+  ok(fopo_policy_init_linear(&pi, logs->items, logs->items.cols, FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_model_options o = {.logistic = 1, .lambda = 1.0, .dim = 8, .folds = 2, .seed = 1};
   ok(fopo_model_fit(&m, logs, logs->items, &o));
   fopo_low_rank low = fopo_model_low_rank(m), truth = {.rank = 4, .logistic = 1};
