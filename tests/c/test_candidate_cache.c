@@ -5,20 +5,10 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "small_world.h"
+#include "small_trainer.h"
 #include "train/trainer_internal.h"
 
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
-
-/* A trainer with all that it borrows. */
-typedef struct {
-  small_world w;
-  fopo_index *ix;
-  fopo_gradient *g;
-  fopo_optim optim;
-  fopo_reward custom;
-  fopo_trainer *t;
-} setting;
 
 static fopo_gradient_options kept(const fopo_estimator *kind, size_t refresh) {
   return (fopo_gradient_options){.estimator = kind,
@@ -45,40 +35,9 @@ static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, 
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.1, peak, 3);
   ok(fopo_index_exact(&s->ix, s->w.items));
-  o.proposal.index = s->ix;
-  ok(fopo_gradient_new(&s->g, &o));
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-  ok(fopo_optim_init(&s->optim, &adam));
-  s->custom = (fopo_reward){.kind = &fopo_reward_custom};
-  fopo_trainer_options t = {.policy = &s->w.pi,
-                            .contexts = s->w.contexts,
-                            .reward = custom ? &s->custom : &s->w.reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = s->w.device,
-                            .batch = BATCH,
-                            .seed = 9};
-  ok(fopo_trainer_new(&s->t, &t));
-}
-
-static void tear_down(setting *s) {
-  fopo_trainer_free(s->t);
-  fopo_optim_done(&s->optim);
-  fopo_gradient_free(s->g);
-  fopo_index_free(s->ix);
-  small_world_done(&s->w);
-}
-
-static fopo_slice run(setting *s, size_t n) {
-  fopo_slice slice;
-  int status;
-  while ((status = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) {
-    const fopo_drawn *d = fopo_trainer_drawn(s->t);
-    ok(fopo_reward_fill(d->reward, &s->w.reward, d->ids, d->rows, d->B, d->S));
-  }
-  ok(status);
-  return slice;
+  make_trainer(s, o, &adam, BATCH, custom);
 }
 
 static size_t queries(const setting *s) { return fopo_index_about(s->ix).queries; }

@@ -4,18 +4,7 @@
 #include <unistd.h>
 
 #include "core/progress.h"
-#include "small_world.h"
-#include "train/trainer.h"
-
-/* A trainer with all that it borrows. */
-typedef struct {
-  small_world w;
-  fopo_index *ix;
-  fopo_gradient *g;
-  fopo_optim optim;
-  fopo_reward custom;
-  fopo_trainer *t;
-} setting;
+#include "small_trainer.h"
 
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 
@@ -37,44 +26,8 @@ static void set_up(setting *s, const fopo_estimator *kind, fopo_optim_options op
   small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
   ok(fopo_index_norm(&s->ix, s->w.items, 0));
   fopo_gradient_options o = {.estimator = kind, .samples = 30};
-  o.proposal =
-      (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = s->ix, .k = 12, .epsilon = 0.5};
-  ok(fopo_gradient_new(&s->g, &o));
-  ok(fopo_optim_init(&s->optim, &optim));
-  s->custom = (fopo_reward){.kind = &fopo_reward_custom};
-  fopo_trainer_options t = {.policy = &s->w.pi,
-                            .contexts = s->w.contexts,
-                            .reward = custom ? &s->custom : &s->w.reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = s->w.device,
-                            .batch = BATCH,
-                            .seed = 9};
-  ok(fopo_trainer_new(&s->t, &t));
-}
-
-static void tear_down(setting *s) {
-  fopo_trainer_free(s->t);
-  fopo_optim_done(&s->optim);
-  fopo_gradient_free(s->g);
-  fopo_index_free(s->ix);
-  small_world_done(&s->w);
-}
-
-/* Fills the rewards that the trainer waits for with the world's hits. */
-static void fill(setting *s) {
-  const fopo_drawn *d = fopo_trainer_drawn(s->t);
-  ok(fopo_reward_fill(d->reward, &s->w.reward, d->ids, d->rows, d->B, d->S));
-}
-
-static fopo_slice run(setting *s, size_t n) {
-  fopo_slice slice;
-  int status;
-  while ((status = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
-  ok(status);
-  assert_int_equal(slice.steps, n);
-  assert_int_equal(slice.step, fopo_trainer_step(s->t));
-  return slice;
+  o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .k = 12, .epsilon = 0.5};
+  make_trainer(s, o, &optim, BATCH, custom);
 }
 
 static void keep(float *theta, const setting *s) {
