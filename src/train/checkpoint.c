@@ -231,14 +231,19 @@ typedef struct {
   fopo_stretch record; /* {0} if the file has none, or one of other statistics */
 } state;
 
+static int is_text(const fopo_array *a, const char *text) {
+  size_t n = strnlen(a->data, a->itemsize);
+  return n == strlen(text) && memcmp(a->data, text, n) == 0;
+}
+
 static int need_text(fopo_archive *archive, const char *path, const char *name, const char *wanted,
                      const char *remedy) {
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
-  size_t n = strnlen(a->data, a->itemsize);
-  if (n == strlen(wanted) && memcmp(a->data, wanted, n) == 0) return FOPO_OK;
+  if (is_text(a, wanted)) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its %s is \"%.*s\", here it is \"%s\"; %s", path, name,
-                   (int)(n < 40 ? n : 40), (const char *)a->data, wanted, remedy);
+                   (int)(a->itemsize < 40 ? a->itemsize : 40), (const char *)a->data, wanted,
+                   remedy);
 }
 
 static int need_count(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
@@ -368,8 +373,7 @@ static int need_record(fopo_stretch *record, fopo_archive *archive, const char *
   }
   const fopo_array *a = fopo_archive_need(archive, path, "record_names", FOPO_BYTES, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
-  size_t n = strnlen(a->data, a->itemsize);
-  int same = n == strlen(names) && memcmp(a->data, names, n) == 0;
+  int same = is_text(a, names);
   a = fopo_archive_need(archive, path, "record", FOPO_F64, 1);
   if (a == NULL) return FOPO_ERR_FORMAT;
   if (!same) return FOPO_OK;
