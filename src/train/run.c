@@ -206,14 +206,10 @@ static fopo_run_record end_record(fopo_run *r) {
 static int make_record(fopo_run_event *e, fopo_run *r) {
   int status = FOPO_OK;
   e->kind = FOPO_RUN_VALIDATE;
+  if (r->stage == DUE && r->plan.ask) r->stage = ASKED;
   if (r->stage == DUE) {
-    r->valid = r->valid_index = NAN;
-    if (r->plan.ask) {
-      r->stage = ASKED;
-    } else {
-      if (r->plan.valid != NULL) status = validate(r);
-      if (status == FOPO_OK) r->stage = JUDGED;
-    }
+    if (r->plan.valid != NULL) status = validate(r);
+    if (status == FOPO_OK) r->stage = JUDGED;
   }
   if (r->stage != JUDGED) return status;
   if (r->plan.ask || r->plan.valid != NULL) note_best(r);
