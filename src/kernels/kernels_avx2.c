@@ -120,8 +120,8 @@ static float largest(const float *x, size_t n) {
  * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
 INLINE __m256 exponential(__m256 z) {
   __m256 keep = _mm256_cmp_ps(z, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
-  z = _mm256_min_ps(_mm256_set1_ps(100.0f),
-                    z); /* exp overflows from 89 on; min(100, z) returns z if it is NaN */
+  /* exp overflows from 89 on; min(100, z) returns z if it is NaN. */
+  z = _mm256_min_ps(_mm256_set1_ps(100.0f), z);
   z = _mm256_max_ps(_mm256_set1_ps(-87.0f), z);
   __m256 n = _mm256_round_ps(_mm256_mul_ps(z, _mm256_set1_ps(1.442695022e+00f)),
                              _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

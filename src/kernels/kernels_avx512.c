@@ -125,8 +125,8 @@ static float largest(const float *x, size_t n) {
  * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
 INLINE __m512 exponential(__m512 z) {
   __mmask16 keep = _mm512_cmp_ps_mask(z, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-  z = _mm512_min_ps(_mm512_set1_ps(100.0f),
-                    z); /* exp overflows from 89 on; min(100, z) returns z if it is NaN */
+  /* exp overflows from 89 on; min(100, z) returns z if it is NaN. */
+  z = _mm512_min_ps(_mm512_set1_ps(100.0f), z);
   __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(z, _mm512_set1_ps(1.442695022e+00f)),
                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(6.931471825e-01f), z);

@@ -18,8 +18,8 @@
 
 typedef struct fopo_index fopo_index;
 
-#define FOPO_NO_ITEM                                                                               \
-  UINT32_MAX /* the id behind the last answer of a short row; its score is -inf */
+/* The id behind the last answer of a short row; its score is -inf. */
+#define FOPO_NO_ITEM UINT32_MAX
 
 /* For all four kinds: items must be finite (FOPO_ERR_NUMERIC names the row) and not empty; *ix is
  * NULL on failure. */

@@ -1,4 +1,4 @@
-/* All items, in their impl order: the oracle of the other kinds. */
+/* The index kind "exact": all items, by rising id; the reference of the other kinds. */
 #include "core/memory.h"
 #include "core/status.h"
 #include "mips/index_internal.h"

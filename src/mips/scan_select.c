@@ -168,9 +168,9 @@ static void test_query(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
   int test_estimate = ends_first && w->floors == FLOORS_ESTIMATED && estimate > -INFINITY;
   int test_bound = next == w->round_end && !ends_scan && scan->norms != NULL;
   w->failed[i] = test_estimate && !fopo_topk_has_k_above(t, estimate);
+  /* The prefilter gains by the best floor it can have. */
   if (ends_first && !ends_scan && w->prefilter != NULL) {
-    fopo_topk_prune(t, w->kernels,
-                    scan->items); /* the prefilter gains by the best floor it can have */
+    fopo_topk_prune(t, w->kernels, scan->items);
   }
   w->done[i] = test_bound && !w->failed[i] &&
                fopo_topk_has_k_above(t, best_from(scan, (double)w->norm[i], next));

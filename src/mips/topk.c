@@ -40,8 +40,8 @@ static size_t partition_largest(uint64_t *keys, size_t n, size_t k, const fopo_k
 /* Of n > k keys, drops those more than two error bounds below the k-th; returns the k-th score. */
 static float drop_below_kth(fopo_topk *t, const fopo_kernels *kernels) {
   float kth = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
-  uint64_t least =
-      fopo_topk_key(kth - 2.0f * t->error, UINT32_MAX); /* smallest key of that score */
+  /* The smallest key of that score. */
+  uint64_t least = fopo_topk_key(kth - 2.0f * t->error, UINT32_MAX);
   t->n = kernels->partition_at_least(t->keys, t->n, least);
   return kth;
 }

@@ -116,8 +116,8 @@ static void count_query(progress *p, int me) {
   if (me != 0 || fopo_clock() < p->report_at || done >= p->queries) return;
   p->report_at = fopo_clock() + TICK;
   p->reported = 1;
-  (void)fopo_progress("searching", (double)done,
-                      (double)p->queries); /* is_stopped reads the flag */
+  /* Its status is not needed: is_stopped reads the flag. */
+  (void)fopo_progress("searching", (double)done, (double)p->queries);
 }
 
 static int finish(const progress *p) {

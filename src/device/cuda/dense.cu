@@ -239,7 +239,7 @@ int clear(fopo_device *d, float *x, size_t n) {
   return check(cudaMemsetAsync(x, 0, n * sizeof *x, of(d)->stream), "clearing an array");
 }
 
-constexpr size_t PIECE = 1 << 14; /* step_numbers of one block */
+constexpr size_t PIECE = 1 << 14; /* numbers that one block adds up */
 
 __global__ void norm2_kernel(double *sums, const float *x, size_t n) {
   size_t first = (size_t)blockIdx.x * PIECE, end = first + PIECE < n ? first + PIECE : n;
