@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
   float *x; /* [rows, cols] with stride ld; not owned */
@@ -22,6 +23,13 @@ void fopo_matrix_done(fopo_matrix *m); /* frees x, zeroes the view; accepts {0} 
 
 static inline fopo_matrix fopo_matrix_view(float *x, size_t rows, size_t cols) {
   fopo_matrix m = {x, rows, cols, cols};
+  return m;
+}
+
+/* A view of values that are only read: fopo_matrix has no const. */
+static inline fopo_matrix fopo_matrix_const_view(const float *x, size_t rows, size_t cols) {
+  fopo_matrix m = {NULL, rows, cols, cols};
+  memcpy(&m.x, &x, sizeof x);
   return m;
 }
 

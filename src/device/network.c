@@ -3,7 +3,6 @@
 #include "device/network.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/status.h"
 
@@ -28,16 +27,9 @@ size_t fopo_network_units(const fopo_network *net) {
   return net->layers == 0 ? 0 : units_before(net, net->layers - 1);
 }
 
-/* A view for reading alone: fopo_matrix has no const. */
-static fopo_matrix const_view(const float *x, size_t rows, size_t cols) {
-  fopo_matrix m = {NULL, rows, cols, cols};
-  memcpy(&m.x, &x, sizeof x);
-  return m;
-}
-
 static fopo_matrix weights(const float *params, const fopo_network *net, size_t layer) {
-  return const_view(params + fopo_network_offset(net, layer), net->width[layer],
-                    net->width[layer + 1]);
+  return fopo_matrix_const_view(params + fopo_network_offset(net, layer), net->width[layer],
+                                net->width[layer + 1]);
 }
 
 static const float *biases(const float *params, const fopo_network *net, size_t layer) {
@@ -101,7 +93,7 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
   fopo_matrix out = V; /* the gradient with respect to the layer's output before act */
   for (size_t i = net->layers; i-- > 0;) {
     size_t at = i > 0 ? B * units_before(net, i - 1) : 0;
-    fopo_matrix in = i > 0 ? const_view(hidden + at, B, net->width[i]) : X;
+    fopo_matrix in = i > 0 ? fopo_matrix_const_view(hidden + at, B, net->width[i]) : X;
     fopo_matrix W = weights(G, net, i);
     /* dW = scale in^T out, db = scale sum out */
     int status = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);

@@ -197,8 +197,8 @@ void fopo_ope_free(fopo_ope *o) {
 static int model_tile(fopo_ope *o) {
   const fopo_low_rank *m = &o->o.model->model;
   const fopo_kernels *kernels = fopo_kernels_get();
-  fopo_matrix U = fopo_matrix_view((float *)m->users, o->n, m->rank);
-  fopo_matrix F = fopo_matrix_view((float *)m->items, o->P, m->rank);
+  fopo_matrix U = fopo_matrix_const_view(m->users, o->n, m->rank);
+  fopo_matrix F = fopo_matrix_const_view(m->items, o->P, m->rank);
   fopo_matrix R = fopo_matrix_view(o->reward, o->count, o->width);
   float sign = m->logistic ? -1.0f : 1.0f;
   int status = fopo_gemm(R, sign, fopo_matrix_rows(U, o->first, o->count), 0,

@@ -3,8 +3,6 @@
 #ifndef FOPO_DEVICE_CPU_CPU_H
 #define FOPO_DEVICE_CPU_CPU_H
 
-#include <string.h>
-
 #include "device/device.h"
 #include "kernels/kernels.h"
 
@@ -29,13 +27,6 @@ void *fopo_cpu_scratch(const fopo_device *d);
 /* Makes `shared` at least `bytes`. Contents are lost. `what` names the work if there is no memory.
  */
 int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
-
-/* A view for reading alone: fopo_matrix has no const. */
-static inline fopo_matrix fopo_cpu_const_view(const float *x, size_t rows, size_t cols, size_t ld) {
-  fopo_matrix m = {NULL, rows, cols, ld};
-  memcpy(&m.x, &x, sizeof x);
-  return m;
-}
 
 /* The constants of the kernel for update t >= 1. */
 fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);

@@ -26,7 +26,7 @@ int fopo_cpu_gather_rows(fopo_device *d, fopo_matrix X, fopo_matrix from, const 
 int fopo_cpu_queries(fopo_device *d, fopo_matrix Q, fopo_matrix X, const float *theta,
                      float scale) {
   (void)d;
-  return fopo_gemm(Q, scale, X, 0, fopo_cpu_const_view(theta, X.cols, Q.cols, Q.cols), 0, 0.0f);
+  return fopo_gemm(Q, scale, X, 0, fopo_matrix_const_view(theta, X.cols, Q.cols), 0, 0.0f);
 }
 
 int fopo_cpu_outer(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V, float scale,

@@ -92,7 +92,7 @@ static void expect_tile(fopo_matrix out, float *scratch, const float *Q, fopo_ma
   for (size_t b = 0; b < B; b += BLOCK) {
     size_t m = B - b < BLOCK ? B - b : BLOCK;
     fopo_matrix W = fopo_matrix_view(scratch, m, n);
-    fopo_matrix block = fopo_cpu_const_view(Q + b * L, m, L, L);
+    fopo_matrix block = fopo_matrix_const_view(Q + b * L, m, L);
     fopo_gemm_tile(W, 1.0f, block, 0, items, 1, 0.0f);
     for (size_t i = 0; i < m; i++) {
       float *w = fopo_matrix_row(W, i), share = weight[b + i];

@@ -24,8 +24,8 @@ enum {
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
-  size_t B, S, P, L, ld;
-  const float *items;
+  size_t B, S, P, L;
+  fopo_matrix items;  /* [P, L] */
   size_t tiles;       /* of the catalogue */
   size_t per_chunk;   /* tiles */
   float *weights;     /* [tiles, B, TILE] exp(f - shift[tile, b]) */
@@ -84,7 +84,7 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
   for (size_t t = chunk * k->per_chunk; t < end; t++) {
     if (fopo_interrupted()) return 0;
     size_t n = least(TILE, k->P - t * TILE);
-    fopo_matrix items = fopo_cpu_const_view(k->items + t * TILE * k->ld, n, k->L, k->ld);
+    fopo_matrix items = fopo_matrix_rows(k->items, t * TILE, n);
     fopo_matrix W = {k->weights + t * k->B * TILE, k->B, n, TILE};
     fopo_gemm_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
     for (size_t b = 0; b < k->B; b++) {
@@ -188,7 +188,7 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
                          fopo_matrix items, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols;
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
-  block k = {.B = most, .S = S, .P = P, .L = L, .ld = items.ld, .items = items.x, .tiles = tiles};
+  block k = {.B = most, .S = S, .P = P, .L = L, .items = items, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);
   int status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
@@ -197,7 +197,7 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
     status =
         draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
                    sums->log_z == NULL ? NULL : sums->log_z + b, &k,
-                   fopo_cpu_const_view(batch->Q + b * L, k.B, L, L), batch->rows + b, batch->key);
+                   fopo_matrix_const_view(batch->Q + b * L, k.B, L), batch->rows + b, batch->key);
   }
   return status;
 }
