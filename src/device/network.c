@@ -16,15 +16,14 @@ size_t fopo_network_params(const fopo_network *net) {
   return fopo_network_offset(net, net->layers);
 }
 
-/* Hidden units of the layers before `layer`: H_{layer + 1} begins at B times as many. */
-static size_t units_before(const fopo_network *net, size_t layer) {
+size_t fopo_network_units_before(const fopo_network *net, size_t layer) {
   size_t n = 0;
   for (size_t i = 1; i <= layer; i++) n += net->width[i];
   return n;
 }
 
 size_t fopo_network_units(const fopo_network *net) {
-  return net->layers == 0 ? 0 : units_before(net, net->layers - 1);
+  return net->layers == 0 ? 0 : fopo_network_units_before(net, net->layers - 1);
 }
 
 static fopo_matrix weights(const float *params, const fopo_network *net, size_t layer) {
@@ -69,7 +68,8 @@ int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const floa
   size_t B = X.rows, last = net->layers - 1;
   int status = FOPO_OK;
   for (size_t i = 0; i < last && status == FOPO_OK; i++) {
-    fopo_matrix H = fopo_matrix_view(hidden + B * units_before(net, i), B, net->width[i + 1]);
+    fopo_matrix H =
+        fopo_matrix_view(hidden + B * fopo_network_units_before(net, i), B, net->width[i + 1]);
     status = affine(H, X, params, net, i, 1.0f);
     activate(H.x, B * H.cols, net->activation);
     X = H;
@@ -92,7 +92,7 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
   size_t B = X.rows;
   fopo_matrix out = V; /* the gradient with respect to the layer's output before act */
   for (size_t i = net->layers; i-- > 0;) {
-    size_t at = i > 0 ? B * units_before(net, i - 1) : 0;
+    size_t at = i > 0 ? B * fopo_network_units_before(net, i - 1) : 0;
     fopo_matrix in = i > 0 ? fopo_matrix_const_view(hidden + at, B, net->width[i]) : X;
     fopo_matrix W = weights(G, net, i);
     /* dW = scale in^T out, db = scale sum out */

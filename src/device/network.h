@@ -24,8 +24,10 @@ typedef struct {
 size_t fopo_network_params(const fopo_network *net);
 size_t fopo_network_offset(const fopo_network *net, size_t layer);
 
-/* Hidden units of all layers: the length of a row of `hidden` and `delta` below. */
+/* Hidden units of all layers: the length of a row of `hidden` and `delta` below. Those of the
+ * layers before `layer`: H_{layer + 1} begins at B times as many. */
 size_t fopo_network_units(const fopo_network *net);
+size_t fopo_network_units_before(const fopo_network *net, size_t layer);
 
 /* Computes Q [B, L] and hidden [B, units] (H_1 [B, h_1], then H_2) from X [B, D]. */
 int fopo_network_forward(fopo_matrix Q, float *hidden, fopo_matrix X, const float *params,

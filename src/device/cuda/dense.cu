@@ -117,13 +117,6 @@ __global__ void column_kernel(float *g, const float *delta, float scale, int acc
   g[j] = (accumulate ? g[j] : 0.0f) + (float)((double)scale * sum);
 }
 
-/* Hidden units of the layers before `layer`: H_{layer + 1} begins at B times as many. */
-static size_t units_before(const fopo_network *net, size_t layer) {
-  size_t n = 0;
-  for (size_t i = 1; i <= layer; i++) n += net->width[i];
-  return n;
-}
-
 /* Y = scale (X W + b) */
 static int affine(fopo_device *d, float *Y, const float *X, const float *theta,
                   const fopo_network *net, size_t layer, float scale, size_t B) {
@@ -140,7 +133,7 @@ int network_forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_net
   const float *in = X.x;
   int status = FOPO_OK;
   for (size_t i = 0; i < last && status == FOPO_OK; i++) {
-    float *H = pass->hidden + B * units_before(net, i);
+    float *H = pass->hidden + B * fopo_network_units_before(net, i);
     size_t n = B * net->width[i + 1];
     status = affine(d, H, in, pass->theta, net, i, 1.0f, B);
     if (status == FOPO_OK) {
@@ -171,7 +164,7 @@ int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
   size_t B = X.rows;
   const float *out = V.x; /* the gradient with respect to the layer's output, before act */
   for (size_t i = net->layers; i-- > 0;) {
-    size_t at = i > 0 ? B * units_before(net, i - 1) : 0, n = B * net->width[i];
+    size_t at = i > 0 ? B * fopo_network_units_before(net, i - 1) : 0, n = B * net->width[i];
     const float *in = i > 0 ? pass->hidden + at : X.x;
     int status = layer_gradient(d, G, in, out, net, i, pass->scale, accumulate, B);
     if (status != FOPO_OK || i == 0) return status;
