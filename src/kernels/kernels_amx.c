@@ -62,12 +62,8 @@ static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *id
   size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
   for (size_t s = 0; s < fopo_prefilter_rows(count); s++) {
     uint16_t *to = out + s / 16 * 16 * row + s % 16 * width;
-    const float *x = s < count ? rows + (ids != NULL ? ids[s] : s) * ld : rows;
-    if (s + AHEAD < count) {
-      const float *next = rows + (ids != NULL ? ids[s + AHEAD] : s + AHEAD) * ld;
-      for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(next + i);
-      __builtin_prefetch(next + dim - 1);
-    }
+    const float *x = s < count ? row_of(rows, ld, ids, s) : rows;
+    if (s + AHEAD < count) prefetch_row(row_of(rows, ld, ids, s + AHEAD), dim);
     for (size_t i = 0; i < row; i += width, to += 16 * width) {
       size_t n = s < count && i < dim ? smaller(dim - i, width) : 0;
       pack_chunk(to, x + (n > 0 ? i : 0), n, width);

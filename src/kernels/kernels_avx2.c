@@ -10,8 +10,6 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* A mask of the first n <= 8 lanes. */
 INLINE __m256i first_lanes(size_t n) {
   static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -31,16 +29,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
         _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest), _mm256_maskload_ps(y + i, rest));
     _mm256_maskstore_ps(y + i, rest, sum);
   }
-}
-
-/* Both ends, because a row need not start at a cache line. */
-INLINE void prefetch_row(const float *row, size_t dim) {
-  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
-  __builtin_prefetch(row + dim - 1);
-}
-
-INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
-  return rows + (ids != NULL ? ids[s] : s) * ld;
 }
 
 /* n_rows <= 4 rows times 16 queries of a panel [dim, width]: 2 n_rows vectors of sums, which stay

@@ -8,8 +8,6 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* A mask of the first n < 16 lanes. */
 INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
 
@@ -26,16 +24,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
                                  _mm512_maskz_loadu_ps(rest, y + i));
     _mm512_mask_storeu_ps(y + i, rest, sum);
   }
-}
-
-/* Both ends, because a row need not start at a cache line. */
-INLINE void prefetch_row(const float *row, size_t dim) {
-  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
-  __builtin_prefetch(row + dim - 1);
-}
-
-INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
-  return rows + (ids != NULL ? ids[s] : s) * ld;
 }
 
 /* n_rows <= 8 rows times the 16 * vectors queries of a panel [dim, 16 * vectors]: n_rows * vectors

@@ -79,7 +79,7 @@ static void gather_axpy_bfloat16(float *v, const uint16_t *rows, size_t ld, cons
 static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                    const float *panel, size_t dim, size_t width) {
   for (size_t s = 0; s < count; s++) {
-    const float *row = rows + (ids != NULL ? ids[s] : s) * ld;
+    const float *row = row_of(rows, ld, ids, s);
     float sum[FOPO_PANEL] = {0};
     for (size_t i = 0; i < dim; i++) {
       for (size_t j = 0; j < width; j++) sum[j] += row[i] * panel[i * width + j];

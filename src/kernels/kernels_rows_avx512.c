@@ -6,37 +6,13 @@
  * dot and gather_dot sum in the same order, so a row's score has the same bits from both, at any
  * place among the ids. */
 #include "kernels/kernels_tables.h"
-#include "kernels/rows.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 
-#include <immintrin.h>
+#include "kernels/kernels_rows.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum {
-  LINE = 64,
-  SPREAD = 256, /* bytes of a row from which its prefetches are spread over the dot products */
-  AHEAD = 32,   /* the prefetch distance in rows */
-  PICK = 128    /* samples with c != 0 compacted at a time: their rows stay in L2 for all columns */
-};
-
-/* The address of row `id`; ld in elements of `type`. */
-INLINE const char *row_at(const void *rows, size_t ld, uint32_t id, const fopo_float type) {
-  return (const char *)rows + id * ld * fopo_float_bytes(type);
-}
-
-/* A row need not start at a cache line, so both ends are prefetched. Long rows go to L2: more loads
- * can be outstanding there than to L1. A row of one or two lines goes to L1. */
-INLINE void prefetch_row(const char *row, size_t bytes) {
-  if (bytes <= LINE) {
-    __builtin_prefetch(row, 0, 3);
-    __builtin_prefetch(row + bytes - 1, 0, 3);
-    return;
-  }
-  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i, 0, 2);
-  __builtin_prefetch(row + bytes - 1, 0, 2);
-}
+/* Bytes of a row from which its prefetches are spread over the dot products. */
+enum { SPREAD = 256 };
 
 /* The last vector of n >= 16 numbers: its first number, and a mask of the lanes that the vectors
  * before it do not cover. It ends with the n numbers and overlaps the vector before: a masked load
@@ -68,18 +44,6 @@ INLINE __m128 fold(__m512 a) {
   return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 
-/* (a0 + a2) + (a1 + a3) */
-INLINE float sum4(__m128 a) {
-  __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
-  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
-}
-
-/* The same of four vectors at once. */
-INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
-  _MM_TRANSPOSE4_PS(a, b, c, d);
-  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
-}
-
 /* Dot products of n_rows rows with q, each folded to 4 partial sums. Two accumulators a row: vector
  * i goes to accumulator i mod 2, and the last, incomplete one to accumulator 1. next [n_rows],
  * unless NULL: rows to prefetch, one cache line with each line that is read. */
@@ -106,7 +70,7 @@ INLINE void dots(__m128 *out, const char *const *row, const char *const *next, c
 #pragma GCC unroll 4
   for (int l = 0; l < n_rows; l++) {
     size_t done = i * fopo_float_bytes(type);
-    if (next != NULL) prefetch_row(next[l] + done, n * fopo_float_bytes(type) - done);
+    if (next != NULL) prefetch_bytes(next[l] + done, n * fopo_float_bytes(type) - done);
   }
   /* One more whole vector, then the last lanes. */
   if (i + 16 <= n) {
@@ -167,7 +131,7 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
   }
   size_t bytes = dim * fopo_float_bytes(type);
   for (size_t s = 0; s < count && s < AHEAD; s++) {
-    prefetch_row(row_at(rows, ld, ids[s], type), bytes);
+    prefetch_bytes(row_at(rows, ld, ids[s], type), bytes);
   }
   size_t s = 0;
   for (; s + 4 <= count; s += 4) {
@@ -176,7 +140,7 @@ INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *id
     for (size_t l = 0; l < 4; l++) {
       size_t at = s + AHEAD + l < count ? s + AHEAD + l : s;
       next[l] = row_at(rows, ld, ids[at], type);
-      if (!spread && at != s) prefetch_row(next[l], bytes);
+      if (!spread && at != s) prefetch_bytes(next[l], bytes);
     }
 #pragma GCC unroll 4
     for (size_t l = 0; l < 4; l++) row[l] = row_at(rows, ld, ids[s + l], type);
@@ -206,17 +170,6 @@ INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, 
   return n;
 }
 
-/* Samples to add, and the rows that the caller reads next, to prefetch. */
-typedef struct {
-  const char *rows;
-  size_t ld;
-  const uint32_t *id; /* [n] */
-  const float *w;     /* [n] */
-  size_t n;
-  const uint32_t *next; /* [n_next] */
-  size_t n_next;
-} batch;
-
 /* v[i] += sum_s w[s] row_s[i] over `vectors` vectors of columns from i = first on; the last vector
  * is `last`. Sample s is added to accumulator s mod chains: with few vectors a single accumulator
  * would wait for its own previous FMA. vectors * chains <= 8, all in registers. With every fourth
@@ -231,8 +184,8 @@ INLINE void add_block(float *v, const batch *b, size_t first, const int vectors,
   for (; s + (size_t)chains <= b->n; s += (size_t)chains) {
     if (s % 4 == 0 && s / 4 < b->n_next) {
       const char *soon = row_at(b->rows, b->ld, b->next[s / 4], type);
-      prefetch_row(soon + first * fopo_float_bytes(type),
-                   (last.at + 16 - first) * fopo_float_bytes(type));
+      prefetch_bytes(soon + first * fopo_float_bytes(type),
+                     (last.at + 16 - first) * fopo_float_bytes(type));
     }
 #pragma GCC unroll 4
     for (int l = 0; l < chains; l++) {

@@ -57,6 +57,20 @@ typedef float fopo_dot(const float *a, const float *b, size_t n);
   fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;
 FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE_ROWS)
 
+/* Inlined into every caller, so that sizes which are constants there are constants here too. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Row s of the kernels that take rows by id or, if ids is NULL, in place. */
+INLINE const float *row_of(const float *rows, size_t ld, const uint32_t *ids, size_t s) {
+  return rows + (ids != NULL ? ids[s] : s) * ld;
+}
+
+/* dim > 0. Both ends, because a row need not start at a cache line. */
+INLINE void prefetch_row(const float *row, size_t dim) {
+  for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i);
+  __builtin_prefetch(row + dim - 1);
+}
+
 /* The kernel `approximate_kth` by bisection: the range between a column's smallest and largest
  * value is halved 12 times. Each table compiles it for vectors of its own width. */
 #if defined(__AVX512F__)
@@ -131,8 +145,7 @@ typedef struct {
   uint64_t (*max)(const uint64_t *keys, size_t n);                 /* the largest */
 } fopo_key_passes;
 
-static inline __attribute__((always_inline)) uint64_t fopo_kth(const uint64_t *keys, size_t n,
-                                                               size_t k, fopo_key_passes pass) {
+INLINE uint64_t fopo_kth(const uint64_t *keys, size_t n, size_t k, fopo_key_passes pass) {
   uint64_t low = pass.min(keys, n, 0), high = pass.max(keys, n);
   if (k == 1) return high;
   /* Invariant: n_from >= k keys are >= low and n_beyond < k keys are > high. */
