@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "term/axis.h"
+#include "term/dots.h"
 
 /* The rectangle of the screen that dots are drawn on. */
 typedef struct {
@@ -16,6 +17,8 @@ typedef struct {
   int across, down;         /* dots in a cell */
   fopo_glyphs glyphs;
   fopo_axis x, y;
+  fopo_ink ink; /* of the curve being drawn */
+  char mark;
 } canvas;
 
 /* Quarters of a cell: bit 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
@@ -30,20 +33,19 @@ static uint32_t quarter_bits(uint32_t code) {
   return 0;
 }
 
-static void dot(canvas *c, int x, int y, fopo_ink ink, char mark) {
-  /* bits of U+2800: 1 8 / 2 16 / 4 32 / 64 128 */
-  static const uint32_t bits[4][2] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
+static void dot(void *of, int x, int y) {
+  canvas *c = of;
   if (x < 0 || y < 0 || x >= c->cols * c->across || y >= c->rows * c->down) return;
   int row = c->row + y / c->down, col = c->col + x / c->across;
   uint32_t old = c->s->cells[(size_t)row * (size_t)c->s->cols + (size_t)col].code;
-  uint32_t code = (unsigned char)mark;
+  uint32_t code = (unsigned char)c->mark;
   if (c->glyphs == FOPO_GLYPHS_BRAILLE) {
-    code = 0x2800u | bits[y % 4][x % 2];
+    code = 0x2800u | fopo_dots_braille(x, y);
     if (old >= 0x2800 && old <= 0x28FF) code |= old;
   } else if (c->glyphs == FOPO_GLYPHS_BLOCK) {
     code = quarters[1u << (2 * (y % 2) + x % 2) | quarter_bits(old)];
   }
-  fopo_screen_set(c->s, row, col, code, ink);
+  fopo_screen_set(c->s, row, col, code, c->ink);
 }
 
 static int x_dot(const canvas *c, double v) {
@@ -54,19 +56,6 @@ static int y_dot(const canvas *c, double v) {
   double share = fopo_axis_share(&c->y, v);
   share = share < 0 ? 0 : share > 1 ? 1 : share;
   return (int)lround((1 - share) * (c->rows * c->down - 1));
-}
-
-/* From (x0, y0) to (x1, y1), both included (Bresenham's line). */
-static void line(canvas *c, int x0, int y0, int x1, int y1, fopo_ink ink, char mark) {
-  int dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y0 - y1 : y1 - y0;
-  int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
-  for (;;) {
-    dot(c, x0, y0, ink, mark);
-    if (x0 == x1 && y0 == y1) return;
-    int twice = 2 * error;
-    if (twice >= dy) error += dy, x0 += sx;
-    if (twice <= dx) error += dx, y0 += sy;
-  }
 }
 
 /* ---- ranges ---- */
@@ -156,48 +145,51 @@ static size_t gather(column *columns, const canvas *k, const fopo_curves *c, con
 
 /* Draws each column as a stroke from its least to its greatest value; strokes are joined at their
  * means. */
-static void draw_raw(canvas *k, const column *columns, const fopo_curve *one, fopo_ink ink) {
+static void draw_raw(canvas *k, const column *columns) {
   int joined = 0, px = 0, py = 0;
   for (int x = 0; x < k->cols * k->across; x++) {
     const column *at = &columns[x];
     if (at->n <= 0 || !fopo_axis_shows(&k->y, at->sum / at->n)) continue;
     int y = y_dot(k, at->sum / at->n);
-    line(k, x, y_dot(k, at->low), x, y_dot(k, at->high), ink, one->mark);
-    if (joined) line(k, px, py, x, y, ink, one->mark);
+    fopo_dots_line(dot, k, x, y_dot(k, at->low), x, y_dot(k, at->high));
+    if (joined) fopo_dots_line(dot, k, px, py, x, y);
     joined = 1, px = x, py = y;
   }
 }
 
-static void draw_smooth(canvas *k, const column *columns, const fopo_curve *one) {
+static void draw_smooth(canvas *k, const column *columns) {
   int joined = 0, px = 0, py = 0;
   for (int x = 0; x < k->cols * k->across; x++) {
     if (columns[x].n <= 0 || !fopo_axis_shows(&k->y, columns[x].average)) continue;
     int y = y_dot(k, columns[x].average);
-    line(k, joined ? px : x, joined ? py : y, x, y, one->ink, one->mark);
+    fopo_dots_line(dot, k, joined ? px : x, joined ? py : y, x, y);
     joined = 1, px = x, py = y;
   }
 }
 
 /* Draws each value as its mark, which can be told apart without colour. */
-static void draw_points(canvas *k, const column *columns, const fopo_curve *one) {
+static void draw_points(canvas *k, const column *columns) {
   for (int x = 0; x < k->cols * k->across; x++) {
     double mean = columns[x].sum / columns[x].n;
     if (columns[x].n <= 0 || !fopo_axis_shows(&k->y, mean)) continue;
     fopo_screen_set(k->s, k->row + y_dot(k, mean) / k->down, k->col + x / k->across,
-                    (unsigned char)one->mark, one->ink);
+                    (unsigned char)k->mark, k->ink);
   }
 }
 
 static void draw_curve(canvas *k, const fopo_curves *c, const fopo_curve *one, double from) {
   column columns[COLUMNS];
   size_t count = gather(columns, k, c, one, from);
+  k->ink = one->ink, k->mark = one->mark;
   if (one->points && count <= (size_t)k->cols / 2) {
-    draw_points(k, columns, one);
+    draw_points(k, columns);
   } else if (c->smoothing > 0 && one->smooth) {
-    if (!c->mono) draw_raw(k, columns, one, FOPO_INK_DIM);
-    draw_smooth(k, columns, one);
+    k->ink = FOPO_INK_DIM;
+    if (!c->mono) draw_raw(k, columns);
+    k->ink = one->ink;
+    draw_smooth(k, columns);
   } else {
-    draw_raw(k, columns, one, one->ink);
+    draw_raw(k, columns);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "term/axis.h"
+#include "term/dots.h"
 #include "term/string.h"
 
 enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
@@ -23,6 +24,7 @@ typedef struct {
   int across, down; /* dots in a character: 2 x 4, or 1 x 1 */
   uint8_t *dots;    /* [rows, cols] bits of braille, or 1; 0: empty */
   uint8_t *owner;   /* [rows, cols] the series on top, modulo MARKS */
+  uint8_t series;   /* the one being drawn, modulo MARKS */
 } canvas;
 
 /* ---- text ---- */
@@ -88,29 +90,15 @@ static size_t ranges(fopo_axis *x, fopo_axis *y, const fopo_plot *plot, size_t *
 
 /* ---- canvas ---- */
 
-static void dot(canvas *c, int x, int y, uint8_t series) {
-  /* bits of U+2800: 1 8 / 2 16 / 4 32 / 64 128 */
-  static const uint8_t bits[4][2] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
+static void dot(void *of, int x, int y) {
+  canvas *c = of;
   size_t cell = (size_t)(y / c->down) * (size_t)c->cols + (size_t)(x / c->across);
-  c->dots[cell] |= c->across == 2 ? bits[y % 4][x % 2] : 1;
-  c->owner[cell] = series;
-}
-
-/* From (x0, y0) to (x1, y1), both included (Bresenham's line). */
-static void line(canvas *c, int x0, int y0, int x1, int y1, uint8_t series) {
-  int dx = x1 > x0 ? x1 - x0 : x0 - x1, dy = y1 > y0 ? y0 - y1 : y1 - y0;
-  int sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
-  for (;;) {
-    dot(c, x0, y0, series);
-    if (x0 == x1 && y0 == y1) return;
-    int twice = 2 * error;
-    if (twice >= dy) error += dy, x0 += sx;
-    if (twice <= dx) error += dx, y0 += sy;
-  }
+  c->dots[cell] |= c->across == 2 ? fopo_dots_braille(x, y) : 1;
+  c->owner[cell] = c->series;
 }
 
 static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_series *s,
-                 uint8_t series, int join) {
+                 int join) {
   int joined = 0, px = 0, py = 0;
   for (size_t i = 0; i < s->n; i++) {
     if (!fopo_axis_shows(x, s->x[i]) || !fopo_axis_shows(y, s->y[i])) {
@@ -120,9 +108,9 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
     int nx = (int)lround(fopo_axis_share(x, s->x[i]) * (c->cols * c->across - 1));
     int ny = (int)lround((1 - fopo_axis_share(y, s->y[i])) * (c->rows * c->down - 1));
     if (joined) {
-      line(c, px, py, nx, ny, series);
+      fopo_dots_line(dot, c, px, py, nx, ny);
     } else {
-      dot(c, nx, ny, series);
+      dot(c, nx, ny);
     }
     joined = join, px = nx, py = ny;
   }
@@ -292,7 +280,8 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
   }
   for (size_t s = 0; s < plot->n_series; s++) {
     int join = s >= 64 || !(plot->points >> s & 1);
-    draw(&c, &x, &y, &plot->series[s], (uint8_t)(s % MARKS), join);
+    c.series = (uint8_t)(s % MARKS);
+    draw(&c, &x, &y, &plot->series[s], join);
   }
 
   if (plot->title != NULL) put_centred(&b, plot->title, margin + 2, c.cols);
