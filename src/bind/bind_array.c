@@ -258,8 +258,7 @@ static int array_load(lua_State *L) {
   a->ids = ids;
   a->rows = found->ndim == 2 ? found->shape[0] : 1;
   a->cols = found->ndim == 2 ? found->shape[1] : found->shape[0];
-  a->data = found->data;
-  found->data = NULL;
+  a->data = fopo_array_release(found);
   bind_pressure(L, count(a) * ELEMENT);
   return 1;
 }

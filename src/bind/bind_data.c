@@ -163,6 +163,15 @@ static void push_csr_row(lua_State *L, const fopo_csr *m, size_t i) {
   memcpy(ids->data, fopo_csr_row(m, i), n * sizeof(uint32_t));
 }
 
+/* Pushes a list of n floats. */
+static void push_numbers(lua_State *L, const float *x, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushnumber(L, (double)x[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 /* d:row(u): the items of user u, and a table of their values (nil if all are 1). */
 static int dataset_row(lua_State *L) {
   lua_settop(L, 2);
@@ -171,12 +180,7 @@ static int dataset_row(lua_State *L) {
   size_t u = bind_id(L, 2, "user", m->rows);
   push_csr_row(L, m, u);
   if (m->values == NULL) return 1;
-  size_t n = fopo_csr_count(m, u);
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
-    lua_pushnumber(L, (double)m->values[m->indptr[u] + i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
+  push_numbers(L, m->values + m->indptr[u], fopo_csr_count(m, u));
   return 2;
 }
 
@@ -346,15 +350,6 @@ static int sessions_n_items(lua_State *L, bind_object *o) {
 }
 
 /* ---- embeddings ---- */
-
-/* Pushes a list of n floats. */
-static void push_numbers(lua_State *L, const float *x, size_t n) {
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
-    lua_pushnumber(L, (double)x[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-}
 
 /* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample}): items [P, L] and a
  * table of the L singular values. */

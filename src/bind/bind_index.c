@@ -161,8 +161,7 @@ static int about(lua_State *L) {
                  {"budget", f.budget}};
   lua_createtable(L, 0, 14);
   bind_set_string(L, "kind", f.kind);
-  lua_pushboolean(L, f.exhaustive && f.reachable == f.n_items);
-  lua_setfield(L, -2, "exact");
+  bind_set_boolean(L, "exact", f.exhaustive && f.reachable == f.n_items);
   bind_set_count(L, "n_items", f.n_items);
   bind_set_count(L, "dim", f.dim);
   bind_set_count(L, "bytes", f.bytes);

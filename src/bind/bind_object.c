@@ -291,8 +291,7 @@ void bind_type_open(lua_State *L, const bind_type *type) {
   lua_pushlightuserdata(L, (void *)type);
   lua_pushvalue(L, types + 1);
   luaL_setfuncs(L, meta, 2);
-  lua_pushstring(L, type->name);
-  lua_setfield(L, -2, "__metatable");
+  bind_set_string(L, "__metatable", type->name);
   lua_pop(L, 1);
   lua_setfield(L, types, short_name(type));
 }
@@ -300,8 +299,7 @@ void bind_type_open(lua_State *L, const bind_type *type) {
 void bind_type_fields(lua_State *L, const bind_type *type) {
   lua_newtable(L);
   for (const bind_field *f = type->fields; f && f->name; f++) {
-    lua_pushboolean(L, 1);
-    lua_setfield(L, -2, f->name);
+    bind_set_boolean(L, f->name, 1);
   }
   lua_setfield(L, -2, short_name(type));
 }

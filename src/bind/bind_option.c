@@ -1,5 +1,5 @@
 /* Options that are rows of a table (learn/option.h): reads them from Lua, pushes them as fields,
- * and describes them for the declarations in Lua.  */
+ * and describes them for the declarations in Lua. */
 #include <math.h>
 #include <string.h>
 

@@ -368,8 +368,7 @@ static int rewards(lua_State *L) {
     const fopo_reward_kind *kind = fopo_rewards[i];
     bind_push_entry(L, kind->name, kind->title, kind->text, kind->example, kind->options);
     for (size_t k = 0; k < sizeof needs / sizeof *needs; k++) {
-      lua_pushboolean(L, (kind->needs & needs[k].flag) != 0);
-      lua_setfield(L, -2, needs[k].name);
+      bind_set_boolean(L, needs[k].name, (kind->needs & needs[k].flag) != 0);
     }
     lua_rawseti(L, -2, i + 1);
   }

@@ -91,8 +91,7 @@ static int push_event(lua_State *L, const fopo_run_event *e, int interrupted) {
   }
   bind_set_string(L, "kind", kinds[e->kind]);
   bind_set_number(L, "trained", e->seconds);
-  lua_pushboolean(L, e->record_due);
-  lua_setfield(L, -2, "record_due");
+  bind_set_boolean(L, "record_due", e->record_due);
   return 1;
 }
 

@@ -1,5 +1,5 @@
 /* The live view: term.view{...} gives an object that is fed with figures and words, drawn, and
- * asked for keys. It knows nothing of trainers; lua/fopo/view.lua does. */
+ * asked for keys. It knows nothing of trainers; lua/fopo/view/sources.lua does. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
