@@ -30,8 +30,8 @@ local function run_of(given, i)
   local t = define.kind(given) == "trainer" and given or
     type(given) == "table" and rawget(given, "trainer") or nil
   if not t then
-    define.fail("fopo.compare: run %d is a %s; give a folder of logs or a trainer", i,
-                define.kind(given))
+    define.fail("fopo.compare: run %d is %s; give a folder of logs or a trainer", i,
+                define.a(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
   return {name = name, history = t.history, contexts = t.valid and t.valid.n}

@@ -42,12 +42,11 @@ local function list_of(v, what)
     return list
   end
   if type(v) ~= "table" then
-    define.fail("fopo.plot: %s must be a list of numbers or an array, not a %s", what,
-                define.kind(v))
+    define.fail("fopo.plot: %s must be a list of numbers or an array, not %s", what, define.a(v))
   end
   for i = 1, #v do
     if type(v[i]) ~= "number" then
-      define.fail("fopo.plot: %s[%d] is a %s, not a number", what, i, define.kind(v[i]))
+      define.fail("fopo.plot: %s[%d] is %s, not a number", what, i, define.a(v[i]))
     end
   end
   return v
@@ -73,7 +72,7 @@ end
 local function parts_of(given)
   local kind = define.kind(given)
   if kind ~= "table" and kind ~= "array" then
-    define.fail("fopo.plot takes a table of series, or the values of one, not a %s", kind)
+    define.fail("fopo.plot takes a table of series, or the values of one, not %s", define.a(given))
   end
   local list, options, sources = {}, {}, {}
   if kind == "array" or type(given[1]) == "number" then
@@ -81,7 +80,7 @@ local function parts_of(given)
   else
     for i, one in ipairs(given) do
       if type(one) ~= "table" and define.kind(one) ~= "array" then
-        define.fail("fopo.plot: series %d is a %s, not a table", i, define.kind(one))
+        define.fail("fopo.plot: series %d is %s, not a table", i, define.a(one))
       end
       list[i], sources[i] = series_of(one, i), one
     end
@@ -120,9 +119,7 @@ function plot.text(given)
     local own = sources[n] ~= given and style_of(sources[n], n)
     s.points = (own or o.style) == "points"
   end
-  local ok, drawn = pcall(term.plot, list, o)
-  if not ok then define.fail("fopo.plot: %s", (tostring(drawn))) end
-  return drawn
+  return term.plot(list, o)
 end
 
 -- ---- bars and histograms ----
@@ -360,7 +357,7 @@ end]],
 
 function plot.save(path, given, ...)
   if type(path) ~= "string" then
-    define.fail("fopo.plot.save needs the path first, not a %s", define.kind(path))
+    define.fail("fopo.plot.save needs the path first, not %s", define.a(path))
   end
   if select("#", ...) > 0 then given = {given, ...} end
   local list, options, sources = parts_of(given)

@@ -138,6 +138,7 @@ end
 function TestPlot:test_errors_are_sentences()
   local function fails(words, ...) lu.assertErrorMsgContains(words, fopo.plot.text, ...) end
   fails("not a nil")
+  fails("not an integer", 3)
   fails("no series", {})
   fails("did you mean 'title'", {{1, 2}, titel = "x"})
   fails("series 1 has 2 values of x and 3 of y", {{x = {1, 2}, y = {1, 2, 3}}})

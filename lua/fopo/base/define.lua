@@ -84,13 +84,18 @@ local function fits(value, want)
   return false
 end
 
+-- "a string", "an array", "a nil".
+function define.a(value)
+  local kind = define.kind(value)
+  return (kind:find("^[aeiou]") and "an " or "a ") .. kind
+end
+
 -- A value in an error message: strings quoted, numbers in full, objects by their kind.
 local function shown(value)
   if type(value) == "string" then return ("%q"):format(value) end
   if type(value) == "number" then return ("%.14g"):format(value) end
-  local kind = define.kind(value)
-  local article = kind:find("^[aeiou]") and "an " or "a "
-  return type(value) == "boolean" and tostring(value) or kind == "nil" and "nil" or article .. kind
+  if value == nil or type(value) == "boolean" then return tostring(value) end
+  return define.a(value)
 end
 
 -- Checks one value against its declaration and returns it, an integral float as an integer.

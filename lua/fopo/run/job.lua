@@ -178,7 +178,7 @@ function job.__newindex(j, key, value)
                 near and (", did you mean %s?"):format(near) or "")
   end
   if type(value) ~= "number" then
-    define.fail("job.%s must be a number, not a %s", key, define.kind(value))
+    define.fail("job.%s must be a number, not %s", key, define.a(value))
   end
   if touch(j).state == "ended" then define.fail("this job has ended; t:start starts another") end
   job.at_rest(j.trainer, function() j.run:set(key, value) end)

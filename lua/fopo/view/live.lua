@@ -70,7 +70,7 @@ function controller:overlay(given)
   elseif define.kind(given) == "trainer" then
     name, h = given.gradient.kind .. " earlier", given.history
   else
-    define.fail("overlay takes trainers and folders of logs, not a %s", define.kind(given))
+    define.fail("overlay takes trainers and folders of logs, not %s", define.a(given))
   end
   local steps, seconds, rewards = h.step or {}, h.seconds or {}, h.reward or {}
   if not self.v:overlay(name, steps, seconds, rewards) then

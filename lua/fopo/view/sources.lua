@@ -123,7 +123,7 @@ function sources.of_past(what)
                          device = (run.config.device or {}).name}, past)
   end
   if define.kind(what) ~= "trainer" then
-    define.fail("fopo.view shows trainers and folders of logs, not a %s", define.kind(what))
+    define.fail("fopo.view shows trainers and folders of logs, not %s", define.a(what))
   end
   return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
                        samples = what.gradient.samples, k = what.gradient.k,
