@@ -143,8 +143,7 @@ end
 local function range_of(values)
   local least, most = 0, 0
   for _, v in ipairs(values) do
-    local finite = v == v and math.abs(v) < math.huge
-    if finite then least, most = math.min(least, v), math.max(most, v) end
+    if text.finite(v) then least, most = math.min(least, v), math.max(most, v) end
   end
   return least, most
 end
@@ -303,7 +302,7 @@ belonging to it. Values that are not finite are counted apart.]],
   call = function(values, o)
     local list, odd = {}, 0
     local function take(v)
-      if v == v and math.abs(v) < math.huge then list[#list + 1] = v else odd = odd + 1 end
+      if text.finite(v) then list[#list + 1] = v else odd = odd + 1 end
     end
     if define.kind(values) == "array" then
       for i = 1, values.rows do

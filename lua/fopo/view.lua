@@ -88,7 +88,6 @@ return setmetatable(view, {__call = function(_, what)
   local c = live.new(v, source, {mono = not term.colour()})
   c:read_history(false)
   v:phases(source:phases())
-  c.paused = false
   c:draw(true)
   while not c.left do
     c:take_keys(0.5)

@@ -5,6 +5,9 @@ text.keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for", 
                  "if", "in", "local", "nil", "not", "or", "repeat", "return", "then", "true",
                  "until", "while"}
 
+-- False for NaN, infinities and nil, which are not shown.
+function text.finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
+
 -- 1234567 -> "1,234,567"
 function text.count(n)
   local s = ("%d"):format(math.floor(n))

@@ -19,6 +19,7 @@ local log = require "fopo.run.log"
 local native = require "fopo.native"
 local show = require "fopo.show"
 local term = require "fopo.term"
+local text = require "fopo.base.text"
 
 local live = {}
 
@@ -39,7 +40,7 @@ controller.__index = controller
 
 local function now() return native.clock() end
 
-local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
+local finite = text.finite
 
 -- v: a view of term.view; o: its options overlay, glyphs and mono.
 function live.new(v, source, o)
@@ -346,7 +347,9 @@ function controller:press(key)
   self.pressed = true
 end
 
--- ---- the loop ---- Handles the keys that were typed; waits at most `seconds` for the first.
+-- ---- the loop ----
+
+-- Handles the keys that were typed; waits at most `seconds` for the first.
 function controller:take_keys(seconds)
   local key = self.v:key(seconds)
   while key do

@@ -109,8 +109,7 @@ end
 -- ---- code ----
 
 local keywords = {}
-for word in ([[and break do else elseif end false for function goto if in local nil not or repeat
-return then true until while]]):gmatch("%a+") do keywords[word] = true end
+for _, word in ipairs(text.keywords) do keywords[word] = true end
 
 -- The token that begins at position `at` of the code: its kind and its last position.
 local function token(code, at)

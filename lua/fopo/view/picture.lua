@@ -1,6 +1,9 @@
 -- fopo.plot.save: writes series as a picture, drawn by gnuplot from a script with the data in it.
 local define = require "fopo.base.define"
+local text = require "fopo.base.text"
+
 local picture = {}
+local finite = text.finite
 
 picture.options = {
   {"title", "string", nil, "above the plot"},
@@ -33,8 +36,6 @@ local function with_unit(s, unit)
   if not unit then return s end
   return s and ("%s (%s)"):format(s, unit) or unit
 end
-
-local function finite(v) return v == v and v ~= math.huge and v ~= -math.huge end
 
 -- The data of a series, x, y, low, high; a missing y makes a gap.
 local function data(n, s)
@@ -79,8 +80,8 @@ local function script(file, kind, series, o)
     "set output " .. quoted(file), "set grid lc rgb '#dddddd'", "set border 3",
     "set tics nomirror", "set key top left Left reverse noenhanced", "set boxwidth 0.8 relative",
   }
-  local function set(what, text)
-    if text then lines[#lines + 1] = ("set %s %s"):format(what, label(text)) end
+  local function set(what, words)
+    if words then lines[#lines + 1] = ("set %s %s"):format(what, label(words)) end
   end
   set("title", o.title)
   set("xlabel", with_unit(o.xlabel, o.xunit))

@@ -7,7 +7,7 @@ local text = require "fopo.base.text"
 
 local sources = {}
 
-local function finite(v) return v ~= nil and v == v and v ~= math.huge and v ~= -math.huge end
+local finite = text.finite
 
 -- A run of t:run, which the view advances.
 local live = {live = true}
