@@ -129,7 +129,7 @@ local function context_of(o, r)
   elseif not o.reward and not o.data then
     define.fail("fopo.check needs a reward if x is given without data")
   end
-  c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi:initial_items())
+  c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi)
   c.reward = o.reward or is_log(o.data) and native.reward_ips(o.data)
              or native.reward_hits(o.data)
   c.rows = spread_rows(o.contexts, c.x.rows, o.seed)

@@ -1,6 +1,7 @@
 -- fopo.data: interactions, sessions, synthetic worlds.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
@@ -224,8 +225,11 @@ s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_ite
 assert(s.train.n > s.test.n)]],
   call = function(d, o)
     local train, valid, test, kept, dropped = native.data_split(d, o)
-    return setmetatable({train = train, valid = valid, test = test, kept = kept,
-                         dropped = dropped}, {__name = "fopo.split", __index = {
+    local split = {train = train, valid = valid, test = test, kept = kept, dropped = dropped}
+    for _, part in pairs{train, valid or nil, test or nil} do
+      origin.set(part, {dataset = d, split = split})
+    end
+    return setmetatable(split, {__name = "fopo.split", __index = {
       describe = function(s)
         local function n(part) return part and text.count(part.n) or "no" end
         return ("split: %s train, %s valid, %s test contexts; %s users had too few items")
@@ -249,6 +253,25 @@ of your own.]],
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 assert(s.train:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
   call = function(s, o) return native.trainer_batch(s.n, o.size, o.seed, o.step) end,
+}
+
+sessions.contexts = fn{
+  name = "sessions:contexts", returns = "array",
+  args = {{"s", "sessions", nil, "the sessions"}, {"items", "array", nil, "[P, L] embeddings"}},
+  options = {
+    {"scale", "string", "mean", "mean: of the embeddings of the items in X, the paper's x^emb; "
+     .. "unit: divided by its length", one_of = {"mean", "unit"}},
+  },
+  text = [[[N, L], a context for each session. The mean of many items is short and that of a few
+is long, so the softmax over means is sharp for short sessions and flat for long ones; with contexts
+of unit length one temperature fits all. A policy says in pi.contexts which of them it learns
+with.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+x = s.test:contexts(items, {scale = "unit"})
+assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
+  call = sessions.contexts,
 }
 
 function dataset.describe(d)
@@ -281,8 +304,6 @@ for _, side in ipairs{"item", "user"} do
 end
 doc{name = "dataset:row", signature = "d:row(i)", returns = "array, table",
     text = "The items of user i, and their values."}
-doc{name = "sessions:contexts", signature = "s:contexts(items)", returns = "array",
-    text = "[N, L]: the mean embedding of the items in each X (the paper's x^emb)."}
 doc{name = "sessions:x", signature = "s:x(n)", returns = "array",
     text = "The observed items of context n, as ids."}
 doc{name = "sessions:y", signature = "s:y(n)", returns = "array",

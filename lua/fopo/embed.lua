@@ -1,6 +1,7 @@
 -- fopo.embed: item embeddings.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
 local embed = {}
 
 embed.svd = define.fn{
@@ -21,7 +22,11 @@ norms are tiny and heavy-tailed, as in the paper; with "sqrt" reward rises in th
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items, singular = fopo.embed.svd(s.train, {dim = 8})
 assert(items.rows == 400 and items.cols == 8 and singular[1] >= singular[8])]],
-  call = native.embed_svd,
+  call = function(sessions, o)
+    local items, singular = native.embed_svd(sessions, o)
+    origin.set(items, {sessions = sessions})
+    return items, singular
+  end,
 }
 
 return embed

@@ -20,7 +20,7 @@ items = fopo.embed.svd(s.train, {dim = 8})
 e = fopo.evaluate(fopo.policy.linear{items = items}, s.test)
 assert(e.reward >= e.low and e.reward <= e.high)]],
   call = function(pi, sessions, o)
-    local x = o.contexts or cache.contexts(sessions, pi:initial_items())
+    local x = o.contexts or cache.contexts(sessions, pi)
     local e = native.evaluate(pi, x, sessions, cache.exact_of(pi))
     if o.index then
       e.index = native.evaluate(pi, x, sessions, o.index)

@@ -153,7 +153,7 @@ assert(r.reward_lost == r.reward_exact - r.reward_index)]],
     end
     local r = recall(ix, Q, k)
     if not o.policy then return r end
-    local x = cache.contexts(o.sessions, o.policy:initial_items())
+    local x = cache.contexts(o.sessions, o.policy)
     local e = native.evaluate_lost(o.policy, x, o.sessions, cache.exact_of(o.policy), ix)
     r.exact, r.index, r.reward_exact, r.reward_index = e.exact, e.index, e.exact.reward,
                                                        e.index.reward

@@ -8,6 +8,8 @@ local policy, methods = {}, native.types.policy
 local items = {"items", "array", nil, "beta [P, L]", required = true}
 local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
                      .. "items if left out", min = 1}
+local contexts = {"contexts", "string", "mean", "how contexts are made of sessions: as their mean "
+                  .. "embedding, or that at unit length; s:contexts", one_of = {"mean", "unit"}}
 local temperature = {"temperature", "number", 1.0, "divides every score", above = 0}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
@@ -19,7 +21,7 @@ policy.linear = define.fn{
     items,
     {"theta", "string|array", "random", "the initial theta [D, L]; identity needs D == L",
      one_of = {"identity", "random"}},
-    context_dim, temperature, train_items, rows,
+    context_dim, contexts, temperature, train_items, rows,
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
@@ -48,7 +50,7 @@ policy.mlp = define.fn{
     items,
     {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
     {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
-    context_dim, temperature, train_items, rows,
+    context_dim, contexts, temperature, train_items, rows,
     {"seed", "integer", 1, "of the initial weights"},
   },
   text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more

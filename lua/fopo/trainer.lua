@@ -90,7 +90,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts()
-                     or cache.contexts(o.data, o.policy:initial_items())
+                     or cache.contexts(o.data, o.policy)
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
                valid_contexts = o.valid_contexts,

@@ -9,6 +9,8 @@ enum {
   INITIAL
 }; /* slots; user value slot + 1 of the handle is a handle on the same array */
 
+static const char *const contexts[] = {"mean", "unit", NULL}; /* how they are made of sessions */
+
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
 static bind_policy *get_policy(lua_State *L, int index) {
@@ -65,6 +67,7 @@ static bind_policy *begin(lua_State *L, int items_at) {
   bind_keep(&pi->object, ITEMS, &bind_array_numbers(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_numbers(L, items_at, "items")->object);
   pi->policy.train_items = train;
+  pi->unit_contexts = bind_has(L, 1, "contexts") && bind_option_choice(L, 1, "contexts", contexts);
   return pi;
 }
 
@@ -81,8 +84,8 @@ static void halve(lua_State *L, bind_policy *pi) {
   bind_check(L, fopo_policy_halve(&pi->policy, type));
 }
 
-/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, temperature,
- * seed, train_items, rows}. */
+/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, contexts,
+ * temperature, seed, train_items, rows}. */
 static int policy_linear(lua_State *L) {
   static const char *const starts[] = {"identity", "random", NULL};
   int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
@@ -333,6 +336,10 @@ static int field_temperature(lua_State *L, bind_object *o) {
   return bind_return_number(L, (double)policy_of(o)->temperature);
 }
 
+static int field_contexts(lua_State *L, bind_object *o) {
+  return bind_return_string(L, contexts[((bind_policy *)o)->unit_contexts]);
+}
+
 static int field_train_items(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, policy_of(o)->train_items);
 }
@@ -362,6 +369,7 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"context_dim", field_context_dim, NULL},
                                     {"n_params", field_n_params, NULL},
                                     {"temperature", field_temperature, NULL},
+                                    {"contexts", field_contexts, NULL},
                                     {"train_items", field_train_items, NULL},
                                     {"rows", field_rows, NULL},
                                     {"version", field_version, NULL},

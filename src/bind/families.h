@@ -70,6 +70,7 @@ typedef struct {
   bind_object object; /* keeps: items, and, if it learns a copy of its own, the items it was made
                        * with. User values 1 and 2 of the handle: handles on them */
   fopo_policy policy;
+  int unit_contexts; /* its contexts are made of sessions at unit length; 0: as means */
 } bind_policy;
 
 typedef struct {

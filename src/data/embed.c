@@ -102,6 +102,13 @@ out:
   return status;
 }
 
+static void scale_to_unit(float *x, size_t n) {
+  double squares = 0;
+  for (size_t j = 0; j < n; j++) squares += (double)x[j] * (double)x[j];
+  float share = squares > 0 ? (float)(1 / sqrt(squares)) : 0.0F;
+  for (size_t j = 0; j < n; j++) x[j] *= share;
+}
+
 /* x = (1 / n) sum over the ids of beta_id. */
 static void mean_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
   memset(x, 0, items.cols * sizeof *x);
@@ -113,7 +120,8 @@ static void mean_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix it
   for (size_t j = 0; j < items.cols; j++) x[j] *= share;
 }
 
-int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items) {
+int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
+                  fopo_contexts_scale scale) {
   const fopo_csr *X = &sessions->X;
   if (items.rows != X->cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -131,6 +139,7 @@ int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix item
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t row = first; row < last; row++) {
       mean_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), fopo_csr_count(X, row), items);
+      if (scale == FOPO_CONTEXTS_UNIT) scale_to_unit(fopo_matrix_row(x, row), x.cols);
     }
     int status = fopo_progress("contexts", (double)last, (double)X->rows);
     if (status != FOPO_OK) return status;

@@ -26,8 +26,15 @@ typedef enum {
 int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,
                    fopo_scale scale, const fopo_svd_options *options);
 
-/* x [N, L]: the mean of the embeddings of the items in X (the paper's x^emb); a context with no
- * item is zero. */
-int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items);
+/* The length of a context. The mean of many items is short and that of a few is long: with MEAN a
+ * softmax of one temperature is sharp for short sessions and flat for long ones. */
+typedef enum {
+  FOPO_CONTEXTS_MEAN, /* the mean of the embeddings of the items in X, the paper's x^emb */
+  FOPO_CONTEXTS_UNIT  /* the same, divided by its length */
+} fopo_contexts_scale;
+
+/* x [N, L]: the contexts of the sessions. A context with no item is zero. */
+int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
+                  fopo_contexts_scale scale);
 
 #endif

@@ -111,7 +111,7 @@ static void contexts_are_means(void **state) {
   fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
   const fopo_csr *X = &split.train.X;
   assert_int_equal(fopo_matrix_init(&x, X->rows, L), FOPO_OK);
-  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
   for (size_t row = 0; row < X->rows; row++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0, n = (double)fopo_csr_count(X, row);
@@ -134,7 +134,7 @@ static void empty_context_is_zero(void **state) {
   s.X.ids[0] = 5;
   assert_int_equal(fopo_matrix_init(&x, 2, L), FOPO_OK);
   for (size_t k = 0; k < 2 * L; k++) x.x[k] = 9;
-  assert_int_equal(fopo_contexts(x, &s, items), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &s, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
   for (size_t j = 0; j < L; j++) assert_true(x.x[j] == 0);
   assert_memory_equal(x.x + L, items.x + 5 * L, L * sizeof *x.x);
   fopo_matrix_done(&x);
@@ -150,12 +150,12 @@ static void same_for_any_threads(void **state) {
   fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x, y;
   assert_int_equal(fopo_matrix_init(&x, n, L), FOPO_OK);
   assert_int_equal(fopo_matrix_init(&y, n, L), FOPO_OK);
-  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
   for (int threads = 2; threads <= 4; threads += 2) {
     fopo_threads_set(threads);
     fopo_matrix again = embed(FOPO_SCALE_SQRT, NULL);
     assert_memory_equal(items.x, again.x, (size_t)P * L * sizeof *items.x);
-    assert_int_equal(fopo_contexts(y, &split.train, again), FOPO_OK);
+    assert_int_equal(fopo_contexts(y, &split.train, again, FOPO_CONTEXTS_MEAN), FOPO_OK);
     assert_memory_equal(x.x, y.x, n * L * sizeof *x.x);
     fopo_matrix_done(&again);
   }
@@ -175,16 +175,16 @@ static void refusals(void **state) {
                    FOPO_ERR_ARGUMENT);
   says("599 x 6");
   assert_int_equal(fopo_embed_svd(items, NULL, &none, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT);
-  assert_int_equal(fopo_contexts(x, &split.train, fewer), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_contexts(x, &split.train, fewer, FOPO_CONTEXTS_MEAN), FOPO_ERR_ARGUMENT);
   says("599 items");
-  assert_int_equal(fopo_contexts(x, &split.test, items), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_contexts(x, &split.test, items, FOPO_CONTEXTS_MEAN), FOPO_ERR_ARGUMENT);
 
   fopo_interrupt_request();
-  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_ERR_INTERRUPTED);
   assert_int_equal(fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_NONE, &svd),
                    FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(fopo_contexts(x, &split.train, items), FOPO_OK);
+  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
   fopo_matrix_done(&x);
   fopo_matrix_done(&items);
 }

@@ -31,8 +31,8 @@ static void set_up(scene *s) {
   ok(fopo_embed_svd(s->items, NULL, &s->split.train, FOPO_SCALE_SQRT, &svd));
   ok(fopo_matrix_init(&s->train, s->split.train.X.rows, DIM));
   ok(fopo_matrix_init(&s->test, s->split.test.X.rows, DIM));
-  ok(fopo_contexts(s->train, &s->split.train, s->items));
-  ok(fopo_contexts(s->test, &s->split.test, s->items));
+  ok(fopo_contexts(s->train, &s->split.train, s->items, FOPO_CONTEXTS_MEAN));
+  ok(fopo_contexts(s->test, &s->split.test, s->items, FOPO_CONTEXTS_MEAN));
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
   s->reward = (fopo_reward){

@@ -3,7 +3,7 @@ local native = require "fopo.native"
 local cache = {}
 
 local exact_of = setmetatable({}, {__mode = "k"})    -- items -> exact (norm-sorted) index
-local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> contexts
+local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> scale -> contexts
 local version_of = setmetatable({}, {__mode = "k"})  -- index -> version of the items in it
 
 -- An exact index of these items, for the true argmax.
@@ -22,15 +22,15 @@ function cache.exact_of(pi)
   return ix
 end
 
--- The contexts [N, L] of these sessions under these items.
-function cache.contexts(sessions, items)
-  local by_items = contexts_of[sessions]
-  if not by_items then
-    by_items = setmetatable({}, {__mode = "k"})
-    contexts_of[sessions] = by_items
-  end
-  if not by_items[items] then by_items[items] = sessions:contexts(items) end
-  return by_items[items]
+-- The contexts [N, L] of these sessions for a policy: of its first items, as pi.contexts says.
+function cache.contexts(sessions, pi)
+  local items, scale = pi:initial_items(), pi.contexts
+  local by_items = contexts_of[sessions] or setmetatable({}, {__mode = "k"})
+  contexts_of[sessions] = by_items
+  local by_scale = by_items[items] or {}
+  by_items[items] = by_scale
+  by_scale[scale] = by_scale[scale] or sessions:contexts(items, {scale = scale})
+  return by_scale[scale]
 end
 
 return cache

@@ -135,7 +135,7 @@ function run:plan()
     p.ask = true
   elseif t.valid then
     p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(t.policy)
-    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy:initial_items())
+    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy)
   end
   return p
 end
