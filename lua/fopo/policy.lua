@@ -1,6 +1,8 @@
 -- fopo.policy: the softmax policy over the catalogue.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
+local origin = require "fopo.base.origin"
 local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
 
@@ -10,10 +12,43 @@ local context_dim = {"context_dim", "integer", nil, "D, features of a context; t
                      .. "items if left out", min = 1}
 local contexts = {"contexts", "string", "mean", "how contexts are made of sessions: as their mean "
                   .. "embedding, or that at unit length; s:contexts", one_of = {"mean", "unit"}}
-local temperature = {"temperature", "number", 1.0, "divides every score", above = 0}
+local temperature = {"temperature", "number|string", 1.0, "divides every score; auto: chosen for the "
+                     .. "start, see below", above = 0, one_of = {"auto"}}
+local data = {"data", "sessions", nil, "whose contexts an automatic temperature is chosen for; those "
+              .. "that the items were embedded from if left out"}
+local effective = {"effective", "number", 0.01, "auto: the number of items that the start chooses "
+                   .. "from in effect, as a share of P", above = 0, below = 1}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
               one_of = {"float32", "float16", "bfloat16"}}
+
+-- At most so many contexts choose a temperature: their median moves little with more.
+local CONTEXTS = 32
+
+-- Contexts for an automatic temperature: of the sessions given, or of those behind the items.
+local function contexts_of(pi, o, name)
+  local sessions = o.data or origin.sessions(o.items)
+  if not sessions then
+    define.fail("%s: temperature = \"auto\" needs contexts and nothing is known of where these "
+                .. "items come from; give data = s.train, or a temperature", name)
+  end
+  local x, rows = cache.contexts(sessions, pi), {}
+  local n = math.min(CONTEXTS, x.rows)
+  for i = 1, n do rows[i] = (i - 1) * x.rows // n + 1 end
+  return x:rows_of(rows)
+end
+
+-- A policy made by `make`, which takes a number for its temperature.
+local function with_temperature(name, make)
+  return function(o)
+    if o.temperature ~= "auto" then return make(o) end
+    o.temperature = 1.0
+    local pi = make(o)
+    native.policy_choose_temperature(pi, contexts_of(pi, o, name),
+                                     math.max(1.5, o.effective * pi.n_items))
+    return pi
+  end
+end
 
 policy.linear = define.fn{
   name = "fopo.policy.linear", returns = "policy",
@@ -21,7 +56,7 @@ policy.linear = define.fn{
     items,
     {"theta", "string|array", "random", "the initial theta [D, L]; identity needs D == L",
      one_of = {"identity", "random"}},
-    context_dim, contexts, temperature, train_items, rows,
+    context_dim, contexts, temperature, effective, data, train_items, rows,
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
@@ -41,7 +76,7 @@ error that names it. rows cannot be combined with train_items.]],
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
 assert(ids.cols == 3)]],
-  call = native.policy_linear,
+  call = with_temperature("fopo.policy.linear", native.policy_linear),
 }
 
 policy.mlp = define.fn{
@@ -50,7 +85,7 @@ policy.mlp = define.fn{
     items,
     {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
     {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
-    context_dim, contexts, temperature, train_items, rows,
+    context_dim, contexts, temperature, effective, data, train_items, rows,
     {"seed", "integer", 1, "of the initial weights"},
   },
   text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more
@@ -63,7 +98,7 @@ et al. (2015) for relu, the last ones as 0.005 times standard normal.]],
 pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = "relu"}
 assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)
 assert(pi:parameters().W1.rows == 4)]],
-  call = native.policy_mlp,
+  call = with_temperature("fopo.policy.mlp", native.policy_mlp),
 }
 
 local best = methods.best

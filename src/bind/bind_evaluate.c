@@ -1,6 +1,7 @@
 /* Evaluation of policies on sessions. */
 #include "bind/families.h"
 #include "judge/evaluate.h"
+#include "judge/expected.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
   lua_createtable(L, 0, 8);
@@ -24,6 +25,23 @@ static int evaluate(lua_State *L) {
   bind_index *ix = bind_get(L, 4, &bind_index_type);
   bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s->sessions, ix->index));
   push_evaluation(L, &e);
+  return 1;
+}
+
+/* native.evaluate_expected(pi, x, sessions, most): {contexts, reward, se, effective}, the mean of
+ * sum over Y of pi(a | x) over at most `most` contexts, evenly spread (0: all). */
+static int evaluate_expected(lua_State *L) {
+  fopo_expected e;
+  bind_policy *pi = bind_get(L, 1, &bind_policy_type);
+  bind_array *x = bind_array_numbers(L, 2, "x");
+  bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
+  size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
+  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s->sessions, most));
+  lua_createtable(L, 0, 4);
+  bind_set_count(L, "contexts", e.contexts);
+  bind_set_number(L, "reward", e.reward);
+  bind_set_number(L, "se", e.se);
+  bind_set_number(L, "effective", e.effective);
   return 1;
 }
 
@@ -62,5 +80,8 @@ static int wilson(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_evaluate_functions[] = {
-    {"evaluate", evaluate}, {"evaluate_lost", evaluate_lost}, {"wilson", wilson}, {NULL, NULL}};
+const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
+                                            {"evaluate_expected", evaluate_expected},
+                                            {"evaluate_lost", evaluate_lost},
+                                            {"wilson", wilson},
+                                            {NULL, NULL}};

@@ -3,6 +3,7 @@
 
 #include "bind/families.h"
 #include "core/memory.h"
+#include "learn/softmax.h"
 
 enum {
   ITEMS,
@@ -217,6 +218,22 @@ static int queries(lua_State *L) {
   return 1;
 }
 
+/* native.policy_choose_temperature(pi, x, effective): sets the temperature at which the policy has
+ * `effective` items in effect, in the median of the contexts x. */
+static int choose_temperature(lua_State *L) {
+  bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
+  bind_array *x = bind_array_numbers(L, 2, "x");
+  double effective = bind_number(L, 3, "effective"), temperature;
+  bind_array *Q = bind_array_new(L, 0, x->rows, pi->policy.items.cols);
+  pi = bind_get_free(L, 1, &bind_policy_type);
+  x = bind_array_numbers(L, 2, "x");
+  bind_check(L, fopo_policy_queries(bind_matrix(Q), &pi->policy, bind_matrix(x)));
+  bind_check(L,
+             fopo_softmax_temperature(&temperature, bind_matrix(Q), pi->policy.items, effective));
+  pi->policy.temperature *= (float)temperature;
+  return 0;
+}
+
 /* pi:best(x, index, k): ids, scores [N, k] of the best items of each context, best first, and how
  * many rows got fewer than k. */
 static int best(lua_State *L) {
@@ -352,8 +369,10 @@ static int field_version(lua_State *L, bind_object *o) {
   return bind_return_count(L, policy_of(o)->version);
 }
 
-const luaL_Reg bind_policy_functions[] = {
-    {"policy_linear", policy_linear}, {"policy_mlp", policy_mlp}, {NULL, NULL}};
+const luaL_Reg bind_policy_functions[] = {{"policy_linear", policy_linear},
+                                          {"policy_mlp", policy_mlp},
+                                          {"policy_choose_temperature", choose_temperature},
+                                          {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},
                                    {"theta", theta},           {"set_theta", set_theta},
