@@ -12,10 +12,10 @@ local context_dim = {"context_dim", "integer", nil, "D, features of a context; t
                      .. "items if left out", min = 1}
 local contexts = {"contexts", "string", "mean", "how contexts are made of sessions: as their mean "
                   .. "embedding, or that at unit length; s:contexts", one_of = {"mean", "unit"}}
-local temperature = {"temperature", "number|string", 1.0, "divides every score; auto: chosen for the "
-                     .. "start, see below", above = 0, one_of = {"auto"}}
-local data = {"data", "sessions", nil, "whose contexts an automatic temperature is chosen for; those "
-              .. "that the items were embedded from if left out"}
+local temperature = {"temperature", "number|string", 1.0, "divides every score; auto: chosen for "
+                     .. "the start, see effective", above = 0, one_of = {"auto"}}
+local data = {"data", "sessions", nil, "whose contexts an automatic temperature is chosen for; if "
+              .. "left out, the sessions that the items were embedded from"}
 local effective = {"effective", "number", 0.01, "auto: the number of items that the start chooses "
                    .. "from in effect, as a share of P", above = 0, below = 1}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
@@ -32,10 +32,10 @@ local function contexts_of(pi, o, name)
     define.fail("%s: temperature = \"auto\" needs contexts and nothing is known of where these "
                 .. "items come from; give data = s.train, or a temperature", name)
   end
-  local x, rows = cache.contexts(sessions, pi), {}
+  local x, picked = cache.contexts(sessions, pi), {}
   local n = math.min(CONTEXTS, x.rows)
-  for i = 1, n do rows[i] = (i - 1) * x.rows // n + 1 end
-  return x:rows_of(rows)
+  for i = 1, n do picked[i] = (i - 1) * x.rows // n + 1 end
+  return x:rows_of(picked)
 end
 
 -- A policy made by `make`, which takes a number for its temperature.
