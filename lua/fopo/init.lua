@@ -4,6 +4,7 @@
 --   base/     declarations of functions, caches, JSON, text: what every module may use
 --   run/      a training run: its log on disk, its events, jobs in the background
 --   index/    the choice of an index by measurement (fopo.index.auto)
+--   serve/    recommendations, what explains them, files of policies
 --   view/     the training view's sources and pictures, the pages of a lesson
 --   check/    the measurements of fopo.check
 --   prompt/   completion, and what is added to an error message

@@ -115,6 +115,9 @@ methods.best = define.fn{
   end,
 }
 
+methods.recommend = require "fopo.serve.recommend"
+methods.explain = require "fopo.serve.explain"
+
 -- " (learnt)" or " (read as float16)" if either holds of the items.
 local function about_items(pi)
   if pi.train_items then return " (learnt)" end

@@ -1,0 +1,180 @@
+-- Whom to recommend for: users of a dataset, users that are new, contexts; and items by name. What
+-- a user typed becomes contexts for the policy and the items that each of them took.
+local native = require "fopo.native"
+local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
+local text = require "fopo.base.text"
+
+local who = {}
+
+-- ---- names ----
+
+-- ", did you mean "x" or "y"?", or "" if no name is near.
+local function suggestion(d, side, name)
+  local near = native.names_near(d, name, side == "item", 3)
+  for i, id in ipairs(near) do
+    near[i] = ("%q"):format(side == "item" and d:item_name(id) or d:user_name(id))
+  end
+  if #near == 0 then return "" end
+  local last = table.remove(near)
+  return ("; did you mean %s?"):format(#near > 0 and table.concat(near, ", ") .. " or " .. last
+                                       or last)
+end
+
+-- The dataset whose item names are those of the policy, or nil: the one that its items were made
+-- of, or data with as many items.
+function who.catalogue(pi, data)
+  local known = origin.dataset(pi:initial_items())
+  if known and known.n_items == pi.n_items then return known end
+  return data and data.n_items == pi.n_items and data or nil
+end
+
+-- The id of an item given by name or number.
+function who.item(name, given, pi, catalogue)
+  if math.type(given) == "float" then given = math.tointeger(given) or given end
+  if math.type(given) == "integer" then
+    if given >= 1 and given <= pi.n_items then return given end
+    define.fail("%s: item %d does not exist; the policy has items 1 to %s", name, given,
+                text.count(pi.n_items))
+  end
+  if type(given) ~= "string" then
+    define.fail("%s: an item is a name or a number, not %s", name, define.a(given))
+  end
+  if not catalogue then
+    define.fail("%s: the items of this policy have no names, so %q is not known; give data = the "
+                .. "dataset, or numbers", name, given)
+  end
+  return catalogue:find_item(given)
+         or define.fail("%s: no item is called %q%s", name, given,
+                        suggestion(catalogue, "item", given))
+end
+
+-- The number of a user given by name or number.
+local function user(name, given, d)
+  if math.type(given) == "float" then given = math.tointeger(given) or given end
+  if not d then
+    define.fail("%s: this policy knows no users; give data = the dataset, or {items = {...}}", name)
+  end
+  if math.type(given) == "integer" then
+    if given >= 1 and given <= d.n_users then return given end
+    define.fail("%s: user %d does not exist; the data have users 1 to %s (a name is a string, "
+                .. "%q)", name, given, text.count(d.n_users), tostring(given))
+  end
+  return d:find_user(given)
+         or define.fail("%s: no user is called %q%s", name, given, suggestion(d, "user", given))
+end
+
+-- The ids of a list, or of an array of ids, given by names or numbers.
+function who.items(name, list, pi, catalogue)
+  local ids = {}
+  if define.kind(list) == "array" then
+    if list.kind ~= "ids" then
+      define.fail("%s: items are names or ids, not an array of numbers", name)
+    end
+    list = list:totable()[1] or {}
+  end
+  for i, given in ipairs(list) do ids[i] = who.item(name, given, pi, catalogue) end
+  return ids
+end
+
+-- ---- whose contexts ----
+
+-- A new user's table {items = {...}}; raises unless it is one.
+local function new_user(name, t, pi, catalogue)
+  for key in pairs(t) do
+    if key ~= "items" then
+      define.fail("%s: a new user is {items = {...}}, which has no %s", name, tostring(key))
+    end
+  end
+  local kind = define.kind(t.items)
+  if kind ~= "table" and kind ~= "array" then
+    define.fail("%s: the items of a new user are a list of names or numbers, not %s", name,
+                define.a(t.items))
+  end
+  local ids = who.items(name, t.items, pi, catalogue)
+  if #ids == 0 then
+    define.fail("%s: the list of items is empty; a context is made of at least one", name)
+  end
+  return ids
+end
+
+-- A list of users, new users among them: sessions, and {number =, name =} of each.
+local function from_list(name, list, pi, o)
+  local histories, users = {}, {}
+  for i, given in ipairs(list) do
+    if define.kind(given) == "table" then
+      histories[i], users[i] = new_user(name, given, pi, o.catalogue), {}
+    else
+      if type(given) ~= "string" and math.type(given) == nil then
+        define.fail("%s: a user is a name, a number or {items = {...}}, not %s", name,
+                    define.a(given))
+      end
+      local n = user(name, given, o.data)
+      users[i] = {number = n, name = o.data:user_name(n)}
+    end
+  end
+  local known = {}
+  for i = 1, #list do known[#known + 1] = users[i].number end
+  if #known == #list then
+    return native.histories(o.data, known, pi.n_items, o.catalogue), users
+  end
+  for i, u in ipairs(users) do
+    if u.number then
+      histories[i] = native.histories(o.data, {u.number}, pi.n_items, o.catalogue):x(1)
+                     :totable()[1]
+    end
+  end
+  return native.histories_from(histories, pi.n_items), users
+end
+
+local function from_sessions(sessions, pi)
+  local d, users = origin.dataset(sessions), {}
+  if sessions.n_items ~= pi.n_items then return nil end
+  for i = 1, sessions.n do
+    local n = sessions:user(i)
+    users[i] = {number = n, name = d and d:user_name(n) or nil}
+  end
+  return sessions, users
+end
+
+-- {x = contexts [N, D], seen = sessions or nil, users = {{number =, name =}, ...}, single =}.
+function who.contexts(name, given, pi, data)
+  local catalogue = who.catalogue(pi, data)
+  local known = origin.dataset(pi:initial_items())
+  local o = {catalogue = catalogue, data = data or known and known.n_users > 0 and known or nil}
+  local kind, seen, users = define.kind(given), nil, nil
+  if kind == "array" and given.kind ~= "ids" then
+    users = {}
+    for i = 1, given.rows do users[i] = {} end
+    return {x = given, users = users, single = given.rows == 1, catalogue = catalogue}
+  end
+  if pi.context_dim ~= pi:initial_items().cols then
+    define.fail("%s: contexts of this policy have %d features and cannot be made of items of %d; "
+                .. "give an array of contexts", name, pi.context_dim, pi:initial_items().cols)
+  end
+  if kind == "array" then given = given:totable()[1] or {} end
+  local is_new = kind == "table" and #given == 0 and next(given) ~= nil
+  local single = is_new or kind ~= "table" and kind ~= "array" and kind ~= "sessions"
+  if single then given = {given} end
+  if kind == "sessions" then
+    seen, users = from_sessions(given, pi)
+    if not seen then
+      define.fail("%s: the sessions are over %s items but the policy has %s", name,
+                  text.count(given.n_items), text.count(pi.n_items))
+    end
+  else
+    if #given == 0 then define.fail("%s: the list of users is empty", name) end
+    seen, users = from_list(name, given, pi, o)
+  end
+  for i, u in ipairs(users) do
+    u.items = seen:x(i)
+    if u.items.cols == 0 then
+      define.fail("%s: user %s took no item that the policy knows; recommend what is popular, or "
+                  .. "give {items = {...}}", name, u.name or i)
+    end
+  end
+  local x = seen:contexts(pi:initial_items(), {scale = pi.contexts})
+  return {x = x, seen = seen, users = users, single = single, catalogue = catalogue}
+end
+
+return who

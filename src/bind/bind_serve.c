@@ -1,0 +1,161 @@
+/* Serving: the histories of users, their best items, and names. */
+#include <stdlib.h>
+
+#include "bind/families.h"
+#include "core/memory.h"
+#include "data/histories.h"
+#include "data/lookup.h"
+#include "learn/recommend.h"
+
+static fopo_dataset *get_dataset(lua_State *L, int index) {
+  return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
+}
+
+/* ---- histories ---- */
+
+/* Pushes the buffer [d->items.n] of the place of each of d's items among `names`; NULL, and pushes
+ * nil, if they are the same. */
+static uint32_t *push_place(lua_State *L, const fopo_dataset *d, const fopo_dataset *names) {
+  if (names == d || fopo_names_equal(&d->items, &names->items)) {
+    lua_pushnil(L);
+    return NULL;
+  }
+  uint32_t *place = bind_scratch(L, d->matrix.cols, sizeof *place);
+  bind_check(L, fopo_names_place(place, &d->items, &names->items));
+  return place;
+}
+
+/* native.histories(dataset, rows, P[, names]): the rows of the dataset as sessions over P items,
+ * whose names are the items of `names`, a dataset; and how many interactions with other items were
+ * left out. Without `names` the columns are the items. */
+static int histories(lua_State *L) {
+  size_t n, unknown, P = bind_count(L, 3, "P", 1, UINT32_MAX - 1);
+  lua_settop(L, 4);
+  bind_push_again(L, 1, &bind_dataset_type);
+  uint32_t *rows = bind_rows(L, 2, get_dataset(L, 1)->matrix.rows, 0, &n);
+  bind_sessions *s = bind_new(L, &bind_sessions_type, 0);
+  fopo_dataset *d = get_dataset(L, 5);
+  uint32_t *place = lua_isnil(L, 4) ? NULL : push_place(L, d, get_dataset(L, 4));
+  bind_check(L, fopo_histories_of(&s->sessions, &unknown, &d->matrix, rows, n, place, P));
+  bind_pressure(L, fopo_csr_nnz(&s->sessions.X) * sizeof(uint32_t));
+  bind_push_again(L, 7, &bind_sessions_type);
+  lua_pushinteger(L, (lua_Integer)unknown);
+  return 2;
+}
+
+/* The number of ids in the lists of the table at `at`. */
+static size_t count_ids(lua_State *L, int at, size_t users) {
+  size_t n = 0;
+  for (size_t i = 0; i < users; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i + 1);
+    bind_table(L, lua_gettop(L), "a history");
+    n += lua_rawlen(L, -1);
+    lua_pop(L, 1);
+  }
+  return n;
+}
+
+/* native.histories_from({{ids}, {ids}, ...}, P): the lists as sessions over P items. */
+static int histories_from(lua_State *L) {
+  bind_table(L, 1, "the histories");
+  size_t users = lua_rawlen(L, 1), P = bind_count(L, 2, "P", 1, UINT32_MAX - 1), n = 0;
+  lua_settop(L, 2);
+  size_t most = count_ids(L, 1, users);
+  uint32_t *user = bind_scratch(L, most, sizeof *user);
+  uint32_t *item = bind_scratch(L, most, sizeof *item);
+  for (size_t i = 0; i < users; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    size_t count = lua_rawlen(L, -1);
+    for (size_t k = 0; k < count && n < most; k++, n++) {
+      lua_rawgeti(L, -1, (lua_Integer)k + 1);
+      user[n] = (uint32_t)i;
+      item[n] = bind_id(L, -1, "item", P);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  bind_sessions *s = bind_new(L, &bind_sessions_type, 0);
+  bind_check(L, fopo_histories_from(&s->sessions, user, item, n, users, P));
+  return 1;
+}
+
+/* ---- recommendations ---- */
+
+static int by_id(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* The ids at `index`, sorted, without repeats; nil: none. Pushes the buffer. */
+static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
+  *n = 0;
+  if (lua_isnoneornil(L, index)) {
+    lua_pushnil(L);
+    return NULL;
+  }
+  size_t kept = 0;
+  uint32_t *ids = bind_rows(L, index, P, 0, n);
+  qsort(ids, *n, sizeof *ids, by_id);
+  for (size_t i = 0; i < *n; i++) {
+    if (i == 0 || ids[i] != ids[i - 1]) ids[kept++] = ids[i];
+  }
+  *n = kept;
+  return ids;
+}
+
+/* native.recommend(pi, x, index, k[, seen[, never[, normalised]]]): ids and scores [N, k], the best
+ * items without those in X of the sessions `seen` and the ids `never`, and a table of log Z of each
+ * context if `normalised`. */
+static int recommend(lua_State *L) {
+  lua_settop(L, 7);
+  int normalised = bind_boolean(L, 7, "normalised");
+  size_t rows = bind_array_numbers(L, 2, "x")->rows;
+  size_t P = ((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy.items.rows, n_never;
+  size_t k = bind_index_k(L, 4, ((bind_index *)bind_get(L, 3, &bind_index_type))->index);
+  uint32_t *never = sorted_ids(L, 6, P, &n_never);
+  uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
+  double *log_z = bind_scratch(L, rows, sizeof *log_z);
+  bind_array *ids = bind_array_new(L, 1, rows, k);
+  bind_array *scores = bind_array_new(L, 0, rows, k);
+  int ids_at = lua_gettop(L) - 1;
+  fopo_recommend_plan plan = {.policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
+                              .index = ((bind_index *)bind_get(L, 3, &bind_index_type))->index,
+                              .x = bind_matrix(bind_array_numbers(L, 2, "x")),
+                              .never = never,
+                              .n_never = n_never};
+  if (!lua_isnil(L, 5)) {
+    plan.seen = &((bind_sessions *)bind_get(L, 5, &bind_sessions_type))->sessions.X;
+  }
+  bind_check(L,
+             fopo_recommend(ids->data, scores->data, counts, normalised ? log_z : NULL, &plan, k));
+  lua_pushvalue(L, ids_at);
+  lua_pushvalue(L, ids_at + 1);
+  if (!normalised) return 2;
+  bind_push_list(L, log_z, rows);
+  return 3;
+}
+
+/* ---- names ---- */
+
+/* native.names_near(dataset, name, items, most): a list of the items, or users, whose names are
+ * most like it. */
+static int names_near(lua_State *L) {
+  uint32_t near[8];
+  size_t n, most = bind_count(L, 4, "most", 1, sizeof near / sizeof *near);
+  const char *name = bind_string(L, 2, "the name");
+  int items = bind_boolean(L, 3, "items");
+  fopo_dataset *d = get_dataset(L, 1);
+  bind_check(L, fopo_names_near(near, &n, most, items ? &d->items : &d->users, name));
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    bind_push_id(L, near[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+const luaL_Reg bind_serve_functions[] = {{"histories", histories},
+                                         {"histories_from", histories_from},
+                                         {"recommend", recommend},
+                                         {"names_near", names_near},
+                                         {NULL, NULL}};

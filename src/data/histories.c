@@ -1,0 +1,54 @@
+/* Pairs become the rows of X, in ascending order of the items whatever their order was. */
+#include "data/histories.h"
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "data/lookup.h"
+
+int fopo_histories_from(fopo_sessions *s, const uint32_t *user, const uint32_t *item, size_t n,
+                        size_t users, size_t P) {
+  size_t repeats;
+  *s = (fopo_sessions){0};
+  int status = fopo_csr_from_pairs(&s->X, user, item, NULL, n, users, P, &repeats);
+  if (status == FOPO_OK) status = fopo_csr_init(&s->Y, users, P, 0, 0);
+  if (status == FOPO_OK) {
+    s->users = fopo_alloc(users, sizeof *s->users);
+    if (s->users == NULL) status = FOPO_ERR_MEMORY;
+  }
+  for (size_t i = 0; i < users && status == FOPO_OK; i++) s->users[i] = (uint32_t)i;
+  if (status != FOPO_OK) fopo_sessions_done(s);
+  return status;
+}
+
+int fopo_histories_of(fopo_sessions *s, size_t *unknown, const fopo_csr *m, const uint32_t *rows,
+                      size_t n, const uint32_t *place, size_t P) {
+  size_t most = 0, kept = 0;
+  *s = (fopo_sessions){0};
+  *unknown = 0;
+  if (place == NULL && m->cols != P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the data have %zu items but the policy has %zu; give the data that its items "
+                     "were made from",
+                     m->cols, P);
+  }
+  for (size_t i = 0; i < n; i++) most += fopo_csr_count(m, rows[i]);
+  int status = fopo_memory_suffices((uint64_t)most * 24, "the users' items", "take fewer users");
+  if (status != FOPO_OK) return status;
+  uint32_t *user = fopo_alloc(most, sizeof *user), *item = fopo_alloc(most, sizeof *item);
+  status = user == NULL || item == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    const uint32_t *ids = fopo_csr_row(m, rows[i]);
+    for (size_t k = 0; k < fopo_csr_count(m, rows[i]); k++) {
+      uint32_t a = place != NULL ? place[ids[k]] : ids[k];
+      if (a == FOPO_NO_NAME) continue;
+      user[kept] = (uint32_t)i;
+      item[kept++] = a;
+    }
+  }
+  *unknown = most - kept;
+  if (status == FOPO_OK) status = fopo_histories_from(s, user, item, kept, n, P);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) s->users[i] = rows[i];
+  fopo_free(user);
+  fopo_free(item);
+  return status;
+}

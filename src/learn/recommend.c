@@ -1,0 +1,166 @@
+/* The index is searched for more than k items, and those that are left out are skipped. How many
+ * more are needed differs from context to context: a search begins with few, and contexts that were
+ * left with less than k are searched again for four times as many, up to k and all that they leave
+ * out, where the answer is certain. So a user who took 10,000 items does not slow the others. */
+#include "learn/recommend.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "learn/softmax.h"
+
+enum { BLOCK = 256, FIRST = 32, FACTOR = 4 };
+
+/* Buffers for the contexts of one block. */
+typedef struct {
+  fopo_matrix Q, open;   /* [BLOCK, L] queries, and those of the contexts without an answer */
+  uint32_t which[BLOCK]; /* the contexts of `open`, by place in the block */
+  uint32_t counts[BLOCK];
+  uint32_t *ids; /* [BLOCK, wide] */
+  float *scores;
+  size_t wide; /* grown as needed */
+} scratch;
+
+static void scratch_done(scratch *s) {
+  fopo_matrix_done(&s->Q);
+  fopo_matrix_done(&s->open);
+  fopo_free(s->ids);
+  fopo_free(s->scores);
+}
+
+static int scratch_init(scratch *s, size_t rows, size_t L) {
+  *s = (scratch){0};
+  int status = fopo_matrix_init(&s->Q, rows, L);
+  return status == FOPO_OK ? fopo_matrix_init(&s->open, rows, L) : status;
+}
+
+static int widen(scratch *s, size_t rows, size_t wide) {
+  if (rows * wide <= s->wide) return FOPO_OK;
+  fopo_free(s->ids);
+  fopo_free(s->scores);
+  s->wide = 0;
+  s->ids = fopo_alloc(rows * wide, sizeof *s->ids);
+  s->scores = fopo_alloc(rows * wide, sizeof *s->scores);
+  if (s->ids == NULL || s->scores == NULL) return FOPO_ERR_MEMORY;
+  s->wide = rows * wide;
+  return FOPO_OK;
+}
+
+static int never_holds(const fopo_recommend_plan *p, uint32_t id) {
+  size_t low = 0, high = p->n_never;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (p->never[middle] == id) return 1;
+    if (p->never[middle] < id) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return 0;
+}
+
+static int left_out(const fopo_recommend_plan *p, size_t n, uint32_t id) {
+  return never_holds(p, id) || (p->seen != NULL && fopo_csr_contains(p->seen, n, id));
+}
+
+/* Items left out of context n; one that is both seen and in `never` counts once. */
+static size_t count_left_out(const fopo_recommend_plan *p, size_t n) {
+  size_t count = p->n_never;
+  if (p->seen == NULL) return count;
+  const uint32_t *ids = fopo_csr_row(p->seen, n);
+  for (size_t i = 0; i < fopo_csr_count(p->seen, n); i++) count += !never_holds(p, ids[i]);
+  return count;
+}
+
+static int check(const fopo_recommend_plan *p, size_t k) {
+  size_t P = p->policy->items.rows;
+  int status = fopo_policy_check_contexts(p->policy, p->x);
+  if (status == FOPO_OK) status = fopo_policy_check_index(p->index, P, p->policy->items.cols);
+  if (status != FOPO_OK) return status;
+  if (k == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "0 items are asked for; ask for 1 or more");
+  if (p->seen != NULL && (p->seen->rows != p->x.rows || p->seen->cols != P)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "what is seen is %zu x %zu but there are %zu contexts over %zu items",
+                     p->seen->rows, p->seen->cols, p->x.rows, P);
+  }
+  for (size_t n = 0; n < p->x.rows; n++) {
+    size_t out = count_left_out(p, n);
+    if (k <= P && out <= P - k) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%zu items are asked for, but of %zu items %zu are left out in context %zu; "
+                     "ask for at most %zu, or leave fewer out",
+                     k, P, out, n + 1, P - out);
+  }
+  return FOPO_OK;
+}
+
+/* Copies the first k items of a search that are not left out; returns how many there are. */
+static uint32_t pick(uint32_t *ids, float *scores, const uint32_t *found, const float *of_found,
+                     size_t n_found, const fopo_recommend_plan *p, size_t n, size_t k) {
+  uint32_t count = 0;
+  for (size_t i = 0; i < n_found && count < k; i++) {
+    if (left_out(p, n, found[i])) continue;
+    ids[count] = found[i];
+    scores[count++] = of_found[i];
+  }
+  for (size_t i = count; i < k; i++) {
+    ids[i] = FOPO_NO_ITEM;
+    scores[i] = -INFINITY;
+  }
+  return count;
+}
+
+/* The answers of the contexts first .. first + rows - 1, whose queries are in s->Q. */
+static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_recommend_plan *p,
+                  size_t first, size_t rows, size_t k, scratch *s) {
+  size_t P = p->policy->items.rows, L = s->Q.cols, open = rows;
+  for (size_t i = 0; i < rows; i++) s->which[i] = (uint32_t)i;
+  for (size_t take = k + FIRST; open > 0; take *= FACTOR) {
+    if (take > P) take = P;
+    for (size_t i = 0; i < open; i++) {
+      memcpy(fopo_matrix_row(s->open, i), fopo_matrix_row(s->Q, s->which[i]), L * sizeof(float));
+    }
+    int status = widen(s, open, take);
+    if (status != FOPO_OK) return status;
+    status = fopo_index_search(s->ids, s->scores, s->counts, p->index,
+                               fopo_matrix_rows(s->open, 0, open), take);
+    if (status != FOPO_OK) return status;
+    size_t still = 0;
+    for (size_t i = 0; i < open; i++) {
+      size_t n = first + s->which[i];
+      counts[n] = pick(ids + n * k, scores + n * k, s->ids + i * take, s->scores + i * take,
+                       s->counts[i], p, n, k);
+      int ended = s->counts[i] < take || take == P; /* the index has no more items */
+      if (counts[n] < k && !ended) s->which[still++] = s->which[i];
+    }
+    open = still;
+  }
+  return FOPO_OK;
+}
+
+int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
+                   const fopo_recommend_plan *p, size_t k) {
+  scratch s;
+  size_t N = p->x.rows;
+  int status = check(p, k);
+  if (status != FOPO_OK) return status;
+  status = scratch_init(&s, N < BLOCK ? N : BLOCK, p->policy->items.cols);
+  for (size_t first = 0; first < N && status == FOPO_OK; first += BLOCK) {
+    size_t rows = N - first < BLOCK ? N - first : BLOCK;
+    fopo_matrix Q = fopo_matrix_rows(s.Q, 0, rows);
+    status = fopo_policy_queries(Q, p->policy, fopo_matrix_rows(p->x, first, rows));
+    if (status == FOPO_OK) status = answer(ids, scores, counts, p, first, rows, k, &s);
+    if (status == FOPO_OK && log_z != NULL) {
+      status = fopo_softmax_sums(log_z + first, NULL, Q, p->policy->items, first, N);
+    }
+    if (status == FOPO_OK) {
+      status = fopo_progress("recommending", (double)(first + rows), (double)N);
+    }
+  }
+  scratch_done(&s);
+  return status;
+}

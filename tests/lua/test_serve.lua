@@ -1,0 +1,273 @@
+-- Recommendations and their explanations, compared with the scores of all items by plain loops.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local d = fopo.data.synthetic{users = 300, items = 200, clusters = 8, mean_items = 25, seed = 3}
+local s = d:sessions{min_items = 5, seed = 1}
+local items = fopo.embed.svd(s.train, {dim = 6})
+local P = d.n_items
+
+local function linear(o)
+  o = o or {}
+  o.items, o.temperature = items, o.temperature or 0.5
+  return fopo.policy.linear(o)
+end
+
+local function refused(part, f, ...)
+  local ok, why = pcall(f, ...)
+  lu.assertFalse(ok, "an error was expected: " .. part)
+  lu.assertStrContains(why, part)
+  lu.assertStrContains(why, "test_serve.lua:")
+  lu.assertNil(why:find("\n", 1, true), why)
+end
+
+local function row_of(user) return (d:row(user)):totable()[1] end
+
+-- The context of a list of items, as a table.
+local function context(pi, ids)
+  local x, beta = {}, items:rows_of(ids):totable()
+  for j = 1, items.cols do
+    x[j] = 0
+    for _, row in ipairs(beta) do x[j] = x[j] + row[j] / #ids end
+  end
+  if pi.contexts == "mean" then return x end
+  local squares = 0
+  for j = 1, #x do squares = squares + x[j] ^ 2 end
+  for j = 1, #x do x[j] = x[j] / math.sqrt(squares) end
+  return x
+end
+
+-- All scores in the context of these items, and log Z.
+local function all_scores(pi, ids)
+  local x = fopo.array.from{context(pi, ids)}
+  local f = pi:queries(x):matmul(pi:items(), false, true):totable()[1]
+  local z = 0
+  for a = 1, P do z = z + math.exp(f[a]) end
+  return f, math.log(z)
+end
+
+-- r must be the n best of the items that are not in `out`.
+local function check(pi, r, ids, out, n)
+  local f, log_z = all_scores(pi, ids)
+  local left = {}
+  for _, a in ipairs(out) do left[a] = true end
+  local order = {}
+  for a = 1, P do
+    if not left[a] then order[#order + 1] = a end
+  end
+  table.sort(order, function(a, b) return f[a] > f[b] end)
+  lu.assertEquals(#r, n)
+  for i = 1, n do
+    lu.assertEquals(r[i].rank, i)
+    lu.assertFalse(left[r[i].item] == true, "an item that is left out")
+    lu.assertAlmostEquals(r[i].score, f[order[i]], 1e-4 * math.max(1, math.abs(f[order[i]])))
+    lu.assertAlmostEquals(r[i].score, f[r[i].item], 1e-4 * math.max(1, math.abs(r[i].score)))
+    local p = math.exp(f[r[i].item] - log_z)
+    lu.assertAlmostEquals(r[i].probability / p, 1, 1e-3)
+    lu.assertEquals(r[i].name, d:item_name(r[i].item))
+  end
+end
+
+TestRecommend = {}
+
+function TestRecommend:test_a_user()
+  for _, scale in ipairs{"mean", "unit"} do
+    local pi = linear{theta = fopo.array.randn(6, 6, 2), contexts = scale}
+    for user = 1, 20 do
+      local ids = row_of(user)
+      check(pi, pi:recommend(user, 7), ids, ids, 7)
+      check(pi, pi:recommend(user, 7, {exclude = "none"}), ids, {}, 7)
+      local never = {ids[1], 5, 9, 200}
+      check(pi, pi:recommend(user, 7, {exclude = never}), ids, never, 7)
+      check(pi, pi:recommend(user, 7, {exclude = fopo.array.ids(never)}), ids, never, 7)
+      local both = {"seen", 5, d:item_name(9), 5}
+      table.move(ids, 1, #ids, 5, never)
+      check(pi, pi:recommend(user, 7, {exclude = both}), ids, {5, 9, table.unpack(ids)}, 7)
+    end
+  end
+end
+
+-- Whoever took most of the catalogue, even all but three of it, gets the rest in order.
+function TestRecommend:test_long_histories()
+  local pi = linear{theta = "identity"}
+  for _, n in ipairs{1, 50, 120, P - 3} do
+    local f = all_scores(pi, {7})
+    local order = {}
+    for a = 1, P do order[a] = a end
+    table.sort(order, function(a, b) return f[a] > f[b] end)
+    local out = {table.unpack(order, 1, n)} -- the very best
+    local r = pi:recommend({items = {7}}, 3, {exclude = out})
+    check(pi, r, {7}, out, 3)
+    lu.assertEquals(r.left_out, n)
+  end
+  local ids = {}
+  for a = 1, P - 3 do ids[a] = a end
+  local r = pi:recommend({items = ids}, 3)
+  check(pi, r, ids, ids, 3)
+  refused("n is 4, but 3 of the 200 items are left for this user after 197 are left out",
+          pi.recommend, pi, {items = ids}, 4)
+end
+
+function TestRecommend:test_probabilities_sum_to_one()
+  local pi, sum = linear{theta = "identity"}, 0
+  for _, one in ipairs(pi:recommend(3, P, {exclude = "none"})) do sum = sum + one.probability end
+  lu.assertAlmostEquals(sum, 1, 1e-5)
+end
+
+function TestRecommend:test_several()
+  local pi = linear{theta = "identity", contexts = "unit"}
+  local r = pi:recommend({4, d:user_name(9), {items = {3, d:item_name(8), 3}}}, 5)
+  lu.assertEquals(#r, 3)
+  lu.assertEquals({r[1].user, r[2].user, r[3].user}, {4, 9})
+  lu.assertEquals(r[2].name, d:user_name(9))
+  check(pi, r[1], row_of(4), row_of(4), 5)
+  check(pi, r[2], row_of(9), row_of(9), 5)
+  check(pi, r[3], {3, 8}, {3, 8}, 5)
+  r = pi:recommend(fopo.array.ids{4, 9}, 5)
+  check(pi, r[2], row_of(9), row_of(9), 5)
+  r = pi:recommend(s.test, 4) -- X is known, Y is not
+  lu.assertEquals(#r, s.test.n)
+  local seen = s.test:x(2):totable()[1]
+  check(pi, r[2], seen, seen, 4)
+  lu.assertEquals(r[2].user, s.test:user(2))
+  lu.assertEquals(r[2].name, d:user_name(s.test:user(2)))
+end
+
+function TestRecommend:test_contexts()
+  local pi = linear{theta = "identity", contexts = "unit"}
+  local ids = row_of(11)
+  local x = fopo.array.from{context(pi, ids)}
+  check(pi, pi:recommend(x, 6), ids, {}, 6)
+  check(pi, pi:recommend(x, 6, {exclude = {1, 2}}), ids, {1, 2}, 6)
+  lu.assertEquals(#pi:recommend(x:rows_of{1, 1}, 6), 2)
+end
+
+function TestRecommend:test_network_and_learnt_items()
+  local network = fopo.policy.mlp{items = items, hidden = {5}, temperature = 0.01}
+  check(network, network:recommend(5, 6), row_of(5), row_of(5), 6)
+  local pi = linear{theta = "identity", train_items = true}
+  pi:recommend(5, 2)
+  pi:set_items(fopo.array.randn(P, 6, 9)) -- contexts stay those of the first items
+  check(pi, pi:recommend(5, 6), row_of(5), row_of(5), 6)
+end
+
+function TestRecommend:test_index()
+  local pi = linear{theta = "identity"}
+  local graph = fopo.index.hnsw(items, {M = 16, ef = 200, deterministic = true})
+  check(pi, pi:recommend(5, 6, {index = graph}), row_of(5), row_of(5), 6)
+  local poor = fopo.index.norm(items, {budget = 20})
+  local r = pi:recommend(5, 30, {index = poor}) -- it knows 20 items
+  lu.assertTrue(#r > 0 and #r <= 20)
+  refused("build it from the policy's items", pi.recommend, pi, 5, 3,
+          {index = fopo.index.norm(fopo.array.randn(7, 6))})
+end
+
+-- The same interactions in another order of items, with one that the policy does not know.
+function TestRecommend:test_other_data()
+  local function file(rows)
+    local path = os.tmpname()
+    local f = assert(io.open(path, "w"))
+    f:write("user,item\n", table.concat(rows, "\n"), "\n")
+    f:close()
+    local read = fopo.data.read(path)
+    os.remove(path)
+    return read
+  end
+  local first = file{"u,a", "u,b", "u,c", "v,c", "v,d", "v,e", "w,a", "w,e"}
+  local beta = fopo.embed.svd(first:sessions{min_items = 2, valid = 0, test = 0}.train, {dim = 2})
+  local pi = fopo.policy.linear{items = beta, theta = "identity"}
+  local other = file{"x,e", "x,zz", "x,a", "y,zz"}
+  local r = pi:recommend("x", 3, {data = other})
+  local w = pi:recommend("w", 3)
+  lu.assertEquals(r.left_out, 2)
+  for i = 1, 3 do
+    lu.assertEquals({r[i].name, r[i].score}, {w[i].name, w[i].score})
+    lu.assertEquals(r[i].name, first:item_name(r[i].item))
+  end
+  refused("user y took no item that the policy knows", pi.recommend, pi, "y", 1, {data = other})
+  refused('no item is called "D "; did you mean "d"', pi.recommend, pi, {items = {"D "}}, 1)
+  refused('no user is called "W"; did you mean "w"', pi.recommend, pi, "W", 1)
+  local bare = fopo.policy.linear{items = fopo.array.randn(5, 2)}
+  local b = bare:recommend({items = {2}}, 2)
+  lu.assertNil(b[1].name)
+  refused("have no names", bare.recommend, bare, {items = {"a"}}, 2)
+  refused("knows no users", bare.recommend, bare, 1, 2)
+  lu.assertEquals(bare:recommend("u", 1, {data = first}).name, "u")
+  refused("the data have 3 items but the policy has 5", bare.recommend, bare, "x", 1,
+          {data = other})
+end
+
+function TestRecommend:test_print()
+  local pi = linear{theta = "identity"}
+  local shown = fopo.show(pi:recommend(7, 12))
+  lu.assertStrContains(shown, "12 of 200 items for user")
+  lu.assertStrContains(shown, "rank  item  name")
+  for line in shown:gmatch("[^\n]+") do lu.assertTrue(#line <= 80, line) end
+  lu.assertNil(fopo.show(pi:recommend(7, 2, {names = false})):find("name", 1, true))
+  lu.assertStrContains(fopo.show(pi:recommend(s.train, 1)), "more users: r[6] .. r[")
+end
+
+function TestRecommend:test_sentences()
+  local pi = linear()
+  refused("no user is called", pi.recommend, pi, "nobody here")
+  refused("user 301 does not exist; the data have users 1 to 300", pi.recommend, pi, 301)
+  refused("item 201 does not exist; the policy has items 1 to 200", pi.recommend, pi,
+          {items = {201}})
+  refused("the list of items is empty", pi.recommend, pi, {items = {}})
+  refused("the list of users is empty", pi.recommend, pi, {})
+  refused("which has no itms", pi.recommend, pi, {itms = {1}})
+  refused("not a boolean", pi.recommend, pi, {items = {true}})
+  refused("a user is a name, a number or", pi.recommend, pi, {1, true})
+  refused("n is 201, but the policy has 200 items", pi.recommend, pi, 1, 201)
+  refused("n must be at least 1", pi.recommend, pi, 1, 0)
+  refused("for one item write exclude", pi.recommend, pi, 1, 1, {exclude = "7"})
+  refused("not an array of numbers", pi.recommend, pi, 1, 1, {exclude = items})
+  refused("explains one user", pi.explain, pi, {1, 2}, 1)
+  local features = fopo.policy.linear{items = items, context_dim = 3}
+  refused("have 3 features and cannot be made of items of 6", features.recommend, features, 1, 1)
+  refused("contexts need 1 row or more, and 3 columns", features.recommend, features, items, 1)
+end
+
+TestExplain = {}
+
+local function sum_of(e)
+  local sum, shares = 0, 0
+  for _, part in ipairs(e) do
+    sum, shares = sum + part.contribution, shares + math.abs(part.share)
+  end
+  return sum, shares
+end
+
+function TestExplain:test_linear()
+  for _, scale in ipairs{"mean", "unit"} do
+    local pi = linear{theta = fopo.array.randn(6, 6, 5), contexts = scale, temperature = 0.3}
+    for user = 1, 10 do
+      local best = pi:recommend(user, 1)[1]
+      local e = pi:explain(user, best.item)
+      local sum, shares = sum_of(e)
+      lu.assertEquals(#e, #row_of(user))
+      lu.assertAlmostEquals(e.score, best.score, 1e-4 * math.abs(best.score))
+      lu.assertAlmostEquals(sum, e.score, 1e-4 * math.max(1, math.abs(e.score)))
+      lu.assertAlmostEquals(shares, 1, 1e-6)
+      for i = 2, #e do lu.assertTrue(e[i - 1].contribution >= e[i].contribution) end
+      lu.assertStrContains(fopo.show(e), "that the user took")
+    end
+  end
+end
+
+function TestExplain:test_network()
+  local pi = fopo.policy.mlp{items = items, hidden = {5}, temperature = 0.01, contexts = "unit"}
+  local e = pi:explain({items = {3, 8, d:item_name(40)}}, 12)
+  lu.assertEquals(#e, 3)
+  local f = all_scores(pi, {3, 8, 40})[12]
+  for _, part in ipairs(e) do
+    local rest = {}
+    for _, id in ipairs{3, 8, 40} do
+      if id ~= part.item then rest[#rest + 1] = id end
+    end
+    local lost = f - all_scores(pi, rest)[12]
+    lu.assertAlmostEquals(part.contribution, lost, 1e-4 * math.abs(f) + 1e-5)
+  end
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
