@@ -127,9 +127,12 @@ local function from_list(name, list, pi, o)
   return native.histories_from(histories, pi.n_items), users
 end
 
-local function from_sessions(sessions, pi)
+local function from_sessions(name, sessions, pi)
   local d, users = origin.dataset(sessions), {}
-  if sessions.n_items ~= pi.n_items then return nil end
+  if sessions.n_items ~= pi.n_items then
+    define.fail("%s: the sessions are over %s items but the policy has %s", name,
+                text.count(sessions.n_items), text.count(pi.n_items))
+  end
   for i = 1, sessions.n do
     local n = sessions:user(i)
     users[i] = {number = n, name = d and d:user_name(n) or nil}
@@ -137,43 +140,52 @@ local function from_sessions(sessions, pi)
   return sessions, users
 end
 
--- {x = contexts [N, D], seen = sessions or nil, users = {{number =, name =}, ...}, single =}.
-function who.contexts(name, given, pi, data)
-  local catalogue = who.catalogue(pi, data)
-  local known = origin.dataset(pi:initial_items())
-  local o = {catalogue = catalogue, data = data or known and known.n_users > 0 and known or nil}
-  local kind, seen, users = define.kind(given), nil, nil
-  if kind == "array" and given.kind ~= "ids" then
-    users = {}
-    for i = 1, given.rows do users[i] = {} end
-    return {x = given, users = users, single = given.rows == 1, catalogue = catalogue}
-  end
-  if pi.context_dim ~= pi:initial_items().cols then
-    define.fail("%s: contexts of this policy have %d features and cannot be made of items of %d; "
-                .. "give an array of contexts", name, pi.context_dim, pi:initial_items().cols)
-  end
+-- A context array: nothing is known of its users.
+local function from_contexts(x, catalogue)
+  local users = {}
+  for i = 1, x.rows do users[i] = {} end
+  return {x = x, users = users, single = x.rows == 1, catalogue = catalogue}
+end
+
+-- The given users as a list, and whether it was one user.
+local function listed(name, given, kind)
   if kind == "array" then given = given:totable()[1] or {} end
   local is_new = kind == "table" and #given == 0 and next(given) ~= nil
-  local single = is_new or kind ~= "table" and kind ~= "array" and kind ~= "sessions"
-  if single then given = {given} end
-  if kind == "sessions" then
-    seen, users = from_sessions(given, pi)
-    if not seen then
-      define.fail("%s: the sessions are over %s items but the policy has %s", name,
-                  text.count(given.n_items), text.count(pi.n_items))
-    end
-  else
-    if #given == 0 then define.fail("%s: the list of users is empty", name) end
-    seen, users = from_list(name, given, pi, o)
-  end
+  if is_new or kind ~= "table" and kind ~= "array" then return {given}, true end
+  if #given == 0 then define.fail("%s: the list of users is empty", name) end
+  return given, false
+end
+
+local function check_histories(name, users, seen)
   for i, u in ipairs(users) do
-    u.items = seen:x(i)
-    if u.items.cols == 0 then
+    if seen:x(i).cols == 0 then
       define.fail("%s: user %s took no item that the policy knows; recommend what is popular, or "
                   .. "give {items = {...}}", name, u.name or i)
     end
   end
-  local x = seen:contexts(pi:initial_items(), {scale = pi.contexts})
+end
+
+-- {x = contexts [N, D], seen = sessions or nil, users = {{number =, name =}, ...}, single =,
+-- catalogue = a dataset or nil}.
+function who.contexts(name, given, pi, data)
+  local kind, catalogue = define.kind(given), who.catalogue(pi, data)
+  if kind == "array" and given.kind ~= "ids" then return from_contexts(given, catalogue) end
+  local items = pi:initial_items()
+  if pi.context_dim ~= items.cols then
+    define.fail("%s: contexts of this policy have %d features and cannot be made of items of %d; "
+                .. "give an array of contexts", name, pi.context_dim, items.cols)
+  end
+  local seen, users, list, single
+  if kind == "sessions" then
+    seen, users = from_sessions(name, given, pi)
+  else
+    local known = origin.dataset(items)
+    list, single = listed(name, given, kind)
+    seen, users = from_list(name, list, pi, {
+      catalogue = catalogue, data = data or known and known.n_users > 0 and known or nil})
+  end
+  check_histories(name, users, seen)
+  local x = seen:contexts(items, {scale = pi.contexts})
   return {x = x, seen = seen, users = users, single = single, catalogue = catalogue}
 end
 
