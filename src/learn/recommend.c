@@ -88,7 +88,7 @@ static int check(const fopo_recommend_plan *p, size_t k) {
                      p->seen->rows, p->seen->cols, p->x.rows, P);
   }
   for (size_t n = 0; n < p->x.rows; n++) {
-    size_t out = count_left_out(p, n);
+    size_t out = p->may_be_short ? 0 : count_left_out(p, n);
     if (k <= P && out <= P - k) continue;
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "%zu items are asked for, but of %zu items %zu are left out in context %zu; "
@@ -134,7 +134,8 @@ static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_rec
       size_t n = first + s->which[i];
       counts[n] = pick(ids + n * k, scores + n * k, s->ids + i * take, s->scores + i * take,
                        s->counts[i], p, n, k);
-      int ended = s->counts[i] < take || take == P; /* the index has no more items */
+      /* the index has no more items, or all that are left have been found */
+      int ended = s->counts[i] < take || take == P || take >= k + count_left_out(p, n);
       if (counts[n] < k && !ended) s->which[still++] = s->which[i];
     }
     open = still;

@@ -12,12 +12,13 @@ typedef struct {
   const fopo_csr *seen;  /* [N, P] row n is not recommended in context n; NULL: none */
   const uint32_t *never; /* [n_never] ascending, recommended in no context */
   size_t n_never;
+  int may_be_short; /* 1: a context for which fewer than k items are left has a short row */
 } fopo_recommend_plan;
 
 /* ids, scores [N, k], counts [N]: the k items of largest score that are not left out, best first. A
  * graph that finds too few gives a short row, with FOPO_NO_ITEM at its end. log_z [N] (NULL: not
  * wanted): the probability of an item is exp(score - log_z), under the softmax over all P items.
- * A context for which fewer than k items are left is FOPO_ERR_ARGUMENT. */
+ * A context for which fewer than k items are left is FOPO_ERR_ARGUMENT unless rows may be short. */
 int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
                    const fopo_recommend_plan *plan, size_t k);
 

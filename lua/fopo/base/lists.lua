@@ -1,0 +1,19 @@
+-- What is recommended to each session: the same question to a policy and to a baseline.
+local native = require "fopo.native"
+local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
+local lists = {}
+
+-- ids, scores [N, o.k], the best items first: of `who` for the sessions. o.exclude = "seen" leaves
+-- the items of X out. For a policy o.index (exact search if nil) and o.contexts (those of the
+-- sessions if nil).
+function lists.of(who, sessions, o)
+  local unseen = o.exclude == "seen"
+  if define.kind(who) == "baseline" then return native.baseline_best(who, sessions, o.k, unseen) end
+  local x = o.contexts or cache.contexts(sessions, who)
+  local index = o.index or cache.exact_of(who)
+  if unseen then return native.best_unseen(who, x, sessions, index, o.k) end
+  return who:best(x, {index = index, k = o.k})
+end
+
+return lists

@@ -1,0 +1,122 @@
+/* The measures of lists: one pass over the lists for each k, sums in double in the order of the
+ * contexts. */
+#include "judge/measures.h"
+
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "judge/evaluate.h"
+#include "mips/index.h"
+
+static const double z = 1.959963984540054; /* the normal's 97.5 % point */
+
+enum { BLOCK = 4096 }; /* contexts between two polls: some milliseconds for lists of 100 */
+
+/* The sum over contexts of a value in 0 .. 1, and of its square. */
+typedef struct {
+  double sum, squares;
+} total;
+
+typedef struct {
+  total precision, recall, ndcg, seen;
+} totals;
+
+static void add(total *t, double value) {
+  t->sum += value;
+  t->squares += value * value;
+}
+
+static fopo_measure mean_of(total t, size_t N) {
+  double n = (double)N, mean = t.sum / n;
+  /* s^2 = sum (v - mean)^2 / (n - 1); one context says nothing about the spread */
+  double squares = fmax(t.squares - n * mean * mean, 0.0);
+  double half = N > 1 ? z * sqrt(squares / (n - 1.0) / n) : 1.0;
+  return (fopo_measure){mean, fmax(mean - half, 0.0), fmin(mean + half, 1.0)};
+}
+
+/* 1 / log2(1 + rank), rank 1, 2 .. */
+static double gain(size_t rank) { return 1.0 / log2(1.0 + (double)rank); }
+
+static double gain_of_first(size_t n) {
+  double sum = 0.0;
+  for (size_t rank = 1; rank <= n; rank++) sum += gain(rank);
+  return sum;
+}
+
+/* Adds context n, whose list begins with ids [m->k]. used [P]: 1 for items that were listed. */
+static void add_context(totals *t, fopo_measures *m, uint8_t *used, const uint32_t *ids,
+                        const fopo_sessions *s, size_t n) {
+  size_t k = m->k, length = 0, hits = 0, seen = 0, in_y = fopo_csr_count(&s->Y, n);
+  double gained = 0.0;
+  for (; length < k && ids[length] != FOPO_NO_ITEM; length++) {
+    uint32_t a = ids[length];
+    if (!used[a]) m->distinct++;
+    used[a] = 1;
+    seen += (size_t)fopo_csr_contains(&s->X, n, a);
+    if (!fopo_csr_contains(&s->Y, n, a)) continue;
+    hits++;
+    gained += gain(length + 1);
+  }
+  m->unanswered += length == 0;
+  m->hits += hits > 0;
+  add(&t->precision, (double)hits / (double)k);
+  add(&t->recall, in_y > 0 ? (double)hits / (double)in_y : 0.0);
+  add(&t->ndcg, hits > 0 ? gained / gain_of_first(k < in_y ? k : in_y) : 0.0);
+  add(&t->seen, length > 0 ? (double)seen / (double)length : 0.0);
+}
+
+static int measure(fopo_measures *m, uint8_t *used, const uint32_t *ids, size_t width,
+                   const fopo_sessions *s) {
+  totals t = {0};
+  size_t N = s->Y.rows, P = s->Y.cols;
+  *m = (fopo_measures){.k = m->k};
+  memset(used, 0, P);
+  for (size_t n = 0; n < N; n++) {
+    if (n % BLOCK == 0 && fopo_interrupted()) {
+      return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while measuring");
+    }
+    add_context(&t, m, used, ids + n * width, s, n);
+  }
+  m->hit.value = (double)m->hits / (double)N;
+  fopo_wilson(&m->hit.low, &m->hit.high, m->hits, N);
+  m->precision = mean_of(t.precision, N);
+  m->recall = mean_of(t.recall, N);
+  m->ndcg = mean_of(t.ndcg, N);
+  m->seen = mean_of(t.seen, N);
+  m->coverage = (double)m->distinct / (double)P;
+  return FOPO_OK;
+}
+
+static int check(const fopo_measures *m, size_t n, const uint32_t *ids, size_t width,
+                 const fopo_sessions *s) {
+  size_t P = s->Y.cols, N = s->Y.rows;
+  if (N == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "no context to measure recommendations by");
+  for (size_t i = 0; i < n; i++) {
+    if (m[i].k >= 1 && m[i].k <= width) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the lists have %zu items; use 1 to %zu",
+                     m[i].k, width, width);
+  }
+  for (size_t i = 0; i < N * width; i++) {
+    if (ids[i] < P || ids[i] == FOPO_NO_ITEM) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "list %zu has item %zu but the sessions have %zu items; use lists of the same "
+                     "catalogue",
+                     i / width + 1, (size_t)ids[i] + 1, P);
+  }
+  return FOPO_OK;
+}
+
+int fopo_measure_lists(fopo_measures *m, size_t n, const uint32_t *ids, size_t width,
+                       const fopo_sessions *sessions) {
+  int status = check(m, n, ids, width, sessions);
+  if (status != FOPO_OK) return status;
+  uint8_t *used = fopo_alloc(sessions->Y.cols, sizeof *used);
+  status = used == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    status = measure(&m[i], used, ids, width, sessions);
+  }
+  fopo_free(used);
+  return status;
+}

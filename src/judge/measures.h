@@ -1,0 +1,38 @@
+/* How good lists of recommendations are, measured by the items Y that the users took next. For the
+ * first k items of a list, with hits = how many of them are in Y:
+ *
+ *   hit        1[hits > 0]
+ *   precision  hits / k
+ *   recall     hits / |Y|
+ *   ndcg       sum over the hits of 1 / log2(1 + rank), divided by the same sum of a list that
+ *              begins with min(k, |Y|) hits                       (Jarvelin and Kekalainen 2002)
+ *   seen       the share of the list that the user has already taken: that is in X
+ *
+ * each a mean over the contexts. A context without Y counts as 0, and so does an empty list. At
+ * k = 1 hit and precision are the reward of fopo_evaluate (judge/evaluate.h). */
+#ifndef FOPO_JUDGE_MEASURES_H
+#define FOPO_JUDGE_MEASURES_H
+
+#include "data/sessions.h"
+
+/* A mean over contexts with its 95 % interval: Wilson's for the share of contexts with a hit, the
+ * normal one, mean -+ 1.96 standard errors within 0 .. 1, for the others. */
+typedef struct {
+  double value, low, high;
+} fopo_measure;
+
+typedef struct {
+  size_t k;          /* set by the caller, >= 1 */
+  size_t hits;       /* contexts with a hit */
+  size_t unanswered; /* contexts with an empty list */
+  fopo_measure hit, precision, recall, ndcg, seen;
+  size_t distinct; /* different items in all lists */
+  double coverage; /* their share of the catalogue */
+} fopo_measures;
+
+/* Fills m[0 .. n-1], each for its k, from ids [N, width], a list for each context, the best item
+ * first, with FOPO_NO_ITEM behind the last; items of a list differ. k <= width. */
+int fopo_measure_lists(fopo_measures *m, size_t n, const uint32_t *ids, size_t width,
+                       const fopo_sessions *sessions);
+
+#endif

@@ -1,0 +1,271 @@
+/* Measures of lists by numbers worked out by hand and by their definitions; lists without items
+ * that were seen before by sorting all scores. */
+#include <math.h>
+
+#include "core/progress.h"
+#include "judge/evaluate.h"
+#include "judge/expected.h"
+#include "judge/measures.h"
+#include "kernels/kernels.h"
+#include "learn/recommend.h"
+#include "small_world.h"
+
+static void near(double a, double b) {
+  if (fabs(a - b) > 1e-12) fail_msg("%.17g is not %.17g", a, b);
+}
+
+static void csr(fopo_csr *m, const uint32_t (*pairs)[2], size_t n, size_t rows, size_t cols) {
+  uint32_t row[32], col[32];
+  size_t repeats;
+  assert_true(n <= 32);
+  for (size_t i = 0; i < n; i++) {
+    row[i] = pairs[i][0];
+    col[i] = pairs[i][1];
+  }
+  ok(fopo_csr_from_pairs(m, row, col, NULL, n, rows, cols, &repeats));
+}
+
+/* Four contexts over ten items: hits at ranks 1 and 3 of two in Y, at rank 2 of four, an empty
+ * list, and a context without Y. */
+static const uint32_t in_x[][2] = {{0, 8}, {1, 5}, {1, 6}, {2, 0}, {3, 9}};
+static const uint32_t in_y[][2] = {{0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 4}};
+static const uint32_t listed[4][3] = {
+    {1, 8, 2}, {5, 0, 6}, {FOPO_NO_ITEM, FOPO_NO_ITEM, FOPO_NO_ITEM}, {9, 3, FOPO_NO_ITEM}};
+
+static void hand_sessions(fopo_sessions *s) {
+  *s = (fopo_sessions){0};
+  csr(&s->X, in_x, sizeof in_x / sizeof *in_x, 4, 10);
+  csr(&s->Y, in_y, sizeof in_y / sizeof *in_y, 4, 10);
+}
+
+static void test_by_hand(void **unused) {
+  (void)unused;
+  fopo_sessions s;
+  fopo_measures m[3] = {{.k = 1}, {.k = 3}, {.k = 2}};
+  hand_sessions(&s);
+  ok(fopo_measure_lists(m, 3, listed[0], 3, &s));
+
+  near(m[0].hit.value, 0.25); /* context 0 alone */
+  near(m[0].precision.value, 0.25);
+  near(m[0].recall.value, 0.5 / 4);
+  near(m[0].ndcg.value, 0.25);
+  near(m[0].seen.value, 2.0 / 4); /* items 5 and 9 */
+  assert_int_equal(m[0].distinct, 3);
+  near(m[0].coverage, 0.3);
+  assert_int_equal(m[0].unanswered, 1);
+
+  double second = 1.0 / log2(3.0);
+  near(m[1].hit.value, 0.5);
+  assert_int_equal(m[1].hits, 2);
+  near(m[1].precision.value, (2.0 / 3 + 1.0 / 3) / 4);
+  near(m[1].recall.value, (1.0 + 0.25) / 4);
+  near(m[1].ndcg.value, (1.5 / (1.0 + second) + second / (1.5 + second)) / 4);
+  near(m[1].seen.value, (1.0 / 3 + 2.0 / 3 + 0 + 1.0 / 2) / 4);
+  assert_int_equal(m[1].distinct, 8);
+  assert_int_equal(m[2].k, 2);
+  near(m[2].recall.value, (0.5 + 0.25) / 4);
+  near(m[2].ndcg.value, (1.0 / (1.0 + second) + second / (1.0 + second)) / 4);
+  near(m[2].seen.value, (0.5 + 0.5 + 0 + 0.5) / 4);
+  fopo_sessions_done(&s);
+}
+
+/* Wilson's interval for hit, mean -+ 1.96 s / sqrt(n) for the others, both within 0 .. 1. */
+static void test_intervals(void **unused) {
+  (void)unused;
+  fopo_sessions s;
+  fopo_measures m = {.k = 3};
+  double low, high, mean = 1.25 / 4, squares = 0.0;
+  const double recall[] = {1.0, 0.25, 0.0, 0.0};
+  hand_sessions(&s);
+  ok(fopo_measure_lists(&m, 1, listed[0], 3, &s));
+  fopo_wilson(&low, &high, 2, 4);
+  near(m.hit.low, low);
+  near(m.hit.high, high);
+  for (int n = 0; n < 4; n++) squares += (recall[n] - mean) * (recall[n] - mean);
+  double half = 1.959963984540054 * sqrt(squares / 3 / 4);
+  near(m.recall.low, fmax(mean - half, 0.0));
+  near(m.recall.high, mean + half);
+  assert_true(m.recall.high < 1.0 && mean - half < 0.0);
+  fopo_sessions_done(&s);
+
+  /* One context says nothing about the spread. */
+  csr(&s.X, in_x, 1, 1, 10);
+  csr(&s.Y, in_y, 2, 1, 10);
+  ok(fopo_measure_lists(&m, 1, listed[0], 3, &s));
+  near(m.ndcg.low, 0.0);
+  near(m.ndcg.high, 1.0);
+  fopo_sessions_done(&s);
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+static void test_refusals(void **unused) {
+  (void)unused;
+  fopo_sessions s;
+  hand_sessions(&s);
+  uint32_t ids[4] = {1, 2, 3, 10};
+  refused(fopo_measure_lists(&(fopo_measures){.k = 4}, 1, listed[0], 3, &s), FOPO_ERR_ARGUMENT,
+          "k is 4 but the lists have 3 items");
+  refused(fopo_measure_lists(&(fopo_measures){.k = 0}, 1, listed[0], 3, &s), FOPO_ERR_ARGUMENT,
+          "k is 0");
+  refused(fopo_measure_lists(&(fopo_measures){.k = 1}, 1, ids, 1, &s), FOPO_ERR_ARGUMENT,
+          "list 4 has item 11 but the sessions have 10 items");
+  fopo_memory_fail_after(0, 0);
+  assert_int_equal(fopo_measure_lists(&(fopo_measures){.k = 1}, 1, listed[0], 3, &s),
+                   FOPO_ERR_MEMORY);
+  fopo_memory_fail_after(-1, 0);
+  fopo_sessions_done(&s);
+}
+
+/* ---- what was seen is left out ---- */
+
+enum { P = 700, N = 300, L = 6, K = 5 };
+
+/* Sessions over a small world: Y is the world's, X of context n the items a with a hash below a
+ * density that is small but for context 7, which has seen all but 3 of them, and context 8, all. */
+static void seen(fopo_csr *X, fopo_csr *Y) {
+  size_t n = 0, y = 0, repeats;
+  uint32_t *row = fopo_alloc(2 * N * P, sizeof *row), *col = fopo_alloc(2 * N * P, sizeof *col);
+  uint32_t *yrow = row + N * P, *ycol = col + N * P;
+  for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t a = 0; a < P; a++) {
+      double u = fopo_unit(fopo_random(5, FOPO_STREAM_WORLD, 3, i, a).v[0]);
+      if (i == 8 || (i == 7 ? a % 300 != 50 : u < 0.1 * (i % 10))) {
+        row[n] = i;
+        col[n++] = a;
+      }
+      if (u > 0.97 || u < 0.01) {
+        yrow[y] = i;
+        ycol[y++] = a;
+      }
+    }
+  }
+  ok(fopo_csr_from_pairs(X, row, col, NULL, n, N, P, &repeats));
+  ok(fopo_csr_from_pairs(Y, yrow, ycol, NULL, y, N, P, &repeats));
+  fopo_free(row);
+  fopo_free(col);
+}
+
+/* The k best of context n by picking the largest score again and again. */
+static size_t picked(uint32_t *best, const fopo_csr *X, size_t n, fopo_matrix Q,
+                     fopo_matrix items) {
+  static uint8_t taken[P];
+  for (uint32_t a = 0; a < P; a++) taken[a] = (uint8_t)fopo_csr_contains(X, n, a);
+  for (size_t j = 0; j < K; j++) best[j] = FOPO_NO_ITEM;
+  for (size_t j = 0; j < K; j++) {
+    float top = -INFINITY;
+    for (uint32_t a = 0; a < P; a++) {
+      float f = fopo_kernels_get()->dot(fopo_matrix_row(Q, n), fopo_matrix_row(items, a), L);
+      if (taken[a] || !(f > top)) continue;
+      top = f;
+      best[j] = a;
+    }
+    if (best[j] == FOPO_NO_ITEM) return j;
+    taken[best[j]] = 1;
+  }
+  return K;
+}
+
+static void test_without(void **unused) {
+  (void)unused;
+  small_world w;
+  fopo_index *ix = NULL;
+  fopo_matrix Q;
+  fopo_csr X = {0}, Y = {0};
+  uint32_t *ids = fopo_alloc(N * K, sizeof *ids), counts[N], best[K];
+  float *scores = fopo_alloc(N * K, sizeof *scores);
+  small_world_init(&w, P, N, L, 0.02, 0.5, 3);
+  for (size_t a = 0; a < P; a++) { /* norms that differ: a narrow search scores few items */
+    for (size_t l = 0; l < L; l++) fopo_matrix_row(w.items, a)[l] *= 1.0f / (1.0f + (float)a / 20);
+  }
+  seen(&X, &Y);
+  assert_int_equal(fopo_csr_count(&X, 7), P - 3);
+  assert_int_equal(fopo_csr_count(&X, 8), P);
+  ok(fopo_matrix_init(&Q, N, L));
+  ok(fopo_policy_queries(Q, &w.pi, w.contexts));
+  ok(fopo_index_norm(&ix, w.items, 0));
+  ok(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X));
+  for (size_t n = 0; n < N; n++) {
+    assert_int_equal(counts[n], picked(best, &X, n, Q, w.items));
+    assert_memory_equal(ids + n * K, best, sizeof best);
+    assert_true(n != 8 ? scores[n * K] > -INFINITY : isinf(scores[n * K]));
+  }
+  assert_int_equal(counts[7], 3);
+  assert_int_equal(counts[8], 0);
+  /* One user who has seen nearly all does not make the searches of the others wide. */
+  assert_true(fopo_index_about(ix).scored < N * P * 2 / 3);
+
+  /* An index that finds no more is not asked again. */
+  uint64_t whole[2] = {0, P};
+  fopo_csr all = {.rows = 1, .cols = P, .indptr = whole, .ids = X.ids + X.indptr[8]};
+  ok(fopo_index_set_budget(ix, 40));
+  size_t before = fopo_index_about(ix).queries;
+  ok(fopo_policy_best_without(ids, scores, counts, &w.pi, fopo_matrix_rows(w.contexts, 8, 1), ix, K,
+                              &all));
+  assert_int_equal(counts[0], 0);
+  assert_int_equal(fopo_index_about(ix).queries - before, 2);
+
+  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, fopo_matrix_rows(w.contexts, 0, 9),
+                                   ix, K, &X),
+          FOPO_ERR_ARGUMENT, "300 contexts x 700 items, but there are 9");
+  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, P + 1, &X),
+          FOPO_ERR_ARGUMENT, "k is 701");
+  for (long fault = 0, failed = 1; failed; fault++) {
+    fopo_memory_fail_after(fault, 0);
+    failed = fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X) != FOPO_OK;
+    fopo_memory_fail_after(-1, 0);
+    assert_true(fault < 100);
+  }
+  fopo_interrupt_request();
+  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X),
+          FOPO_ERR_INTERRUPTED, "interrupted");
+  fopo_interrupt_clear();
+  fopo_index_free(ix);
+  fopo_matrix_done(&Q);
+  fopo_csr_done(&X);
+  fopo_csr_done(&Y);
+  fopo_free(ids);
+  fopo_free(scores);
+  small_world_done(&w);
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+/* sum over Y of pi / (1 - sum over X of pi), in double. */
+static void test_expected_unseen(void **unused) {
+  (void)unused;
+  small_world w;
+  fopo_sessions s = {0};
+  fopo_expected e;
+  double sum = 0.0, *pi = fopo_alloc(P, sizeof *pi);
+  small_world_init(&w, P, N, L, 0.02, 0.5, 3);
+  double *theta = small_world_theta(&w);
+  seen(&s.X, &s.Y);
+  for (size_t n = 0; n < N; n++) {
+    double in = 0.0, out = 0.0;
+    small_world_policy(pi, &w, theta, n);
+    for (uint32_t a = 0; a < P; a++) {
+      int is_seen = fopo_csr_contains(&s.X, n, a);
+      if (is_seen) out += pi[a];
+      if (!is_seen && fopo_csr_contains(&s.Y, n, a)) in += pi[a];
+    }
+    sum += in > 0.0 ? in / (1.0 - out) : 0.0;
+  }
+  ok(fopo_evaluate_expected_unseen(&e, &w.pi, w.contexts, &s, 0));
+  assert_true(fabs(e.reward - sum / N) < 1e-5);
+  double unseen = e.reward;
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0));
+  assert_true(e.reward < 0.95 * unseen);
+  fopo_sessions_done(&s);
+  fopo_free(pi);
+  fopo_free(theta);
+  small_world_done(&w);
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_by_hand),         cmocka_unit_test(test_intervals),
+      cmocka_unit_test(test_refusals),        cmocka_unit_test(test_without),
+      cmocka_unit_test(test_expected_unseen),
+  };
+  return cmocka_run_group_tests_name("measures", tests, NULL, NULL);
+}
