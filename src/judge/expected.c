@@ -1,5 +1,5 @@
 /* sum_{a in Y} exp(q . beta_a - log Z), with log Z summed over the whole catalogue
- * (learn/softmax.h). */
+ * (learn/softmax.h); without the items of X divided by what they leave of the mass. */
 #include "judge/expected.h"
 
 #include <math.h>
@@ -7,11 +7,17 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
+#include "core/threads.h"
 #include "kernels/kernels.h"
 #include "learn/softmax.h"
 
 enum { BLOCK = 1024 }; /* contexts whose queries are held at once */
+
+/* If the items seen leave less of the mass, what they leave is summed item by item: in float32
+ * scores 1 - mass would have a relative error of 1e-4 or more. */
+static const double LITTLE = 1.0 / 16;
 
 typedef struct {
   fopo_matrix x, Q;         /* [BLOCK, D], [BLOCK, L] of the block */
@@ -24,20 +30,67 @@ static size_t context_of(size_t i, size_t n, size_t N) {
   return (size_t)((double)i * (double)N / (double)n);
 }
 
-static double reward_of(const fopo_policy *pi, const float *q, double log_z, const fopo_csr *Y,
-                        size_t row) {
-  const uint32_t *ids = fopo_csr_row(Y, row);
-  size_t n = fopo_csr_count(Y, row);
+/* sum of pi(a | x) over the items a of a row, but not over those in the same row of `but` (NULL:
+ * none). */
+static double mass_of(const fopo_policy *pi, const float *q, double log_z, const fopo_csr *m,
+                      size_t row, const fopo_csr *but) {
+  const uint32_t *ids = fopo_csr_row(m, row);
+  size_t n = fopo_csr_count(m, row);
   double sum = 0.0;
   for (size_t k = 0; k < n; k++) {
+    if (but != NULL && fopo_csr_contains(but, row, ids[k])) continue;
     const float *beta = fopo_matrix_row(pi->items, ids[k]);
     sum += exp((double)fopo_kernels_get()->dot(q, beta, pi->items.cols) - log_z);
   }
-  return fmin(sum, 1.0); /* rounding may pass 1 */
+  return sum;
 }
 
-static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fopo_csr *Y,
-                        size_t n) {
+/* sum of pi(a | x) over the items that are not in the row, without the rounding that 1 - (mass of
+ * the row) would keep if that mass is nearly 1. */
+static double rest_of(const fopo_policy *pi, const float *q, double log_z, const fopo_csr *m,
+                      size_t row) {
+  const uint32_t *ids = fopo_csr_row(m, row), *end = ids + fopo_csr_count(m, row);
+  double sum = 0.0;
+  for (size_t a = 0; a < pi->items.rows; a++) {
+    if (ids < end && *ids == a) {
+      ids++;
+      continue;
+    }
+    const float *beta = fopo_matrix_row(pi->items, a);
+    sum += exp((double)fopo_kernels_get()->dot(q, beta, pi->items.cols) - log_z);
+  }
+  return sum;
+}
+
+static double reward_of(const fopo_policy *pi, const float *q, double log_z, const fopo_sessions *s,
+                        size_t row, int unseen) {
+  double reward = mass_of(pi, q, log_z, &s->Y, row, unseen ? &s->X : NULL);
+  if (unseen && reward > 0.0) {
+    double rest = 1.0 - mass_of(pi, q, log_z, &s->X, row, NULL);
+    if (rest < LITTLE) rest = rest_of(pi, q, log_z, &s->X, row);
+    reward /= rest;
+  }
+  return fmin(reward, 1.0); /* rounding may pass 1 */
+}
+
+/* Fills w->reward of the contexts first .. first + count - 1 of n from their queries. */
+static int rewards_of_block(work *w, const fopo_policy *pi, fopo_matrix Q, const fopo_sessions *s,
+                            size_t first, size_t n, int unseen) {
+  int stopped = 0;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8) reduction(| : stopped)
+  for (size_t b = 0; b < Q.rows; b++) {
+    if (stopped || fopo_interrupted()) {
+      stopped = 1;
+      continue;
+    }
+    w->reward[first + b] = reward_of(pi, fopo_matrix_row(Q, b), w->log_z[b], s,
+                                     context_of(first + b, n, s->Y.rows), unseen);
+  }
+  return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while evaluating") : FOPO_OK;
+}
+
+static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fopo_sessions *s,
+                        size_t n, int unseen) {
   for (size_t first = 0; first < n; first += BLOCK) {
     size_t count = n - first < BLOCK ? n - first : BLOCK;
     for (size_t b = 0; b < count; b++) {
@@ -51,11 +104,8 @@ static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fop
     if (status == FOPO_OK) {
       status = fopo_softmax_sums(w->log_z, w->squares + first, Q, pi->items, first, n);
     }
+    if (status == FOPO_OK) status = rewards_of_block(w, pi, Q, s, first, n, unseen);
     if (status != FOPO_OK) return status;
-    for (size_t b = 0; b < count; b++) {
-      w->reward[first + b] =
-          reward_of(pi, fopo_matrix_row(Q, b), w->log_z[b], Y, context_of(first + b, n, x.rows));
-    }
   }
   return FOPO_OK;
 }
@@ -89,8 +139,8 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_contexts(pi, x);
 }
 
-int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, size_t most) {
+static int evaluate(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                    const fopo_sessions *sessions, size_t most, int unseen) {
   *e = (fopo_expected){0};
   int status = check(pi, x, sessions);
   if (status != FOPO_OK) return status;
@@ -101,7 +151,7 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   status = w.log_z && w.reward && w.squares ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
-  if (status == FOPO_OK) status = sum_contexts(&w, pi, x, &sessions->Y, n);
+  if (status == FOPO_OK) status = sum_contexts(&w, pi, x, sessions, n, unseen);
   if (status == FOPO_OK) *e = summary(w.reward, w.squares, n);
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
@@ -109,4 +159,14 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   fopo_free(w.reward);
   fopo_free(w.squares);
   return status;
+}
+
+int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                           const fopo_sessions *sessions, size_t most) {
+  return evaluate(e, pi, x, sessions, most, 0);
+}
+
+int fopo_evaluate_expected_unseen(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                                  const fopo_sessions *sessions, size_t most) {
+  return evaluate(e, pi, x, sessions, most, 1);
 }

@@ -19,4 +19,9 @@ typedef struct {
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
                            const fopo_sessions *sessions, size_t most);
 
+/* The same for the policy that never shows an item that the user has already taken: its chances are
+ * pi(a | x) / (1 - sum over X of pi(. | x)), 0 for the items of X. `effective` stays that of pi. */
+int fopo_evaluate_expected_unseen(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                                  const fopo_sessions *sessions, size_t most);
+
 #endif
