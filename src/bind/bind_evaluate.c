@@ -2,6 +2,8 @@
 #include "bind/families.h"
 #include "judge/evaluate.h"
 #include "judge/expected.h"
+#include "judge/measures.h"
+#include "learn/recommend.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
   lua_createtable(L, 0, 8);
@@ -28,15 +30,18 @@ static int evaluate(lua_State *L) {
   return 1;
 }
 
-/* native.evaluate_expected(pi, x, sessions, most): {contexts, reward, se, effective}, the mean of
- * sum over Y of pi(a | x) over at most `most` contexts, evenly spread (0: all). */
+/* native.evaluate_expected(pi, x, sessions, most, unseen): {contexts, reward, se, effective}, the
+ * mean of sum over Y of pi(a | x) over at most `most` contexts, evenly spread (0: all). unseen: of
+ * the policy without the items of X. */
 static int evaluate_expected(lua_State *L) {
   fopo_expected e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
   bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
   size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
-  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s->sessions, most));
+  int unseen = bind_boolean(L, 5, "unseen");
+  bind_check(L, (unseen ? fopo_evaluate_expected_unseen : fopo_evaluate_expected)(
+                    &e, &pi->policy, bind_matrix(x), &s->sessions, most));
   lua_createtable(L, 0, 4);
   bind_set_count(L, "contexts", e.contexts);
   bind_set_number(L, "reward", e.reward);
@@ -70,6 +75,75 @@ static int evaluate_lost(lua_State *L) {
   return 1;
 }
 
+/* native.best_unseen(pi, x, sessions, index, k): ids, scores [N, k] as of pi:best, without the
+ * items of X of each session. */
+static int best_unseen(lua_State *L) {
+  bind_get(L, 1, &bind_policy_type);
+  bind_get(L, 3, &bind_sessions_type);
+  bind_index *ix = bind_get(L, 4, &bind_index_type);
+  size_t k = bind_index_k(L, 5, ix->index), rows = bind_array_numbers(L, 2, "x")->rows;
+  uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
+  bind_array *ids = bind_array_new(L, 1, rows, k);
+  bind_array *scores = bind_array_new(L, 0, rows, k);
+  fopo_recommend_plan plan = {
+      .policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
+      .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
+      .x = bind_matrix(bind_array_numbers(L, 2, "x")),
+      .seen = &((bind_sessions *)bind_get(L, 3, &bind_sessions_type))->sessions.X,
+      .may_be_short = 1};
+  bind_check(L, fopo_recommend(ids->data, scores->data, counts, NULL, &plan, k));
+  return 2;
+}
+
+static void set_measure(lua_State *L, const char *name, fopo_measure m) {
+  const double numbers[] = {m.value, m.low, m.high};
+  bind_push_list(L, numbers, 3);
+  lua_setfield(L, -2, name);
+}
+
+static void push_measures(lua_State *L, const fopo_measures *m) {
+  lua_createtable(L, 0, 10);
+  bind_set_count(L, "k", m->k);
+  bind_set_count(L, "hits", m->hits);
+  bind_set_count(L, "unanswered", m->unanswered);
+  bind_set_count(L, "distinct", m->distinct);
+  bind_set_number(L, "coverage", m->coverage);
+  set_measure(L, "hit", m->hit);
+  set_measure(L, "precision", m->precision);
+  set_measure(L, "recall", m->recall);
+  set_measure(L, "ndcg", m->ndcg);
+  set_measure(L, "seen", m->seen);
+}
+
+/* native.measure_lists(ids, sessions, {k, ..}): for each k {k, hits, unanswered, distinct,
+ * coverage, hit = {value, low, high}, precision, recall, ndcg, seen}, of lists [N, width] of ids.
+ */
+static int measure_lists(lua_State *L) {
+  lua_settop(L, 3);
+  bind_table(L, 3, "the list of k");
+  size_t n = lua_rawlen(L, 3);
+  luaL_checkstack(L, 8, NULL);
+  fopo_measures *m = bind_scratch(L, n, sizeof *m);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    m[i].k = bind_count(L, -1, "k", 0, SIZE_MAX);
+    lua_pop(L, 1);
+  }
+  bind_array *ids = bind_array_ids(L, 1, "the lists");
+  bind_sessions *s = bind_get(L, 2, &bind_sessions_type);
+  if (ids->rows != s->sessions.Y.rows) {
+    return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
+                       s->sessions.Y.rows);
+  }
+  bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, &s->sessions));
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_measures(L, &m[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
 /* native.wilson(k, n): the 95 % Wilson score interval of k hits in n trials. */
 static int wilson(lua_State *L) {
   double low, high;
@@ -83,5 +157,7 @@ static int wilson(lua_State *L) {
 const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
                                             {"evaluate_expected", evaluate_expected},
                                             {"evaluate_lost", evaluate_lost},
+                                            {"best_unseen", best_unseen},
+                                            {"measure_lists", measure_lists},
                                             {"wilson", wilson},
                                             {NULL, NULL}};

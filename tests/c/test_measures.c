@@ -183,7 +183,9 @@ static void test_without(void **unused) {
   ok(fopo_matrix_init(&Q, N, L));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
   ok(fopo_index_norm(&ix, w.items, 0));
-  ok(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X));
+  fopo_recommend_plan plan = {
+      .policy = &w.pi, .index = ix, .x = w.contexts, .seen = &X, .may_be_short = 1};
+  ok(fopo_recommend(ids, scores, counts, NULL, &plan, K));
   for (size_t n = 0; n < N; n++) {
     assert_int_equal(counts[n], picked(best, &X, n, Q, w.items));
     assert_memory_equal(ids + n * K, best, sizeof best);
@@ -197,27 +199,29 @@ static void test_without(void **unused) {
   /* An index that finds no more is not asked again. */
   uint64_t whole[2] = {0, P};
   fopo_csr all = {.rows = 1, .cols = P, .indptr = whole, .ids = X.ids + X.indptr[8]};
+  fopo_recommend_plan one = plan;
+  one.x = fopo_matrix_rows(w.contexts, 8, 1);
+  one.seen = &all;
   ok(fopo_index_set_budget(ix, 40));
   size_t before = fopo_index_about(ix).queries;
-  ok(fopo_policy_best_without(ids, scores, counts, &w.pi, fopo_matrix_rows(w.contexts, 8, 1), ix, K,
-                              &all));
+  ok(fopo_recommend(ids, scores, counts, NULL, &one, K));
   assert_int_equal(counts[0], 0);
   assert_int_equal(fopo_index_about(ix).queries - before, 2);
 
-  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, fopo_matrix_rows(w.contexts, 0, 9),
-                                   ix, K, &X),
-          FOPO_ERR_ARGUMENT, "300 contexts x 700 items, but there are 9");
-  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, P + 1, &X),
-          FOPO_ERR_ARGUMENT, "k is 701");
+  refused(fopo_recommend(ids, scores, counts, NULL, &plan, P + 1), FOPO_ERR_ARGUMENT,
+          "701 items are asked for");
+  plan.may_be_short = 0;
+  refused(fopo_recommend(ids, scores, counts, NULL, &plan, K), FOPO_ERR_ARGUMENT,
+          "697 are left out in context 8; ask for at most 3");
+  plan.may_be_short = 1;
   for (long fault = 0, failed = 1; failed; fault++) {
     fopo_memory_fail_after(fault, 0);
-    failed = fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X) != FOPO_OK;
+    failed = fopo_recommend(ids, scores, counts, NULL, &plan, K) != FOPO_OK;
     fopo_memory_fail_after(-1, 0);
     assert_true(fault < 100);
   }
   fopo_interrupt_request();
-  refused(fopo_policy_best_without(ids, scores, counts, &w.pi, w.contexts, ix, K, &X),
-          FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(fopo_recommend(ids, scores, counts, NULL, &plan, K), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   fopo_index_free(ix);
   fopo_matrix_done(&Q);
