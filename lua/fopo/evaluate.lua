@@ -1,31 +1,209 @@
--- fopo.evaluate: the reward of a policy on sessions that it was not trained on.
+-- fopo.evaluate: how good the recommendations of a policy or a baseline are, on sessions that it
+-- was not trained on.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
+local lists = require "fopo.base.lists"
+local text = require "fopo.base.text"
+
+local z = 1.959963984540054 -- 97.5 % point of the normal distribution
+local STANDARD = {1, 5, 20} -- k, if left out
+local MULTIPLY_ADDS = 1e10  -- that an expected reward may cost if expected_contexts is left out
+local FEWEST = 100          -- contexts of an expected reward all the same
+
+local measures = {"hit", "precision", "recall", "ndcg", "seen"} -- means with an interval
+local titles = {hit = "hit", precision = "precision", recall = "recall", ndcg = "NDCG",
+                seen = "seen before"}
+
+-- ---- printing
+
+local function interval(value, low, high)
+  return ("%.4f (%.4f - %.4f)"):format(value, low, high)
+end
+
+local function head_line(e)
+  local expected = e.expected and (", expected reward %.4f"):format(e.expected) or ""
+  return ("evaluation: reward %.4f%s, %s contexts%s"):format(e.reward, expected,
+    text.count(e.contexts), e.exclude == "seen" and ", without items seen before" or "")
+end
+
+-- One row for each measure, one column for each k.
+local function measure_table(e)
+  local rows = {{""}}
+  for _, k in ipairs(e.k) do rows[1][#rows[1] + 1] = "k = " .. k end
+  for _, name in ipairs(measures) do
+    local row = {titles[name]}
+    for _, k in ipairs(e.k) do
+      row[#row + 1] = interval(e[name][k], e.interval[name][k][1], e.interval[name][k][2])
+    end
+    if name ~= "seen" or not e.exclude then rows[#rows + 1] = row end
+  end
+  local row = {"distinct items"}
+  for _, k in ipairs(e.k) do
+    row[#row + 1] = ("%s (%.3g %%)"):format(text.count(e.items[k]), 100 * e.coverage[k])
+  end
+  rows[#rows + 1] = row
+  return text.table(rows)
+end
+
+local function expected_line(e)
+  local among = e.effective and (", in effect among %.3g items"):format(e.effective) or ""
+  local over = e.expected_contexts < e.contexts and
+    ("; over %s contexts"):format(text.count(e.expected_contexts)) or ""
+  return ("expected reward %s: an item drawn from its probabilities is in Y%s%s"):format(
+    interval(e.expected, e.expected_low, e.expected_high), among, over)
+end
+
+local function describe(e)
+  local lines = {head_line(e), measure_table(e),
+    ("reward %s: the best item is in Y, the items taken next"):format(
+      interval(e.reward, e.low, e.high))}
+  if e.expected then lines[#lines + 1] = expected_line(e) end
+  if e.index then
+    lines[#lines + 1] = "reward via the index "
+                        .. interval(e.index.reward, e.index.low, e.index.high)
+  end
+  return table.concat(lines, "\n")
+end
+
+local meta = {__name = "fopo.evaluation", __tostring = describe, __index = {describe = describe}}
+
+-- ---- measuring
+
+-- The wanted numbers k, ascending and each once; 1 among them for the reward.
+local function wanted(k, P)
+  local given = type(k) == "number" and {k} or k or STANDARD
+  local list, known = {}, {}
+  for _, n in ipairs(given) do
+    if math.type(n) ~= "integer" or n < 1 then
+      define.fail("fopo.evaluate: k holds %s; it is a list of integers from 1 on, as {1, 5, 20}",
+                  tostring(n))
+    end
+    if k and n > P then
+      define.fail("fopo.evaluate: k is %d but there are %d items; use k <= %d", n, P, P)
+    end
+    if n <= P and not known[n] then
+      list[#list + 1], known[n] = n, true
+    end
+  end
+  if #list == 0 then define.fail("fopo.evaluate: k is an empty list; give {1, 5, 20} or 10") end
+  table.sort(list)
+  local measured = {table.unpack(list)}
+  if not known[1] then table.insert(measured, 1, 1) end
+  return list, measured
+end
+
+-- The fields of an evaluation, from the measures at each k; those at k = 1 come first.
+local function fields_of(found, shown)
+  local first = found[1]
+  local e = {k = shown, interval = {}, items = {}, coverage = {}, hits = first.hits,
+             unanswered = first.unanswered, distinct = first.distinct, reward = first.hit[1],
+             low = first.hit[2], high = first.hit[3]}
+  for _, name in ipairs(measures) do e[name], e.interval[name] = {}, {} end
+  local is_shown = {}
+  for _, k in ipairs(shown) do is_shown[k] = true end
+  for _, m in ipairs(found) do
+    if is_shown[m.k] then
+      for _, name in ipairs(measures) do
+        e[name][m.k] = m[name][1]
+        e.interval[name][m.k] = {m[name][2], m[name][3]}
+      end
+      e.items[m.k], e.coverage[m.k] = m.distinct, m.coverage
+    end
+  end
+  return e
+end
+
+local function measured(who, sessions, shown, ks, o)
+  local start = native.clock()
+  local ids = lists.of(who, sessions, {k = ks[#ks], exclude = o.exclude, index = o.index,
+                                       contexts = o.contexts})
+  local e = fields_of(native.measure_lists(ids, sessions, ks), shown)
+  e.seconds, e.contexts, e.exclude = native.clock() - start, sessions.n, o.exclude
+  return setmetatable(e, meta)
+end
+
+-- How many contexts an expected reward is summed over: 0 stands for all.
+local function how_many(pi, sessions, o)
+  if o.expected_contexts then return o.expected_contexts end
+  local most = math.max(FEWEST, MULTIPLY_ADDS // (pi.n_items * pi.dim))
+  return math.tointeger(most) < sessions.n and math.tointeger(most) or 0
+end
+
+local function add_expected(e, who, sessions, o)
+  local unseen, found = o.exclude == "seen"
+  if define.kind(who) == "baseline" then
+    found = native.baseline_expected(who, sessions, unseen)
+  else
+    found = native.evaluate_expected(who, o.contexts or cache.contexts(sessions, who), sessions,
+                                     how_many(who, sessions, o), unseen)
+  end
+  if not found then return end
+  e.expected, e.expected_se, e.expected_contexts = found.reward, found.se, found.contexts
+  e.expected_low = math.max(0.0, found.reward - z * found.se)
+  e.expected_high = math.min(1.0, found.reward + z * found.se)
+  e.effective = found.effective
+end
 
 return define.fn{
   name = "fopo.evaluate", returns = "table",
-  args = {{"pi", "policy", nil, "the policy"}, {"sessions", "sessions", nil, "as s.test"}},
+  args = {{"pi", "policy|baseline", nil, "the policy, or a baseline"},
+          {"sessions", "sessions", nil, "as s.test"}},
   options = {
+    {"k", "table|integer", nil, "how many items are recommended: a number, or a list as "
+     .. "{1, 5, 20}, which it is if left out"},
+    {"exclude", "string", nil, "seen: items of X, which the user has already taken, are not "
+     .. "recommended", one_of = {"seen"}},
     {"index", "index", nil, "also recommend through it, as a server would"},
     {"contexts", "array", nil, "[N, D], one row a session; those of training if left out"},
+    {"expected", "boolean", true, "whether the expected reward is computed too: it costs a product "
+     .. "of a context with every item"},
+    {"expected_contexts", "integer", nil, "over at most so many contexts, evenly spread; if left "
+     .. "out, all, or as many as take a second or so", min = 1},
   },
-  text = [[The mean of 1[recommended item in Y] (the paper's R_test). e.reward is by true argmax
-over the whole catalogue, with its 95 % Wilson interval e.low, e.high; with an index there are
-e.reward_index and e.index.low, e.index.high too. e.seconds is the time of the search; e.distinct
-counts the different items that were recommended.]],
+  text = [[
+Two rewards, which may disagree. "reward" is greedy: the share of contexts whose best item is in Y,
+the items that the user took next (the paper's R_test). "expected reward" is the mean over contexts
+of the sum over Y of pi(a | x): the chance that an item drawn from the softmax is in Y, which is
+what training raises. The result prints as a table and is one:
+
+  e.reward, e.low, e.high       reward with its 95 % Wilson interval; e.hits of e.contexts
+  e.expected, e.expected_se     expected reward and its standard error; e.expected_low,
+                                e.expected_high, e.expected_contexts
+  e.effective                   items among which the softmax chooses in effect: the median of
+                                1 / sum of pi^2
+  e.hit[k]                      share of contexts with an item of Y among the first k
+  e.precision[k], e.recall[k]   how many of the k are in Y, divided by k, by the size of Y
+  e.ndcg[k]                     the same with 1 / log2(1 + rank) for each, over the best possible
+  e.seen[k]                     share of the recommended items that are in X: seen before
+  e.items[k], e.coverage[k]     different items recommended, and their share of the catalogue;
+                                e.distinct is e.items[1]
+  e.interval.recall[k]          {low, high}: 95 %, Wilson's for hit, the normal one for means
+  e.seconds, e.unanswered       of search and measures; contexts without a recommendation
+
+Search is exact, over the whole catalogue. With an index there are e.reward_index, and e.index with
+all of these through it. With exclude = "seen" the items of X are neither recommended nor drawn, in
+all of these. A baseline (fopo.baseline) takes the same options, but no index and no contexts.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
-e = fopo.evaluate(fopo.policy.linear{items = items}, s.test)
-assert(e.reward >= e.low and e.reward <= e.high)]],
-  call = function(pi, sessions, o)
-    local x = o.contexts or cache.contexts(sessions, pi)
-    local e = native.evaluate(pi, x, sessions, cache.exact_of(pi))
-    if o.index then
-      e.index = native.evaluate(pi, x, sessions, o.index)
-      e.reward_index = e.index.reward
+e = fopo.evaluate(fopo.policy.linear{items = items, theta = "identity"}, s.test)
+assert(e.reward >= e.low and e.reward <= e.high and e.hit[1] == e.reward)
+assert(e.hit[5] <= e.hit[20] and e.recall[5] <= e.recall[20])
+print(e)]],
+  call = function(who, sessions, o)
+    if define.kind(who) == "baseline" and (o.index or o.contexts) then
+      define.fail("fopo.evaluate: a baseline is evaluated without %s; leave it out",
+                  o.index and "an index" or "contexts")
     end
-    return e
+    local shown, ks = wanted(o.k, sessions.n_items)
+    local exact = measured(who, sessions, shown, ks,
+                           {exclude = o.exclude, contexts = o.contexts})
+    if o.expected then add_expected(exact, who, sessions, o) end
+    if o.index then
+      exact.index = measured(who, sessions, shown, ks, o)
+      exact.reward_index = exact.index.reward
+    end
+    return exact
   end,
 }
