@@ -3,6 +3,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
+local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
 
@@ -117,6 +118,7 @@ methods.best = define.fn{
 
 methods.recommend = require "fopo.serve.recommend"
 methods.explain = require "fopo.serve.explain"
+methods.save, policy.load = file.save, file.load
 
 -- " (learnt)" or " (read as float16)" if either holds of the items.
 local function about_items(pi)

@@ -28,7 +28,7 @@ local function describe(e)
   return text.fill(head, 80, "") .. "\n" .. text.table(rows) .. more
 end
 
-local explanation = {__name = "fopo.explanation", describe = describe}
+local explanation = {__name = "fopo.explanation", describe = describe, __tostring = describe}
 
 -- The score of item a in each context of x.
 local function scores(pi, x, a)

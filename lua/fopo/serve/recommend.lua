@@ -45,8 +45,9 @@ local function describe_many(list)
   return table.concat(parts, "\n\n")
 end
 
-local one = {__name = "fopo.recommendation", describe = describe_one}
-local many = {__name = "fopo.recommendations", describe = describe_many}
+local one = {__name = "fopo.recommendation", describe = describe_one, __tostring = describe_one}
+local many = {__name = "fopo.recommendations", describe = describe_many,
+              __tostring = describe_many}
 
 -- ---- what is left out ----
 

@@ -1,0 +1,118 @@
+-- policy:save and fopo.policy.load: a policy as one .npz that serves by itself.
+local native = require "fopo.native"
+local array = require "fopo.array"
+local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
+local text = require "fopo.base.text"
+local who = require "fopo.serve.who"
+local file = {}
+
+-- ---- saving ----
+
+-- The dataset whose item names go into the file, or nil.
+local function names_for(pi, data)
+  if data and data.n_items ~= pi.n_items then
+    define.fail("policy:save: the data have %s items but the policy has %s",
+                text.count(data.n_items), text.count(pi.n_items))
+  end
+  return data or who.catalogue(pi)
+end
+
+file.save = define.fn{
+  name = "policy:save",
+  args = {{"pi", "policy", nil, "the policy"}, {"path", "string", nil, "of the .npz"}},
+  options = {
+    {"items", "string", nil, "the path of a .npy that holds pi:initial_items(): only the path, the "
+     .. "shape and a CRC are saved; if left out, the items themselves"},
+    {"data", "dataset", nil, "whose item names are saved; if left out, those of the data that the "
+     .. "items were made from"},
+  },
+  text = [[Writes the policy with all that serving needs: theta or the weights of the network, the
+temperature, how contexts are made, the items and their names. The file is replaced as a whole:
+after a failure the old one is there. numpy.load reads it, and docs/serving.md shows how.]],
+  example = [[pi = fopo.policy.linear{items = fopo.array.randn(50, 4, 1)}
+path = os.tmpname()
+pi:save(path)
+assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
+os.remove(path)]],
+  call = function(pi, path, o)
+    native.policy_save(pi, path, pi:initial_items(), names_for(pi, o.data), o.items)
+  end,
+}
+
+-- ---- loading ----
+
+local function exists(path)
+  local f = io.open(path, "rb")
+  if f then f:close() end
+  return f ~= nil
+end
+
+-- The path of the items: as it was saved, or a file of that name beside the policy.
+local function path_of(f, path)
+  if exists(f.items_file) then return f.items_file end
+  local beside = (path:match("^(.*/)") or "") .. f.items_file:match("[^/]*$")
+  if exists(beside) then return beside end
+  define.fail("%s: its items are in %s, which is not there; give items = their path, or the array",
+              path, f.items_file)
+end
+
+-- The items that the file was made with: its own, or those that it names, or those that are given.
+local function items_of(f, path, given)
+  if f.items and given == nil then return f.items end
+  local items = given or path_of(f, path)
+  local from = type(items) == "string" and items or "the items given"
+  if type(items) == "string" then items = array.load(items) end
+  if items.kind == "ids" or items.rows ~= f.n_items or items.cols ~= f.dim then
+    define.fail("%s: %s are [%d, %d] but the policy was made with [%d, %d]", path, from, items.rows,
+                items.cols, f.n_items, f.dim)
+  end
+  if native.items_crc(items) ~= (f.items_crc or native.items_crc(f.items)) then
+    define.fail("%s: %s are not the items that the policy was made with (their CRC differs)", path,
+                from)
+  end
+  return items
+end
+
+local function made_of(f, items)
+  local o = {items = items, context_dim = f.context_dim, temperature = f.temperature,
+             contexts = f.contexts, rows = f.rows, train_items = f.train_items, seed = 1}
+  if f.kind == "linear" then
+    o.theta = f.parameters.theta
+    return native.policy_linear(o)
+  end
+  o.hidden, o.activation = f.hidden, f.activation
+  local pi = native.policy_mlp(o)
+  pi:set_parameters(f.parameters)
+  return pi
+end
+
+file.load = define.fn{
+  name = "fopo.policy.load", returns = "policy",
+  args = {{"path", "string", nil, "a file that pi:save wrote"}},
+  options = {
+    {"items", "string|array", nil, "the items that the policy was made with, or the path of their "
+     .. ".npy; if left out, those in the file or in the .npy that it names"},
+  },
+  text = [[The policy, equal to the bit, with the names of its items, so that it recommends for a
+new user {items = {"Alien"}} without the data. Everything in the file is checked; one that is
+damaged, or no policy, is refused with a sentence. A .npy that the file names is looked for where it
+was, then beside the file.]],
+  example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}
+items = fopo.embed.svd(d:sessions{min_items = 10}.train, {dim = 8})
+path = os.tmpname()
+fopo.policy.linear{items = items, theta = "identity"}:save(path)
+pi = fopo.policy.load(path)
+assert(pi:recommend({items = {3, 14}}, 5)[5].name)
+os.remove(path)]],
+  call = function(path, o)
+    local f = native.policy_load(path)
+    local items = items_of(f, path, o.items)
+    local pi = made_of(f, items)
+    if f.learnt_items then pi:set_items(f.learnt_items) end
+    if f.names and not origin.dataset(items) then origin.set(items, {dataset = f.names}) end
+    return pi
+  end,
+}
+
+return file

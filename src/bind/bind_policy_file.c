@@ -1,0 +1,131 @@
+/* Policies as files, for Lua to make policies of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bind/families.h"
+#include "core/memory.h"
+#include "learn/policy_file.h"
+
+/* A policy on its way from a file to Lua. */
+typedef struct {
+  bind_object object;
+  fopo_archive archive;
+  fopo_policy_loaded facts;
+} bind_policy_file;
+
+static void done(bind_object *o) {
+  bind_policy_file *f = (bind_policy_file *)o;
+  fopo_archive_done(&f->archive);
+  fopo_policy_loaded_done(&f->facts);
+}
+
+const bind_type bind_policy_file_type = {
+    .name = "fopo.policy_file", .size = sizeof(bind_policy_file), .done = done};
+
+/* native.policy_save(pi, path, initial[, names[, items_file]]): initial is pi:initial_items(), and
+ * the names are those of the items of the dataset `names`. */
+static int policy_save(lua_State *L) {
+  lua_settop(L, 5);
+  const char *path = bind_path(L, 2);
+  bind_policy *pi = bind_get(L, 1, &bind_policy_type);
+  bind_array *initial = bind_array_numbers(L, 3, "initial");
+  fopo_policy_saving s = {.policy = &pi->policy,
+                          .initial = bind_matrix(initial),
+                          .unit_contexts = pi->unit_contexts,
+                          .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items")};
+  if (!lua_isnil(L, 4)) {
+    s.names = &((bind_dataset *)bind_get(L, 4, &bind_dataset_type))->dataset->items;
+  }
+  fopo_matrix items = pi->policy.items;
+  if (initial->rows != items.rows || initial->cols != items.cols ||
+      (s.names != NULL && s.names->n != items.rows)) {
+    return bind_refuse(L, "the items or the names are not those of this policy's %zu items",
+                       items.rows);
+  }
+  bind_check(L, fopo_policy_save(&s, path));
+  return 0;
+}
+
+/* Moves a member of the archive into t[name], an array, for the table t on the top. */
+static void set_array(lua_State *L, bind_policy_file *f, const char *name) {
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  fopo_array *member = fopo_archive_find(&f->archive, name);
+  a->rows = member->ndim == 2 ? member->shape[0] : 1;
+  a->cols = member->ndim == 2 ? member->shape[1] : member->shape[0];
+  a->data = fopo_array_release(member);
+  bind_pressure(L, a->rows * a->cols * sizeof(float));
+  lua_setfield(L, -2, name);
+}
+
+static void set_parameters(lua_State *L, bind_policy_file *f) {
+  lua_newtable(L);
+  for (size_t i = 0; i < f->facts.net.layers; i++) {
+    char digit = (char)('1' + i), W[] = {'W', digit, '\0'}, b[] = {'b', digit, '\0'};
+    set_array(L, f, W);
+    set_array(L, f, b);
+  }
+  if (f->facts.net.layers == 0) set_array(L, f, "theta");
+  lua_setfield(L, -2, "parameters");
+}
+
+static void set_network(lua_State *L, const fopo_network *net) {
+  lua_newtable(L);
+  for (size_t i = 1; i < net->layers; i++) {
+    lua_pushinteger(L, (lua_Integer)net->width[i]);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+  lua_setfield(L, -2, "hidden");
+  bind_set_string(L, "activation", net->activation == FOPO_TANH ? "tanh" : "relu");
+}
+
+/* t.names: a dataset of no users whose items have the names of the file. */
+static void set_names(lua_State *L, fopo_policy_loaded *facts) {
+  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  d->dataset = fopo_alloc(1, sizeof *d->dataset);
+  if (d->dataset == NULL) bind_check(L, FOPO_ERR_MEMORY);
+  bind_check(L, fopo_csr_init(&d->dataset->matrix, 0, facts->P, 0, 0));
+  snprintf(d->dataset->format, sizeof d->dataset->format, "names");
+  d->dataset->items = facts->names;
+  facts->names = (fopo_names){0};
+  lua_setfield(L, -2, "names");
+}
+
+/* native.policy_load(path): {kind, context_dim, temperature, contexts, rows, train_items,
+ * parameters = {theta} or {W1, b1, ..}; hidden, activation of a network; items, or items_file,
+ * n_items, dim and items_crc; learnt_items; names}. */
+static int policy_load(lua_State *L) {
+  const char *path = bind_path(L, 1);
+  bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
+  fopo_policy_loaded *facts = &f->facts;
+  bind_check(L, fopo_policy_load(facts, &f->archive, path));
+  lua_createtable(L, 0, 14);
+  bind_set_string(L, "kind", facts->net.layers > 0 ? "mlp" : "linear");
+  if (facts->net.layers > 0) set_network(L, &facts->net);
+  bind_set_count(L, "context_dim", facts->D);
+  bind_set_count(L, "n_items", facts->P);
+  bind_set_count(L, "dim", facts->L);
+  bind_set_number(L, "temperature", (double)facts->temperature);
+  bind_set_string(L, "contexts", facts->unit_contexts ? "unit" : "mean");
+  bind_set_string(L, "rows", fopo_float_names[facts->rows]);
+  bind_set_boolean(L, "train_items", facts->train_items);
+  set_parameters(L, f);
+  if (facts->items_file[0] == '\0') {
+    set_array(L, f, "items");
+  } else {
+    bind_set_string(L, "items_file", facts->items_file);
+    bind_set_count(L, "items_crc", facts->items_crc);
+  }
+  if (facts->train_items) set_array(L, f, "learnt_items");
+  if (facts->names.n > 0) set_names(L, facts);
+  return 1;
+}
+
+/* native.items_crc(array): the CRC-32 of its numbers. */
+static int items_crc(lua_State *L) {
+  return bind_return_count(L, fopo_items_crc(bind_matrix(bind_array_numbers(L, 1, "items"))));
+}
+
+const luaL_Reg bind_policy_file_functions[] = {{"policy_save", policy_save},
+                                               {"policy_load", policy_load},
+                                               {"items_crc", items_crc},
+                                               {NULL, NULL}};

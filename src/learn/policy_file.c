@@ -1,0 +1,296 @@
+/* Nothing that is read is trusted: every member is looked at before a policy is made of it. */
+#include "learn/policy_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "core/memory.h"
+#include "core/npy.h"
+#include "core/status.h"
+
+static const char family[] = "fopo policy ", format[] = "fopo policy 1";
+
+static const char *const kinds[] = {"linear", "mlp", NULL};
+static const char *const activations[] = {"tanh", "relu", NULL};
+static const char *const contexts[] = {"mean", "unit", NULL};
+
+/* A layer's members: "W1" and "b1". */
+typedef struct {
+  char W[3], b[3];
+} layer_names;
+
+static layer_names names_of_layer(size_t i) {
+  char digit = (char)('1' + i);
+  return (layer_names){{'W', digit, '\0'}, {'b', digit, '\0'}};
+}
+
+uint32_t fopo_items_crc(fopo_matrix items) {
+  uLong crc = crc32_z(0, NULL, 0);
+  for (size_t i = 0; i < items.rows; i++) {
+    crc = crc32_z(crc, (const Bytef *)fopo_matrix_row(items, i), items.cols * sizeof(float));
+  }
+  return (uint32_t)crc;
+}
+
+/* ---- saving ---- */
+
+enum { MEMBERS = 16 + 2 * FOPO_LAYERS };
+
+static size_t describe_parameters(fopo_array *a, const fopo_policy *pi) {
+  const fopo_network *net = &pi->net;
+  size_t n = 0;
+  if (net->layers == 0) {
+    a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, pi->theta.rows, pi->theta.cols);
+    return n;
+  }
+  a[n++] = fopo_array_text("activation", activations[net->activation == FOPO_RELU]);
+  for (size_t i = 0; i < net->layers; i++) {
+    size_t in = net->width[i], out = net->width[i + 1];
+    const float *W = pi->theta.x + fopo_network_offset(net, i);
+    layer_names names = names_of_layer(i);
+    a[n++] = fopo_array_of(names.W, FOPO_F32, W, 2, in, out);
+    a[n++] = fopo_array_of(names.b, FOPO_F32, W + in * out, 1, out, 1);
+  }
+  return n;
+}
+
+/* The .npy must hold the items of the policy, bit by bit. */
+static int check_items_file(const fopo_policy_saving *s, uint32_t crc) {
+  fopo_matrix items = s->initial;
+  fopo_array a = {0};
+  int status = fopo_memory_suffices((uint64_t)items.rows * items.cols * sizeof(float),
+                                    "comparing the items with their file", "leave out items");
+  if (status == FOPO_OK) status = fopo_npy_load(&a, s->items_file);
+  if (status != FOPO_OK) return status;
+  fopo_archive one = {&a, 1};
+  int same = a.ndim == 2 && a.shape[0] == items.rows && a.shape[1] == items.cols &&
+             fopo_archive_need(&one, s->items_file, a.name, FOPO_F32, 2) != NULL &&
+             fopo_items_crc(fopo_matrix_view(a.data, a.shape[0], a.shape[1])) == crc;
+  fopo_free(a.data);
+  if (same) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%s does not hold the %zu x %zu items that this policy was made with; write "
+                   "them with pi:initial_items():save(path), or save without items",
+                   s->items_file, items.rows, items.cols);
+}
+
+/* The names to save; where each index is its own name, the numbers are written out: *fresh. */
+static int describe_names(fopo_array *a, size_t *n, fopo_names *fresh, const fopo_names *names) {
+  *n = 0;
+  if (names == NULL) return FOPO_OK;
+  if (names->numbers == NULL && names->text == NULL) {
+    int status = fopo_names_count(fresh, names->n);
+    if (status != FOPO_OK) return status;
+    names = fresh;
+  }
+  *n = fopo_names_members(a, names, "items");
+  return FOPO_OK;
+}
+
+int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
+  const fopo_policy *pi = s->policy;
+  fopo_matrix items = s->initial;
+  fopo_array a[MEMBERS];
+  fopo_names fresh = {0};
+  uint64_t shape[2] = {items.rows, items.cols};
+  uint32_t crc = 0;
+  size_t n = 0, n_names;
+  int status = fopo_matrix_finite(pi->theta, "theta");
+  if (status == FOPO_OK && pi->train_items) status = fopo_matrix_finite(pi->items, "items");
+  if (status != FOPO_OK) return status;
+
+  a[n++] = fopo_array_text("format", format);
+  a[n++] = fopo_array_text("kind", kinds[pi->net.layers > 0]);
+  n += describe_parameters(a + n, pi);
+  a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
+  a[n++] = fopo_array_text("contexts", contexts[s->unit_contexts]);
+  a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
+  if (s->items_file == NULL) {
+    a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
+  } else {
+    crc = fopo_items_crc(items);
+    status = check_items_file(s, crc);
+    a[n++] = fopo_array_text("items_file", s->items_file);
+    a[n++] = fopo_array_of("items_shape", FOPO_U64, shape, 1, 2, 1);
+    a[n++] = fopo_array_of("items_crc", FOPO_U32, &crc, 0, 1, 1);
+  }
+  if (pi->train_items) {
+    a[n++] = fopo_array_of("learnt_items", FOPO_F32, pi->items.x, 2, items.rows, items.cols);
+  }
+  if (status == FOPO_OK) status = describe_names(a + n, &n_names, &fresh, s->names);
+  if (status == FOPO_OK) status = fopo_npz_save(path, a, n + n_names, 0);
+  fopo_names_done(&fresh);
+  return status;
+}
+
+/* ---- loading ---- */
+
+typedef struct {
+  fopo_archive *archive;
+  const char *path;
+} file;
+
+static int text_of(char text[64], const file *f, const char *name) {
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  size_t n = strnlen(a->data, a->itemsize);
+  snprintf(text, 64, "%.*s", (int)(n < 63 ? n : 63), (const char *)a->data);
+  return FOPO_OK;
+}
+
+static int check_format(const file *f) {
+  char text[64] = "";
+  if (fopo_archive_find(f->archive, "format") != NULL) {
+    int status = text_of(text, f, "format");
+    if (status != FOPO_OK) return status;
+  }
+  if (strcmp(text, format) == 0) return FOPO_OK;
+  if (strncmp(text, family, sizeof family - 1) == 0) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s was written by another version of this program: its format is \"%s\", "
+                     "this one reads \"%s\"",
+                     f->path, text, format);
+  }
+  if (strncmp(text, "fopo trainer", 12) == 0) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s is the checkpoint of a trainer, which t:resume(path) reads; t.policy:save "
+                     "writes its policy",
+                     f->path);
+  }
+  return fopo_fail(FOPO_ERR_FORMAT, "%s holds no policy: it was not written by pi:save(path)",
+                   f->path);
+}
+
+/* The member's place among the choices; `fallback` if there is no such member and that is not
+ * negative. */
+static int choice(int *value, const file *f, const char *name, const char *const *choices,
+                  int fallback) {
+  char text[64];
+  *value = fallback;
+  if (fallback >= 0 && fopo_archive_find(f->archive, name) == NULL) return FOPO_OK;
+  int status = text_of(text, f, name);
+  if (status != FOPO_OK) return status;
+  for (*value = 0; choices[*value] != NULL; ++*value) {
+    if (strcmp(text, choices[*value]) == 0) return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is \"%s\", which this program does not know",
+                   f->path, name, text);
+}
+
+/* Sets *rows and *cols to the shape of the member; those that are not 0 must be met. */
+static int matrix_of(const file *f, const char *name, int ndim, size_t *rows, size_t *cols) {
+  char label[512];
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_F32, ndim);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if ((*rows != 0 && a->shape[0] != *rows) || (*cols != 0 && a->shape[1] != *cols) ||
+      a->shape[0] == 0 || a->shape[1] == 0) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: %s is %zu x %zu, which does not fit the other members or is empty",
+                     f->path, name, a->shape[0], a->shape[1]);
+  }
+  *rows = a->shape[0];
+  *cols = a->shape[1];
+  snprintf(label, sizeof label, "%.400s: %s", f->path, name);
+  return fopo_matrix_finite(fopo_matrix_view(a->data, *rows, *cols), label);
+}
+
+static int read_network(fopo_policy_loaded *p, const file *f) {
+  int activation;
+  int status = choice(&activation, f, "activation", activations, -1);
+  for (size_t i = 0; status == FOPO_OK; i++) {
+    layer_names names = names_of_layer(i);
+    if (fopo_archive_find(f->archive, names.W) == NULL) break;
+    if (i == FOPO_LAYERS) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: its network has more than %d layers", f->path,
+                       FOPO_LAYERS);
+    }
+    size_t one = 1;
+    p->net.layers = i + 1;
+    status = matrix_of(f, names.W, 2, &p->net.width[i], &p->net.width[i + 1]);
+    if (status == FOPO_OK) status = matrix_of(f, names.b, 1, &p->net.width[i + 1], &one);
+  }
+  if (status != FOPO_OK) return status;
+  if (p->net.layers < 2) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its network has %zu layers; 2 or 3 are needed", f->path,
+                     p->net.layers);
+  }
+  p->net.activation = activation == 0 ? FOPO_TANH : FOPO_RELU;
+  p->D = p->net.width[0];
+  p->L = p->net.width[p->net.layers];
+  return FOPO_OK;
+}
+
+static int read_temperature(fopo_policy_loaded *p, const file *f) {
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, "temperature", FOPO_F32, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(&p->temperature, a->data, sizeof p->temperature);
+  if (p->temperature > 0.0f && isfinite(p->temperature)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its temperature is %g; it must be above 0", f->path,
+                   (double)p->temperature);
+}
+
+/* Where the items are, unless they are a member. */
+static int read_reference(fopo_policy_loaded *p, const file *f) {
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, "items_file", FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  snprintf(p->items_file, sizeof p->items_file, "%.*s", (int)strnlen(a->data, a->itemsize),
+           (const char *)a->data);
+  a = fopo_archive_need(f->archive, f->path, "items_crc", FOPO_U32, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(&p->items_crc, a->data, sizeof p->items_crc);
+  a = fopo_archive_need(f->archive, f->path, "items_shape", FOPO_U64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  uint64_t shape[2] = {0, 0};
+  if (a->shape[0] == 2) memcpy(shape, a->data, sizeof shape);
+  if (shape[0] == 0 || shape[0] >= UINT32_MAX || shape[1] != p->L || p->items_file[0] == '\0') {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: its items_file and items_shape do not name items of dimension %zu",
+                     f->path, p->L);
+  }
+  p->P = (size_t)shape[0];
+  return FOPO_OK;
+}
+
+static int read_items(fopo_policy_loaded *p, const file *f) {
+  int status = fopo_archive_find(f->archive, "items") != NULL
+                   ? matrix_of(f, "items", 2, &p->P, &p->L)
+                   : read_reference(p, f);
+  p->train_items = fopo_archive_find(f->archive, "learnt_items") != NULL;
+  if (status != FOPO_OK || !p->train_items) return status;
+  return matrix_of(f, "learnt_items", 2, &p->P, &p->L);
+}
+
+static int understand(fopo_policy_loaded *p, const file *f) {
+  int kind = 0, rows = 0;
+  int status = check_format(f);
+  if (status == FOPO_OK) status = choice(&kind, f, "kind", kinds, -1);
+  if (status == FOPO_OK) {
+    status = kind == 1 ? read_network(p, f) : matrix_of(f, "theta", 2, &p->D, &p->L);
+  }
+  if (status == FOPO_OK) status = read_items(p, f);
+  if (status == FOPO_OK) status = read_temperature(p, f);
+  if (status == FOPO_OK) status = choice(&p->unit_contexts, f, "contexts", contexts, 0);
+  if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);
+  p->rows = (fopo_float)rows;
+  if (status == FOPO_OK) status = fopo_names_load(&p->names, f->archive, f->path, "items", p->P);
+  return status;
+}
+
+int fopo_policy_load(fopo_policy_loaded *p, fopo_archive *archive, const char *path) {
+  file f = {archive, path};
+  *p = (fopo_policy_loaded){0};
+  int status = fopo_npz_load(archive, path);
+  if (status != FOPO_OK) return status;
+  status = understand(p, &f);
+  if (status == FOPO_OK) return FOPO_OK;
+  fopo_policy_loaded_done(p);
+  fopo_archive_done(archive);
+  return status;
+}
+
+void fopo_policy_loaded_done(fopo_policy_loaded *p) {
+  fopo_names_done(&p->names);
+  *p = (fopo_policy_loaded){0};
+}

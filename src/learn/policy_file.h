@@ -1,0 +1,57 @@
+/* A policy as an .npz that a server, or NumPy, can use by itself. Its members:
+ *
+ *   format        "fopo policy 1"
+ *   kind          "linear" or "mlp"
+ *   theta [D, L]  linear; of a network W1 [D, h], b1 [h], W2, b2, .. and activation, "tanh" or
+ *                 "relu"
+ *   temperature   float32
+ *   contexts      "mean" or "unit": the length of a context, the mean of the user's items
+ *   rows          "float32", ..: what training steps read
+ *   items [P, L]  the embeddings that the policy was made with, of which contexts are made; or
+ *   items_file    the path of a .npy that holds them, with items_shape [2] and items_crc (CRC-32
+ *                 of the float32 values)
+ *   learnt_items [P, L]   if it learns the items: those that it scores
+ *   items_numbers, or items_text and items_offsets   the names of the items, as data/names.h says
+ *
+ * A file without contexts, rows or names is read as one with "mean", "float32" and no names. */
+#ifndef FOPO_LEARN_POLICY_FILE_H
+#define FOPO_LEARN_POLICY_FILE_H
+
+#include "core/npz.h"
+#include "data/names.h"
+#include "learn/policy.h"
+
+/* What to save; nothing is owned. */
+typedef struct {
+  const fopo_policy *policy;
+  fopo_matrix initial; /* [P, L] the items that it was made with */
+  int unit_contexts;
+  const fopo_names *names; /* of the P items; NULL: not known */
+  const char *items_file;  /* NULL: the items are saved in the policy's file. Else a .npy that must
+                            * hold them */
+} fopo_policy_saving;
+
+int fopo_policy_save(const fopo_policy_saving *s, const char *path);
+
+/* What a file says of its policy, apart from the arrays. */
+typedef struct {
+  fopo_network net; /* layers == 0: linear */
+  size_t P, L, D;
+  float temperature;
+  int unit_contexts, train_items;
+  fopo_float rows;
+  char items_file[4096]; /* "": the items are a member */
+  uint32_t items_crc;    /* of the items in items_file */
+  fopo_names names;      /* n == 0: none; owned */
+} fopo_policy_loaded;
+
+/* Reads the file and checks all of it: members, shapes that fit each other, finite numbers. The
+ * arrays stay in the archive, as float32: theta or W1, b1, .., items, learnt_items. On
+ * failure nothing is left to free. */
+int fopo_policy_load(fopo_policy_loaded *p, fopo_archive *archive, const char *path);
+void fopo_policy_loaded_done(fopo_policy_loaded *p); /* accepts {0} */
+
+/* CRC-32 of the values, row after row. */
+uint32_t fopo_items_crc(fopo_matrix items);
+
+#endif
