@@ -23,6 +23,7 @@ local fopo = {
   proposal = require "fopo.proposal",
   reward = require "fopo.reward",
   gradient = require "fopo.gradient",
+  schedule = require "fopo.schedule",
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",

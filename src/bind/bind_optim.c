@@ -1,4 +1,5 @@
 /* Optimisers and devices. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,42 +96,47 @@ void bind_optim_on(bind_optim *o, bind_object *device) {
   if (o->optim.device == NULL) bind_keep(&o->object, 0, device);
 }
 
-static int new_optim(lua_State *L, const fopo_optim_options *options) {
+/* Adds the options that adam and sgd share, and pushes the optimiser. */
+static int new_optim(lua_State *L, fopo_optim_options options) {
+  options.lr = bind_option_number(L, 1, "lr");
+  options.items_lr = bind_option_number_or(L, 1, "items_lr", 0.0);
+  options.weight_decay = bind_option_number(L, 1, "weight_decay");
+  options.decoupled = bind_option_boolean(L, 1, "decoupled");
+  options.clip = bind_option_number_or(L, 1, "clip", 0.0);
+  if (bind_has(L, 1, "schedule")) {
+    int at = bind_option(L, 1, "schedule");
+    options.schedule = ((bind_schedule *)bind_get(L, at, &bind_schedule_type))->schedule;
+  }
   bind_optim *o = bind_new(L, &bind_optim_type, 0);
-  bind_check(L, fopo_optim_init(&o->optim, options));
+  bind_check(L, fopo_optim_init(&o->optim, &options));
   return 1;
 }
 
-/* native.optim_adam{lr, beta1, beta2, eps, weight_decay}. */
+/* native.optim_adam{lr, items_lr, weight_decay, decoupled, clip, schedule, beta1, beta2, eps}. */
 static int optim_adam(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_ADAM,
-                          .lr = bind_option_number(L, 1, "lr"),
                           .beta1 = bind_option_number(L, 1, "beta1"),
                           .beta2 = bind_option_number(L, 1, "beta2"),
-                          .eps = bind_option_number(L, 1, "eps"),
-                          .items_lr = bind_option_number_or(L, 1, "items_lr", 0.0),
-                          .weight_decay = bind_option_number(L, 1, "weight_decay")};
-  return new_optim(L, &o);
+                          .eps = bind_option_number(L, 1, "eps")};
+  return new_optim(L, o);
 }
 
-/* native.optim_sgd{lr, momentum, weight_decay}. */
+/* native.optim_sgd{lr, items_lr, weight_decay, decoupled, clip, schedule, momentum}. */
 static int optim_sgd(lua_State *L) {
-  fopo_optim_options o = {.kind = FOPO_OPTIM_SGD,
-                          .lr = bind_option_number(L, 1, "lr"),
-                          .momentum = bind_option_number(L, 1, "momentum"),
-                          .items_lr = bind_option_number_or(L, 1, "items_lr", 0.0),
-                          .weight_decay = bind_option_number(L, 1, "weight_decay")};
-  return new_optim(L, &o);
+  fopo_optim_options o = {.kind = FOPO_OPTIM_SGD, .momentum = bind_option_number(L, 1, "momentum")};
+  return new_optim(L, o);
 }
 
 /* One step: copies theta [n] and G [n] to the device, makes the step there, copies theta back. */
-static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n) {
+static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n,
+                      double norm) {
   void *there = NULL, *gradient = NULL;
   int status = d->ops->alloc(d, &there, n * sizeof *theta);
   if (status == FOPO_OK) status = d->ops->alloc(d, &gradient, n * sizeof *G);
   if (status == FOPO_OK) status = d->ops->put(d, there, theta, n * sizeof *theta);
   if (status == FOPO_OK) status = d->ops->put(d, gradient, G, n * sizeof *G);
-  if (status == FOPO_OK) status = fopo_optim_step(o, d, there, gradient, n, NULL);
+  if (status == FOPO_OK)
+    status = fopo_optim_step(o, d, there, gradient, n, (fopo_optim_norm){.norm = norm});
   if (status == FOPO_OK) status = d->ops->get(d, theta, there, n * sizeof *theta);
   if (gradient) d->ops->release(d, gradient);
   if (there) d->ops->release(d, there);
@@ -162,7 +168,7 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
 
 /* The same for the items of `ids`. */
 static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, const uint32_t *ids,
-                            const float *rows, size_t n) {
+                            const float *rows, size_t n, double norm) {
   size_t bytes = items.rows * items.cols * sizeof *items.x;
   void *there = NULL, *their_ids = NULL, *their_rows = NULL;
   int status = d->ops->share(d, &there, items.x, bytes);
@@ -171,12 +177,19 @@ static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, co
     status = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
   }
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
-  if (status == FOPO_OK) status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G);
+  if (status == FOPO_OK)
+    status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G, norm);
   if (status == FOPO_OK) status = d->ops->get(d, items.x, there, bytes);
   if (their_rows) d->ops->release(d, their_rows);
   if (their_ids) d->ops->release(d, their_ids);
   if (there) d->ops->release(d, there);
   return status;
+}
+
+/* The norm of theta's gradient and the items' (rows NULL: there is none) together. */
+static double norm_of(const bind_array *G, const bind_array *rows) {
+  double norm2 = fopo_matrix_norm2(bind_matrix(G));
+  return sqrt(rows != NULL ? norm2 + fopo_matrix_norm2(bind_matrix(rows)) : norm2);
 }
 
 /* o:step(pi, G): one step of pi's theta in the direction of G, of theta's shape. o:step(pi, G, ids,
@@ -204,11 +217,12 @@ static int step(lua_State *L) {
   fopo_device *d = ((bind_device *)o->object.keeps[0])->device;
   fopo_matrix items = pi->policy.items;
   size_t n = theta.rows * theta.cols;
+  double norm = norm_of(G, rows);
   bind_check(L, fopo_optim_prepare(&o->optim, d, n, with_items ? items.rows : 0, items.cols));
-  bind_check(L, step_there(&o->optim, d, theta.x, G->data, n));
+  bind_check(L, step_there(&o->optim, d, theta.x, G->data, n, norm));
   if (!with_items) return 0;
-  bind_check(L,
-             step_items_there(&o->optim, d, items, ids->data, rows->data, ids->rows * ids->cols));
+  bind_check(
+      L, step_items_there(&o->optim, d, items, ids->data, rows->data, ids->rows * ids->cols, norm));
   pi->policy.version++;
   return 0;
 }
@@ -218,6 +232,7 @@ static double *number_of(bind_object *o, const char *name) {
   if (strcmp(name, "lr") == 0) return &p->lr;
   if (strcmp(name, "items_lr") == 0) return &p->items_lr;
   if (strcmp(name, "weight_decay") == 0) return &p->weight_decay;
+  if (strcmp(name, "clip") == 0) return &p->clip;
   if (p->kind == FOPO_OPTIM_SGD) return strcmp(name, "momentum") == 0 ? &p->momentum : NULL;
   if (strcmp(name, "beta1") == 0) return &p->beta1;
   if (strcmp(name, "beta2") == 0) return &p->beta2;
@@ -242,6 +257,32 @@ static int set_number(lua_State *L, bind_object *o) {
   if (status != FOPO_OK) *number = before;
   bind_check(L, status);
   return 1;
+}
+
+static int field_decoupled(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, ((bind_optim *)o)->optim.options.decoupled);
+}
+
+static int set_decoupled(lua_State *L, bind_object *o) {
+  ((bind_optim *)o)->optim.options.decoupled = bind_boolean(L, 3, "decoupled");
+  return 1;
+}
+
+static int field_schedule(lua_State *L, bind_object *o) {
+  fopo_schedule s = ((bind_optim *)o)->optim.options.schedule;
+  bind_schedule_push(L, &s);
+  return 1;
+}
+
+static int set_schedule(lua_State *L, bind_object *o) {
+  bind_schedule *s = bind_get(L, 3, &bind_schedule_type);
+  ((bind_optim *)o)->optim.options.schedule = s->schedule;
+  return 1;
+}
+
+/* o.rate: the learning rate of the last update. */
+static int field_rate(lua_State *L, bind_object *o) {
+  return bind_return_number(L, fopo_optim_rate(&((bind_optim *)o)->optim));
 }
 
 static int field_t(lua_State *L, bind_object *o) {
@@ -275,6 +316,10 @@ const bind_type bind_device_type = {.name = "fopo.device",
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"t", field_t, NULL},
+                                    {"rate", field_rate, NULL},
+                                    {"schedule", field_schedule, set_schedule},
+                                    {"decoupled", field_decoupled, set_decoupled},
+                                    {"clip", field_number, set_number},
                                     {"lr", field_number, set_number},
                                     {"items_lr", field_number, set_number},
                                     {"beta1", field_number, set_number},

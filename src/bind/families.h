@@ -92,6 +92,11 @@ typedef struct {
 } bind_gradient;
 
 typedef struct {
+  bind_object object;
+  fopo_schedule schedule;
+} bind_schedule;
+
+typedef struct {
   bind_object object; /* keeps: the device of its state */
   fopo_optim optim;
 } bind_optim;
@@ -144,6 +149,9 @@ int bind_push_name(lua_State *L, const fopo_names *names, size_t i);
 /* Pushes a handle on the device of that name. A Lua state has one device of each kind, so that the
  * state of an optimiser and the data of a gradient can be used by several calls. */
 bind_device *bind_device_open(lua_State *L, const char *name);
+
+/* Pushes a handle on a copy of the schedule. */
+void bind_schedule_push(lua_State *L, const fopo_schedule *schedule);
 
 /* The state of the optimiser is on this device, or will be after the next step. */
 void bind_optim_on(bind_optim *o, bind_object *device);

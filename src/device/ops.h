@@ -126,6 +126,7 @@ typedef struct {
 typedef struct {
   fopo_statistics slice;  /* since the slice began */
   fopo_statistics record; /* since the last record ended: runs on from slice to slice */
+  double norm;            /* of the last step's gradient */
   uint64_t broken; /* 1: the gradient after these steps was not finite; nothing moves any more */
 } fopo_totals;
 
@@ -145,16 +146,41 @@ typedef struct {
   size_t n;
 } fopo_item_gradient;
 
+/* What all updates have in common. */
 typedef struct {
-  double lr, beta1, beta2, eps, weight_decay; /* decay: theta <- theta, G <- G - decay theta */
-  uint64_t t;                                 /* 1 at the first update */
+  double lr;                 /* of this update, > 0 */
+  double weight_decay;       /* >= 0; L2: G <- G - weight_decay theta */
+  int decoupled;             /* 1: theta <- (1 - lr weight_decay) theta instead */
+  double clip;               /* > 0: a gradient of a larger norm is scaled to it; 0: none is */
+  double norm;               /* of the gradient; not read if there are totals, which know it */
   const fopo_totals *totals; /* device: nothing moves if it is broken; NULL: there is none */
+} fopo_update;
+
+typedef struct {
+  fopo_update u;
+  double beta1, beta2, eps;
+  uint64_t t; /* 1 at the first update */
 } fopo_adam;
 
 typedef struct {
-  double lr, momentum, weight_decay;
-  const fopo_totals *totals;
+  fopo_update u;
+  double momentum;
 } fopo_sgd;
+
+/* G is multiplied by the scale, 1 if nothing is clipped; norm: that of the gradient. */
+FOPO_ON_BOTH static inline float fopo_update_scale(const fopo_update *u, double norm) {
+  return u->clip > 0.0 && norm > u->clip ? (float)(u->clip / norm) : 1.0f;
+}
+
+/* G - decay theta is the gradient with weight decay by L2. */
+static inline float fopo_update_decay(const fopo_update *u) {
+  return u->decoupled ? 0.0f : (float)u->weight_decay;
+}
+
+/* theta is multiplied by it: 1 unless weight decay is decoupled. */
+static inline float fopo_update_keep(const fopo_update *u) {
+  return u->decoupled ? (float)(1.0 - u->lr * u->weight_decay) : 1.0f;
+}
 
 /* ---- the table ---- */
 

@@ -18,7 +18,10 @@ typedef struct {
   float beta1, rest1, beta2, rest2; /* rest = 1 - beta */
   float lr;                         /* learning rate / (1 - beta1^t) */
   float unbias;                     /* 1 / (1 - beta2^t) */
-  float eps, decay;
+  float eps;
+  float scale; /* of the gradient */
+  float decay; /* L2: subtracts decay theta from the gradient */
+  float keep;  /* decoupled weight decay: theta is multiplied by it before it moves */
 } fopo_adam_step;
 
 typedef struct {

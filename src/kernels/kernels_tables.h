@@ -127,11 +127,11 @@ static inline void fopo_adam_all(float *theta, float *m, float *v, const float *
   fopo_adam_step s = *o;
 #pragma omp simd
   for (size_t i = 0; i < n; i++) {
-    float g = G[i] - s.decay * theta[i];
+    float g = s.scale * G[i] - s.decay * theta[i];
     m[i] = s.beta1 * m[i] + s.rest1 * g;
     v[i] = s.beta2 * v[i] + s.rest2 * g * g;
-    /* theta += lr mhat / (sqrt(vhat) + eps) */
-    theta[i] += s.lr * m[i] / (sqrtf(v[i] * s.unbias) + s.eps);
+    /* theta = keep theta + lr mhat / (sqrt(vhat) + eps) */
+    theta[i] = s.keep * theta[i] + s.lr * m[i] / (sqrtf(v[i] * s.unbias) + s.eps);
   }
 }
 

@@ -23,6 +23,11 @@ static int check(const fopo_optim_options *o) {
   if (!(o->weight_decay >= 0.0) || !isfinite(o->weight_decay)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "weight_decay is %g; use >= 0", o->weight_decay);
   }
+  if (!(o->clip >= 0.0) || !isfinite(o->clip)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "clip is %g; use > 0, or 0 to clip nothing", o->clip);
+  }
+  int status = fopo_schedule_check(&o->schedule);
+  if (status != FOPO_OK) return status;
   if (o->kind == FOPO_OPTIM_SGD) {
     if (in_unit(o->momentum)) return FOPO_OK;
     return fopo_fail(FOPO_ERR_ARGUMENT, "momentum is %g; use 0 <= momentum < 1", o->momentum);
@@ -152,47 +157,61 @@ int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, s
   return FOPO_OK;
 }
 
+/* The update after t updates, of parameters whose learning rate is lr. */
+static fopo_update update_of(const fopo_optim *o, double lr, uint64_t t, fopo_optim_norm norm) {
+  const fopo_optim_options *p = &o->options;
+  return (fopo_update){.lr = lr * fopo_schedule_factor(&p->schedule, t),
+                       .weight_decay = p->weight_decay,
+                       .decoupled = p->decoupled,
+                       .clip = p->clip,
+                       .norm = norm.norm,
+                       .totals = norm.totals};
+}
+
+static fopo_adam adam_of(const fopo_optim *o, fopo_update u) {
+  const fopo_optim_options *p = &o->options;
+  return (fopo_adam){.u = u, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .t = o->t + 1};
+}
+
+double fopo_optim_rate(const fopo_optim *o) {
+  uint64_t before = o->t > 0 ? o->t - 1 : 0;
+  return o->options.lr * fopo_schedule_factor(&o->options.schedule, before);
+}
+
 int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
-                          const fopo_item_gradient *G) {
+                          const fopo_item_gradient *G, double norm) {
   const fopo_optim_options *p = &o->options;
   int status = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
   if (status != FOPO_OK) return status;
   double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
+  fopo_update u = update_of(o, lr, o->t > 0 ? o->t - 1 : 0, (fopo_optim_norm){.norm = norm});
   fopo_parameters x = {
       .theta = items, .m = o->items_m, .v = o->items_v, .updates = o->items_t, .n = P * L};
   if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = fopo_optim_adam(o);
-    adam.lr = lr;
+    fopo_adam adam = adam_of(o, u);
     return device->ops->adam_rows(device, &x, G, &adam, L);
   }
-  fopo_sgd sgd = {.lr = lr, .momentum = p->momentum, .weight_decay = p->weight_decay};
+  fopo_sgd sgd = {.u = u, .momentum = p->momentum};
   return device->ops->sgd_rows(device, &x, G, &sgd, L);
 }
 
 fopo_adam fopo_optim_adam(const fopo_optim *o) {
-  const fopo_optim_options *p = &o->options;
-  return (fopo_adam){.lr = p->lr,
-                     .beta1 = p->beta1,
-                     .beta2 = p->beta2,
-                     .eps = p->eps,
-                     .weight_decay = p->weight_decay,
-                     .t = o->t + 1};
+  return adam_of(o, update_of(o, o->options.lr, o->t, (fopo_optim_norm){0}));
 }
 
 int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
-                    const fopo_totals *totals) {
+                    fopo_optim_norm norm) {
   const fopo_optim_options *p = &o->options;
   int status = fopo_optim_prepare(o, device, n, 0, 0);
   if (status != FOPO_OK) return status;
 
   fopo_parameters x = {.theta = theta, .m = o->m, .v = o->v, .n = n};
+  fopo_update u = update_of(o, p->lr, o->t, norm);
   if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = fopo_optim_adam(o);
-    adam.totals = totals;
+    fopo_adam adam = adam_of(o, u);
     status = device->ops->adam(device, &x, G, &adam);
   } else {
-    fopo_sgd sgd = {
-        .lr = p->lr, .momentum = p->momentum, .weight_decay = p->weight_decay, .totals = totals};
+    fopo_sgd sgd = {.u = u, .momentum = p->momentum};
     status = device->ops->sgd(device, &x, G, &sgd);
   }
   if (status == FOPO_OK) o->t++;

@@ -3,6 +3,7 @@
 #define FOPO_TRAIN_OPTIM_H
 
 #include "learn/gradient.h"
+#include "train/schedule.h"
 
 typedef enum { FOPO_OPTIM_ADAM, FOPO_OPTIM_SGD } fopo_optim_kind;
 
@@ -13,6 +14,11 @@ typedef struct {
   double momentum;          /* sgd, 0 <= momentum < 1 */
   double items_lr;          /* >= 0: of items that are learnt; 0: lr */
   double weight_decay;      /* >= 0: L2, added to the gradient as in the authors' code */
+  int decoupled;            /* 1: weights decay apart from the gradient instead, by lr
+                             * weight_decay theta (Loshchilov and Hutter 2019) */
+  double clip;              /* >= 0: the largest norm of a gradient, theta's and the items'
+                             * together; 0: any */
+  fopo_schedule schedule;   /* of lr and items_lr */
 } fopo_optim_options;
 
 typedef struct {
@@ -30,23 +36,34 @@ typedef struct {
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
 
-/* theta [n], G [n] and totals are device pointers; if totals is not NULL and is broken, nothing
- * moves. Allocates m and v at the first step only; another n or device than before is
- * FOPO_ERR_ARGUMENT. */
-int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
-                    const fopo_totals *totals);
+/* The norm of a gradient, by which it is clipped. */
+typedef struct {
+  double norm;               /* of all parameters that move in this update */
+  const fopo_totals *totals; /* device; if not NULL it knows the norm instead, and nothing moves if
+                              * it is broken */
+} fopo_optim_norm;
 
-/* What adam takes for the next step, without totals; of no meaning for sgd. */
+/* theta [n] and G [n] are device pointers. Allocates m and v at the first step only; another n or
+ * device than before is FOPO_ERR_ARGUMENT. */
+int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+                    fopo_optim_norm norm);
+
+/* What the next step takes: of adam, or of sgd as far as a replay needs it. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
+
+/* The learning rate of theta at the last update: lr times the schedule's factor; before the first
+ * update, that of the first. */
+double fopo_optim_rate(const fopo_optim *o);
 
 /* Allocates the state of theta [n] and of items [P, L] if there is none yet, so that the steps that
  * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L);
 
-/* One step of items [P, L] on the device. Lazy: an item without a gradient stays as it is, moments
- * and decay included, and Adam's corrections for the start count each item's own updates. */
+/* The items' part of the update that fopo_optim_step has begun, of items [P, L] on the device.
+ * Lazy: an item without a gradient stays as it is, moments and decay included, and Adam's
+ * corrections for the start count each item's own updates. */
 int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
-                          const fopo_item_gradient *G);
+                          const fopo_item_gradient *G, double norm);
 
 /* The state of the items on the host: m, v [P, L], t [P]. */
 typedef struct {

@@ -192,7 +192,7 @@ static fopo_run_record end_record(fopo_run *r) {
                          .seconds = r->plan.trained + r->spent,
                          .steps_per_second = record->sum.steps / record->seconds,
                          .mean = fopo_statistics_means(&record->sum),
-                         .lr = o->optim->options.lr,
+                         .lr = fopo_optim_rate(o->optim),
                          .epsilon = fopo_gradient_epsilon(o->gradient),
                          .valid = r->valid,
                          .valid_index = r->valid_index};

@@ -268,11 +268,12 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
   if (status == FOPO_OK) {
     status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                             t->n_theta, NULL);
+                             t->n_theta, (fopo_optim_norm){.norm = stats->sum.norm});
   }
   if (status == FOPO_OK && P > 0) {
-    status = fopo_optim_step_items(t->o.optim, t->o.device,
-                                   fopo_gradient_device_items(t->o.gradient), P, L, &items);
+    status =
+        fopo_optim_step_items(t->o.optim, t->o.device, fopo_gradient_device_items(t->o.gradient), P,
+                              L, &items, stats->sum.norm);
     pi->version++;
   }
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;

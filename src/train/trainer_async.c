@@ -96,7 +96,7 @@ static int queue_batch(fopo_trainer *t) {
   status = fopo_gradient_finish_async(g, t->totals, seconds);
   if (status == FOPO_OK) {
     status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
-                             t->totals);
+                             (fopo_optim_norm){.totals = t->totals});
   }
   seconds[FOPO_PHASE_UPDATE] += fopo_clock() - start;
   return status;

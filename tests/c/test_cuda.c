@@ -473,8 +473,9 @@ static void test_totals(void **state) {
   ok(cpu->ops->norm2(cpu, &norm, G, n));
   for (int step = 0; step < 5; step++) {
     float theta[2], before[2], bad = INFINITY;
-    fopo_adam adam = {0.1, 0.9, 0.999, 1e-8, 0, (uint64_t)step + 1, tally_};
-    fopo_sgd sgd = {0.1, 0, 0, tally_};
+    fopo_update u = {.lr = 0.1, .totals = tally_};
+    fopo_adam adam = {u, 0.9, 0.999, 1e-8, (uint64_t)step + 1};
+    fopo_sgd sgd = {u, 0};
     if (step == 3) ok(gpu->ops->put(gpu, G_ + n - 1, &bad, 4));
     if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
     down(before, theta_, 8);
@@ -1078,8 +1079,10 @@ static void test_optimisers(void **state) {
   float *theta_ = up(theta, n * 4), *m_ = up(m, n * 4), *v_ = up(v, n * 4), *u_ = up(u, n * 4);
   for (uint64_t t = 1; t <= 10; t++) {
     float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
-    fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
-    fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
+    fopo_update of = {.lr = 1e-2, .weight_decay = 0.1, .decoupled = t > 5, .clip = 20, .norm = 30};
+    if (t % 2) of.clip = 0;
+    fopo_adam adam = {of, 0.9, 0.999, 1e-8, t};
+    fopo_sgd sgd = {of, 0.9};
     ok(cpu->ops->adam(cpu, &(fopo_parameters){theta, m, v, NULL, n}, G, &adam));
     ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, n}, G_, &adam));
     ok(cpu->ops->sgd(cpu, &(fopo_parameters){theta, u, NULL, NULL, n}, G, &sgd));
@@ -1130,10 +1133,12 @@ static void test_items(void **state) {
   assert_same(touched_, touched, g.n * 4, "the items drawn");
   assert_close(rows_, rows, g.n * L, 1e-6, 0.1, "the gradient of the items");
 
-  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 0, NULL};
-  fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
+  fopo_adam adam = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, 0};
+  fopo_sgd sgd = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9};
   for (int all = 0; all < 2; all++) {
     if (all) {
+      adam.u.decoupled = sgd.u.decoupled = 1;
+      adam.u.clip = sgd.u.clip = 1, adam.u.norm = sgd.u.norm = 4;
       memset(rows, 0, P * L * 4);
       ok(gpu->ops->clear(gpu, rows_, P * L));
       for (int twice = 0; twice < 2; twice++) {

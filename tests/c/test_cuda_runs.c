@@ -330,7 +330,7 @@ static void test_kept(void **state) {
     size_t before = emulation_sent();
     ok(fopo_trainer_run(s.t, epoch, &slice));
     size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
-    assert_int_equal(went, (N + BATCH) * sizeof(uint32_t) + 12 + theta + sizeof(fopo_totals));
+    assert_int_equal(went, (N + BATCH) * sizeof(uint32_t) + 16 + theta + sizeof(fopo_totals));
     assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
     assert_true(slice.mean.n_with_candidates == N && slice.mean.short_rows == 0);
     end(&s);
@@ -439,6 +439,43 @@ static void test_recorded(void **state) {
     assert_true(b.mean.head_mass >= 0 && b.mean.head_mass <= 1 && b.mean.ess >= 1);
     close_setting(&one);
     close_setting(&many);
+  }
+}
+
+/* A schedule, clipping and decoupled weight decay in recorded steps: the bits of steps that were
+ * waited for, and the CPU's numbers. Without the schedule they are others. */
+static void test_recorded_schedule(void **state) {
+  (void)state;
+  enum { STEPS = 12, NUMBERS = SMALL * SMALL };
+  for (int kind = FOPO_OPTIM_ADAM; kind <= FOPO_OPTIM_SGD; kind++) {
+    fopo_device *on[] = {gpu, gpu, cpu, cpu};
+    setting s[4];
+    fopo_slice slice;
+    for (int i = 0; i < 4; i++) {
+      open_small(&s[i], &methods[0], on[i]);
+      fopo_optim_options *o = &s[i].optim.options;
+      if (kind == FOPO_OPTIM_SGD) *o = (fopo_optim_options){.kind = kind, .momentum = 0.9};
+      o->lr = kind == FOPO_OPTIM_SGD ? 3.0 : 0.05;
+      o->clip = 0.02;
+      o->weight_decay = 0.1;
+      o->decoupled = 1;
+      o->schedule = (fopo_schedule){.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10};
+      if (i == 3) o->schedule = (fopo_schedule){0};
+    }
+    for (int i = 0; i < STEPS; i++) ok(fopo_trainer_run(s[0].t, 1, &slice));
+    s[1].t->stride = 64;
+    long replays = emulation_replays != NULL ? emulation_replays() : 0;
+    for (int i = 1; i < 4; i++) ok(fopo_trainer_run(s[i].t, STEPS, &slice));
+    if (emulation_replays != NULL) assert_true(emulation_replays() - replays >= STEPS - 4);
+    assert_memory_equal(s[0].pi.theta.x, s[1].pi.theta.x, NUMBERS * sizeof(float));
+    double apart = 0, without = 0;
+    for (size_t i = 0; i < NUMBERS; i++) {
+      double x = (double)s[2].pi.theta.x[i];
+      apart = fmax(apart, fabs((double)s[1].pi.theta.x[i] - x));
+      without = fmax(without, fabs((double)s[3].pi.theta.x[i] - x));
+    }
+    if (apart > 1e-5 || without < 1e-3) fail_msg("apart %g, without %g", apart, without);
+    for (int i = 0; i < 4; i++) close_setting(&s[i]);
   }
 }
 
@@ -719,14 +756,23 @@ static void test_faults(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),     cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),       cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_budget),      cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_cancelled),   cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),       cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_record_anew), cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),      cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_methods),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),
+      cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_recorded_schedule),
+      cmocka_unit_test(test_record_anew),
+      cmocka_unit_test(test_record_faults),
+      cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive),
+      cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

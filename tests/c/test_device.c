@@ -923,7 +923,7 @@ static void test_adam(void **state) {
   for (size_t i = 0; i < N; i++) wanted[i] = (double)theta[i];
   for (uint64_t t = 1; t <= 20; t++) {
     float *G = normals(N, 1, 100 + t);
-    fopo_adam o = {1e-2, 0.9, 0.999, 1e-8, 0.1, t, NULL};
+    fopo_adam o = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, t};
     assert_int_equal(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o), FOPO_OK);
     for (size_t i = 0; i < N; i++) {
       double g = (double)G[i] - 0.1 * wanted[i];
@@ -940,16 +940,55 @@ static void test_adam(void **state) {
   free(v);
 }
 
+/* Decoupled weight decay (Loshchilov and Hutter 2019, Algorithm 2) of a gradient that is clipped.
+ */
+static void test_adamw(void **state) {
+  (void)state;
+  enum { N = 37 };
+  float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
+  double x[N], dm[N] = {0}, dv[N] = {0};
+  for (size_t i = 0; i < N; i++) x[i] = (double)theta[i];
+  for (uint64_t t = 1; t <= 20; t++) {
+    double lr = 1e-2 * (double)t, norm;
+    float *G = normals(N, 1, 100 + t);
+    assert_int_equal(d->ops->norm2(d, &norm, G, N), FOPO_OK);
+    norm = sqrt(norm);
+    fopo_update u = {.lr = lr, .weight_decay = 0.1, .decoupled = 1, .norm = norm};
+    u.clip = t % 2 ? norm / 3 : norm * 3;
+    fopo_adam o = {u, 0.9, 0.999, 1e-8, t};
+    assert_int_equal(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o), FOPO_OK);
+    for (size_t i = 0; i < N; i++) {
+      double g = (double)G[i] / (t % 2 ? 3 : 1);
+      dm[i] = 0.9 * dm[i] + 0.1 * g;
+      dv[i] = 0.999 * dv[i] + 0.001 * g * g;
+      double mhat = dm[i] / (1 - pow(0.9, (double)t)), vhat = dv[i] / (1 - pow(0.999, (double)t));
+      x[i] -= lr * (0.1 * x[i] - mhat / (sqrt(vhat) + 1e-8));
+      assert_near((double)theta[i], x[i], 1e-5);
+    }
+    free(G);
+  }
+  free(theta);
+  free(m);
+  free(v);
+}
+
 static void test_sgd(void **state) {
   (void)state;
   float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
   const float G[2] = {3, -1};
-  fopo_sgd o = {0.1, 0.5, 0.01, NULL};
+  fopo_sgd o = {{.lr = 0.1, .weight_decay = 0.01}, 0.5};
   assert_int_equal(d->ops->sgd(d, &(fopo_parameters){theta, velocity, NULL, NULL, 2}, G, &o),
                    FOPO_OK);
   assert_near((double)velocity[0], 0.25 + 3 - 0.01, 1e-6);
   assert_near((double)theta[0], 1 + 0.1 * 3.24, 1e-6);
   assert_near((double)theta[1], 2 + 0.1 * -1.02, 1e-6);
+
+  float other[2] = {1, 2}, still[2] = {0};
+  o.u = (fopo_update){.lr = 0.1, .weight_decay = 0.5, .decoupled = 1, .clip = 1, .norm = 5};
+  assert_int_equal(d->ops->sgd(d, &(fopo_parameters){other, still, NULL, NULL, 2}, G, &o), FOPO_OK);
+  assert_near((double)still[0], 0.6, 1e-6);
+  assert_near((double)other[0], 1 - 0.05 + 0.06, 1e-6);
+  assert_near((double)other[1], 2 - 0.1 - 0.02, 1e-6);
 }
 
 /* ---- all operations ---- */
@@ -990,8 +1029,8 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   fopo_estimate e = {out->V, out->c, out->stats};
   fopo_parameters by_adam = {out->theta, out->m, out->v, NULL, 40000};
   fopo_parameters by_sgd = {out->theta, out->velocity, NULL, NULL, 40000};
-  fopo_adam adam = {1e-2, 0.9, 0.999, 1e-8, 0.1, 1, NULL};
-  fopo_sgd sgd = {1e-2, 0.9, 0.1, NULL};
+  fopo_adam adam = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, 1};
+  fopo_sgd sgd = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9};
   int s = 0;
   s |= ops->queries(d, fopo_matrix_view(out->Q, 9, 40), Q, x->items, 0.3f);
   s |= ops->draw_uniform(d, &uniform, &shape);
@@ -1096,6 +1135,7 @@ int main(void) {
       cmocka_unit_test(test_policy_blocks),
       cmocka_unit_test(test_policy_interrupted),
       cmocka_unit_test(test_adam),
+      cmocka_unit_test(test_adamw),
       cmocka_unit_test(test_sgd),
       cmocka_unit_test(test_threads),
       cmocka_unit_test(test_step_allocates_once),

@@ -290,7 +290,7 @@ static void approximate_kth_of(const fopo_kernels *k) {
 
 /* The definition in double, and the same bits as the portable table's. */
 static void adam_of(const fopo_kernels *k) {
-  const fopo_adam_step o = {0.9f, 0.1f, 0.999f, 0.001f, 0.02f, 3.0f, 1e-8f, 0.01f};
+  const fopo_adam_step o = {0.9f, 0.1f, 0.999f, 0.001f, 0.02f, 3.0f, 1e-8f, 0.7f, 0.01f, 0.99f};
   float G[LONGEST], x[3][LONGEST], plain[3][LONGEST], before[3][LONGEST];
   for (size_t n = 0; n <= LONGEST; n++) {
     fill(G, n, 1, 17);
@@ -300,10 +300,10 @@ static void adam_of(const fopo_kernels *k) {
     k->adam(x[0], x[1], x[2], G, &o, n);
     fopo_kernels_named("portable")->adam(plain[0], plain[1], plain[2], G, &o, n);
     for (size_t i = 0; i < n; i++) {
-      double g = (double)G[i] - 0.01 * (double)before[0][i];
+      double g = 0.7 * (double)G[i] - 0.01 * (double)before[0][i];
       double m = 0.9 * (double)before[1][i] + 0.1 * g;
       double v = 0.999 * (double)before[2][i] + 0.001 * g * g;
-      double expected = (double)before[0][i] + 0.02 * m / (sqrt(v * 3) + 1e-8);
+      double expected = 0.99 * (double)before[0][i] + 0.02 * m / (sqrt(v * 3) + 1e-8);
       assert_true(fabs((double)x[0][i] - expected) <= 1e-6 * (1 + fabs(expected)));
       assert_true(fabs((double)x[1][i] - m) <= 1e-6 && fabs((double)x[2][i] - v) <= 1e-6);
     }

@@ -512,8 +512,8 @@ static void test_lazy_adam(void **unused) {
     uint32_t both[] = {0, 1}, alone[] = {0};
     fopo_item_gradient G = {
         .rows = rows, .ids = touched[step] ? both : alone, .n = touched[step] ? 2 : 1};
-    ok(fopo_optim_step(&o, d, &theta, &g0, 1, NULL));
-    ok(fopo_optim_step_items(&o, d, items, P, L, &G));
+    ok(fopo_optim_step(&o, d, &theta, &g0, 1, (fopo_optim_norm){0}));
+    ok(fopo_optim_step_items(&o, d, items, P, L, &G, 0.0));
     if (!touched[step]) continue;
     t++;
     for (int j = 0; j < L; j++) {

@@ -21,6 +21,16 @@ static fopo_optim_options sgd(double lr) {
   return (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = lr, .momentum = 0.5};
 }
 
+/* All that depends on the number of updates or on the gradient's norm. */
+static fopo_optim_options scheduled(fopo_optim_options o) {
+  o.clip = 0.01;
+  o.weight_decay = 0.1;
+  o.decoupled = 1;
+  o.schedule =
+      (fopo_schedule){.kind = FOPO_SCHEDULE_COSINE, .warmup = 4, .steps = 18, .final = 0.1};
+  return o;
+}
+
 static void set_up(setting *s, const fopo_estimator *kind, fopo_optim_options optim, int custom) {
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
@@ -96,9 +106,9 @@ static const char *file_name(void) {
 /* 7 steps, a file, and 13 steps of another trainer from that file. */
 static void test_resume(void **unused) {
   (void)unused;
-  fopo_optim_options optims[] = {adam(0.01), sgd(0.1)};
+  fopo_optim_options optims[] = {adam(0.01), sgd(0.1), scheduled(adam(0.01)), scheduled(sgd(0.1))};
   float whole[L * L];
-  for (int i = 0; i < 2; i++) {
+  for (size_t i = 0; i < sizeof optims / sizeof *optims; i++) {
     for (int threads = 1; threads <= 4; threads *= 2) {
       setting s;
       int kept = fopo_threads();

@@ -64,7 +64,7 @@ function live:numbers(rate)
   local eta
   if r.o.seconds then eta = r.o.seconds - (t.seconds - r.begun)
   elseif steps and rate then eta = (steps - t.step) / rate end
-  return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.lr,
+  return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.rate,
           epsilon = g.epsilon, k = g.k, samples = g.samples,
           title = g:describe():gsub("^gradient ", "")}
 end
@@ -97,9 +97,15 @@ end
 function background:shot() return live.shot(self) end
 function background:folder() return live.folder(self) end
 
+-- The learning rate of the job's last update; the optimiser at hand is that of its start.
+local function rate_of(j)
+  local o, made = j.trainer.optim, j.step - j.trainer.native.step
+  return o.lr * o.schedule:at(math.max(0, o.t + made - 1))
+end
+
 function background:numbers(rate)
   local g, last = self.t.gradient, self.j.last
-  return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = self.j.lr,
+  return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = rate_of(self.j),
           eta = last and rate and (last - self.j.step) / rate or nil, epsilon = g.epsilon,
           k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")}
 end

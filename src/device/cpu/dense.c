@@ -58,10 +58,12 @@ fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t) {
                           .rest1 = (float)(1 - o->beta1),
                           .beta2 = (float)o->beta2,
                           .rest2 = (float)(1 - o->beta2),
-                          .lr = (float)(o->lr / (1 - pow(o->beta1, steps))),
+                          .lr = (float)(o->u.lr / (1 - pow(o->beta1, steps))),
                           .unbias = (float)(1 / (1 - pow(o->beta2, steps))),
                           .eps = (float)o->eps,
-                          .decay = (float)o->weight_decay};
+                          .scale = fopo_update_scale(&o->u, o->u.norm),
+                          .decay = fopo_update_decay(&o->u),
+                          .keep = fopo_update_keep(&o->u)};
 }
 
 int fopo_cpu_adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
@@ -78,13 +80,15 @@ int fopo_cpu_adam(fopo_device *d, const fopo_parameters *x, const float *G, cons
 
 int fopo_cpu_sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
   (void)d;
-  float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
+  float lr = (float)o->u.lr, momentum = (float)o->momentum;
+  float scale = fopo_update_scale(&o->u, o->u.norm);
+  float decay = fopo_update_decay(&o->u), keep = fopo_update_keep(&o->u);
   float *theta = x->theta, *velocity = x->m;
   size_t n = x->n;
 #pragma omp parallel for simd num_threads(fopo_threads()) schedule(static) if (n > FEW)
   for (size_t i = 0; i < n; i++) {
-    velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
-    theta[i] += lr * velocity[i];
+    velocity[i] = momentum * velocity[i] + (scale * G[i] - decay * theta[i]);
+    theta[i] = keep * theta[i] + lr * velocity[i];
   }
   return FOPO_OK;
 }

@@ -134,7 +134,9 @@ int fopo_cpu_adam_rows(fopo_device *d, const fopo_parameters *x, const fopo_item
 int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
                       const fopo_sgd *o, size_t L) {
   (void)d;
-  float lr = (float)o->lr, momentum = (float)o->momentum, decay = (float)o->weight_decay;
+  float lr = (float)o->u.lr, momentum = (float)o->momentum;
+  float scale = fopo_update_scale(&o->u, o->u.norm);
+  float decay = fopo_update_decay(&o->u), keep = fopo_update_keep(&o->u);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (g->n > FEW_ROWS)
   for (size_t i = 0; i < g->n; i++) {
     size_t a = g->ids != NULL ? g->ids[i] : i;
@@ -142,8 +144,8 @@ int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_
     const float *G = g->rows + i * L;
 #pragma omp simd
     for (size_t j = 0; j < L; j++) {
-      velocity[j] = momentum * velocity[j] + (G[j] - decay * theta[j]);
-      theta[j] += lr * velocity[j];
+      velocity[j] = momentum * velocity[j] + (scale * G[j] - decay * theta[j]);
+      theta[j] = keep * theta[j] + lr * velocity[j];
     }
   }
   return FOPO_OK;

@@ -42,7 +42,8 @@ constexpr size_t RING = 8 << 20;         /* holds the row ids of hundreds of ste
 /* What differs between two launches of one graph. */
 struct step_numbers {
   uint32_t step;    /* of the draws' key */
-  float lr, unbias; /* adam's, corrected for t updates */
+  float lr, unbias; /* adam's, corrected for t updates; sgd: its lr */
+  float keep;       /* fopo_update_keep */
 };
 
 /* Scratch only grows, so no step after the first allocates. */

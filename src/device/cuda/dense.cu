@@ -189,39 +189,56 @@ int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
 /* After a gradient that is not finite, parameters stay as they are. */
 __device__ inline bool halted(const fopo_totals *t) { return t != nullptr && t->broken != 0; }
 
-__global__ void adam_kernel(float *theta, float *m, float *v, const float *G, float lr, float beta1,
+/* What an update does with the gradient, the same for all parameters. */
+struct update {
+  float lr, scale, decay, keep;
+  fopo_update u;
+};
+
+update update_of(const fopo_update &u) {
+  return {(float)u.lr, fopo_update_scale(&u, u.norm), fopo_update_decay(&u), fopo_update_keep(&u),
+          u};
+}
+
+/* The gradient's scale, from the norm that is on the card if the host does not wait for it. */
+__device__ inline float scale_of(const update &o) {
+  return o.u.totals != nullptr ? fopo_update_scale(&o.u, o.u.totals->norm) : o.scale;
+}
+
+__global__ void adam_kernel(float *theta, float *m, float *v, const float *G, update o, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            float decay, const fopo_totals *totals, const step_numbers *now,
-                            size_t n) {
+                            const step_numbers *now, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(totals)) return;
-  if (now != nullptr) lr = now->lr, unbias = now->unbias;
-  float g = G[i] - decay * theta[i];
+  if (i >= n || halted(o.u.totals)) return;
+  if (now != nullptr) o.lr = now->lr, o.keep = now->keep, unbias = now->unbias;
+  float g = scale_of(o) * G[i] - o.decay * theta[i];
   m[i] = beta1 * m[i] + rest1 * g;
   v[i] = beta2 * v[i] + rest2 * g * g;
-  /* theta += lr mhat / (sqrt(vhat) + eps) */
-  theta[i] += lr * m[i] / (sqrtf(v[i] * unbias) + eps);
+  /* theta = keep theta + lr mhat / (sqrt(vhat) + eps) */
+  theta[i] = o.keep * theta[i] + o.lr * m[i] / (sqrtf(v[i] * unbias) + eps);
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
   step_numbers now = step_numbers_of(0, o);
+  update common = update_of(o->u);
+  common.lr = now.lr;
   return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, x->theta, x->m, x->v,
-                G, now.lr, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
-                (float)(1 - o->beta2), now.unbias, (float)o->eps, (float)o->weight_decay, o->totals,
-                step_on_device(d), x->n);
+                G, common, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
+                (float)(1 - o->beta2), now.unbias, (float)o->eps, step_on_device(d), x->n);
 }
 
-__global__ void sgd_kernel(float *theta, float *velocity, const float *G, float lr, float momentum,
-                           float decay, const fopo_totals *totals, size_t n) {
+__global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,
+                           const step_numbers *now, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(totals)) return;
-  velocity[i] = momentum * velocity[i] + (G[i] - decay * theta[i]);
-  theta[i] += lr * velocity[i];
+  if (i >= n || halted(o.u.totals)) return;
+  if (now != nullptr) o.lr = now->lr, o.keep = now->keep;
+  velocity[i] = momentum * velocity[i] + (scale_of(o) * G[i] - o.decay * theta[i]);
+  theta[i] = o.keep * theta[i] + o.lr * velocity[i];
 }
 
 int sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
   return launch(d, "sgd", ceil_div(x->n, THREADS), THREADS, 0, sgd_kernel, x->theta, x->m, G,
-                (float)o->lr, (float)o->momentum, (float)o->weight_decay, o->totals, x->n);
+                update_of(o->u), (float)o->momentum, step_on_device(d), x->n);
 }
 
 /* ---- whole arrays ---- */

@@ -1,7 +1,7 @@
 /* A step as a CUDA graph: recorded once by capturing the stream, then launched by one call, which
  * saves the cost of its dozens of launches.
  *
- * Kernels, shapes and addresses are the same from step to step. The three numbers that differ are
+ * Kernels, shapes and addresses are the same from step to step. The numbers that differ are
  * read from device memory (struct step_numbers), where replay puts them before the launch. The
  * kernels are those of a step that is not recorded, and so are its bits. FOPO_RECORD=0 switches
  * recording off, for measurements and for tools. */
@@ -13,10 +13,11 @@
 
 namespace gpu {
 
-/* lr / (1 - beta1^t) and 1 / (1 - beta2^t) */
+/* lr / (1 - beta1^t) and 1 / (1 - beta2^t); of sgd, whose betas are 0, lr and 1. */
 step_numbers step_numbers_of(uint32_t step, const fopo_adam *o) {
   double t = (double)o->t;
-  return {step, (float)(o->lr / (1 - pow(o->beta1, t))), (float)(1 / (1 - pow(o->beta2, t)))};
+  return {step, (float)(o->u.lr / (1 - pow(o->beta1, t))), (float)(1 / (1 - pow(o->beta2, t))),
+          fopo_update_keep(&o->u)};
 }
 
 void drop_graph(fopo_device *d) {

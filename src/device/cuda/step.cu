@@ -77,7 +77,7 @@ __global__ void totals_kernel(fopo_totals *t, const fopo_statistics *sums, const
     return;
   }
   fopo_statistics step = *sums;
-  step.norm = norm;
+  step.norm = t->norm = norm;
   step.steps = 1;
   fopo_statistics_add(&t->slice, &step);
   fopo_statistics_add(&t->record, &step);

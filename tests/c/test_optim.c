@@ -1,0 +1,146 @@
+/* Optimisers by hand in double: schedules, clipping, decoupled weight decay, items that are learnt.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "checks.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "train/optim.h"
+
+/* -- schedules -------------------------------------------------------------------------------- */
+
+static void near(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 1e-12)) fail_msg("%.15g instead of %.15g", got, wanted);
+}
+
+static void test_factors(void **state) {
+  (void)state;
+  fopo_schedule flat = {0}, warm = {.warmup = 4};
+  fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 110, .final = 0.2};
+  fopo_schedule stairs = {.kind = FOPO_SCHEDULE_STEP, .warmup = 5, .every = 10, .factor = 0.5};
+  near(fopo_schedule_factor(&flat, 0), 1);
+  near(fopo_schedule_factor(&flat, UINT64_MAX), 1);
+  near(fopo_schedule_factor(&warm, 0), 0.25);
+  near(fopo_schedule_factor(&warm, 3), 1);
+  near(fopo_schedule_factor(&warm, 4), 1);
+  near(fopo_schedule_factor(&wave, 0), 0.1);
+  near(fopo_schedule_factor(&wave, 10), 1);
+  near(fopo_schedule_factor(&wave, 60), 0.6);
+  near(fopo_schedule_factor(&wave, 35), 0.2 + 0.8 * (0.5 + 0.25 * sqrt(2)));
+  near(fopo_schedule_factor(&wave, 110), 0.2);
+  near(fopo_schedule_factor(&wave, 5000), 0.2);
+  near(fopo_schedule_factor(&stairs, 4), 1);
+  near(fopo_schedule_factor(&stairs, 14), 1);
+  near(fopo_schedule_factor(&stairs, 15), 0.5);
+  near(fopo_schedule_factor(&stairs, 35), 0.125);
+}
+
+static void test_schedules_refused(void **state) {
+  (void)state;
+  fopo_schedule short_one = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 10};
+  fopo_schedule final = {.kind = FOPO_SCHEDULE_COSINE, .steps = 10, .final = 1.5};
+  fopo_schedule every = {.kind = FOPO_SCHEDULE_STEP, .factor = 0.5};
+  fopo_schedule factor = {.kind = FOPO_SCHEDULE_STEP, .every = 1, .factor = 1.5};
+  refused(fopo_schedule_check(&short_one), FOPO_ERR_ARGUMENT, "of 10 steps and its warm-up of 10");
+  refused(fopo_schedule_check(&final), FOPO_ERR_ARGUMENT, "final share is 1.5");
+  refused(fopo_schedule_check(&every), FOPO_ERR_ARGUMENT, "`every` is 0");
+  refused(fopo_schedule_check(&factor), FOPO_ERR_ARGUMENT, "factor is 1.5");
+  fopo_optim o;
+  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 1, .schedule = short_one};
+  refused(fopo_optim_init(&o, &sgd), FOPO_ERR_ARGUMENT, "warm-up");
+  sgd = (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 1, .clip = -1};
+  refused(fopo_optim_init(&o, &sgd), FOPO_ERR_ARGUMENT, "clip is -1");
+}
+
+/* -- updates ---------------------------------------------------------------------------------- */
+
+/* The optimiser's definition for one number. */
+typedef struct {
+  double x, m, v, t;
+} number;
+
+static void move(number *n, const fopo_optim_options *o, double lr, double g) {
+  if (o->decoupled) {
+    n->x -= lr * o->weight_decay * n->x;
+  } else {
+    g -= o->weight_decay * n->x;
+  }
+  n->t++;
+  if (o->kind == FOPO_OPTIM_SGD) {
+    n->m = o->momentum * n->m + g;
+    n->x += lr * n->m;
+    return;
+  }
+  n->m = o->beta1 * n->m + (1 - o->beta1) * g;
+  n->v = o->beta2 * n->v + (1 - o->beta2) * g * g;
+  double mhat = n->m / (1 - pow(o->beta1, n->t)), vhat = n->v / (1 - pow(o->beta2, n->t));
+  n->x += lr * mhat / (sqrt(vhat) + o->eps);
+}
+
+/* theta [2] and an item of L = 2, whose gradients are clipped together. */
+static void by_hand(fopo_optim_options o) {
+  enum { STEPS = 12, L = 2 };
+  fopo_device *d = NULL;
+  fopo_optim optim;
+  float theta[2] = {1, -2}, items[L] = {3, 0.5f};
+  number x[4] = {{.x = 1}, {.x = -2}, {.x = 3}, {.x = 0.5}};
+  ok(fopo_device_cpu_open(&d));
+  ok(fopo_optim_init(&optim, &o));
+  ok(fopo_optim_prepare(&optim, d, 2, 1, L));
+  near(fopo_optim_rate(&optim), o.lr * fopo_schedule_factor(&o.schedule, 0));
+  for (int step = 0; step < STEPS; step++) {
+    float s = (float)step, G[2] = {1 - s / 4, 0.3f}, rows[L] = {0.2f * s, -1};
+    uint32_t id = 0;
+    fopo_item_gradient items_G = {.rows = rows, .ids = &id, .n = 1};
+    double all[] = {(double)G[0], (double)G[1], (double)rows[0], (double)rows[1]}, norm = 0;
+    for (int i = 0; i < 4; i++) norm += all[i] * all[i];
+    norm = sqrt(norm);
+    ok(fopo_optim_step(&optim, d, theta, G, 2, (fopo_optim_norm){.norm = norm}));
+    ok(fopo_optim_step_items(&optim, d, items, 1, L, &items_G, norm));
+    double factor = fopo_schedule_factor(&o.schedule, (uint64_t)step);
+    double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
+    near(fopo_optim_rate(&optim), o.lr * factor);
+    for (int i = 0; i < 4; i++) {
+      move(&x[i], &o, (i < 2 ? o.lr : o.items_lr) * factor, scale * all[i]);
+      double got = (double)(i < 2 ? theta[i] : items[i - 2]);
+      if (fabs(got - x[i].x) > 1e-5) fail_msg("step %d, %d: %g, not %g", step, i, got, x[i].x);
+    }
+  }
+  fopo_optim_done(&optim);
+  fopo_device_close(d);
+}
+
+static void test_by_hand(void **state) {
+  (void)state;
+  fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10, .final = 0.1};
+  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM,
+                             .lr = 0.1,
+                             .items_lr = 0.03,
+                             .beta1 = 0.9,
+                             .beta2 = 0.99,
+                             .eps = 1e-8,
+                             .weight_decay = 0.2,
+                             .schedule = wave};
+  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD,
+                            .lr = 0.1,
+                            .items_lr = 0.03,
+                            .momentum = 0.5,
+                            .weight_decay = 0.2,
+                            .schedule = wave};
+  for (int way = 0; way < 4; way++) {
+    adam.decoupled = sgd.decoupled = way & 1;
+    adam.clip = sgd.clip = way & 2 ? 1.2 : 0.0;
+    by_hand(adam);
+    by_hand(sgd);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_factors, no_leak),
+      cmocka_unit_test_teardown(test_schedules_refused, no_leak),
+      cmocka_unit_test_teardown(test_by_hand, no_leak),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
