@@ -36,6 +36,17 @@ int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, c
 int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
                          size_t rows, size_t cols, size_t *repeats);
 
+/* Times of the entries of a matrix, in its order. */
+typedef struct {
+  double *first; /* [nnz] the earliest of a pair; NULL: no times */
+  double *last;  /* [nnz] the latest; NULL: no pair repeats, so it is the first */
+} fopo_csr_times;
+
+/* The same with a time for each pair. values NULL: repeats are counted. *entry is the caller's. */
+int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t *row,
+                              const uint32_t *col, const float *values, const double *times,
+                              size_t n, size_t rows, size_t cols, size_t *repeats);
+
 /* *t becomes a fresh transpose; m has fewer than 2^32 rows. */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);
 

@@ -26,25 +26,55 @@ enum {
 };
 #define SORTING "sorting a sparse matrix"
 
+/* Pairs on their way, as arrays that are moved together. */
+typedef struct {
+  uint64_t *key; /* row << 32 | column */
+  float *weight; /* the value; NULL without values */
+  double *time;  /* NULL without times */
+} entries;
+
 typedef struct {
   const uint32_t *row, *col; /* [n], not owned */
   const float *values;       /* [n] or NULL, not owned */
+  const double *times;       /* [n] or NULL, not owned */
   size_t n;
-  fopo_csr *m; /* the result; not owned */
-  int counted; /* 1: the number of repeats of a pair becomes its value */
+  fopo_csr *m;          /* the result; not owned */
+  double *first, *last; /* the times of its entries, as in fopo_csr_times; owned until it is made */
+  int counted;          /* 1: the number of repeats of a pair becomes its value */
   size_t slices, buckets;
-  int shift;                      /* row >> shift is the bucket */
-  int passes, digit;              /* passes over the bits of a column, and bits of each */
-  uint64_t *place;                /* [slices, buckets] counts, then next positions in keys */
-  uint64_t *start;                /* [buckets + 1] first position of each bucket */
-  uint64_t *repeats;              /* [buckets] */
-  uint64_t *keys, *spare;         /* [n] row << 32 | column; [spare_n] a pass writes here */
-  float *weights, *spare_weights; /* the values, in the order of the keys; or NULL */
-  size_t spare_n;                 /* entries of spare for each thread */
-  int is_shared;                  /* 1: spare is one array [n] for all threads */
+  int shift;         /* row >> shift is the bucket */
+  int passes, digit; /* passes over the bits of a column, and bits of each */
+  uint64_t *place;   /* [slices, buckets] counts, then next positions in sorted */
+  uint64_t *start;   /* [buckets + 1] first position of each bucket */
+  uint64_t *repeats; /* [buckets] */
+  entries sorted;    /* [n] by bucket */
+  entries spare;     /* a pass writes here */
+  size_t spare_n;    /* entries of spare for each thread */
+  int is_shared;     /* 1: spare is one array [n] for all threads */
 } job;
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static entries entries_from(entries e, size_t i) {
+  return (entries){e.key + i, e.weight != NULL ? e.weight + i : NULL,
+                   e.time != NULL ? e.time + i : NULL};
+}
+
+static int entries_alloc(entries *e, size_t n, int with_weights, int with_times) {
+  e->key = fopo_alloc(n, sizeof *e->key);
+  if (e->key != NULL && with_weights) e->weight = fopo_alloc(n, sizeof *e->weight);
+  if (e->key != NULL && with_times) e->time = fopo_alloc(n, sizeof *e->time);
+  int all =
+      e->key != NULL && (!with_weights || e->weight != NULL) && (!with_times || e->time != NULL);
+  return all ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+static void entries_done(entries *e) {
+  fopo_free(e->key);
+  fopo_free(e->weight);
+  fopo_free(e->time);
+  *e = (entries){0};
+}
 
 static int interrupted(void) {
   return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " SORTING);
@@ -113,8 +143,9 @@ static void scatter_slice(job *j, size_t s) {
   uint64_t *place = j->place + s * j->buckets;
   for (size_t i = slice_start(j, s); i < slice_end(j, s); i++) {
     uint64_t to = place[j->row[i] >> j->shift]++;
-    j->keys[to] = (uint64_t)j->row[i] << 32 | j->col[i];
-    if (j->values != NULL) j->weights[to] = j->values[i];
+    j->sorted.key[to] = (uint64_t)j->row[i] << 32 | j->col[i];
+    if (j->values != NULL) j->sorted.weight[to] = j->values[i];
+    if (j->times != NULL) j->sorted.time[to] = j->times[i];
   }
 }
 
@@ -130,12 +161,12 @@ static int scatter(job *j) {
 
 /* ---- a bucket to rows ---- */
 
-/* One stable pass: sorts by `bits` bits of the key from `shift` on. weights may be NULL. */
-static void sort_pass(uint64_t *to, float *to_weights, const uint64_t *keys, const float *weights,
-                      size_t n, int shift, int bits) {
+/* One stable pass: sorts by `bits` bits of the key from `shift` on. */
+static void sort_pass(entries to, entries from, size_t n, int shift, int bits) {
   size_t place[1 << DIGIT], at = 0;
   uint64_t mask = ((uint64_t)1 << bits) - 1;
   memset(place, 0, sizeof *place << bits);
+  const uint64_t *keys = from.key;
   for (size_t i = 0; i < n; i++) place[keys[i] >> shift & mask]++;
   for (size_t d = 0; d <= mask; d++) {
     size_t here = place[d];
@@ -144,16 +175,18 @@ static void sort_pass(uint64_t *to, float *to_weights, const uint64_t *keys, con
   }
   for (size_t i = 0; i < n; i++) {
     size_t p = place[keys[i] >> shift & mask]++;
-    to[p] = keys[i];
-    if (weights != NULL) to_weights[p] = weights[i];
+    to.key[p] = keys[i];
+    if (from.weight != NULL) to.weight[p] = from.weight[i];
+    if (from.time != NULL) to.time[p] = from.time[i];
   }
 }
 
 static size_t bucket_row(const job *j, size_t b) { return least(b << j->shift, j->m->rows); }
 
 /* The last pass, by row, writes into the matrix. Afterwards indptr[r + 1] is the end of row r. */
-static void sort_rows(job *j, size_t b, const uint64_t *keys, const float *weights) {
+static void sort_rows(job *j, size_t b, entries from) {
   fopo_csr *m = j->m;
+  const uint64_t *keys = from.key;
   uint64_t *end = m->indptr + 1, at = j->start[b];
   size_t n = (size_t)(j->start[b + 1] - at);
   for (size_t i = 0; i < n; i++) end[keys[i] >> 32]++;
@@ -165,7 +198,8 @@ static void sort_rows(job *j, size_t b, const uint64_t *keys, const float *weigh
   for (size_t i = 0; i < n; i++) {
     uint64_t to = end[keys[i] >> 32]++;
     m->ids[to] = (uint32_t)keys[i];
-    if (weights != NULL) m->values[to] = weights[i];
+    if (from.weight != NULL) m->values[to] = from.weight[i];
+    if (from.time != NULL) j->first[to] = from.time[i];
   }
 }
 
@@ -183,23 +217,15 @@ static uint64_t count_repeats(const job *j, size_t b) {
 static void sort_bucket(job *j, size_t b) {
   size_t first = (size_t)j->start[b], n = (size_t)(j->start[b + 1] - first);
   size_t mine = j->is_shared ? first : (size_t)omp_get_thread_num() * j->spare_n;
-  uint64_t *keys = j->keys + first, *other = j->spare + mine;
-  float *weights = NULL, *other_weights = NULL;
-  if (j->weights != NULL) {
-    weights = j->weights + first;
-    other_weights = j->spare_weights + mine;
-  }
-  /* By column, digit by digit, between the two arrays; then by row, into the matrix. */
+  entries from = entries_from(j->sorted, first), to = entries_from(j->spare, mine);
+  /* By column, digit by digit, between the two; then by row, into the matrix. */
   for (int pass = 0; pass < j->passes; pass++) {
-    sort_pass(other, other_weights, keys, weights, n, pass * j->digit, j->digit);
-    uint64_t *k = keys;
-    float *w = weights;
-    keys = other;
-    weights = other_weights;
-    other = k;
-    other_weights = w;
+    sort_pass(to, from, n, pass * j->digit, j->digit);
+    entries other = from;
+    from = to;
+    to = other;
   }
-  sort_rows(j, b, keys, weights);
+  sort_rows(j, b, from);
   j->repeats[b] = count_repeats(j, b);
 }
 
@@ -215,37 +241,68 @@ static int sort_buckets(job *j) {
 
 /* ---- repeats ---- */
 
-/* Writes the rows of bucket b without repeats, from position `to` of ids and values on. */
-static void merge_bucket(job *j, size_t b, uint32_t *ids, float *values, uint64_t to) {
+/* Entries without repeats; arrays that the job does not have are NULL. */
+typedef struct {
+  uint32_t *ids;
+  float *values;
+  double *first, *last;
+} merged;
+
+/* Writes the rows of bucket b without repeats, from position `to` on: values are summed, and of the
+ * times the earliest and the latest are kept. */
+static void merge_bucket(job *j, size_t b, merged out, uint64_t to) {
   fopo_csr *m = j->m;
   uint64_t e = j->start[b];
   for (size_t r = bucket_row(j, b); r < bucket_row(j, b + 1); r++) {
     uint64_t end = m->indptr[r + 1], begin = to;
     for (; e < end; e++) {
       float value = m->values != NULL ? m->values[e] : 1.0f;
-      if (to > begin && ids[to - 1] == m->ids[e]) {
-        if (values != NULL) values[to - 1] += value;
+      double time = j->times != NULL ? j->first[e] : 0;
+      if (to > begin && out.ids[to - 1] == m->ids[e]) {
+        if (out.values != NULL) out.values[to - 1] += value;
+        if (j->times != NULL && time < out.first[to - 1]) out.first[to - 1] = time;
+        if (j->times != NULL && time > out.last[to - 1]) out.last[to - 1] = time;
         continue;
       }
-      ids[to] = m->ids[e];
-      if (values != NULL) values[to] = value;
+      out.ids[to] = m->ids[e];
+      if (out.values != NULL) out.values[to] = value;
+      if (j->times != NULL) out.first[to] = out.last[to] = time;
       to++;
     }
     m->indptr[r + 1] = to;
   }
 }
 
+static void merged_done(merged *out) {
+  fopo_free(out->ids);
+  fopo_free(out->values);
+  fopo_free(out->first);
+  fopo_free(out->last);
+}
+
+static int merged_alloc(merged *out, const job *j, size_t n) {
+  int with_values = j->m->values != NULL || j->counted, with_times = j->times != NULL;
+  *out = (merged){.ids = fopo_alloc(n, sizeof *out->ids)};
+  int status = out->ids != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (with_values && status == FOPO_OK) {
+    out->values = fopo_alloc(n, sizeof *out->values);
+    if (out->values == NULL) status = FOPO_ERR_MEMORY;
+  }
+  if (with_times && status == FOPO_OK) {
+    out->first = fopo_alloc(n, sizeof *out->first);
+    out->last = fopo_alloc(n, sizeof *out->last);
+    if (out->first == NULL || out->last == NULL) status = FOPO_ERR_MEMORY;
+  }
+  if (status != FOPO_OK) merged_done(out);
+  return status;
+}
+
 /* Sums the repeats of all rows, into arrays of the final size. */
 static int merge(job *j, size_t repeats) {
   fopo_csr *m = j->m;
-  int with_values = m->values != NULL || j->counted;
   size_t n = j->n - repeats;
-  float *values = with_values ? fopo_alloc(n, sizeof *values) : NULL;
-  uint32_t *ids = !with_values || values != NULL ? fopo_alloc(n, sizeof *ids) : NULL;
-  if (ids == NULL) {
-    fopo_free(values);
-    return FOPO_ERR_MEMORY;
-  }
+  merged out;
+  if (merged_alloc(&out, j, n) != FOPO_OK) return FOPO_ERR_MEMORY;
   uint64_t *to = j->repeats, before = 0; /* the repeats become first positions */
   for (size_t b = 0; b < j->buckets; b++) {
     uint64_t here = j->repeats[b];
@@ -253,11 +310,15 @@ static int merge(job *j, size_t repeats) {
     before += here;
   }
 #pragma omp parallel for num_threads(j->buckets > 1 ? fopo_threads() : 1) schedule(dynamic)
-  for (size_t b = 0; b < j->buckets; b++) merge_bucket(j, b, ids, values, to[b]);
+  for (size_t b = 0; b < j->buckets; b++) merge_bucket(j, b, out, to[b]);
   fopo_free(m->ids);
   fopo_free(m->values);
-  m->ids = ids;
-  m->values = values;
+  m->ids = out.ids;
+  m->values = out.values;
+  if (j->times == NULL) return FOPO_OK;
+  fopo_free(j->first);
+  j->first = out.first;
+  j->last = out.last;
   return FOPO_OK;
 }
 
@@ -284,27 +345,14 @@ static int alloc_counts(job *j) {
 }
 
 /* If one bucket holds most pairs, a spare array per thread would take more than one for all. */
-static int alloc_keys(job *j, size_t largest) {
+static int alloc_entries(job *j, size_t largest) {
   size_t threads = j->buckets > 1 ? (size_t)fopo_threads() : 1;
   j->is_shared = threads * largest >= j->n;
   j->spare_n = j->is_shared ? j->n : largest;
   size_t spare = j->is_shared ? j->n : threads * largest;
-  j->keys = fopo_alloc(j->n, sizeof *j->keys);
-  j->spare = fopo_alloc(spare, sizeof *j->spare);
-  if (j->keys == NULL || j->spare == NULL) return FOPO_ERR_MEMORY;
-  if (j->values == NULL) return FOPO_OK;
-  j->weights = fopo_alloc(j->n, sizeof *j->weights);
-  j->spare_weights = fopo_alloc(spare, sizeof *j->spare_weights);
-  return j->weights != NULL && j->spare_weights != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-}
-
-static void keys_done(job *j) {
-  fopo_free(j->keys);
-  fopo_free(j->spare);
-  fopo_free(j->weights);
-  fopo_free(j->spare_weights);
-  j->keys = j->spare = NULL;
-  j->weights = j->spare_weights = NULL;
+  int with_weights = j->values != NULL, with_times = j->times != NULL;
+  int status = entries_alloc(&j->sorted, j->n, with_weights, with_times);
+  return status == FOPO_OK ? entries_alloc(&j->spare, spare, with_weights, with_times) : status;
 }
 
 static int build(job *j, size_t *repeats) {
@@ -315,10 +363,11 @@ static int build(job *j, size_t *repeats) {
   plan(j);
   int status = alloc_counts(j);
   if (status == FOPO_OK) status = count(j);
-  if (status == FOPO_OK) status = alloc_keys(j, (size_t)place_buckets(j));
+  if (status == FOPO_OK) status = alloc_entries(j, (size_t)place_buckets(j));
   if (status == FOPO_OK) status = scatter(j);
   if (status == FOPO_OK) status = sort_buckets(j);
-  keys_done(j);
+  entries_done(&j->sorted);
+  entries_done(&j->spare);
   if (status != FOPO_OK) return status;
   for (size_t b = 0; b < j->buckets; b++) *repeats += (size_t)j->repeats[b];
   if (*repeats > 0) status = merge(j, *repeats);
@@ -326,32 +375,56 @@ static int build(job *j, size_t *repeats) {
   return status;
 }
 
-static int from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
-                      size_t n, size_t rows, size_t cols, size_t *repeats, int counted) {
-  *m = (fopo_csr){0};
+/* The matrix of the job, which has its arguments; its times are the caller's afterwards. */
+static int run(job *j, size_t rows, size_t cols, size_t *repeats) {
+  *j->m = (fopo_csr){0};
   *repeats = 0;
-  uint64_t entry = 2 * sizeof(uint64_t) + (values == NULL ? 0 : 3 * sizeof(float));
-  uint64_t bytes = n * entry + rows * sizeof(uint64_t);
+  uint64_t entry = 2 * sizeof(uint64_t) + (j->values == NULL ? 0 : 3 * sizeof(float)) +
+                   (j->times == NULL ? 0 : 3 * sizeof(double));
+  uint64_t bytes = j->n * entry + rows * sizeof(uint64_t);
   int status = fopo_memory_suffices(bytes, "building a sparse matrix", "use fewer users or items");
-  if (status == FOPO_OK) status = fopo_csr_init(m, rows, cols, n, values != NULL);
-  if (status != FOPO_OK) return status;
-  job j = {.row = row, .col = col, .values = values, .n = n, .m = m, .counted = counted};
-  status = build(&j, repeats);
-  fopo_free(j.place);
-  fopo_free(j.start);
-  fopo_free(j.repeats);
-  if (status != FOPO_OK) fopo_csr_done(m);
+  if (status == FOPO_OK) status = fopo_csr_init(j->m, rows, cols, j->n, j->values != NULL);
+  if (status == FOPO_OK && j->times != NULL) {
+    j->first = fopo_alloc(j->n, sizeof *j->first);
+    if (j->first == NULL) status = FOPO_ERR_MEMORY;
+  }
+  if (status == FOPO_OK) status = build(j, repeats);
+  fopo_free(j->place);
+  fopo_free(j->start);
+  fopo_free(j->repeats);
+  if (status == FOPO_OK) return FOPO_OK;
+  fopo_csr_done(j->m);
+  fopo_free(j->first);
+  fopo_free(j->last);
   return status;
 }
 
 int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
                         size_t n, size_t rows, size_t cols, size_t *repeats) {
-  return from_pairs(m, row, col, values, n, rows, cols, repeats, 0);
+  job j = {.row = row, .col = col, .values = values, .n = n, .m = m};
+  return run(&j, rows, cols, repeats);
 }
 
 int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
                          size_t rows, size_t cols, size_t *repeats) {
-  return from_pairs(m, row, col, NULL, n, rows, cols, repeats, 1);
+  job j = {.row = row, .col = col, .n = n, .m = m, .counted = 1};
+  return run(&j, rows, cols, repeats);
+}
+
+int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t *row,
+                              const uint32_t *col, const float *values, const double *times,
+                              size_t n, size_t rows, size_t cols, size_t *repeats) {
+  job j = {.row = row,
+           .col = col,
+           .values = values,
+           .times = times,
+           .n = n,
+           .m = m,
+           .counted = values == NULL};
+  *entry = (fopo_csr_times){0};
+  int status = run(&j, rows, cols, repeats);
+  if (status == FOPO_OK) *entry = (fopo_csr_times){j.first, j.last};
+  return status;
 }
 
 /* Entry e of row r becomes the pair (ids[e], r). */
@@ -364,7 +437,7 @@ int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
   for (size_t r = 0; r < m->rows; r++) {
     for (uint64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++) row[e] = (uint32_t)r;
   }
-  int status = from_pairs(t, m->ids, row, m->values, nnz, m->cols, m->rows, &repeats, 0);
+  int status = fopo_csr_from_pairs(t, m->ids, row, m->values, nnz, m->cols, m->rows, &repeats);
   fopo_free(row);
   return status;
 }
