@@ -29,6 +29,8 @@ data.read = fn{
     {"user", "string|integer", nil, "column of the user: its name, or its number from 1"},
     {"item", "string|integer", nil, "column of the item"},
     {"value", "string|integer", nil, "column of the value; \"\": every interaction counts 1"},
+    {"time", "string|integer|boolean", nil, "column of the time; \"\" or false: times are left "
+     .. "out. If it is named, a malformed time is a malformed row"},
     {"where", "string", nil, "keep only rows that meet a condition: \"is_read=1\", \"rating>=4\""},
     {"separator", "string", nil, "between columns: \",\" \"\\t\" \"::\" ..."},
     {"header", "boolean", nil, "whether the first line names the columns; recognised if left out"},
@@ -42,16 +44,27 @@ file, gzipped or not, or named by an option:
 ]] .. data_lines .. [[
 
 
-Pairs that repeat are summed. Ids of pairs become 1 .. n of those that occur, and the names are kept
+Pairs that repeat are summed. Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,
+2014-04-07T10:51:09.277Z, 2016-05-09) in seconds since 1970 UTC. They are kept if a column is known
+to hold them: by its name in the header (timestamp, time, date, ...), without a header by what it
+holds, and column 4 of twitch. A pair that repeats keeps its earliest and its latest time; d:row(i)
+gives both. If a recognised column turns out to hold something else, d.no_times says where, and the
+dataset has no times. d.first_time and d.last_time are those of all pairs.
+Ids of pairs become 1 .. n of those that occur, and the names are kept
 (d:item_name(j)); ids of lists, baskets and matrices are indices as they stand.
 A malformed row is an error with file, line, column and the text.]],
   example = [[path = os.tmpname()
-f = io.open(path, "w"); f:write("user,item\n7,apple\n7,pear\n9,apple\n"); f:close()
+f = io.open(path, "w")
+f:write("user,item,time\n7,apple,2016-05-09\n7,pear,2016-05-10\n9,apple,2016-05-08\n"); f:close()
 d = fopo.data.read(path)
 assert(d.n_users == 2 and d.n_items == 2 and d.nnz == 3)
+items, values, times = d:row(1)
+assert(times[2] - times[1] == 86400)
 os.remove(path)]],
   call = function(path, o)
-    for _, column in ipairs{"user", "item", "value"} do
+    if o.time == true then o.time = nil end
+    if o.time == false then o.time = "" end
+    for _, column in ipairs{"user", "item", "value", "time"} do
       if o[column] then o[column] = tostring(o[column]) end
     end
     if o.header ~= nil then o.header = o.header and "yes" or "no" end
@@ -274,10 +287,19 @@ assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
   call = sessions.contexts,
 }
 
+-- A time for reading: a day where the number can be seconds or milliseconds since 1970.
+local function moment(t)
+  local seconds = t >= 1e11 and t < 4.3e12 and t // 1000 or t
+  if seconds < 1e8 or seconds >= 4.3e9 then return ("%.14g"):format(t) end
+  return os.date("!%Y-%m-%d", math.floor(seconds))
+end
+
 function dataset.describe(d)
-  return ("dataset (%s): %s users x %s items, %s interactions%s%s"):format(d.format,
+  return ("dataset (%s): %s users x %s items, %s interactions%s%s%s"):format(d.format,
     text.count(d.n_users), text.count(d.n_items), text.count(d.nnz),
     d.items_seen < d.n_items and (", %s items seen"):format(text.count(d.items_seen)) or "",
+    d.has_times and (", times %s to %s"):format(moment(d.first_time), moment(d.last_time))
+    or d.no_times and (", times left out (%s)"):format(d.no_times) or "",
     d.skipped > 0 and (", %s rows left out"):format(text.count(d.skipped)) or "")
 end
 function sessions.describe(s)
@@ -295,15 +317,19 @@ end
 function world.describe() return "synthetic world; world:best(sessions) is its upper bound" end
 
 doc{name = "dataset:save", signature = "d:save(path)",
-    text = "Writes an .npz that fopo.data.read and scipy.sparse.load_npz read; names included."}
+    text = [[
+Writes an .npz that fopo.data.read and scipy.sparse.load_npz read; names and times included (the
+members times and last_times, in the order of the entries).]]}
 for _, side in ipairs{"item", "user"} do
   doc{name = "dataset:" .. side .. "_name", signature = ("d:%s_name(i)"):format(side),
       returns = "string", text = ("The id that %s i had in the file."):format(side)}
   doc{name = "dataset:find_" .. side, signature = ("d:find_%s(name)"):format(side),
       returns = "integer", text = ("The %s of that name, or nil."):format(side)}
 end
-doc{name = "dataset:row", signature = "d:row(i)", returns = "array, table",
-    text = "The items of user i, and their values."}
+doc{name = "dataset:row", signature = "d:row(i)", returns = "array, table, table, table",
+    text = [[
+The items of user i, their values (nil if all are 1), and where the dataset has times the first time
+of each pair and, if some pair repeats, the last.]]}
 doc{name = "sessions:x", signature = "s:x(n)", returns = "array",
     text = "The observed items of context n, as ids."}
 doc{name = "sessions:y", signature = "s:y(n)", returns = "array",

@@ -1,4 +1,5 @@
 /* Datasets, synthetic worlds, sessions, embeddings. */
+#include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
@@ -51,7 +52,7 @@ static int header_of(lua_State *L, int index) {
   return bind_choice(L, at, "header", choices) == 0 ? 1 : -1;
 }
 
-/* native.data_read(path, {format, user, item, value, where, separator, header = "yes" | "no",
+/* native.data_read(path, {format, user, item, value, time, where, separator, header = "yes" | "no",
  * skip_errors, max_errors}): a dataset. */
 static int data_read(lua_State *L) {
   const char *path = bind_path(L, 1);
@@ -59,6 +60,7 @@ static int data_read(lua_State *L) {
                          .user = bind_option_string(L, 2, "user"),
                          .item = bind_option_string(L, 2, "item"),
                          .value = bind_option_string(L, 2, "value"),
+                         .time = bind_option_string(L, 2, "time"),
                          .where = bind_option_string(L, 2, "where"),
                          .separator = separator_of(L, 2),
                          .header = header_of(L, 2)};
@@ -172,16 +174,38 @@ static void push_numbers(lua_State *L, const float *x, size_t n) {
   }
 }
 
-/* d:row(u): the items of user u, and a table of their values (nil if all are 1). */
+/* A time; as an integer if it is one. */
+static void push_time(lua_State *L, double t) {
+  if (fabs(t) < 9007199254740992.0 && floor(t) == t) {
+    lua_pushinteger(L, (lua_Integer)t);
+  } else {
+    lua_pushnumber(L, t);
+  }
+}
+
+static void push_times(lua_State *L, const double *t, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_time(L, t[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* d:row(u): the items of user u, a table of their values (nil if all are 1), and tables of their
+ * first and last times (nil if there are none, or if no pair repeats). */
 static int dataset_row(lua_State *L) {
   lua_settop(L, 2);
   bind_push_again(L, 1, &bind_dataset_type);
-  const fopo_csr *m = &get_dataset(L, 1)->matrix;
-  size_t u = bind_id(L, 2, "user", m->rows);
+  const fopo_dataset *d = get_dataset(L, 1);
+  const fopo_csr *m = &d->matrix;
+  size_t u = bind_id(L, 2, "user", m->rows), n = fopo_csr_count(m, u), at = (size_t)m->indptr[u];
   push_csr_row(L, m, u);
-  if (m->values == NULL) return 1;
-  push_numbers(L, m->values + m->indptr[u], fopo_csr_count(m, u));
-  return 2;
+  int results = d->times.last != NULL ? 4 : d->times.first != NULL ? 3 : m->values != NULL ? 2 : 1;
+  if (results >= 2 && m->values != NULL) push_numbers(L, m->values + at, n);
+  if (results >= 3 && m->values == NULL) lua_pushnil(L);
+  if (results >= 3) push_times(L, d->times.first + at, n);
+  if (results >= 4) push_times(L, d->times.last + at, n);
+  return results;
 }
 
 static const fopo_dataset *dataset_of(const bind_object *o) {
@@ -223,6 +247,28 @@ static int dataset_users_seen(lua_State *L, bind_object *o) {
 static int dataset_format(lua_State *L, bind_object *o) {
   return bind_return_string(L, dataset_of(o)->format);
 }
+
+static int dataset_has_times(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->times.first != NULL);
+}
+
+/* Why the dataset has no times, if it seemed to have them; else nil. */
+static int dataset_no_times(lua_State *L, bind_object *o) {
+  const char *why = dataset_of(o)->no_times;
+  return bind_return_string(L, *why != '\0' ? why : NULL);
+}
+
+/* Pushes the earliest or the latest time, or nil. */
+static int return_period(lua_State *L, bind_object *o, int latest) {
+  double period[2];
+  if (!fopo_dataset_period(&period[0], &period[1], dataset_of(o))) return bind_return_nil(L);
+  push_time(L, period[latest]);
+  return 1;
+}
+
+static int dataset_first_time(lua_State *L, bind_object *o) { return return_period(L, o, 0); }
+
+static int dataset_last_time(lua_State *L, bind_object *o) { return return_period(L, o, 1); }
 
 static int dataset_has_values(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, dataset_of(o)->matrix.values != NULL);
@@ -410,6 +456,10 @@ static const bind_field dataset_fields[] = {{"n_users", dataset_n_users, NULL},
                                             {"users_seen", dataset_users_seen, NULL},
                                             {"format", dataset_format, NULL},
                                             {"has_values", dataset_has_values, NULL},
+                                            {"has_times", dataset_has_times, NULL},
+                                            {"first_time", dataset_first_time, NULL},
+                                            {"last_time", dataset_last_time, NULL},
+                                            {"no_times", dataset_no_times, NULL},
                                             {NULL, NULL, NULL}};
 
 const bind_type bind_dataset_type = {.name = "fopo.dataset",

@@ -8,9 +8,24 @@
 void fopo_dataset_free(fopo_dataset *d) {
   if (d == NULL) return;
   fopo_csr_done(&d->matrix);
+  fopo_free(d->times.first);
+  fopo_free(d->times.last);
   fopo_names_done(&d->users);
   fopo_names_done(&d->items);
   fopo_free(d);
+}
+
+int fopo_dataset_period(double *first, double *last, const fopo_dataset *d) {
+  size_t nnz = fopo_csr_nnz(&d->matrix);
+  const double *early = d->times.first, *late = d->times.last != NULL ? d->times.last : early;
+  if (early == NULL || nnz == 0) return 0;
+  *first = early[0];
+  *last = late[0];
+  for (size_t e = 1; e < nnz; e++) {
+    if (early[e] < *first) *first = early[e];
+    if (late[e] > *last) *last = late[e];
+  }
+  return 1;
 }
 
 /* scipy needs signed indices. Up to 2^31 columns these are the same bits; wider matrices need a
@@ -35,13 +50,25 @@ static const float *values_or_ones(float **fresh, const fopo_csr *m) {
   return *fresh;
 }
 
+/* Describes the members times and last_times, if there are any; returns how many. */
+static size_t time_members(fopo_array *out, const fopo_dataset *d) {
+  size_t n = 0, nnz = fopo_csr_nnz(&d->matrix);
+  if (d->times.first != NULL) {
+    out[n++] = fopo_array_of("times", FOPO_F64, d->times.first, 1, nnz, 1);
+  }
+  if (d->times.last != NULL) {
+    out[n++] = fopo_array_of("last_times", FOPO_F64, d->times.last, 1, nnz, 1);
+  }
+  return n;
+}
+
 int fopo_dataset_save(const fopo_dataset *d, const char *path) {
   const fopo_csr *m = &d->matrix;
   int64_t shape[2] = {(int64_t)m->rows, (int64_t)m->cols}, *wide = NULL;
   uint64_t counts[6] = {d->rows_read,  d->repeats,    d->skipped,
                         d->items_seen, d->users_seen, m->values == NULL};
   float *ones = NULL;
-  fopo_array a[10];
+  fopo_array a[12];
   int status = fopo_memory_suffices(m->values == NULL ? 4 * (uint64_t)fopo_csr_nnz(m) : 0, path,
                                     "free objects first");
   if (status == FOPO_OK) status = signed_ids(&a[0], &wide, m);
@@ -54,6 +81,7 @@ int fopo_dataset_save(const fopo_dataset *d, const char *path) {
     a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 6, 1);
     size_t n = 6 + fopo_names_members(a + 6, &d->users, "users");
     n += fopo_names_members(a + n, &d->items, "items");
+    n += time_members(a + n, d);
     status = fopo_npz_save(path, a, n, 0);
   } else if (status == FOPO_OK) {
     status = FOPO_ERR_MEMORY;

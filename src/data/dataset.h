@@ -6,7 +6,10 @@
 #include "data/names.h"
 
 typedef struct {
-  fopo_csr matrix; /* [n_users, n_items]; repeats are summed */
+  fopo_csr matrix;      /* [n_users, n_items]; repeats are summed */
+  fopo_csr_times times; /* of its entries, as the file says them: numbers, or dates in seconds since
+                           1970; times.first is NULL if there are none */
+  char no_times[160];   /* why there are none, if a column seemed to hold times; else "" */
   fopo_names users, items;
   char format[32];   /* name of the reader ("pairs", "lists", ...), or "synthetic" */
   size_t rows_read;  /* interactions read, repeats included: entries of matrix + repeats */
@@ -18,8 +21,11 @@ typedef struct {
 
 void fopo_dataset_free(fopo_dataset *d); /* accepts NULL */
 
+/* The earliest and the latest time; 0 if there are none. */
+int fopo_dataset_period(double *first, double *last, const fopo_dataset *d);
+
 /* .npz that scipy.sparse.load_npz reads (format, shape, indptr, indices, data), with the names and
- * the counts above as further members. */
+ * counts and times above as further members. */
 int fopo_dataset_save(const fopo_dataset *d, const char *path);
 
 #endif

@@ -12,7 +12,14 @@ void fopo_pairs_done(fopo_pairs *p) {
   fopo_free(p->user);
   fopo_free(p->item);
   fopo_free(p->value);
+  fopo_free(p->time);
   *p = (fopo_pairs){0};
+}
+
+/* Bytes of a pair. */
+static size_t bytes_of(const fopo_pairs *p) {
+  return 2 * sizeof *p->user + (p->with_values ? sizeof *p->value : 0) +
+         (p->with_times ? sizeof *p->time : 0);
 }
 
 int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
@@ -20,8 +27,9 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
   size_t capacity = p->capacity == 0 ? 4096 : 2 * p->capacity;
   if (capacity < p->n + more) capacity = p->n + more;
   /* Checked here too: how many rows a gzipped file holds is only a guess beforehand. */
-  int status = fopo_memory_suffices(12 * (uint64_t)capacity, "the interactions read so far",
-                                    "read a part of the file, or on a machine with more memory");
+  int status =
+      fopo_memory_suffices(bytes_of(p) * (uint64_t)capacity, "the interactions read so far",
+                           "read a part of the file, or on a machine with more memory");
   if (status != FOPO_OK) return status;
   uint32_t *user = fopo_realloc(p->user, capacity, sizeof *user);
   if (user == NULL) return FOPO_ERR_MEMORY;
@@ -34,16 +42,26 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
     if (value == NULL) return FOPO_ERR_MEMORY;
     p->value = value;
   }
+  if (p->with_times) {
+    double *time = fopo_realloc(p->time, capacity, sizeof *time);
+    if (time == NULL) return FOPO_ERR_MEMORY;
+    p->time = time;
+  }
   p->capacity = capacity;
   return FOPO_OK;
 }
 
-int fopo_pairs_check_memory(const char *path, double rows, int with_values) {
+int fopo_pairs_check_memory_like(const char *path, double rows, const fopo_pairs *like) {
   /* While sorting, three things exist at once: the pairs, their keys and the matrix, of 12 bytes
-   * (8 without values) for each row. While reading it is less: arrays of at most twice the need. */
-  double bytes = rows * 3 * (with_values ? 12 : 8);
+   * (8 without values, 8 more with times) for each row. While reading it is less: arrays of at most
+   * twice the need. */
+  double bytes = rows * 3 * (double)bytes_of(like);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");
+}
+
+int fopo_pairs_check_memory(const char *path, double rows, int with_values) {
+  return fopo_pairs_check_memory_like(path, rows, &(fopo_pairs){.with_values = with_values});
 }
 
 /* NaN and the infinities have all exponent bits set. Without a branch, so that it vectorises. */
@@ -105,6 +123,19 @@ int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t 
                    path, users, items, n);
 }
 
+/* The matrix of the pairs; without values, repeats are counted. */
+static int sort(fopo_dataset *d, const fopo_pairs *p, size_t users, size_t items) {
+  fopo_csr *m = &d->matrix;
+  if (p->with_times) {
+    return fopo_csr_from_timed_pairs(m, &d->times, p->user, p->item, p->value, p->time, p->n, users,
+                                     items, &d->repeats);
+  }
+  if (!p->with_values) {
+    return fopo_csr_count_pairs(m, p->user, p->item, p->n, users, items, &d->repeats);
+  }
+  return fopo_csr_from_pairs(m, p->user, p->item, p->value, p->n, users, items, &d->repeats);
+}
+
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path) {
   if (p->n == 0) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
@@ -113,14 +144,12 @@ int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
   d->rows_read = p->n;
   int status = fopo_pairs_check_shape(path, users, items, p->n);
   if (status != FOPO_OK) return status;
-  if (!p->with_values || all_ones(p->value, p->n)) {
+  if (p->with_values && all_ones(p->value, p->n)) {
     fopo_free(p->value);
     p->value = NULL;
-    status = fopo_csr_count_pairs(&d->matrix, p->user, p->item, p->n, users, items, &d->repeats);
-  } else {
-    status = fopo_csr_from_pairs(&d->matrix, p->user, p->item, p->value, p->n, users, items,
-                                 &d->repeats);
+    p->with_values = 0;
   }
+  status = sort(d, p, users, items);
   fopo_pairs_done(p);
   return status == FOPO_OK ? fopo_dataset_finish(d, path) : status;
 }

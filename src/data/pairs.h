@@ -5,12 +5,13 @@
 #include "core/status.h"
 #include "data/dataset.h"
 
-/* Start from {0}, or {.with_values = 1}. */
+/* Start from {0}, or {.with_values = 1}, {.with_times = 1}. */
 typedef struct {
   uint32_t *user, *item; /* [n] */
   float *value;          /* [n] if with_values, else NULL: every interaction counts 1 */
+  double *time;          /* [n] if with_times, else NULL */
   size_t n, capacity;
-  int with_values;
+  int with_values, with_times;
 } fopo_pairs;
 
 void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
@@ -26,20 +27,23 @@ static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, fl
   p->user[p->n] = user;
   p->item[p->n] = item;
   if (p->with_values) p->value[p->n] = value;
-  p->n++;
+  p->n++; /* its time, if there are times, is set by the caller */
   return FOPO_OK;
 }
 
 /* Refuses with FOPO_ERR_MEMORY, before anything is read, a file of about `rows` interactions if
  * reading and sorting them would not fit into memory. */
 int fopo_pairs_check_memory(const char *path, double rows, int with_values);
+/* The same for pairs that have what `like` has, for example times. */
+int fopo_pairs_check_memory_like(const char *path, double rows, const fopo_pairs *like);
 
 /* Refuses a matrix with far more rows or columns than the n interactions can fill: where ids are
  * indices, one wrong digit could claim 4e9 empty columns. Allowed are 16 rows or columns for each
  * interaction, and 2^24 in any case. */
 int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t n);
 
-/* d->matrix and the counts of d from the pairs, which are freed. Pairs that repeat are summed.
+/* d->matrix, d->times and the counts of d from the pairs, which are freed. Pairs that repeat are
+ * summed; of their times the earliest and the latest are kept.
  * FOPO_ERR_FORMAT if there is none. */
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path);
 

@@ -3,6 +3,7 @@
  * without a copy; everything else is sorted as pairs. */
 #include "core/npz.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -17,7 +18,7 @@ typedef struct {
   const char *path; /* not owned */
   fopo_archive archive;
   size_t rows, cols;
-  int use_values;
+  int use_values, use_times;
 } reader;
 
 static fopo_array *need(reader *r, const char *name, fopo_dtype type, int ndim) {
@@ -48,6 +49,43 @@ static int read_values(reader *r, size_t n, fopo_array **values) {
   if ((*values)->shape[0] == n) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu values for %zu entries", r->path, (*values)->shape[0],
                    n);
+}
+
+/* One member of times [n], all finite; NULL if there is none. */
+static int read_times(reader *r, const char *name, size_t n, fopo_array **times) {
+  *times = NULL;
+  if (!r->use_times || fopo_archive_find(&r->archive, name) == NULL) return FOPO_OK;
+  fopo_array *a = need(r, name, FOPO_F64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] != n) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu %s for %zu entries", r->path, a->shape[0], name, n);
+  }
+  const double *t = a->data;
+  for (size_t i = 0; i < n; i++) {
+    if (!isfinite(t[i])) {
+      return fopo_fail(FOPO_ERR_NUMERIC, "%s: element %zu of '%s' is %g", r->path, i + 1, name,
+                       t[i]);
+    }
+  }
+  *times = a;
+  return FOPO_OK;
+}
+
+/* The times of a matrix whose entries stay as they are. */
+static int take_times(reader *r, fopo_dataset *d, size_t n) {
+  fopo_array *first, *last;
+  int status = read_times(r, "times", n, &first);
+  if (status == FOPO_OK) status = read_times(r, "last_times", n, &last);
+  if (status != FOPO_OK || first == NULL) return status;
+  d->times.first = fopo_array_release(first);
+  if (last == NULL) return FOPO_OK;
+  d->times.last = fopo_array_release(last);
+  for (size_t i = 0; i < n; i++) {
+    if (d->times.last[i] >= d->times.first[i]) continue;
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: element %zu of 'last_times' is earlier than its time",
+                     r->path, i + 1);
+  }
+  return FOPO_OK;
 }
 
 /* indptr must have rows + 1 elements, start at 0, ascend and end at n. */
@@ -83,9 +121,20 @@ static int in_range(const reader *r, const uint32_t *ids, size_t n, size_t limit
                    r->path, largest, r->rows, r->cols);
 }
 
+/* Adds the times [n] of a matrix that is sorted as pairs. */
+static int add_times(reader *r, fopo_pairs *p, size_t n) {
+  fopo_array *times;
+  int status = read_times(r, "times", n, &times);
+  if (status != FOPO_OK || times == NULL) return status;
+  p->with_times = 1;
+  p->time = fopo_array_release(times);
+  return FOPO_OK;
+}
+
 /* The dataset of the pairs, which are freed in any case. */
 static int build(reader *r, fopo_dataset *d, fopo_pairs *p) {
-  int status = fopo_pairs_build(d, p, r->rows, r->cols, r->path);
+  int status = add_times(r, p, p->n);
+  if (status == FOPO_OK) status = fopo_pairs_build(d, p, r->rows, r->cols, r->path);
   fopo_pairs_done(p);
   return status;
 }
@@ -116,7 +165,8 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
     d->matrix =
         (fopo_csr){r->rows, r->cols, fopo_array_release(indptr), fopo_array_release(indices),
                    values != NULL ? fopo_array_release(values) : NULL};
-    return fopo_dataset_finish(d, r->path);
+    status = take_times(r, d, n);
+    return status == FOPO_OK ? fopo_dataset_finish(d, r->path) : status;
   }
   /* Anything else: as pairs, indptr expanded to one row (column) per entry. */
   status = in_range(r, indices->data, n, by_columns ? r->rows : r->cols);
@@ -205,13 +255,13 @@ static int read_matrix(reader *r, fopo_dataset *d) {
 }
 
 static int read_npz(fopo_dataset *d, const char *path, const fopo_read_options *o) {
-  reader r = {.path = path, .use_values = o->value == NULL};
+  reader r = {.path = path, .use_values = o->value == NULL, .use_times = o->time == NULL};
   /* A cache without values stores ones for scipy; not reading them saves half the time. */
   static const char *const first[] = {"counts", NULL};
   static const char *const all_but_values[] = {
       "indices",    "indptr",        "row",        "col",           "format",
       "shape",      "users_numbers", "users_text", "users_offsets", "items_numbers",
-      "items_text", "items_offsets", NULL};
+      "items_text", "items_offsets", "times",      "last_times",    NULL};
   fopo_archive counts;
   int status = fopo_npz_load_some(&counts, path, first);
   if (status != FOPO_OK) return status;

@@ -1,8 +1,9 @@
 /* One interaction a line: CSV and its relatives. Separators are `,` `;` TAB space `::` `:` `|`.
  *
  * With a header, columns are found by name (userId, user_id, user, visitorid, ...; movieId,
- * item_id, book_id, streamer, ...; rating, value, weight; case, `_`, `-`, blanks and quotes do not
- * matter). Without one, user, item and a number are the first three columns.
+ * item_id, book_id, streamer, ...; rating, value, weight; timestamp, time, date; case, `_`, `-`,
+ * blanks and quotes do not matter). Without one, user, item and a number are the first three
+ * columns, and times are recognised by what they are.
  *
  * Only ids that occur become rows and columns, in ascending order of integers or in order of first
  * appearance of texts. */
@@ -42,6 +43,18 @@ static int second_is_time(fopo_table *r) {
   return digits >= 6 && signs >= 2 && isdigit((unsigned char)*f.at);
 }
 
+/* Without a header: the first column of dates, or numbers that look like times in the last of three
+ * or four columns (user, item, perhaps a rating, time). */
+static int time_column(fopo_table *r) {
+  for (size_t c = 0; c < r->columns; c++) {
+    int column = (int)c, is_date;
+    if (column == r->user || column == r->item || column == r->value) continue;
+    int may_be_number = r->columns <= 4 && c >= 2 && c + 1 == r->columns;
+    if (fopo_table_holds_times(r, c, &is_date) && (is_date || may_be_number)) return column;
+  }
+  return FOPO_NO_COLUMN;
+}
+
 /* Without a header: user, item and value are the first three columns. */
 static int roles_by_place(fopo_table *r) {
   int chosen = r->user != FOPO_NO_COLUMN || r->item != FOPO_NO_COLUMN;
@@ -56,6 +69,7 @@ static int roles_by_place(fopo_table *r) {
     r->item = 1;
   }
   if (r->options->value == NULL && !chosen && r->columns >= 3 && third_is_value(r)) r->value = 2;
+  if (r->options->time == NULL) r->time = time_column(r);
   return FOPO_OK;
 }
 

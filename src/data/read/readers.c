@@ -21,15 +21,17 @@ const fopo_reader *fopo_reader_at(size_t i) { return i < READERS ? readers[i] : 
 
 int fopo_read_has_columns(const fopo_read_options *o) {
   return o->user != NULL || o->item != NULL || (o->value != NULL && *o->value != '\0') ||
-         o->where != NULL || o->header > 0 || (o->separator != 0 && o->separator != ' ');
+         (o->time != NULL && *o->time != '\0') || o->where != NULL || o->header > 0 ||
+         (o->separator != 0 && o->separator != ' ');
 }
 
 static int check_columns(const fopo_reader *reader, const fopo_read_options *o, const char *path) {
   if (reader->has_columns || !fopo_read_has_columns(o)) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "user, item, value, where, header and separator are options of pairs, and %s "
-                   "is read as format = \"%s\" (value = \"\" uses no values)",
-                   path, reader->name);
+  return fopo_fail(
+      FOPO_ERR_ARGUMENT,
+      "user, item, value, time, where, header and separator are options of pairs, and %s "
+      "is read as format = \"%s\" (value = \"\" uses no values, time = \"\" no times)",
+      path, reader->name);
 }
 
 static const char *name_at(size_t i) { return i < READERS ? readers[i]->name : NULL; }

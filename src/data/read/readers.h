@@ -22,6 +22,7 @@ typedef struct {
   const char *user;   /* column name, or its 1-based number as text; NULL: recognise */
   const char *item;
   const char *value; /* "": none, every interaction counts 1 */
+  const char *time;  /* "": none */
   const char *where; /* "is_read=1", "rating>=4", "event=view": rows that fail it are left out;
                         one of = != < <= > >=; NULL: none */
   char separator;    /* 0: recognise; 'D' stands for "::" */
@@ -33,8 +34,8 @@ typedef struct {
 typedef struct {
   const char *name; /* format = "NAME" in Lua, and the dataset's `format` */
   const char *what; /* one line for help() */
-  int has_columns;  /* 1: user, item, value, where, header and separator have a meaning. Otherwise
-                       they are refused; value = "" (use no values) never is */
+  int has_columns;  /* 1: user, item, value, time, where, header and separator have a meaning.
+                       Otherwise they are refused; value = "" and time = "" (use none) never are */
 
   /* How format = "auto" recognises it; both NULL: never, it is only read by name. */
   const char *magic; /* a binary file: its first bytes */
@@ -64,7 +65,11 @@ const fopo_reader *fopo_reader_at(size_t i);
  *
  * Ids are integers if all of a side are plain integers (data/number.h), else texts. An empty id,
  * and NA, NaN, NULL or \N in its place, is a malformed row. Values are finite float32;
- * interactions that stand more than once are summed. Errors name file, line, column and text. */
+ * interactions that stand more than once are summed. Errors name file, line, column and text.
+ *
+ * Times are kept if a column is known to hold them: finite numbers, or dates (data/date.h). A time
+ * that is neither is a malformed row if the option `time` names the column. If the column was only
+ * recognised, the times are given up and d->no_times says why: nobody asked for them. */
 int fopo_dataset_read(fopo_dataset **d, const char *path, const fopo_read_options *options);
 
 /* 1 if an option is set that only makes sense for one interaction a line. */

@@ -1,4 +1,4 @@
-/* The meaning of a row: conditions, ids, value, and what is refused; one row after the other.
+/* The meaning of a row: conditions, ids, value, time, and what is refused; one row after the other.
  *
  * As long as the ids of a side are integers of 32 bits, the pairs hold the ids themselves, and
  * table_numbers.c makes indices of them at the end. The first other id turns those of its side into
@@ -104,6 +104,15 @@ static int read_value(fopo_table *r, float *value) {
                                                : "is not a finite number of float32");
 }
 
+static int read_time(fopo_table *r, double *time) {
+  if (fopo_field_time(time, fopo_field_trim(r->fields[r->time]), r->time_is_date)) return FOPO_OK;
+  if (!r->time_is_asked) return FOPO_ROW_UNTIMED;
+  return reject_field(
+      r, r->time,
+      r->time_is_date ? "is not a date such as 2016-05-09T10:51:09Z (time = \"\" reads no times)"
+                      : "is not a time, a number (time = \"\" reads no times)");
+}
+
 /* What R, SQL and pandas write for a missing value. In lower case they may be names. */
 static int is_missing(fopo_field f) {
   static const char *const words[] = {"NA", "NaN", "NULL", "\\N"};
@@ -149,15 +158,16 @@ static int read_key(fopo_table *r, fopo_key *k, int column) {
   return FOPO_OK;
 }
 
-int fopo_table_keys(fopo_table *r, fopo_key *user, fopo_key *item, float *value) {
+int fopo_table_keys(fopo_table *r, fopo_row *row) {
   for (size_t i = 0; i < r->n_conditions; i++) {
     int held = holds(r, &r->conditions[i]);
     if (held != FOPO_OK) return held;
   }
-  *value = 1.0f;
-  int status = read_key(r, user, r->user);
-  if (status == FOPO_OK) status = read_key(r, item, r->item);
-  if (status == FOPO_OK && r->value != FOPO_NO_COLUMN) status = read_value(r, value);
+  row->value = 1.0f;
+  int status = read_key(r, &row->user, r->user);
+  if (status == FOPO_OK) status = read_key(r, &row->item, r->item);
+  if (status == FOPO_OK && r->value != FOPO_NO_COLUMN) status = read_value(r, &row->value);
+  if (status == FOPO_OK && r->time != FOPO_NO_COLUMN) status = read_time(r, &row->time);
   return status;
 }
 
@@ -187,17 +197,35 @@ static int add_key(fopo_table *r, uint32_t *index, fopo_side *side, uint32_t *pa
   return status == FOPO_OK ? fopo_ids_add(&side->ids, index, k->name.at, k->name.n) : status;
 }
 
+/* From here on, and for the rows before, there are no times: the one in this row is malformed. */
+static void give_up_times(fopo_table *r) {
+  fopo_field f = r->fields[r->time];
+  snprintf(r->d->no_times, sizeof r->d->no_times,
+           "line %zu, column %d: '%.*s' is not a %s; time = \"%d\" makes that an error",
+           r->t->line + 1, r->time + 1, (int)(f.n < 40 ? f.n : 40), f.at,
+           r->time_is_date ? "date" : "number", r->time + 1);
+  fopo_free(r->pairs.time);
+  r->pairs.time = NULL;
+  r->pairs.with_times = 0;
+  r->time = FOPO_NO_COLUMN;
+}
+
 /* The row in r->fields becomes a pair. */
 static int add_row(fopo_table *r) {
   /* The whole row is checked before either id gets an index: a rejected row leaves no name. */
-  fopo_key user, item;
-  float value;
-  int status = fopo_table_keys(r, &user, &item, &value);
+  fopo_row row;
+  int status = fopo_table_keys(r, &row);
+  if (status == FOPO_ROW_UNTIMED) {
+    give_up_times(r);
+    status = fopo_table_keys(r, &row);
+  }
   if (status != FOPO_OK) return status;
   uint32_t u = 0, i = 0;
-  status = add_key(r, &u, &r->users, r->pairs.user, &user);
-  if (status == FOPO_OK) status = add_key(r, &i, &r->items, r->pairs.item, &item);
-  return status == FOPO_OK ? fopo_pairs_add(&r->pairs, u, i, value) : status;
+  status = add_key(r, &u, &r->users, r->pairs.user, &row.user);
+  if (status == FOPO_OK) status = add_key(r, &i, &r->items, r->pairs.item, &row.item);
+  if (status == FOPO_OK) status = fopo_pairs_add(&r->pairs, u, i, row.value);
+  if (status == FOPO_OK && r->pairs.with_times) r->pairs.time[r->pairs.n - 1] = row.time;
+  return status;
 }
 
 /* Cuts the row at t->at. *next = NULL: it continues beyond the block. */
@@ -307,8 +335,9 @@ int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *opti
   fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1, .items.as_numbers = 1};
   int status = fopo_table_plan(&r, roles);
   r.pairs.with_values = r.value != FOPO_NO_COLUMN;
+  r.pairs.with_times = r.time != FOPO_NO_COLUMN;
   if (status == FOPO_OK) {
-    status = fopo_pairs_check_memory(t->path, expected_rows(&r), r.pairs.with_values);
+    status = fopo_pairs_check_memory_like(t->path, expected_rows(&r), &r.pairs);
   }
   if (status == FOPO_OK) status = read_rows(&r);
   if (status == FOPO_OK) status = finish(&r);

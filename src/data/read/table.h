@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "data/date.h"
 #include "data/ids.h"
 #include "data/number.h"
 #include "data/pairs.h"
@@ -61,6 +62,13 @@ typedef struct {
   int is_plain; /* 1: `number` is set, 0: `name` is */
 } fopo_key;
 
+/* What a row says. */
+typedef struct {
+  fopo_key user, item;
+  float value;
+  double time;
+} fopo_row;
+
 typedef struct {
   fopo_text *t;    /* not owned */
   fopo_dataset *d; /* not owned */
@@ -71,7 +79,9 @@ typedef struct {
   uint8_t ends[256]; /* 1 for bytes at which a field may end: separator, line end, quote */
   size_t columns;    /* fields of every row */
   char (*names)[FOPO_COLUMN_NAME]; /* [columns] of the header, simplified; NULL: no header */
-  int user, item, value;           /* columns, or FOPO_NO_COLUMN */
+  int user, item, value, time;     /* columns, or FOPO_NO_COLUMN */
+  int time_is_asked;               /* 1: an option names the column; 0: it was recognised */
+  int time_is_date;                /* 1: dates, 0: numbers */
   fopo_condition conditions[2];
   size_t n_conditions;
   /* the rows */
@@ -83,9 +93,9 @@ typedef struct {
   size_t errors;
 } fopo_table;
 
-/* The format's part of a plan: sets r->user, r->item and r->value where they are FOPO_NO_COLUMN
- * because no option names them, and may add one condition. r->names has the header, and
- * fopo_table_peek the first rows. FOPO_OK, or a failure that says which option helps. */
+/* The format's part of a plan: sets r->user, r->item, r->value and r->time where they are
+ * FOPO_NO_COLUMN because no option names them, and may add one condition. r->names has the header,
+ * and fopo_table_peek the first rows. FOPO_OK, or a failure that says which option helps. */
 typedef int fopo_table_roles(fopo_table *r);
 
 /* The whole reader of a format that is a table. */
@@ -108,6 +118,10 @@ int fopo_table_roles_by_name(fopo_table *r);
 /* The column of the first simplified name (lower case, no `_`, `-`, blanks and quotes) of the list,
  * ended by NULL, that the header has; or FOPO_NO_COLUMN. */
 int fopo_table_column(const fopo_table *r, const char *const *list);
+
+/* Times among the first rows: 1 if each of them has one in this column, of which *is_date says the
+ * kind; numbers must lie in the seconds or milliseconds of 1973 to 2105. */
+int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date);
 
 /* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing does. */
 char fopo_table_separator(const char *at, const char *stop);
@@ -135,11 +149,12 @@ fopo_quoting fopo_table_cut_quoted(fopo_table *r, const char *p, size_t *count, 
 /* ---- table.c ---- */
 
 /* What became of a row, besides FOPO_OK and failures. */
-enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2 };
+enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2, FOPO_ROW_UNTIMED = 3 };
 
-/* Ids and value of the row in r->fields; no index is given. FOPO_OK, FOPO_ROW_LEFT_OUT,
- * FOPO_ROW_REJECTED or a failure. */
-int fopo_table_keys(fopo_table *r, fopo_key *user, fopo_key *item, float *value);
+/* Ids, value and time of the row in r->fields; no index is given. FOPO_OK, FOPO_ROW_LEFT_OUT,
+ * FOPO_ROW_REJECTED, FOPO_ROW_UNTIMED (only its time is malformed, and that was not asked for), or
+ * a failure. */
+int fopo_table_keys(fopo_table *r, fopo_row *row);
 
 /* Reads the rows from t->at to `stop`, one after the other; stops early at a row whose quotes reach
  * beyond the block. */
@@ -167,6 +182,12 @@ void fopo_chunks_size(size_t bytes);
 /* numbers [n] become indices of the names, which are the different numbers, ascending. *done = 0,
  * and nothing has changed, if the numbers are too far apart for a bit set. */
 int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done);
+
+/* 1 if the field is a time of the kind: a finite number, or a date. */
+static inline int fopo_field_time(double *time, fopo_field f, int is_date) {
+  return is_date ? fopo_parse_date(time, f.at, f.n)
+                 : fopo_parse_real(time, f.at, f.n) == FOPO_IS_NUMBER;
+}
 
 /* Without blanks at either end. */
 static inline fopo_field fopo_field_trim(fopo_field f) {

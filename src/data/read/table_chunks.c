@@ -32,7 +32,7 @@ enum {
 };
 
 /* What fast_row does with a column. */
-typedef enum { SKIPPED, USER, ITEM, VALUE } role;
+typedef enum { SKIPPED, USER, ITEM, VALUE, TIME } role;
 
 typedef struct {
   const char *from, *stop;   /* its text */
@@ -40,6 +40,7 @@ typedef struct {
   int64_t *user, *item;      /* [n] an integer id, or the offset of a text from `from` */
   uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: an integer */
   float *value;              /* [n], or NULL */
+  double *time;              /* [n], or NULL */
   size_t capacity, n;        /* rows */
   size_t lines, left_out;
   int user_is_wide, item_is_wide; /* 1: an id has more than 32 bits, or a sign, or is text */
@@ -141,6 +142,25 @@ static const char *fast_id(int64_t *id, uint32_t *n, const char *p, const fopo_c
   return plain_text(n, p, k->ends);
 }
 
+/* A value or a time of a fast row, [start, end); 0 if any_row must look closer. */
+static int fast_number(chunk *c, const fopo_chunks *k, size_t column, const char *start,
+                       const char *end) {
+  size_t n = (size_t)(end - start);
+  n -= *end == '\n' && n > 0 && end[-1] == '\r';
+  if (k->roles[column] == TIME) {
+    int64_t whole;
+    if (!k->r->time_is_date && plain_number(&whole, start) == end) {
+      c->time[c->n] = (double)whole;
+      return 1;
+    }
+    return fopo_field_time(&c->time[c->n], (fopo_field){start, n, 0}, k->r->time_is_date);
+  }
+  double x;
+  if (fopo_parse_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) return 0;
+  c->value[c->n] = (float)x;
+  return 1;
+}
+
 /* Reads the row at p as row c->n of the chunk; returns where the next one begins, or NULL if
  * any_row must look closer. */
 static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
@@ -155,15 +175,7 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
       p = fast_id(&c->item[c->n], &c->item_n[c->n], p, k, c);
     } else {
       p = field_end(p, k->ends);
-      if (k->roles[i] == VALUE) {
-        double x;
-        size_t n = (size_t)(p - start);
-        n -= *p == '\n' && n > 0 && p[-1] == '\r';
-        if (fopo_parse_real(&x, start, n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
-          return NULL;
-        }
-        c->value[c->n] = (float)x;
-      }
+      if (k->roles[i] != SKIPPED && !fast_number(c, k, i, start, p)) return NULL;
     }
     if (p == NULL) return NULL;
     /* It must end at a separator, the last one at a line end: quotes and blanks are not easy. */
@@ -191,15 +203,15 @@ static const char *any_row(fopo_table *r, chunk *c, const char *p) {
   const char *next = fopo_table_cut(r, p, &count);
   if (next == NULL) return NULL;
   if (count != r->columns) return fopo_row_is_blank(r->fields, count) ? next : NULL;
-  fopo_key user, item;
-  float value;
-  int status = fopo_table_keys(r, &user, &item, &value);
+  fopo_row row;
+  int status = fopo_table_keys(r, &row);
   if (status == FOPO_ROW_LEFT_OUT) c->left_out++;
   if (status == FOPO_ROW_LEFT_OUT) return next;
   if (status != FOPO_OK) return NULL;
-  keep_id(&c->user[c->n], &c->user_n[c->n], &user, c);
-  keep_id(&c->item[c->n], &c->item_n[c->n], &item, c);
-  if (c->value != NULL) c->value[c->n] = value;
+  keep_id(&c->user[c->n], &c->user_n[c->n], &row.user, c);
+  keep_id(&c->item[c->n], &c->item_n[c->n], &row.item, c);
+  if (c->value != NULL) c->value[c->n] = row.value;
+  if (r->time != FOPO_NO_COLUMN) c->time[c->n] = row.time;
   c->n++;
   return next;
 }
@@ -264,6 +276,7 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
     if (r->users.as_numbers) copy_side(p->user + c->first, c->user, c->n);
     if (r->items.as_numbers) copy_side(p->item + c->first, c->item, c->n);
     if (p->with_values && c->n > 0) memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
+    if (p->with_times && c->n > 0) memcpy(p->time + c->first, c->time, c->n * sizeof *c->time);
   }
   /* Ids that need an index: one chunk after the other, since indices follow first appearance. */
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
@@ -309,9 +322,11 @@ static void chunk_done(chunk *c) {
   fopo_free(c->user_n);
   fopo_free(c->item_n);
   fopo_free(c->value);
+  fopo_free(c->time);
   c->user = c->item = NULL;
   c->user_n = c->item_n = NULL;
   c->value = NULL;
+  c->time = NULL;
   c->capacity = 0;
 }
 
@@ -319,15 +334,16 @@ static void chunk_done(chunk *c) {
 static int reserve(const fopo_chunks *k, chunk *c) {
   size_t capacity = (size_t)(c->stop - c->from) / ROW_LEAST + 1;
   if (capacity <= c->capacity) return FOPO_OK;
-  int with_values = k->r->pairs.with_values;
+  int with_values = k->r->pairs.with_values, with_times = k->r->pairs.with_times;
   chunk_done(c);
   c->user = fopo_alloc(capacity, sizeof *c->user);
   c->item = fopo_alloc(capacity, sizeof *c->item);
   c->user_n = fopo_alloc(capacity, sizeof *c->user_n);
   c->item_n = fopo_alloc(capacity, sizeof *c->item_n);
   if (with_values) c->value = fopo_alloc(capacity, sizeof *c->value);
+  if (with_times) c->time = fopo_alloc(capacity, sizeof *c->time);
   if (c->user == NULL || c->item == NULL || c->user_n == NULL || c->item_n == NULL ||
-      (with_values && c->value == NULL)) {
+      (with_values && c->value == NULL) || (with_times && c->time == NULL)) {
     return FOPO_ERR_MEMORY;
   }
   c->capacity = capacity;
@@ -351,10 +367,19 @@ static int cut_chunks(fopo_chunks *k, const char *from, size_t *n) {
   return FOPO_OK;
 }
 
+/* The column of times is skipped once the serial reader has given them up. */
+static void skip_times(fopo_chunks *k) {
+  if (k->r->time != FOPO_NO_COLUMN) return;
+  for (size_t i = 0; i < FAST_COLUMNS; i++) {
+    if (k->roles[i] == TIME) k->roles[i] = SKIPPED;
+  }
+}
+
 int fopo_chunks_block(fopo_chunks *k) {
   fopo_text *t = k->r->t;
   while (t->at < t->stop) {
     size_t n;
+    skip_times(k);
     int status = cut_chunks(k, t->at, &n), stopped = 0;
     if (status != FOPO_OK) return status;
     const char *stop = k->list[n - 1].stop;
@@ -377,8 +402,10 @@ int fopo_chunks_block(fopo_chunks *k) {
 /* 1 if fast_row applies: no column has two roles, and one byte separates fields. */
 static int can_be_fast(const fopo_table *r) {
   int distinct = r->user != r->item && r->user != r->value && r->item != r->value;
-  return distinct && !r->wide && !r->runs && r->n_conditions == 0 && r->columns <= FAST_COLUMNS &&
-         __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+  int timed = r->time == FOPO_NO_COLUMN ||
+              (r->time != r->user && r->time != r->item && r->time != r->value);
+  return distinct && timed && !r->wide && !r->runs && r->n_conditions == 0 &&
+         r->columns <= FAST_COLUMNS && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 }
 
 int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
@@ -397,6 +424,7 @@ int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
     k->roles[r->user] = USER;
     k->roles[r->item] = ITEM;
     if (r->value != FOPO_NO_COLUMN) k->roles[r->value] = VALUE;
+    if (r->time != FOPO_NO_COLUMN) k->roles[r->time] = TIME;
     k->ends[0] = each * (unsigned char)r->separator;
     k->ends[1] = each * '\n';
     k->ends[2] = r->ends['"'] ? each * '"' : k->ends[1];

@@ -1,6 +1,6 @@
 /* The plan of a text table: its separator, its header, and which columns are the user, the item,
- * the value and the conditions. Options decide, then the names of the columns; the format chooses
- * what is left open. */
+ * the value, the time and the conditions. Options decide, then the names of the columns; the format
+ * chooses what is left open. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,9 +10,12 @@
 #include "core/memory.h"
 #include "data/read/table.h"
 
-enum { COLUMNS_MOST = 65536 };
+enum {
+  COLUMNS_MOST = 65536,
+  SAMPLE = 100 /* rows by which a column is judged */
+};
 
-/* Simplified names that mean a user, an item or a value; earlier ones win. */
+/* Simplified names that mean a user, an item, a value or a time; earlier ones win. */
 static const char *const user_names[] = {"userid",     "user",      "uid",        "username",
                                          "visitorid",  "visitor",   "customerid", "customer",
                                          "reviewerid", "memberid",  "member",     "playerid",
@@ -25,6 +28,11 @@ static const char *const item_names[] = {
 static const char *const value_names[] = {"rating",    "bookrating", "value",       "weight",
                                           "score",     "stars",      "overall",     "count",
                                           "playcount", "plays",      "listencount", NULL};
+
+static const char *const time_names[] = {
+    "timestamp", "unixtimestamp", "unixtime",  "unixreviewtime", "time",      "datetime",
+    "ts",        "eventtime",     "createdat", "date",           "eventdate", "starttime",
+    "start",     "reviewtime",    NULL};
 
 /* Lower case, without quotes, blanks, '_' and '-'. */
 static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
@@ -89,7 +97,7 @@ static int is_name(const char *option) {
 static int looks_like_header(fopo_table *r, const char *next) {
   const fopo_read_options *o = r->options;
   if (o->header != 0) return o->header > 0;
-  if (is_name(o->user) || is_name(o->item) || is_name(o->value)) return 1;
+  if (is_name(o->user) || is_name(o->item) || is_name(o->value) || is_name(o->time)) return 1;
   if (fopo_table_column(r, user_names) != FOPO_NO_COLUMN) return 1;
   if (fopo_table_column(r, item_names) != FOPO_NO_COLUMN) return 1;
   for (size_t c = 0; c < r->columns; c++) {
@@ -176,6 +184,7 @@ int fopo_table_roles_by_name(fopo_table *r) {
   if (r->user == FOPO_NO_COLUMN) return missing_role(r, "user");
   if (r->item == FOPO_NO_COLUMN) return missing_role(r, "item");
   if (r->options->value == NULL) r->value = fopo_table_column(r, value_names);
+  if (r->options->time == NULL) r->time = fopo_table_column(r, time_names);
   return FOPO_OK;
 }
 
@@ -218,19 +227,59 @@ static int plan_where(fopo_table *r) {
 static int plan_named(fopo_table *r) {
   const fopo_read_options *o = r->options;
   int status = FOPO_OK;
-  r->user = r->item = r->value = FOPO_NO_COLUMN;
+  r->user = r->item = r->value = r->time = FOPO_NO_COLUMN;
   if (o->user != NULL) status = find_column(r, &r->user, o->user, "user");
   if (status == FOPO_OK && o->item != NULL) status = find_column(r, &r->item, o->item, "item");
   if (status == FOPO_OK && o->value != NULL && *o->value != '\0') {
     status = find_column(r, &r->value, o->value, "value");
   }
+  if (status == FOPO_OK && o->time != NULL && *o->time != '\0') {
+    r->time_is_asked = 1;
+    status = find_column(r, &r->time, o->time, "time");
+  }
   return status;
+}
+
+/* 1 if the number looks like a time: seconds or milliseconds from 1973 to 2105. */
+static int is_recent(double x) { return (x >= 1e8 && x < 4.3e9) || (x >= 1e11 && x < 4.3e12); }
+
+int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date) {
+  const char *p = r->t->at;
+  size_t count, rows = 0;
+  for (; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
+    double x;
+    if (count <= column) continue;
+    fopo_field f = fopo_field_trim(r->fields[column]);
+    int date = fopo_parse_date(&x, f.at, f.n);
+    if (rows == 0) *is_date = date;
+    if (date != *is_date) return 0;
+    if (!date && (!fopo_field_time(&x, f, 0) || !is_recent(x))) return 0;
+  }
+  return rows > 0;
+}
+
+/* The kind of times: dates if the first one that can be read is a date. A column that options use
+ * for something else is not recognised as times. */
+static void plan_time(fopo_table *r) {
+  int is_taken = r->time == r->user || r->time == r->item || r->time == r->value;
+  if (is_taken && !r->time_is_asked) r->time = FOPO_NO_COLUMN;
+  if (r->time == FOPO_NO_COLUMN) return;
+  const char *p = r->t->at;
+  size_t count;
+  for (int rows = 0; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
+    double x;
+    if (count <= (size_t)r->time) continue;
+    fopo_field f = fopo_field_trim(r->fields[r->time]);
+    r->time_is_date = fopo_parse_date(&x, f.at, f.n);
+    if (r->time_is_date || fopo_field_time(&x, f, 0)) return;
+  }
 }
 
 int fopo_table_plan(fopo_table *r, fopo_table_roles *roles) {
   int status = plan_columns(r);
   if (status == FOPO_OK) status = plan_named(r);
   if (status == FOPO_OK) status = roles(r);
+  if (status == FOPO_OK) plan_time(r);
   return status == FOPO_OK ? plan_where(r) : status;
 }
 

@@ -1,5 +1,5 @@
 /* JRappaz's Twitch files: user, stream, streamer, start, stop, without a header. Users watch
- * streamers: columns 1 and 3. */
+ * streamers: columns 1 and 3, from the time in column 4 on. */
 #include "data/read/table.h"
 
 enum { SAMPLE = 100 }; /* rows that must have this form */
@@ -39,6 +39,7 @@ static int roles(fopo_table *r) {
   }
   if (r->user == FOPO_NO_COLUMN) r->user = 0;
   if (r->item == FOPO_NO_COLUMN) r->item = 2;
+  if (r->options->time == NULL && r->columns > 3) r->time = 3;
   return FOPO_OK;
 }
 
