@@ -15,6 +15,7 @@ embed.svd = define.fn{
     {"oversample", "integer", 10, "extra columns of the sketch", min = 0},
     {"seed", "integer", 1, "of the sketch"},
   },
+  presets = {paper = {scale = "none"}},
   text = [[items [P, L]: the right singular vectors of the training interactions by randomised SVD
 (Halko, Martinsson and Tropp 2011), and a table of the L singular values. With scale = "none" the
 norms are tiny and heavy-tailed, as in the paper; with "sqrt" reward rises in the first epoch.]],

@@ -32,6 +32,7 @@ optim.adam = define.fn{
     {"eps", "number", 1e-8, "added to the root of the mean square", above = 0},
     weight_decay, decoupled,
   },
+  presets = {paper = {lr = 1e-4, weight_decay = 1e-10}},
   text = [[Adam (Kingma and Ba 2014); with decoupled = true AdamW (Loshchilov and Hutter 2019).
 Items that are learnt (train_items) are updated lazily: an item without a gradient in a step stays
 as it is, with its moments and without decay, and the bias correction counts each item's own

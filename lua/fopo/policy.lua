@@ -11,55 +11,66 @@ local policy, methods = {}, native.types.policy
 local items = {"items", "array", nil, "beta [P, L]", required = true}
 local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
                      .. "items if left out", min = 1}
-local contexts = {"contexts", "string", "mean", "how contexts are made of sessions: as their mean "
-                  .. "embedding, or that at unit length; s:contexts", one_of = {"mean", "unit"}}
-local temperature = {"temperature", "number|string", 1.0, "divides every score; auto: chosen for "
-                     .. "the start, see effective", above = 0, one_of = {"auto"}}
-local data = {"data", "sessions", nil, "whose contexts an automatic temperature is chosen for; if "
-              .. "left out, the sessions that the items were embedded from"}
-local effective = {"effective", "number", 0.01, "auto: the number of items that the start chooses "
-                   .. "from in effect, as a share of P", above = 0, below = 1}
+local contexts = {"contexts", "string", nil, "how contexts are made of sessions: as their mean "
+                  .. "embedding, or that at unit length (s:contexts); the default is unit where "
+                  .. "the sessions are known, else mean", one_of = {"mean", "unit"}}
+local temperature = {"temperature", "number|string", nil, "divides every score; auto, the default "
+                     .. "where the sessions are known: see below; else 1", above = 0,
+                     one_of = {"auto"}}
+local effective = {"effective", "number", 0.01, "auto: the number of items that theta = identity "
+                   .. "chooses from in effect, as a share of P", above = 0, below = 1}
+local data = {"data", "sessions", nil, "the sessions that defaults are chosen for; if left out, "
+              .. "those that the items were embedded from"}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
               one_of = {"float32", "float16", "bfloat16"}}
 
 -- At most so many contexts choose a temperature: their median moves little with more.
-local CONTEXTS = 32
+local CONTEXTS = 16
+local LEAST = 1.5 -- items in effect, of a small catalogue
 
--- Contexts for an automatic temperature: of the sessions given, or of those behind the items.
-local function contexts_of(pi, o, name)
-  local sessions = o.data or origin.sessions(o.items)
-  if not sessions then
-    define.fail("%s: temperature = \"auto\" needs contexts and nothing is known of where these "
-                .. "items come from; give data = s.train, or a temperature", name)
-  end
-  local x, picked = cache.contexts(sessions, pi), {}
+-- The temperature at which theta = identity chooses from o.effective of the items in effect.
+local function temperature_for(sessions, o)
+  local x, picked = cache.contexts(sessions, o.items, o.contexts), {}
   local n = math.min(CONTEXTS, x.rows)
   for i = 1, n do picked[i] = (i - 1) * x.rows // n + 1 end
-  return x:rows_of(picked)
+  return native.policy_temperature(x:rows_of(picked), o.items,
+                                   math.max(LEAST, o.effective * o.items.rows))
 end
 
--- A policy made by `make`, which takes a number for its temperature.
-local function with_temperature(name, make)
+-- A policy made by `make`, with the defaults that follow from the sessions, where they are known.
+local function with_defaults(name, make)
   return function(o)
-    if o.temperature ~= "auto" then return make(o) end
-    o.temperature = 1.0
-    local pi = make(o)
-    native.policy_choose_temperature(pi, contexts_of(pi, o, name),
-                                     math.max(1.5, o.effective * pi.n_items))
-    return pi
+    local sessions = o.data or origin.sessions(o.items)
+    local is_square = (o.context_dim or o.items.cols) == o.items.cols
+    local known = sessions ~= nil and is_square
+    o.contexts = o.contexts or known and "unit" or "mean"
+    o.theta = o.theta or known and "identity" or "random"
+    o.temperature = o.temperature or known and "auto" or 1.0
+    if o.temperature == "auto" then
+      if not known then
+        define.fail("%s: temperature = \"auto\" is chosen for contexts made of sessions, %s", name,
+                    is_square and "which are not known of these items; give data = s.train, or a "
+                    .. "number" or "which have the items' columns; give a number")
+      end
+      o.temperature = temperature_for(sessions, o)
+    end
+    return make(o)
   end
 end
+
+local paper = {theta = "random", contexts = "mean", temperature = 1.0}
 
 policy.linear = define.fn{
   name = "fopo.policy.linear", returns = "policy",
   options = {
     items,
-    {"theta", "string|array", "random", "the initial theta [D, L]; identity needs D == L",
-     one_of = {"identity", "random"}},
+    {"theta", "string|array", nil, "the initial theta [D, L]; identity needs D == L, and is the "
+     .. "default where the sessions are known, else random", one_of = {"identity", "random"}},
     context_dim, contexts, temperature, effective, data, train_items, rows,
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
+  presets = {paper = paper},
   text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
 (the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L. Only theta
 [D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items() is
@@ -67,6 +78,12 @@ then the policy's own copy, which is updated in place; the array given stays as 
 more arrays [P, L] with adam (the copy and two moments), and one for the gradient of exact and of
 reinforce without a baseline; the other estimators keep only the rows that were drawn. Contexts are
 still made of pi:initial_items().
+Where the sessions are known the start is theta = identity with contexts of unit length: it
+recommends what is most like the items of X, and learning goes on from there. temperature = "auto"
+is the one at which this start chooses from `effective` of the items, 1 / sum of pi^2 in the median
+context. At a temperature far above it the softmax stays uniform whatever is learnt: the best item
+moves, but the expected reward stays that of a random policy. Far below it one item has all the
+probability, and the gradient vanishes. preset = "paper" starts as the authors do.
 With rows = "float16" or "bfloat16" the steps of snis and head_tail read a copy of the items in half
 the bytes, rounded to the nearest (11 significant bits up to 65504, or 8 bits at any size), and add
 in float32. Memory is 1.5 times that of the items, a step reads about half the bytes, and the
@@ -77,7 +94,7 @@ error that names it. rows cannot be combined with train_items.]],
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
 assert(ids.cols == 3)]],
-  call = with_temperature("fopo.policy.linear", native.policy_linear),
+  call = with_defaults("fopo.policy.linear", native.policy_linear),
 }
 
 policy.mlp = define.fn{
@@ -89,6 +106,7 @@ policy.mlp = define.fn{
     context_dim, contexts, temperature, effective, data, train_items, rows,
     {"seed", "integer", 1, "of the initial weights"},
   },
+  presets = {paper = {contexts = paper.contexts, temperature = paper.temperature}},
   text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more
 layer. Everything that works on a linear policy works on this one. G of gradient:compute is
 [1, n_params] in the order W1, b1, W2, b2, .., each matrix row by row; pi:parameters() gives them by
@@ -99,7 +117,7 @@ et al. (2015) for relu, the last ones as 0.005 times standard normal.]],
 pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = "relu"}
 assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)
 assert(pi:parameters().W1.rows == 4)]],
-  call = with_temperature("fopo.policy.mlp", native.policy_mlp),
+  call = with_defaults("fopo.policy.mlp", native.policy_mlp),
 }
 
 local best = methods.best

@@ -125,7 +125,7 @@ local function rewards(device)
   for _, rows in ipairs{"float32", "float16", "bfloat16"} do
     local values = {}
     for seed = 1, seeds do
-      local pi = fopo.policy.linear{items = items, theta = "random", seed = seed, rows = rows}
+      local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed, rows = rows}
       local t = fopo.trainer{policy = pi, data = split.train, batch = 32, seed = seed,
         device = device, optim = fopo.optim.adam{lr = 0.01}, gradient = fopo.gradient.snis{
           samples = S, proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}

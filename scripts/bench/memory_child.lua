@@ -16,8 +16,9 @@ elseif method == "mixture" then
 else
   gradient = fopo.gradient.snis{samples = 1000}
 end
-local trainer = fopo.trainer{policy = fopo.policy.linear{items = items}, data = sessions,
-                             gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}}
+local policy = fopo.policy.linear{items = items, preset = "paper"}
+local trainer = fopo.trainer{policy = policy, data = sessions, gradient = gradient,
+                             optim = fopo.optim.adam{lr = 1e-4}}
 trainer:run{steps = 3, view = false}
 
 local f <close> = assert(io.open("/proc/self/status"))

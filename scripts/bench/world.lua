@@ -41,7 +41,7 @@ function world.export(folder, items, sessions, n)
 end
 
 function world.policy(items, rows)
-  return fopo.policy.linear{items = items, seed = 1, rows = rows}
+  return fopo.policy.linear{items = items, preset = "paper", rows = rows}
 end
 
 -- A trainer with the paper's settings; rows as in fopo.policy.linear, device and batch as in

@@ -46,7 +46,7 @@ function study.world(name, o)
 end
 
 function study.trainer(world, gradient, o)
-  local pi = fopo.policy.linear{items = world.items, theta = "random", seed = o.seed,
+  local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = o.seed,
                                 rows = o.rows}
   return fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
                       optim = fopo.optim.adam{lr = o.lr}, seed = o.seed}

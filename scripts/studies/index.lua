@@ -45,7 +45,7 @@ local function unit_norm(items)
 end
 
 local function trained(s, items)
-  local pi = fopo.policy.linear{items = items, theta = "random"}
+  local pi = fopo.policy.linear{items = items, preset = "paper"}
   fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{samples = 500},
                optim = fopo.optim.adam{lr = 1e-2}}:run{steps = steps, view = false}
   return pi
@@ -101,7 +101,7 @@ local function measure(world, s, items)
   for i = 1, math.min(512, s.test.n) do rows[i] = i end
   for _, theta in ipairs{"identity", "random", "trained"} do
     local pi = theta == "trained" and trained(s, items)
-               or fopo.policy.linear{items = items, theta = theta}
+               or fopo.policy.linear{items = items, theta = theta, preset = "paper"}
     local Q = pi:queries(x:rows_of(rows))
     local on = {policy = pi, sessions = s.test}
     shown = {shown[1]}

@@ -50,7 +50,7 @@ local methods = {
 
 -- Reward and seconds of one run.
 local function train(world, method, learnt, seed)
-  local pi = fopo.policy.linear{items = world.items, theta = "random", seed = seed,
+  local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = seed,
                                 train_items = learnt}
   local items_lr = o.items_lr > 0 and o.items_lr or nil
   local t = fopo.trainer{policy = pi, data = world.split.train, batch = 32, seed = seed,

@@ -218,20 +218,17 @@ static int queries(lua_State *L) {
   return 1;
 }
 
-/* native.policy_choose_temperature(pi, x, effective): sets the temperature at which the policy has
- * `effective` items in effect, in the median of the contexts x. */
-static int choose_temperature(lua_State *L) {
-  bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
-  bind_array *x = bind_array_numbers(L, 2, "x");
+/* native.policy_temperature(x, items, effective): the temperature at which the softmax of
+ * x . beta_a / temperature has `effective` items in effect, in the median of the contexts x. */
+static int policy_temperature(lua_State *L) {
+  bind_array *x = bind_array_numbers(L, 1, "x"), *items = bind_array_numbers(L, 2, "items");
   double effective = bind_number(L, 3, "effective"), temperature;
-  bind_array *Q = bind_array_new(L, 0, x->rows, pi->policy.items.cols);
-  pi = bind_get_free(L, 1, &bind_policy_type);
-  x = bind_array_numbers(L, 2, "x");
-  bind_check(L, fopo_policy_queries(bind_matrix(Q), &pi->policy, bind_matrix(x)));
+  if (x->cols != items->cols) {
+    return bind_refuse(L, "contexts of %zu columns do not fit items of %zu", x->cols, items->cols);
+  }
   bind_check(L,
-             fopo_softmax_temperature(&temperature, bind_matrix(Q), pi->policy.items, effective));
-  pi->policy.temperature *= (float)temperature;
-  return 0;
+             fopo_softmax_temperature(&temperature, bind_matrix(x), bind_matrix(items), effective));
+  return bind_return_number(L, temperature);
 }
 
 /* pi:best(x, index, k): ids, scores [N, k] of the best items of each context, best first, and how
@@ -371,7 +368,7 @@ static int field_version(lua_State *L, bind_object *o) {
 
 const luaL_Reg bind_policy_functions[] = {{"policy_linear", policy_linear},
                                           {"policy_mlp", policy_mlp},
-                                          {"policy_choose_temperature", choose_temperature},
+                                          {"policy_temperature", policy_temperature},
                                           {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},

@@ -8,7 +8,7 @@ local split = fopo.data.synthetic{users = 600, items = 500, clusters = 12, seed 
 local test = split.test
 local items = fopo.embed.svd(split.train, {dim = 8})
 local pi = fopo.policy.linear{items = items, theta = "identity", temperature = 0.5}
-local x = test:contexts(items)
+local x = test:contexts(items, {scale = pi.contexts})
 
 local function near(a, b) lu.assertAlmostEquals(a, b, 1e-9) end
 local function says(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end

@@ -110,8 +110,8 @@ end
 
 -- The gradient is the one of the sum that the layers make by hand.
 function TestNetwork:test_gradient_shape_and_own_loop()
-  local pi = fopo.policy.mlp{items = items, hidden = {8}}
-  local twin = fopo.policy.mlp{items = items, hidden = {8}}
+  local pi = fopo.policy.mlp{items = items, hidden = {8}, preset = "paper"}
+  local twin = fopo.policy.mlp{items = items, hidden = {8}, preset = "paper"}
   local g, o = fopo.gradient.snis{samples = 50}, fopo.optim.adam{lr = 0.02}
   local rw = fopo.reward.hits(s.train)
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
@@ -163,7 +163,7 @@ TestItems = {}
 
 local function learner(o)
   o = o or {}
-  return fopo.policy.linear{items = items, train_items = true, seed = o.seed}
+  return fopo.policy.linear{items = items, train_items = true, seed = o.seed, preset = "paper"}
 end
 
 function TestItems:test_a_copy_is_learnt()
@@ -201,7 +201,7 @@ function TestItems:test_own_loop()
   for _, network in ipairs{false, true} do
     local function make()
       if network then
-        return fopo.policy.mlp{items = items, hidden = {8}, train_items = true}
+        return fopo.policy.mlp{items = items, hidden = {8}, train_items = true, preset = "paper"}
       end
       return learner()
     end

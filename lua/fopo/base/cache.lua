@@ -22,9 +22,10 @@ function cache.exact_of(pi)
   return ix
 end
 
--- The contexts [N, L] of these sessions for a policy: of its first items, as pi.contexts says.
-function cache.contexts(sessions, pi)
-  local items, scale = pi:initial_items(), pi.contexts
+-- The contexts [N, L] of these sessions: means of the items' rows, as they are or of unit length.
+-- For a policy, cache.contexts(sessions, pi): of its first items, as pi.contexts says.
+function cache.contexts(sessions, items, scale)
+  if not scale then items, scale = items:initial_items(), items.contexts end
   local by_items = contexts_of[sessions] or setmetatable({}, {__mode = "k"})
   contexts_of[sessions] = by_items
   local by_scale = by_items[items] or {}

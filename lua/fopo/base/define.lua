@@ -8,7 +8,8 @@
 -- An argument or option is {name, type, default, text}; arguments have no default, and
 -- `optional = true` if they may be left out. A type is one name or several joined by "|".
 -- A range is min, max (inclusive), above, below (exclusive) for numbers, one_of for strings.
--- Options may carry required = true.
+-- Options may carry required = true. `presets`, {name = {option = value, ...}}, adds the option
+-- preset: its values stand for the defaults; what the user gives goes before them.
 --
 -- This is the one place that checks ranges for users. The C core checks what it needs to be safe
 -- for any caller; the binding between them only converts types.
@@ -165,8 +166,10 @@ function define.options(entry, given)
                   #names > 0 and table.concat(names, ", ") or "none")
     end
   end
+  local preset = entry.presets and entry.presets[given.preset] or {}
   for _, spec in ipairs(entry.options) do
     local value = given[spec[1]]
+    if value == nil then value = preset[spec[1]] end
     if value == nil then value = spec[3] end
     if value == nil and spec.required then
       define.fail("%s needs the option %s: %s", entry.name, spec[1], spec[4])
@@ -176,10 +179,27 @@ function define.options(entry, given)
   return o
 end
 
+-- The option `preset` of a declaration: "paper: lr = 0.0001, weight_decay = 1e-10".
+local function preset_option(presets)
+  local names, texts = {}, {}
+  for name in pairs(presets) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    local parts = {}
+    for key, value in pairs(presets[name]) do
+      parts[#parts + 1] = (type(value) == "string" and "%s = %q" or "%s = %g"):format(key, value)
+    end
+    table.sort(parts)
+    texts[i] = name .. ": " .. table.concat(parts, ", ") .. ", unless given"
+  end
+  return {"preset", "string", nil, table.concat(texts, "; "), one_of = names}
+end
+
 -- Declares a function and returns it. entry.call receives the checked arguments and, if options
 -- are declared, the completed table of options as the last one.
 function define.fn(entry)
   entry.args, entry.options = entry.args or {}, entry.options or false
+  if entry.presets then table.insert(entry.options, preset_option(entry.presets)) end
   local count = #entry.args
   local function call(...)
     local given = select("#", ...)

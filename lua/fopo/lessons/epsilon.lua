@@ -11,7 +11,8 @@ return {
       text = [[
 Users like some clusters of items. Half of a user's items, X, make the context; an item of the
 other half, Y, earns 1 when it is shown. Items are embedded by an SVD, and an index finds the K
-items of largest score. The policy starts with a small random theta. SNIS draws from
+items of largest score. The policy starts as the paper's, with a small random theta. SNIS draws
+from
 
     q_{K,eps}(a) = eps / P + (1 - eps) kappa(a),   kappa: pi among the K best
 
@@ -24,7 +25,7 @@ ix = fopo.index.norm(beta)
 hits = fopo.reward.hits(s.train)
 pick = s.train:batch{size = 64, step = 0}
 x = s.train:contexts(beta)
-early = fopo.policy.linear{items = beta, seed = 1}
+early = fopo.policy.linear{items = beta, preset = "paper"}
 function mixture(eps)
   local q = fopo.proposal.mixture{index = ix, k = 256, epsilon = eps}
   return fopo.gradient.snis{proposal = q, samples = 1000}
@@ -75,7 +76,7 @@ that is nearly uniform: {%.0f|ess_early[1]} of 1000. And eps = 0 shows a perfect
 Now let the policy learn for $steps steps, and measure again.]],
       code = [[
 function learn(g)
-  local pi = fopo.policy.linear{items = beta, seed = 1}
+  local pi = fopo.policy.linear{items = beta, preset = "paper"}
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
                          optim = fopo.optim.adam{lr = 5e-2}}
   return t:run{steps = $steps, view = false}

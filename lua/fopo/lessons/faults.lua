@@ -72,7 +72,7 @@ Learn with the right weights and with the wrong ones, $steps steps each. (fopo r
 planted fault on every run; nothing would remind you of your own mistake.)]],
       code = [[
 function learn(g)
-  local pi = fopo.policy.linear{items = beta, seed = 1}
+  local pi = fopo.policy.linear{items = beta, preset = "paper"}
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
                          optim = fopo.optim.adam{lr = 5e-2}}
   return t:run{steps = $steps, view = false}
