@@ -12,29 +12,10 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/interactions.h"
 
 /* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
 enum { BLOCK = 4096 };
-
-/* X and Y of a session as one ascending row; they share no id. */
-static void merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
-  const uint32_t *x = fopo_csr_row(&s->X, row), *x_end = x + fopo_csr_count(&s->X, row);
-  const uint32_t *y = fopo_csr_row(&s->Y, row), *y_end = y + fopo_csr_count(&s->Y, row);
-  while (x < x_end && y < y_end) *out++ = *x < *y ? *x++ : *y++;
-  while (x < x_end) *out++ = *x++;
-  while (y < y_end) *out++ = *y++;
-}
-
-/* X + Y. */
-static int merge(fopo_csr *m, const fopo_sessions *s) {
-  size_t n = s->X.rows;
-  int status = fopo_csr_init(m, n, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
-  if (status != FOPO_OK) return status;
-  for (size_t row = 0; row <= n; row++) m->indptr[row] = s->X.indptr[row] + s->Y.indptr[row];
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t row = 0; row < n; row++) merge_row(m->ids + m->indptr[row], s, row);
-  return FOPO_OK;
-}
 
 /* factor [L]: what column j of V is multiplied by. */
 static void column_factors(float *factor, const float *s, size_t dim, size_t seen,
@@ -82,7 +63,7 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
       (uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) * sizeof(uint32_t),
       "the matrix X + Y", "use fewer users");
   if (status != FOPO_OK) return status;
-  status = merge(&both, sessions);
+  status = fopo_interactions(&both, sessions);
   if (status != FOPO_OK) goto out;
 
   status = FOPO_ERR_MEMORY;
