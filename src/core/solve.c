@@ -26,3 +26,16 @@ int fopo_solve_spd(double *x, double *A, size_t M) {
   }
   return FOPO_OK;
 }
+
+int fopo_invert_spd(double *A, size_t M) {
+  int m = (int)M;
+  if (m == 0) return FOPO_OK;
+  if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, A, m) != 0 ||
+      LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'L', m, A, m) != 0) {
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "a matrix of %zu x %zu is not positive definite and has no inverse; use a "
+                     "larger l2",
+                     M, M);
+  }
+  return FOPO_OK;
+}
