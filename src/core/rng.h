@@ -29,7 +29,8 @@ enum {
   FOPO_STREAM_LEVEL = 8,     /* levels of the HNSW graph */
   FOPO_STREAM_BOOTSTRAP = 9, /* intervals */
   FOPO_STREAM_POLICY = 10,   /* REINFORCE's draws from the policy */
-  FOPO_STREAM_LOGS = 11      /* synthetic logs */
+  FOPO_STREAM_LOGS = 11,     /* synthetic logs */
+  FOPO_STREAM_RANKING = 12   /* the random baseline */
 };
 
 typedef struct {

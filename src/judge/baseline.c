@@ -1,0 +1,244 @@
+/* What all baselines share: learning from sessions, and the best items of the scores.
+ *
+ * Sessions are scored in blocks, a block by one thread, and each list is chosen from the scores of
+ * its own session alone, so the bits do not depend on the number of threads. */
+#include "judge/baseline.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "data/interactions.h"
+#include "judge/baselines/baselines.h"
+#include "mips/index.h"
+#include "mips/topk.h"
+
+enum {
+  BLOCK = FOPO_BASELINE_BLOCK,
+  WAVE = 64 /* blocks of a thread between two reports of progress, at most .. */
+};
+#define WAVE_WORK ((size_t)1 << 24) /* .. and so many scores, some milliseconds */
+
+struct fopo_baseline {
+  fopo_baseline_options o;
+  void *model;
+  size_t P;
+  double seconds;
+};
+
+#define X(name) &fopo_baseline_##name,
+const fopo_baseline_kind *const fopo_baseline_kinds[] = {
+#include "judge/baselines/baselines.def"
+    NULL};
+#undef X
+
+/* ---- learning ---- */
+
+int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
+                      const fopo_baseline_options *options) {
+  double start = fopo_clock();
+  fopo_csr M = {0};
+  *b = NULL;
+  if (sessions->X.rows == 0 || sessions->X.cols == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "no session to learn a baseline from; give s.train");
+  }
+  fopo_baseline *fresh = fopo_alloc(1, sizeof *fresh);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  fresh->o = *options;
+  fresh->P = sessions->X.cols;
+  int status = fopo_interactions(&M, sessions);
+  if (status == FOPO_OK) status = options->kind->fit(&fresh->model, &M, options);
+  fopo_csr_done(&M);
+  fresh->seconds = fopo_clock() - start;
+  if (status != FOPO_OK) {
+    fopo_baseline_free(fresh);
+    return status;
+  }
+  *b = fresh;
+  return FOPO_OK;
+}
+
+void fopo_baseline_free(fopo_baseline *b) {
+  if (b == NULL) return;
+  b->o.kind->free(b->model);
+  fopo_free(b);
+}
+
+const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b) { return &b->o; }
+size_t fopo_baseline_items(const fopo_baseline *b) { return b->P; }
+double fopo_baseline_seconds(const fopo_baseline *b) { return b->seconds; }
+
+/* ---- recommending ---- */
+
+typedef struct {
+  const fopo_baseline *b;
+  const fopo_sessions *sessions;
+  uint32_t *ids; /* [N, k], the outputs */
+  float *scores;
+  uint32_t *counts;
+  size_t k;
+  int unseen;
+  float *block;   /* [threads, BLOCK, P] scores */
+  uint64_t *keys; /* [threads, P] */
+  char *scratch;  /* [threads, scratch_bytes] of the kind */
+  size_t scratch_bytes;
+} job;
+
+static int check(const fopo_baseline *b, const fopo_sessions *sessions) {
+  if (sessions->X.rows > 0 && sessions->X.cols == b->P) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the baseline was learnt over %zu items but the sessions have %zu contexts over "
+                   "%zu; use sessions of the same split",
+                   b->P, sessions->X.rows, sessions->X.cols);
+}
+
+static int begin(job *j) {
+  size_t threads = (size_t)fopo_threads(), P = j->b->P;
+  const fopo_baseline_kind *kind = j->b->o.kind;
+  if (j->k == 0 || j->k > P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the baseline knows %zu items; use 1 to %zu",
+                     j->k, P, P);
+  }
+  j->scratch_bytes = kind->scratch_bytes != NULL ? kind->scratch_bytes(j->b->model) : 0;
+  uint64_t bytes = (uint64_t)P * (BLOCK * sizeof(float) + sizeof(uint64_t)) + j->scratch_bytes;
+  int status = fopo_memory_suffices(threads * bytes, "scoring all items for each thread",
+                                    "use fewer threads (fopo.threads(1))");
+  if (status != FOPO_OK) return status;
+  j->block = fopo_alloc(threads * BLOCK * P, sizeof *j->block);
+  j->keys = fopo_alloc(threads * P, sizeof *j->keys);
+  j->scratch = fopo_alloc(threads, j->scratch_bytes);
+  return j->block && j->keys && j->scratch ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+static void end(job *j) {
+  fopo_free(j->block);
+  fopo_free(j->keys);
+  fopo_free(j->scratch);
+}
+
+/* keys: those of the items that may be recommended in context n; returns how many. */
+static size_t eligible(uint64_t *keys, const float *scores, const job *j, size_t n) {
+  const fopo_csr *X = &j->sessions->X;
+  const uint32_t *seen = fopo_csr_row(X, n), *end = seen + fopo_csr_count(X, n);
+  size_t count = 0;
+  for (uint32_t a = 0; a < j->b->P; a++) {
+    int is_seen = seen < end && *seen == a;
+    seen += is_seen;
+    if ((is_seen && j->unseen) || !(scores[a] > -INFINITY)) continue;
+    keys[count++] = fopo_topk_key(scores[a], a);
+  }
+  return count;
+}
+
+/* The list of context n from its scores [P]. */
+static void choose(job *j, size_t n, const float *scores, uint64_t *keys) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t k = j->k, count = eligible(keys, scores, j, n);
+  if (count > k) count = kernels->partition_at_least(keys, count, kernels->kth(keys, count, k));
+  kernels->sort(keys, count);
+  for (size_t i = 0; i < k; i++) {
+    j->ids[n * k + i] = i < count ? fopo_topk_id(keys[i]) : FOPO_NO_ITEM;
+    j->scores[n * k + i] = i < count ? fopo_topk_score(keys[i]) : -INFINITY;
+  }
+  j->counts[n] = (uint32_t)count;
+}
+
+/* The lists of one block of sessions; 0 if a score is not finite. */
+static int block_of(job *j, size_t first) {
+  size_t t = (size_t)omp_get_thread_num(), P = j->b->P, N = j->sessions->X.rows;
+  size_t n = N - first < BLOCK ? N - first : BLOCK;
+  float *scores = j->block + t * BLOCK * P;
+  int good = j->b->o.kind->score(scores, j->b->model, &j->b->o, &j->sessions->X, first, n,
+                                 j->scratch + t * j->scratch_bytes);
+  for (size_t i = 0; good && i < n; i++) choose(j, first + i, scores + i * P, j->keys + t * P);
+  return good;
+}
+
+/* Blocks between two reports: some for every thread. */
+static size_t blocks_of_wave(size_t P) {
+  size_t fit = WAVE_WORK / (BLOCK * P);
+  return (size_t)fopo_threads() * (fit < 1 ? 1 : fit > WAVE ? WAVE : fit);
+}
+
+static int run(job *j) {
+  size_t N = j->sessions->X.rows, wave = blocks_of_wave(j->b->P) * BLOCK;
+  int good = 1;
+  for (size_t first = 0; first < N; first += wave) {
+    size_t last = N - first < wave ? N : first + wave;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(&& : good)
+    for (size_t at = first; at < last; at += BLOCK) good = good && block_of(j, at);
+    if (!good) {
+      return fopo_fail(FOPO_ERR_NUMERIC, "a score of baseline %s is not finite; use a larger l2",
+                       j->b->o.kind->name);
+    }
+    int status = fopo_progress("recommending", (double)last, (double)N);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
+                       const fopo_sessions *sessions, size_t k, int unseen) {
+  job j = {.b = b,
+           .sessions = sessions,
+           .ids = ids,
+           .scores = scores,
+           .counts = counts,
+           .k = k,
+           .unseen = unseen};
+  int status = check(b, sessions);
+  if (status == FOPO_OK) status = begin(&j);
+  if (status == FOPO_OK) status = run(&j);
+  end(&j);
+  return status;
+}
+
+/* ---- the expected reward of a distribution ---- */
+
+/* sum of the weights of the items of a row, but not of those in the same row of `but`. */
+static double weight_of(const float *w, const fopo_csr *m, size_t row, const fopo_csr *but) {
+  const uint32_t *ids = fopo_csr_row(m, row);
+  double sum = 0.0;
+  for (size_t i = 0; i < fopo_csr_count(m, row); i++) {
+    if (but == NULL || !fopo_csr_contains(but, row, ids[i])) sum += (double)w[ids[i]];
+  }
+  return sum;
+}
+
+int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_sessions *sessions,
+                           int unseen) {
+  const float *w = b->o.kind->weights != NULL ? b->o.kind->weights(b->model) : NULL;
+  const fopo_csr *X = &sessions->X;
+  double all = 0.0, squares = 0.0, sum = 0.0, of_squares = 0.0;
+  *e = (fopo_expected){0};
+  int status = check(b, sessions);
+  if (status != FOPO_OK) return status;
+  if (w == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "baseline %s gives no probabilities, so it has no expected reward",
+                     b->o.kind->name);
+  }
+  for (size_t a = 0; a < b->P; a++) {
+    all += (double)w[a];
+    squares += (double)w[a] * (double)w[a];
+  }
+  for (size_t n = 0; n < X->rows; n++) {
+    double in_y = weight_of(w, &sessions->Y, n, unseen ? X : NULL);
+    double rest = unseen ? all - weight_of(w, X, n, NULL) : all;
+    double reward = in_y > 0.0 ? in_y / rest : 0.0;
+    sum += reward;
+    of_squares += reward * reward;
+  }
+  double N = (double)X->rows;
+  e->contexts = X->rows;
+  e->reward = sum / N;
+  e->se = N > 1.0 ? sqrt(fmax(of_squares - sum * sum / N, 0.0) / (N - 1.0) / N) : 0.0;
+  e->effective = all * all / squares;
+  return FOPO_OK;
+}

@@ -1,0 +1,72 @@
+/* Recommenders to compare a policy with. A baseline learns from the interactions of the training
+ * users, X + Y, and recommends to any session from its X. Each is one file in judge/baselines/ and
+ * one line in baselines.def; no other file names it. */
+#ifndef FOPO_JUDGE_BASELINE_H
+#define FOPO_JUDGE_BASELINE_H
+
+#include "data/sessions.h"
+#include "judge/expected.h"
+#include "learn/option.h"
+
+enum { FOPO_BASELINE_BLOCK = 8 }; /* contexts that a thread scores at a time */
+
+typedef struct fopo_baseline fopo_baseline;
+typedef struct fopo_baseline_kind fopo_baseline_kind;
+
+/* The numbers of all kinds; each reads those of its own options. */
+typedef struct {
+  const fopo_baseline_kind *kind;
+  size_t neighbours, dim, iterations;
+  int similarity; /* item_knn: 0 cosine, 1 jaccard */
+  double l2, alpha;
+  uint64_t seed;
+} fopo_baseline_options;
+
+struct fopo_baseline_kind {
+  const char *name; /* of the function in Lua: fopo.baseline.NAME */
+
+  /* *model from M [users, P], without values. Refuses what would not fit in memory before it
+   * allocates, reports progress, can be interrupted. */
+  int (*fit)(void **model, const fopo_csr *M, const fopo_baseline_options *o);
+  void (*free)(void *model); /* accepts NULL and half of a model */
+
+  /* scores [n, P] of the contexts first .. first + n - 1 with the items of X taken, on the calling
+   * thread, n <= FOPO_BASELINE_BLOCK; -INFINITY: never recommended. scratch has scratch_bytes.
+   * Returns 0 if a number was not finite. */
+  int (*score)(float *scores, const void *model, const fopo_baseline_options *o, const fopo_csr *X,
+               size_t first, size_t n, void *scratch);
+  size_t (*scratch_bytes)(const void *model); /* NULL: no scratch */
+
+  /* weights [P] if the baseline is also a distribution over the items, the same in each context;
+   * NULL: it is none. */
+  const float *(*weights)(const void *model);
+
+  /* For Lua: the options, whether there is a seed too, help and an example that a test runs. */
+  const fopo_option *options; /* ended by a name of NULL */
+  int has_seed;
+  const char *text, *example;
+};
+
+/* Every kind, ended by NULL. */
+extern const fopo_baseline_kind *const fopo_baseline_kinds[];
+
+/* Learns from the sessions: options->kind says how. */
+int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
+                      const fopo_baseline_options *options);
+void fopo_baseline_free(fopo_baseline *b); /* accepts NULL */
+
+const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b);
+size_t fopo_baseline_items(const fopo_baseline *b);   /* P */
+double fopo_baseline_seconds(const fopo_baseline *b); /* of learning */
+
+/* ids, scores [N, k], counts [N]: the k items of largest score for each session, best first, ties
+ * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */
+int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
+                       const fopo_sessions *sessions, size_t k, int unseen);
+
+/* The expected reward of a baseline that is a distribution over the items; unseen: its chances are
+ * those of the items that are not in X. FOPO_ERR_UNAVAILABLE if the baseline is none. */
+int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_sessions *sessions,
+                           int unseen);
+
+#endif
