@@ -27,6 +27,7 @@ local fopo = {
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
   evaluate = require "fopo.evaluate",
+  baseline = require "fopo.baseline",
   ope = require "fopo.ope",
   check = require "fopo.check",
   experiment = require "fopo.experiment",

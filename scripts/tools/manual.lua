@@ -87,8 +87,9 @@ local sections = {
   {"Training", "Runs in the foreground and jobs behind the prompt.",
    {"fopo.trainer", "trainer:", "job:"}},
   {"Judging",
-   "The worth of a policy on sessions and logs that it has not seen, and checks of the program.",
-   {"fopo.evaluate", "fopo.ope", "fopo.check"}},
+   "The worth of a policy on sessions and logs that it has not seen, what to compare it with, and "
+   .. "checks of the program.",
+   {"fopo.evaluate", "fopo.baseline.", "baseline:", "fopo.ope", "fopo.check"}},
   {"Experiments and reports", "Several runs under the same conditions, side by side.",
    {"fopo.experiment.", "fopo.compare", "fopo.report."}},
   {"Pictures", "Curves and the live view, in the terminal and in files.",

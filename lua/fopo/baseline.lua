@@ -1,0 +1,75 @@
+-- fopo.baseline: recommenders to compare a policy with. Each is a row of C (src/judge/baselines/),
+-- from which its function, its options and its help are made here; identity is a policy.
+local native = require "fopo.native"
+local define = require "fopo.base.define"
+local lists = require "fopo.base.lists"
+local rows = require "fopo.base.rows"
+local text = require "fopo.base.text"
+local baseline, methods = {}, native.types.baseline
+local row_of = {}
+
+for _, row in ipairs(native.baselines()) do
+  local options = {{"data", "sessions", nil, "to learn from: s.train, X + Y of each user",
+                    required = true}, table.unpack(rows.specs(row.options))}
+  if row.has_seed then options[#options + 1] = {"seed", "integer", 1, "of what is random"} end
+  row_of[row.name] = row
+  baseline[row.name] = define.fn{
+    name = "fopo.baseline." .. row.name, returns = "baseline", options = options,
+    text = row.text, example = row.example,
+    call = function(o)
+      local data = o.data
+      o.data = nil
+      return native.baseline(row.name, data, o)
+    end,
+  }
+end
+
+baseline.identity = define.fn{
+  name = "fopo.baseline.identity", returns = "policy",
+  options = {
+    {"items", "array", nil, "beta [P, L]", required = true},
+    {"contexts", "string", "mean", "how contexts are made of sessions, as of the policy that is "
+     .. "compared", one_of = {"mean", "unit"}},
+    {"temperature", "number|string", 1.0, "divides every score; changes the expected reward alone; "
+     .. "auto: as fopo.policy.linear chooses it", above = 0, one_of = {"auto"}},
+  },
+  text = [[The untrained policy: theta is the identity, so that the items of largest inner product
+with the mean of X are recommended. What training adds is what a policy earns above it.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+start = fopo.baseline.identity{items = fopo.embed.svd(s.train, {dim = 8})}
+assert(fopo.evaluate(start, s.test).reward > 0.05)]],
+  call = function(o)
+    return require("fopo.policy").linear{items = o.items, theta = "identity",
+                                         contexts = o.contexts, temperature = o.temperature}
+  end,
+}
+
+methods.best = define.fn{
+  name = "baseline:best", returns = "array, array",
+  args = {{"b", "baseline", nil, "the baseline"}, {"sessions", "sessions", nil, "as s.test"}},
+  options = {
+    {"k", "integer", 1, "how many items", min = 1},
+    {"exclude", "string", nil, "seen: items of X are left out", one_of = {"seen"}},
+  },
+  text = [[ids and scores [N, k] of the best items of each session, best first, ties to the smaller
+id. A list that ends early has no id and -inf behind its last item.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+ids, scores = fopo.baseline.popular{data = s.train}:best(s.test, {k = 3})
+assert(ids.cols == 3 and scores:get(1, 1) >= scores:get(1, 2))]],
+  call = function(b, sessions, o) return lists.of(b, sessions, o) end,
+}
+
+function methods.describe(b)
+  local parts = {}
+  for _, option in ipairs(row_of[b.kind].options) do
+    local value = b[option.name]
+    parts[#parts + 1] = ("%s %s"):format(option.name,
+      type(value) == "number" and ("%.4g"):format(value) or value)
+  end
+  return ("baseline %s: %s items%s%s, learnt in %s"):format(b.kind, text.count(b.n_items),
+    #parts > 0 and ", " or "", table.concat(parts, ", "), text.seconds(b.seconds))
+end
+
+return baseline

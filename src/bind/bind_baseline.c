@@ -1,0 +1,137 @@
+/* Baselines: each kind is a row of C (judge/baseline.h). */
+#include <string.h>
+
+#include "bind/families.h"
+#include "judge/baseline.h"
+
+typedef struct {
+  bind_object object;
+  fopo_baseline *baseline;
+} bind_baseline;
+
+static void done(bind_object *o) { fopo_baseline_free(((bind_baseline *)o)->baseline); }
+
+static const fopo_baseline *get_baseline(lua_State *L, int index) {
+  return ((bind_baseline *)bind_get(L, index, &bind_baseline_type))->baseline;
+}
+
+static const fopo_sessions *get_sessions(lua_State *L, int index) {
+  return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
+}
+
+/* native.baselines(): a list of {name =, text =, example =, options = {...}, has_seed =}. */
+static int baselines(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
+    const fopo_baseline_kind *kind = fopo_baseline_kinds[i];
+    bind_push_entry(L, kind->name, kind->name, kind->text, kind->example, kind->options);
+    bind_set_boolean(L, "has_seed", kind->has_seed);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static const fopo_baseline_kind *kind_of(lua_State *L, int index) {
+  const char *name = bind_string(L, index, "the kind");
+  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
+    if (strcmp(fopo_baseline_kinds[i]->name, name) == 0) return fopo_baseline_kinds[i];
+  }
+  bind_refuse(L, "there is no baseline %.40s", name);
+  return NULL;
+}
+
+/* native.baseline(name, sessions, {its options, seed}): a baseline that has learnt from the
+ * sessions. */
+static int baseline(lua_State *L) {
+  fopo_baseline_options o = {.kind = kind_of(L, 1)};
+  bind_table(L, 3, "the options");
+  for (const fopo_option *row = o.kind->options; row->name != NULL; row++) {
+    bind_read_row(L, 3, row, &o);
+    if (row->type != FOPO_OPTION_NUMBER) continue;
+    double value = *(const double *)(const void *)((const char *)&o + row->member);
+    if (value >= row->least && value < 1e300) continue;
+    return bind_refuse(L, "%s is %g; use %g or more", row->name, value, row->least);
+  }
+  if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
+  bind_get(L, 2, &bind_sessions_type);
+  bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
+  bind_check(L, fopo_baseline_new(&b->baseline, get_sessions(L, 2), &o));
+  return 1;
+}
+
+/* native.baseline_best(baseline, sessions, k, unseen): ids, scores [N, k], the best items of each
+ * session first; unseen: without those of X. */
+static int best(lua_State *L) {
+  int unseen = bind_boolean(L, 4, "unseen");
+  size_t rows = get_sessions(L, 2)->X.rows;
+  size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(get_baseline(L, 1)));
+  uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
+  bind_array *ids = bind_array_new(L, 1, rows, k);
+  bind_array *scores = bind_array_new(L, 0, rows, k);
+  bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, get_baseline(L, 1),
+                                   get_sessions(L, 2), k, unseen));
+  return 2;
+}
+
+/* native.baseline_expected(baseline, sessions, unseen): {contexts, reward, se, effective}; nil if
+ * the baseline gives no probabilities. */
+static int expected(lua_State *L) {
+  fopo_expected e;
+  int unseen = bind_boolean(L, 3, "unseen");
+  int status = fopo_baseline_expected(&e, get_baseline(L, 1), get_sessions(L, 2), unseen);
+  if (status == FOPO_ERR_UNAVAILABLE) return bind_return_nil(L);
+  bind_check(L, status);
+  lua_createtable(L, 0, 4);
+  bind_set_count(L, "contexts", e.contexts);
+  bind_set_number(L, "reward", e.reward);
+  bind_set_number(L, "se", e.se);
+  bind_set_number(L, "effective", e.effective);
+  return 1;
+}
+
+static const fopo_baseline *baseline_of(const bind_object *o) {
+  return ((const bind_baseline *)o)->baseline;
+}
+
+static int field_kind(lua_State *L, bind_object *o) {
+  return bind_return_string(L, fopo_baseline_get(baseline_of(o))->kind->name);
+}
+
+static int field_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_baseline_items(baseline_of(o)));
+}
+
+static int field_seconds(lua_State *L, bind_object *o) {
+  return bind_return_number(L, fopo_baseline_seconds(baseline_of(o)));
+}
+
+/* The options of its kind. */
+static int other(lua_State *L, bind_object *o) {
+  const fopo_baseline_options *options = fopo_baseline_get(baseline_of(o));
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  const fopo_option *row = bind_row(options->kind->options, name);
+  if (row != NULL) return bind_push_row(L, row, options);
+  if (strcmp(name, "seed") != 0 || !options->kind->has_seed) return 0;
+  lua_pushinteger(L, (lua_Integer)options->seed);
+  return 1;
+}
+
+const luaL_Reg bind_baseline_functions[] = {{"baselines", baselines},
+                                            {"baseline", baseline},
+                                            {"baseline_best", best},
+                                            {"baseline_expected", expected},
+                                            {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{NULL, NULL}};
+
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"n_items", field_n_items, NULL},
+                                    {"seconds", field_seconds, NULL},
+                                    {NULL, NULL, NULL}};
+
+const bind_type bind_baseline_type = {.name = "fopo.baseline",
+                                      .size = sizeof(bind_baseline),
+                                      .done = done,
+                                      .methods = methods,
+                                      .fields = fields,
+                                      .other = other};

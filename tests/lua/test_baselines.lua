@@ -1,0 +1,144 @@
+-- Baselines: what they promise besides their numbers, which test_baselines.py compares with NumPy.
+local lu = require "luaunit"
+local fopo = require "fopo"
+local native = require "fopo.native"
+local baseline = fopo.baseline
+
+local split = fopo.data.synthetic{users = 500, items = 700, clusters = 12, seed = 5}
+              :sessions{min_items = 10, seed = 2}
+local train, test = split.train, split.test
+local small = {random = {}, popular = {}, item_knn = {neighbours = 20}, ease = {l2 = 50},
+               als = {dim = 6, iterations = 2}}
+
+local function make(name, more)
+  local o = {data = train}
+  for key, value in pairs(small[name]) do o[key] = value end
+  for key, value in pairs(more or {}) do o[key] = value end
+  return baseline[name](o)
+end
+
+local function says(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
+
+local function same(a, b)
+  lu.assertEquals(a:totable(), b:totable())
+end
+
+TestBaselines = {}
+
+-- The order of baselines that is known of this world.
+function TestBaselines:test_they_learn()
+  local reward = {}
+  for name in pairs(small) do reward[name] = fopo.evaluate(make(name), test, {exclude = "seen"}) end
+  local identity = baseline.identity{items = fopo.embed.svd(train, {dim = 12})}
+  lu.assertEquals(identity.kind, "linear")
+  reward.identity = fopo.evaluate(identity, test, {exclude = "seen"})
+  lu.assertTrue(reward.random.recall[20] < 0.1)
+  lu.assertTrue(reward.popular.recall[20] > reward.random.recall[20])
+  for _, name in ipairs{"item_knn", "ease", "als", "identity"} do
+    lu.assertTrue(reward[name].recall[20] > 2 * reward.popular.recall[20], name)
+  end
+end
+
+function TestBaselines:test_the_same_for_any_number_of_threads()
+  local threads = fopo.threads()
+  for name in pairs(small) do
+    local lists = {}
+    for _, n in ipairs{1, 3} do
+      fopo.threads(n)
+      local ids, scores = make(name):best(test, {k = 9})
+      lists[#lists + 1] = {ids, scores}
+    end
+    fopo.threads(threads)
+    same(lists[1][1], lists[2][1])
+    same(lists[1][2], lists[2][2])
+  end
+end
+
+function TestBaselines:test_seeds()
+  for _, name in ipairs{"random", "als"} do
+    local one = make(name, {seed = 8})
+    same(one:best(test, {k = 5}), make(name, {seed = 8}):best(test, {k = 5}))
+    lu.assertNotEquals(one:best(test, {k = 5}):totable(),
+                       make(name, {seed = 9}):best(test, {k = 5}):totable())
+    lu.assertEquals(one.seed, 8)
+  end
+end
+
+-- A random order shows each item about as often as any other, and another one in each context.
+function TestBaselines:test_random_is_uniform()
+  local all = make("random"):best(train, {k = 7})
+  local counts, n = {}, 0
+  for i = 1, all.rows do
+    for j = 1, all.cols do
+      local a = all:get(i, j)
+      counts[a], n = (counts[a] or 0) + 1, n + 1
+    end
+  end
+  local chi2, expected = 0, n / 700
+  for a = 1, 700 do chi2 = chi2 + ((counts[a] or 0) - expected) ^ 2 / expected end
+  lu.assertTrue(math.abs(chi2 - 699) < 5 * math.sqrt(2 * 699), chi2)
+  local e = fopo.evaluate(make("random"), test)
+  local mean = 0
+  for i = 1, test.n do mean = mean + test:y(i).cols / 700 / test.n end
+  lu.assertAlmostEquals(e.expected, mean, 1e-9)
+  lu.assertAlmostEquals(e.effective, 700, 1e-6)
+end
+
+function TestBaselines:test_unseen()
+  for name in pairs(small) do
+    local ids = make(name):best(test, {k = 30, exclude = "seen"})
+    for n = 1, test.n do
+      local taken = {}
+      for _, a in ipairs(test:x(n):totable()[1]) do taken[a] = true end
+      for j = 1, 30 do lu.assertNil(taken[ids:get(n, j)], name) end
+    end
+  end
+end
+
+function TestBaselines:test_fields_and_print()
+  local knn = make("item_knn")
+  lu.assertEquals({knn.kind, knn.n_items, knn.neighbours, knn.similarity},
+                  {"item_knn", 700, 20, "cosine"})
+  lu.assertStrContains(fopo.show(knn), "baseline item_knn: 700 items, neighbours 20, similarity")
+  lu.assertStrContains(fopo.show(fopo.evaluate(knn, test)), "evaluation: reward 0.")
+  lu.assertNil(fopo.evaluate(knn, test).expected)
+  lu.assertNotNil(fopo.evaluate(make("popular"), test).expected)
+end
+
+function TestBaselines:test_refusals()
+  says("needs the option data", baseline.popular, {})
+  says("l2 must be at least", baseline.ease, {data = train, l2 = 0})
+  says("k must be at least 1", baseline.popular{data = train}.best, make("popular"), test, {k = 0})
+  says("k is 701", function() make("popular"):best(test, {k = 701}) end)
+  says("without an index", fopo.evaluate, make("popular"), test,
+       {index = fopo.index.norm(fopo.array.randn(700, 3, 1))})
+  says("without contexts", fopo.evaluate, make("popular"), test,
+       {contexts = fopo.array.randn(test.n, 3, 1)})
+  local other = fopo.data.synthetic{users = 100, items = 50, clusters = 4}:sessions{min_items = 5}
+  says("learnt over 700 items but the sessions have", fopo.evaluate, make("popular"), other.test)
+  for _, value in ipairs{-1, 0, 0 / 0, 1 / 0, 1e300, "x", {}, train, -1e-9} do
+    for name in pairs(small) do
+      for option in pairs(small[name]) do
+        pcall(native.baseline, name, train, {[option] = value})
+      end
+    end
+    pcall(native.baseline, value, train, {})
+    pcall(native.baseline_best, make("popular"), test, value, true)
+    pcall(native.baseline_expected, value, test)
+  end
+end
+
+-- A catalogue too large for items x items is refused before anything is allocated.
+function TestBaselines:test_ease_says_what_it_needs()
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write("%%MatrixMarket matrix coordinate pattern general\n40 2000000 400\n")
+  for i = 1, 400 do f:write(i % 40 + 1, " ", i * 4999, "\n") end
+  f:close()
+  local s = fopo.data.read(path):sessions{min_items = 5, test = 0.2}
+  os.remove(path)
+  says("the items x items weights of ease needs 16000.00 GB", baseline.ease, {data = s.train})
+  lu.assertEquals(baseline.popular{data = s.train}.n_items, 2000000)
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)

@@ -1,0 +1,172 @@
+"""Baselines against NumPy: each from its published formula, on sessions of a small world. Skipped
+without numpy."""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("skip: numpy is not here")
+    sys.exit(77)
+
+from checks import check, failures
+
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+K = 10
+P = 600  # more than two of the blocks of rows that ease sweeps at once
+
+WORLD = """
+fopo = require "fopo"
+s = fopo.data.synthetic{users = 400, items = %d, clusters = 12, mean_items = 16, seed = 7}
+    :sessions{min_items = 6, seed = 2}
+""" % P
+
+DUMP = WORLD + """
+for _, part in ipairs{"train", "test"} do
+  local f = io.open(part .. ".txt", "w")
+  for n = 1, s[part].n do
+    for _, side in ipairs{"x", "y"} do
+      f:write(table.concat(s[part][side](s[part], n):totable()[1], " "), "\\n")
+    end
+  end
+  f:close()
+end
+local b = fopo.baseline
+local made = {
+  popular = b.popular{data = s.train},
+  cosine = b.item_knn{data = s.train, neighbours = 7},
+  jaccard = b.item_knn{data = s.train, neighbours = 200, similarity = "jaccard"},
+  ease = b.ease{data = s.train, l2 = 20},
+  als = b.als{data = s.train, dim = 5, l2 = 2, alpha = 3, iterations = 3, seed = 4},
+}
+for name, one in pairs(made) do
+  for _, exclude in ipairs{"none", "seen"} do
+    local ids, scores = one:best(s.test, {k = %d, exclude = exclude == "seen" and exclude or nil})
+    ids:save(name .. "." .. exclude .. ".ids.npy")
+    scores:save(name .. "." .. exclude .. ".scores.npy")
+  end
+  local e = fopo.evaluate(one, s.test, {k = {1, %d}, exclude = "seen"})
+  local f = io.open(name .. ".txt", "w")
+  f:write(e.reward, " ", e.recall[%d], " ", e.ndcg[%d], " ", e.expected or -1, "\\n")
+  f:close()
+end
+fopo.array.randn(%d, 5, 4, 0.1):save("start.npy")
+""" % (K, K, K, K, P)
+
+
+def matrix(rows):
+    m = np.zeros((len(rows), P))
+    for n, row in enumerate(rows):
+        m[n, row] = 1
+    return m
+
+
+def read(folder, part):
+    lines = [[int(a) - 1 for a in line.split()] for line in open(os.path.join(folder, part))]
+    return matrix(lines[0::2]), matrix(lines[1::2])
+
+
+def knn(M, X, neighbours, jaccard):
+    C, n = M.T @ M, M.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        S = C / (n[:, None] + n[None, :] - C) if jaccard else C / np.sqrt(np.outer(n, n))
+    S = np.nan_to_num(S)
+    np.fill_diagonal(S, 0)
+    for row in S:
+        row[np.argsort(-row.astype(np.float32), kind="stable")[neighbours:]] = 0
+    scores = X @ S
+    return np.where(scores > 0, scores, -np.inf)
+
+
+def ease(M, X, l2):
+    A = np.linalg.inv(M.T @ M + l2 * np.eye(P))
+    B = -A / np.diag(A)
+    np.fill_diagonal(B, 0)
+    return X @ B
+
+
+def als_side(M, F, l2, alpha):
+    """Each row by its own normal equations with the weights c written out."""
+    out = np.zeros((len(M), F.shape[1]))
+    for u, m in enumerate(M):
+        c = 1 + alpha * m
+        out[u] = np.linalg.solve(F.T @ (c[:, None] * F) + l2 * np.eye(F.shape[1]), F.T @ (c * m))
+    return out
+
+
+def als(M, X, Y, l2, alpha, iterations):
+    for _ in range(iterations):
+        U = als_side(M, Y, l2, alpha)
+        Y = als_side(M.T, U, l2, alpha)
+    return als_side(X, Y, l2, alpha) @ Y.T
+
+
+def same_lists(name, scores, ids, given, tolerance):
+    """The list is the k best of the oracle's scores, but for items too close to tell."""
+    ids = ids.astype(np.int64)
+    for n in range(len(scores)):
+        possible = np.isfinite(scores[n]).sum()
+        listed = ids[n] < P
+        check(name + ": length", listed.sum() == min(K, possible), n, listed.sum(), possible)
+        mine = scores[n][ids[n][listed]]
+        check(name + ": scores", np.allclose(mine, given[n][listed], rtol=tolerance,
+                                             atol=tolerance), n, mine, given[n])
+        best = np.sort(scores[n])[::-1][:len(mine)]
+        check(name + ": the best", np.allclose(mine, best, rtol=tolerance, atol=tolerance), n)
+        check(name + ": each once", len(set(ids[n][listed])) == listed.sum(), n)
+        if failures:
+            return
+
+
+def measures(scores, Y):
+    hits = recall = ndcg = 0
+    gain = 1 / np.log2(np.arange(2, K + 2))
+    for f, y in zip(scores, Y):
+        best = np.argsort(-f.astype(np.float32), kind="stable")[:K]
+        best = best[np.isfinite(f[best])]
+        hit = y[best]
+        hits += hit[0] if len(hit) else 0
+        recall += hit.sum() / y.sum()
+        ndcg += (hit * gain[:len(hit)]).sum() / gain[:int(min(K, y.sum()))].sum()
+    return hits / len(Y), recall / len(Y), ndcg / len(Y)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, cwd=folder)
+    check("it runs", done.returncode == 0, done.stdout, done.stderr)
+    if failures:
+        sys.exit(1)
+    x, y = read(folder, "train.txt")
+    M = np.maximum(x, y)
+    X, Y = read(folder, "test.txt")
+    start = np.load(os.path.join(folder, "start.npy")).astype(float)
+    oracle = {
+        "popular": np.tile(M.sum(axis=0), (len(X), 1)),
+        "cosine": knn(M, X, 7, False),
+        "jaccard": knn(M, X, 200, True),
+        "ease": ease(M, X, 20),
+        "als": als(M, X, start, 2, 3, 3),
+    }
+    for name, scores in oracle.items():
+        for exclude in ("none", "seen"):
+            at = os.path.join(folder, name + "." + exclude)
+            wanted = np.where(X > 0, -np.inf, scores) if exclude == "seen" else scores
+            same_lists(name + ", " + exclude, wanted, np.load(at + ".ids.npy"),
+                       np.load(at + ".scores.npy"), 2e-5)
+        reward, recall, ndcg, expected = map(float, open(os.path.join(folder, name + ".txt")).
+                                             read().split())
+        # an item may change its place with one that scores the same up to rounding
+        for mine, given in zip(measures(np.where(X > 0, -np.inf, scores), Y),
+                               (reward, recall, ndcg)):
+            check(name + ": measures", abs(mine - given) < 5e-3, mine, given)
+        if name == "popular":
+            w = M.sum(axis=0)
+            chance = (Y @ w) / ((1 - X) @ w)
+            check("popular: expected reward", abs(chance.mean() - expected) < 1e-6)
+        else:
+            check(name + ": no expected reward", expected == -1)
+
+# what threads, seeds and an interruption do is tested by tests/lua/test_baselines.lua
+sys.exit(1 if failures else 0)
