@@ -216,7 +216,8 @@ install: all
 	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
 	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html) README.md CHANGELOG.md LICENSE \
 	  $(DESTDIR)$(docdir)
-	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) $(DESTDIR)$(datadir)/fopo/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) scripts/recommend.lua \
+	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv $(DESTDIR)$(datadir)/fopo/datasets
 
 # The folders named fopo hold nothing else; shared folders stay.

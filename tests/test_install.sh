@@ -27,7 +27,8 @@ install_and_check() {
   make_here install DESTDIR="$top/root" "$@" || fail 'make install failed' "$(cat "$top/talk")"
   program=$top/root$prefix/bin/fopo
   for file in bin/fopo share/man/man1/fopo.1 share/doc/fopo/manual.html share/doc/fopo/LICENSE \
-              share/fopo/examples/quickstart.lua share/fopo/datasets/sample.csv; do
+              share/fopo/examples/quickstart.lua share/fopo/examples/recommend.lua \
+              share/fopo/datasets/sample.csv; do
     [ -s "$top/root$prefix/$file" ] || fail "make install left out $prefix/$file"
   done
   [ -x "$program" ] || fail "$program cannot be run"

@@ -136,6 +136,7 @@ methods.best = define.fn{
 
 methods.recommend = require "fopo.serve.recommend"
 methods.explain = require "fopo.serve.explain"
+methods.recommend_file = require "fopo.serve.table"
 methods.save, policy.load = file.save, file.load
 
 -- " (learnt)" or " (read as float16)" if either holds of the items.

@@ -52,20 +52,25 @@ static int header_of(lua_State *L, int index) {
   return bind_choice(L, at, "header", choices) == 0 ? 1 : -1;
 }
 
+fopo_read_options bind_read_options(lua_State *L, int index) {
+  fopo_read_options o = {.format = bind_option_string(L, index, "format"),
+                         .user = bind_option_string(L, index, "user"),
+                         .item = bind_option_string(L, index, "item"),
+                         .value = bind_option_string(L, index, "value"),
+                         .time = bind_option_string(L, index, "time"),
+                         .where = bind_option_string(L, index, "where"),
+                         .separator = separator_of(L, index),
+                         .header = header_of(L, index)};
+  o.skip_errors = bind_option_boolean(L, index, "skip_errors");
+  o.max_errors = bind_option_count_or(L, index, "max_errors", 0, SIZE_MAX, 0);
+  return o;
+}
+
 /* native.data_read(path, {format, user, item, value, time, where, separator, header = "yes" | "no",
  * skip_errors, max_errors}): a dataset. */
 static int data_read(lua_State *L) {
   const char *path = bind_path(L, 1);
-  fopo_read_options o = {.format = bind_option_string(L, 2, "format"),
-                         .user = bind_option_string(L, 2, "user"),
-                         .item = bind_option_string(L, 2, "item"),
-                         .value = bind_option_string(L, 2, "value"),
-                         .time = bind_option_string(L, 2, "time"),
-                         .where = bind_option_string(L, 2, "where"),
-                         .separator = separator_of(L, 2),
-                         .header = header_of(L, 2)};
-  o.skip_errors = bind_option_boolean(L, 2, "skip_errors");
-  o.max_errors = bind_option_count_or(L, 2, "max_errors", 0, SIZE_MAX, 0);
+  fopo_read_options o = bind_read_options(L, 2);
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   bind_check(L, fopo_dataset_read(&d->dataset, path, &o));
   bind_pressure(L, csr_bytes(&d->dataset->matrix));

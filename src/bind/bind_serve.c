@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "data/histories.h"
 #include "data/lookup.h"
+#include "data/read/stream.h"
 #include "learn/recommend.h"
 
 static fopo_dataset *get_dataset(lua_State *L, int index) {
@@ -103,11 +104,11 @@ static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
   return ids;
 }
 
-/* native.recommend(pi, x, index, k[, seen[, never[, normalised]]]): ids and scores [N, k], the best
- * items without those in X of the sessions `seen` and the ids `never`, and a table of log Z of each
- * context if `normalised`. */
+/* native.recommend(pi, x, index, k[, seen[, never[, normalised[, may_be_short]]]]): ids and scores
+ * [N, k], the best items without those in X of the sessions `seen` and the ids `never`, and a table
+ * of log Z of each context if `normalised`. */
 static int recommend(lua_State *L) {
-  lua_settop(L, 7);
+  lua_settop(L, 8);
   int normalised = bind_boolean(L, 7, "normalised");
   size_t rows = bind_array_numbers(L, 2, "x")->rows;
   size_t P = ((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy.items.rows, n_never;
@@ -122,6 +123,7 @@ static int recommend(lua_State *L) {
                               .index = ((bind_index *)bind_get(L, 3, &bind_index_type))->index,
                               .x = bind_matrix(bind_array_numbers(L, 2, "x")),
                               .never = never,
+                              .may_be_short = bind_boolean(L, 8, "may_be_short"),
                               .n_never = n_never};
   if (!lua_isnil(L, 5)) {
     plan.seen = &((bind_sessions *)bind_get(L, 5, &bind_sessions_type))->sessions.X;
@@ -133,6 +135,83 @@ static int recommend(lua_State *L) {
   if (!normalised) return 2;
   bind_push_list(L, log_z, rows);
   return 3;
+}
+
+/* ---- users of a file ---- */
+
+typedef struct {
+  bind_object object; /* keeps: the dataset with the names of the items */
+  fopo_stream *stream;
+} bind_stream;
+
+static void stream_done(bind_object *o) { fopo_stream_close(((bind_stream *)o)->stream); }
+
+const bind_type bind_stream_type = {
+    .name = "fopo.stream", .size = sizeof(bind_stream), .done = stream_done};
+
+static fopo_stream *get_stream(lua_State *L, int index) {
+  return ((bind_stream *)bind_get(L, index, &bind_stream_type))->stream;
+}
+
+/* native.stream_open(path, options as of native.data_read, P[, names]): the users of a file, for a
+ * catalogue of P items with the names of the items of the dataset `names`; nil if the format of the
+ * file is no table. */
+static int stream_open(lua_State *L) {
+  lua_settop(L, 4);
+  const char *path = bind_path(L, 1);
+  size_t P = bind_count(L, 3, "P", 1, UINT32_MAX - 1);
+  fopo_read_options o = bind_read_options(L, 2);
+  bind_stream *s = bind_new(L, &bind_stream_type, 0);
+  const fopo_names *names = NULL;
+  if (!lua_isnil(L, 4)) {
+    bind_dataset *d = bind_get(L, 4, &bind_dataset_type);
+    bind_keep(&s->object, 0, &d->object);
+    names = &d->dataset->items;
+    P = d->dataset->matrix.cols;
+  }
+  bind_check(L, fopo_stream_open(&s->stream, path, &o, names, P));
+  return s->stream != NULL ? 1 : bind_return_nil(L);
+}
+
+/* native.stream_next(stream, most): sessions of the next users and a list of their names; nil at
+ * the end. If the rows of a user do not stand together: nil and a sentence. */
+static int stream_next(lua_State *L) {
+  size_t most = bind_count(L, 2, "most", 1, UINT32_MAX - 1);
+  bind_sessions *s = bind_new(L, &bind_sessions_type, 0);
+  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  d->dataset = fopo_alloc(1, sizeof *d->dataset);
+  if (d->dataset == NULL) bind_check(L, FOPO_ERR_MEMORY);
+  fopo_stream *stream = get_stream(L, 1);
+  int status = fopo_stream_next(&s->sessions, &d->dataset->users, stream, most);
+  if (status == FOPO_ERR_FORMAT && !fopo_stream_about(stream).is_grouped) {
+    lua_pushnil(L);
+    lua_pushstring(L, fopo_error_sentence());
+    return 2;
+  }
+  bind_check(L, status);
+  const fopo_names *users = &d->dataset->users;
+  if (users->n == 0) return bind_return_nil(L);
+  bind_push_again(L, lua_gettop(L) - 1, &bind_sessions_type);
+  lua_createtable(L, (int)users->n, 0);
+  for (size_t i = 0; i < users->n; i++) {
+    bind_push_name(L, users, i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 2;
+}
+
+/* native.stream_about(stream): {users, rows, unknown, skipped, taken, size, example}. */
+static int stream_about(lua_State *L) {
+  fopo_stream_facts f = fopo_stream_about(get_stream(L, 1));
+  lua_createtable(L, 0, 7);
+  bind_set_count(L, "users", f.users);
+  bind_set_count(L, "rows", f.rows);
+  bind_set_count(L, "unknown", f.unknown);
+  bind_set_count(L, "skipped", f.skipped);
+  bind_set_count(L, "taken", f.taken);
+  bind_set_count(L, "size", f.size);
+  bind_set_string(L, "example", f.example);
+  return 1;
 }
 
 /* ---- names ---- */
@@ -154,8 +233,8 @@ static int names_near(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_serve_functions[] = {{"histories", histories},
-                                         {"histories_from", histories_from},
-                                         {"recommend", recommend},
-                                         {"names_near", names_near},
-                                         {NULL, NULL}};
+const luaL_Reg bind_serve_functions[] = {
+    {"histories", histories},     {"histories_from", histories_from},
+    {"recommend", recommend},     {"stream_open", stream_open},
+    {"stream_next", stream_next}, {"stream_about", stream_about},
+    {"names_near", names_near},   {NULL, NULL}};

@@ -7,6 +7,7 @@
 #include "core/matrix.h"
 #include "core/npz.h"
 #include "data/logs/logs.h"
+#include "data/read/readers.h"
 #include "data/sessions.h"
 #include "device/device.h"
 #include "judge/reward_model.h"
@@ -138,6 +139,9 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o);
 
 /* Pushes a row of the history by columns; returns 1. */
 int bind_run_push_record(lua_State *L, const fopo_run_record *record);
+
+/* The options of native.data_read in the table at `index`. Their strings stay on the stack. */
+fopo_read_options bind_read_options(lua_State *L, int index);
 
 /* The argument k of a search, 1 to the number of items: checked before the memory of the answers is
  * allocated. */

@@ -13,12 +13,6 @@
 
 enum { POLL = 1 << 16 }; /* names between two reports of progress: some milliseconds */
 
-static uint64_t hash_text(const char *text, size_t n) {
-  uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
-  return fopo_hash_mix(h);
-}
-
 static const char *text_of(const fopo_names *names, size_t i) {
   return names->text + names->offsets[i];
 }
@@ -28,7 +22,7 @@ static size_t length_of(const fopo_names *names, size_t i) {
 }
 
 static uint64_t hash_of(const fopo_names *names, size_t i) {
-  return names->text != NULL ? hash_text(text_of(names, i), length_of(names, i))
+  return names->text != NULL ? fopo_hash_text(text_of(names, i), length_of(names, i))
                              : fopo_hash_mix((uint64_t)names->numbers[i]);
 }
 
@@ -53,7 +47,7 @@ void fopo_lookup_done(fopo_lookup *l) {
 }
 
 static int64_t find_text(const fopo_lookup *l, const char *text, size_t n) {
-  size_t at = hash_text(text, n) & (l->n_slots - 1);
+  size_t at = fopo_hash_text(text, n) & (l->n_slots - 1);
   for (; l->slots[at] != 0; at = (at + 1) & (l->n_slots - 1)) {
     size_t i = l->slots[at] - 1;
     if (length_of(l->names, i) == n && memcmp(text_of(l->names, i), text, n) == 0) {

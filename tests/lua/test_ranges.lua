@@ -62,6 +62,28 @@ function TestNative:test_policies()
         native.policy_mlp, use)
 end
 
+function TestNative:test_serve()
+  local pi = native.policy_linear{items = items, theta = "identity", temperature = 1.0, seed = 1}
+  abuse("recommend", {x = x, index = index, k = 3, seen = s.train, never = {1, 2},
+                      normalised = true, may_be_short = true}, function(o)
+    return native.recommend(pi, o.x, o.index, o.k, o.seen, o.never, o.normalised, o.may_be_short)
+  end)
+  abuse("histories_from", {histories = {{1, 2}, {3}}, P = 50}, function(o)
+    return native.histories_from(o.histories, o.P)
+  end, function(made) made:contexts(items) end)
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write("a,1\nb,2\nb,99\n")
+  f:close()
+  abuse("stream_open", {path = path, P = 50, format = "pairs", user = "1", item = "2",
+                        where = "1!=c", separator = ",", header = "no", skip_errors = true,
+                        max_errors = 3, most = 1}, function(o)
+    local stream = native.stream_open(o.path, o, o.P)
+    while stream and native.stream_next(stream, o.most) do end
+  end)
+  os.remove(path)
+end
+
 function TestNative:test_indexes()
   local function search(ix) ix:search(items, 3) end
   abuse("index_norm", {budget = 20}, function(o) return native.index_norm(items, o) end, search)

@@ -40,4 +40,5 @@ const fopo_reader fopo_reader_goodreads = {
     .what = "a header with user_id, book_id, is_read: rows with is_read = 1 only",
     .has_columns = 1,
     .sniff = sniff,
-    .read = read_goodreads};
+    .read = read_goodreads,
+    .roles = roles};

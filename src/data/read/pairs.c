@@ -92,11 +92,13 @@ const fopo_reader fopo_reader_pairs = {
     .what = "one interaction a line: csv and its like, with or without a header",
     .has_columns = 1,
     .sniff = sniff,
-    .read = read_pairs};
+    .read = read_pairs,
+    .roles = roles};
 
 /* MovieLens files, csv or with "::", need no rule of their own: recognised, they are pairs. */
 const fopo_reader fopo_reader_movielens = {
     .name = "movielens",
     .what = "the ratings of MovieLens, csv or with ::; read as pairs",
     .has_columns = 1,
-    .read = read_pairs};
+    .read = read_pairs,
+    .roles = roles};

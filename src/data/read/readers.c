@@ -92,13 +92,30 @@ static int find_sniffed(const fopo_reader **reader, fopo_text *t, const fopo_rea
 
 /* ---- reading ---- */
 
+static int open_text(const fopo_reader **reader, fopo_text *t, const char *path,
+                     const fopo_read_options *o) {
+  int status = fopo_text_open(t, path);
+  if (status == FOPO_OK) status = read_ten_lines(t);
+  if (status == FOPO_OK && *reader == NULL) status = find_sniffed(reader, t, o);
+  if (status == FOPO_OK) status = check_columns(*reader, o, path);
+  if (status != FOPO_OK) fopo_text_close(t);
+  return status;
+}
+
+int fopo_reader_open(const fopo_reader **reader, fopo_text *t, const char *path,
+                     const fopo_read_options *o) {
+  size_t row;
+  int status = fopo_format_find(&row, o->format, name_at);
+  if (status != FOPO_OK) return status;
+  *reader = row < READERS ? readers[row] : find_magic(path);
+  if (*reader != NULL && (*reader)->read_file != NULL) return FOPO_OK;
+  return open_text(reader, t, path, o);
+}
+
 static int read_text(fopo_dataset *d, const fopo_reader *reader, const char *path,
                      const fopo_read_options *o) {
   fopo_text t = {0};
-  int status = fopo_text_open(&t, path);
-  if (status == FOPO_OK) status = read_ten_lines(&t);
-  if (status == FOPO_OK && reader == NULL) status = find_sniffed(&reader, &t, o);
-  if (status == FOPO_OK) status = check_columns(reader, o, path);
+  int status = open_text(&reader, &t, path, o);
   if (status == FOPO_OK) {
     snprintf(d->format, sizeof d->format, "%s", reader->name);
     status = reader->read(d, &t, o);

@@ -31,6 +31,8 @@ typedef struct {
   size_t max_errors;
 } fopo_read_options;
 
+struct fopo_table;
+
 typedef struct {
   const char *name; /* format = "NAME" in Lua, and the dataset's `format` */
   const char *what; /* one line for help() */
@@ -47,6 +49,10 @@ typedef struct {
   /* Exactly one of the two; d is {0} but for its format, and is freed after a failure. */
   int (*read)(fopo_dataset *d, fopo_text *t, const fopo_read_options *options);
   int (*read_file)(fopo_dataset *d, const char *path, const fopo_read_options *options);
+
+  /* A format that is a table: fopo_table_roles of read/table.h, for readers of some rows at a time.
+   */
+  int (*roles)(struct fopo_table *r);
 } fopo_reader;
 
 /* All formats. format = "auto" takes the first that recognises the file, so those that recognise
@@ -71,6 +77,11 @@ const fopo_reader *fopo_reader_at(size_t i);
  * that is neither is a malformed row if the option `time` names the column. If the column was only
  * recognised, the times are given up and d->no_times says why: nobody asked for them. */
 int fopo_dataset_read(fopo_dataset **d, const char *path, const fopo_read_options *options);
+
+/* The reader for a file, by format or by recognition, and, unless it reads by path, the file's
+ * text, opened; on failure *t is closed. */
+int fopo_reader_open(const fopo_reader **reader, fopo_text *t, const char *path,
+                     const fopo_read_options *options);
 
 /* 1 if an option is set that only makes sense for one interaction a line. */
 int fopo_read_has_columns(const fopo_read_options *options);

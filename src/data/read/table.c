@@ -210,7 +210,7 @@ static void give_up_times(fopo_table *r) {
   r->time = FOPO_NO_COLUMN;
 }
 
-/* The row in r->fields becomes a pair. */
+/* The row in r->fields becomes a pair, or is given to r->take. */
 static int add_row(fopo_table *r) {
   /* The whole row is checked before either id gets an index: a rejected row leaves no name. */
   fopo_row row;
@@ -220,6 +220,7 @@ static int add_row(fopo_table *r) {
     status = fopo_table_keys(r, &row);
   }
   if (status != FOPO_OK) return status;
+  if (r->take != NULL) return r->take(r, &row);
   uint32_t u = 0, i = 0;
   status = add_key(r, &u, &r->users, r->pairs.user, &row.user);
   if (status == FOPO_OK) status = add_key(r, &i, &r->items, r->pairs.item, &row.item);
@@ -260,7 +261,7 @@ int fopo_table_rows(fopo_table *r, const char *stop) {
     } else if (status == FOPO_OK && !fopo_row_is_blank(r->fields, count)) {
       status = reject_count(r, t->at, count);
     }
-    if (status < 0) return status;
+    if (status < 0 || status == FOPO_ROW_NOT_NOW) return status;
     if (status > 0) r->d->skipped++;
     t->line += lines;
     t->at = next;

@@ -69,7 +69,10 @@ typedef struct {
   double time;
 } fopo_row;
 
-typedef struct {
+/* What becomes of a row that was read: FOPO_OK, one of the codes below, or a failure. */
+typedef int fopo_take_row(struct fopo_table *r, const fopo_row *row);
+
+typedef struct fopo_table {
   fopo_text *t;    /* not owned */
   fopo_dataset *d; /* not owned */
   const fopo_read_options *options;
@@ -91,6 +94,8 @@ typedef struct {
   fopo_side users, items;
   fopo_pairs pairs;
   size_t errors;
+  fopo_take_row *take; /* NULL: rows become pairs, with indices for ids */
+  void *taker;         /* for `take`; not owned */
 } fopo_table;
 
 /* The format's part of a plan: sets r->user, r->item, r->value and r->time where they are
@@ -149,7 +154,7 @@ fopo_quoting fopo_table_cut_quoted(fopo_table *r, const char *p, size_t *count, 
 /* ---- table.c ---- */
 
 /* What became of a row, besides FOPO_OK and failures. */
-enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2, FOPO_ROW_UNTIMED = 3 };
+enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2, FOPO_ROW_UNTIMED = 3, FOPO_ROW_NOT_NOW = 4 };
 
 /* Ids, value and time of the row in r->fields; no index is given. FOPO_OK, FOPO_ROW_LEFT_OUT,
  * FOPO_ROW_REJECTED, FOPO_ROW_UNTIMED (only its time is malformed, and that was not asked for), or
@@ -157,7 +162,7 @@ enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2, FOPO_ROW_UNTIMED = 3 };
 int fopo_table_keys(fopo_table *r, fopo_row *row);
 
 /* Reads the rows from t->at to `stop`, one after the other; stops early at a row whose quotes reach
- * beyond the block. */
+ * beyond the block, and, with FOPO_ROW_NOT_NOW, before a row for which r->take returns that. */
 int fopo_table_rows(fopo_table *r, const char *stop);
 
 /* Replaces the ids in pairs [n] by indices in order of appearance, unless it has been done: from

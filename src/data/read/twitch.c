@@ -52,4 +52,5 @@ const fopo_reader fopo_reader_twitch = {
     .what = "user,stream,streamer,start,stop without a header: columns 1 and 3",
     .has_columns = 1,
     .sniff = sniff,
-    .read = read_twitch};
+    .read = read_twitch,
+    .roles = roles};
