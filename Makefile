@@ -209,7 +209,7 @@ VERSION     := $(shell sed -n 's/^.define FOPO_VERSION "\(.*\)"/\1/p' src/bind/b
 install: all
 	$(call say,INST,$(DESTDIR)$(prefix))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(docdir) \
-	  $(DESTDIR)$(datadir)/fopo/examples $(DESTDIR)$(datadir)/fopo/datasets
+	  $(DESTDIR)$(datadir)/fopo/examples/serving $(DESTDIR)$(datadir)/fopo/datasets
 	$(Q)$(INSTALL) -m 755 $(OUT)/fopo $(DESTDIR)$(bindir)/fopo
 	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
@@ -218,6 +218,8 @@ install: all
 	  $(DESTDIR)$(docdir)
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \
+	  $(DESTDIR)$(datadir)/fopo/examples/serving
 	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv $(DESTDIR)$(datadir)/fopo/datasets
 
 # The folders named fopo hold nothing else; shared folders stay.

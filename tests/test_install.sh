@@ -28,6 +28,7 @@ install_and_check() {
   program=$top/root$prefix/bin/fopo
   for file in bin/fopo share/man/man1/fopo.1 share/doc/fopo/manual.html share/doc/fopo/LICENSE \
               share/fopo/examples/quickstart.lua share/fopo/examples/recommend.lua \
+              share/fopo/examples/serving/policy.py share/doc/fopo/serving.md \
               share/fopo/datasets/sample.csv; do
     [ -s "$top/root$prefix/$file" ] || fail "make install left out $prefix/$file"
   done

@@ -58,7 +58,8 @@ local files = {
   {"PREFIX/lib/fopo/fopo_cuda.so",
    "the CUDA device, looked for beside the program, then in ../lib/fopo from there"},
   {"PREFIX/share/fopo/examples/",
-   "scripts: demo.lua, quickstart.lua and own_loop.lua to begin with, recommend.lua to serve"},
+   "scripts: demo.lua, quickstart.lua and own_loop.lua to begin with, recommend.lua and serving/ "
+   .. "to serve"},
   {"PREFIX/share/fopo/datasets/sample.csv", "a small set of interactions to try"},
   {"PREFIX/share/doc/fopo/", "manual.html, the design, how to extend fopo"},
 }

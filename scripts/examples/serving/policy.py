@@ -1,0 +1,106 @@
+"""A policy that pi:save wrote, in NumPy: contexts, scores, probabilities and the best items.
+
+    python3 policy.py POLICY USERS [N]
+
+USERS is a CSV with the head user,item. Prints user,rank,item,score,probability, as
+scripts/recommend.lua writes it. The other recipes of this folder import this file.
+"""
+import csv
+import os
+import sys
+
+import numpy as np
+
+
+class Policy:
+    """items [P, L] are scored; contexts are means of rows of first_items [P, L]."""
+
+    def __init__(self, path):
+        z = np.load(path)
+        kind = z["format"].item().decode()
+        if kind != "fopo policy 1":
+            raise ValueError("%s holds %r, not a policy of version 1" % (path, kind))
+        self.temperature = float(z["temperature"])
+        self.unit = z["contexts"].item() == b"unit"
+        self.first_items = z["items"] if "items" in z else self._elsewhere(z, path)
+        self.items = z["learnt_items"] if "learnt_items" in z else self.first_items
+        self.layers = self._layers(z)
+        self.activation = z["activation"].item().decode() if "activation" in z else None
+        self.names = self._names(z)
+        self.number = {name: i for i, name in enumerate(self.names)}
+
+    @staticmethod
+    def _elsewhere(z, path):
+        """The items of a policy that was saved with items = "x.npy"."""
+        file = z["items_file"].item().decode()
+        if not os.path.exists(file):
+            file = os.path.join(os.path.dirname(path), os.path.basename(file))
+        return np.load(file)
+
+    @staticmethod
+    def _layers(z):
+        """[(W, b)]; a linear policy is one layer without b."""
+        if "theta" in z:
+            return [(z["theta"], 0)]
+        return [(z["W%d" % i], z["b%d" % i]) for i in (1, 2, 3) if "W%d" % i in z]
+
+    def _names(self, z):
+        if "items_numbers" in z:
+            return [str(n) for n in z["items_numbers"]]
+        if "items_text" not in z:
+            return [str(i + 1) for i in range(len(self.items))]
+        text, at = z["items_text"].tobytes(), z["items_offsets"].tolist()
+        return [text[a:b - 1].decode() for a, b in zip(at, at[1:])]  # each ends in a zero byte
+
+    def context(self, ids):
+        """x [D]: the mean of the items that a user took, of unit length if the policy says so."""
+        x = self.first_items[sorted(set(ids))].mean(axis=0)
+        length = np.linalg.norm(x)
+        return x / length if self.unit and length > 0 else x
+
+    def queries(self, x):
+        """q [N, L] of contexts x [N, D]: the score of item a is q . items[a]."""
+        for i, (W, b) in enumerate(self.layers):
+            x = x @ W + b
+            if i + 1 < len(self.layers):
+                x = np.tanh(x) if self.activation == "tanh" else np.maximum(x, 0)
+        return x / self.temperature
+
+    def best(self, ids, n):
+        """(item, score, probability) of the n best items that the user did not take."""
+        scores = (self.queries(self.context(ids)[None, :]) @ self.items.T)[0].astype(float)
+        log_z = scores.max() + np.log(np.exp(scores - scores.max()).sum())
+        order = [a for a in np.argsort(-scores, kind="stable") if a not in set(ids)][:n]
+        return [(a, scores[a], np.exp(scores[a] - log_z)) for a in order]
+
+
+def read_users(path, policy):
+    """{user: ids of the items that the policy knows}."""
+    users = {}
+    with open(path, newline="") as f:
+        for row in csv.DictReader(f):
+            ids = users.setdefault(row["user"], [])
+            if row["item"] in policy.number:
+                ids.append(policy.number[row["item"]])
+    return {user: ids for user, ids in users.items() if ids}
+
+
+def write(policy, lists):
+    """Prints {user: [(item, score), ...] or [(item, score, probability), ...]}."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(["user", "rank", "item", "score", "probability"])
+    for user, best in lists.items():
+        for rank, (a, *numbers) in enumerate(best, 1):
+            out.writerow([user, rank, policy.names[a]] + ["%.6g" % x for x in numbers])
+
+
+def without(ids, scores, seen, n):
+    """The first n of the items that a search found, without those that were taken."""
+    return [(a, s) for a, s in zip(ids, scores) if a >= 0 and a not in set(seen)][:n]
+
+
+if __name__ == "__main__":
+    policy = Policy(sys.argv[1])
+    n = int(sys.argv[3]) if len(sys.argv) > 3 else 10
+    users = read_users(sys.argv[2], policy)
+    write(policy, {user: policy.best(ids, n) for user, ids in users.items()})
