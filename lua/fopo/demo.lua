@@ -16,7 +16,7 @@ local native = require "fopo.native"
 local page = require "fopo.view.page"
 local text = require "fopo.base.text"
 
-local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs"}
+local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs", "recommend"}
 local kept = {} -- lesson name -> its latest result in this session
 
 local function lesson_of(i) return require("fopo.lessons." .. names[i]) end

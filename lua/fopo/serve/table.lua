@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local data = require "fopo.data"
+local term = require "fopo.term"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
 
@@ -154,6 +155,15 @@ local function batch(pi, sessions, names, o, fixed)
   return lines_of(names, ids, scores, log_z, fixed.name_of), rows, without
 end
 
+-- Calls f, which returns nil or a sentence, and then close(whether f is done), also after an error or
+-- an interruption.
+local guarded = term.atomic(function(f, close)
+  local ok, why = pcall(term.divisible(f))
+  close(ok and not why)
+  if not ok then error(why, 0) end
+  return why
+end)
+
 -- Recommends to all users; nil and a sentence if they cannot be read one after the other.
 local function recommend_to(next_users, about, pi, users, out, o, catalogue)
   local fixed = {
@@ -165,7 +175,7 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
   }
   local began, say, file = native.clock(), progress(users, o.quiet), output(out)
   local r = setmetatable({rows = 0, without = 0}, report)
-  local function all()
+  local why = guarded(function()
     file.write(o.probability and "user,rank,item,score,probability\n" or "user,rank,item,score\n")
     local sessions, names = next_users()
     while sessions do
@@ -176,10 +186,7 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
       sessions, names = next_users()
     end
     return names -- a sentence, or nil at the end
-  end
-  local ok, why = pcall(all)
-  file.close(ok and not why)
-  if not ok then error(why, 0) end
+  end, file.close)
   if why then return nil, why end
   local a = about()
   r.users, r.interactions, r.unknown, r.example = a.users, a.rows, a.unknown, a.example
