@@ -146,25 +146,25 @@ function judge(g, n)
   return {bias = mean:add(exact, -1):norm(), error = math.sqrt(squares)}
 end
 centred = fopo.gradient.reinforce{samples = 20, baseline = "mean"}
-plain, baseline = judge(reinforce, $repeats), judge(centred, $repeats)
+plain, with_mean = judge(reinforce, $repeats), judge(centred, $repeats)
 snis_20 = judge(snis, $repeats)
-off = {plain.error, baseline.error, snis_20.error}
-bias = {plain.bias, baseline.bias, snis_20.bias}
+off = {plain.error, with_mean.error, snis_20.error}
+bias = {plain.bias, with_mean.bias, snis_20.bias}
 fopo.plot.bars({{y = off, name = "error"}, {y = bias, name = "bias"}},
                {"REINFORCE", "REINFORCE, mean", "SNIS"})]],
       ask = {
         question = "Which one has the largest error?",
         choices = {"REINFORCE", "REINFORCE with the mean subtracted",
                    "SNIS, which draws uniformly"},
-        answer = "plain.error > math.max(baseline.error, snis_20.error) and 1 or "
-                 .. "baseline.error > snis_20.error and 2 or 3",
+        answer = "plain.error > math.max(with_mean.error, snis_20.error) and 1 or "
+                 .. "with_mean.error > snis_20.error and 2 or 3",
       },
       after = [[
 Subtracting the mean reward costs nothing and divides the error of REINFORCE by
-{%.1f|plain.error / baseline.error}. SNIS subtracts it anyway. But the mean of SNIS is off by
+{%.1f|plain.error / with_mean.error}. SNIS subtracts it anyway. But the mean of SNIS is off by
 {%.4f|snis_20.bias}, {%.0f|snis_20.bias / (snis_20.error / $repeats ^ 0.5)} times what chance
 explains: weights that are divided by their own sum make a bias.]],
-      claim = {"plain.error > baseline.error and plain.error > snis_20.error",
+      claim = {"plain.error > with_mean.error and plain.error > snis_20.error",
                "snis_20.bias > 3 * snis_20.error / $repeats ^ 0.5",
                "plain.bias < 5 * plain.error / $repeats ^ 0.5"},
     },
