@@ -209,6 +209,23 @@ function TestFile:test_failures()
   list:close()
 end
 
+-- Ctrl-C after half a second leaves the old file and no other.
+function TestFile:test_interruption()
+  local rows = {"user,item"}
+  for u = 1, 60000 do rows[#rows + 1] = ("p%d,i%d"):format(u, u % 89 + 1) end
+  write(folder .. "/many.csv", table.concat(rows, "\n"))
+  write(out, "old")
+  pi:save(folder .. "/pi.npz")
+  local command = "timeout -s INT 0.5 %s scripts/recommend.lua %s/pi.npz %s/many.csv %s batch=1"
+  local f = io.popen((command .. " 2>&1; ls %s"):format(os.getenv("FOPO"), folder, folder, out,
+                                                        folder))
+  local said = f:read("a")
+  f:close()
+  lu.assertStrContains(said, "interrupted")
+  lu.assertNil(said:find("tmp.", 1, true), said)
+  lu.assertEquals(read(out), "old")
+end
+
 -- The memory does not grow with the file: ten times the users take 32 bytes for each more.
 function TestFile:test_memory()
   local function peak(n)

@@ -155,8 +155,8 @@ local function batch(pi, sessions, names, o, fixed)
   return lines_of(names, ids, scores, log_z, fixed.name_of), rows, without
 end
 
--- Calls f, which returns nil or a sentence, and then close(whether f is done), also after an error or
--- an interruption.
+-- Calls f, which returns nil or a sentence, and then close(whether f is done): also after an error
+-- or an interruption.
 local guarded = term.atomic(function(f, close)
   local ok, why = pcall(term.divisible(f))
   close(ok and not why)
