@@ -63,10 +63,11 @@ $items items, of which those left out keep their share.]],
 Is that good? The cheapest recommender shows everybody the items that most users take (those that
 the user has not seen). Any policy should earn more.]],
       code = [[
-popular = fopo.evaluate(fopo.baseline.popular{data = s.train}, s.test,
-                        {k = {1, 5}, exclude = "seen"})
-start = fopo.evaluate(fopo.baseline.identity{items = beta, contexts = "unit"},
-                      s.test, {k = {1, 5}, exclude = "seen"})
+function unseen(who)
+  return fopo.evaluate(who, s.test, {k = {1, 5}, exclude = "seen"})
+end
+popular = unseen(fopo.baseline.popular{data = s.train})
+start = unseen(fopo.baseline.identity{items = beta, contexts = "unit"})
 fopo.plot.bars({popular.reward, start.reward, new.reward},
                {"most popular", "not trained", "trained"},
                {title = "test reward"})]],
