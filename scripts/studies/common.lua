@@ -25,24 +25,28 @@ local synthetic = {
   large = {users = 100000, items = 790000, clusters = 2000, tastes = 4, mean_items = 50},
 }
 
--- {name, split, items, index}: a split of the world's sessions, its SVD embeddings and an exact
--- index over them. name is narrow, wide, large or the path of a file.
-function study.world(name, o)
-  local d
-  if synthetic[name] then
-    local options = {seed = 11}
-    for key, value in pairs(synthetic[name]) do
-      local size = key == "users" or key == "items" or key == "clusters"
-      options[key] = size and (o[key] or math.max(20, math.floor(value * o.scale))) or value
-    end
-    d = fopo.data.synthetic(options)
-  else
-    d = fopo.data.read(name)
+-- {name, dataset}: a world of that name, narrow, wide or large, or the file at that path.
+function study.dataset(name, o)
+  if not synthetic[name] then
+    return {name = name:match("([^/]+)/[^/]+%.gz$") or name:match("[^/]+$"),
+            dataset = fopo.data.read(name)}
   end
-  local split = d:sessions{min_items = o.min_items or 20, valid = 0, test = 0.3, seed = 5}
+  local options = {seed = 11}
+  for key, value in pairs(synthetic[name]) do
+    local size = key == "users" or key == "items" or key == "clusters"
+    options[key] = size and (o[key] or math.max(20, math.floor(value * o.scale))) or value
+  end
+  return {name = name, dataset = (fopo.data.synthetic(options))}
+end
+
+-- {name, split, items, index}: a split of the world's sessions, its SVD embeddings and an exact
+-- index over them.
+function study.world(name, o)
+  local world = study.dataset(name, o)
+  local split = world.dataset:sessions{min_items = o.min_items or 20, valid = 0, test = 0.3,
+                                       seed = 5}
   local items = fopo.embed.svd(split.train, {dim = o.dim})
-  return {name = name:match("([^/]+)/[^/]+%.gz$") or name:match("[^/]+$"), split = split,
-          items = items, index = fopo.index.norm(items)}
+  return {name = world.name, split = split, items = items, index = fopo.index.norm(items)}
 end
 
 function study.trainer(world, gradient, o)
@@ -95,6 +99,16 @@ function study.csv(name, columns, rows)
   script.csv(path, columns, rows, ("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0],
     table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads()))
   print("kept in " .. path)
+end
+
+-- Draws curves into runs/, where gnuplot is.
+function study.figure(name, curves)
+  local path = ("runs/%s%s.svg"):format(name, study.suffix)
+  if not os.execute("command -v gnuplot >/dev/null") then
+    return print("no figure " .. path .. ": gnuplot is not installed")
+  end
+  fopo.plot.save(path, curves)
+  print("drawn in " .. path)
 end
 
 function study.print(title, rows)
