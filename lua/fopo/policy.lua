@@ -29,13 +29,11 @@ local rows = {"rows", "string", "float32", "precision of the items that training
 local CONTEXTS = 16
 local LEAST = 1.5 -- items in effect, of a small catalogue
 
--- The temperature at which theta = identity chooses from o.effective of the items in effect.
-local function temperature_for(sessions, o)
-  local x, picked = cache.contexts(sessions, o.items, o.contexts), {}
-  local n = math.min(CONTEXTS, x.rows)
+-- The temperature at which theta = identity chooses from `effective` items in effect, for contexts x.
+local function temperature_for(x, items, effective)
+  local picked, n = {}, math.min(CONTEXTS, x.rows)
   for i = 1, n do picked[i] = (i - 1) * x.rows // n + 1 end
-  return native.policy_temperature(x:rows_of(picked), o.items,
-                                   math.max(LEAST, o.effective * o.items.rows))
+  return native.policy_temperature(x:rows_of(picked), items, effective)
 end
 
 -- A policy made by `make`, with the defaults that follow from the sessions, where they are known.
@@ -53,7 +51,9 @@ local function with_defaults(name, make)
                     is_square and "which are not known of these items; give data = s.train, or a "
                     .. "number" or "which have the items' columns; give a number")
       end
-      o.temperature = temperature_for(sessions, o)
+      local x = cache.contexts(sessions, o.items, o.contexts)
+      local effective = math.max(LEAST, o.effective * o.items.rows)
+      o.temperature = cache.number(x, effective, temperature_for, o.items, effective)
     end
     return make(o)
   end

@@ -115,4 +115,4 @@ for _, name in ipairs(o.worlds) do
   end
   show(world)
 end
-study.csv("adaptive", columns, results)
+print("kept in " .. study.csv("adaptive", columns, results))

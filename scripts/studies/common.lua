@@ -94,11 +94,12 @@ end
 -- ---- the table and its CSV ----
 
 -- Rows are tables by column name. The first lines are comments: the command and the machine.
+-- Returns the path.
 function study.csv(name, columns, rows)
   local path = ("runs/%s%s.csv"):format(name, study.suffix)
   script.csv(path, columns, rows, ("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0],
     table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads()))
-  print("kept in " .. path)
+  return path
 end
 
 -- Draws curves into runs/, where gnuplot is.

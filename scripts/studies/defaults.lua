@@ -228,3 +228,4 @@ figure("defaults_lr", "learning rate",
 figure("defaults_effective", "items in effect at the start, share of the catalogue",
        {{0.001, "effective 0.001"}, {0.01, "defaults"}, {0.1, "effective 0.1"},
         {0.5, "effective 0.5"}})
+print("kept in " .. study.csv("defaults", columns, results))

@@ -139,4 +139,4 @@ for _, name in ipairs(o.worlds) do
   end
   show(world, all)
 end
-study.csv("fast", columns, results)
+print("kept in " .. study.csv("fast", columns, results))

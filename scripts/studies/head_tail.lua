@@ -125,4 +125,4 @@ for _, name in ipairs(o.worlds) do
   for _, seed in ipairs(o.seeds) do run(world, seed) end
   show(world)
 end
-study.csv("head_tail", columns, results)
+print("kept in " .. study.csv("head_tail", columns, results))

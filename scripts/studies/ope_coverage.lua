@@ -122,7 +122,7 @@ end
 for _, policy in ipairs(policies) do
   for _, n in ipairs(o.events) do coverage(policy, n) end
 end
-study.csv("ope_coverage", columns, results)
+print("kept in " .. study.csv("ope_coverage", columns, results))
 
 -- ---- size
 
@@ -152,5 +152,6 @@ end
 print(("%s actions, 500 events; the true value is %.4f (softmax), %.4f (argmax)"):format(
   text.count(big), world:value(pi), world:value(pi, {how = "argmax"})))
 print(text.table(rows))
-study.csv("ope_size", {"what", "actions", "n", "seconds", "bytes", "ips", "ips_se", "dm", "dr",
-                       "dr_se", "ess"}, size)
+local size_columns = {"what", "actions", "n", "seconds", "bytes", "ips", "ips_se", "dm", "dr",
+                      "dr_se", "ess"}
+print("kept in " .. study.csv("ope_size", size_columns, size))

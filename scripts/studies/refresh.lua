@@ -105,4 +105,4 @@ for _, name in ipairs(o.worlds) do
   end
   show(world)
 end
-study.csv("refresh", columns, results)
+print("kept in " .. study.csv("refresh", columns, results))

@@ -97,4 +97,4 @@ local function look_at(name)
 end
 
 for _, name in ipairs(o.worlds) do look_at(name) end
-study.csv("rq0", columns, results)
+print("kept in " .. study.csv("rq0", columns, results))

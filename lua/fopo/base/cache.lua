@@ -4,6 +4,7 @@ local cache = {}
 
 local exact_of = setmetatable({}, {__mode = "k"})    -- items -> exact (norm-sorted) index
 local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> scale -> contexts
+local numbers_of = setmetatable({}, {__mode = "k"})  -- object -> key -> number
 local version_of = setmetatable({}, {__mode = "k"})  -- index -> version of the items in it
 
 -- An exact index of these items, for the true argmax.
@@ -32,6 +33,14 @@ function cache.contexts(sessions, items, scale)
   by_items[items] = by_scale
   by_scale[scale] = by_scale[scale] or sessions:contexts(items, {scale = scale})
   return by_scale[scale]
+end
+
+-- f(object, ...), a number that is kept by `key` as long as the object lives.
+function cache.number(object, key, f, ...)
+  local known = numbers_of[object] or {}
+  numbers_of[object] = known
+  known[key] = known[key] or f(object, ...)
+  return known[key]
 end
 
 return cache
