@@ -29,11 +29,12 @@ local rows = {"rows", "string", "float32", "precision of the items that training
 local CONTEXTS = 16
 local LEAST = 1.5 -- items in effect, of a small catalogue
 
--- The temperature at which theta = identity chooses from `effective` items in effect, for contexts x.
-local function temperature_for(x, items, effective)
+-- The temperature at which theta = identity chooses from so many of the rows beta in effect, for
+-- contexts x.
+local function temperature_for(x, beta, in_effect)
   local picked, n = {}, math.min(CONTEXTS, x.rows)
   for i = 1, n do picked[i] = (i - 1) * x.rows // n + 1 end
-  return native.policy_temperature(x:rows_of(picked), items, effective)
+  return native.policy_temperature(x:rows_of(picked), beta, in_effect)
 end
 
 -- A policy made by `make`, with the defaults that follow from the sessions, where they are known.
@@ -52,8 +53,8 @@ local function with_defaults(name, make)
                     .. "number" or "which have the items' columns; give a number")
       end
       local x = cache.contexts(sessions, o.items, o.contexts)
-      local effective = math.max(LEAST, o.effective * o.items.rows)
-      o.temperature = cache.number(x, effective, temperature_for, o.items, effective)
+      local in_effect = math.max(LEAST, o.effective * o.items.rows)
+      o.temperature = cache.number(x, in_effect, temperature_for, o.items, in_effect)
     end
     return make(o)
   end
