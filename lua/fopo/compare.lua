@@ -1,24 +1,8 @@
 -- fopo.compare: the results of several runs side by side, with confidence intervals.
 local define = require "fopo.base.define"
 local log = require "fopo.run.log"
+local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
-
-local z = 1.959963984540054 -- 97.5 % point of the normal distribution
-
--- Wilson's 95 % interval of a proportion p of n trials (Wilson 1927).
-local function wilson(p, n)
-  local centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-  local half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-  return math.max(0, centre - half), math.min(1, centre + half)
-end
-
--- Newcombe's 95 % interval of p - q, proportions of n and m trials (Newcombe 1998, method 10).
-local function difference(p, n, q, m)
-  local pl, ph = wilson(p, n)
-  local ql, qh = wilson(q, m)
-  return p - q - math.sqrt((p - pl) ^ 2 + (qh - q) ^ 2),
-         p - q + math.sqrt((ph - p) ^ 2 + (q - ql) ^ 2)
-end
 
 -- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
 local function run_of(given, i)
@@ -62,7 +46,7 @@ local function summary(run)
   local at
   s.best, at = best_of(h.valid)
   s.best_step = at and h.step[at]
-  if s.best and s.contexts then s.low, s.high = wilson(s.best, s.contexts) end
+  if s.best and s.contexts then s.low, s.high = proportion.wilson(s.best, s.contexts) end
   return s
 end
 
@@ -74,7 +58,8 @@ local function row_of(s, base)
                cell("%.4f", s.best), s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
                s.best_step and text.count(s.best_step) or "", cell("%.4f", s.valid_index), ""}
   if base ~= s and s.low and base.low then
-    local low, high = difference(s.best, s.contexts, base.best, base.contexts)
+    local low, high = proportion.difference(s.best, s.contexts, base.best,
+                                               base.contexts)
     row[9] = ("%+.4f (%+.4f, %+.4f)%s"):format(s.best - base.best, low, high,
                                                (low > 0 or high < 0) and " *" or "")
   end
