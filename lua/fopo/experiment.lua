@@ -10,6 +10,7 @@ experiment.race = define.fn{
     {"methods", "table", nil, "list of {name, gradient}", required = true},
     {"steps", "integer", nil, "steps of each run", required = true, min = 1},
     {"index", "index", nil, "also evaluate through it"},
+    {"exclude", "string", nil, "of fopo.evaluate: seen", one_of = {"seen"}},
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"lr", "number", 1e-2, "learning rate of adam", above = 0},
     {"temperature", "number", 1.0, "of the policy", above = 0},
@@ -20,7 +21,8 @@ experiment.race = define.fn{
   },
   text = [[Trains one policy per method from the same start, on the same contexts, for the same
 number of steps, and evaluates each on the test split. Returns the runs for fopo.report.runs:
-{name=, policy=, trainer=, evaluation=}, the untrained start first.]],
+{name=, policy=, trainer=, evaluation=}. Before those that were trained stand the untrained start,
+popular ({name=, baseline=, evaluation=}), and identity if the start is another.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -29,13 +31,20 @@ runs = fopo.experiment.race{split = s, items = items, steps = 10, methods = {
 print(fopo.report.runs(runs))]],
   call = function(o)
     local fopo = require "fopo"
-    local function policy()
-      return fopo.policy.linear{items = o.items, theta = o.theta, temperature = o.temperature,
-                                seed = o.seed}
+    local function policy(theta)
+      return fopo.policy.linear{items = o.items, theta = theta or o.theta,
+                                temperature = o.temperature, seed = o.seed}
     end
-    local start = policy()
-    local runs = {{name = "start", policy = start,
-                   evaluation = fopo.evaluate(start, o.split.test, {index = o.index})}}
+    local function evaluate(who, index)
+      return fopo.evaluate(who, o.split.test, {index = index, exclude = o.exclude})
+    end
+    local start, popular = policy(), fopo.baseline.popular{data = o.split.train}
+    local runs = {{name = "start", policy = start, evaluation = evaluate(start, o.index)},
+                  {name = "popular", baseline = popular, evaluation = evaluate(popular)}}
+    if o.theta ~= "identity" then
+      local identity = policy("identity")
+      runs[3] = {name = "identity", policy = identity, evaluation = evaluate(identity, o.index)}
+    end
     for _, method in ipairs(o.methods) do
       local pi = policy()
       local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
@@ -43,7 +52,7 @@ print(fopo.report.runs(runs))]],
                              device = o.device}
       t:run{steps = o.steps, view = false}
       local run = {name = method[1], policy = pi, trainer = t,
-                   evaluation = fopo.evaluate(pi, o.split.test, {index = o.index})}
+                   evaluation = evaluate(pi, o.index)}
       runs[#runs + 1] = run
       if o.on_run then o.on_run(run) end
     end
