@@ -28,10 +28,10 @@ baseline.identity = define.fn{
   name = "fopo.baseline.identity", returns = "policy",
   options = {
     {"items", "array", nil, "beta [P, L]", required = true},
-    {"contexts", "string", "mean", "how contexts are made of sessions, as of the policy that is "
-     .. "compared", one_of = {"mean", "unit"}},
-    {"temperature", "number|string", 1.0, "divides every score; changes the expected reward alone; "
-     .. "auto: as fopo.policy.linear chooses it", above = 0, one_of = {"auto"}},
+    {"contexts", "string", nil, "how contexts are made of sessions; as fopo.policy.linear if left "
+     .. "out", one_of = {"mean", "unit"}},
+    {"temperature", "number|string", nil, "divides every score, which changes the expected reward "
+     .. "alone; as fopo.policy.linear if left out", above = 0, one_of = {"auto"}},
   },
   text = [[The untrained policy: theta is the identity, so that the items of largest inner product
 with the mean of X are recommended. What training adds is what a policy earns above it.]],

@@ -1,7 +1,10 @@
--- fopo.report: aligned tables, and the table of a race.
+-- fopo.report: aligned tables, the table of a race, and whether it was won.
 local define = require "fopo.base.define"
+local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 local report = {}
+
+local WIDTH = 100 -- columns of a sentence below a table
 
 report.table = define.fn{
   name = "fopo.report.table", returns = "string",
@@ -11,29 +14,195 @@ report.table = define.fn{
   call = text.table,
 }
 
+-- ---- baselines among the runs
+
+-- A run that nobody trained, measured on contexts: the start, popular, identity. An upper bound has
+-- a reward, but no contexts.
+local function is_baseline(run) return not run.trainer and run.evaluation.contexts ~= nil end
+
+local function find(runs, name)
+  for _, run in ipairs(runs) do
+    if run.name == name then return run end
+  end
+end
+
+-- The untrained policy that a run's policy would be with theta = identity; nil if it has none.
+local function identity_of(runs)
+  for _, run in ipairs(runs) do
+    local pi = run.policy or run.trainer and run.trainer.policy
+    if pi and define.kind(pi) == "policy" and pi.context_dim == pi.dim then
+      return require("fopo.baseline").identity{items = pi:initial_items(), contexts = pi.contexts,
+                                               temperature = pi.temperature}
+    end
+  end
+end
+
+-- runs with the rows popular and identity where they are missing, before the others.
+local function with_baselines(runs, split)
+  local evaluate, first = require "fopo.evaluate", runs[1] and runs[1].evaluation
+  local all, o = {}, {exclude = first and first.exclude}
+  if not find(runs, "popular") then
+    local popular = require("fopo.baseline").popular{data = split.train}
+    all[1] = {name = "popular", baseline = popular, evaluation = evaluate(popular, split.test, o)}
+  end
+  local identity = not find(runs, "identity") and identity_of(runs)
+  if identity then
+    all[#all + 1] = {name = "identity", policy = identity,
+                     evaluation = evaluate(identity, split.test, o)}
+  end
+  return table.move(runs, 1, #runs, #all + 1, all)
+end
+
+-- ---- the verdict
+
+local function best_of(runs, of)
+  local best
+  for _, run in ipairs(runs) do
+    if of(run) and (not best or run.evaluation.reward > best.evaluation.reward) then best = run end
+  end
+  return best
+end
+
+-- Whether the reward of `run` is above that of `base` by more than chance: the 95 % interval of the
+-- difference is above 0.
+local function beats(run, base)
+  local e, b = run.evaluation, base.evaluation
+  local low = proportion.difference(e.reward, e.contexts, b.reward, b.contexts)
+  return low > 0
+end
+
+-- What may help, by what is known of the run that fell behind.
+local function advice(run, base)
+  local e, pi, parts = run.evaluation, run.policy or run.trainer.policy, {}
+  if not e.exclude then
+    parts[1] = "exclude = \"seen\" (what users took before is not recommended)"
+  end
+  if pi.contexts == "mean" then parts[#parts + 1] = "contexts = \"unit\"" end
+  if e.effective and e.effective > 0.3 * pi.n_items then
+    parts[#parts + 1] = "a lower temperature (the softmax is nearly uniform)"
+  end
+  parts[#parts + 1] = base.policy
+    and "theta = \"identity\", a smaller lr and valid = s.valid (training lost what the start had)"
+    or "more steps, or embeddings of another dim"
+  if define.entries["fopo.tune"] then parts[#parts + 1] = "fopo.tune" end
+  return table.concat(parts, "; ")
+end
+
+-- "a does not beat", "a; b do not beat" (names may hold commas), or "None of .. beats".
+local function subject(behind, trained)
+  if #behind == trained and trained > 1 then
+    return ("None of the %d trained policies beats"):format(trained)
+  end
+  local names = {}
+  for i, run in ipairs(behind) do names[i] = run.name end
+  return table.concat(names, "; ") .. (#names > 1 and " do not beat" or " does not beat")
+end
+
+report.verdict = define.fn{
+  name = "fopo.report.verdict", returns = "string",
+  args = {{"runs", "table", nil, "as of fopo.report.runs"}},
+  text = [[One sentence that names the trained policies whose reward is not above that of the best
+baseline among the runs (popular, identity, the start) by more than chance, and what to try; nil if
+there is none, or nothing to compare. By chance: the 95 % interval of the difference (Newcombe 1998)
+contains 0; it treats the two as independent, so it is somewhat too careful.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+popular = fopo.evaluate(fopo.baseline.popular{data = s.train}, s.test)
+pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8}), theta = "random"}
+t = fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{}}
+t:run{steps = 1, view = false}
+runs = {{name = "popular", evaluation = popular},
+        {name = "one step", trainer = t, evaluation = fopo.evaluate(pi, s.test)}}
+print(fopo.report.verdict(runs))]],
+  call = function(runs)
+    local behind, trained, base = {}, 0, best_of(runs, is_baseline)
+    if not base then return nil end
+    for _, run in ipairs(runs) do
+      if run.trainer and run.evaluation.contexts then
+        trained = trained + 1
+        if not beats(run, base) then behind[#behind + 1] = run end
+      end
+    end
+    if #behind == 0 then return nil end
+    local best = best_of(behind, function() return true end)
+    return ("%s %s, which nobody trained, by more than chance: reward %.4f against %.4f. Try %s."):
+      format(subject(behind, trained), base.name, best.evaluation.reward, base.evaluation.reward,
+             advice(best, base))
+  end,
+}
+
+-- ---- the table
+
 -- Milliseconds of a training step.
 local function step_ms(t) return 1e3 * t.seconds / t.step end
 
+-- {head, cell} of each column; a column without a cell is left out.
+local function columns(base)
+  return {
+    {"method", function(run) return run.name end},
+    {"reward", function(run) return ("%.4f"):format(run.evaluation.reward) end},
+    {"95 % interval", function(run)
+      local e = run.evaluation
+      return e.low and ("%.4f - %.4f"):format(e.low, e.high)
+    end},
+    {"expected reward", function(run)
+      return run.evaluation.expected and ("%.4f"):format(run.evaluation.expected)
+    end},
+    {"via index", function(run)
+      return run.evaluation.reward_index and ("%.4f"):format(run.evaluation.reward_index)
+    end},
+    {"ms/step", function(run) return run.trainer and ("%.3f"):format(step_ms(run.trainer)) end},
+    {"speed-up", function(run)
+      return run.trainer and ("%.1f x"):format(step_ms(base) / step_ms(run.trainer))
+    end},
+  }
+end
+
+local two_rewards = "reward: the best item is one that the user took next; expected reward: an "
+                    .. "item drawn from the softmax is."
+
+local function table_of(runs)
+  local base
+  for _, run in ipairs(runs) do base = base or run.trainer end
+  local rows, has = {{}}, {}
+  for i = 1, #runs do rows[i + 1] = {} end
+  for _, column in ipairs(columns(base)) do
+    local cells, used = {}, false
+    for i, run in ipairs(runs) do
+      cells[i] = column[2](run) or ""
+      used = used or cells[i] ~= ""
+    end
+    if used then
+      has[column[1]] = true
+      table.insert(rows[1], column[1])
+      for i, cell in ipairs(cells) do table.insert(rows[i + 1], cell) end
+    end
+  end
+  return text.table(rows), has
+end
+
 report.runs = define.fn{
   name = "fopo.report.runs", returns = "string",
-  args = {{"runs", "table", nil, "list of {name=, trainer=, evaluation=}; the first is the base"}},
-  text = [[One line for each run: the test reward by true argmax with its 95 % interval, the reward
-through the index, milliseconds a step, and the speed-up of a step over the first run. A run without
-a trainer (an upper bound, the start) shows its reward only.]],
-  call = function(runs)
-    local rows, base = {{"method", "reward", "95 % interval", "via index", "ms/step", "speed-up"}}
-    for _, run in ipairs(runs) do
-      local e, t = run.evaluation, run.trainer
-      base = base or t
-      rows[#rows + 1] = {
-        run.name, ("%.4f"):format(e.reward),
-        e.low and ("%.4f - %.4f"):format(e.low, e.high) or "",
-        e.reward_index and ("%.4f"):format(e.reward_index) or "",
-        t and ("%.3f"):format(step_ms(t)) or "",
-        t and ("%.1f x"):format(step_ms(base) / step_ms(t)) or "",
-      }
+  args = {{"runs", "table", nil, "list of {name=, trainer=, evaluation=}"}},
+  options = {
+    {"split", "split", nil, "adds the rows popular and identity where they are missing"},
+    {"verdict", "boolean", true, "end with the sentence of fopo.report.verdict, if there is one"},
+  },
+  text = [[One line for each run: the test reward by true argmax with its 95 % interval, the
+expected reward of its softmax, the reward through the index, milliseconds a step, and the speed-up
+of a step over the first run that was trained. A run without a trainer (popular, the start, an upper
+bound) shows its rewards only. Columns that no run fills are left out. Below stands what the two
+rewards are, and whether a trained policy fails to beat what nobody trained.]],
+  call = function(runs, o)
+    if o.split then runs = with_baselines(runs, o.split) end
+    local shown, has = table_of(runs)
+    local parts = {shown}
+    if has["expected reward"] then
+      parts[#parts + 1] = text.fill(two_rewards, WIDTH, "")
     end
-    return text.table(rows)
+    local verdict = o.verdict and report.verdict(runs)
+    if verdict then parts[#parts + 1] = text.fill(verdict, WIDTH, "") end
+    return table.concat(parts, "\n")
   end,
 }
 

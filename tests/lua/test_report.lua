@@ -1,0 +1,117 @@
+-- fopo.report and fopo.experiment.race: the rows of those that nobody trained, and the verdict.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local split = fopo.data.synthetic{users = 500, items = 400, clusters = 8, seed = 5}
+              :sessions{min_items = 10, seed = 2}
+local items = fopo.embed.svd(split.train, {dim = 8})
+local report = fopo.report
+
+-- A run with a reward of its own making, of n contexts.
+local function run(name, reward, more)
+  local pi = fopo.policy.linear{items = items, theta = "random", contexts = "unit",
+                                temperature = 1}
+  local one = {name = name, evaluation = {reward = reward, contexts = 1000}}
+  one.trainer = {policy = pi, seconds = 1, step = 10}
+  for key, value in pairs(more or {}) do one.evaluation[key] = value end
+  return one
+end
+
+local function base(name, reward, policy)
+  return {name = name, policy = policy, evaluation = {reward = reward, contexts = 1000}}
+end
+
+local function race(o)
+  o.split, o.items, o.steps, o.methods = split, items, 5, {{"a, b", fopo.gradient.exact{}}}
+  return fopo.experiment.race(o)
+end
+
+TestVerdict = {}
+
+function TestVerdict:test_nothing_to_say()
+  lu.assertNil(report.verdict{run("a", 0.2)}) -- nothing to compare with
+  lu.assertNil(report.verdict{base("popular", 0.3)}) -- nothing trained
+  lu.assertNil(report.verdict{base("popular", 0.2), run("a", 0.3)})
+  -- an upper bound has no contexts, and nobody must beat it
+  lu.assertNil(report.verdict{run("a", 0.3), {name = "best", evaluation = {reward = 0.9}}})
+end
+
+function TestVerdict:test_by_more_than_chance()
+  -- 1,000 contexts: the 95 % interval of a difference is about 0.04 wide to each side
+  lu.assertStrContains(report.verdict{base("popular", 0.30), run("a", 0.32)},
+                       "a does not beat popular, which nobody trained, by more than chance: "
+                       .. "reward 0.3200 against 0.3000. Try ")
+  lu.assertNil(report.verdict{base("popular", 0.30), run("a", 0.36)})
+end
+
+function TestVerdict:test_who_is_named()
+  local all = {base("popular", 0.2), base("start", 0.3), run("a, b", 0.25), run("c", 0.1),
+               run("d", 0.5)}
+  lu.assertStrContains(report.verdict(all), "a, b; c do not beat start, which nobody trained")
+  lu.assertStrContains(report.verdict(all), "reward 0.2500 against 0.3000")
+  all[5] = nil
+  lu.assertStrContains(report.verdict(all), "None of the 2 trained policies beats start")
+end
+
+function TestVerdict:test_what_to_try()
+  local function said(b, r) return report.verdict{b, r} end
+  local popular, start = base("popular", 0.3), base("start", 0.3, "a policy")
+  lu.assertStrContains(said(popular, run("a", 0.1)), 'exclude = "seen"')
+  lu.assertNil(said(popular, run("a", 0.1, {exclude = "seen"})):find("exclude"))
+  lu.assertStrContains(said(popular, run("a", 0.1, {effective = 390})), "nearly uniform")
+  lu.assertNil(said(popular, run("a", 0.1, {effective = 10})):find("uniform"))
+  lu.assertNil(said(popular, run("a", 0.1)):find('contexts = "unit"'))
+  lu.assertStrContains(said(start, run("a", 0.1)), "a smaller lr")
+  lu.assertStrContains(said(popular, run("a", 0.1)), "more steps")
+  local mean = run("a", 0.1)
+  mean.trainer.policy = fopo.policy.linear{items = items, contexts = "mean"}
+  lu.assertStrContains(said(popular, mean), 'contexts = "unit"')
+end
+
+TestRuns = {}
+
+local function names(runs)
+  local list = {}
+  for i, one in ipairs(runs) do list[i] = one.name end
+  return list
+end
+
+function TestRuns:test_race_has_the_baselines()
+  local runs = race{theta = "random", exclude = "seen"}
+  lu.assertEquals(names(runs), {"start", "popular", "identity", "a, b"})
+  local popular = fopo.baseline.popular{data = split.train}
+  lu.assertEquals(runs[2].evaluation.reward,
+                  fopo.evaluate(popular, split.test, {exclude = "seen"}).reward)
+  for _, one in ipairs(runs) do lu.assertEquals(one.evaluation.exclude, "seen") end
+  lu.assertEquals(names(race{theta = "identity"}), {"start", "popular", "a, b"})
+end
+
+function TestRuns:test_the_table()
+  local runs = race{theta = "random"}
+  local shown = report.runs(runs)
+  for _, part in ipairs{"\nstart ", "\npopular ", "\nidentity ", "\na, b ", "expected reward",
+                        "nobody trained", "reward: the best item is one that the user took next"} do
+    lu.assertStrContains(shown, part)
+  end
+  lu.assertNil(shown:find("via index")) -- a column that nobody fills
+  lu.assertStrContains(report.runs(race{theta = "random", index = fopo.index.exact(items)}),
+                       "via index")
+  lu.assertNil(report.runs(runs, {verdict = false}):find("nobody trained"))
+  for line in shown:gmatch("[^\n]+") do lu.assertTrue(#line <= 100, line) end
+end
+
+function TestRuns:test_rows_from_the_split()
+  local mine = {race{theta = "random"}[4]}
+  local shown = report.runs(mine, {split = split})
+  lu.assertStrContains(shown, "\npopular ")
+  lu.assertStrContains(shown, "\nidentity ")
+  lu.assertEquals(#mine, 1) -- the list that was given stays as it is
+  local _, count = report.runs(race{theta = "random"}, {split = split}):gsub("\npopular ", "")
+  lu.assertEquals(count, 1)
+  -- a policy with other features than the items' columns has no identity
+  local pi = fopo.policy.linear{items = items, context_dim = 3, theta = "random"}
+  local one = {name = "x", policy = pi, evaluation = mine[1].evaluation}
+  lu.assertNil(report.runs({one}, {split = split}):find("identity"))
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
