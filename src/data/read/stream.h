@@ -13,11 +13,11 @@ typedef struct fopo_stream fopo_stream;
  * if the format is no table. */
 int fopo_stream_open(fopo_stream **stream, const char *path, const fopo_read_options *options,
                      const fopo_names *items, size_t P);
-void fopo_stream_close(fopo_stream *stream); /* accepts NULL */
+void fopo_stream_close(fopo_stream *s); /* accepts NULL */
 
-/* The next users, at most `most`: their known items as X, and their names. s->X.rows == 0 at the
+/* The next users, at most `most`: their known items as X, and their names. out->X.rows == 0 at the
  * end of the file. FOPO_ERR_FORMAT if the rows of a user do not stand together. */
-int fopo_stream_next(fopo_sessions *s, fopo_names *users, fopo_stream *stream, size_t most);
+int fopo_stream_next(fopo_sessions *out, fopo_names *users, fopo_stream *s, size_t most);
 
 typedef struct {
   size_t users;         /* so far */
@@ -28,6 +28,6 @@ typedef struct {
   int is_grouped;       /* 0: the last failure was that rows of a user do not stand together */
 } fopo_stream_facts;
 
-fopo_stream_facts fopo_stream_about(const fopo_stream *stream);
+fopo_stream_facts fopo_stream_about(const fopo_stream *s);
 
 #endif
