@@ -20,7 +20,7 @@ typedef enum {
   FOPO_SCALE_SIGMA /* V diag(s) */
 } fopo_scale;
 
-/* items [P, L] = scaled right singular vectors of X + Y of the sessions (0/1 entries), L =
+/* items [P, L] = scaled right singular vectors of X and Y together, as 0/1 entries, L =
  * options->dim. singular [L] may be NULL. Reports progress, can be interrupted (items is then
  * unspecified). */
 int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,

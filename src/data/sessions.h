@@ -1,8 +1,19 @@
 /* Sessions split in two: X is observed, Y is to be predicted (the paper, "Experimental Results").
  *
- * As in the authors' code: repeats count once (0/1); users with at least min_items are kept, at
- * most the first max_users of them; each user's items are shuffled, the first floor(n/2) are X and
- * the rest Y; users are shuffled and split into train, valid and test. */
+ * As in the authors' code, if nothing else is said: repeats count once (0/1); users with at least
+ * min_items are kept, at most the first max_users of them; each user's items are shuffled, the
+ * first floor(n/2) are X and the rest Y; users are shuffled and split into train, valid and test.
+ *
+ * The other splits cut the interactions instead of the users. Each falls into one of three windows,
+ * train, valid and test, in this order, and a user may have a session in every part:
+ *
+ *   part     X                                      Y
+ *   train    the training window is divided in two
+ *   valid    the training window                    the valid window
+ *   test     the training and the valid window      the test window
+ *
+ * So what train is made of, and all that is computed from it, knows nothing of the later windows.
+ */
 #ifndef FOPO_DATA_SESSIONS_H
 #define FOPO_DATA_SESSIONS_H
 
@@ -16,21 +27,48 @@ typedef struct {
   uint64_t seed;
 } fopo_split_options;
 
+typedef enum {
+  FOPO_SPLIT_USERS, /* the authors': every user is in one part */
+  FOPO_SPLIT_TIME,  /* windows end at two times; valid and test are shares of the interactions */
+  FOPO_SPLIT_LAST,  /* the last item of each user is test, the one before it valid; a share of 0
+                       leaves the part out */
+  FOPO_SPLIT_FILES  /* windows are given, as fopo_dataset_join makes them; shares as for LAST */
+} fopo_split_kind;
+
+/* {0} is the authors' split. */
+typedef struct {
+  fopo_split_kind kind;
+  int by_time;   /* 1: X is what came first, Y what came later, equal times at random; 0: X and Y,
+                    and with LAST the last items, are chosen at random */
+  int keep_seen; /* 1: an item of X that is taken again later is in Y too; 0: Y has no item of X */
+  double observed;        /* share of a session's items in X, 0 < observed < 1; 0: a half */
+  const double *from[2];  /* TIME: where the windows of valid and test begin; NULL: by the shares */
+  const uint8_t *windows; /* FILES: [nnz] bits FOPO_IN_TRAIN, FOPO_IN_VALID, FOPO_IN_TEST */
+} fopo_split_plan;
+
+enum { FOPO_IN_TRAIN = 1, FOPO_IN_VALID = 2, FOPO_IN_TEST = 4 };
+
 /* N contexts: the observed items and those to be predicted. Rows of X, Y and users correspond. */
 typedef struct {
   fopo_csr X;      /* [N, P], values NULL */
-  fopo_csr Y;      /* [N, P], values NULL */
+  fopo_csr Y;      /* [N, P], values NULL; shares no id with X, unless keep_seen */
   uint32_t *users; /* [N] rows of the dataset */
 } fopo_sessions;
 
 typedef struct {
   fopo_sessions train, valid, test;
-  size_t kept, dropped; /* users with and without enough items */
+  size_t kept, dropped; /* users in some part, and in none: with too few items (or, in windows, with
+                           nothing on both sides) */
+  size_t without[3];    /* of those kept, users without a session in train, valid, test; 0 with
+                           USERS */
+  double from[2];       /* TIME: where the windows of valid and test begin */
 } fopo_split;
 
 /* An empty train split, or an empty valid / test split of a share > 0, is FOPO_ERR_ARGUMENT with
- * the counts and the remedy. */
+ * the counts and the remedy, as is a plan by time for a dataset without times. */
 int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options);
+int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
+                  const fopo_split_plan *plan);
 void fopo_split_done(fopo_split *split); /* accepts {0} */
 void fopo_sessions_done(fopo_sessions *s);
 

@@ -1,0 +1,204 @@
+/* The events of a user in their order, and what each of them says about its item.
+ *
+ * An event is an interaction. With keep_seen a pair that repeats is two events, its first and its
+ * last time, since the dataset keeps no other. Their order is that of time, or a shuffle; equal
+ * times are in the order of the shuffle, so that no order of ids decides.
+ *
+ * Randomness: FOPO_STREAM_SPLIT, step 1 + row for the user in that row of the dataset. So the sides
+ * of a user depend on the seed and the row alone, not on the shares and the other users. Each row
+ * is written by one thread, so the bits do not depend on the number of threads. */
+#include "data/sides.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+/* Rows between two reports of progress: a few milliseconds of work for sessions of 100 items. */
+enum { BLOCK = 4096 };
+
+typedef struct {
+  double time;
+  uint32_t rank;     /* its place in the shuffle; from the number of items on: a repeat */
+  uint32_t position; /* of the item in the row */
+} event;
+
+/* What all rows share, and the scratch of each thread. */
+typedef struct {
+  const fopo_dataset *d; /* not owned, as are the next three */
+  const fopo_split_options *options;
+  const fopo_split_plan *plan;
+  const double *from; /* [2] */
+  double observed;
+  size_t longest;  /* items of the longest session */
+  uint32_t *order; /* [threads, longest] */
+  event *events;   /* [threads, 2 longest] */
+} work;
+
+static int compare(const void *left, const void *right) {
+  const event *a = left, *b = right;
+  if (a->time != b->time) return a->time < b->time ? -1 : 1;
+  return a->rank < b->rank ? -1 : a->rank > b->rank;
+}
+
+/* events: those of a row, in their order; returns how many there are. */
+static size_t list_events(event *events, const work *w, uint32_t row, uint32_t *order) {
+  const fopo_csr *m = &w->d->matrix;
+  size_t n = fopo_csr_count(m, row), count = n, at = (size_t)m->indptr[row];
+  const double *first = w->d->times.first, *last = w->d->times.last;
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, row + 1);
+  for (size_t k = 0; k < n; k++) {
+    events[k] = (event){first != NULL ? first[at + order[k]] : 0, (uint32_t)k, order[k]};
+  }
+  for (size_t k = 0; k < n && w->plan->keep_seen && last != NULL; k++) {
+    size_t e = at + order[k];
+    if (last[e] > first[e]) events[count++] = (event){last[e], (uint32_t)(n + k), order[k]};
+  }
+  if (w->plan->by_time) qsort(events, count, sizeof *events, compare);
+  return count;
+}
+
+/* The window of event k of n. */
+static uint8_t window_of(const work *w, const event *e, size_t k, size_t n) {
+  const fopo_split_options *o = w->options;
+  if (w->plan->kind == FOPO_SPLIT_TIME) {
+    return e->time < w->from[0]   ? FOPO_IN_TRAIN
+           : e->time < w->from[1] ? FOPO_IN_VALID
+                                  : FOPO_IN_TEST;
+  }
+  if (w->plan->kind == FOPO_SPLIT_LAST) {
+    size_t from_test = n - (o->test > 0), from_valid = from_test - (o->valid > 0);
+    return k < from_valid ? FOPO_IN_TRAIN : k < from_test ? FOPO_IN_VALID : FOPO_IN_TEST;
+  }
+  return FOPO_IN_TRAIN;
+}
+
+/* Writes the windows; then events [result] are those of the training window. Without by_time an
+ * item is in it once, since a repeat has no place among items at random. */
+static size_t set_windows(uint8_t *sides, const work *w, event *events, size_t n, size_t items) {
+  size_t in_train = 0;
+  int given = w->plan->kind == FOPO_SPLIT_FILES;
+  for (size_t k = 0; k < n; k++) {
+    event e = events[k];
+    uint8_t window = given ? sides[e.position] & FOPO_IN_TRAIN : window_of(w, &e, k, n);
+    sides[e.position] |= window;
+    int is_counted = w->plan->by_time || e.rank < items;
+    if (window == FOPO_IN_TRAIN && is_counted) events[in_train++] = e;
+  }
+  return in_train;
+}
+
+/* X is the first share of the events, at least one; the share is less than 1, so not all. */
+static void divide(uint8_t *sides, const work *w, const event *events, size_t n) {
+  if (n < 2) return;
+  size_t in_x = (size_t)(w->observed * (double)n);
+  if (in_x == 0) in_x = 1;
+  for (size_t k = 0; k < n; k++) {
+    sides[events[k].position] |= k < in_x ? FOPO_TRAIN_X : FOPO_TRAIN_Y;
+  }
+}
+
+static void set_sides(uint8_t *all, const work *w, uint32_t row) {
+  const fopo_csr *m = &w->d->matrix;
+  size_t n = fopo_csr_count(m, row), thread = (size_t)omp_get_thread_num();
+  event *events = w->events + thread * 2 * w->longest;
+  uint8_t *sides = all + m->indptr[row];
+  if (w->plan->kind == FOPO_SPLIT_FILES) {
+    memcpy(sides, w->plan->windows + m->indptr[row], n);
+  } else {
+    memset(sides, 0, n);
+  }
+  size_t count = list_events(events, w, row, w->order + thread * w->longest);
+  count = set_windows(sides, w, events, count, n);
+  divide(sides, w, events, count);
+}
+
+static int set_all(uint8_t *sides, const work *w, const uint32_t *users, size_t n) {
+  for (size_t first = 0; first < n; first += BLOCK) {
+    size_t last = first + BLOCK < n ? first + BLOCK : n;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
+    for (size_t i = first; i < last; i++) set_sides(sides, w, users[i]);
+    int status = fopo_progress("splitting sessions", (double)last, (double)n);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+int fopo_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *users, size_t n,
+               const fopo_split_options *options, const fopo_split_plan *plan, const double *from) {
+  work w = {.d = d, .options = options, .plan = plan, .from = from};
+  size_t threads = (size_t)fopo_threads();
+  w.observed = plan->observed > 0 ? plan->observed : 0.5;
+  for (size_t i = 0; i < n; i++) {
+    size_t count = fopo_csr_count(&d->matrix, users[i]);
+    if (count > w.longest) w.longest = count;
+  }
+  w.order = fopo_alloc(threads * w.longest, sizeof *w.order);
+  w.events = fopo_alloc(threads * 2 * w.longest, sizeof *w.events);
+  int status = w.order != NULL && w.events != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = set_all(sides, &w, users, n);
+  fopo_free(w.order);
+  fopo_free(w.events);
+  return status;
+}
+
+/* ---- cuts ---- */
+
+/* The k-th smallest of x [n], counted from 0; x is reordered. Selection with a partition in three,
+ * smaller, equal, larger (Dijkstra), since many times may be equal; the pivot is from anywhere,
+ * since files are often sorted by time. */
+static double select_kth(double *x, size_t n, size_t k) {
+  uint32_t word = 1;
+  for (;;) {
+    word = word * 1664525u + 1013904223u;
+    double pivot = x[(word >> 8) % n];
+    size_t smaller = 0, i = 0, end = n;
+    while (i < end) {
+      double t = x[i];
+      if (t < pivot) {
+        x[i++] = x[smaller];
+        x[smaller++] = t;
+      } else if (t > pivot) {
+        x[i] = x[--end];
+        x[end] = t;
+      } else {
+        i++;
+      }
+    }
+    if (k >= smaller && k < end) return pivot;
+    if (k < smaller) {
+      n = smaller;
+    } else {
+      x += end;
+      k -= end;
+      n -= end;
+    }
+  }
+}
+
+int fopo_sides_cuts(double *from, const fopo_dataset *d, const fopo_split_options *options,
+                    const fopo_split_plan *plan) {
+  size_t n = fopo_csr_nnz(&d->matrix), in_test = (size_t)(options->test * (double)n);
+  const double *times = d->times.first;
+  double *x = fopo_alloc(n, sizeof *x);
+  if (x == NULL) return FOPO_ERR_MEMORY;
+  memcpy(x, times, n * sizeof *x);
+  from[1] = in_test > 0 ? select_kth(x, n, n - in_test) : (double)INFINITY;
+  if (plan->from[1] != NULL) {
+    from[1] = *plan->from[1];
+    in_test = 0;
+    for (size_t e = 0; e < n; e++) in_test += times[e] >= from[1];
+  }
+  size_t later = in_test + (size_t)(options->valid * (double)n);
+  from[0] = later == in_test ? from[1] : select_kth(x, n, later < n ? n - later : 0);
+  if (from[0] > from[1]) from[0] = from[1]; /* everything is at or after a given from[1] */
+  if (plan->from[0] != NULL) from[0] = *plan->from[0];
+  fopo_free(x);
+  return FOPO_OK;
+}
