@@ -1,7 +1,7 @@
 -- fopo.data: interactions, sessions, synthetic worlds.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
-local origin = require "fopo.base.origin"
+local moment = require "fopo.base.moment"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
@@ -220,36 +220,7 @@ assert(d.n_users == 200 and d.n_items == 500)]],
   call = native.data_synthetic,
 }
 
-dataset.sessions = fn{
-  name = "dataset:sessions", returns = "table",
-  args = {{"d", "dataset", nil, "the dataset"}},
-  options = {
-    {"min_items", "integer", 20, "keep users with at least so many different items", min = 2},
-    {"max_users", "integer", nil, "keep only the first max_users of them", min = 1},
-    {"valid", "number", 0.1, "share of users for validation", min = 0, below = 1},
-    {"test", "number", 0.1, "share of users for the test", min = 0, below = 1},
-    {"seed", "integer", 1, "of the shuffles"},
-  },
-  text = [[Splits every user's items at random into X (observed, floor(n/2) of them) and Y (to be
-found), and the users into s.train, s.valid and s.test (nil for a share of 0). Repeats count once.
-This is the split of the paper's authors. s.kept and s.dropped count users.]],
-  example = [[
-s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
-assert(s.train.n > s.test.n)]],
-  call = function(d, o)
-    local train, valid, test, kept, dropped = native.data_split(d, o)
-    local split = {train = train, valid = valid, test = test, kept = kept, dropped = dropped}
-    for _, part in pairs{train, valid or nil, test or nil} do
-      origin.set(part, {dataset = d, split = split})
-    end
-    return setmetatable(split, {__name = "fopo.split", __index = {
-      describe = function(s)
-        local function n(part) return part and text.count(part.n) or "no" end
-        return ("split: %s train, %s valid, %s test contexts; %s users had too few items")
-          :format(n(s.train), n(s.valid), n(s.test), text.count(s.dropped))
-      end}})
-  end,
-}
+data.sessions = require("fopo.split").files
 
 sessions.batch = fn{
   name = "sessions:batch", returns = "array",
@@ -287,18 +258,12 @@ assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
   call = sessions.contexts,
 }
 
--- A time for reading: a day where the number can be seconds or milliseconds since 1970.
-local function moment(t)
-  local seconds = t >= 1e11 and t < 4.3e12 and t // 1000 or t
-  if seconds < 1e8 or seconds >= 4.3e9 then return ("%.14g"):format(t) end
-  return os.date("!%Y-%m-%d", math.floor(seconds))
-end
-
 function dataset.describe(d)
   return ("dataset (%s): %s users x %s items, %s interactions%s%s%s"):format(d.format,
     text.count(d.n_users), text.count(d.n_items), text.count(d.nnz),
     d.items_seen < d.n_items and (", %s items seen"):format(text.count(d.items_seen)) or "",
-    d.has_times and (", times %s to %s"):format(moment(d.first_time), moment(d.last_time))
+    d.has_times and (", times %s to %s"):format(moment.words(d.first_time, d),
+                                                moment.words(d.last_time, d))
     or d.no_times and (", times left out (%s)"):format(d.no_times) or "",
     d.skipped > 0 and (", %s rows left out"):format(text.count(d.skipped)) or "")
 end

@@ -319,38 +319,6 @@ static int world_clusters(lua_State *L, bind_object *o) {
 
 /* ---- sessions ---- */
 
-/* Replaces the part at stack index `at` by nil if it has no contexts. */
-static void place_part(lua_State *L, int at, bind_sessions *part) {
-  if (part->sessions.X.rows > 0) return;
-  lua_pushnil(L);
-  lua_replace(L, at);
-}
-
-/* native.data_split(dataset, {min_items, max_users, valid, test, seed}): train, valid, test (nil if
- * the share is 0), users kept, users dropped. */
-static int data_split(lua_State *L) {
-  fopo_split_options o = {.min_items = bind_option_count(L, 2, "min_items", 0, SIZE_MAX),
-                          .valid = bind_option_number(L, 2, "valid"),
-                          .test = bind_option_number(L, 2, "test"),
-                          .seed = bind_option_seed(L, 2)};
-  o.max_users = bind_option_count_or(L, 2, "max_users", 0, SIZE_MAX, 0);
-  int base = lua_gettop(L);
-  bind_sessions *parts[3];
-  for (int i = 0; i < 3; i++) parts[i] = bind_new(L, &bind_sessions_type, 0);
-  fopo_dataset *d = get_dataset(L, 1);
-
-  fopo_split split = {0};
-  bind_check(L, fopo_split_new(&split, d, &o));
-  parts[0]->sessions = split.train;
-  parts[1]->sessions = split.valid;
-  parts[2]->sessions = split.test;
-  for (int i = 0; i < 3; i++) place_part(L, base + 1 + i, parts[i]);
-  bind_pressure(L, csr_bytes(&d->matrix));
-  lua_pushinteger(L, (lua_Integer)split.kept);
-  lua_pushinteger(L, (lua_Integer)split.dropped);
-  return 5;
-}
-
 /* s:contexts(items, {scale = "mean" | "unit"}): [N, L], the mean embedding of the items in each X,
  * as it is or of unit length. */
 static int sessions_contexts(lua_State *L) {
@@ -432,9 +400,11 @@ static int embed_svd(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_data_functions[] = {
-    {"data_read", data_read},   {"data_formats", data_formats}, {"data_synthetic", data_synthetic},
-    {"data_split", data_split}, {"embed_svd", embed_svd},       {NULL, NULL}};
+const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
+                                        {"data_formats", data_formats},
+                                        {"data_synthetic", data_synthetic},
+                                        {"embed_svd", embed_svd},
+                                        {NULL, NULL}};
 
 static const luaL_Reg dataset_methods[] = {{"save", dataset_save},
                                            {"user_name", user_name},

@@ -1,0 +1,568 @@
+/* Splits by time, by the last item and by given files, against definitions that read the
+ * interactions one by one; what leaks nowhere; ties, repeats, refusals. */
+#include <math.h>
+
+#include "checks.h"
+#include "core/rng.h"
+#include "core/threads.h"
+#include "data/embed.h"
+#include "data/join.h"
+#include "data/sides.h"
+
+enum { USERS = 120, ITEMS = 80, SPLIT_SEED = 3 };
+
+/* User u has about 2 + u % 30 different items; times are drawn from 0 .. 199, so that many are
+ * equal, and some pairs repeat later. */
+static void make_dataset(fopo_dataset *d, int with_repeats) {
+  uint32_t x = 99;
+  *d = (fopo_dataset){0};
+  ok(fopo_csr_init(&d->matrix, USERS, ITEMS, USERS * ITEMS, 0));
+  d->times.first = fopo_alloc(USERS * ITEMS, sizeof(double));
+  d->times.last = with_repeats ? fopo_alloc(USERS * ITEMS, sizeof(double)) : NULL;
+  size_t at = 0;
+  for (size_t u = 0; u < USERS; u++) {
+    for (uint32_t a = 0; a < ITEMS; a++) {
+      x = x * 1664525u + 1013904223u;
+      if ((x >> 16) % ITEMS >= 2 + u % 30) continue;
+      d->matrix.ids[at] = a;
+      d->times.first[at] = (double)((x >> 3) % 200);
+      if (with_repeats)
+        d->times.last[at] = d->times.first[at] + (x & 4 ? (double)(x >> 5 & 63) : 0);
+      at++;
+    }
+    d->matrix.indptr[u + 1] = at;
+  }
+}
+
+static void dataset_done(fopo_dataset *d) {
+  fopo_csr_done(&d->matrix);
+  fopo_free(d->times.first);
+  fopo_free(d->times.last);
+}
+
+static double time_of(const fopo_dataset *d, uint32_t user, uint32_t item, int last) {
+  for (uint64_t e = d->matrix.indptr[user]; e < d->matrix.indptr[user + 1]; e++) {
+    if (d->matrix.ids[e] == item) return last ? d->times.last[e] : d->times.first[e];
+  }
+  fail_msg("user %u has not taken item %u", user, item);
+  return 0;
+}
+
+static size_t count_in(const fopo_csr *m, size_t row) { return fopo_csr_count(m, row); }
+
+/* The session of a user in a part, or -1. */
+static long session_of(const fopo_sessions *s, uint32_t user) {
+  for (size_t i = 0; i < s->X.rows; i++) {
+    if (s->users[i] == user) return (long)i;
+  }
+  return -1;
+}
+
+static void check_form(const fopo_sessions *s) {
+  assert_int_equal(fopo_csr_check(&s->X, fopo_csr_nnz(&s->X), "X"), FOPO_OK);
+  assert_int_equal(fopo_csr_check(&s->Y, fopo_csr_nnz(&s->Y), "Y"), FOPO_OK);
+  for (size_t i = 0; i < s->X.rows; i++) {
+    assert_true(count_in(&s->X, i) > 0 && count_in(&s->Y, i) > 0);
+  }
+}
+
+static void shares_nothing(const fopo_sessions *s) {
+  for (size_t i = 0; i < s->X.rows; i++) {
+    for (size_t k = 0; k < count_in(&s->Y, i); k++) {
+      assert_false(fopo_csr_contains(&s->X, i, fopo_csr_row(&s->Y, i)[k]));
+    }
+  }
+}
+
+/* Every user in every part, by the definition: X is what the user took before `from`, Y what was
+ * taken from then until `until`. */
+static void check_window(const fopo_dataset *d, const fopo_sessions *s, double from, double until,
+                         size_t min_items, int keep) {
+  check_form(s);
+  for (uint32_t u = 0; u < USERS; u++) {
+    size_t before = 0, after = 0, n = count_in(&d->matrix, u);
+    long i = session_of(s, u);
+    for (uint64_t e = d->matrix.indptr[u]; e < d->matrix.indptr[u + 1]; e++) {
+      uint32_t a = d->matrix.ids[e];
+      double first = d->times.first[e], last = keep ? d->times.last[e] : first;
+      int in_x = first < from || last < from;
+      int in_y =
+          ((first >= from && first < until) || (last >= from && last < until)) && (keep || !in_x);
+      before += (size_t)in_x;
+      after += (size_t)in_y;
+      if (i < 0) continue;
+      assert_int_equal(fopo_csr_contains(&s->X, (size_t)i, a), in_x);
+      assert_int_equal(fopo_csr_contains(&s->Y, (size_t)i, a), in_y);
+    }
+    assert_int_equal(i >= 0, before > 0 && after > 0 && n >= min_items);
+  }
+}
+
+/* X of train is earlier than Y (or as early), of its share, and all of it before `until`. */
+static void check_train(const fopo_dataset *d, const fopo_sessions *s, double until, double share) {
+  check_form(s);
+  shares_nothing(s);
+  for (size_t i = 0; i < s->X.rows; i++) {
+    size_t n = count_in(&s->X, i) + count_in(&s->Y, i), in_x = (size_t)(share * (double)n);
+    if (in_x == 0) in_x = 1;
+    assert_int_equal(count_in(&s->X, i), in_x);
+    double latest = -1;
+    for (size_t k = 0; k < in_x; k++) {
+      double t = time_of(d, s->users[i], fopo_csr_row(&s->X, i)[k], 0);
+      assert_true(t < until);
+      latest = fmax(latest, t);
+    }
+    for (size_t k = 0; k < count_in(&s->Y, i); k++) {
+      double t = time_of(d, s->users[i], fopo_csr_row(&s->Y, i)[k], 0);
+      assert_true(t < until && t >= latest);
+    }
+  }
+}
+
+static int smaller(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void by_time(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  fopo_split_options o = {10, 0, 0.15, 0.2, SPLIT_SEED};
+  fopo_split_plan plan = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .observed = 0.7};
+  make_dataset(&d, 0);
+  ok(fopo_split_by(&split, &d, &o, &plan));
+  /* The cuts, by sorting. */
+  size_t n = fopo_csr_nnz(&d.matrix);
+  double *sorted = malloc(n * sizeof *sorted);
+  memcpy(sorted, d.times.first, n * sizeof *sorted);
+  qsort(sorted, n, sizeof *sorted, smaller);
+  size_t in_test = (size_t)(0.2 * (double)n), in_valid = (size_t)(0.15 * (double)n);
+  assert_true(split.from[1] == sorted[n - in_test]);
+  assert_true(split.from[0] == sorted[n - in_test - in_valid]);
+  free(sorted);
+  check_train(&d, &split.train, split.from[0], 0.7);
+  check_window(&d, &split.valid, split.from[0], split.from[1], 10, 0);
+  check_window(&d, &split.test, split.from[1], INFINITY, 10, 0);
+  shares_nothing(&split.valid);
+  shares_nothing(&split.test);
+  assert_int_equal(split.kept + split.dropped, USERS);
+  assert_true(split.train.X.rows + split.without[0] == split.kept);
+  assert_true(split.valid.X.rows + split.without[1] == split.kept);
+  assert_true(split.test.X.rows + split.without[2] == split.kept && split.without[2] > 0);
+  size_t in_some = 0;
+  for (uint32_t u = 0; u < USERS; u++) {
+    in_some += session_of(&split.train, u) >= 0 || session_of(&split.valid, u) >= 0 ||
+               session_of(&split.test, u) >= 0;
+  }
+  assert_int_equal(split.kept, in_some);
+  fopo_split_done(&split);
+  dataset_done(&d);
+}
+
+/* Given cuts; the one of validation stays a share of all. No validation: the windows meet. */
+static void by_given_times(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  double valid = 100, test = 150;
+  fopo_split_options o = {2, 0, 0.1, 0.1, SPLIT_SEED};
+  make_dataset(&d, 0);
+  fopo_split_plan both = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .from = {&valid, &test}};
+  ok(fopo_split_by(&split, &d, &o, &both));
+  assert_true(split.from[0] == 100 && split.from[1] == 150);
+  check_train(&d, &split.train, 100, 0.5);
+  check_window(&d, &split.valid, 100, 150, 2, 0);
+  check_window(&d, &split.test, 150, INFINITY, 2, 0);
+  fopo_split_done(&split);
+
+  fopo_split_plan one = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .from = {NULL, &test}};
+  ok(fopo_split_by(&split, &d, &o, &one));
+  size_t between = 0;
+  for (size_t e = 0; e < fopo_csr_nnz(&d.matrix); e++) {
+    between += d.times.first[e] >= split.from[0] && d.times.first[e] < 150;
+  }
+  size_t wanted = fopo_csr_nnz(&d.matrix) / 10;
+  assert_true(between >= wanted && between < wanted + 20); /* ties */
+  fopo_split_done(&split);
+
+  o.valid = 0;
+  ok(fopo_split_by(&split, &d, &o, &one));
+  assert_true(split.from[0] == 150 && split.valid.X.rows == 0);
+  check_train(&d, &split.train, 150, 0.5);
+  fopo_split_done(&split);
+
+  /* Users who took everything after the cut are in no part. */
+  size_t few = 0;
+  test = 15;
+  ok(fopo_split_by(&split, &d, &o, &one));
+  for (size_t u = 0; u < USERS; u++) few += count_in(&d.matrix, u) < 2;
+  assert_int_equal(split.kept + split.dropped, USERS);
+  assert_true(split.dropped > few);
+  fopo_split_done(&split);
+  dataset_done(&d);
+}
+
+/* Repeats: X is what was taken before, Y what is taken after, seen or not. */
+static void seen_again(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  double valid = 100, test = 150;
+  fopo_split_options o = {2, 0, 0.1, 0.1, SPLIT_SEED};
+  make_dataset(&d, 1);
+  for (int keep = 0; keep < 2; keep++) {
+    fopo_split_plan plan = {
+        .kind = FOPO_SPLIT_TIME, .by_time = 1, .keep_seen = keep, .from = {&valid, &test}};
+    ok(fopo_split_by(&split, &d, &o, &plan));
+    check_window(&d, &split.valid, 100, 150, 2, keep);
+    check_window(&d, &split.test, 150, INFINITY, 2, keep);
+    size_t both = 0;
+    for (size_t i = 0; i < split.test.X.rows; i++) {
+      for (size_t k = 0; k < count_in(&split.test.Y, i); k++) {
+        both += (size_t)fopo_csr_contains(&split.test.X, i, fopo_csr_row(&split.test.Y, i)[k]);
+      }
+    }
+    assert_true(keep ? both > 20 : both == 0);
+    fopo_split_done(&split);
+  }
+  dataset_done(&d);
+}
+
+static double latest_in(const fopo_dataset *d, const fopo_csr *m, size_t i, uint32_t user) {
+  double latest = -INFINITY;
+  for (size_t k = 0; k < count_in(m, i); k++) {
+    latest = fmax(latest, time_of(d, user, fopo_csr_row(m, i)[k], 0));
+  }
+  return latest;
+}
+
+static void the_last_items(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  fopo_split_options o = {5, 0, 0.1, 0.1, SPLIT_SEED};
+  make_dataset(&d, 1);
+  for (int timed = 0; timed < 2; timed++) {
+    for (int with_valid = 0; with_valid < 2; with_valid++) {
+      fopo_split_plan plan = {.kind = FOPO_SPLIT_LAST, .by_time = timed};
+      o.valid = with_valid;
+      ok(fopo_split_by(&split, &d, &o, &plan));
+      assert_int_equal(split.test.X.rows, split.kept);
+      assert_int_equal(split.train.X.rows, split.kept);
+      assert_int_equal(split.valid.X.rows, with_valid ? split.kept : 0);
+      for (size_t i = 0; i < split.test.X.rows; i++) {
+        uint32_t u = split.test.users[i];
+        size_t n = count_in(&d.matrix, u), t = (size_t)session_of(&split.train, u);
+        assert_int_equal(count_in(&split.test.X, i), n - 1);
+        assert_int_equal(count_in(&split.test.Y, i), 1);
+        assert_int_equal(count_in(&split.train.X, t) + count_in(&split.train.Y, t),
+                         n - 1 - (size_t)with_valid);
+        uint32_t y = *fopo_csr_row(&split.test.Y, i);
+        assert_false(fopo_csr_contains(&split.test.X, i, y));
+        assert_false(fopo_csr_contains(&split.train.X, t, y));
+        assert_false(fopo_csr_contains(&split.train.Y, t, y));
+        if (timed) {
+          assert_true(time_of(&d, u, y, 0) >= latest_in(&d, &split.test.X, i, u));
+          assert_true(latest_in(&d, &split.train.Y, t, u) >= latest_in(&d, &split.train.X, t, u));
+        }
+        if (!with_valid) continue;
+        size_t v = (size_t)session_of(&split.valid, u);
+        uint32_t before = *fopo_csr_row(&split.valid.Y, v);
+        assert_int_equal(count_in(&split.valid.Y, v), 1);
+        assert_int_equal(count_in(&split.valid.X, v), n - 2);
+        assert_true(before != y && !fopo_csr_contains(&split.valid.X, v, y));
+        assert_true(fopo_csr_contains(&split.test.X, i, before));
+        if (timed) assert_true(time_of(&d, u, before, 0) >= latest_in(&d, &split.valid.X, v, u));
+      }
+      fopo_split_done(&split);
+    }
+  }
+  dataset_done(&d);
+}
+
+/* With seen = keep the last interaction counts, which may be of an item that was seen. */
+static void the_last_again(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  fopo_split_options o = {5, 0, 0, 0.1, SPLIT_SEED};
+  fopo_split_plan plan = {.kind = FOPO_SPLIT_LAST, .by_time = 1, .keep_seen = 1};
+  make_dataset(&d, 1);
+  ok(fopo_split_by(&split, &d, &o, &plan));
+  size_t again = 0;
+  for (size_t i = 0; i < split.test.X.rows; i++) {
+    uint32_t u = split.test.users[i], y = *fopo_csr_row(&split.test.Y, i);
+    double latest = -1;
+    for (uint64_t e = d.matrix.indptr[u]; e < d.matrix.indptr[u + 1]; e++) {
+      latest = fmax(latest, d.times.last[e]);
+    }
+    assert_true(time_of(&d, u, y, 1) == latest);
+    again += (size_t)fopo_csr_contains(&split.test.X, i, y);
+  }
+  assert_true(again > 5 && again < split.test.X.rows);
+  fopo_split_done(&split);
+  dataset_done(&d);
+}
+
+/* A half is the authors' split to the bit; another share, and an order, are not. */
+static void users_by_order(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split, old;
+  fopo_split_options o = {10, 0, 0.1, 0.1, SPLIT_SEED};
+  make_dataset(&d, 1);
+  ok(fopo_split_new(&old, &d, &o));
+  for (int timed = 0; timed < 2; timed++) {
+    ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 0.5, .by_time = timed}));
+    size_t nnz = fopo_csr_nnz(&old.train.X);
+    assert_int_equal(split.train.X.rows, old.train.X.rows);
+    assert_memory_equal(split.train.users, old.train.users, old.train.X.rows * sizeof(uint32_t));
+    assert_int_equal(fopo_csr_nnz(&split.train.X), nnz);
+    int same = memcmp(split.train.X.ids, old.train.X.ids, nnz * sizeof(uint32_t)) == 0;
+    assert_int_equal(same, !timed);
+    if (timed) check_train(&d, &split.train, INFINITY, 0.5);
+    fopo_split_done(&split);
+  }
+  size_t old_rows = old.train.X.rows;
+  fopo_split_done(&old);
+  ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 0.9, .by_time = 1}));
+  check_train(&d, &split.test, INFINITY, 0.9);
+  fopo_split_done(&split);
+  ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 0.01, .by_time = 1}));
+  assert_int_equal(split.train.X.rows, old_rows);
+  check_train(&d, &split.train, INFINITY, 0.01);
+  fopo_split_done(&split);
+  dataset_done(&d);
+}
+
+/* Equal times are cut at random: over seeds no place in the row is favoured. */
+static void ties_are_random(void **state) {
+  (void)state;
+  fopo_dataset d = {0};
+  fopo_split split;
+  size_t first = 0, rows = 0;
+  ok(fopo_csr_init(&d.matrix, 40, 40, 400, 0));
+  d.times.first = fopo_alloc(400, sizeof(double));
+  for (size_t e = 0; e < 400; e++) d.matrix.ids[e] = (uint32_t)(e % 10 * 4);
+  for (size_t u = 0; u <= 40; u++) d.matrix.indptr[u] = 10 * u;
+  for (uint64_t seed = 0; seed < 50; seed++) {
+    fopo_split_plan plan = {.kind = FOPO_SPLIT_LAST, .by_time = 1};
+    ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0, 0.1, seed}, &plan));
+    rows += split.test.X.rows;
+    for (size_t i = 0; i < split.test.X.rows; i++) first += *fopo_csr_row(&split.test.Y, i) == 0;
+    fopo_split_done(&split);
+  }
+  assert_int_equal(rows, 2000);
+  assert_true(first > 130 && first < 270); /* 200, five standard deviations of 13.4 */
+  dataset_done(&d);
+}
+
+static void same_for_any_threads(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split a, b;
+  int before = fopo_threads();
+  make_dataset(&d, 1);
+  fopo_split_options o = {5, 0, 0.1, 0.1, SPLIT_SEED};
+  fopo_split_plan plan = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .keep_seen = 1};
+  fopo_threads_set(1);
+  ok(fopo_split_by(&a, &d, &o, &plan));
+  fopo_threads_set(3);
+  ok(fopo_split_by(&b, &d, &o, &plan));
+  const fopo_sessions *left[3] = {&a.train, &a.valid, &a.test};
+  const fopo_sessions *right[3] = {&b.train, &b.valid, &b.test};
+  for (int p = 0; p < 3; p++) {
+    assert_int_equal(left[p]->X.rows, right[p]->X.rows);
+    assert_memory_equal(left[p]->users, right[p]->users, left[p]->X.rows * sizeof(uint32_t));
+    assert_memory_equal(left[p]->X.ids, right[p]->X.ids,
+                        fopo_csr_nnz(&left[p]->X) * sizeof(uint32_t));
+    assert_memory_equal(left[p]->Y.ids, right[p]->Y.ids,
+                        fopo_csr_nnz(&left[p]->Y) * sizeof(uint32_t));
+  }
+  fopo_threads_set(before);
+  fopo_split_done(&a);
+  fopo_split_done(&b);
+  dataset_done(&d);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  fopo_dataset d;
+  fopo_split split;
+  double early = -5, late = 1000, nan = strtod("nan", NULL);
+  fopo_split_options o = {5, 0, 0.1, 0.1, 1};
+  make_dataset(&d, 0);
+  fopo_split_plan p = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .from = {NULL, &late}};
+  refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "test would be empty: none of the");
+  says("test at 1000");
+  p.from[1] = &early;
+  refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "train would be empty");
+  p.from[0] = &late;
+  refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "later than that of test");
+  refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 1}), FOPO_ERR_ARGUMENT,
+          "observed = 1 is no share");
+  refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = nan}), FOPO_ERR_ARGUMENT,
+          "no share");
+  o.min_items = 2;
+  o.max_users = 1;
+  fopo_free(d.times.first);
+  d.times.first = NULL;
+  strcpy(d.no_times, "line 3 is bad");
+  refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.by_time = 1}), FOPO_ERR_ARGUMENT,
+          "the dataset has no times: line 3 is bad; read it with");
+  refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.kind = FOPO_SPLIT_TIME}),
+          FOPO_ERR_ARGUMENT, "has no times");
+  dataset_done(&d);
+}
+
+/* ---- given files ---- */
+
+/* A dataset of these pairs, with names as given (NULL: none). */
+static void make_part(fopo_dataset *d, const uint32_t *users, const uint32_t *items, size_t n,
+                      size_t rows, size_t cols, const char *const *names, const double *times) {
+  size_t repeats, capacity = 0;
+  *d = (fopo_dataset){.users.n = rows, .items.n = cols};
+  if (times == NULL) {
+    ok(fopo_csr_from_pairs(&d->matrix, users, items, NULL, n, rows, cols, &repeats));
+  } else {
+    ok(fopo_csr_from_timed_pairs(&d->matrix, &d->times, users, items, NULL, times, n, rows, cols,
+                                 &repeats));
+  }
+  for (size_t i = 0; i < cols && names != NULL; i++) {
+    if (i == 0) d->items = (fopo_names){0};
+    ok(fopo_names_append(&d->items, &capacity, names[i], strlen(names[i])));
+  }
+}
+
+static void part_done(fopo_dataset *d) {
+  dataset_done(d);
+  fopo_names_done(&d->users);
+  fopo_names_done(&d->items);
+}
+
+static void files_by_name(void **state) {
+  (void)state;
+  static const char *const first[] = {"apple", "pear", "7"}, *const second[] = {"fig", "apple"};
+  static const double times[] = {5, 6, 7, 8, 1, 2, 3};
+  fopo_dataset train, test;
+  fopo_joined j;
+  fopo_split split;
+  char name[32];
+  make_part(&train, (uint32_t[]){0, 0, 1, 1}, (uint32_t[]){0, 1, 1, 2}, 4, 2, 3, first, times);
+  make_part(&test, (uint32_t[]){0, 0, 2}, (uint32_t[]){0, 1, 0}, 3, 3, 2, second, times + 4);
+  const fopo_dataset *parts[3] = {&train, NULL, &test};
+  ok(fopo_dataset_join(&j, parts));
+  const fopo_csr *m = &j.dataset->matrix;
+  assert_true(m->rows == 3 && m->cols == 4 && fopo_csr_nnz(m) == 6);
+  assert_string_equal(fopo_names_get(&j.dataset->items, 3, name, sizeof name), "fig");
+  assert_int_equal(fopo_names_find(&j.dataset->items, "7"), 2);
+  assert_true(j.new_items[2] == 1 && j.new_users[2] == 1 && j.new_items[1] == 0);
+  /* user 0: apple in both, pear, fig; the earliest time of a pair */
+  assert_memory_equal(j.windows, ((uint8_t[]){5, 1, 4, 1, 1, 4}), 6);
+  assert_true(j.dataset->times.first[0] == 2 && j.dataset->times.first[1] == 6);
+  for (int keep = 0; keep < 2; keep++) {
+    fopo_split_plan plan = {.kind = FOPO_SPLIT_FILES, .keep_seen = keep, .windows = j.windows};
+    ok(fopo_split_by(&split, j.dataset, &(fopo_split_options){2, 0, 0, 1, 1}, &plan));
+    assert_true(split.train.X.rows == 2 && split.test.X.rows == 1 && split.dropped == 1);
+    assert_int_equal(count_in(&split.test.X, 0), 2);
+    assert_int_equal(count_in(&split.test.Y, 0), 1 + keep);
+    assert_int_equal(fopo_csr_row(&split.test.Y, 0)[keep], 3);
+    fopo_split_done(&split);
+  }
+  fopo_joined_done(&j);
+  part_done(&train);
+  part_done(&test);
+}
+
+/* Lists have no names: indices agree, and the catalogue is as wide as the widest. */
+static void files_by_index(void **state) {
+  (void)state;
+  fopo_dataset train, valid, test;
+  fopo_joined j;
+  fopo_split split;
+  make_part(&train, (uint32_t[]){0, 0, 2, 2, 2}, (uint32_t[]){4, 1, 0, 2, 3}, 5, 3, 5, NULL, NULL);
+  make_part(&valid, (uint32_t[]){2}, (uint32_t[]){4}, 1, 3, 5, NULL, NULL);
+  make_part(&test, (uint32_t[]){0, 2, 3}, (uint32_t[]){6, 1, 0}, 3, 4, 7, NULL, NULL);
+  const fopo_dataset *parts[3] = {&train, &valid, &test};
+  ok(fopo_dataset_join(&j, parts));
+  assert_true(j.dataset->matrix.rows == 4 && j.dataset->matrix.cols == 7);
+  assert_null(j.dataset->items.numbers);
+  fopo_split_plan plan = {.kind = FOPO_SPLIT_FILES, .windows = j.windows};
+  ok(fopo_split_by(&split, j.dataset, &(fopo_split_options){2, 0, 1, 1, 1}, &plan));
+  long u = session_of(&split.test, 2), v = session_of(&split.valid, 2);
+  assert_memory_equal(fopo_csr_row(&split.test.X, (size_t)u), ((uint32_t[]){0, 2, 3, 4}), 16);
+  assert_memory_equal(fopo_csr_row(&split.valid.X, (size_t)v), ((uint32_t[]){0, 2, 3}), 12);
+  assert_int_equal(*fopo_csr_row(&split.test.Y, (size_t)u), 1);
+  assert_int_equal(*fopo_csr_row(&split.valid.Y, (size_t)v), 4);
+  assert_true(j.new_items[2] == 1 && j.new_users[2] == 1); /* item 6, user 3; item 1 is in train */
+  fopo_split_done(&split);
+  fopo_joined_done(&j);
+  part_done(&train);
+  part_done(&valid);
+  part_done(&test);
+}
+
+/* An item in X and in Y is one interaction of the embedding. */
+static void embedding_of_both(void **state) {
+  (void)state;
+  float values[2][12];
+  for (int again = 0; again < 2; again++) {
+    uint64_t starts[5] = {0, 1, 2, 3, 4}, ends[5] = {0, 1 + (uint64_t)again, 2 + (uint64_t)again,
+                                                     3 + (uint64_t)again, 4 + (uint64_t)again};
+    uint32_t x[4] = {0, 1, 2, 0}, y[5] = {1, 2, 0, 1}, both[5] = {0, 1, 2, 0, 1};
+    fopo_sessions s = {.X = {4, 3, starts, x, NULL}, .Y = {4, 3, ends, again ? both : y, NULL}};
+    float space[12] = {0};
+    fopo_matrix items = {space, 3, 2, 2};
+    ok(fopo_embed_svd(items, NULL, &s, FOPO_SCALE_SIGMA,
+                      &(fopo_svd_options){.dim = 2, .oversample = 1, .power_iterations = 4}));
+    memcpy(values[again], space, sizeof space);
+  }
+  assert_memory_equal(values[0], values[1], 6 * sizeof(float));
+}
+
+/* Each allocation failing in turn: a sentence, nothing left behind. */
+static void survives_lack_of_memory(void **state) {
+  (void)state;
+  fopo_dataset train, test;
+  make_part(&train, (uint32_t[]){0, 0, 1, 1}, (uint32_t[]){0, 1, 1, 2}, 4, 2, 3, NULL, NULL);
+  make_part(&test, (uint32_t[]){0}, (uint32_t[]){2}, 1, 2, 3, NULL, NULL);
+  const fopo_dataset *parts[3] = {&train, NULL, &test};
+  size_t blocks = fopo_memory_in_use().blocks;
+  int status = FOPO_ERR_MEMORY;
+  for (long n = 0; status != FOPO_OK; n++) {
+    fopo_joined j = {0};
+    fopo_split split = {0};
+    fopo_memory_fail_after(n, 0);
+    status = fopo_dataset_join(&j, parts);
+    if (status == FOPO_OK) {
+      fopo_split_plan plan = {.kind = FOPO_SPLIT_FILES, .windows = j.windows};
+      status = fopo_split_by(&split, j.dataset, &(fopo_split_options){2, 0, 0, 1, 1}, &plan);
+    }
+    fopo_memory_fail_after(-1, 0);
+    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
+    fopo_split_done(&split);
+    fopo_joined_done(&j);
+    assert_int_equal(fopo_memory_in_use().blocks, blocks);
+    assert_true(n < 300);
+  }
+  part_done(&train);
+  part_done(&test);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(by_time, no_leak),
+                                     cmocka_unit_test_teardown(by_given_times, no_leak),
+                                     cmocka_unit_test_teardown(seen_again, no_leak),
+                                     cmocka_unit_test_teardown(the_last_items, no_leak),
+                                     cmocka_unit_test_teardown(the_last_again, no_leak),
+                                     cmocka_unit_test_teardown(users_by_order, no_leak),
+                                     cmocka_unit_test_teardown(ties_are_random, no_leak),
+                                     cmocka_unit_test_teardown(same_for_any_threads, no_leak),
+                                     cmocka_unit_test_teardown(refusals, no_leak),
+                                     cmocka_unit_test_teardown(files_by_name, no_leak),
+                                     cmocka_unit_test_teardown(files_by_index, no_leak),
+                                     cmocka_unit_test_teardown(embedding_of_both, no_leak),
+                                     cmocka_unit_test_teardown(survives_lack_of_memory, no_leak)};
+  return cmocka_run_group_tests_name("splits", tests, NULL, NULL);
+}
