@@ -104,18 +104,15 @@ static int share_users(size_t count[3], size_t n, const fopo_split_options *o) {
   return FOPO_OK;
 }
 
-/* order [kept]: the users with enough items, shuffled. */
-static int choose_users(uint32_t *order, fopo_split *split, const fopo_csr *m,
+/* The users with enough items [kept]: users in their order, shuffled in that of the parts. */
+static int choose_users(uint32_t *users, uint32_t *shuffled, fopo_split *split, const fopo_csr *m,
                         const fopo_split_options *o) {
-  uint32_t *users = fopo_alloc(m->rows, sizeof *users);
-  if (users == NULL) return FOPO_ERR_MEMORY;
   keep_users(users, split, m, o);
   if (split->kept > 0) {
-    fopo_shuffle(order, (uint32_t)split->kept, o->seed, FOPO_STREAM_SPLIT, 0);
-    for (size_t i = 0; i < split->kept; i++) order[i] = users[order[i]];
+    fopo_shuffle(shuffled, (uint32_t)split->kept, o->seed, FOPO_STREAM_SPLIT, 0);
+    for (size_t i = 0; i < split->kept; i++) shuffled[i] = users[shuffled[i]];
+    return FOPO_OK;
   }
-  fopo_free(users);
-  if (split->kept > 0) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "none of the %zu users has %zu items or more (the longest session has %zu); "
                    "lower min_items",
@@ -127,15 +124,28 @@ static int choose_users(uint32_t *order, fopo_split *split, const fopo_csr *m,
 static int in_x(uint8_t sides, rule r) { return (sides & r.x) != 0; }
 static int in_y(uint8_t sides, rule r) { return (sides & r.y) != 0 && (r.keep || !in_x(sides, r)); }
 
+/* Users of a part are in no order, so the processor cannot foresee which rows are read: what row
+ * i + 8 needs is prefetched, in two steps, since its place must be known first. */
+static void prefetch(const fopo_csr *m, const uint8_t *sides, const uint32_t *users, size_t i,
+                     size_t n) {
+  if (i + 16 < n) __builtin_prefetch(&m->indptr[users[i + 16]]);
+  if (i + 8 >= n) return;
+  uint64_t e = m->indptr[users[i + 8]];
+  __builtin_prefetch(&sides[e]);
+  __builtin_prefetch(&m->ids[e]);
+  __builtin_prefetch(&m->ids[e] + 16);
+}
+
 /* x, y [n]: the items of each user in X and in Y; both 0 if one of them is. */
 static void count_items(uint64_t *x, uint64_t *y, const fopo_csr *m, const uint8_t *sides, rule r,
                         const uint32_t *users, size_t n) {
 #pragma omp parallel for num_threads(n > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
   for (size_t i = 0; i < n; i++) {
-    uint64_t here = 0, there = 0;
+    uint32_t here = 0, there = 0;
+    prefetch(m, sides, users, i, n);
     for (uint64_t e = m->indptr[users[i]]; e < m->indptr[users[i] + 1]; e++) {
-      here += (uint64_t)in_x(sides[e], r);
-      there += (uint64_t)in_y(sides[e], r);
+      here += (uint32_t)in_x(sides[e], r);
+      there += (uint32_t)in_y(sides[e], r);
     }
     x[i] = here > 0 && there > 0 ? here : 0;
     y[i] = here > 0 && there > 0 ? there : 0;
@@ -173,6 +183,7 @@ static void fill_sessions(fopo_sessions *s, const fopo_csr *m, const uint8_t *si
 #pragma omp parallel for num_threads(s->X.rows > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
   for (size_t i = 0; i < s->X.rows; i++) {
     uint32_t *x = s->X.ids + s->X.indptr[i], *y = s->Y.ids + s->Y.indptr[i];
+    prefetch(m, sides, s->users, i, s->X.rows);
     for (uint64_t e = m->indptr[s->users[i]]; e < m->indptr[s->users[i] + 1]; e++) {
       if (in_x(sides[e], r)) *x++ = m->ids[e];
       if (in_y(sides[e], r)) *y++ = m->ids[e];
@@ -294,17 +305,20 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
   if (status != FOPO_OK) return status;
 
   uint32_t *users = fopo_alloc(m->rows, sizeof *users);
-  uint8_t *sides = users != NULL ? fopo_alloc(fopo_csr_nnz(m), sizeof *sides) : NULL;
-  status = sides != NULL ? choose_users(users, split, m, options) : FOPO_ERR_MEMORY;
+  uint32_t *shuffled = users != NULL ? fopo_alloc(m->rows, sizeof *shuffled) : NULL;
+  uint8_t *sides = shuffled != NULL ? fopo_alloc(fopo_csr_nnz(m), sizeof *sides) : NULL;
+  status = sides != NULL ? choose_users(users, shuffled, split, m, options) : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = set_cuts(split, d, options, plan);
   if (status == FOPO_OK) {
     status = fopo_sides(sides, d, users, split->kept, options, plan, split->from);
   }
   if (status == FOPO_OK) {
-    status = plan->kind == FOPO_SPLIT_USERS ? share_parts(split, m, sides, users, options)
-                                            : window_parts(split, m, sides, users, options, plan);
+    status = plan->kind == FOPO_SPLIT_USERS
+                 ? share_parts(split, m, sides, shuffled, options)
+                 : window_parts(split, m, sides, shuffled, options, plan);
   }
   fopo_free(users);
+  fopo_free(shuffled);
   fopo_free(sides);
   if (status != FOPO_OK) fopo_split_done(split);
   return status;

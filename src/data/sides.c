@@ -94,19 +94,37 @@ static size_t set_windows(uint8_t *sides, const work *w, event *events, size_t n
   return in_train;
 }
 
-/* X is the first share of the events, at least one; the share is less than 1, so not all. */
+/* The items of X among n: a share, at least one. */
+static size_t count_x(const work *w, size_t n) {
+  size_t in_x = (size_t)(w->observed * (double)n);
+  return in_x > 0 ? in_x : 1;
+}
+
+/* X is the first share of the events. The share is less than 1, so Y is not empty. */
 static void divide(uint8_t *sides, const work *w, const event *events, size_t n) {
   if (n < 2) return;
-  size_t in_x = (size_t)(w->observed * (double)n);
-  if (in_x == 0) in_x = 1;
+  size_t in_x = count_x(w, n);
   for (size_t k = 0; k < n; k++) {
     sides[events[k].position] |= k < in_x ? FOPO_TRAIN_X : FOPO_TRAIN_Y;
   }
 }
 
+/* The authors' split needs no events: the first items of a shuffle are X. */
+static void halve(uint8_t *sides, const work *w, uint32_t row, size_t n, uint32_t *order) {
+  size_t in_x = count_x(w, n);
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, row + 1);
+  memset(sides, FOPO_IN_TRAIN | FOPO_TRAIN_Y, n);
+  for (size_t k = 0; k < in_x; k++) sides[order[k]] = FOPO_IN_TRAIN | FOPO_TRAIN_X;
+}
+
 static void set_sides(uint8_t *all, const work *w, uint32_t row) {
   const fopo_csr *m = &w->d->matrix;
   size_t n = fopo_csr_count(m, row), thread = (size_t)omp_get_thread_num();
+  uint32_t *order = w->order + thread * w->longest;
+  if (w->plan->kind == FOPO_SPLIT_USERS && !w->plan->by_time) {
+    halve(all + m->indptr[row], w, row, n, order);
+    return;
+  }
   event *events = w->events + thread * 2 * w->longest;
   uint8_t *sides = all + m->indptr[row];
   if (w->plan->kind == FOPO_SPLIT_FILES) {
@@ -114,7 +132,7 @@ static void set_sides(uint8_t *all, const work *w, uint32_t row) {
   } else {
     memset(sides, 0, n);
   }
-  size_t count = list_events(events, w, row, w->order + thread * w->longest);
+  size_t count = list_events(events, w, row, order);
   count = set_windows(sides, w, events, count, n);
   divide(sides, w, events, count);
 }
