@@ -3,7 +3,7 @@
   local s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
   local items = fopo.embed.svd(s.train, {dim = 8})
   local function learn(gradient)
-    local pi = fopo.policy.linear{items = items, seed = 1}
+    local pi = fopo.policy.linear{items = items, seed = 1, preset = "paper"}
     local t = fopo.trainer{policy = pi, data = s.train, gradient = gradient,
                            optim = fopo.optim.adam{lr = 0.1}}
     t:run{steps = 200, view = false}

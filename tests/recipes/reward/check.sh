@@ -10,7 +10,8 @@
     local h, r = hits:value(ids, row), recall:value(ids, row)
     assert(math.abs(r:sum() - 1) < 1e-6 and h:sum() == s.train:y(n).cols)
   end
-  local t = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+  local pi = fopo.policy.linear{items = items, preset = "paper"}
+  local t = fopo.trainer{policy = pi, data = s.train,
                          reward = recall, gradient = fopo.gradient.snis{samples = 100},
                          optim = fopo.optim.adam{lr = 0.1}}
   t:run{steps = 200, view = false}
