@@ -119,6 +119,13 @@ for name, code in (
         ("recall", "while true do ix:recall(pi:queries(x), 50) end"),
         ("the best of a policy", "while true do wide:best(many, {index = slow, k = 10}) end"),
         ("evaluation", "while true do fopo.evaluate(pi, s.test, {index = ix}) end"),
+        ("evaluation without seen items", "while true do fopo.evaluate(pi, s.test, "
+         "{index = ix, exclude = 'seen'}) end"),
+        ("neighbours", "while true do fopo.baseline.item_knn{data = s.train} end"),
+        ("EASE", "while true do fopo.baseline.ease{data = s.train} end"),
+        ("ALS", "fopo.baseline.als{data = s.train, iterations = 100000}"),
+        ("a baseline's lists", "b = b or fopo.baseline.popular{data = s.train} while true do "
+         "b:best(s.train, {k = 50}) end"),
         ("training", "t1 = new() t1:run{steps = 100000000, view = false}"),
         ("exact gradients", "t2 = new(gradient.exact{}) t2:run{steps = 100000000, view = false}"),
         ("REINFORCE", "t3 = new(gradient.reinforce{samples = 50}) "
