@@ -66,7 +66,7 @@ experiment.curves = define.fn{
   text = "The expected reward against the seconds of learning, one series a run, for fopo.plot.",
   call = function(runs)
     local curves = {title = "expected reward while learning", xlabel = "seconds",
-                    ylabel = "reward"}
+                    ylabel = "expected reward"}
     for _, run in ipairs(runs) do
       if run.trainer then
         local h = run.trainer.history
