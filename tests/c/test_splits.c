@@ -226,6 +226,12 @@ static void seen_again(void **state) {
     assert_true(keep ? both > 20 : both == 0);
     fopo_split_done(&split);
   }
+  /* Without an order a repeat inside the training window is no second side of it. */
+  fopo_split_plan random = {.kind = FOPO_SPLIT_TIME, .keep_seen = 1, .from = {&valid, &test}};
+  ok(fopo_split_by(&split, &d, &o, &random));
+  shares_nothing(&split.train);
+  check_window(&d, &split.test, 150, INFINITY, 2, 1);
+  fopo_split_done(&split);
   dataset_done(&d);
 }
 

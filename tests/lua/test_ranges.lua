@@ -44,6 +44,25 @@ function TestNative:test_data()
                                   mean_items = 12, zipf = 1.0, noise = 0.1, seed = 1}
   abuse("data_split", {min_items = 5, valid = 0.1, test = 0.1, seed = 1, max_users = 40},
         function(o) return native.data_split(d, o) end)
+  local path = os.tmpname()
+  do
+    local f <close> = io.open(path, "w")
+    f:write("user,item,time\n")
+    for i = 0, 400 do f:write(("%d,%d,%d\n"):format(i * 7 % 20, i * i % 53, i * 31 % 300)) end
+  end
+  local timed = native.data_read(path, {})
+  os.remove(path)
+  for _, kind in ipairs{"users", "time", "last"} do
+    abuse("data_split", {min_items = 5, valid = 0.1, test = 0.1, seed = 1, kind = kind,
+                         by_time = true, keep_seen = true, observed = 0.4, valid_from = 200,
+                         test_from = 250},
+          function(o) return native.data_split(timed, o) end)
+  end
+  abuse("data_split_files", {min_items = 2, valid = 0, test = 1, seed = 1, observed = 0.4},
+        function(o) return native.data_split_files(d, nil, timed, o) end)
+  for _, value in ipairs(bad) do
+    pcall(native.data_split_files, d, value, timed, {min_items = 2, valid = 1, test = 1, seed = 1})
+  end
   abuse("embed_svd", {dim = 4, scale = "sqrt", seed = 1, power_iterations = 2, oversample = 4},
         function(o) return native.embed_svd(s.train, o) end)
 end

@@ -252,18 +252,24 @@ function TestSplits:test_all_the_way()
   local splits = {
     d:sessions{split = "time"}, d:sessions{split = "time", seen = "keep"},
     d:sessions{split = "last"}, d:sessions{order = "time"},
-    fopo.data.sessions{train = train, valid = d, test = test, seen = "keep"}}
-  for _, s in ipairs(splits) do
+    fopo.data.sessions{train = train, valid = d, test = test, seen = "keep"},
+    fopo.data.synthetic{users = 300, items = 200, clusters = 8}:sessions{split = "last"}}
+  for k, s in ipairs(splits) do
     local items = fopo.embed.svd(s.train, {dim = 8})
     local pi = fopo.policy.linear{items = items}
-    local t = fopo.trainer{policy = pi, data = s.train, batch = 16, seed = 1,
+    local t = fopo.trainer{policy = pi, data = s.train, valid = s.valid, batch = 16, seed = 1,
                            gradient = fopo.gradient.exact{}, optim = fopo.optim.adam{lr = 1e-3}}
-    t:run{steps = 20}
+    t:run{steps = 20, every = 10}
     local e = fopo.evaluate(t.policy, s.test)
     lu.assertEquals(e.contexts, s.test.n)
     lu.assertTrue(e.reward >= 0 and e.reward <= 1)
     lu.assertEquals(s.valid:contexts(items).rows, s.valid.n)
     lu.assertIs(origin.dataset(items), s.dataset)
+    if k == 2 or k == 6 then
+      local r = fopo.check{policy = pi, data = s.train, contexts = 2, repetitions = 40,
+                           print = false}
+      lu.assertTrue(r.ok, r.first)
+    end
   end
   os.remove(train)
   os.remove(test)
