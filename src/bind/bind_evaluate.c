@@ -144,6 +144,44 @@ static int measure_lists(lua_State *L) {
   return 1;
 }
 
+/* native.first_hits(ids, sessions): whether the first item of each list is in Y, as a string of one
+ * byte a session, "1" or "0". */
+static int first_hits(lua_State *L) {
+  bind_array_ids(L, 1, "the lists");
+  size_t n = ((bind_sessions *)bind_get(L, 2, &bind_sessions_type))->sessions.Y.rows;
+  char *hits = bind_scratch(L, n, 1);
+  const bind_array *ids = bind_array_ids(L, 1, "the lists");
+  const fopo_csr *Y = &((bind_sessions *)bind_get(L, 2, &bind_sessions_type))->sessions.Y;
+  if (ids->rows != n || ids->cols == 0) {
+    return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
+                       ids->rows, ids->cols, n);
+  }
+  for (size_t i = 0; i < n; i++) {
+    hits[i] = (char)('0' + fopo_csr_contains(Y, i, ((const uint32_t *)ids->data)[i * ids->cols]));
+  }
+  lua_pushlstring(L, hits, n);
+  return 1;
+}
+
+/* native.paired(hits, others): the 95 % interval of the difference of their rewards, for two
+ * strings of native.first_hits on the same sessions. */
+static int paired(lua_State *L) {
+  size_t n, m, alone[2] = {0, 0};
+  const char *a = luaL_checklstring(L, 1, &n), *b = luaL_checklstring(L, 2, &m);
+  if (n != m || n == 0) {
+    return bind_refuse(L, "%zu and %zu contexts are no pairs; evaluate on the same sessions", n, m);
+  }
+  for (size_t i = 0; i < n; i++) {
+    alone[0] += a[i] > b[i];
+    alone[1] += a[i] < b[i];
+  }
+  double low, high;
+  fopo_paired(&low, &high, alone[0], alone[1], n);
+  lua_pushnumber(L, low);
+  lua_pushnumber(L, high);
+  return 2;
+}
+
 /* native.wilson(k, n): the 95 % Wilson score interval of k hits in n trials. */
 static int wilson(lua_State *L) {
   double low, high;
@@ -159,5 +197,7 @@ const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
                                             {"evaluate_lost", evaluate_lost},
                                             {"best_unseen", best_unseen},
                                             {"measure_lists", measure_lists},
+                                            {"first_hits", first_hits},
+                                            {"paired", paired},
                                             {"wilson", wilson},
                                             {NULL, NULL}};

@@ -73,9 +73,7 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
   return status;
 }
 
-/* 95 % interval of the difference (b - c) / n of two paired proportions: b of n pairs have a hit of
- * the first alone, c of the second alone. */
-static void paired(double *low, double *high, size_t b, size_t c, size_t n) {
+void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
   /* Wald's interval after half a pair is added to each of the four cells, so that it has a width
    * even if the two never differ:  (b - c) / m  -+  z sqrt(b' + c' - (b - c)^2 / m) / m */
   double m = (double)n + 2.0, difference = (double)b - (double)c;
@@ -97,7 +95,7 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
       e->only_index += truly[n] < found[n];
     }
     e->lost = e->exact.reward - e->index.reward;
-    paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
+    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
   }
   fopo_free(truly);
   fopo_free(found);
