@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
+local paired = require "fopo.base.paired"
 local text = require "fopo.base.text"
 
 local z = 1.959963984540054 -- 97.5 % point of the normal distribution
@@ -120,6 +121,7 @@ local function measured(who, sessions, shown, ks, o)
                                        contexts = o.contexts})
   local e = fields_of(native.measure_lists(ids, sessions, ks), shown)
   e.seconds, e.contexts, e.exclude = native.clock() - start, sessions.n, o.exclude
+  paired.remember(e, ids, sessions)
   return setmetatable(e, meta)
 end
 

@@ -1,6 +1,6 @@
 -- fopo.report: aligned tables, the table of a race, and whether it was won.
 local define = require "fopo.base.define"
-local proportion = require "fopo.base.proportion"
+local paired = require "fopo.base.paired"
 local text = require "fopo.base.text"
 local report = {}
 
@@ -65,11 +65,7 @@ end
 
 -- Whether the reward of `run` is above that of `base` by more than chance: the 95 % interval of the
 -- difference is above 0.
-local function beats(run, base)
-  local e, b = run.evaluation, base.evaluation
-  local low = proportion.difference(e.reward, e.contexts, b.reward, b.contexts)
-  return low > 0
-end
+local function beats(run, base) return paired.difference(run.evaluation, base.evaluation) > 0 end
 
 -- What may help, by what is known of the run that fell behind.
 local function advice(run, base)
@@ -103,8 +99,9 @@ report.verdict = define.fn{
   args = {{"runs", "table", nil, "as of fopo.report.runs"}},
   text = [[One sentence that names the trained policies whose reward is not above that of the best
 baseline among the runs (popular, identity, the start) by more than chance, and what to try; nil if
-there is none, or nothing to compare. By chance: the 95 % interval of the difference (Newcombe 1998)
-contains 0; it treats the two as independent, so it is somewhat too careful.]],
+there is none, or nothing to compare. By more than chance: the 95 % interval of the difference is
+above 0, for evaluations on the same sessions a paired one (Agresti and Min 2005), else that of
+Newcombe (1998).]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 popular = fopo.evaluate(fopo.baseline.popular{data = s.train}, s.test)

@@ -1,6 +1,9 @@
 -- fopo.report and fopo.experiment.race: the rows of those that nobody trained, and the verdict.
 local lu = require "luaunit"
 local fopo = require "fopo"
+local native = require "fopo.native"
+local paired = require "fopo.base.paired"
+local proportion = require "fopo.base.proportion"
 
 local split = fopo.data.synthetic{users = 500, items = 400, clusters = 8, seed = 5}
               :sessions{min_items = 10, seed = 2}
@@ -42,6 +45,36 @@ function TestVerdict:test_by_more_than_chance()
                        "a does not beat popular, which nobody trained, by more than chance: "
                        .. "reward 0.3200 against 0.3000. Try ")
   lu.assertNil(report.verdict{base("popular", 0.30), run("a", 0.36)})
+end
+
+-- On the same sessions a small difference counts if it is nearly always the same way.
+function TestVerdict:test_pairs()
+  local low, high = native.paired(("1"):rep(16) .. ("0"):rep(34), ("1"):rep(10) .. ("0"):rep(40))
+  lu.assertTrue(0 < low and low < 6 / 50 and 6 / 50 < high)
+  low, high = native.paired("0110", "1010")
+  lu.assertTrue(low < 0 and 0 < high)
+  -- two samples of so few contexts that are not paired tell nothing
+  low = paired.difference({reward = 16 / 50, contexts = 50}, {reward = 10 / 50, contexts = 50})
+  lu.assertTrue(low < 0)
+  lu.assertErrorMsgContains("are no pairs", native.paired, "01", "0")
+  lu.assertErrorMsgContains("do not fit", native.first_hits, fopo.array.ids{1}, split.test)
+end
+
+function TestVerdict:test_evaluations_are_paired()
+  local test, all, hits = split.test, {}, {"", ""}
+  for i, seed in ipairs{1, 2} do
+    local pi = fopo.policy.linear{items = items, theta = "random", seed = seed}
+    local ids = pi:best(test:contexts(items, {scale = pi.contexts}), {k = 1})
+    all[i] = fopo.evaluate(pi, test, {k = {3}})
+    for n = 1, test.n do
+      hits[i] = hits[i] .. (test:hits(n, ids:get(n, 1)) and "1" or "0")
+    end
+  end
+  lu.assertEquals({paired.difference(all[1], all[2])}, {native.paired(hits[1], hits[2])})
+  lu.assertNotEquals(hits[1], hits[2])
+  local train = fopo.evaluate(fopo.baseline.popular{data = split.train}, split.train)
+  lu.assertEquals({paired.difference(all[1], train)},
+                  {proportion.difference(all[1].reward, test.n, train.reward, split.train.n)})
 end
 
 function TestVerdict:test_who_is_named()
