@@ -104,8 +104,8 @@ items = embed.svd(s.train, {dim = 8})
 ix = index.norm(items)
 function new(o)
   return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 16,
-    valid = o and s.valid, index = o and ix, seed = 7, gradient = gradient.snis{samples = 40,
-    proposal = proposal.mixture{index = ix, k = 20}}}
+    valid = o and s.valid or false, index = o and ix, seed = 7,
+    gradient = gradient.snis{samples = 40, proposal = proposal.mixture{index = ix, k = 20}}}
 end
 """
 

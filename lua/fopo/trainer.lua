@@ -10,6 +10,7 @@ local run = require "fopo.run.run"
 local sources = require "fopo.view.sources"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
+local validation = require "fopo.run.validation"
 
 local trainer = {__name = "fopo.trainer"}
 
@@ -19,7 +20,7 @@ local function columns_of_history()
   for _, one in ipairs(native.statistics()) do
     if one.tag ~= "" then statistics[#statistics + 1] = one.name end
   end
-  list[3], list[4], list[5] = table.remove(statistics, 1), "valid", "valid_index"
+  table.move({table.remove(statistics, 1), "valid", "valid_expected", "valid_index"}, 1, 4, 3, list)
   table.move(statistics, 1, #statistics, #list + 1, list)
   table.move({"lr", "epsilon", "steps_per_second"}, 1, 3, #list + 1, list)
   for _, phase in ipairs(native.phases()) do list[#list + 1] = phase.column end
@@ -60,8 +61,9 @@ local make = define.fn{
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"index_refresh", "integer", 0, "with train_items: steps between two updates of the index that "
      .. "candidates come from; 0: never", min = 0},
-    {"valid", "sessions|logs", nil, "sessions to validate on, for early stopping; or another log: "
-     .. "what the policy is worth there, by fopo.ope's snips"},
+    {"valid", "sessions|logs|boolean", nil, "sessions to validate on, for early stopping; or "
+     .. "another log: what the policy is worth there, by fopo.ope's snips; false: none. If left "
+     .. "out, s.valid where data is s.train"},
     {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
   },
@@ -71,7 +73,13 @@ several, interrupted and resumed or not. Where a policy learns its items, the in
 goes stale: the estimate stays valid, its candidates get worse; index_refresh brings it up to date
 (an index over pi:items()), and t:save does so too. The index of validation is asked as it is:
 index:update(). On a GPU the proposal's exact or norm index is searched there, budget and all, for k
-up to 2048 and items that are not learnt; any other on the host while the GPU works.]],
+up to 2048 and items that are not learnt; any other on the host while the GPU works.
+Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
+the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
+at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
+and valid is left out, it is the split's valid part, of which large catalogues use fewer contexts,
+evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
+hits, which other sessions' hits do not measure. See t:run for keep_best, best_by and patience.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -86,15 +94,16 @@ assert(t.step == 20 and #t.history.step > 0)]],
                   .. "without an index; leave out %s",
                   o.valid_contexts and "valid_contexts" or "index")
     end
+    local valid, automatic = validation.of(o)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts()
                      or cache.contexts(o.data, o.policy)
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
-               optim = o.optim, batch = o.batch, seed = o.seed, valid = o.valid, index = o.index,
-               valid_contexts = o.valid_contexts,
-               history = {}, actions = {}, seconds = 0}
+               optim = o.optim, batch = o.batch, seed = o.seed, valid = valid, index = o.index,
+               valid_contexts = o.valid_contexts, valid_automatic = automatic,
+               history = {}, actions = {}, notes = {}, seconds = 0}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
                               seed = o.seed, device = o.device,
@@ -110,7 +119,7 @@ local function line(t, n)
   local parts = {("step %6s  %8s  reward %.4f  ess %7.1f  %6.0f steps/s"):format(
     text.count(h.step[n]), text.seconds(h.seconds[n]), h.reward[n], h.ess[n],
     h.steps_per_second[n])}
-  if h.valid[n] == h.valid[n] then parts[#parts + 1] = ("valid %.4f"):format(h.valid[n]) end
+  parts[#parts + 1] = validation.as_text(h.valid[n], h.valid_expected[n])
   if t.gradient.fault then parts[#parts + 1] = "FAULT " .. t.gradient.fault end
   return table.concat(parts, "  ")
 end
@@ -162,16 +171,25 @@ trainer.run = define.fn{
     {"replay", "table|string", nil, "actions to make again: t.actions, or the folder of a log"},
     {"overlay", "table", nil, "earlier runs to draw behind this one: trainers or folders of logs"},
     {"patience", "integer", nil, "stop after so many validations without a better one", min = 1},
-    {"keep_best", "boolean", true, "with valid sessions: end with the best parameters seen"},
+    {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
+     .. "start's included"},
+    {"best_by", "string", "greedy", "which validation is the best, for keep_best and patience: by "
+     .. "the reward of the best item, or by the expected reward", one_of = {"greedy", "expected"}},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
   text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ")
     .. ".\n" .. meanings_of_statistics() .. [[
+valid: reward (greedy) on the validation sessions; valid_expected: expected reward there;
+valid_index: reward through the index.
+What a run should say at its end is printed and kept in t.notes: which step's parameters were put
+back by keep_best, a small effective sample size, one item for everybody, expected reward up while
+the reward falls, an end below the start. print(t) shows whose parameters the policy holds.
 Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
-log writes config.json, history.jsonl, history.csv, actions.jsonl and TensorBoard's event files,
-flushed at every record; t.log_folder says where. What is changed by hand in the live view is in
-t.actions; replay changes the same at the same steps, so the same run comes out to the bit.]],
+log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt and TensorBoard's
+event files, flushed at every record; t.log_folder says where. What is changed by hand in the live
+view is in t.actions; replay changes the same at the same steps, so the same run comes out to the
+bit.]],
   call = function(t, o)
     if native.ranks() == 0 and t.gradient.fault then
       io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
@@ -185,10 +203,13 @@ t.actions; replay changes the same at the same steps, so the same run comes out 
     elseif how == "curses" then
       live.run(sources.of_run(r), o)
       if #t.history.step > 0 then print(line(t, #t.history.step)) end
+      r.say_note = print
       if r.left then print(("left at step %d; t:run goes on from there"):format(t.step)) end
     else
       if how == "json" then r.say = function(n) print(object(t, n)) end end
-      if how == "lines" then r.say = function(n) print(line(t, n)) end end
+      if how == "lines" then
+        r.say, r.say_note = function(n) print(line(t, n)) end, print
+      end
       while not r:done() do r:advance() end
     end
     r:finish()
@@ -205,7 +226,9 @@ trainer.save = define.fn{
   text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the
 old file stays until the new one is whole on disk.]],
   call = function(t, path)
-    job.at_rest(t, function() t.native:save(path, t.history, t.seconds) end)
+    job.at_rest(t, function()
+      t.native:save(path, t.history, validation.facts(t.held, {seconds = t.seconds}))
+    end)
   end,
 }
 
@@ -216,7 +239,8 @@ trainer.resume = define.fn{
   text = [[Takes up where the file left off, with the same bits as if it had never stopped. Options
 such as lr come from this trainer, not from the file. A file that does not fit changes nothing.]],
   call = function(t, path)
-    local history = t.native:resume(path)
+    local history, facts = t.native:resume(path)
+    t.held = validation.held_from(facts)
     t.seconds = history.seconds and history.seconds[#history.seconds] or 0
     for _, name in ipairs(columns) do t.history[name] = history[name] or {} end
     return t
@@ -227,10 +251,7 @@ function trainer.describe(t)
   local kept = t.gradient.kept_bytes
   local h, state = t.history, ""
   local n = #h.step
-  if n > 0 then
-    state = (", reward %.4f"):format(h.reward[n])
-    if h.valid[n] == h.valid[n] then state = ("%s, valid %.4f"):format(state, h.valid[n]) end
-  end
+  if n > 0 then state = (", reward %.4f"):format(h.reward[n]) .. validation.state(t) end
   if t.job then state = state .. ", a job trains it" end
   return ("trainer at step %s (%s a pass)%s, batch %d, %s%s, on %s"):format(text.count(t.step),
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),

@@ -126,9 +126,10 @@ local function rewards(device)
     local values = {}
     for seed = 1, seeds do
       local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed, rows = rows}
-      local t = fopo.trainer{policy = pi, data = split.train, batch = 32, seed = seed,
-        device = device, optim = fopo.optim.adam{lr = 0.01}, gradient = fopo.gradient.snis{
-          samples = S, proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}
+      local t = fopo.trainer{policy = pi, data = split.train, valid = false,
+        batch = 32, seed = seed, device = device, optim = fopo.optim.adam{lr = 0.01},
+        gradient = fopo.gradient.snis{samples = S,
+          proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}
       t:run{steps = steps, every = steps, view = false}
       values[seed] = fopo.evaluate(pi, split.test).reward
     end

@@ -34,6 +34,7 @@ local function trainer(dim)
   local items = fopo.embed.svd(s.train, {dim = dim})
   local q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 256}
   return fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train, seed = 1,
+                      valid = false,
                       gradient = fopo.gradient.snis{samples = 1000, proposal = q}}
 end
 

@@ -18,7 +18,8 @@ local batch, seed = 32, 7
 -- With the trainer.
 local with_trainer = fopo.policy.linear{items = items, seed = 1}
 local t = fopo.trainer{policy = with_trainer, data = s.train, reward = reward, gradient = gradient,
-                       optim = fopo.optim.adam{lr = 1e-2}, batch = batch, seed = seed}
+                       optim = fopo.optim.adam{lr = 1e-2}, batch = batch, seed = seed,
+                       valid = false} -- or the best parameters would be put back
 t:run{steps = steps, view = false}
 
 -- By hand: contexts, a gradient, a step up the reward.

@@ -53,7 +53,7 @@ function study.trainer(world, gradient, o)
   local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = o.seed,
                                 rows = o.rows}
   return fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
-                      optim = fopo.optim.adam{lr = o.lr}, seed = o.seed}
+                      optim = fopo.optim.adam{lr = o.lr}, seed = o.seed, valid = false}
 end
 
 -- Trains for so many seconds of wall time; or, with o.clock = "cpu", for so many seconds of CPU

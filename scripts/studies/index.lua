@@ -47,7 +47,7 @@ end
 local function trained(s, items)
   local pi = fopo.policy.linear{items = items, preset = "paper"}
   fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{samples = 500},
-               optim = fopo.optim.adam{lr = 1e-2}}:run{steps = steps, view = false}
+               optim = fopo.optim.adam{lr = 1e-2}, valid = false}:run{steps = steps, view = false}
   return pi
 end
 

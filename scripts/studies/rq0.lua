@@ -53,7 +53,8 @@ local function train(world, method, learnt, seed)
   local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = seed,
                                 train_items = learnt}
   local items_lr = o.items_lr > 0 and o.items_lr or nil
-  local t = fopo.trainer{policy = pi, data = world.split.train, batch = 32, seed = seed,
+  local t = fopo.trainer{policy = pi, data = world.split.train, valid = false,
+                         batch = 32, seed = seed,
                          gradient = method.gradient(pi:items()),
                          optim = fopo.optim.adam{lr = o.lr, items_lr = items_lr},
                          index_refresh = learnt and method.index and o.index_refresh or 0}

@@ -76,7 +76,7 @@ static int job(lua_State *L) {
 /* ---- methods ---- */
 
 /* j:look(): {state = "trains" | "rests" | "ended", validates, step, first, last, seconds, records,
- * best_step, failed, sentence, and the last slice's steps_per_second, reward, ess, ...}; the
+ * best, failed, sentence, and the last slice's steps_per_second, reward, ess, ...}; the
  * policy's theta becomes the latest of the job. */
 static int look(lua_State *L) {
   static const char *const states[] = {"trains", "rests", "ended"};
@@ -90,7 +90,7 @@ static int look(lua_State *L) {
   if (s.last < UINT64_MAX) bind_set_count(L, "last", s.last);
   bind_set_number(L, "seconds", s.seconds);
   bind_set_count(L, "records", s.records);
-  if (s.best_step > 0) bind_set_count(L, "best_step", s.best_step);
+  bind_run_set_best(L, &s.best);
   bind_set_boolean(L, "failed", s.status != FOPO_OK);
   bind_set_string(L, "sentence", s.sentence);
   if (s.slice.steps == 0) return 1;

@@ -23,7 +23,10 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
                           .every = bind_option_count_or(L, 2, "every", 0, SIZE_MAX, 0),
                           .patience = bind_option_count_or(L, 2, "patience", 0, SIZE_MAX, 0),
                           .keep_best = bind_option_boolean(L, 2, "keep_best"),
+                          .by_expected = bind_option_boolean(L, 2, "by_expected"),
                           .ask = bind_option_boolean(L, 2, "ask")};
+  plan->valid.most = bind_option_count_or(L, 2, "valid_most", 0, SIZE_MAX, 0);
+  plan->valid.expected_most = bind_option_count_or(L, 2, "expected_most", 0, SIZE_MAX, 0);
   int validates = bind_has(L, 2, "valid");
   for (int i = BIND_RUN_VALID; i <= BIND_RUN_INDEX; i++) {
     at[i] = validates && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
@@ -39,17 +42,19 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
   }
   bind_object **k = o->keeps;
   if (validates) {
-    plan->valid = &((bind_sessions *)k[BIND_RUN_VALID])->sessions;
-    plan->valid_contexts = bind_matrix((bind_array *)k[BIND_RUN_CONTEXTS]);
-    plan->exact = k[BIND_RUN_EXACT] != NULL ? ((bind_index *)k[BIND_RUN_EXACT])->index : NULL;
-    plan->index = k[BIND_RUN_INDEX] != NULL ? ((bind_index *)k[BIND_RUN_INDEX])->index : NULL;
+    fopo_validation_options *v = &plan->valid;
+    v->sessions = &((bind_sessions *)k[BIND_RUN_VALID])->sessions;
+    v->contexts = bind_matrix((bind_array *)k[BIND_RUN_CONTEXTS]);
+    v->exact = k[BIND_RUN_EXACT] != NULL ? ((bind_index *)k[BIND_RUN_EXACT])->index : NULL;
+    v->index = k[BIND_RUN_INDEX] != NULL ? ((bind_index *)k[BIND_RUN_INDEX])->index : NULL;
   }
   return t->trainer;
 }
 
-/* native.run(t, {steps, seconds, every, trained, patience, keep_best, ask, valid, valid_contexts,
- * exact, index}): an absent number sets no limit. Sessions to validate on need their contexts and
- * the exact index; with ask = true the caller validates. */
+/* native.run(t, {steps, seconds, every, trained, patience, keep_best, by_expected, ask, valid,
+ * valid_contexts, valid_most, expected_most, exact, index}): an absent number sets no limit, but
+ * without expected_most there is no expected reward. Sessions to validate on need their contexts
+ * and the exact index; with ask = true the caller validates. */
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);
@@ -64,15 +69,44 @@ static int run(lua_State *L) {
 
 /* ---- events ---- */
 
+/* t[name] = {reward, index, expected, se, contexts, distinct, top}, for the table on the top; a
+ * policy that was not judged has none. */
+static void set_worth(lua_State *L, const char *name, const fopo_worth *w) {
+  if (isnan(w->reward)) return;
+  luaL_checkstack(L, 4, NULL);
+  lua_createtable(L, 0, 7);
+  bind_set_number(L, "reward", w->reward);
+  bind_set_number(L, "index", w->index);
+  bind_set_number(L, "expected", w->expected);
+  bind_set_number(L, "se", w->se);
+  bind_set_count(L, "contexts", w->contexts);
+  bind_set_count(L, "distinct", w->distinct);
+  bind_set_count(L, "top", w->top);
+  lua_setfield(L, -2, name);
+}
+
+void bind_run_set_best(lua_State *L, const fopo_run_best *best) {
+  if (!best->known) return;
+  luaL_checkstack(L, 6, NULL);
+  lua_createtable(L, 0, 3);
+  bind_set_count(L, "step", best->step);
+  bind_set_boolean(L, "restored", best->restored);
+  set_worth(L, "worth", &best->worth);
+  lua_setfield(L, -2, "best");
+}
+
 int bind_run_push_record(lua_State *L, const fopo_run_record *record) {
-  lua_createtable(L, 0, 24);
+  lua_createtable(L, 0, 26);
   bind_set_count(L, "step", record->step);
   bind_set_number(L, "seconds", record->seconds);
   bind_set_number(L, "steps_per_second", record->steps_per_second);
   bind_set_number(L, "lr", record->lr);
   bind_set_number(L, "epsilon", record->epsilon);
-  bind_set_number(L, "valid", record->valid);
-  bind_set_number(L, "valid_index", record->valid_index);
+  bind_set_number(L, "valid", record->valid.reward);
+  bind_set_number(L, "valid_expected", record->valid.expected);
+  bind_set_number(L, "valid_index", record->valid.index);
+  set_worth(L, "worth", &record->valid);
+  set_worth(L, "start", &record->start);
   bind_set_statistics(L, &record->mean, NULL, NULL);
   for (int i = 0; i < FOPO_PHASES; i++) {
     bind_set_number(L, fopo_phase_rows[i].column, record->phases[i]);
@@ -152,7 +186,7 @@ static int steps(lua_State *L) {
   return 1;
 }
 
-/* r:judged(value): the answer to "validate". */
+/* r:judged(value): the answer to "validate"; before the first r:advance, the worth of the start. */
 static int judged(lua_State *L) {
   fopo_run_judged(get_run(L, 1)->run, luaL_checknumber(L, 2));
   return 0;
@@ -171,13 +205,14 @@ static int cut_record(lua_State *L) {
   return bind_run_push_record(L, &record);
 }
 
-/* r:finish(): restores the best parameters if they are kept; their step, or nil. */
+/* r:finish(): restores the best parameters if they are kept. Returns {best = {step, restored,
+ * worth}}, or an empty table if none were kept. */
 static int finish(lua_State *L) {
   bind_run *r = get_run(L, 1);
   bind_trainer_check(L, (bind_trainer *)r->object.keeps[BIND_RUN_TRAINER]);
-  uint64_t step = fopo_run_finish(r->run);
-  if (step == 0) return 0;
-  lua_pushinteger(L, (lua_Integer)step);
+  fopo_run_best best = fopo_run_finish(r->run);
+  lua_createtable(L, 0, 1);
+  bind_run_set_best(L, &best);
   return 1;
 }
 

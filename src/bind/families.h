@@ -137,7 +137,11 @@ typedef struct {
  * and keeps what it names in the slots above of `o`. Returns the trainer. */
 fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o);
 
-/* Pushes a row of the history by columns; returns 1. */
+/* t.best = {step, restored, worth}, for the table on the top; nothing if it is not known. */
+void bind_run_set_best(lua_State *L, const fopo_run_best *best);
+
+/* Pushes a row of the history by columns, with the worth at its end and at the run's start; returns
+ * 1. */
 int bind_run_push_record(lua_State *L, const fopo_run_record *record);
 
 /* The options of native.data_read in the table at `index`. Their strings stay on the stack. */

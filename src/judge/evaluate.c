@@ -23,17 +23,18 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_index(ix, pi->items.rows, pi->items.cols);
 }
 
-/* best [N] are the answers, counts [N] whether there is one, seen [P] zeros; hit [N], zeros,
+/* best [N] are the answers, counts [N] whether there is one, times [P] zeros; hit [N], zeros,
  * becomes 1 for each right answer. */
 static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *sessions,
-                  const uint32_t *best, const uint32_t *counts, uint8_t *seen) {
+                  const uint32_t *best, const uint32_t *counts, uint32_t *times) {
   for (size_t n = 0; n < sessions->Y.rows; n++) {
     if (counts[n] == 0) {
       e->unanswered++;
       continue;
     }
-    if (!seen[best[n]]) e->distinct++;
-    seen[best[n]] = 1;
+    size_t so_far = ++times[best[n]];
+    if (so_far == 1) e->distinct++;
+    if (so_far > e->top) e->top = so_far;
     hit[n] = fopo_csr_contains(&sessions->Y, n, best[n]) != 0;
     e->hits += hit[n];
   }
@@ -49,11 +50,11 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   uint32_t *best = fopo_alloc(x.rows, sizeof *best);
   uint32_t *counts = fopo_alloc(x.rows, sizeof *counts);
   float *scores = fopo_alloc(x.rows, sizeof *scores);
-  uint8_t *seen = fopo_alloc(pi->items.rows, sizeof *seen);
-  status = best && counts && scores && seen ? FOPO_OK : FOPO_ERR_MEMORY;
+  uint32_t *times = fopo_alloc(pi->items.rows, sizeof *times);
+  status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_policy_best(best, scores, counts, pi, x, ix, 1);
   if (status == FOPO_OK) {
-    count(e, hit, sessions, best, counts, seen);
+    count(e, hit, sessions, best, counts, times);
     e->reward = (double)e->hits / (double)e->contexts;
     fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
     e->seconds = fopo_clock() - start;
@@ -61,7 +62,7 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   fopo_free(best);
   fopo_free(counts);
   fopo_free(scores);
-  fopo_free(seen);
+  fopo_free(times);
   return status;
 }
 

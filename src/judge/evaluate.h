@@ -14,6 +14,7 @@ typedef struct {
   double low, high;  /* 95 % Wilson interval */
   double seconds;    /* search and look-up */
   size_t distinct;   /* different items recommended: coverage */
+  size_t top;        /* contexts that were recommended the most frequent item */
 } fopo_evaluation;
 
 /* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. */

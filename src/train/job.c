@@ -107,7 +107,6 @@ static void publish(fopo_job *j, const fopo_run_event *e) {
   j->status.step = fopo_trainer_step(j->trainer);
   j->status.seconds = e->seconds;
   j->status.validates = e->record_due && j->validates;
-  j->status.best_step = fopo_run_best_step(j->run);
   if (e->slice.steps > 0) j->status.slice = e->slice;
   if (j->wanted) {
     memcpy(j->shown, j->policy.theta.x, j->n_theta * sizeof *j->shown);
@@ -152,14 +151,21 @@ static int push_rest(fopo_job *j) {
   return fopo_run_cut_record(&record, j->run) ? push(j, &record) : FOPO_OK;
 }
 
+static void finish(fopo_job *j) {
+  fopo_run_best best = fopo_run_finish(j->run);
+  pthread_mutex_lock(&j->lock);
+  j->status.best = best;
+  pthread_mutex_unlock(&j->lock);
+  end_early(j, FOPO_OK, fopo_run_why(j->run));
+}
+
 static void *work(void *payload) {
   fopo_job *j = payload;
   int status = FOPO_OK, done = 0;
   fopo_interrupt_by(stopping, j);
   while (status == FOPO_OK && !done && !stopping(j)) status = advance(j, &done);
   if (done) {
-    fopo_run_finish(j->run);
-    end_early(j, FOPO_OK, fopo_run_why(j->run));
+    finish(j);
   }
   if (status != FOPO_OK && status != FOPO_ERR_INTERRUPTED) {
     end_early(j, status, fopo_error_sentence());
@@ -241,7 +247,7 @@ int fopo_job_start(fopo_job **job, fopo_trainer *t, const fopo_run_plan *plan) {
   if (j == NULL) return FOPO_ERR_MEMORY;
   j->home = t;
   j->at_home = j->joined = 1;
-  j->validates = plan->valid != NULL;
+  j->validates = plan->valid.sessions != NULL;
   pthread_mutex_init(&j->lock, NULL);
   pthread_cond_init(&j->changed, NULL);
   status = copy_parts(j, plan);

@@ -25,7 +25,7 @@ typedef struct {
   double seconds;             /* of training, in all */
   fopo_slice slice;           /* the last one */
   size_t records;             /* that wait to be taken */
-  uint64_t best_step;         /* of the best validation, 0: none */
+  fopo_run_best best;         /* ended by itself: what it ended with */
   int status;                 /* ended: FOPO_OK, or why with the sentence */
   const char *sentence;       /* why it ended early; "": it did not. Lives as long as the job */
 } fopo_job_status;

@@ -15,6 +15,7 @@
 static const double longest_timed = 0.1;
 
 typedef enum {
+  START,  /* the policy is to be judged before the first step */
   STEPS,  /* steps are made */
   DUE,    /* the record is to be judged */
   ASKED,  /* the caller is to judge it */
@@ -30,12 +31,11 @@ struct fopo_run {
   uint64_t slice; /* steps of the slice that is open */
 
   stage stage;
-  double valid, valid_index; /* of the record that is due */
-  uint64_t exact_version;    /* of the policy whose items plan.exact knows */
+  fopo_validation validation; /* {0}: not on sessions */
+  fopo_worth valid, start;    /* of the record that is due, and before the first step */
 
-  int over;    /* 1: patience has ended the run */
-  double best; /* the best validation */
-  uint64_t best_step;
+  int over; /* 1: patience has ended the run */
+  fopo_run_best best;
   float *best_theta; /* [n_theta]; NULL: not kept */
   float *best_items; /* [P, L]; NULL: not kept, or fixed */
   uint64_t waited;   /* validations since the best one */
@@ -44,9 +44,11 @@ struct fopo_run {
 
 /* ---- life ---- */
 
+static int validates(const fopo_run *r) { return r->plan.valid.sessions != NULL || r->plan.ask; }
+
 static int keep_parameters(fopo_run *r) {
   const fopo_policy *pi = r->t->o.policy;
-  if (!r->plan.keep_best || (r->plan.valid == NULL && !r->plan.ask)) return FOPO_OK;
+  if (!r->plan.keep_best || !validates(r)) return FOPO_OK;
   r->best_theta = fopo_alloc(r->t->n_theta, sizeof *r->best_theta);
   if (r->best_theta == NULL) return FOPO_ERR_MEMORY;
   if (!pi->train_items) return FOPO_OK;
@@ -56,18 +58,24 @@ static int keep_parameters(fopo_run *r) {
 
 int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   *run = NULL;
-  if (plan->valid != NULL && plan->exact == NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
+  const fopo_validation_options *valid = &plan->valid;
+  if (plan->by_expected && (valid->sessions == NULL || valid->expected_most == 0)) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "the best step cannot be chosen by the expected reward, which is not computed; "
+        "give sessions to validate on, or choose by the greedy reward");
   }
   fopo_run *r = fopo_alloc(1, sizeof *r);
   if (r == NULL) return FOPO_ERR_MEMORY;
   r->t = t;
   r->plan = *plan;
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
-  r->best = -INFINITY;
-  r->valid = r->valid_index = NAN;
-  r->exact_version = t->o.policy->version;
+  r->valid = r->start = r->best.worth = fopo_worth_unknown();
+  r->stage = validates(r) ? START : STEPS;
   int status = keep_parameters(r);
+  if (status == FOPO_OK && valid->sessions != NULL) {
+    status = fopo_validation_init(&r->validation, valid, t->o.policy->version);
+  }
   if (status != FOPO_OK) {
     fopo_run_free(r);
     return status;
@@ -78,6 +86,7 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
 
 void fopo_run_free(fopo_run *r) {
   if (r == NULL) return;
+  fopo_validation_done(&r->validation);
   fopo_free(r->best_theta);
   fopo_free(r->best_items);
   fopo_free(r);
@@ -112,7 +121,7 @@ int fopo_run_is_done(const fopo_run *r) {
 }
 
 uint64_t fopo_run_steps(const fopo_run *r, double seconds, uint64_t most) {
-  if (r->stage != STEPS || fopo_run_is_done(r)) return 0;
+  if (r->stage > STEPS || fopo_run_is_done(r)) return 0;
   uint64_t n = least(least(most, r->last - r->t->step), steps_of_record(r));
   if (isfinite(r->plan.seconds)) {
     n = least(n, steps_in(r, fmin(longest_timed, r->plan.seconds - r->spent)));
@@ -138,40 +147,28 @@ static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t m
 
 /* ---- records ---- */
 
-static int judge(double *reward, fopo_run *r, fopo_index *ix) {
-  fopo_evaluation e;
-  int status = fopo_evaluate(&e, r->t->o.policy, r->plan.valid_contexts, r->plan.valid, ix);
-  if (status == FOPO_OK) *reward = e.reward;
-  return status;
+static double value_of(const fopo_run *r, const fopo_worth *w) {
+  return r->plan.by_expected ? w->expected : w->reward;
 }
 
-/* The exact index follows items that are learnt; the other is asked as it is. */
-static int validate(fopo_run *r) {
+/* Keeps the parameters at hand, whose worth is r->valid, if it is the best so far; 0 if not. */
+static int keep_if_best(fopo_run *r) {
   const fopo_policy *pi = r->t->o.policy;
-  int status = FOPO_OK;
-  if (pi->train_items && pi->version != r->exact_version) {
-    status = fopo_index_refresh(r->plan.exact);
-    if (status == FOPO_OK) r->exact_version = pi->version;
+  double value = value_of(r, &r->valid);
+  if (isnan(value) || (r->best.known && value <= value_of(r, &r->best.worth))) return 0;
+  r->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
+  if (r->best_theta != NULL) {
+    memcpy(r->best_theta, pi->theta.x, r->t->n_theta * sizeof *r->best_theta);
   }
-  if (status == FOPO_OK) status = judge(&r->valid, r, r->plan.exact);
-  if (status == FOPO_OK && r->plan.index != NULL) {
-    status = judge(&r->valid_index, r, r->plan.index);
+  if (r->best_items != NULL) {
+    memcpy(r->best_items, pi->items.x, pi->items.rows * pi->items.cols * sizeof *r->best_items);
   }
-  return status;
+  return 1;
 }
 
 static void note_best(fopo_run *r) {
-  const fopo_policy *pi = r->t->o.policy;
-  if (r->valid > r->best) {
-    r->best = r->valid;
-    r->best_step = r->t->step;
+  if (keep_if_best(r)) {
     r->waited = 0;
-    if (r->best_theta != NULL) {
-      memcpy(r->best_theta, pi->theta.x, r->t->n_theta * sizeof *r->best_theta);
-    }
-    if (r->best_items != NULL) {
-      memcpy(r->best_items, pi->items.x, pi->items.rows * pi->items.cols * sizeof *r->best_items);
-    }
   } else if (++r->waited == r->plan.patience) {
     r->over = 1;
     snprintf(r->why, sizeof r->why, "no better validation in %llu records",
@@ -179,9 +176,22 @@ static void note_best(fopo_run *r) {
   }
 }
 
+/* The start has been judged, or the caller who was to do it did not. */
+static void begin_steps(fopo_run *r) {
+  r->start = r->valid;
+  keep_if_best(r);
+  r->valid = fopo_worth_unknown();
+  r->stage = STEPS;
+}
+
 void fopo_run_judged(fopo_run *r, double valid) {
-  r->valid = valid;
-  r->stage = JUDGED;
+  r->valid = fopo_worth_unknown();
+  r->valid.reward = valid;
+  if (r->stage == START) {
+    begin_steps(r);
+  } else {
+    r->stage = JUDGED;
+  }
 }
 
 /* The record in hand, which begins anew. */
@@ -195,12 +205,17 @@ static fopo_run_record end_record(fopo_run *r) {
                          .lr = fopo_optim_rate(o->optim),
                          .epsilon = fopo_gradient_epsilon(o->gradient),
                          .valid = r->valid,
-                         .valid_index = r->valid_index};
+                         .start = r->start};
   memcpy(row.phases, record->phases, sizeof row.phases);
   fopo_trainer_end_record(r->t);
-  r->stage = STEPS;
-  r->valid = r->valid_index = NAN;
+  if (r->stage > STEPS) r->stage = STEPS;
+  r->valid = fopo_worth_unknown();
   return row;
+}
+
+static int validate(fopo_run *r) {
+  if (r->plan.valid.sessions == NULL) return FOPO_OK;
+  return fopo_validation_run(&r->valid, &r->validation, r->t->o.policy);
 }
 
 static int make_record(fopo_run_event *e, fopo_run *r) {
@@ -208,11 +223,11 @@ static int make_record(fopo_run_event *e, fopo_run *r) {
   e->kind = FOPO_RUN_VALIDATE;
   if (r->stage == DUE && r->plan.ask) r->stage = ASKED;
   if (r->stage == DUE) {
-    if (r->plan.valid != NULL) status = validate(r);
+    status = validate(r);
     if (status == FOPO_OK) r->stage = JUDGED;
   }
   if (r->stage != JUDGED) return status;
-  if (r->plan.ask || r->plan.valid != NULL) note_best(r);
+  if (validates(r)) note_best(r);
   e->kind = FOPO_RUN_RECORD;
   e->record = end_record(r);
   return FOPO_OK;
@@ -220,13 +235,13 @@ static int make_record(fopo_run_event *e, fopo_run *r) {
 
 int fopo_run_record_now(fopo_run *r) {
   if (fopo_trainer_record(r->t)->sum.steps < 1.0) return 0;
-  if (r->stage == STEPS) r->stage = DUE;
+  if (r->stage <= STEPS) r->stage = DUE;
   return 1;
 }
 
 int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
   if (fopo_trainer_record(r->t)->sum.steps < 1.0) return 0;
-  r->valid = r->valid_index = NAN;
+  r->valid = fopo_worth_unknown();
   *record = end_record(r);
   return 1;
 }
@@ -236,30 +251,39 @@ int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
 int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
   *e = (fopo_run_event){.kind = FOPO_RUN_DONE};
   int status = FOPO_OK;
-  if (r->stage != STEPS) {
+  if (r->stage == START && !fopo_run_is_done(r)) {
+    e->kind = FOPO_RUN_VALIDATE;
+    status = validate(r);
+    if (status == FOPO_OK) begin_steps(r);
+  }
+  if (status != FOPO_OK) {
+    e->seconds = r->plan.trained + r->spent;
+    return status;
+  }
+  e->kind = FOPO_RUN_DONE;
+  if (r->stage > STEPS) {
     status = make_record(e, r);
   } else if (!fopo_run_is_done(r)) {
     status = make_slice(e, r, seconds, most);
   }
-  e->record_due = r->stage != STEPS;
+  e->record_due = r->stage > STEPS;
   e->seconds = r->plan.trained + r->spent;
   return status;
 }
 
-uint64_t fopo_run_finish(fopo_run *r) {
+fopo_run_best fopo_run_finish(fopo_run *r) {
   fopo_policy *pi = r->t->o.policy;
-  if (r->best_theta == NULL || r->best_step == 0) return 0;
-  if (r->best_step == r->t->step) return r->best_step;
+  if (r->best_theta == NULL || !r->best.known) return (fopo_run_best){0};
+  if (r->best.step == r->t->step) return r->best;
   memcpy(pi->theta.x, r->best_theta, r->t->n_theta * sizeof *r->best_theta);
   if (r->best_items != NULL) {
     memcpy(pi->items.x, r->best_items, pi->items.rows * pi->items.cols * sizeof *r->best_items);
     pi->version++;
   }
-  return r->best_step;
+  r->best.restored = 1;
+  return r->best;
 }
 
 uint64_t fopo_run_last(const fopo_run *r) { return r->last; }
-
-uint64_t fopo_run_best_step(const fopo_run *r) { return r->best_step; }
 
 const char *fopo_run_why(const fopo_run *r) { return r->why; }

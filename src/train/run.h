@@ -7,8 +7,8 @@
 #ifndef FOPO_TRAIN_RUN_H
 #define FOPO_TRAIN_RUN_H
 
-#include "judge/evaluate.h"
 #include "train/trainer.h"
+#include "train/validation.h"
 
 typedef struct {
   uint64_t steps; /* to make; UINT64_MAX: no limit */
@@ -16,12 +16,11 @@ typedef struct {
   uint64_t every; /* steps of a record; 0: about a second's */
   double trained; /* seconds of the trainer's earlier runs */
 
-  /* Validation at every record: by the caller, who is asked with FOPO_RUN_VALIDATE; or on sessions,
-   * with an index of the true argmax and perhaps through another; or not at all. Not owned. */
-  int ask;                    /* 1: by the caller */
-  const fopo_sessions *valid; /* NULL: no sessions */
-  fopo_matrix valid_contexts; /* [N, D] */
-  fopo_index *exact, *index;  /* index: NULL or the second one */
+  /* Validation before the first step and at every record: by the caller, who is asked with
+   * FOPO_RUN_VALIDATE; or on sessions; or, if valid.sessions is NULL, not at all. */
+  int ask; /* 1: by the caller */
+  fopo_validation_options valid;
+  int by_expected;   /* 1: the better validation has the higher expected reward; 0: reward */
   uint64_t patience; /* validations in a row without a better one that end the run; 0: none */
   int keep_best;     /* 1: fopo_run_finish restores the parameters of the best validation */
 } fopo_run_plan;
@@ -34,8 +33,16 @@ typedef struct {
   fopo_statistics mean;
   double phases[FOPO_PHASES]; /* seconds */
   double lr, epsilon;         /* epsilon: NaN if the estimator has none */
-  double valid, valid_index;  /* NaN: not validated */
+  fopo_worth valid, start;    /* at its end, and before the first step of the run */
 } fopo_run_record;
+
+/* The best validation of a run, its start's included. */
+typedef struct {
+  int known;     /* 0: there was none, or its parameters were not kept */
+  uint64_t step; /* made in all before it */
+  int restored;  /* 1: finish has put its parameters back; 0: they are the last ones */
+  fopo_worth worth;
+} fopo_run_best;
 
 typedef enum {
   FOPO_RUN_SLICE,    /* steps were made: event.slice */
@@ -59,16 +66,17 @@ typedef struct fopo_run fopo_run;
 int fopo_run_new(fopo_run **r, fopo_trainer *t, const fopo_run_plan *plan);
 void fopo_run_free(fopo_run *r); /* accepts NULL */
 
-/* Makes a slice, of at most about so many seconds (INFINITY: no limit) and `most` steps; or, if a
- * record is due, validates and ends it. On failure the event is SLICE, with the whole steps that
- * were made before it, or VALIDATE: then the record is still due, and the next advance validates
- * again. */
+/* Validates the start, at the first call. Makes a slice, of at most about so many seconds
+ * (INFINITY: no limit) and `most` steps; or, if a record is due, validates and ends it. On failure
+ * the event is SLICE, with the whole steps that were made before it, or VALIDATE: then start or
+ * record is still to be validated, and the next advance does so. */
 int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most);
 
 /* How many steps advance would make now; 0: a record is due, or the run is over. */
 uint64_t fopo_run_steps(const fopo_run *r, double seconds, uint64_t most);
 
-/* The answer to FOPO_RUN_VALIDATE; NaN: there is none. */
+/* The answer to FOPO_RUN_VALIDATE; NaN: there is none. Before the first advance: the worth of the
+ * start, for which the caller is not asked. */
 void fopo_run_judged(fopo_run *r, double valid);
 
 /* Makes the record in hand due before its steps are made; 0 if it has none. */
@@ -77,13 +85,11 @@ int fopo_run_record_now(fopo_run *r);
 /* Ends the record in hand as it is, without validation; 0 if it has no steps. */
 int fopo_run_cut_record(fopo_run_record *record, fopo_run *r);
 
-/* Ends a run that is not given up: restores the best parameters, if they are kept. Returns the step
- * of the best validation; 0: there was none. */
-uint64_t fopo_run_finish(fopo_run *r);
+/* Ends a run that is not given up: restores the best parameters, if they are kept. */
+fopo_run_best fopo_run_finish(fopo_run *r);
 
 int fopo_run_is_done(const fopo_run *r);
-uint64_t fopo_run_last(const fopo_run *r);      /* the step at its end; UINT64_MAX: not known */
-uint64_t fopo_run_best_step(const fopo_run *r); /* 0: no validation yet */
-const char *fopo_run_why(const fopo_run *r);    /* why it ended early; "": it did not */
+uint64_t fopo_run_last(const fopo_run *r);   /* the step at its end; UINT64_MAX: not known */
+const char *fopo_run_why(const fopo_run *r); /* why it ended early; "": it did not */
 
 #endif

@@ -160,7 +160,7 @@ static void test_the_same_bits(void **unused) {
       made = made + 40 < 307 ? made + 40 : 307;
       assert_int_equal(r.step, made);
       assert_true(isfinite(r.mean.reward) && r.mean.norm > 0.0 && r.steps_per_second > 0.0);
-      assert_true(r.lr > 0.0 && isnan(r.valid) && isnan(r.valid_index));
+      assert_true(r.lr > 0.0 && isnan(r.valid.reward) && isnan(r.start.reward));
       assert_int_equal(isnan(r.epsilon) == 0, kinds[i].estimator == &fopo_estimator_snis);
     }
     assert_int_equal(made, 307);
@@ -210,13 +210,11 @@ static void test_interruptions_pass_by(void **unused) {
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   foreground(&front, 2000);
-  fopo_run_plan plan = {.steps = 2000,
-                        .seconds = INFINITY,
-                        .every = 100,
-                        .valid = &sessions,
-                        .valid_contexts = world.contexts,
-                        .exact = exact,
-                        .index = ix};
+  fopo_run_plan plan = {
+      .steps = 2000,
+      .seconds = INFINITY,
+      .every = 100,
+      .valid = {.sessions = &sessions, .contexts = world.contexts, .exact = exact, .index = ix}};
   ok(fopo_job_start(&job, back.t, &plan));
   int waits = 0;
   while (look(job).state == FOPO_JOB_TRAINS) {
@@ -231,7 +229,7 @@ static void test_interruptions_pass_by(void **unused) {
   fopo_run_record r;
   while (fopo_job_take(&r, job)) {
     records++;
-    assert_true(r.valid >= 0.0 && r.valid == r.valid_index);
+    assert_true(r.valid.reward >= 0.0 && r.valid.reward == r.valid.index);
   }
   assert_int_equal(records, 20);
   fopo_job_free(job);
@@ -281,14 +279,13 @@ static void test_validation(void **unused) {
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 0.3);
   set_up_with(&t, &world, snis(ix), &world.reward, 0.3);
-  fopo_run_plan plan = {.steps = 3000,
-                        .seconds = INFINITY,
-                        .every = 10,
-                        .valid = &sessions,
-                        .valid_contexts = world.contexts,
-                        .exact = exact,
-                        .patience = 5,
-                        .keep_best = 1};
+  fopo_run_plan plan = {
+      .steps = 3000,
+      .seconds = INFINITY,
+      .every = 10,
+      .valid = {.sessions = &sessions, .contexts = world.contexts, .exact = exact},
+      .patience = 5,
+      .keep_best = 1};
   ok(fopo_job_start(&job, s.t, &plan));
   fopo_job_status status = ended(job);
   assert_int_equal(status.status, FOPO_OK);
@@ -299,13 +296,13 @@ static void test_validation(void **unused) {
   uint64_t at = 0, last = 0;
   fopo_run_record r;
   while (fopo_job_take(&r, job)) {
-    if (r.valid > best) {
-      best = r.valid;
+    if (r.valid.reward > best) {
+      best = r.valid.reward;
       at = r.step;
     }
     last = r.step;
   }
-  assert_int_equal(status.best_step, at);
+  assert_int_equal(status.best.step, at);
   assert_int_equal(last, at + 50);
   assert_int_equal(fopo_trainer_step(s.t), last);
   foreground(&t, at);
@@ -351,7 +348,7 @@ static void test_refusals(void **unused) {
   s.pi.train_items = 1;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "train_items = false");
   s.pi.train_items = 0;
-  plan.valid = &sessions;
+  plan.valid.sessions = &sessions;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "true argmax");
   tear_down(&s);
 }

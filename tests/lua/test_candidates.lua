@@ -52,7 +52,8 @@ function TestHeadTail:test_learns()
   local pi = policy()
   local before = fopo.evaluate(pi, s.train).reward
   local t = fopo.trainer{policy = pi, data = s.train, seed = 3, optim = fopo.optim.adam{lr = 0.03},
-                         gradient = fopo.gradient.head_tail{index = index, k = 50, tail = 50}}
+                         gradient = fopo.gradient.head_tail{index = index, k = 50, tail = 50},
+                         valid = false}
   t:run{steps = 300, view = false}
   lu.assertTrue(fopo.evaluate(pi, s.train).reward > before + 0.02)
 end
@@ -60,7 +61,8 @@ end
 -- A theta that overflows says so where its queries are searched, with a remedy.
 function TestHeadTail:test_overflow()
   local t = fopo.trainer{policy = policy(), data = s.train, optim = fopo.optim.adam{lr = 1e38},
-                         gradient = fopo.gradient.head_tail{index = index, k = 50, tail = 50}}
+                         gradient = fopo.gradient.head_tail{index = index, k = 50, tail = 50},
+                         valid = false}
   local ok, why = pcall(t.run, t, {steps = 50, view = false})
   lu.assertFalse(ok)
   lu.assertStrContains(why, "step 2, where the queries are contexts times theta: ")
@@ -72,7 +74,7 @@ TestRefresh = {}
 
 local function trainer(gradient, pi)
   return fopo.trainer{policy = pi or policy(), data = s.train, gradient = gradient, seed = 3,
-                      optim = fopo.optim.adam{lr = 0.03}}
+                      optim = fopo.optim.adam{lr = 0.03}, valid = false}
 end
 
 local function mixture(refresh)

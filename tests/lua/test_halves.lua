@@ -76,7 +76,7 @@ local function trained(rows, threads, pause)
   local pi = fopo.policy.linear{items = items, seed = 4, rows = rows}
   local function trainer(learner)
     return fopo.trainer{policy = learner, data = s.train, gradient = gradients()[3], seed = 4,
-                        optim = fopo.optim.adam{lr = 0.01}}
+                        valid = false, optim = fopo.optim.adam{lr = 0.01}}
   end
   local t = trainer(pi)
   t:run{steps = pause or 60, view = false}
@@ -103,7 +103,8 @@ end
 function TestRows:test_resume_needs_the_same()
   local function trainer(rows)
     local pi = fopo.policy.linear{items = items, seed = 4, rows = rows}
-    return fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4}
+    return fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4,
+                        valid = false}
   end
   local path, t = os.tmpname(), trainer("float16"):run{steps = 3, view = false}
   t:save(path)
@@ -119,7 +120,8 @@ end
 function TestRows:test_job()
   local function trainer()
     local pi = fopo.policy.linear{items = items, seed = 4, rows = "float16"}
-    return pi, fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4}
+    return pi, fopo.trainer{policy = pi, data = s.train, gradient = gradients()[3], seed = 4,
+                        valid = false}
   end
   local here, t = trainer()
   t:run{steps = 20, view = false}

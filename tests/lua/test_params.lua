@@ -115,7 +115,7 @@ function TestNetwork:test_gradient_shape_and_own_loop()
   local g, o = fopo.gradient.snis{samples = 50}, fopo.optim.adam{lr = 0.02}
   local rw = fopo.reward.hits(s.train)
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
-                         optim = fopo.optim.adam{lr = 0.02}}
+                         optim = fopo.optim.adam{lr = 0.02}, valid = false}
   t:run{steps = 5, view = false}
   for step = 0, 4 do
     local rows = s.train:batch{size = 16, seed = 3, step = step}
@@ -210,7 +210,7 @@ function TestItems:test_own_loop()
       local pi, twin = make(), make()
       local rw, o = fopo.reward.hits(s.train), fopo.optim.adam{lr = 0.02}
       fopo.trainer{policy = pi, data = s.train, gradient = g, batch = 16, seed = 3,
-                   optim = fopo.optim.adam{lr = 0.02}}:run{steps = 4, view = false}
+                   optim = fopo.optim.adam{lr = 0.02}, valid = false}:run{steps = 4, view = false}
       for step = 0, 3 do
         local rows = s.train:batch{size = 16, seed = 3, step = step}
         local G, stats, ids, beta = g:compute(twin, x, rows, rw, {seed = 3, step = step})

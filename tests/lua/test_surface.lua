@@ -203,7 +203,7 @@ function TestTrainer:test_early_stop_keeps_the_best()
 end
 
 function TestTrainer:test_custom_reward_is_the_built_in_one()
-  local hits = trainer():run{steps = 5, view = false}
+  local hits = trainer{valid = false}:run{steps = 5, view = false}
   local train = world.s.train
   local custom = trainer{reward = fopo.reward.custom(function(ids, rows)
     local r = fopo.array.zeros(ids.rows, ids.cols)

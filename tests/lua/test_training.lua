@@ -5,14 +5,14 @@ local fopo = require "fopo"
 
 local world = {}
 do
-  world.s = fopo.data.synthetic{users = 300, items = 500, clusters = 10, seed = 5}
-            :sessions{min_items = 10, seed = 2}
+  world.s = fopo.data.synthetic{users = 700, items = 500, clusters = 10, seed = 5}
+            :sessions{min_items = 10, seed = 2, valid = 0.2}
   world.items = fopo.embed.svd(world.s.train, {dim = 8})
 end
 
 local function trainer(options)
   local o = {policy = fopo.policy.linear{items = world.items, seed = 1}, data = world.s.train,
-             gradient = fopo.gradient.snis{samples = 50}, seed = 4}
+             gradient = fopo.gradient.snis{samples = 50}, seed = 4, valid = false}
   for name, value in pairs(options or {}) do o[name] = value end
   return fopo.trainer(o)
 end
@@ -95,6 +95,241 @@ function TestSchedule:test_step_clips()
   o:step(pi, fopo.array.from{{3, 0}, {0, 0}}, fopo.array.ids{2}, fopo.array.from{{0, 4}})
   lu.assertAlmostEquals(pi:theta():get(1, 1) - theta:get(1, 1), 0.3, 1e-6)
   lu.assertAlmostEquals(pi:items():get(2, 2) - beta:get(2, 2), 0.4, 1e-6)
+end
+
+-- ---- validation ----
+
+TestValidation = {}
+
+local function validated(options)
+  local o = {valid = world.s.valid}
+  for name, value in pairs(options or {}) do o[name] = value end
+  return trainer(o)
+end
+
+-- A trainer of the same, but of a world whose valid part is found by itself.
+local function plain(options)
+  local o = {policy = fopo.policy.linear{items = world.items, seed = 1}, data = world.s.train,
+             gradient = fopo.gradient.snis{samples = 50}, seed = 4}
+  for name, value in pairs(options or {}) do o[name] = value end
+  return fopo.trainer(o)
+end
+
+function TestValidation:test_by_itself()
+  lu.assertTrue(rawequal(plain().valid, world.s.valid))
+  lu.assertTrue(rawequal(plain{valid = true}.valid, world.s.valid))
+  lu.assertTrue(rawequal(plain{valid = world.s.test}.valid, world.s.test))
+  lu.assertTrue(rawequal(plain{reward = fopo.reward.hits(world.s.train)}.valid, world.s.valid))
+  lu.assertNil(plain{valid = false}.valid)
+  lu.assertNil(plain{data = world.s.test}.valid)
+  local x = world.s.train:contexts(world.items)
+  lu.assertNil(plain{contexts = x}.valid)
+  local v = world.s.valid:contexts(world.items)
+  lu.assertTrue(rawequal(plain{contexts = x, valid_contexts = v}.valid, world.s.valid))
+  local custom = fopo.reward.custom(function(ids) return fopo.array.zeros(ids.rows, ids.cols) end)
+  lu.assertNil(plain{reward = custom}.valid)
+  lu.assertErrorMsgContains("valid = true, but the reward is not hits", plain,
+                            {reward = custom, valid = true})
+  lu.assertErrorMsgContains("valid = true, but data is not the train part of a split", plain,
+                            {data = world.s.test, valid = true})
+end
+
+-- Both columns are what fopo.evaluate says of the policy of that record.
+function TestValidation.test_columns()
+  local t = validated{optim = fopo.optim.adam{lr = 0.03}}
+  t:run{steps = 40, every = 10, view = false, keep_best = false, on_record = function(self, n)
+    local e = fopo.evaluate(self.policy, world.s.valid)
+    lu.assertEquals(self.history.valid[n], e.reward)
+    lu.assertAlmostEquals(self.history.valid_expected[n], e.expected, 1e-12)
+  end}
+  lu.assertEquals(#t.history.valid_expected, 4)
+  local none = trainer():run{steps = 2, view = false}
+  lu.assertTrue(none.history.valid_expected[1] ~= none.history.valid_expected[1])
+end
+
+-- What run and job end with, by either measure: the best of start and records.
+local function check_best(by, lr, theta)
+  local column = by == "expected" and "valid_expected" or "valid"
+  local function make()
+    return validated{policy = fopo.policy.linear{items = world.items, theta = theta, seed = 1},
+                     optim = fopo.optim.adam{lr = lr}}
+  end
+  local t, u = make(), make()
+  local start = fopo.evaluate(t.policy, world.s.valid)
+  start = by == "expected" and start.expected or start.reward
+  t:run{steps = 200, every = 20, view = false, best_by = by}
+  u:start{steps = 200, every = 20, best_by = by}:wait()
+  local best, step = start, 0
+  for n, value in ipairs(t.history[column]) do
+    if value > best + 1e-15 then best, step = value, t.history.step[n] end
+  end
+  local e = fopo.evaluate(t.policy, world.s.valid)
+  lu.assertAlmostEquals(by == "expected" and e.expected or e.reward, best, 1e-12)
+  lu.assertEquals({t.best_step, u.best_step}, {step, step})
+  lu.assertEquals(t.held, {step = step, valid = e.reward, expected = e.expected})
+  lu.assertEquals({u.held, u.notes}, {t.held, t.notes})
+  same(t, u)
+  return t
+end
+
+function TestValidation:test_best()
+  local greedy = check_best("greedy", 0.05, "random")
+  local expected = check_best("expected", 0.05, "random")
+  lu.assertTrue(greedy.best_step ~= expected.best_step)
+  local start = check_best("greedy", 3, "identity") -- a rate that destroys a good start
+  lu.assertEquals(start.best_step, 0)
+  lu.assertStrContains(start.notes[1], "no record was better than the start")
+  lu.assertStrContains(tostring(start), "trainer at step 200")
+  lu.assertStrContains(tostring(start), ("holds the parameters of the start: valid %.4f expected")
+                                        :format(start.held.valid))
+end
+
+function TestValidation:test_said_by_a_checkpoint()
+  local path = os.tmpname()
+  local t = validated{policy = fopo.policy.linear{items = world.items, theta = "identity"},
+                      optim = fopo.optim.adam{lr = 3}}
+  t:run{steps = 40, every = 20, view = false}
+  t:save(path)
+  local u = validated():resume(path)
+  os.remove(path)
+  lu.assertEquals(u.held, t.held)
+  lu.assertEquals(u:describe(), t:describe())
+  u:run{steps = 20, view = false, keep_best = false}
+  lu.assertEquals(u.held.step, 60)
+  lu.assertNil(u:describe():find("holds", 1, true))
+end
+
+function TestValidation:test_refused()
+  lu.assertErrorMsgContains('best_by = "expected" needs sessions to validate on', function()
+    trainer():run{steps = 1, best_by = "expected", view = false}
+  end)
+  lu.assertErrorMsgContains('best_by must be one of greedy, expected', function()
+    trainer():run{steps = 1, best_by = "expcted", view = false}
+  end)
+end
+
+-- Of a run by itself, large catalogues use fewer contexts: evenly spread, always the same.
+function TestValidation:test_fewer_contexts()
+  local native = require "fopo.native"
+  local t = validated{optim = fopo.optim.adam{lr = 0.03}}
+  local valid = world.s.valid
+  local function worth(most, expected_most)
+    local r = native.run(t.native, {steps = 1, every = 1, valid = valid, valid_most = most,
+                                    expected_most = expected_most,
+                                    valid_contexts = valid:contexts(world.items),
+                                    exact = fopo.index.norm(world.items)})
+    r:advance()
+    local event = r:advance()
+    lu.assertEquals(event.kind, "record")
+    return event.worth
+  end
+  local policy = t.policy
+  for _, most in ipairs{1, 7, 10, valid.n, valid.n + 5} do
+    local n = math.min(most, valid.n)
+    local w = worth(most, most)
+    lu.assertEquals(w.contexts, n)
+    local best = policy:best(valid:contexts(world.items), {k = 1})
+    local hits, seen, distinct, top = 0, {}, 0, 0
+    for i = 0, n - 1 do
+      local row = i * valid.n // n + 1
+      local item = best:get(row, 1)
+      if valid:hits(row, item) then hits = hits + 1 end
+      if not seen[item] then distinct = distinct + 1 end
+      seen[item] = (seen[item] or 0) + 1
+      top = math.max(top, seen[item])
+    end
+    lu.assertAlmostEquals(w.reward, hits / n, 1e-15)
+    lu.assertEquals({w.distinct, w.top}, {distinct, top})
+    lu.assertAlmostEquals(w.expected,
+      fopo.evaluate(policy, valid, {expected_contexts = most}).expected, 1e-12)
+  end
+  lu.assertTrue(worth(5).expected ~= worth(5).expected) -- NaN: it was not asked for
+end
+
+-- ---- what a run says at its end ----
+
+TestNotes = {}
+
+local notes = require "fopo.run.notes"
+
+-- The notes of a run with these facts.
+local function notes_of(o)
+  local t = {step = 100, gradient = {samples = o.samples}}
+  local n = notes.new(t, {best_by = o.by or "greedy", keep_best = not o.free})
+  for i, w in ipairs(o.records) do
+    n:record{step = 100 + 10 * i, worth = w, start = o.start, ess = o.ess or 0}
+  end
+  return n:sentences(100 + 10 * #o.records, o.best)
+end
+
+local function worth(reward, expected, distinct, top)
+  return {reward = reward, expected = expected or 0 / 0, se = 0.01, contexts = 400,
+          distinct = distinct or 50, top = top or 10}
+end
+
+local function one_note(part, o)
+  local list = notes_of(o)
+  lu.assertEquals(#list, 1, table.concat(list, " | "))
+  lu.assertStrContains(list[1], part)
+end
+
+function TestNotes:test_each_alone()
+  local good = {worth(0.2), worth(0.3)}
+  lu.assertEquals(notes_of{start = worth(0.1), records = good, samples = 100, ess = 1}, {})
+  lu.assertEquals(notes_of{start = worth(0.3), records = {worth(0.3)}}, {})
+  lu.assertEquals(notes_of{records = {}}, {})
+  one_note("the parameters of step 110 were put back: their reward on validation, 0.3000, is the "
+           .. "best, better than those of the last step, 120 (0.2000)",
+           {start = worth(0.1), records = {worth(0.3), worth(0.2)},
+            best = {step = 110, restored = true, worth = worth(0.3)}})
+  one_note("no record was better than the start, whose expected reward on validation is 0.5000",
+           {by = "expected", start = worth(0.1, 0.5), records = {worth(0.3, 0.45)},
+            best = {step = 100, restored = true, worth = worth(0.1, 0.5)}})
+  one_note("the run ended below its start: reward on validation 0.2900, and 0.3000 before it",
+           {start = worth(0.3), records = {worth(0.4), worth(0.29)}})
+  one_note("effective sample size was 0.99 of 100 samples",
+           {start = worth(0.1), records = good, samples = 100, ess = 0.99})
+  one_note("one item is recommended to all of the 400 contexts",
+           {start = worth(0.1), records = {worth(0.3, nil, 1, 400)}})
+  one_note("one item is recommended to 91 % of the 400 contexts",
+           {start = worth(0.1), records = {worth(0.3, nil, 9, 364)}})
+  lu.assertEquals(notes_of{start = worth(0.1), records = {worth(0.3, nil, 9, 360)}}, {})
+  local risen = {start = worth(0.3, 0.1), records = {worth(0.2, 0.2)}, best = {worth = worth(0.3)}}
+  one_note("rose from 0.1000 to 0.2000 while the reward of the best item fell from 0.3000 to "
+           .. "0.2000", risen)
+  risen.records = {worth(0.25, 0.2)} -- within two standard errors
+  lu.assertEquals(notes_of(risen), {})
+  risen.records = {worth(0.2, 0.12)}
+  lu.assertEquals(notes_of(risen), {})
+end
+
+-- Printed once, behind the records; not in json mode, and kept in t.notes and the log's folder.
+function TestNotes:test_printed_once()
+  local lines, before = {}, print
+  local function say(options)
+    lines = {}
+    local t = validated{policy = fopo.policy.linear{items = world.items, theta = "identity"},
+                        optim = fopo.optim.adam{lr = 3}}
+    options.steps, options.every = 40, 20
+    print = function(line) lines[#lines + 1] = line end
+    local ok, why = pcall(t.run, t, options)
+    print = before
+    lu.assertTrue(ok, why)
+    return t
+  end
+  local folder = os.tmpname()
+  os.remove(folder)
+  local t = say{log = folder}
+  lu.assertEquals(#lines, 2 + #t.notes)
+  lu.assertEquals(lines[3], "note: " .. t.notes[1])
+  lu.assertStrContains(lines[1], " expected 0.")
+  local f <close> = assert(io.open(folder .. "/notes.txt"))
+  lu.assertEquals(f:read("l"), t.notes[1])
+  lu.assertTrue(os.execute("rm -r " .. folder))
+  lu.assertEquals(say{json = true}.notes, t.notes)
+  lu.assertEquals(#lines, 2)
+  lu.assertEquals(say{view = false}.notes, t.notes)
+  lu.assertEquals(lines, {})
 end
 
 os.exit(lu.LuaUnit.run())

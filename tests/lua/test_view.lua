@@ -164,7 +164,8 @@ local function trainer(o)
   local index = fopo.index.norm(items)
   local q = fopo.proposal.mixture{index = index, k = 20}
   return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 1}, data = s.train,
-                      valid = o and o.valid and s.valid, index = index, batch = 16, seed = 7,
+                      valid = o and o.valid and s.valid or false, index = index,
+                      batch = 16, seed = 7,
                       gradient = fopo.gradient.snis{samples = 40, proposal = q}}
 end
 

@@ -78,7 +78,7 @@ Now let the policy learn for $steps steps, and measure again.]],
 function learn(g)
   local pi = fopo.policy.linear{items = beta, preset = "paper"}
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
-                         optim = fopo.optim.adam{lr = 5e-2}}
+                         optim = fopo.optim.adam{lr = 5e-2}, valid = false}
   return t:run{steps = $steps, view = false}
 end
 late = learn(mixture(0.8)).policy

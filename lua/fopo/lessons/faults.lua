@@ -74,7 +74,7 @@ planted fault on every run; nothing would remind you of your own mistake.)]],
 function learn(g)
   local pi = fopo.policy.linear{items = beta, preset = "paper"}
   local t = fopo.trainer{policy = pi, data = s.train, gradient = g,
-                         optim = fopo.optim.adam{lr = 5e-2}}
+                         optim = fopo.optim.adam{lr = 5e-2}, valid = false}
   return t:run{steps = $steps, view = false}
 end
 good, bad = learn(snis(half)), learn(snis(half, "no_q"))

@@ -19,7 +19,7 @@ norm = fopo.index.norm(beta)
 pi = fopo.policy.linear{items = beta, theta = "identity"}
 g = fopo.gradient.head_tail{index = norm, k = 256, tail = 64}
 t = fopo.trainer{policy = pi, data = s.train, gradient = g,
-                 optim = fopo.optim.adam{lr = 5e-2}}
+                 optim = fopo.optim.adam{lr = 5e-2}, valid = false}
 t:run{steps = $steps, view = false}
 Q = pi:queries(s.test:contexts(beta))
 function judged(ix)

@@ -16,9 +16,7 @@ local columns, line, object -- of trainers: those of the history; record n as te
 -- Moves the thread's oldest record into the history, the log and what is to be said. Returns its
 -- place.
 local function take_record(j)
-  local row, own = j.native:take(), rawget(j, "run")
-  local n = run.add_row(j.trainer.history, columns, row)
-  if own.log then own.log:record(row) end
+  local n = rawget(j, "run"):take(j.native:take())
   local say = rawget(j, "say")
   if say then say(n) end
   return n
@@ -29,8 +27,8 @@ local function settle(j, seen)
   local t = j.trainer
   rawset(j, "ended", seen)
   jobs[j], t.job = nil, nil
+  if not seen.failed then j.run:conclude(seen.best) end
   j.run:close()
-  if seen.best_step then t.best_step = seen.best_step end
 end
 
 -- What there is to see, and the place of a record that was taken, where there was one; without one,
@@ -309,6 +307,9 @@ local start = term.atomic(function(t, o)
   local j = setmetatable({native = made, trainer = t, run = r, before = #t.history.step,
                           say = voice(t, o),
                           on_record = o.on_record and term.divisible(o.on_record)}, job)
+  if rawget(j, "say") and not (o.json or term.json()) then
+    r.say_note = function(note) pending[#pending + 1] = note end
+  end
   jobs[j], t.job = true, j
   return j
 end)

@@ -4,6 +4,7 @@
 --   history.jsonl   a record a line, as t.history has it; what has no value is null
 --   history.csv     the same; what has no value is empty
 --   actions.jsonl   what was changed by hand while it ran, at which step
+--   notes.txt       what the run said at its end, a sentence a line; absent if it said nothing
 --   events.out.*    the same records for TensorBoard
 --
 -- Every record is flushed. A disk that fills up costs the log and not the training: it is said
@@ -18,7 +19,8 @@ local log = {}
 log.__index = log
 
 -- The columns of the history under the names that TensorBoard groups by.
-local tags = {valid = "reward/valid", valid_index = "reward/valid_index", lr = "schedule/lr",
+local tags = {valid = "reward/valid", valid_expected = "reward/valid_expected",
+              valid_index = "reward/valid_index", lr = "schedule/lr",
               epsilon = "schedule/epsilon", steps_per_second = "speed/steps_per_second"}
 for _, one in ipairs(native.statistics()) do if one.tag ~= "" then tags[one.name] = one.tag end end
 for _, phase in ipairs(native.phases()) do tags[phase.column] = "time/" .. phase.name end
@@ -163,6 +165,13 @@ end
 local action_keys = {"step", "seconds", "what", "value", "before"}
 
 function log:action(a) self:put(self.actions, json.row(action_keys, a) .. "\n") end
+
+-- A sentence of the end of the run.
+function log:note(sentence)
+  local file = open(self.folder .. "/notes.txt")
+  self:put(file, sentence .. "\n")
+  file:close()
+end
 
 function log:close()
   if self.closed then return end

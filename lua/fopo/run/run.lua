@@ -5,11 +5,11 @@
 -- If several processes train together, the first one decides, because clocks differ and it alone
 -- has a view: it tells every slice, record and change to the others before it does so itself.
 local define = require "fopo.base.define"
-local cache = require "fopo.base.cache"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
-local ope = require "fopo.ope"
+local notes = require "fopo.run.notes"
 local term = require "fopo.term"
+local validation = require "fopo.run.validation"
 
 local run = {}
 run.__index = run
@@ -115,7 +115,9 @@ function run.new(t, o, columns)
   local steps, every = extent(t, o)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps,
-                          replay = o.replay and planned(t, o.replay) or {}}, run)
+                          replay = o.replay and planned(t, o.replay) or {},
+                          seen = notes.new(t, o)}, run)
+  t.held, t.notes = nil, {}
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
   return r
 end
@@ -125,24 +127,22 @@ end
 function run:plan()
   local t, o = self.t, self.o
   local p = {trained = t.seconds, keep_best = o.keep_best}
+  validation.plan(p, t, o)
   if self.follows then
     p.every = math.maxinteger
   else
     p.steps = self.steps < math.huge and math.tointeger(self.steps) or nil
     p.seconds, p.every, p.patience = o.seconds, self.every, o.patience
   end
-  if define.kind(t.valid) == "logs" then
-    p.ask = true
-  elseif t.valid then
-    p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(t.policy)
-    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, t.policy)
-  end
   return p
 end
 
 -- The run in C, made when it is first needed: a job has its own.
 local function core_of(self)
-  self.core = self.core or native.run(self.t.native, self:plan())
+  if self.core then return self.core end
+  local plan = self:plan()
+  self.core = native.run(self.t.native, plan)
+  if plan.ask then self.core:judged(validation.by_log(self.t)) end
   return self.core
 end
 
@@ -193,13 +193,13 @@ end
 
 -- ---- records ----
 
--- The record in hand as a row of the history. A log to validate on is judged by SNIPS, here.
+-- The record in hand as a row of the history. A log to validate on is judged here.
 local function end_record(self, cut)
   local core, t = core_of(self), self.t
   if cut then return core:cut_record() end
   local event = core:advance()
   if event.kind ~= "validate" then return event end
-  core:judged(ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value)
+  core:judged(validation.by_log(t))
   return core:advance()
 end
 
@@ -208,6 +208,26 @@ function run.add_row(history, columns, row)
   local n = #history.step + 1
   for _, name in ipairs(columns) do history[name][n] = row[name] or 0 / 0 end
   return n
+end
+
+-- Takes a record into the history, the log and what the notes are made of. Returns its place.
+function run:take(row)
+  local n = run.add_row(self.t.history, self.columns, row)
+  self.seen:record(row)
+  if self.log then self.log:record(row) end
+  return n
+end
+
+-- The end of a run that was not given up. best: what it ended with, from C; nil if nothing is kept.
+function run:conclude(best)
+  local t = self.t
+  t.best_step = best and best.step or t.best_step
+  t.held = self.seen:held(t.step, best)
+  t.notes = self.seen:sentences(t.step, best)
+  for _, note in ipairs(t.notes) do
+    if self.log then self.log:note(note) end
+    if self.say_note then self.say_note("note: " .. note) end
+  end
 end
 
 -- Writes the record in hand to the history, the log and the screen, without validation if Ctrl-C
@@ -220,8 +240,7 @@ local write_record = term.atomic(function(self, cut)
   local why = row
   if not ok then row = self.core:cut_record() end
   t.seconds = row.seconds
-  local n = run.add_row(t.history, self.columns, row)
-  if self.log then self.log:record(row) end
+  local n = self:take(row)
   if self.say then self.say(n) end
   if not ok then error(why, 0) end
   return n
@@ -291,7 +310,7 @@ function run:finish()
   self:record(true) -- what a run that was left has made since its last record
   self:tell("finish", self.left and "left" or "whole")
   self.leads = false
-  if not self.left then self.t.best_step = core_of(self):finish() or self.t.best_step end
+  self:conclude(not self.left and core_of(self):finish().best or nil)
 end
 
 return run

@@ -1,0 +1,113 @@
+-- What a run should say at its end, in sentences: which parameters the policy was left with, and
+-- what was seen on the way that a user should know of.
+local text = require "fopo.base.text"
+
+local notes = {}
+notes.__index = notes
+
+local FEW = 0.01      -- share of the samples below which the effective sample size is small
+local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
+
+-- t: the trainer; o: the checked options of the run.
+function notes.new(t, o)
+  return setmetatable({first = t.step, samples = t.gradient.samples, by = o.best_by,
+                       keep_best = o.keep_best, ess = 0, records = 0}, notes)
+end
+
+-- A record that has ended, as C gives it.
+function notes:record(row)
+  self.start = self.start or row.start
+  self.last, self.last_step = row.worth or self.last, row.worth and row.step or self.last_step
+  self.ess, self.records = self.ess + row.ess, self.records + 1
+end
+
+-- Whose parameters the policy holds at the end: {step, valid, expected}, or nil.
+function notes:held(step, best)
+  if best then
+    return {step = best.step, valid = best.worth.reward, expected = best.worth.expected}
+  end
+  if self.last_step ~= step then return nil end
+  return {step = step, valid = self.last.reward, expected = self.last.expected}
+end
+
+-- ---- the sentences; each is nil where there is nothing to say ----
+
+function notes:measure() return self.by == "expected" and "expected reward" or "reward" end
+
+function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
+
+local function put_back(self, step, best)
+  if not (best and best.restored) then return nil end
+  if best.step == self.first then
+    return ("no record was better than the start, whose %s on validation is %.4f, so its "
+            .. "parameters were put back and the run has changed nothing; try a lower lr, a "
+            .. "schedule (fopo.schedule), more samples, or best_by = \"%s\""):format(self:measure(),
+      self:value(best.worth), self.by == "expected" and "greedy" or "expected")
+  end
+  local last = self.last_step == step and (" (%.4f)"):format(self:value(self.last)) or ""
+  return ("the parameters of step %s were put back: their %s on validation, %.4f, is the best, "
+          .. "better than those of the last step, %s%s; keep_best = false keeps the last"):format(
+    text.count(best.step), self:measure(), self:value(best.worth), text.count(step), last)
+end
+
+local function below_start(self, step, best)
+  if best or not self.start or self.last_step ~= step then return nil end
+  local before, now = self:value(self.start), self:value(self.last)
+  if now >= before or now ~= now then return nil end
+  local why = self.keep_best and "a run that is stopped keeps its last parameters"
+              or "keep_best = true, the default, would have put the start back"
+  return ("the run ended below its start: %s on validation %.4f, and %.4f before it; %s; try a "
+          .. "lower lr or fewer steps"):format(self:measure(), now, before, why)
+end
+
+local function few_effective(self)
+  local S = self.samples
+  if not S or S <= 1 or self.records == 0 then return nil end
+  local ess = self.ess / self.records
+  if ess >= FEW * S then return nil end
+  return ("the effective sample size was %.3g of %s samples: a few draws make the gradient, which "
+          .. "is noisy and biased; try a proposal closer to the policy (fopo.proposal.mixture with "
+          .. "a larger k), more samples, or a higher temperature"):format(ess, text.count(S))
+end
+
+local function one_item(worth)
+  if not worth or not worth.contexts or worth.contexts < 20 then return nil end
+  local what = "one item is recommended to all"
+  if worth.distinct > 1 then
+    if worth.top <= NEARLY_ALL * worth.contexts then return nil end
+    what = ("one item is recommended to %.0f %%"):format(100 * worth.top / worth.contexts)
+  end
+  return ("%s of the %s contexts of validation: the policy does not look at the context; try "
+          .. "theta = \"identity\", contexts = \"unit\", a lower lr, or another scale of the "
+          .. "embeddings"):format(what, text.count(worth.contexts))
+end
+
+-- Standard error of a greedy reward: of a mean of ones and zeros.
+local function se_of(worth)
+  return math.sqrt(worth.reward * (1 - worth.reward) / math.max(1, worth.contexts))
+end
+
+local function apart(self)
+  local a, b = self.start, self.last
+  if not a or not b then return nil end
+  if not text.finite(a.expected) or not text.finite(b.expected) then return nil end
+  local up, up_se = b.expected - a.expected, math.sqrt(a.se ^ 2 + b.se ^ 2)
+  local down, down_se = a.reward - b.reward, math.sqrt(se_of(a) ^ 2 + se_of(b) ^ 2)
+  if up <= 2 * up_se or down <= 2 * down_se then return nil end
+  return ("the expected reward rose from %.4f to %.4f while the reward of the best item fell from "
+          .. "%.4f to %.4f: the probabilities gather on good items, but not the best on top; serve "
+          .. "by drawing, keep the best by the other measure (best_by), or lower the temperature"
+         ):format(a.expected, b.expected, a.reward, b.reward)
+end
+
+-- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.
+function notes:sentences(step, best)
+  local list = {}
+  list[1] = put_back(self, step, best) or below_start(self, step, best)
+  list[#list + 1] = few_effective(self)
+  list[#list + 1] = one_item(best and best.worth or self.last)
+  list[#list + 1] = apart(self)
+  return list
+end
+
+return notes

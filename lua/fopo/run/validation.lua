@@ -1,0 +1,102 @@
+-- What a run is validated on, and how its results are shown and kept in a checkpoint.
+local cache = require "fopo.base.cache"
+local define = require "fopo.base.define"
+local ope = require "fopo.ope"
+local origin = require "fopo.base.origin"
+local text = require "fopo.base.text"
+
+local validation = {}
+
+-- Multiply-adds that a validation may cost if nobody has asked for it, and the fewest contexts that
+-- it uses all the same; of the expected reward, also the most.
+local BUDGET, FEWEST = 1e10, 1000
+local EXPECTED_BUDGET, EXPECTED_FEWEST, EXPECTED_MOST = 4e9, 100, 1000
+
+-- Why the sessions of options o are not validated by themselves, or nil and the sessions for it.
+local function by_itself(o)
+  local split = origin.of(o.data).split
+  if not split or not rawequal(o.data, split.train) then
+    return "data is not the train part of a split"
+  end
+  if o.contexts and not o.valid_contexts then return "contexts are given without valid_contexts" end
+  if o.reward and o.reward.kind ~= "hits" then return "the reward is not hits" end
+  local open, n = pcall(function() return split.valid.n end) -- it may have been closed
+  if not open or n == 0 then return "the split has no valid part" end
+  return nil, split.valid
+end
+
+-- What a trainer of these options validates on, and whether nobody has named it.
+function validation.of(o)
+  if o.valid == false then return nil, false end
+  if o.valid ~= nil and o.valid ~= true then return o.valid, false end
+  local why, sessions = by_itself(o)
+  if o.valid and why then
+    define.fail("fopo.trainer: valid = true, but %s; give the sessions, as valid = s.valid", why)
+  end
+  return sessions, sessions ~= nil
+end
+
+local function contexts_for(budget, least, pi)
+  return math.max(least, math.tointeger(budget // (pi.n_items * pi.dim)))
+end
+
+-- Adds to the plan p of a run (native.run) what it is validated on.
+function validation.plan(p, t, o)
+  if define.kind(t.valid) == "logs" then
+    p.ask = true
+    if o.best_by == "expected" then
+      define.fail("trainer:run: a log to validate on has one value, fopo.ope's snips; leave out "
+                  .. "best_by, or validate on sessions")
+    end
+  elseif t.valid then
+    local pi = t.policy
+    p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(pi)
+    p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
+    p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
+    p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
+    p.by_expected = o.best_by == "expected"
+  elseif o.best_by == "expected" then
+    define.fail("trainer:run: best_by = \"expected\" needs sessions to validate on; give them as "
+                .. "fopo.trainer{valid = s.valid}")
+  end
+end
+
+-- The worth of t's policy on the log that it is validated on.
+function validation.by_log(t)
+  return ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value
+end
+
+-- "valid 0.1234 expected 0.0456", or nil.
+function validation.as_text(valid, expected)
+  if not text.finite(valid) then return nil end
+  return text.finite(expected) and ("valid %.4f expected %.4f"):format(valid, expected)
+         or ("valid %.4f"):format(valid)
+end
+
+-- ---- whose parameters a policy holds: t.held = {step, valid, expected} ----
+
+-- ", holds the parameters of step 400: valid 0.1234 expected 0.0456", for a trainer's line.
+function validation.state(t)
+  local h, held = t.history, t.held
+  local n = #h.step
+  held = held or {step = t.step, valid = h.valid[n], expected = h.valid_expected[n]}
+  local worth = validation.as_text(held.valid, held.expected)
+  if held.step == t.step then return worth and ", " .. worth or "" end
+  return (", holds the parameters of %s: %s"):format(
+    held.step == 0 and "the start" or "step " .. text.count(held.step), worth)
+end
+
+-- The facts that a checkpoint keeps, with those about `held` (which may be nil).
+function validation.facts(held, facts)
+  for name, value in pairs(held or {}) do facts["held_" .. name] = ("%.17g"):format(value) end
+  return facts
+end
+
+function validation.held_from(facts)
+  local step = math.tointeger(tonumber(facts.held_step))
+  if not step then return nil end
+  return {step = step, valid = tonumber(facts.held_valid) or 0 / 0,
+          expected = tonumber(facts.held_expected) or 0 / 0}
+end
+
+return validation

@@ -1,0 +1,91 @@
+#include "train/validation.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* The n rows of m that are evenly spread. */
+static int take_rows(fopo_csr *some, const fopo_csr *m, size_t n) {
+  size_t nnz = 0;
+  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, i * m->rows / n);
+  int status = fopo_csr_init(some, n, m->cols, nnz, 0);
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < n; i++) {
+    size_t row = i * m->rows / n, count = fopo_csr_count(m, row);
+    memcpy(some->ids + some->indptr[i], fopo_csr_row(m, row), count * sizeof *some->ids);
+    some->indptr[i + 1] = some->indptr[i] + count;
+  }
+  return FOPO_OK;
+}
+
+static int take_contexts(fopo_validation *v, size_t n) {
+  const fopo_validation_options *o = &v->o;
+  int status = fopo_matrix_init(&v->some, n, o->contexts.cols);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, i * o->contexts.rows / n),
+           o->contexts.cols * sizeof *v->some.x);
+  }
+  return status == FOPO_OK ? take_rows(&v->some_of.Y, &o->sessions->Y, n) : status;
+}
+
+int fopo_validation_init(fopo_validation *v, const fopo_validation_options *options,
+                         uint64_t version) {
+  *v = (fopo_validation){.o = *options, .version = version};
+  if (options->exact == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
+  }
+  size_t N = options->sessions->Y.rows, most = options->most;
+  if (most == 0 || most >= N || options->contexts.rows != N) return FOPO_OK;
+  int status = take_contexts(v, most);
+  if (status != FOPO_OK) fopo_validation_done(v);
+  return status;
+}
+
+void fopo_validation_done(fopo_validation *v) {
+  fopo_matrix_done(&v->some);
+  fopo_sessions_done(&v->some_of);
+  *v = (fopo_validation){0};
+}
+
+static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy *pi,
+                 fopo_index *ix) {
+  if (v->some.x != NULL) return fopo_evaluate(e, pi, v->some, &v->some_of, ix);
+  return fopo_evaluate(e, pi, v->o.contexts, v->o.sessions, ix);
+}
+
+static int refresh(fopo_validation *v, const fopo_policy *pi) {
+  if (!pi->train_items || pi->version == v->version) return FOPO_OK;
+  int status = fopo_index_refresh(v->o.exact);
+  if (status == FOPO_OK) v->version = pi->version;
+  return status;
+}
+
+fopo_worth fopo_worth_unknown(void) {
+  double unknown = (double)NAN;
+  return (fopo_worth){.reward = unknown, .index = unknown, .expected = unknown, .se = unknown};
+}
+
+int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi) {
+  fopo_evaluation e, through;
+  fopo_expected expected;
+  *w = fopo_worth_unknown();
+  int status = refresh(v, pi);
+  if (status == FOPO_OK) status = judge(&e, v, pi, v->o.exact);
+  if (status != FOPO_OK) return status;
+  w->reward = e.reward;
+  w->contexts = e.contexts;
+  w->distinct = e.distinct;
+  w->top = e.top;
+  if (v->o.index != NULL) {
+    status = judge(&through, v, pi, v->o.index);
+    if (status == FOPO_OK) w->index = through.reward;
+  }
+  if (status != FOPO_OK || v->o.expected_most == 0) return status;
+  status = fopo_evaluate_expected(&expected, pi, v->o.contexts, v->o.sessions, v->o.expected_most);
+  if (status != FOPO_OK) return status;
+  w->expected = expected.reward;
+  w->se = expected.se;
+  return FOPO_OK;
+}
