@@ -3,6 +3,7 @@ local define = require "fopo.base.define"
 local log = require "fopo.run.log"
 local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
+local validation = require "fopo.run.validation"
 
 -- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
 local function run_of(given, i)
@@ -18,7 +19,7 @@ local function run_of(given, i)
                 define.a(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
-  return {name = name, history = t.history, contexts = t.valid and t.valid.n}
+  return {name = name, history = t.history, contexts = validation.contexts(t)}
 end
 
 -- The last value of a column that is not NaN, and its place.

@@ -1,6 +1,7 @@
 #include "train/validation.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -67,11 +68,21 @@ fopo_worth fopo_worth_unknown(void) {
   return (fopo_worth){.reward = unknown, .index = unknown, .expected = unknown, .se = unknown};
 }
 
+static int check_theta(const fopo_policy *pi) {
+  char where[160];
+  int status = fopo_matrix_finite(pi->theta, "theta");
+  if (status != FOPO_ERR_NUMERIC) return status;
+  snprintf(where, sizeof where, "%s", fopo_error_sentence());
+  return fopo_fail(status, "%s, so the policy cannot be judged; lower lr, or clip the gradient",
+                   where);
+}
+
 int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi) {
   fopo_evaluation e, through;
   fopo_expected expected;
   *w = fopo_worth_unknown();
-  int status = refresh(v, pi);
+  int status = check_theta(pi);
+  if (status == FOPO_OK) status = refresh(v, pi);
   if (status == FOPO_OK) status = judge(&e, v, pi, v->o.exact);
   if (status != FOPO_OK) return status;
   w->reward = e.reward;

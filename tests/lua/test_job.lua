@@ -14,7 +14,7 @@ local ix = fopo.index.norm(items)
 local function new(o)
   o = o or {}
   local p = {policy = o.policy or fopo.policy.linear{items = items, seed = 1}, data = s.train,
-             batch = 8, seed = 5, valid = o.valid, reward = o.reward, index = o.index,
+             batch = 8, seed = 5, valid = o.valid or false, reward = o.reward, index = o.index,
              optim = fopo.optim.adam{lr = o.lr or 1e-3},
              gradient = fopo.gradient.snis{samples = 30, proposal = fopo.proposal.mixture{
                index = ix, k = 20, refresh = 2}}}

@@ -14,6 +14,7 @@ local define = require "fopo.base.define"
 local events = require "fopo.run.events"
 local json = require "fopo.base.json"
 local term = require "fopo.term"
+local validation = require "fopo.run.validation"
 
 local log = {}
 log.__index = log
@@ -65,7 +66,7 @@ local function facts(t, options)
     format = 1, started = os.date("!%Y-%m-%dT%H:%M:%SZ"), first_step = t.step, run = run,
     seed = t.seed, batch = t.batch, steps_per_epoch = t.steps_per_epoch,
     policy = about(t.policy), data = about(t.data), reward = about(t.reward),
-    valid = about(t.valid), valid_contexts = t.valid and t.valid.n or nil, index = about(t.index),
+    valid = about(t.valid), valid_contexts = validation.contexts(t), index = about(t.index),
     gradient = {kind = g.kind, samples = g.samples, epsilon = g.epsilon, k = g.k,
                 baseline = g.baseline, about = about(g)},
     optim = {kind = o.kind, lr = o.lr, weight_decay = o.weight_decay, about = about(o)},

@@ -40,6 +40,13 @@ local function contexts_for(budget, least, pi)
   return math.max(least, math.tointeger(budget // (pi.n_items * pi.dim)))
 end
 
+-- Of how many contexts the reward is that t's records have as `valid`; nil if of none.
+function validation.contexts(t)
+  if not t.valid then return nil end
+  if not t.valid_automatic then return t.valid.n end
+  return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
+end
+
 -- Adds to the plan p of a run (native.run) what it is validated on.
 function validation.plan(p, t, o)
   if define.kind(t.valid) == "logs" then
