@@ -5,6 +5,7 @@
 --   run/      a training run: its log on disk, its events, jobs in the background
 --   index/    the choice of an index by measurement (fopo.index.auto)
 --   serve/    recommendations, what explains them, files of policies
+--   tune/     the settings, rungs and runs of a search
 --   view/     the training view's sources and pictures, the pages of a lesson
 --   check/    the measurements of fopo.check
 --   prompt/   completion, and what is added to an error message
@@ -26,6 +27,7 @@ local fopo = {
   schedule = require "fopo.schedule",
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
+  tune = require "fopo.tune",
   evaluate = require "fopo.evaluate",
   baseline = require "fopo.baseline",
   ope = require "fopo.ope",

@@ -332,4 +332,184 @@ function TestNotes:test_printed_once()
   lu.assertEquals(lines, {})
 end
 
+-- ---- the search for settings ----
+
+TestTune = {}
+
+local draw = require "fopo.tune.draw"
+local rungs = require "fopo.tune.rungs"
+
+function TestTune:test_settings()
+  local over = {lr = {1e-4, 1}, theta = {"a", "b", "c"}, n = {values = {4, 8}}}
+  local list = draw.settings(over, 12, 7)
+  lu.assertEquals(list, draw.settings(over, 12, 7))
+  lu.assertNotEquals(list, draw.settings(over, 12, 8))
+  local strips, times = {}, {}
+  for _, c in ipairs(list) do
+    lu.assertTrue(c.lr >= 1e-4 and c.lr < 1)
+    strips[math.floor(12 * math.log(c.lr / 1e-4) / math.log(1e4))] = true
+    times[c.theta] = (times[c.theta] or 0) + 1
+    times[c.n] = (times[c.n] or 0) + 1
+  end
+  for strip = 0, 11 do lu.assertTrue(strips[strip], strip) end
+  lu.assertEquals(times, {a = 4, b = 4, c = 4, [4] = 6, [8] = 6})
+  -- all combinations of lists, where they are no more than the trials
+  local all = draw.settings({a = {1, 2, 3}, b = {values = {4, 5}}}, 10, 1)
+  local seen = {}
+  for _, c in ipairs(all) do seen[c.a .. " " .. c.b] = true end
+  lu.assertEquals(#all, 6)
+  for _, pair in ipairs{"1 4", "1 5", "2 4", "2 5", "3 4", "3 5"} do lu.assertTrue(seen[pair]) end
+end
+
+function TestTune:test_rungs()
+  lu.assertEquals(rungs.plan(9, 90, 3), {{trials = 9, steps = 10}, {trials = 3, steps = 30},
+                                         {trials = 1, steps = 90}})
+  lu.assertEquals(rungs.plan(18, 100, 3), {{trials = 18, steps = 12}, {trials = 6, steps = 34},
+                                           {trials = 2, steps = 100}})
+  lu.assertEquals(rungs.plan(1, 50, 2), {{trials = 1, steps = 50}})
+end
+
+-- A search whose runs are worth what `value` says; which settings were run for how many steps.
+local function fake(o, settings, value)
+  local ran, open, most = {}, 0, 0
+  local maker = {steps = o.steps, forget = function(run) run.trainer = nil end}
+  function maker:start(options, steps)
+    open = open + 1
+    most = math.max(most, open)
+    ran[#ran + 1] = ("%s:%d"):format(options.x, steps)
+    return {options = options, steps = steps, trainer = {}}
+  end
+  function maker:finish(run)
+    open = open - 1
+    run.valid, run.valid_expected, run.failed = value(run.options.x, run.steps)
+  end
+  local search = rungs.new(o, settings, maker)
+  search:run()
+  return search, ran, most
+end
+
+function TestTune:test_halving()
+  local settings = {}
+  for x = 1, 9 do settings[x] = {x = x} end
+  local o = {by = "greedy", jobs = 1, eta = 3, steps = 90}
+  local function value(x, steps) return (x * 4) % 9 + steps / 1000 end
+  local search, ran, most = fake(o, settings, value)
+  lu.assertEquals(table.concat(ran, " "),
+                  "1:10 2:10 3:10 4:10 5:10 6:10 7:10 8:10 9:10 2:30 4:30 6:30 2:90")
+  lu.assertEquals({search.best.options.x, search.best.steps, most}, {2, 90, 1})
+  lu.assertNotNil(search.best.trainer)
+  local ranking = search:ranking()
+  lu.assertEquals(#ranking, 9)
+  for i = 2, 9 do
+    lu.assertTrue(ranking[i - 1].valid >= ranking[i].valid)
+    lu.assertNil(ranking[i].trainer)
+  end
+  -- several at once: the same, never more than so many
+  o.jobs = 4
+  local again, _, at_once = fake(o, settings, value)
+  lu.assertEquals({again.best.options.x, at_once}, {2, 4})
+  -- by the expected reward; equals by the greedy one; what fails is last, and may not be the best
+  o.by = "expected"
+  local other = fake(o, settings, function(x, steps)
+    return x, x == 5 and 0.9 or 0.5, x == 5 and steps > 10 and "it overflowed" or nil
+  end)
+  lu.assertEquals({other.best.options.x, other.best.steps}, {5, 10})
+  lu.assertEquals(other:ranking()[2].options.x, 9)
+  lu.assertEquals(other.first_failure, "it overflowed")
+end
+
+local function tuned(options)
+  local o = {data = world.s.train, dim = 8, steps = 45, trials = 9, seed = 3, view = false,
+             over = {lr = {1e-3, 1}, temperature = {0.3, 1, 3}}}
+  for name, value in pairs(options or {}) do o[name] = value end
+  return fopo.tune(o)
+end
+
+-- The same in jobs; the best is what a trainer of these settings gives.
+function TestTune:test_the_same_by_jobs_and_by_hand()
+  local found, jobs = tuned(), tuned{jobs = 3}
+  local function of(list)
+    local numbers = {}
+    for i, t in ipairs(list) do
+      numbers[i] = {t.options, t.steps, t.valid, t.valid_expected, t.best_step}
+    end
+    return numbers
+  end
+  lu.assertEquals(#found.trials, 9)
+  lu.assertEquals(of(jobs.trials), of(found.trials))
+  same(jobs.best, found.best)
+  local c, items = found.best.options, fopo.embed.svd(world.s.train, {dim = 8})
+  local pi = fopo.policy.linear{items = items, theta = "identity", seed = 3,
+                                temperature = c.temperature}
+  local q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 256}
+  local t = fopo.trainer{policy = pi, data = world.s.train, optim = fopo.optim.adam{lr = c.lr},
+                         gradient = fopo.gradient.snis{samples = 500, proposal = q}, seed = 3}
+  t:run{steps = found.best.steps, view = false}
+  same(t, found.best)
+  lu.assertEquals({found.best.valid, found.best.valid_expected}, {t.held.valid, t.held.expected})
+  lu.assertEquals(found.best.valid, fopo.evaluate(found.best.policy, world.s.valid).reward)
+end
+
+function TestTune:test_parts_of_ones_own()
+  local seen = {}
+  local found = tuned{over = {size = {4, 6, 8}, rate = {values = {0.01, 0.1}}}, trials = 6, eta = 2,
+    steps = 8, by = "expected",
+    policy = function(c)
+      return {items = fopo.embed.svd(world.s.train, {dim = c.size}), theta = "random"}
+    end,
+    gradient = function(c, items)
+      lu.assertEquals(items.cols, c.size)
+      return fopo.gradient.exact{}
+    end,
+    optim = function(c)
+      seen[c.steps] = (seen[c.steps] or 0) + 1
+      return fopo.optim.adam{lr = c.rate}
+    end}
+  lu.assertEquals(seen, {[2] = 6, [4] = 3, [8] = 1})
+  lu.assertEquals(found.best.policy.dim, found.best.options.size)
+  lu.assertEquals(found.best.trainer.gradient.kind, "exact")
+  lu.assertStrContains(tostring(found), "tuned by the expected reward on validation: 6 trials")
+  lu.assertStrContains(tostring(found), ("rate %g, size %d"):format(found.best.options.rate,
+                                                                    found.best.options.size))
+end
+
+-- A rate that overflows is a failed trial, not the end.
+function TestTune:test_failures()
+  local found = tuned{over = {lr = {values = {1e-2, 1e38}}}, trials = 2, eta = 2, steps = 20}
+  lu.assertEquals(found.best.options.lr, 1e-2)
+  lu.assertEquals(found.trials[2].options.lr, 1e38)
+  lu.assertStrContains(found.trials[2].failed, "the policy cannot be judged; lower lr")
+  lu.assertErrorMsgContains("every trial failed; the first one said", tuned,
+                            {over = {lr = {values = {1e38}}}})
+  lu.assertErrorMsgContains("over has lrr, which no part uses; did you mean lr?", tuned,
+                            {over = {lrr = {1, 2}}})
+  lu.assertErrorMsgContains("over.lr = {2, 1} must be a range with 0 < low < high", tuned,
+                            {over = {lr = {2, 1}}})
+  lu.assertErrorMsgContains("over.lr is empty", tuned, {over = {lr = {}}})
+  lu.assertErrorMsgContains("policy(c) must return a policy or options of fopo.policy.linear, not "
+                            .. "a nil", tuned, {policy = function() end})
+end
+
+-- Ctrl-C ends the search, with what it has.
+function TestTune:test_interrupted()
+  local pid = io.open("/proc/self/stat"):read("a"):match("^%d+")
+  for jobs = 1, 2 do
+    local lines, before = {}, print
+    print = function(line)
+      lines[#lines + 1] = line
+      if #lines == 3 then io.popen("kill -INT " .. pid):close() end
+    end
+    local ok, found = pcall(tuned, {view = true, jobs = jobs})
+    print = before
+    lu.assertTrue(ok, found)
+    lu.assertTrue(found.interrupted)
+    lu.assertEquals(#found.trials, 3)
+    lu.assertEquals(found.best.trainer.step, found.best.steps)
+    lu.assertEquals(found.best.valid, fopo.evaluate(found.best.policy, world.s.valid).reward)
+    lu.assertEquals(#lines, 3)
+    lu.assertStrContains(lines[3], "tune 3 of 13: lr ")
+    lu.assertStrContains(lines[3], " left")
+  end
+end
+
 os.exit(lu.LuaUnit.run())

@@ -1,0 +1,139 @@
+-- fopo.tune: a search for good settings by successive halving (Jamieson and Talwalkar 2016).
+local define = require "fopo.base.define"
+local draw = require "fopo.tune.draw"
+local native = require "fopo.native"
+local rungs = require "fopo.tune.rungs"
+local text = require "fopo.base.text"
+local trial = require "fopo.tune.trial"
+
+-- ---- printing ----
+
+local function settings_of(options)
+  local parts, names = {}, {}
+  for name in pairs(options) do if name ~= "steps" then names[#names + 1] = name end end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local v = options[name]
+    parts[#parts + 1] = name .. " " .. (type(v) == "number" and ("%.3g"):format(v) or tostring(v))
+  end
+  return table.concat(parts, ", ")
+end
+
+local function cell(v) return text.finite(v) and ("%.4f"):format(v) or "-" end
+
+-- The best ten trials, the best first.
+local function as_text(found)
+  local rows = {{"steps", "valid", "expected", "best at", "settings"}}
+  for i = 1, math.min(10, #found.trials) do
+    local t = found.trials[i]
+    rows[#rows + 1] = {text.count(t.steps), cell(t.valid), cell(t.valid_expected),
+                       t.best_step and (t.best_step == 0 and "start" or text.count(t.best_step))
+                       or "", settings_of(t.options) .. (t.failed and ": " .. t.failed or "")}
+  end
+  local more = #found.trials > 10 and ("\nand %d more in .trials"):format(#found.trials - 10) or ""
+  return ("tuned by the %s on validation: %d trials%s\n%s%s"):format(
+    found.by == "expected" and "expected reward" or "reward", #found.trials,
+    found.interrupted and ", interrupted" or "", text.table(rows), more)
+end
+
+local meta = {__name = "fopo.tuned", __tostring = as_text, __index = {describe = as_text}}
+
+-- "tune 4 of 13: ..., 1 min 20 s left" for each trial that has ended.
+local function speaker(search)
+  local start = native.clock()
+  return function(t)
+    local rate = (native.clock() - start) / search.steps_made
+    local best = search.best and search:value(search.best)
+    print(("tune %d of %d: %s, %s steps: %s, best %s, %s left"):format(search.made, search.planned,
+      settings_of(t.options), text.count(t.steps),
+      t.failed or "valid " .. cell(t.valid) .. " expected " .. cell(t.valid_expected),
+      cell(best), text.seconds(rate * (search.steps_planned - search.steps_made))))
+  end
+end
+
+-- ---- the search ----
+
+-- Searches; a Ctrl-C ends it and is over then. Returns whether there was one.
+local function until_interrupted(search)
+  local function inner()
+    -- a C function, because a Lua function would be interrupted itself
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
+    search:run()
+  end
+  local ok, why = pcall(inner)
+  search:abandon()
+  if ok then return false end
+  if not tostring(why):find("interrupted", 1, true) then error(why, 0) end
+  return true
+end
+
+local function result_of(search, o)
+  local best = search.best
+  return setmetatable({trials = search:ranking(), by = o.by, interrupted = search.interrupted,
+                       best = {options = best.options, steps = best.steps, policy = best.policy,
+                               trainer = best.trainer, valid = best.valid, items = best.items,
+                               valid_expected = best.valid_expected}}, meta)
+end
+
+return define.fn{
+  name = "fopo.tune", returns = "table",
+  options = {
+    {"data", "sessions", nil, "training sessions, as s.train", required = true},
+    {"valid", "sessions", nil, "sessions that decide; s.valid where data is s.train"},
+    {"over", "table", nil, "what is searched: name = {low, high}, a range of numbers, drawn "
+     .. "uniformly in the logarithm; or name = {v1, v2, ...}, a list of values (of two numbers: "
+     .. "{values = {a, b}}); if left out lr, effective, contexts and, if items are, scale"},
+    {"policy", "function", nil, "called with the settings c of a trial; returns a policy, or a "
+     .. "table of options of fopo.policy.linear"},
+    {"gradient", "function", nil, "called with (c, items); returns an estimator; snis over a "
+     .. "mixture if left out"},
+    {"optim", "function", nil, "called with c; returns an optimiser; adam if left out"},
+    {"items", "array", nil, "embeddings; fopo.embed.svd of data if left out"},
+    {"dim", "integer", 64, "of the embeddings if items are left out", min = 1},
+    {"steps", "integer", nil, "of the longest runs; 3 passes over the data if left out, 300 to "
+     .. "10,000", min = 1},
+    {"trials", "integer", 18, "settings that are tried", min = 1},
+    {"eta", "integer", 3, "of eta trials one goes on, with eta times the steps", min = 2},
+    {"batch", "integer", 32, "contexts a step", min = 1},
+    {"by", "string", "greedy", "what decides: the reward of the best item, or the expected reward; "
+     .. "the other one decides between equals", one_of = {"greedy", "expected"}},
+    {"seed", "integer", 1, "of the settings, and of each run"},
+    {"jobs", "integer", 1, "runs at once, in threads of their own", min = 1},
+    {"view", "boolean", true, "print a line for each run"},
+  },
+  text = [[Searches for settings by successive halving (Jamieson and Talwalkar 2016): `trials`
+settings are trained for few steps, and of every eta the best goes on to eta times the steps, until
+the last ones have `steps`. A trial that goes on is trained anew, so each line is what
+fopo.trainer{...}:run{steps = n} gives with these settings and keep_best, and schedules that need
+the length find it in c.steps. With the defaults the search costs about 6 runs of `steps`.
+Of a range the draws are one from each of `trials` equal strips (Latin hypercube); if there are only
+lists, and no more combinations than trials, all are tried. The built-in parts know lr, temperature
+("auto" if left out), effective, theta ("identity" if left out), contexts, scale (of fopo.embed.svd,
+if items are left out), weight_decay, clip, schedule ("constant", "cosine"), samples, k and epsilon;
+functions of yours may use any name, and c.steps and c.seed.
+The result prints as a table and is one: best = {options, policy, trainer, items, valid,
+valid_expected, steps} and trials, a list of {options, steps, valid, valid_expected, best_step,
+seconds, failed}, the best run of each, best first. The same seed gives the same result for any
+number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial that fails,
+say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
+looks better on validation than it is: judge it on s.test.]],
+  example = [[
+s = fopo.data.synthetic{users = 400, items = 300, clusters = 8}:sessions{min_items = 10}
+found = fopo.tune{data = s.train, dim = 8, steps = 40, trials = 4, view = false,
+                  over = {lr = {1e-3, 1e-1}, temperature = {0.5, 1, "auto"}}}
+print(found)
+pi = found.best.policy
+assert(#found.trials == 4 and found.best.valid >= found.trials[4].valid)]],
+  call = function(o)
+    local maker = trial.new(o)
+    local settings = draw.settings(maker.over, o.trials, o.seed)
+    local search = rungs.new(o, settings, maker)
+    if o.view then search.say = speaker(search) end
+    search.interrupted = until_interrupted(search)
+    if not search.best then
+      if search.interrupted then define.fail("interrupted before a trial had ended") end
+      define.fail("fopo.tune: every trial failed; the first one said: %s", search.first_failure)
+    end
+    return result_of(search, o)
+  end,
+}
