@@ -107,10 +107,11 @@ the last ones have `steps`. A trial that goes on is trained anew, so each line i
 fopo.trainer{...}:run{steps = n} gives with these settings and keep_best, and schedules that need
 the length find it in c.steps. With the defaults the search costs about 6 runs of `steps`.
 Of a range the draws are one from each of `trials` equal strips (Latin hypercube); if there are only
-lists, and no more combinations than trials, all are tried. The built-in parts know lr, temperature
-("auto" if left out), effective, theta ("identity" if left out), contexts, scale (of fopo.embed.svd,
-if items are left out), weight_decay, clip, schedule ("constant", "cosine"), samples, k and epsilon;
-functions of yours may use any name, and c.steps and c.seed.
+lists, and no more combinations than trials, all are tried. The built-in parts know temperature,
+effective, theta and contexts of fopo.policy.linear; scale of fopo.embed.svd, if items are left out;
+lr, weight_decay, clip and schedule ("constant", "cosine") of fopo.optim.adam; samples, k and
+epsilon
+of the estimator. Functions of yours may use any name, and c.steps and c.seed.
 The result prints as a table and is one: best = {options, policy, trainer, items, valid,
 valid_expected, steps} and trials, a list of {options, steps, valid, valid_expected, best_step,
 seconds, failed}, the best run of each, best first. The same seed gives the same result for any

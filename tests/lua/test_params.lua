@@ -308,7 +308,8 @@ TestBest = {}
 -- keep_best ends with theta and the items of the best validation, where items are learnt too.
 function TestBest:test_items()
   local function new()
-    return fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true},
+    return fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true,
+                                                    preset = "paper"},
                         data = s.train, valid = s.valid, seed = 2,
                         optim = fopo.optim.adam{lr = 0.3},
                         gradient = fopo.gradient.snis{samples = 30}}

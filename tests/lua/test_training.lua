@@ -212,23 +212,23 @@ end
 function TestValidation:test_fewer_contexts()
   local native = require "fopo.native"
   local t = validated{optim = fopo.optim.adam{lr = 0.03}}
-  local valid = world.s.valid
+  local valid, policy = world.s.valid, t.policy
+  local x = valid:contexts(world.items, {scale = policy.contexts})
   local function worth(most, expected_most)
     local r = native.run(t.native, {steps = 1, every = 1, valid = valid, valid_most = most,
                                     expected_most = expected_most,
-                                    valid_contexts = valid:contexts(world.items),
+                                    valid_contexts = x,
                                     exact = fopo.index.norm(world.items)})
     r:advance()
     local event = r:advance()
     lu.assertEquals(event.kind, "record")
     return event.worth
   end
-  local policy = t.policy
   for _, most in ipairs{1, 7, 10, valid.n, valid.n + 5} do
     local n = math.min(most, valid.n)
     local w = worth(most, most)
     lu.assertEquals(w.contexts, n)
-    local best = policy:best(valid:contexts(world.items), {k = 1})
+    local best = policy:best(x, {k = 1})
     local hits, seen, distinct, top = 0, {}, 0, 0
     for i = 0, n - 1 do
       local row = i * valid.n // n + 1

@@ -34,18 +34,16 @@ function trial:items_of(c)
   return self.items[scale]
 end
 
-local function linear(c) return pick(c, of_policy, {theta = "identity", temperature = "auto"}) end
-
 -- The policy of a trial and its items, from the user's function or not.
 function trial:policy_of(c)
-  local made = linear(c)
-  if self.o.policy then made = self.o.policy(c) end
+  local made
+  if self.o.policy then made = self.o.policy(c) else made = pick(c, of_policy, {}) end
   if define.kind(made) == "policy" then return made, made:items() end
   if type(made) ~= "table" then
     define.fail("fopo.tune: policy(c) must return a policy or options of fopo.policy.linear, "
                 .. "not %s", define.a(made))
   end
-  local options = {seed = self.o.seed}
+  local options = {seed = self.o.seed, data = self.o.data}
   for name, value in pairs(made) do options[name] = value end
   options.items = options.items or self:items_of(c)
   return require("fopo.policy").linear(options), options.items
