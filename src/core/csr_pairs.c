@@ -141,11 +141,14 @@ static uint64_t place_buckets(job *j) {
 
 static void scatter_slice(job *j, size_t s) {
   uint64_t *place = j->place + s * j->buckets;
+  const float *values = j->values;
+  const double *times = j->times;
+  entries sorted = j->sorted;
   for (size_t i = slice_start(j, s); i < slice_end(j, s); i++) {
     uint64_t to = place[j->row[i] >> j->shift]++;
-    j->sorted.key[to] = (uint64_t)j->row[i] << 32 | j->col[i];
-    if (j->values != NULL) j->sorted.weight[to] = j->values[i];
-    if (j->times != NULL) j->sorted.time[to] = j->times[i];
+    sorted.key[to] = (uint64_t)j->row[i] << 32 | j->col[i];
+    if (values != NULL) sorted.weight[to] = values[i];
+    if (times != NULL) sorted.time[to] = times[i];
   }
 }
 
@@ -161,6 +164,13 @@ static int scatter(job *j) {
 
 /* ---- a bucket to rows ---- */
 
+/* A constant with_times makes loops without times as short as they can be. */
+static inline void move(entries to, size_t p, entries from, size_t i, int with_times) {
+  to.key[p] = from.key[i];
+  if (from.weight != NULL) to.weight[p] = from.weight[i];
+  if (with_times) to.time[p] = from.time[i];
+}
+
 /* One stable pass: sorts by `bits` bits of the key from `shift` on. */
 static void sort_pass(entries to, entries from, size_t n, int shift, int bits) {
   size_t place[1 << DIGIT], at = 0;
@@ -173,11 +183,10 @@ static void sort_pass(entries to, entries from, size_t n, int shift, int bits) {
     place[d] = at;
     at += here;
   }
-  for (size_t i = 0; i < n; i++) {
-    size_t p = place[keys[i] >> shift & mask]++;
-    to.key[p] = keys[i];
-    if (from.weight != NULL) to.weight[p] = from.weight[i];
-    if (from.time != NULL) to.time[p] = from.time[i];
+  if (from.time == NULL) {
+    for (size_t i = 0; i < n; i++) move(to, place[keys[i] >> shift & mask]++, from, i, 0);
+  } else {
+    for (size_t i = 0; i < n; i++) move(to, place[keys[i] >> shift & mask]++, from, i, 1);
   }
 }
 
@@ -189,6 +198,9 @@ static void sort_rows(job *j, size_t b, entries from) {
   const uint64_t *keys = from.key;
   uint64_t *end = m->indptr + 1, at = j->start[b];
   size_t n = (size_t)(j->start[b + 1] - at);
+  uint32_t *ids = m->ids;
+  float *values = m->values;
+  double *first = j->first;
   for (size_t i = 0; i < n; i++) end[keys[i] >> 32]++;
   for (size_t r = bucket_row(j, b); r < bucket_row(j, b + 1); r++) {
     uint64_t here = end[r];
@@ -197,9 +209,9 @@ static void sort_rows(job *j, size_t b, entries from) {
   }
   for (size_t i = 0; i < n; i++) {
     uint64_t to = end[keys[i] >> 32]++;
-    m->ids[to] = (uint32_t)keys[i];
-    if (from.weight != NULL) m->values[to] = from.weight[i];
-    if (from.time != NULL) j->first[to] = from.time[i];
+    ids[to] = (uint32_t)keys[i];
+    if (from.weight != NULL) values[to] = from.weight[i];
+    if (from.time != NULL) first[to] = from.time[i];
   }
 }
 
