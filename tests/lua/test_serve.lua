@@ -162,17 +162,38 @@ function TestRecommend:test_index()
           {index = fopo.index.norm(fopo.array.randn(7, 6))})
 end
 
+local function file(rows)
+  local path = os.tmpname()
+  local f = assert(io.open(path, "w"))
+  f:write("user,item\n", table.concat(rows, "\n"), "\n")
+  f:close()
+  local read = fopo.data.read(path)
+  os.remove(path)
+  return read
+end
+
+-- Items that are integers are matched by number, also if there are as many.
+function TestRecommend:test_other_numbers()
+  local first = file{"1,10", "1,20", "2,20", "2,30", "3,30", "3,10"}
+  local beta = fopo.embed.svd(first:sessions{min_items = 2, valid = 0, test = 0}.train, {dim = 2})
+  local pi = fopo.policy.linear{items = beta, theta = "identity"}
+  local other = file{"7,5", "7,20", "7,30"}
+  lu.assertEquals(pi:recommend("7", 1, {data = other})[1].name, "10")
+  lu.assertEquals(pi:recommend("2", 1, {data = file{"2,20", "2,30", "1,10"}})[1].name, "10")
+end
+
+function TestRecommend:test_near_names()
+  local films = file{"u,My alien", "u,Alien 3", "v,Brazil", "v,Aliens of the deep"}
+  local pi = fopo.policy.linear{items = fopo.array.randn(4, 2, 1), theta = "identity"}
+  local o = {data = films}
+  refused('no item is called "alien"; did you mean "Alien 3", "Aliens of the deep" or "My alien"?',
+          pi.recommend, pi, {items = {"alien"}}, 1, o)
+  refused('no item is called "Brasil"; did you mean "Brazil"?', pi.recommend, pi,
+          {items = {"Brasil"}}, 1, o)
+end
+
 -- The same interactions in another order of items, with one that the policy does not know.
 function TestRecommend:test_other_data()
-  local function file(rows)
-    local path = os.tmpname()
-    local f = assert(io.open(path, "w"))
-    f:write("user,item\n", table.concat(rows, "\n"), "\n")
-    f:close()
-    local read = fopo.data.read(path)
-    os.remove(path)
-    return read
-  end
   local first = file{"u,a", "u,b", "u,c", "v,c", "v,d", "v,e", "w,a", "w,e"}
   local beta = fopo.embed.svd(first:sessions{min_items = 2, valid = 0, test = 0}.train, {dim = 2})
   local pi = fopo.policy.linear{items = beta, theta = "identity"}
