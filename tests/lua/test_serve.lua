@@ -240,6 +240,10 @@ function TestRecommend:test_sentences()
   refused("not a boolean", pi.recommend, pi, {items = {true}})
   refused("a user is a name, a number or", pi.recommend, pi, {1, true})
   refused("n is 201, but the policy has 200 items", pi.recommend, pi, 1, 201)
+  local many = {}
+  for i = 1, 10001 do many[i] = 1 end
+  refused("10,001 users times 200 items are too many", pi.recommend, pi, many, 200,
+          {exclude = "none"})
   refused("n must be at least 1", pi.recommend, pi, 1, 0)
   refused("for one item write exclude", pi.recommend, pi, 1, 1, {exclude = "7"})
   refused("not an array of numbers", pi.recommend, pi, 1, 1, {exclude = items})

@@ -6,6 +6,7 @@ local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
 
 local NAME, WIDE = "policy:recommend", 40 -- columns of a name in print
+local MOST = 2000000 -- recommendations of one call: a table for each takes 300 bytes
 
 -- ---- print ----
 
@@ -146,6 +147,10 @@ assert(r[1].item ~= 3 and r[1].item ~= 14)]],
       define.fail("%s: n is %d, but the policy has %s items", NAME, n, text.count(pi.n_items))
     end
     local w = who.contexts(NAME, given, pi, o.data)
+    if #w.users * n > MOST then
+      define.fail("%s: %s users times %s items are too many for a table; pi:recommend_file writes "
+                  .. "them to a file", NAME, text.count(#w.users), text.count(n))
+    end
     local seen, never = excluded(o.exclude, w, pi)
     check_left(w, seen, never, n, pi)
     local ids, scores, log_z = native.recommend(pi, w.x, o.index or cache.exact_of(pi), n, seen,
