@@ -12,15 +12,19 @@ experiment.race = define.fn{
     {"index", "index", nil, "also evaluate through it"},
     {"exclude", "string", nil, "of fopo.evaluate: seen", one_of = {"seen"}},
     {"batch", "integer", 32, "contexts a step", min = 1},
-    {"lr", "number", 1e-2, "learning rate of adam", above = 0},
-    {"temperature", "number", 1.0, "of the policy", above = 0},
-    {"theta", "string", "random", "the start of every run", one_of = {"identity", "random"}},
+    {"lr", "number", 1e-3, "learning rate of adam", above = 0},
+    {"temperature", "number|string", nil, "of the policy; as fopo.policy.linear has it if left out",
+     above = 0, one_of = {"auto"}},
+    {"contexts", "string", nil, "mean or unit; the same", one_of = {"mean", "unit"}},
+    {"theta", "string", nil, "the start of every run; the same", one_of = {"identity", "random"}},
     {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"on_run", "function", nil, "called with each run at its end"},
   },
+  presets = {paper = {lr = 1e-4, temperature = 1.0, contexts = "mean", theta = "random"}},
   text = [[Trains one policy per method from the same start, on the same contexts, for the same
-number of steps, and evaluates each on the test split. Returns the runs for fopo.report.runs:
+number of steps, and evaluates each on the test split. A run ends with the parameters that were best
+on the valid part of the split, where it has one (t:run). Returns the runs for fopo.report.runs:
 {name=, policy=, trainer=, evaluation=}. Before those that were trained stand the untrained start,
 popular ({name=, baseline=, evaluation=}), and identity if the start is another.]],
   example = [[
@@ -32,8 +36,8 @@ print(fopo.report.runs(runs))]],
   call = function(o)
     local fopo = require "fopo"
     local function policy(theta)
-      return fopo.policy.linear{items = o.items, theta = theta or o.theta,
-                                temperature = o.temperature, seed = o.seed}
+      return fopo.policy.linear{items = o.items, theta = theta or o.theta, data = o.split.train,
+                                contexts = o.contexts, temperature = o.temperature, seed = o.seed}
     end
     local function evaluate(who, index)
       return fopo.evaluate(who, o.split.test, {index = index, exclude = o.exclude})
@@ -41,7 +45,7 @@ print(fopo.report.runs(runs))]],
     local start, popular = policy(), fopo.baseline.popular{data = o.split.train}
     local runs = {{name = "start", policy = start, evaluation = evaluate(start, o.index)},
                   {name = "popular", baseline = popular, evaluation = evaluate(popular)}}
-    if o.theta ~= "identity" then
+    if o.theta == "random" then
       local identity = policy("identity")
       runs[3] = {name = "identity", policy = identity, evaluation = evaluate(identity, o.index)}
     end

@@ -4,10 +4,10 @@
 --   ./fopo scripts/examples/demo.lua [items [steps]]        (make demo)
 --
 -- Cost: about a minute on two cores. Quick: 3000 5
--- Options (defaults): items (100000), steps (300).
+-- Options (defaults): items (100000), steps (600).
 local fopo = require "fopo"
 local P = tonumber(arg[1]) or 100000
-local steps = tonumber(arg[2]) or 300
+local steps = tonumber(arg[2]) or 600
 
 local began = fopo.clock()
 local function say(...) print(("%5.1f s  "):format(fopo.clock() - began) .. string.format(...)) end
@@ -23,7 +23,7 @@ say("%s", graph:describe())
 
 local mixture = fopo.proposal.mixture{index = norm, k = 256, epsilon = 0.8}
 local runs = fopo.experiment.race{
-  split = s, items = items, index = graph, steps = steps, batch = 32, lr = 5e-2,
+  split = s, items = items, index = graph, steps = steps, batch = 32, lr = 1e-2,
   methods = {
     {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
     {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},

@@ -3,7 +3,7 @@
 --   ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]
 --
 -- Cost: some seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 5
--- Options (defaults): dim (32) of the embeddings, steps (1000).
+-- Options (defaults): dim (64) of the embeddings, steps (2000).
 -- FILE is in any format that fopo.data.read knows: user,item pairs with or without a header, lists
 -- "user item item ...", scipy's .npz, MatrixMarket; also compressed as .gz.
 local fopo = require "fopo"
@@ -12,7 +12,7 @@ if not path then
   io.stderr:write("usage: ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]\n")
   os.exit(2)
 end
-local dim, steps = tonumber(arg[2]) or 32, tonumber(arg[3]) or 1000
+local dim, steps = tonumber(arg[2]) or 64, tonumber(arg[3]) or 2000
 
 local d = fopo.data.read(path)
 print(d:describe())
@@ -24,7 +24,7 @@ print(index:describe())
 
 local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
 local runs = fopo.experiment.race{
-  split = s, items = items, index = index, steps = steps, batch = 32, lr = 1e-2,
+  split = s, items = items, index = index, steps = steps, batch = 32,
   methods = {
     {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
     {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},
