@@ -99,8 +99,9 @@ static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fop
     }
     fopo_matrix Q = fopo_matrix_rows(w->Q, 0, count);
     int status = fopo_policy_queries(Q, pi, fopo_matrix_rows(w->x, 0, count));
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = fopo_matrix_finite(Q, "a context's query (context times theta)");
+    }
     if (status == FOPO_OK) {
       status = fopo_softmax_sums(w->log_z, w->squares + first, Q, pi->items, first, n);
     }
