@@ -194,9 +194,11 @@ rewards are, and whether a trained policy fails to beat what nobody trained.]],
     if o.split then runs = with_baselines(runs, o.split) end
     local shown, has = table_of(runs)
     local parts = {shown}
-    if has["expected reward"] then
-      parts[#parts + 1] = text.fill(two_rewards, WIDTH, "")
+    local note = has["expected reward"] and two_rewards or nil
+    if runs[1] and runs[1].evaluation.exclude == "seen" then
+      note = (note and note .. " " or "") .. "Items seen before are left out."
     end
+    if note then parts[#parts + 1] = text.fill(note, WIDTH, "") end
     local verdict = o.verdict and report.verdict(runs)
     if verdict then parts[#parts + 1] = text.fill(verdict, WIDTH, "") end
     return table.concat(parts, "\n")

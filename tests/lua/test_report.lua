@@ -131,6 +131,8 @@ function TestRuns:test_the_table()
   lu.assertStrContains(report.runs(race{theta = "random", index = fopo.index.exact(items)}),
                        "via index")
   lu.assertNil(report.runs(runs, {verdict = false}):find("nobody trained"))
+  lu.assertNil(shown:find("left out"))
+  lu.assertStrContains(report.runs(race{theta = "random", exclude = "seen"}), "are left out.")
   for line in shown:gmatch("[^\n]+") do lu.assertTrue(#line <= 100, line) end
 end
 
