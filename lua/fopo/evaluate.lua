@@ -44,14 +44,17 @@ local function measure_table(e)
     row[#row + 1] = ("%s (%.3g %%)"):format(text.count(e.items[k]), 100 * e.coverage[k])
   end
   rows[#rows + 1] = row
+  row = {"Gini"}
+  for _, k in ipairs(e.k) do row[#row + 1] = ("%.4f"):format(e.gini[k]) end
+  rows[#rows + 1] = row
   return text.table(rows)
 end
 
 local function expected_line(e)
-  local among = e.effective and (", in effect among %.3g items"):format(e.effective) or ""
+  local among = e.effective and (", in effect one of %.3g"):format(e.effective) or ""
   local over = e.expected_contexts < e.contexts and
     ("; over %s contexts"):format(text.count(e.expected_contexts)) or ""
-  return ("expected reward %s: an item drawn from its probabilities is in Y%s%s"):format(
+  return ("expected reward %s: an item drawn from pi is in Y%s%s"):format(
     interval(e.expected, e.expected_low, e.expected_high), among, over)
 end
 
@@ -59,7 +62,7 @@ local function describe(e)
   local lines = {head_line(e), measure_table(e),
     ("reward %s: the best item is in Y, the items taken next"):format(
       interval(e.reward, e.low, e.high))}
-  if e.expected then lines[#lines + 1] = expected_line(e) end
+  if e.expected then lines[#lines + 1] = text.fill(expected_line(e), 100, "  ") end
   if e.index then
     lines[#lines + 1] = "reward via the index "
                         .. interval(e.index.reward, e.index.low, e.index.high)
@@ -97,7 +100,7 @@ end
 -- The fields of an evaluation, from the measures at each k; those at k = 1 come first.
 local function fields_of(found, shown)
   local first = found[1]
-  local e = {k = shown, interval = {}, items = {}, coverage = {}, hits = first.hits,
+  local e = {k = shown, interval = {}, items = {}, coverage = {}, gini = {}, hits = first.hits,
              unanswered = first.unanswered, distinct = first.distinct, reward = first.hit[1],
              low = first.hit[2], high = first.hit[3]}
   for _, name in ipairs(measures) do e[name], e.interval[name] = {}, {} end
@@ -109,7 +112,7 @@ local function fields_of(found, shown)
         e[name][m.k] = m[name][1]
         e.interval[name][m.k] = {m[name][2], m[name][3]}
       end
-      e.items[m.k], e.coverage[m.k] = m.distinct, m.coverage
+      e.items[m.k], e.coverage[m.k], e.gini[m.k] = m.distinct, m.coverage, m.gini
     end
   end
   return e
@@ -180,6 +183,7 @@ what training raises. The result prints as a table and is one:
   e.seen[k]                     share of the recommended items that are in X: seen before
   e.items[k], e.coverage[k]     different items recommended, and their share of the catalogue;
                                 e.distinct is e.items[1]
+  e.gini[k]                     of how often each item is recommended: 0 all equally, 1 one item
   e.interval.recall[k]          {low, high}: 95 %, Wilson's for hit, the normal one for means
   e.seconds, e.unanswered       of search and measures; contexts without a recommendation
 

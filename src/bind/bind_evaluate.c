@@ -108,6 +108,7 @@ static void push_measures(lua_State *L, const fopo_measures *m) {
   bind_set_count(L, "unanswered", m->unanswered);
   bind_set_count(L, "distinct", m->distinct);
   bind_set_number(L, "coverage", m->coverage);
+  bind_set_number(L, "gini", m->gini);
   set_measure(L, "hit", m->hit);
   set_measure(L, "precision", m->precision);
   set_measure(L, "recall", m->recall);

@@ -3,6 +3,7 @@
 #include "judge/measures.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
@@ -45,15 +46,14 @@ static double gain_of_first(size_t n) {
   return sum;
 }
 
-/* Adds context n, whose list begins with ids [m->k]. used [P]: 1 for items that were listed. */
-static void add_context(totals *t, fopo_measures *m, uint8_t *used, const uint32_t *ids,
+/* Adds context n, whose list begins with ids [m->k]. times [P]: how often each item was listed. */
+static void add_context(totals *t, fopo_measures *m, uint32_t *times, const uint32_t *ids,
                         const fopo_sessions *s, size_t n) {
   size_t k = m->k, length = 0, hits = 0, seen = 0, in_y = fopo_csr_count(&s->Y, n);
   double gained = 0.0;
   for (; length < k && ids[length] != FOPO_NO_ITEM; length++) {
     uint32_t a = ids[length];
-    if (!used[a]) m->distinct++;
-    used[a] = 1;
+    if (times[a]++ == 0) m->distinct++;
     seen += (size_t)fopo_csr_contains(&s->X, n, a);
     if (!fopo_csr_contains(&s->Y, n, a)) continue;
     hits++;
@@ -67,17 +67,39 @@ static void add_context(totals *t, fopo_measures *m, uint8_t *used, const uint32
   add(&t->seen, length > 0 ? (double)seen / (double)length : 0.0);
 }
 
-static int measure(fopo_measures *m, uint8_t *used, const uint32_t *ids, size_t width,
+static int ascending(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of P counts x in ascending order, sum_i (2 i - P - 1) x_i / (P sum x), i = 1 .. P. The counts
+ * above 0 move to the front and are sorted; the others would come first and add nothing. */
+static double gini_of(uint32_t *times, size_t P) {
+  size_t n = 0;
+  double sum = 0.0, weighted = 0.0;
+  for (size_t a = 0; a < P; a++) {
+    if (times[a] > 0) times[n++] = times[a];
+  }
+  qsort(times, n, sizeof *times, ascending);
+  for (size_t j = 0; j < n; j++) {
+    double rank = (double)(P - n + j + 1);
+    sum += (double)times[j];
+    weighted += (2.0 * rank - (double)P - 1.0) * (double)times[j];
+  }
+  return sum > 0.0 ? weighted / ((double)P * sum) : 0.0;
+}
+
+static int measure(fopo_measures *m, uint32_t *times, const uint32_t *ids, size_t width,
                    const fopo_sessions *s) {
   totals t = {0};
   size_t N = s->Y.rows, P = s->Y.cols;
   *m = (fopo_measures){.k = m->k};
-  memset(used, 0, P);
+  memset(times, 0, P * sizeof *times);
   for (size_t n = 0; n < N; n++) {
     if (n % BLOCK == 0 && fopo_interrupted()) {
       return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while measuring");
     }
-    add_context(&t, m, used, ids + n * width, s, n);
+    add_context(&t, m, times, ids + n * width, s, n);
   }
   m->hit.value = (double)m->hits / (double)N;
   fopo_wilson(&m->hit.low, &m->hit.high, m->hits, N);
@@ -86,6 +108,7 @@ static int measure(fopo_measures *m, uint8_t *used, const uint32_t *ids, size_t 
   m->ndcg = mean_of(t.ndcg, N);
   m->seen = mean_of(t.seen, N);
   m->coverage = (double)m->distinct / (double)P;
+  m->gini = gini_of(times, P);
   return FOPO_OK;
 }
 
@@ -112,11 +135,11 @@ int fopo_measure_lists(fopo_measures *m, size_t n, const uint32_t *ids, size_t w
                        const fopo_sessions *sessions) {
   int status = check(m, n, ids, width, sessions);
   if (status != FOPO_OK) return status;
-  uint8_t *used = fopo_alloc(sessions->Y.cols, sizeof *used);
-  status = used == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  uint32_t *times = fopo_alloc(sessions->Y.cols, sizeof *times);
+  status = times == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    status = measure(&m[i], used, ids, width, sessions);
+    status = measure(&m[i], times, ids, width, sessions);
   }
-  fopo_free(used);
+  fopo_free(times);
   return status;
 }

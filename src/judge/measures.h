@@ -28,6 +28,8 @@ typedef struct {
   fopo_measure hit, precision, recall, ndcg, seen;
   size_t distinct; /* different items in all lists */
   double coverage; /* their share of the catalogue */
+  double gini;     /* of how often each of the P items is in a list: 0 all equally often, near 1 one
+                    * item for everybody; 0 if all lists are empty */
 } fopo_measures;
 
 /* Fills m[0 .. n-1], each for its k, from ids [N, width], a list for each context, the best item

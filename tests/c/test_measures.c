@@ -52,6 +52,7 @@ static void test_by_hand(void **unused) {
   near(m[0].seen.value, 2.0 / 4); /* items 5 and 9 */
   assert_int_equal(m[0].distinct, 3);
   near(m[0].coverage, 0.3);
+  near(m[0].gini, (5.0 + 7.0 + 9.0) / (10 * 3)); /* ranks 8, 9, 10 of 10 */
   assert_int_equal(m[0].unanswered, 1);
 
   double second = 1.0 / log2(3.0);
@@ -62,6 +63,7 @@ static void test_by_hand(void **unused) {
   near(m[1].ndcg.value, (1.5 / (1.0 + second) + second / (1.5 + second)) / 4);
   near(m[1].seen.value, (1.0 / 3 + 2.0 / 3 + 0 + 1.0 / 2) / 4);
   assert_int_equal(m[1].distinct, 8);
+  near(m[1].gini, 16.0 / (10 * 8));
   assert_int_equal(m[2].k, 2);
   near(m[2].recall.value, (0.5 + 0.25) / 4);
   near(m[2].ndcg.value, (1.0 / (1.0 + second) + second / (1.0 + second)) / 4);

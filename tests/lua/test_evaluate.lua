@@ -22,14 +22,15 @@ end
 -- The measures at k of lists ids [N, >= k], in Lua.
 local function by_loops(ids, k)
   local m = {hit = 0, precision = 0, recall = 0, ndcg = 0, seen = 0}
-  local different, items_of = {}, 0
+  local times, items_of = {}, 0
   for n = 1, test.n do
     local y, in_y = set_of(test:y(n))
     local taken = set_of(test:x(n))
     local hits, gain, best, seen = 0, 0, 0, 0
     for j = 1, k do
       local id = ids:get(n, j)
-      if not different[id] then different[id], items_of = true, items_of + 1 end
+      if not times[id] then items_of = items_of + 1 end
+      times[id] = (times[id] or 0) + 1
       if y[id] then hits, gain = hits + 1, gain + math.log(2) / math.log(1 + j) end
       if taken[id] then seen = seen + 1 end
       if j <= in_y then best = best + math.log(2) / math.log(1 + j) end
@@ -40,18 +41,23 @@ local function by_loops(ids, k)
     m.ndcg = m.ndcg + gain / best / test.n
     m.seen = m.seen + seen / k / test.n
   end
-  return m, items_of
+  local apart = 0 -- Gini: the mean difference of two items, over twice the mean
+  for a = 1, 500 do
+    for b = 1, 500 do apart = apart + math.abs((times[a] or 0) - (times[b] or 0)) end
+  end
+  return m, items_of, apart / (2 * 500 * k * test.n)
 end
 
 local function check_fields(e, ids)
   for _, k in ipairs(e.k) do
-    local m, different = by_loops(ids, k)
+    local m, different, gini = by_loops(ids, k)
     for name, value in pairs(m) do
       near(e[name][k], value)
       lu.assertTrue(e.interval[name][k][1] <= value and value <= e.interval[name][k][2] + 1e-9)
     end
     lu.assertEquals(e.items[k], different)
     near(e.coverage[k], different / 500)
+    near(e.gini[k], gini)
   end
 end
 
@@ -135,8 +141,8 @@ function TestEvaluate:test_it_prints()
   local shown = tostring(e)
   lu.assertEquals(shown, fopo.show(e))
   for _, part in ipairs{"k = 1 ", "k = 20", "hit ", "precision ", "recall ", "NDCG ",
-                        "seen before ", "distinct items ", "\nreward 0.", "\nexpected reward 0.",
-                        "\nreward via the index 0.", "in effect among"} do
+                        "seen before ", "distinct items ", "Gini ", "\nreward 0.",
+                        "\nexpected reward 0.", "\nreward via the index 0.", "in effect one of"} do
     lu.assertStrContains(shown, part)
   end
   local widths = {}
