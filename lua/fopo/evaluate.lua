@@ -51,7 +51,9 @@ local function measure_table(e)
 end
 
 local function expected_line(e)
-  local among = e.effective and (", in effect one of %.3g"):format(e.effective) or ""
+  local items = e.effective and (e.effective < 100 and ("%.3g"):format(e.effective)
+                                 or text.count(e.effective + 0.5))
+  local among = items and ", in effect one of " .. items or ""
   local over = e.expected_contexts < e.contexts and
     ("; over %s contexts"):format(text.count(e.expected_contexts)) or ""
   return ("expected reward %s: an item drawn from pi is in Y%s%s"):format(
