@@ -36,8 +36,8 @@ end
 local b = fopo.baseline
 local made = {
   popular = b.popular{data = s.train},
-  cosine = b.item_knn{data = s.train, neighbours = 7},
-  jaccard = b.item_knn{data = s.train, neighbours = 200, similarity = "jaccard"},
+  cosine = b.item_knn{data = s.train, neighbours = 7, shrink = 3},
+  jaccard = b.item_knn{data = s.train, neighbours = 200, similarity = "jaccard", shrink = 0},
   ease = b.ease{data = s.train, l2 = 20},
   als = b.als{data = s.train, dim = 5, l2 = 2, alpha = 3, iterations = 3, seed = 4},
 }
@@ -68,10 +68,10 @@ def read(folder, part):
     return matrix(lines[0::2]), matrix(lines[1::2])
 
 
-def knn(M, X, neighbours, jaccard):
+def knn(M, X, neighbours, jaccard, shrink):
     C, n = M.T @ M, M.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        S = C / (n[:, None] + n[None, :] - C) if jaccard else C / np.sqrt(np.outer(n, n))
+        S = C / ((n[:, None] + n[None, :] - C if jaccard else np.sqrt(np.outer(n, n))) + shrink)
     S = np.nan_to_num(S)
     np.fill_diagonal(S, 0)
     for row in S:
@@ -144,8 +144,8 @@ with tempfile.TemporaryDirectory() as folder:
     start = np.load(os.path.join(folder, "start.npy")).astype(float)
     oracle = {
         "popular": np.tile(M.sum(axis=0), (len(X), 1)),
-        "cosine": knn(M, X, 7, False),
-        "jaccard": knn(M, X, 200, True),
+        "cosine": knn(M, X, 7, False, 3),
+        "jaccard": knn(M, X, 200, True, 0),
         "ease": ease(M, X, 20),
         "als": als(M, X, start, 2, 3, 3),
     }

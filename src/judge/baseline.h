@@ -18,7 +18,7 @@ typedef struct {
   const fopo_baseline_kind *kind;
   size_t neighbours, dim, iterations;
   int similarity; /* item_knn: 0 cosine, 1 jaccard */
-  double l2, alpha;
+  double l2, alpha, shrink;
   uint64_t seed;
 } fopo_baseline_options;
 
