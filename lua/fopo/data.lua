@@ -44,15 +44,16 @@ file, gzipped or not, or named by an option:
 ]] .. data_lines .. [[
 
 
-Pairs that repeat are summed. Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,
+Pairs that repeat are summed. Ids of pairs become 1 .. n of those that occur, and the names are kept
+(d:item_name(j)); ids of lists, baskets and matrices are indices as they stand.
+A malformed row is an error with file, line, column and the text.
+
+Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,
 2014-04-07T10:51:09.277Z, 2016-05-09) in seconds since 1970 UTC. They are kept if a column is known
 to hold them: by its name in the header (timestamp, time, date, ...), without a header by what it
 holds, and column 4 of twitch. A pair that repeats keeps its earliest and its latest time; d:row(i)
 gives both. If a recognised column turns out to hold something else, d.no_times says where, and the
-dataset has no times. d.first_time and d.last_time are those of all pairs.
-Ids of pairs become 1 .. n of those that occur, and the names are kept
-(d:item_name(j)); ids of lists, baskets and matrices are indices as they stand.
-A malformed row is an error with file, line, column and the text.]],
+dataset has no times. d.first_time and d.last_time are those of all pairs.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("user,item,time\n7,apple,2016-05-09\n7,pear,2016-05-10\n9,apple,2016-05-08\n"); f:close()

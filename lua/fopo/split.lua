@@ -135,16 +135,16 @@ dataset.sessions = define.fn{
   text = [[Makes sessions, X (observed) and Y (to be found), for training, validation and test:
 s.train, s.valid and s.test (nil for a share of 0). Repeats count once. print(s) says what was done.
 
-users: users at random, each in one part; each user's items at random in X, floor(n/2) of them, and
-Y. This is the split of the paper's authors. It asks: how good is the policy for users it has never
-seen?
-time: all that happened before one time is for training, between two times for validation, after
-that for the test. X of test is what a user took before that time, Y what the user took afterwards.
-It asks: how good would the policy have been, trained on that day? Items that are new after the cut
-have no embedding and cannot be found; they stay in Y, as they would in service.
-last: the last item of each user is Y of test, with all earlier ones as X; the one before it is Y of
-valid; the rest is for training. It asks: what comes next, for users that are known? Training sees
-what other users did later. Without times the last items are chosen at random.
+- users: users at random, each in one part; each user's items at random in X, floor(n/2) of them,
+  and Y. This is the split of the paper's authors. It asks: how good is the policy for users it has
+  never seen?
+- time: all that happened before one time is for training, between two times for validation, after
+  that for the test. X of test is what a user took before that time, Y what the user took
+  afterwards. It asks: how good would the policy have been, trained on that day? Items that are new
+  after the cut have no embedding and cannot be found; they stay in Y, as they would in service.
+- last: the last item of each user is Y of test, with all earlier ones as X; the one before it is Y
+  of valid; the rest is for training. It asks: what comes next, for users that are known? Training
+  sees what other users did later. Without times the last items are chosen at random.
 
 In time and last a user may be in all three parts, and s.train holds nothing of what is to be found
 in the others, so embeddings of s.train know nothing of it either. There, the sessions of train are

@@ -260,25 +260,39 @@ typedef struct {
   double *first, *last;
 } merged;
 
-/* Writes the rows of bucket b without repeats, from position `to` on: values are summed, and of the
- * times the earliest and the latest are kept. */
+/* The earliest and the latest time of each entry of bucket b, from position `to` on. */
+static void merge_times(const job *j, size_t b, merged out, uint64_t to) {
+  const fopo_csr *m = j->m;
+  uint64_t e = j->start[b];
+  for (size_t r = bucket_row(j, b); r < bucket_row(j, b + 1); r++) {
+    for (uint64_t begin = e; e < m->indptr[r + 1]; e++) {
+      double time = j->first[e];
+      if (e == begin || m->ids[e] != m->ids[e - 1]) {
+        out.first[to] = out.last[to] = time;
+        to++;
+      } else {
+        if (time < out.first[to - 1]) out.first[to - 1] = time;
+        if (time > out.last[to - 1]) out.last[to - 1] = time;
+      }
+    }
+  }
+}
+
+/* Writes the rows of bucket b without repeats, from position `to` on, and where they end. */
 static void merge_bucket(job *j, size_t b, merged out, uint64_t to) {
   fopo_csr *m = j->m;
   uint64_t e = j->start[b];
+  if (j->times != NULL) merge_times(j, b, out, to);
   for (size_t r = bucket_row(j, b); r < bucket_row(j, b + 1); r++) {
     uint64_t end = m->indptr[r + 1], begin = to;
     for (; e < end; e++) {
       float value = m->values != NULL ? m->values[e] : 1.0f;
-      double time = j->times != NULL ? j->first[e] : 0;
       if (to > begin && out.ids[to - 1] == m->ids[e]) {
         if (out.values != NULL) out.values[to - 1] += value;
-        if (j->times != NULL && time < out.first[to - 1]) out.first[to - 1] = time;
-        if (j->times != NULL && time > out.last[to - 1]) out.last[to - 1] = time;
         continue;
       }
       out.ids[to] = m->ids[e];
       if (out.values != NULL) out.values[to] = value;
-      if (j->times != NULL) out.first[to] = out.last[to] = time;
       to++;
     }
     m->indptr[r + 1] = to;
