@@ -26,8 +26,8 @@ static void make_dataset(fopo_dataset *d, int with_repeats) {
       if ((x >> 16) % ITEMS >= 2 + u % 30) continue;
       d->matrix.ids[at] = a;
       d->times.first[at] = (double)((x >> 3) % 200);
-      if (with_repeats)
-        d->times.last[at] = d->times.first[at] + (x & 4 ? (double)(x >> 5 & 63) : 0);
+      double later = x & 4 ? (double)(x >> 5 & 63) : 0;
+      if (with_repeats) d->times.last[at] = d->times.first[at] + later;
       at++;
     }
     d->matrix.indptr[u + 1] = at;

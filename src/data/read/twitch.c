@@ -49,7 +49,7 @@ static int read_twitch(fopo_dataset *d, fopo_text *t, const fopo_read_options *o
 
 const fopo_reader fopo_reader_twitch = {
     .name = "twitch",
-    .what = "user,stream,streamer,start,stop without a header: columns 1 and 3, time in 4",
+    .what = "user,stream,streamer,start,stop no header: columns 1 and 3, time in 4",
     .has_columns = 1,
     .sniff = sniff,
     .read = read_twitch,
