@@ -415,6 +415,7 @@ function TestTune:test_halving()
   end)
   lu.assertEquals({other.best.options.x, other.best.steps}, {5, 10})
   lu.assertEquals(other:ranking()[2].options.x, 9)
+  lu.assertEquals({other:ranking()[1].steps, other:ranking()[1].failed}, {10})
   lu.assertEquals(other.first_failure, "it overflowed")
 end
 
@@ -448,6 +449,18 @@ function TestTune:test_the_same_by_jobs_and_by_hand()
   same(t, found.best)
   lu.assertEquals({found.best.valid, found.best.valid_expected}, {t.held.valid, t.held.expected})
   lu.assertEquals(found.best.valid, fopo.evaluate(found.best.policy, world.s.valid).reward)
+end
+
+-- A run is worth its best validation, by the measure that decides.
+function TestTune:test_worth_of_a_run()
+  for _, by in ipairs{"greedy", "expected"} do
+    local found = tuned{over = {lr = {0.2}}, trials = 1, by = by}
+    local column = by == "expected" and "valid_expected" or "valid"
+    local h, best = found.best.trainer.history, -1
+    for _, value in ipairs(h[column]) do best = math.max(best, value) end
+    lu.assertEquals(found.best[column], best)
+    lu.assertTrue(h[column][#h[column]] < best)
+  end
 end
 
 function TestTune:test_parts_of_ones_own()

@@ -189,7 +189,7 @@ function TestRuns:test_screens_of_the_past()
   local t = trainer{valid = true}:run{steps = 40, every = 10, view = false}
   local text = fopo.view.text(t, {glyphs = "ascii"})
   fits(text, 24, 80)
-  for _, word in ipairs{"step 40", "ended", "via index", "ESS", "|gradient|"} do
+  for _, word in ipairs{"step 40", "ended", "expected", "via index", "ESS", "|gradient|"} do
     lu.assertStrContains(text, word)
   end
   local path = os.tmpname()

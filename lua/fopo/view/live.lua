@@ -104,6 +104,8 @@ function controller:read_history(is_live)
       v:set{valid = valid}
     end
     if finite(through) then v:set{valid_index = through} end
+    local expected = h.valid_expected and h.valid_expected[n]
+    if finite(expected) then v:set{valid_expected = expected} end
     self.seen = n
   end
 end

@@ -19,6 +19,7 @@
   FIGURE(SECONDS, "seconds", "of training")                                                        \
   FIGURE(ETA, "eta", "seconds to the end")                                                         \
   FIGURE(VALID, "valid", "reward of the last validation, by the true argmax")                      \
+  FIGURE(VALID_EXPECTED, "valid_expected", "expected reward of the last validation")               \
   FIGURE(VALID_INDEX, "valid_index", "the same through the index")                                 \
   FIGURE(BEST, "best", "largest VALID so far")                                                     \
   FIGURE(BEST_STEP, "best_step", "step of BEST")                                                   \

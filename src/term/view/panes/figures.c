@@ -34,6 +34,7 @@ static const struct {
 } table[] = {
     {FOPO_STAT_REWARD, NULL, REAL, FOPO_INK_TRAIN},
     {FOPO_VIEW_VALID, "valid", REAL, FOPO_INK_VALID},
+    {FOPO_VIEW_VALID_EXPECTED, "expected", REAL, FOPO_INK_VALID},
     {FOPO_VIEW_VALID_INDEX, "via index", REAL, FOPO_INK_INDEX},
     {FOPO_VIEW_BEST, "best", BEST, FOPO_INK_VALID},
     {FOPO_VIEW_CONTEXTS_RATE, "contexts", PER_SECOND, FOPO_INK_RATE},
