@@ -174,7 +174,8 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
      .. "start's included"},
     {"best_by", "string", "greedy", "which validation is the best, for keep_best and patience: by "
-     .. "the reward of the best item, or by the expected reward", one_of = {"greedy", "expected"}},
+     .. "the reward of the best item, or by the expected reward; the other one decides between "
+     .. "equals", one_of = {"greedy", "expected"}},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
   },
   text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ")

@@ -147,15 +147,23 @@ static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t m
 
 /* ---- records ---- */
 
-static double value_of(const fopo_run *r, const fopo_worth *w) {
-  return r->plan.by_expected ? w->expected : w->reward;
+/* Is r->valid the best so far? Of equals the other measure decides; a greedy reward, a share of few
+ * hundred contexts, is often equal. */
+static int is_best(const fopo_run *r) {
+  const fopo_worth *now = &r->valid, *best = &r->best.worth;
+  double value[] = {now->reward, now->expected}, before[] = {best->reward, best->expected};
+  int first = r->plan.by_expected, second = !first;
+  if (isnan(value[first])) return 0;
+  if (!r->best.known || value[first] != before[first]) {
+    return !r->best.known || value[first] > before[first];
+  }
+  return value[second] > before[second];
 }
 
 /* Keeps the parameters at hand, whose worth is r->valid, if it is the best so far; 0 if not. */
 static int keep_if_best(fopo_run *r) {
   const fopo_policy *pi = r->t->o.policy;
-  double value = value_of(r, &r->valid);
-  if (isnan(value) || (r->best.known && value <= value_of(r, &r->best.worth))) return 0;
+  if (!is_best(r)) return 0;
   r->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
   if (r->best_theta != NULL) {
     memcpy(r->best_theta, pi->theta.x, r->t->n_theta * sizeof *r->best_theta);

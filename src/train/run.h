@@ -20,7 +20,8 @@ typedef struct {
    * FOPO_RUN_VALIDATE; or on sessions; or, if valid.sessions is NULL, not at all. */
   int ask; /* 1: by the caller */
   fopo_validation_options valid;
-  int by_expected;   /* 1: the better validation has the higher expected reward; 0: reward */
+  int by_expected;   /* 1: the better validation has the higher expected reward; 0: reward;
+                      * equals: the other */
   uint64_t patience; /* validations in a row without a better one that end the run; 0: none */
   int keep_best;     /* 1: fopo_run_finish restores the parameters of the best validation */
 } fopo_run_plan;

@@ -36,18 +36,27 @@ function notes:measure() return self.by == "expected" and "expected reward" or "
 
 function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
 
+-- "reward 0.4107, expected reward 0.3758", what decides first.
+local function both(self, worth)
+  local greedy = ("reward %.4f"):format(worth.reward)
+  if not text.finite(worth.expected) then return greedy end
+  local expected = ("expected reward %.4f"):format(worth.expected)
+  if self.by == "expected" then greedy, expected = expected, greedy end
+  return greedy .. ", " .. expected
+end
+
 local function put_back(self, step, best)
   if not (best and best.restored) then return nil end
   if best.step == self.first then
-    return ("no record was better than the start, whose %s on validation is %.4f, so its "
-            .. "parameters were put back and the run has changed nothing; try a lower lr, a "
-            .. "schedule (fopo.schedule), more samples, or best_by = \"%s\""):format(self:measure(),
-      self:value(best.worth), self.by == "expected" and "greedy" or "expected")
+    return ("no record was better on validation than the start (%s), so its parameters were put "
+            .. "back and the run has changed nothing; try a lower lr, a schedule (fopo.schedule), "
+            .. "more samples, or best_by = \"%s\""):format(both(self, best.worth),
+      self.by == "expected" and "greedy" or "expected")
   end
-  local last = self.last_step == step and (" (%.4f)"):format(self:value(self.last)) or ""
-  return ("the parameters of step %s were put back: their %s on validation, %.4f, is the best, "
-          .. "better than those of the last step, %s%s; keep_best = false keeps the last"):format(
-    text.count(best.step), self:measure(), self:value(best.worth), text.count(step), last)
+  local last = self.last_step == step and (" (%s)"):format(both(self, self.last)) or ""
+  return ("the parameters of step %s, the best on validation (%s), were put back for those of the "
+          .. "last step, %s%s; keep_best = false keeps the last"):format(text.count(best.step),
+    both(self, best.worth), text.count(step), last)
 end
 
 local function below_start(self, step, best)
