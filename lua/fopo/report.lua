@@ -67,9 +67,14 @@ end
 -- difference is above 0.
 local function beats(run, base) return paired.difference(run.evaluation, base.evaluation) > 0 end
 
--- What may help, by what is known of the run that fell behind.
+-- What to do about a run that does not beat the baseline: more contexts tell whether a higher
+-- reward is chance; a lower one has reasons that may be known of the run.
 local function advice(run, base)
   local e, pi, parts = run.evaluation, run.policy or run.trainer.policy, {}
+  if e.reward > base.evaluation.reward then
+    return ("%s contexts are few to tell: a larger test part, as d:sessions{test = 0.3}, or users "
+            .. "with fewer items (min_items) give more"):format(text.count(e.contexts))
+  end
   if not e.exclude then
     parts[1] = "exclude = \"seen\" (what users took before is not recommended)"
   end
@@ -77,11 +82,10 @@ local function advice(run, base)
   if e.effective and e.effective > 0.3 * pi.n_items then
     parts[#parts + 1] = "a lower temperature (the softmax is nearly uniform)"
   end
-  parts[#parts + 1] = base.policy
-    and "theta = \"identity\", a smaller lr and valid = s.valid (training lost what the start had)"
-    or "more steps, or embeddings of another dim"
-  if define.entries["fopo.tune"] then parts[#parts + 1] = "fopo.tune" end
-  return table.concat(parts, "; ")
+  parts[#parts + 1] = base.policy and "a smaller lr (training lost what the start had)"
+                      or "more steps, or embeddings of another dim"
+  parts[#parts + 1] = "fopo.tune"
+  return "try " .. table.concat(parts, "; ")
 end
 
 -- "a does not beat", "a; b do not beat" (names may hold commas), or "None of .. beats".
@@ -122,7 +126,7 @@ print(fopo.report.verdict(runs))]],
     end
     if #behind == 0 then return nil end
     local best = best_of(behind, function() return true end)
-    return ("%s %s, which nobody trained, by more than chance: reward %.4f against %.4f. Try %s."):
+    return ("%s %s, which nobody trained, by more than chance: reward %.4f against %.4f; %s."):
       format(subject(behind, trained), base.name, best.evaluation.reward, base.evaluation.reward,
              advice(best, base))
   end,

@@ -2,7 +2,7 @@
 --
 --   ./fopo scripts/studies/defaults.lua [FILE ...] [quick] [name=value ...]
 --
--- Cost: two hours on two cores for the nine worlds of docs/defaults.md.
+-- Cost: about an hour on one core for the nine worlds of docs/defaults.md.
 --
 -- Worlds: synthetic ones (narrow, wide and large of scripts/studies/common.lua, at `scale` of their
 -- size) and each FILE that fopo.data.read knows. Of each the users with `min_items` items are split
@@ -18,8 +18,8 @@
 -- "start" is the untrained policy of the defaults, "popular" recommends the most frequent items.
 --
 -- Options (defaults):
---   steps=2000 records=8 dim=100 k=128 tail=128 budget=8192   of all settings
---   scale=0.2 (of the synthetic worlds) min_items=10 seeds=1,2,3 worlds=narrow,wide,large
+--   steps=1000 records=8 dim=100 k=128 tail=128 budget=8192   of all settings
+--   scale=0.15 (of the synthetic worlds) min_items=10 seeds=1,2,3 worlds=narrow,wide,large
 --   settings= (names of settings, separated by commas; all of them if empty)
 -- All rows are kept in runs/defaults.csv, figures of the learning rate and of the temperature in
 -- runs/defaults_lr.svg and runs/defaults_effective.svg (quick: ..._quick.csv and ..._quick.svg).
@@ -28,7 +28,7 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {steps = 2000, records = 8, dim = 100, k = 128, tail = 128, budget = 8192, scale = 0.2,
+  {steps = 1000, records = 8, dim = 100, k = 128, tail = 128, budget = 8192, scale = 0.15,
    min_items = 10, seeds = {1, 2, 3}, worlds = {"narrow", "wide", "large"}, settings = {}},
   {steps = 30, records = 2, dim = 8, k = 20, tail = 20, scale = 0.02, seeds = {1},
    worlds = {"narrow"}})
@@ -97,10 +97,19 @@ local function train(t)
   return best
 end
 
+-- Embeddings of a seed's split and an index over them; those of the defaults are made once.
+local function embedded(world, seed, changed)
+  local known = world.embedded[seed]
+  if known and not changed then return known[1], known[2] end
+  local items = fopo.embed.svd(world.splits[seed].train, with({dim = o.dim}, changed))
+  local index = fopo.index.norm(items, {budget = math.min(o.budget, items.rows)})
+  if not changed then world.embedded[seed] = {items, index} end
+  return items, index
+end
+
 local function run(world, seed, setting)
   local split = world.splits[seed]
-  local items = fopo.embed.svd(split.train, with({dim = o.dim}, setting.embed))
-  local index = fopo.index.norm(items, {budget = math.min(o.budget, items.rows)})
+  local items, index = embedded(world, seed, setting.embed)
   local k = math.min(o.k, items.rows // 4)
   local pi = fopo.policy.linear(with({items = items, seed = seed}, setting.policy))
   local t = fopo.trainer(with({policy = pi, data = split.train, valid = split.valid, seed = seed,
@@ -139,14 +148,13 @@ end
 
 local function study_world(name)
   local world = study.dataset(name, o)
-  world.splits = {}
+  world.splits, world.embedded = {}, {}
   for _, seed in ipairs(o.seeds) do
     local split = world.dataset:sessions{min_items = o.min_items, valid = 0.1, test = 0.3,
                                          seed = seed}
     world.splits[seed] = split
-    local items = fopo.embed.svd(split.train, {dim = o.dim})
     add(world, "popular", seed, judge(fopo.baseline.popular{data = split.train}, split))
-    add(world, "start", seed, judge(fopo.policy.linear{items = items}, split))
+    add(world, "start", seed, judge(fopo.policy.linear{items = (embedded(world, seed))}, split))
   end
   for _, setting in ipairs(chosen()) do
     for _, seed in ipairs(o.seeds) do add(world, setting[1], seed, run(world, seed, setting)) end

@@ -135,8 +135,9 @@ static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *
   if (status == FOPO_OK) status = d->ops->alloc(d, &gradient, n * sizeof *G);
   if (status == FOPO_OK) status = d->ops->put(d, there, theta, n * sizeof *theta);
   if (status == FOPO_OK) status = d->ops->put(d, gradient, G, n * sizeof *G);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_optim_step(o, d, there, gradient, n, (fopo_optim_norm){.norm = norm});
+  }
   if (status == FOPO_OK) status = d->ops->get(d, theta, there, n * sizeof *theta);
   if (gradient) d->ops->release(d, gradient);
   if (there) d->ops->release(d, there);
@@ -177,8 +178,9 @@ static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, co
     status = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
   }
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G, norm);
+  }
   if (status == FOPO_OK) status = d->ops->get(d, items.x, there, bytes);
   if (their_rows) d->ops->release(d, their_rows);
   if (their_ids) d->ops->release(d, their_ids);

@@ -43,7 +43,7 @@ function TestVerdict:test_by_more_than_chance()
   -- 1,000 contexts: the 95 % interval of a difference is about 0.04 wide to each side
   lu.assertStrContains(report.verdict{base("popular", 0.30), run("a", 0.32)},
                        "a does not beat popular, which nobody trained, by more than chance: "
-                       .. "reward 0.3200 against 0.3000. Try ")
+                       .. "reward 0.3200 against 0.3000; 1,000 contexts are few to tell")
   lu.assertNil(report.verdict{base("popular", 0.30), run("a", 0.36)})
 end
 
@@ -90,7 +90,7 @@ end
 function TestVerdict:test_what_to_try()
   local function said(b, r) return report.verdict{b, r} end
   local popular, start = base("popular", 0.3), base("start", 0.3, "a policy")
-  lu.assertStrContains(said(popular, run("a", 0.1)), 'exclude = "seen"')
+  lu.assertStrContains(said(popular, run("a", 0.1)), '; try exclude = "seen"')
   lu.assertNil(said(popular, run("a", 0.1, {exclude = "seen"})):find("exclude"))
   lu.assertStrContains(said(popular, run("a", 0.1, {effective = 390})), "nearly uniform")
   lu.assertNil(said(popular, run("a", 0.1, {effective = 10})):find("uniform"))

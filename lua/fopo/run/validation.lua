@@ -10,7 +10,7 @@ local validation = {}
 -- Multiply-adds that a validation may cost if nobody has asked for it, and the fewest contexts that
 -- it uses all the same; of the expected reward, also the most.
 local BUDGET, FEWEST = 1e10, 1000
-local EXPECTED_BUDGET, EXPECTED_FEWEST, EXPECTED_MOST = 4e9, 100, 1000
+local EXPECTED_BUDGET, EXPECTED_FEWEST, EXPECTED_MOST = 1e9, 100, 1000
 
 -- Why the sessions of options o are not validated by themselves, or nil and the sessions for it.
 local function by_itself(o)
