@@ -147,14 +147,13 @@ local function about_items(pi)
 end
 
 function methods.describe(pi)
+  local start = ("policy %s: %s items%s"):format(pi.kind, text.count(pi.n_items), about_items(pi))
+  local shape = ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
   if pi.kind == "mlp" then
-    return ("policy mlp: %s items%s, %d -> %s -> %d, %s, %s parameters, temperature %g"):format(
-      text.count(pi.n_items), about_items(pi), pi.context_dim, table.concat(pi.hidden, " -> "),
-      pi.dim, pi.activation, text.count(pi.n_params), pi.temperature)
+    shape = ("%d -> %s -> %d, %s, %s parameters"):format(pi.context_dim,
+      table.concat(pi.hidden, " -> "), pi.dim, pi.activation, text.count(pi.n_params))
   end
-  return ("policy linear: %s items%s, theta [%d, %d], temperature %g"):format(
-    text.count(pi.n_items), about_items(pi), pi.context_dim, pi.dim,
-    pi.temperature)
+  return ("%s, %s, temperature %.4g, %s contexts"):format(start, shape, pi.temperature, pi.contexts)
 end
 
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",

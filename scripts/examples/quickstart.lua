@@ -40,12 +40,6 @@ local curves = fopo.experiment.curves(runs)
 curves.logx = true
 fopo.plot(curves)
 
--- What the learnt policy would show to the first test users.
+-- What the policy that was learnt last recommends to the first test users, without what they took.
 local best = runs[#runs].policy
-local x = s.test:contexts(items)
-local ids = best:best(x, {k = 5})
-for n = 1, math.min(3, s.test.n) do
-  local names = {}
-  for j = 1, 5 do names[j] = d:item_name(ids:get(n, j)) end
-  print(("user %s: %s"):format(d:user_name(s.test:user(n)), table.concat(names, ", ")))
-end
+for n = 1, math.min(3, s.test.n) do print(best:recommend(s.test:user(n), 5)) end
