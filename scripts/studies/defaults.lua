@@ -35,8 +35,29 @@ local o = study.options(
 
 local function cosine(lr) return {lr = lr, schedule = fopo.schedule.cosine{steps = o.steps}} end
 
--- What differs from the defaults: of fopo.embed.svd, fopo.policy.linear, fopo.optim.adam and
--- fopo.trainer.
+-- 1 for the items of X as well as for those of Y.
+local function reward_of_seen(sessions)
+  local taken = {}
+  for n = 1, sessions.n do
+    taken[n] = {}
+    for _, ids in ipairs{sessions:x(n), sessions:y(n)} do
+      for j = 1, ids.cols do taken[n][ids:get(1, j)] = true end
+    end
+  end
+  return fopo.reward.custom(function(ids, rows)
+    local values = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      local row = taken[rows:get(1, b)]
+      for j = 1, ids.cols do
+        if row[ids:get(b, j)] then values:set(b, j, 1) end
+      end
+    end
+    return values
+  end)
+end
+
+-- What differs from the defaults: of fopo.embed.svd, fopo.policy.linear, fopo.optim.adam,
+-- fopo.trainer, and the reward.
 local settings = {
   {"defaults"},
   {"scale none", embed = {scale = "none"}},
@@ -59,6 +80,7 @@ local settings = {
   {"clip 0.01", optim = {clip = 0.01}},
   {"batch 8", trainer = {batch = 8}},
   {"batch 128", trainer = {batch = 128}},
+  {"seen rewarded", reward = reward_of_seen},
   {"the paper's", embed = {preset = "paper"}, policy = {preset = "paper"},
    optim = {preset = "paper"}},
 }
@@ -113,6 +135,7 @@ local function run(world, seed, setting)
   local k = math.min(o.k, items.rows // 4)
   local pi = fopo.policy.linear(with({items = items, seed = seed}, setting.policy))
   local t = fopo.trainer(with({policy = pi, data = split.train, valid = split.valid, seed = seed,
+    reward = setting.reward and setting.reward(split.train),
     gradient = fopo.gradient.head_tail{index = index, k = k, tail = o.tail},
     optim = fopo.optim.adam(with({}, setting.optim))}, setting.trainer))
   local best = train(t)
