@@ -503,6 +503,19 @@ function TestTune:test_parts_of_ones_own()
                                                                     found.best.options.size))
 end
 
+-- What the built-in estimator counts is drawn as integers; a range of another name is not.
+function TestTune:test_integers()
+  local found = tuned{over = {samples = {5, 50}, k = {3, 30}, epsilon = {0.1, 1}}, trials = 4}
+  for _, t in ipairs(found.trials) do
+    lu.assertNil(t.failed)
+    lu.assertEquals({math.type(t.options.samples), math.type(t.options.k)}, {"integer", "integer"})
+    lu.assertEquals(math.type(t.options.epsilon), "float")
+  end
+  found = tuned{over = {k = {0.1, 0.4}}, trials = 2,
+                gradient = function(c) return fopo.gradient.snis{samples = math.ceil(99 * c.k)} end}
+  lu.assertEquals(math.type(found.best.options.k), "float")
+end
+
 -- A rate that overflows is a failed trial, not the end.
 function TestTune:test_failures()
   local found = tuned{over = {lr = {values = {1e-2, 1e38}}}, trials = 2, eta = 2, steps = 20}

@@ -48,15 +48,15 @@ local function axis_of(name, given)
   return {low = low, high = high}
 end
 
--- The axes by name, in the order of the names.
-local function axes_of(over)
+-- The axes by name, in the order of the names; those of `whole` take integers.
+local function axes_of(over, whole)
   local axes = {}
   for name, given in pairs(over) do
     if type(name) ~= "string" then
       define.fail("fopo.tune: over is a table of names, as {lr = {1e-4, 1e-1}}")
     end
     local axis = axis_of(name, given)
-    axis.name = name
+    axis.name, axis.whole = name, whole[name]
     axes[#axes + 1] = axis
   end
   table.sort(axes, function(a, b) return a.name < b.name end)
@@ -95,16 +95,18 @@ local function hypercube(axes, n, seed)
         list[i][axis.name] = axis.values[(place[i] - 1) % #axis.values + 1]
       else
         local share = (place[i] - 1 + uniform()) / n
-        list[i][axis.name] = axis.low * (axis.high / axis.low) ^ share
+        local value = axis.low * (axis.high / axis.low) ^ share
+        list[i][axis.name] = axis.whole and math.floor(value + 0.5) or value
       end
     end
   end
   return list
 end
 
--- A list of at most n settings {name = value}.
-function draw.settings(over, n, seed)
-  local axes = axes_of(over)
+-- A list of at most n settings {name = value}. whole: {name = true} of ranges that are drawn as
+-- integers.
+function draw.settings(over, n, seed, whole)
+  local axes = axes_of(over, whole or {})
   local all = combinations(axes)
   if all <= n then return grid(axes, all) end
   return hypercube(axes, n, seed)

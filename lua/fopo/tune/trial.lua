@@ -157,6 +157,7 @@ function trial.new(o)
                              steps = steps_of(o)}, trial)
   self.over = o.over or {lr = {1e-4, 1e-1}, effective = {3e-4, 0.3}, contexts = {"mean", "unit"},
                          scale = not o.items and {"none", "sqrt"} or nil}
+  self.whole = not o.gradient and {samples = true, k = true} or nil
   check_names(self)
   return self
 end
