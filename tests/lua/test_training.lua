@@ -524,6 +524,12 @@ function TestTune:test_failures()
   lu.assertStrContains(found.trials[2].failed, "the policy cannot be judged; lower lr")
   lu.assertErrorMsgContains("every trial failed; the first one said", tuned,
                             {over = {lr = {values = {1e38}}}})
+  lu.assertErrorMsgContains('schedule must be constant, cosine or one of fopo.schedule, not "cos"',
+                            tuned, {over = {schedule = {"cos"}}})
+  lu.assertErrorMsgContains("schedule must be schedule, not", tuned, {over = {schedule = {1}}})
+  found = tuned{over = {schedule = {"constant", "cosine", fopo.schedule.step{every = 5}}}}
+  lu.assertEquals(#found.trials, 3)
+  for _, t in ipairs(found.trials) do lu.assertNil(t.failed) end
   lu.assertErrorMsgContains("over has lrr, which no part uses; did you mean lr?", tuned,
                             {over = {lrr = {1, 2}}})
   lu.assertErrorMsgContains("over.lr = {2, 1} must be a range with 0 < low < high", tuned,

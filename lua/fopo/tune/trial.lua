@@ -67,7 +67,11 @@ local function schedule_of(c)
   if c.schedule == "cosine" then
     return require("fopo.schedule").cosine{steps = c.steps, warmup = c.steps // 20}
   end
-  return type(c.schedule) == "userdata" and c.schedule or nil
+  if type(c.schedule) ~= "string" then return c.schedule end
+  if c.schedule ~= "constant" then
+    define.fail("fopo.tune: schedule must be constant, cosine or one of fopo.schedule, not %q",
+                c.schedule)
+  end
 end
 
 function trial:optim_of(c)
