@@ -33,15 +33,7 @@ void fopo_ids_done(fopo_ids *ids) {
 /* ---- hashing ---- */
 
 static uint32_t hash_text(const char *text, size_t n) {
-  uint64_t h = n;
-  for (; n >= 8; n -= 8, text += 8) {
-    uint64_t word;
-    memcpy(&word, text, 8);
-    h = fopo_hash_mix(h ^ word);
-  }
-  uint64_t rest = 0;
-  memcpy(&rest, text, n);
-  return (uint32_t)(fopo_hash_mix(h ^ rest) >> 32);
+  return (uint32_t)(fopo_hash_text(text, n) >> 32);
 }
 
 static uint32_t hash_of(const fopo_ids *ids, size_t i) {
