@@ -1,8 +1,7 @@
 /* Serving: the histories of users, their best items, and names. */
-#include <stdlib.h>
-
 #include "bind/families.h"
 #include "core/memory.h"
+#include "core/sorted.h"
 #include "data/histories.h"
 #include "data/lookup.h"
 #include "data/read/stream.h"
@@ -82,11 +81,6 @@ static int histories_from(lua_State *L) {
 
 /* ---- recommendations ---- */
 
-static int by_id(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* The ids at `index`, sorted, without repeats; nil: none. Pushes the buffer. */
 static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
   *n = 0;
@@ -96,7 +90,7 @@ static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
   }
   size_t kept = 0;
   uint32_t *ids = bind_rows(L, index, P, 0, n);
-  qsort(ids, *n, sizeof *ids, by_id);
+  fopo_sort_u32(ids, *n);
   for (size_t i = 0; i < *n; i++) {
     if (i == 0 || ids[i] != ids[i - 1]) ids[kept++] = ids[i];
   }

@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -44,17 +45,7 @@ void fopo_csr_done(fopo_csr *m) {
 }
 
 int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id) {
-  const uint32_t *ids = fopo_csr_row(m, row);
-  size_t low = 0, high = fopo_csr_count(m, row);
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (ids[middle] < id) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < fopo_csr_count(m, row) && ids[low] == id;
+  return fopo_sorted_holds(fopo_csr_row(m, row), fopo_csr_count(m, row), id);
 }
 
 /* ---- the product ---- */

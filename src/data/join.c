@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "data/ids.h"
 #include "data/pairs.h"
@@ -106,16 +107,7 @@ static int build(fopo_dataset *d, const fopo_dataset *const parts[PARTS], const 
 
 /* The entry of a pair that is in the matrix. */
 static uint64_t find_entry(const fopo_csr *m, uint32_t user, uint32_t item) {
-  uint64_t low = m->indptr[user], high = m->indptr[user + 1];
-  while (high - low > 1) {
-    uint64_t middle = low + (high - low) / 2;
-    if (m->ids[middle] <= item) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return m->indptr[user] + fopo_sorted_place(fopo_csr_row(m, user), fopo_csr_count(m, user), item);
 }
 
 static int set_windows(fopo_joined *j, const fopo_dataset *const parts[PARTS], const side *users,

@@ -3,11 +3,11 @@
 #include "judge/expected.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
@@ -111,22 +111,17 @@ static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fop
   return FOPO_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static fopo_expected summary(double *reward, double *squares, size_t n) {
   double sum = 0.0, deviations = 0.0;
   for (size_t i = 0; i < n; i++) sum += reward[i];
   double mean = sum / (double)n;
   for (size_t i = 0; i < n; i++) deviations += (reward[i] - mean) * (reward[i] - mean);
-  qsort(squares, n, sizeof *squares, ascending);
+  fopo_sort_f64(squares, n);
   return (fopo_expected){
       .contexts = n,
       .reward = mean,
       .se = n > 1 ? sqrt(deviations / (double)(n - 1) / (double)n) : 0.0,
-      .effective = 2.0 / (squares[(n - 1) / 2] + squares[n / 2]),
+      .effective = 1.0 / fopo_sorted_median(squares, n),
   };
 }
 

@@ -3,10 +3,11 @@
 #include "judge/measures.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "judge/evaluate.h"
 #include "mips/index.h"
@@ -67,11 +68,6 @@ static void add_context(totals *t, fopo_measures *m, uint32_t *times, const uint
   add(&t->seen, length > 0 ? (double)seen / (double)length : 0.0);
 }
 
-static int ascending(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* Of P counts x in ascending order, sum_i (2 i - P - 1) x_i / (P sum x), i = 1 .. P. The counts
  * above 0 move to the front and are sorted; the others would come first and add nothing. */
 static double gini_of(uint32_t *times, size_t P) {
@@ -80,7 +76,7 @@ static double gini_of(uint32_t *times, size_t P) {
   for (size_t a = 0; a < P; a++) {
     if (times[a] > 0) times[n++] = times[a];
   }
-  qsort(times, n, sizeof *times, ascending);
+  fopo_sort_u32(times, n);
   for (size_t j = 0; j < n; j++) {
     double rank = (double)(P - n + j + 1);
     sum += (double)times[j];

@@ -5,11 +5,11 @@
  * serves all of them. A replicate is a function of (seed, its number) alone and is summed by one
  * thread in order: the same bits for any number of threads. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "judge/ope.h"
@@ -172,11 +172,6 @@ static int replicates(double (*means)[COLUMNS], const table *t, const fopo_ope_s
   return status;
 }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The quantile of n sorted values, linear between neighbours. */
 static double quantile(const double *sorted, size_t n, double q) {
   double place = q * (double)(n - 1);
@@ -195,7 +190,7 @@ static void percentiles(fopo_ope_report *report, int kind, double *values, doubl
   if (kind == FOPO_OPE_SNIPS) report->degenerate = s->bootstrap - n;
   if (n == 0) return;
   double tail = 0.5 * (1.0 - s->level), *interval = report->by[kind].bootstrap;
-  qsort(values, n, sizeof *values, compare);
+  fopo_sort_f64(values, n);
   interval[0] = quantile(values, n, tail);
   interval[1] = quantile(values, n, 1.0 - tail);
 }

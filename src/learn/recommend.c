@@ -9,6 +9,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "learn/softmax.h"
 
@@ -50,17 +51,7 @@ static int widen(scratch *s, size_t rows, size_t wide) {
 }
 
 static int never_holds(const fopo_recommend_plan *p, uint32_t id) {
-  size_t low = 0, high = p->n_never;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (p->never[middle] == id) return 1;
-    if (p->never[middle] < id) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return 0;
+  return fopo_sorted_holds(p->never, p->n_never, id);
 }
 
 static int left_out(const fopo_recommend_plan *p, size_t n, uint32_t id) {

@@ -8,10 +8,10 @@
 #include "learn/softmax.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
@@ -128,11 +128,6 @@ static double temperature_of(float *w, const float *f, size_t P, double effectiv
   return exp(0.5 * (low + high));
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* T [Q.rows], a temperature for each query; several at a time, one a thread. */
 static int temperatures(double *T, float *scores, float *scratch, fopo_matrix Q, fopo_matrix items,
                         double effective) {
@@ -158,8 +153,8 @@ static double median(double *T, size_t n) {
   for (size_t b = 0; b < n; b++) {
     if (!isnan(T[b])) T[kept++] = T[b];
   }
-  qsort(T, kept, sizeof *T, ascending);
-  return kept > 0 ? 0.5 * (T[(kept - 1) / 2] + T[kept / 2]) : (double)NAN;
+  fopo_sort_f64(T, kept);
+  return kept > 0 ? fopo_sorted_median(T, kept) : (double)NAN;
 }
 
 int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,

@@ -36,12 +36,12 @@
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -221,11 +221,6 @@ static uint32_t draw_item(const fopo_world *w, const double *cumulated, uint32_t
   return w->by_cluster[invert(cumulated, start, end, inside)];
 }
 
-static int by_id(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* The items of all interactions within a time of lambda_u, with exponential gaps of mean 1; sorted,
  * repeats included. Returns how many. */
 static size_t draw_interactions(uint32_t *drawn, size_t most, const fopo_world *w,
@@ -239,7 +234,7 @@ static size_t draw_interactions(uint32_t *drawn, size_t most, const fopo_world *
     if (time > (double)w->rate[user]) break;
     drawn[n++] = draw_item(w, cumulated, user, fopo_unit(r.v[1]), fopo_unit(r.v[2]));
   }
-  qsort(drawn, n, sizeof *drawn, by_id);
+  fopo_sort_u32(drawn, n);
   return n;
 }
 
