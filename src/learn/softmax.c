@@ -61,13 +61,15 @@ static int sum_block(sums *s, float *scores, fopo_matrix Q, fopo_matrix items, i
   return FOPO_OK;
 }
 
-static int give_sums(double *log_z, double *squares, const sums *s, size_t first, size_t n) {
+/* done: the queries of earlier calls, before the first of log_z. */
+static int give_sums(double *log_z, double *squares, const sums *s, size_t first, size_t n,
+                     size_t done) {
   for (size_t b = 0; b < n; b++) {
     if (!isfinite(s[b].z)) {
       return fopo_fail(FOPO_ERR_NUMERIC,
                        "the policy's scores in context %zu are too large for a float; look at "
                        "theta, the temperature and the contexts",
-                       first + b + 1);
+                       done + first + b + 1);
     }
     log_z[first + b] = (double)s[b].m + log(s[b].z);
     if (squares != NULL) squares[first + b] = s[b].zz / (s[b].z * s[b].z);
@@ -84,7 +86,7 @@ int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix
   for (size_t first = 0; first < Q.rows && status == FOPO_OK; first += block) {
     size_t n = least(block, Q.rows - first);
     status = sum_block(s, scores, fopo_matrix_rows(Q, first, n), items, squares != NULL);
-    if (status == FOPO_OK) status = give_sums(log_z, squares, s, first, n);
+    if (status == FOPO_OK) status = give_sums(log_z, squares, s, first, n, done);
     if (status == FOPO_OK) {
       status = fopo_progress("normalising the policy", (double)(done + first + n), (double)total);
     }

@@ -7,8 +7,8 @@
 
 /* log_z [B] = log sum_a exp(q_b . beta_a), and, unless NULL, squares [B] = sum_a pi(a)^2: its
  * inverse is the effective number of items, P for a uniform policy and 1 for one sure item. Q is
- * [B, L], items [P, L]. Progress goes from `done` of `total` queries on. The bits do not depend on
- * the number of threads. FOPO_ERR_NUMERIC if a score is not finite. */
+ * [B, L], items [P, L]. Progress and sentences count queries from `done` of `total` on. The bits do
+ * not depend on the number of threads. FOPO_ERR_NUMERIC if a score is not finite. */
 int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix items, size_t done,
                       size_t total);
 

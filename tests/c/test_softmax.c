@@ -54,6 +54,8 @@ static void test_sums(void **unused) {
   ok(fopo_threads_set(kept));
   Q.x[DIM] = INFINITY;
   refused(fopo_softmax_sums(log_z, NULL, Q, w.items, 0, N), FOPO_ERR_NUMERIC, "context 2");
+  refused(fopo_softmax_sums(log_z, NULL, Q, w.items, 256, 256 + N), FOPO_ERR_NUMERIC,
+          "context 258");
   fopo_interrupt_request();
   assert_int_equal(fopo_softmax_sums(log_z, NULL, fopo_matrix_rows(Q, 0, 1), w.items, 0, N),
                    FOPO_ERR_INTERRUPTED);
