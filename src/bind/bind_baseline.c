@@ -81,12 +81,7 @@ static int expected(lua_State *L) {
   int status = fopo_baseline_expected(&e, get_baseline(L, 1), get_sessions(L, 2), unseen);
   if (status == FOPO_ERR_UNAVAILABLE) return bind_return_nil(L);
   bind_check(L, status);
-  lua_createtable(L, 0, 4);
-  bind_set_count(L, "contexts", e.contexts);
-  bind_set_number(L, "reward", e.reward);
-  bind_set_number(L, "se", e.se);
-  bind_set_number(L, "effective", e.effective);
-  return 1;
+  return bind_push_expected(L, &e);
 }
 
 static const fopo_baseline *baseline_of(const bind_object *o) {

@@ -1,7 +1,6 @@
 /* Evaluation of policies on sessions. */
 #include "bind/families.h"
 #include "judge/evaluate.h"
-#include "judge/expected.h"
 #include "judge/measures.h"
 #include "learn/recommend.h"
 
@@ -30,6 +29,15 @@ static int evaluate(lua_State *L) {
   return 1;
 }
 
+int bind_push_expected(lua_State *L, const fopo_expected *e) {
+  lua_createtable(L, 0, 4);
+  bind_set_count(L, "contexts", e->contexts);
+  bind_set_number(L, "reward", e->reward);
+  bind_set_number(L, "se", e->se);
+  bind_set_number(L, "effective", e->effective);
+  return 1;
+}
+
 /* native.evaluate_expected(pi, x, sessions, most, unseen): {contexts, reward, se, effective}, the
  * mean of sum over Y of pi(a | x) over at most `most` contexts, evenly spread (0: all). unseen: of
  * the policy without the items of X. */
@@ -40,14 +48,9 @@ static int evaluate_expected(lua_State *L) {
   bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
   size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
   int unseen = bind_boolean(L, 5, "unseen");
-  bind_check(L, (unseen ? fopo_evaluate_expected_unseen : fopo_evaluate_expected)(
-                    &e, &pi->policy, bind_matrix(x), &s->sessions, most));
-  lua_createtable(L, 0, 4);
-  bind_set_count(L, "contexts", e.contexts);
-  bind_set_number(L, "reward", e.reward);
-  bind_set_number(L, "se", e.se);
-  bind_set_number(L, "effective", e.effective);
-  return 1;
+  bind_check(L,
+             fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s->sessions, most, unseen));
+  return bind_push_expected(L, &e);
 }
 
 /* native.evaluate_lost(pi, x, sessions, exact, index): {exact, index: tables as of
@@ -117,8 +120,8 @@ static void push_measures(lua_State *L, const fopo_measures *m) {
 }
 
 /* native.measure_lists(ids, sessions, {k, ..}): for each k {k, hits, unanswered, distinct,
- * coverage, hit = {value, low, high}, precision, recall, ndcg, seen}, of lists [N, width] of ids.
- */
+ * coverage, gini, hit = {value, low, high}, precision, recall, ndcg, seen}, of lists [N, width] of
+ * ids. */
 static int measure_lists(lua_State *L) {
   lua_settop(L, 3);
   bind_table(L, 3, "the list of k");

@@ -10,6 +10,7 @@
 #include "data/read/readers.h"
 #include "data/sessions.h"
 #include "device/device.h"
+#include "judge/expected.h"
 #include "judge/reward_model.h"
 #include "learn/gradient.h"
 #include "train/optim.h"
@@ -146,6 +147,9 @@ int bind_run_push_record(lua_State *L, const fopo_run_record *record);
 
 /* The options of native.data_read in the table at `index`. Their strings stay on the stack. */
 fopo_read_options bind_read_options(lua_State *L, int index);
+
+/* Pushes {contexts, reward, se, effective}; returns 1. */
+int bind_push_expected(lua_State *L, const fopo_expected *e);
 
 /* The argument k of a search, 1 to the number of items: checked before the memory of the answers is
  * allocated. */

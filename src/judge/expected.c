@@ -135,8 +135,8 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_contexts(pi, x);
 }
 
-static int evaluate(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                    const fopo_sessions *sessions, size_t most, int unseen) {
+int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                           const fopo_sessions *sessions, size_t most, int unseen) {
   *e = (fopo_expected){0};
   int status = check(pi, x, sessions);
   if (status != FOPO_OK) return status;
@@ -155,14 +155,4 @@ static int evaluate(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
   fopo_free(w.reward);
   fopo_free(w.squares);
   return status;
-}
-
-int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, size_t most) {
-  return evaluate(e, pi, x, sessions, most, 0);
-}
-
-int fopo_evaluate_expected_unseen(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                                  const fopo_sessions *sessions, size_t most) {
-  return evaluate(e, pi, x, sessions, most, 1);
 }

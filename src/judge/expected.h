@@ -15,13 +15,10 @@ typedef struct {
 } fopo_expected;
 
 /* x [N, L] contexts of the sessions. At most `most` of them are summed, evenly spread; 0: all. A
- * context costs a product with every item. */
+ * context costs a product with every item. unseen: of the policy that never shows an item that the
+ * user has already taken, whose chances are pi(a | x) / (1 - sum over X of pi(. | x)), and 0 for
+ * the items of X; `effective` stays that of pi. */
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, size_t most);
-
-/* The same for the policy that never shows an item that the user has already taken: its chances are
- * pi(a | x) / (1 - sum over X of pi(. | x)), 0 for the items of X. `effective` stays that of pi. */
-int fopo_evaluate_expected_unseen(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                                  const fopo_sessions *sessions, size_t most);
+                           const fopo_sessions *sessions, size_t most, int unseen);
 
 #endif

@@ -94,7 +94,8 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
     if (status == FOPO_OK) w->index = through.reward;
   }
   if (status != FOPO_OK || v->o.expected_most == 0) return status;
-  status = fopo_evaluate_expected(&expected, pi, v->o.contexts, v->o.sessions, v->o.expected_most);
+  status =
+      fopo_evaluate_expected(&expected, pi, v->o.contexts, v->o.sessions, v->o.expected_most, 0);
   if (status != FOPO_OK) return status;
   w->expected = expected.reward;
   w->se = expected.se;

@@ -255,10 +255,10 @@ static void test_expected_unseen(void **unused) {
     }
     sum += in > 0.0 ? in / (1.0 - out) : 0.0;
   }
-  ok(fopo_evaluate_expected_unseen(&e, &w.pi, w.contexts, &s, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 1));
   assert_true(fabs(e.reward - sum / N) < 1e-5);
   double unseen = e.reward;
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 0));
   assert_true(e.reward < 0.95 * unseen);
   fopo_sessions_done(&s);
   fopo_free(pi);
