@@ -2,6 +2,7 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local moment = require "fopo.base.moment"
+local reading = require "fopo.base.reading"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
@@ -62,15 +63,7 @@ assert(d.n_users == 2 and d.n_items == 2 and d.nnz == 3)
 items, values, times = d:row(1)
 assert(times[2] - times[1] == 86400)
 os.remove(path)]],
-  call = function(path, o)
-    if o.time == true then o.time = nil end
-    if o.time == false then o.time = "" end
-    for _, column in ipairs{"user", "item", "value", "time"} do
-      if o[column] then o[column] = tostring(o[column]) end
-    end
-    if o.header ~= nil then o.header = o.header and "yes" or "no" end
-    return native.data_read(path, o)
-  end,
+  call = function(path, o) return native.data_read(path, reading.options(o)) end,
 }
 
 data.logs = fn{

@@ -180,6 +180,20 @@ function TestFile:test_where_and_short_lists()
   write(users, grouped)
 end
 
+-- Options of fopo.data.read that are no strings there, for either way of reading.
+function TestFile:test_read_options()
+  write(users, "ann,i1,12\nann,i2,24\nbob,i3,12\n")
+  local mixed = write(folder .. "/mixed.csv", "ann,i1,12\nbob,i3,12\nann,i2,24\n")
+  for _, path in ipairs{users, mixed} do
+    for _, time in ipairs{false, true, "", 3} do
+      local r = pi:recommend_file(path, out, {n = 2, quiet = true,
+        read = {user = 1, item = 2, time = time, header = false}})
+      lu.assertEquals({r.users, r.rows, r.unknown, r.skipped}, {2, 4, 0, 0})
+    end
+  end
+  write(users, grouped)
+end
+
 -- Items without names are numbers.
 function TestFile:test_numbers()
   local bare = fopo.policy.linear{items = fopo.array.randn(6, 3, 1), theta = "identity"}

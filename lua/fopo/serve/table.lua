@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local data = require "fopo.data"
+local reading = require "fopo.base.reading"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
@@ -13,20 +14,11 @@ local EVERY = 5 -- seconds between two lines of progress
 
 -- ---- the users, as a function that returns the next sessions and the names of their users ----
 
--- The options of fopo.data.read as the reader takes them.
-local function read_options(o)
-  local checked = define.options(define.entries["fopo.data.read"], o)
-  for _, column in ipairs{"user", "item", "value"} do
-    if checked[column] then checked[column] = tostring(checked[column]) end
-  end
-  if checked.header ~= nil then checked.header = checked.header and "yes" or "no" end
-  return checked
-end
-
 -- Reads the file once, from its beginning to its end; nil if its format is no table. The rows of a
 -- user must stand together: next_users returns nil and a sentence where they do not.
 local function in_order(path, pi, catalogue, o)
-  local stream = native.stream_open(path, read_options(o.read), pi.n_items, catalogue)
+  local checked = define.options(define.entries["fopo.data.read"], o.read)
+  local stream = native.stream_open(path, reading.options(checked), pi.n_items, catalogue)
   if not stream then return nil end
   return function() return native.stream_next(stream, o.batch) end,
          function() return native.stream_about(stream) end
