@@ -88,6 +88,9 @@ function text.cut(s, width)
   return s:sub(1, (utf8.offset(s, math.max(1, width - 2)) or 1) - 1) .. "..."
 end
 
+-- s on one line, cut to `width` characters: whatever a file has as a name.
+function text.line(s, width) return text.cut((s:gsub("%c", " ")), width) end
+
 -- s with spaces after it, or before it if `right`, to `width` characters.
 function text.pad(s, width, right)
   local spaces = (" "):rep(math.max(0, width - text.width(s)))

@@ -6,22 +6,20 @@ local who = require "fopo.serve.who"
 
 local NAME, WIDE, SHOWN = "policy:explain", 40, 20
 
-local function plain(name) return text.cut((name:gsub("%c", " ")), WIDE) end
-
 local function describe(e)
   local named = e.name ~= nil
   local rows = {named and {"item", "name", "contribution", "share"}
                 or {"item", "contribution", "share"}}
   for i = 1, math.min(SHOWN, #e) do
     local row = {tostring(e[i].item)}
-    if named then row[2] = plain(e[i].name) end
+    if named then row[2] = text.line(e[i].name, WIDE) end
     row[#row + 1] = ("%.4g"):format(e[i].contribution)
     row[#row + 1] = ("%.1f %%"):format(100 * e[i].share)
     rows[i + 1] = row
   end
   local head = ("item %d%s scores %.4g for %s, of %s that the user took"):format(e.item,
-    named and " (" .. plain(e.name) .. ")" or "", e.score,
-    e.user_name and "user " .. plain(e.user_name) or "a new user",
+    named and " (" .. text.line(e.name, WIDE) .. ")" or "", e.score,
+    e.user_name and "user " .. text.line(e.user_name, WIDE) or "a new user",
     #e == 1 and "1 item" or text.count(#e) .. " items")
   local more = #e > SHOWN and ("\n... and %s more: e[%d] .. e[%d]"):format(
     text.count(#e - SHOWN), SHOWN + 1, #e) or ""
@@ -58,7 +56,7 @@ local function losses(pi, ids, a, score)
   for first = 1, #ids, BLOCK do
     local others = {}
     for i = first, math.min(first + BLOCK - 1, #ids) do
-      local rest = {table.unpack(ids, 1, i - 1)}
+      local rest = table.move(ids, 1, i - 1, 1, {})
       table.move(ids, i + 1, #ids, i, rest)
       others[#others + 1] = rest
     end

@@ -12,11 +12,8 @@ local MOST = 2000000 -- recommendations of one call: a table for each takes 300 
 
 local function probability(p) return (p >= 1e-4 and "%.4f" or "%.1e"):format(p) end
 
--- A name on one line.
-local function plain(name) return text.cut((name:gsub("%c", " ")), WIDE) end
-
 local function head_of(r)
-  local name = r.name and "user " .. plain(r.name) or "a new user"
+  local name = r.name and "user " .. text.line(r.name, WIDE) or "a new user"
   local out = r.left_out > 0 and (", %s left out"):format(text.count(r.left_out)) or ""
   return ("%d of %s items for %s%s"):format(#r, text.count(r.n_items), name, out)
 end
@@ -27,7 +24,7 @@ local function describe_one(r)
                 or {"rank", "item", "score", "probability"}}
   for i, one in ipairs(r) do
     local row = {tostring(one.rank), tostring(one.item)}
-    if named then row[3] = plain(one.name) end
+    if named then row[3] = text.line(one.name, WIDE) end
     row[#row + 1] = ("%.4g"):format(one.score)
     row[#row + 1] = probability(one.probability)
     rows[i + 1] = row
