@@ -2,6 +2,7 @@
 -- good settings.
 local lu = require "luaunit"
 local fopo = require "fopo"
+local native = require "fopo.native"
 
 local world = {}
 do
@@ -215,7 +216,6 @@ end
 
 -- Of a run by itself, large catalogues use fewer contexts: evenly spread, always the same.
 function TestValidation:test_fewer_contexts()
-  local native = require "fopo.native"
   local t = validated{optim = fopo.optim.adam{lr = 0.03}}
   local valid, policy = world.s.valid, t.policy
   local x = valid:contexts(world.items, {scale = policy.contexts})
@@ -328,6 +328,7 @@ function TestNotes:test_printed_once()
   local t = say{log = folder}
   lu.assertEquals(#lines, 2 + #t.notes)
   lu.assertEquals(lines[3], "note: " .. t.notes[1])
+  lu.assertTrue(#t.notes > 0)
   lu.assertStrContains(lines[1], " expected 0.")
   local f <close> = assert(io.open(folder .. "/notes.txt"))
   lu.assertEquals(f:read("l"), t.notes[1])
@@ -336,6 +337,24 @@ function TestNotes:test_printed_once()
   lu.assertEquals(#lines, 2)
   lu.assertEquals(say{view = false}.notes, t.notes)
   lu.assertEquals(lines, {})
+end
+
+-- A note that cannot be written ends the log, not the run or its job.
+function TestNotes:test_no_place_for_notes()
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(native.make_folder(folder .. "/notes.txt")) -- a folder of that name is there
+  for _, how in ipairs{"run", "start"} do
+    local t = validated{policy = fopo.policy.linear{items = world.items, theta = "identity"},
+                        optim = fopo.optim.adam{lr = 3}}
+    local o = {steps = 40, every = 20, view = false, log = folder}
+    if how == "run" then t:run(o) else t:start(o):wait() end
+    lu.assertTrue(#t.notes > 0)
+    lu.assertEquals(t.held.step, 0)
+    lu.assertNil(t.job)
+    assert(os.execute(("rm %s/*.*sv %s/*.json*"):format(folder, folder)))
+  end
+  assert(os.execute("rm -r " .. folder))
 end
 
 -- ---- the search for settings ----

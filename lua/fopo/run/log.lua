@@ -169,9 +169,9 @@ function log:action(a) self:put(self.actions, json.row(action_keys, a) .. "\n") 
 
 -- A sentence of the end of the run.
 function log:note(sentence)
-  local file = open(self.folder .. "/notes.txt")
+  local file <close>, why = io.open(self.folder .. "/notes.txt", "a")
+  if not file then return self:fail(why) end
   self:put(file, sentence .. "\n")
-  file:close()
 end
 
 function log:close()
