@@ -64,7 +64,7 @@ local function below_start(self, step, best)
   local before, now = self:value(self.start), self:value(self.last)
   if now >= before or now ~= now then return nil end
   local why = self.keep_best and "a run that is stopped keeps its last parameters"
-              or "keep_best = true, the default, would have put the start back"
+              or "keep_best = true, the default, ends with the best parameters instead"
   return ("the run ended below its start: %s on validation %.4f, and %.4f before it; %s; try a "
           .. "lower lr or fewer steps"):format(self:measure(), now, before, why)
 end
