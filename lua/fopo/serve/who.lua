@@ -113,17 +113,13 @@ local function from_list(name, list, pi, o)
       users[i] = {number = n, name = o.data:user_name(n)}
     end
   end
-  local known = {}
-  for i = 1, #list do known[#known + 1] = users[i].number end
-  if #known == #list then
-    return native.histories(o.data, known, pi.n_items, o.catalogue), users
-  end
+  local known, places = {}, {}
   for i, u in ipairs(users) do
-    if u.number then
-      histories[i] = native.histories(o.data, {u.number}, pi.n_items, o.catalogue):x(1)
-                     :totable()[1]
-    end
+    if u.number then known[#known + 1], places[#places + 1] = u.number, i end
   end
+  local of_known = #known > 0 and native.histories(o.data, known, pi.n_items, o.catalogue)
+  if #known == #list then return of_known, users end
+  for k, i in ipairs(places) do histories[i] = of_known:x(k):totable()[1] end
   return native.histories_from(histories, pi.n_items), users
 end
 
