@@ -70,7 +70,8 @@ class Policy:
         """(item, score, probability) of the n best items that the user did not take."""
         scores = (self.queries(self.context(ids)[None, :]) @ self.items.T)[0].astype(float)
         log_z = scores.max() + np.log(np.exp(scores - scores.max()).sum())
-        order = [a for a in np.argsort(-scores, kind="stable") if a not in set(ids)][:n]
+        taken = set(ids)
+        order = [a for a in np.argsort(-scores, kind="stable") if a not in taken][:n]
         return [(a, scores[a], np.exp(scores[a] - log_z)) for a in order]
 
 
@@ -96,7 +97,8 @@ def write(policy, lists):
 
 def without(ids, scores, seen, n):
     """The first n of the items that a search found, without those that were taken."""
-    return [(a, s) for a, s in zip(ids, scores) if a >= 0 and a not in set(seen)][:n]
+    seen = set(seen)
+    return [(a, s) for a, s in zip(ids, scores) if a >= 0 and a not in seen][:n]
 
 
 if __name__ == "__main__":
