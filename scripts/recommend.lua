@@ -39,6 +39,9 @@ if #words ~= 3 then
 end
 local kinds = {exact = true, norm = true, hnsw = true, hybrid = true}
 if not kinds[o.index] then misuse("index=%s is none of exact, norm, hnsw, hybrid", o.index) end
+if o.probability ~= "yes" and o.probability ~= "no" then
+  misuse("probability=%s is neither yes nor no", o.probability)
+end
 
 local pi = fopo.policy.load(words[1])
 io.stderr:write(pi:describe(), "\n")

@@ -278,7 +278,8 @@ function TestFile:test_script()
   said = run(("%s/pi.npz %s - n=1 user=who"):format(folder, users))
   lu.assertStrContains(said, "user,rank,item,score\n")
   lu.assertStrContains(said, '\n"the ""seventh"", really",1,')
-  for _, wrong in ipairs{"a b", "a b c k=3", "a b c n=x", "a b c index=z"} do
+  for _, wrong in ipairs{"a b", "a b c k=3", "a b c n=x", "a b c index=z",
+                        "a b c probability=true"} do
     said, code = run(wrong)
     lu.assertEquals(code, 2, said)
   end
