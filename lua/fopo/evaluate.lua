@@ -5,9 +5,9 @@ local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
+local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 
-local z = 1.959963984540054 -- 97.5 % point of the normal distribution
 local STANDARD = {1, 5, 20} -- k, if left out
 local MULTIPLY_ADDS = 1e10  -- that an expected reward may cost if expected_contexts is left out
 local FEWEST = 100          -- contexts of an expected reward all the same
@@ -147,8 +147,7 @@ local function add_expected(e, who, sessions, o)
   end
   if not found then return end
   e.expected, e.expected_se, e.expected_contexts = found.reward, found.se, found.contexts
-  e.expected_low = math.max(0.0, found.reward - z * found.se)
-  e.expected_high = math.min(1.0, found.reward + z * found.se)
+  e.expected_low, e.expected_high = proportion.normal(found.reward, found.se)
   e.effective = found.effective
 end
 
@@ -190,8 +189,9 @@ what training raises. The result prints as a table and is one:
   e.seconds, e.unanswered       of search and measures; contexts without a recommendation
 
 Search is exact, over the whole catalogue. With an index there are e.reward_index, and e.index with
-all of these through it. With exclude = "seen" the items of X are neither recommended nor drawn, in
-all of these. A baseline (fopo.baseline) takes the same options, but no index and no contexts.]],
+all of these through it but the expected reward, which needs no search. With exclude = "seen" the
+items of X are neither recommended nor drawn, in all of these. A baseline (fopo.baseline) takes the
+same options, but no index and no contexts.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})

@@ -3,6 +3,11 @@ local proportion = {}
 
 local z = 1.959963984540054 -- 97.5 % point of the normal distribution
 
+-- The normal 95 % interval of a mean between 0 and 1.
+function proportion.normal(mean, se)
+  return math.max(0.0, mean - z * se), math.min(1.0, mean + z * se)
+end
+
 -- Wilson's 95 % interval of a proportion p of n trials (Wilson 1927).
 function proportion.wilson(p, n)
   local centre = (p + z * z / (2 * n)) / (1 + z * z / n)
