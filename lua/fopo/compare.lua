@@ -59,8 +59,7 @@ local function row_of(s, base)
                cell("%.4f", s.best), s.low and ("%.4f - %.4f"):format(s.low, s.high) or "",
                s.best_step and text.count(s.best_step) or "", cell("%.4f", s.valid_index), ""}
   if base ~= s and s.low and base.low then
-    local low, high = proportion.difference(s.best, s.contexts, base.best,
-                                               base.contexts)
+    local low, high = proportion.difference(s.best, s.contexts, base.best, base.contexts)
     row[9] = ("%+.4f (%+.4f, %+.4f)%s"):format(s.best - base.best, low, high,
                                                (low > 0 or high < 0) and " *" or "")
   end
@@ -71,10 +70,11 @@ return define.fn{
   name = "fopo.compare", returns = "list",
   args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
   text = [[Prints one line for each run: its steps and seconds, the training reward of its last
-record, its best validation with Wilson's 95 % interval and the step of it, the last validation
-through the index, and the difference from the first run with Newcombe's 95 % interval. A star says
-that the interval excludes 0. It treats the two samples as independent, so it is wider than
-necessary if both runs were validated on the same sessions. Returns the figures.]],
+record, its best validation with Wilson's 95 % interval (not on a log, whose value is no share of
+its events) and the step of it, the last validation through the index, and the difference from the
+first run with Newcombe's 95 % interval. A star says that the interval excludes 0. It treats the two
+samples as independent, so it is wider than necessary if both runs were validated on the same
+sessions. Returns the figures.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})

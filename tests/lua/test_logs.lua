@@ -263,6 +263,11 @@ function TestValid:test_snips()
   local e = fopo.ope(t.policy, test, {estimators = {"snips"}, bootstrap = 0})
   lu.assertEquals(e.snips.value, best)
   lu.assertTrue(t.history.valid_index[1] ~= t.history.valid_index[1])
+  local before = print
+  print = function() end
+  local figures = fopo.compare{t}[1]
+  print = before
+  lu.assertEquals({figures.best, figures.contexts, figures.low}, {best}) -- no share, no interval
   fails("cannot validate on a log", t.start, t, {steps = 1})
   fails("leave out index", fopo.trainer, {policy = t.policy, data = train, valid = test,
         gradient = fopo.gradient.exact{}, index = fopo.index.norm(lg:items())})

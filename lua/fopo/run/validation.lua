@@ -40,9 +40,10 @@ local function contexts_for(budget, least, pi)
   return math.max(least, math.tointeger(budget // (pi.n_items * pi.dim)))
 end
 
--- Of how many contexts the reward is that t's records have as `valid`; nil if of none.
+-- Of how many contexts the reward is that t's records have as `valid`; nil if of none, and of a
+-- log, whose snips is no share of its events.
 function validation.contexts(t)
-  if not t.valid then return nil end
+  if not t.valid or define.kind(t.valid) == "logs" then return nil end
   if not t.valid_automatic then return t.valid.n end
   return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
 end
