@@ -214,7 +214,7 @@ install: all
 	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
 	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
-	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html) README.md CHANGELOG.md LICENSE \
+	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md LICENSE \
 	  $(DESTDIR)$(docdir)
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
