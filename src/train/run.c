@@ -258,20 +258,14 @@ int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
 
 int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
   *e = (fopo_run_event){.kind = FOPO_RUN_DONE};
-  int status = FOPO_OK;
-  if (r->stage == START && !fopo_run_is_done(r)) {
-    e->kind = FOPO_RUN_VALIDATE;
-    status = validate(r);
-    if (status == FOPO_OK) begin_steps(r);
-  }
+  int status = FOPO_OK, done = fopo_run_is_done(r);
+  if (r->stage == START && !done) status = validate(r);
   if (status != FOPO_OK) {
-    e->seconds = r->plan.trained + r->spent;
-    return status;
-  }
-  e->kind = FOPO_RUN_DONE;
-  if (r->stage > STEPS) {
+    e->kind = FOPO_RUN_VALIDATE;
+  } else if (r->stage > STEPS) {
     status = make_record(e, r);
-  } else if (!fopo_run_is_done(r)) {
+  } else if (!done) {
+    if (r->stage == START) begin_steps(r);
     status = make_slice(e, r, seconds, most);
   }
   e->record_due = r->stage > STEPS;
