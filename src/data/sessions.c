@@ -244,9 +244,11 @@ static int refuse_empty(const fopo_split *split, int part, const fopo_split_opti
                         const fopo_split_plan *plan) {
   static const char *const names[] = {"train", "valid", "test"};
   char where[96] = "";
-  if (plan->kind == FOPO_SPLIT_TIME) {
+  if (plan->kind == FOPO_SPLIT_TIME && isfinite(split->from[1])) {
     snprintf(where, sizeof where, " (valid begins at %.14g, test at %.14g)", split->from[0],
              split->from[1]);
+  } else if (plan->kind == FOPO_SPLIT_TIME && isfinite(split->from[0])) {
+    snprintf(where, sizeof where, " (valid begins at %.14g)", split->from[0]);
   }
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "%s would be empty: none of the %zu users with %zu items or more has %s%s; "

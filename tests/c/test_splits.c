@@ -402,6 +402,11 @@ static void refusals(void **state) {
   fopo_split_plan p = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .from = {NULL, &late}};
   refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "test would be empty: none of the");
   says("test at 1000");
+  o.test = 0;
+  p = (fopo_split_plan){.kind = FOPO_SPLIT_TIME, .by_time = 1, .from = {&late, NULL}};
+  refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "(valid begins at 1000);");
+  o.test = 0.1;
+  p.from[0] = NULL;
   p.from[1] = &early;
   refused(fopo_split_by(&split, &d, &o, &p), FOPO_ERR_ARGUMENT, "train would be empty");
   p.from[0] = &late;
