@@ -322,15 +322,13 @@ static int world_clusters(lua_State *L, bind_object *o) {
 /* s:contexts(items, {scale = "mean" | "unit"}): [N, L], the mean embedding of the items in each X,
  * as it is or of unit length. */
 static int sessions_contexts(lua_State *L) {
-  static const char *const scales[] = {"mean", "unit", NULL};
   fopo_sessions *s = get_sessions(L, 1);
   bind_array *items = bind_array_numbers(L, 2, "items");
-  int is_unit = !lua_isnoneornil(L, 3) && bind_option_choice(L, 3, "scale", scales) == 1;
+  int scale = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_contexts_names);
   bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
   s = get_sessions(L, 1);
   items = bind_array_numbers(L, 2, "items");
-  bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items),
-                              is_unit ? FOPO_CONTEXTS_UNIT : FOPO_CONTEXTS_MEAN));
+  bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
   return 1;
 }
 

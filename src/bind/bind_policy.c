@@ -3,14 +3,13 @@
 
 #include "bind/families.h"
 #include "core/memory.h"
+#include "data/embed.h"
 #include "learn/softmax.h"
 
 enum {
   ITEMS,
   INITIAL
 }; /* slots; user value slot + 1 of the handle is a handle on the same array */
-
-static const char *const contexts[] = {"mean", "unit", NULL}; /* how they are made of sessions */
 
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
@@ -68,7 +67,8 @@ static bind_policy *begin(lua_State *L, int items_at) {
   bind_keep(&pi->object, ITEMS, &bind_array_numbers(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_numbers(L, items_at, "items")->object);
   pi->policy.train_items = train;
-  pi->unit_contexts = bind_has(L, 1, "contexts") && bind_option_choice(L, 1, "contexts", contexts);
+  pi->unit_contexts =
+      bind_has(L, 1, "contexts") && bind_option_choice(L, 1, "contexts", fopo_contexts_names);
   return pi;
 }
 
@@ -109,7 +109,6 @@ static int policy_linear(lua_State *L) {
 
 /* The layers {D, hidden .., L} of a network, from the option hidden = {h} or {h1, h2}. */
 static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
-  static const char *const activations[] = {"tanh", "relu", NULL};
   int at = bind_option(L, 1, "hidden");
   bind_table(L, at, "hidden");
   size_t n = lua_rawlen(L, at);
@@ -126,8 +125,7 @@ static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
     lua_pop(L, 1);
   }
   net.width[n + 1] = dim;
-  int activation = bind_option_choice(L, 1, "activation", activations);
-  net.activation = activation == 0 ? FOPO_TANH : FOPO_RELU;
+  net.activation = (fopo_activation)bind_option_choice(L, 1, "activation", fopo_activation_names);
   return net;
 }
 
@@ -323,7 +321,7 @@ static int field_hidden(lua_State *L, bind_object *o) {
 static int field_activation(lua_State *L, bind_object *o) {
   const fopo_network *net = &policy_of(o)->net;
   if (net->layers == 0) return bind_return_nil(L);
-  return bind_return_string(L, net->activation == FOPO_TANH ? "tanh" : "relu");
+  return bind_return_string(L, fopo_activation_names[net->activation]);
 }
 
 static int field_kind(lua_State *L, bind_object *o) {
@@ -351,7 +349,7 @@ static int field_temperature(lua_State *L, bind_object *o) {
 }
 
 static int field_contexts(lua_State *L, bind_object *o) {
-  return bind_return_string(L, contexts[((bind_policy *)o)->unit_contexts]);
+  return bind_return_string(L, fopo_contexts_names[((bind_policy *)o)->unit_contexts]);
 }
 
 static int field_train_items(lua_State *L, bind_object *o) {

@@ -4,6 +4,7 @@
 
 #include "bind/families.h"
 #include "core/memory.h"
+#include "data/embed.h"
 #include "learn/policy_file.h"
 
 /* A policy on its way from a file to Lua. */
@@ -75,7 +76,7 @@ static void set_network(lua_State *L, const fopo_network *net) {
     lua_rawseti(L, -2, (lua_Integer)i);
   }
   lua_setfield(L, -2, "hidden");
-  bind_set_string(L, "activation", net->activation == FOPO_TANH ? "tanh" : "relu");
+  bind_set_string(L, "activation", fopo_activation_names[net->activation]);
 }
 
 /* t.names: a dataset of no users whose items have the names of the file. */
@@ -105,7 +106,7 @@ static int policy_load(lua_State *L) {
   bind_set_count(L, "n_items", facts->P);
   bind_set_count(L, "dim", facts->L);
   bind_set_number(L, "temperature", (double)facts->temperature);
-  bind_set_string(L, "contexts", facts->unit_contexts ? "unit" : "mean");
+  bind_set_string(L, "contexts", fopo_contexts_names[facts->unit_contexts]);
   bind_set_string(L, "rows", fopo_float_names[facts->rows]);
   bind_set_boolean(L, "train_items", facts->train_items);
   set_parameters(L, f);

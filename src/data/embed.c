@@ -83,6 +83,8 @@ out:
   return status;
 }
 
+const char *const fopo_contexts_names[] = {"mean", "unit", NULL};
+
 static void scale_to_unit(float *x, size_t n) {
   double squares = 0;
   for (size_t j = 0; j < n; j++) squares += (double)x[j] * (double)x[j];

@@ -33,6 +33,8 @@ typedef enum {
   FOPO_CONTEXTS_UNIT  /* the same, divided by its length */
 } fopo_contexts_scale;
 
+extern const char *const fopo_contexts_names[]; /* "mean", "unit"; ended by NULL */
+
 /* x [N, L]: the contexts of the sessions. A context with no item is zero. */
 int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
                   fopo_contexts_scale scale);

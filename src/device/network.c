@@ -6,6 +6,8 @@
 
 #include "core/status.h"
 
+const char *const fopo_activation_names[] = {"tanh", "relu", NULL};
+
 size_t fopo_network_offset(const fopo_network *net, size_t layer) {
   size_t n = 0;
   for (size_t i = 0; i < layer; i++) n += (net->width[i] + 1) * net->width[i + 1];

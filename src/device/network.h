@@ -11,6 +11,7 @@
 #include "core/matrix.h"
 
 typedef enum { FOPO_TANH, FOPO_RELU } fopo_activation;
+extern const char *const fopo_activation_names[]; /* "tanh", "relu"; ended by NULL */
 
 enum { FOPO_LAYERS = 3 }; /* at most, with the output layer */
 

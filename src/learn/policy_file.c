@@ -9,12 +9,11 @@
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/status.h"
+#include "data/embed.h"
 
 static const char family[] = "fopo policy ", format[] = "fopo policy 1";
 
 static const char *const kinds[] = {"linear", "mlp", NULL};
-static const char *const activations[] = {"tanh", "relu", NULL};
-static const char *const contexts[] = {"mean", "unit", NULL};
 
 /* A layer's members: "W1" and "b1". */
 typedef struct {
@@ -45,7 +44,7 @@ static size_t describe_parameters(fopo_array *a, const fopo_policy *pi) {
     a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, pi->theta.rows, pi->theta.cols);
     return n;
   }
-  a[n++] = fopo_array_text("activation", activations[net->activation == FOPO_RELU]);
+  a[n++] = fopo_array_text("activation", fopo_activation_names[net->activation]);
   for (size_t i = 0; i < net->layers; i++) {
     size_t in = net->width[i], out = net->width[i + 1];
     const float *W = pi->theta.x + fopo_network_offset(net, i);
@@ -105,7 +104,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   a[n++] = fopo_array_text("kind", kinds[pi->net.layers > 0]);
   n += describe_parameters(a + n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
-  a[n++] = fopo_array_text("contexts", contexts[s->unit_contexts]);
+  a[n++] = fopo_array_text("contexts", fopo_contexts_names[s->unit_contexts]);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
@@ -198,7 +197,7 @@ static int matrix_of(const file *f, const char *name, int ndim, size_t *rows, si
 
 static int read_network(fopo_policy_loaded *p, const file *f) {
   int activation;
-  int status = choice(&activation, f, "activation", activations, -1);
+  int status = choice(&activation, f, "activation", fopo_activation_names, -1);
   for (size_t i = 0; status == FOPO_OK; i++) {
     layer_names names = names_of_layer(i);
     if (fopo_archive_find(f->archive, names.W) == NULL) break;
@@ -216,7 +215,7 @@ static int read_network(fopo_policy_loaded *p, const file *f) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its network has %zu layers; 2 or 3 are needed", f->path,
                      p->net.layers);
   }
-  p->net.activation = activation == 0 ? FOPO_TANH : FOPO_RELU;
+  p->net.activation = (fopo_activation)activation;
   p->D = p->net.width[0];
   p->L = p->net.width[p->net.layers];
   return FOPO_OK;
@@ -271,7 +270,7 @@ static int understand(fopo_policy_loaded *p, const file *f) {
   }
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
-  if (status == FOPO_OK) status = choice(&p->unit_contexts, f, "contexts", contexts, 0);
+  if (status == FOPO_OK) status = choice(&p->unit_contexts, f, "contexts", fopo_contexts_names, 0);
   if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);
   p->rows = (fopo_float)rows;
   if (status == FOPO_OK) status = fopo_names_load(&p->names, f->archive, f->path, "items", p->P);
