@@ -130,11 +130,10 @@ local function measured(who, sessions, shown, ks, o)
   return setmetatable(e, meta)
 end
 
--- How many contexts an expected reward is summed over: 0 stands for all.
-local function how_many(pi, sessions, o)
-  if o.expected_contexts then return o.expected_contexts end
-  local most = math.max(FEWEST, MULTIPLY_ADDS // (pi.n_items * pi.dim))
-  return math.tointeger(most) < sessions.n and math.tointeger(most) or 0
+-- How many contexts an expected reward is summed over, if there are more.
+local function how_many(pi, o)
+  return o.expected_contexts
+         or math.tointeger(math.max(FEWEST, MULTIPLY_ADDS // (pi.n_items * pi.dim)))
 end
 
 local function add_expected(e, who, sessions, o)
@@ -143,7 +142,7 @@ local function add_expected(e, who, sessions, o)
     found = native.baseline_expected(who, sessions, unseen)
   else
     found = native.evaluate_expected(who, o.contexts or cache.contexts(sessions, who), sessions,
-                                     how_many(who, sessions, o), unseen)
+                                     how_many(who, o), unseen)
   end
   if not found then return end
   e.expected, e.expected_se, e.expected_contexts = found.reward, found.se, found.contexts
