@@ -238,6 +238,8 @@ function TestRecommend:test_sentences()
   refused("the list of users is empty", pi.recommend, pi, {})
   refused("which has no itms", pi.recommend, pi, {itms = {1}})
   refused("not a boolean", pi.recommend, pi, {items = {true}})
+  refused("an item is a name or a number, not 1.5", pi.recommend, pi, {items = {1.5}})
+  refused("a user is a name, a number or {items = {...}}, not 1.5", pi.recommend, pi, {1, 1.5})
   refused("a user is a name, a number or", pi.recommend, pi, {1, true})
   refused("n is 201, but the policy has 200 items", pi.recommend, pi, 1, 201)
   local many = {}

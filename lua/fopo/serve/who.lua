@@ -21,6 +21,9 @@ local function suggestion(d, side, name)
                                        or last)
 end
 
+-- What was given for a name or a number: a fraction as it is, anything else by its kind.
+local function said(given) return math.type(given) and tostring(given) or define.a(given) end
+
 -- The dataset whose item names are those of the policy, or nil: the one that its items were made
 -- of, or data with as many items.
 function who.catalogue(pi, data)
@@ -38,7 +41,7 @@ function who.item(name, given, pi, catalogue)
                 text.count(pi.n_items))
   end
   if type(given) ~= "string" then
-    define.fail("%s: an item is a name or a number, not %s", name, define.a(given))
+    define.fail("%s: an item is a name or a number, not %s", name, said(given))
   end
   if not catalogue then
     define.fail("%s: the items of this policy have no names, so %q is not known; give data = the "
@@ -52,6 +55,10 @@ end
 -- The number of a user given by name or number.
 local function user(name, given, d)
   if math.type(given) == "float" then given = math.tointeger(given) or given end
+  if type(given) ~= "string" and math.type(given) ~= "integer" then
+    define.fail("%s: a user is a name, a number or {items = {...}}, not %s", name,
+                said(given))
+  end
   if not d then
     define.fail("%s: this policy knows no users; give data = the dataset, or {items = {...}}", name)
   end
@@ -105,10 +112,6 @@ local function from_list(name, list, pi, o)
     if define.kind(given) == "table" then
       histories[i], users[i] = new_user(name, given, pi, o.catalogue), {}
     else
-      if type(given) ~= "string" and math.type(given) == nil then
-        define.fail("%s: a user is a name, a number or {items = {...}}, not %s", name,
-                    define.a(given))
-      end
       local n = user(name, given, o.data)
       users[i] = {number = n, name = o.data:user_name(n)}
     end
