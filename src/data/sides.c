@@ -56,7 +56,9 @@ static size_t list_events(event *events, const work *w, uint32_t row, uint32_t *
   for (size_t k = 0; k < n; k++) {
     events[k] = (event){first != NULL ? first[at + order[k]] : 0, (uint32_t)k, order[k]};
   }
-  for (size_t k = 0; k < n && w->plan->keep_seen && last != NULL; k++) {
+  /* of given files the last time may be that of a later file, which says nothing about train */
+  int repeats = w->plan->keep_seen && last != NULL && w->plan->kind != FOPO_SPLIT_FILES;
+  for (size_t k = 0; k < n && repeats; k++) {
     size_t e = at + order[k];
     if (last[e] > first[e]) events[count++] = (event){last[e], (uint32_t)(n + k), order[k]};
   }

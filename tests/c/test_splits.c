@@ -486,6 +486,32 @@ static void files_by_name(void **state) {
   part_done(&test);
 }
 
+/* A pair of train that test has again, later: no second interaction of train, where it would be
+ * known from test alone. */
+static void files_keep_train_apart(void **state) {
+  (void)state;
+  static const double times[] = {1, 2, 3, 9};
+  fopo_dataset train, test;
+  fopo_joined j;
+  fopo_split split;
+  make_part(&train, (uint32_t[]){0, 0, 0}, (uint32_t[]){0, 1, 2}, 3, 1, 3, NULL, times);
+  make_part(&test, (uint32_t[]){0}, (uint32_t[]){0}, 1, 1, 3, NULL, times + 3);
+  const fopo_dataset *parts[3] = {&train, NULL, &test};
+  ok(fopo_dataset_join(&j, parts));
+  fopo_split_plan plan = {
+      .kind = FOPO_SPLIT_FILES, .by_time = 1, .keep_seen = 1, .windows = j.windows};
+  ok(fopo_split_by(&split, j.dataset, &(fopo_split_options){2, 0, 0, 1, 1}, &plan));
+  assert_true(count_in(&split.train.X, 0) == 1 && count_in(&split.train.Y, 0) == 2);
+  assert_int_equal(*fopo_csr_row(&split.train.X, 0), 0);
+  shares_nothing(&split.train);
+  assert_true(count_in(&split.test.X, 0) == 3 && count_in(&split.test.Y, 0) == 1);
+  assert_int_equal(*fopo_csr_row(&split.test.Y, 0), 0);
+  fopo_split_done(&split);
+  fopo_joined_done(&j);
+  part_done(&train);
+  part_done(&test);
+}
+
 /* Lists have no names: indices agree, and the catalogue is as wide as the widest. */
 static void files_by_index(void **state) {
   (void)state;
@@ -572,6 +598,7 @@ int main(void) {
                                      cmocka_unit_test_teardown(same_for_any_threads, no_leak),
                                      cmocka_unit_test_teardown(refusals, no_leak),
                                      cmocka_unit_test_teardown(files_by_name, no_leak),
+                                     cmocka_unit_test_teardown(files_keep_train_apart, no_leak),
                                      cmocka_unit_test_teardown(files_by_index, no_leak),
                                      cmocka_unit_test_teardown(embedding_of_both, no_leak),
                                      cmocka_unit_test_teardown(survives_lack_of_memory, no_leak)};
