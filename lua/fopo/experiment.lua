@@ -53,7 +53,7 @@ print(fopo.report.runs(runs))]],
       local pi = policy()
       local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
                              optim = fopo.optim.adam{lr = o.lr}, batch = o.batch, seed = o.seed,
-                             device = o.device}
+                             device = o.device, exclude = o.exclude}
       t:run{steps = o.steps, view = false}
       local run = {name = method[1], policy = pi, trainer = t,
                    evaluation = evaluate(pi, o.index)}

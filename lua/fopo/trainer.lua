@@ -66,6 +66,8 @@ local make = define.fn{
      .. "out, s.valid where data is s.train"},
     {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
+    {"exclude", "string", nil, "of validation, as of fopo.evaluate: seen, if what users took "
+     .. "before will not be recommended", one_of = {"seen"}},
   },
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or
@@ -79,7 +81,9 @@ the reward (greedy: is the best item in Y) and by the expected reward, which tra
 at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
 and valid is left out, it is the split's valid part, of which large catalogues use fewer contexts,
 evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
-hits, which other sessions' hits do not measure. See t:run for keep_best, best_by and patience.]],
+hits, which other sessions' hits do not measure. Training for the reward moves a policy away from
+the items of X, which earn nothing; with exclude = "seen" the best parameters are those that
+recommend best without them. See t:run for keep_best, best_by and patience.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -89,10 +93,10 @@ t:run{steps = 20, view = false}
 assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     local from_logs = define.kind(o.data) == "logs"
-    if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index) then
-      define.fail("fopo.trainer: a log to validate on has contexts of its own and is judged "
-                  .. "without an index; leave out %s",
-                  o.valid_contexts and "valid_contexts" or "index")
+    if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or o.exclude) then
+      define.fail("fopo.trainer: a log to validate on has contexts of its own, no seen items, and "
+                  .. "is judged without an index; leave out %s",
+                  o.valid_contexts and "valid_contexts" or o.index and "index" or "exclude")
     end
     local valid, automatic = validation.of(o)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
@@ -102,7 +106,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
                      or cache.contexts(o.data, o.policy)
     local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = valid, index = o.index,
-               valid_contexts = o.valid_contexts, valid_automatic = automatic,
+               valid_contexts = o.valid_contexts, exclude = o.exclude, valid_automatic = automatic,
                history = {}, actions = {}, notes = {}, seconds = 0}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,

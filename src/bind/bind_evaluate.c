@@ -24,7 +24,7 @@ static int evaluate(lua_State *L) {
   bind_array *x = bind_array_numbers(L, 2, "x");
   bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
-  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s->sessions, ix->index));
+  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s->sessions, ix->index, 0));
   push_evaluation(L, &e);
   return 1;
 }

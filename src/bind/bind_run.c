@@ -27,6 +27,7 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
                           .ask = bind_option_boolean(L, 2, "ask")};
   plan->valid.most = bind_option_count_or(L, 2, "valid_most", 0, SIZE_MAX, 0);
   plan->valid.expected_most = bind_option_count_or(L, 2, "expected_most", 0, SIZE_MAX, 0);
+  plan->valid.unseen = bind_option_boolean(L, 2, "unseen");
   int validates = bind_has(L, 2, "valid");
   for (int i = BIND_RUN_VALID; i <= BIND_RUN_INDEX; i++) {
     at[i] = validates && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
@@ -52,9 +53,9 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
 }
 
 /* native.run(t, {steps, seconds, every, trained, patience, keep_best, by_expected, ask, valid,
- * valid_contexts, valid_most, expected_most, exact, index}): an absent number sets no limit, but
- * without expected_most there is no expected reward. Sessions to validate on need their contexts
- * and the exact index; with ask = true the caller validates. */
+ * valid_contexts, valid_most, expected_most, unseen, exact, index}): an absent number sets no
+ * limit, but without expected_most there is no expected reward. Sessions to validate on need their
+ * contexts and the exact index; with ask = true the caller validates. */
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);

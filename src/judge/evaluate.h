@@ -17,9 +17,10 @@ typedef struct {
   size_t top;        /* contexts that were recommended the most frequent item */
 } fopo_evaluation;
 
-/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. */
+/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. unseen:
+ * the best item outside X is judged, as a server recommends that leaves out what was taken. */
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
-                  const fopo_sessions *sessions, fopo_index *ix);
+                  const fopo_sessions *sessions, fopo_index *ix, int unseen);
 
 /* What an index costs: the reward by true argmax and through ix on the same contexts. */
 typedef struct {

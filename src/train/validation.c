@@ -28,7 +28,9 @@ static int take_contexts(fopo_validation *v, size_t n) {
     memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, i * o->contexts.rows / n),
            o->contexts.cols * sizeof *v->some.x);
   }
-  return status == FOPO_OK ? take_rows(&v->some_of.Y, &o->sessions->Y, n) : status;
+  if (status == FOPO_OK) status = take_rows(&v->some_of.Y, &o->sessions->Y, n);
+  if (status != FOPO_OK || !o->unseen) return status;
+  return take_rows(&v->some_of.X, &o->sessions->X, n);
 }
 
 int fopo_validation_init(fopo_validation *v, const fopo_validation_options *options,
@@ -52,8 +54,9 @@ void fopo_validation_done(fopo_validation *v) {
 
 static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy *pi,
                  fopo_index *ix) {
-  if (v->some.x != NULL) return fopo_evaluate(e, pi, v->some, &v->some_of, ix);
-  return fopo_evaluate(e, pi, v->o.contexts, v->o.sessions, ix);
+  const fopo_validation_options *o = &v->o;
+  if (v->some.x != NULL) return fopo_evaluate(e, pi, v->some, &v->some_of, ix, o->unseen);
+  return fopo_evaluate(e, pi, o->contexts, o->sessions, ix, o->unseen);
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {
@@ -93,9 +96,10 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
     status = judge(&through, v, pi, v->o.index);
     if (status == FOPO_OK) w->index = through.reward;
   }
-  if (status != FOPO_OK || v->o.expected_most == 0) return status;
+  const fopo_validation_options *o = &v->o;
+  if (status != FOPO_OK || o->expected_most == 0) return status;
   status =
-      fopo_evaluate_expected(&expected, pi, v->o.contexts, v->o.sessions, v->o.expected_most, 0);
+      fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->expected_most, o->unseen);
   if (status != FOPO_OK) return status;
   w->expected = expected.reward;
   w->se = expected.se;

@@ -13,12 +13,13 @@ typedef struct {
   fopo_index *index;          /* the reward through it too; NULL: not wanted */
   size_t most, expected_most; /* contexts of the reward and of the expected reward, evenly spread;
                                * most 0: all; expected_most 0: it is not computed */
+  int unseen;                 /* 1: the items of X are neither recommended nor drawn */
 } fopo_validation_options;
 
 typedef struct {
   fopo_validation_options o;
   fopo_matrix some;      /* [most, D]; {0}: all contexts are judged */
-  fopo_sessions some_of; /* their Y alone */
+  fopo_sessions some_of; /* their Y, and their X if o.unseen */
   uint64_t version;      /* of the policy whose items o.exact knows */
 } fopo_validation;
 

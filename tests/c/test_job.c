@@ -259,7 +259,8 @@ static void test_two_at_once(void **unused) {
     assert_memory_equal(ids, first, sizeof ids);
     look(a);
     look(b);
-    ok(fopo_evaluate(&e, &one.pi, world.contexts, &sessions, ix)); /* theta as it was looked at */
+    ok(fopo_evaluate(&e, &one.pi, world.contexts, &sessions, ix,
+                     0)); /* theta as it was looked at */
     assert_true(e.reward >= 0.0 && e.reward <= 1.0);
   }
   finish(a);
@@ -308,7 +309,7 @@ static void test_validation(void **unused) {
   foreground(&t, at);
   assert_memory_equal(s.pi.theta.x, t.pi.theta.x, L * L * sizeof(float));
   fopo_evaluation e;
-  ok(fopo_evaluate(&e, &s.pi, world.contexts, &sessions, exact));
+  ok(fopo_evaluate(&e, &s.pi, world.contexts, &sessions, exact, 0));
   assert_true(e.reward == best);
   fopo_job_free(job);
   tear_down(&s);

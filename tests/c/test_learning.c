@@ -52,7 +52,7 @@ static void tear_down(scene *s) {
 
 static double test_reward(scene *s, const fopo_policy *pi) {
   fopo_evaluation e;
-  ok(fopo_evaluate(&e, pi, s->test, &s->split.test, s->ix));
+  ok(fopo_evaluate(&e, pi, s->test, &s->split.test, s->ix, 0));
   assert_int_equal(e.unanswered, 0);
   assert_true(e.low <= e.reward && e.reward <= e.high && e.distinct >= 1);
   return e.reward;
@@ -137,16 +137,23 @@ static void test_evaluate(void **unused) {
   ok(fopo_policy_init_linear(&pi, items, items.cols, FOPO_THETA_IDENTITY, 2.0f, 0));
   ok(fopo_index_exact(&ix, items));
   ok(fopo_index_exact(&small, fopo_matrix_rows(items, 0, 2)));
-  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix));
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 0));
   assert_int_equal(e.contexts, 8);
   assert_int_equal(e.hits, 5);
   assert_int_equal(e.distinct, 3);
   assert_true(fabs(e.reward - 0.625) < 1e-12);
   /* Wilson's interval of 5 in 8, from its formula worked out by hand */
   assert_true(fabs(e.low - 0.3057) < 1e-4 && fabs(e.high - 0.8632) < 1e-4);
-  refused(fopo_evaluate(&e, &pi, contexts, &sessions, NULL), FOPO_ERR_ARGUMENT, "index");
-  refused(fopo_evaluate(&e, &pi, contexts, &sessions, small), FOPO_ERR_ARGUMENT, "2 items");
-  refused(fopo_evaluate(&e, &pi, fopo_matrix_rows(contexts, 0, 7), &sessions, ix),
+  /* X holds the best item of the contexts 0 .. 4: another one is judged, and is no hit */
+  uint32_t taken[5] = {0, 1, 2, 0, 1};
+  ok(fopo_csr_from_pairs(&sessions.X, row, taken, NULL, 5, 8, 3, &repeats));
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 1));
+  assert_int_equal(e.hits, 0);
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 0));
+  assert_int_equal(e.hits, 5);
+  refused(fopo_evaluate(&e, &pi, contexts, &sessions, NULL, 0), FOPO_ERR_ARGUMENT, "index");
+  refused(fopo_evaluate(&e, &pi, contexts, &sessions, small, 0), FOPO_ERR_ARGUMENT, "2 items");
+  refused(fopo_evaluate(&e, &pi, fopo_matrix_rows(contexts, 0, 7), &sessions, ix, 0),
           FOPO_ERR_ARGUMENT, "7 contexts");
   refused(fopo_policy_queries(contexts, &pi, fopo_matrix_view(x, 12, 2)), FOPO_ERR_ARGUMENT,
           "12 x 2");

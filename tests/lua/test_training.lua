@@ -148,6 +148,36 @@ function TestValidation.test_columns()
   lu.assertTrue(none.history.valid_expected[1] ~= none.history.valid_expected[1])
 end
 
+-- Judged as it is served: without the items of X, also on fewer contexts.
+function TestValidation.test_without_seen_items()
+  local valid = world.s.valid
+  local t = validated{optim = fopo.optim.adam{lr = 0.03}, exclude = "seen"}
+  t:run{steps = 40, every = 10, view = false, keep_best = false, on_record = function(self, n)
+    local e = fopo.evaluate(self.policy, valid, {exclude = "seen"})
+    lu.assertEquals(self.history.valid[n], e.reward)
+    lu.assertAlmostEquals(self.history.valid_expected[n], e.expected, 1e-12)
+    lu.assertTrue(e.reward > fopo.evaluate(self.policy, valid).reward)
+  end}
+  local x = valid:contexts(world.items, {scale = t.policy.contexts})
+  local r = native.run(t.native, {steps = 1, every = 1, valid = valid, valid_contexts = x,
+                                  valid_most = 9, unseen = true,
+                                  exact = fopo.index.norm(world.items)})
+  r:advance()
+  local worth, hits = r:advance().worth, 0
+  local best = t.policy:recommend(valid, 1)
+  for i = 0, 8 do
+    local row = i * valid.n // 9 + 1
+    if valid:hits(row, best[row][1].item) then hits = hits + 1 end
+  end
+  lu.assertEquals({worth.contexts, worth.reward}, {9, hits / 9})
+  lu.assertErrorMsgContains("no seen items, and is judged without an index; leave out exclude",
+                            function()
+    local lg = fopo.data.synthetic_logs{n = 50, actions = 20, dim = 4}
+    fopo.trainer{policy = fopo.policy.linear{items = lg:items()}, data = lg, valid = lg,
+                 gradient = fopo.gradient.exact{}, exclude = "seen"}
+  end)
+end
+
 -- What run and job end with, by either measure: the best of start and records.
 local function check_best(by, lr, theta)
   local column = by == "expected" and "valid_expected" or "valid"
