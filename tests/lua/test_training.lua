@@ -369,6 +369,28 @@ function TestNotes:test_printed_once()
   lu.assertEquals(lines, {})
 end
 
+-- Ctrl-C at the very end: what the trainer says is true of the parameters that were put back.
+function TestNotes:test_interrupted_end()
+  local pid = io.open("/proc/self/stat"):read("a"):match("^%d+")
+  local t = validated{policy = fopo.policy.linear{items = world.items, theta = "identity"},
+                      optim = fopo.optim.adam{lr = 3}}
+  local held = notes.held
+  function notes.held(...)
+    io.popen("kill -INT " .. pid):close()
+    return held(...)
+  end
+  local ok, why = pcall(function()
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
+    t:run{steps = 40, every = 20, view = false}
+  end)
+  notes.held = held
+  lu.assertFalse(ok)
+  lu.assertStrContains(tostring(why), "interrupted")
+  lu.assertEquals(t.held.step, 0)
+  lu.assertEquals(t.held.valid, fopo.evaluate(t.policy, world.s.valid).reward)
+  lu.assertTrue(#t.notes > 0)
+end
+
 -- A note that cannot be written ends the log, not the run or its job.
 function TestNotes:test_no_place_for_notes()
   local folder = os.tmpname()

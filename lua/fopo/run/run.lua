@@ -305,12 +305,18 @@ function run:advance(seconds, count)
   return slice
 end
 
--- The end. A run that was left by hand keeps the last parameters, any other the best if it is to.
-function run:finish()
-  self:record(true) -- what a run that was left has made since its last record
+-- A run that was left by hand keeps the last parameters, any other the best if it is to. Atomic,
+-- because what is said of the parameters must be true of those that were put back.
+local end_run = term.atomic(function(self)
   self:tell("finish", self.left and "left" or "whole")
   self.leads = false
   self:conclude(not self.left and core_of(self):finish().best or nil)
+end)
+
+-- The end.
+function run:finish()
+  self:record(true) -- what a run that was left has made since its last record
+  end_run(self)
 end
 
 return run
