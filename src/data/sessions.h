@@ -55,6 +55,11 @@ typedef struct {
   uint32_t *users; /* [N] rows of the dataset */
 } fopo_sessions;
 
+/* The i-th of n contexts that are evenly spread over N >= n. */
+static inline size_t fopo_spread_context(size_t i, size_t n, size_t N) {
+  return (size_t)((uint64_t)i * N / n);
+}
+
 typedef struct {
   fopo_sessions train, valid, test;
   size_t kept, dropped; /* users in some part, and in none: with too few items (or, in windows, with

@@ -25,11 +25,6 @@ typedef struct {
   double *reward, *squares; /* [contexts] */
 } work;
 
-/* The context that is the i-th of n summed, out of N. */
-static size_t context_of(size_t i, size_t n, size_t N) {
-  return (size_t)((double)i * (double)N / (double)n);
-}
-
 /* sum of pi(a | x) over the items a of a row, but not over those in the same row of `but` (NULL:
  * none). */
 static double mass_of(const fopo_policy *pi, const float *q, double log_z, const fopo_csr *m,
@@ -84,7 +79,7 @@ static int rewards_of_block(work *w, const fopo_policy *pi, fopo_matrix Q, const
       continue;
     }
     w->reward[first + b] = reward_of(pi, fopo_matrix_row(Q, b), w->log_z[b], s,
-                                     context_of(first + b, n, s->Y.rows), unseen);
+                                     fopo_spread_context(first + b, n, s->Y.rows), unseen);
   }
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while evaluating") : FOPO_OK;
 }
@@ -94,7 +89,7 @@ static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fop
   for (size_t first = 0; first < n; first += BLOCK) {
     size_t count = n - first < BLOCK ? n - first : BLOCK;
     for (size_t b = 0; b < count; b++) {
-      const float *row = fopo_matrix_row(x, context_of(first + b, n, x.rows));
+      const float *row = fopo_matrix_row(x, fopo_spread_context(first + b, n, x.rows));
       memcpy(fopo_matrix_row(w->x, b), row, x.cols * sizeof *row);
     }
     fopo_matrix Q = fopo_matrix_rows(w->Q, 0, count);

@@ -10,11 +10,11 @@
 /* The n rows of m that are evenly spread. */
 static int take_rows(fopo_csr *some, const fopo_csr *m, size_t n) {
   size_t nnz = 0;
-  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, i * m->rows / n);
+  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, fopo_spread_context(i, n, m->rows));
   int status = fopo_csr_init(some, n, m->cols, nnz, 0);
   if (status != FOPO_OK) return status;
   for (size_t i = 0; i < n; i++) {
-    size_t row = i * m->rows / n, count = fopo_csr_count(m, row);
+    size_t row = fopo_spread_context(i, n, m->rows), count = fopo_csr_count(m, row);
     memcpy(some->ids + some->indptr[i], fopo_csr_row(m, row), count * sizeof *some->ids);
     some->indptr[i + 1] = some->indptr[i] + count;
   }
@@ -25,7 +25,8 @@ static int take_contexts(fopo_validation *v, size_t n) {
   const fopo_validation_options *o = &v->o;
   int status = fopo_matrix_init(&v->some, n, o->contexts.cols);
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, i * o->contexts.rows / n),
+    size_t row = fopo_spread_context(i, n, o->contexts.rows);
+    memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, row),
            o->contexts.cols * sizeof *v->some.x);
   }
   if (status == FOPO_OK) status = take_rows(&v->some_of.Y, &o->sessions->Y, n);
