@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "learn/recommend.h"
 
-static const double z = 1.959963984540054; /* the normal's 97.5 % point */
+static const double z = FOPO_Z95;
 
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
                  const fopo_index *ix) {

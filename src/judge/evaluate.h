@@ -34,6 +34,9 @@ typedef struct {
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
                        const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix);
 
+/* The normal's 97.5 % point, of 95 % intervals. */
+#define FOPO_Z95 1.959963984540054
+
 /* 95 % interval of the difference (b - c) / n of two paired proportions: b of n pairs have a hit of
  * the first alone, c of the second alone (Agresti and Min 2005). */
 void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n);

@@ -12,7 +12,7 @@
 #include "judge/evaluate.h"
 #include "mips/index.h"
 
-static const double z = 1.959963984540054; /* the normal's 97.5 % point */
+static const double z = FOPO_Z95;
 
 enum { BLOCK = 4096 }; /* contexts between two polls: some milliseconds for lists of 100 */
 
