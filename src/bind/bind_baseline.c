@@ -15,10 +15,6 @@ static const fopo_baseline *get_baseline(lua_State *L, int index) {
   return ((bind_baseline *)bind_get(L, index, &bind_baseline_type))->baseline;
 }
 
-static const fopo_sessions *get_sessions(lua_State *L, int index) {
-  return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
-}
-
 /* native.baselines(): a list of {name =, text =, example =, options = {...}, has_seed =}. */
 static int baselines(lua_State *L) {
   lua_newtable(L);
@@ -55,7 +51,7 @@ static int baseline(lua_State *L) {
   if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
   bind_get(L, 2, &bind_sessions_type);
   bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
-  bind_check(L, fopo_baseline_new(&b->baseline, get_sessions(L, 2), &o));
+  bind_check(L, fopo_baseline_new(&b->baseline, bind_get_sessions(L, 2), &o));
   return 1;
 }
 
@@ -63,13 +59,13 @@ static int baseline(lua_State *L) {
  * session first; unseen: without those of X. */
 static int best(lua_State *L) {
   int unseen = bind_boolean(L, 4, "unseen");
-  size_t rows = get_sessions(L, 2)->X.rows;
+  size_t rows = bind_get_sessions(L, 2)->X.rows;
   size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(get_baseline(L, 1)));
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
   bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, get_baseline(L, 1),
-                                   get_sessions(L, 2), k, unseen));
+                                   bind_get_sessions(L, 2), k, unseen));
   return 2;
 }
 
@@ -78,7 +74,7 @@ static int best(lua_State *L) {
 static int expected(lua_State *L) {
   fopo_expected e;
   int unseen = bind_boolean(L, 3, "unseen");
-  int status = fopo_baseline_expected(&e, get_baseline(L, 1), get_sessions(L, 2), unseen);
+  int status = fopo_baseline_expected(&e, get_baseline(L, 1), bind_get_sessions(L, 2), unseen);
   if (status == FOPO_ERR_UNAVAILABLE) return bind_return_nil(L);
   bind_check(L, status);
   return bind_push_expected(L, &e);

@@ -18,11 +18,11 @@ static void world_done(bind_object *o) { fopo_world_free(((bind_world *)o)->worl
 
 static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 
-static fopo_dataset *get_dataset(lua_State *L, int index) {
+fopo_dataset *bind_get_dataset(lua_State *L, int index) {
   return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
 }
 
-static fopo_sessions *get_sessions(lua_State *L, int index) {
+fopo_sessions *bind_get_sessions(lua_State *L, int index) {
   return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
 }
 
@@ -114,7 +114,7 @@ static int data_synthetic(lua_State *L) {
 /* d:save(path): an .npz that scipy.sparse.load_npz reads, names included. */
 static int dataset_save(lua_State *L) {
   const char *path = bind_path(L, 2);
-  bind_check(L, fopo_dataset_save(get_dataset(L, 1), path));
+  bind_check(L, fopo_dataset_save(bind_get_dataset(L, 1), path));
   return 0;
 }
 
@@ -132,7 +132,7 @@ static int push_found(lua_State *L, int items) {
     lua_tostring(L, 2);
   }
   const char *name = bind_string(L, 2, "the name");
-  fopo_dataset *d = get_dataset(L, 1);
+  fopo_dataset *d = bind_get_dataset(L, 1);
   const fopo_names *names = items ? &d->items : &d->users;
   int64_t at = fopo_names_find(names, name);
   if (at < 0) {
@@ -145,14 +145,14 @@ static int push_found(lua_State *L, int items) {
 
 /* d:user_name(i): the id that user i had in the file. */
 static int user_name(lua_State *L) {
-  fopo_dataset *d = get_dataset(L, 1);
+  fopo_dataset *d = bind_get_dataset(L, 1);
   size_t i = bind_id(L, 2, "user", d->matrix.rows);
   return bind_push_name(L, &d->users, i);
 }
 
 /* d:item_name(j): the id that item j had in the file. */
 static int item_name(lua_State *L) {
-  fopo_dataset *d = get_dataset(L, 1);
+  fopo_dataset *d = bind_get_dataset(L, 1);
   size_t j = bind_id(L, 2, "item", d->matrix.cols);
   return bind_push_name(L, &d->items, j);
 }
@@ -201,7 +201,7 @@ static void push_times(lua_State *L, const double *t, size_t n) {
 static int dataset_row(lua_State *L) {
   lua_settop(L, 2);
   bind_push_again(L, 1, &bind_dataset_type);
-  const fopo_dataset *d = get_dataset(L, 1);
+  const fopo_dataset *d = bind_get_dataset(L, 1);
   const fopo_csr *m = &d->matrix;
   size_t u = bind_id(L, 2, "user", m->rows), n = fopo_csr_count(m, u), at = (size_t)m->indptr[u];
   push_csr_row(L, m, u);
@@ -289,7 +289,7 @@ static fopo_world *get_world(lua_State *L, int index) {
  * these sessions. */
 static int world_best(lua_State *L) {
   double expected, achieved;
-  fopo_sessions *s = get_sessions(L, 2);
+  fopo_sessions *s = bind_get_sessions(L, 2);
   bind_check(L, fopo_world_best(&expected, &achieved, get_world(L, 1), s));
   lua_pushnumber(L, expected);
   lua_pushnumber(L, achieved);
@@ -322,11 +322,11 @@ static int world_clusters(lua_State *L, bind_object *o) {
 /* s:contexts(items, {scale = "mean" | "unit"}): [N, L], the mean embedding of the items in each X,
  * as it is or of unit length. */
 static int sessions_contexts(lua_State *L) {
-  fopo_sessions *s = get_sessions(L, 1);
+  fopo_sessions *s = bind_get_sessions(L, 1);
   bind_array *items = bind_array_numbers(L, 2, "items");
   int scale = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_contexts_names);
   bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
-  s = get_sessions(L, 1);
+  s = bind_get_sessions(L, 1);
   items = bind_array_numbers(L, 2, "items");
   bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
   return 1;
@@ -334,7 +334,7 @@ static int sessions_contexts(lua_State *L) {
 
 static int push_part(lua_State *L, int observed) {
   bind_push_again(L, 1, &bind_sessions_type);
-  fopo_sessions *s = get_sessions(L, 1);
+  fopo_sessions *s = bind_get_sessions(L, 1);
   size_t i = bind_id(L, 2, "context", s->X.rows);
   push_csr_row(L, observed ? &s->X : &s->Y, i);
   return 1;
@@ -348,7 +348,7 @@ static int sessions_y(lua_State *L) { return push_part(L, 0); }
 
 /* s:user(i): the dataset's row that context i comes from. */
 static int sessions_user(lua_State *L) {
-  fopo_sessions *s = get_sessions(L, 1);
+  fopo_sessions *s = bind_get_sessions(L, 1);
   uint32_t i = bind_id(L, 2, "context", s->X.rows);
   lua_pushinteger(L, (lua_Integer)s->users[i] + 1);
   return 1;
@@ -356,7 +356,7 @@ static int sessions_user(lua_State *L) {
 
 /* s:hits(i, item): whether the item is in Y of context i. */
 static int sessions_hits(lua_State *L) {
-  fopo_sessions *s = get_sessions(L, 1);
+  fopo_sessions *s = bind_get_sessions(L, 1);
   uint32_t i = bind_id(L, 2, "context", s->Y.rows);
   lua_pushboolean(L, fopo_csr_contains(&s->Y, i, bind_id(L, 3, "item", s->Y.cols)));
   return 1;
@@ -382,7 +382,7 @@ static int embed_svd(lua_State *L) {
                             bind_option_count(L, 2, "power_iterations", 0, SIZE_MAX),
                         .seed = bind_option_seed(L, 2)};
   fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
-  fopo_sessions *s = get_sessions(L, 1);
+  fopo_sessions *s = bind_get_sessions(L, 1);
   size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
   if (o.dim > most) {
     return bind_refuse(L,
@@ -392,7 +392,7 @@ static int embed_svd(lua_State *L) {
   }
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
   bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
-  s = get_sessions(L, 1);
+  s = bind_get_sessions(L, 1);
   bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
   push_numbers(L, singular, o.dim);
   return 2;

@@ -88,12 +88,11 @@ static int best_unseen(lua_State *L) {
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  fopo_recommend_plan plan = {
-      .policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
-      .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
-      .x = bind_matrix(bind_array_numbers(L, 2, "x")),
-      .seen = &((bind_sessions *)bind_get(L, 3, &bind_sessions_type))->sessions.X,
-      .may_be_short = 1};
+  fopo_recommend_plan plan = {.policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
+                              .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
+                              .x = bind_matrix(bind_array_numbers(L, 2, "x")),
+                              .seen = &bind_get_sessions(L, 3)->X,
+                              .may_be_short = 1};
   bind_check(L, fopo_recommend(ids->data, scores->data, counts, NULL, &plan, k));
   return 2;
 }
@@ -152,10 +151,10 @@ static int measure_lists(lua_State *L) {
  * byte a session, "1" or "0". */
 static int first_hits(lua_State *L) {
   bind_array_ids(L, 1, "the lists");
-  size_t n = ((bind_sessions *)bind_get(L, 2, &bind_sessions_type))->sessions.Y.rows;
+  size_t n = bind_get_sessions(L, 2)->Y.rows;
   char *hits = bind_scratch(L, n, 1);
   const bind_array *ids = bind_array_ids(L, 1, "the lists");
-  const fopo_csr *Y = &((bind_sessions *)bind_get(L, 2, &bind_sessions_type))->sessions.Y;
+  const fopo_csr *Y = &bind_get_sessions(L, 2)->Y;
   if (ids->rows != n || ids->cols == 0) {
     return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
                        ids->rows, ids->cols, n);

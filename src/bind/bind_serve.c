@@ -7,10 +7,6 @@
 #include "data/read/stream.h"
 #include "learn/recommend.h"
 
-static fopo_dataset *get_dataset(lua_State *L, int index) {
-  return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
-}
-
 /* ---- histories ---- */
 
 /* Pushes the buffer [d->items.n] of the place of each of d's items among `names`; NULL, and pushes
@@ -32,10 +28,10 @@ static int histories(lua_State *L) {
   size_t n, unknown, P = bind_count(L, 3, "P", 1, UINT32_MAX - 1);
   lua_settop(L, 4);
   bind_push_again(L, 1, &bind_dataset_type);
-  uint32_t *rows = bind_rows(L, 2, get_dataset(L, 1)->matrix.rows, 0, &n);
+  uint32_t *rows = bind_rows(L, 2, bind_get_dataset(L, 1)->matrix.rows, 0, &n);
   bind_sessions *s = bind_new(L, &bind_sessions_type, 0);
-  fopo_dataset *d = get_dataset(L, 5);
-  uint32_t *place = lua_isnil(L, 4) ? NULL : push_place(L, d, get_dataset(L, 4));
+  fopo_dataset *d = bind_get_dataset(L, 5);
+  uint32_t *place = lua_isnil(L, 4) ? NULL : push_place(L, d, bind_get_dataset(L, 4));
   bind_check(L, fopo_histories_of(&s->sessions, &unknown, &d->matrix, rows, n, place, P));
   bind_pressure(L, fopo_csr_nnz(&s->sessions.X) * sizeof(uint32_t));
   bind_push_again(L, 7, &bind_sessions_type);
@@ -120,7 +116,7 @@ static int recommend(lua_State *L) {
                               .may_be_short = bind_boolean(L, 8, "may_be_short"),
                               .n_never = n_never};
   if (!lua_isnil(L, 5)) {
-    plan.seen = &((bind_sessions *)bind_get(L, 5, &bind_sessions_type))->sessions.X;
+    plan.seen = &bind_get_sessions(L, 5)->X;
   }
   bind_check(L,
              fopo_recommend(ids->data, scores->data, counts, normalised ? log_z : NULL, &plan, k));
@@ -217,7 +213,7 @@ static int names_near(lua_State *L) {
   size_t n, most = bind_count(L, 4, "most", 1, sizeof near / sizeof *near);
   const char *name = bind_string(L, 2, "the name");
   int items = bind_boolean(L, 3, "items");
-  fopo_dataset *d = get_dataset(L, 1);
+  fopo_dataset *d = bind_get_dataset(L, 1);
   bind_check(L, fopo_names_near(near, &n, most, items ? &d->items : &d->users, name));
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

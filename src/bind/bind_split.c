@@ -13,10 +13,6 @@ typedef struct {
   bind_sessions *parts[3];
 } places;
 
-static fopo_dataset *get_dataset(lua_State *L, int index) {
-  return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
-}
-
 static fopo_split_options options_of(lua_State *L, int index) {
   fopo_split_options o = {.min_items = bind_option_count(L, index, "min_items", 0, SIZE_MAX),
                           .valid = bind_option_number(L, index, "valid"),
@@ -88,7 +84,7 @@ static int data_split(lua_State *L) {
   fopo_split_options o = options_of(L, 2);
   fopo_split_plan plan = plan_of(L, 2, from);
   places at = push_parts(L);
-  fopo_dataset *d = get_dataset(L, 1);
+  fopo_dataset *d = bind_get_dataset(L, 1);
   fopo_split split = {0};
   bind_check(L, fopo_split_by(&split, d, &o, &plan));
   bind_pressure(L, fopo_csr_nnz(&d->matrix) * 8);
@@ -106,7 +102,7 @@ static int data_split_files(lua_State *L) {
   int joined_at = lua_gettop(L);
   places at = push_parts(L);
   const fopo_dataset *parts[3];
-  for (int p = 0; p < 3; p++) parts[p] = lua_isnil(L, p + 1) ? NULL : get_dataset(L, p + 1);
+  for (int p = 0; p < 3; p++) parts[p] = lua_isnil(L, p + 1) ? NULL : bind_get_dataset(L, p + 1);
 
   fopo_joined joined;
   size_t users[3], items[3];

@@ -148,6 +148,10 @@ int bind_run_push_record(lua_State *L, const fopo_run_record *record);
 /* The options of native.data_read in the table at `index`. Their strings stay on the stack. */
 fopo_read_options bind_read_options(lua_State *L, int index);
 
+/* What the handle at `index` stands for. */
+fopo_dataset *bind_get_dataset(lua_State *L, int index);
+fopo_sessions *bind_get_sessions(lua_State *L, int index);
+
 /* Pushes {contexts, reward, se, effective}; returns 1. */
 int bind_push_expected(lua_State *L, const fopo_expected *e);
 
