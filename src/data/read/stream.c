@@ -1,7 +1,7 @@
-/* A user ends where another one begins. Those that have ended are remembered by 64 bits of their
- * names, 16 bytes a user, so that a user who comes back is noticed: a context of half a history
- * would be a wrong recommendation. Two of ten million names have the same bits with a probability
- * of 3e-6. */
+/* A user ends where another one begins. Those that have ended are remembered by 63 bits of their
+ * names, 16 to 32 bytes a user, so that a user who comes back is noticed: a context of half a
+ * history would be a wrong recommendation. Two of ten million names have the same bits with a
+ * probability of 5e-6. */
 #include "data/read/stream.h"
 
 #include <inttypes.h>

@@ -16,7 +16,8 @@ int fopo_stream_open(fopo_stream **stream, const char *path, const fopo_read_opt
 void fopo_stream_close(fopo_stream *s); /* accepts NULL */
 
 /* The next users, at most `most`: their known items as X, and their names. out->X.rows == 0 at the
- * end of the file. FOPO_ERR_FORMAT if the rows of a user do not stand together. */
+ * end of the file. FOPO_ERR_FORMAT if the rows of a user do not stand together. After a failure the
+ * users of the call are lost, and the stream is only to be closed. */
 int fopo_stream_next(fopo_sessions *out, fopo_names *users, fopo_stream *s, size_t most);
 
 typedef struct {
