@@ -1,7 +1,7 @@
-/* A user ends where another one begins. Those that have ended are remembered by 63 bits of their
+/* A user ends where another one begins. Those that have ended are remembered by 64 bits of their
  * names, 16 to 32 bytes a user, so that a user who comes back is noticed: a context of half a
  * history would be a wrong recommendation. Two of ten million names have the same bits with a
- * probability of 5e-6. */
+ * probability of 3e-6. */
 #include "data/read/stream.h"
 
 #include <inttypes.h>
@@ -118,7 +118,8 @@ static int take_row(fopo_table *r, const fopo_row *row) {
   fopo_stream *s = r->taker;
   char name[NAME];
   size_t n = text_of(name, sizeof name, &row->user);
-  uint64_t hash = fopo_hash_text(name, n) | 1; /* 0: a free slot, no user yet */
+  uint64_t hash = fopo_hash_text(name, n);
+  if (hash == 0) hash = 1; /* 0: a free slot, no user yet */
   if (hash != s->current) {
     int status = begin_user(s, hash, name, n);
     if (status != FOPO_OK) return status;
