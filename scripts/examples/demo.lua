@@ -3,7 +3,7 @@
 --
 --   ./fopo scripts/examples/demo.lua [items [steps]]        (make demo)
 --
--- Cost: about a minute on two cores. Quick: 3000 5
+-- Cost: about 20 seconds on two cores. Quick: 3000 5
 -- Options (defaults): items (100000), steps (600).
 local fopo = require "fopo"
 local P = tonumber(arg[1]) or 100000

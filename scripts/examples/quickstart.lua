@@ -16,7 +16,7 @@ local dim, steps = tonumber(arg[2]) or 64, tonumber(arg[3]) or 2000
 
 local d = fopo.data.read(path)
 print(d:describe())
-local s = d:sessions{min_items = 20, seed = 1}
+local s = d:sessions{min_items = 10, test = 0.2, seed = 1}
 print(s:describe())
 local items = fopo.embed.svd(s.train, {dim = dim})
 local index = fopo.index.norm(items)
