@@ -68,6 +68,8 @@ policy.linear = define.fn{
     items,
     {"theta", "string|array", nil, "the initial theta [D, L]; identity needs D == L, and is the "
      .. "default where the sessions are known, else random", one_of = {"identity", "random"}},
+    {"theta_scale", "number", 1.0, "the initial theta is multiplied by it: a step of lr changes a "
+     .. "larger theta by a smaller share", above = 0},
     context_dim, contexts, temperature, effective, data, train_items, rows,
     {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
   },
@@ -95,7 +97,11 @@ error that names it. rows cannot be combined with train_items.]],
 pi = fopo.policy.linear{items = items}
 ids = pi:best(items, {k = 3})
 assert(ids.cols == 3)]],
-  call = with_defaults("fopo.policy.linear", native.policy_linear),
+  call = with_defaults("fopo.policy.linear", function(o)
+    local pi = native.policy_linear(o)
+    if o.theta_scale ~= 1 then pi:set_theta(pi:theta():scale(o.theta_scale)) end
+    return pi
+  end),
 }
 
 policy.mlp = define.fn{

@@ -47,6 +47,14 @@ function TestDefaults:test_unknown_sessions()
   fails('must be one of auto, not "hot"', fopo.policy.linear, {items = items, temperature = "hot"})
 end
 
+function TestDefaults:test_a_start_that_is_scaled()
+  local pi = fopo.policy.linear{items = items, theta_scale = 6}
+  local plain = fopo.policy.linear{items = items}
+  lu.assertEquals(pi:theta():totable(), plain:theta():scale(6):totable())
+  lu.assertEquals(pi.temperature, plain.temperature)
+  fails("theta_scale must be more than 0", fopo.policy.linear, {items = items, theta_scale = 0})
+end
+
 function TestDefaults:test_preset()
   local pi = fopo.policy.linear{items = items, preset = "paper"}
   lu.assertEquals({pi.contexts, pi.temperature}, {"mean", 1})
