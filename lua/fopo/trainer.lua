@@ -71,11 +71,12 @@ local make = define.fn{
   },
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or
-several, interrupted and resumed or not. Where a policy learns its items, the index of the proposal
-goes stale: the estimate stays valid, its candidates get worse; index_refresh brings it up to date
-(an index over pi:items()), and t:save does so too. The index of validation is asked as it is:
-index:update(). On a GPU the proposal's exact or norm index is searched there, budget and all, for k
-up to 2048 and items that are not learnt; any other on the host while the GPU works.
+several, interrupted and resumed or not; but a run that validates ends with its best parameters, and
+the next one goes on from them, unless keep_best = false. Where a policy learns its items, the index
+of the proposal goes stale: the estimate stays valid, its candidates get worse; index_refresh brings
+it up to date (an index over pi:items()), and t:save does so too. The index of validation is asked
+as it is: index:update(). On a GPU the proposal's exact or norm index is searched there, budget and
+all, for k up to 2048 and items that are not learnt; any other on the host while the GPU works.
 Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
 the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
 at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
