@@ -18,6 +18,8 @@
 
 enum {
   QUERIES = 256, /* of a block: one pass over the items serves them all */
+  TOGETHER = 4,  /* queries whose scores of all items are held: BLAS may round by the number of
+                  * rows, which must not be the number of threads */
   ITEMS = 4096,  /* of a tile; its scores take 4 MB */
   HALVINGS = 26  /* of the range of log temperatures, 24 wide: T is right to 4e-7 */
 };
@@ -130,12 +132,12 @@ static double temperature_of(float *w, const float *f, size_t P, double effectiv
   return exp(0.5 * (low + high));
 }
 
-/* T [Q.rows], a temperature for each query; several at a time, one a thread. */
+/* T [Q.rows], a temperature for each query. scores and scratch are [TOGETHER, P]. */
 static int temperatures(double *T, float *scores, float *scratch, fopo_matrix Q, fopo_matrix items,
                         double effective) {
-  size_t P = items.rows, wide = (size_t)fopo_threads();
-  for (size_t first = 0; first < Q.rows; first += wide) {
-    size_t n = least(wide, Q.rows - first);
+  size_t P = items.rows;
+  for (size_t first = 0; first < Q.rows; first += TOGETHER) {
+    size_t n = least(TOGETHER, Q.rows - first);
     fopo_matrix f = fopo_matrix_view(scores, n, P);
     int status = fopo_gemm(f, 1.0f, fopo_matrix_rows(Q, first, n), 0, items, 1, 0.0f);
     if (status != FOPO_OK) return status;
@@ -161,7 +163,7 @@ static double median(double *T, size_t n) {
 
 int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,
                              double effective) {
-  size_t P = items.rows, wide = (size_t)fopo_threads();
+  size_t P = items.rows;
   if (!(effective > 1.0) || !(effective < (double)P)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "no temperature gives a softmax over %zu items %g in effect; ask for more "
@@ -169,8 +171,8 @@ int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix ite
                      P, effective, P);
   }
   double *T = fopo_alloc(Q.rows, sizeof *T);
-  float *scores = fopo_alloc(wide * P, sizeof *scores);
-  float *scratch = fopo_alloc(wide * P, sizeof *scratch);
+  float *scores = fopo_alloc(TOGETHER * P, sizeof *scores);
+  float *scratch = fopo_alloc(TOGETHER * P, sizeof *scratch);
   int status = T != NULL && scores != NULL && scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = temperatures(T, scores, scratch, Q, items, effective);
   if (status == FOPO_OK) {

@@ -15,7 +15,7 @@ int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix
 /* The temperature T at which the softmax of scores q . beta_a / T has `effective` items in effect,
  * 1 < effective < P: the median over the queries [B, L] of the temperatures that give each of them
  * as many. Queries with the same score for all items have none and are left out; if no other is
- * there, FOPO_ERR_ARGUMENT. */
+ * there, FOPO_ERR_ARGUMENT. The bits do not depend on the number of threads. */
 int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,
                              double effective);
 

@@ -65,6 +65,27 @@ static void test_sums(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
+/* Any number of threads chooses the same bits, for dimensions that BLAS sums in different ways. */
+static void test_temperature_by_threads(void **unused) {
+  (void)unused;
+  static const size_t dims[] = {7, 16, 33, 100};
+  int kept = fopo_threads();
+  for (size_t i = 0; i < 4; i++) {
+    small_world w;
+    double T[3];
+    small_world_init(&w, 5000, 16, dims[i], 0.001, 0.7, 3);
+    for (int threads = 1; threads <= 3; threads++) {
+      ok(fopo_threads_set(threads));
+      ok(fopo_softmax_temperature(&T[threads - 1], w.contexts, w.items, 30.0));
+    }
+    assert_memory_equal(&T[0], &T[1], sizeof *T);
+    assert_memory_equal(&T[0], &T[2], sizeof *T);
+    small_world_done(&w);
+  }
+  ok(fopo_threads_set(kept));
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
 /* At the temperature that is chosen a context has as many items in effect as were asked for. */
 static void test_temperature(void **unused) {
   (void)unused;
@@ -143,6 +164,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sums),
       cmocka_unit_test(test_temperature),
+      cmocka_unit_test(test_temperature_by_threads),
       cmocka_unit_test(test_expected),
   };
   return cmocka_run_group_tests_name("softmax", tests, NULL, NULL);
