@@ -61,6 +61,18 @@ typedef struct {
   void (*scores)(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                  const float *panel, size_t dim, size_t width);
 
+  /* For a head that all contexts share, over panels as `scores` gives them: x, w [count, width],
+   * width FOPO_PANEL or half of it, count > 0; all sums in float32.
+   *
+   *   most[j] = max_s x[s * width + j]
+   *   x = exp(x - shift[j]) in place, to 0 below exp(-87); sum[j] and squares[j] are its sums
+   *   v[i * width + j] += sum_s rows[s * ld + i] w[s * width + j] for i < dim, v [dim, width] */
+  void (*max_columns)(float *most, const float *x, size_t count, size_t width);
+  void (*exp_columns)(float *x, float *sum, float *squares, const float *shift, size_t count,
+                      size_t width);
+  void (*add_products)(float *v, const float *rows, size_t ld, const float *w, size_t count,
+                       size_t dim, size_t width);
+
   /* Lists every s * 16 + j, ascending, with x[s * ld + j] >= floor[j], s < count, j < 16, and
    * returns how many. list [16 * count]. */
   size_t (*select_columns_at_least)(uint32_t *list, const float *x, size_t ld, size_t count,

@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include "kernels/kernels_exp.h"
+
 /* A mask of the first n <= 8 lanes. */
 INLINE __m256i first_lanes(size_t n) {
   static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -104,33 +106,6 @@ static float largest(const float *x, size_t n) {
   return best;
 }
 
-/* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
- * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
-INLINE __m256 exponential(__m256 z) {
-  __m256 keep = _mm256_cmp_ps(z, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ);
-  /* exp overflows from 89 on; min(100, z) returns z if it is NaN. */
-  z = _mm256_min_ps(_mm256_set1_ps(100.0f), z);
-  z = _mm256_max_ps(_mm256_set1_ps(-87.0f), z);
-  __m256 n = _mm256_round_ps(_mm256_mul_ps(z, _mm256_set1_ps(1.442695022e+00f)),
-                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(6.931471825e-01f), z);
-  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-1.904654212e-09f), r);
-  __m256 p = _mm256_set1_ps(1.381431706e-03f);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.368851617e-03f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.166840017e-02f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.666651964e-01f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.999999404e-01f));
-  p = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r);
-  p = _mm256_add_ps(p, _mm256_set1_ps(1.0f));
-  /* 2^n in two factors, since n = 128 has no float of its own */
-  __m256i whole = _mm256_cvtps_epi32(n), bias = _mm256_set1_epi32(127);
-  __m256i part = _mm256_srai_epi32(whole, 1), other = _mm256_sub_epi32(whole, part);
-  __m256i scale0 = _mm256_slli_epi32(_mm256_add_epi32(part, bias), 23);
-  __m256i scale1 = _mm256_slli_epi32(_mm256_add_epi32(other, bias), 23);
-  p = _mm256_mul_ps(p, _mm256_castsi256_ps(scale0));
-  return _mm256_and_ps(keep, _mm256_mul_ps(p, _mm256_castsi256_ps(scale1)));
-}
-
 INLINE __m256d low(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 INLINE __m256d high(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 
@@ -144,14 +119,14 @@ static double exp_sum(float *w, const float *x, float shift, size_t n) {
   __m256d sum0 = _mm256_setzero_pd(), sum1 = _mm256_setzero_pd();
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    __m256 y = exponential(_mm256_sub_ps(_mm256_loadu_ps(x + i), minus));
+    __m256 y = exponential8(_mm256_sub_ps(_mm256_loadu_ps(x + i), minus));
     _mm256_storeu_ps(w + i, y);
     sum0 = _mm256_add_pd(sum0, low(y));
     sum1 = _mm256_add_pd(sum1, high(y));
   }
   if (i < n) {
     __m256i rest = first_lanes(n - i);
-    __m256 y = exponential(_mm256_sub_ps(_mm256_maskload_ps(x + i, rest), minus));
+    __m256 y = exponential8(_mm256_sub_ps(_mm256_maskload_ps(x + i, rest), minus));
     y = _mm256_and_ps(y, _mm256_castsi256_ps(rest));
     _mm256_maskstore_ps(w + i, rest, y);
     sum0 = _mm256_add_pd(sum0, low(y));
@@ -298,6 +273,9 @@ FOPO_KERNELS_FILL(avx2, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2;
   table->scores = scores;
+  table->max_columns = fopo_max_columns_avx2;
+  table->exp_columns = fopo_exp_columns_avx2;
+  table->add_products = fopo_add_products_avx2;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include "kernels/kernels_exp.h"
+
 /* A mask of the first n < 16 lanes. */
 INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
 
@@ -109,26 +111,6 @@ static float largest(const float *x, size_t n) {
   return _mm512_reduce_max_ps(m);
 }
 
-/* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
- * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
-INLINE __m512 exponential(__m512 z) {
-  __mmask16 keep = _mm512_cmp_ps_mask(z, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
-  /* exp overflows from 89 on; min(100, z) returns z if it is NaN. */
-  z = _mm512_min_ps(_mm512_set1_ps(100.0f), z);
-  __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(z, _mm512_set1_ps(1.442695022e+00f)),
-                                  _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(6.931471825e-01f), z);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-1.904654212e-09f), r);
-  __m512 p = _mm512_set1_ps(1.381431706e-03f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.368851617e-03f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166840017e-02f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666651964e-01f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-01f));
-  p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r);
-  p = _mm512_add_ps(p, _mm512_set1_ps(1.0f));
-  return _mm512_maskz_scalef_ps(keep, p, n);
-}
-
 INLINE __m512d low(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 INLINE __m512d high(__m512 x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 
@@ -138,7 +120,7 @@ static double exp_sum(float *w, const float *x, float shift, size_t n) {
   for (size_t i = 0; i < n; i += 16) {
     __mmask16 mask = n - i < 16 ? first_lanes(n - i) : (__mmask16)0xffff;
     __m512 z = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), minus);
-    __m512 y = _mm512_maskz_mov_ps(mask, exponential(z));
+    __m512 y = _mm512_maskz_mov_ps(mask, exponential16(z));
     _mm512_mask_storeu_ps(w + i, mask, y);
     sum0 = _mm512_add_pd(sum0, low(y));
     sum1 = _mm512_add_pd(sum1, high(y));
@@ -431,6 +413,9 @@ FOPO_KERNELS_FILL(avx512, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx512;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512;
   table->scores = scores;
+  table->max_columns = fopo_max_columns_avx512;
+  table->exp_columns = fopo_exp_columns_avx512;
+  table->add_products = fopo_add_products_avx512;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;

@@ -88,6 +88,37 @@ static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids
   }
 }
 
+static void max_columns(float *most, const float *x, size_t count, size_t width) {
+  for (size_t j = 0; j < width; j++) most[j] = x[j];
+  for (size_t s = 1; s < count; s++) {
+    for (size_t j = 0; j < width; j++) {
+      most[j] = x[s * width + j] > most[j] ? x[s * width + j] : most[j];
+    }
+  }
+}
+
+static void exp_columns(float *x, float *sum, float *squares, const float *shift, size_t count,
+                        size_t width) {
+  for (size_t j = 0; j < width; j++) sum[j] = squares[j] = 0.0f;
+  for (size_t s = 0; s < count; s++) {
+    for (size_t j = 0; j < width; j++) {
+      float z = x[s * width + j] - shift[j], w = z < -87.0f ? 0.0f : expf(z);
+      x[s * width + j] = w;
+      sum[j] += w;
+      squares[j] += w * w;
+    }
+  }
+}
+
+static void add_products(float *v, const float *rows, size_t ld, const float *w, size_t count,
+                         size_t dim, size_t width) {
+  for (size_t s = 0; s < count; s++) {
+    for (size_t i = 0; i < dim; i++) {
+      for (size_t j = 0; j < width; j++) v[i * width + j] += rows[s * ld + i] * w[s * width + j];
+    }
+  }
+}
+
 static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
                                       const float *floor) {
   size_t n = 0;
@@ -207,6 +238,9 @@ FOPO_KERNELS_FILL(portable, table) {
   table->gather_dot_bfloat16 = gather_dot_bfloat16;
   table->gather_axpy_bfloat16 = gather_axpy_bfloat16;
   table->scores = scores;
+  table->max_columns = max_columns;
+  table->exp_columns = exp_columns;
+  table->add_products = add_products;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;

@@ -13,15 +13,14 @@
 /* The instruction sets: name, the set whose table it overlays, whether the CPU has it. The last row
  * that the CPU has is the best. A new set is one row here and one file, kernels_NAME.c:
  *
- *   - The row asks the CPU with X86(feature) or ARM(word, feature), or with a function of
- * kernels.c, which asks for all. Rows of another architecture are there as well: the CPU lacks
- * them.
+ *   - The row asks the CPU with X86(feature), or with a function of kernels.c, which asks for all.
  *   - The file's first line says which compiler flags it needs on which architecture, as in
  *     kernels_avx2.c; the Makefile reads them there and gives them to that file alone.
  *   - FOPO_KERNELS_FILL(NAME, table) in the file puts the kernels that it implements into a table
  *     that holds those of its base, and returns 1. The code is guarded by the macros of its flags
  *     (#if defined(__AVX2__)); without them the function returns 0: this build lacks the set.
- *   - Kernels over item rows may have a second file, kernels_rows_NAME.c (FOPO_ROW_KERNELS).
+ *   - Kernels over item rows may have a second file, kernels_rows_NAME.c, and those of a shared
+ *     head a third, kernels_head_NAME.c.
  *
  * Nothing else names a set: FOPO_ISA, fopo.isa, the help and the sentences take the names from
  * these rows, and the tests compare every row that the CPU has with the first. */
@@ -30,8 +29,7 @@
   X(portable, portable, 1)                                                                         \
   X(avx2, portable, X86("avx2") && X86("fma") && X86("f16c"))                                      \
   X(avx512, avx2, X86("avx512f") && X86("avx512bw") && X86("avx512vl") && X86("avx512dq"))         \
-  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                          \
-  X(neon, portable, ARM(HWCAP, ASIMD))
+  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())
 // clang-format on
 
 #define FOPO_KERNELS_DECLARE(name, base, cpu_has_it)                                               \
@@ -41,8 +39,8 @@ FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE)
 /* Begins that function. */
 #define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *(table))
 
-/* The kernels over item rows, as kernels_rows_NAME.c defines them. AVX-512 leaves rows shorter than
- * its vectors to AVX2. */
+/* The kernels over item rows and those of a shared head, as kernels_rows_NAME.c and
+ * kernels_head_NAME.c define them. AVX-512 leaves rows shorter than its vectors to AVX2. */
 typedef void fopo_gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids,
                              size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
@@ -52,12 +50,20 @@ typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, con
 typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
                                    const float *c, size_t count, size_t n_next, size_t dim);
 typedef float fopo_dot(const float *a, const float *b, size_t n);
+typedef void fopo_max_columns(float *most, const float *x, size_t count, size_t width);
+typedef void fopo_exp_columns(float *x, float *sum, float *squares, const float *shift,
+                              size_t count, size_t width);
+typedef void fopo_add_products(float *v, const float *rows, size_t ld, const float *w, size_t count,
+                               size_t dim, size_t width);
 #define FOPO_KERNELS_DECLARE_ROWS(name, base, cpu_has_it)                                          \
   fopo_dot fopo_dot_##name;                                                                        \
   fopo_gather_dot fopo_gather_dot_##name;                                                          \
   fopo_gather_axpy fopo_gather_axpy_##name;                                                        \
   fopo_gather_dot_half fopo_gather_dot_float16_##name, fopo_gather_dot_bfloat16_##name;            \
-  fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;
+  fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;         \
+  fopo_max_columns fopo_max_columns_##name;                                                        \
+  fopo_exp_columns fopo_exp_columns_##name;                                                        \
+  fopo_add_products fopo_add_products_##name;
 FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE_ROWS)
 
 /* Inlined into every caller, so that sizes which are constants there are constants here too. */

@@ -425,6 +425,69 @@ static void gather_axpy_of(const fopo_kernels *k) {
   for (size_t count = 0; count <= LONGEST; count++) check_gather_axpy(k, 10, 10, count, 2);
 }
 
+/* A panel of w columns: its largest values, exponentials and products with rows. */
+static void check_panel(const fopo_kernels *k, size_t dim, size_t ld, size_t count, size_t width) {
+  guarded gr, gx, gv;
+  float *rows = guard(&gr, (count - 1) * ld + dim), *x = guard(&gx, count * width);
+  float *v = guard(&gv, dim * width), before[FOPO_PANEL], start[LONGEST * FOPO_PANEL];
+  float most[FOPO_PANEL], sum[FOPO_PANEL], squares[FOPO_PANEL];
+  fill(rows, (count - 1) * ld + dim, 1, 14);
+  fill(x, count * width, 50, 15);
+  fill(v, dim * width, 1, 16);
+  memcpy(start, x, count * width * sizeof *x);
+  k->max_columns(most, x, count, width);
+  for (size_t j = 0; j < width; j++) {
+    float expected = x[j];
+    for (size_t s = 0; s < count; s++) expected = fmaxf(expected, x[s * width + j]);
+    assert_true(most[j] == expected);
+    before[j] = v[j];
+  }
+  k->exp_columns(x, sum, squares, most, count, width);
+  for (size_t j = 0; j < width; j++) {
+    double total = 0, squared = 0;
+    for (size_t s = 0; s < count; s++) {
+      float z = start[s * width + j] - most[j];
+      double w = z < -87.0f ? 0.0 : exp((double)z);
+      assert_true(fabs((double)x[s * width + j] - w) <= 2e-7 * w);
+      total += (double)x[s * width + j];
+      squared += (double)x[s * width + j] * (double)x[s * width + j];
+    }
+    assert_sum((double)sum[j], total, total, count);
+    assert_sum((double)squares[j], squared, squared, count);
+  }
+  k->add_products(v, rows, ld, x, count, dim, width);
+  for (size_t j = 0; j < width; j++) { /* the first number of the rows, and the last one below */
+    double expected = (double)before[j], size = fabs(expected);
+    for (size_t s = 0; s < count; s++) {
+      expected += (double)rows[s * ld] * (double)x[s * width + j];
+      size += fabs((double)rows[s * ld] * (double)x[s * width + j]);
+    }
+    assert_sum((double)v[j], expected, size, count + 1);
+  }
+  fill(v, dim * width, 1, 16);
+  float last = v[dim * width - 1];
+  double expected = (double)last, size = fabs(expected);
+  k->add_products(v, rows, ld, x, count, dim, width);
+  for (size_t s = 0; s < count; s++) {
+    double product = (double)rows[s * ld + dim - 1] * (double)x[s * width + width - 1];
+    expected += product;
+    size += fabs(product);
+  }
+  assert_sum((double)v[dim * width - 1], expected, size, count + 1);
+  release(&gr);
+  release(&gx);
+  release(&gv);
+}
+
+static void panel_of(const fopo_kernels *k) {
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t width = FOPO_PANEL / 2; width <= FOPO_PANEL; width *= 2) {
+      for (size_t count = 1; count < 6; count++) check_panel(k, dims[i], dims[i], count, width);
+      check_panel(k, dims[i], dims[i] + 3, LONGEST, width);
+    }
+  }
+}
+
 static void check_moments(const fopo_kernels *k, size_t n, double scale) {
   guarded gx, gy;
   float *x = guard(&gx, n), *y = guard(&gy, n);
@@ -608,6 +671,7 @@ static void test_dot(void **state) { (void)state, each_table(dot_of); }
 static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
 static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
 static void test_scores(void **state) { (void)state, each_table(scores_of); }
+static void test_panel(void **state) { (void)state, each_table(panel_of); }
 static void test_columns(void **state) { (void)state, each_table(columns_of); }
 static void test_approximate_kth(void **state) { (void)state, each_table(approximate_kth_of); }
 static void test_adam(void **state) { (void)state, each_table(adam_of); }
@@ -623,23 +687,15 @@ static void test_log_mixture(void **state) { (void)state, each_table(log_mixture
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choice),
-      cmocka_unit_test(test_dot),
-      cmocka_unit_test(test_axpy),
-      cmocka_unit_test(test_gather_dot),
-      cmocka_unit_test(test_scores),
-      cmocka_unit_test(test_columns),
-      cmocka_unit_test(test_approximate_kth),
-      cmocka_unit_test(test_keys),
-      cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_adam),
-      cmocka_unit_test(test_gather_axpy),
-      cmocka_unit_test(test_moments),
-      cmocka_unit_test(test_max),
-      cmocka_unit_test(test_exp),
-      cmocka_unit_test(test_draws),
-      cmocka_unit_test(test_draws_defined),
-      cmocka_unit_test(test_pairs),
+      cmocka_unit_test(test_choice),        cmocka_unit_test(test_dot),
+      cmocka_unit_test(test_axpy),          cmocka_unit_test(test_gather_dot),
+      cmocka_unit_test(test_scores),        cmocka_unit_test(test_panel),
+      cmocka_unit_test(test_columns),       cmocka_unit_test(test_approximate_kth),
+      cmocka_unit_test(test_keys),          cmocka_unit_test(test_lists),
+      cmocka_unit_test(test_adam),          cmocka_unit_test(test_gather_axpy),
+      cmocka_unit_test(test_moments),       cmocka_unit_test(test_max),
+      cmocka_unit_test(test_exp),           cmocka_unit_test(test_draws),
+      cmocka_unit_test(test_draws_defined), cmocka_unit_test(test_pairs),
       cmocka_unit_test(test_log_mixture),
   };
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
