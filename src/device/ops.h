@@ -76,6 +76,14 @@ typedef struct {
 /* The most candidates that a device searches for itself. */
 enum { FOPO_TOPK_MOST = 2048 };
 
+/* A head that all contexts share: the H items of largest norm, with their rows packed. */
+typedef struct {
+  size_t H;
+  const uint32_t *order; /* device [P] the items of the head, then the others, by falling norm */
+  const uint32_t *place; /* device [P] where each item stands in `order` */
+  fopo_rows rows;        /* device [H, ld] the rows of the head, in that order */
+} fopo_shared_head;
+
 /* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
  * head's 0 from any tail. */
 #define FOPO_TAIL_LEAST (-FLT_MIN)
@@ -112,6 +120,13 @@ typedef struct {
   size_t rank;
   int logistic; /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
 } fopo_low_rank;
+
+/* A reward that is 0 but for a few items of each context: those of its row of Y, which earn 1, or
+ * the action of a log with its credit. The part that it has not is zeros. */
+typedef struct {
+  fopo_csr Y; /* its arrays are device pointers */
+  fopo_credit credit;
+} fopo_sparse_reward;
 
 /* ---- estimates and their statistics ---- */
 

@@ -17,7 +17,10 @@
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
-enum { TILE = 256 }; /* samples of the mixture that pass through the loops together; even */
+enum {
+  TILE = 256, /* samples of the mixture that pass through the loops together; even */
+  FEW = 1024  /* draws outside a head: not worth waking the threads for */
+};
 
 static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key key, size_t S,
                         size_t P) {
@@ -238,18 +241,29 @@ int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fop
 
 /* ---- head and tail ---- */
 
-/* Draws U of the M = P - n items that are not among the n sorted ids. */
-static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
-                     fopo_draw_key key, size_t U, size_t P) {
-  size_t M = P - n, strip = M / U, more = M % U, first = 0, rest = 0, below = 0;
-  fopo_kernels_get()->draw_uniform(ids, (uint32_t)M, U, key.seed, key.step, row);
+/* The ranks of U draws among M items, ascending: one in each of U equal strips. */
+static void draw_ranks(uint32_t *ranks, uint32_t row, fopo_draw_key key, size_t U, size_t M) {
+  size_t strip = M / U, more = M % U, first = 0, rest = 0;
+  fopo_kernels_get()->draw_uniform(ranks, (uint32_t)M, U, key.seed, key.step, row);
   for (size_t u = 0; u < U; u++) {
     /* rank (u M + x) / U with u M = first U + rest; far below 2^53, so the integer part is exact */
-    ids[u] = (uint32_t)(first +
-                        (size_t)(int64_t)((double)(int64_t)(rest + ids[u]) / (double)(int64_t)U));
+    ranks[u] = (uint32_t)(first + (size_t)(int64_t)((double)(int64_t)(rest + ranks[u]) /
+                                                    (double)(int64_t)U));
     first += strip + (rest + more >= U);
     rest += rest + more >= U ? more - U : more;
   }
+}
+
+/* log U / M: each of U draws stands for M / U items. */
+static float tail_density(size_t U, size_t M) {
+  return fminf((float)log((double)U / (double)M), FOPO_TAIL_LEAST);
+}
+
+/* Draws U of the M = P - n items that are not among the n sorted ids. */
+static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
+                     fopo_draw_key key, size_t U, size_t P) {
+  size_t below = 0;
+  draw_ranks(ids, row, key, U, P - n);
   /* the ranks ascend, so one walk along the candidates turns them into ids */
   for (size_t u = 0; u < U; u++) {
     while (below < n && sorted[below] <= ids[u] + below) below++;
@@ -278,10 +292,30 @@ int fopo_cpu_draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_c
     memcpy(sorted, head->ids + b * k, n * sizeof *sorted);
     if (!is_ascending(sorted, n)) fopo_sort_ids(sorted, fopo_cpu_scratch(d), n, P);
     tail_row(sorted + n, sorted, n, batch->rows[b], batch->key, U, P);
-    /* q = U / M: a draw stands for M / U items */
-    float density = fminf((float)log((double)U / (double)(P - n)), FOPO_TAIL_LEAST);
+    float density = tail_density(U, P - n);
     memset(logq, 0, n * sizeof *logq);
     for (size_t s = n; s < S; s++) logq[s] = density;
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_draw_others(fopo_device *d, const fopo_samples *samples, const fopo_shared_head *head,
+                         size_t listed, const fopo_device_batch *batch) {
+  (void)d;
+  size_t S = batch->S, U = S - listed, M = batch->P - head->H;
+  const uint32_t *others = head->order + head->H;
+  float density = tail_density(U, M);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (batch->B * S > FEW)
+  for (size_t b = 0; b < batch->B; b++) {
+    uint32_t *ids = samples->ids + b * S;
+    float *logq = samples->logq + b * S;
+    memcpy(ids, head->order, listed * sizeof *ids);
+    memset(logq, 0, listed * sizeof *logq);
+    draw_ranks(ids + listed, batch->rows[b], batch->key, U, M);
+    for (size_t s = listed; s < S; s++) {
+      ids[s] = others[ids[s]];
+      logq[s] = density;
+    }
   }
   return FOPO_OK;
 }

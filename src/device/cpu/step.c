@@ -33,7 +33,8 @@ int fopo_cpu_add_stats(fopo_device *d, fopo_statistics *sums, const float *stats
   if (start) *sums = (fopo_statistics){0};
   for (size_t b = 0; b < batch->B; b++) {
     int with_candidates = b < batch->with_candidates;
-    uint32_t found = with_candidates ? sets->counts[b] : 0;
+    uint32_t all = (uint32_t)sets->k, found = with_candidates ? all : 0;
+    if (with_candidates && sets->counts != NULL) found = sets->counts[b];
     fopo_statistics_add_context(sums, stats + b * FOPO_STATS, with_candidates, found, sets->k);
   }
   return FOPO_OK;

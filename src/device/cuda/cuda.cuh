@@ -177,6 +177,11 @@ int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const floa
 int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
               const uint32_t *counts, size_t B, size_t S, size_t L);
 
+/* estimate.cu: V [B, L] = sum c[b, s] items[ids[b, s]]; scratch holds sum_rows_scratch floats. */
+size_t sum_rows_scratch(size_t B, size_t S, size_t L);
+int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
+             const float *c, size_t B, size_t S, size_t L);
+
 /* graph.cu */
 step_numbers step_numbers_of(uint32_t step, const fopo_adam *o);
 void drop_graph(fopo_device *d);

@@ -261,4 +261,34 @@ int draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_candidate_
                 batch->S, batch->P);
 }
 
+/* A block a context. */
+__global__ void others_kernel(uint32_t *ids, float *logq, const uint32_t *order, size_t H,
+                              size_t listed, const uint32_t *rows, draw_key recorded, size_t S,
+                              size_t P) {
+  fopo_draw_key key = current(recorded);
+  size_t b = blockIdx.x, U = S - listed;
+  uint64_t M = P - H;
+  float density = fminf((float)log((double)U / (double)M), FOPO_TAIL_LEAST);
+  ids += b * S;
+  logq += b * S;
+  for (size_t i = threadIdx.x; i < listed; i += blockDim.x) {
+    ids[i] = order[i];
+    logq[i] = 0.0f;
+  }
+  for (size_t w = threadIdx.x; 4 * w < U; w += blockDim.x) {
+    uniform_four(ids + listed, w, (uint32_t)M, rows[b], key, U);
+    for (size_t u = 4 * w; u < 4 * w + 4 && u < U; u++) {
+      ids[listed + u] = order[H + (u * M + ids[listed + u]) / U];
+      logq[listed + u] = density;
+    }
+  }
+}
+
+int draw_others(fopo_device *d, const fopo_samples *samples, const fopo_shared_head *head,
+                size_t listed, const fopo_device_batch *batch) {
+  return launch(d, "draws outside a head", batch->B, THREADS, 0, others_kernel, samples->ids,
+                samples->logq, head->order, head->H, listed, batch->rows, key_of(d, batch->key),
+                batch->S, batch->P);
+}
+
 } // namespace gpu

@@ -263,9 +263,9 @@ __global__ void rows_finish_kernel(float *V, const float *partial, const float *
 
 /* V [B, L] from c [B, S]; partial [B, ceil(S / CHUNK), L] is scratch. */
 template <class T>
-static int sum_rows(fopo_device *d, float *V, float *partial, const void *items, size_t ld,
-                    const uint32_t *ids, const float *c, const float *mean, const float *stats,
-                    size_t B, size_t S, size_t L) {
+static int sum_rows_as(fopo_device *d, float *V, float *partial, const void *items, size_t ld,
+                       const uint32_t *ids, const float *c, const float *mean, const float *stats,
+                       size_t B, size_t S, size_t L) {
   size_t chunks = ceil_div(S, CHUNK);
   int bytes = load_bytes<T>(items, ld, L);
   size_t wanted = ceil_div(L, (size_t)bytes / sizeof(T)); /* threads that have something to add */
@@ -275,6 +275,21 @@ static int sum_rows(fopo_device *d, float *V, float *partial, const void *items,
   if (status != FOPO_OK) return status;
   return launch(d, "the sums of rows", B, THREADS, 0, rows_finish_kernel, V, (const float *)partial,
                 mean, stats, L, (unsigned)chunks);
+}
+
+size_t sum_rows_scratch(size_t B, size_t S, size_t L) { return B * ceil_div(S, CHUNK) * L; }
+
+int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
+             const float *c, size_t B, size_t S, size_t L) {
+  switch (items->type) {
+  case FOPO_FLOAT16:
+    return sum_rows_as<fp16>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S, L);
+  case FOPO_BFLOAT16:
+    return sum_rows_as<bf16>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S, L);
+  default:
+    return sum_rows_as<float>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S,
+                              L);
+  }
 }
 
 /* ---- SNIS, reading rows twice ---- */
@@ -307,7 +322,7 @@ template <class T> static int snis_twice(fopo_device *d, const snis_call &a) {
   float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
     scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
-    partial = memory.array<float>(B * ceil_div(S, CHUNK) * L);
+    partial = memory.array<float>(sum_rows_scratch(B, S, L));
     c = a.e->c != nullptr ? a.e->c : memory.array<float>(B * S);
     int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
@@ -319,8 +334,8 @@ template <class T> static int snis_twice(fopo_device *d, const snis_call &a) {
                     x.logq, x.r, a.floor, S);
   }
   if (status != FOPO_OK) return status;
-  return sum_rows<T>(d, a.e->V, partial, a.items->x, a.items->ld, x.ids, c, nullptr, nullptr, B, S,
-                     L);
+  return sum_rows_as<T>(d, a.e->V, partial, a.items->x, a.items->ld, x.ids, c, nullptr, nullptr, B,
+                        S, L);
 }
 
 template <class T> static int snis_of(fopo_device *d, const snis_call &a) {
@@ -366,7 +381,7 @@ int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *sample
   float *partial = nullptr, *c = nullptr;
   for (int placed = 0; placed < 2; placed++) {
     scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
-    partial = memory.array<float>(B * ceil_div(S, CHUNK) * L);
+    partial = memory.array<float>(sum_rows_scratch(B, S, L));
     c = e->c != nullptr ? e->c : memory.array<float>(B * S);
     int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
     if (status != FOPO_OK) return status;
@@ -374,8 +389,8 @@ int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *sample
   int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
                       samples->r, mean == nullptr, S);
   if (status != FOPO_OK) return status;
-  return sum_rows<float>(d, e->V, partial, items.x, items.ld, samples->ids, c, mean, e->stats, B, S,
-                         L);
+  return sum_rows_as<float>(d, e->V, partial, items.x, items.ld, samples->ids, c, mean, e->stats, B,
+                            S, L);
 }
 
 } // namespace gpu

@@ -44,7 +44,10 @@ __global__ void stats_kernel(fopo_statistics *sums, const float *stats, const ui
   fopo_statistics own = {}, all = {};
   for (size_t b = threadIdx.x; b < B; b += blockDim.x) {
     fopo_statistics_add_context(&own, stats + b * FOPO_STATS, b < with_candidates,
-                                b < with_candidates ? counts[b] : 0, k);
+                                b >= with_candidates ? 0
+                                : counts != nullptr  ? counts[b]
+                                                     : k,
+                                k);
   }
 #define FOPO_ROW(ID, name, kind, label, tag, text)                                                 \
   if (FOPO_##kind == FOPO_MEAN_OF_LARGEST) {                                                       \

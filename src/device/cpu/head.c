@@ -1,0 +1,279 @@
+/* A head that all contexts share: two dense products over rows that lie together, and the tail.
+ *
+ * A unit of work is a panel of up to 32 contexts times a chunk of the head: its scores, their
+ * exponentials, and the sums of w and w beta, each relative to the largest score of the unit. The
+ * tail of a context, and the items of the head that earn something, are a unit too. A context's
+ * units are then joined in the order of the chunks. How the head is cut follows from its size
+ * alone, so the bits are the same for any number of threads. */
+#include <math.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/running.h"
+#include "kernels/kernels.h"
+
+enum {
+  TILE = 128, /* rows of one product, which stay in L1 and L2 */
+
+  /* Rows of a chunk: a unit must be worth more than joining it, but its scores stay in L2. Between
+   * the two, 16 chunks give work to as many threads. */
+  LEAST_CHUNK = 64,
+  MOST_CHUNK = 512,
+  CHUNKS = 16,
+
+  TAILS = 8,    /* contexts whose tails are a unit of work */
+  REWARDED = 64 /* items that earn something, looked at together */
+};
+
+/* ---- packing ---- */
+
+static float item_number(const fopo_rows *items, size_t a, size_t i) {
+  size_t at = a * items->ld + i;
+  switch (items->type) {
+  case FOPO_FLOAT16: return fopo_from_float16(((const uint16_t *)items->x)[at]);
+  case FOPO_BFLOAT16: return fopo_from_bfloat16(((const uint16_t *)items->x)[at]);
+  default: return ((const float *)items->x)[at];
+  }
+}
+
+/* In float32 whatever the items are in: the products take more time than any reading of rows. */
+int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
+  (void)d;
+  const uint32_t *order = head->order;
+  float *x = NULL;
+  memcpy(&x, &head->rows.x, sizeof x); /* the caller's memory, which other operations only read */
+  head->rows.type = FOPO_FLOAT32;
+  head->rows.ld = L;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t h = 0; h < head->H; h++) {
+    for (size_t i = 0; i < L; i++) x[h * L + i] = item_number(items, order[h], i);
+  }
+  return FOPO_OK;
+}
+
+/* ---- the shape of the work ---- */
+
+typedef struct {
+  size_t B, H, L;
+  size_t width;  /* of a panel */
+  size_t panels; /* of contexts */
+  size_t chunk;  /* rows */
+  size_t chunks;
+  size_t unit;    /* floats of the sums of a unit */
+  float *queries; /* [panels, L, width] */
+  float *sums;    /* [panels, chunks, unit]: shift, sum w, sum w^2 [width], sum w beta [L, width] */
+  float *totals;  /* [panels, L, width] of all units */
+  char *tails;    /* [B] the memory of a running sum */
+  fopo_running *tail; /* [B] */
+} work;
+
+static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static size_t divided(size_t n, size_t by) { return (n + by - 1) / by; }
+
+static work shape(size_t B, size_t H, size_t L) {
+  work k = {.B = B, .H = H, .L = L, .width = B > FOPO_PANEL / 2 ? FOPO_PANEL : FOPO_PANEL / 2};
+  k.panels = divided(B, k.width);
+  k.chunk = divided(divided(H, CHUNKS), LEAST_CHUNK) * LEAST_CHUNK;
+  if (k.chunk > MOST_CHUNK) k.chunk = MOST_CHUNK;
+  k.chunks = divided(H, k.chunk);
+  k.unit = (3 + L) * k.width;
+  return k;
+}
+
+static int reserve(work *k, fopo_device *d) {
+  size_t queries = rounded(k->panels * k->L * k->width * sizeof(float)), totals = queries;
+  size_t sums = rounded(k->panels * k->chunks * k->unit * sizeof(float));
+  size_t tails = k->B * rounded(fopo_running_bytes(k->L));
+  size_t bytes = queries + totals + sums + tails + k->B * sizeof(fopo_running);
+  int status = fopo_cpu_reserve_shared(d, bytes, "the sums of a shared head");
+  if (status == FOPO_OK) status = fopo_cpu_reserve(d, k->chunk * k->width * sizeof(float));
+  if (status != FOPO_OK) return status;
+  char *at = ((fopo_cpu *)d->state)->shared;
+  k->queries = (float *)(void *)at;
+  k->totals = (float *)(void *)(at + queries);
+  k->sums = (float *)(void *)(at + queries + totals);
+  k->tails = at + queries + totals + sums;
+  k->tail = (fopo_running *)(void *)(k->tails + tails);
+  return FOPO_OK;
+}
+
+/* The queries of panel p, transposed; missing ones are 0. */
+static void fill_panel(const work *k, const float *Q, size_t p) {
+  float *panel = k->queries + p * k->L * k->width;
+  for (size_t j = 0; j < k->width; j++) {
+    size_t b = p * k->width + j;
+    for (size_t i = 0; i < k->L; i++) panel[i * k->width + j] = b < k->B ? Q[b * k->L + i] : 0.0f;
+  }
+}
+
+/* ---- a unit of the head ---- */
+
+/* f [chunk, width] is scratch. */
+static void sum_unit(const work *k, float *f, const fopo_shared_head *head, size_t panel,
+                     size_t chunk) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t width = k->width, L = k->L, first = chunk * k->chunk;
+  size_t n = k->H - first < k->chunk ? k->H - first : k->chunk;
+  const float *queries = k->queries + panel * L * width;
+  const float *rows = (const float *)head->rows.x + first * L;
+  float *shift = k->sums + (panel * k->chunks + chunk) * k->unit, *w = shift + width;
+  kernels->scores(f, rows, L, NULL, n, queries, L, width);
+  kernels->max_columns(shift, f, n, width);
+  kernels->exp_columns(f, w, w + width, shift, n, width);
+  memset(w + 2 * width, 0, L * width * sizeof *w);
+  for (size_t s = 0; s < n; s += TILE) {
+    kernels->add_products(w + 2 * width, rows + s * L, L, f + s * width,
+                          n - s < TILE ? n - s : TILE, L, width);
+  }
+}
+
+/* ---- the tail of a context, and its items that earn something ---- */
+
+/* Adds n items of the head with rewards r to the sums of w r and w r beta alone: that of w has them
+ * from the units. */
+static void add_rewarded(fopo_running *sums, const fopo_shared_head *head, const uint32_t *places,
+                         const float *r, size_t n, const float *q, size_t L) {
+  const fopo_kernels *k = fopo_kernels_get();
+  float c[REWARDED];
+  if (n == 0) return;
+  fopo_cpu_gather_dot(c, &head->rows, places, n, q, L);
+  float largest = k->max(c, n);
+  if (largest > sums->shift) fopo_running_raise(sums, largest, L);
+  k->exp_sum(c, c, sums->shift, n);
+  for (size_t i = 0; i < n; i++) {
+    c[i] *= r[i];
+    sums->wd += (double)c[i];
+  }
+  fopo_cpu_gather_axpy(sums->wd_beta, &head->rows, places, c, n, 0, L);
+}
+
+static void add_hits(fopo_running *sums, const fopo_shared_head *head, const fopo_csr *Y,
+                     uint32_t row, const float *q, size_t L) {
+  const uint32_t *hits = fopo_csr_row(Y, row);
+  uint32_t places[REWARDED];
+  float ones[REWARDED];
+  size_t n = 0;
+  for (size_t i = 0; i < REWARDED; i++) ones[i] = 1.0f;
+  for (size_t i = 0; i < fopo_csr_count(Y, row); i++) {
+    places[n] = head->place[hits[i]];
+    n += places[n] < head->H;
+    if (n < REWARDED) continue;
+    add_rewarded(sums, head, places, ones, n, q, L);
+    n = 0;
+  }
+  add_rewarded(sums, head, places, ones, n, q, L);
+}
+
+static void add_credit(fopo_running *sums, const fopo_shared_head *head, const fopo_credit *credit,
+                       uint32_t row, const float *q, size_t L) {
+  uint32_t place = head->place[credit->action[row]];
+  float r = credit->weight[row] * (credit->gain[row] - credit->shift);
+  if (place < head->H) add_rewarded(sums, head, &place, &r, 1, q, L);
+}
+
+static void sum_tail(const work *k, size_t b, size_t n_next, const fopo_shared_head *head,
+                     const fopo_sparse_reward *reward, const fopo_samples *tail,
+                     const fopo_rows *items, const fopo_device_batch *batch) {
+  size_t S = batch->S, L = k->L;
+  const float *q = batch->Q + b * L;
+  fopo_running *sums = &k->tail[b];
+  *sums = fopo_running_at(k->tails + b * rounded(fopo_running_bytes(L)), L);
+  fopo_running_add(sums, NULL, q, items, tail->ids + b * S, tail->logq + b * S, tail->r + b * S,
+                   0.0f, INFINITY, S, n_next, L);
+  if (reward->Y.indptr != NULL) add_hits(sums, head, &reward->Y, batch->rows[b], q, L);
+  if (reward->credit.action != NULL) {
+    add_credit(sums, head, &reward->credit, batch->rows[b], q, L);
+  }
+}
+
+/* The tails of TAILS contexts, each while rows of the next are on their way. */
+static void sum_tails(const work *k, size_t first, const fopo_shared_head *head,
+                      const fopo_sparse_reward *reward, const fopo_samples *tail,
+                      const fopo_rows *items, const fopo_device_batch *batch) {
+  size_t end = first + TAILS < k->B ? first + TAILS : k->B;
+  for (size_t b = first; b < end; b++) {
+    sum_tail(k, b, b + 1 < end ? batch->S : 0, head, reward, tail, items, batch);
+  }
+}
+
+/* ---- joining ---- */
+
+/* total [L, width] += factor[j] x [L, width], by columns. */
+static void add_scaled(float *total, const float *x, const float *factor, size_t L, size_t width) {
+  enum { HALF = FOPO_PANEL / 2 };
+  for (size_t i = 0; i < L * width; i += HALF) {
+    const float *scale = factor + i % width;
+#pragma omp simd
+    for (size_t j = 0; j < HALF; j++) total[i + j] += scale[j] * x[i + j];
+  }
+}
+
+/* Joins all units of panel p and its tails. As in estimate.c,
+ *   V = (sum w r beta - rbar sum w beta) / W; only the rewarded items have a part in the first. */
+static void join(const work *k, const fopo_estimate *e, size_t p) {
+  size_t width = k->width, L = k->L, n = k->B - p * width < width ? k->B - p * width : width;
+  float *units = k->sums + p * k->chunks * k->unit, *total = k->totals + p * L * width;
+  float shift[FOPO_PANEL], factor[FOPO_PANEL], sum[FOPO_PANEL];
+  const fopo_kernels *kernels = fopo_kernels_get();
+  double w[FOPO_PANEL] = {0}, ww[FOPO_PANEL] = {0};
+  memset(total, 0, L * width * sizeof *total);
+  for (size_t j = 0; j < width; j++) {
+    shift[j] = j < n ? k->tail[p * width + j].shift : units[j];
+    for (size_t c = 0; c < k->chunks; c++) shift[j] = fmaxf(shift[j], units[c * k->unit + j]);
+  }
+  for (size_t c = 0; c < k->chunks; c++) {
+    const float *unit = units + c * k->unit;
+    float factor2[FOPO_PANEL];
+    memcpy(factor, unit, width * sizeof *factor);
+    kernels->exp_columns(factor, sum, factor2, shift, 1, width);
+    for (size_t j = 0; j < width; j++) {
+      w[j] += (double)factor[j] * (double)unit[width + j];
+      ww[j] += (double)factor2[j] * (double)unit[2 * width + j];
+    }
+    add_scaled(total, unit + 3 * width, factor, L, width);
+  }
+  for (size_t j = 0; j < n; j++) {
+    size_t b = p * width + j;
+    fopo_running *tail = &k->tail[b];
+    if (shift[j] > tail->shift) fopo_running_raise(tail, shift[j], L);
+    double W = tail->w + w[j], rbar = tail->wd / W, W2 = tail->ww + ww[j];
+    float *V = e->V + b * L, *stats = e->stats + b * FOPO_STATS;
+    for (size_t i = 0; i < L; i++) {
+      double w_beta = (double)tail->w_beta[i] + (double)total[i * width + j];
+      V[i] = (float)(((double)tail->wd_beta[i] - rbar * w_beta) / W);
+    }
+    stats[FOPO_STAT_REWARD] = (float)rbar;
+    stats[FOPO_STAT_ESS] = (float)(W * W / W2);
+    stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
+    stats[FOPO_STAT_HEAD_MASS] = (float)(w[j] / W);
+  }
+}
+
+int fopo_cpu_snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *head,
+                       const fopo_sparse_reward *reward, const fopo_samples *tail,
+                       const fopo_rows *items, const fopo_device_batch *batch) {
+  work k = shape(batch->B, head->H, batch->L);
+  int status = reserve(&k, d);
+  if (status != FOPO_OK) return status;
+  size_t units = k.panels * k.chunks;
+#pragma omp parallel num_threads(fopo_threads())
+  {
+#pragma omp for schedule(static)
+    for (size_t p = 0; p < k.panels; p++) fill_panel(&k, batch->Q, p);
+      /* the large units first, so that the threads end together */
+#pragma omp for schedule(dynamic)
+    for (size_t u = 0; u < units + divided(k.B, TAILS); u++) {
+      if (u < units) {
+        sum_unit(&k, fopo_cpu_scratch(d), head, u / k.chunks, u % k.chunks);
+      } else {
+        sum_tails(&k, (u - units) * TAILS, head, reward, tail, items, batch);
+      }
+    }
+#pragma omp for schedule(dynamic)
+    for (size_t p = 0; p < k.panels; p++) join(&k, e, p);
+  }
+  return FOPO_OK;
+}
