@@ -10,7 +10,16 @@ local row_of = {}
 local function proposal_of(row, o)
   for _, option in ipairs(row.options) do
     if option.type == "proposal" then return o.proposal or native.proposal_uniform() end
-    if option.type == "index" then
+    if option.type == "index" and o.head then
+      if o.index then
+        define.fail("fopo.gradient.%s has both index and head; give index, to find a head for each "
+                    .. "context, or head, one for all", row.name)
+      end
+    elseif option.type == "index" then
+      if not o.index then
+        define.fail("fopo.gradient.%s needs head = H, a head for all contexts, or index = "
+                    .. "fopo.index.norm(items), which finds one for each", row.name)
+      end
       return native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
                                      refresh = o.refresh}
     end
@@ -65,12 +74,14 @@ assert(g:copy().samples == 50)]]}
 
 -- "U 256", "refresh 3": how an option stands in the description of g; nil: it says nothing there.
 local shown = {
-  integer = function(g, option) return ("%s %d"):format(option.symbol, g[option.name]) end,
+  integer = function(g, option)
+    return g[option.name] and ("%s %d"):format(option.symbol, g[option.name])
+  end,
   number = function(g, option) return ("%s %.4g"):format(option.symbol, g[option.name]) end,
   proposal = function(g) return g.proposal:describe() end,
-  index = function(g) return "index " .. g.proposal.index:about().kind end,
+  index = function(g) return g.proposal and "index " .. g.proposal.index:about().kind end,
   ["integer|string"] = function(g)
-    return g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil
+    return g.proposal and g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil
   end,
   string = function(g, option)
     if option.fault then return g.fault and ("FAULT %s PLANTED"):format(g.fault) end
@@ -84,7 +95,7 @@ function methods.describe(g)
   for _, counts in ipairs{true, false} do
     for _, option in ipairs(row.options) do
       if option.symbol and (option.type == "integer") == counts then
-        parts[#parts + 1] = shown[option.type](g, option)
+        parts[#parts + 1] = shown[option.type](g, option) or nil
       end
     end
   end

@@ -92,12 +92,20 @@ static int copy(lua_State *L) {
   return 1;
 }
 
+/* Whether the option has a meaning here: that of a head for all contexts, or those of candidates.
+ */
+static int applies(const fopo_option *row, const fopo_gradient_options *o) {
+  if (row->type == FOPO_OPTION_HEAD) return o->head > 0;
+  return o->head == 0 || !(row->flags & FOPO_OPTION_OF_CANDIDATES);
+}
+
 /* Raises that the gradient has nothing of that name to set, with the names that it has. */
-static void refuse_to_set(lua_State *L, const fopo_estimator *e, const char *name) {
+static void refuse_to_set(lua_State *L, const fopo_gradient_options *o, const char *name) {
+  const fopo_estimator *e = o->estimator;
   luaL_Buffer names;
   luaL_buffinit(L, &names);
   for (const fopo_option *row = e->options; row->name != NULL; row++) {
-    if (!(row->flags & FOPO_OPTION_SETTABLE)) continue;
+    if (!(row->flags & FOPO_OPTION_SETTABLE) || !applies(row, o)) continue;
     if (luaL_bufflen(&names) > 0) luaL_addstring(&names, ", ");
     luaL_addstring(&names, row->name);
   }
@@ -113,6 +121,11 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
   const fopo_option *row = bind_row(o->estimator->options, name);
   int mixture =
       (o->estimator->needs & FOPO_NEEDS_PROPOSAL) != 0 && o->proposal.kind == FOPO_PROPOSAL_MIXTURE;
+  if (row != NULL && !applies(row, o)) {
+    bind_refuse(L, "this gradient %s, so it has no %.80s to set; make another one",
+                o->head > 0 ? "has a head for all contexts" : "takes candidates of each context",
+                name);
+  }
   if (row != NULL && row->flags & FOPO_OPTION_SETTABLE) return;
   if (strcmp(name, "epsilon") == 0) {
     if (!mixture) {
@@ -127,7 +140,7 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
       bind_refuse(L, "only a gradient with candidates has k");
     }
   } else {
-    refuse_to_set(L, o->estimator, name);
+    refuse_to_set(L, o, name);
   }
 }
 
@@ -348,6 +361,7 @@ static const luaL_Reg methods[] = {
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"samples", field_option, NULL},
                                     {"tail", field_option, NULL},
+                                    {"head", field_option, NULL},
                                     {"baseline", field_option, NULL},
                                     {"epsilon", field_epsilon, NULL},
                                     {"k", field_k, NULL},

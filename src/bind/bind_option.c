@@ -5,8 +5,12 @@
 
 #include "bind/families.h"
 
+static int is_count(const fopo_option *row) {
+  return row->type == FOPO_OPTION_COUNT || row->type == FOPO_OPTION_HEAD;
+}
+
 static int is_number(const fopo_option *row) {
-  return row->type == FOPO_OPTION_COUNT || row->type == FOPO_OPTION_NUMBER;
+  return is_count(row) || row->type == FOPO_OPTION_NUMBER;
 }
 
 const fopo_option *bind_row(const fopo_option *rows, const char *name) {
@@ -21,7 +25,7 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
   if (!is_number(row) && row->type != FOPO_OPTION_CHOICE) return;
   int given = index > 0 && bind_has(L, index, row->name);
   int at = given ? bind_option(L, index, row->name) : 0;
-  if (row->type == FOPO_OPTION_COUNT) {
+  if (is_count(row)) {
     size_t most = row->most > 0.0 ? (size_t)row->most : UINT32_MAX - 1;
     *(size_t *)(void *)member =
         given ? bind_count(L, at, row->name, (size_t)row->least, most) : (size_t)row->standard;
@@ -37,6 +41,9 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
 int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   const char *member = (const char *)options + row->member;
   switch (row->type) {
+  case FOPO_OPTION_HEAD:
+    if (*(const size_t *)(const void *)member == 0) return bind_return_nil(L);
+  /* fall through */
   case FOPO_OPTION_COUNT:
     lua_pushinteger(L, (lua_Integer) * (const size_t *)(const void *)member);
     return 1;
@@ -71,22 +78,21 @@ static void set_choices(lua_State *L, const char *const *choices) {
 /* {name =, type =, default =, text =, min =, max =, one_of =, required =, symbol =, candidates =}
  */
 static void push_row(lua_State *L, const fopo_option *row) {
-  static const char *const types[] = {"integer", "number",         "string", "proposal",
-                                      "index",   "integer|string", "string"};
+  static const char *const types[] = {"integer", "number",         "string",  "proposal",
+                                      "index",   "integer|string", "integer", "string"};
   lua_createtable(L, 0, 10);
   bind_set_string(L, "name", row->name);
   bind_set_string(L, "type", types[row->type]);
   bind_set_string(L, "text", row->text);
   if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
   if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
-  if (row->type == FOPO_OPTION_INDEX) bind_set_boolean(L, "required", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
   if (row->choices != NULL) {
     set_choices(L, row->choices);
     bind_set_string(L, "default", row->choices[(int)row->standard]);
   }
   if (is_number(row)) {
-    set_limit(L, "default", row->standard);
+    if (row->type != FOPO_OPTION_HEAD) set_limit(L, "default", row->standard);
     if (isfinite(row->least)) set_limit(L, "min", row->least);
     if (row->most > 0.0) set_limit(L, "max", row->most);
   }

@@ -44,6 +44,7 @@ void fopo_batch_unbind(fopo_batch *b) {
                           m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_item_rows_done(&b->items, d);
+  fopo_head_unbind(&b->head, d);
   *m = (fopo_batch_arrays){
       .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
   *w =
@@ -160,8 +161,18 @@ static void cut(fopo_batch *b) {
   b->piece_size = (b->part_size + pieces - 1) / pieces;
 }
 
-static size_t count_draws(const fopo_gradient_options *o, size_t P) {
-  return o->estimator->draws != NULL ? o->estimator->draws(o, P) : o->samples;
+static size_t count_draws(const fopo_batch *b) {
+  const fopo_gradient_options *o = b->options;
+  return o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
+}
+
+/* The shared head of the batch, if the options ask for one. Its items need not be listed if their
+ * rewards are sparse and they do not move. */
+static int set_head(fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  b->H = b->options->head;
+  b->listed = data->train_items || !fopo_reward_is_sparse(data->reward) ? b->H : 0;
+  return b->H > 0 ? fopo_head_set(&b->head, data, NULL, b->H) : FOPO_OK;
 }
 
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
@@ -172,12 +183,14 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   b->rows = rows;
   b->key = key;
   b->B = B;
-  b->S = count_draws(b->options, data->P);
+  int status = set_head(b);
+  if (status != FOPO_OK) return status;
+  b->S = count_draws(b);
   b->done = 0;
   b->part = b->piece = (fopo_span){0};
   memset(b->seconds, 0, sizeof b->seconds);
   cut(b);
-  int status = reserve(b);
+  status = reserve(b);
   if (status == FOPO_OK) status = d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
   if (status == FOPO_OK && theta == NULL) {
     status = d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *theta);
@@ -321,6 +334,10 @@ static int add_stats(fopo_batch *b) {
   fopo_device *d = b->data->device;
   fopo_candidate_sets sets = {.k = c->q.k, .counts = c->device.counts};
   fopo_device_batch part = {.B = b->part.n, .with_candidates = fopo_candidates_of(c, &b->part)};
+  if (b->H > 0) { /* which every context has whole */
+    sets = (fopo_candidate_sets){.k = b->H};
+    part.with_candidates = b->part.n;
+  }
   return d->ops->add_stats(d, b->arrays.sums, b->part.stats, &sets, b->part.first == 0, &part);
 }
 

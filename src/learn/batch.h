@@ -15,6 +15,7 @@
 #include "learn/candidates.h"
 #include "learn/estimator.h"
 #include "learn/fault.h"
+#include "learn/head.h"
 #include "learn/item_rows.h"
 #include "learn/span.h"
 
@@ -53,6 +54,7 @@ struct fopo_batch {
   const fopo_gradient_options *options; /* not owned, as is the data */
   const fopo_binding *data;
   fopo_candidates *candidates;
+  fopo_head head;
   fopo_fault fault;
 
   fopo_stage stage;
@@ -60,6 +62,8 @@ struct fopo_batch {
   const uint32_t *rows; /* [B] context ids on the host; not owned */
   fopo_draw_key key;
   size_t B, S;
+  size_t H, listed;             /* items of the shared head, 0: there is none; how many of them are
+                                 * listed in front of the draws: 0 or H */
   size_t part_size, piece_size; /* contexts, at most */
   size_t done;                  /* contexts absorbed */
   fopo_span part, piece;        /* at hand */

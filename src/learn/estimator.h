@@ -24,6 +24,7 @@ typedef struct {
   size_t samples;         /* S draws a context; head_tail: U draws outside the candidates */
   int baseline;           /* reinforce: 0 none, 1 mean */
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
+  size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   double own[FOPO_OWN_OPTIONS];
 } fopo_gradient_options;
 
@@ -48,8 +49,8 @@ struct fopo_estimator {
   unsigned needs;    /* of the flags above */
   size_t least;      /* samples; 0: the option has no meaning */
 
-  /* S, how many items a context draws out of P; NULL: the option samples. */
-  size_t (*draws)(const fopo_gradient_options *o, size_t P);
+  /* S, how many items of a context the batch lists in draws.ids; NULL: the option samples. */
+  size_t (*draws)(const fopo_batch *b);
 
   /* The options against a catalogue of P items; NULL if there is nothing more to check. The
    * proposal has been checked before. */
@@ -110,6 +111,7 @@ extern const fopo_estimator *const fopo_estimators[];
 
 /* The proposal that the estimator draws from or takes candidates from; NULL if it needs none. */
 static inline const fopo_proposal *fopo_options_proposal(const fopo_gradient_options *o) {
+  if (o->head > 0) return NULL;
   return o->estimator->needs & (FOPO_NEEDS_PROPOSAL | FOPO_NEEDS_CANDIDATES) ? &o->proposal : NULL;
 }
 

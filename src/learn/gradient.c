@@ -86,6 +86,16 @@ fopo_index *fopo_gradient_index(const fopo_gradient *g) {
   return q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE ? q->index : NULL;
 }
 
+int fopo_gradient_orders_items(const fopo_gradient *g) {
+  return fopo_gradient_index(g) != NULL || g->options.head > 0;
+}
+
+int fopo_gradient_refresh(fopo_gradient *g) {
+  fopo_index *ix = fopo_gradient_index(g);
+  fopo_head_forget(&g->batch.head);
+  return ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
+}
+
 double fopo_gradient_epsilon(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   return o->estimator->needs & FOPO_NEEDS_PROPOSAL ? o->proposal.epsilon : (double)NAN;
@@ -192,12 +202,13 @@ fopo_work fopo_gradient_work(const fopo_gradient *g) {
   return (fopo_work){.B = g->batch.B,
                      .n_with_candidates = c->n,
                      .refresh = c->n > 0 ? c->q.refresh : 0,
+                     .head = g->batch.H,
                      .epsilon = c->n > 0 ? c->q.epsilon : 1.0};
 }
 
 int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
   return a->B == b->B && a->n_with_candidates == b->n_with_candidates && a->refresh == b->refresh &&
-         !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
+         a->head == b->head && !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
 }
 
 /* ---- what is remembered ---- */

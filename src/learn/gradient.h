@@ -35,6 +35,11 @@ const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g);
 /* The index that candidates come from; NULL if there is none. */
 fopo_index *fopo_gradient_index(const fopo_gradient *g);
 
+/* Whether it holds an order of the items or a structure over them, which must be made anew after
+ * items were moved; and to do so, from the items on the host. */
+int fopo_gradient_orders_items(const fopo_gradient *g);
+int fopo_gradient_refresh(fopo_gradient *g);
+
 /* The share of uniform draws of a proposal that the user gave; NAN if there is none. */
 double fopo_gradient_epsilon(const fopo_gradient *g);
 
@@ -78,6 +83,7 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
  * equal work may be replayed by one CUDA graph. */
 typedef struct {
   size_t B, n_with_candidates, refresh;
+  size_t head; /* items of a head that all contexts share; 0: none */
   double epsilon;
 } fopo_work;
 

@@ -51,7 +51,8 @@ enum {
   FOPO_REWARD_FROM_CALLER = 8,  /* filled by the caller, draw by draw: no value, no look_up */
   FOPO_REWARD_OF_ANY_ITEM = 16, /* rewards any item in any of its contexts, as a model does */
   FOPO_REWARD_IS_MODEL = 32,    /* its value is the model's and nothing else */
-  FOPO_REWARD_TRANSLATES = 64   /* credit.shift may be changed between two steps */
+  FOPO_REWARD_TRANSLATES = 64,  /* credit.shift may be changed between two steps */
+  FOPO_REWARD_IS_SPARSE = 128   /* 0 but for the items of Y, or for the logged action's credit */
 };
 
 struct fopo_reward_kind {
@@ -93,6 +94,11 @@ void fopo_reward_done(fopo_reward *r); /* accepts {0} */
 /* Whether the caller fills the rewards, draw by draw. */
 static inline int fopo_reward_from_caller(const fopo_reward *r) {
   return (r->kind->needs & FOPO_REWARD_FROM_CALLER) != 0;
+}
+
+/* Whether all items of a context but a few have the reward 0 (fopo_sparse_reward). */
+static inline int fopo_reward_is_sparse(const fopo_reward *r) {
+  return (r->kind->needs & FOPO_REWARD_IS_SPARSE) != 0;
 }
 
 /* Its arrays on the host. */

@@ -27,12 +27,13 @@ static int check_items(const fopo_trainer_options *o) {
   }
   if (o->index_refresh == 0) return FOPO_OK;
   const fopo_index *ix = fopo_gradient_index(o->gradient);
-  if (!o->policy->train_items || ix == NULL) {
+  int ordered = fopo_gradient_orders_items(o->gradient);
+  if (!o->policy->train_items || !ordered) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
                      o->index_refresh,
-                     ix == NULL ? "the gradient uses no index" : "the policy's items are fixed");
+                     ordered ? "the policy's items are fixed" : "the gradient uses no index");
   }
-  if (fopo_index_over(ix, o->policy->items)) return FOPO_OK;
+  if (ix == NULL || fopo_index_over(ix, o->policy->items)) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "index_refresh is %zu but the index is over other items than those that the "
                    "policy trains; build it from the policy's own items",
@@ -161,8 +162,7 @@ static int close_slice(fopo_trainer *t) {
 int fopo_trainer_refresh(fopo_trainer *t) {
   if (t->o.index_refresh == 0) return FOPO_OK;
   int status = t->running ? fetch_items(t) : FOPO_OK;
-  fopo_index *ix = fopo_gradient_index(t->o.gradient);
-  return status == FOPO_OK && ix != NULL ? fopo_index_refresh(ix) : status;
+  return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }
 
 /* Fills the caller's *slice from the sums so far. */

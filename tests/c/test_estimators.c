@@ -185,6 +185,34 @@ static void test_head_tail(void **unused) {
   small_world_done(&w);
 }
 
+static fopo_gradient_options shared(size_t H, size_t U) {
+  return (fopo_gradient_options){.estimator = &fopo_estimator_head_tail, .samples = U, .head = H};
+}
+
+/* The same of a head that all contexts share: no bias with a long tail, and less of it, and less
+ * variance, the more of the policy the head holds. */
+static void test_shared_head(void **unused) {
+  (void)unused;
+  small_world w;
+  tiny_world(&w, 400, 0.5, 2);
+  deviation d = measure(&w, shared(40, 300), 100);
+  assert_true(worst(&d, "shared head 40, tail 300") < 3.0);
+  assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
+
+  deviation few = measure(&w, shared(6, 6), 400), many = measure(&w, shared(6, 48), 400);
+  deviation large = measure(&w, shared(200, 6), 400);
+  worst(&few, "shared head 6, tail 6");
+  worst(&many, "shared head 6, tail 48");
+  worst(&large, "shared head 200, tail 6");
+  for (int k = 0; k < DIRECTIONS; k++) {
+    double se = error_of(&many.along[k]);
+    assert_true(fabs(mean_of(&many.along[k])) < fabs(mean_of(&few.along[k])) / 4.0 + 3.0 * se);
+    assert_true(se < error_of(&few.along[k]));
+    assert_true(error_of(&large.along[k]) < error_of(&few.along[k]));
+  }
+  small_world_done(&w);
+}
+
 /* The share of pi inside the candidates, as estimated and as it is. */
 static void test_head_mass(void **unused) {
   (void)unused;
@@ -299,8 +327,9 @@ int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reinforce), cmocka_unit_test(test_snis),
-      cmocka_unit_test(test_head_tail), cmocka_unit_test(test_head_mass),
-      cmocka_unit_test(test_bias),      cmocka_unit_test(test_teeth),
+      cmocka_unit_test(test_head_tail), cmocka_unit_test(test_shared_head),
+      cmocka_unit_test(test_head_mass), cmocka_unit_test(test_bias),
+      cmocka_unit_test(test_teeth),
   };
   return cmocka_run_group_tests_name("estimators", tests, NULL, NULL);
 }

@@ -48,6 +48,92 @@ function TestHeadTail:test_whole_tail_is_exact()
   end)
 end
 
+-- ------------------------------------------------------------------------------------------------
+TestSharedHead = {}
+
+function TestSharedHead:test_fields()
+  local g = fopo.gradient.head_tail{head = 200, tail = 30}
+  lu.assertEquals({g.kind, g.head, g.tail}, {"head_tail", 200, 30})
+  lu.assertNil(g.k)
+  lu.assertNil(g.proposal)
+  lu.assertStrContains(g:describe(), "H 200, U 30")
+  g:set{head = 100, tail = 5}
+  lu.assertEquals({g.head, g.tail}, {100, 5})
+  fails("has a head for all contexts, so it has no k to set", g.set, g, {k = 5})
+  fails("takes candidates of each context, so it has no head to set", function()
+    fopo.gradient.head_tail{index = index, k = 20}:set{head = 5}
+  end)
+  fails("has both index and head", fopo.gradient.head_tail, {index = index, head = 10})
+end
+
+function TestSharedHead:test_whole_tail_is_exact()
+  local pi = policy()
+  local exact = fopo.gradient.exact{}:compute(pi, x, nil, reward)
+  local g = fopo.gradient.head_tail{head = 100, tail = 500}
+  lu.assertTrue(g:compute(pi, x, nil, reward):add(exact, -1):norm() < 1e-4 * exact:norm())
+  fails("a head of 100 items and a tail of 501 draws are more than the 600 items", function()
+    g:set{tail = 501}
+    g:compute(pi, x, nil, reward)
+  end)
+end
+
+-- A function of the user's sees all items of the head, and gives the same estimate.
+function TestSharedHead:test_custom_reward()
+  local pi = policy()
+  local hits = {}
+  for b = 1, s.train.n do
+    hits[b] = {}
+    local y = s.train:y(b)
+    for i = 1, y.cols do hits[b][y:get(1, i)] = true end
+  end
+  local custom = fopo.reward.custom(function(ids, rows)
+    local values = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      local hit = hits[rows:get(1, b)]
+      for k = 1, ids.cols do values:set(b, k, hit[ids:get(b, k)] and 1 or 0) end
+    end
+    return values
+  end)
+  local g = fopo.gradient.head_tail{head = 150, tail = 40}
+  local looked_up, a = g:compute(pi, x, nil, reward)
+  local filled, b = g:compute(pi, x, nil, custom)
+  lu.assertTrue(filled:add(looked_up, -1):norm() < 1e-5 * looked_up:norm())
+  lu.assertAlmostEquals(a.head_mass, b.head_mass, 1e-5)
+  lu.assertAlmostEquals(a.ess, b.ess, 1e-3)
+end
+
+local function shared_run(options)
+  local pi = fopo.policy.linear{items = items, theta = "identity",
+                                train_items = options.train_items}
+  local t = fopo.trainer{policy = pi, data = s.train, seed = 3, valid = false, batch = 32,
+                         optim = fopo.optim.adam{lr = 0.03}, index_refresh = options.index_refresh,
+                         gradient = fopo.gradient.head_tail{head = 80, tail = 40}}
+  return t, pi
+end
+
+function TestSharedHead:test_learns_and_resumes()
+  local t, pi = shared_run{}
+  local before = fopo.evaluate(pi, s.train).reward
+  t:run{steps = 150, view = false}
+  local path = os.tmpname()
+  t:save(path)
+  t:run{steps = 150, view = false}
+  lu.assertTrue(fopo.evaluate(pi, s.train).reward > before + 0.02)
+  lu.assertTrue(t.history.head_mass[#t.history.head_mass] > 0.3)
+  local again, copy = shared_run{}
+  again:resume(path)
+  os.remove(path)
+  again:run{steps = 150, view = false}
+  lu.assertEquals(copy:theta():add(pi:theta(), -1):norm(), 0)
+end
+
+function TestSharedHead:test_items_learnt()
+  local t, pi = shared_run{train_items = true, index_refresh = 20}
+  local before = fopo.evaluate(pi, s.train).reward
+  t:run{steps = 60, view = false}
+  lu.assertTrue(fopo.evaluate(pi, s.train).reward > before)
+end
+
 function TestHeadTail:test_learns()
   local pi = policy()
   local before = fopo.evaluate(pi, s.train).reward

@@ -7,10 +7,7 @@
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
 
-static size_t draws(const fopo_gradient_options *o, size_t P) {
-  (void)o;
-  return P;
-}
+static size_t draws(const fopo_batch *b) { return b->data->P; }
 
 /* Rows [part, P] of the items 0 .. P-1, each of the uniform density, so that w_a = exp(f_a) up to a
  * factor. */

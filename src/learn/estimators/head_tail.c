@@ -1,26 +1,34 @@
-/* Head and tail: the K candidates in full, U draws of the other P - K items, each for (P - K) / U
- * of them, and c as in snis: q is 1 in the head and U / (P - K) in the tail. Ours. Bias of order 1
- * / U, of the tail alone; K + U rows a context and the search. K + U <= P; U = P - K is the exact
- * gradient. */
+/* Head and tail: some items in full, U draws of the others, each for so many of them as there are
+ * for every draw, and c as in snis: q is 1 in the head and U / M in the tail of M items. Ours. The
+ * head is the K candidates of each context, or the H items of largest norm for all contexts. Bias
+ * of order 1 / U, of the tail alone; K + U rows a context and the search, or H + U rows and none. K
+ * + U
+ * <= P, H + U <= P; U = M is the exact gradient. */
 #include "core/clock.h"
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
 
-static size_t draws(const fopo_gradient_options *o, size_t P) {
-  (void)P;
-  return o->proposal.k + o->samples;
+static size_t draws(const fopo_batch *b) {
+  const fopo_gradient_options *o = b->options;
+  return (b->H > 0 ? b->listed : o->proposal.k) + o->samples;
 }
 
 static int check(const fopo_gradient_options *o, size_t P) {
-  size_t K = o->proposal.k;
-  if (o->samples <= P - K) return FOPO_OK;
+  size_t head = o->head > 0 ? o->head : o->proposal.k;
+  if (head < P && o->samples <= P - head) return FOPO_OK;
+  if (o->head > 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a head of %zu items and a tail of %zu draws are more than the %zu items; use "
+                     "a smaller head or tail",
+                     head, o->samples, P);
+  }
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "a tail of %zu draws is more than the %zu of %zu items that are no candidates; "
                    "use a smaller tail or k",
-                   o->samples, P - K, P);
+                   o->samples, P - head, P);
 }
 
-static int draw(fopo_batch *b) {
+static int draw_with_candidates(fopo_batch *b) {
   fopo_candidates *c = b->candidates;
   fopo_device *d = b->data->device;
   double start = fopo_clock();
@@ -34,14 +42,39 @@ static int draw(fopo_batch *b) {
   return status;
 }
 
-/* w = exp(f) in the head and (P - K) / U exp(f) in the tail */
+static int draw(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  if (b->H == 0) return draw_with_candidates(b);
+  double start = fopo_clock();
+  int status =
+      d->ops->draw_others(d, &b->draws.samples, &b->head.items, b->listed, &b->piece.device);
+  b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return status;
+}
+
+/* w = exp(f) in the head and M / U exp(f) in the tail. A shared head whose items are not listed is
+ * summed by dense products. */
 static int combine(fopo_batch *b) {
-  return fopo_combine_covariance(b, &b->data->beta, FOPO_TAIL_LEAST);
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  if (b->H == 0 || b->listed > 0) return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
+  fopo_estimate estimate = fopo_batch_estimate(b);
+  fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
+  reward.credit.shift = data->reward->credit.shift; /* it may change between two steps */
+  return d->ops->snis_head(d, &estimate, &b->head.items, &reward, &b->draws.samples, &data->beta,
+                           &b->piece.device);
 }
 
 static const fopo_option options[] = {
-    FOPO_OPTION_CANDIDATE_INDEX("finds the head"),
+    FOPO_OPTION_CANDIDATE_INDEX("finds the head of each context"),
     FOPO_OPTION_CANDIDATE_K("K, candidates of a context, all of them taken"),
+    {.name = "head",
+     .type = FOPO_OPTION_HEAD,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_gradient_options, head),
+     .least = 1,
+     .symbol = "H",
+     .text = "instead of index and k: H, the items of largest norm, taken in every context"},
     {.name = "tail",
      .type = FOPO_OPTION_COUNT,
      .flags = FOPO_OPTION_SETTABLE,
@@ -49,7 +82,7 @@ static const fopo_option options[] = {
      .standard = 256,
      .least = 1,
      .symbol = "U",
-     .text = "U, draws of the other P - K items"},
+     .text = "U, draws of the other items"},
     FOPO_OPTION_CANDIDATE_REFRESH,
     {0}};
 
@@ -64,17 +97,25 @@ const fopo_estimator fopo_estimator_head_tail = {
     .combine = combine,
     .options = options,
     // clang-format off
-    .text = "The covariance gradient with the head in full: the K candidates of the index stand for\n"
-          "themselves and U uniform draws of the other P - K items for (P - K) / U of them each, so\n"
-          "w = exp(f) in the head, w = (P - K) / U exp(f) in the tail, c_s = wbar_s (r_s - rbar) as in snis,\n"
-          "and no draw is spent twice on the head. One draw in each of U equal strips of the other items: all\n"
-          "are drawn equally often, and U = P - K is the exact gradient.\n"
+    .text = "The covariance gradient with the head in full: its items stand for themselves, and U uniform draws\n"
+          "of the M others for M / U of them each, so w = exp(f) in the head, w = M / U exp(f) in the tail,\n"
+          "c_s = wbar_s (r_s - rbar) as in snis, and no draw is spent twice on the head.\n"
+          "The head is, with index, the K candidates of each context (M = P - K); with head = H, the H items\n"
+          "of largest norm for every context (M = P - H): their rows lie together, so that scores and gradient\n"
+          "are two dense products without a search. What matters is the share of the policy's mass that\n"
+          "the head holds (head_mass), not how many of the true top K are in it.\n"
+          "One draw in each of U equal strips of the other items (by id; with head = H by norm): all are drawn\n"
+          "equally often, and U = M is the exact gradient.\n"
           "Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's\n"
-          "mass the head holds; none from the head. Variance: of the tail alone. Cost: K + U rows a context and the\n"
-          "search. Where the index finds fewer than K, the tail has more draws. K + U is at most P.\n"
+          "mass the head holds; none from the head. Variance: of the tail alone.\n"
+          "Cost: K + U rows a context and the search; or H + U rows, of which H are shared. Where the index\n"
+          "finds fewer than K, the tail has more draws. K + U, or H + U, is at most P.\n"
+          "With rewards that are not sparse (a model's, a function's) or items that are learnt, the H items\n"
+          "are read one by one for each context, which is the same estimate and slower.\n"
           "Source: ours.",
     .example = "items = fopo.array.randn(100, 4, 1)\n"
              "g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}\n"
-             "assert(g.k == 10 and g.tail == 20)",
+             "assert(g.k == 10 and g.tail == 20)\n"
+             "assert(fopo.gradient.head_tail{head = 30, tail = 20}.head == 30)",
     // clang-format on
 };

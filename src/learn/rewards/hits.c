@@ -19,7 +19,7 @@ static int look_up(fopo_device *d, const fopo_samples *samples, const fopo_rewar
 const fopo_reward_kind fopo_reward_hits = {
     .name = "hits",
     .title = "hits",
-    .needs = FOPO_REWARD_OF_SESSIONS | FOPO_REWARD_OF_ANY_ITEM,
+    .needs = FOPO_REWARD_OF_SESSIONS | FOPO_REWARD_OF_ANY_ITEM | FOPO_REWARD_IS_SPARSE,
     .make = make,
     .value = value,
     .look_up = look_up,

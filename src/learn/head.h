@@ -1,0 +1,29 @@
+/* A head that all contexts share: the H items of largest norm in full, and draws of the others. Its
+ * rows lie together on the device, so that their scores and their part of the gradient are two
+ * dense products: no search, no selection, no gather. */
+#ifndef FOPO_LEARN_HEAD_H
+#define FOPO_LEARN_HEAD_H
+
+#include "learn/binding.h"
+
+/* To be read; changed by the functions below alone. {0}: nothing is known of any items. */
+typedef struct {
+  fopo_shared_head items; /* on the device; H items are packed, 0: none */
+  uint32_t *order;        /* device [P]; owned, as the next two */
+  uint32_t *place;        /* device [P] */
+  float *rows;            /* device, room for `capacity` rows */
+  size_t capacity;
+} fopo_head;
+
+/* Makes the head the H items of largest norm of the bound data, 1 <= H < P. Costs nothing if it is
+ * that already. order [P] on the host: all items by falling norm (mips/order.h); NULL: it is found
+ * here, the first time. */
+int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H);
+
+/* Forgets the order, after items were moved: the next fopo_head_set finds it anew. */
+void fopo_head_forget(fopo_head *head);
+
+/* Gives back what lies on the device. */
+void fopo_head_unbind(fopo_head *head, fopo_device *d);
+
+#endif

@@ -1,0 +1,168 @@
+/* A head that all contexts share: with a whole tail it is the exact gradient; its dense products
+ * agree with the same estimate draw by draw; the bits do not depend on the threads; it follows
+ * items that move. */
+#include "small_world.h"
+
+enum { P = 700, N = 45, L = 13 };
+
+/* The gradient [L, L] of the first B contexts. */
+static fopo_gradient_stats compute(float *G, const small_world *w, size_t H, size_t U, size_t B) {
+  fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = U, .head = H};
+  fopo_gradient *g;
+  fopo_gradient_stats stats;
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(compute_gradient(g, fopo_matrix_view(G, L, L), &stats, w->rows, B, (fopo_draw_key){7, 3}));
+  fopo_gradient_free(g);
+  return stats;
+}
+
+static double relative(const float *a, const float *b) {
+  double apart = 0.0, size = 0.0;
+  for (size_t i = 0; i < (size_t)L * L; i++) {
+    apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    size += (double)b[i] * (double)b[i];
+  }
+  return sqrt(apart / size);
+}
+
+static void set_up(small_world *w) { small_world_init(w, P, N, L, 0.03, 0.25, 5); }
+
+/* One row and whole chunks and one more, half a panel of contexts, a whole one and one more. */
+static void test_whole_tail(void **unused) {
+  (void)unused;
+  static const size_t heads[] = {1, 63, 64, 65, 500, P - 1}, batches[] = {1, 16, 17, 32, 33, N};
+  small_world w;
+  set_up(&w);
+  double *theta = small_world_theta(&w), exact[L * L];
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    float G[L * L], truth[L * L];
+    size_t H = heads[i], B = batches[i];
+    double reward = small_world_reward(exact, &w, theta, B);
+    for (size_t k = 0; k < (size_t)L * L; k++) truth[k] = (float)exact[k];
+    fopo_gradient_stats stats = compute(G, &w, H, P - H, B);
+    print_message("head %zu, %zu contexts: relative error %.1e, head mass %.4f\n", H, B,
+                  relative(G, truth), stats.mean.head_mass);
+    assert_true(relative(G, truth) < 1e-5);
+    assert_true(fabs(stats.mean.reward - reward) < 1e-5 * reward);
+    assert_true(stats.mean.head_mass > 0.0 && stats.mean.head_mass < 1.0);
+    assert_true(stats.sum.n_with_candidates == (double)B && stats.sum.short_rows == 0.0);
+  }
+  fopo_free(theta);
+  small_world_done(&w);
+}
+
+static void assert_close(double a, double b) {
+  if (!(fabs(a - b) <= 1e-4 * fabs(b))) fail_msg("%.9g is not near %.9g", a, b);
+}
+
+/* Items that are learnt are read draw by draw, so the same draws go the other way. */
+static void compare_with_listed(small_world *w, double most) {
+  float dense[L * L], listed[L * L];
+  fopo_gradient_stats a = compute(dense, w, 300, 40, N);
+  w->pi.train_items = 1;
+  fopo_gradient_stats b = compute(listed, w, 300, 40, N);
+  w->pi.train_items = 0;
+  print_message("dense against listed: %.1e\n", relative(dense, listed));
+  assert_true(relative(dense, listed) < most);
+  assert_close(a.mean.reward, b.mean.reward);
+  assert_close(a.mean.ess, b.mean.ess);
+  assert_close(a.mean.max_weight, b.mean.max_weight);
+  assert_close(a.mean.head_mass, b.mean.head_mass);
+}
+
+static void test_hits(void **unused) {
+  (void)unused;
+  small_world w;
+  set_up(&w);
+  compare_with_listed(&w, 1e-5);
+  small_world_done(&w);
+}
+
+/* The credit of a log: one item of a context earns something, in the head or outside, and the
+ * reward may be negative. */
+static void test_credit(void **unused) {
+  (void)unused;
+  small_world w;
+  uint32_t actions[N];
+  float rewards[N], propensities[N];
+  set_up(&w);
+  for (uint32_t i = 0; i < N; i++) {
+    actions[i] = i * 131 % P;
+    rewards[i] = (float)(i % 5) - 1.5f;
+    propensities[i] = 0.1f + 0.01f * (float)i;
+  }
+  fopo_logs logs = {
+      .n = N, .n_actions = P, .actions = actions, .rewards = rewards, .propensities = propensities};
+  fopo_reward_source source = {.logs = &logs, .translate = 0.25};
+  ok(fopo_reward_init(&w.reward, &fopo_reward_ips, &source));
+  compare_with_listed(&w, 1e-3); /* the listed draws subtract the least reward, which is large */
+  fopo_reward_done(&w.reward);
+  small_world_done(&w);
+}
+
+static void test_threads(void **unused) {
+  (void)unused;
+  small_world w;
+  float one[L * L], more[L * L];
+  int before = fopo_threads();
+  set_up(&w);
+  fopo_threads_set(1);
+  compute(one, &w, 500, 40, N);
+  for (int threads = 2; threads < 6; threads++) {
+    fopo_threads_set(threads);
+    compute(more, &w, 500, 40, N);
+    assert_memory_equal(one, more, sizeof one);
+  }
+  fopo_threads_set(before);
+  small_world_done(&w);
+}
+
+/* The head is the order by norm of now, after a refresh. */
+static void test_refresh(void **unused) {
+  (void)unused;
+  small_world w;
+  set_up(&w);
+  fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 5, .head = 1};
+  fopo_gradient *g;
+  fopo_gradient_stats small, large;
+  ok(fopo_gradient_new(&g, &o));
+  assert_true(fopo_gradient_orders_items(g));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(compute_gradient(g, (fopo_matrix){0}, &small, w.rows, N, (fopo_draw_key){1, 1}));
+  memset(fopo_matrix_row(w.items, 9), 0, L * sizeof(float));
+  for (size_t i = 0; i < L; i++) fopo_matrix_row(w.items, 9)[i] = 40.0f;
+  ok(fopo_gradient_refresh(g));
+  ok(compute_gradient(g, (fopo_matrix){0}, &large, w.rows, N, (fopo_draw_key){1, 1}));
+  print_message("mass of a head of one: %.3f, then %.3f\n", small.mean.head_mass,
+                large.mean.head_mass);
+  assert_true(large.mean.head_mass > small.mean.head_mass + 0.2);
+  fopo_gradient_free(g);
+  small_world_done(&w);
+}
+
+static void test_too_large(void **unused) {
+  (void)unused;
+  small_world w;
+  set_up(&w);
+  fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 301, .head = 400};
+  fopo_gradient *g;
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  refused(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}), FOPO_ERR_ARGUMENT,
+          "a head of 400 items and a tail of 301 draws are more than the 700 items");
+  o.samples = 300;
+  ok(fopo_gradient_set(g, &o));
+  ok(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}));
+  fopo_gradient_free(g);
+  small_world_done(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_whole_tail), cmocka_unit_test(test_hits),
+      cmocka_unit_test(test_credit),     cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_refresh),    cmocka_unit_test(test_too_large),
+  };
+  return cmocka_run_group_tests_name("head", tests, NULL, NULL);
+}
