@@ -1,6 +1,6 @@
 # fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
-#       make CUDA=
+#       make CUDA= | make test-arm
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist | make doc
 #
 # `make test` and `make demo` first install what Debian lacks: scripts/tools/setup.sh says why.
@@ -8,8 +8,10 @@
 
 MODE    ?= release          # release | debug | asan
 MPI     ?= 0                # 1: many machines through OpenMPI
+ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
+SYSROOT := $(if $(filter 1,$(ARM)),$(CURDIR)/build/arm/sysroot)
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion -Wundef -Wvla
 WARN_C  := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 MODE    := $(strip $(MODE))
@@ -20,7 +22,7 @@ FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undef
                  -fno-omit-frame-pointer
 # -ffp-contract=off: the portable kernels give the same bits wherever they are compiled.
 COMMON  := $(FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno -fopenmp -Isrc \
-           -isystem /usr/include/lua5.4 -D_GNU_SOURCE
+           -isystem $(SYSROOT)/usr/include/lua5.4 -D_GNU_SOURCE
 CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 # hnswlib reads one word past its lists when it prefetches; without that, asan is clean.
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
@@ -54,6 +56,15 @@ else
   SKIP     := src/comm/comm_mpi.c
 endif
 
+# Its objects have a folder of their own, and ./fopo stays this machine's.
+ifeq ($(filter 1,$(ARM)),1)
+  OUT      := build/arm
+  CC       := aarch64-linux-gnu-gcc --sysroot=$(SYSROOT)
+  CXX      := aarch64-linux-gnu-g++ --sysroot=$(SYSROOT)
+  LDCXX    := $(CXX)
+  CUDA     :=
+endif
+
 SRC_C   := $(filter-out $(SKIP) src/main.c,$(shell find src -name '*.c'))
 SRC_CXX := $(shell find src -name '*.cc')
 OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
@@ -69,7 +80,7 @@ EMULATED := $(OUT)/emulated/fopo_cuda.so
 
 # ./fopo is the release; the others are build/MODE/fopo.
 all: $(OUT)/fopo $(CUDA_SO)
-	$(Q)$(if $(filter release,$(MODE)),ln -sf $(OUT)/fopo fopo)
+	$(Q)$(if $(filter build/release,$(OUT)),ln -sf $(OUT)/fopo fopo)
 
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
@@ -243,4 +254,4 @@ doc: $(OUT)/fopo
 clean:
 	rm -rf build fopo
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build -name sysroot -prune -o -name '*.d' -print 2>/dev/null)

@@ -4,10 +4,11 @@ local define = require "fopo.base.define"
 local text = require "fopo.base.text"
 local cache = require "fopo.base.cache"
 local auto = require "fopo.index.auto"
+local choice = require "fopo.index.choice"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
 local items_argument = {"items", "array", nil, "[P, L] item embeddings; kept alive, not copied"}
-local notes = setmetatable({}, {__mode = "k"}) -- index -> {why, candidates} of index.auto
+local notes = setmetatable({}, {__mode = "k"}) -- index -> notes of index.auto
 
 index.exact = fn{
   name = "fopo.index.exact", returns = "index", args = {items_argument},
@@ -77,31 +78,45 @@ index.auto = fn{
     {"queries", "array", nil, "[B, L] queries like those to come, as pi:queries(x) returns them",
      required = true},
     {"k", "integer", nil, "items of an answer; 256 if left out, all if there are fewer", min = 1},
-    {"target", "number", 0.99, "the least recall@k", above = 0, max = 1},
+    {"target", "number", nil, "the least recall@k; 0.99 unless mass alone is given", above = 0,
+     max = 1},
+    {"mass", "number", nil, "or the least share of the mass that the true top k hold; 0.995 if "
+     .. "neither is given and k is at least 32", above = 0, max = 1},
+    {"seconds", "number", 5, "that the choice may take in all; what does not fit is left out",
+     above = 0},
     {"batch", "integer", 32, "queries searched at a time, like the trainer's batch", min = 1},
     {"sample", "integer", 256, "at most so many of the queries are used", min = 1},
-    {"build_limit", "number", 120, "estimated seconds that building graphs may take in all",
-     min = 0},
+    {"build_limit", "number", nil, "estimated seconds that building graphs may take, beyond those "
+     .. "of the option seconds; if left out, what is left of these", min = 0},
     {"head", "number", 0.05, "of the hybrid", above = 0, below = 1},
     {"M", "integer", 16, "of the graphs", min = 2, max = 128},
     {"ef_construction", "integer", 200, "of the graphs", min = 2},
     {"seed", "integer", 1, "of the graphs"},
     {"deterministic", "boolean", false, "of the graphs: build with one thread"},
   },
-  text = [[Measures recall and time of exact, norm (without and with budgets), hybrid and hnsw
-(with several ef) on your own queries, and returns the fastest that reaches the target recall.
-ix:about().why says why in a sentence, ix:about().candidates lists what was measured or left out,
-and ix:describe() prints both. No graph is built if the order by norm is so good that a graph
-cannot be faster, or if its build is estimated to exceed build_limit. Recalls are reproducible;
-times are not, so a close race can end differently the next time. Cost: some exact searches of the
-sample, and the builds.]],
+  text = [[Measures exact, norm (without and with budgets), hybrid and hnsw (with several ef) on
+your own queries, and returns the fastest that is good enough: by recall, the share of the true top
+k that it returns, or by mass, the share of the sum of exp(score) over the true top k that its
+answers hold. Mass is what matters of the candidates of a proposal: with many items of nearly equal
+score a small budget can hold 0.999 of it at a recall of 0.8. Queries must have the scale of the
+policy, as pi:queries(x), which has 1 / temperature in it: at a smaller scale every index seems to
+hold the mass, as it does for a policy that is hardly trained. Give target alone to be judged by
+recall alone, as for recommendations (with k below 32 that is the default), mass alone for the
+mass, both for either. ix:about().why says why in a sentence, ix:about().candidates lists what was
+measured or left out, and ix:describe() prints both. No graph is built if what norm scores, or a
+graph over 2,000 of the items, shows that it cannot be faster, or if its build would not fit. The
+choice takes at most about `seconds`, at least the exact search of one batch, and more only by the
+graphs that build_limit allows; ix:about().choice_seconds is what it took. Recall and mass are
+reproducible; times are not, so a close race can end differently the next time.]],
   example = [[items = fopo.array.randn(2000, 8, 1)
-ix = fopo.index.auto(items, {k = 10, queries = fopo.array.randn(50, 8, 2)})
+Q = fopo.array.randn(50, 8, 2)
+ix = fopo.index.auto(items, {k = 50, queries = Q})
 print(ix:about().why)
-assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall >= 0.99)]],
+r = ix:recall(Q, 50)
+assert(r.recall >= 0.99 or r.mass >= 0.995)]],
   call = function(items, o)
-    local ix, why, candidates = auto.choose(items, o)
-    notes[ix] = {why = why, candidates = candidates}
+    local ix, why, candidates, seconds = auto.choose(items, o)
+    notes[ix] = {why = why, candidates = candidates, choice_seconds = seconds}
     return ix
   end,
 }
@@ -121,7 +136,7 @@ os.remove(path)]],
 local about = methods.about
 function methods.about(ix)
   local a, note = about(ix), notes[ix]
-  if note then a.why, a.candidates = note.why, note.candidates end
+  for name, value in pairs(note or {}) do a[name] = value end
   return a
 end
 
@@ -134,12 +149,13 @@ methods.recall = fn{
     {"policy", "policy", nil, "also the reward lost to the index by this policy ..."},
     {"sessions", "sessions", nil, "... on these sessions, as s.test"},
   },
-  text = [[Compares the index with exact search on Q: recall, recall_at_1, short_rows, reachable,
-scored (the mean share of the items scored for a query), ms_per_query, exact_ms_per_query. With
-policy and sessions also what it costs to recommend through the index: reward_exact by true argmax,
-reward_index through it, and their difference reward_lost with its 95 % interval lost_low,
-lost_high (paired: Agresti and Min 2005); exact and index hold the two evaluations, with their own
-intervals low, high. The index must be over the policy's items.]],
+  text = [[Compares the index with exact search on Q: recall, mass (the sum of exp(score) over what
+was returned, divided by that over the true top k, at most 1, a mean over the queries),
+recall_at_1, short_rows, reachable, scored (the mean share of the items scored for a query),
+ms_per_query, exact_ms_per_query. With policy and sessions also what it costs to recommend through
+the index: reward_exact by true argmax, reward_index through it, and their difference reward_lost
+with its 95 % interval lost_low, lost_high (paired: Agresti and Min 2005); exact and index hold the
+two evaluations, with their own intervals low, high. The index must be over the policy's items.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -176,7 +192,7 @@ function methods.describe(ix)
   end
   local line = table.concat(parts, "; ")
   if not a.why then return line end
-  return ("%s\nchosen because %s\n%s"):format(line, a.why, auto.table(a.candidates))
+  return ("%s\nchosen because %s\n%s"):format(line, a.why, choice.table(a.candidates))
 end
 
 doc{name = "index:search", signature = "ids, scores, short = ix:search(Q, k)",
@@ -192,7 +208,7 @@ doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index a
 doc{name = "index:about", signature = "ix:about()", returns = "table",
     text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far,
 exact (true if every answer is), and the kind's options. Of an index chosen by fopo.index.auto
-also why, a sentence, and candidates: a list of {name, kind, options, recall, recall_at_1, ms,
-scored, build_seconds, reachable, chosen} or {name, kind, skipped = reason}.]]}
+also why, a sentence, choice_seconds, and candidates: a list of {name, kind, options, recall, mass,
+recall_at_1, ms, scored, build_seconds, reachable, chosen} or {name, kind, skipped = reason}.]]}
 
 return index

@@ -4,6 +4,7 @@
 #   sh scripts/tools/setup.sh           install what is missing, then say what was found
 #   sh scripts/tools/setup.sh --quiet   the same, silent if nothing is missing: for make test
 #   sh scripts/tools/setup.sh --lint    the same with the tools of make lint
+#   sh scripts/tools/setup.sh --arm     the same with what make test-arm needs
 #   sh scripts/tools/setup.sh --found   install nothing, only say what was found
 #
 # Debian 12, Debian 13 and Ubuntu 24.04 have them under the same names (Ubuntu in "universe"). The
@@ -42,12 +43,23 @@ clang-format-14          make lint, make format
 clang-tidy-14            make lint
 '
 
+# The libraries for arm64 are unpacked below build/arm, from the packages of their headers.
+arm='
+gcc-aarch64-linux-gnu    make test-arm: the C compiler
+g++-aarch64-linux-gnu    make test-arm: the C++ compiler
+qemu-user                make test-arm: runs programs of arm64
+'
+
 # "debian 12", "ubuntu 24.04", ...
 system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}") || system=unknown
 case $system in
   'debian 13') lint=$(printf '%s\n' "$lint" | grep -v -e -14) ;; # it begins at version 17
 esac
-[ "${1:-}" = --lint ] && needed="$needed$lint"
+libraries=$(printf '%s\n' "$needed" | awk '/^lib/ { print $1 }')
+case ${1:-} in
+  --lint) needed="$needed$lint" ;;
+  --arm) needed="$needed$arm" ;;
+esac
 names=$(printf '%s\n' "$needed" | awk 'NF { print $1 }')
 
 missing_packages() {
@@ -68,6 +80,14 @@ say_found() {
   else printf '  ✗ CUDA (optional)'; fi
   if command -v mpicc >/dev/null; then printf '  ✓ MPI (make MPI=1)\n'
   else printf '  ✗ MPI (optional: libopenmpi-dev)\n'; fi
+}
+
+# The end: what there is now.
+finish() {
+  $quiet || say_found
+  # shellcheck disable=SC2086
+  [ "${1:-}" != --arm ] || sh "$(dirname "$0")/arm.sh" libgomp1 libstdc++6 $libraries
+  exit
 }
 
 # install [command in front]: apt's output goes to a file and is shown only if it fails. The lists
@@ -101,10 +121,7 @@ fi
 
 missing=$(missing_packages)
 if [ "${1:-}" = --found ]; then say_found; exit 0; fi
-if [ -z "$missing" ]; then
-  $quiet || say_found
-  exit 0
-fi
+[ -n "$missing" ] || finish "$@"
 
 echo "setup: packages to install"
 case $system in
@@ -131,4 +148,4 @@ if [ -n "$missing" ]; then
   echo "setup: still missing after apt-get: $(echo $missing)" >&2
   exit 1
 fi
-$quiet || say_found
+finish "$@"

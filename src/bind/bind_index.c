@@ -103,8 +103,9 @@ static int search(lua_State *L) {
 }
 
 static int push_recall(lua_State *L, const fopo_recall *r) {
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
   bind_set_number(L, "recall", r->recall);
+  bind_set_number(L, "mass", r->mass);
   bind_set_number(L, "recall_at_1", r->recall_at_1);
   bind_set_count(L, "short_rows", r->short_rows);
   bind_set_count(L, "reachable", r->reachable);
@@ -113,8 +114,8 @@ static int push_recall(lua_State *L, const fopo_recall *r) {
   return 1;
 }
 
-/* ix:recall(Q, k): a table {recall, recall_at_1, short_rows, reachable, scored, ms_per_query,
- * exact_ms_per_query} that compares the index with exact search. */
+/* ix:recall(Q, k): a table {recall, mass, recall_at_1, short_rows, reachable, scored,
+ * ms_per_query, exact_ms_per_query} that compares the index with exact search. */
 static int recall(lua_State *L) {
   fopo_recall r;
   size_t k = bind_index_k(L, 3, get_index(L, 1));

@@ -9,6 +9,7 @@
 #define FOPO_CORE_RNG_H
 
 #include <Random123/philox.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The GPU draws with the three functions below, compiled by nvcc. */

@@ -14,6 +14,13 @@
 #include "core/status.h"
 #include "kernels/kernels_tables.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#define ARM(word, feature) ((getauxval(AT_##word) & word##_##feature) != 0)
+#else
+#define ARM(word, feature) 0
+#endif
+
 #if defined(__x86_64__)
 #define X86(feature) (__builtin_cpu_supports(feature) != 0)
 /* Linux saves the registers of AMX's tiles only for a process that has asked for them. */
@@ -44,7 +51,7 @@ static const struct {
 
 static pthread_once_t filled_once = PTHREAD_ONCE_INIT, chosen_once = PTHREAD_ONCE_INIT;
 static fopo_kernels tables[N_ISAS]; /* name == NULL: not on this CPU, or not in this build */
-static char every_name[128];        /* "portable, avx2, avx512, amx" */
+static char every_name[128];        /* "portable, avx2, ..." */
 static _Atomic(const fopo_kernels *) chosen;
 static char note[160];
 

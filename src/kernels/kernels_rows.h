@@ -1,8 +1,10 @@
-/* What the kernels over item rows of AVX2 and AVX-512 have in common. */
+/* What the kernels over item rows of AVX2, AVX-512 and NEON have in common. */
 #ifndef FOPO_KERNELS_KERNELS_ROWS_H
 #define FOPO_KERNELS_KERNELS_ROWS_H
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include "kernels/kernels_tables.h"
 #include "kernels/rows.h"
@@ -30,6 +32,7 @@ INLINE void prefetch_bytes(const char *row, size_t bytes) {
   __builtin_prefetch(row + bytes - 1, 0, 2);
 }
 
+#if defined(__x86_64__)
 /* (a0 + a2) + (a1 + a3) */
 INLINE float sum4(__m128 a) {
   __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
@@ -41,6 +44,7 @@ INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
   _MM_TRANSPOSE4_PS(a, b, c, d);
   return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
+#endif
 
 /* Samples to add, and the rows that the caller reads next, to prefetch. */
 typedef struct {

@@ -13,7 +13,9 @@
 /* The instruction sets: name, the set whose table it overlays, whether the CPU has it. The last row
  * that the CPU has is the best. A new set is one row here and one file, kernels_NAME.c:
  *
- *   - The row asks the CPU with X86(feature), or with a function of kernels.c, which asks for all.
+ *   - The row asks the CPU with X86(feature) or ARM(word, feature), or with a function of
+ * kernels.c, which asks for all. Rows of another architecture are there as well: the CPU lacks
+ * them.
  *   - The file's first line says which compiler flags it needs on which architecture, as in
  *     kernels_avx2.c; the Makefile reads them there and gives them to that file alone.
  *   - FOPO_KERNELS_FILL(NAME, table) in the file puts the kernels that it implements into a table
@@ -29,7 +31,8 @@
   X(portable, portable, 1)                                                                         \
   X(avx2, portable, X86("avx2") && X86("fma") && X86("f16c"))                                      \
   X(avx512, avx2, X86("avx512f") && X86("avx512bw") && X86("avx512vl") && X86("avx512dq"))         \
-  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())
+  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                          \
+  X(neon, portable, ARM(HWCAP, ASIMD))
 // clang-format on
 
 #define FOPO_KERNELS_DECLARE(name, base, cpu_has_it)                                               \

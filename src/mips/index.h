@@ -102,6 +102,8 @@ int fopo_index_order(uint32_t *order, float *norms, uint64_t *version, const fop
 /* An index compared with exact search. */
 typedef struct {
   double recall; /* the share of the exact top k that was returned, a mean over the queries */
+  double mass;   /* the sum of exp(score) of what was returned over that of the exact top k, at most
+                  * 1, a mean over the queries */
   double recall_at_1;
   size_t short_rows; /* queries that got fewer than k */
   size_t reachable;

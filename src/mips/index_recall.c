@@ -1,6 +1,10 @@
 /* An index compared with exact search. A returned item is a hit if its score is not below the exact
  * k-th best: scores have the same bits for all kinds, so hits / k is the share of the exact top k,
- * and of items with equal scores each counts as well as another. */
+ * and of items with equal scores each counts as well as another. The mass of an answer is the sum
+ * of exp(score) over its items, divided by that of the exact top k: what matters of the candidates
+ * of a softmax policy, however many of the true ones they are. */
+#include <math.h>
+
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -35,15 +39,25 @@ static int answer(answers *a, fopo_index *ix, fopo_matrix Q, size_t k, size_t ba
   return status;
 }
 
+static double sum_of_exp(const float *scores, size_t n, float shift) {
+  double sum = 0.0;
+  for (size_t i = 0; i < n; i++) sum += exp((double)scores[i] - (double)shift);
+  return sum;
+}
+
 static void compare(fopo_recall *r, const float *truth, const answers *found, size_t B, size_t k) {
   size_t hits = 0, first = 0, shorts = 0;
+  double mass = 0.0;
   for (size_t b = 0; b < B; b++) {
     const float *t = truth + b * k, *f = found->scores + b * k;
     first += f[0] >= t[0];
     for (size_t i = 0; i < found->counts[b]; i++) hits += f[i] >= t[k - 1];
     shorts += found->counts[b] < k;
+    double all = sum_of_exp(t, k, t[0]), held = sum_of_exp(f, found->counts[b], t[0]);
+    mass += held < all ? held / all : 1.0;
   }
   r->recall = (double)hits / ((double)B * (double)k);
+  r->mass = mass / (double)B;
   r->recall_at_1 = (double)first / (double)B;
   r->short_rows = shorts;
   r->ms_per_query = 1e3 * found->seconds / (double)B;

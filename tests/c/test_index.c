@@ -255,7 +255,7 @@ static void heavy_tails_stop_early(void **state) {
   assert_true(facts.scored < Q.rows * items.rows / 50);
   fopo_recall r;
   assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
-  assert_true(r.recall == 1.0 && r.recall_at_1 == 1.0);
+  assert_true(r.recall == 1.0 && r.mass == 1.0 && r.recall_at_1 == 1.0);
   assert_int_equal(r.short_rows, 0);
   fopo_index_free(ix);
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
@@ -694,6 +694,41 @@ static void a_budget_has_the_recall_of_its_prefix(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
+/* The mass of an answer against its definition, at two scales of the queries: near 0 any items hold
+ * the same mass, however few of them are the best. */
+static void the_mass_is_that_of_the_answers(void **state) {
+  (void)state;
+  fopo_matrix items = world(1000, 8, HEAVY, 373), Q = normal(30, 8, 374);
+  const size_t k = 20, budget = 60;
+  fopo_index *norm;
+  assert_int_equal(fopo_index_norm(&norm, items, budget), FOPO_OK);
+  float before = 1.0F;
+  const float scales[] = {1e-6F, 1.0F, 100.0F};
+  for (size_t s = 0; s < 3; s++) {
+    for (size_t b = 0; b < Q.rows; b++) {
+      for (size_t j = 0; j < Q.cols; j++) fopo_matrix_row(Q, b)[j] *= scales[s] / before;
+    }
+    before = scales[s];
+    answer truth = plain(items, Q, k), held = ask(norm, Q, k);
+    double expected = 0.0;
+    for (size_t b = 0; b < Q.rows; b++) {
+      double all = 0.0, sum = 0.0;
+      for (size_t i = b * k; i < (b + 1) * k; i++) {
+        all += exp((double)truth.scores[i] - (double)truth.scores[b * k]);
+        sum += exp((double)held.scores[i] - (double)truth.scores[b * k]);
+      }
+      expected += sum / all / (double)Q.rows;
+    }
+    fopo_recall r;
+    assert_int_equal(fopo_index_measure(&r, norm, Q, k, truth.scores, 7), FOPO_OK);
+    if (fabs(r.mass - expected) > 1e-9) fail_msg("mass %.12f, not %.12f", r.mass, expected);
+    assert_true(r.recall < 0.9 && (s > 0 || r.mass > 0.9999));
+    answer_free(truth), answer_free(held);
+  }
+  fopo_index_free(norm);
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
 /* The order holds every item once, by descending norm, with its norm; a refresh gives it a new
  * version.
  */
@@ -1043,6 +1078,7 @@ int main(void) {
       cmocka_unit_test(hybrid_refuses_odd_options),
       cmocka_unit_test(breadth_and_budget_change_in_place),
       cmocka_unit_test(a_budget_has_the_recall_of_its_prefix),
+      cmocka_unit_test(the_mass_is_that_of_the_answers),
       cmocka_unit_test(the_order_is_by_norm_and_of_its_version),
       cmocka_unit_test(files_give_the_same_answers),
       cmocka_unit_test(false_values_in_files_are_refused),
