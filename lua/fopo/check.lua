@@ -40,7 +40,8 @@ local function all_gradients(o)
   end
   return {gradient.reinforce{}, gradient.reinforce{baseline = "mean"},
           gradient.snis{fault = fault}, mixture(0.5, "iid"), mixture(0.8, "stratified"),
-          gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)}}
+          gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)},
+          gradient.head_tail{head = 3 * k, tail = math.min(256, items.rows - 3 * k)}}
 end
 
 -- A copy to measure, because the user's own may be in use and has a state. An adaptive proposal is

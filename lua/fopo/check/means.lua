@@ -14,7 +14,7 @@ local function sizes(c, g)
     if S > 1 << 15 and S > c.samples then return nil end
     return "samples", S, 4 * S, function(n) return 1 / n end
   end
-  local most = c.pi.n_items - g.k
+  local most = c.pi.n_items - (g.head or g.k)
   local few = math.min(math.max(1, most // 4), c.samples)
   return "tail", few, math.min(4 * few, most), function(n) return 1 / n - 1 / most end
 end

@@ -7,7 +7,9 @@ tools.errors_bound = 5 -- standard errors: exceeded by chance once in a million
 function tools.label(g)
   local fault = g.fault and (" (FAULT %s)"):format(g.fault) or ""
   if g.kind == "reinforce" then return "reinforce, baseline " .. g.baseline end
-  if g.kind == "head_tail" then return ("head and tail, K %d"):format(g.k) end
+  if g.kind == "head_tail" then
+    return ("head and tail, %s %d"):format(g.head and "H" or "K", g.head or g.k)
+  end
   if g.kind ~= "snis" then return g.kind .. fault end
   local q = g.proposal
   if q.kind == "uniform" then return "snis, uniform" .. fault end

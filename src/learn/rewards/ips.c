@@ -33,7 +33,8 @@ const fopo_reward_kind fopo_reward_ips = {
           "resumed run could not repeat it): give lambda as translate, as BanditNet does with a grid of them, or\n"
           "set rw.translate between runs of the trainer from fopo.ope's snips.\n"
           "A policy whose proposal never draws the logged action learns nothing from it: with a large catalogue\n"
-          "use a direct or doubly robust reward.\n"
+          "use a direct or doubly robust reward, or gradient.head_tail, which meets every logged action that is\n"
+          "in its head.\n"
           "Source: Horvitz and Thompson 1952; the paper, Introduction; Swaminathan and Joachims 2015 (both\n"
           "clipping and self-normalisation); Joachims, Swaminathan and de Rijke 2018 (translation).",
     .example = "lg = fopo.data.synthetic_logs{n = 200, actions = 20, dim = 4}\n"
