@@ -7,7 +7,6 @@
  * seed: the same ids in the same order, made beforehand. It reads one word of every cache line. How
  * far ahead to prefetch and into which cache is tried out at the start and the fastest kept.
  * Each line of standard input is a number of steps; the answer is "seconds a step,check sum". */
-#include <immintrin.h>
 #include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ static double now(void) {
 static uint32_t word_at(const char *p) { return *(const uint32_t *)(const void *)p; }
 
 /* One word of every line of row i, while the lines of row i + ahead are on their way. */
-#define GATHER(name, hint)                                                                         \
+#define GATHER(name, locality)                                                                     \
   static uint32_t name(const table *t, const uint32_t *ids, size_t n, size_t ahead) {              \
     uint32_t sum = 0;                                                                              \
     size_t row = t->row;                                                                           \
@@ -52,9 +51,9 @@ static uint32_t word_at(const char *p) { return *(const uint32_t *)(const void *
       const char *p = t->items + ids[i] * row, *end = p + row - sizeof(uint32_t);                  \
       const char *next = t->items + ids[i + ahead < n ? i + ahead : n - 1] * row;                  \
       size_t lines = ((uintptr_t)end / LINE) - ((uintptr_t)p / LINE);                              \
-      _mm_prefetch(next + row - 1, hint);                                                          \
+      __builtin_prefetch(next + row - 1, 0, locality);                                             \
       for (size_t j = 0; j < lines; j++) {                                                         \
-        _mm_prefetch(next + j * LINE, hint);                                                       \
+        __builtin_prefetch(next + j * LINE, 0, locality);                                          \
         sum += word_at(p + j * LINE);                                                              \
       }                                                                                            \
       sum += word_at(end);                                                                         \
@@ -62,9 +61,9 @@ static uint32_t word_at(const char *p) { return *(const uint32_t *)(const void *
     return sum;                                                                                    \
   }
 
-GATHER(gather_l1, _MM_HINT_T0)
-GATHER(gather_l2, _MM_HINT_T1)
-GATHER(gather_once, _MM_HINT_NTA)
+GATHER(gather_l1, 3)
+GATHER(gather_l2, 2)
+GATHER(gather_once, 0)
 
 static uint32_t plain(const table *t, const uint32_t *ids, size_t n, size_t ahead) {
   (void)ahead;

@@ -21,7 +21,7 @@
 #define HEAD      ((size_t)64)      /* keeps the block behind it on a cache line */
 #define BIG       ((size_t)4 << 20) /* two huge pages; a smaller mapping gains nothing */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define PAGE      ((size_t)4096)
+#define PAGE      ((size_t)65536)      /* a multiple of every page: arm64 has 4, 16 or 64 KiB */
 #define ASK_FROM  ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
 
 enum { LIVE = 0x0b10c, DEAD = 0x0dead };

@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-enum { ROWS = 61, COUNT = 130, PAGE = 4096 };
+enum { ROWS = 61, COUNT = 130, PAGE = 65536 };
 
 static const size_t dims[] = {1,  2,  7,  8,  9,  10, 15, 16,  17,  24,  31,  32,  33,  47,
                               48, 63, 64, 65, 80, 96, 97, 100, 111, 127, 128, 129, 200, 1000};
