@@ -75,7 +75,8 @@ CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
 
-.PHONY: all test test-programs lint format test-gpu bench-gpu demo bench setup packages clean FORCE
+.PHONY: all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup packages
+.PHONY: clean FORCE
 .DELETE_ON_ERROR:
 
 # ./fopo is the release; the others are build/MODE/fopo.
@@ -185,6 +186,13 @@ format:
 # Without nvcc or a GPU they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
 test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
 	$(Q)bash tests/run_gpu.sh $(OUT)
+
+# The tests on arm64, under qemu-user: the program is built for it by Debian's cross compiler.
+# Without compiler, emulator or libraries they are skipped by name.
+test-arm:
+	$(Q)if sh scripts/tools/arm.sh --found; then $(MAKE) --no-print-directory $(OUT)/fopo && \
+	  $(MAKE) --no-print-directory ARM=1 all test-programs && \
+	  bash tests/run_arm.sh build/arm ./$(OUT)/fopo $(T); fi
 
 # Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
 bench-gpu: $(OUT)/fopo $(CUDA_SO)
