@@ -52,6 +52,17 @@ rm "$top/asked"
 setup debian --lint || fail 'set-up of make lint fails'
 grep -q lua-check "$top/asked" || fail 'luacheck is not installed by --lint'
 
+# For arm64: a compiler and an emulator, then libraries that apt-get must not install here.
+rm "$top/asked"
+for tool in mkdir dirname ls; do ln -s "$(command -v $tool)" "$top/debian/$tool"; done
+here=$PWD
+(cd "$top" && ! PATH=$top/debian /bin/sh "$here/scripts/tools/setup.sh" --arm >"$top/talk" 2>&1) ||
+  fail 'libraries of arm64 that are not there must be a failure'
+grep -q 'install .*--download-only .*liblua5.4-dev' "$top/asked" || fail 'they are not fetched'
+grep -q 'gcc-aarch64-linux-gnu' "$top/talk" || fail 'the compiler for arm64 is not named'
+! (cd "$top" && PATH=$top/debian /bin/sh "$here/scripts/tools/arm.sh" --found >"$top/talk") &&
+  grep -q '^skip: .*--arm brings them' "$top/talk" || fail 'what make test-arm lacks is not said'
+
 # What apt-get cannot install is a failure that shows its last lines.
 rm "$top/asked"
 printf 'echo no such package\nexit 1\n' | command_of debian apt-get
@@ -62,4 +73,4 @@ grep -q 'no such package' "$top/talk" || fail 'the words of apt-get are not show
 echo 'echo 1000' | command_of debian id
 ! setup debian || fail 'without root set-up must fail'
 grep -q 'apt-get install' "$top/talk" || fail 'the command for root is not said'
-echo "set-up: another system, missing packages, a failure of apt-get, no root"
+echo "set-up: another system, missing packages, arm64, a failure of apt-get, no root"
