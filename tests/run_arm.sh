@@ -42,7 +42,7 @@ export -f one training
 
 names=$*
 if [[ -z $names ]]; then
-  names='training_neon training_portable test_candidates.lua test_index.lua'
+  names='training_neon training_portable test_index.lua test_native.lua test_formats.lua'
   for program in "$OUT"/test_*; do
     case $(basename "$program") in *.* | test_cuda*) ;; *) names+=" $(basename "$program")" ;; esac
   done
