@@ -1,9 +1,13 @@
-/* exp of a vector of floats, as the kernels of AVX2 and AVX-512 compute it. NaN stays NaN, from 89
- * on it is infinite, below -87 it is 0. */
+/* exp of a vector of floats, as the kernels of AVX2, AVX-512 and NEON compute it. NaN stays NaN,
+ * from 89 on it is infinite, below -87 it is 0. */
 #ifndef FOPO_KERNELS_KERNELS_EXP_H
 #define FOPO_KERNELS_KERNELS_EXP_H
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 
 #include "kernels/kernels_tables.h"
 
@@ -53,6 +57,31 @@ INLINE __m256 exponential8(__m256 z) {
   __m256i scale1 = _mm256_slli_epi32(_mm256_add_epi32(other, bias), 23);
   p = _mm256_mul_ps(p, _mm256_castsi256_ps(scale0));
   return _mm256_and_ps(keep, _mm256_mul_ps(p, _mm256_castsi256_ps(scale1)));
+}
+#endif
+
+#if defined(__aarch64__)
+INLINE float32x4_t exponential4(float32x4_t z) {
+  uint32x4_t gone = vcltq_f32(z, vdupq_n_f32(-87.0f));
+  /* exp overflows from 89 on; min and max leave NaN as it is. */
+  z = vmaxq_f32(vdupq_n_f32(-87.0f), vminq_f32(vdupq_n_f32(100.0f), z));
+  float32x4_t n = vrndnq_f32(vmulq_f32(z, vdupq_n_f32(1.442695022e+00f)));
+  float32x4_t r = vfmsq_f32(z, n, vdupq_n_f32(6.931471825e-01f));
+  r = vfmsq_f32(r, n, vdupq_n_f32(-1.904654212e-09f));
+  float32x4_t p = vdupq_n_f32(1.381431706e-03f);
+  p = vfmaq_f32(vdupq_n_f32(8.368851617e-03f), p, r);
+  p = vfmaq_f32(vdupq_n_f32(4.166840017e-02f), p, r);
+  p = vfmaq_f32(vdupq_n_f32(1.666651964e-01f), p, r);
+  p = vfmaq_f32(vdupq_n_f32(4.999999404e-01f), p, r);
+  p = vfmaq_f32(r, p, vmulq_f32(r, r));
+  p = vaddq_f32(p, vdupq_n_f32(1.0f));
+  /* 2^n in two factors, since n = 128 has no float of its own */
+  int32x4_t whole = vcvtq_s32_f32(n), bias = vdupq_n_s32(127);
+  int32x4_t part = vshrq_n_s32(whole, 1), other = vsubq_s32(whole, part);
+  int32x4_t scale0 = vshlq_n_s32(vaddq_s32(part, bias), 23);
+  int32x4_t scale1 = vshlq_n_s32(vaddq_s32(other, bias), 23);
+  p = vmulq_f32(vmulq_f32(p, vreinterpretq_f32_s32(scale0)), vreinterpretq_f32_s32(scale1));
+  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(p), gone));
 }
 #endif
 

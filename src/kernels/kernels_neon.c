@@ -10,6 +10,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/kernels_exp.h"
+
 static void axpy(float *y, float a, const float *x, size_t n) {
   float32x4_t scale = vdupq_n_f32(a);
   size_t i = 0;
@@ -155,35 +157,10 @@ static float largest(const float *x, size_t n) {
   return best;
 }
 
-/* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
- * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
-INLINE float32x4_t exponential(float32x4_t z) {
-  uint32x4_t gone = vcltq_f32(z, vdupq_n_f32(-87.0f));
-  /* exp overflows from 89 on; min and max leave NaN as it is. */
-  z = vmaxq_f32(vdupq_n_f32(-87.0f), vminq_f32(vdupq_n_f32(100.0f), z));
-  float32x4_t n = vrndnq_f32(vmulq_f32(z, vdupq_n_f32(1.442695022e+00f)));
-  float32x4_t r = vfmsq_f32(z, n, vdupq_n_f32(6.931471825e-01f));
-  r = vfmsq_f32(r, n, vdupq_n_f32(-1.904654212e-09f));
-  float32x4_t p = vdupq_n_f32(1.381431706e-03f);
-  p = vfmaq_f32(vdupq_n_f32(8.368851617e-03f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(4.166840017e-02f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(1.666651964e-01f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(4.999999404e-01f), p, r);
-  p = vfmaq_f32(r, p, vmulq_f32(r, r));
-  p = vaddq_f32(p, vdupq_n_f32(1.0f));
-  /* 2^n in two factors, since n = 128 has no float of its own */
-  int32x4_t whole = vcvtq_s32_f32(n), bias = vdupq_n_s32(127);
-  int32x4_t part = vshrq_n_s32(whole, 1), other = vsubq_s32(whole, part);
-  int32x4_t scale0 = vshlq_n_s32(vaddq_s32(part, bias), 23);
-  int32x4_t scale1 = vshlq_n_s32(vaddq_s32(other, bias), 23);
-  p = vmulq_f32(vmulq_f32(p, vreinterpretq_f32_s32(scale0)), vreinterpretq_f32_s32(scale1));
-  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(p), gone));
-}
-
 /* w[0 .. 7] = exp(x - shift), which is also added to the sums. */
 INLINE void exp_eight(float *w, const float *x, float32x4_t shift, float64x2_t sum[4]) {
-  float32x4_t y0 = exponential(vsubq_f32(vld1q_f32(x), shift));
-  float32x4_t y1 = exponential(vsubq_f32(vld1q_f32(x + 4), shift));
+  float32x4_t y0 = exponential4(vsubq_f32(vld1q_f32(x), shift));
+  float32x4_t y1 = exponential4(vsubq_f32(vld1q_f32(x + 4), shift));
   vst1q_f32(w, y0);
   vst1q_f32(w + 4, y1);
   sum[0] = vaddq_f64(sum[0], vcvt_f64_f32(vget_low_f32(y0)));
@@ -446,6 +423,9 @@ FOPO_KERNELS_FILL(neon, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_neon;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_neon;
   table->scores = scores;
+  table->max_columns = fopo_max_columns_neon;
+  table->exp_columns = fopo_exp_columns_neon;
+  table->add_products = fopo_add_products_neon;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = approximate_kth;
   table->kth = kth;

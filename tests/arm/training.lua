@@ -3,7 +3,7 @@
 -- usage: fopo training.lua FOLDER keep | compare
 local fopo = require "fopo"
 local folder, task = arg[1], arg[2]
-local TOLERANCE = 1e-4 -- of the largest number: what BLAS and libm may round otherwise, in 30 steps
+local TOLERANCE = 1e-4 -- of the largest number: what BLAS and libm may round otherwise, in 15 steps
 
 local function same(name, a, b, tolerance)
   local most, size = 0, 0
@@ -58,13 +58,14 @@ local gradients = {
   reinforce = fopo.gradient.reinforce{samples = 50},
   mixture = fopo.gradient.snis{proposal = mixture, samples = 100},
   adaptive = fopo.gradient.snis{proposal = adaptive, samples = 100},
-  head_tail = fopo.gradient.head_tail{index = index, k = 32, tail = 32}}
+  head_tail = fopo.gradient.head_tail{index = index, k = 32, tail = 32},
+  shared_head = fopo.gradient.head_tail{head = 100, tail = 32}}
 for name, gradient in pairs(gradients) do
   for _, rows in ipairs{"float32", "float16", "bfloat16"} do
     local pi = policy(rows)
     local t = fopo.trainer{policy = pi, data = train, gradient = gradient, seed = 4,
       optim = fopo.optim.adam{lr = 0.01}, device = "cpu"}
-    t:run{steps = 30, view = false}
+    t:run{steps = 15, view = false}
     check(name .. "_" .. rows, pi:theta(), TOLERANCE)
   end
 end
