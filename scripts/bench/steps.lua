@@ -18,7 +18,19 @@ for _, fast in ipairs(FAST) do
     fast.budget and ", budget " .. fast.budget or "")
 end
 
--- The mixture with the fastest index that finds 0.99 of the candidates, and what that is.
+-- A head of the largest norms, shared by all contexts, which needs no search; and what a user gets
+-- who names neither head nor index.
+local DEFAULT, TAIL = "head and tail, default", 64
+local SHARED = {{head = 512, target = 200}, {head = 2048, target = 120},
+                {head = 512, rows = "bfloat16", target = 200},
+                {head = 2048, rows = "bfloat16", target = 120}}
+for _, shared in ipairs(SHARED) do
+  shared[1] = ("shared head %d + %d%s"):format(shared.head, TAIL,
+                                               shared.rows and ", " .. shared.rows or "")
+end
+
+-- The mixture with the fastest index whose candidates hold 0.995 of the mass of the true ones (or
+-- 0.99 of these), and what that is.
 local AUTO = "mixture, index auto"
 local function auto_method(items, sessions)
   local rows = {}
@@ -30,12 +42,13 @@ local function auto_method(items, sessions)
   return {AUTO, fopo.gradient.snis{samples = S, proposal = proposal}, found_by = index}
 end
 
--- Of the candidates of contexts that the index was not chosen by, for the policy as it is now.
+-- Recall and mass of the candidates of contexts that the index was not chosen by, for the policy as
+-- it is now.
 local function recall(index, policy, items, sessions)
   local rows = {}
   for i = 1, math.min(200, sessions.n) do rows[i] = i * sessions.n // 200 end
   local x = sessions:contexts(items):rows_of(fopo.array.ids(rows))
-  return index:recall(policy:queries(x), 256).recall
+  return index:recall(policy:queries(x), 256)
 end
 
 local function fast_methods(index, items)
@@ -51,6 +64,17 @@ local function fast_methods(index, items)
     local gradient, found_by = head_tail(fast.tail, fast.refresh, fast.budget)
     list[#list + 1] = {fast[1], gradient, rows = "float16", refresh = fast.refresh,
                        index = found_by}
+  end
+  return list
+end
+
+local function shared_methods()
+  local list = {}
+  local ok, gradient = pcall(fopo.gradient.head_tail, {})
+  if ok then list[1] = {DEFAULT, gradient} end
+  for _, shared in ipairs(SHARED) do
+    list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.head, tail = TAIL},
+                       rows = shared.rows}
   end
   return list
 end
@@ -98,7 +122,7 @@ local function torch(P, L, items, sessions)
     bench.options.graph_limit))
   bench.forget(folder .. "/items.npy")
   if not worker then
-    bench.note("PyTorch skipped: %s is absent", why)
+    bench.note("PyTorch skipped: %s is absent; PYTHON= may name an interpreter that has it", why)
     return nil, {}
   end
   bench.note("%s", worker.about)
@@ -126,6 +150,10 @@ local function dimension(P, L, sessions, others)
   bench.note("L = %d: roofline %s; %s", L, gather.about, index:describe())
   local trainers, list, searched = {}, methods(index, others, others and items or nil), {}
   list[#list + 1] = auto_method(items, sessions)
+  if others then
+    local shared = shared_methods()
+    table.move(shared, 1, #shared, #list + 1, list)
+  end
   for _, method in ipairs(list) do
     local trainer = world.trainer(sessions, items, method[2], method.rows)
     trainers[method[1]] = trainer
@@ -152,9 +180,9 @@ local function dimension(P, L, sessions, others)
   for _, method in ipairs(list) do
     bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
     if method.found_by then
-      bench.note("L = %d: %s: %s; recall@256 after these steps, of other contexts: %.4f", L,
-                 method[1], method.found_by:describe(),
-                 recall(method.found_by, trainers[method[1]].policy, items, sessions))
+      local r = recall(method.found_by, trainers[method[1]].policy, items, sessions)
+      bench.note("L = %d: %s: %s; after these steps, of other contexts, recall@256 %.4f, mass %.4f",
+                 L, method[1], method.found_by:describe(), r.recall, r.mass)
     end
     if method.refresh then
       bench.note("L = %d: %s: cycles of %d visits of each of %d contexts, %.2f searches a step", L,
@@ -176,8 +204,8 @@ function steps.steps()
   for _, L in ipairs(bench.options.dims) do
     local s = dimension(P, L, sessions, L <= 100)
     row(L, s, "uniform", "roofline", false, 1.5)
-    row(L, s, "mixture", "uniform", false, not s[AUTO] and 2 or nil)
-    row(L, s, AUTO, "uniform", false, 2)
+    row(L, s, "mixture", "uniform", false, L == 100 and (fopo.isa() == "avx2" and 5 or 3) or nil)
+    row(L, s, AUTO, "uniform", false, L == 100 and 1.5 or 2)
     row(L, s, "REINFORCE", "two GEMMs", false, 2)
     row(L, s, "uniform", "REINFORCE", true)
     row(L, s, "mixture", "REINFORCE", true)
@@ -186,7 +214,15 @@ function steps.steps()
     for _, fast in ipairs(FAST) do
       row(L, s, fast[1], "REINFORCE", true, L == 100 and 100 or nil)
     end
+    row(L, s, DEFAULT, "REINFORCE", true)
+    for _, shared in ipairs(SHARED) do
+      row(L, s, shared[1], "REINFORCE", true, L == 100 and shared.target or nil)
+    end
     row(L, s, HEAD, "torch mixture", true)
+    row(L, s, DEFAULT, "torch mixture", true, L == 100 and 60 or nil)
+    for _, shared in ipairs(SHARED) do
+      row(L, s, shared[1], "torch mixture", true, L == 100 and 60 or nil)
+    end
     for _, fast in ipairs(FAST) do row(L, s, fast[1], "torch mixture", true, 20) end
     row(L, s, "REINFORCE", "torch reinforce", true)
     row(L, s, "uniform", "torch uniform", true)
