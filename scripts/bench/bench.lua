@@ -151,8 +151,8 @@ end
 
 -- ---- the table ----
 
-local columns = {"section", "what", "median", "unit", "runs", "spread", "against", "reference",
-                 "ratio", "meaning", "target", "met"}
+local columns = {"section", "what", "median", "cut", "unit", "runs", "spread", "against",
+                 "reference", "reference_cut", "ratio", "meaning", "target", "met"}
 
 local function spread(list)
   local least, most = math.huge, 0
@@ -160,20 +160,25 @@ local function spread(list)
   return (most - least) / bench.median(list)
 end
 
+-- Whether the target is met; "" if the bounds do not tell.
+local function met(row, ratio)
+  if not row.target then return "" end
+  local yes = row.faster and ratio >= row.target or not row.faster and ratio <= row.target
+  local unsure = yes and row.mine_cut or not yes and row.other_cut
+  return unsure and "" or yes and "yes" or "no"
+end
+
 -- One row. row.mine and row.other are lists of samples in the same unit. faster = true: the ratio
 -- is other / mine (a speed-up, target at least); else mine / other (a cost, target at most).
+-- mine_cut, other_cut: true if these are lower bounds.
 function bench.row(row)
   local mine, other = bench.median(row.mine), bench.median(row.other)
   local ratio = row.faster and other / mine or mine / other
-  local met = ""
-  if row.target then
-    met = (row.faster and ratio >= row.target or not row.faster and ratio <= row.target)
-      and "yes" or "no"
-  end
   table.insert(bench.rows, {
     section = bench.section, what = row.what, median = mine, unit = row.unit, runs = #row.mine,
+    cut = row.mine_cut, reference_cut = row.other_cut, faster = row.faster,
     spread = spread(row.mine), against = row.against, reference = other, ratio = ratio,
-    meaning = row.faster and "faster" or "cost", met = met,
+    meaning = row.faster and "faster" or "cost", met = met(row, ratio),
     target = row.target and ("%s %g"):format(row.faster and ">=" or "<=", row.target) or ""})
   bench.say("%s: %s, %.2f x %s", bench.section, row.what, ratio, row.against)
 end
@@ -188,13 +193,24 @@ local function shown(value, unit)
   return ("%.4g %s"):format(value, unit)
 end
 
+-- "> " before a lower bound.
+local function bounded(value, unit, cut) return (cut and "> " or "") .. shown(value, unit) end
+
+-- What the bounds leave of a ratio: "> " at least, "< " at most, "~ " nothing.
+local function sign(r)
+  local above, below = r.reference_cut, r.cut
+  if not r.faster then above, below = below, above end
+  return above and below and "~ " or above and "> " or below and "< " or ""
+end
+
 function bench.table()
   local cells = {{"section", "what", "median", "runs", "spread", "against", "its median", "ratio",
                   "target", "met"}}
   for _, r in ipairs(bench.rows) do
-    cells[#cells + 1] = {r.section, r.what, shown(r.median, r.unit), tostring(r.runs),
-      ("%.0f %%"):format(100 * r.spread), r.against, shown(r.reference, r.unit),
-      ("%.2f x %s"):format(r.ratio, r.meaning), r.target, r.met}
+    cells[#cells + 1] = {r.section, r.what, bounded(r.median, r.unit, r.cut), tostring(r.runs),
+      ("%.0f %%"):format(100 * r.spread), r.against,
+      bounded(r.reference, r.unit, r.reference_cut),
+      ("%s%.2f x %s"):format(sign(r), r.ratio, r.meaning), r.target, r.met}
   end
   return text.table(cells) .. "\n" .. table.concat(bench.notes, "\n")
 end

@@ -7,6 +7,7 @@
 --
 -- Sections; all but gpu if none is named:
 --   steps     a step at P = 790,000 against the gather of its rows, two GEMMs, PyTorch with FAISS
+--   reward    seconds until 95 % of the reward of the paper's mixture, on files and a large world
 --   sweep     a step at P = 10^4 .. 10^7
 --   evaluate  10,000 contexts by true argmax: index.norm against scoring every item
 --   norm      building index.norm against copying the items
@@ -20,7 +21,8 @@
 --
 -- Options (defaults):
 --   rounds=5          rounds of every measurement
---   limit=60          seconds after which a section starts no further round
+--   limit=60          seconds after which a section starts no further round, and which a row of
+--                     reward may train for each seed
 --   scale=1           multiplies all sizes
 --   threads=2         of fopo and of the programs that it is compared with
 --   torch=yes         no: without PyTorch
@@ -29,6 +31,13 @@
 --   dims=10,100,1000  L of steps
 --   graph_items=50000 items of the hnsw section
 --   graph_limit=300   seconds of each run that go into FAISS's graphs, which are kept and continued
+--   folder=           reward: where the files are; those that are not there are skipped by name
+--   files=amazon-book-ngcf/test.txt.gz,gowalla-ngcf/test.txt,citeulike-a/users.dat,
+--         movietweetings-100k/ratings.dat      reward: below folder, or absolute paths
+--   large=yes         reward: the large world of the studies, too, at `scale` of its size
+--   seeds=1,2,3       reward: of theta and of the order of contexts
+--   steps=1000        reward: of a row on files; four times as many in the large world
+--   test=10000        reward: at most so many test contexts are judged
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
 -- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
@@ -44,14 +53,16 @@ local script = require "script"
 local words
 bench.options, words = script.options{
   rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm", data = "made",
-  dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
+  folder = "", files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt",
+  "citeulike-a/users.dat", "movietweetings-100k/ratings.dat"}, large = true, seeds = {1, 2, 3},
+  steps = 1000, test = 10000, dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view", "gpu"}
+local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view", "gpu"}
 local sections = {}
-for _, file in ipairs{"steps", "search", "files", "memory", "screen", "gpu"} do
+for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "gpu"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 

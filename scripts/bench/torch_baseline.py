@@ -7,6 +7,10 @@ mixture proposal. Reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and y_c
 GRAPH is where the HNSW graph is kept between runs; no more than LIMIT seconds go into it in one
 run, and the next goes on with it. Each line of standard input is "METHOD STEPS";
 the answer is "METHOD,STEPS,seconds a step,mean reward of the last step", or "METHOD,absent,why".
+Runs whose start and contexts are given: "start NAME THETA ORDER LR" begins one from the theta of a
+file; its steps take the contexts, counted from 1, that ORDER names, BATCH a step (0: none).
+"continue NAME" makes the next steps be of that run, "save NAME PATH" writes its theta. All are
+answered.
 """
 import os
 import sys
@@ -17,26 +21,41 @@ import numpy as np
 BATCH, SAMPLES, K, EPSILON, LEARNING_RATE = 32, 1000, 256, 0.8, 1e-4
 
 
+class Run:
+    """order [steps, BATCH]: contexts counted from 1, 0 for none; None: they are drawn."""
+    def __init__(self, theta, order, learning_rate):
+        self.theta = torch.nn.Parameter(theta)
+        self.optimiser = torch.optim.Adam([self.theta], lr=learning_rate)
+        self.order, self.step = order, 0
+
+    def rows(self, n):
+        if self.order is None:
+            return torch.randint(n, (BATCH,))
+        rows = self.order[self.step]
+        self.step += 1
+        return rows[rows > 0] - 1
+
+
 class Problem:
     def __init__(self, folder):
         self.items = torch.from_numpy(np.load(f"{folder}/items.npy"))
         self.contexts = torch.from_numpy(np.load(f"{folder}/contexts.npy"))
         self.P, self.L = self.items.shape
         self.Y = padded(np.load(f"{folder}/y_ids.npy"), np.load(f"{folder}/y_counts.npy"), self.P)
+        self.runs = {}
         torch.manual_seed(1)
-        self.theta = torch.nn.Parameter(0.005 * torch.randn(self.L, self.L))
-        self.optimiser = torch.optim.Adam([self.theta], lr=LEARNING_RATE)
+        self.run = Run(0.005 * torch.randn(self.L, self.L), None, LEARNING_RATE)
 
     def batch(self):
-        rows = torch.randint(len(self.contexts), (BATCH,))
+        rows = self.run.rows(len(self.contexts))
         return self.contexts[rows], self.Y[rows]
 
     def ascend(self, objective):
         """objective [B, S]: its sum over the draws is to grow."""
-        self.optimiser.zero_grad()
+        self.run.optimiser.zero_grad()
         loss = -objective.sum(dim=1).mean()
         loss.backward()
-        self.optimiser.step()
+        self.run.optimiser.step()
 
 
 def padded(ids, counts, nothing):
@@ -62,7 +81,7 @@ def rewards(Y, ids):
 
 def reinforce(problem):
     x, Y = problem.batch()
-    scores = x @ problem.theta @ problem.items.T
+    scores = x @ problem.run.theta @ problem.items.T
     log_pi = torch.log_softmax(scores, dim=1)
     with torch.no_grad():
         ids = torch.multinomial(log_pi.exp(), SAMPLES, replacement=True)
@@ -74,7 +93,7 @@ def reinforce(problem):
 
 def covariance_step(problem, x, Y, ids, log_q):
     """Algorithm 1: the sum of wbar (r - rbar) times the gradient of f."""
-    query = x @ problem.theta
+    query = x @ problem.run.theta
     f = torch.bmm(problem.items[ids], query.unsqueeze(2)).squeeze(2)
     with torch.no_grad():
         wbar = torch.softmax(f - log_q, dim=1)
@@ -86,21 +105,21 @@ def covariance_step(problem, x, Y, ids, log_q):
 
 def uniform(problem):
     x, Y = problem.batch()
-    ids = torch.randint(problem.P, (BATCH, SAMPLES))
+    ids = torch.randint(problem.P, (len(x), SAMPLES))
     return covariance_step(problem, x, Y, ids, 0.0)
 
 
 def mixture(problem):
     x, Y = problem.batch()
     with torch.no_grad():
-        query = x @ problem.theta
+        query = x @ problem.run.theta
         scores, candidates = problem.graph.search(query.numpy(), K)
         candidates, order = torch.from_numpy(candidates).sort(dim=1)
         kappa = torch.softmax(torch.from_numpy(scores).gather(1, order), dim=1)
         kappa = torch.where(candidates >= 0, kappa, torch.zeros(()))  # the graph may find fewer
         from_kappa = candidates.gather(1, torch.multinomial(kappa, SAMPLES, replacement=True))
-        from_all = torch.randint(problem.P, (BATCH, SAMPLES))
-        ids = torch.where(torch.rand(BATCH, SAMPLES) < EPSILON, from_all, from_kappa)
+        from_all = torch.randint(problem.P, (len(x), SAMPLES))
+        ids = torch.where(torch.rand(len(x), SAMPLES) < EPSILON, from_all, from_kappa)
         places, inside = found(candidates, ids)
         q = EPSILON / problem.P + (1 - EPSILON) * kappa.gather(1, places) * inside
     return covariance_step(problem, x, Y, ids, q.log())
@@ -138,6 +157,23 @@ def answer(problem, method, steps, graph_path, limit):
     return f"{method},{steps},{seconds:.9g},{reward:.5f}"
 
 
+def start(problem, name, theta, order, learning_rate):
+    order = torch.from_numpy(np.load(order).astype(np.int64)).reshape(-1, BATCH)
+    problem.runs[name] = Run(torch.from_numpy(np.load(theta)), order, float(learning_rate))
+
+
+def proceed(problem, name):
+    problem.run = problem.runs[name]
+
+
+def save(problem, name, path):
+    np.save(path, problem.runs[name].theta.detach().numpy())
+
+
+COMMANDS = {"start": start, "continue": proceed, "save": save}
+
+
+
 def main():
     folder, threads, graph_path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     limit = float(sys.argv[4])
@@ -148,8 +184,12 @@ def main():
     print(f"ready,torch {torch.__version__},faiss {faiss.__version__ if faiss else 'absent'}",
           flush=True)
     for line in sys.stdin:
-        method, steps = line.split()
-        print(answer(problem, method, int(steps), graph_path, limit), flush=True)
+        first, *words = line.split()
+        if first in COMMANDS:
+            COMMANDS[first](problem, *words)
+            print(first, flush=True)
+        else:
+            print(answer(problem, first, int(words[0]), graph_path, limit), flush=True)
 
 
 try:
