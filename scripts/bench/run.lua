@@ -53,14 +53,16 @@ local script = require "script"
 local words
 bench.options, words = script.options{
   rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm", data = "made",
-  folder = "", files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt",
-  "citeulike-a/users.dat", "movietweetings-100k/ratings.dat"}, large = true, seeds = {1, 2, 3},
-  steps = 1000, test = 10000, dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
+  folder = "", large = true, seeds = {1, 2, 3}, steps = 1000, test = 10000,
+  files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
+           "movietweetings-100k/ratings.dat"},
+  dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory", "view", "gpu"}
+local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory",
+               "view", "gpu"}
 local sections = {}
 for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "gpu"} do
   for name, f in pairs(require(file)) do sections[name] = f end
