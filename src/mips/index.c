@@ -158,10 +158,17 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
   return bounded_norm(&max_norm, NULL, Q, bound, "queries");
 }
 
+/* limit: see fopo_index_search_within. */
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
-                  size_t k) {
+                  size_t k, size_t limit) {
+  fopo_index_facts facts = {0};
   pthread_mutex_lock(&ix->lock);
+  if (limit > 0) {
+    ix->kind->about(&facts, ix);
+    ix->kind->set_budget(ix, limit);
+  }
   int status = ix->kind->search(ids, scores, counts, ix, Q, k);
+  if (limit > 0) ix->kind->set_budget(ix, facts.budget);
   if (status == FOPO_OK) ix->queries += Q.rows;
   pthread_mutex_unlock(&ix->lock);
   return status;
@@ -169,22 +176,26 @@ static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix
 
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                       size_t k) {
-  int status = check_search(ix, Q, k);
-  if (status != FOPO_OK || Q.rows == 0) return status;
-  return search(ids, scores, counts, ix, Q, k);
+  return fopo_index_search_within(ids, scores, counts, ix, Q, k, 0, 0);
 }
 
 int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
                           fopo_matrix Q, size_t k) {
+  return fopo_index_search_within(ids, scratch, counts, ix, Q, k, 0, 1);
+}
+
+int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                             fopo_matrix Q, size_t k, size_t limit, int set) {
   int status = check_search(ix, Q, k);
   if (status != FOPO_OK || Q.rows == 0) return status;
-  if (ix->kind->finds_sets) return search(ids, NULL, counts, ix, Q, k);
-  status = search(ids, scratch, counts, ix, Q, k);
-  if (status != FOPO_OK) return status;
-  for (size_t b = 0; b < Q.rows; b++) {
-    fopo_sort_ids(ids + b * k, (uint32_t *)(void *)(scratch + b * k), counts[b], ix->items.rows);
+  if (ix->kind->set_budget == NULL) limit = 0;
+  if (set && ix->kind->finds_sets) return search(ids, NULL, counts, ix, Q, k, limit);
+  status = search(ids, scores, counts, ix, Q, k, limit);
+  for (size_t b = 0; set && status == FOPO_OK && b < Q.rows; b++) {
+    uint32_t *scratch = (uint32_t *)(void *)(scores + b * k);
+    fopo_sort_ids(ids + b * k, scratch, counts[b], ix->items.rows);
   }
-  return FOPO_OK;
+  return status;
 }
 
 fopo_index_facts fopo_index_about(const fopo_index *ix) {

@@ -25,7 +25,10 @@ typedef struct fopo_index fopo_index;
  * NULL on failure. */
 int fopo_index_exact(fopo_index **ix, fopo_matrix items);
 
-/* budget: a search scores at most so many items, those of largest norm; 0: all, exact. */
+/* budget: a search scores at most so many items, those of largest norm; 0: all, exact.
+ * FOPO_BUDGET_AUTO: all, too, but a gradient that takes candidates from the index limits its own
+ * searches by the policy's mass (learn/mass.h). */
+#define FOPO_BUDGET_AUTO SIZE_MAX
 int fopo_index_norm(fopo_index **ix, fopo_matrix items, size_t budget);
 
 typedef struct {
@@ -69,6 +72,12 @@ int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index
  * scratch [Q.rows, k]. */
 int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
                           fopo_matrix Q, size_t k);
+
+/* One of the two (set 1: the second, scores is its scratch) among the `limit` items of largest norm
+ * alone, whatever the budget is; 0: by the budget. Only a norm index can be limited: others search
+ * as always. */
+int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                             fopo_matrix Q, size_t k, size_t limit, int set);
 
 void fopo_index_free(fopo_index *ix); /* accepts NULL */
 
