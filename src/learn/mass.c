@@ -1,0 +1,58 @@
+#include "learn/mass.h"
+
+/* A near probe scores this many times H. */
+enum { WINDOW = 4 };
+
+/* Probes in a row that must want less before H shrinks. */
+enum { AGREE = 3 };
+
+/* The share of the steps' rows that probes may take, as 1 / of it. */
+enum { FULL = 100, NEAR = 50 };
+
+enum { FIRST = 256, FINE = 1024 };
+
+uint64_t fopo_mass_next(uint64_t h, uint64_t P) {
+  uint64_t next = h < FINE ? h + FIRST : (h & (h - 1)) == 0 ? h + h / 2 : h / 3 * 4;
+  return next > P / 2 ? P : next;
+}
+
+uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t P) {
+  if (kind == FOPO_MASS_FULL || m->head == 0) return P;
+  return m->head < P / WINDOW ? m->head * WINDOW : P;
+}
+
+/* No more is spent on probes of a kind than steps have paid for. */
+static int can_pay(const fopo_mass *m, uint64_t spent, uint64_t cost, uint64_t share) {
+  return spent + cost <= m->rows / share;
+}
+
+fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P) {
+  if (m->head == 0 || can_pay(m, m->full, m->last_full, FULL)) return FOPO_MASS_FULL;
+  uint64_t cost = n * fopo_mass_horizon(m, FOPO_MASS_NEAR, P);
+  return can_pay(m, m->near, cost, NEAR) ? FOPO_MASS_NEAR : FOPO_MASS_NONE;
+}
+
+/* Counts a probe that wants less than H; H shrinks if it is one too many. */
+static void want_less(fopo_mass *m, uint64_t wanted) {
+  m->least = m->fewer == 0 || wanted > m->least ? wanted : m->least;
+  if (++m->fewer < AGREE) return;
+  m->head = m->least;
+  m->fewer = m->least = 0;
+}
+
+void fopo_mass_take(fopo_mass *m, fopo_mass_kind kind, const fopo_mass_found *found) {
+  if (kind == FOPO_MASS_FULL) {
+    m->full += found->rows;
+    m->last_full = found->rows;
+  } else {
+    m->near += found->rows;
+  }
+  m->held = found->held_at_head;
+  if (found->wanted >= m->head) {
+    m->head = found->wanted;
+    m->held = found->held;
+    m->fewer = m->least = 0;
+  } else if (found->complete) {
+    want_less(m, found->wanted);
+  }
+}

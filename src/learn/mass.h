@@ -1,0 +1,85 @@
+/* H by mass: how many of the items, those of largest norm, serve all contexts as candidates.
+ *
+ * For context b let T_b be the sum of exp(f) over its own top K, and cum_b(H) that over the H items
+ * of largest norm. A probe of 16 contexts of a batch measures the share held,
+ *
+ *     held(H) = mean over b of min(1, cum_b(H) / T_b),
+ *
+ * and H is the smallest step of a ladder that keeps `keep` of it: 256, 512, 768, 1,024, and from
+ * there 1.5 x and 1.33 x by turns, up to half the catalogue; P items, all, stand for more. H grows
+ * at once; it shrinks if three probes in a row want less, to the largest that they want.
+ *
+ * A full probe scores the norm order until no item left can enter a top K by more than 1 / 2,000 of
+ * its mass. A near one scores the first 4 H norms alone: it takes T_b among these, so it can ask
+ * for more and never proves that less is enough, and it is cheap enough to come often.
+ *
+ * When probes come follows from rows: the products of an item with a context that steps and probes
+ * compute. Full probes stay within 1 %, near ones within 2 % of those of the steps; the first
+ * probe, which is full, is paid back before the second full one. So H is a function of the data and
+ * the steps alone, never of a clock or of the number of threads. */
+#ifndef FOPO_LEARN_MASS_H
+#define FOPO_LEARN_MASS_H
+
+#include "core/matrix.h"
+
+#define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
+
+enum { FOPO_MASS_CONTEXTS = 16 }; /* of a probe, at most */
+
+/* The state between two batches: what a checkpoint keeps. {0}: no probe was made. */
+typedef struct {
+  uint64_t head;         /* H; P: all items */
+  uint64_t rows;         /* of the steps */
+  uint64_t near, full;   /* of the probes of each kind */
+  uint64_t last_full;    /* of the last full probe */
+  uint64_t fewer, least; /* probes in a row that want less, and the largest that they want */
+  double held;           /* held(H) by the last probe */
+} fopo_mass;
+
+typedef enum { FOPO_MASS_NONE, FOPO_MASS_NEAR, FOPO_MASS_FULL } fopo_mass_kind;
+
+/* ---- mass.c: the decision ---- */
+
+/* The step of the ladder after h (0: the first one); P from P / 2 on. */
+uint64_t fopo_mass_next(uint64_t h, uint64_t P);
+
+/* The probe that is due before a batch; n: the contexts that it would measure. */
+fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P);
+
+/* The ranks that a probe of this kind scores at most. */
+uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t P);
+
+/* What a probe has found. */
+typedef struct {
+  uint64_t wanted;           /* the smallest step that keeps enough */
+  double held, held_at_head; /* by that step; by the H in use */
+  uint64_t rows;
+  int complete; /* 1: T_b is that of the whole catalogue */
+} fopo_mass_found;
+
+/* *m after a probe. */
+void fopo_mass_take(fopo_mass *m, fopo_mass_kind kind, const fopo_mass_found *found);
+
+/* ---- mass_probe.c: the measurement ---- */
+
+/* The items in descending order of norm. Not owned. */
+typedef struct {
+  fopo_matrix items;     /* [P, L] */
+  const uint32_t *order; /* [P] ids */
+  const float *norms;    /* [P] in that order, rounded up */
+} fopo_mass_order;
+
+/* Its memory: 2 MB or so, kept from probe to probe. */
+typedef struct fopo_mass_probe fopo_mass_probe;
+
+/* Makes *p large enough for queries of L numbers and their top k; *p NULL: there is none yet. */
+int fopo_mass_probe_reserve(fopo_mass_probe **p, size_t L, size_t k);
+void fopo_mass_probe_free(fopo_mass_probe *p); /* accepts NULL */
+
+/* Measures n <= FOPO_MASS_CONTEXTS queries Q [n, L] of top k <= P against the first `horizon` norms
+ * and decides for `keep`; head: the H in use, 0: none. FOPO_ERR_INTERRUPTED after Ctrl-C. Scores
+ * must be finite. */
+int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
+                      fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon);
+
+#endif

@@ -1,0 +1,255 @@
+/* One pass over the items by descending norm, in blocks that end at the steps of the ladder. Of
+ * each context it keeps
+ *
+ *   sum exp(f) of each step of the ladder, as (m, z): z exp(m), m the largest f of the step,
+ *   the keys of the K best scores so far.
+ *
+ * A context is settled when the items left can add no more than a trifle to its top K,
+ *
+ *     K exp(|q| |beta|) <= trifle T,    |beta| the norm of the first item left (Cauchy-Schwarz).
+ *
+ * A block is scored tile by tile and then summed context by context, each by one thread in a fixed
+ * order: the same bits for any number of threads. */
+#include <math.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+#include "learn/mass.h"
+#include "mips/scan.h"
+#include "mips/topk.h"
+
+enum {
+  CONTEXTS = FOPO_MASS_CONTEXTS,
+  BLOCK = 8192, /* items of a block, at most; its scores take 512 KB */
+  TILE = 256,   /* items of one call of `scores` */
+  STEPS = 80    /* of the ladder, at most: 4 up to 1,024, then 2 for each doubling */
+};
+
+/* What a settled top K may still miss, of its mass. */
+static const double trifle = 1.0 / 2000.0;
+
+typedef struct {
+  double norm;    /* |q| */
+  float m[STEPS]; /* of each step of the ladder */
+  double z[STEPS];
+  uint64_t *keys; /* [k + BLOCK] */
+  size_t n;       /* of keys: all that were seen, or k */
+  float floor;    /* the k-th best score; -inf while there are fewer */
+  double T;       /* the mass of the keys, relative to exp(top) */
+  float top;      /* the largest score */
+} context;
+
+struct fopo_mass_probe {
+  size_t L, capacity; /* that of k */
+  const fopo_mass_order *order;
+  size_t n, k;    /* contexts; candidates */
+  float *panel;   /* [L, CONTEXTS] the queries, transposed */
+  float *scores;  /* [CONTEXTS, BLOCK] of the block */
+  float *scratch; /* [CONTEXTS, k] */
+  context of[CONTEXTS];
+  uint64_t ends[STEPS]; /* the steps of the ladder */
+  size_t steps;         /* how many of them were begun */
+};
+
+typedef fopo_mass_probe probe;
+
+/* ---- a block ---- */
+
+/* scores [CONTEXTS, BLOCK] = the items first .. first + n - 1 of the order. */
+static void score_block(probe *p, uint64_t first, size_t n) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  fopo_matrix items = p->order->items;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > TILE)
+  for (size_t start = 0; start < n; start += TILE) {
+    float tile[TILE * CONTEXTS];
+    size_t count = n - start < TILE ? n - start : TILE;
+    kernels->scores(tile, items.x, items.ld, p->order->order + first + start, count, p->panel,
+                    items.cols, CONTEXTS);
+    for (size_t b = 0; b < p->n; b++) {
+      float *f = p->scores + b * BLOCK + start;
+      for (size_t s = 0; s < count; s++) f[s] = tile[s * CONTEXTS + b];
+    }
+  }
+}
+
+/* Keeps the k best of the keys and of the scores f [n] of the ranks from `first` on. */
+static void select_best(context *c, const float *f, uint64_t first, size_t n, size_t k) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  for (size_t s = 0; s < n; s++) {
+    if (f[s] > c->floor) c->keys[c->n++] = fopo_topk_key(f[s], (uint32_t)(first + s));
+  }
+  if (c->n < k) return;
+  uint64_t kth = kernels->kth(c->keys, c->n, k);
+  c->n = kernels->partition_at_least(c->keys, c->n, kth);
+  c->floor = fopo_topk_score(kth);
+}
+
+/* T = sum over the keys of exp(f - top). scratch [k]. */
+static void weigh_best(context *c, float *scratch) {
+  size_t n = c->n;
+  for (size_t i = 0; i < n; i++) scratch[i] = fopo_topk_score(c->keys[i]);
+  c->T = fopo_kernels_get()->exp_sum(scratch, scratch, c->top, n);
+}
+
+/* Adds f [n] to the sum of the last step of the ladder; f is overwritten. */
+static void add_mass(context *c, size_t step, float *f, size_t n) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  float largest = kernels->max(f, n);
+  if (largest > c->m[step]) {
+    c->z[step] *= exp((double)c->m[step] - (double)largest);
+    c->m[step] = largest;
+  }
+  if (largest > c->top) c->top = largest;
+  c->z[step] += kernels->exp_sum(f, f, c->m[step], n);
+}
+
+static void add_block(probe *p, uint64_t first, size_t n) {
+  score_block(p, first, n);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t b = 0; b < p->n; b++) {
+    float *f = p->scores + b * BLOCK;
+    select_best(&p->of[b], f, first, n, p->k);
+    add_mass(&p->of[b], p->steps - 1, f, n);
+    weigh_best(&p->of[b], p->scratch + b * p->k);
+  }
+}
+
+/* True if no item from rank `at` on matters to any top K. */
+static int is_settled(const probe *p, uint64_t at) {
+  double norm = at < p->order->items.rows ? (double)p->order->norms[at] : 0.0;
+  if (at == p->order->items.rows) return 1;
+  for (size_t b = 0; b < p->n; b++) {
+    const context *c = &p->of[b];
+    double most = (double)p->k * exp(c->norm * norm - (double)c->top);
+    if (c->n < p->k || most > trifle * c->T) return 0;
+  }
+  return 1;
+}
+
+/* ---- the pass ---- */
+
+static void begin_step(probe *p) {
+  uint64_t before = p->steps > 0 ? p->ends[p->steps - 1] : 0;
+  p->ends[p->steps] = fopo_mass_next(before, p->order->items.rows);
+  for (size_t b = 0; b < p->n; b++) {
+    p->of[b].m[p->steps] = -INFINITY;
+    p->of[b].z[p->steps] = 0.0;
+  }
+  p->steps++;
+}
+
+/* Scores at least `least` ranks, and until the top K are settled or `horizon` is reached; returns
+ * how many. */
+static int run(uint64_t *scored, probe *p, uint64_t least, uint64_t horizon) {
+  uint64_t at = 0;
+  while (at < horizon && (at < least || !is_settled(p, at))) {
+    if (p->steps == 0 || at == p->ends[p->steps - 1]) begin_step(p);
+    uint64_t end = p->ends[p->steps - 1] < horizon ? p->ends[p->steps - 1] : horizon;
+    size_t n = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
+    add_block(p, at, n);
+    at += n;
+    int status = fopo_interrupted() ? fopo_progress("probing the norms", 0.0, 0.0) : FOPO_OK;
+    if (status != FOPO_OK) return status;
+  }
+  *scored = at;
+  return FOPO_OK;
+}
+
+/* ---- the shares ---- */
+
+/* held [steps]: held(H) of each step. A step that was not scored to its end has at least that. */
+static void find_shares(double *held, const probe *p) {
+  for (size_t i = 0; i < p->steps; i++) held[i] = 0.0;
+  for (size_t b = 0; b < p->n; b++) {
+    const context *c = &p->of[b];
+    double cumulated = 0.0;
+    for (size_t i = 0; i < p->steps; i++) {
+      cumulated += c->z[i] * exp((double)c->m[i] - (double)c->top);
+      held[i] += fmin(1.0, cumulated / c->T) / (double)p->n;
+    }
+  }
+}
+
+/* The smallest step of k items or more that keeps enough; the last one holds all of the mass. */
+static void decide(fopo_mass_found *found, const probe *p, double keep, uint64_t head) {
+  double held[STEPS];
+  find_shares(held, p);
+  size_t i = 0, last = p->steps - 1;
+  while (i < last && (p->ends[i] < p->k || held[i] < keep)) i++;
+  found->wanted = p->ends[i];
+  found->held = found->held_at_head = held[i];
+  for (size_t j = 0; j <= last; j++) {
+    if (p->ends[j] <= head) found->held_at_head = held[j];
+  }
+}
+
+/* ---- one probe ---- */
+
+static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t k) {
+  p->order = order;
+  p->n = Q.rows;
+  p->k = k;
+  p->steps = 0;
+  for (size_t b = 0; b < p->n; b++) {
+    context *c = &p->of[b];
+    const float *q = fopo_matrix_row(Q, b);
+    *c = (context){.norm = fopo_scan_norm(q, p->L), .keys = c->keys};
+    c->floor = c->top = -INFINITY;
+    for (size_t l = 0; l < p->L; l++) p->panel[l * CONTEXTS + b] = q[l];
+  }
+}
+
+int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
+                      fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon) {
+  uint64_t P = order->items.rows, scored = 0, least = head < P ? head : 0;
+  begin(p, order, Q, k);
+  int status = run(&scored, p, least > k ? least : k, horizon);
+  if (status != FOPO_OK) return status;
+  *found = (fopo_mass_found){.rows = scored * p->n, .complete = is_settled(p, scored)};
+  decide(found, p, keep, head);
+  return FOPO_OK;
+}
+
+/* ---- memory ---- */
+
+void fopo_mass_probe_free(fopo_mass_probe *p) {
+  if (p == NULL) return;
+  fopo_free(p->panel);
+  fopo_free(p->scores);
+  fopo_free(p->scratch);
+  for (size_t b = 0; b < CONTEXTS; b++) fopo_free(p->of[b].keys);
+  fopo_free(p);
+}
+
+static int reserve(probe *p) {
+  size_t k = p->capacity;
+  p->panel = fopo_alloc(p->L * CONTEXTS, sizeof *p->panel);
+  p->scores = fopo_alloc((size_t)CONTEXTS * BLOCK, sizeof *p->scores);
+  p->scratch = fopo_alloc(CONTEXTS * k, sizeof *p->scratch);
+  if (p->panel == NULL || p->scores == NULL || p->scratch == NULL) return FOPO_ERR_MEMORY;
+  for (size_t b = 0; b < CONTEXTS; b++) {
+    p->of[b].keys = fopo_alloc(k + BLOCK, sizeof *p->of[b].keys);
+    if (p->of[b].keys == NULL) return FOPO_ERR_MEMORY;
+  }
+  return FOPO_OK;
+}
+
+int fopo_mass_probe_reserve(fopo_mass_probe **p, size_t L, size_t k) {
+  if (*p != NULL && (*p)->L == L && (*p)->capacity >= k) return FOPO_OK;
+  fopo_mass_probe_free(*p);
+  *p = NULL;
+  probe *fresh = fopo_alloc(1, sizeof *fresh);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  fresh->L = L;
+  fresh->capacity = k;
+  int status = reserve(fresh);
+  if (status != FOPO_OK) {
+    fopo_mass_probe_free(fresh);
+    return status;
+  }
+  *p = fresh;
+  return FOPO_OK;
+}
