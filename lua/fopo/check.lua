@@ -46,13 +46,19 @@ end
 
 -- A copy to measure, because the user's own may be in use and has a state. An adaptive proposal is
 -- measured at its present epsilon or at 0.5, whichever is more: then fewer draws are enough to see
--- the tail.
-local function copy(g)
+-- the tail. Candidates that follow from the mass of a batch are those of an exact index here.
+local function copy(g, o)
   local q = g.proposal
-  if q and q.kind == "adaptive" then
-    q = proposal.mixture{index = q.index, k = g.k, epsilon = math.max(g.epsilon, 0.5)}
+  if not q or q.kind == "uniform" then return g:copy(q) end
+  local ix = q.index
+  if not ix or ix.budget == "auto" then
+    o.exact = o.exact or index.norm(o.policy:items())
+    ix = o.exact
   end
-  return g:copy(q)
+  local adaptive = q.kind == "adaptive"
+  return g:copy(proposal.mixture{index = ix, k = g.k, refresh = not adaptive and q.refresh or 1,
+                                 epsilon = adaptive and math.max(g.epsilon, 0.5) or q.epsilon,
+                                 draws = q.draws or "iid"})
 end
 
 local function list_of(o)
@@ -63,7 +69,7 @@ local function list_of(o)
     if define.kind(g) ~= "gradient" then
       define.fail("fopo.check: gradient %d of the list is %s", i, define.kind(g))
     end
-    list[i] = copy(g)
+    list[i] = copy(g, o)
   end
   if #list == 0 then define.fail("fopo.check: the list of gradients is empty") end
   return list

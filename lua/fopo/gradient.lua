@@ -16,10 +16,6 @@ local function proposal_of(row, o)
                     .. "context, or head, one for all", row.name)
       end
     elseif option.type == "index" then
-      if not o.index then
-        define.fail("fopo.gradient.%s needs head = H, a head for all contexts, or index = "
-                    .. "fopo.index.norm(items), which finds one for each", row.name)
-      end
       return native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
                                      refresh = o.refresh}
     end
@@ -79,7 +75,10 @@ local shown = {
   end,
   number = function(g, option) return ("%s %.4g"):format(option.symbol, g[option.name]) end,
   proposal = function(g) return g.proposal:describe() end,
-  index = function(g) return g.proposal and "index " .. g.proposal.index:about().kind end,
+  index = function(g)
+    local ix = g.proposal and g.proposal.index
+    return g.proposal and "index " .. (ix and ix:about().kind or "automatic")
+  end,
   ["integer|string"] = function(g)
     return g.proposal and g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil
   end,

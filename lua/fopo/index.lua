@@ -21,11 +21,14 @@ assert(ids.rows == 2 and ids.cols == 5)]],
 
 index.norm = fn{
   name = "fopo.index.norm", returns = "index", args = {items_argument},
-  options = {{"budget", "integer", nil, "score at most so many items, by largest norm", min = 1}},
+  options = {{"budget", "integer|string", nil, "score at most so many items, by largest norm; or "
+    .. "\"auto\"", min = 1, one_of = {"auto"}}},
   text = [[Scores items by descending norm, in blocks for the whole batch of queries, and stops
 when |q| |beta| cannot beat the k-th best score (Cauchy-Schwarz). Exact, and built by a sort. With
 a budget the answer is the best among so many items of largest norm: ix:recall measures what that
-loses. ix.budget can be set between searches (nil: no budget).]],
+loses. ix.budget can be set between searches (nil: no budget). With budget = "auto" ix:search is
+exact, and a gradient that takes candidates from the index searches as many norms as hold 0.995 of
+the mass; see fopo.proposal.mixture.]],
   example = [[items = fopo.array.randn(1000, 8, 1)
 ix = fopo.index.norm(items)
 assert(ix:search(items, 1):get(1, 1))]],
@@ -186,7 +189,9 @@ function methods.describe(ix)
     parts[#parts + 1] = ("M %d, ef_construction %d, ef %d"):format(a.M, a.ef_construction, a.ef)
   end
   if a.head then parts[#parts + 1] = ("the %s largest norms exactly"):format(text.count(a.head)) end
-  if a.budget and a.budget > 0 then parts[#parts + 1] = "budget " .. text.count(a.budget) end
+  if a.budget then
+    parts[#parts + 1] = "budget " .. (a.budget == "auto" and "auto" or text.count(a.budget))
+  end
   if a.reachable < a.n_items then
     parts[#parts + 1] = ("%s items can never be found"):format(text.count(a.n_items - a.reachable))
   end

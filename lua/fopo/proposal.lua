@@ -4,7 +4,7 @@ local define = require "fopo.base.define"
 local proposal, methods = {}, native.types.proposal
 
 -- Options that both mixtures share.
-local index = {"index", "index", nil, "finds the candidates", required = true}
+local index = {"index", "index", nil, "finds the candidates; automatic if left out"}
 local k = {"k", "integer", 256, "K, candidates of a context", min = 1}
 
 proposal.uniform = define.fn{
@@ -87,6 +87,8 @@ row, sample), where row is the context's row of x.]],
   call = sample,
 }
 
+local function kind_of_index(q) return q.index and q.index:about().kind or "automatic" end
+
 local function refreshed(q)
   return q.refresh ~= 1 and (", refresh %s"):format(q.refresh) or ""
 end
@@ -95,10 +97,10 @@ function methods.describe(q)
   if q.kind == "uniform" then return "proposal uniform" end
   if q.kind == "adaptive" then
     return ("proposal adaptive: K %d, epsilon %g (at least %g), index %s%s"):format(q.k, q.epsilon,
-      q.floor, q.index:about().kind, refreshed(q))
+      q.floor, kind_of_index(q), refreshed(q))
   end
   return ("proposal mixture: K %d, epsilon %g, %s draws, index %s%s"):format(q.k, q.epsilon,
-    q.draws, q.index:about().kind, refreshed(q))
+    q.draws, kind_of_index(q), refreshed(q))
 end
 
 return proposal

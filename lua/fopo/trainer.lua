@@ -22,7 +22,7 @@ local function columns_of_history()
   end
   table.move({table.remove(statistics, 1), "valid", "valid_expected", "valid_index"}, 1, 4, 3, list)
   table.move(statistics, 1, #statistics, #list + 1, list)
-  table.move({"lr", "epsilon", "steps_per_second"}, 1, 3, #list + 1, list)
+  table.move({"lr", "epsilon", "head", "held", "steps_per_second"}, 1, 5, #list + 1, list)
   for _, phase in ipairs(native.phases()) do list[#list + 1] = phase.column end
   return list
 end

@@ -162,8 +162,9 @@ static int set(lua_State *L) {
   }
   if (bind_has(L, 2, "k")) q->k = bind_option_count(L, 2, "k", 0, SIZE_MAX);
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
-  if (fopo_gradient_index(g->gradient) != NULL) {
-    fopo_index_facts facts = fopo_index_about(q->index);
+  const fopo_index *ix = fopo_gradient_index(g->gradient);
+  if (ix != NULL) {
+    fopo_index_facts facts = fopo_index_about(ix);
     bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
   }
   bind_check(L, fopo_gradient_set(g->gradient, &o));
@@ -318,6 +319,12 @@ static int field_kept_bytes(lua_State *L, bind_object *o) {
   return bind_return_count(L, fopo_gradient_kept_bytes(gradient_of(o)));
 }
 
+/* The norms in use where they follow from the mass, by what g:compute has made. */
+static int field_norms(lua_State *L, bind_object *o) {
+  const fopo_mass *norms = fopo_gradient_norms(gradient_of(o));
+  return norms->head > 0 ? bind_return_count(L, (size_t)norms->head) : bind_return_nil(L);
+}
+
 static int field_fault(lua_State *L, bind_object *o) {
   fopo_fault fault = fopo_gradient_planted(gradient_of(o));
   return bind_return_string(L, fault != FOPO_FAULT_NONE ? fopo_fault_names[fault] : NULL);
@@ -367,6 +374,7 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"k", field_k, NULL},
                                     {"refresh", field_refresh, NULL},
                                     {"kept_bytes", field_kept_bytes, NULL},
+                                    {"norms", field_norms, NULL},
                                     {"proposal", field_proposal, NULL},
                                     {"fault", field_fault, NULL},
                                     {"biased", field_biased, NULL},

@@ -33,12 +33,21 @@ static int index_exact(lua_State *L) {
   return finish(L, ix, fopo_index_exact(&ix->index, items));
 }
 
+/* A budget: a number, or "auto"; 0 for nil. */
+static size_t budget_at(lua_State *L, int at) {
+  static const char *const words[] = {"auto", NULL};
+  if (lua_isnil(L, at)) return 0;
+  if (lua_type(L, at) != LUA_TSTRING) return bind_count(L, at, "budget", 1, UINT32_MAX);
+  bind_choice(L, at, "budget", words);
+  return FOPO_BUDGET_AUTO;
+}
+
 /* native.index_norm(items, {budget}): scores items by descending norm; exact if budget is nil. */
 static int index_norm(lua_State *L) {
   fopo_matrix items;
   size_t budget = 0;
   if (!lua_isnoneornil(L, 2) && bind_has(L, 2, "budget")) {
-    budget = bind_option_count(L, 2, "budget", 1, SIZE_MAX);
+    budget = budget_at(L, bind_option(L, 2, "budget"));
   }
   bind_index *ix = begin(L, 1, &items);
   return finish(L, ix, fopo_index_norm(&ix->index, items, budget));
@@ -159,7 +168,7 @@ static int about(lua_State *L) {
                  {"ef_construction", f.ef_construction},
                  {"ef", f.ef},
                  {"head", f.prefix},
-                 {"budget", f.budget}};
+                 {"budget", f.budget < FOPO_BUDGET_AUTO ? f.budget : 0}};
   lua_createtable(L, 0, 14);
   bind_set_string(L, "kind", f.kind);
   bind_set_boolean(L, "exact", f.exhaustive && f.reachable == f.n_items);
@@ -173,6 +182,7 @@ static int about(lua_State *L) {
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     if (options[i].value > 0) bind_set_count(L, options[i].name, options[i].value);
   }
+  if (f.budget == FOPO_BUDGET_AUTO) bind_set_string(L, "budget", "auto");
   return 1;
 }
 
@@ -208,7 +218,9 @@ static int field_dim(lua_State *L, bind_object *o) { return bind_return_count(L,
 static int field_ef(lua_State *L, bind_object *o) { return option_or_nil(L, facts_of(o).ef); }
 
 static int field_budget(lua_State *L, bind_object *o) {
-  return option_or_nil(L, facts_of(o).budget);
+  size_t budget = facts_of(o).budget;
+  if (budget == FOPO_BUDGET_AUTO) return bind_return_string(L, "auto");
+  return option_or_nil(L, budget);
 }
 
 /* ix.ef = n: for searches from now on. */
@@ -218,9 +230,9 @@ static int set_ef(lua_State *L, bind_object *o) {
   return 1;
 }
 
-/* ix.budget = n, nil for none: for searches from now on. */
+/* ix.budget = n or "auto", nil for none: for searches from now on. */
 static int set_budget(lua_State *L, bind_object *o) {
-  size_t budget = lua_isnil(L, 3) ? 0 : bind_count(L, 3, "budget", 1, SIZE_MAX);
+  size_t budget = budget_at(L, 3);
   bind_check(L, fopo_index_set_budget(((bind_index *)o)->index, budget));
   return 1;
 }

@@ -26,10 +26,16 @@ static int proposal_uniform(lua_State *L) {
   return 1;
 }
 
-/* Pushes a proposal that takes its candidates from the index at `at`. */
+/* Pushes a proposal that takes its candidates from the index at `at`; nil: from the automatic one.
+ */
 static int with_index(lua_State *L, int at, fopo_proposal p) {
-  bind_get(L, at, &bind_index_type);
+  if (!lua_isnil(L, at)) bind_get(L, at, &bind_index_type);
   bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
+  if (lua_isnil(L, at)) {
+    bind_check(L, fopo_proposal_check(&p, SIZE_MAX, 1));
+    q->proposal = p;
+    return 1;
+  }
   bind_index *ix = bind_get(L, at, &bind_index_type);
   fopo_index_facts facts = fopo_index_about(ix->index);
   p.index = ix->index;

@@ -97,12 +97,14 @@ void bind_run_set_best(lua_State *L, const fopo_run_best *best) {
 }
 
 int bind_run_push_record(lua_State *L, const fopo_run_record *record) {
-  lua_createtable(L, 0, 26);
+  lua_createtable(L, 0, 28);
   bind_set_count(L, "step", record->step);
   bind_set_number(L, "seconds", record->seconds);
   bind_set_number(L, "steps_per_second", record->steps_per_second);
   bind_set_number(L, "lr", record->lr);
   bind_set_number(L, "epsilon", record->epsilon);
+  bind_set_number(L, "head", record->head);
+  bind_set_number(L, "held", record->held);
   bind_set_number(L, "valid", record->valid.reward);
   bind_set_number(L, "valid_expected", record->valid.expected);
   bind_set_number(L, "valid_index", record->valid.index);

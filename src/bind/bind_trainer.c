@@ -329,6 +329,18 @@ static int field_steps_per_epoch(lua_State *L, bind_object *o) {
   return bind_return_count(L, fopo_trainer_steps_per_epoch(((bind_trainer *)o)->trainer));
 }
 
+/* How many of the largest norms are in use, and the share of the mass that they hold; nil unless
+ * they follow from the mass. */
+static int field_head(lua_State *L, bind_object *o) {
+  const fopo_mass *norms = fopo_trainer_norms(((bind_trainer *)o)->trainer);
+  return norms->head > 0 ? bind_return_count(L, (size_t)norms->head) : bind_return_nil(L);
+}
+
+static int field_held(lua_State *L, bind_object *o) {
+  const fopo_mass *norms = fopo_trainer_norms(((bind_trainer *)o)->trainer);
+  return norms->head > 0 ? bind_return_number(L, norms->held) : bind_return_nil(L);
+}
+
 static int field_device_name(lua_State *L, bind_object *o) {
   return bind_return_string(L, device_of(o)->name);
 }
@@ -360,6 +372,8 @@ static const luaL_Reg methods[] = {
 
 static const bind_field fields[] = {{"step", field_step, NULL},
                                     {"steps_per_epoch", field_steps_per_epoch, NULL},
+                                    {"head", field_head, NULL},
+                                    {"held", field_held, NULL},
                                     {"device_name", field_device_name, NULL},
                                     {"device_note", field_device_note, NULL},
                                     {NULL, NULL, NULL}};

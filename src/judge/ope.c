@@ -59,6 +59,7 @@ struct fopo_ope {
   double *z, *zr;       /* [block] */
   size_t n_rewards;     /* rewards of a context that wait to be checked */
 
+  fopo_index *own_index; /* of a proposal without one; NULL: none */
   double *chance, *logged, *expected, *z_error; /* [n] */
   size_t unanswered;
 };
@@ -159,6 +160,15 @@ static int reserve(fopo_ope *o) {
   return FOPO_OK;
 }
 
+/* A proposal without an index searches in one over the policy's items. */
+static int make_index(fopo_ope *o) {
+  fopo_proposal *q = &o->o.proposal;
+  if (o->o.samples == 0 || !fopo_proposal_uses_index(q) || q->index != NULL) return FOPO_OK;
+  int status = fopo_index_norm(&o->own_index, o->o.pi->items, 0);
+  q->index = o->own_index;
+  return status;
+}
+
 int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
   *out = NULL;
   int status = check(options);
@@ -174,6 +184,7 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
                                    : least(ITEMS, o->P);
   o->block = least(least(CONTEXTS, DRAWS / o->wide), o->n);
   status = reserve(o);
+  if (status == FOPO_OK) status = make_index(o);
   if (status != FOPO_OK) {
     fopo_ope_free(o);
     return status;
@@ -185,6 +196,7 @@ int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
 void fopo_ope_free(fopo_ope *o) {
   if (o == NULL) return;
   fopo_matrix_done(&o->Q);
+  fopo_index_free(o->own_index);
   void *const owned[] = {o->scores, o->logq, o->ids,    o->rows,   o->reward,   o->found,  o->m,
                          o->z,      o->zr,   o->chance, o->logged, o->expected, o->z_error};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) fopo_free(owned[i]);

@@ -1,6 +1,6 @@
 /* What a run remembers from batch to batch: the candidates of each context, which serve several of
- * its visits (refresh = n), and the smoothed share of the policy's mass inside the candidates, from
- * which an adaptive epsilon follows.
+ * its visits (refresh = n), the smoothed share of the policy's mass inside the candidates, from
+ * which an adaptive epsilon follows, and how many norms hold the mass (learn/mass.h).
  *
  * The candidates lie on the device, so that a step that finds them here uploads none; how many
  * visits each set has served is known on the host, which decides what is searched. Both are
@@ -11,6 +11,7 @@
 #define FOPO_LEARN_CANDIDATE_CACHE_H
 
 #include "core/npz.h"
+#include "learn/mass.h"
 #include "learn/proposal.h"
 
 /* To be read; changed by the functions below alone. {0} is empty. */
@@ -24,6 +25,7 @@ typedef struct {
   uint32_t *set_counts; /* device [N]: what steps use; on the CPU these are ids and counts */
   uint64_t batches;     /* committed with an adaptive epsilon */
   double mass;          /* smoothed share of pi inside the candidates; meaningless at 0 batches */
+  fopo_mass norms;      /* how many of the largest norms are searched, if that follows from mass */
 } fopo_candidate_cache;
 
 void fopo_candidate_cache_done(fopo_candidate_cache *cache); /* accepts {0}, and leaves it */
@@ -95,7 +97,7 @@ void fopo_candidate_cache_rollback(fopo_candidate_cache *cache, const fopo_propo
 
 /* ---- files: candidate_cache_file.c ---- */
 
-enum { FOPO_CANDIDATE_CACHE_ARRAYS = 5 }; /* the most that describe gives */
+enum { FOPO_CANDIDATE_CACHE_ARRAYS = 7 }; /* the most that describe gives */
 
 /* Borrowed descriptions of the state, as of the last fetch, for a checkpoint; returns how many. */
 size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *cache);

@@ -1,4 +1,5 @@
 /* The candidate cache in a checkpoint. */
+#include <stddef.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -6,7 +7,11 @@
 
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
                   served_name[] = "candidate_visits", batches_name[] = "head_batches",
-                  mass_name[] = "head_share";
+                  mass_name[] = "head_share", norms_name[] = "norms", held_name[] = "norms_held";
+
+/* The counts of a fopo_mass, as its first members. */
+enum { NORMS = 7 };
+_Static_assert(offsetof(fopo_mass, held) == NORMS * sizeof(uint64_t), "counts, then the share");
 
 size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *cache) {
   size_t n = 0;
@@ -18,6 +23,10 @@ size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *
   if (cache->batches > 0) {
     a[n++] = fopo_array_of(batches_name, FOPO_U64, &cache->batches, 0, 1, 1);
     a[n++] = fopo_array_of(mass_name, FOPO_F64, &cache->mass, 0, 1, 1);
+  }
+  if (cache->norms.head > 0) {
+    a[n++] = fopo_array_of(norms_name, FOPO_U64, &cache->norms.head, 1, NORMS, 1);
+    a[n++] = fopo_array_of(held_name, FOPO_F64, &cache->norms.held, 0, 1, 1);
   }
   return n;
 }
@@ -73,12 +82,32 @@ static int check_mass(fopo_archive *archive, const char *path) {
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, mass_name, share);
 }
 
+static int check_norms(fopo_archive *archive, const char *path, size_t P) {
+  fopo_mass m = {0};
+  if (fopo_archive_find(archive, norms_name) == NULL) return FOPO_OK;
+  const fopo_array *counts = fopo_archive_need(archive, path, norms_name, FOPO_U64, 1);
+  const fopo_array *held = counts ? fopo_archive_need(archive, path, held_name, FOPO_F64, 0) : NULL;
+  if (held == NULL) return FOPO_ERR_FORMAT;
+  if (counts->shape[0] != NORMS) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, not %d", path, norms_name,
+                     counts->shape[0], NORMS);
+  }
+  memcpy(&m.head, counts->data, NORMS * sizeof m.head);
+  memcpy(&m.held, held->data, sizeof m.held);
+  if (m.head > 0 && m.head <= P && m.held >= 0.0 && m.held <= 1.0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT,
+                   "%s: %llu norms of %zu items hold %g of the mass; use 1 to %zu "
+                   "norms, and a share of 0 to 1",
+                   path, (unsigned long long)m.head, P, m.held, P);
+}
+
 int fopo_candidate_cache_check(fopo_candidate_cache *cache, fopo_device *device,
                                fopo_archive *archive, const char *path, const fopo_proposal *q,
                                size_t N, size_t P) {
   int status =
       fopo_proposal_keeps(q) ? check_candidates(cache, device, archive, path, q, N, P) : FOPO_OK;
-  return status == FOPO_OK && q->adaptive ? check_mass(archive, path) : status;
+  if (status == FOPO_OK && q->adaptive) status = check_mass(archive, path);
+  return status == FOPO_OK ? check_norms(archive, path, P) : status;
 }
 
 static void restore_mass(fopo_candidate_cache *cache, const fopo_archive *archive) {
@@ -89,8 +118,17 @@ static void restore_mass(fopo_candidate_cache *cache, const fopo_archive *archiv
   memcpy(&cache->mass, fopo_archive_find(archive, mass_name)->data, sizeof cache->mass);
 }
 
+static void restore_norms(fopo_candidate_cache *cache, const fopo_archive *archive) {
+  const fopo_array *counts = fopo_archive_find(archive, norms_name);
+  cache->norms = (fopo_mass){0};
+  if (counts == NULL) return;
+  memcpy(&cache->norms.head, counts->data, NORMS * sizeof cache->norms.head);
+  memcpy(&cache->norms.held, fopo_archive_find(archive, held_name)->data, sizeof(double));
+}
+
 int fopo_candidate_cache_restore(fopo_candidate_cache *cache, const fopo_archive *archive,
                                  const fopo_proposal *q) {
+  restore_norms(cache, archive);
   if (q->adaptive) restore_mass(cache, archive);
   if (!fopo_proposal_keeps(q)) return FOPO_OK;
   memset(cache->served, 0, cache->N * sizeof *cache->served);

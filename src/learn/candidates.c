@@ -98,7 +98,9 @@ static int choose_search(fopo_candidates *c) {
   c->catalogue = (fopo_catalogue){.items = data->device_items.x,
                                   .P = data->P,
                                   .ld = data->items.ld,
-                                  .limit = norm ? facts.reachable : data->P};
+                                  .limit = c->limit > 0 ? c->limit
+                                           : norm       ? facts.reachable
+                                                        : data->P};
   if (norm) {
     c->catalogue.order = c->order.ids;
     c->catalogue.norms = c->order.norms;
@@ -110,8 +112,9 @@ static int choose_search(fopo_candidates *c) {
   return FOPO_OK;
 }
 
-int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t B) {
-  c->n = 0;
+int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, const float *theta,
+                         const uint32_t *rows, size_t B) {
+  c->n = c->limit = 0;
   c->fetched = SIZE_MAX;
   if (q == NULL) return FOPO_OK;
   int status = reserve_cache(c, q);
@@ -122,8 +125,13 @@ int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t B) {
   if (c->n > 0) {
     if (!fopo_proposal_uses_index(q)) c->q.refresh = 1; /* a probe keeps no candidates */
     c->q.epsilon = fopo_candidate_cache_draw_epsilon(c->cache, q);
+    status = fopo_automatic_index(&c->q.index, &c->automatic, c->data, q);
   }
-  return choose_search(c);
+  if (status == FOPO_OK) {
+    status = fopo_automatic_plan(&c->automatic, c->data, q, &c->cache->norms, theta, rows, c->n);
+  }
+  c->limit = fopo_automatic_limit(&c->automatic, c->data, c->q.k);
+  return status == FOPO_OK ? choose_search(c) : status;
 }
 
 /* How many contexts of the batch will be searched. */
@@ -134,6 +142,35 @@ static size_t count_searches(const fopo_candidates *c, const uint32_t *rows) {
     if (fopo_candidate_cache_expired(c->cache, rows[b], c->q.refresh)) expired++;
   }
   return expired;
+}
+
+/* Rows that a step without renewed candidates computes are the same after its commit as before, so
+ * that a rollback takes away what the commit has added. */
+void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
+                            size_t B, size_t S, double mass, size_t n_with_candidates) {
+  size_t P = c->data->P;
+  uint64_t searches = B > 0 ? count_searches(c, rows) : 0;
+  if (B > 0 && c->automatic.in_use) {
+    c->cache->norms = c->automatic.next;
+    c->cache->norms.rows += fopo_automatic_rows(&c->cache->norms, P, B * S, searches);
+  }
+  fopo_candidate_cache_commit(c->cache, q, rows, B, mass, n_with_candidates);
+}
+
+int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q,
+                              const uint32_t *rows, size_t B) {
+  size_t n = fopo_candidate_cache_n_with_candidates(c->cache, q, B);
+  if (fopo_automatic_due(q, &c->cache->norms, n, c->data->P) != FOPO_MASS_NONE) return 1;
+  return fopo_candidate_cache_must_sync(c->cache, q, rows, B);
+}
+
+void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
+                              size_t B, size_t S) {
+  fopo_candidate_cache_rollback(c->cache, q, rows, B);
+  uint64_t n = fopo_candidate_cache_n_with_candidates(c->cache, q, B);
+  if (n == 0 || !fopo_automatic_serves(q)) return;
+  uint64_t searches = fopo_proposal_keeps(q) ? 0 : n;
+  c->cache->norms.rows -= fopo_automatic_rows(&c->cache->norms, c->data->P, B * S, searches);
 }
 
 /* Pieces serve a device that works while the host searches. Items that are learnt and a caller who
@@ -189,6 +226,7 @@ void fopo_candidates_unbind(fopo_candidates *c) {
   void *const blocks[] = {m->ids, m->counts, m->scores, c->device_expired};
   fopo_release_all(c->data->device, blocks, sizeof blocks / sizeof *blocks);
   drop_order(c);
+  fopo_automatic_unbind(&c->automatic, c->data->device);
   *m = (fopo_candidate_sets){0};
   c->device_expired = NULL;
   c->capacity_part = c->capacity = 0;
@@ -239,8 +277,8 @@ static int search_on_host(fopo_candidates *c, const fopo_candidate_sets *sets,
     if (places[i] > i) memcpy(Q + i * L, Q + places[i] * L, L * sizeof *Q);
   }
   fopo_matrix queries = {Q, n, L, L};
-  status = set ? fopo_index_search_set(h->ids, h->scores, h->counts, c->q.index, queries, k)
-               : fopo_index_search(h->ids, h->scores, h->counts, c->q.index, queries, k);
+  status =
+      fopo_index_search_within(h->ids, h->scores, h->counts, c->q.index, queries, k, c->limit, set);
   if (status == FOPO_OK) status = d->ops->put(d, sets->ids, h->ids, n * k * sizeof *h->ids);
   return status == FOPO_OK ? d->ops->put(d, sets->counts, h->counts, n * sizeof *h->counts)
                            : status;

@@ -15,6 +15,7 @@
 #ifndef FOPO_LEARN_CANDIDATES_H
 #define FOPO_LEARN_CANDIDATES_H
 
+#include "learn/automatic.h"
 #include "learn/binding.h"
 #include "learn/candidate_cache.h"
 #include "learn/span.h"
@@ -30,10 +31,14 @@ typedef struct {
 /* To be read; changed by the functions below alone. */
 typedef struct {
   const fopo_binding *data;    /* not owned */
-  fopo_proposal q;             /* the options' with the epsilon of this batch's draws */
+  fopo_proposal q;             /* the options' with the epsilon of this batch's draws, and the
+                                * automatic index if the options have none */
+  size_t limit;                /* norms that its searches look at; 0: as the index allows */
   size_t n;                    /* the first n contexts of the batch get candidates */
   fopo_candidate_cache own;    /* what is remembered if nobody attaches a cache */
   fopo_candidate_cache *cache; /* &own, or an attached one */
+
+  fopo_automatic automatic;
 
   int device_searches; /* 1: the device searches in `catalogue`; 0: the index on the host */
   int by_graph;        /* the index searches each query for itself */
@@ -61,9 +66,19 @@ void fopo_candidates_adapt(const fopo_candidates *c, fopo_proposal *q);
 /* From now on `cache` remembers for q, with room for the bound contexts; NULL: the own cache. */
 int fopo_candidates_attach(fopo_candidates *c, fopo_proposal *q, fopo_candidate_cache *cache);
 
-/* Plans a batch of B contexts with q (NULL: none gets candidates): which contexts get candidates,
- * the epsilon of the draws, and who searches. Makes room in the cache for what is kept. */
-int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t B);
+/* Plans a batch of rows [B] with q (NULL: none gets candidates): which contexts get candidates, the
+ * epsilon of the draws, who searches, and among how many norms, for which the mass may be measured
+ * at theta (NULL: the policy's). Makes room in the cache for what is kept. */
+int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, const float *theta,
+                         const uint32_t *rows, size_t B);
+
+/* The three of fopo_gradient_commit, must_sync and rollback. S: draws of a context. */
+void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
+                            size_t B, size_t S, double mass, size_t n_with_candidates);
+int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q,
+                              const uint32_t *rows, size_t B);
+void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
+                              size_t B, size_t S);
 
 /* Into how many pieces each part of `part` contexts is cut; rows [B] is the batch. */
 size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, size_t B,

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "learn/batch.h"
@@ -83,11 +84,12 @@ static fopo_proposal *own_proposal(fopo_gradient *g) {
 
 fopo_index *fopo_gradient_index(const fopo_gradient *g) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE ? q->index : NULL;
+  if (q == NULL || q->kind != FOPO_PROPOSAL_MIXTURE) return NULL;
+  return q->index != NULL ? q->index : g->candidates.automatic.index;
 }
 
 int fopo_gradient_orders_items(const fopo_gradient *g) {
-  return fopo_gradient_index(g) != NULL || g->options.head > 0;
+  return fopo_gradient_index(g) != NULL || fopo_gradient_is_automatic(g) || g->options.head > 0;
 }
 
 int fopo_gradient_refresh(fopo_gradient *g) {
@@ -95,6 +97,13 @@ int fopo_gradient_refresh(fopo_gradient *g) {
   fopo_head_forget(&g->batch.head);
   return ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
 }
+
+int fopo_gradient_is_automatic(const fopo_gradient *g) {
+  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  return q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE && q->index == NULL;
+}
+
+const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->candidates.cache->norms; }
 
 double fopo_gradient_epsilon(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
@@ -177,8 +186,14 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   int status = check_idle(g);
   if (status == FOPO_OK) status = check_rows(g, rows, B);
   if (status == FOPO_OK) status = check_fit(g);
-  if (status == FOPO_OK) status = fopo_candidates_plan(&g->candidates, own_proposal(g), B);
-  return status == FOPO_OK ? fopo_batch_begin(&g->batch, theta, rows, B, key) : status;
+  double start = fopo_clock();
+  if (status == FOPO_OK) {
+    status = fopo_candidates_plan(&g->candidates, own_proposal(g), theta, rows, B);
+  }
+  double planned = fopo_clock();
+  if (status == FOPO_OK) status = fopo_batch_begin(&g->batch, theta, rows, B, key);
+  if (status == FOPO_OK) g->batch.seconds[FOPO_PHASE_SEARCH] += planned - start;
+  return status;
 }
 
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {
@@ -203,12 +218,14 @@ fopo_work fopo_gradient_work(const fopo_gradient *g) {
                      .n_with_candidates = c->n,
                      .refresh = c->n > 0 ? c->q.refresh : 0,
                      .head = g->batch.H,
+                     .limit = c->limit,
                      .epsilon = c->n > 0 ? c->q.epsilon : 1.0};
 }
 
 int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
   return a->B == b->B && a->n_with_candidates == b->n_with_candidates && a->refresh == b->refresh &&
-         a->head == b->head && !(a->epsilon < b->epsilon) && !(a->epsilon > b->epsilon);
+         a->head == b->head && a->limit == b->limit && !(a->epsilon < b->epsilon) &&
+         !(a->epsilon > b->epsilon);
 }
 
 /* ---- what is remembered ---- */
@@ -217,14 +234,14 @@ void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
   fopo_proposal *q = own_proposal(g);
   if (q == NULL) return;
-  fopo_candidate_cache_commit(g->candidates.cache, q, rows, B, stats->mean.head_mass,
-                              (size_t)stats->sum.n_with_candidates);
+  fopo_candidates_commit(&g->candidates, q, rows, B, g->batch.S, stats->mean.head_mass,
+                         (size_t)stats->sum.n_with_candidates);
   fopo_candidates_adapt(&g->candidates, q);
 }
 
 int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && fopo_candidate_cache_must_sync(g->candidates.cache, q, rows, B);
+  return q != NULL && fopo_candidates_must_sync(&g->candidates, q, rows, B);
 }
 
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
@@ -234,7 +251,7 @@ int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B) {
   fopo_proposal *q = own_proposal(g);
   if (q == NULL) return;
-  fopo_candidate_cache_rollback(g->candidates.cache, q, rows, B);
+  fopo_candidates_rollback(&g->candidates, q, rows, B, g->batch.S);
   fopo_candidates_adapt(&g->candidates, q);
 }
 

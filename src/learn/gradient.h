@@ -32,13 +32,20 @@ const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 /* The proposal in the options; NULL if the estimator needs none. */
 const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g);
 
-/* The index that candidates come from; NULL if there is none. */
+/* The index that candidates come from; NULL if there is none, or if it is the automatic one and was
+ * not needed yet. */
 fopo_index *fopo_gradient_index(const fopo_gradient *g);
 
 /* Whether it holds an order of the items or a structure over them, which must be made anew after
  * items were moved; and to do so, from the items on the host. */
 int fopo_gradient_orders_items(const fopo_gradient *g);
 int fopo_gradient_refresh(fopo_gradient *g);
+
+/* True if candidates come from the automatic index (learn/automatic.h), which the gradient owns. */
+int fopo_gradient_is_automatic(const fopo_gradient *g);
+
+/* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
+const fopo_mass *fopo_gradient_norms(const fopo_gradient *g);
 
 /* The share of uniform draws of a proposal that the user gave; NAN if there is none. */
 double fopo_gradient_epsilon(const fopo_gradient *g);
@@ -83,7 +90,8 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
  * equal work may be replayed by one CUDA graph. */
 typedef struct {
   size_t B, n_with_candidates, refresh;
-  size_t head; /* items of a head that all contexts share; 0: none */
+  size_t limit; /* norms that searches look at; 0: all */
+  size_t head;  /* items of a head that all contexts share; 0: none */
   double epsilon;
 } fopo_work;
 

@@ -10,7 +10,7 @@ typedef enum {
   FOPO_OPTION_NUMBER,   /* double */
   FOPO_OPTION_CHOICE,   /* int: the place of a word in `choices` */
   FOPO_OPTION_PROPOSAL, /* a proposal; uniform if left out */
-  FOPO_OPTION_INDEX,    /* the index that finds the candidates */
+  FOPO_OPTION_INDEX,    /* the index that finds the candidates; automatic if left out */
   FOPO_OPTION_REFRESH,  /* visits that candidates serve: a count, or "once" */
   FOPO_OPTION_HEAD,     /* size_t: items of a shared head; 0, the default: there is none */
   FOPO_OPTION_FAULT     /* a mistake to plant (learn/fault.h) */

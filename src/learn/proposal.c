@@ -29,13 +29,7 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
                      q->k, P, P);
   }
   if (!fopo_proposal_uses_index(q) && !q->adaptive) return FOPO_OK;
-  if (q->index == NULL) {
-    return fopo_fail(
-        FOPO_ERR_ARGUMENT,
-        "a mixture proposal with epsilon = %g has no index to find its %zu candidates; "
-        "give it one, or use epsilon = 1",
-        q->epsilon, q->k);
-  }
+  if (q->index == NULL) return FOPO_OK;
   return fopo_policy_check_index(q->index, P, dim);
 }
 
@@ -63,6 +57,19 @@ static void sets_done(fopo_candidate_sets *c) {
   fopo_free(c->counts);
 }
 
+/* The candidates of Q, in q's index or in one made for the call. */
+static int search(fopo_candidate_sets *c, const fopo_proposal *q, const fopo_policy *pi,
+                  fopo_matrix Q) {
+  fopo_index *own = NULL;
+  int status = q->index == NULL ? fopo_index_norm(&own, pi->items, 0) : FOPO_OK;
+  if (status == FOPO_OK) {
+    fopo_index *ix = q->index != NULL ? q->index : own;
+    status = fopo_index_search(c->ids, c->scores, c->counts, ix, Q, q->k);
+  }
+  fopo_index_free(own);
+  return status;
+}
+
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
                          fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key) {
   size_t P = pi->items.rows;
@@ -77,7 +84,7 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
 
   if (fopo_proposal_uses_index(q)) {
     status = sets_init(&c, Q.rows, q->k);
-    if (status == FOPO_OK) status = fopo_index_search(c.ids, c.scores, c.counts, q->index, Q, q->k);
+    if (status == FOPO_OK) status = search(&c, q, pi, Q);
     if (status == FOPO_OK && pi->train_items) {
       /* the index may be older than the items */
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);

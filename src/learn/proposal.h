@@ -10,7 +10,7 @@ typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind
 
 typedef struct {
   fopo_proposal_kind kind;
-  fopo_index *index; /* mixture; not owned */
+  fopo_index *index; /* mixture; not owned; NULL: the automatic one (learn/automatic.h) */
   size_t k;          /* K candidates, 1 .. P */
   double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;    /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
@@ -23,7 +23,7 @@ typedef struct {
 #define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve always */
 
 /* Checks the options against the catalogue of P items with embeddings of `dim`; the sentence names
- * what does not fit (K > P, eps outside [0, 1], no index, another dimension). */
+ * what does not fit (K > P, eps outside [0, 1], another dimension). */
 int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
 
 /* Whether a draw needs candidates. */
@@ -46,7 +46,7 @@ float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
  * queries Q [B, L] of the contexts rows [B]. Candidates are searched, whatever `refresh` is, and
- * epsilon is the one in q. */
+ * epsilon is the one in q. Without an index one is made for the call, and searched in full. */
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
                          fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key);
 

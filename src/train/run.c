@@ -206,12 +206,15 @@ void fopo_run_judged(fopo_run *r, double valid) {
 static fopo_run_record end_record(fopo_run *r) {
   const fopo_trainer_options *o = &r->t->o;
   const fopo_stretch *record = fopo_trainer_record(r->t);
+  const fopo_mass *norms = fopo_trainer_norms(r->t);
   fopo_run_record row = {.step = r->t->step,
                          .seconds = r->plan.trained + r->spent,
                          .steps_per_second = record->sum.steps / record->seconds,
                          .mean = fopo_statistics_means(&record->sum),
                          .lr = fopo_optim_rate(o->optim),
                          .epsilon = fopo_gradient_epsilon(o->gradient),
+                         .head = norms->head > 0 ? (double)norms->head : (double)NAN,
+                         .held = norms->head > 0 ? norms->held : (double)NAN,
                          .valid = r->valid,
                          .start = r->start};
   memcpy(row.phases, record->phases, sizeof row.phases);

@@ -160,7 +160,8 @@ static int close_slice(fopo_trainer *t) {
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
-  if (t->o.index_refresh == 0) return FOPO_OK;
+  int automatic = t->o.policy->train_items && fopo_gradient_is_automatic(t->o.gradient);
+  if (t->o.index_refresh == 0 && !automatic) return FOPO_OK;
   int status = t->running ? fetch_items(t) : FOPO_OK;
   return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }
@@ -366,3 +367,6 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
 }
 
 uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
+
+/* While a slice runs the gradient uses the trainer's cache. */
+const fopo_mass *fopo_trainer_norms(const fopo_trainer *t) { return &t->cache.norms; }

@@ -72,6 +72,9 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
                        uint64_t step);
 
 uint64_t fopo_trainer_step(const fopo_trainer *t);
+
+/* How many of the largest norms are in use, if that follows from the mass; head 0: it does not. */
+const fopo_mass *fopo_trainer_norms(const fopo_trainer *t);
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 
 /* Moves what a checkpoint holds, without a file: theta, the optimiser's state and options, the

@@ -22,7 +22,8 @@ log.__index = log
 -- The columns of the history under the names that TensorBoard groups by.
 local tags = {valid = "reward/valid", valid_expected = "reward/valid_expected",
               valid_index = "reward/valid_index", lr = "schedule/lr",
-              epsilon = "schedule/epsilon", steps_per_second = "speed/steps_per_second"}
+              epsilon = "schedule/epsilon", head = "schedule/head", held = "weights/held",
+              steps_per_second = "speed/steps_per_second"}
 for _, one in ipairs(native.statistics()) do if one.tag ~= "" then tags[one.name] = one.tag end end
 for _, phase in ipairs(native.phases()) do tags[phase.column] = "time/" .. phase.name end
 

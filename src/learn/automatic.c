@@ -1,0 +1,144 @@
+#include "learn/automatic.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "learn/arrays.h"
+#include "mips/scan.h"
+
+enum { CONTEXTS = FOPO_MASS_CONTEXTS };
+
+int fopo_automatic_serves(const fopo_proposal *q) {
+  if (q->kind != FOPO_PROPOSAL_MIXTURE) return 0;
+  return q->index == NULL || fopo_index_about(q->index).budget == FOPO_BUDGET_AUTO;
+}
+
+int fopo_automatic_index(fopo_index **ix, fopo_automatic *a, const fopo_binding *data,
+                         const fopo_proposal *q) {
+  int status = FOPO_OK;
+  *ix = q->index;
+  if (q->index != NULL) return FOPO_OK;
+  if (a->index == NULL) status = fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
+  *ix = a->index;
+  return status;
+}
+
+void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
+  void *const blocks[] = {a->rows, a->X, a->hidden, a->Q};
+  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
+  fopo_index_free(a->index);
+  fopo_free(a->order);
+  fopo_free(a->norms);
+  fopo_free(a->host_Q);
+  fopo_mass_probe_free(a->memory);
+  *a = (fopo_automatic){0};
+}
+
+/* ---- what a probe reads ---- */
+
+/* The copy of the order, which is made anew when the index has changed. */
+static int copy_order(fopo_automatic *a, const fopo_binding *data, const fopo_index *ix) {
+  if (a->version == fopo_index_about(ix).version) return FOPO_OK;
+  a->version = 0;
+  a->order = fopo_renew_on_host(a->order, data->P, sizeof *a->order);
+  a->norms = fopo_renew_on_host(a->norms, data->P, sizeof *a->norms);
+  if (a->order == NULL || a->norms == NULL) return FOPO_ERR_MEMORY;
+  return fopo_index_order(a->order, a->norms, &a->version, ix);
+}
+
+static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
+  fopo_device *d = data->device;
+  int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
+  if (status != FOPO_OK || a->host_Q != NULL) return status;
+  a->rows = fopo_renew_on_device(d, a->rows, CONTEXTS, sizeof *a->rows);
+  a->X = fopo_renew_on_device(d, a->X, CONTEXTS * data->D, sizeof *a->X);
+  a->hidden = fopo_renew_on_device(d, a->hidden, CONTEXTS * data->units, sizeof *a->hidden);
+  a->Q = fopo_renew_on_device(d, a->Q, CONTEXTS * data->L, sizeof *a->Q);
+  if (!a->rows || !a->X || !a->hidden || !a->Q) return FOPO_ERR_MEMORY;
+  a->host_Q = fopo_renew_on_host(NULL, CONTEXTS * data->L, sizeof *a->host_Q);
+  return a->host_Q != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* host_Q [n, L] = h(X) / T of the contexts rows [n], as fopo_batch makes them. */
+static int find_queries(fopo_automatic *a, const fopo_binding *data, const float *theta,
+                        const uint32_t *rows, size_t n) {
+  fopo_device *d = data->device;
+  const fopo_policy *pi = data->policy;
+  fopo_matrix X = {a->X, n, data->D, data->D}, Q = {a->Q, n, data->L, data->L};
+  float scale = 1.0f / pi->temperature;
+  int status = d->ops->put(d, a->rows, rows, n * sizeof *rows);
+  if (status == FOPO_OK && theta == NULL) {
+    status = d->ops->put(d, data->theta, pi->theta.x, data->n_theta * sizeof *theta);
+    theta = data->theta;
+  }
+  if (status == FOPO_OK) status = d->ops->gather_rows(d, X, data->device_contexts, a->rows);
+  if (status == FOPO_OK && data->units > 0) {
+    fopo_network_pass pass = {&pi->net, theta, a->hidden, NULL, scale};
+    status = d->ops->network_forward(d, Q, X, &pass);
+  } else if (status == FOPO_OK) {
+    status = d->ops->queries(d, Q, X, theta, scale);
+  }
+  return status == FOPO_OK ? d->ops->get(d, a->host_Q, a->Q, n * data->L * sizeof *a->Q) : status;
+}
+
+/* True if all scores are finite. If theta has overflowed they are not, which the batch itself will
+ * say. */
+static int can_score(const fopo_automatic *a, const fopo_binding *data, size_t n) {
+  for (size_t b = 0; b < n; b++) {
+    double norm = fopo_scan_norm(a->host_Q + b * data->L, data->L);
+    if (!(norm * fmax(1.0, (double)a->norms[0]) < (double)FLT_MAX / 4.0)) return 0;
+  }
+  return 1;
+}
+
+/* ---- planning ---- */
+
+static size_t measured(size_t n) { return n < CONTEXTS ? n : CONTEXTS; }
+
+fopo_mass_kind fopo_automatic_due(const fopo_proposal *q, const fopo_mass *state, size_t n,
+                                  size_t P) {
+  if (n == 0 || !fopo_automatic_serves(q)) return FOPO_MASS_NONE;
+  return fopo_mass_due(state, measured(n), P);
+}
+
+static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
+                 fopo_mass_kind kind, const float *theta, const uint32_t *rows, size_t n) {
+  fopo_mass_found found;
+  fopo_mass_order order = {data->items, a->order, a->norms};
+  int status = reserve(a, data, q->k);
+  if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
+  if (status != FOPO_OK || !can_score(a, data, n)) return status;
+  fopo_matrix Q = {a->host_Q, n, data->L, data->L};
+  status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
+                             fopo_mass_horizon(&a->next, kind, data->P));
+  if (status == FOPO_OK) fopo_mass_take(&a->next, kind, &found);
+  return status;
+}
+
+int fopo_automatic_plan(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
+                        const fopo_mass *state, const float *theta, const uint32_t *rows,
+                        size_t n) {
+  fopo_index *ix;
+  fopo_mass_kind kind = fopo_automatic_due(q, state, n, data->P);
+  a->next = *state;
+  a->probed = kind != FOPO_MASS_NONE;
+  a->in_use = n > 0 && fopo_automatic_serves(q);
+  if (!a->in_use) return FOPO_OK;
+  int status = fopo_automatic_index(&ix, a, data, q);
+  if (status != FOPO_OK || !a->probed) return status;
+  status = copy_order(a, data, ix);
+  return status == FOPO_OK ? probe(a, data, q, kind, theta, rows, measured(n)) : status;
+}
+
+size_t fopo_automatic_limit(const fopo_automatic *a, const fopo_binding *data, size_t k) {
+  uint64_t head = a->next.head;
+  if (!a->in_use || head == 0) return 0;
+  while (head < k) head = fopo_mass_next(head, data->P); /* k was set to more meanwhile */
+  return head < data->P ? (size_t)head : 0;
+}
+
+/* Searches without a limit stop where the last full probe did, about. */
+uint64_t fopo_automatic_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches) {
+  uint64_t each = m->head < P ? m->head : m->last_full / CONTEXTS;
+  return draws + searches * each;
+}

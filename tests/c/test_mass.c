@@ -1,0 +1,460 @@
+/* How many of the largest norms hold the policy's mass: the ladder, a probe against sorted scores
+ * in double, what is made of it, what it costs, and runs without an index that a user chose. */
+#include <unistd.h>
+
+#include "core/progress.h"
+#include "small_trainer.h"
+#include "train/trainer_internal.h"
+
+enum { P = 3000, N = 40, L = 6, BATCH = 20, K = 40, PER_EPOCH = 2, STEPS = 301 };
+
+/* ---- the ladder ---- */
+
+static void test_ladder(void **unused) {
+  (void)unused;
+  static const uint64_t steps[] = {256,  512,  768,  1024, 1536,  2048,
+                                   3072, 4096, 6144, 8192, 12288, 16384};
+  uint64_t h = 0;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    assert_int_equal(h = fopo_mass_next(h, 1 << 20), steps[i]);
+  }
+  assert_int_equal(fopo_mass_next(1024, 3072), 1536);
+  assert_int_equal(fopo_mass_next(1536, 3072), 3072); /* more than half: all */
+  assert_int_equal(fopo_mass_next(0, 500), 500);
+  for (h = 0; h < ((uint64_t)1 << 31); h = fopo_mass_next(h, (uint64_t)1 << 31)) {}
+}
+
+/* ---- the probe ---- */
+
+/* Items whose norms fall as 1 / (1 + 4 i / n), in a random order of ids. */
+static void shape_norms(fopo_matrix items) {
+  for (size_t i = 0; i < items.rows; i++) {
+    size_t rank = i * 1237 % items.rows;
+    float size = 1.0f / (1.0f + 4.0f * (float)rank / (float)items.rows);
+    for (size_t l = 0; l < items.cols; l++) fopo_matrix_row(items, i)[l] *= size;
+  }
+}
+
+static int descending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* held(H) in double, of top k among the first `horizon` norms. */
+static double plain_share(const fopo_mass_order *o, fopo_matrix Q, size_t k, size_t head,
+                          size_t horizon) {
+  size_t n = o->items.cols;
+  double share = 0.0, *w = fopo_alloc(horizon, sizeof *w);
+  for (size_t b = 0; b < Q.rows; b++) {
+    double T = 0.0, cumulated = 0.0;
+    for (size_t i = 0; i < horizon; i++) {
+      double f = 0.0;
+      const float *beta = fopo_matrix_row(o->items, o->order[i]);
+      for (size_t l = 0; l < n; l++) f += (double)beta[l] * (double)fopo_matrix_row(Q, b)[l];
+      w[i] = exp(f);
+      if (i < head) cumulated += w[i];
+    }
+    qsort(w, horizon, sizeof *w, descending);
+    for (size_t i = 0; i < k; i++) T += w[i];
+    share += fmin(1.0, cumulated / T) / (double)Q.rows;
+  }
+  fopo_free(w);
+  return share;
+}
+
+typedef struct {
+  fopo_matrix items, Q;
+  fopo_index *ix;
+  uint32_t *ids;
+  float *norms;
+  fopo_mass_order order;
+} catalogue;
+
+static void catalogue_init(catalogue *c, size_t items, size_t contexts, double peak) {
+  uint64_t version;
+  *c = (catalogue){0};
+  ok(fopo_matrix_init(&c->items, items, L));
+  ok(fopo_matrix_init(&c->Q, contexts, L));
+  fopo_fill_normal(c->items.x, items * L, 1.0, 5, FOPO_STREAM_WORLD);
+  fopo_fill_normal(c->Q.x, contexts * L, peak, 6, FOPO_STREAM_WORLD);
+  shape_norms(c->items);
+  ok(fopo_index_norm(&c->ix, c->items, FOPO_BUDGET_AUTO));
+  c->ids = fopo_alloc(items, sizeof *c->ids);
+  c->norms = fopo_alloc(items, sizeof *c->norms);
+  ok(fopo_index_order(c->ids, c->norms, &version, c->ix));
+  c->order = (fopo_mass_order){c->items, c->ids, c->norms};
+}
+
+static void catalogue_done(catalogue *c) {
+  fopo_matrix_done(&c->items);
+  fopo_matrix_done(&c->Q);
+  fopo_index_free(c->ix);
+  fopo_free(c->ids);
+  fopo_free(c->norms);
+}
+
+/* The step that a probe must want: the first of k items or more that keeps enough. */
+static size_t plain_wanted(const catalogue *c, size_t k, double keep, size_t horizon) {
+  size_t h = fopo_mass_next(0, c->items.rows);
+  while (h < horizon && (h < k || plain_share(&c->order, c->Q, k, h, horizon) < keep)) {
+    h = (size_t)fopo_mass_next(h, c->items.rows);
+  }
+  return h;
+}
+
+static void test_probe(void **unused) {
+  (void)unused;
+  static const struct {
+    size_t items, contexts, k, head, horizon;
+    double peak, keep;
+  } cases[] = {{9001, 16, 32, 0, 9001, 2.0, 0.995},   {9001, 16, 32, 512, 2048, 2.0, 0.995},
+               {9001, 5, 300, 256, 9001, 0.5, 0.995}, {9001, 1, 1, 0, 9001, 6.0, 0.9},
+               {20000, 16, 64, 0, 20000, 3.0, 0.999}, {300, 3, 20, 0, 300, 1.0, 0.995},
+               {9001, 16, 32, 9001, 9001, 2.0, 0.5}};
+  fopo_mass_probe *p = NULL;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    catalogue c;
+    fopo_mass_found one, found;
+    size_t k = cases[i].k, horizon = cases[i].horizon, head = cases[i].head;
+    catalogue_init(&c, cases[i].items, cases[i].contexts, cases[i].peak);
+    ok(fopo_mass_probe_reserve(&p, L, k));
+    ok(fopo_mass_measure(&one, p, &c.order, c.Q, k, cases[i].keep, head, horizon));
+    ok(fopo_threads_set(3));
+    ok(fopo_mass_measure(&found, p, &c.order, c.Q, k, cases[i].keep, head, horizon));
+    ok(fopo_threads_set(1));
+    assert_memory_equal(&one, &found, sizeof one);
+    size_t wanted = plain_wanted(&c, k, cases[i].keep, horizon);
+    double held = plain_share(&c.order, c.Q, k, wanted < horizon ? wanted : horizon, horizon);
+    print_message("%zu items, top %zu: %zu norms hold %.5f, in double %.5f; %zu of %zu rows\n",
+                  cases[i].items, k, (size_t)one.wanted, one.held, held, (size_t)one.rows,
+                  cases[i].contexts * cases[i].items);
+    assert_int_equal(one.wanted, wanted);
+    assert_true(fabs(one.held - held) < 1e-3);
+    assert_int_equal(one.complete, horizon == cases[i].items);
+    assert_true(one.rows <= cases[i].contexts * horizon);
+    catalogue_done(&c);
+  }
+  fopo_mass_probe_free(p);
+}
+
+static void test_probe_interrupted(void **unused) {
+  (void)unused;
+  catalogue c;
+  fopo_mass_found found;
+  fopo_mass_probe *p = NULL;
+  catalogue_init(&c, 9001, 16, 2.0);
+  ok(fopo_mass_probe_reserve(&p, L, 32));
+  fopo_interrupt_request();
+  refused(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001), FOPO_ERR_INTERRUPTED,
+          "interrupted");
+  fopo_interrupt_clear();
+  fopo_mass_probe_free(p);
+  catalogue_done(&c);
+}
+
+/* ---- what is made of a probe ---- */
+
+static uint64_t after(fopo_mass *m, uint64_t wanted, int complete) {
+  fopo_mass_found found = {
+      .wanted = wanted, .held = 0.999, .held_at_head = 1.0, .rows = 1, .complete = complete};
+  fopo_mass_take(m, FOPO_MASS_FULL, &found);
+  return m->head;
+}
+
+static void test_hysteresis(void **unused) {
+  (void)unused;
+  fopo_mass m = {0};
+  assert_int_equal(after(&m, 512, 1), 512);
+  assert_int_equal(after(&m, 2048, 0), 2048); /* grows at once */
+  assert_int_equal(after(&m, 512, 1), 2048);
+  assert_int_equal(after(&m, 1024, 1), 2048);
+  assert_int_equal(after(&m, 256, 0), 2048); /* a near probe proves nothing */
+  assert_int_equal(after(&m, 768, 1), 1024); /* the largest of three */
+  assert_int_equal(after(&m, 256, 1), 1024);
+  assert_int_equal(after(&m, 256, 1), 1024);
+  assert_int_equal(after(&m, 1024, 1), 1024); /* no three in a row */
+  assert_int_equal(after(&m, 256, 1), 1024);
+  assert_int_equal(after(&m, 256, 1), 1024);
+  assert_int_equal(after(&m, 256, 1), 256);
+}
+
+/* Whatever steps cost, probes stay within 3 % of them, but for the first one. */
+static void test_cost(void **unused) {
+  (void)unused;
+  enum { ITEMS = 100000 };
+  fopo_mass m = {0};
+  uint64_t probes = 0, first = 0;
+  for (uint32_t step = 0; step < 20000; step++) {
+    fopo_mass_kind kind = fopo_mass_due(&m, 16, ITEMS);
+    if (kind != FOPO_MASS_NONE) {
+      uint64_t horizon = fopo_mass_horizon(&m, kind, ITEMS);
+      fopo_mass_found found = {.wanted = step < 5000 ? 512 : 4096,
+                               .complete = kind == FOPO_MASS_FULL,
+                               .rows = 16 * (kind == FOPO_MASS_FULL ? horizon / 5 : horizon)};
+      fopo_mass_take(&m, kind, &found);
+      first = first == 0 ? m.full : first;
+      probes++;
+    }
+    m.rows += 32 * (64 + m.head);
+    uint64_t spent = m.full + m.near;
+    assert_true(spent <= first + m.rows * 3 / 100);
+    assert_true(m.full == first || spent <= m.rows * 3 / 100);
+  }
+  assert_true(probes > 50);
+}
+
+/* ---- runs ---- */
+
+static fopo_gradient_options automatic(int i) {
+  fopo_gradient_options o = {
+      .estimator = i == 1 ? &fopo_estimator_head_tail : &fopo_estimator_snis,
+      .samples = 30,
+      .proposal = {.kind = FOPO_PROPOSAL_MIXTURE, .k = K, .epsilon = i == 1 ? 0.0 : 0.5}};
+  if (i == 2) o.proposal.refresh = 3;
+  if (i == 3) {
+    o.proposal.adaptive = 1;
+    o.proposal.epsilon = 1.0;
+    o.proposal.floor = 0.05;
+  }
+  return o;
+}
+
+enum { WHICH = 4 };
+
+static void set_up(setting *s, int i, int custom) {
+  memset(s, 0, sizeof *s);
+  small_world_init(&s->w, P, N, L, 0.02, 0.6, 3);
+  shape_norms(s->w.items);
+  fopo_optim_options adam = {
+      .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  make_trainer(s, automatic(i), &adam, BATCH, custom);
+}
+
+static float *theta(const setting *s) { return s->w.pi.theta.x; }
+static const size_t bytes = L * L * sizeof(float);
+
+typedef struct {
+  float theta[L * L];
+  fopo_mass norms;
+} outcome;
+
+static outcome state_of(const setting *s) {
+  outcome x = {.norms = *fopo_trainer_norms(s->t)};
+  memcpy(x.theta, theta(s), bytes);
+  return x;
+}
+
+static outcome whole(int i) {
+  setting s;
+  set_up(&s, i, 0);
+  run(&s, STEPS);
+  outcome x = state_of(&s);
+  tear_down(&s);
+  return x;
+}
+
+static void check_equal(const setting *s, const outcome *wanted) {
+  outcome x = state_of(s);
+  assert_memory_equal(x.theta, wanted->theta, bytes);
+  assert_memory_equal(&x.norms, &wanted->norms, sizeof x.norms);
+}
+
+/* H moves with the policy, and by 3 threads as by one. */
+static void test_run(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    setting s;
+    set_up(&s, i, 0);
+    uint64_t least = P, most = 0;
+    for (int step = 0; step < STEPS; step++) {
+      run(&s, 1);
+      uint64_t head = fopo_trainer_norms(s.t)->head;
+      least = head < least ? head : least;
+      most = head > most ? head : most;
+    }
+    outcome x = state_of(&s), threads;
+    print_message("%d: %zu to %zu norms, held %.4f\n", i, (size_t)least, (size_t)most,
+                  x.norms.held);
+    assert_true(least >= 256 && most < P && (i > 1 || most > least));
+    assert_true(x.norms.held > 0.9 && x.norms.held <= 1.0);
+    tear_down(&s);
+    ok(fopo_threads_set(3));
+    threads = whole(i);
+    ok(fopo_threads_set(1));
+    assert_memory_equal(&x, &threads, sizeof x);
+  }
+}
+
+/* With H = P a run has the bits of one over an index without a budget. */
+static void test_exact(void **unused) {
+  (void)unused;
+  float wanted[L * L];
+  for (int own = 0; own < 2; own++) {
+    setting s = {0};
+    small_world_init(&s.w, 200, N, L, 0.1, 0.2, 3);
+    fopo_optim_options adam = {
+        .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    if (own) ok(fopo_index_norm(&s.ix, s.w.items, 0));
+    make_trainer(&s, automatic(0), &adam, BATCH, 0);
+    run(&s, STEPS);
+    assert_int_equal(fopo_trainer_norms(s.t)->head, own ? 0 : 200);
+    if (own) assert_memory_equal(theta(&s), wanted, bytes);
+    memcpy(wanted, theta(&s), bytes);
+    tear_down(&s);
+  }
+}
+
+/* An index of budget "auto" that the user made is limited in the same way. */
+static void test_own_index(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    setting s = {0};
+    outcome wanted = whole(i);
+    small_world_init(&s.w, P, N, L, 0.02, 0.6, 3);
+    shape_norms(s.w.items);
+    fopo_optim_options adam = {
+        .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    ok(fopo_index_norm(&s.ix, s.w.items, FOPO_BUDGET_AUTO));
+    make_trainer(&s, automatic(i), &adam, BATCH, 0);
+    run(&s, STEPS);
+    check_equal(&s, &wanted);
+    assert_true(fopo_index_about(s.ix).budget == FOPO_BUDGET_AUTO);
+    assert_true(fopo_gradient_index(s.g) == s.ix);
+    tear_down(&s);
+  }
+}
+
+static char path[64];
+
+static void test_resume(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    outcome wanted = whole(i);
+    for (size_t first = 1; first < STEPS; first += 77) {
+      setting a, b;
+      set_up(&a, i, 0);
+      run(&a, first);
+      ok(fopo_trainer_save(a.t, path, NULL, 0));
+      set_up(&b, i, 0);
+      run(&b, 2);
+      ok(fopo_trainer_resume(b.t, path, NULL));
+      assert_memory_equal(fopo_trainer_norms(a.t), fopo_trainer_norms(b.t), sizeof(fopo_mass));
+      run(&a, STEPS - first);
+      run(&b, STEPS - first);
+      check_equal(&a, &wanted);
+      check_equal(&b, &wanted);
+      tear_down(&a);
+      tear_down(&b);
+    }
+    unlink(path);
+  }
+}
+
+/* A file with other numbers is refused, and changes nothing. */
+static void test_file_refused(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_archive file;
+  set_up(&s, 0, 0);
+  run(&s, 3);
+  ok(fopo_trainer_save(s.t, path, NULL, 0));
+  outcome before = state_of(&s);
+  ok(fopo_npz_load(&file, path));
+  uint64_t more = P + 1;
+  memcpy(fopo_archive_find(&file, "norms")->data, &more, sizeof more);
+  ok(fopo_npz_save(path, file.items, file.n, 0));
+  fopo_archive_done(&file);
+  refused(fopo_trainer_resume(s.t, path, NULL), FOPO_ERR_FORMAT, "3001 norms of 3000 items");
+  check_equal(&s, &before);
+  unlink(path);
+  tear_down(&s);
+}
+
+/* A step that was given up, and one that was interrupted, leave no trace; nor does another use of
+ * the gradient between two slices. */
+static void test_given_up(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    outcome wanted = whole(i);
+    fopo_slice slice;
+    fopo_gradient_stats stats;
+    setting s;
+    set_up(&s, i, 1);
+    for (int done = 0; done < STEPS; done += 50) {
+      int left = STEPS - done;
+      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_DRAWN);
+      fopo_trainer_abandon(s.t);
+      fopo_interrupt_request();
+      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
+      fopo_interrupt_clear();
+      ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, s.w.contexts, &s.w.reward));
+      ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
+      run(&s, (size_t)(left < 50 ? left : 50));
+    }
+    check_equal(&s, &wanted);
+    tear_down(&s);
+  }
+}
+
+/* What a commit adds a rollback takes away. */
+static void test_rollback(void **unused) {
+  (void)unused;
+  for (int i = 0; i < 2; i++) {
+    setting s;
+    fopo_gradient_stats stats;
+    set_up(&s, i, 0);
+    fopo_gradient *g = s.g;
+    assert_true(fopo_gradient_must_sync(g, s.w.rows, BATCH)); /* the first probe */
+    ok(compute_gradient(g, (fopo_matrix){0}, &stats, s.w.rows, BATCH, (fopo_draw_key){1, 0}));
+    fopo_mass before = *fopo_gradient_norms(g);
+    assert_true(before.head > 0);
+    int rolled = 0;
+    for (uint32_t step = 1; step < 30 && !fopo_gradient_must_sync(g, s.w.rows, BATCH); step++) {
+      ok(compute_gradient(g, (fopo_matrix){0}, &stats, s.w.rows, BATCH, (fopo_draw_key){1, step}));
+      rolled++;
+    }
+    assert_true(rolled > 0 && fopo_gradient_norms(g)->rows > before.rows);
+    while (rolled-- > 0) fopo_gradient_rollback(g, s.w.rows, BATCH);
+    assert_memory_equal(fopo_gradient_norms(g), &before, sizeof before);
+    tear_down(&s);
+  }
+}
+
+/* After a pass a step takes no memory, probes included. */
+static void test_allocates_nothing(void **unused) {
+  (void)unused;
+  for (int i = 0; i < WHICH; i++) {
+    setting s;
+    fopo_slice slice;
+    set_up(&s, i, 0);
+    run(&s, PER_EPOCH);
+    uint64_t probed = fopo_trainer_norms(s.t)->near + fopo_trainer_norms(s.t)->full;
+    fopo_memory_fail_after(0, 1);
+    int status = fopo_trainer_run(s.t, STEPS, &slice);
+    fopo_memory_fail_after(-1, 0);
+    ok(status);
+    if (i < 2) assert_true(fopo_trainer_norms(s.t)->near + fopo_trainer_norms(s.t)->full > probed);
+    tear_down(&s);
+  }
+}
+
+int main(void) {
+  fopo_threads_set(1);
+  snprintf(path, sizeof path, "/tmp/fopo_test_mass_%d.npz", (int)getpid());
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_ladder, no_leak),
+      cmocka_unit_test_teardown(test_probe, no_leak),
+      cmocka_unit_test_teardown(test_probe_interrupted, no_leak),
+      cmocka_unit_test_teardown(test_hysteresis, no_leak),
+      cmocka_unit_test_teardown(test_cost, no_leak),
+      cmocka_unit_test_teardown(test_run, no_leak),
+      cmocka_unit_test_teardown(test_exact, no_leak),
+      cmocka_unit_test_teardown(test_own_index, no_leak),
+      cmocka_unit_test_teardown(test_resume, no_leak),
+      cmocka_unit_test_teardown(test_file_refused, no_leak),
+      cmocka_unit_test_teardown(test_given_up, no_leak),
+      cmocka_unit_test_teardown(test_rollback, no_leak),
+      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
+  };
+  return cmocka_run_group_tests_name("mass", tests, NULL, NULL);
+}
