@@ -59,7 +59,7 @@ struct fopo_ope {
   double *z, *zr;       /* [block] */
   size_t n_rewards;     /* rewards of a context that wait to be checked */
 
-  fopo_index *own_index; /* of a proposal without one; NULL: none */
+  fopo_index *own_index;                        /* of a proposal without one; NULL: none */
   double *chance, *logged, *expected, *z_error; /* [n] */
   size_t unanswered;
 };

@@ -261,8 +261,8 @@ static void test_options_refused(void **unused) {
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 1.5};
   ok(fopo_gradient_set(g, &o));
   refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "epsilon is 1.5");
-  o.proposal = (fopo_proposal){
-      .kind = FOPO_PROPOSAL_MIXTURE, .k = 5, .epsilon = 0.5, .index = other};
+  o.proposal =
+      (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .k = 5, .epsilon = 0.5, .index = other};
   ok(fopo_gradient_set(g, &o));
   refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "20 items");
   o.proposal.epsilon = 1.0; /* the index is not asked: whatever it is, it does not matter */
