@@ -246,7 +246,7 @@ function TestAuto:test_mass_allows_smaller_budgets()
   lu.assertEquals(least_good({}, "mass", 0.995), 64)
   lu.assertTrue(least_good({k = 20}, "recall", 0.99) > 64)
   local ix = index.auto(items, o)
-  lu.assertEquals(ix:about().why:find("nearly flat", 1, true) ~= nil, ix.budget == 64)
+  lu.assertEquals(ix:about().why:find("score nearly alike", 1, true) ~= nil, ix.budget == 64)
 end
 
 -- Without time, only the exact search that the truth is found by is measured, and the others are

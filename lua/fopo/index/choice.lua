@@ -137,8 +137,8 @@ function choice.why(run, best, quickest, exact, full)
   parts[2] = ("%s on %s%d of the queries, %d at a time: %s"):format(chosen,
     run.all.Q.rows < run.given and "a sample of " or "all ", run.all.Q.rows, run.batch, facts)
   if not by_recall(run, best) and best.recall < FEW_OF_THE_BEST then
-    parts[#parts + 1] = "its answers hold the mass without most of the true ones, as with a policy "
-                        .. "that is nearly flat: choose again when it is trained"
+    parts[#parts + 1] = "its answers hold the mass without most of the true ones, as many items "
+                        .. "score nearly alike: choose again if the policy is trained further"
   end
   parts[#parts + 1] = paid_back(run, best)
   parts[#parts + 1] = graphs_lost(run, best)
