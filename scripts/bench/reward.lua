@@ -44,6 +44,11 @@ local METHODS = {
    target = 50},
   {"shared head 2,048 + 64", function() return fopo.gradient.head_tail{head = 2048, tail = 64} end,
    target = 50},
+  {"mixture, no index named", function()
+    return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
+      k = K, epsilon = EPSILON}}
+  end},
+  {"head and tail, default", function() return fopo.gradient.head_tail{} end, target = 50},
 }
 
 -- ---- a run ----
@@ -124,6 +129,7 @@ local function ours(w, method, seed)
   local gradient = method[2](w.items, w.index)
   local t = study.trainer(w, gradient, {seed = seed, lr = LR, rows = method.rows})
   return {reward = function() return w.reward(t.policy) end,
+          head = function() return world.head(t) end,
           run = function(steps)
             return (bench.time(function() t:run{steps = steps, every = steps, view = false} end))
           end}
@@ -180,10 +186,10 @@ local function torch(w)
 end
 
 -- Keeps what the curve of a method tells, under its name.
-local function keep(results, name, curve, wanted)
+local function keep(results, name, curve, wanted, head)
   local seconds, cut = reaches(curve, wanted)
   local last = curve[#curve]
-  results[name] = {seconds = seconds, cut = cut, last = last}
+  results[name] = {seconds = seconds, cut = cut, last = last, head = head}
   bench.say("%s: %s%.3f s; %.4f after %d steps, %.3f ms each", name, cut and "> " or "",
             bench.median(seconds), last.reward, last.step,
             1e3 * bench.median(last.seconds) / last.step)
@@ -202,12 +208,12 @@ local function all_methods(w, worker)
     local runs = runs_of(function(seed) return ours(w, method, seed) end)
     local curve = curve_of(runs, w.steps, method.until_reached and wanted)
     wanted = wanted or SHARE * curve[#curve].reward
-    keep(results, method[1], curve, wanted)
+    keep(results, method[1], curve, wanted, runs[1].head())
     collectgarbage()
   end
   if worker then
     local runs = runs_of(function(seed) return theirs(w, worker, seed) end)
-    keep(results, TORCH, curve_of(runs, w.steps, wanted), wanted)
+    keep(results, TORCH, curve_of(runs, w.steps, wanted), wanted, "")
   end
   return results
 end
@@ -226,10 +232,10 @@ local function show(w, results)
     row(w, results, method[1], TORCH, w.is_file and method.target or nil)
   end
   for _, method in ipairs{{TORCH}, table.unpack(METHODS)} do
-    local last = results[method[1]] and results[method[1]].last
-    if last then
-      bench.note("%s: %s: reward %.4f after %d steps in %.3f s", w.name, method[1], last.reward,
-                 last.step, bench.median(last.seconds))
+    local r = results[method[1]]
+    if r then
+      bench.note("%s: %s: reward %.4f after %d steps in %.3f s%s", w.name, method[1], r.last.reward,
+                 r.last.step, bench.median(r.last.seconds), r.head)
     end
   end
 end

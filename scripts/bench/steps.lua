@@ -20,7 +20,7 @@ end
 
 -- A head of the largest norms, shared by all contexts, which needs no search; and what a user gets
 -- who names neither head nor index.
-local DEFAULT, TAIL = "head and tail, default", 64
+local MASS, DEFAULT, TAIL = "mixture, no index named", "head and tail, default", 64
 local SHARED = {{head = 512, target = 200}, {head = 2048, target = 120},
                 {head = 512, rows = "bfloat16", target = 200},
                 {head = 2048, rows = "bfloat16", target = 120}}
@@ -69,9 +69,9 @@ local function fast_methods(index, items)
 end
 
 local function shared_methods()
-  local list = {}
-  local ok, gradient = pcall(fopo.gradient.head_tail, {})
-  if ok then list[1] = {DEFAULT, gradient} end
+  local mixture = fopo.proposal.mixture{k = 256, epsilon = 0.8}
+  local list = {{MASS, fopo.gradient.snis{samples = S, proposal = mixture}},
+                {DEFAULT, fopo.gradient.head_tail{}}}
   for _, shared in ipairs(SHARED) do
     list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.head, tail = TAIL},
                        rows = shared.rows}
@@ -178,7 +178,8 @@ local function dimension(P, L, sessions, others)
   if blas then blas:stop() end
   if python then python:stop() end
   for _, method in ipairs(list) do
-    bench.note("L = %d: %s: %s", L, method[1], world.phases(trainers[method[1]]))
+    bench.note("L = %d: %s: %s%s", L, method[1], world.phases(trainers[method[1]]),
+               world.head(trainers[method[1]]))
     if method.found_by then
       local r = recall(method.found_by, trainers[method[1]].policy, items, sessions)
       bench.note("L = %d: %s: %s; after these steps, of other contexts, recall@256 %.4f, mass %.4f",
@@ -205,7 +206,9 @@ function steps.steps()
     local s = dimension(P, L, sessions, L <= 100)
     row(L, s, "uniform", "roofline", false, 1.5)
     row(L, s, "mixture", "uniform", false, L == 100 and (fopo.isa() == "avx2" and 5 or 3) or nil)
-    row(L, s, AUTO, "uniform", false, L == 100 and 1.5 or 2)
+    for _, by_mass in ipairs{AUTO, MASS} do
+      row(L, s, by_mass, "uniform", false, L == 100 and 1.5 or 2)
+    end
     row(L, s, "REINFORCE", "two GEMMs", false, 2)
     row(L, s, "uniform", "REINFORCE", true)
     row(L, s, "mixture", "REINFORCE", true)

@@ -94,6 +94,14 @@ function world.step_of_worker(worker, method, at)
   end
 end
 
+-- ", 2048 of the largest norms, which hold 0.9981" of a trainer that follows the mass; else "".
+function world.head(trainer)
+  local h = trainer.history
+  local last = #h.step
+  if h.head[last] ~= h.head[last] then return "" end
+  return (", %d of the largest norms, which hold %.4f"):format(h.head[last], h.held[last])
+end
+
 -- Where the time of the last record went, as "search 61 %, gradient 30 %".
 function world.phases(trainer)
   local h, parts, sum = trainer.history, {}, 0
