@@ -161,6 +161,12 @@ $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -MT $@ -c -o $@.o $<
 	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
+# The test of the kernels with nothing that is above them: tests/test_arm.sh builds it for arm64.
+LOW := $(filter $(OUT)/src/core/% $(OUT)/src/kernels/%,$(OBJ))
+$(OUT)/kernels_alone: tests/c/test_kernels.c $(LOW) $(OUT)/flags
+	$(call say,TEST,$<)
+	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c $(LDFLAGS) -o $@ $< $(LOW) $(LDLIBS) -lcmocka
+
 setup:
 	$(Q)sh scripts/tools/setup.sh
 
