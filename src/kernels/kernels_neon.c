@@ -276,8 +276,9 @@ static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uin
   for (; s + 8 <= count; s += 8) {
     uint32x4_t c[4];
     philox(c, (uint32_t)((first + s) >> 1), row, step, seed);
-    vst2q_u32(a + s, (uint32x4x2_t){{c[0], c[2]}});
-    vst2q_u32(b + s, (uint32x4x2_t){{c[1], c[3]}});
+    uint32x4x2_t even = {{c[0], c[2]}}, odd = {{c[1], c[3]}};
+    vst2q_u32(a + s, even);
+    vst2q_u32(b + s, odd);
   }
   draw_pairs_from(a, b, s, first, count, seed, step, row);
 }
