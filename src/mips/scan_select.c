@@ -78,7 +78,7 @@ static void estimate_from_block(const fopo_scan_worker *w, float *estimate, fopo
 /* Starts a query's selection again with all scores of the block, s [step] at distance width. */
 static void push_all_again(const fopo_scan *scan, const fopo_scan_worker *w, fopo_topk *t,
                            const float *s, size_t width) {
-  t->n = 0;
+  t->n = t->settled = 0;
   for (size_t at = 0; at < w->step; at++) {
     fopo_topk_push(t, w->kernels, scan->items, s[at * width], id_at(scan->order, w->at + at));
   }
@@ -114,7 +114,7 @@ static void push_half_panel(const fopo_scan *scan, const fopo_scan_worker *w, si
   /* An estimate is right if k dots are above it; otherwise the block is pushed without it. */
   for (size_t c = j; c < j + n; c++) {
     if (estimate[c] == -INFINITY) continue;
-    if (fopo_topk_has_k_above(top[c], estimate[c])) {
+    if (fopo_topk_has_k_above(top[c], estimate[c], w->kernels, scan->items)) {
       fopo_topk_raise(top[c], estimate[c]);
     } else {
       push_all_again(scan, w, top[c], s + c, width);
@@ -167,13 +167,14 @@ static void test_query(const fopo_scan *scan, const fopo_scan_worker *w, size_t 
   int ends_first = next == w->first_end, ends_scan = next == scan->limit;
   int test_estimate = ends_first && w->floors == FLOORS_ESTIMATED && estimate > -INFINITY;
   int test_bound = next == w->round_end && !ends_scan && scan->norms != NULL;
-  w->failed[i] = test_estimate && !fopo_topk_has_k_above(t, estimate);
+  w->failed[i] = test_estimate && !fopo_topk_has_k_above(t, estimate, w->kernels, scan->items);
   /* The prefilter gains by the best floor it can have. */
   if (ends_first && !ends_scan && w->prefilter != NULL) {
     fopo_topk_prune(t, w->kernels, scan->items);
   }
-  w->done[i] = test_bound && !w->failed[i] &&
-               fopo_topk_has_k_above(t, best_from(scan, (double)w->norm[i], next));
+  w->done[i] =
+      test_bound && !w->failed[i] &&
+      fopo_topk_has_k_above(t, best_from(scan, (double)w->norm[i], next), w->kernels, scan->items);
 }
 
 void fopo_scan_select_block(const fopo_scan *scan, const fopo_scan_worker *w) {

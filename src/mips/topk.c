@@ -37,12 +37,21 @@ static size_t partition_largest(uint64_t *keys, size_t n, size_t k, const fopo_k
   return n <= k ? n : kernels->partition_at_least(keys, n, kernels->kth(keys, n, k));
 }
 
+/* Drops the keys < least. Settled keys stay in front. */
+static void drop_below(fopo_topk *t, uint64_t least, const fopo_kernels *kernels) {
+  uint64_t *others = t->keys + t->settled;
+  size_t front = kernels->partition_at_least(t->keys, t->settled, least);
+  size_t back = kernels->partition_at_least(others, t->n - t->settled, least);
+  memmove(t->keys + front, others, back * sizeof *others);
+  t->settled = front;
+  t->n = front + back;
+}
+
 /* Of n > k keys, drops those more than two error bounds below the k-th; returns the k-th score. */
 static float drop_below_kth(fopo_topk *t, const fopo_kernels *kernels) {
   float kth = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
   /* The smallest key of that score. */
-  uint64_t least = fopo_topk_key(kth - 2.0f * t->error, UINT32_MAX);
-  t->n = kernels->partition_at_least(t->keys, t->n, least);
+  drop_below(t, fopo_topk_key(kth - 2.0f * t->error, UINT32_MAX), kernels);
   return kth;
 }
 
@@ -53,8 +62,9 @@ void fopo_topk_prune(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix item
   float least = drop_below_kth(t, kernels) - t->error;
   if (t->n > t->k + (t->capacity - t->k) / 2) {
     rescore(t->keys, t->n, t->q, kernels, items);
-    t->n = partition_largest(t->keys, t->n, t->k, kernels);
+    t->n = t->settled = partition_largest(t->keys, t->n, t->k, kernels);
     least = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
+    t->fine_error = 0.0f;
     t->error = t->block_error;
   }
   fopo_topk_raise(t, least);
@@ -71,11 +81,42 @@ void fopo_topk_push_all(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix i
   }
 }
 
-int fopo_topk_has_k_above(const fopo_topk *t, float bound) {
-  uint64_t key = fopo_topk_key(bound + 1.01f * t->error, 0); /* the largest key of that score */
+/* How many of n keys have a score > bound. */
+static size_t count_above(const uint64_t *keys, size_t n, float bound) {
+  uint64_t key = fopo_topk_key(bound, 0); /* the largest key of that score */
   size_t above = 0;
-  for (size_t i = 0; i < t->n; i++) above += t->keys[i] > key;
-  return above >= t->k;
+  for (size_t i = 0; i < n; i++) above += keys[i] > key;
+  return above;
+}
+
+/* How many of n keys have a dot > bound, of those with a score in bound -+ error. */
+static size_t count_dots_above(const fopo_topk *t, const uint64_t *keys, size_t n, float bound,
+                               float error, const fopo_kernels *kernels, fopo_matrix items) {
+  uint64_t least = fopo_topk_key(bound - error, UINT32_MAX), most = fopo_topk_key(bound + error, 0);
+  uint64_t near[DOTS];
+  size_t above = 0, held = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (keys[i] >= least && keys[i] <= most) near[held++] = keys[i];
+    if (held == 0 || (held < DOTS && i + 1 < n)) continue;
+    rescore(near, held, t->q, kernels, items);
+    above += count_above(near, held, bound);
+    held = 0;
+  }
+  return above;
+}
+
+int fopo_topk_has_k_above(const fopo_topk *t, float bound, const fopo_kernels *kernels,
+                          fopo_matrix items) {
+  const uint64_t *others = t->keys + t->settled;
+  size_t n = t->n - t->settled;
+  float error = 1.01f * t->error;
+  if (t->n < t->k) return 0;
+  size_t settled = count_above(t->keys, t->settled, bound + 1.01f * t->fine_error);
+  size_t likely = settled + count_above(others, n, bound);
+  if (likely < t->k) return 0;
+  size_t certain = settled + count_above(others, n, bound + error);
+  if (certain >= t->k) return 1;
+  return certain + count_dots_above(t, others, n, bound, error, kernels, items) >= t->k;
 }
 
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
@@ -103,13 +144,25 @@ static size_t partition_above(uint64_t *keys, size_t n, uint64_t bound) {
   return above;
 }
 
+/* Scores the keys that are not settled again, by dot, but for those above `sure`. */
+static void settle(fopo_topk *t, float sure, const fopo_kernels *kernels, fopo_matrix items) {
+  uint64_t *others = t->keys + t->settled;
+  size_t n = t->n - t->settled, above = partition_above(others, n, fopo_topk_key(sure, 0));
+  rescore(others + above, n - above, t->q, kernels, items);
+  t->settled = t->n;
+  t->error = t->fine_error;
+}
+
 /* The k-th largest dot is within one error bound of the k-th largest score. So an item whose score
  * is two error bounds above that is certainly one of the k best, and needs no dot; the dots of the
- * others decide which of them are. */
+ * others decide which of them are. First by the wide bound of all keys, and those that are not
+ * settled are scored again; then by the narrow bound that all the others have now. */
 uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *kernels,
                               fopo_matrix items) {
   if (t->n > t->k) {
     float sure = drop_below_kth(t, kernels) + 2.02f * t->error;
+    settle(t, sure, kernels, items);
+    sure = drop_below_kth(t, kernels) + 2.02f * t->error;
     size_t n_sure = partition_above(t->keys, t->n, fopo_topk_key(sure, 0));
     uint64_t *others = t->keys + n_sure;
     rescore(others, t->n - n_sure, t->q, kernels, items);

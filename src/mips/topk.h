@@ -40,8 +40,10 @@ typedef struct {
   uint64_t *keys;     /* [capacity]; not owned */
   size_t k, capacity; /* capacity >= fopo_topk_capacity(k, items to come) */
   size_t n;           /* keys held */
+  size_t settled;     /* of these, the first, which came with small errors or were scored again */
   const float *q;     /* [items.cols] the query; not owned */
   float error;        /* bound of |score - dot| for the keys held */
+  float fine_error;   /* the same for the settled ones */
   float block_error;  /* the same for the scores that are pushed now */
   float least;        /* an item with a dot below this cannot be one of the k best, */
   float floor;        /* nor one with a score below this: least - block_error */
@@ -59,8 +61,13 @@ void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, con
  * are full. */
 void fopo_topk_prune(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items);
 
-/* Says that |score - dot| <= error for all items that will be pushed from now on. */
+/* Says that |score - dot| <= error for all items that will be pushed from now on. If that is much
+ * more than before, the keys held are settled: they keep their smaller error. */
 static inline void fopo_topk_set_error(fopo_topk *t, float error) {
+  if (error > 4.0f * t->error) {
+    t->settled = t->n;
+    t->fine_error = t->error;
+  }
   t->error = error > t->error ? error : t->error;
   t->block_error = error;
   t->floor = t->least - error;
@@ -87,8 +94,10 @@ static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fop
 void fopo_topk_push_all(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
                         const float *s, const uint32_t *ids, uint32_t first, size_t n);
 
-/* 1 if the dots of k items held are certainly above `bound`. */
-int fopo_topk_has_k_above(const fopo_topk *t, float bound);
+/* 1 if the dots of k items held are above `bound`; 0 if that is not certain. Where scores are too
+ * close to the bound to tell, dots are computed. */
+int fopo_topk_has_k_above(const fopo_topk *t, float bound, const fopo_kernels *kernels,
+                          fopo_matrix items);
 
 /* Ends the selection: ids, scores [k], the best first; behind the last item FOPO_NO_ITEM and -inf.
  * Returns how many items there are, <= k. */
