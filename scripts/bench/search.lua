@@ -1,5 +1,6 @@
 -- Sections evaluate, norm and hnsw: the true argmax of many contexts, and the cost of building.
 local fopo = require "fopo"
+local native = require "fopo.native"
 local bench = require "bench"
 local world = require "world"
 local search = {}
@@ -11,11 +12,10 @@ local function agreeing(a, b)
   return same
 end
 
--- Calls f with kernels that score every item in float32, as a matrix product does: without amx,
--- which has a bf16 prefilter.
+-- Calls f with kernels that score every item in float32, as a matrix product does.
 local function in_full(f)
   local isa = fopo.isa()
-  if isa == "amx" then fopo.isa("avx512") end
+  native.isa_without_prefilter()
   local seconds = f()
   fopo.isa(isa)
   return seconds

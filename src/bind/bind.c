@@ -62,6 +62,17 @@ static int isa(lua_State *L) {
   return 2;
 }
 
+/* native.isa_without_prefilter(): from now on the exact searches score every item in float32, until
+ * native.isa chooses a set again. For comparisons. */
+static int isa_without_prefilter(lua_State *L) {
+  static fopo_kernels plain;
+  (void)L;
+  plain = *fopo_kernels_get();
+  plain.prefilter = NULL;
+  fopo_kernels_use(&plain);
+  return 0;
+}
+
 /* native.isa_names(): all names that the program knows: "portable, avx2, ...". */
 static int isa_names(lua_State *L) {
   lua_pushstring(L, fopo_kernels_names());
@@ -75,10 +86,14 @@ static int interrupt_clear(lua_State *L) {
   return 0;
 }
 
-const luaL_Reg bind_core_functions[] = {
-    {"clock", clock_now}, {"memory", memory},       {"threads", threads},
-    {"isa", isa},         {"isa_names", isa_names}, {"interrupt_clear", interrupt_clear},
-    {NULL, NULL}};
+const luaL_Reg bind_core_functions[] = {{"clock", clock_now},
+                                        {"memory", memory},
+                                        {"threads", threads},
+                                        {"isa", isa},
+                                        {"isa_names", isa_names},
+                                        {"isa_without_prefilter", isa_without_prefilter},
+                                        {"interrupt_clear", interrupt_clear},
+                                        {NULL, NULL}};
 
 /* ---- modules ---- */
 

@@ -130,7 +130,7 @@ typedef struct {
    * every table. */
   void (*adam)(float *theta, float *m, float *v, const float *G, const fopo_adam_step *o, size_t n);
 
-  /* Scores in bfloat16 (kernels/prefilter.h); NULL if the CPU has no instruction for them. */
+  /* Scores of rounded numbers (kernels/prefilter.h); NULL: none are faster than float32. */
   const struct fopo_prefilter *prefilter;
 } fopo_kernels;
 

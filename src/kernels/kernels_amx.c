@@ -8,6 +8,8 @@
  * permitted to use them (kernels.c). */
 #include "kernels/kernels_tables.h"
 #include "kernels/prefilter.h"
+#include "kernels/prefilter_512.h"
+#include "kernels/prefilter_tiles.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 
@@ -57,11 +59,11 @@ static inline void pack_chunk(uint16_t *out, const float *x, size_t n, size_t wi
 }
 
 /* Row by row: chunk i of row s goes to its group's chunk i. Rows from count on are 0. */
-static void pack(uint16_t *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
+static void pack(void *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
                  size_t dim) {
-  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
+  size_t width = fopo_tile_width(dim), row = fopo_tile_row(dim);
   for (size_t s = 0; s < fopo_prefilter_rows(count); s++) {
-    uint16_t *to = out + s / 16 * 16 * row + s % 16 * width;
+    uint16_t *to = (uint16_t *)out + s / 16 * 16 * row + s % 16 * width;
     const float *x = s < count ? row_of(rows, ld, ids, s) : rows;
     if (s + AHEAD < count) prefetch_row(row_of(rows, ld, ids, s + AHEAD), dim);
     for (size_t i = 0; i < row; i += width, to += 16 * width) {
@@ -80,15 +82,16 @@ static inline __m512i pair_columns(const float *panel, size_t i, size_t dim, siz
   return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
-static void pack_queries(uint16_t *out, const float *panel, size_t dim, size_t columns) {
-  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim);
-  for (size_t first = 0; first < row; first += width, out += width * FOPO_PANEL) {
+static void pack_queries(void *out, const float *panel, size_t dim, size_t columns) {
+  size_t width = fopo_tile_width(dim), row = fopo_tile_row(dim);
+  uint16_t *to = out;
+  for (size_t first = 0; first < row; first += width, to += width * FOPO_PANEL) {
     for (size_t i = 0; i < width; i += 2) {
       for (size_t half = 0; half < 2; half++) {
         __m512i values = half * 16 < columns
                              ? pair_columns(panel + half * 16, first + i, dim, columns)
                              : _mm512_setzero_si512();
-        _mm512_storeu_si512(out + half * width * 16 + i * 16, values);
+        _mm512_storeu_si512(to + half * width * 16 + i * 16, values);
       }
     }
   }
@@ -134,23 +137,11 @@ static inline void multiply_block(float out[BLOCK][FOPO_PANEL], const uint16_t *
   }
 }
 
-/* Appends the lanes with x >= floor: their places and scores; returns how many. Both arrays get 16
- * lanes, of which the last are garbage that the next row overwrites: a row appends 16 at most, so
- * the lists never overflow. `few`: rows with any such lane are rare, so that a branch over the
- * others is predicted well; otherwise mispredictions would cost more than the stores. */
-static inline size_t append_passing(uint32_t *list, float *scores, __m512 x, __m512 floor,
-                                    __m512i places, int few) {
-  __mmask16 pass = _mm512_cmp_ps_mask(x, floor, _CMP_GE_OQ);
-  if (few && pass == 0) return 0;
-  _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(pass, places));
-  _mm512_storeu_ps(scores, _mm512_maskz_compress_ps(pass, x));
-  return (size_t)__builtin_popcount(pass);
-}
-
-static void score_and_select(uint32_t *list, float *scores, size_t found[2], const uint16_t *rows,
-                             size_t count, const uint16_t *queries, size_t dim, size_t columns,
+static void score_and_select(uint32_t *list, float *scores, size_t found[2], const void *packed,
+                             size_t count, const void *queries, size_t dim, size_t columns,
                              const float *floor) {
-  size_t width = fopo_prefilter_width(dim), row = fopo_prefilter_row(dim), left = 0, right = 0;
+  const uint16_t *rows = packed;
+  size_t width = fopo_tile_width(dim), row = fopo_tile_row(dim), left = 0, right = 0;
   uint32_t *right_list = list + 16 * count;
   float *right_scores = scores + 16 * count;
   int wide = columns > 16;
@@ -184,7 +175,16 @@ static void score_and_select(uint32_t *list, float *scores, size_t found[2], con
 }
 
 FOPO_KERNELS_FILL(amx, table) {
-  static const fopo_prefilter prefilter = {pack, pack_queries, score_and_select};
+  static const fopo_prefilter prefilter = {FOPO_PACKED_TILES,
+                                           SIZE_MAX,
+                                           3,
+                                           fopo_tile_row_bytes,
+                                           fopo_tile_row_bytes,
+                                           fopo_bfloat16_rounding,
+                                           fopo_bfloat16_most_rounding,
+                                           pack,
+                                           pack_queries,
+                                           score_and_select};
   table->prefilter = &prefilter;
   return 1;
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "kernels/kernels_exp.h"
+#include "kernels/prefilter_256.h"
 
 /* A mask of the first n <= 8 lanes. */
 INLINE __m256i first_lanes(size_t n) {
@@ -263,7 +264,11 @@ static void log_mixture(float *logq, const float *w, double share, double rest, 
   for (; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
 }
 
+FOPO_UNIT_FUNCTIONS(int16, FOPO_PACKED_INT16, unit_select_256)
+
 FOPO_KERNELS_FILL(avx2, table) {
+  static const fopo_prefilter prefilter = FOPO_UNIT_MEMBERS(int16, FOPO_PACKED_INT16, 64);
+  table->prefilter = &prefilter;
   table->dot = fopo_dot_avx2;
   table->axpy = axpy;
   table->gather_dot = fopo_gather_dot_avx2;

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "kernels/kernels_exp.h"
+#include "kernels/prefilter_512.h"
 
 /* A mask of the first n < 16 lanes. */
 INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
@@ -403,7 +404,11 @@ static size_t select_in_bloom(uint32_t *list, const uint32_t *ids, size_t n, con
   return found;
 }
 
+FOPO_UNIT_FUNCTIONS(int16, FOPO_PACKED_INT16, unit_select_512)
+
 FOPO_KERNELS_FILL(avx512, table) {
+  static const fopo_prefilter prefilter = FOPO_UNIT_MEMBERS(int16, FOPO_PACKED_INT16, 64);
+  table->prefilter = &prefilter;
   table->dot = fopo_dot_avx512;
   table->axpy = axpy;
   table->gather_dot = fopo_gather_dot_avx512;

@@ -30,8 +30,11 @@
 #define FOPO_INSTRUCTION_SETS(X)                                                                   \
   X(portable, portable, 1)                                                                         \
   X(avx2, portable, X86("avx2") && X86("fma") && X86("f16c"))                                      \
+  X(avxvnni, avx2, X86("avxvnni"))                                                                 \
   X(avx512, avx2, X86("avx512f") && X86("avx512bw") && X86("avx512vl") && X86("avx512dq"))         \
-  X(amx, avx512, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                          \
+  X(avx512bf16, avx512, X86("avx512bf16"))                                                         \
+  X(avx512vnni, avx512, X86("avx512vnni"))                                                         \
+  X(amx, avx512vnni, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                      \
   X(neon, portable, ARM(HWCAP, ASIMD))
 // clang-format on
 

@@ -18,11 +18,8 @@
 #include "mips/order.h"
 #include "mips/scan.h"
 
-/* The packed copy takes a tenth of the items' bytes: a tenth of them in float32, a fifth in
- * bfloat16. */
 enum {
-  FLOAT32_DIVISOR = 10,
-  BF16_DIVISOR = 5,
+  PACKED_DIVISOR = 10, /* the packed copy takes a tenth of the items' bytes */
   MIN_PACKED = 4096,
   AHEAD = 16 /* the prefetch distance in rows */
 };
@@ -32,7 +29,7 @@ typedef struct {
   uint32_t *order; /* [P] */
   float *norms;    /* [P] in that order */
   float *packed;   /* [scan.packed.rows, L], or */
-  uint16_t *bf16;  /* [scan.bf16_rows, row] if the kernels have a prefilter */
+  char *prefix;    /* [scan.prefix.rows, row_bytes] if the kernels have a prefilter */
   size_t budget;   /* as given; 0: none */
 } norm_index;
 
@@ -49,15 +46,20 @@ static void free_impl(fopo_index *ix) {
   fopo_free(impl->order);
   fopo_free(impl->norms);
   fopo_free(impl->packed);
-  fopo_free(impl->bf16);
+  fopo_free(impl->prefix);
   fopo_free(impl);
+}
+
+static size_t prefix_bytes(const norm_index *impl) {
+  const fopo_scan *scan = &impl->scan;
+  return scan->prefix.rows > 0 ? scan->prefix.rows * scan->prefix.by->row_bytes(scan->items.cols)
+                               : 0;
 }
 
 static void about(fopo_index_facts *facts, const fopo_index *ix) {
   const norm_index *impl = ix->impl;
   facts->bytes = sizeof *impl + ix->items.rows * (sizeof *impl->order + sizeof *impl->norms) +
-                 impl->scan.packed.rows * ix->items.cols * sizeof(float) +
-                 impl->scan.bf16_rows * fopo_prefilter_row(ix->items.cols) * sizeof(uint16_t) +
+                 impl->scan.packed.rows * ix->items.cols * sizeof(float) + prefix_bytes(impl) +
                  fopo_scan_bytes(&impl->scan);
   facts->reachable = impl->scan.limit;
   facts->budget = impl->budget;
@@ -119,42 +121,46 @@ static int pack_float32(norm_index *impl, fopo_matrix items, size_t rows) {
   return FOPO_OK;
 }
 
-/* Packs them for the prefilter, in half the bytes, and finds the largest relative error of a row.
- */
-static int pack_bf16(norm_index *impl, fopo_matrix items, size_t rows,
-                     const fopo_prefilter *prefilter) {
-  size_t row = fopo_prefilter_row(items.cols);
+/* Packs them for the prefilter and finds the largest relative rounding of a row. */
+static int pack_rounded(norm_index *impl, fopo_matrix items, size_t rows,
+                        const fopo_prefilter *prefilter) {
+  size_t row = prefilter->row_bytes(items.cols);
   size_t groups = fopo_prefilter_rows(rows) / FOPO_PREFILTER_GROUP;
-  impl->bf16 = fopo_alloc(groups * FOPO_PREFILTER_GROUP * row, sizeof *impl->bf16);
-  if (impl->bf16 == NULL) return FOPO_ERR_MEMORY;
-  double error = 0.0;
+  impl->prefix = fopo_alloc(groups * FOPO_PREFILTER_GROUP, row);
+  if (impl->prefix == NULL) return FOPO_ERR_MEMORY;
+  double rounding = 0.0;
 // clang-format off
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (rows > MIN_PACKED) \
-    reduction(max : error)
+    reduction(max : rounding)
   // clang-format on
   for (size_t g = 0; g < groups; g++) {
     size_t first = g * FOPO_PREFILTER_GROUP, left = rows - first;
     size_t count = left < FOPO_PREFILTER_GROUP ? left : FOPO_PREFILTER_GROUP;
-    prefilter->pack(impl->bf16 + first * row, items.x, items.ld, impl->order + first, count,
+    prefilter->pack(impl->prefix + first * row, items.x, items.ld, impl->order + first, count,
                     items.cols);
     for (size_t i = first; i < first + count && impl->norms[i] > 0.0f; i++) {
       const float *beta = fopo_matrix_row(items, impl->order[i]);
-      error = fmax(error, fopo_prefilter_error(beta, items.cols) / (double)impl->norms[i]);
+      rounding = fmax(rounding, prefilter->rounding(beta, items.cols) / (double)impl->norms[i]);
     }
   }
-  impl->scan.bf16_error = error * (1.0 + 0x1p-20); /* it was divided by norms that are rounded up */
-  impl->scan.bf16 = impl->bf16;
-  impl->scan.bf16_rows = rows;
+  rounding *= 1.0 + 0x1p-20; /* it was divided by norms that are rounded up */
+  impl->scan.prefix.by = prefilter;
+  impl->scan.prefix.x = impl->prefix;
+  impl->scan.prefix.rows = rows;
+  impl->scan.prefix.rounding = rounding;
   return FOPO_OK;
 }
 
 static int pack_prefix(norm_index *impl, fopo_matrix items) {
   const fopo_prefilter *prefilter = fopo_kernels_get()->prefilter;
-  size_t P = items.rows, rows = P / (prefilter != NULL ? BF16_DIVISOR : FLOAT32_DIVISOR);
+  if (prefilter != NULL && items.cols > prefilter->max_dim) prefilter = NULL;
+  size_t row = items.cols * sizeof(float);
+  size_t packed_row = prefilter != NULL ? prefilter->row_bytes(items.cols) : row;
+  size_t rows = items.rows * row / packed_row / PACKED_DIVISOR;
   if (rows < MIN_PACKED) rows = MIN_PACKED;
   rows = fopo_prefilter_rows(rows);
   if (rows > impl->scan.limit) rows = impl->scan.limit;
-  return prefilter != NULL ? pack_bf16(impl, items, rows, prefilter)
+  return prefilter != NULL ? pack_rounded(impl, items, rows, prefilter)
                            : pack_float32(impl, items, rows);
 }
 

@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "kernels/norm.h"
 #include "mips/scan_group.h"
 
 enum {
@@ -19,31 +20,12 @@ enum {
   TILE_PREFILTER = FOPO_SCAN_TILE_PREFILTER,
   SLICE_SHARED = 4096, /* items of a block that threads share: several tiles for each thread */
   MAX_GROUP = 256,     /* queries that share a tile: their panels stay in L2 */
-  FEW_COLUMNS = 32,    /* up to here selecting costs more than the products */
-  LANES = 8            /* partial sums of a norm */
+  FEW_COLUMNS = 32     /* up to here selecting costs more than the products */
 };
 
 #define MAX_KEYS ((size_t)1 << 23) /* of one worker: 64 MiB */
 
-typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
-typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
-
-/* LANES partial sums, then a tree: the same order on every instruction set. The product of two
- * floats is exact in double, so a fused multiply-add gives the same bits. */
-double fopo_scan_norm(const float *x, size_t n) {
-  doubles sum = {0};
-  floats part = {0};
-  for (; n >= LANES; n -= LANES, x += LANES) {
-    memcpy(&part, x, sizeof part);
-    doubles wide = __builtin_convertvector(part, doubles);
-    sum += wide * wide;
-  }
-  part = (floats){0};
-  for (size_t l = 0; l < n; l++) part[l] = x[l];
-  doubles wide = __builtin_convertvector(part, doubles);
-  sum += wide * wide;
-  return sqrt(((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])));
-}
+double fopo_scan_norm(const float *x, size_t n) { return fopo_norm(x, n); }
 
 /* One call of fopo_scan_search. */
 typedef struct {
@@ -140,11 +122,11 @@ static void worker_done(fopo_scan_worker *w) {
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int reserve_prefilter(fopo_scan_worker *w) {
-  size_t queries = fopo_scan_padded(w->group), row = fopo_prefilter_row(w->dim);
+  size_t queries = fopo_scan_padded(w->group);
   size_t lists = queries / HALF * ((w->slice + TILE_PREFILTER - 1) / TILE_PREFILTER);
   if (w->prefilter == NULL) return FOPO_OK;
-  w->packed_panels = fopo_alloc(queries * row, sizeof *w->packed_panels);
-  w->packed = fopo_alloc(w->team * TILE_PREFILTER * row, sizeof *w->packed);
+  w->packed_panels = fopo_alloc(queries, w->prefilter->query_bytes(w->dim));
+  w->packed = fopo_alloc(w->team * TILE_PREFILTER, w->prefilter->row_bytes(w->dim));
   w->list = fopo_alloc(queries * w->slice, sizeof *w->list);
   w->found = fopo_alloc(lists, sizeof *w->found);
   int enough = w->packed_panels != NULL && w->packed != NULL && w->list != NULL && w->found != NULL;
@@ -153,16 +135,15 @@ static int reserve_prefilter(fopo_scan_worker *w) {
 
 /* Allocates arrays for at least these sizes, unless they are large enough. */
 static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, size_t slice,
-                          size_t dim, size_t team) {
-  const fopo_kernels *kernels = fopo_kernels_get();
-  int enough = w->prefilter == kernels->prefilter && w->team >= team;
-  w->kernels = kernels;
+                          size_t dim, size_t team, const fopo_prefilter *prefilter) {
+  int enough = w->prefilter == prefilter && w->team >= team;
+  w->kernels = fopo_kernels_get();
   enough = enough && w->group >= group && w->capacity >= capacity && w->slice >= slice;
   if (enough) return FOPO_OK;
   group = larger(group, w->group), capacity = larger(capacity, w->capacity);
   slice = larger(slice, w->slice), team = larger(team, w->team);
   worker_done(w);
-  w->kernels = kernels, w->prefilter = kernels->prefilter;
+  w->kernels = fopo_kernels_get(), w->prefilter = prefilter;
   w->group = group, w->capacity = capacity, w->slice = slice, w->dim = dim, w->team = team;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
       (w->keys = fopo_alloc(group * capacity, sizeof *w->keys)) == NULL ||
@@ -181,7 +162,8 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, si
   return FOPO_OK;
 }
 
-static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice) {
+static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice,
+                   const fopo_prefilter *prefilter) {
   size_t capacity = fopo_topk_capacity(b->k, scan->limit);
   if (n > scan->n_workers) {
     fopo_scan_worker *more = fopo_realloc(scan->workers, n, sizeof *more);
@@ -191,7 +173,7 @@ static int reserve(fopo_scan *scan, size_t n, const batch *b, size_t slice) {
   }
   for (size_t i = 0; i < n; i++) {
     int status = worker_reserve(&scan->workers[i], b->group, capacity, slice, scan->items.cols,
-                                (size_t)b->threads);
+                                (size_t)b->threads, prefilter);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
@@ -204,9 +186,10 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
     size_t query = sizeof *w->top + w->capacity * sizeof *w->keys + 3 * sizeof *w->norm +
                    sizeof *w->active + 2 * sizeof *w->done;
     size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
-    size_t row = w->prefilter != NULL ? fopo_prefilter_row(w->dim) * sizeof *w->packed : 0;
-    if (w->prefilter != NULL) column += row + w->slice * sizeof *w->list;
-    bytes += w->team * TILE_PREFILTER * row;
+    if (w->prefilter != NULL) {
+      column += w->prefilter->query_bytes(w->dim) + w->slice * sizeof *w->list;
+      bytes += w->team * TILE_PREFILTER * w->prefilter->row_bytes(w->dim);
+    }
     bytes += w->group * query + fopo_scan_padded(w->group) * column;
   }
   return bytes;
@@ -222,8 +205,8 @@ void fopo_scan_done(fopo_scan *scan) {
 /* Items of a block that one thread scores for a group. A prefilter stores only the scores that
  * pass, so its blocks can be long; but the floors are fixed for a whole block: longer blocks let
  * more items pass, shorter ones cost more calls. */
-static size_t slice_of(size_t group) {
-  if (fopo_kernels_get()->prefilter == NULL) return TILE;
+static size_t slice_of(size_t group, const fopo_prefilter *prefilter) {
+  if (prefilter == NULL) return TILE;
   size_t slice = (size_t)SLICE_SHARED * FOPO_PANEL / fopo_scan_padded(group);
   return slice / TILE_PREFILTER * TILE_PREFILTER;
 }
@@ -231,7 +214,8 @@ static size_t slice_of(size_t group) {
 /* 1 if each thread gets groups of its own, and so never waits for another: if it has a panel of
  * queries, or half a panel if the products take less time than the selection. */
 static int is_grouped(const fopo_scan *scan, size_t queries, size_t threads) {
-  int cheap = fopo_kernels_get()->prefilter != NULL || scan->items.cols <= FEW_COLUMNS;
+  int cheap =
+      fopo_scan_prefilter(scan, queries / threads) != NULL || scan->items.cols <= FEW_COLUMNS;
   return queries >= threads * (cheap ? HALF : FOPO_PANEL);
 }
 
@@ -261,8 +245,9 @@ int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *sco
              .groups = (Q.rows + group - 1) / group,
              .threads = grouped ? 1 : (int)threads};
   int workers = grouped ? (int)threads : 1;
-  size_t slice = grouped ? slice_of(group) : SLICE_SHARED;
-  int status = reserve(scan, (size_t)workers, &b, slice);
+  const fopo_prefilter *prefilter = fopo_scan_prefilter(scan, group);
+  size_t slice = grouped ? slice_of(group, prefilter) : SLICE_SHARED;
+  int status = reserve(scan, (size_t)workers, &b, slice, prefilter);
   if (status != FOPO_OK) return status;
   run_batch(&b, scan, workers);
   *scored += b.scored;

@@ -28,10 +28,13 @@ typedef struct {
   size_t limit;          /* items that may be scored, 1 .. P */
 
   /* Copies of the first items of the order, so that they lie together: one of the two. */
-  fopo_matrix packed;   /* in float32; all items if order is NULL; not owned */
-  const uint16_t *bf16; /* for the prefilter (kernels/prefilter.h); not owned */
-  size_t bf16_rows;     /* whole groups, or up to the limit */
-  double bf16_error;    /* |beta - packed beta| <= bf16_error |beta| for each of them */
+  fopo_matrix packed; /* in float32; all items if order is NULL; not owned */
+  struct {
+    const struct fopo_prefilter *by; /* that packed them (kernels/prefilter.h); NULL: none */
+    const char *x;                   /* [rows, row_bytes]; not owned */
+    size_t rows;                     /* whole groups, or up to the limit */
+    double rounding;                 /* |beta - packed beta| <= rounding |beta| for each of them */
+  } prefix;
 
   fopo_scan_worker *workers; /* [n_workers] scratch kept between searches; private */
   size_t n_workers;

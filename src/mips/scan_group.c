@@ -14,7 +14,6 @@
 #include "core/progress.h"
 
 enum {
-  FEW = FOPO_SCAN_FEW,
   ESTIMATE_MIN_K = FOPO_SCAN_ESTIMATE_MIN_K,
   ROUND_FIRST = 128,      /* for k = 1 the answer is nearly always among these */
   ROUND_ESTIMATED = 2048, /* a first round long enough to sample */
@@ -24,6 +23,9 @@ enum {
 #define ALONE_MAX (256.0 * 1024.0) /* multiplications that one thread does faster than a team */
 #define ROUND_UP  (1.0 + 0x1p-20)  /* covers the roundings in computing a bound */
 #define TICK      0.05             /* seconds between pauses */
+#define COARSE                                                                                     \
+  0x1p-8 /* of a rounding: above it the first round is scored in float32, because most             \
+          * of the answer has large norms, and so large errors, that dots must decide */
 
 /* ---- error bounds ---- */
 
@@ -42,15 +44,13 @@ static error_bound float32_error(const fopo_scan *scan, size_t at) {
   return (error_bound){1.25 * fopo_scan_rounding(scan->items.cols) * norm, 0.0, (double)FLT_MIN};
 }
 
-/* Of the prefilter: the three parts of the bound in kernels/prefilter.h. The first is sharper here,
- *
- *     |q'b' - qb| <= |q| |b - b'| + |q - q'| |b'|
- *
- * because the rounding errors of the queries and of packed rows are known. */
-static error_bound prefilter_error(const fopo_scan *scan, size_t at) {
+/* Of the prefilter: the bound of kernels/prefilter.h, with the measured roundings of the queries
+ * and of the rows that the index packed. */
+static error_bound prefilter_error(const fopo_scan *scan, const fopo_scan_worker *w, size_t at) {
   double norm = max_norm_from(scan, at);
   double L = (double)scan->items.cols, tiny = (double)FLT_MIN;
-  double error = at < scan->bf16_rows ? scan->bf16_error : 0x1p-8;
+  double error =
+      at < w->prefix_rows ? scan->prefix.rounding : w->prefilter->most_rounding(scan->items.cols);
   return (error_bound){(error + 1.5 * fopo_scan_rounding(scan->items.cols)) * norm * ROUND_UP +
                            tiny * sqrt(L),
                        (1.0 + error) * norm * ROUND_UP, tiny * (sqrt(L) * norm + 2.0 * L + 1.0)};
@@ -61,7 +61,7 @@ static error_bound prefilter_error(const fopo_scan *scan, size_t at) {
 /* Where the block that begins at w->at must end: no boundary at which the way of scoring or the
  * state changes may lie inside it. */
 static size_t block_end(const fopo_scan *scan, const fopo_scan_worker *w) {
-  const size_t boundaries[] = {scan->packed.rows, scan->bf16_rows, w->full_until, w->first_end};
+  const size_t boundaries[] = {scan->packed.rows, w->prefix_rows, w->full_until, w->first_end};
   size_t end = fopo_scan_min(w->round_end, w->at + w->slice);
   for (size_t b = 0; b < sizeof boundaries / sizeof *boundaries; b++) {
     if (w->at < boundaries[b]) end = fopo_scan_min(end, boundaries[b]);
@@ -76,9 +76,8 @@ static void next_block(const fopo_scan *scan, fopo_scan_worker *w) {
     w->round_end = w->at + fopo_scan_min(scan->limit - w->at, size);
   }
   w->step = block_end(scan, w) - w->at;
-  w->prefiltered = w->prefilter != NULL && w->at >= w->full_until &&
-                   (w->n_active > FEW || w->at < scan->bf16_rows);
-  error_bound e = w->prefiltered ? prefilter_error(scan, w->at) : float32_error(scan, w->at);
+  w->prefiltered = w->at >= w->full_until && fopo_scan_is_filtered(w, w->at, w->n_active);
+  error_bound e = w->prefiltered ? prefilter_error(scan, w, w->at) : float32_error(scan, w->at);
   for (size_t i = 0; i < w->n_active; i++) {
     double error = e.norm * (double)w->norm[i] + e.rounding * (double)w->rounding[i] + e.constant;
     fopo_topk_set_error(&w->top[w->active[i]], fopo_scan_up(error));
@@ -184,8 +183,16 @@ static size_t first_round(const fopo_scan *scan, const fopo_scan_worker *w, size
   return fopo_scan_min(fopo_prefilter_rows(first), scan->limit);
 }
 
+const fopo_prefilter *fopo_scan_prefilter(const fopo_scan *scan, size_t n) {
+  const fopo_prefilter *prefilter = fopo_kernels_get()->prefilter;
+  if (prefilter == NULL || scan->items.cols > prefilter->max_dim) return NULL;
+  int is_packed = scan->prefix.by == prefilter && scan->prefix.rows > 0;
+  return is_packed || n >= prefilter->pays_from ? prefilter : NULL;
+}
+
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k) {
   size_t L = Q.cols, capacity = fopo_topk_capacity(k, scan->limit), n = 0;
+  w->prefix_rows = w->prefilter != NULL && scan->prefix.by == w->prefilter ? scan->prefix.rows : 0;
   for (size_t i = 0; i < Q.rows; i++) {
     const float *q = fopo_matrix_row(Q, i);
     fopo_topk_init(&w->top[i], w->keys + i * capacity, capacity, k, q);
@@ -194,15 +201,17 @@ void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matr
       answer_zero(&w->top[i]);
       continue;
     }
-    if (w->prefilter != NULL) w->rounding[n] = fopo_scan_up(fopo_prefilter_error(q, L));
+    if (w->prefilter != NULL) w->rounding[n] = fopo_scan_up(w->prefilter->rounding(q, L));
     w->active[n++] = (uint32_t)i;
   }
   w->n_active = n;
   w->n_waiting = 0;
   w->first_end = first_round(scan, w, k);
-  int estimate = w->prefilter != NULL && k >= ESTIMATE_MIN_K && w->first_end >= 4 * k;
+  int estimate = w->prefilter != NULL && k >= ESTIMATE_MIN_K && w->first_end >= 4 * k &&
+                 (w->prefix_rows == 0 || scan->prefix.rounding <= COARSE);
   w->full_until = estimate ? fopo_prefilter_rows(2 * k) : w->prefilter != NULL ? w->first_end : 0;
-  w->floors = estimate && (n > FEW || scan->bf16_rows > 0) ? FLOORS_DUE : FLOORS_PROVEN;
+  w->floors =
+      estimate && fopo_scan_is_filtered(w, w->first_end - 1, n) ? FLOORS_DUE : FLOORS_PROVEN;
   fopo_scan_fill_panels(w, L);
   w->at = w->scored = 0;
   w->round_end = scan->norms == NULL ? scan->limit : w->first_end;

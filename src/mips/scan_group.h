@@ -15,8 +15,8 @@ enum {
   FOPO_SCAN_ESTIMATE_MIN_K = 16    /* for smaller k floors rise fast without an estimate */
 };
 
-/* Shapes: a panel is FOPO_PANEL queries; padded(n) is n queries rounded up to whole panels; row is
- * fopo_prefilter_row(dim), the values of a packed bf16 row. */
+/* Shapes: a panel is FOPO_PANEL queries; padded(n) is n queries rounded up to whole panels;
+ * row_bytes and query_bytes are the prefilter's. */
 struct fopo_scan_worker {
   /* Capacity of the arrays below. */
   size_t group;    /* queries */
@@ -29,7 +29,7 @@ struct fopo_scan_worker {
   uint64_t *keys;   /* [group, capacity] the keys of top */
   uint32_t *active; /* [group] queries that are not answered yet, as places in top */
   float *norm;      /* [group] of active query i: |q|, rounded up, */
-  float *rounding;  /* [group] |q - q in bf16|, rounded up, */
+  float *rounding;  /* [group] |q - q as the prefilter rounds it|, rounded up, */
   uint8_t *done;    /* [group] 1: no item left can enter the k best, */
   uint8_t *failed;  /* [group] 1: the estimated floor was too high */
   float *estimate;  /* [group] the estimated floors, by place in top */
@@ -37,20 +37,21 @@ struct fopo_scan_worker {
   float *scores;    /* [padded(group), slice] of a block */
 
   /* For the prefilter; NULL without one. */
-  uint16_t *packed_panels; /* [padded(group), row] the panels in bf16 */
-  uint16_t *packed;        /* [team, TILE_PREFILTER, row] items that the index did not pack */
-  uint32_t *list; /* [padded(group), slice] the items that passed; scores at the same place */
-  size_t *found;  /* [padded(group) / FOPO_PANEL, tiles, 2] how many passed */
+  char *packed_panels; /* [padded(group), query_bytes] the panels, rounded */
+  char *packed;        /* [team, TILE_PREFILTER, row_bytes] items that the index did not pack */
+  uint32_t *list;      /* [padded(group), slice] the items that passed; scores at the same place */
+  size_t *found;       /* [padded(group) / FOPO_PANEL, tiles, 2] how many passed */
 
   /* The state of the search of one group. */
   const fopo_kernels *kernels;
   const fopo_prefilter *prefilter; /* NULL: none */
+  size_t prefix_rows;              /* items that this prefilter finds packed by the index */
   size_t n_active;
   size_t n_waiting;  /* queries behind the active ones, while a round is repeated without them */
   size_t at, step;   /* the block is the items at .. at + step - 1 of the order */
   int prefiltered;   /* 1: the block is scored by the prefilter */
-  size_t full_until; /* the items before it are scored in float32: the bf16 errors of the largest
-                      * norms are too large to be of use */
+  size_t full_until; /* the items before it are scored in float32: the prefilter's errors of the
+                      * largest norms are too large to be of use */
   size_t round_end;  /* where the stopping test comes next */
   size_t first_end;  /* the end of the first round */
   enum {
@@ -86,7 +87,16 @@ static inline size_t fopo_scan_list_place(const fopo_scan_worker *w, size_t firs
   return first * w->slice + start * FOPO_PANEL;
 }
 
+/* 1 if the prefilter scores the items from place `at` on, for n queries: if the index packed them,
+ * or if packing them now pays. */
+static inline int fopo_scan_is_filtered(const fopo_scan_worker *w, size_t at, size_t n) {
+  return w->prefilter != NULL && (at < w->prefix_rows || n >= w->prefilter->pays_from);
+}
+
 /* ---- scan_group.c ---- */
+
+/* The prefilter for a search of n queries at a time; NULL: none. */
+const fopo_prefilter *fopo_scan_prefilter(const fopo_scan *scan, size_t n);
 
 /* Makes Q [<= w->group, L] the queries of the group; the answers will be in w->top. */
 void fopo_scan_group_start(const fopo_scan *scan, fopo_scan_worker *w, fopo_matrix Q, size_t k);
@@ -105,7 +115,7 @@ void fopo_scan_fill_panels(fopo_scan_worker *w, size_t L);
  *
  *   float32, panels of up to 32 queries against tiles of 128 items: w->scores holds [step, width]
  *   float32, query by query, if there are FEW: w->scores holds [step] for each
- *   bfloat16 by the prefilter, panels against tiles of 256 items: w->list, w->scores and w->found
+ *   rounded, by the prefilter, panels against tiles of 256 items: w->list, w->scores and w->found
  *   hold the items that reach their query's floor
  *
  * The prefilter is used if the kernels have one, for all but the items of largest norm. Its error

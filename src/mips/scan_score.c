@@ -23,7 +23,8 @@ void fopo_scan_fill_panels(fopo_scan_worker *w, size_t L) {
       for (size_t l = 0; l < L; l++) panel[l * width + j] = q != NULL ? q[l] : 0.0f;
     }
     if (w->prefilter == NULL) continue;
-    w->prefilter->pack_queries(w->packed_panels + first * fopo_prefilter_row(L), panel, L, width);
+    w->prefilter->pack_queries(w->packed_panels + first * w->prefilter->query_bytes(L), panel, L,
+                               width);
   }
 }
 
@@ -67,27 +68,28 @@ static void score_single(const fopo_scan *scan, const fopo_scan_worker *w) {
   }
 }
 
-/* The items start .. start + count - 1 of the block in bf16: from the index, if it packed them,
- * else packed now into the thread's own scratch. */
-static const uint16_t *packed_items(const fopo_scan *scan, const fopo_scan_worker *w, size_t start,
-                                    size_t count) {
-  size_t L = scan->items.cols, row = fopo_prefilter_row(L), at = w->at + start;
-  if (at < scan->bf16_rows) return scan->bf16 + at * row;
-  uint16_t *out = w->packed + (size_t)omp_get_thread_num() * TILE_PREFILTER * row;
+/* The items start .. start + count - 1 of the block as the prefilter rounds them: from the index,
+ * if it packed them, else packed now into the thread's own scratch. */
+static const char *packed_items(const fopo_scan *scan, const fopo_scan_worker *w, size_t start,
+                                size_t count) {
+  size_t L = scan->items.cols, row = w->prefilter->row_bytes(L), at = w->at + start;
+  if (at < w->prefix_rows) return scan->prefix.x + at * row;
+  char *out = w->packed + (size_t)omp_get_thread_num() * TILE_PREFILTER * row;
   int in_place = scan->order == NULL;
   w->prefilter->pack(out, in_place ? fopo_matrix_row(scan->items, at) : scan->items.x,
                      scan->items.ld, in_place ? NULL : scan->order + at, count, L);
   return out;
 }
 
-/* Multiplies the block's items by the active queries in bf16, and lists the scores that reach their
- * query's floor: one pair of lists for each tile of items and panel of queries. */
+/* Multiplies the block's items by the active queries, rounded, and lists the scores that reach
+ * their query's floor: one pair of lists for each tile of items and panel of queries. */
 static void prefilter_block(const fopo_scan *scan, const fopo_scan_worker *w) {
-  size_t L = scan->items.cols, n = w->step, tiles = (n + TILE_PREFILTER - 1) / TILE_PREFILTER;
+  size_t L = scan->items.cols, query_bytes = w->prefilter->query_bytes(L);
+  size_t n = w->step, tiles = (n + TILE_PREFILTER - 1) / TILE_PREFILTER;
 #pragma omp for schedule(dynamic, 1)
   for (size_t tile = 0; tile < tiles; tile++) {
     size_t start = tile * TILE_PREFILTER, count = fopo_scan_min(n - start, TILE_PREFILTER);
-    const uint16_t *items = packed_items(scan, w, start, count);
+    const char *items = packed_items(scan, w, start, count);
     for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
       size_t place = fopo_scan_list_place(w, first, start);
       float floor[FOPO_PANEL];
@@ -96,8 +98,8 @@ static void prefilter_block(const fopo_scan *scan, const fopo_scan_worker *w) {
       }
       w->prefilter->score_and_select(w->list + place, w->scores + place,
                                      w->found + (first / FOPO_PANEL * tiles + tile) * 2, items,
-                                     count, w->packed_panels + first * fopo_prefilter_row(L), L,
-                                     fopo_scan_panel_width(w, first), floor);
+                                     count, w->packed_panels + first * query_bytes, L,
+                                     fopo_scan_min(w->n_active - first, FOPO_PANEL), floor);
     }
   }
 }
@@ -119,24 +121,25 @@ size_t fopo_scan_sampled_groups(const fopo_scan_worker *w) {
 void fopo_scan_score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
   enum { PART = GROUP * HALF }; /* scores of a group with half a panel */
   size_t L = scan->items.cols, groups = fopo_scan_sampled_groups(w);
+  size_t query_bytes = w->prefilter->query_bytes(L);
   size_t stride = w->first_end / GROUP / groups;
-  float all[FOPO_PANEL]; /* floors that every score reaches, so that the lists are in order */
+  float all[FOPO_PANEL];
   for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
 #pragma omp for schedule(dynamic, 4)
   for (size_t g = 0; g < groups; g++) {
     size_t at = (g * stride + stride / 2) * GROUP;
-    const uint16_t *items = packed_items(scan, w, at, GROUP);
+    const char *items = packed_items(scan, w, at, GROUP);
     for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
       uint32_t list[2 * PART];
       float s[2 * PART];
-      size_t found[2], width = fopo_scan_panel_width(w, first);
+      size_t found[2], n = fopo_scan_min(w->n_active - first, FOPO_PANEL);
       w->prefilter->score_and_select(list, s, found, items, GROUP,
-                                     w->packed_panels + first * fopo_prefilter_row(L), L, width,
-                                     all);
-      for (size_t half = 0; half < width / HALF; half++) {
+                                     w->packed_panels + first * query_bytes, L, n, all);
+      for (size_t half = 0; half * HALF < n; half++) {
         float *out = w->scores + first * w->slice + (half * groups + g) * PART;
-        memcpy(out, s + half * PART, PART * sizeof *s);
-        if (found[half] < PART) out[0] = NAN; /* a sum overflowed: no estimate from this sample */
+        /* What is not listed, a sum that overflowed, is no number: there is no estimate then. */
+        for (size_t i = 0; i < PART; i++) out[i] = NAN;
+        for (size_t f = half * PART; f < half * PART + found[half]; f++) out[list[f]] = s[f];
       }
     }
   }

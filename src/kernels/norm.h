@@ -1,0 +1,39 @@
+/* The norm of a vector with the same bits on every machine. */
+#ifndef FOPO_KERNELS_NORM_H
+#define FOPO_KERNELS_NORM_H
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { FOPO_NORM_LANES = 8 }; /* partial sums */
+
+typedef float fopo_norm_floats __attribute__((vector_size(FOPO_NORM_LANES * sizeof(float))));
+typedef double fopo_norm_doubles __attribute__((vector_size(FOPO_NORM_LANES * sizeof(double))));
+
+/* The partial sums, added as a tree; lane l holds the squares of the numbers l, l + 8, .. */
+static inline double fopo_norm_of_lanes(const double *sum) {
+  return sqrt(((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7])));
+}
+
+/* |x|, x [n], summed in double in the same order on every instruction set. The product of two
+ * floats is exact in double, so a fused multiply-add gives the same bits. It is not finite if and
+ * only if a value is not. */
+static inline double fopo_norm(const float *x, size_t n) {
+  fopo_norm_doubles sum = {0};
+  fopo_norm_floats part = {0};
+  for (; n >= FOPO_NORM_LANES; n -= FOPO_NORM_LANES, x += FOPO_NORM_LANES) {
+    memcpy(&part, x, sizeof part);
+    fopo_norm_doubles wide = __builtin_convertvector(part, fopo_norm_doubles);
+    sum += wide * wide;
+  }
+  part = (fopo_norm_floats){0};
+  for (size_t l = 0; l < n; l++) part[l] = x[l];
+  fopo_norm_doubles wide = __builtin_convertvector(part, fopo_norm_doubles);
+  sum += wide * wide;
+  double lanes[FOPO_NORM_LANES];
+  memcpy(lanes, &sum, sizeof lanes);
+  return fopo_norm_of_lanes(lanes);
+}
+
+#endif
