@@ -7,17 +7,20 @@ local gradient, methods = {}, native.types.gradient
 local row_of = {}
 
 -- The proposal that the options speak of: their own, one that holds the candidates, or uniform.
+-- nil: none, but a head of o.head items.
 local function proposal_of(row, o)
   for _, option in ipairs(row.options) do
     if option.type == "proposal" then return o.proposal or native.proposal_uniform() end
-    if option.type == "index" and o.head then
+    if option.type == "index" and math.type(o.head) then
       if o.index then
         define.fail("fopo.gradient.%s has both index and head; give index, to find a head for each "
                     .. "context, or head, one for all", row.name)
       end
     elseif option.type == "index" then
-      return native.proposal_mixture{index = o.index, k = o.k, epsilon = 0, draws = "iid",
-                                     refresh = o.refresh}
+      local by_mass = o.head == "auto"
+      o.head = nil
+      return native.proposal_mixture{index = o.index, by_mass = by_mass, k = o.k, epsilon = 0,
+                                     draws = "iid", refresh = o.refresh}
     end
   end
 end
@@ -71,13 +74,13 @@ assert(g:copy().samples == 50)]]}
 -- "U 256", "refresh 3": how an option stands in the description of g; nil: it says nothing there.
 local shown = {
   integer = function(g, option)
-    return g[option.name] and ("%s %d"):format(option.symbol, g[option.name])
+    return g[option.name] and ("%s %s"):format(option.symbol, g[option.name])
   end,
   number = function(g, option) return ("%s %.4g"):format(option.symbol, g[option.name]) end,
   proposal = function(g) return g.proposal:describe() end,
   index = function(g)
     local ix = g.proposal and g.proposal.index
-    return g.proposal and "index " .. (ix and ix:about().kind or "automatic")
+    return ix and "index " .. ix:about().kind
   end,
   ["integer|string"] = function(g)
     return g.proposal and g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil

@@ -32,7 +32,16 @@ candidates only raise the variance. Age is counted in visits, not in steps: if a
 context only a few times, the first candidates, those of an untrained policy, serve the whole run,
 and that costs reward (scripts/studies/fast.lua). The cache takes 4 N (K + 2) bytes for N contexts,
 in memory and in a checkpoint; a size that does not fit into memory is refused before it is
-allocated. A resumed run is equal to the bit.]],
+allocated. A resumed run is equal to the bit.
+Without index the candidates are the K best of the H items of largest norm. H follows from the mass
+of the policy (sums of exp(f)): it is the smallest of 256, 512, 768, 1024, 1536, 2048, 3072 ...
+whose items hold 0.995 of the mass that each context's own top K holds; all items, if it would be
+more than half of them. A probe of 16 contexts of the batch at hand measures that, before the first
+step and then so often that probes compute at most 3 % as many scores as the steps do. H grows at
+once, and shrinks if three probes in a row want less. It depends on data and seed alone, never on a
+clock. t.history shows H as head, and the share held at the last probe as held. An index of your own
+with budget = "auto" (fopo.index.norm) is searched in the same way. q:sample and fopo.ope, which have
+no steps, search all items.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 10}
 pi = fopo.policy.linear{items = items}

@@ -6,6 +6,7 @@ local cache = require "fopo.base.cache"
 local job = require "fopo.run.job"
 local json = require "fopo.base.json"
 local live = require "fopo.view.live"
+local norms = require "fopo.run.norms"
 local run = require "fopo.run.run"
 local sources = require "fopo.view.sources"
 local term = require "fopo.term"
@@ -45,6 +46,12 @@ function trainer.__index(t, key)
   return rawget(trainer, key)
 end
 
+-- fopo.gradient.head_tail{} for a catalogue of P items, which may be small.
+local function standard_gradient(P)
+  local k, tail = math.min(256, P), math.max(1, math.min(256, P - 1))
+  return require("fopo.gradient").head_tail{k = k, tail = tail}
+end
+
 local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
@@ -54,7 +61,7 @@ local make = define.fn{
      .. "mean embedding of the items in X, or the log's contexts"},
     {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
      .. "out"},
-    {"gradient", "gradient", nil, "the estimator", required = true},
+    {"gradient", "gradient", nil, "the estimator; fopo.gradient.head_tail{} where left out"},
     {"optim", "optim", nil, "the optimiser; adam where left out"},
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"seed", "integer", 1, "order of contexts and all draws"},
@@ -84,7 +91,10 @@ and valid is left out, it is the split's valid part, of which large catalogues u
 evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
 hits, which other sessions' hits do not measure. Training for the reward moves a policy away from
 the items of X, which earn nothing; with exclude = "seen" the best parameters are those that
-recommend best without them. See t:run for keep_best, best_by and patience.]],
+recommend best without them. See t:run for keep_best, best_by and patience.
+A gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
+how) starts from what this trainer knows of it; the history has their number as head, and the share
+of the mass that they hold as held.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -100,6 +110,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
                   o.valid_contexts and "valid_contexts" or o.index and "index" or "exclude")
     end
     local valid, automatic = validation.of(o)
+    o.gradient = o.gradient or standard_gradient(o.policy.n_items)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
@@ -261,7 +272,8 @@ function trainer.describe(t)
   if t.job then state = state .. ", a job trains it" end
   return ("trainer at step %s (%s a pass)%s, batch %d, %s%s, on %s"):format(text.count(t.step),
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),
-    kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or "", t.device)
+    norms.of_history(h)
+    .. (kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or ""), t.device)
 end
 
 function trainer.__tostring(t) return trainer.describe(t) end

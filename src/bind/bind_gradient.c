@@ -92,6 +92,12 @@ static int copy(lua_State *L) {
   return 1;
 }
 
+/* Whether a head is set by mass. */
+static int is_by_mass(const fopo_gradient_options *o) {
+  if (!(o->estimator->needs & FOPO_SHARES_HEAD) || o->head > 0) return 0;
+  return fopo_proposal_is_automatic(&o->proposal);
+}
+
 /* Whether the option has a meaning here: that of a head for all contexts, or those of candidates.
  */
 static int applies(const fopo_option *row, const fopo_gradient_options *o) {
@@ -123,7 +129,9 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
       (o->estimator->needs & FOPO_NEEDS_PROPOSAL) != 0 && o->proposal.kind == FOPO_PROPOSAL_MIXTURE;
   if (row != NULL && !applies(row, o)) {
     bind_refuse(L, "this gradient %s, so it has no %.80s to set; make another one",
-                o->head > 0 ? "has a head for all contexts" : "takes candidates of each context",
+                o->head > 0     ? "has a head for all contexts"
+                : is_by_mass(o) ? "sets its head by mass"
+                                : "takes candidates of each context",
                 name);
   }
   if (row != NULL && row->flags & FOPO_OPTION_SETTABLE) return;
@@ -280,6 +288,9 @@ static int field_option(lua_State *L, bind_object *o) {
   const char *name = lua_tostring(L, 2);
   const fopo_gradient_options *g = fopo_gradient_get(gradient_of(o));
   const fopo_option *row = bind_row(g->estimator->options, name);
+  if (row != NULL && row->type == FOPO_OPTION_HEAD && is_by_mass(g)) {
+    return bind_return_string(L, row->choices[0]);
+  }
   if (row != NULL && bind_push_row(L, row, g)) return 1;
   return is_option(name) ? bind_return_nil(L) : 0;
 }

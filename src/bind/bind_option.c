@@ -87,8 +87,8 @@ static void push_row(lua_State *L, const fopo_option *row) {
   if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
   if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
-  if (row->choices != NULL) {
-    set_choices(L, row->choices);
+  if (row->choices != NULL) set_choices(L, row->choices);
+  if (row->choices != NULL && row->type != FOPO_OPTION_HEAD) {
     bind_set_string(L, "default", row->choices[(int)row->standard]);
   }
   if (is_number(row)) {

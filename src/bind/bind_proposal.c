@@ -45,12 +45,13 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
   return 1;
 }
 
-/* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified", refresh = 1}: eps / P
- * everywhere and 1 - eps by the softmax over the k candidates, which are reused for `refresh`
- * visits of their context, a number or "once". */
+/* native.proposal_mixture{index, k, epsilon, draws = "iid" | "stratified", refresh = 1, by_mass}:
+ * eps / P everywhere and 1 - eps by the softmax over the k candidates, which are reused for
+ * `refresh` visits of their context, a number or "once". */
 static int proposal_mixture(lua_State *L) {
   int at = bind_option(L, 1, "index");
   fopo_proposal p = {.kind = FOPO_PROPOSAL_MIXTURE,
+                     .by_mass = bind_has(L, 1, "by_mass") && bind_option_boolean(L, 1, "by_mass"),
                      .k = bind_option_count(L, 1, "k", 0, SIZE_MAX),
                      .epsilon = bind_option_number(L, 1, "epsilon"),
                      .stratified = bind_option_choice(L, 1, "draws", draws),

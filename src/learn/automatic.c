@@ -10,17 +10,23 @@ enum { CONTEXTS = FOPO_MASS_CONTEXTS };
 
 int fopo_automatic_serves(const fopo_proposal *q) {
   if (q->kind != FOPO_PROPOSAL_MIXTURE) return 0;
-  return q->index == NULL || fopo_index_about(q->index).budget == FOPO_BUDGET_AUTO;
+  return fopo_proposal_is_automatic(q) || fopo_index_about(q->index).budget == FOPO_BUDGET_AUTO;
 }
 
-int fopo_automatic_index(fopo_index **ix, fopo_automatic *a, const fopo_binding *data,
-                         const fopo_proposal *q) {
-  int status = FOPO_OK;
-  *ix = q->index;
-  if (q->index != NULL) return FOPO_OK;
-  if (a->index == NULL) status = fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
-  *ix = a->index;
-  return status;
+/* The index whose order is probed: the user's norm index, or the own one. */
+static fopo_index *ordered(const fopo_automatic *a, const fopo_proposal *q) {
+  return fopo_proposal_is_automatic(q) ? a->index : q->index;
+}
+
+static int make_index(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q) {
+  if (a->index != NULL || !fopo_proposal_is_automatic(q)) return FOPO_OK;
+  return fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
+}
+
+fopo_index *fopo_automatic_index(const fopo_automatic *a, const fopo_binding *data,
+                                 const fopo_proposal *q) {
+  int all = a->next.head >= data->P && q->index != NULL;
+  return a->in_use && !all ? ordered(a, q) : q->index;
 }
 
 void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
@@ -44,6 +50,12 @@ static int copy_order(fopo_automatic *a, const fopo_binding *data, const fopo_in
   a->norms = fopo_renew_on_host(a->norms, data->P, sizeof *a->norms);
   if (a->order == NULL || a->norms == NULL) return FOPO_ERR_MEMORY;
   return fopo_index_order(a->order, a->norms, &a->version, ix);
+}
+
+int fopo_automatic_order(const uint32_t **order, fopo_automatic *a, const fopo_binding *data) {
+  int status = copy_order(a, data, a->index);
+  *order = a->order;
+  return status;
 }
 
 static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
@@ -116,18 +128,24 @@ static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposa
 }
 
 int fopo_automatic_plan(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
-                        const fopo_mass *state, const float *theta, const uint32_t *rows,
-                        size_t n) {
-  fopo_index *ix;
+                        const fopo_mass *state, size_t tail, const float *theta,
+                        const uint32_t *rows, size_t n) {
   fopo_mass_kind kind = fopo_automatic_due(q, state, n, data->P);
   a->next = *state;
   a->probed = kind != FOPO_MASS_NONE;
   a->in_use = n > 0 && fopo_automatic_serves(q);
+  a->shared = 0;
   if (!a->in_use) return FOPO_OK;
-  int status = fopo_automatic_index(&ix, a, data, q);
-  if (status != FOPO_OK || !a->probed) return status;
-  status = copy_order(a, data, ix);
-  return status == FOPO_OK ? probe(a, data, q, kind, theta, rows, measured(n)) : status;
+  int status = make_index(a, data, q);
+  if (status == FOPO_OK && a->probed) status = copy_order(a, data, ordered(a, q));
+  if (status == FOPO_OK && a->probed) status = probe(a, data, q, kind, theta, rows, measured(n));
+  a->shared = fopo_automatic_shared(q, &a->next, data->P, tail);
+  return status;
+}
+
+size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *m, size_t P, size_t tail) {
+  int can = tail > 0 && m->head > 0 && fopo_proposal_is_automatic(q);
+  return can ? fopo_mass_shared(m, P, tail) : 0;
 }
 
 size_t fopo_automatic_limit(const fopo_automatic *a, const fopo_binding *data, size_t k) {

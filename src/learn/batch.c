@@ -166,13 +166,16 @@ static size_t count_draws(const fopo_batch *b) {
   return o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
 }
 
-/* The shared head of the batch, if the options ask for one. Its items need not be listed if their
- * rewards are sparse and they do not move. */
+/* The shared head of the batch, if the options ask for one or the mass does. Its items need not be
+ * listed if their rewards are sparse and they do not move. */
 static int set_head(fopo_batch *b) {
   const fopo_binding *data = b->data;
-  b->H = b->options->head;
+  fopo_automatic *a = &b->candidates->automatic;
+  const uint32_t *order = NULL;
+  b->H = a->shared > 0 ? a->shared : b->options->head;
   b->listed = data->train_items || !fopo_reward_is_sparse(data->reward) ? b->H : 0;
-  return b->H > 0 ? fopo_head_set(&b->head, data, NULL, b->H) : FOPO_OK;
+  int status = a->shared > 0 ? fopo_automatic_order(&order, a, data) : FOPO_OK;
+  return status == FOPO_OK && b->H > 0 ? fopo_head_set(&b->head, data, order, b->H) : status;
 }
 
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,

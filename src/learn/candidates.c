@@ -112,9 +112,10 @@ static int choose_search(fopo_candidates *c) {
   return FOPO_OK;
 }
 
-int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, const float *theta,
+int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t tail, const float *theta,
                          const uint32_t *rows, size_t B) {
-  c->n = c->limit = 0;
+  fopo_automatic *a = &c->automatic;
+  c->n = c->limit = a->shared = 0;
   c->fetched = SIZE_MAX;
   if (q == NULL) return FOPO_OK;
   int status = reserve_cache(c, q);
@@ -125,13 +126,13 @@ int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, const float *thet
   if (c->n > 0) {
     if (!fopo_proposal_uses_index(q)) c->q.refresh = 1; /* a probe keeps no candidates */
     c->q.epsilon = fopo_candidate_cache_draw_epsilon(c->cache, q);
-    status = fopo_automatic_index(&c->q.index, &c->automatic, c->data, q);
   }
-  if (status == FOPO_OK) {
-    status = fopo_automatic_plan(&c->automatic, c->data, q, &c->cache->norms, theta, rows, c->n);
-  }
-  c->limit = fopo_automatic_limit(&c->automatic, c->data, c->q.k);
-  return status == FOPO_OK ? choose_search(c) : status;
+  status = fopo_automatic_plan(a, c->data, q, &c->cache->norms, tail, theta, rows, c->n);
+  if (status != FOPO_OK) return status;
+  if (a->shared > 0) c->n = 0;
+  c->q.index = fopo_automatic_index(a, c->data, q);
+  c->limit = a->shared > 0 ? 0 : fopo_automatic_limit(a, c->data, c->q.k);
+  return choose_search(c);
 }
 
 /* How many contexts of the batch will be searched. */
@@ -144,33 +145,46 @@ static size_t count_searches(const fopo_candidates *c, const uint32_t *rows) {
   return expired;
 }
 
-/* Rows that a step without renewed candidates computes are the same after its commit as before, so
- * that a rollback takes away what the commit has added. */
-void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
-                            size_t B, size_t S, double mass, size_t n_with_candidates) {
-  size_t P = c->data->P;
-  uint64_t searches = B > 0 ? count_searches(c, rows) : 0;
-  if (B > 0 && c->automatic.in_use) {
-    c->cache->norms = c->automatic.next;
-    c->cache->norms.rows += fopo_automatic_rows(&c->cache->norms, P, B * S, searches);
+/* A step that renews no candidates computes as many rows before its commit as after it, so that a
+ * rollback takes away what the commit has added. A shared head leaves the cached candidates as they
+ * are. */
+void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, size_t tail,
+                            const uint32_t *rows, size_t B, size_t S, double mass,
+                            size_t n_with_candidates) {
+  fopo_mass *norms = &c->cache->norms;
+  const fopo_automatic *a = &c->automatic;
+  if (B > 0 && a->in_use) {
+    uint64_t searches = count_searches(c, rows);
+    *norms = a->next;
+    norms->rows += a->shared > 0 ? (uint64_t)B * (a->shared + tail)
+                                 : fopo_automatic_rows(norms, c->data->P, B * S, searches);
+    if (a->shared > 0) return;
   }
   fopo_candidate_cache_commit(c->cache, q, rows, B, mass, n_with_candidates);
 }
 
-int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q,
+int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q, size_t tail,
                               const uint32_t *rows, size_t B) {
+  const fopo_mass *norms = &c->cache->norms;
   size_t n = fopo_candidate_cache_n_with_candidates(c->cache, q, B);
-  if (fopo_automatic_due(q, &c->cache->norms, n, c->data->P) != FOPO_MASS_NONE) return 1;
+  if (fopo_automatic_due(q, norms, n, c->data->P) != FOPO_MASS_NONE) return 1;
+  if (fopo_automatic_shared(q, norms, c->data->P, tail) > 0) return 0;
   return fopo_candidate_cache_must_sync(c->cache, q, rows, B);
 }
 
-void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
-                              size_t B, size_t S) {
+void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, size_t tail,
+                              const uint32_t *rows, size_t B, size_t S) {
+  fopo_mass *norms = &c->cache->norms;
+  size_t P = c->data->P, shared = fopo_automatic_shared(q, norms, P, tail);
+  if (shared > 0) {
+    norms->rows -= (uint64_t)B * (shared + tail);
+    return;
+  }
   fopo_candidate_cache_rollback(c->cache, q, rows, B);
   uint64_t n = fopo_candidate_cache_n_with_candidates(c->cache, q, B);
-  if (n == 0 || !fopo_automatic_serves(q)) return;
   uint64_t searches = fopo_proposal_keeps(q) ? 0 : n;
-  c->cache->norms.rows -= fopo_automatic_rows(&c->cache->norms, c->data->P, B * S, searches);
+  if (n == 0 || !fopo_automatic_serves(q)) return;
+  norms->rows -= fopo_automatic_rows(norms, P, B * S, searches);
 }
 
 /* Pieces serve a device that works while the host searches. Items that are learnt and a caller who

@@ -68,17 +68,21 @@ int fopo_candidates_attach(fopo_candidates *c, fopo_proposal *q, fopo_candidate_
 
 /* Plans a batch of rows [B] with q (NULL: none gets candidates): which contexts get candidates, the
  * epsilon of the draws, who searches, and among how many norms, for which the mass may be measured
- * at theta (NULL: the policy's). Makes room in the cache for what is kept. */
-int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, const float *theta,
+ * at theta (NULL: the policy's). If the contexts can share a head (tail > 0: the draws beside it)
+ * it may be that none gets candidates, and automatic.shared items are the head. Makes room in the
+ * cache for what is kept. */
+int fopo_candidates_plan(fopo_candidates *c, fopo_proposal *q, size_t tail, const float *theta,
                          const uint32_t *rows, size_t B);
 
-/* The three of fopo_gradient_commit, must_sync and rollback. S: draws of a context. */
-void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
-                            size_t B, size_t S, double mass, size_t n_with_candidates);
-int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q,
+/* The three of fopo_gradient_commit, must_sync and rollback. S: draws of a context; tail as for
+ * plan. */
+void fopo_candidates_commit(fopo_candidates *c, const fopo_proposal *q, size_t tail,
+                            const uint32_t *rows, size_t B, size_t S, double mass,
+                            size_t n_with_candidates);
+int fopo_candidates_must_sync(const fopo_candidates *c, const fopo_proposal *q, size_t tail,
                               const uint32_t *rows, size_t B);
-void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, const uint32_t *rows,
-                              size_t B, size_t S);
+void fopo_candidates_rollback(fopo_candidates *c, const fopo_proposal *q, size_t tail,
+                              const uint32_t *rows, size_t B, size_t S);
 
 /* Into how many pieces each part of `part` contexts is cut; rows [B] is the batch. */
 size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, size_t B,

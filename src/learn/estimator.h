@@ -40,7 +40,8 @@ enum {
   FOPO_NEEDS_CANDIDATES = 2, /* the K candidates of every context, from options.proposal */
   FOPO_TAKES_FAULTS = 4,     /* calls fopo_fault_inject on its draws */
   FOPO_READS_ALL_ITEMS = 8,  /* scores all P items of every context */
-  FOPO_IS_BIASED = 16        /* by a bias of order 1 / samples */
+  FOPO_IS_BIASED = 16,       /* by a bias of order 1 / samples */
+  FOPO_SHARES_HEAD = 32      /* takes a head that all contexts share in the candidates' place */
 };
 
 struct fopo_estimator {

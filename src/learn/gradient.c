@@ -94,13 +94,21 @@ int fopo_gradient_orders_items(const fopo_gradient *g) {
 
 int fopo_gradient_refresh(fopo_gradient *g) {
   fopo_index *ix = fopo_gradient_index(g);
+  fopo_index *own = g->candidates.automatic.index;
   fopo_head_forget(&g->batch.head);
-  return ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
+  int status = ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
+  return status == FOPO_OK && own != NULL && own != ix ? fopo_index_refresh(own) : status;
 }
 
 int fopo_gradient_is_automatic(const fopo_gradient *g) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE && q->index == NULL;
+  return q != NULL && fopo_proposal_is_automatic(q);
+}
+
+/* The draws beside a head that all contexts share; 0: the estimator cannot share one. */
+static size_t tail_of(const fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  return o->estimator->needs & FOPO_SHARES_HEAD ? o->samples : 0;
 }
 
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->candidates.cache->norms; }
@@ -188,7 +196,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   if (status == FOPO_OK) status = check_fit(g);
   double start = fopo_clock();
   if (status == FOPO_OK) {
-    status = fopo_candidates_plan(&g->candidates, own_proposal(g), theta, rows, B);
+    status = fopo_candidates_plan(&g->candidates, own_proposal(g), tail_of(g), theta, rows, B);
   }
   double planned = fopo_clock();
   if (status == FOPO_OK) status = fopo_batch_begin(&g->batch, theta, rows, B, key);
@@ -234,14 +242,14 @@ void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
   fopo_proposal *q = own_proposal(g);
   if (q == NULL) return;
-  fopo_candidates_commit(&g->candidates, q, rows, B, g->batch.S, stats->mean.head_mass,
+  fopo_candidates_commit(&g->candidates, q, tail_of(g), rows, B, g->batch.S, stats->mean.head_mass,
                          (size_t)stats->sum.n_with_candidates);
   fopo_candidates_adapt(&g->candidates, q);
 }
 
 int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && fopo_candidates_must_sync(&g->candidates, q, rows, B);
+  return q != NULL && fopo_candidates_must_sync(&g->candidates, q, tail_of(g), rows, B);
 }
 
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
@@ -251,7 +259,7 @@ int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B) {
   fopo_proposal *q = own_proposal(g);
   if (q == NULL) return;
-  fopo_candidates_rollback(&g->candidates, q, rows, B, g->batch.S);
+  fopo_candidates_rollback(&g->candidates, q, tail_of(g), rows, B, g->batch.S);
   fopo_candidates_adapt(&g->candidates, q);
 }
 

@@ -32,6 +32,11 @@ fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P) {
   return can_pay(m, m->near, cost, NEAR) ? FOPO_MASS_NEAR : FOPO_MASS_NONE;
 }
 
+size_t fopo_mass_shared(const fopo_mass *m, size_t P, size_t tail) {
+  size_t most = P - tail, H = m->head < most ? (size_t)m->head : most;
+  return H <= FOPO_MASS_SHARED ? H : 0;
+}
+
 /* Counts a probe that wants less than H; H shrinks if it is one too many. */
 static void want_less(fopo_mass *m, uint64_t wanted) {
   m->least = m->fewer == 0 || wanted > m->least ? wanted : m->least;

@@ -24,7 +24,11 @@
 
 #define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
 
-enum { FOPO_MASS_CONTEXTS = 16 }; /* of a probe, at most */
+enum {
+  FOPO_MASS_CONTEXTS = 16, /* of a probe, at most */
+  FOPO_MASS_SHARED = 8192  /* items that all contexts share as a head, at most: above, it is cheaper
+                            * to find K candidates among them */
+};
 
 /* The state between two batches: what a checkpoint keeps. {0}: no probe was made. */
 typedef struct {
@@ -59,6 +63,11 @@ typedef struct {
 
 /* *m after a probe. */
 void fopo_mass_take(fopo_mass *m, fopo_mass_kind kind, const fopo_mass_found *found);
+
+/* The items of a head that all contexts share beside a tail of `tail` draws, if that is how H is
+ * used; 0: it is not, because H is too large. With fewer than `tail` items left, all of these are
+ * the tail. */
+size_t fopo_mass_shared(const fopo_mass *m, size_t P, size_t tail);
 
 /* ---- mass_probe.c: the measurement ---- */
 

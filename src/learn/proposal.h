@@ -11,6 +11,7 @@ typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind
 typedef struct {
   fopo_proposal_kind kind;
   fopo_index *index; /* mixture; not owned; NULL: the automatic one (learn/automatic.h) */
+  int by_mass;       /* 1: the automatic one even so, and `index` where that would search it all */
   size_t k;          /* K candidates, 1 .. P */
   double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;    /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
@@ -29,6 +30,11 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
 /* Whether a draw needs candidates. */
 static inline int fopo_proposal_uses_index(const fopo_proposal *q) {
   return q->kind == FOPO_PROPOSAL_MIXTURE && q->epsilon < 1.0;
+}
+
+/* Whether the automatic index serves. */
+static inline int fopo_proposal_is_automatic(const fopo_proposal *q) {
+  return q->kind == FOPO_PROPOSAL_MIXTURE && (q->index == NULL || q->by_mass);
 }
 
 /* Whether candidates are kept for later visits. */

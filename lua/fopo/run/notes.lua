@@ -1,5 +1,6 @@
 -- What a run should say at its end, in sentences: which parameters the policy was left with, and
 -- what was seen on the way that a user should know of.
+local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
 
 local notes = {}
@@ -10,7 +11,7 @@ local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
 
 -- t: the trainer; o: the checked options of the run.
 function notes.new(t, o)
-  return setmetatable({first = t.step, samples = t.gradient.samples, by = o.best_by,
+  return setmetatable({t = t, first = t.step, samples = t.gradient.samples, by = o.best_by,
                        keep_best = o.keep_best, ess = 0, records = 0}, notes)
 end
 
@@ -19,6 +20,10 @@ function notes:record(row)
   self.start = self.start or row.start
   self.last, self.last_step = row.worth or self.last, row.worth and row.step or self.last_step
   self.ess, self.records = self.ess + row.ess, self.records + 1
+  if text.finite(row.head) then
+    self.norms = {step = row.step, head = row.head, held = row.held}
+    self.first_norms = self.first_norms or self.norms
+  end
 end
 
 -- Whose parameters the policy holds at the end: {step, valid, expected}, or nil.
@@ -116,6 +121,7 @@ function notes:sentences(step, best)
   list[#list + 1] = few_effective(self)
   list[#list + 1] = one_item(best and best.worth or self.last)
   list[#list + 1] = apart(self)
+  list[#list + 1] = norms.sentence(self.t, self.first_norms, self.norms)
   return list
 end
 

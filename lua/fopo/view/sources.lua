@@ -3,6 +3,7 @@ local define = require "fopo.base.define"
 local job = require "fopo.run.job"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
+local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
 
 local sources = {}
@@ -66,7 +67,8 @@ function live:numbers(rate)
   elseif steps and rate then eta = (steps - t.step) / rate end
   return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.rate,
           epsilon = g.epsilon, k = g.k, samples = g.samples,
-          title = g:describe():gsub("^gradient ", "")}
+          title = (g:describe():gsub("^gradient ", ""))
+                  .. norms.state(t.native.head, t.native.held)}
 end
 
 -- A job, which continues in its own thread after the view is left.
@@ -107,7 +109,8 @@ function background:numbers(rate)
   local g, last = self.t.gradient, self.j.last
   return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = rate_of(self.j),
           eta = last and rate and (last - self.j.step) / rate or nil, epsilon = g.epsilon,
-          k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")}
+          k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")
+                                                .. norms.of_history(self.t.history)}
 end
 
 -- A finished run: a trainer, or the folder of a log.
@@ -125,7 +128,8 @@ function sources.of_past(what)
     local run = log.read(what)
     local g = run.config.gradient or {}
     return setmetatable({history = run.history, batch = run.config.batch, samples = g.samples,
-                         k = g.k, title = (g.about or what):gsub("^gradient ", ""),
+                         k = g.k, title = (g.about or what):gsub("^gradient ", "")
+                                          .. norms.of_history(run.history),
                          device = (run.config.device or {}).name}, past)
   end
   if define.kind(what) ~= "trainer" then
@@ -133,7 +137,8 @@ function sources.of_past(what)
   end
   return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
                        samples = what.gradient.samples, k = what.gradient.k,
-                       title = what.gradient:describe():gsub("^gradient ", "")}, past)
+                       title = what.gradient:describe():gsub("^gradient ", "")
+                               .. norms.of_history(what.history)}, past)
 end
 
 function past:done() return false end

@@ -1,9 +1,9 @@
 /* Head and tail: some items in full, U draws of the others, each for so many of them as there are
  * for every draw, and c as in snis: q is 1 in the head and U / M in the tail of M items. Ours. The
- * head is the K candidates of each context, or the H items of largest norm for all contexts. Bias
- * of order 1 / U, of the tail alone; K + U rows a context and the search, or H + U rows and none. K
- * + U
- * <= P, H + U <= P; U = M is the exact gradient. */
+ * head is the K candidates of each context, or the H items of largest norm for all contexts; which,
+ * and H, may follow from the mass (learn/automatic.h). Bias of order 1 / U, of the tail alone; K +
+ * U rows a context and the search, or H + U rows and none. K + U and H + U are at most P; U = M is
+ * the exact gradient. */
 #include "core/clock.h"
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
@@ -13,7 +13,18 @@ static size_t draws(const fopo_batch *b) {
   return (b->H > 0 ? b->listed : o->proposal.k) + o->samples;
 }
 
+/* A head by mass leaves the tail what it needs; K candidates come after it if P is large. */
+static int check_by_mass(const fopo_gradient_options *o, size_t P) {
+  size_t K = o->proposal.k, U = o->samples;
+  if (U < P && (P - U <= FOPO_MASS_SHARED || K + U <= P)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "a tail of %zu draws and %zu candidates are more than the %zu items; use a "
+                   "smaller tail or k",
+                   U, K, P);
+}
+
 static int check(const fopo_gradient_options *o, size_t P) {
+  if (o->head == 0 && fopo_proposal_is_automatic(&o->proposal)) return check_by_mass(o, P);
   size_t head = o->head > 0 ? o->head : o->proposal.k;
   if (head < P && o->samples <= P - head) return FOPO_OK;
   if (o->head > 0) {
@@ -65,8 +76,11 @@ static int combine(fopo_batch *b) {
                            &b->piece.device);
 }
 
+static const char *const by_mass[] = {"auto", NULL};
+
 static const fopo_option options[] = {
-    FOPO_OPTION_CANDIDATE_INDEX("finds the head of each context"),
+    FOPO_OPTION_CANDIDATE_INDEX(
+        "finds the head of each context; with head = \"auto\" the last resort"),
     FOPO_OPTION_CANDIDATE_K("K, candidates of a context, all of them taken"),
     {.name = "head",
      .type = FOPO_OPTION_HEAD,
@@ -74,7 +88,9 @@ static const fopo_option options[] = {
      .member = offsetof(fopo_gradient_options, head),
      .least = 1,
      .symbol = "H",
-     .text = "instead of index and k: H, the items of largest norm, taken in every context"},
+     .choices = by_mass,
+     .text = "H, the items of largest norm, taken in every context; \"auto\": by mass, the default "
+             "without an index"},
     {.name = "tail",
      .type = FOPO_OPTION_COUNT,
      .flags = FOPO_OPTION_SETTABLE,
@@ -89,7 +105,7 @@ static const fopo_option options[] = {
 const fopo_estimator fopo_estimator_head_tail = {
     .name = "head_tail",
     .title = "head and tail",
-    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED,
+    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD,
     .least = 1,
     .draws = draws,
     .check = check,
@@ -104,6 +120,10 @@ const fopo_estimator fopo_estimator_head_tail = {
           "of largest norm for every context (M = P - H): their rows lie together, so that scores and gradient\n"
           "are two dense products without a search. What matters is the share of the policy's mass that\n"
           "the head holds (head_mass), not how many of the true top K are in it.\n"
+          "With head = \"auto\", the default without an index, H follows from the mass, as fopo.proposal.mixture\n"
+          "describes: up to 8,192 items are shared by all contexts; if H is more, the head is K candidates found\n"
+          "among the H largest norms, and if it is more than half of the items, K candidates found by the index, if\n"
+          "one is given, or among all norms. With P - U <= 8,192, a head of that many is the exact gradient.\n"
           "One draw in each of U equal strips of the other items (by id; with head = H by norm): all are drawn\n"
           "equally often, and U = M is the exact gradient.\n"
           "Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's\n"
@@ -116,6 +136,7 @@ const fopo_estimator fopo_estimator_head_tail = {
     .example = "items = fopo.array.randn(100, 4, 1)\n"
              "g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}\n"
              "assert(g.k == 10 and g.tail == 20)\n"
-             "assert(fopo.gradient.head_tail{head = 30, tail = 20}.head == 30)",
+             "assert(fopo.gradient.head_tail{head = 30, tail = 20}.head == 30)\n"
+             "assert(fopo.gradient.head_tail{}.head == \"auto\")",
     // clang-format on
 };

@@ -1,0 +1,31 @@
+-- How many of the largest norms a run uses where that follows from the policy's mass
+-- (src/learn/mass.h), in words.
+local text = require "fopo.base.text"
+
+local norms = {}
+
+-- ", 2,048 norms hold 0.998"; "" if their number does not follow from the mass.
+function norms.state(head, held)
+  if not text.finite(head) then return "" end
+  return (", %s norms hold %.3f"):format(text.count(math.tointeger(head)), held)
+end
+
+-- The last value of a column of a history, or nil.
+local function last_of(list) return list and list[#list] end
+
+function norms.of_history(h) return norms.state(last_of(h.head), last_of(h.held)) end
+
+-- What a run should say at its end. first, last: {step, head, held} of two records; t: the trainer.
+function norms.sentence(t, first, last)
+  if not last or first.head == last.head then return nil end
+  local P, k = t.policy.n_items, t.gradient.k
+  local head, before = math.tointeger(last.head), math.tointeger(first.head)
+  local what = head == P and "all items are searched, because fewer norms do not hold the mass"
+    or t.gradient.head == "auto" and (head <= 8192 and "they are the head of all contexts"
+    or "candidates are found among them, because all contexts cannot share so many") or nil
+  return ("%s of the largest norms are used, %s at step %s; they hold %.3f of the mass of each "
+          .. "context's own top %s%s"):format(text.count(head), text.count(before),
+    text.count(first.step), last.held, text.count(k), what and "; " .. what or "")
+end
+
+return norms
