@@ -40,8 +40,8 @@ more than half of them. A probe of 16 contexts of the batch at hand measures tha
 step and then so often that probes compute at most 3 % as many scores as the steps do. H grows at
 once, and shrinks if three probes in a row want less. It depends on data and seed alone, never on a
 clock. t.history shows H as head, and the share held at the last probe as held. An index of your own
-with budget = "auto" (fopo.index.norm) is searched in the same way. q:sample and fopo.ope, which have
-no steps, search all items.]],
+with budget = "auto" (fopo.index.norm) is searched in the same way. q:sample and fopo.ope have no
+steps and search all items.]],
   example = [[items = fopo.array.randn(100, 4, 1)
 q = fopo.proposal.mixture{index = fopo.index.norm(items), k = 10}
 pi = fopo.policy.linear{items = items}
