@@ -140,7 +140,8 @@ check("what a record has", all(row["valid"] >= 0 and row["ess"] > 1 and row["lr"
                                for row in rows), rows[0])
 table = list(csv.DictReader(open(os.path.join(run, "history.csv"))))
 check("csv and json agree", len(table) == len(rows) and all(
-    float(cells[name]) == row[name] for cells, row in zip(table, rows) for name in row))
+    (float(cells[name]) if cells[name] else None) == row[name]
+    for cells, row in zip(table, rows) for name in row))
 files = sorted(name for name in os.listdir(run) if name.startswith("events.out.tfevents."))
 check("an event file a part", len(files) == 2, files)
 seen = {}
