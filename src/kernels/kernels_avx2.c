@@ -1,7 +1,7 @@
 /* flags x86_64: -mavx2 -mfma -mf16c */
 /* The kernels for AVX2 with FMA: 8 floats at a time, the last ones by masked loads. Kernels that
- * read item rows one by one are in kernels_rows_avx2.c. Selection and sorting stay portable: AVX2
- * has no unsigned comparison and cannot compress lanes. */
+ * read item rows one by one are in kernels_rows_avx2.c, those over keys and ids in
+ * kernels_keys_avx2.c. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
@@ -284,6 +284,11 @@ FOPO_KERNELS_FILL(avx2, table) {
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;
+  table->kth = fopo_kth_avx2;
+  table->sort = fopo_sort_avx2;
+  table->partition_at_least = fopo_partition_at_least_avx2;
+  table->select_at_least = fopo_select_at_least_avx2;
+  table->select_in_bloom = fopo_select_in_bloom_avx2;
   table->max = largest;
   table->exp_sum = exp_sum;
   table->moments = moments;

@@ -72,6 +72,14 @@ typedef void fopo_add_products(float *v, const float *rows, size_t ld, const flo
   fopo_add_products fopo_add_products_##name;
 FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE_ROWS)
 
+/* The kernels of AVX2 over keys, words and ids (kernels_keys_avx2.c). */
+uint64_t fopo_kth_avx2(const uint64_t *keys, size_t n, size_t k);
+void fopo_sort_avx2(uint64_t *keys, size_t n);
+size_t fopo_partition_at_least_avx2(uint64_t *keys, size_t n, uint64_t least);
+size_t fopo_select_at_least_avx2(uint32_t *list, const uint32_t *words, size_t n, uint64_t least);
+size_t fopo_select_in_bloom_avx2(uint32_t *list, const uint32_t *ids, size_t n,
+                                 const uint32_t *bloom, unsigned bits);
+
 /* Inlined into every caller, so that sizes which are constants there are constants here too. */
 #define INLINE static inline __attribute__((always_inline))
 
