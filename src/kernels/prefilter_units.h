@@ -57,6 +57,11 @@ INLINE size_t half_bytes(fopo_packed kind, size_t dim) {
 
 /* ---- rounding ---- */
 
+/* The norm (int16) or the largest number (int8) of a vector, in units of its scale. */
+INLINE double unit_steps(fopo_packed kind) {
+  return kind == FOPO_PACKED_INT16 ? FOPO_INT16_NORM : (double)FOPO_INT8_MOST;
+}
+
 INLINE float scale_for(fopo_packed kind, double norm, float most) {
   float scale = kind == FOPO_PACKED_INT16 ? (float)(norm / FOPO_INT16_NORM) : most / FOPO_INT8_MOST;
   return scale > FLT_MIN ? scale : FLT_MIN;
@@ -79,22 +84,23 @@ INLINE float scale_of(fopo_packed kind, const float *x, size_t n) {
  * fraction. */
 INLINE float whole(float x, float inverse) { return (x * inverse + 0x1.8p23f) - 0x1.8p23f; }
 
+/* Of integers in float32, in units of the scale: x (1 / scale) is wrong by 2^-23 of the largest
+ * number at most, and the sum by 2^-7 at most, for which the result is raised. */
 INLINE double unit_rounding(fopo_packed kind, const float *x, size_t n) {
   if (kind == FOPO_PACKED_BFLOAT16) return fopo_bfloat16_rounding(x, n);
-  float scale = scale_of(kind, x, n), inverse = 1.0f / scale;
-  double sum = 0;
+  float scale = scale_of(kind, x, n), inverse = 1.0f / scale, sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < n; i++) {
-    double rest = (double)x[i] - (double)scale * (double)whole(x[i], inverse);
+    float rest = x[i] * inverse - whole(x[i], inverse);
     sum += rest * rest;
   }
-  return sqrt(sum);
+  double slack = 0x1p-22 * unit_steps(kind) * sqrt((double)n);
+  return (double)scale * ((1.0 + 0x1p-6) * sqrt((double)sum) + slack);
 }
 
 INLINE double unit_most_rounding(fopo_packed kind, size_t n) {
   if (kind == FOPO_PACKED_BFLOAT16) return fopo_bfloat16_most_rounding(n);
-  double steps = kind == FOPO_PACKED_INT16 ? FOPO_INT16_NORM : (double)FOPO_INT8_MOST;
-  return 0.51 * sqrt((double)n) / steps;
+  return 0.51 * sqrt((double)n) / unit_steps(kind);
 }
 
 /* ---- packing ---- */

@@ -19,10 +19,13 @@
 #include "mips/scan.h"
 
 enum {
-  PACKED_DIVISOR = 10, /* the packed copy takes a tenth of the items' bytes */
+  PACKED_DIVISOR = 10, /* the packed copy takes a tenth of the items' bytes at most, */
+  ROWS_DIVISOR = 5,    /* and holds a fifth of them: hardly any search reads more */
   MIN_PACKED = 4096,
   AHEAD = 16 /* the prefetch distance in rows */
 };
+
+#define FINE 0x1p-10 /* of a relative rounding: a quarter of what bfloat16 may lose */
 
 typedef struct {
   fopo_scan scan;
@@ -121,14 +124,27 @@ static int pack_float32(norm_index *impl, fopo_matrix items, size_t rows) {
   return FOPO_OK;
 }
 
-/* Packs them for the prefilter and finds the largest relative rounding of a row. */
+/* The largest relative rounding of count <= 16 items from place `first` of the order on. */
+static double group_rounding(const norm_index *impl, fopo_matrix items, size_t first, size_t count,
+                             const fopo_prefilter *prefilter) {
+  double most = 0.0;
+  for (size_t i = first; i < first + count && impl->norms[i] > 0.0f; i++) {
+    const float *beta = fopo_matrix_row(items, impl->order[i]);
+    most = fmax(most, prefilter->rounding(beta, items.cols) / (double)impl->norms[i]);
+  }
+  return most * (1.0 + 0x1p-20); /* norms are rounded up */
+}
+
+/* Packs them for the prefilter. How much it rounds them is measured, unless it never is much. */
 static int pack_rounded(norm_index *impl, fopo_matrix items, size_t rows,
                         const fopo_prefilter *prefilter) {
   size_t row = prefilter->row_bytes(items.cols);
   size_t groups = fopo_prefilter_rows(rows) / FOPO_PREFILTER_GROUP;
+  double rounding = prefilter->most_rounding(items.cols);
+  int measured = rounding > FINE;
   impl->prefix = fopo_alloc(groups * FOPO_PREFILTER_GROUP, row);
   if (impl->prefix == NULL) return FOPO_ERR_MEMORY;
-  double rounding = 0.0;
+  if (measured) rounding = 0.0;
 // clang-format off
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (rows > MIN_PACKED) \
     reduction(max : rounding)
@@ -138,12 +154,9 @@ static int pack_rounded(norm_index *impl, fopo_matrix items, size_t rows,
     size_t count = left < FOPO_PREFILTER_GROUP ? left : FOPO_PREFILTER_GROUP;
     prefilter->pack(impl->prefix + first * row, items.x, items.ld, impl->order + first, count,
                     items.cols);
-    for (size_t i = first; i < first + count && impl->norms[i] > 0.0f; i++) {
-      const float *beta = fopo_matrix_row(items, impl->order[i]);
-      rounding = fmax(rounding, prefilter->rounding(beta, items.cols) / (double)impl->norms[i]);
-    }
+    if (!measured) continue;
+    rounding = fmax(rounding, group_rounding(impl, items, first, count, prefilter));
   }
-  rounding *= 1.0 + 0x1p-20; /* it was divided by norms that are rounded up */
   impl->scan.prefix.by = prefilter;
   impl->scan.prefix.x = impl->prefix;
   impl->scan.prefix.rows = rows;
@@ -157,6 +170,7 @@ static int pack_prefix(norm_index *impl, fopo_matrix items) {
   size_t row = items.cols * sizeof(float);
   size_t packed_row = prefilter != NULL ? prefilter->row_bytes(items.cols) : row;
   size_t rows = items.rows * row / packed_row / PACKED_DIVISOR;
+  if (rows > items.rows / ROWS_DIVISOR) rows = items.rows / ROWS_DIVISOR;
   if (rows < MIN_PACKED) rows = MIN_PACKED;
   rows = fopo_prefilter_rows(rows);
   if (rows > impl->scan.limit) rows = impl->scan.limit;
