@@ -48,6 +48,9 @@ local METHODS = {
     return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
       k = K, epsilon = EPSILON}}
   end},
+  {"head by mass + 64, bfloat16", function()
+    return fopo.gradient.head_tail{head = "auto", tail = 64}
+  end, rows = "bfloat16", target = 50},
   {"head and tail, default", function() return fopo.gradient.head_tail{} end, target = 50},
 }
 

@@ -21,7 +21,7 @@ end
 -- A head of the largest norms, shared by all contexts, which needs no search; and what a user gets
 -- who names neither head nor index.
 local MASS, DEFAULT = "mixture, no index named", "head and tail, default"
-local BY_HAND, TAIL = "the same head by hand", 64
+local BY_HAND, BY_MASS, TAIL = "the same head by hand", "head by mass + 64, bfloat16", 64
 local SHARED = {{head = 512, target = 200}, {head = 2048, target = 120},
                 {head = 512, rows = "bfloat16", target = 200},
                 {head = 2048, rows = "bfloat16", target = 120}}
@@ -81,7 +81,8 @@ local function shared_methods(items, sessions)
   local by_hand = fopo.gradient.head_tail{head = chosen_head(items, sessions)}
   local mixture = fopo.proposal.mixture{k = 256, epsilon = 0.8}
   local list = {{MASS, fopo.gradient.snis{samples = S, proposal = mixture}},
-                {DEFAULT, fopo.gradient.head_tail{}}, {BY_HAND, by_hand}}
+                {DEFAULT, fopo.gradient.head_tail{}}, {BY_HAND, by_hand},
+                {BY_MASS, fopo.gradient.head_tail{head = "auto", tail = TAIL}, rows = "bfloat16"}}
   for _, shared in ipairs(SHARED) do
     list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.head, tail = TAIL},
                        rows = shared.rows}
@@ -212,10 +213,11 @@ end
 function steps.steps()
   local P = bench.scaled(790000)
   local sessions = world.sessions(P)
+  local wide = fopo.isa():find("^avx512") or fopo.isa():find("amx")
   for _, L in ipairs(bench.options.dims) do
     local s = dimension(P, L, sessions, L <= 100)
     row(L, s, "uniform", "roofline", false, 1.5)
-    row(L, s, "mixture", "uniform", false, L == 100 and (fopo.isa() == "avx2" and 5 or 3) or nil)
+    row(L, s, "mixture", "uniform", false, L == 100 and (wide and 3 or 5) or nil)
     for _, by_mass in ipairs{AUTO, MASS} do
       row(L, s, by_mass, "uniform", false, L == 100 and 1.5 or 2)
     end
@@ -229,11 +231,14 @@ function steps.steps()
     end
     row(L, s, DEFAULT, "REINFORCE", true)
     row(L, s, DEFAULT, BY_HAND, false, 1.2)
+    row(L, s, BY_MASS, "REINFORCE", true)
     for _, shared in ipairs(SHARED) do
       row(L, s, shared[1], "REINFORCE", true, L == 100 and shared.target or nil)
     end
     row(L, s, HEAD, "torch mixture", true)
-    row(L, s, DEFAULT, "torch mixture", true, L == 100 and 60 or nil)
+    for _, by_mass in ipairs{DEFAULT, BY_MASS} do
+      row(L, s, by_mass, "torch mixture", true, L == 100 and 60 or nil)
+    end
     for _, shared in ipairs(SHARED) do
       row(L, s, shared[1], "torch mixture", true, L == 100 and 60 or nil)
     end
