@@ -103,14 +103,15 @@ k that it returns, or by mass, the share of the sum of exp(score) over the true 
 answers hold. Mass is what matters of the candidates of a proposal: with many items of nearly equal
 score a small budget can hold 0.999 of it at a recall of 0.8. Queries must have the scale of the
 policy, as pi:queries(x), which has 1 / temperature in it: at a smaller scale every index seems to
-hold the mass, as it does for a policy that is hardly trained. Give target alone to be judged by
-recall alone, as for recommendations (with k below 32 that is the default), mass alone for the
-mass, both for either. ix:about().why says why in a sentence, ix:about().candidates lists what was
-measured or left out, and ix:describe() prints both. No graph is built if what norm scores, or a
-graph over 2,000 of the items, shows that it cannot be faster, or if its build would not fit. The
-choice takes at most about `seconds`, at least the exact search of one batch, and more only by the
-graphs that build_limit allows; ix:about().choice_seconds is what it took. Recall and mass are
-reproducible; times are not, so a close race can end differently the next time.]],
+hold the mass, as it does for a policy that is hardly trained; index.norm with budget = "auto"
+follows a policy in training instead. Give target alone to be judged by recall alone, as for
+recommendations (with k below 32 that is the default), mass alone for the mass, both for either.
+ix:about().why says why in a sentence, ix:about().candidates lists what was measured or left out,
+and ix:describe() prints both. No graph is built if what norm scores, or a graph over 2,000 of the
+items, shows that it cannot be faster, or if its build would not fit. The choice takes at most
+about `seconds`, at least the exact search of one batch, and more only by the graphs that
+build_limit allows; ix:about().choice_seconds is what it took. Recall and mass are reproducible;
+times are not, so a close race can end differently the next time.]],
   example = [[items = fopo.array.randn(2000, 8, 1)
 Q = fopo.array.randn(50, 8, 2)
 ix = fopo.index.auto(items, {k = 50, queries = Q})
