@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs tests on arm64, as qemu-user emulates it: the programs in C that `make ARM=1` built, some of
 # the tests in Lua, and trainings that this machine's fopo has made before. Two at a time they take
-# about four minutes. The emulated GPU is left out: an emulation in an emulation.
+# some minutes. Left out, unless they are named: the emulated GPU, an emulation in an emulation, and
+# test_prefilter, a quarter of an hour.
 # usage: run_arm.sh BUILD_FOLDER FOPO_OF_THIS_MACHINE [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -26,6 +27,7 @@ one() {
   case $1 in
     training_neon) training neon avx2 ;;
     training_portable) training portable portable ;;
+    search) $EMULATE "$OUT/fopo" tests/arm/search.lua ;;
     *.lua) timeout -k 10 600 $EMULATE "$OUT/fopo" "tests/lua/$1" ;;
     *) timeout -k 10 600 $EMULATE "$OUT/$1" ;;
   esac </dev/null >"$talk" 2>&1
@@ -42,9 +44,10 @@ export -f one training
 
 names=$*
 if [[ -z $names ]]; then
-  names='training_neon training_portable test_index.lua test_native.lua test_formats.lua'
+  names='training_neon training_portable search test_index.lua test_native.lua test_formats.lua'
   for program in "$OUT"/test_*; do
-    case $(basename "$program") in *.* | test_cuda*) ;; *) names+=" $(basename "$program")" ;; esac
+    name=$(basename "$program")
+    case $name in *.* | test_cuda* | test_prefilter) ;; *) names+=" $name" ;; esac
   done
 fi
 echo "$names" | tr ' ' '\n' | xargs -P "$(nproc)" -I{} bash -c 'one {}'

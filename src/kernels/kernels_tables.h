@@ -35,7 +35,9 @@
   X(avx512bf16, avx512, X86("avx512bf16"))                                                         \
   X(avx512vnni, avx512, X86("avx512vnni"))                                                         \
   X(amx, avx512vnni, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                      \
-  X(neon, portable, ARM(HWCAP, ASIMD))
+  X(neon, portable, ARM(HWCAP, ASIMD))                                                             \
+  X(neonbf16, neon, ARM(HWCAP2, BF16))                                                             \
+  X(neondot, neon, ARM(HWCAP, ASIMDDP))
 // clang-format on
 
 #define FOPO_KERNELS_DECLARE(name, base, cpu_has_it)                                               \
