@@ -182,6 +182,27 @@ size_t sum_rows_scratch(size_t B, size_t S, size_t L);
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L);
 
+/* snis.cu. Sums over some samples of a context, relative to exp(shift); d = r - low. */
+struct sums {
+  float shift, low;       /* largest f - log q; the least reward */
+  double w, ww, wd, head; /* sum w, sum w^2, sum w d, sum w over the draws of candidates */
+};
+
+/* The sums of a batch, in scratch: `splits` of a context, each over its part of the samples. */
+struct sample_sums {
+  size_t splits;
+  sums *partial;        /* [B, splits] */
+  float *u, *v;         /* [B, splits, L] sum w beta and sum w d beta */
+  float *w, *wd, *rows; /* only for long rows: of each sample, and sum_rows_scratch */
+};
+
+/* Lays out x for samples [B, S]. */
+void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, size_t B, size_t S,
+                size_t L);
+/* Fills x, w = exp(f - log q), for a batch with the same B, S and L. */
+int add_samples(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
+                const fopo_rows *items, const fopo_device_batch *batch);
+
 /* graph.cu */
 step_numbers step_numbers_of(uint32_t step, const fopo_adam *o);
 void drop_graph(fopo_device *d);
