@@ -22,9 +22,11 @@ __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(fp16 x) { return __half2float(__ushort_as_half(x.bits)); }
 __device__ inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
-/* The bits of the nearest bfloat16, ties to even. */
+/* The bits of the nearest bfloat16, ties to even. A NaN stays one: rounding would carry that of the
+ * card, 0x7fffffff, into the sign. */
 __device__ inline uint16_t to_bf16(float x) {
   unsigned bits = __float_as_uint(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
