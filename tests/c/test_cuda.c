@@ -1070,6 +1070,269 @@ static void test_topk_stops(void **state) {
   shelf_free(&s);
 }
 
+/* ---- a head that all contexts share ---- */
+
+/* A batch, whose samples are the tail, and a head; rewards of 3 B + 2 contexts. */
+typedef struct {
+  batch x;
+  uint32_t *order, *place, *hits, *action;
+  uint64_t *indptr;
+  float *weight, *gain, *packed;
+  fopo_shared_head host, card;
+  fopo_sparse_reward reward, reward_;
+} shared;
+
+enum { HITS = 1, CREDIT = 2 };
+
+static shared shared_new(size_t B, size_t S, size_t P, size_t L, size_t H, fopo_float type) {
+  shared s = {.x = batch_new(B, S, P, L, 3, type)};
+  size_t N = 3 * B + 2, most = 600;
+  s.order = room(P, 4), s.place = room(P, 4);
+  s.hits = room(N * most, 4), s.indptr = room(N + 1, 8);
+  s.action = room(N, 4), s.weight = room(N, 4), s.gain = room(N, 4);
+  for (size_t i = 0; i < P; i++) s.order[i] = (uint32_t)((i * 7919 + 5) % P);
+  for (size_t i = 0; i < P; i++) s.place[s.order[i]] = (uint32_t)i;
+  for (size_t row = 0; row < N; row++) { /* of each third context none, of others up to 599 */
+    size_t n = row % 9 == 1 ? 0 : row * 131 % most, gap = P / most;
+    for (size_t i = 0; i < n; i++) {
+      s.hits[s.indptr[row] + i] = (uint32_t)(i * gap + (row + i) % gap);
+    }
+    s.indptr[row + 1] = s.indptr[row] + n;
+    s.action[row] = s.order[row * 17 % P];
+    s.weight[row] = 0.5f + (float)(row % 3);
+    s.gain[row] = (float)(row % 2);
+  }
+  s.packed = room(H * fopo_rows_ld(L), 4);
+  s.host = (fopo_shared_head){H, s.order, s.place, {s.packed, 0, FOPO_FLOAT32}};
+  return s;
+}
+
+/* Both sides' heads are packed; kinds: of rewards. */
+static void shared_up(shared *s, int kinds) {
+  size_t P = s->x.P, L = s->x.L, N = 3 * s->x.B + 2, H = s->host.H;
+  batch_up(&s->x);
+  s->card = (fopo_shared_head){H,
+                               up(s->order, P * 4),
+                               up(s->place, P * 4),
+                               {blank(H * fopo_rows_ld(L) * 4), 0, FOPO_FLOAT32}};
+  ok(cpu->ops->pack_head(cpu, &s->host, &s->x.items.rows, L));
+  ok(gpu->ops->pack_head(gpu, &s->card, &s->x.items_, L));
+  s->reward = s->reward_ = (fopo_sparse_reward){0};
+  if (kinds & HITS) {
+    size_t n = s->indptr[N];
+    s->reward.Y = (fopo_csr){N, P, s->indptr, s->hits, NULL};
+    s->reward_.Y = (fopo_csr){N, P, up(s->indptr, (N + 1) * 8), up(s->hits, n * 4), NULL};
+  }
+  if (kinds & CREDIT) {
+    s->reward.credit = (fopo_credit){s->action, s->weight, s->gain, 0.25f};
+    s->reward_.credit =
+        (fopo_credit){up(s->action, N * 4), up(s->weight, N * 4), up(s->gain, N * 4), 0.25f};
+  }
+}
+
+static void shared_free(shared *s) {
+  batch_free(&s->x);
+  free(s->order), free(s->place), free(s->hits), free(s->indptr), free(s->action);
+  free(s->weight), free(s->gain), free(s->packed);
+}
+
+static int gpu_head(float *V, float *stats, const shared *s) {
+  fopo_device_batch card = on_gpu(&s->x);
+  fopo_samples tail = {s->x.ids_, s->x.logq_, s->x.r_};
+  return gpu->ops->snis_head(gpu, &(fopo_estimate){V, NULL, stats}, &s->card, &s->reward_, &tail,
+                             &s->x.items_, &card);
+}
+
+/* How far a score may be off: a sum of L products whose roundings are independent, by about
+ * 2^-24 sqrt(sum (q beta)^2 L) on each side; and 2^-16 of each q if queries are split into two
+ * bfloat16 parts. Twice that, over the largest of all. */
+static double score_error(const shared *s) {
+  size_t L = s->x.L, ld = s->host.rows.ld;
+  double most = 0, bits = sqrt((double)L) * 0x1p-23;
+  if (s->card.rows.type == FOPO_BFLOAT16) bits += 0x1p-16;
+  for (size_t b = 0; b < s->x.B; b++) {
+    for (size_t h = 0; h < s->host.H; h++) {
+      double sum = 0;
+      for (size_t i = 0; i < L; i++) {
+        double x = (double)s->x.Q[b * L + i] * (double)s->packed[h * ld + i];
+        sum += x * x;
+      }
+      most = fmax(most, sum);
+    }
+  }
+  return 2 * bits * sqrt(most);
+}
+
+/* If no w = exp(f) is off by more than a share e (of rounding a weight too), no wbar is by more
+ * than 2 e, nor rbar by more than 2 e R, R the largest reward; so V = sum wbar (r - rbar) beta is
+ * off by at most sum wbar (2 e |r - rbar| + 2 e R) |beta| <= 6 e R max |beta|. */
+static void check_head(shared *s, int kinds) {
+  size_t B = s->x.B, L = s->x.L;
+  shared_up(s, kinds);
+  float *V = room(B * L, 4), *stats = room(B * FOPO_STATS, 4);
+  float *V_ = blank(B * L * 4), *stats_ = blank(B * FOPO_STATS * 4), *got = room(B * FOPO_STATS, 4);
+  fopo_device_batch host = on_host(&s->x);
+  fopo_samples tail = {s->x.ids, s->x.logq, s->x.r};
+  ok(cpu->ops->snis_head(cpu, &(fopo_estimate){V, NULL, stats}, &s->host, &s->reward, &tail,
+                         &s->x.items.rows, &host));
+  ok(gpu_head(V_, stats_, s));
+  double R = 2.5, most = 0; /* a credit's largest */
+  double e = score_error(s) + 0x1p-20 + (s->card.rows.type == FOPO_BFLOAT16 ? 0x1p-16 : 0);
+  for (size_t i = 0; i < s->x.P * s->x.items.rows.ld; i++) {
+    most = fmax(most, fabs((double)s->x.items.x[i]));
+  }
+  assert_close(V_, V, B * L, 6 * e * R * most, 1, "a head's V");
+  down(got, stats_, B * FOPO_STATS * 4);
+  for (size_t i = 0; i < B * FOPO_STATS; i++) {
+    double wanted = (double)stats[i], size = i % FOPO_STATS == FOPO_STAT_REWARD ? R : wanted;
+    if (!(fabs((double)got[i] - wanted) <= 4 * e * size)) {
+      fail_msg("statistic %zu of context %zu: %.9g instead of %.9g", i % FOPO_STATS, i / FOPO_STATS,
+               (double)got[i], wanted);
+    }
+  }
+  forget();
+  free(V), free(stats), free(got);
+}
+
+static void test_pack_head(void **state) {
+  (void)state;
+  enum { P = 700, H = 301 };
+  const size_t some[] = {1, 8, 33, 130, 300};
+  for (size_t k = 0; k < 5 * 3; k++) {
+    size_t L = some[k / 3], ld = fopo_rows_ld(L);
+    shared s = shared_new(1, 2, P, L, H, types[k % 3]);
+    shared_up(&s, 0);
+    int halves = types[k % 3] == FOPO_BFLOAT16 && s.card.rows.type == FOPO_BFLOAT16;
+    assert_true(halves || s.card.rows.type == FOPO_FLOAT32);
+    if (emulation_calls != NULL) assert_true(halves == (types[k % 3] == FOPO_BFLOAT16));
+    assert_int_equal(s.card.rows.ld, ld);
+    float *wide = room(H * ld, 4); /* what the CPU packed, with zeros behind */
+    uint16_t *half = room(H * ld, 2);
+    for (size_t i = 0; i < H * ld; i++) {
+      if (i % ld < L) wide[i] = s.packed[i / ld * s.host.rows.ld + i % ld];
+      half[i] = fopo_to_bfloat16(wide[i]);
+    }
+    if (halves) {
+      assert_same(s.card.rows.x, half, H * ld * 2, "a head in bfloat16");
+    } else {
+      assert_same(s.card.rows.x, wide, H * ld * 4, "a head");
+    }
+    free(wide), free(half);
+    shared_free(&s);
+  }
+}
+
+static void test_draw_others(void **state) {
+  (void)state;
+  enum { P = 3001, B = 3 };
+  const size_t sizes[] = {1, 37, 1024, 3000}, tails[] = {1, 64, 333, 3000};
+  for (size_t k = 0; k < 4 * 4 * 2; k++) {
+    size_t H = sizes[k % 4], U = tails[k / 4 % 4], listed = k / 16 ? H : 0;
+    if (U > P - H) U = P - H; /* then all are drawn */
+    size_t S = listed + U;
+    shared s = shared_new(B, S, P, 2, H, FOPO_FLOAT32);
+    shared_up(&s, 0);
+    fopo_device_batch host = on_host(&s.x), card = on_gpu(&s.x);
+    host.key = card.key = (fopo_draw_key){5, (uint32_t)k};
+    ok(cpu->ops->draw_others(cpu, &(fopo_samples){s.x.ids, s.x.logq, NULL}, &s.host, listed,
+                             &host));
+    ok(gpu->ops->draw_others(gpu, &(fopo_samples){s.x.ids_, s.x.logq_, NULL}, &s.card, listed,
+                             &card));
+    assert_same(s.x.ids_, s.x.ids, B * S * 4, "draws outside a head");
+    assert_close(s.x.logq_, s.x.logq, B * S, 1e-7, 0, "their densities");
+    shared_free(&s);
+  }
+}
+
+/* Every type of rows, kind of reward and way of cutting the head into chunks. */
+static void test_snis_head(void **state) {
+  (void)state;
+  const size_t dims[] = {1, 7, 10, 33, 100, 129, 130, 300, 1030};
+  const size_t sizes[] = {1, 37, 257, 1001, 4500}, tails[] = {1, 64, 300};
+  for (int processors = 1; processors < processors_end(); processors += 69) {
+    cut_for(processors);
+    for (size_t k = 0; k < 9 * 3; k++) {
+      size_t H = sizes[(k + k / 3) % 5], B = H < 300 && k % 2 ? 33 : k % 2 + 1;
+      shared s = shared_new(B, tails[k / 2 % 3], 6007, dims[k / 3], H, types[k % 3]);
+      check_head(&s, (int)(k % 4));
+      shared_free(&s);
+    }
+  }
+  cut_for(4);
+}
+
+/* Scores of size 100, which queries in one bfloat16 part would move by 0.1; and a policy that has
+ * one item with nearly all of its mass. */
+static void test_snis_head_peaked(void **state) {
+  (void)state;
+  for (size_t k = 0; k < 3; k++) {
+    shared s = shared_new(3, 64, 3001, 100, 1001, types[k]);
+    for (size_t i = 0; i < 3 * 100; i++) s.x.Q[i] *= 30.0f;
+    check_head(&s, HITS | CREDIT);
+    shared_free(&s);
+  }
+}
+
+/* A NaN, here that of a card, breaks its own context alone; and the same bits come again. */
+static void test_snis_head_edges(void **state) {
+  (void)state;
+  enum { B = 3, L = 20 };
+  for (size_t k = 0; k < 3; k++) {
+    shared s = shared_new(B, 64, 3001, L, 700, types[k]);
+    float V[2][B * L], stats[2][B * FOPO_STATS];
+    s.x.Q[1 * L + 3] = fopo_bits_float(0x7fffffffu);
+    shared_up(&s, HITS);
+    for (int i = 0; i < 2; i++) {
+      float *V_ = blank(sizeof V[0]), *stats_ = blank(sizeof stats[0]);
+      ok(gpu_head(V_, stats_, &s));
+      down(V[i], V_, sizeof V[0]);
+      down(stats[i], stats_, sizeof stats[0]);
+    }
+    assert_memory_equal(V[0], V[1], sizeof V[0]);
+    assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
+    for (size_t i = 0; i < B * L; i++) assert_int_equal(isnan(V[0][i]) != 0, i / L == 1);
+    for (size_t b = 0; b < B; b++) {
+      assert_int_equal(isnan(stats[0][b * FOPO_STATS + FOPO_STAT_REWARD]) != 0, b == 1);
+    }
+    shared_free(&s);
+  }
+}
+
+static int head_step(float *V, float *stats, const shared *s, uint32_t step) {
+  fopo_device_batch card = on_gpu(&s->x);
+  card.key = (fopo_draw_key){3, step};
+  fopo_samples tail = {s->x.ids_, s->x.logq_, s->x.r_};
+  int status = gpu->ops->draw_others(gpu, &tail, &s->card, 0, &card);
+  if (status == FOPO_OK) status = gpu->ops->reward_hits(gpu, &tail, &s->reward_.Y, &card);
+  return status == FOPO_OK ? gpu_head(V, stats, s) : status;
+}
+
+/* A step with a head is recorded, and replayed with the bits of a step that is not. */
+static void test_head_recorded(void **state) {
+  (void)state;
+  enum { B = 5, L = 33 };
+  fopo_adam adam = {.u = {.lr = 0.1}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
+  for (size_t k = 0; k < 3; k++) {
+    shared s = shared_new(B, 70, 3001, L, 999, types[k]);
+    shared_up(&s, HITS);
+    float V[B * L], stats[B * FOPO_STATS];
+    float *V_ = blank(sizeof V), *stats_ = blank(sizeof stats);
+    int done = 0;
+    ok(head_step(V_, stats_, &s, 8));
+    down(V, V_, sizeof V);
+    down(stats, stats_, sizeof stats);
+    ok(gpu->ops->start_recording(gpu));
+    ok(head_step(V_, stats_, &s, 7));
+    ok(gpu->ops->stop_recording(gpu, 1));
+    ok(gpu->ops->clear(gpu, V_, B * L));
+    ok(gpu->ops->replay(gpu, 8, &adam, &done));
+    assert_int_equal(done, 1);
+    assert_same(V_, V, sizeof V, "V of a recorded step");
+    assert_same(stats_, stats, sizeof stats, "statistics of a recorded step");
+    shared_free(&s);
+  }
+}
+
 /* ---- optimisers, items ---- */
 
 static void test_optimisers(void **state) {
@@ -1188,22 +1451,43 @@ static void test_again(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory),        cmocka_unit_test(test_other_build),
-      cmocka_unit_test(test_rows_of_ops),   cmocka_unit_test(test_products),
-      cmocka_unit_test(test_network),       cmocka_unit_test(test_scores),
-      cmocka_unit_test(test_snis),          cmocka_unit_test(test_snis_extremes),
-      cmocka_unit_test(test_snis_edges),    cmocka_unit_test(test_reinforce),
-      cmocka_unit_test(test_sets),          cmocka_unit_test(test_stats),
-      cmocka_unit_test(test_totals),        cmocka_unit_test(test_ring),
-      cmocka_unit_test(test_clock),         cmocka_unit_test(test_rewards),
-      cmocka_unit_test(test_draw_uniform),  cmocka_unit_test(test_mixture),
-      cmocka_unit_test(test_tail),          cmocka_unit_test(test_policy),
-      cmocka_unit_test(test_policy_peaked), cmocka_unit_test(test_policy_small_card),
-      cmocka_unit_test(test_interrupted),   cmocka_unit_test(test_topk),
-      cmocka_unit_test(test_topk_rising),   cmocka_unit_test(test_topk_prefix),
-      cmocka_unit_test(test_topk_screened), cmocka_unit_test(test_topk_stops),
-      cmocka_unit_test(test_optimisers),    cmocka_unit_test(test_items),
+      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_other_build),
+      cmocka_unit_test(test_rows_of_ops),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_network),
+      cmocka_unit_test(test_scores),
+      cmocka_unit_test(test_snis),
+      cmocka_unit_test(test_snis_extremes),
+      cmocka_unit_test(test_snis_edges),
+      cmocka_unit_test(test_reinforce),
+      cmocka_unit_test(test_sets),
+      cmocka_unit_test(test_stats),
+      cmocka_unit_test(test_totals),
+      cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_clock),
+      cmocka_unit_test(test_rewards),
+      cmocka_unit_test(test_draw_uniform),
+      cmocka_unit_test(test_mixture),
+      cmocka_unit_test(test_tail),
+      cmocka_unit_test(test_policy),
+      cmocka_unit_test(test_policy_peaked),
+      cmocka_unit_test(test_policy_small_card),
+      cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_topk),
+      cmocka_unit_test(test_topk_rising),
+      cmocka_unit_test(test_topk_prefix),
+      cmocka_unit_test(test_topk_screened),
+      cmocka_unit_test(test_topk_stops),
+      cmocka_unit_test(test_optimisers),
+      cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_pack_head),
+      cmocka_unit_test(test_draw_others),
+      cmocka_unit_test(test_snis_head),
+      cmocka_unit_test(test_snis_head_peaked),
+      cmocka_unit_test(test_snis_head_edges),
+      cmocka_unit_test(test_head_recorded),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   close_both();

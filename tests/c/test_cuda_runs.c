@@ -208,6 +208,35 @@ static void test_budget(void **state) {
   }
 }
 
+static void train_head(float *out, fopo_device *device, fopo_float rows) {
+  setting s = {0};
+  fopo_slice slice;
+  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(&s, &methods[7], device));
+  ok(fopo_policy_halve(&s.pi, rows));
+  ok(fopo_trainer_run(s.t, 4, &slice));
+  memcpy(out, s.pi.theta.x, L * L * sizeof *out);
+  end(&s);
+  small_world_done(&s.w);
+}
+
+/* A shared head of rows in half the bytes. In bfloat16 queries and weights have 16 bits, 2^8 times
+ * the rounding of float32. */
+static void test_head_rows(void **state) {
+  (void)state;
+  float a[L * L], b[L * L], plain[L * L];
+  const fopo_float types[] = {FOPO_FLOAT16, FOPO_BFLOAT16};
+  train_head(plain, cpu, FOPO_FLOAT32);
+  for (int i = 0; i < 2; i++) {
+    train_head(a, cpu, types[i]);
+    train_head(b, gpu, types[i]);
+    double theta = off(b, a, L * L), most = i == 0 ? 1e-5 : 256e-5;
+    if (emulation_calls == NULL) most = 2e-2;
+    if (theta > most) fail_msg("theta differs by %.2e", theta);
+    assert_true(off(a, plain, L * L) > 0);
+  }
+}
+
 /* The card's operations, with calls counted. */
 static fopo_device_ops counted;
 static size_t n_gets, n_draws;
@@ -417,8 +446,8 @@ static void open_small(setting *s, const method *m, fopo_device *device) {
  * slice, replayed as a CUDA graph without waiting; and a long slice with recording switched off. */
 static void test_recorded(void **state) {
   (void)state;
-  const method *kinds[] = {&methods[0], &methods[2], &methods[6]};
-  for (size_t k = 0; k < 3; k++) {
+  const method *kinds[] = {&methods[0], &methods[2], &methods[6], &methods[7]};
+  for (size_t k = 0; k < 4; k++) {
     setting one, many;
     fopo_slice a, b;
     open_small(&one, kinds[k], gpu);
@@ -767,23 +796,15 @@ static void test_faults(void **state) {
 int main(void) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),
-      cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_recorded_schedule),
-      cmocka_unit_test(test_record_anew),
-      cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),
-      cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive),
-      cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_methods),     cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),       cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_budget),      cmocka_unit_test(test_head_rows),
+      cmocka_unit_test(test_pieces),      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_kept),        cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_recorded),    cmocka_unit_test(test_recorded_schedule),
+      cmocka_unit_test(test_record_anew), cmocka_unit_test(test_record_faults),
+      cmocka_unit_test(test_broken),      cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

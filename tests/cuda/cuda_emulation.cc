@@ -480,37 +480,74 @@ cublasStatus_t cublasSgemm(cublasHandle_t, cublasOperation_t a, cublasOperation_
   return CUBLAS_STATUS_SUCCESS;
 }
 
-static std::vector<float> widened(const void *x, size_t n) {
-  std::vector<float> wide(n);
-  for (size_t i = 0; i < n; i++) {
-    wide[i] = __uint_as_float((unsigned)((const uint16_t *)x)[i] << 16);
+/* A matrix of a product: columns of `height` numbers, ld apart. */
+struct operand {
+  const void *x;
+  cudaDataType_t type;
+  int height, width, ld;
+};
+
+static size_t numbers(const operand &o) {
+  return (size_t)o.ld * (size_t)(o.width - 1) + (size_t)o.height;
+}
+
+static size_t size_of(cudaDataType_t type) { return type == CUDA_R_16BF ? 2 : 4; }
+
+static std::vector<float> widened(const operand &o) {
+  std::vector<float> wide(numbers(o));
+  for (size_t i = 0; i < wide.size(); i++) {
+    wide[i] = o.type == CUDA_R_32F ? ((const float *)o.x)[i]
+                                   : __uint_as_float((unsigned)((const uint16_t *)o.x)[i] << 16);
   }
   return wide;
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t a, cublasOperation_t b, int m, int n,
-                            int k, const void *alpha, const void *A, cudaDataType_t type_a, int lda,
-                            const void *B, cudaDataType_t type_b, int ldb, const void *beta,
-                            void *C, cudaDataType_t type_c, int ldc, cublasComputeType_t,
-                            cublasGemmAlgo_t) {
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t a, cublasOperation_t b,
+                                          int m, int n, int k, const void *alpha, const void *A,
+                                          cudaDataType_t type_a, int lda, long long step_a,
+                                          const void *B, cudaDataType_t type_b, int ldb,
+                                          long long step_b, const void *beta, void *C,
+                                          cudaDataType_t type_c, int ldc, long long step_c,
+                                          int count, cublasComputeType_t, cublasGemmAlgo_t) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();
   if (error != cudaSuccess) return as_status(error);
-  if (a != CUBLAS_OP_T || b != CUBLAS_OP_N || type_a != CUDA_R_16BF || type_b != CUDA_R_16BF ||
-      type_c != CUDA_R_32F || lda != k || ldb != k) {
-    give_up("cublasGemmEx is emulated only for A^T B of whole rows in bfloat16");
+  if (type_a != type_b || type_c != CUDA_R_32F || step_c < (long long)ldc * n) {
+    give_up("a product is emulated for one type of operands, into float, and C without overlaps");
   }
-  size_t size_a = (size_t)lda * (size_t)m, size_b = (size_t)ldb * (size_t)n;
-  check_range(A, 2 * size_a);
-  check_range(B, 2 * size_b);
-  check_range(C, 4 * ((size_t)ldc * (size_t)(n - 1) + (size_t)m));
+  auto left = [=](size_t i) {
+    const char *x = (const char *)A + i * (size_t)step_a * size_of(type_a);
+    return operand{x, type_a, a == CUBLAS_OP_T ? k : m, a == CUBLAS_OP_T ? m : k, lda};
+  };
+  auto right = [=](size_t i) {
+    const char *x = (const char *)B + i * (size_t)step_b * size_of(type_b);
+    return operand{x, type_b, b == CUBLAS_OP_T ? n : k, b == CUBLAS_OP_T ? k : n, ldb};
+  };
+  for (size_t i = 0; i < (size_t)count; i++) {
+    check_range(left(i).x, numbers(left(i)) * size_of(type_a));
+    check_range(right(i).x, numbers(right(i)) * size_of(type_b));
+    check_range((float *)C + i * (size_t)step_c, 4 * ((size_t)ldc * (size_t)(n - 1) + (size_t)m));
+  }
   emulation::put_off([=, alpha = *(const float *)alpha, beta = *(const float *)beta] {
     on_device open;
-    std::vector<float> wide_a = widened(A, size_a), wide_b = widened(B, size_b);
-    cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, wide_a.data(), lda,
-                wide_b.data(), ldb, beta, (float *)C, ldc);
+    for (size_t i = 0; i < (size_t)count; i++) {
+      std::vector<float> wide_a = widened(left(i)), wide_b = widened(right(i));
+      cblas_sgemm(CblasColMajor, a == CUBLAS_OP_T ? CblasTrans : CblasNoTrans,
+                  b == CUBLAS_OP_T ? CblasTrans : CblasNoTrans, m, n, k, alpha, wide_a.data(), lda,
+                  wide_b.data(), ldb, beta, (float *)C + i * (size_t)step_c, ldc);
+    }
   });
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, int m,
+                            int n, int k, const void *alpha, const void *A, cudaDataType_t type_a,
+                            int lda, const void *B, cudaDataType_t type_b, int ldb,
+                            const void *beta, void *C, cudaDataType_t type_c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, a, b, m, n, k, alpha, A, type_a, lda, 0, B, type_b, ldb,
+                                    0, beta, C, type_c, ldc, (long long)ldc * n, 1, compute,
+                                    algorithm);
 }
 
 cudaError_t emulation::sort_pairs(const uint32_t *key, uint32_t *key_out, const uint32_t *value,

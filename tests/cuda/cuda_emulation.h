@@ -60,6 +60,9 @@ struct uint2 {
 struct uint4 {
   uint32_t x, y, z, w;
 };
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
 extern thread_local uint3 threadIdx, blockIdx, blockDim;
 
 namespace emulation {
@@ -220,7 +223,15 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t a, cublasOpe
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
-/* Of bfloat16, into float. */
+/* Of float, or of bfloat16 into float. */
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t a,
+                                          cublasOperation_t b, int m, int n, int k,
+                                          const void *alpha, const void *A, cudaDataType_t type_a,
+                                          int lda, long long step_a, const void *B,
+                                          cudaDataType_t type_b, int ldb, long long step_b,
+                                          const void *beta, void *C, cudaDataType_t type_c, int ldc,
+                                          long long step_c, int count, cublasComputeType_t compute,
+                                          cublasGemmAlgo_t algorithm);
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, int m,
                             int n, int k, const void *alpha, const void *A, cudaDataType_t type_a,
                             int lda, const void *B, cudaDataType_t type_b, int ldb,

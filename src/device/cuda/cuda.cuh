@@ -113,6 +113,7 @@ struct scratch_layout {
 };
 
 inline size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
+inline size_t rounded_up(size_t n, size_t to) { return ceil_div(n, to) * to; }
 __host__ __device__ inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* How many blocks share the samples of one context, so that even a small batch fills the card:
@@ -160,6 +161,13 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
 /* C [m, n] = A B^T in bfloat16 with sums in float32; A [m, k], B [n, k], both without gaps. */
 int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
               size_t n, size_t k);
+
+/* C[j] [m, n] = A[:, chunk j] B[chunk j, :] for the chunks of the k columns of A and rows of B, the
+ * last of which may be shorter; C [chunks, m, ldc]. T: float, or uint16_t, which is bfloat16; sums
+ * are in float32. */
+template <class T>
+int gemm_chunks(fopo_device *d, float *C, size_t ldc, const T *A, size_t lda, const T *B,
+                size_t ldb, size_t m, size_t n, size_t k, size_t chunk);
 
 /* ---- the operations of device/ops.def ---- */
 

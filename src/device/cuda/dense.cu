@@ -8,19 +8,27 @@
 
 namespace gpu {
 
-/* cuBLAS is column-major: the row-major C = op(A) op(B) is its C^T = op(B)^T op(A)^T. */
+/* ---- products: cuBLAS is column-major, and the row-major C = op(A) op(B) is its
+ * C^T = op(B)^T op(A)^T ---- */
+
+static int check_size(size_t m, size_t n, size_t k, size_t lda, size_t ldb, size_t ldc) {
+  int status = alive();
+  if (status != FOPO_OK) return status;
+  if (m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX &&
+      ldc <= INT_MAX) {
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "a product of %zu x %zu x %zu is too large for cuBLAS; use "
+                   "a smaller batch",
+                   m, n, k);
+}
+
 int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size_t lda,
          int transpose_a, const float *B, size_t ldb, int transpose_b, float beta, size_t m,
          size_t n, size_t k) {
-  int status = alive();
+  int status = check_size(m, n, k, lda, ldb, ldc);
   if (status != FOPO_OK || m == 0 || n == 0) return status;
-  if (m > INT_MAX || n > INT_MAX || k > INT_MAX || lda > INT_MAX || ldb > INT_MAX ||
-      ldc > INT_MAX) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "a product of %zu x %zu x %zu is too large for cuBLAS; use "
-                     "a smaller batch",
-                     m, n, k);
-  }
   return check(cublasSgemm(of(d)->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                            transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, &alpha,
                            B, (int)ldb, A, (int)lda, &beta, C, (int)ldc),
@@ -29,7 +37,7 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
 
 int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uint16_t *B, size_t m,
               size_t n, size_t k) {
-  int status = alive();
+  int status = check_size(m, n, k, k, k, ldc);
   if (status != FOPO_OK || m == 0 || n == 0) return status;
   float one = 1.0f, none = 0.0f;
   return check(cublasGemmEx(of(d)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, B,
@@ -37,6 +45,38 @@ int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uin
                             (int)ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                "a matrix product");
 }
+
+/* `count` chunks of k rows of B each. */
+template <class T>
+static int gemm_batch(fopo_device *d, float *C, size_t ldc, const T *A, size_t lda, const T *B,
+                      size_t ldb, size_t m, size_t n, size_t k, size_t count) {
+  int status = check_size(m, n, k, lda, ldb, ldc);
+  if (status == FOPO_OK) status = check_size(count, 0, 0, 0, 0, 0);
+  if (status != FOPO_OK || m == 0 || n == 0 || count == 0) return status;
+  cudaDataType_t type = sizeof(T) == 2 ? CUDA_R_16BF : CUDA_R_32F;
+  float one = 1.0f, none = 0.0f;
+  return check(cublasGemmStridedBatchedEx(of(d)->blas, CUBLAS_OP_N, CUBLAS_OP_N, (int)n, (int)m,
+                                          (int)k, &one, B, type, (int)ldb, (long long)(k * ldb), A,
+                                          type, (int)lda, (long long)k, &none, C, CUDA_R_32F,
+                                          (int)ldc, (long long)(m * ldc), (int)count,
+                                          CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+               "products of chunks");
+}
+
+template <class T>
+int gemm_chunks(fopo_device *d, float *C, size_t ldc, const T *A, size_t lda, const T *B,
+                size_t ldb, size_t m, size_t n, size_t k, size_t chunk) {
+  size_t whole = k / chunk, done = whole * chunk;
+  int status = gemm_batch(d, C, ldc, A, lda, B, ldb, m, n, chunk, whole);
+  if (status != FOPO_OK || done == k) return status;
+  return gemm_batch(d, C + whole * m * ldc, ldc, A + done, lda, B + done * ldb, ldb, m, n, k - done,
+                    1);
+}
+
+template int gemm_chunks(fopo_device *, float *, size_t, const float *, size_t, const float *,
+                         size_t, size_t, size_t, size_t, size_t);
+template int gemm_chunks(fopo_device *, float *, size_t, const uint16_t *, size_t, const uint16_t *,
+                         size_t, size_t, size_t, size_t, size_t);
 
 /* ---- contexts to queries, and back ---- */
 

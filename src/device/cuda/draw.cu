@@ -286,7 +286,9 @@ __global__ void others_kernel(uint32_t *ids, float *logq, const uint32_t *order,
 
 int draw_others(fopo_device *d, const fopo_samples *samples, const fopo_shared_head *head,
                 size_t listed, const fopo_device_batch *batch) {
-  return launch(d, "draws outside a head", batch->B, THREADS, 0, others_kernel, samples->ids,
+  size_t wanted = listed > 0 ? THREADS : ceil_div(batch->S, 4); /* threads that have work */
+  unsigned threads = (unsigned)least(rounded_up(wanted, WARP), THREADS);
+  return launch(d, "draws outside a head", batch->B, threads, 0, others_kernel, samples->ids,
                 samples->logq, head->order, head->H, listed, batch->rows, key_of(d, batch->key),
                 batch->S, batch->P);
 }

@@ -70,7 +70,7 @@ static int sum_rows_as(fopo_device *d, float *V, float *partial, const void *ite
   size_t chunks = ceil_div(S, CHUNK);
   int bytes = load_bytes<T>(items, ld, L);
   size_t wanted = ceil_div(L, (size_t)bytes / sizeof(T)); /* threads that have something to add */
-  unsigned threads = (unsigned)least(ceil_div(wanted, WARP) * WARP, THREADS);
+  unsigned threads = (unsigned)least(rounded_up(wanted, WARP), THREADS);
   int status = launch(d, "the sums of rows", B * chunks, threads, 0, rows_kernel<T>, partial,
                       static_cast<const T *>(items), ld, bytes, ids, c, S, L, (unsigned)chunks);
   if (status != FOPO_OK) return status;

@@ -1,5 +1,18 @@
 /* A head that all contexts share, on the GPU: two products by cuBLAS with the exponentials between
- * them, and the draws of the other items row by row. The head is packed in float32. */
+ * them, and the draws of the other items row by row.
+ *
+ * A context's head is cut into chunks. A block takes the scores of one chunk, writes their
+ * exponentials, relative to the chunk's largest score, over them, and keeps the sums. The product
+ * back is made for each chunk by itself, so that even a small batch has work for the whole card;
+ * the last kernel scales chunks and tail to one shift and adds them in their order. So a step is
+ * two products and three or four kernels, and no score is read from memory twice.
+ *
+ * Rows in bfloat16 stay so where the card multiplies them, with sums in float32. The other operand,
+ * queries and weights, is split into two bfloat16 parts, x = high + low, which stand below each
+ * other as 2 B rows of one product. Rounding to one part would change x by up to 2^-8 of itself,
+ * and so a score of size 100 by up to 0.4 and a weight by as much; two parts leave 2^-16, less than
+ * 1/100 of what the rounding of the rows has changed already. The weights are defined by their two
+ * parts, in every sum, so that what is rounded off a weight is nowhere counted. */
 #include <cmath>
 
 #include "device/cuda/rows.cuh"
@@ -8,152 +21,383 @@ namespace gpu {
 
 /* ---- packing ---- */
 
-/* A block a row. */
-template <class T>
-__global__ void pack_kernel(float *out, const T *items, size_t ld, const uint32_t *order,
-                            size_t L) {
-  const T *row = items + order[blockIdx.x] * ld;
-  for (size_t i = threadIdx.x; i < L; i += blockDim.x) out[blockIdx.x * L + i] = to_float(row[i]);
+template <class U, class T> __device__ inline U converted(T x) {
+  if constexpr (std::is_same_v<U, T>) {
+    return x;
+  } else {
+    return to_float(x);
+  }
 }
 
-template <class T>
+/* A block a row; behind its L numbers zeros up to ld. */
+template <class U, class T>
+__global__ void pack_kernel(U *out, size_t ld, const T *items, size_t items_ld,
+                            const uint32_t *order, size_t L) {
+  const T *row = items + order[blockIdx.x] * items_ld;
+  for (size_t i = threadIdx.x; i < ld; i += blockDim.x) {
+    out[blockIdx.x * ld + i] = i < L ? converted<U>(row[i]) : U{};
+  }
+}
+
+template <class U, class T>
 static int pack_as(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
-  float *out = static_cast<float *>(const_cast<void *>(head->rows.x)); /* the caller's memory */
-  head->rows.type = FOPO_FLOAT32;
-  head->rows.ld = L;
-  return launch(d, "packing a head", head->H, THREADS, 0, pack_kernel<T>, out,
+  U *out = static_cast<U *>(const_cast<void *>(head->rows.x)); /* the caller's memory */
+  head->rows.type = sizeof(U) == 2 ? FOPO_BFLOAT16 : FOPO_FLOAT32;
+  head->rows.ld = fopo_rows_ld(L);
+  unsigned threads = (unsigned)least(rounded_up(head->rows.ld, WARP), THREADS);
+  return launch(d, "packing a head", head->H, threads, 0, pack_kernel<U, T>, out, head->rows.ld,
                 static_cast<const T *>(items->x), items->ld, head->order, L);
 }
 
+/* float16 is widened: it would have to be scaled to hold the small parts of queries and weights. */
 int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
   switch (items->type) {
-  case FOPO_FLOAT16: return pack_as<fp16>(d, head, items, L);
-  case FOPO_BFLOAT16: return pack_as<bf16>(d, head, items, L);
-  default: return pack_as<float>(d, head, items, L);
+  case FOPO_FLOAT16: return pack_as<float, fp16>(d, head, items, L);
+  case FOPO_BFLOAT16:
+    return of(d)->has_bf16 ? pack_as<bf16, bf16>(d, head, items, L)
+                           : pack_as<float, bf16>(d, head, items, L);
+  default: return pack_as<float, float>(d, head, items, L);
   }
+}
+
+/* ---- the shape of the work, and its arrays ---- */
+
+constexpr size_t EACH = 16;         /* scores that a thread holds */
+constexpr size_t CHUNK_LEAST = 256; /* scores of a block */
+constexpr size_t PACK = 4;          /* scores of one load */
+
+/* Sums over a chunk, relative to exp(shift), its largest score. */
+struct chunk_sums {
+  float shift;
+  double w, ww;
+};
+
+/* Weights and their products have B rows in float32, and 2 B rows in bfloat16: the high parts, then
+ * the low ones. */
+struct head_work {
+  size_t B, H, L;
+  size_t chunk, chunks; /* items of a chunk; chunks of a context */
+  size_t stride;        /* of a row of scores and of weights: H, rounded up */
+  size_t ld;            /* of a row of the head, and of what is multiplied with it */
+  size_t parts;         /* 1, or 2 in bfloat16 */
+  uint16_t *q;          /* [2 B, ld] in bfloat16 */
+  float *f;             /* [parts B, stride] scores; in float32 also the weights */
+  uint16_t *w;          /* [2 B, stride] the weights in bfloat16 */
+  chunk_sums *sums;     /* [B, chunks] */
+  float *means;         /* [chunks, parts B, ld] sum w beta over a chunk */
+  sample_sums tail;
+};
+
+static head_work shape(fopo_device *d, const fopo_shared_head *head,
+                       const fopo_device_batch *batch) {
+  head_work k = {};
+  k.B = batch->B;
+  k.H = head->H;
+  k.L = batch->L;
+  k.ld = head->rows.ld;
+  k.parts = head->rows.type == FOPO_BFLOAT16 ? 2 : 1;
+  k.stride = rounded_up(k.H, FOPO_ROWS_PAD);
+  size_t wanted = splits_of(of(d), k.B, k.H, CHUNK_LEAST);
+  k.chunk = least(rounded_up(ceil_div(k.H, wanted), FOPO_ROWS_PAD), EACH * THREADS);
+  k.chunks = ceil_div(k.H, k.chunk);
+  return k;
+}
+
+static int place(fopo_device *d, head_work *k, size_t S) {
+  bool halves = k->parts == 2;
+  for (int placed = 0; placed < 2; placed++) {
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    k->q = memory.array<uint16_t>(halves ? 2 * k->B * k->ld : 0);
+    k->f = memory.array<float>(k->parts * k->B * k->stride);
+    k->w = memory.array<uint16_t>(halves ? 2 * k->B * k->stride : 0);
+    k->sums = memory.array<chunk_sums>(k->B * k->chunks);
+    k->means = memory.array<float>(k->chunks * k->parts * k->B * k->ld);
+    place_sums(d, &k->tail, &memory, k->B, S, k->L);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a shared head");
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* ---- numbers in two parts ---- */
+
+struct two {
+  uint16_t high, low; /* bfloat16 */
+};
+
+__device__ inline two split(float x) {
+  two t = {to_bf16(x), 0};
+  t.low = to_bf16(x - to_float(bf16{t.high})); /* the difference is exact */
+  return t;
+}
+
+/* Exact, of the parts of a split. */
+__device__ inline float joined(two t) { return to_float(bf16{t.high}) + to_float(bf16{t.low}); }
+
+/* q [2 B, ld] = the parts of Q [B, L], with zeros behind; n = B ld. */
+__global__ void split_kernel(uint16_t *q, const float *Q, size_t L, size_t ld, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  two t = split(i % ld < L ? Q[i / ld * L + i % ld] : 0.0f);
+  q[i] = t.high;
+  q[n + i] = t.low;
 }
 
 /* ---- weights ---- */
 
-/* What the kernels know of the rewards. */
+struct four {
+  float x[PACK];
+};
+
+__device__ inline four load_four(const float *p) {
+  float4 x = *reinterpret_cast<const float4 *>(p);
+  return {{x.x, x.y, x.z, x.w}};
+}
+
+/* Writes four weights, and makes them what was written. */
+template <int PARTS> __device__ inline void store_four(const head_work &k, size_t at, four &w) {
+  if constexpr (PARTS == 1) {
+    *reinterpret_cast<float4 *>(k.f + at) = {w.x[0], w.x[1], w.x[2], w.x[3]};
+  } else {
+    two t[PACK];
+#pragma unroll
+    for (size_t j = 0; j < PACK; j++) {
+      t[j] = split(w.x[j]);
+      w.x[j] = joined(t[j]);
+    }
+    uint2 high = {t[0].high | (uint32_t)t[1].high << 16, t[2].high | (uint32_t)t[3].high << 16};
+    uint2 low = {t[0].low | (uint32_t)t[1].low << 16, t[2].low | (uint32_t)t[3].low << 16};
+    *reinterpret_cast<uint2 *>(k.w + at) = high;
+    *reinterpret_cast<uint2 *>(k.w + k.B * k.stride + at) = low;
+  }
+}
+
+/* A block a chunk of a context: reads its scores once, writes their weights. Rows begin at 16 bytes
+ * and end, rounded up, behind their last item, so four are always there. */
+template <int PARTS> __global__ void chunk_kernel(head_work k) {
+  size_t c = blockIdx.x % k.chunks, first = c * k.chunk, n = least(k.chunk, k.H - first);
+  size_t row = blockIdx.x / k.chunks * k.stride + first;
+  four x[EACH / PACK];
+  float most = -INFINITY;
+#pragma unroll
+  for (size_t e = 0; e < EACH / PACK; e++) {
+    size_t at = (e * blockDim.x + threadIdx.x) * PACK;
+    if (at >= n) continue;
+    x[e] = load_four(k.f + row + at);
+    four low = PARTS == 2 ? load_four(k.f + k.B * k.stride + row + at) : four{};
+#pragma unroll
+    for (size_t j = 0; j < PACK; j++) {
+      x[e].x[j] = at + j < n ? x[e].x[j] + low.x[j] : -INFINITY;
+      most = larger(most, x[e].x[j]);
+    }
+  }
+  float shift = block_max(most);
+  double w = 0, ww = 0;
+#pragma unroll
+  for (size_t e = 0; e < EACH / PACK; e++) {
+    size_t at = (e * blockDim.x + threadIdx.x) * PACK;
+    if (at >= n) continue;
+#pragma unroll
+    for (size_t j = 0; j < PACK; j++) x[e].x[j] = expf(x[e].x[j] - shift); /* behind the end: 0 */
+    store_four<PARTS>(k, row + at, x[e]);
+#pragma unroll
+    for (size_t j = 0; j < PACK; j++) {
+      w += (double)x[e].x[j];
+      ww += (double)x[e].x[j] * (double)x[e].x[j];
+    }
+  }
+  w = block_sum(w);
+  ww = block_sum(ww);
+  if (threadIdx.x == 0) k.sums[blockIdx.x] = {shift, w, ww};
+}
+
+static int weigh(fopo_device *d, const head_work &k) {
+  unsigned threads = (unsigned)least(rounded_up(k.chunk / PACK, WARP), THREADS);
+  return launch(d, "the weights of a head", k.B * k.chunks, threads, 0,
+                k.parts == 2 ? chunk_kernel<2> : chunk_kernel<1>, k);
+}
+
+/* ---- the estimate ---- */
+
+/* What the last kernel knows of the rewards. */
 struct sparse {
   const uint64_t *indptr; /* of Y; NULL: there is none */
   const uint32_t *y;
   fopo_credit credit;    /* action NULL: there is none */
   const uint32_t *place; /* [P] */
-  size_t H;
+  const uint32_t *rows;  /* [B] */
 };
 
-/* Calls f(place, reward) for the items of the head that earn something in the context `row`, shared
- * by the threads from `first` on, every step-th. */
-template <class F>
-__device__ inline void each_rewarded(const sparse &s, uint32_t row, size_t first, size_t step,
-                                     F f) {
-  if (s.indptr != nullptr) {
-    for (uint64_t i = s.indptr[row] + first; i < s.indptr[row + 1]; i += step) {
-      uint32_t place = s.place[s.y[i]];
-      if (place < s.H) f(place, 1.0f);
-    }
-  }
-  if (s.credit.action != nullptr && first == 0) {
-    uint32_t place = s.place[s.credit.action[row]];
-    if (place < s.H) {
-      f(place, s.credit.weight[row] * (s.credit.gain[row] - s.credit.shift));
-    }
-  }
+struct rewarded {
+  uint32_t place;
+  float reward;
+};
+
+/* How many items of context b may earn something; those outside the head count. */
+__device__ inline size_t count_rewarded(const sparse &s, uint32_t row) {
+  size_t hits = s.indptr != nullptr ? s.indptr[row + 1] - s.indptr[row] : 0;
+  return hits + (s.credit.action != nullptr ? 1 : 0);
 }
 
-/* A block a context. On entry w [B, H] and c [B, S] hold the scores of the head and of the tail;
- * then w holds wbar, and c holds wbar (r - rbar) of the tail. */
-__global__ void head_weights_kernel(float *w, float *c, float *stats, const float *logq,
-                                    const float *r, const uint32_t *rows, sparse rewards,
-                                    size_t S) {
-  size_t b = blockIdx.x, H = rewards.H;
-  w += b * H;
-  c += b * S;
-  logq += b * S;
-  r += b * S;
+/* The j-th of them: first the hits, then the action of the log. */
+__device__ inline rewarded find_rewarded(const sparse &s, uint32_t row, size_t j) {
+  size_t first = s.indptr != nullptr ? s.indptr[row] : 0;
+  if (s.indptr != nullptr && j < s.indptr[row + 1] - first) {
+    return {s.place[s.y[first + j]], 1.0f};
+  }
+  const fopo_credit &c = s.credit;
+  return {s.place[c.action[row]], c.weight[row] * (c.gain[row] - c.shift)};
+}
+
+__device__ inline float weight_at(const head_work &k, size_t b, size_t place) {
+  size_t at = b * k.stride + place;
+  return k.parts == 1 ? k.f[at] : joined({k.w[at], k.w[k.B * k.stride + at]});
+}
+
+/* The scalars of a context. */
+struct context_sums {
+  double head, tail, ww, earned; /* sum w of either; sum w^2; sum w r of the tail */
+};
+
+/* factor [chunks + splits] = what scales each chunk, then each split of the tail, to one shift. */
+__device__ inline context_sums join(float *factor, const head_work &k, size_t b) {
+  const chunk_sums *head = k.sums + b * k.chunks;
+  const sums *tail = k.tail.partial + b * k.tail.splits;
   float most = -INFINITY;
-  for (size_t h = threadIdx.x; h < H; h += blockDim.x) most = larger(most, w[h]);
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, c[s] -= logq[s]);
+  for (size_t i = threadIdx.x; i < k.chunks; i += blockDim.x) most = larger(most, head[i].shift);
+  for (size_t i = threadIdx.x; i < k.tail.splits; i += blockDim.x) {
+    most = larger(most, tail[i].shift);
+  }
   float shift = block_max(most);
-  double in_head = 0, in_tail = 0, squares = 0, earned = 0;
-  for (size_t h = threadIdx.x; h < H; h += blockDim.x) {
-    w[h] = expf(w[h] - shift);
-    in_head += (double)w[h];
-    squares += (double)w[h] * (double)w[h];
+  context_sums t = {};
+  for (size_t i = threadIdx.x; i < k.chunks; i += blockDim.x) {
+    double scale = (double)(factor[i] = expf(head[i].shift - shift));
+    t.head += scale * head[i].w;
+    t.ww += scale * scale * head[i].ww;
   }
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    c[s] = expf(c[s] - shift);
-    in_tail += (double)c[s];
-    squares += (double)c[s] * (double)c[s];
-    earned += (double)c[s] * (double)r[s];
+  for (size_t i = threadIdx.x; i < k.tail.splits; i += blockDim.x) {
+    double scale = (double)(factor[k.chunks + i] = expf(tail[i].shift - shift));
+    t.tail += scale * tail[i].w;
+    t.ww += scale * scale * tail[i].ww;
+    t.earned += scale * (tail[i].wd + (double)tail[i].low * tail[i].w);
   }
-  __syncthreads(); /* all of w is there */
-  each_rewarded(rewards, rows[b], threadIdx.x, blockDim.x,
-                [&](uint32_t place, float reward) { earned += (double)w[place] * (double)reward; });
-  in_head = block_sum(in_head);
-  double W = in_head + block_sum(in_tail), rbar = block_sum(earned) / W;
-  squares = block_sum(squares);
-  float share = (float)(1 / W);
-  for (size_t h = threadIdx.x; h < H; h += blockDim.x) w[h] *= share;
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] *= share * (r[s] - (float)rbar);
-  if (threadIdx.x != 0) return;
+  return {block_sum(t.head), block_sum(t.tail), block_sum(t.ww), block_sum(t.earned)};
+}
+
+/* V = (sum w r beta - rbar sum w beta) / W. Each context has `pieces` blocks, which share the L
+ * numbers of a row: `width` threads, a power of two, take a number each, and such groups share the
+ * chunks, splits and rewarded items, which are listed in shared memory by as many as there are
+ * threads. */
+template <class T>
+__global__ void head_finish_kernel(float *V, float *stats, head_work k, const T *head,
+                                   sparse rewards, unsigned width, unsigned pieces) {
+  __shared__ uint32_t places[THREADS];
+  __shared__ float c[THREADS];
+  __shared__ double of_w[THREADS], of_wr[THREADS];
+  float *factor = dynamic_shared<float>();
+  size_t b = blockIdx.x / pieces, i = blockIdx.x % pieces * width + threadIdx.x % width;
+  unsigned group = threadIdx.x / width, groups = THREADS / width;
+  bool active = i < k.L;
+  context_sums t = join(factor, k, b);
+
+  double w = 0, wr = 0, earned = 0; /* of this number: sum w beta, sum w r beta; of all: sum w r */
+  for (size_t j = group; active && j < k.chunks; j += groups) {
+    const float *mean = k.means + (j * k.parts * k.B + b) * k.ld + i;
+    float sum = mean[0] + (k.parts == 2 ? mean[k.B * k.ld] : 0.0f);
+    w += (double)factor[j] * (double)sum;
+  }
+  for (size_t j = group; active && j < k.tail.splits; j += groups) {
+    size_t at = b * k.tail.splits + j;
+    double scale = (double)factor[k.chunks + j], u = (double)k.tail.u[at * k.L + i];
+    w += scale * u;
+    wr += scale * ((double)k.tail.v[at * k.L + i] + (double)k.tail.partial[at].low * u);
+  }
+  uint32_t row = rewards.rows[b];
+  size_t count = count_rewarded(rewards, row);
+  for (size_t first = 0; first < count; first += THREADS) {
+    size_t j = first + threadIdx.x;
+    rewarded item = j < count ? find_rewarded(rewards, row, j) : rewarded{UINT32_MAX, 0.0f};
+    bool inside = item.place < k.H;
+    double listed;
+    size_t at = (size_t)block_scan(inside ? 1.0 : 0.0, &listed); /* all have read the last list */
+    if (inside) {
+      places[at] = item.place;
+      c[at] = factor[item.place / k.chunk] * weight_at(k, b, item.place) * item.reward;
+      earned += (double)c[at];
+    }
+    __syncthreads();
+    for (size_t n = group; active && n < (size_t)listed; n += groups) {
+      wr += (double)c[n] * (double)to_float(head[places[n] * k.ld + i]);
+    }
+  }
+
+  double W = t.head + t.tail, rbar = (t.earned + block_sum(earned)) / W;
+  of_w[threadIdx.x] = w;
+  of_wr[threadIdx.x] = wr;
+  __syncthreads();
+  if (group == 0 && active) {
+    for (unsigned g = 1; g < groups; g++) {
+      w += of_w[g * width + threadIdx.x];
+      wr += of_wr[g * width + threadIdx.x];
+    }
+    V[b * k.L + i] = (float)((wr - rbar * w) / W);
+  }
+  if (threadIdx.x != 0 || blockIdx.x % pieces != 0) return;
   stats += b * FOPO_STATS;
   stats[FOPO_STAT_REWARD] = (float)rbar;
-  stats[FOPO_STAT_ESS] = (float)(W * W / squares);
+  stats[FOPO_STAT_ESS] = (float)(W * W / t.ww);
   stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
-  stats[FOPO_STAT_HEAD_MASS] = (float)(in_head / W);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(t.head / W);
 }
 
-/* ---- V ---- */
+template <class T>
+static int finish(fopo_device *d, const fopo_estimate *e, const head_work &k,
+                  const fopo_shared_head *head, const sparse &rewards) {
+  unsigned width = 1;
+  while (width < k.L && width < THREADS) width *= 2;
+  size_t pieces = ceil_div(k.L, width), factors = (k.chunks + k.tail.splits) * sizeof(float);
+  return launch(d, "the sums of a head", k.B * pieces, THREADS, factors, head_finish_kernel<T>,
+                e->V, e->stats, k, static_cast<const T *>(head->rows.x), rewards, width,
+                (unsigned)pieces);
+}
 
-/* A block a context; V [B, L] holds the sums over the tail. V += sum wbar r beta over the head's
- * rewarded items - rbar sum wbar beta over the head, the latter in mean [B, L]. */
-__global__ void head_finish_kernel(float *V, const float *mean, const float *w, const float *head,
-                                   const float *stats, const uint32_t *rows, sparse rewards,
-                                   size_t L) {
-  size_t b = blockIdx.x;
-  w += b * rewards.H;
-  double rbar = (double)stats[b * FOPO_STATS + FOPO_STAT_REWARD];
-  for (size_t i = threadIdx.x; i < L; i += blockDim.x) {
-    double sum = (double)V[b * L + i] - rbar * (double)mean[b * L + i];
-    each_rewarded(rewards, rows[b], 0, 1, [&](uint32_t place, float reward) {
-      sum += (double)w[place] * (double)reward * (double)head[place * L + i];
-    });
-    V[b * L + i] = (float)sum;
+/* ---- the two products ---- */
+
+/* Scores, weights, and the sums of each chunk. */
+static int sum_head(fopo_device *d, const head_work &k, const fopo_shared_head *head,
+                    const float *Q) {
+  const float *rows = static_cast<const float *>(head->rows.x);
+  int status = gemm(d, k.f, k.stride, 1.0f, Q, k.L, 0, rows, k.ld, 1, 0.0f, k.B, k.H, k.L);
+  if (status == FOPO_OK) status = weigh(d, k);
+  if (status != FOPO_OK) return status;
+  return gemm_chunks(d, k.means, k.ld, k.f, k.stride, rows, k.ld, k.B, k.L, k.H, k.chunk);
+}
+
+static int sum_head_bf16(fopo_device *d, const head_work &k, const fopo_shared_head *head,
+                         const float *Q) {
+  const uint16_t *rows = static_cast<const uint16_t *>(head->rows.x);
+  size_t n = k.B * k.ld;
+  int status = launch(d, "queries in two parts", ceil_div(n, THREADS), THREADS, 0, split_kernel,
+                      k.q, Q, k.L, k.ld, n);
+  if (status == FOPO_OK) {
+    status = gemm_bf16(d, k.f, k.stride, k.q, rows, 2 * k.B, k.H, k.ld);
   }
+  if (status == FOPO_OK) status = weigh(d, k);
+  if (status != FOPO_OK) return status;
+  return gemm_chunks(d, k.means, k.ld, k.w, k.stride, rows, k.ld, 2 * k.B, k.L, k.H, k.chunk);
 }
 
 int snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *head,
               const fopo_sparse_reward *reward, const fopo_samples *tail, const fopo_rows *items,
               const fopo_device_batch *batch) {
-  size_t B = batch->B, S = batch->S, L = batch->L, H = head->H;
-  const float *rows = static_cast<const float *>(head->rows.x);
-  sparse rewards = {reward->Y.indptr, reward->Y.ids, reward->credit, head->place, H};
-  float *w = nullptr, *c = nullptr, *mean = nullptr, *partial = nullptr;
-  for (int placed = 0; placed < 2; placed++) {
-    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
-    w = memory.array<float>(B * H);
-    c = memory.array<float>(B * S);
-    mean = memory.array<float>(B * L);
-    partial = memory.array<float>(sum_rows_scratch(B, S, L));
-    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a shared head");
-    if (status != FOPO_OK) return status;
-  }
-  int status = gemm(d, w, H, 1.0f, batch->Q, L, 0, rows, L, 1, 0.0f, B, H, L);
-  if (status == FOPO_OK) {
-    status = score_ids(d, c, batch->Q, items, tail->ids, nullptr, B, S, L);
-  }
-  if (status == FOPO_OK) {
-    status = launch(d, "the weights of a head", B, THREADS, 0, head_weights_kernel, w, c, e->stats,
-                    tail->logq, tail->r, batch->rows, rewards, S);
-  }
-  if (status == FOPO_OK) status = gemm(d, mean, L, 1.0f, w, H, 0, rows, L, 0, 0.0f, B, L, H);
-  if (status == FOPO_OK) status = sum_rows(d, e->V, partial, items, tail->ids, c, B, S, L);
+  sparse rewards = {reward->Y.indptr, reward->Y.ids, reward->credit, head->place, batch->rows};
+  head_work k = shape(d, head, batch);
+  int status = place(d, &k, batch->S);
+  if (status == FOPO_OK) status = add_samples(d, k.tail, tail, items, batch);
+  bool halves = head->rows.type == FOPO_BFLOAT16;
+  if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch->Q);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of a head", B, THREADS, 0, head_finish_kernel, e->V, mean, w, rows,
-                e->stats, batch->rows, rewards, L);
+  return halves ? finish<bf16>(d, e, k, head, rewards) : finish<float>(d, e, k, head, rewards);
 }
 
 } // namespace gpu
