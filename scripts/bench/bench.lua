@@ -154,6 +154,13 @@ end
 local columns = {"section", "what", "median", "cut", "unit", "runs", "spread", "against",
                  "reference", "reference_cut", "ratio", "meaning", "target", "met"}
 
+local function shown(value, unit)
+  if unit == "s" and value < 0.1 then return ("%.3f ms"):format(value * 1e3) end
+  if unit == "s" then return ("%.3f s"):format(value) end
+  if unit == "GB" then return ("%.3f GB"):format(value) end
+  return ("%.4g %s"):format(value, unit)
+end
+
 local function spread(list)
   local least, most = math.huge, 0
   for _, v in ipairs(list) do least, most = math.min(least, v), math.max(most, v) end
@@ -180,18 +187,12 @@ function bench.row(row)
     spread = spread(row.mine), against = row.against, reference = other, ratio = ratio,
     meaning = row.faster and "faster" or "cost", met = met(row, ratio),
     target = row.target and ("%s %g"):format(row.faster and ">=" or "<=", row.target) or ""})
-  bench.say("%s: %s, %.2f x %s", bench.section, row.what, ratio, row.against)
+  bench.say("%s: %s %s, %.2f x %s %s", bench.section, row.what, shown(mine, row.unit), ratio,
+            row.against, shown(other, row.unit))
 end
 
 -- A line under the table.
 function bench.note(...) table.insert(bench.notes, bench.section .. ": " .. string.format(...)) end
-
-local function shown(value, unit)
-  if unit == "s" and value < 0.1 then return ("%.3f ms"):format(value * 1e3) end
-  if unit == "s" then return ("%.3f s"):format(value) end
-  if unit == "GB" then return ("%.3f GB"):format(value) end
-  return ("%.4g %s"):format(value, unit)
-end
 
 -- "> " before a lower bound.
 local function bounded(value, unit, cut) return (cut and "> " or "") .. shown(value, unit) end
