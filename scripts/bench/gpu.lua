@@ -1,9 +1,9 @@
 -- Section gpu: a step on this machine's GPU against the time that its rows take at the measured
 -- rate of a copy, against REINFORCE on the same GPU and the two products that it needs, and against
--- the same three methods in PyTorch. Then the effect of rows in half the bytes on the reward. A
--- case that lacks its programs, does not fit into the GPU's memory or would begin after ENOUGH
--- seconds is skipped by name. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA
--- graph.
+-- the same three methods in PyTorch; and a shared head against the larger of its rows' time and
+-- that of its own two products. Then the effect of rows in half the bytes on the reward. A case
+-- that lacks its programs, does not fit into the GPU's memory or would begin after ENOUGH seconds
+-- is skipped by name. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA graph.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
@@ -14,6 +14,14 @@ local S, K = 1000, 256
 local BUDGET = 8192 -- items of the largest norms that an approximate search scores
 local ENOUGH = 300  -- seconds
 local FLOOR = 15e-6 -- seconds that the launches of a step may take
+
+-- Heads that all contexts share, with draws of the other items.
+local TAIL, SHARED = 64, {}
+for _, rows in ipairs{"float32", "bfloat16"} do
+  for _, H in ipairs{512, 2048, 8192} do
+    SHARED[#SHARED + 1] = {("shared head %d + %d, %s"):format(H, TAIL, rows), H = H, rows = rows}
+  end
+end
 
 -- Compiles the program of the limits with nvcc; its worker, or nil and why.
 local function limits()
@@ -34,16 +42,32 @@ local function methods(items)
       index = index, k = K, epsilon = 0.8, refresh = refresh}}
   end
   local uniform = fopo.gradient.snis{samples = S}
-  return {{"uniform", uniform},
-          {"uniform, float16", uniform, rows = "float16"},
-          {"uniform, bfloat16", uniform, rows = "bfloat16"},
-          {"mixture", mixture(exact)},
-          {"mixture, bfloat16", mixture(exact), rows = "bfloat16"}, -- which the search uses, too
-          {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
-          {"mixture, kept", mixture(exact, 1000000), kept = true},
-          {"head and tail, kept", fopo.gradient.head_tail{
-            index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
-          {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}}
+  local list = {
+    {"uniform", uniform},
+    {"uniform, float16", uniform, rows = "float16"},
+    {"uniform, bfloat16", uniform, rows = "bfloat16"},
+    {"mixture", mixture(exact)},
+    {"mixture, bfloat16", mixture(exact), rows = "bfloat16"}, -- which the search uses, too
+    {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
+    {"mixture, kept", mixture(exact, 1000000), kept = true},
+    {"head and tail, kept", fopo.gradient.head_tail{
+      index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
+    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
+  }
+  for _, shared in ipairs(SHARED) do
+    list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.H, tail = TAIL},
+                       rows = shared.rows}
+  end
+  return list
+end
+
+-- Seconds that a step with a shared head needs at least: to read its rows once, or to multiply
+-- them.
+local function limit_of_head(shared, B, L, rate, card)
+  local half = shared.rows == "bfloat16"
+  local bytes = (shared.H + B * TAIL) * L * (half and 2 or 4)
+  local products = card:ask(("%s %d %d %d"):format(half and "halves" or "products", B, shared.H, L))
+  return math.max(bytes / rate, products[1] == "products" and products[2] or 0, FLOOR)
 end
 
 -- PyTorch's cases; a method that does not fit the card is left out.
@@ -107,6 +131,12 @@ local function one(P, L, B, sessions, items, rate, card, python)
   row(L, B, s, "mixture, bfloat16", "REINFORCE", true)
   row(L, B, s, "mixture, norms", "REINFORCE", true)
   row(L, B, s, "mixture, kept", "REINFORCE", true, L == 100 and 20 or nil)
+  for _, shared in ipairs(SHARED) do
+    local name = shared[1]
+    s["limit of " .. name] = {limit_of_head(shared, B, L, rate, card)}
+    row(L, B, s, name, "limit of " .. name, false, 2)
+    row(L, B, s, name, "REINFORCE", true, L == 100 and 20 or nil)
+  end
   row(L, B, s, "uniform", "torch uniform", true)
   row(L, B, s, "mixture", "torch mixture", true, 5)
   row(L, B, s, "REINFORCE", "torch reinforce", true)
@@ -152,7 +182,6 @@ function gpu.gpu()
   local P = bench.scaled(790000)
   local sessions = world.sessions(P)
   for _, L in ipairs(bench.options.dims) do
-    if L > 100 then break end
     local items = world.items(P, L)
     local folder = bench.folder .. "/torch"
     local python, absent

@@ -1,9 +1,11 @@
 /* What a card can do at best, for the table of make bench-gpu: the bytes a second of a copy from
  * its memory to its memory, reading and writing counted, and the seconds of the two products that a
- * step over all items needs, F = Q items^T and W = F items.
+ * step over all items, or over a head, needs: F = Q items^T and W = F items, in float32 or of 2 B
+ * rows in bfloat16.
  *
  *   gpu_limits     first "ready,<card>", or "absent,<why>"; then a line for each line of input:
- *                  "copy" -> "copy,<bytes a second>", "products B P L" -> "products,<seconds>" */
+ *                  "copy" -> "copy,<bytes a second>", "products B P L" or "halves B P L" ->
+ *                  "products,<seconds>" */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -68,6 +70,25 @@ static double products(cublasHandle_t blas, int B, int P, int L) {
   return s;
 }
 
+static double halves(cublasHandle_t blas, int B, int P, int L) {
+  int m = 2 * B, ld = (L + 7) / 8 * 8, stride = (P + 7) / 8 * 8; /* 16 bytes from row to row */
+  size_t wide = (size_t)m * stride;
+  float *Q = array((size_t)m * ld), *items = array((size_t)P * ld / 2), *F = array(wide);
+  float *half = array(wide / 2), *W = array((size_t)m * ld); /* Q in bfloat16 fills half of it */
+  float one = 1, none = 0;
+  double s = seconds([=] {
+    cublasGemmEx(blas, CUBLAS_OP_T, CUBLAS_OP_N, P, m, ld, &one, items, CUDA_R_16BF, ld, Q,
+                 CUDA_R_16BF, ld, &none, F, CUDA_R_32F, stride, CUBLAS_COMPUTE_32F,
+                 CUBLAS_GEMM_DEFAULT);
+    cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, L, m, P, &one, items, CUDA_R_16BF, ld, half,
+                 CUDA_R_16BF, stride, &none, W, CUDA_R_32F, ld, CUBLAS_COMPUTE_32F,
+                 CUBLAS_GEMM_DEFAULT);
+  });
+  float *const all[] = {Q, items, F, half, W};
+  for (float *x : all) cudaFree(x);
+  return s;
+}
+
 int main() {
   cudaDeviceProp about;
   cudaError_t error = cudaGetDeviceProperties(&about, 0);
@@ -86,6 +107,8 @@ int main() {
       printf("copy,%.9g\n", copy_rate());
     else if (sscanf(line, "products %d %d %d", &B, &P, &L) == 3)
       printf("products,%.9g\n", products(blas, B, P, L));
+    else if (sscanf(line, "halves %d %d %d", &B, &P, &L) == 3)
+      printf("products,%.9g\n", halves(blas, B, P, L));
     else
       printf("failed,not understood\n");
     fflush(stdout);
