@@ -153,6 +153,8 @@ void emulation::check_pointer(const void *x) {
   }
 }
 
+void emulation::misaligned() { give_up("a load is not aligned to its size"); }
+
 cudaError_t cudaMalloc(void **device, size_t bytes) {
   std::lock_guard<std::recursive_mutex> held(lock);
   cudaError_t error = call();

@@ -7,9 +7,9 @@
  * It is stricter than a card if that is cheap. Work is deferred until the host waits for it, as on
  * a card that is far behind, and pinned host memory is read only then. The host cannot touch device
  * memory between kernels; device memory starts as NaN and ends at a guard (to the byte under
- * AddressSanitizer). A kernel's pointers must be device memory. All lanes of a warp must take part
- * in its exchanges. A deadlock of threads ends the program with a sentence. And any call can be
- * made to fail. */
+ * AddressSanitizer). Loads by __ldg must be aligned. A kernel's pointers must be device memory. All
+ * lanes of a warp must take part in its exchanges. A deadlock of threads ends the program with a
+ * sentence. And any call can be made to fail. */
 #ifndef CUDA_EMULATION_H
 #define CUDA_EMULATION_H
 
@@ -54,10 +54,10 @@ EMULATION_API void emulation_driver(int version);  /* 0: no driver; 13000 at fir
 struct uint3 {
   unsigned x, y, z;
 };
-struct uint2 {
+struct alignas(8) uint2 {
   uint32_t x, y;
 };
-struct uint4 {
+struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 struct alignas(16) float4 {
@@ -74,6 +74,7 @@ bool enter_launch();                      /* counts the call; false: it must fai
 void put_off(std::function<void()> work); /* until the host waits */
 void run(size_t blocks, unsigned threads, size_t shared, const std::function<void()> &kernel);
 void check_pointer(const void *pointer);
+void misaligned(); /* ends the program */
 
 template <class T> void check_argument(const T &x) {
   if constexpr (std::is_pointer_v<T>) check_pointer((const void *)x);
@@ -104,6 +105,7 @@ static inline uint32_t atomicAdd(uint32_t *x, uint32_t by) {
 }
 template <class T> T __ldg(const T *x) {
   T copy;
+  if ((uintptr_t)x % alignof(T) != 0) emulation::misaligned();
   memcpy(&copy, (const void *)x, sizeof copy);
   return copy;
 }
