@@ -64,6 +64,7 @@ int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, si
 
 constexpr size_t EACH = 16;         /* scores that a thread holds */
 constexpr size_t CHUNK_LEAST = 256; /* scores of a block */
+constexpr size_t CHUNK_STEP = 64;   /* which tensor cores take at a time */
 constexpr size_t PACK = 4;          /* scores of one load */
 
 /* Sums over a chunk, relative to exp(shift), its largest score. */
@@ -98,7 +99,7 @@ static head_work shape(fopo_device *d, const fopo_shared_head *head,
   k.parts = head->rows.type == FOPO_BFLOAT16 ? 2 : 1;
   k.stride = rounded_up(k.H, FOPO_ROWS_PAD);
   size_t wanted = splits_of(of(d), k.B, k.H, CHUNK_LEAST);
-  k.chunk = least(rounded_up(ceil_div(k.H, wanted), FOPO_ROWS_PAD), EACH * THREADS);
+  k.chunk = least(rounded_up(ceil_div(k.H, wanted), CHUNK_STEP), EACH * THREADS);
   k.chunks = ceil_div(k.H, k.chunk);
   return k;
 }
