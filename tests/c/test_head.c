@@ -31,7 +31,7 @@ static void set_up(small_world *w) { small_world_init(w, P, N, L, 0.03, 0.25, 5)
 /* One row and whole chunks and one more, half a panel of contexts, a whole one and one more. */
 static void test_whole_tail(void **unused) {
   (void)unused;
-  static const size_t heads[] = {1, 63, 64, 65, 500, P - 1}, batches[] = {1, 16, 17, 32, 33, N};
+  static const size_t heads[] = {1, 127, 128, 129, 600, P - 1}, batches[] = {1, 16, 17, 32, 33, N};
   small_world w;
   set_up(&w);
   double *theta = small_world_theta(&w), exact[L * L];

@@ -19,7 +19,7 @@ enum {
 
   /* Rows of a chunk: a unit must be worth more than joining it, but its scores stay in L2. Between
    * the two, 16 chunks give work to as many threads. */
-  LEAST_CHUNK = 64,
+  LEAST_CHUNK = 128,
   MOST_CHUNK = 512,
   CHUNKS = 16,
 
