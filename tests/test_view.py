@@ -65,7 +65,7 @@ p = start("t:run{steps = 10000000, every = 500, view = true, log = 'runs/a', kee
           "t.policy:theta():save('end.npy')", 30, 120)
 running(p)
 check("the whole screen", p.wait(lambda s: all(word in s for word in (
-    "reward", "valid", "via index", "contexts", "ESS", "largest w", "eps", "in the K", "|gradient|",
+    "reward", "valid", "via index", "contexts", "ESS", "largest w", "eps", "in head", "|gradient|",
     "lr", "memory", "CPU", "ETA", "time", "search", "view costs", "a record", "? help", "running",
     "earlier"))), p.screen.text())
 check("colours", p.screen.colours)
