@@ -6,9 +6,9 @@
 -- reward, by true argmax over the catalogue, is measured at fixed steps, on the same test contexts
 -- for all. It is reached where two measurements in turn are not below it, as one alone may be
 -- chance; between measurements the step is interpolated, and the times are those of each seed until
--- that step. They are of the steps alone, searches included; what is built before them and every
--- evaluation are not in them. A row that is cut by `limit`, or ends below the 95 %, gives a lower
--- bound.
+-- that step. They are of the steps alone, searches included. Indexes and FAISS's graph, which are
+-- built before, and every evaluation are not in them; the order by norm of a head is, as its first
+-- step finds it. A row that is cut by `limit`, or ends below the 95 %, gives a lower bound.
 --
 -- Worlds: the files below `folder`, split as the studies split theirs, and their large world.
 local fopo = require "fopo"
@@ -58,10 +58,10 @@ local METHODS = {
 
 -- The steps after which the reward is measured.
 local function checkpoints(steps)
-  local list, at = {}, math.max(1, steps * FIRST)
+  local list, at = {}, math.max(1, math.ceil(steps * FIRST))
   while at < steps do
-    list[#list + 1] = math.ceil(at)
-    at = math.max(at * GROWTH, at + 1)
+    list[#list + 1] = at
+    at = math.max(math.floor(at * GROWTH), at + 1)
   end
   list[#list + 1] = steps
   return list
