@@ -183,11 +183,34 @@ function help.ask(name)
   elseif help.entry(name) then
     found = help.text(name)
   else
+    local owner, method = name:match("^(.*):([%w_]+)$")
+    local object = owner and complete.resolve(owner)
+    local declared = object ~= nil and help.entry(define.kind(object) .. ":" .. tostring(method))
     local value = complete.resolve(name)
-    if value ~= nil and type(value) ~= "string" then found = help.text(value)
+    if declared then found = full(declared)
+    elseif value ~= nil and type(value) ~= "string" then found = help.text(value)
     else found, why = help.text(name) end
   end
   print(found or why)
+end
+
+-- For object:name at the prompt, which is no expression: what it is.
+function help.of_method(chain)
+  local owner, name = chain:match("^(.*):([%w_]+)$")
+  local object = complete.resolve(owner)
+  if object == nil then define.fail("%s has no value", owner) end
+  local kind = define.kind(object)
+  local entry = define.entries[kind .. ":" .. name]
+  if entry then
+    local say = ("%s is a method of %s: %s. ?%s says more."):format(chain, define.a(object),
+      reading.signature(entry), chain)
+    print(text.fill(say, room(), ""))
+  elseif complete.resolve(chain) ~= nil then
+    print(("%s is called with brackets: %s(...)"):format(chain, chain))
+  else
+    define.fail("%s is %s, which has no method %s; ?%s lists those that it has", owner,
+                define.a(object), name, owner)
+  end
 end
 
 define.doc{name = "fopo.help", signature = "fopo.help(x)",

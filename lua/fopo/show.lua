@@ -22,6 +22,7 @@ end
 local function element(a, i, j)
   local v = a:get(i, j)
   if v == nil then return "-" end
+  if v ~= v then return "nan" end -- never -nan
   return math.type(v) == "integer" and tostring(v) or ("%.4g"):format(v)
 end
 
@@ -72,7 +73,9 @@ end
 -- Range and mean, and a histogram of 32 numbers or more.
 local function facts(a)
   local finite, why = a:finite()
-  if not finite then return ", NOT FINITE: " .. (why or "it holds NaN or Inf") end
+  if not finite then
+    return ", NOT FINITE: " .. (why or "it holds NaN or Inf"):gsub("%-nan", "nan")
+  end
   local counts, about = a:histogram(16)
   local line = (", from %.4g to %.4g, mean %.4g"):format(about.min, about.max, about.mean)
   if a.rows * a.cols < 32 or about.min == about.max then return line end

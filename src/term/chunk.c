@@ -82,7 +82,7 @@ void fopo_chunk_remember(lua_State *L, const char *name, const char *text) {
   lua_pushliteral(L, "remember");
   lua_pushstring(L, name);
   lua_pushstring(L, text);
-  lua_pcall(L, 3, 0, 0);
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 void fopo_chunk_explain(lua_State *L) {

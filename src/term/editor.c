@@ -1,101 +1,29 @@
-/* readline installs its own signal handlers while it reads; they restore the terminal and then call
- * ours. readline's hooks, called ten times a second while it waits and after a signal, see the flag
- * of the interruption and leave by siglongjmp. The jump crosses no Lua frame, because no completion
- * is running then.
- *
- * The history file has a line with the time before each entry, so entries may have several lines.
+/* readline installs its own signal handlers while it reads; they set a flag, and rl_check_signals
+ * then restores the terminal and calls ours. readline takes its keys from next_key, which sees the
+ * flag of the interruption before it takes what was typed after Ctrl-C, and leaves by siglongjmp.
+ * The jump crosses no Lua frame, because no completion is running then.
  */
 #include "term/editor.h"
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <readline/history.h>
 #include <readline/readline.h>
 
 #include "core/progress.h"
+#include "term/history.h"
 #include "term/interrupt.h"
 #include "train/job.h"
 
-enum { KEEP = 10000 }; /* entries of history; loading them takes about a millisecond */
-
 static int terminal;
-static char path[4096]; /* of the history; "": none */
 static lua_State *completer;
 static sigjmp_buf dropped;
-
-/* ---- history ---- */
-
-static void find_path(void) {
-  const char *given = getenv("FOPO_HISTORY");
-  const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-  int n = 0;
-  if (given != NULL) {
-    n = snprintf(path, sizeof path, "%s", given);
-  } else if (state != NULL && *state == '/') {
-    n = snprintf(path, sizeof path, "%s/fopo/history", state);
-  } else if (home != NULL) {
-    n = snprintf(path, sizeof path, "%s/.local/state/fopo/history", home);
-  }
-  if (n < 0 || (size_t)n >= sizeof path || strcmp(path, "/dev/null") == 0) path[0] = '\0';
-}
-
-/* The folders above the file, for the user alone. */
-static void make_folders(void) {
-  for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) errno = 0; /* append_history then fails too */
-    *slash = '/';
-  }
-}
-
-/* Removes the entry equal to `text` among the first n; returns 1 if there was one. */
-static int forget(const char *text, int n) {
-  HIST_ENTRY **list = history_list();
-  for (int i = n - 1; i >= 0; i--) {
-    if (strcmp(list[i]->line, text) == 0) {
-      free_history_entry(remove_history(i));
-      return 1;
-    }
-  }
-  return 0;
-}
-
-/* Reads the file and keeps the last of equal entries. */
-static void load_history(void) {
-  int repeats = 0;
-  find_path();
-  using_history();
-  history_comment_char = '#';
-  history_write_timestamps = 1;
-  if (path[0] == '\0' || read_history(path) != 0) return;
-  for (int i = history_length - 1; i > 0; i--) {
-    while (forget(history_list()[i]->line, i)) repeats++, i--;
-  }
-  stifle_history(KEEP);
-  if (repeats > 0) write_history(path);
-}
-
-void fopo_editor_remember(const char *entry) {
-  size_t n = strlen(entry);
-  if (!terminal || strspn(entry, " \t\n") == n) return;
-  forget(entry, history_length);
-  add_history(entry);
-  if (path[0] == '\0') return;
-  if (append_history(1, path) == 0) return;
-  make_folders(); /* the first entry ever: append_history needs the file to exist */
-  FILE *file = fopen(path, "a");
-  if (file != NULL) {
-    fclose(file);
-    append_history(1, path);
-  }
-}
 
 /* ---- completion ---- */
 
@@ -172,22 +100,36 @@ void fopo_editor_idle(void) {
 
 /* ---- lines ---- */
 
-/* Called while readline waits: prints messages of jobs; after Ctrl-C discards the line. */
-static int while_waiting(void) {
-  fopo_editor_idle();
-  if (fopo_interrupted()) {
-    rl_cleanup_after_signal();
-    siglongjmp(dropped, 1);
-  }
-  return 0;
+/* After Ctrl-C: discards the line. */
+static void drop_if_interrupted(void) {
+  rl_check_signals();
+  if (!fopo_interrupted()) return;
+  rl_cleanup_after_signal();
+  siglongjmp(dropped, 1);
 }
 
-/* Called after a signal; after one that is not Ctrl-C (continued after Ctrl-Z, a new window size)
- * the line is drawn again. */
-static int after_signal(void) {
-  while_waiting();
-  rl_forced_update_display();
-  return 0;
+/* The next byte that is typed. While it waits it prints messages of jobs; after a signal that is
+ * not Ctrl-C (continued after Ctrl-Z, a new window size) it draws the line again. */
+static int next_key(FILE *in) {
+  struct pollfd keys = {.fd = fileno(in), .events = POLLIN};
+  unsigned char c;
+  for (;;) {
+    fopo_editor_idle();
+    int ready = poll(&keys, 1, 100), why = errno;
+    drop_if_interrupted();
+    if (ready > 0) {
+      ssize_t n = read(keys.fd, &c, 1);
+      if (n == 1) return c;
+      if (n == 0 || errno != EINTR) return EOF;
+    } else if (ready < 0) {
+      if (why != EINTR) return EOF;
+      rl_forced_update_display();
+    }
+  }
+}
+
+void fopo_editor_remember(const char *entry) {
+  if (terminal && strspn(entry, " \t\n") < strlen(entry)) fopo_history_add(entry);
 }
 
 int fopo_editor_open(lua_State *L) {
@@ -195,14 +137,13 @@ int fopo_editor_open(lua_State *L) {
   completer = L;
   if (!terminal) return 0;
   rl_readline_name = "fopo";
-  rl_event_hook = while_waiting;
-  rl_signal_event_hook = after_signal;
+  rl_getc_function = next_key;
   rl_attempted_completion_function = complete;
   /* without / and ~, which readline would skip at the start of a file name */
   rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*%^#,?!\\";
   rl_completer_quote_characters = "\"'";
   rl_initialize();
-  load_history();
+  fopo_history_open();
   return 1;
 }
 
@@ -215,6 +156,7 @@ static fopo_line read_edited(char **line, const char *prompt) {
     return FOPO_LINE_DROPPED;
   }
   *line = readline(prompt);
+  fopo_history_read();
   return *line != NULL ? FOPO_LINE : FOPO_LINE_END;
 }
 

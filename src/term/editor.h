@@ -22,9 +22,7 @@ fopo_line fopo_editor_read(char **line, const char *prompt);
  */
 void fopo_editor_idle(void);
 
-/* Adds an entry, of one line or several, to the history and at once to its file: $FOPO_HISTORY,
- * else $XDG_STATE_HOME/fopo/history, else ~/.local/state/fopo/history. An earlier entry of the same
- * text is removed. A file that cannot be written is no error. */
+/* Adds an entry, of one line or several, to the history (term/history.h). */
 void fopo_editor_remember(const char *entry);
 
 #endif

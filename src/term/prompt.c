@@ -1,5 +1,4 @@
-/* An entry is compiled as an expression ("return " in front), then as statements. If both fail
- * because the text ends too early (Lua's message ends with <eof>), another line is read. Each
+/* Lines are read until they make an entry (term/entry.h), which is run and its values printed. Each
  * entry, with its reading and printing, is a protected call of its own, so running out of memory
  * costs the entry and not the session. */
 #include "term/prompt.h"
@@ -14,85 +13,14 @@
 #include "core/progress.h"
 #include "term/chunk.h"
 #include "term/editor.h"
+#include "term/entry.h"
 #include "term/interrupt.h"
 #include "term/progress.h"
 
-static const char first_prompt[] = "fopo> ", next_prompt[] = "   .. ";
 static int terminal;
 static int entries; /* complete entries so far */
 
-typedef enum { READY, INCOMPLETE, WRONG } parsed;
-
 /* ---- reading ---- */
-
-/* True if the message at the index says that the text ends too early. A string literal ends with
- * its line, unless the line ends in a backslash. */
-static int at_end(lua_State *L, int index, const char *text, size_t length) {
-  size_t n;
-  const char *message = lua_tolstring(L, index, &n);
-  if (n < 5 || strcmp(message + n - 5, "<eof>") != 0) return 0;
-  return strstr(message, "unfinished string") == NULL || text[length - 1] == '\\';
-}
-
-/* True if the message is about the first word of the text, as for an expression that was compiled
- * as a statement. */
-static int of_first_word(const char *message, const char *text) {
-  const char *near = strstr(message, "near '");
-  if (near == NULL) return 0;
-  near += 6;
-  text += strspn(text, " \t\n");
-  size_t n = strcspn(near, "'");
-  return n > 0 && strncmp(near, text, n) == 0;
-}
-
-/* Prints the help on the name in upvalue 1. */
-static int print_help(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.help");
-  lua_call(L, 1, 1);
-  lua_getfield(L, -1, "ask");
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_call(L, 1, 0);
-  return 0;
-}
-
-/* If the text is "?name", "? name" or "name?", pushes the function that prints the help and returns
- * 1. */
-static int question(lua_State *L, const char *text) {
-  static const char names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:";
-  text += strspn(text, " \t\n");
-  size_t n = strspn(text, names), blank = strspn(text + n, "? \t\n");
-  int before = *text == '?';
-  if (!before && (n == 0 || text[n] != '?' || text[n + blank] != '\0')) return 0;
-  lua_pushlstring(L, text + before, before ? strlen(text + 1) : n);
-  lua_pushcclosure(L, print_help, 1);
-  return 1;
-}
-
-/* Compiles the text at index 1: pushes the function, or the error message. */
-static parsed parse(lua_State *L) {
-  char name[32];
-  size_t n;
-  const char *text = lua_tolstring(L, 1, &n);
-  if (question(L, text)) return READY;
-  snprintf(name, sizeof name, "=" FOPO_PROMPT_CHUNK "%d", entries + 1);
-  const char *whole = lua_pushfstring(L, "return %s", text);
-  if (luaL_loadbufferx(L, whole, strlen(whole), name, "t") == LUA_OK) return READY;
-  if (luaL_loadbufferx(L, text, n, name, "t") == LUA_OK) return READY;
-  if (at_end(L, -1, text, n) || at_end(L, -2, text, n)) return INCOMPLETE;
-  if (of_first_word(lua_tostring(L, -1), text)) lua_pop(L, 1);
-  return WRONG;
-}
-
-/* The line without the prompts that were copied with it. */
-static const char *without_prompt(const char *line) {
-  static const char *const copied[] = {first_prompt, next_prompt};
-  for (size_t i = 0; i < 2; i++) {
-    size_t n = strlen(copied[i]);
-    if (strncmp(line, copied[i], n) == 0) line += n;
-  }
-  return line;
-}
 
 /* Appends n bytes to the text at index 1, as a line of their own. */
 static void append(lua_State *L, const char *line, size_t n) {
@@ -107,60 +35,115 @@ static void append(lua_State *L, const char *line, size_t n) {
   if (more) lua_concat(L, 3);
 }
 
-/* A pasted block that does not compile as a whole is read line by line, as if it was typed. It is
- * kept in the registry; pasted_at is 1 + the offset of its next line, 0 if no block is being read.
- */
+/* A pasted block that does not compile as a whole, or was copied with its prompts, is read line by
+ * line, as if it was typed. The text is kept in the registry. */
 static const char pasted_key;
-static size_t pasted_at;
+static struct {
+  size_t at;   /* 1 + the offset of the next line; 0: no block is being read */
+  int session; /* copied with prompts: lines without one are output */
+  int output;  /* lines that were left out as output */
+} pasted;
+static int copied; /* the entry that is being read began with a copied prompt */
 
 static void paste(lua_State *L) {
-  lua_pushvalue(L, 1);
+  lua_settop(L, 1);
+  pasted.session = fopo_entry_is_session(lua_tostring(L, 1));
+  pasted.at = 1;
+  pasted.output = 0;
   lua_rawsetp(L, LUA_REGISTRYINDEX, &pasted_key);
   lua_settop(L, 0);
-  pasted_at = 1;
 }
 
-static void next_pasted(lua_State *L) {
+/* True for a line of a copied session that is output: it has no prompt, and is not what is left of
+ * a first line that was copied in part. */
+static int is_output(lua_State *L, const char *line, size_t n, int first) {
+  if (fopo_entry_of_shell(line)) return 1;
+  if (!first) return 1;
+  lua_pushlstring(L, line, n);
+  fopo_entry got = fopo_entry_parse(L, entries + 1);
+  lua_settop(L, 0);
+  return got == FOPO_ENTRY_WRONG;
+}
+
+/* Appends the next line of the block to the entry at index 1. Returns 0 if it is output. */
+static int next_pasted(lua_State *L) {
   lua_settop(L, 1);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &pasted_key);
   const char *block = lua_tostring(L, -1);
-  const char *line = without_prompt(block + pasted_at - 1);
+  const char *begin = block + pasted.at - 1, *line = begin;
+  int first = pasted.at == 1, more = lua_isstring(L, 1), prompted = 0;
+  if (more && copied) line = fopo_entry_without_mark(line);
+  if (line == begin) line = fopo_entry_without_prompt(line, &prompted);
   size_t n = strcspn(line, "\n");
-  pasted_at = line[n] == '\n' ? (size_t)(line + n - block) + 2 : 0;
-  printf("%s%.*s\n", lua_isstring(L, 1) ? next_prompt : first_prompt, (int)n, line);
+  pasted.at = line[n] == '\n' ? (size_t)(line + n - block) + 2 : 0;
+  if (!more) {
+    if (pasted.session && !prompted && is_output(L, line, n, first)) {
+      pasted.output += n > 0 && !fopo_entry_of_shell(line);
+      return 0;
+    }
+    copied = prompted;
+  }
+  printf("%s%.*s\n", more ? fopo_next_prompt : fopo_first_prompt, (int)n, line);
   append(L, line, n);
+  return 1;
 }
 
-/* Reads one more line to the end of the text at index 1. */
+/* Reads on in the block. Returns 0 at its end. */
+static int read_pasted(lua_State *L) {
+  while (pasted.at > 0) {
+    if (next_pasted(L)) return 1;
+  }
+  if (pasted.output > 0) {
+    printf("(%d line%s without a prompt left out, as output)\n", pasted.output,
+           pasted.output == 1 ? "" : "s");
+    pasted.output = 0;
+  }
+  return 0;
+}
+
+/* Reads one more line to the end of the text at index 1. A block of lines stays as it is. */
 static fopo_line read_line(lua_State *L, const char *prompt) {
   char *line;
-  if (pasted_at > 0) {
-    next_pasted(L);
-    return FOPO_LINE;
-  }
+  if (read_pasted(L)) return FOPO_LINE;
   fopo_line got = fopo_editor_read(&line, prompt);
   if (got != FOPO_LINE) return got;
-  const char *text = without_prompt(line);
+  const char *text = line;
+  if (!lua_isstring(L, 1)) {
+    copied = 0;
+    if (!fopo_entry_is_session(line)) text = fopo_entry_without_prompt(line, &copied);
+  } else if (copied) {
+    text = fopo_entry_without_mark(line);
+  }
   append(L, text, strlen(text));
   free(line);
   return FOPO_LINE;
 }
 
+static fopo_entry parse(lua_State *L) { return fopo_entry_parse(L, entries + 1); }
+
+/* True if the text at index 1, just read, is to be read line by line. */
+static int is_pasted(lua_State *L) {
+  const char *text = lua_tostring(L, 1);
+  if (pasted.at > 0 || strchr(text, '\n') == NULL) return 0;
+  return fopo_entry_is_session(text) || parse(L) != FOPO_ENTRY_READY;
+}
+
 /* Leaves the text at index 1 and the value that parse() pushed on the top. */
-static fopo_line read_entry(lua_State *L, parsed *state) {
-  fopo_line got = read_line(L, first_prompt);
-  if (got == FOPO_LINE && parse(L) != READY && strchr(lua_tostring(L, 1), '\n') != NULL) {
+static fopo_line read_entry(lua_State *L, fopo_entry *state) {
+  fopo_line got = read_line(L, fopo_first_prompt);
+  if (got == FOPO_LINE && is_pasted(L)) {
     paste(L);
-    got = read_line(L, first_prompt);
+    got = read_line(L, fopo_first_prompt);
   }
-  while (got == FOPO_LINE && (*state = parse(L)) == INCOMPLETE) {
-    got = read_line(L, next_prompt);
+  while (got == FOPO_LINE && (*state = parse(L)) == FOPO_ENTRY_INCOMPLETE) {
+    got = read_line(L, fopo_next_prompt);
     if (got == FOPO_LINE_END) { /* the input ends inside the entry */
-      *state = WRONG;
+      *state = FOPO_ENTRY_WRONG;
       got = FOPO_LINE;
       break;
     }
   }
+  if (got == FOPO_LINE && *state == FOPO_ENTRY_LEAVE) got = FOPO_LINE_END;
   return got;
 }
 
@@ -221,7 +204,7 @@ static void run_entry(lua_State *L) {
   double seconds = fopo_clock() - begun;
   fopo_progress_bar_erase();
   if (status != LUA_OK) {
-    pasted_at = 0; /* the rest of a pasted block depends on this entry */
+    pasted.at = 0; /* the rest of a pasted block depends on this entry */
     fopo_chunk_report(L, fopo_interrupted());
   } else if (lua_gettop(L) >= first) {
     lua_pushvalue(L, first);
@@ -234,7 +217,7 @@ static void run_entry(lua_State *L) {
 
 /* Reads and runs one entry; returns whether there may be another. */
 static int step(lua_State *L) {
-  parsed state = WRONG;
+  fopo_entry state = FOPO_ENTRY_WRONG;
   fopo_editor_idle();
   fopo_line got = read_entry(L, &state);
   if (got == FOPO_LINE) {
@@ -242,10 +225,10 @@ static int step(lua_State *L) {
     fopo_editor_remember(lua_tostring(L, 1));
     snprintf(name, sizeof name, FOPO_PROMPT_CHUNK "%d", ++entries);
     fopo_chunk_remember(L, name, lua_tostring(L, 1));
-    if (state == READY) {
+    if (state == FOPO_ENTRY_READY) {
       run_entry(L);
     } else {
-      pasted_at = 0;
+      pasted.at = 0;
       fopo_chunk_explain(L);
       fopo_chunk_report(L, 0);
     }

@@ -107,7 +107,7 @@ local function checked(entry, spec, value)
     refuse("%s must be %s, not %s", name, (want:gsub("|", " or ")), shown(value))
   end
   if type(value) == "number" then
-    if value ~= value then refuse("%s is NaN", name) end
+    if value ~= value and want ~= "any" then refuse("%s is NaN", name) end
     if spec.min and value < spec.min then
       refuse("%s must be at least %s, not %s", name, spec.min, shown(value))
     end

@@ -1,0 +1,149 @@
+"""What a newcomer does at the prompt, on a terminal of 80 x 24: pastes the README's session, asks,
+recalls, stops the program and goes on, leaves."""
+import os
+import re
+import sys
+import tempfile
+
+from checks import check, failures
+from terminal import Program
+
+FOPO = os.environ.get("FOPO", "./fopo")
+PROMPT = "fopo>"
+UP, DOWN = "\x1b[A", "\x1b[B"
+home = tempfile.mkdtemp()
+
+
+def start(*args, rows=24, cols=80, **env):
+    p = Program([FOPO, *args], rows=rows, cols=cols, HOME=home, INPUTRC="/dev/null",
+                FOPO_HISTORY="/dev/null", XDG_CONFIG_HOME=home, **env)
+    check("a prompt", p.wait(lambda _: last_line(p) == PROMPT, 10), p.screen.text())
+    return p
+
+
+def last_line(p):
+    return p.screen.text().rstrip().split("\n")[-1]
+
+
+def enter(p, line, wanted, seconds=20):
+    """Enters a line; the screen's lines below it, which must come to hold `wanted` and a prompt."""
+    p.send("\x0c" + line + "\r")  # Ctrl-L: the line is the first of the screen
+
+    def there(text):
+        lines = text.rstrip().split("\n")
+        return (lines[0][:70] == (PROMPT + " " + line)[:70] and lines[-1] == PROMPT
+                and wanted in "\n".join(lines[1:]))
+    check("%r after %r" % (wanted, line), p.wait(there, seconds), p.screen.text())
+    return "\n".join(p.screen.text().rstrip().split("\n")[1:-1])
+
+
+# values
+p = start()
+check("the value of the last expression", enter(p, "x = 1; x", "1") == "1")
+check("silence", enter(p, "x = 1; x;", "") == "")
+check("strings and tables with ;", enter(p, "y = 'a;b' z = {1; 2}", "") == "")
+check("a loop runs to its end", enter(p, "n = 0 for i = 1, 3 do n = n + i; (type)(n) end; n", "6")
+      == "6")
+check("NaN", enter(p, "0/0", "nan") == "nan")
+check("infinities", enter(p, "{1/0, -1/0, -(0/0)}", "inf") == "{inf, -inf, nan}")
+enter(p, "pi = policy.linear{items = array.randn(50, 4, 1)};", "")
+check("a method without a call", "pi:best is a method of a policy: pi:best(x, {...})" in
+      enter(p, "pi:best", "method"))
+enter(p, "pi:bets", "pi is a policy, which has no method bets")
+enter(p, "nobody:best", "nobody has no value")
+enter(p, "?pi:best", "ids and scores [N, k]")
+listed = enter(p, "who()", "policy")
+check("who", re.search(r"(?m)^pi +policy +linear: 50 items", listed), listed)
+check("who leaves out what is fopo's", "array " not in listed and "help" not in listed, listed)
+p.send("exit\r")
+check("exit", p.ended() == 0)
+for word in ("exit()", "quit", "quit();"):
+    p = start()
+    p.send(word + "\r")
+    check(word, p.ended() == 0)
+p = start()
+enter(p, "quit = 'mine'", "")
+check("a variable of that name is no word that leaves", enter(p, "quit", "mine") == "mine")
+p.close()
+
+
+# pasted sessions: README's, and what stands on a screen
+def paste(p, text):
+    p.send("\x1b[200~" + text.rstrip("\n") + "\x1b[201~\r")
+
+
+p = start(rows=120)
+with open("README.md") as f:
+    session = re.search(r"```\n(\$ \./fopo\n.*?)```", f.read(), re.S).group(1)
+paste(p, session)
+check("README's session", p.wait(lambda t: "rank" in t and t.rstrip().endswith(PROMPT), 120),
+      p.screen.text())
+check("without an error", not re.search(r"(?m)^prompt:\d|<eof>|nil value", p.screen.text()),
+      p.screen.text())
+p.close()
+p = start(rows=60)
+paste(p, "$ ./fopo\nfopo 0.1.0, avx2, 2 threads.\n> a = {3,\n>> 4}\n> a\n{3, 4}\n> #a * 10\n20")
+check("a session of Lua's own marks", p.wait("\n20\n"), p.screen.text())
+check("what is left out is said", p.wait("(3 lines without a prompt left out, as output)"),
+      p.screen.text())
+enter(p, "> 6 * 7", "42")
+p.send("> for i = 8, 8 do\r>> print(i * 8)\r... end\r")
+check("typed with marks", p.wait("\n64\n"), p.screen.text())
+paste(p, "b = {9,\n8}\n#b * 50")
+check("a pasted block gives its last value", p.wait("\n100\n"), p.screen.text())
+p.close()
+
+# what is typed straight after Ctrl-C; Ctrl-Z; Up and Down
+p = start()
+for before in ("abc", "x = {\r"):
+    p.send(before)
+    p.settle(0.2)
+    p.send("\x0320 + 3\r")
+    check("typed after Ctrl-C", p.wait("\n23\n"), p.screen.text())
+    enter(p, "1", "1")
+for line in ("a1 = 1", "b2 = 2", "a3 = 3", "b4 = 4"):
+    enter(p, line, "")
+for keys, shown in (("a", "a"), (UP, "a3 = 3"), (UP, "a1 = 1"), (UP, "a1 = 1"), (DOWN, "a3 = 3"),
+                    (DOWN, "a"), ("\x15" + UP, "b4 = 4"), (UP + UP, "b2 = 2"),
+                    ("\x05" + DOWN, "a3 = 3"), (UP + "\r" + DOWN, "a3 = 3"), (DOWN, "b4 = 4")):
+    p.send(keys)
+    check("%r shows %s" % (keys, shown),
+          p.wait(lambda _: last_line(p) == PROMPT + " " + shown, 5), p.screen.text())
+p.close()
+p = Program(["bash", "--norc", "-i"], HOME=home, INPUTRC="/dev/null", FOPO_HISTORY="/dev/null",
+            PS1="shell ")
+p.wait("shell")
+p.send("FOPO_HISTORY=/dev/null %s --no-init\r" % FOPO)
+p.wait(PROMPT)
+p.send("6 * 7")
+p.settle(0.2)
+p.send("\x1a")
+check("Ctrl-Z", p.wait("Stopped"), p.screen.text())
+p.send("fg\r")
+check("fg draws the line again", p.wait(lambda _: last_line(p) == PROMPT + " 6 * 7"),
+      p.screen.text())
+p.send("\r")
+check("and it runs", p.wait("\n42\n"), p.screen.text())
+p.close()
+
+# a lesson keeps what the user has under the same names
+p = start(rows=50)
+enter(p, "theta = 5", "")
+p.send('fopo.demo(1, {scale = "small"})\r')
+check("it says so", p.wait("table mine: mine.theta") and p.wait("q leaves:"),
+      p.screen.text())
+p.send("q\r")
+p.wait(lambda _: last_line(p) == PROMPT)
+check("nothing is lost by leaving", enter(p, "theta", "5") == "5")
+p.send('fopo.demo(1, {scale = "small"})\r')
+p.wait("q leaves:")
+p.send("\r")
+p.wait("Your prediction")
+p.send("q\r")
+p.wait(lambda _: last_line(p) == PROMPT)
+check("nor by going on", enter(p, "mine.theta", "5") == "5")
+p.send('fopo.demo(1, {scale = "small"})\r')
+check("a lesson's own variables are no one's", p.wait("Your prediction"), p.screen.text())
+p.close()
+
+sys.exit(1 if failures else 0)
