@@ -41,6 +41,7 @@ local fopo = {
   examples = require "fopo.examples",
   demo = require "fopo.demo",
   show = require "fopo.show",
+  who = require "fopo.who",
   strict = strict.set,
 }
 

@@ -96,7 +96,8 @@ local sections = {
    {"fopo.experiment.", "fopo.compare", "fopo.report."}},
   {"Pictures", "Curves and the live view, in the terminal and in files.",
    {"fopo.plot", "fopo.view"}},
-  {"Help and lessons", "", {"fopo.help", "fopo.examples", "fopo.demo", "fopo.show", "fopo.strict"}},
+  {"Help and lessons", "",
+   {"fopo.help", "fopo.who", "fopo.examples", "fopo.demo", "fopo.show", "fopo.strict"}},
   {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device"}},
 }
 
