@@ -18,6 +18,7 @@ local text = require "fopo.base.text"
 
 local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs", "recommend"}
 local kept = {} -- lesson name -> its latest result in this session
+local left = {} -- global -> the value that a lesson left there
 
 local function lesson_of(i) return require("fopo.lessons." .. names[i]) end
 
@@ -182,6 +183,58 @@ local function ending(p, r, i)
   p:prose(made ~= "" and ("Left for you: %s.%s"):format(made, more) or more)
 end
 
+-- ---- the user's variables ----
+
+-- The globals that the code of a lesson assigns, in their order.
+local function assigned(lesson)
+  local list, seen = {}, {}
+  for _, step in ipairs(lesson.steps) do
+    for line in step.code:gmatch("[^\n]+") do
+      local words = not line:find("^for%f[%W]") and line:match("^([%a_][%w_, ]*)=[^=]")
+                    or line:match("^function ([%w_]+)") or ""
+      for name in words:gmatch("[%w_]+") do
+        if not seen[name] then list[#list + 1] = name end
+        seen[name] = true
+      end
+    end
+  end
+  return list
+end
+
+-- Those of them that hold something of the user's: not a module, nor what a lesson left there.
+local function in_the_way(lesson)
+  local list, fopo = {}, require "fopo"
+  for _, name in ipairs(assigned(lesson)) do
+    local v = rawget(_G, name)
+    if v ~= nil and v ~= left[name] and v ~= rawget(fopo, name) then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- Puts the user's variables that the lesson assigns into the table `mine`, once the reader agrees;
+-- returns "leave" if not.
+local function make_room(p, lesson)
+  local taken = in_the_way(lesson)
+  if #taken == 0 then return end
+  local several = #taken > 1
+  p:prose(("The lesson assigns %s, where you have %s of your own. %s kept in the table mine: "
+           .. "mine.%s."):format(table.concat(taken, ", "),
+           several and "values" or "a value", several and "They are" or "It is", taken[1]))
+  if p.asks then
+    local _, where = p:read("Return goes on, q leaves: ")
+    if where then return "leave" end
+  end
+  local mine = rawget(_G, "mine")
+  if type(mine) ~= "table" then mine = {mine = mine} end
+  for _, name in ipairs(taken) do mine[name] = rawget(_G, name) end
+  rawset(_G, "mine", mine)
+end
+
+-- Notes what the lesson leaves in its variables: another lesson may assign them.
+local function note_left(lesson)
+  for _, name in ipairs(assigned(lesson)) do left[name] = rawget(_G, name) end
+end
+
 local function teach(i, o)
   local lesson, fopo = lesson_of(i), require "fopo"
   local last = kept[lesson.name]
@@ -190,12 +243,14 @@ local function teach(i, o)
                 .. "fopo.demo(%d)", o.from, i)
   end
   local r = setmetatable({lesson = lesson, number = i, scale = o.scale, steps = o.from - 1, at = 1,
-                          claims = {}, answers = {}, before = copy_of_globals()}, result)
-  if o.from > 1 then r.answers, r.before = last.answers, last.before end
-  kept[lesson.name] = r
+                          claims = {}, answers = {}}, result)
+  if o.from > 1 then r.answers = last.answers end
   if rawget(_G, "fopo") == nil then rawset(_G, "fopo", fopo) end
   local p = page.new(o.ask)
+  if make_room(p, lesson) == "leave" then return r end
+  kept[lesson.name], r.before = r, o.from > 1 and last.before or copy_of_globals()
   p:head(("Lesson %d: %s"):format(i, lesson.title), lesson.about, lesson.source)
+  local _ <close> = setmetatable({}, {__close = function() note_left(lesson) end})
   p:guarded(steps, p, r, o.from)
   ending(p, r, i)
   return r
@@ -257,7 +312,8 @@ return define.fn{
   },
   text = [[A lesson in steps. Each has a few sentences, some code, a question whose answer you may
 predict, the run of the code, and what its result means. Return goes on, b goes back a step; q,
-Ctrl-C or Ctrl-D leaves. The variables are globals and stay. All data are made from seeds, so only
+Ctrl-C or Ctrl-D leaves. The variables are globals and stay; what you have under the same names is
+kept in the table mine. All data are made from seeds, so only
 times differ on another machine. Returns the result: r.done, r.answers[step] = {given, truth,
 right}, r.claims.]],
   example = "fopo.demo()",

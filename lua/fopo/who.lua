@@ -28,8 +28,8 @@ end
 
 return define.fn{
   name = "fopo.who", args = {},
-  text = [[Lists the variables of the session: the name, the kind and one line on each. What is Lua's
-own or fopo's is left out.]],
+  text = [[Lists the variables of the session: the name, the kind and one line on each. What is
+Lua's own or fopo's is left out.]],
   example = "fopo.who()",
   call = function()
     local list, kinds, wide, wide_kind = names(), {}, 0, 0
