@@ -7,11 +7,11 @@ local checks = require "fopo.check.checks"
 local gradient = require "fopo.gradient"
 local index = require "fopo.index"
 local proposal = require "fopo.proposal"
+local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local report = {__name = "fopo.check"}
-report.__index = report
 
 local function is_log(data) return define.kind(data) == "logs" end
 
@@ -87,7 +87,7 @@ end
 
 local function red(s) return term.colour() and "\27[31m" .. s .. "\27[0m" or s end
 
-function report.add(r, name, measured, bound, status)
+local function add(r, name, measured, bound, status)
   r.rows[#r.rows + 1] = {name = name, measured = measured, bound = bound, status = status}
   if status == "FAILED" then
     r.ok = false
@@ -102,6 +102,12 @@ function report.describe(r)
   return ("check: FAILED first at %s, %d checks in %s"):format(r.first, #r.rows,
                                                               text.seconds(r.seconds))
 end
+
+report.__tostring = report.describe
+sealed.kind(report, {
+  what = "report of fopo.check", letter = "r",
+  remedy = "it says what was measured; fopo.check{...} measures anew", known = {"first"},
+})
 
 local function marked(status) return status == "FAILED" and red(status) or status end
 
@@ -144,9 +150,9 @@ local function context_of(o, r)
   c.many = c.x:rows_of(spread_rows(50, c.x.rows, o.seed))
   c.oracle = native.index_exact(c.pi:items())
   function c.add(name, measured, bound, ok)
-    r:add(name, measured, bound, ok and "okay" or "FAILED")
+    add(r, name, measured, bound, ok and "okay" or "FAILED")
   end
-  function c.skip(name, why) r:add(name, why, "", "skipped") end
+  function c.skip(name, why) add(r, name, why, "", "skipped") end
   return c
 end
 
@@ -197,7 +203,7 @@ r = fopo.check{contexts = 2, repetitions = 40, fault = "no_q", print = false}
 assert(not r.ok and r.first:find("mean of snis"))]],
   call = function(o)
     local start = native.clock()
-    local r = setmetatable({ok = true, rows = {}, seconds = 0}, report)
+    local r = {ok = true, rows = {}, seconds = 0}
     if not o.policy and not o.data then small_world(o) end
     if not o.policy then small_policy(o) end
     local c = context_of(o, r)
@@ -205,6 +211,6 @@ assert(not r.ok and r.first:find("mean of snis"))]],
     r.seconds = native.clock() - start
     if o.print then print_report(r) end
     if o.exit and not r.ok then os.exit(1) end
-    return r
+    return sealed.new(report, r)
   end,
 }

@@ -6,6 +6,7 @@ local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
 local proportion = require "fopo.base.proportion"
+local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 
 local STANDARD = {1, 5, 20} -- k, if left out
@@ -72,7 +73,12 @@ local function describe(e)
   return table.concat(lines, "\n")
 end
 
-local meta = {__name = "fopo.evaluation", __tostring = describe, __index = {describe = describe}}
+local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, describe = describe}, {
+  what = "evaluation", letter = "e",
+  remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
+  known = {"exclude", "expected", "expected_se", "expected_contexts", "expected_low",
+           "expected_high", "effective", "index", "reward_index"},
+})
 
 -- ---- measuring
 
@@ -126,8 +132,9 @@ local function measured(who, sessions, shown, ks, o)
                                        contexts = o.contexts})
   local e = fields_of(native.measure_lists(ids, sessions, ks), shown)
   e.seconds, e.contexts, e.exclude = native.clock() - start, sessions.n, o.exclude
-  paired.remember(e, ids, sessions)
-  return setmetatable(e, meta)
+  local made = sealed.new(meta, e)
+  paired.remember(made, ids, sessions)
+  return made
 end
 
 -- How many contexts an expected reward is summed over, if there are more.
@@ -206,10 +213,11 @@ print(e)]],
     local shown, ks = wanted(o.k, sessions.n_items)
     local exact = measured(who, sessions, shown, ks,
                            {exclude = o.exclude, contexts = o.contexts})
-    if o.expected then add_expected(exact, who, sessions, o) end
+    local e = sealed.behind(exact)
+    if o.expected then add_expected(e, who, sessions, o) end
     if o.index then
-      exact.index = measured(who, sessions, shown, ks, o)
-      exact.reward_index = exact.index.reward
+      e.index = measured(who, sessions, shown, ks, o)
+      e.reward_index = e.index.reward
     end
     return exact
   end,

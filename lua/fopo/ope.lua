@@ -3,6 +3,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local reward = require "fopo.reward"
+local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 
 local name = "fopo.ope"
@@ -111,7 +112,12 @@ local function described(e)
   return table.concat(lines, "\n")
 end
 
-local result = {__name = "fopo.evaluation", describe = described, __tostring = described}
+local result = sealed.kind({__name = "fopo.evaluation", describe = described,
+                            __tostring = described}, {
+  what = "evaluation", letter = "e",
+  remedy = "it was measured; fopo.ope(pi, logs, {...}) measures anew",
+  known = {"samples", "z_error", "z_worst", "z_bias", table.unpack(all)},
+})
 
 -- ---- the call
 
@@ -216,6 +222,6 @@ print(e)]],
     for _, one in ipairs(all) do e[one] = kept[one] end
     e.estimators, e.policy, e.level, e.samples = estimators, o.policy, o.level, o.samples
     e.warnings = warnings(e, o)
-    return setmetatable(e, result)
+    return sealed.new(result, e)
   end,
 }

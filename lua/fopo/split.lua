@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local origin = require "fopo.base.origin"
 local moment = require "fopo.base.moment"
+local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 local dataset = native.types.dataset
 local split = {}
@@ -29,7 +30,11 @@ end
 
 local function describe(s) return part_line(s) .. missing(s) .. "; " .. s.split end
 
-local meta = {__name = "fopo.split", __tostring = describe, __index = {describe = describe}}
+local meta = sealed.kind({__name = "fopo.split", __tostring = describe, describe = describe}, {
+  what = "split", letter = "s",
+  remedy = "a split says how its parts were made; d:sessions{...} makes another one",
+  known = {"train", "valid", "test", "valid_from", "test_from", "new_users", "new_items", "split"},
+})
 
 local function halves(o)
   local share = o.observed == 0.5 and "half" or ("%.3g"):format(o.observed)
@@ -72,7 +77,7 @@ local words = {
   end,
 }
 
--- The table that users get: parts, counts, and how it was made.
+-- What users get, parts, counts, and how it was made; and the table behind it.
 local function result(kind, d, o, train, valid, test, kept, dropped, about)
   local s = {train = train, valid = valid, test = test, kept = kept, dropped = dropped, kind = kind,
              dataset = d, without = {}, order = o.order}
@@ -80,10 +85,11 @@ local function result(kind, d, o, train, valid, test, kept, dropped, about)
   if kind == "time" then
     s.valid_from, s.test_from = valid and about.from[1], test and about.from[2]
   end
+  local made = sealed.new(meta, s)
   for _, part in pairs{train, valid or nil, test or nil} do
-    origin.set(part, {dataset = d, split = s})
+    origin.set(part, {dataset = d, split = made})
   end
-  return setmetatable(s, meta)
+  return made, s
 end
 
 -- ---- options
@@ -168,9 +174,9 @@ assert(s.train.n > s.test.n and s.kind == "users")]],
     end
     o.kind = o.split
     local function finish(...)
-      local s = result(o.split, d, o, ...)
+      local made, s = result(o.split, d, o, ...)
       s.split = words[o.split](o, s, d)
-      return s
+      return made
     end
     return finish(native.data_split(d, plan(o)))
   end,
@@ -216,11 +222,11 @@ os.remove(train); os.remove(test)]],
     local d = {as_dataset(o.train), o.valid and as_dataset(o.valid), o.test and as_dataset(o.test)}
     o.valid, o.test = o.valid and 0.5 or 0, o.test and 0.5 or 0 -- wanted or not
     local function finish(train, valid, test, kept, dropped, about, joined, new)
-      local s = result("files", joined, o, train, valid, test, kept, dropped, about)
+      local made, s = result("files", joined, o, train, valid, test, kept, dropped, about)
       s.new_users = {valid = new.users[2], test = new.users[3]}
       s.new_items = {valid = new.items[2], test = new.items[3]}
       s.split = words.files(o, s)
-      return s
+      return made
     end
     return finish(native.data_split_files(d[1], d[2] or nil, d[3] or nil, plan(o)))
   end,

@@ -3,11 +3,13 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
+local knobs = require "fopo.run.knobs"
 local job = require "fopo.run.job"
 local json = require "fopo.base.json"
 local live = require "fopo.view.live"
 local norms = require "fopo.run.norms"
 local run = require "fopo.run.run"
+local sealed = require "fopo.base.sealed"
 local sources = require "fopo.view.sources"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -37,14 +39,6 @@ function fields.step(t)
 end
 function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
 function fields.device(t) return t.native.device_name end
-
-trainer.fields = {} -- for completion
-for name in pairs(fields) do trainer.fields[name] = true end
-
-function trainer.__index(t, key)
-  if fields[key] then return fields[key](t) end
-  return rawget(trainer, key)
-end
 
 -- fopo.gradient.head_tail{} for a catalogue of P items, which may be small.
 local function standard_gradient(P)
@@ -94,7 +88,11 @@ the items of X, which earn nothing; with exclude = "seen" the best parameters ar
 recommend best without them. See t:run for keep_best, best_by and patience.
 A gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
 how) starts from what this trainer knows of it; the history has their number as head, and the share
-of the mass that they hold as held.]],
+of the mass that they hold as held.
+What may be changed: t.lr, t.epsilon, t.samples and so on (]] .. table.concat(knobs.names, ", ")
+  .. [[), from the next step on; between two runs also t.valid, t.valid_contexts, t.index and
+t.exclude. The change is kept in t.actions and in the log, and replay makes it again. All else is
+fixed, and setting it is an error that says what to do.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -104,11 +102,7 @@ t:run{steps = 20, view = false}
 assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     local from_logs = define.kind(o.data) == "logs"
-    if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or o.exclude) then
-      define.fail("fopo.trainer: a log to validate on has contexts of its own, no seen items, and "
-                  .. "is judged without an index; leave out %s",
-                  o.valid_contexts and "valid_contexts" or o.index and "index" or "exclude")
-    end
+    validation.check(o)
     local valid, automatic = validation.of(o)
     o.gradient = o.gradient or standard_gradient(o.policy.n_items)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
@@ -116,16 +110,18 @@ assert(t.step == 20 and #t.history.step > 0)]],
     o.optim = o.optim or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts()
                      or cache.contexts(o.data, o.policy)
-    local t = {policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
+    local t = {contexts = contexts, given_contexts = o.contexts, index_refresh = o.index_refresh,
+               policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = valid, index = o.index,
                valid_contexts = o.valid_contexts, exclude = o.exclude, valid_automatic = automatic,
-               history = {}, actions = {}, notes = {}, seconds = 0}
+               history = {}, actions = {}, notes = {}, seconds = 0, unlogged = {}}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
                               seed = o.seed, device = o.device,
                               index_refresh = o.index_refresh}
     for _, name in ipairs(columns) do t.history[name] = {} end
-    return setmetatable(t, trainer)
+    t.knobs = knobs.all(t)
+    return sealed.new(trainer, t)
   end,
 }
 
@@ -234,6 +230,80 @@ bit.]],
   end,
 }
 
+-- ---- what may be changed ----
+
+-- What the trainer validates on, from the next run on; checked as the option of that name.
+local function set_validation(t, name, value)
+  local mine, before = sealed.behind(t), t[name]
+  job.settled(t)
+  if mine.current then
+    define.fail("t.%s cannot be set while a run or a job of the trainer goes on; set it before the "
+                .. "next one", name)
+  end
+  if value ~= nil then value = define.checked("fopo.trainer", name, value, "trainer") end
+  local o = {data = t.data, reward = t.reward, contexts = mine.given_contexts,
+             valid = t.valid or false, valid_contexts = t.valid_contexts, index = t.index,
+             exclude = t.exclude}
+  if name == "valid" and value == nil then value = false end
+  o[name] = value
+  if name == "valid" and value ~= t.valid then o.valid_contexts = nil end -- of other sessions
+  validation.check(o)
+  if name == "valid" then
+    mine.valid, mine.valid_automatic = validation.of(o)
+    mine.valid_contexts = o.valid_contexts
+  else
+    mine[name] = value
+  end
+  local function about(v) return type(v) == "userdata" and v:describe() or v or "none" end
+  run.between(t, {what = name, value = about(t[name]), before = about(before)})
+end
+
+local settable = {}
+for _, name in ipairs(knobs.names) do
+  fields[name] = function(t) return knobs.get(t, name) end
+  settable[name] = function(t, value)
+    local j = job.settled(t)
+    if j then j[name] = value else run.set_knob(t, name, value) end
+  end
+end
+for _, name in ipairs{"valid", "valid_contexts", "index", "exclude"} do
+  settable[name] = function(t, value) set_validation(t, name, value) end
+end
+function settable.log_folder(t, folder)
+  if type(folder) ~= "string" then
+    define.fail("t.log_folder must be a string, not %s", define.shown(folder))
+  end
+  sealed.behind(t).log_folder = folder
+end
+
+local type_of_option = {}
+for _, spec in ipairs(define.entries["fopo.trainer"].options) do
+  type_of_option[spec[1]] = spec[2]
+end
+
+-- What to do instead of setting a field.
+local function remedy(_, name, value)
+  if define.of[trainer[name]] then return ("it is a method, as in t:%s{...}"):format(name) end
+  local wanted = type_of_option[name]
+  if not wanted then
+    return "it records what was done; t:run makes steps, and fopo.trainer{...} another trainer"
+  end
+  local given = (wanted == "integer" or wanted == "string") and define.shown(value) or "..."
+  return ("it is fixed when a trainer is made; fopo.trainer{%s = %s, %s%s ...} makes one that %s")
+         :format(name, given, name == "policy" and "" or "policy = t.policy,",
+                 name == "data" and "" or " data = t.data,",
+                 name == "policy" and "trains it" or "goes on with the same policy")
+end
+
+trainer.fields = {} -- for completion
+for name in pairs(fields) do trainer.fields[name] = true end
+
+sealed.kind(trainer, {
+  what = "trainer", letter = "t", remedy = remedy, computed = fields, settable = settable,
+  known = {"valid", "valid_contexts", "index", "exclude", "held", "best_step", "log_folder", "job"},
+  hidden = {"native", "knobs", "unlogged", "current", "given_contexts", "valid_automatic"},
+})
+
 -- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
 job.open(trainer, {columns = columns, line = line, object = object})
 
@@ -257,8 +327,9 @@ trainer.resume = define.fn{
 such as lr come from this trainer, not from the file. A file that does not fit changes nothing.]],
   call = function(t, path)
     local history, facts = t.native:resume(path)
-    t.held = validation.held_from(facts)
-    t.seconds = history.seconds and history.seconds[#history.seconds] or 0
+    local mine = sealed.behind(t)
+    mine.held = validation.held_from(facts)
+    mine.seconds = history.seconds and history.seconds[#history.seconds] or 0
     for _, name in ipairs(columns) do t.history[name] = history[name] or {} end
     return t
   end,

@@ -3,6 +3,7 @@ local define = require "fopo.base.define"
 local draw = require "fopo.tune.draw"
 local native = require "fopo.native"
 local rungs = require "fopo.tune.rungs"
+local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 local trial = require "fopo.tune.trial"
 
@@ -36,7 +37,10 @@ local function as_text(found)
     found.interrupted and ", interrupted" or "", text.table(rows), more)
 end
 
-local meta = {__name = "fopo.tuned", __tostring = as_text, __index = {describe = as_text}}
+local meta = sealed.kind({__name = "fopo.tuned", __tostring = as_text, describe = as_text}, {
+  what = "result of fopo.tune", letter = "found",
+  remedy = "it is what the search found; fopo.tune{...} searches anew",
+})
 
 -- "tune 4 of 13: ..., 1 min 20 s left" for each trial that has ended.
 local function speaker(search)
@@ -69,10 +73,12 @@ end
 
 local function result_of(search, o)
   local best = search.best
-  return setmetatable({trials = search:ranking(), by = o.by, interrupted = search.interrupted,
-                       best = {options = best.options, steps = best.steps, policy = best.policy,
-                               trainer = best.trainer, valid = best.valid, items = best.items,
-                               valid_expected = best.valid_expected}}, meta)
+  return sealed.new(meta, {
+    trials = search:ranking(), by = o.by, interrupted = search.interrupted,
+    best = {options = best.options, steps = best.steps, policy = best.policy,
+            trainer = best.trainer, valid = best.valid, items = best.items,
+            valid_expected = best.valid_expected},
+  })
 end
 
 return define.fn{

@@ -92,12 +92,14 @@ function define.a(value)
 end
 
 -- A value in an error message: strings quoted, numbers in full, objects by their kind.
-local function shown(value)
+function define.shown(value)
   if type(value) == "string" then return ("%q"):format(value) end
   if type(value) == "number" then return ("%.14g"):format(value) end
   if value == nil or type(value) == "boolean" then return tostring(value) end
   return define.a(value)
 end
+
+local shown = define.shown
 
 -- Checks one value against its declaration and returns it, an integral float as an integer.
 local function checked(entry, spec, value)
@@ -146,6 +148,14 @@ function define.no_field(what, key, names)
   define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"),
               near and ("; did you mean '%s'?"):format(near) or "; its fields are: "
               .. table.concat(names, ", "))
+end
+
+-- The value, checked as the option `option` of the declared function `name`; `what` names it in
+-- sentences.
+function define.checked(name, option, value, what)
+  for _, spec in ipairs(define.entries[name].options) do
+    if spec[1] == option then return checked({name = what}, spec, value) end
+  end
 end
 
 -- A new table with every given option checked and every default filled in.

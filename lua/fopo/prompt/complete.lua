@@ -3,6 +3,7 @@
 -- metamethod is called.
 local define = require "fopo.base.define"
 local native = require "fopo.native"
+local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 local metatable_of = debug.getmetatable
 
@@ -12,7 +13,7 @@ local function places(v)
   local list = {}
   local meta = metatable_of(v)
   if type(meta) == "table" and rawget(meta, "sealed") then return {meta.sealed} end
-  if type(v) == "table" then list[1] = v end
+  if type(v) == "table" then list[1] = sealed.behind(v) end
   local methods = type(v) == "userdata" and native.types[define.kind(v)]
   if methods then
     list[#list + 1] = methods
@@ -36,7 +37,7 @@ end
 
 -- v[name], or nil; without metamethods.
 local function field(v, name)
-  local own = type(v) == "table" and rawget(v, name)
+  local own = type(v) == "table" and rawget(sealed.behind(v), name)
   if own then return own end
   for _, place in ipairs(places(v)) do
     local found = rawget(place, name)

@@ -3,7 +3,9 @@
 -- t.history, the log and on_record then (drain). What is set on a job is set while it rests.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local knobs = require "fopo.run.knobs"
 local run = require "fopo.run.run"
+local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 
@@ -16,17 +18,16 @@ local columns, line, object -- of trainers: those of the history; record n as te
 -- Moves the thread's oldest record into the history, the log and what is to be said. Returns its
 -- place.
 local function take_record(j)
-  local n = rawget(j, "run"):take(j.native:take())
-  local say = rawget(j, "say")
-  if say then say(n) end
+  local n = j.run:take(j.native:take())
+  if j.say then j.say(n) end
   return n
 end
 
 -- The end of a job: the trainer is the user's again.
 local function settle(j, seen)
   local t = j.trainer
-  rawset(j, "ended", seen)
-  jobs[j], t.job = nil, nil
+  sealed.behind(j).ended = seen
+  jobs[j], sealed.behind(t).job = nil, nil
   if not seen.failed then j.run:conclude(seen.best) end
   j.run:close()
 end
@@ -36,7 +37,7 @@ end
 -- cut this in two.
 local take_one = term.atomic(function(j)
   local seen = j.native:look()
-  j.trainer.seconds = seen.seconds
+  sealed.behind(j.trainer).seconds = seen.seconds
   if seen.records > 0 then return seen, take_record(j) end
   if seen.state == "ended" then
     j.native:rest()
@@ -48,8 +49,8 @@ end)
 -- Takes what the thread has made up to now, or as much as `seconds` allow; it may go on to make
 -- records faster than that. Returns what there is to see.
 local function drain(j, seconds)
-  if rawget(j, "ended") then return j.ended end
-  local on_record, last = rawget(j, "on_record"), seconds and native.clock() + seconds or math.huge
+  if j.ended then return j.ended end
+  local on_record, last = j.on_record, seconds and native.clock() + seconds or math.huge
   local seen, n = take_one(j)
   local left = seen.records
   while n do
@@ -91,7 +92,7 @@ function job.idle()
   for _, j in ipairs(list) do
     local ok, why = pcall(drain, j, 0.05)
     if not ok then pending[#pending + 1] = tostring(why) end
-    local e = rawget(j, "ended")
+    local e = j.ended
     if e and e.failed then pending[#pending + 1] = "the job has failed: " .. e.sentence end
   end
   if #pending == 0 then return nil end
@@ -112,6 +113,12 @@ local function touch(j)
   return seen
 end
 
+-- The job of t, nil if it has none or the job has ended.
+function job.settled(t)
+  if t.job then touch(t.job) end
+  return t.job
+end
+
 -- For the live view: waits for about so many seconds. Returns the last slice where steps were made.
 function job.watch(j, seconds)
   local seen = drain(j)
@@ -124,9 +131,6 @@ end
 
 -- ---- the job as an object ----
 
-local knobs = {}
-for _, what in ipairs(run.knobs) do knobs[what] = true end
-
 local methods = {"pause", "resume", "stop", "wait"}
 local fields = {}
 function fields.step(j) return touch(j).step end
@@ -135,7 +139,7 @@ function fields.reward(j) return touch(j).reward end
 function fields.state(j)
   local seen = touch(j)
   if seen.state ~= "ended" then return seen.state == "rests" and "paused" or "training" end
-  return seen.failed and "failed" or rawget(j, "by_hand") and "stopped" or "done"
+  return seen.failed and "failed" or j.by_hand and "stopped" or "done"
 end
 function fields.last(j) return touch(j).last end
 function fields.sentence(j) return touch(j).sentence end
@@ -148,39 +152,25 @@ function fields.history(j)
   end
   return copy
 end
-function fields.trainer(j) return rawget(j, "trainer") end
 
-for what in pairs(knobs) do
+local settable = {}
+for _, what in ipairs(knobs.names) do
   fields[what] = function(j) return j.run:get(what) end
-end
-
-function job.__index(j, key)
-  if fields[key] then return fields[key](j) end
-  local found = rawget(job, key)
-  if found ~= nil and type(key) == "string" and key:sub(1, 2) ~= "__" then return found end
-  define.no_field("job", key, job.names())
-end
-
-function job.names()
-  local names = {}
-  for name in pairs(fields) do names[#names + 1] = name end
-  for _, name in ipairs(methods) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
-function job.__newindex(j, key, value)
-  if not knobs[key] then
-    local near = type(key) == "string" and define.nearest(key, run.knobs)
-    define.fail("a job's %s cannot be set%s; lr, epsilon, k and samples can", tostring(key),
-                near and (", did you mean %s?"):format(near) or "")
+  settable[what] = function(j, value)
+    if touch(j).state == "ended" then define.fail("this job has ended; t:start starts another") end
+    job.at_rest(j.trainer, function() j.run:set(what, value) end)
   end
-  if type(value) ~= "number" then
-    define.fail("job.%s must be a number, not %s", key, define.a(value))
-  end
-  if touch(j).state == "ended" then define.fail("this job has ended; t:start starts another") end
-  job.at_rest(j.trainer, function() j.run:set(key, value) end)
 end
+
+local function remedy(_, key)
+  if define.of[job[key]] then return "it is a method, as in job:" .. key .. "()" end
+  return "it says how the job stands; what can be set is " .. table.concat(knobs.names, ", ")
+end
+
+sealed.kind(job, {
+  what = "job", letter = "job", remedy = remedy, computed = fields, settable = settable,
+  hidden = {"native", "run", "before", "ended", "say", "on_record", "by_hand"},
+})
 
 -- "training: step 1,200 of 5,000", ...
 local function standing(j, seen)
@@ -243,7 +233,7 @@ job.stop = define.fn{
 t:run or t:start go on with.]],
   call = function(j)
     if touch(j).state ~= "ended" then
-      rawset(j, "by_hand", true)
+      sealed.behind(j).by_hand = true
       j.native:stop()
       touch(j)
     end
@@ -269,7 +259,7 @@ Returns the trainer.]],
   end,
 }
 
-job.sealed = {} -- for completion
+job.sealed = {trainer = true} -- for completion
 for name in pairs(fields) do job.sealed[name] = true end
 for _, name in ipairs(methods) do job.sealed[name] = job[name] end
 
@@ -304,13 +294,13 @@ local start = term.atomic(function(t, o)
     r:close()
     error(made, 0)
   end
-  local j = setmetatable({native = made, trainer = t, run = r, before = #t.history.step,
-                          say = voice(t, o),
-                          on_record = o.on_record and term.divisible(o.on_record)}, job)
-  if rawget(j, "say") and not (o.json or term.json()) then
+  local j = sealed.new(job, {native = made, trainer = t, run = r, before = #t.history.step,
+                             say = voice(t, o),
+                             on_record = o.on_record and term.divisible(o.on_record)})
+  if j.say and not (o.json or term.json()) then
     r.say_note = function(note) pending[#pending + 1] = note end
   end
-  jobs[j], t.job = true, j
+  jobs[j], sealed.behind(t).job = true, j
   return j
 end)
 
@@ -323,7 +313,8 @@ function job.open(trainer, parts)
     options = options_of_run(),
     text = [[As t:run, but in a thread of its own: the prompt stays usable. The numbers are those of
 t:run, to the bit. job prints how it stands; job:pause(), job:resume(), job:stop(), job:wait();
-job.lr = 1e-4, job.epsilon = 0.5, job.k, job.samples change it; job.history has its records so far.
+job.lr = 1e-4, job.epsilon = 0.5 and so on, as of fopo.trainer, change it; job.history has its
+records so far.
 While it works pi shows theta as it is, and may be used; what the job trains with is kept alive and
 refuses changes. t.history, the log and on_record get the records when the prompt is idle or the job
 is touched. Ctrl-C is not for the job; leaving the program stops it. A custom reward needs t:run.]],

@@ -13,6 +13,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
 local json = require "fopo.base.json"
+local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local validation = require "fopo.run.validation"
 
@@ -69,8 +70,8 @@ local function facts(t, options)
     policy = about(t.policy), data = about(t.data), reward = about(t.reward),
     valid = about(t.valid), valid_contexts = validation.contexts(t), exclude = t.exclude,
     index = about(t.index),
-    gradient = {kind = g.kind, samples = g.samples, epsilon = g.epsilon, k = g.k,
-                baseline = g.baseline, about = about(g)},
+    gradient = {kind = g.kind, samples = g.samples, epsilon = g.epsilon, k = g.k, tail = g.tail,
+                head = g.head, baseline = g.baseline, about = about(g)},
     optim = {kind = o.kind, lr = o.lr, weight_decay = o.weight_decay, about = about(o)},
     device = {name = t.device, note = t.native.device_note},
     versions = {fopo = native.version, lua = _VERSION,
@@ -105,9 +106,9 @@ local function open(path)
 end
 
 -- Opens the log of a run of t. where: true or a folder; a folder that holds an earlier part of this
--- run is continued. Atomic, because a table of records without its first line, which names the
--- columns, cannot be read.
-log.open = term.atomic(function(t, where, columns, options)
+-- run is continued, beginning with the actions `between` the two parts. Atomic, because a table of
+-- records without its first line, which names the columns, cannot be read.
+log.open = term.atomic(function(t, where, columns, options, between)
   local folder = where == true and (t.log_folder or fresh_folder(t)) or where
   local last = last_step(folder)
   if last and last > t.step then
@@ -130,7 +131,8 @@ log.open = term.atomic(function(t, where, columns, options)
   local config = open(folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step)))
   l:put(config, json.encode(facts(t, options)) .. "\n")
   config:close()
-  t.log_folder = folder
+  if not begins then for _, action in ipairs(between) do l:action(action) end end
+  sealed.behind(t).log_folder = folder
   return l
 end)
 

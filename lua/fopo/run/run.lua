@@ -5,9 +5,11 @@
 -- If several processes train together, the first one decides, because clocks differ and it alone
 -- has a view: it tells every slice, record and change to the others before it does so itself.
 local define = require "fopo.base.define"
+local knobs = require "fopo.run.knobs"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
 local notes = require "fopo.run.notes"
+local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local validation = require "fopo.run.validation"
 
@@ -28,75 +30,97 @@ end
 
 -- ---- what may be changed while it runs ----
 
-local setters = {
-  lr = function(t, v) t.optim.lr = v end,
-  epsilon = function(t, v) t.gradient:set{epsilon = v} end,
-  k = function(t, v) t.gradient:set{k = v} end,
-  samples = function(t, v) t.gradient:set{samples = v} end,
-}
-run.knobs = {"lr", "epsilon", "k", "samples"}
+function run:get(what) return knobs.get(self.t, what) end
 
-local function knob(t, what)
-  if what == "lr" then return t.optim.lr end
-  return t.gradient[what]
+-- Keeps in t.actions what was done by hand. Returns it.
+local function keep_action(t, action)
+  action.step, action.seconds = t.step, t.seconds
+  t.actions[#t.actions + 1] = action
+  return action
 end
 
-function run:get(what) return knob(self.t, what) end
-
--- Sets a knob and keeps a note of it. Raises where the value cannot be.
+-- Sets a knob and keeps a note of it. Raises if the value cannot be.
 function run:set(what, value)
-  local before = knob(self.t, what)
-  if before == nil then
-    define.fail("this run has no %s to change: its estimator is %s", what,
-                self.t.gradient:describe())
-  end
-  self:tell("set", "%s %.17g", what, value)
-  setters[what](self.t, value)
-  self:note{what = what, value = knob(self.t, what), before = before}
+  local before = knobs.set(self.t, what, value)
+  self:tell("set", type(value) == "number" and "%s %.17g" or "%s %s", what, value)
+  self:note{what = what, value = self:get(what), before = before}
 end
 
 -- Keeps in t.actions, and in the log, what was done by hand.
 function run:note(action)
-  local t = self.t
-  action.step, action.seconds = t.step, t.seconds
-  t.actions[#t.actions + 1] = action
+  keep_action(self.t, action)
   if self.log then self.log:action(action) end
 end
 
 -- Runs f, which a line of Lua made, and notes the knobs that differ afterwards.
 function run:watching(f, line)
-  local before = {}
+  local before = knobs.all(self.t)
   self:tell("lua", "%s", line or "")
-  for _, what in ipairs(run.knobs) do before[what] = knob(self.t, what) end
+  self.watched = true
   f()
-  for _, what in ipairs(run.knobs) do
-    local now = knob(self.t, what)
-    if now ~= before[what] and now ~= nil then
-      self:note{what = what, value = now, before = before[what]}
-    end
+  self.watched = nil
+  knobs.changed(self.t, before, function(what, now, earlier)
+    self:note{what = what, value = now, before = earlier}
+  end)
+end
+
+-- ---- what may be changed between two runs ----
+
+-- Keeps a change that was made between two runs: in t.actions, and for the log of the next run if
+-- that continues one.
+function run.between(t, action)
+  local unlogged = sealed.behind(t).unlogged
+  unlogged[#unlogged + 1] = keep_action(t, action)
+end
+
+-- Sets a knob of a trainer without a job: of the run that it is in, or between two runs.
+function run.set_knob(t, what, value)
+  local mine = sealed.behind(t)
+  if mine.current and not (mine.current.watched or mine.current.follows) then
+    mine.current:set(what, value)
+  else
+    local before = knobs.set(t, what, value)
+    if mine.current then return end -- who watches, or leads, keeps a note of it
+    run.between(t, {what = what, value = knobs.get(t, what), before = before})
+    mine.knobs[what] = knobs.get(t, what)
   end
+end
+
+-- Keeps what was set on the trainer's parts since its last run, as t.optim.lr = 1e-4. An adaptive
+-- epsilon changes by itself.
+local function keep_changes(t)
+  local mine = sealed.behind(t)
+  local q = t.gradient.proposal
+  knobs.changed(t, mine.knobs, function(what, now, before)
+    if what == "epsilon" and q and q.kind == "adaptive" then return end
+    run.between(t, {what = what, value = now, before = before})
+  end)
+  mine.knobs = knobs.all(t)
 end
 
 -- The actions to make again: those of a list, of a trainer, or of the folder of a log, by step.
 local function planned(t, given)
   if type(given) == "string" then given = log.read_actions(given) end
-  local list = {}
+  local list, place = {}, {}
   for i, a in ipairs(given) do
     if type(a) ~= "table" or math.type(a.step) ~= "integer" or type(a.what) ~= "string" then
       define.fail("trainer:run: replay[%d] is no action {step =, what =, value =}", i)
     end
-    if setters[a.what] then
+    if knobs.is(a.what) then
       if a.step < t.step then
         define.fail("trainer:run: replay[%d] belongs to step %d, but this trainer is at step %d; "
                     .. "begin where the run began that it comes from", i, a.step, t.step)
       end
       list[#list + 1] = a
-    elseif a.what == "lua" then
-      io.stderr:write(("fopo: the replay leaves out a line of Lua entered at step %d: %s\n"):format(
-        a.step, tostring(a.value)))
+      place[a] = i
+    elseif a.what ~= "save" then
+      io.stderr:write(("fopo: the replay leaves out what was done at step %d: %s %s\n"):format(
+        a.step, a.what == "lua" and "the line of Lua" or a.what, tostring(a.value)))
     end
   end
-  table.sort(list, function(a, b) return a.step < b.step end)
+  table.sort(list, function(a, b)
+    return a.step < b.step or a.step == b.step and place[a] < place[b]
+  end)
   return list
 end
 
@@ -117,8 +141,12 @@ function run.new(t, o, columns)
                           begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {},
                           seen = notes.new(t, o)}, run)
-  t.held, t.notes = nil, {}
-  if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o) end
+  local mine = sealed.behind(t)
+  mine.held, mine.notes = nil, {}
+  keep_changes(t)
+  if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o, mine.unlogged) end
+  if r.log then mine.unlogged = {} end
+  mine.current = r
   return r
 end
 
@@ -162,7 +190,7 @@ local orders = {}
 function orders.record(r, how) r:record(how == "cut") end
 function orders.set(r, rest)
   local what, value = rest:match("^(%S+) (.*)$")
-  r:set(what, tonumber(value))
+  r:set(what, tonumber(value) or value)
 end
 function orders.save(r, path) r.t:save(path) end
 function orders.lua(r, line)
@@ -171,7 +199,7 @@ function orders.lua(r, line)
   if chunk then pcall(chunk) end
 end
 function orders.advance(r, n)
-  r.t.seconds = core_of(r):advance(nil, math.tointeger(tonumber(n))).trained
+  sealed.behind(r.t).seconds = core_of(r):advance(nil, math.tointeger(tonumber(n))).trained
 end
 
 -- Does what the first process does, to the end of its run. Raises where that one does.
@@ -221,9 +249,10 @@ end
 -- The end of a run that was not given up. best: what it ended with, from C; nil if nothing is kept.
 function run:conclude(best)
   local t = self.t
-  t.best_step = best and best.step or t.best_step
-  t.held = self.seen:held(t.step, best)
-  t.notes = self.seen:sentences(t.step, best)
+  local mine = sealed.behind(t)
+  mine.best_step = best and best.step or t.best_step
+  mine.held = self.seen:held(t.step, best)
+  mine.notes = self.seen:sentences(t.step, best)
   for _, note in ipairs(t.notes) do
     if self.log then self.log:note(note) end
     if self.say_note then self.say_note("note: " .. note) end
@@ -239,7 +268,7 @@ local write_record = term.atomic(function(self, cut)
   local ok, row = pcall(end_record, self, cut)
   local why = row
   if not ok then row = self.core:cut_record() end
-  t.seconds = row.seconds
+  sealed.behind(t).seconds = row.seconds
   local n = self:take(row)
   if self.say then self.say(n) end
   if not ok then error(why, 0) end
@@ -262,6 +291,8 @@ run.close = term.atomic(function(self, why)
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
   if self.log then self.log:close() end
+  local mine = sealed.behind(self.t)
+  mine.current, mine.knobs = nil, knobs.all(self.t)
 end)
 
 run.__close = run.close -- Lua gives the error where there is one
@@ -290,7 +321,7 @@ local make_slice = term.atomic(function(self, seconds, count)
   local began = native.clock()
   local slice = core:advance(nil, n)
   slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
-  t.seconds = slice.trained
+  sealed.behind(t).seconds = slice.trained
   if slice.interrupted then
     define.fail("interrupted after step %d; t:run goes on from there", t.step)
   end

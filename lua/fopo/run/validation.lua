@@ -25,6 +25,15 @@ local function by_itself(o)
   return nil, split.valid
 end
 
+-- Raises if a log to validate on is joined with what only sessions have.
+function validation.check(o)
+  if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or o.exclude) then
+    define.fail("fopo.trainer: a log to validate on has contexts of its own, no seen items, and "
+                .. "is judged without an index; leave out %s",
+                o.valid_contexts and "valid_contexts" or o.index and "index" or "exclude")
+  end
+end
+
 -- What a trainer of these options validates on, and whether nobody has named it.
 function validation.of(o)
   if o.valid == false then return nil, false end

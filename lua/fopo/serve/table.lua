@@ -5,6 +5,7 @@ local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local data = require "fopo.data"
 local reading = require "fopo.base.reading"
+local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
@@ -128,7 +129,12 @@ function report.describe(r)
   if r.skipped > 0 then parts[#parts + 1] = text.count(r.skipped) .. " rows were left out" end
   return table.concat(parts, "\n")
 end
-report.__tostring, report.__index = report.describe, {describe = report.describe}
+report.__tostring = report.describe
+sealed.kind(report, {
+  what = "report of pi:recommend_file", letter = "r",
+  remedy = "it says what was written; pi:recommend_file(users, out, {...}) writes anew",
+  known = {"example"},
+})
 
 -- ---- the call ----
 
@@ -166,7 +172,7 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
     end}),
   }
   local began, say, file = native.clock(), progress(users, o.quiet), output(out)
-  local r = setmetatable({rows = 0, without = 0}, report)
+  local r = {rows = 0, without = 0}
   local why = guarded(function()
     file.write(o.probability and "user,rank,item,score,probability\n" or "user,rank,item,score\n")
     local sessions, names = next_users()
@@ -183,7 +189,7 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
   local a = about()
   r.users, r.interactions, r.unknown, r.example = a.users, a.rows, a.unknown, a.example
   r.skipped, r.seconds = a.skipped, native.clock() - began
-  return r
+  return sealed.new(report, r)
 end
 
 return define.fn{
