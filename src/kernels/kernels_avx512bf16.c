@@ -1,5 +1,5 @@
 /* flags x86_64: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 */
-/* AVX-512 with products of bfloat16: a prefilter. */
+/* AVX-512 with BF16: a prefilter by products of bfloat16. */
 #include "kernels/kernels_tables.h"
 #include "kernels/prefilter_512.h"
 

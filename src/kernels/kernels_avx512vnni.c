@@ -1,5 +1,5 @@
 /* flags x86_64: -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni */
-/* AVX-512 with VNNI: products of 8-bit integers: a prefilter. */
+/* AVX-512 with VNNI: a prefilter by products of 8-bit integers. */
 #include "kernels/kernels_tables.h"
 #include "kernels/prefilter_512.h"
 

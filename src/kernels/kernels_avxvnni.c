@@ -1,5 +1,5 @@
 /* flags x86_64: -mavx2 -mfma -mf16c -mavxvnni */
-/* AVX2 with VNNI: products of 8-bit integers: a prefilter. */
+/* AVX2 with VNNI: a prefilter by products of 8-bit integers. */
 #include "kernels/kernels_tables.h"
 #include "kernels/prefilter_256.h"
 

@@ -123,16 +123,15 @@ void fopo_scan_score_sample(const fopo_scan *scan, const fopo_scan_worker *w) {
   size_t L = scan->items.cols, groups = fopo_scan_sampled_groups(w);
   size_t query_bytes = w->prefilter->query_bytes(L);
   size_t stride = w->first_end / GROUP / groups;
-  float all[FOPO_PANEL];
-  for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
 #pragma omp for schedule(dynamic, 4)
   for (size_t g = 0; g < groups; g++) {
     size_t at = (g * stride + stride / 2) * GROUP;
     const char *items = packed_items(scan, w, at, GROUP);
     for (size_t first = 0; first < w->n_active; first += FOPO_PANEL) {
       uint32_t list[2 * PART];
-      float s[2 * PART];
+      float s[2 * PART], all[FOPO_PANEL]; /* floors that every score reaches */
       size_t found[2], n = fopo_scan_min(w->n_active - first, FOPO_PANEL);
+      for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = j < n ? -INFINITY : INFINITY;
       w->prefilter->score_and_select(list, s, found, items, GROUP,
                                      w->packed_panels + first * query_bytes, L, n, all);
       for (size_t half = 0; half * HALF < n; half++) {
