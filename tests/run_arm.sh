@@ -28,8 +28,8 @@ one() {
     training_neon) training neon avx2 ;;
     training_portable) training portable portable ;;
     search) $EMULATE "$OUT/fopo" tests/arm/search.lua ;;
-    *.lua) timeout -k 10 600 $EMULATE "$OUT/fopo" "tests/lua/$1" ;;
-    *) timeout -k 10 600 $EMULATE "$OUT/$1" ;;
+    *.lua) timeout -k 10 1800 $EMULATE "$OUT/fopo" "tests/lua/$1" ;;
+    *) timeout -k 10 1800 $EMULATE "$OUT/$1" ;;
   esac </dev/null >"$talk" 2>&1
   status=$?
   if [[ $status == 0 ]]; then
