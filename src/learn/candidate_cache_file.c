@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "learn/automatic.h"
 #include "learn/candidate_cache.h"
 
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
@@ -118,17 +119,19 @@ static void restore_mass(fopo_candidate_cache *cache, const fopo_archive *archiv
   memcpy(&cache->mass, fopo_archive_find(archive, mass_name)->data, sizeof cache->mass);
 }
 
-static void restore_norms(fopo_candidate_cache *cache, const fopo_archive *archive) {
+/* A file may come from a run that took its number of norms from the mass and this one may not. */
+static void restore_norms(fopo_candidate_cache *cache, const fopo_archive *archive,
+                          const fopo_proposal *q) {
   const fopo_array *counts = fopo_archive_find(archive, norms_name);
   cache->norms = (fopo_mass){0};
-  if (counts == NULL) return;
+  if (counts == NULL || !fopo_automatic_serves(q)) return;
   memcpy(&cache->norms.head, counts->data, NORMS * sizeof cache->norms.head);
   memcpy(&cache->norms.held, fopo_archive_find(archive, held_name)->data, sizeof(double));
 }
 
 int fopo_candidate_cache_restore(fopo_candidate_cache *cache, const fopo_archive *archive,
                                  const fopo_proposal *q) {
-  restore_norms(cache, archive);
+  restore_norms(cache, archive, q);
   if (q->adaptive) restore_mass(cache, archive);
   if (!fopo_proposal_keeps(q)) return FOPO_OK;
   memset(cache->served, 0, cache->N * sizeof *cache->served);
