@@ -122,7 +122,7 @@ static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposa
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
-                             fopo_mass_horizon(&a->next, kind, data->P));
+                             fopo_mass_horizon(&a->next, kind, n, data->P));
   if (status == FOPO_OK) fopo_mass_take(&a->next, kind, &found);
   return status;
 }
@@ -157,6 +157,6 @@ size_t fopo_automatic_limit(const fopo_automatic *a, const fopo_binding *data, s
 
 /* Searches without a limit stop where the last full probe did, about. */
 uint64_t fopo_automatic_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches) {
-  uint64_t each = m->head < P ? m->head : m->last_full / CONTEXTS;
+  uint64_t each = m->head < P ? m->head : m->full_cost / CONTEXTS;
   return draws + searches * each;
 }

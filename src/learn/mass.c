@@ -16,20 +16,27 @@ uint64_t fopo_mass_next(uint64_t h, uint64_t P) {
   return next > P / 2 ? P : next;
 }
 
-uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t P) {
-  if (kind == FOPO_MASS_FULL || m->head == 0) return P;
+static uint64_t window(const fopo_mass *m, size_t P) {
   return m->head < P / WINDOW ? m->head * WINDOW : P;
 }
 
-/* No more is spent on probes of a kind than steps have paid for. */
-static int can_pay(const fopo_mass *m, uint64_t spent, uint64_t cost, uint64_t share) {
-  return spent + cost <= m->rows / share;
+/* What steps have paid for probes of a kind, and is not spent. */
+static uint64_t purse(const fopo_mass *m, uint64_t spent, uint64_t share) {
+  uint64_t paid = m->rows / share;
+  return paid > spent ? paid - spent : 0;
 }
 
 fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P) {
-  if (m->head == 0 || can_pay(m, m->full, m->last_full, FULL)) return FOPO_MASS_FULL;
-  uint64_t cost = n * fopo_mass_horizon(m, FOPO_MASS_NEAR, P);
-  return can_pay(m, m->near, cost, NEAR) ? FOPO_MASS_NEAR : FOPO_MASS_NONE;
+  if (m->head == 0) return FOPO_MASS_FULL;
+  uint64_t near = n * window(m, P), full = m->full_cost > near ? m->full_cost : near;
+  if (purse(m, m->full, FULL) >= full) return FOPO_MASS_FULL;
+  return purse(m, m->near, NEAR) >= near ? FOPO_MASS_NEAR : FOPO_MASS_NONE;
+}
+
+uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t n, size_t P) {
+  if (m->head == 0) return P;
+  uint64_t paid = purse(m, m->full, FULL) / n;
+  return kind == FOPO_MASS_NEAR ? window(m, P) : paid < P ? paid : P;
 }
 
 size_t fopo_mass_shared(const fopo_mass *m, size_t P, size_t tail) {
@@ -48,7 +55,7 @@ static void want_less(fopo_mass *m, uint64_t wanted) {
 void fopo_mass_take(fopo_mass *m, fopo_mass_kind kind, const fopo_mass_found *found) {
   if (kind == FOPO_MASS_FULL) {
     m->full += found->rows;
-    m->last_full = found->rows;
+    m->full_cost = found->complete ? found->rows : 2 * found->rows;
   } else {
     m->near += found->rows;
   }

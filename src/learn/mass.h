@@ -9,9 +9,12 @@
  * there 1.5 x and 1.33 x by turns, up to half the catalogue; P items, all, stand for more. H grows
  * at once; it shrinks if three probes in a row want less, to the largest that they want.
  *
- * A full probe scores the norm order until no item left can enter a top K by more than 1 / 2,000 of
- * its mass. A near one scores the first 4 H norms alone: it takes T_b among these, so it can ask
- * for more and never proves that less is enough, and it is cheap enough to come often.
+ * A full probe scores the norm order until no item left matters: none can add more than 1 / 2,000
+ * to the mass of a top K, or the norms scored hold all that a top K could come to, which is hardly
+ * more than it is (as in a policy that is near uniform). It ends early, incomplete, if it would
+ * cost more than steps have paid for. A near one scores the first 4 H norms alone: it takes T_b
+ * among these, so it can ask for more and never proves that less is enough, and it is cheap enough
+ * to come often.
  *
  * When probes come follows from rows: the products of an item with a context that steps and probes
  * compute. Full probes stay within 1 %, near ones within 2 % of those of the steps; the first
@@ -35,7 +38,8 @@ typedef struct {
   uint64_t head;         /* H; P: all items */
   uint64_t rows;         /* of the steps */
   uint64_t near, full;   /* of the probes of each kind */
-  uint64_t last_full;    /* of the last full probe */
+  uint64_t full_cost;    /* that a full probe is expected to cost: as the last one, or twice that
+                          * if it was not complete */
   uint64_t fewer, least; /* probes in a row that want less, and the largest that they want */
   double held;           /* held(H) by the last probe */
 } fopo_mass;
@@ -50,8 +54,8 @@ uint64_t fopo_mass_next(uint64_t h, uint64_t P);
 /* The probe that is due before a batch; n: the contexts that it would measure. */
 fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P);
 
-/* The ranks that a probe of this kind scores at most. */
-uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t P);
+/* The ranks that a probe of this kind and of n contexts scores at most. */
+uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t n, size_t P);
 
 /* What a probe has found. */
 typedef struct {

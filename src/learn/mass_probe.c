@@ -4,9 +4,8 @@
  *   sum exp(f) of each step of the ladder, as (m, z): z exp(m), m the largest f of the step,
  *   the keys of the K best scores so far.
  *
- * A context is settled when the items left can add no more than a trifle to its top K,
- *
- *     K exp(|q| |beta|) <= trifle T,    |beta| the norm of the first item left (Cauchy-Schwarz).
+ * A context is settled when the items left cannot matter to its top K: no score left exceeds |q|
+ * |beta|, |beta| the norm of the first item left (Cauchy-Schwarz).
  *
  * A block is scored tile by tile and then summed context by context, each by one thread in a fixed
  * order: the same bits for any number of threads. */
@@ -28,8 +27,8 @@ enum {
   STEPS = 80    /* of the ladder, at most: 4 up to 1,024, then 2 for each doubling */
 };
 
-/* What a settled top K may still miss, of its mass. */
-static const double trifle = 1.0 / 2000.0;
+/* What a settled top K may still miss, of its mass; and if all it could come to is held. */
+static const double trifle = 1.0 / 2000.0, loose = 0.05;
 
 typedef struct {
   double norm;    /* |q| */
@@ -117,14 +116,33 @@ static void add_block(probe *p, uint64_t first, size_t n) {
   }
 }
 
+/* What the items from rank `at` on can add to T_b: at most K items, each of at most exp(|q| |beta|)
+ * in the place of the smallest keys. scratch holds the weights of the keys. */
+static double gain_of(const probe *p, size_t b, uint64_t at) {
+  const context *c = &p->of[b];
+  const float *w = p->scratch + b * p->k;
+  if (at == p->order->items.rows) return 0.0;
+  double most = c->norm * (double)p->order->norms[at];
+  if (c->n == p->k && most <= (double)c->floor) return 0.0;
+  double weight = exp(most - (double)c->top), gain = (double)(p->k - c->n) * weight;
+  for (size_t i = 0; i < c->n; i++) gain += fmax(0.0, weight - (double)w[i]);
+  return gain;
+}
+
+/* The mass of all items scored, relative to exp(top). */
+static double mass_of(const context *c, size_t steps) {
+  double mass = 0.0;
+  for (size_t i = 0; i < steps; i++) mass += c->z[i] * exp((double)c->m[i] - (double)c->top);
+  return mass;
+}
+
 /* True if no item from rank `at` on matters to any top K. */
 static int is_settled(const probe *p, uint64_t at) {
-  double norm = at < p->order->items.rows ? (double)p->order->norms[at] : 0.0;
-  if (at == p->order->items.rows) return 1;
   for (size_t b = 0; b < p->n; b++) {
     const context *c = &p->of[b];
-    double most = (double)p->k * exp(c->norm * norm - (double)c->top);
-    if (c->n < p->k || most > trifle * c->T) return 0;
+    double gain = gain_of(p, b, at);
+    int held = gain <= loose * c->T && mass_of(c, p->steps) >= c->T + gain;
+    if (gain > trifle * c->T && !held) return 0;
   }
   return 1;
 }
@@ -209,6 +227,7 @@ int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mas
   int status = run(&scored, p, least > k ? least : k, horizon);
   if (status != FOPO_OK) return status;
   *found = (fopo_mass_found){.rows = scored * p->n, .complete = is_settled(p, scored)};
+  for (size_t b = 0; b < p->n && found->complete; b++) p->of[b].T += gain_of(p, b, scored);
   decide(found, p, keep, head);
   return FOPO_OK;
 }
