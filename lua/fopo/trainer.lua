@@ -42,7 +42,7 @@ function fields.device(t) return t.native.device_name end
 
 -- fopo.gradient.head_tail{} for a catalogue of P items, which may be small.
 local function standard_gradient(P)
-  local k, tail = math.min(256, P), math.max(1, math.min(256, P - 1))
+  local k, tail = math.min(256, P), math.max(1, math.min(64, P - 1))
   return require("fopo.gradient").head_tail{k = k, tail = tail}
 end
 

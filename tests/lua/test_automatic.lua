@@ -112,7 +112,7 @@ end
 -- The trainer's own gradient, also of a catalogue with fewer items than its usual K.
 function TestRuns:test_no_gradient()
   local t = trainer()
-  lu.assertStrContains(t.gradient:describe(), "head and tail: K 256, H auto, U 256")
+  lu.assertStrContains(t.gradient:describe(), "head and tail: K 256, H auto, U 64")
   t:run{steps = 5, view = false}
   lu.assertTrue(t.history.head[1] >= 256)
   local few = fopo.data.synthetic{users = 200, items = 90, clusters = 5}:sessions{min_items = 5}
@@ -121,7 +121,7 @@ function TestRuns:test_no_gradient()
                          valid = false}
   u:run{steps = 5, view = false}
   lu.assertEquals(u.history.head[1], 90)
-  lu.assertStrContains(u.gradient:describe(), "K 90, H auto, U 89")
+  lu.assertStrContains(u.gradient:describe(), "K 90, H auto, U 64")
 end
 
 function TestRuns:test_items_that_are_learnt()
