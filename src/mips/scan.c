@@ -123,11 +123,11 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static int reserve_prefilter(fopo_scan_worker *w) {
   size_t queries = fopo_scan_padded(w->group);
-  size_t lists = queries / HALF * ((w->slice + TILE_PREFILTER - 1) / TILE_PREFILTER);
+  size_t lists = w->places / HALF / TILE_PREFILTER + queries / HALF;
   if (w->prefilter == NULL) return FOPO_OK;
   w->packed_panels = fopo_alloc(queries, w->prefilter->query_bytes(w->dim));
   w->packed = fopo_alloc(w->team * TILE_PREFILTER, w->prefilter->row_bytes(w->dim));
-  w->list = fopo_alloc(queries * w->slice, sizeof *w->list);
+  w->list = fopo_alloc(w->places, sizeof *w->list);
   w->found = fopo_alloc(lists, sizeof *w->found);
   int enough = w->packed_panels != NULL && w->packed != NULL && w->list != NULL && w->found != NULL;
   return enough ? FOPO_OK : FOPO_ERR_MEMORY;
@@ -137,14 +137,17 @@ static int reserve_prefilter(fopo_scan_worker *w) {
 static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, size_t slice,
                           size_t dim, size_t team, const fopo_prefilter *prefilter) {
   int enough = w->prefilter == prefilter && w->team >= team;
+  size_t places = fopo_scan_padded(group) * slice;
   w->kernels = fopo_kernels_get();
-  enough = enough && w->group >= group && w->capacity >= capacity && w->slice >= slice;
+  w->slice = slice;
+  enough = enough && w->group >= group && w->capacity >= capacity && w->places >= places;
   if (enough) return FOPO_OK;
   group = larger(group, w->group), capacity = larger(capacity, w->capacity);
-  slice = larger(slice, w->slice), team = larger(team, w->team);
+  places = larger(places, w->places), team = larger(team, w->team);
   worker_done(w);
   w->kernels = fopo_kernels_get(), w->prefilter = prefilter;
-  w->group = group, w->capacity = capacity, w->slice = slice, w->dim = dim, w->team = team;
+  w->group = group, w->capacity = capacity, w->places = places, w->dim = dim, w->team = team;
+  w->slice = slice;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
       (w->keys = fopo_alloc(group * capacity, sizeof *w->keys)) == NULL ||
       (w->panels = fopo_alloc(fopo_scan_padded(group) * dim, sizeof *w->panels)) == NULL ||
@@ -154,7 +157,7 @@ static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, si
       (w->done = fopo_alloc(group, sizeof *w->done)) == NULL ||
       (w->failed = fopo_alloc(group, sizeof *w->failed)) == NULL ||
       (w->estimate = fopo_alloc(group, sizeof *w->estimate)) == NULL ||
-      (w->scores = fopo_alloc(fopo_scan_padded(group) * slice, sizeof *w->scores)) == NULL ||
+      (w->scores = fopo_alloc(places, sizeof *w->scores)) == NULL ||
       reserve_prefilter(w) != FOPO_OK) {
     worker_done(w);
     return FOPO_ERR_MEMORY;
@@ -185,9 +188,11 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
     const fopo_scan_worker *w = &scan->workers[i];
     size_t query = sizeof *w->top + w->capacity * sizeof *w->keys + 3 * sizeof *w->norm +
                    sizeof *w->active + 2 * sizeof *w->done;
-    size_t column = w->dim * sizeof *w->panels + w->slice * sizeof *w->scores;
+    size_t column = w->dim * sizeof *w->panels;
+    bytes += w->places * sizeof *w->scores;
     if (w->prefilter != NULL) {
-      column += w->prefilter->query_bytes(w->dim) + w->slice * sizeof *w->list;
+      column += w->prefilter->query_bytes(w->dim);
+      bytes += w->places * sizeof *w->list;
       bytes += w->team * TILE_PREFILTER * w->prefilter->row_bytes(w->dim);
     }
     bytes += w->group * query + fopo_scan_padded(w->group) * column;

@@ -21,7 +21,7 @@ struct fopo_scan_worker {
   /* Capacity of the arrays below. */
   size_t group;    /* queries */
   size_t capacity; /* keys of a query */
-  size_t slice;    /* items of a block */
+  size_t places;   /* of scores: padded(group) times the slice of some search */
   size_t dim;
   size_t team; /* threads that share a group */
 
@@ -34,18 +34,19 @@ struct fopo_scan_worker {
   uint8_t *failed;  /* [group] 1: the estimated floor was too high */
   float *estimate;  /* [group] the estimated floors, by place in top */
   float *panels;    /* [padded(group), dim] the active queries, each panel transposed */
-  float *scores;    /* [padded(group), slice] of a block */
+  float *scores;    /* [places] of a block: [padded(group), slice] */
 
   /* For the prefilter; NULL without one. */
   char *packed_panels; /* [padded(group), query_bytes] the panels, rounded */
   char *packed;        /* [team, TILE_PREFILTER, row_bytes] items that the index did not pack */
-  uint32_t *list;      /* [padded(group), slice] the items that passed; scores at the same place */
+  uint32_t *list;      /* [places] the items that passed; scores at the same place */
   size_t *found;       /* [padded(group) / FOPO_PANEL, tiles, 2] how many passed */
 
   /* The state of the search of one group. */
   const fopo_kernels *kernels;
   const fopo_prefilter *prefilter; /* NULL: none */
   size_t prefix_rows;              /* items that this prefilter finds packed by the index */
+  size_t slice;                    /* items of a block at most */
   size_t n_active;
   size_t n_waiting;  /* queries behind the active ones, while a round is repeated without them */
   size_t at, step;   /* the block is the items at .. at + step - 1 of the order */
