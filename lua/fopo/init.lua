@@ -12,6 +12,7 @@
 --   lessons/  the texts and the code of fopo.demo
 local native = require "fopo.native"
 local strict = require "fopo.base.strict"
+require "fopo.base.remedy"
 
 local fopo = {
   version = native.version,

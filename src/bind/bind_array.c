@@ -229,6 +229,8 @@ static int load(fopo_archive *archive, const char *path, fopo_dtype type) {
   }
   if (status != FOPO_OK) return status;
   if (archive->n != 1) {
+    status = fopo_archive_check(archive, path, "an array");
+    if (status != FOPO_OK) return status;
     return fopo_fail(
         FOPO_ERR_FORMAT,
         "%s has %zu members; an array is read from a .npy, or from an .npz with one member", path,

@@ -180,6 +180,17 @@ static int set(lua_State *L) {
   return 0;
 }
 
+/* g.samples = n: as g:set{samples = n}. */
+static int set_one(lua_State *L, bind_object *o) {
+  (void)o;
+  lua_settop(L, 3);
+  lua_createtable(L, 0, 1);
+  lua_insert(L, 2);
+  lua_rawset(L, 2);
+  set(L);
+  return 1;
+}
+
 /* ---- computing ---- */
 
 /* Estimates the gradient of the batch that was begun. `function`: stack index of the function of a
@@ -377,12 +388,12 @@ static const luaL_Reg methods[] = {
     {"compute", compute}, {"copy", copy}, {"set", set}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
-                                    {"samples", field_option, NULL},
-                                    {"tail", field_option, NULL},
-                                    {"head", field_option, NULL},
+                                    {"samples", field_option, set_one},
+                                    {"tail", field_option, set_one},
+                                    {"head", field_option, set_one},
                                     {"baseline", field_option, NULL},
-                                    {"epsilon", field_epsilon, NULL},
-                                    {"k", field_k, NULL},
+                                    {"epsilon", field_epsilon, set_one},
+                                    {"k", field_k, set_one},
                                     {"refresh", field_refresh, NULL},
                                     {"kept_bytes", field_kept_bytes, NULL},
                                     {"norms", field_norms, NULL},

@@ -15,6 +15,46 @@ enum { PRESSURE_KB = 64 << 10 };
 
 static const char *short_name(const bind_type *type) { return strchr(type->name, '.') + 1; }
 
+/* ---- remedies ---- */
+
+static const char remedies[] = "fopo.remedies"; /* registry: the function */
+
+/* native.remedies(f): f(what, kind, value, name) returns what to do about an error, or nil
+ * (lua/fopo/base/remedy.lua). */
+static int set_remedies(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, remedies);
+  return 0;
+}
+
+/* Pushes "; " and the remedy, or "". what: "kind", a value that is no object of this type; "read"
+ * or "set", a field that is not there or cannot be set. `name`: the method that was called with the
+ * value as its first argument, or NULL. */
+static const char *push_remedy(lua_State *L, const char *what, const bind_type *type, int index,
+                               const char *name) {
+  luaL_checkstack(L, 8, NULL);
+  index = lua_type(L, index) == LUA_TNONE ? 0 : lua_absindex(L, index);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, remedies) != LUA_TFUNCTION) return "";
+  lua_pushstring(L, what);
+  lua_pushstring(L, short_name(type));
+  if (index != 0) {
+    lua_pushvalue(L, index);
+  } else {
+    lua_pushnil(L);
+  }
+  lua_pushstring(L, name);
+  if (lua_pcall(L, 4, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING) return "";
+  return lua_pushfstring(L, "; %s", lua_tostring(L, -1));
+}
+
+/* The name by which the running function was called, as o.name(...), or NULL. */
+static const char *called_by_dot(lua_State *L) {
+  lua_Debug call;
+  if (!lua_getstack(L, 0, &call) || !lua_getinfo(L, "n", &call)) return NULL;
+  return strcmp(call.namewhat, "field") == 0 ? call.name : NULL;
+}
+
 /* ---- holders ---- */
 
 void bind_release(bind_object *o) {
@@ -110,8 +150,9 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
   const char *name = short_name(type);
   if (h == NULL) {
     const char *found = bind_found(L, index);
-    bind_refuse(L, "%s %s is needed here, not %s", strchr("aeio", name[0]) ? "an" : "a", name,
-                found);
+    const char *remedy = push_remedy(L, "kind", type, index, index == 1 ? called_by_dot(L) : NULL);
+    bind_refuse(L, "%s %s is needed here, not %s%s", strchr("aeio", name[0]) ? "an" : "a", name,
+                found, remedy);
   }
   if (h->object == NULL) {
     bind_refuse(L, "this %s has been closed", name);
@@ -202,6 +243,10 @@ static void consider(nearest *n, const char *name, size_t length) {
 
 /* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
 static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
+  const char *remedy = push_remedy(L, "read", type, 2, NULL);
+  if (*remedy != '\0') {
+    return bind_refuse(L, "%s has no field '%.80s'%s", short_name(type), field, remedy);
+  }
   nearest n = {.word = field, .least = WORD};
   for (const bind_field *f = type->fields; f && f->name; f++) {
     consider(&n, f->name, strlen(f->name));
@@ -258,7 +303,16 @@ static int set_field(lua_State *L) {
   const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
   const bind_field *f = find_field(type, field);
   if (f && f->set && f->set(L, o)) return 0;
-  return bind_refuse(L, "%s has no field '%.80s' that can be set", short_name(type), field);
+  if (f && f->set) {
+    return bind_refuse(L, "this %s has no field '%.80s' that can be set", short_name(type), field);
+  }
+  lua_pushvalue(L, 2);
+  int is_method = lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL;
+  if (!f && !is_method && !(type->other && type->other(L, o))) {
+    return no_field(L, type, lua_upvalueindex(2), field);
+  }
+  const char *remedy = push_remedy(L, "set", type, 2, NULL);
+  return bind_refuse(L, "%s.%.80s cannot be set%s", short_name(type), field, remedy);
 }
 
 /* __tostring: the method `describe`, which the Lua files give each type; a closed handle has no
@@ -295,6 +349,8 @@ void bind_type_open(lua_State *L, const bind_type *type) {
   lua_pop(L, 1);
   lua_setfield(L, types, short_name(type));
 }
+
+const luaL_Reg bind_object_functions[] = {{"remedies", set_remedies}, {NULL, NULL}};
 
 void bind_type_fields(lua_State *L, const bind_type *type) {
   lua_newtable(L);

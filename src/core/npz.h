@@ -27,6 +27,11 @@ int fopo_npz_load(fopo_archive *archive, const char *path);
 int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *const *names);
 void fopo_archive_done(fopo_archive *archive); /* accepts {0} */
 
+/* FOPO_ERR_FORMAT with a sentence that says what reads it, if the archive is one of the program's
+ * files, but not one of the wanted kind ("checkpoint", "policy", "index", "log", "dataset", or in
+ * words what else). An archive of no known kind passes. */
+int fopo_archive_check(const fopo_archive *archive, const char *path, const char *wanted);
+
 /* The member of that name, or NULL. */
 fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
 

@@ -158,6 +158,8 @@ static int check_format(const file *f) {
                      "writes its policy",
                      f->path);
   }
+  int status = fopo_archive_check(f->archive, f->path, "policy");
+  if (status != FOPO_OK) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s holds no policy: it was not written by pi:save(path)",
                    f->path);
 }

@@ -354,7 +354,8 @@ int fopo_index_load(fopo_index **ix, const char *path, fopo_matrix items) {
   *ix = NULL;
   int status = fopo_npz_load(&archive, path);
   if (status != FOPO_OK) return status;
-  status = load_kind(ix, &archive, path, items);
+  status = fopo_archive_check(&archive, path, "index");
+  if (status == FOPO_OK) status = load_kind(ix, &archive, path, items);
   fopo_archive_done(&archive);
   if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - start;
   return status;

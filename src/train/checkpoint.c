@@ -394,7 +394,9 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   fopo_optim_kind optim = t->o.optim->options.kind;
   size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
   fixed f = fixed_of(t);
-  int status = need_text(archive, path, "format", format, "it is no checkpoint of this program");
+  int status = fopo_archive_check(archive, path, "checkpoint");
+  if (status != FOPO_OK) return status;
+  status = need_text(archive, path, "format", format, "it is no checkpoint of this program");
   if (status == FOPO_OK) {
     status = need_text(archive, path, "optim", optim_names[optim], "use the same optimiser");
   }

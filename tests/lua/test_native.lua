@@ -202,7 +202,7 @@ function TestArray:test_fields_and_names()
   fails("array has no field 'qqqqqqqqq'; its fields are: rows cols kind bytes", field, a,
         "qqqqqqqqq")
   fails("array has no element [1]", field, a, 1)
-  fails("array has no field 'rows' that can be set", assign, a, "rows", 3)
+  fails("array.rows cannot be set", assign, a, "rows", 3)
   lu.assertEquals(getmetatable(a), "fopo.array")
 end
 
@@ -677,7 +677,7 @@ function TestOptim:test_options()
   fails("learning rate is -1", assign, o, "lr", -1)
   fails("lr must be a number, not a string", assign, o, "lr", "1")
   fails("no field 'momentum' that can be set", assign, o, "momentum", 0.5)
-  fails("no field 'lrr' that can be set", assign, o, "lrr", 0.5)
+  fails("no field 'lrr'; did you mean 'lr'?", assign, o, "lrr", 0.5)
   lu.assertEquals(o.lr, 0.25)
   fails("beta1 must be a number, not nil", n.optim_adam, {lr = 1})
   fails("learning rate", adam, -1)

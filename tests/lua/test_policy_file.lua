@@ -177,7 +177,7 @@ end
 
 function TestPolicyFile:test_foreign()
   d:save(path)
-  refused("holds no policy", fopo.policy.load, path)
+  refused("is a dataset, not a policy; fopo.data.read(path) reads it", fopo.policy.load, path)
   items:save(path)
   refused("holds no policy", fopo.policy.load, path)
   fopo.trainer{policy = makers.linear(), data = s.train, gradient = fopo.gradient.exact{}}

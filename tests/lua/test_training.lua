@@ -80,7 +80,7 @@ function TestSchedule:test_refused()
   lu.assertErrorMsgContains("of 5 steps and its warm-up of 5", fopo.schedule.cosine,
                             {steps = 5, warmup = 5})
   lu.assertErrorMsgContains("needs the option every", fopo.schedule.step, {})
-  lu.assertErrorMsgContains("schedule must be schedule, not", fopo.optim.adam, {schedule = {}})
+  lu.assertErrorMsgContains("schedule must be a schedule, not", fopo.optim.adam, {schedule = {}})
   lu.assertErrorMsgContains("a schedule is needed here", function()
     fopo.optim.adam{}.schedule = "cosine"
   end)
@@ -597,7 +597,7 @@ function TestTune:test_failures()
                             {over = {lr = {values = {1e38}}}})
   lu.assertErrorMsgContains('schedule must be constant, cosine or one of fopo.schedule, not "cos"',
                             tuned, {over = {schedule = {"cos"}}})
-  lu.assertErrorMsgContains("schedule must be schedule, not", tuned, {over = {schedule = {1}}})
+  lu.assertErrorMsgContains("schedule must be a schedule, not", tuned, {over = {schedule = {1}}})
   found = tuned{over = {schedule = {"constant", "cosine", fopo.schedule.step{every = 5}}}}
   lu.assertEquals(#found.trials, 3)
   for _, t in ipairs(found.trials) do lu.assertNil(t.failed) end

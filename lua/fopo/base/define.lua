@@ -13,6 +13,8 @@
 --
 -- This is the one place that checks ranges for users. The C core checks what it needs to be safe
 -- for any caller; the binding between them only converts types.
+local native = require "fopo.native"
+
 local define = {
   entries = {},                         -- name -> declaration
   order = {},                           -- names as they were declared
@@ -85,9 +87,10 @@ local function fits(value, want)
   return false
 end
 
--- "a string", "an array", "a nil".
+-- "a string", "an array", "a nil", "sessions".
 function define.a(value)
   local kind = define.kind(value)
+  if kind == "sessions" or kind == "logs" then return kind end
   return (kind:find("^[aeiou]") and "an " or "a ") .. kind
 end
 
@@ -101,12 +104,26 @@ end
 
 local shown = define.shown
 
+-- What to do about a value of another kind than `want`, or nil; fopo/base/remedy.lua replaces it.
+function define.remedy(_want, _value) end
+
+-- "an array or a function", "sessions or logs": the kinds of a declaration, in words.
+local function in_words(want)
+  return (want:gsub("[^|]+", function(one)
+    local is_object = native.types[one] or one == "trainer" or one == "job" or one == "split"
+    if not is_object or one:find("s$") then return one end
+    return (one:find("^[aeiou]") and "an " or "a ") .. one
+  end):gsub("|", " or "))
+end
+
 -- Checks one value against its declaration and returns it, an integral float as an integer.
 local function checked(entry, spec, value)
   local name, want = spec[1], spec[2]
   local function refuse(why, ...) define.fail("%s: " .. why, entry.name, ...) end
   if not fits(value, want) then
-    refuse("%s must be %s, not %s", name, (want:gsub("|", " or ")), shown(value))
+    local remedy = define.remedy(want, value)
+    refuse("%s must be %s, not %s%s", name, in_words(want), shown(value),
+           remedy and "; " .. remedy or "")
   end
   if type(value) == "number" then
     if value ~= value and want ~= "any" then refuse("%s is NaN", name) end
@@ -205,6 +222,25 @@ local function preset_option(presets)
   return {"preset", "string", nil, table.concat(texts, "; "), one_of = names}
 end
 
+-- Raises if a method was called with a dot, or a function of a module with a colon.
+local function check_dots(entry, first)
+  local owner, mark, name = entry.name:match("^([%w_.]+)([.:])([%w_]+)$")
+  local spec = entry.args[1]
+  if mark == ":" and spec and not fits(first, spec[2]) then
+    local shape = entry.options and #entry.args == 1 and "{...}" or "(...)"
+    define.fail("%s is a method; write %s:%s%s, with a colon", entry.name, spec[1], name, shape)
+  elseif mark == "." and type(first) == "table" then
+    local module = package.loaded.fopo
+    for part in owner:gmatch("[^.]+") do
+      if part ~= "fopo" then module = type(module) == "table" and rawget(module, part) end
+    end
+    if rawequal(module, first) then
+      define.fail("%s is a function of a module; write %s%s, with a dot", entry.name, entry.name,
+                  #entry.args > 0 and "(...)" or "{...}")
+    end
+  end
+end
+
 -- Declares a function and returns it. entry.call receives the checked arguments and, if options
 -- are declared, the completed table of options as the last one.
 function define.fn(entry)
@@ -214,6 +250,7 @@ function define.fn(entry)
   local function call(...)
     local given = select("#", ...)
     local values = {...}
+    check_dots(entry, values[1])
     if given > count + (entry.options and 1 or 0) and not entry.variadic then
       define.fail("%s takes %d argument%s, not %d; see help(%q)", entry.name,
                   count + (entry.options and 1 or 0), count == 0 and entry.options and ""

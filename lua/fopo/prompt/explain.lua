@@ -105,6 +105,24 @@ local function function_called(word)
   end
 end
 
+-- fopo, or a module of it, that a script uses without the line that it begins with.
+local function lacks_fopo(word)
+  if word == "fopo" then return "begin with: local fopo = require \"fopo\"" end
+  local fopo = require "fopo" -- what it lacks is not there either
+  if rawget(fopo, word) == nil then return nil end
+  return ("begin with: local fopo = require \"fopo\", and write fopo.%s"):format(word)
+end
+
+-- f(x, dim = 16): the braces that are missing, and where; nil if the line shows no such call.
+local function lacks_braces(line, rest)
+  if not rest:find("'%)' expected near '='") then return nil end
+  local called, before, at, option =
+    line:match("([%a_][%w_.:]*)%(([^()]-)()([%a_][%w_]*)%s*=[^=]")
+  if not called then return nil end
+  local shape = before:find("%S") and "%s(%s{%s = ...})" or "%s%s{%s = ...}"
+  return ("options go in braces: " .. shape):format(called, before, option), at, at + #option - 1
+end
+
 -- The name that was perhaps meant by a global, field or method that does not exist, or nil.
 local function meant(line, word, kind)
   if kind == "global" then return function_called(word) or near(word, keys_of{_G}) end
@@ -126,14 +144,18 @@ function explain.message(message)
   local word, kind = subject(rest)
   local first, last
   if word then first, last = find(line, word, kind) end
-  local hint = word and not rest:find("did you mean", 1, true) and
-               rest:find("nil value", 1, true) and meant(line, word, kind)
+  local is_nil = word and rest:find("nil value", 1, true) and not rest:find("did you mean", 1, true)
+  local hint, at, till = lacks_braces(line, rest)
+  if hint then first, last = at, till end
+  hint = hint or kind == "global" and is_nil and lacks_fopo(word)
+  local name_meant = is_nil and not hint and meant(line, word, kind)
+  if name_meant then hint = ("did you mean '%s'?"):format(name_meant) end
   local seen = name == explain.entry and not texts[name]:find("\n", 1, true)
   if not first and not hint and seen then return message end
   local indent = #line:match("^%s*")
   local out = {message, "    " .. line:sub(indent + 1)}
   local mark = first and (" "):rep(first - indent + 3) .. ("^"):rep(math.max(1, last - first + 1))
-  if hint then mark = (mark or "   ") .. (" did you mean '%s'?"):format(hint) end
+  if hint then mark = (mark or "   ") .. " " .. hint end
   out[#out + 1] = mark
   return table.concat(out, "\n")
 end

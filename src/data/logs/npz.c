@@ -59,6 +59,8 @@ static int check_events(const fopo_logs *logs, const char *path) {
 }
 
 static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
+  int status = fopo_archive_check(file, path, "log");
+  if (status != FOPO_OK) return status;
   fopo_array *kind = fopo_archive_find(file, "logs");
   if (kind == NULL || kind->type != FOPO_BYTES) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s was not written by logs:save", path);

@@ -269,6 +269,7 @@ static int read_npz(fopo_dataset *d, const char *path, const fopo_read_options *
   fopo_archive_done(&counts);
   size_t rows_read = d->rows_read, repeats = d->repeats;
   status = fopo_npz_load_some(&r.archive, path, r.use_values ? NULL : all_but_values);
+  if (status == FOPO_OK) status = fopo_archive_check(&r.archive, path, "dataset");
   if (status == FOPO_OK) status = read_matrix(&r, d);
   if (status == FOPO_OK) status = read_extras(&r, d);
   if (is_cache) {

@@ -1,0 +1,191 @@
+-- Common mistakes, and what is said to do instead: a value of another kind, a dot for a colon, a
+-- field that is not there or cannot be set, a file of another kind, braces left out.
+local lu = require "luaunit"
+local fopo = require "fopo"
+local define = require "fopo.base.define"
+local native = require "fopo.native"
+
+local d = fopo.data.synthetic{users = 300, items = 400, clusters = 8, seed = 1}
+local s = d:sessions{min_items = 10, seed = 2}
+local items = fopo.embed.svd(s.train, {dim = 8})
+local pi = fopo.policy.linear{items = items}
+local ix = fopo.index.norm(items)
+local q = fopo.proposal.mixture{index = ix, k = 10}
+local g = fopo.gradient.snis{samples = 20, proposal = q}
+local o = fopo.optim.adam{lr = 1e-2}
+local rw = fopo.reward.hits(s.train)
+local lg, log_world = fopo.data.synthetic_logs{n = 300, actions = 20, dim = 4}
+local _, world = fopo.data.synthetic{users = 100, items = 50, clusters = 4}
+local function trainer() return fopo.trainer{policy = pi, data = s.train, gradient = g} end
+
+local function fails(part, f, ...)
+  local ok, why = pcall(f, ...)
+  lu.assertFalse(ok, "an error was expected: " .. part)
+  lu.assertStrContains(why, part)
+  lu.assertStrContains(why, "test_remedies.lua:")
+  lu.assertNil(why:find("\n", 1, true), why)
+end
+
+local function with(options)
+  local all = {policy = pi, data = s.train, gradient = g}
+  for name, value in pairs(options) do all[name] = value end
+  return function() fopo.trainer(all) end
+end
+
+TestKinds = {}
+
+function TestKinds:test_one_for_another()
+  fails("not a split; give one part of it: s.train, s.valid or s.test", fopo.evaluate, pi, s)
+  fails("gradient must be a gradient, not a proposal; a proposal goes inside: "
+        .. "fopo.gradient.snis{proposal = q}", with{gradient = q})
+  fails("call it: fopo.gradient.exact{...}", with{gradient = fopo.gradient.exact})
+  fails("write fopo.gradient.exact{...}", with{gradient = "exact"})
+  fails("an index goes inside", with{gradient = ix})
+  fails("fopo.optim.adam{lr = 0.01}", with{optim = 0.1})
+  fails("fopo.optim.adam{lr = 0.01}", with{optim = 1})
+  fails("fopo.reward.custom(f)", with{reward = function() end})
+  fails("give one part of it", with{data = s})
+  fails("make sessions of it", with{data = d})
+  fails("t.policy is its policy", with{policy = trainer()})
+  fails("fopo.policy.linear{items = items}", with{policy = items})
+  fails("fopo.index.norm(items)", fopo.proposal.mixture, {index = items})
+  fails("q.index is its index", fopo.proposal.mixture, {index = q})
+  fails("fopo.data.read(path):sessions{}", fopo.embed.svd, "ratings.csv", {dim = 4})
+  fails("not sessions; s.train:contexts(items)", fopo.policy.linear, {items = s.train})
+  fails("fopo.array.load(path) reads one", fopo.policy.linear, {items = "items.npy"})
+  fails("call it: fopo.schedule.cosine{...}", fopo.optim.adam, {schedule = fopo.schedule.cosine})
+  fails("write it without quotes: 0.1", fopo.optim.adam, {lr = "0.1"})
+  fails("an array is needed here, not fopo.sessions; s.train:contexts(items)", ix.search, ix,
+        s.test, 3)
+end
+
+function TestKinds:test_dots_and_colons()
+  fails("write d:item_name(...), with a colon", function() d.item_name(1) end)
+  fails("write a:get(...), with a colon", function() items.get(1, 1) end)
+  fails("write t:run{...}, with a colon", function() trainer().run{steps = 1} end)
+  fails("write d:sessions{...}, with a colon", function() d.sessions{} end)
+  fails("write pi:recommend(...), with a colon", function() pi.recommend(1, 3) end)
+  fails("write fopo.array.zeros(...), with a dot", function() fopo.array:zeros(2, 3) end)
+  fails("write fopo.optim.adam{...}, with a dot", function() fopo.optim:adam{lr = 1} end)
+end
+
+TestFields = {}
+
+function TestFields:test_that_are_not_there()
+  fails("array has no field 'shape'; it has rows and cols", function() return items.shape end)
+  fails("d:sessions{} divides it", function() return d.train end)
+  fails("s:x(i)", function() return s.train.X end)
+  fails("pi:recommend(user, n)", function() return pi.predict end)
+end
+
+-- Each public field of each object of C: to set it takes effect, or says what to do instead.
+function TestFields:test_set()
+  local objects = {array = items, dataset = d, world = world, sessions = s.train, index = ix,
+                   policy = pi, proposal = q, gradient = g, reward = rw, optim = o, logs = lg,
+                   log_world = log_world, schedule = o.schedule,
+                   baseline = fopo.baseline.popular{data = s.train}}
+  local can_be_set = {
+    index = {budget = 1}, reward = {translate = 1},
+    gradient = {samples = 1, tail = 1, head = 1, epsilon = 1, k = 1},
+    optim = {lr = 1, items_lr = 1, weight_decay = 1, clip = 1, schedule = 1, decoupled = 1,
+             beta1 = 1, beta2 = 1, eps = 1, momentum = 1}}
+  for kind, object in pairs(objects) do
+    for field in pairs(native.fields[kind]) do
+      if not (can_be_set[kind] or {})[field] and field ~= "ef" then
+        fails(("%s.%s cannot be set; "):format(kind, field), function() object[field] = 1 end)
+      end
+    end
+    fails(" cannot be set; it is a method", function() object.close = 1 end)
+    fails(kind .. " has no field 'xyzzyq'", function() object.xyzzyq = 1 end)
+  end
+  fails("did you mean 'temperature'?", function() pi.temprature = 1 end)
+end
+
+function TestFields:test_what_can_be_set()
+  g.samples, g.epsilon, g.k = 30, 0.25, 12
+  lu.assertEquals({g.samples, g.epsilon, g.k, q.epsilon}, {30, 0.25, 12, 0.8})
+  fails("samples is 1", function() g.samples = 1 end)
+  fails("has no tail to set; it takes samples", function() g.tail = 5 end)
+  o.lr, o.beta1, o.decoupled = 0.5, 0.75, true
+  lu.assertEquals({o.lr, o.beta1, o.decoupled}, {0.5, 0.75, true})
+  fails("no field 'momentum' that can be set", function() o.momentum = 0.5 end)
+  local ips = fopo.reward.ips{logs = lg}
+  ips.translate = 0.5
+  lu.assertEquals(ips.translate, 0.5)
+end
+
+TestFiles = {}
+
+function TestFiles:test_of_another_kind()
+  local folder = os.tmpname()
+  os.remove(folder)
+  assert(native.make_folder(folder))
+  local t, paths = trainer(), {}
+  for _, kind in ipairs{"policy", "index", "trainer", "dataset", "logs"} do
+    paths[kind] = ("%s/%s.npz"):format(folder, kind)
+  end
+  pi:save(paths.policy)
+  ix:save(paths.index)
+  t:save(paths.trainer)
+  d:save(paths.dataset)
+  lg:save(paths.logs)
+  local readers = {policy = fopo.policy.load, dataset = fopo.data.read, logs = fopo.data.logs,
+                   index = function(path) return fopo.index.load(path, items) end,
+                   trainer = function(path) return t:resume(path) end,
+                   array = fopo.array.load}
+  local calls = {policy = "fopo.policy.load(path)", dataset = "fopo.data.read(path)",
+                 logs = "fopo.data.logs(path)", index = "fopo.index.load(path, items)",
+                 trainer = "t:resume(path)"}
+  for wanted, read in pairs(readers) do
+    for kind, path in pairs(paths) do
+      if kind == wanted then
+        read(path)
+      else
+        fails(calls[kind], read, path)
+      end
+    end
+  end
+  os.execute("rm -r " .. folder)
+end
+
+TestScripts = {}
+
+-- What the program says of a script.
+local function said(text)
+  local path = os.tmpname() .. ".lua"
+  local f = io.open(path, "w")
+  f:write(text, "\n")
+  f:close()
+  f = io.popen(("%s %s 2>&1"):format(os.getenv("FOPO"), path))
+  local all = f:read("a")
+  f:close()
+  os.remove(path)
+  return all
+end
+
+function TestScripts:test_first_line()
+  lu.assertStrContains(said('d = data.read("x.csv")'),
+    '\n        ^^^^ begin with: local fopo = require "fopo", and write fopo.data\n')
+  lu.assertStrContains(said("print(fopo.threads())"), 'begin with: local fopo = require "fopo"\n')
+end
+
+function TestScripts:test_braces()
+  lu.assertStrContains(said("items = fopo.embed.svd(s.train, dim = 16)"),
+    "options go in braces: fopo.embed.svd(s.train, {dim = ...})\n")
+  lu.assertStrContains(said("g = fopo.gradient.snis(samples = 5)"),
+    "\n" .. (" "):rep(27) .. "^^^^^^^ options go in braces: fopo.gradient.snis{samples = ...}\n")
+end
+
+-- The kinds that the remedies speak of exist, and so do the functions that they name.
+function TestScripts:test_names()
+  local f <close> = assert(io.open("lua/fopo/base/remedy.lua"))
+  local n = 0
+  for name in f:read("a"):gmatch('fopo%.[%w_.]+[({]') do
+    name = name:sub(1, -2)
+    lu.assertNotNil(define.entries[name], name)
+    n = n + 1
+  end
+  lu.assertTrue(n > 30)
+end
+
+os.exit(lu.LuaUnit.run())
