@@ -41,8 +41,7 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
-    "At the prompt help() lists the modules and fopo.demo() starts a lesson; man fopo says the "
-    "rest.\n"
+    "At the prompt help() lists the first steps, fopo.demo() the lessons; man fopo says the rest.\n"
     "Environment: FOPO_THREADS, FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
 
 typedef struct {
@@ -179,8 +178,8 @@ static int run_script(lua_State *L, const job *j, const char *name) {
 static void run_prompt(lua_State *L, const job *j) {
   char greeting[256];
   snprintf(greeting, sizeof greeting,
-           "fopo %s, %s, %d thread%s. "
-           "help() lists the modules, fopo.demo() starts a lesson, Ctrl-D leaves.",
+           "fopo %s, %s, %d thread%s.\n"
+           "help() lists the first steps, fopo.demo() the lessons; Ctrl-D leaves.",
            FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);

@@ -198,7 +198,7 @@ check("a line by itself", p.wait("reward 0."), p.screen.text())
 p.send("6 * ")
 at = p.screen.text()
 check("lines stand above what is typed", p.wait(lambda s: s != at and re.search(
-    r"steps/s[^\n]*\n[^>]*fopo> 6 \*$", s.rstrip()), 30), p.screen.text())
+    r"/s  [^\n]*\n[^>]*fopo> 6 \*$", s.rstrip()), 30), p.screen.text())
 p.send("7\r")
 check("which is whole", p.wait("\n42"), p.screen.text())
 interrupt(p, "a loop beside a job", "while true do end")

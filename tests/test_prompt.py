@@ -95,7 +95,7 @@ def body(text):
 # values, errors, several lines
 p = Prompt()
 greeting = p.wait(PROMPT)
-check("greeting", "help() lists" in greeting and "Ctrl-D" in greeting, greeting)
+check("greeting", "help() lists the first steps" in greeting and "Ctrl-D" in greeting, greeting)
 check("1 + 1", body(p.enter("1 + 1")) == "2")
 check("a statement", body(p.enter("x = {1, 2, y = 'z'}")) == "")
 check("a table", body(p.enter("x")) == '{1, 2, y = "z"}')

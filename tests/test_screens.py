@@ -93,6 +93,39 @@ paste(p, "b = {9,\n8}\n#b * 50")
 check("a pasted block gives its last value", p.wait("\n100\n"), p.screen.text())
 p.close()
 
+# at 80 x 24: help() stays on the screen and its first steps work; lists stop at each full screen
+p = start()
+shown = enter(p, "help()", "Modules and functions")
+check("help() fits", p.screen.text().startswith(PROMPT + " help()"), p.screen.text())
+steps = [re.split("  +", line.strip())[0] for line in
+         re.search(r"recommendations:\n(.*?)  fopo.demo", shown, re.S).group(1).split("\n")]
+check("first steps", len(steps) > 6 and "evaluate(pi, s.test)" in steps, steps)
+p.close()
+p = start(rows=50)
+for line in filter(None, steps):
+    seen = enter(p, line, "", 60)
+    check(line, not re.search("nil value|has no|needs", seen), seen)
+check("the last of them recommends", "rank  item" in seen, seen)
+p.close()
+p = start()
+p.send('\x0chelp"all"\r')
+check("a full screen", p.wait("Return shows more, q leaves:"), p.screen.text())
+check("its beginning is on it", p.screen.text().startswith(PROMPT), p.screen.text())
+p.send("\r")
+p.settle(0.2)
+p.send("q\r")
+p.wait(lambda _: last_line(p) == PROMPT)
+check("q leaves", enter(p, "3 * 3", "9") == "9")
+shown = enter(p, "fopo.demo()", "fopo.demo(7)")
+check("the lessons fit", "The lessons run offline" in shown, shown)
+enter(p, "d = data.synthetic{users = 200, items = 90, clusters = 4}; s = d:sessions{}", "")
+for code in ("array.randn(30, 300, 1)", "array.randn(9, 9, 1):scale(1e-9)", "s"):
+    shown = enter(p, code, "")
+    check("%s within 80 columns" % code, not re.search(r"(?m)^\S{1,3}$|^\w+\|$", shown), shown)
+enter(p, "r = {} for i = 1, 99 do r[i] = {i, x = {i}} end; r", "more")
+check("a long table fits", p.screen.text().startswith(PROMPT), p.screen.text())
+p.close()
+
 # what is typed straight after Ctrl-C; Ctrl-Z; Up and Down
 p = start()
 for before in ("abc", "x = {\r"):
@@ -105,10 +138,11 @@ for line in ("a1 = 1", "b2 = 2", "a3 = 3", "b4 = 4"):
     enter(p, line, "")
 for keys, shown in (("a", "a"), (UP, "a3 = 3"), (UP, "a1 = 1"), (UP, "a1 = 1"), (DOWN, "a3 = 3"),
                     (DOWN, "a"), ("\x15" + UP, "b4 = 4"), (UP + UP, "b2 = 2"),
-                    ("\x05" + DOWN, "a3 = 3"), (UP + "\r" + DOWN, "a3 = 3"), (DOWN, "b4 = 4")):
+                    ("\x05" + DOWN, "a3 = 3"), (UP, "b2 = 2"), ("\r", ""),
+                    (DOWN, "a3 = 3"), (DOWN, "b4 = 4")):
     p.send(keys)
     check("%r shows %s" % (keys, shown),
-          p.wait(lambda _: last_line(p) == PROMPT + " " + shown, 5), p.screen.text())
+          p.wait(lambda _: last_line(p) == (PROMPT + " " + shown).rstrip(), 5), p.screen.text())
 p.close()
 p = Program(["bash", "--norc", "-i"], HOME=home, INPUTRC="/dev/null", FOPO_HISTORY="/dev/null",
             PS1="shell ")

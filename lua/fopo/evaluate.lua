@@ -29,14 +29,15 @@ local function head_line(e)
     text.count(e.contexts), e.exclude == "seen" and ", without items seen before" or "")
 end
 
--- One row for each measure, one column for each k.
+-- One row for each measure, one column for each k; three of them fit into 80 columns.
 local function measure_table(e)
   local rows = {{""}}
   for _, k in ipairs(e.k) do rows[1][#rows[1] + 1] = "k = " .. k end
   for _, name in ipairs(measures) do
     local row = {titles[name]}
     for _, k in ipairs(e.k) do
-      row[#row + 1] = interval(e[name][k], e.interval[name][k][1], e.interval[name][k][2])
+      row[#row + 1] = ("%.4f (%.3f-%.3f)"):format(e[name][k], e.interval[name][k][1],
+                                                  e.interval[name][k][2])
     end
     if name ~= "seen" or not e.exclude then rows[#rows + 1] = row end
   end

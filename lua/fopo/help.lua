@@ -2,7 +2,9 @@
 local complete = require "fopo.prompt.complete"
 local define = require "fopo.base.define"
 local reading = require "fopo.base.entry"
+local glossary = require "fopo.glossary"
 local native = require "fopo.native"
+local page = require "fopo.view.page"
 local show = require "fopo.show"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -144,20 +146,66 @@ local function of_string(name)
   if entry then return full(entry) end
   local lines = list("fopo." .. name .. ".")
   for _, line in ipairs(list(name .. ":")) do lines[#lines + 1] = line end
+  local meaning = glossary.find(name)
+  if meaning then table.insert(lines, 1, meaning .. (#lines > 0 and "\n" or "")) end
   if #lines == 0 then lines = list("fopo." .. name) end
   if #lines == 0 then lines = list(name) end
   if #lines > 0 then return table.concat(lines, "\n") end
   local near = define.nearest(name, define.order) or define.nearest(name, short_names())
-  return nil, ("there is no help on %q%s; help() lists everything"):format(name,
+               or glossary.nearest(name)
+  return nil, ("there is no help on %q%s; help\"all\" lists everything"):format(name,
     near and ("; did you mean %q?"):format(near) or "")
+end
+
+-- The first steps, as lines to enter; the tests run them.
+local first_steps = {
+  {[[d = data.read("datasets/sample.csv")]], "your file, or this one"},
+  {[[s = d:sessions{}]], "train, valid, test"},
+  {[[items = embed.svd(s.train, {dim = 16});]], "items as vectors"},
+  {[[pi = policy.linear{items = items}]], "a softmax over all items"},
+  {[[t = trainer{policy = pi, data = s.train, valid = s.valid}]], ""},
+  {[[t:run{epochs = 20}]], "learns; view = true shows it"},
+  {[[evaluate(pi, s.test)]], "what it earns"},
+  {[[pi:recommend("user001", 5)]], "the best items of a user"},
+}
+
+local ways = {
+  {"fopo.demo()", "lessons, of five minutes each"},
+  {"?data.read", "what a function takes and does; ?data lists a module"},
+  {[[examples"data.read"]], "how it is used"},
+  {"?ess", "what a word means; fopo.glossary() lists the words"},
+  {"who()", "your variables; explain(t) says how a run stands"},
+  {[[help"all"]], "every function, on a line each"},
+}
+
+local function columns(pairs_of, width)
+  local lines = {}
+  for i, one in ipairs(pairs_of) do
+    lines[i] = ("  " .. text.pad(one[1], width) .. "  " .. one[2]):gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+local function modules()
+  local names, seen = {}, {}
+  for _, name in ipairs(define.order) do
+    local module = name:match("^fopo%.([%w_]+)")
+    if module and not seen[module] then names[#names + 1] = module end
+    seen[module or ""] = true
+  end
+  table.sort(names)
+  return text.fill("Modules and functions: " .. table.concat(names, " "), room() - 1, "  ")
+end
+
+local function beginning()
+  return "The first steps, from a file to recommendations:\n" .. columns(first_steps, 43) .. "\n"
+    .. columns(ways, 19) .. "\n" .. modules()
 end
 
 -- The text for x, a function of fopo, a name, or any value; nil and why if there is none.
 function help.text(x)
-  if x == nil then
-    return "help(f), help\"fopo.index.hnsw\" or ?index say more; examples\"index.hnsw\" shows how."
-           .. "\n\n" .. table.concat(list(""), "\n")
-  end
+  if x == nil then return beginning() end
+  if x == "all" then return table.concat(list(""), "\n") end
   if define.of[x] then return full(define.of[x]) end
   for name, module in pairs(package.loaded) do -- fopo.plot, and others that are called
     if rawequal(module, x) and define.entries[name] then
@@ -176,7 +224,7 @@ end
 
 -- For ?name at the prompt: what has that name, declared or as a variable.
 function help.ask(name)
-  name = name:match("^%s*(.-)%s*$"):gsub("%(.*$", "")
+  name = name:gsub("%(.*$", ""):match("^[%s\"']*(.-)[%s\"']*$")
   local found, why
   if name == "" then
     found = help.text()
@@ -191,7 +239,7 @@ function help.ask(name)
     elseif value ~= nil and type(value) ~= "string" then found = help.text(value)
     else found, why = help.text(name) end
   end
-  print(found or why)
+  page.out(found or why)
 end
 
 -- For object:name at the prompt, which is no expression: what it is.
@@ -216,12 +264,13 @@ end
 define.doc{name = "fopo.help", signature = "fopo.help(x)",
   text = [[Prints what a function takes, does and returns, or the fields and methods of an object. x
 is a function, an object, any value, or a name in quotes ("index", "index.hnsw", "index:search");
-without x everything is listed. At the prompt ?index.hnsw and index.hnsw? do the same.]],
+without x the first steps are shown; help"all" lists everything. At the prompt ?index.hnsw and
+index.hnsw? do the same.]],
   example = [[fopo.help("index.hnsw")]]}
 
 return setmetatable(help, {__call = function(_, ...)
   local x = ...
   local found, why = help.text(x)
   if x == nil and select("#", ...) > 0 then found, why = nil, "nil: nothing has that name" end
-  print(found or why)
+  page.out(found or why)
 end})

@@ -43,6 +43,8 @@ local fopo = {
   demo = require "fopo.demo",
   show = require "fopo.show",
   who = require "fopo.who",
+  explain = require "fopo.explain",
+  glossary = require("fopo.glossary").print,
   strict = strict.set,
 }
 

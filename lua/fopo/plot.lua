@@ -6,7 +6,8 @@ local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local entry = define.doc{
-  name = "fopo.plot", signature = "fopo.plot{{x=, y=, name=}, ..., title=, ...}",
+  name = "fopo.plot",
+  signature = "fopo.plot(x, y, {...})  or  fopo.plot{{x=, y=, name=}, ..., title=, ...}",
   options = {
     {"title", "string", nil, "above the plot"},
     {"xlabel", "string", nil, "below it"},
@@ -22,9 +23,10 @@ local entry = define.doc{
   },
   text = [[Prints one or more series as curves. A series is {x = ..., y = ..., name = ...}: lists of
 numbers or arrays of one row or column; without x the points are counted from 1. One series needs no
-list around it, and y alone is enough: fopo.plot(t.history.reward). NaN makes a gap; a series with
-style = "points" is not joined. fopo.plot.text(...) returns the text instead, fopo.plot.save writes
-a picture, fopo.plot.bars and fopo.plot.histogram draw shares and counts.]],
+list around it, and y alone is enough: fopo.plot(t.history.reward). fopo.plot(x, y) draws y over x,
+and a table of options may follow. NaN makes a gap; a series with style = "points" is not joined.
+fopo.plot.text(...) returns the text instead, fopo.plot.save writes a picture, fopo.plot.bars and
+fopo.plot.histogram draw shares and counts.]],
   example = [[text = fopo.plot.text{{x = {1, 2, 3}, y = {1, 4, 9}, name = "squares"}, title = "n^2"}
 assert(text:find("squares"))]],
 }
@@ -112,7 +114,29 @@ local function style_of(source, n)
   return style
 end
 
-function plot.text(given)
+-- The table of series in a call's arguments: plot(x, y) and plot(x, y, options) draw y over x.
+local function given_by(x, y, more)
+  if y == nil then return x end
+  local given = {}
+  for key, value in pairs(more or {}) do given[key] = value end
+  given[1] = {x = x, y = y, name = given.name}
+  return given
+end
+
+local function is_values(v)
+  return define.kind(v) == "array" or type(v) == "table" and type(v[1]) == "number"
+end
+
+-- plot(y, {title = ...}), plot(x, y, {...}), or a table with all of it.
+local function arguments(x, y, more)
+  if y ~= nil and not is_values(y) and type(y) == "table" and is_values(x) then
+    return given_by(nil, x, y)
+  end
+  return given_by(x, y, more)
+end
+
+function plot.text(...)
+  local given = arguments(...)
   local list, options, sources = parts_of(given)
   local o = define.options(entry, options)
   for n, s in ipairs(list) do
@@ -376,4 +400,4 @@ function plot.save(path, given, ...)
   picture.save(path, list, o)
 end
 
-return setmetatable(plot, {__call = function(_, given) io.write(plot.text(given)) end})
+return setmetatable(plot, {__call = function(_, ...) io.write(plot.text(...)) end})

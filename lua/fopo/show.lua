@@ -39,9 +39,9 @@ local function ends(n, edge)
   return list
 end
 
--- The elements, or the corners of a large array, in aligned columns.
-local function cells(a)
-  local rows, cols, lines = ends(a.rows, edge_rows), ends(a.cols, edge_cols), {}
+-- The elements, or `edge` columns of the corners of a large array, in aligned columns.
+local function corners(a, edge)
+  local rows, cols, lines = ends(a.rows, edge_rows), ends(a.cols, edge), {}
   local widths, grid = {}, {}
   for y, i in ipairs(rows) do
     grid[y] = {}
@@ -53,6 +53,16 @@ local function cells(a)
   for y, row in ipairs(grid) do
     for x, cell in ipairs(row) do row[x] = text.pad(cell, widths[x], true) end
     lines[y] = "  " .. table.concat(row, "  ")
+  end
+  return lines
+end
+
+-- As many columns as `width` has room for.
+local function cells(a, width)
+  local lines
+  for edge = edge_cols, 1, -1 do
+    lines = corners(a, edge)
+    if text.width(lines[1]) <= width then break end
   end
   return lines
 end
@@ -70,35 +80,39 @@ local function spark(counts)
   return table.concat(line)
 end
 
--- Range and mean, and a histogram of 32 numbers or more.
+-- Range and mean, and a histogram of 32 numbers or more: two texts, which may be "".
 local function facts(a)
   local finite, why = a:finite()
   if not finite then
-    return ", NOT FINITE: " .. (why or "it holds NaN or Inf"):gsub("%-nan", "nan")
+    return ", NOT FINITE: " .. (why or "it holds NaN or Inf"):gsub("%-nan", "nan"), ""
   end
   local counts, about = a:histogram(16)
   local line = (", from %.4g to %.4g, mean %.4g"):format(about.min, about.max, about.mean)
-  if a.rows * a.cols < 32 or about.min == about.max then return line end
-  return ("%s  |%s|"):format(line, spark(counts))
+  if a.rows * a.cols < 32 or about.min == about.max then return line, "" end
+  return line, ("  |%s|"):format(spark(counts))
 end
 
-local function show_array(a)
+local function show_array(a, width)
   local head = ("array [%d, %d] of %s, %s"):format(a.rows, a.cols,
     a.kind == "ids" and "ids" or "float32", text.bytes(a.bytes))
   if a.rows == 0 or a.cols == 0 then return head end
-  if a.kind ~= "ids" then head = head .. facts(a) end
-  return head .. "\n" .. table.concat(cells(a), "\n")
+  if a.kind ~= "ids" then
+    local range, histogram = facts(a)
+    local beside = text.width(head .. range .. histogram) <= width
+    head = head .. range .. (histogram ~= "" and not beside and "\n" or "") .. histogram
+  end
+  return head .. "\n" .. table.concat(cells(a, width), "\n")
 end
 
 -- ---- objects
 
 -- An object's own description: describe() of its type, else __tostring, else nil.
-local function described(v)
+local function described(v, width)
   local meta = metatable_of(v)
   if not meta then return nil end
   local kind = define.kind(v)
   if kind == "array" and type(v) == "userdata" then
-    local ok, shown = pcall(show_array, v)
+    local ok, shown = pcall(show_array, v, width)
     return ok and shown or "array (" .. tostring(shown) .. ")" -- closed
   end
   local describe
@@ -194,6 +208,16 @@ local function number(v, depth)
   return ("%.6g"):format(v)
 end
 
+-- A description whose lines are at most `width` wide: sentences go on below, tables stay.
+local function within(said, width)
+  local lines = {}
+  for line in (said .. "\n"):gmatch("(.-)\n") do
+    local prose = text.width(line) > width and not line:find("%S  ") and not line:find("^%s")
+    lines[#lines + 1] = prose and text.fill(line, width, "  ") or line
+  end
+  return table.concat(lines, "\n")
+end
+
 -- indent: that of the line on which v begins; used: columns already used on that line.
 local function show(v, o, indent, depth, used)
   local kind = type(v)
@@ -203,8 +227,9 @@ local function show(v, o, indent, depth, used)
   end
   if kind == "function" then return named_function(v) end
   if kind == "table" or kind == "userdata" then
-    local said = described(v)
+    local said = described(v, o.width)
     if said and depth > 0 then said = said:match("^[^\n]*") end -- an array inside a table: its head
+    if said and depth == 0 and o.wrap then said = within(said, o.width) end
     if said then return said end
     if kind == "table" then return show_table(v, o, indent, depth, used or 0) end
   end
@@ -212,12 +237,19 @@ local function show(v, o, indent, depth, used)
   return tostring(v)
 end
 
+-- True if the text scrolls its own beginning off the screen.
+local function too_long(shown)
+  local _, breaks = shown:gsub("\n", "")
+  return breaks > math.max(10, term.height()) - 3
+end
+
 return define.fn{
   name = "fopo.show", returns = "string",
   args = {{"value", "any", nil, "anything", optional = true}},
   options = {
     {"depth", "integer", 4, "tables inside tables to follow", min = 0},
-    {"items", "integer", 30, "entries of a table to show", min = 1},
+    {"items", "integer", 30, "entries of a table to show; fewer if they do not fit on the screen",
+     min = 1},
     {"length", "integer", 200, "characters of a string inside a table", min = 1},
     {"width", "integer", nil, "columns of a line; those of the terminal if left out", min = 20},
   },
@@ -228,8 +260,14 @@ as it is, inside a table in quotes.]],
   example = [[assert(fopo.show{1, 2, x = "a"} == '{1, 2, x = "a"}')]],
   call = function(value, o)
     if type(value) == "string" then return value end
+    o.wrap = not o.width and term.is_tty()
     o.width = o.width or math.max(20, math.min(term.width(), 120))
     o.above, o.show = {}, show
-    return show(value, o, "", 0)
+    local shown = show(value, o, "", 0)
+    while o.wrap and not described(value, o.width) and too_long(shown) and o.items > 1 do
+      o.items = o.items // 2
+      shown = show(value, o, "", 0)
+    end
+    return shown
   end,
 }

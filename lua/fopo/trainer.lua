@@ -125,12 +125,15 @@ assert(t.step == 20 and #t.history.step > 0)]],
   end,
 }
 
--- The plain line of a record.
+-- The plain line of a record; without the seconds on a terminal of less than 96 columns.
 local function line(t, n)
   local h = t.history
-  local parts = {("step %6s  %8s  reward %.4f  ess %7.1f  %6.0f steps/s"):format(
-    text.count(h.step[n]), text.seconds(h.seconds[n]), h.reward[n], h.ess[n],
-    h.steps_per_second[n])}
+  local step, rate = text.count(h.step[n]), h.steps_per_second[n]
+  local narrow = term.is_tty() and term.width() < 96
+  local parts = {narrow
+    and ("step %6s  reward %.4f  ess %6.1f  %5.0f/s"):format(step, h.reward[n], h.ess[n], rate)
+    or ("step %6s  %8s  reward %.4f  ess %7.1f  %6.0f steps/s"):format(
+      step, text.seconds(h.seconds[n]), h.reward[n], h.ess[n], rate)}
   parts[#parts + 1] = validation.as_text(h.valid[n], h.valid_expected[n])
   if t.gradient.fault then parts[#parts + 1] = "FAULT " .. t.gradient.fault end
   return table.concat(parts, "  ")

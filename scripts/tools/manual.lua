@@ -97,7 +97,8 @@ local sections = {
   {"Pictures", "Curves and the live view, in the terminal and in files.",
    {"fopo.plot", "fopo.view"}},
   {"Help and lessons", "",
-   {"fopo.help", "fopo.who", "fopo.examples", "fopo.demo", "fopo.show", "fopo.strict"}},
+   {"fopo.help", "fopo.glossary", "fopo.who", "fopo.explain", "fopo.examples", "fopo.demo",
+    "fopo.show", "fopo.strict"}},
   {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device"}},
 }
 

@@ -99,11 +99,27 @@ function page:title(where, title)
                paint("rule", ("-"):rep(math.max(2, rest)))})
 end
 
--- An entry of a list: the call and the title, and below them its subject.
+-- Prints text a screen at a time if a person can be asked, else as it is.
+function page.out(s)
+  local self, full = page.new(), math.max(10, term.height()) - 3
+  local lines = {}
+  for line in (s .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
+  for i, line in ipairs(lines) do
+    if self.asks and self.rows >= full and #lines - i > 1 then
+      local _, where = self:read("Return shows more, q leaves: ")
+      if where then return end
+    end
+    put(self, line)
+  end
+end
+
+-- An entry of a list: the call, the title, and its subject behind them.
 function page:entry(call, title, about)
-  local lines = {call .. "  " .. paint("title", title)}
-  for _, line in ipairs(lines_of(about, width() - 4)) do lines[#lines + 1] = "    " .. line end
-  block(self, lines)
+  local head = (" "):rep(#call + 2)
+  for i, line in ipairs(lines_of(title .. ". " .. about, width() - #head)) do
+    if i == 1 then line = line:gsub("^" .. title:gsub("%p", "%%%0"), paint("title", title), 1) end
+    put(self, i == 1 and call .. "  " .. line or head .. line)
+  end
 end
 
 -- ---- code ----
