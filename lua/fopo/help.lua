@@ -5,6 +5,7 @@ local reading = require "fopo.base.entry"
 local glossary = require "fopo.glossary"
 local native = require "fopo.native"
 local page = require "fopo.view.page"
+local sealed = require "fopo.base.sealed"
 local show = require "fopo.show"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -71,6 +72,9 @@ local function of_object(x)
   local names = {}
   for name, value in pairs(fields or {}) do
     if type(value) ~= "function" then names[#names + 1] = name end
+  end
+  if type(x) == "table" and sealed.behind(x) ~= x then
+    for name in pairs(x) do if not fields[name] then names[#names + 1] = name end end
   end
   table.sort(names)
   if #names > 0 then out[#out + 1] = "Fields: " .. table.concat(names, ", ") end

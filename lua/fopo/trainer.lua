@@ -298,9 +298,6 @@ local function remedy(_, name, value)
                  name == "policy" and "trains it" or "goes on with the same policy")
 end
 
-trainer.fields = {} -- for completion
-for name in pairs(fields) do trainer.fields[name] = true end
-
 sealed.kind(trainer, {
   what = "trainer", letter = "t", remedy = remedy, computed = fields, settable = settable,
   known = {"valid", "valid_contexts", "index", "exclude", "held", "best_step", "log_folder", "job"},

@@ -230,6 +230,10 @@ function TestTables:test_completion()
   lu.assertEquals(complete("some_trainer.sam", ""), {"some_trainer.samples"})
   lu.assertEquals(complete("some_trainer.optim.mom", ""), {"some_trainer.optim.momentum"})
   _G.some_split, _G.some_trainer = nil, nil
+  local function fields_of(x) return fopo.help.text(x):match("Fields: ([^\n]*)") end
+  lu.assertEquals(fields_of(s), "dataset, dropped, kept, kind, new_items, new_users, order, split, "
+                  .. "test, test_from, train, valid, valid_from, without")
+  lu.assertStrContains(fields_of(new()), "batch, best_step, clip, contexts, data, device, ")
 end
 
 os.exit(lu.LuaUnit.run())

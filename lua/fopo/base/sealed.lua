@@ -20,7 +20,7 @@ local function is_public(key) return type(key) == "string" and key:find("^%a") ~
 local function names_of(meta, spec, o)
   local found, list = {}, {}
   for _, names in ipairs{sealed.behind(o), spec.known, spec.computed, spec.settable, meta} do
-    for key in next, names do if is_public(key) then found[key] = true end end
+    for key in next, names do found[key] = is_public(key) or nil end
   end
   for key in pairs(spec.hidden) do found[key] = nil end
   for key in pairs(found) do list[#list + 1] = key end
@@ -75,6 +75,10 @@ function sealed.kind(meta, spec)
   for _, name in ipairs(spec.hidden or {}) do known[name], hidden[name] = true, true end
   spec.known, spec.hidden = known, hidden
   spec.computed, spec.settable = spec.computed or {}, spec.settable or {}
+  meta.fields = {} -- for help and completion; those that an object has besides are in it
+  for _, names in ipairs{known, spec.computed, spec.settable} do
+    for key in pairs(names) do meta.fields[key] = not hidden[key] or nil end
+  end
   function meta.__index(o, key) return read(meta, spec, o, key) end
   function meta.__newindex(o, key, value)
     local set = spec.settable[key]

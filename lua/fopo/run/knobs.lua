@@ -25,7 +25,7 @@ function knobs.set(t, name, value)
   if before == nil then
     define.fail("this run has no %s to change: %s", name, t[owner[name]]:describe())
   end
-  if type(value) ~= "number" and not (name == "head" and value == "auto") then
+  if type(value) ~= "number" then
     define.fail("%s must be a number, not %s", name, define.shown(value))
   end
   if owner[name] == "gradient" then

@@ -42,7 +42,7 @@ end
 -- Sets a knob and keeps a note of it. Raises if the value cannot be.
 function run:set(what, value)
   local before = knobs.set(self.t, what, value)
-  self:tell("set", type(value) == "number" and "%s %.17g" or "%s %s", what, value)
+  self:tell("set", "%s %.17g", what, value)
   self:note{what = what, value = self:get(what), before = before}
 end
 
@@ -190,7 +190,7 @@ local orders = {}
 function orders.record(r, how) r:record(how == "cut") end
 function orders.set(r, rest)
   local what, value = rest:match("^(%S+) (.*)$")
-  r:set(what, tonumber(value) or value)
+  r:set(what, tonumber(value))
 end
 function orders.save(r, path) r.t:save(path) end
 function orders.lua(r, line)
