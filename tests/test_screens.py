@@ -126,6 +126,21 @@ enter(p, "r = {} for i = 1, 99 do r[i] = {i, x = {i}} end; r", "more")
 check("a long table fits", p.screen.text().startswith(PROMPT), p.screen.text())
 p.close()
 
+# the view keeps its last screen until a key, and the keys do not reach the prompt
+p = start()
+enter(p, "s = data.synthetic{users = 300, items = 90, clusters = 4}:sessions{min_items = 5};", "")
+enter(p, "items = embed.svd(s.train, {dim = 4});", "")
+enter(p, "t = trainer{policy = policy.linear{items = items}, data = s.train};", "")
+for key in ("\r", "\x03"):
+    p.send("t:run{steps = 50, view = true};\r")
+    check("the end is said", p.wait("the run has ended; a key closes the view"), p.screen.text())
+    check("the last screen stays", "ended" in p.screen.text() and p.screen.alternate)
+    p.send("xyz" + key if key == "\r" else key)
+    check("a key closes it", p.wait(lambda _: last_line(p) == PROMPT and not p.screen.alternate),
+          p.screen.text())
+    check("nothing is left of the keys", enter(p, "4 * 4", "16") == "16")
+p.close()
+
 # what is typed straight after Ctrl-C; Ctrl-Z; Up and Down
 p = start()
 for before in ("abc", "x = {\r"):

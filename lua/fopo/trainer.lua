@@ -139,6 +139,10 @@ local function line(t, n)
   return table.concat(parts, "  ")
 end
 
+local function say_note(note)
+  print(term.is_tty() and text.fill(note, math.max(40, term.width() - 1), "  ") or note)
+end
+
 -- The same record as JSON.
 local function object(t, n)
   local row = {}
@@ -219,12 +223,12 @@ bit.]],
     elseif how == "curses" then
       live.run(sources.of_run(r), o)
       if #t.history.step > 0 then print(line(t, #t.history.step)) end
-      r.say_note = print
+      r.say_note = say_note
       if r.left then print(("left at step %d; t:run goes on from there"):format(t.step)) end
     else
       if how == "json" then r.say = function(n) print(object(t, n)) end end
       if how == "lines" then
-        r.say, r.say_note = function(n) print(line(t, n)) end, print
+        r.say, r.say_note = function(n) print(line(t, n)) end, say_note
       end
       while not r:done() do r:advance() end
     end

@@ -9,6 +9,7 @@
 #include "bind/bind.h"
 #include "term/interrupt.h"
 #include "term/plot.h"
+#include "term/prompt.h"
 
 enum {
   MOST_SERIES = 64, /* bits of fopo_plot.points */
@@ -48,6 +49,12 @@ static int is_tty(lua_State *L) {
 /* term.asks(): whether a person can be asked: a terminal to read from and one to write to. */
 static int asks(lua_State *L) {
   lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
+  return 1;
+}
+
+/* term.waits(): whether a person at the prompt waits for the end of what runs. */
+static int waits(lua_State *L) {
+  lua_pushboolean(L, fopo_prompt_waits());
   return 1;
 }
 
@@ -183,6 +190,7 @@ static int json(lua_State *L) {
 const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
                                         {"asks", asks},
                                         {"forget_typed", forget_typed},
+                                        {"waits", waits},
                                         {"width", width},
                                         {"height", height},
                                         {"colour", colour},

@@ -19,6 +19,7 @@
 
 static int terminal;
 static int entries; /* complete entries so far */
+static int running; /* 1 while an entry runs */
 
 /* ---- reading ---- */
 
@@ -200,7 +201,9 @@ static void warn_of_local(const char *text) {
 static void run_entry(lua_State *L) {
   int first = lua_gettop(L);
   double begun = fopo_clock();
+  running = 1;
   int status = fopo_chunk_call(L, 0, LUA_MULTRET);
+  running = 0;
   double seconds = fopo_clock() - begun;
   fopo_progress_bar_erase();
   if (status != LUA_OK) {
@@ -236,6 +239,8 @@ static int step(lua_State *L) {
   lua_pushboolean(L, got != FOPO_LINE_END);
   return 1;
 }
+
+int fopo_prompt_waits(void) { return terminal && running; }
 
 static void run_init(lua_State *L) {
   char path[4096];

@@ -8,4 +8,7 @@
 /* init: 1 to run ~/.config/fopo/init.lua first. `greeting` is printed at a terminal. */
 void fopo_prompt_run(lua_State *L, int init, const char *greeting);
 
+/* Whether an entry of the prompt runs now, at a terminal: a person waits for it. */
+int fopo_prompt_waits(void);
+
 #endif

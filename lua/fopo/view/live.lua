@@ -402,6 +402,26 @@ end
 -- The share of the CPU time that the view took, and its drawings per second.
 local function costs(c) return c.own_cpu / c.cpu, c.drawings / (now() - c.begun) end
 
+-- Keeps the last screen until a key is pressed, if the user is at the prompt. What
+-- was typed by then never reaches the prompt.
+function controller:linger()
+  if self.left or not term.waits() then return end
+  self.paused, self.source.state = false, "ended"
+  self.v:set{message = "the run has ended; a key closes the view", state = "ended"}
+  self.v:draw()
+  local function wait()
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear}) -- Ctrl-C is a key too
+    while self.v:key(0) do end -- typed before the end was seen
+    local key
+    repeat
+      key = self.v:key(0.5)
+      if key == "resize" then self.v:draw() end
+    until key and key ~= "resize"
+  end
+  pcall(wait)
+  term.forget_typed()
+end
+
 -- Shows the source on the terminal until it ends or the user leaves. Returns the cost.
 function live.run(source, o)
   local v <close> = term.view{terminal = true, colour = term.colour()}
@@ -411,7 +431,9 @@ function live.run(source, o)
   while not (c.left or source:done()) do c:turn_once() end
   c:read_history(source.live)
   c:draw()
-  return costs(c)
+  local own, rate = costs(c)
+  c:linger()
+  return own, rate
 end
 
 -- The same without a terminal, to measure the cost of drawing.
