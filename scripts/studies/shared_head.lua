@@ -89,7 +89,8 @@ local function run(world, method, seed)
                          optim = fopo.optim.adam{lr = o.lr}, seed = seed, valid = false}
   t:run{steps = o.steps, every = o.steps, view = false}
   local e = fopo.evaluate(pi, world.split.test, {expected = true})
-  local head = t.history.head and t.history.head[#t.history.head] or gradient.head or 0
+  local head = t.history.head[#t.history.head] -- NaN unless it follows from the mass
+  if head ~= head then head = gradient.head or 0 end
   local r = {world = world.name, items = world.items.rows, contexts = world.split.train.n,
              method = method.name, seed = seed, step = t.step, head = head,
              held = head > 0 and mass(world, pi, {head = head}) or 0,
