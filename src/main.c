@@ -42,7 +42,7 @@ static const char usage[] =
     "  --           end of the options\n"
     "\n"
     "At the prompt help() lists the first steps, fopo.demo() the lessons; man fopo says the rest.\n"
-    "Environment: FOPO_THREADS, FOPO_ISA (%s), FOPO_HISTORY, NO_COLOR.\n";
+    "Environment: FOPO_THREADS, FOPO_ISA (%s), FOPO_HISTORY, FOPO_THEME (dark, light), NO_COLOR.\n";
 
 typedef struct {
   int argc;

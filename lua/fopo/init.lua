@@ -42,6 +42,7 @@ local fopo = {
   examples = require "fopo.examples",
   demo = require "fopo.demo",
   show = require "fopo.show",
+  theme = require "fopo.theme",
   who = require "fopo.who",
   explain = require "fopo.explain",
   glossary = require("fopo.glossary").print,

@@ -15,6 +15,8 @@ local picture_options = {
   {"axis", "string", "steps", "what lies below", one_of = {"steps", "seconds"}},
   {"logy", "boolean", false, "logarithmic rewards"},
   {"smoothing", "number", 0, "weight of the past in a moving average", min = 0, below = 1},
+  {"theme", "string", nil, "the colours; those of fopo.theme if left out",
+   one_of = {"dark", "light"}},
 }
 
 local function rendered(what, format, o)
@@ -26,7 +28,11 @@ local function rendered(what, format, o)
   v:phases(source:phases())
   v:set(source:numbers())
   v:set{state = source.state}
-  return v:render(format)
+  local before = term.theme()
+  term.theme(o.theme)
+  local shot = v:render(format)
+  term.theme(before)
+  return shot
 end
 
 view.text = define.fn{

@@ -10,6 +10,7 @@
 #include "term/interrupt.h"
 #include "term/plot.h"
 #include "term/prompt.h"
+#include "term/theme.h"
 
 enum {
   MOST_SERIES = 64, /* bits of fopo_plot.points */
@@ -86,6 +87,46 @@ static int colour(lua_State *L) {
 /* term.utf8(): whether the locale's characters are UTF-8. */
 static int utf8(lua_State *L) {
   lua_pushboolean(L, takes_utf8());
+  return 1;
+}
+
+/* ---- the theme ---- */
+
+static const char *const theme_names[] = {"dark", "light", NULL};
+
+/* term.theme([name]): chooses the theme if a name is given; the name of the one in use. */
+static int theme(lua_State *L) {
+  if (!lua_isnoneornil(L, 1)) fopo_theme_set((fopo_theme)luaL_checkoption(L, 1, NULL, theme_names));
+  lua_pushstring(L, theme_names[fopo_theme_get()]);
+  return 1;
+}
+
+/* term.colours(): of the theme in use: inks, a list of {rich, svg}, curves, a list of SGR
+ * parameters, paper and bar. */
+static int colours(lua_State *L) {
+  fopo_theme now = fopo_theme_get();
+  lua_newtable(L);
+  lua_newtable(L);
+  for (int ink = 0; ink < FOPO_INKS; ink++) {
+    const fopo_colour *look = fopo_theme_ink(now, (fopo_ink)ink);
+    lua_createtable(L, 0, 2);
+    lua_pushinteger(L, look->rich);
+    lua_setfield(L, -2, "rich");
+    lua_pushstring(L, look->svg);
+    lua_setfield(L, -2, "svg");
+    lua_rawseti(L, -2, ink + 1);
+  }
+  lua_setfield(L, -2, "inks");
+  lua_newtable(L);
+  for (int i = 0; i < FOPO_THEME_CURVES; i++) {
+    lua_pushstring(L, fopo_theme_curve(now, (size_t)i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "curves");
+  lua_pushstring(L, fopo_theme_paper(now));
+  lua_setfield(L, -2, "paper");
+  lua_pushstring(L, fopo_theme_bar(now));
+  lua_setfield(L, -2, "bar");
   return 1;
 }
 
@@ -195,6 +236,8 @@ const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
                                         {"height", height},
                                         {"colour", colour},
                                         {"utf8", utf8},
+                                        {"theme", theme},
+                                        {"colours", colours},
                                         {"plot", plot},
                                         {"json", json},
                                         {"atomic", fopo_interrupt_atomic},

@@ -13,11 +13,11 @@
 #include "term/axis.h"
 #include "term/dots.h"
 #include "term/string.h"
+#include "term/theme.h"
 
 enum { MARKS = 6, LEAST_WIDTH = 24, LEAST_HEIGHT = 3, MOST = 2000 };
 
 static const char marks[MARKS + 1] = "*o+x#@";
-static const int colours[MARKS] = {36, 33, 35, 32, 31, 34}; /* ANSI: cyan, yellow, magenta ... */
 
 typedef struct {
   int cols, rows;   /* in characters */
@@ -119,9 +119,9 @@ static void draw(canvas *c, const fopo_axis *x, const fopo_axis *y, const fopo_s
 /* ---- the whole ---- */
 
 static void colour_on(fopo_string *b, const fopo_plot *plot, size_t series) {
-  char code[16];
+  char code[24];
   if (!plot->colour) return;
-  snprintf(code, sizeof code, "\033[%dm", colours[series % MARKS]);
+  snprintf(code, sizeof code, "\033[%sm", fopo_theme_curve(fopo_theme_get(), series));
   fopo_string_put(b, code);
 }
 

@@ -1,5 +1,3 @@
-/* The colours are the palette of Okabe and Ito, which people with any colour vision can tell apart;
- * in ANSI the nearest of the 256 colours. */
 #include "term/screen.h"
 
 #include <stdio.h>
@@ -9,20 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "term/string.h"
-
-static const struct {
-  const char *ansi, *svg; /* SGR parameters; fill, with further attributes */
-} looks[FOPO_INKS] = {
-    [FOPO_INK_PLAIN] = {"0", "#d8d8d8"},
-    [FOPO_INK_DIM] = {"38;5;244", "#808080"},
-    [FOPO_INK_BOLD] = {"1", "#ffffff\" font-weight=\"bold"},
-    [FOPO_INK_BAR] = {"7", "#1c1c1c"},
-    [FOPO_INK_TRAIN] = {"38;5;74", "#56b4e9"},
-    [FOPO_INK_VALID] = {"38;5;214", "#e69f00"},
-    [FOPO_INK_INDEX] = {"38;5;36", "#009e73"},
-    [FOPO_INK_RATE] = {"38;5;175", "#cc79a7"},
-    [FOPO_INK_WARN] = {"38;5;202", "#d55e00"},
-};
+#include "term/theme.h"
 
 int fopo_screen_resize(fopo_screen *s, int rows, int cols) {
   rows = rows < 1 ? 1 : rows > FOPO_SCREEN_MOST ? FOPO_SCREEN_MOST : rows;
@@ -137,6 +122,14 @@ int fopo_screen_text(char **text, const fopo_screen *s) {
   return finish(text, &b);
 }
 
+/* The SGR parameters of an ink. */
+static void put_look(fopo_string *b, uint32_t ink) {
+  char look[16] = "0";
+  short rich = fopo_theme_ink(fopo_theme_get(), (fopo_ink)ink)->rich;
+  if (rich >= 0) snprintf(look, sizeof look, "38;5;%d", rich);
+  fopo_string_put(b, ink == FOPO_INK_BOLD ? "1" : ink == FOPO_INK_BAR ? "7" : look);
+}
+
 int fopo_screen_ansi(char **text, const fopo_screen *s) {
   fopo_string b = {0};
   for (int row = 0; row < s->rows; row++) {
@@ -146,7 +139,7 @@ int fopo_screen_ansi(char **text, const fopo_screen *s) {
       if (cell->ink != ink) {
         int both = ink != FOPO_INK_PLAIN && cell->ink != FOPO_INK_PLAIN;
         fopo_string_put(&b, both ? "\033[0;" : "\033[");
-        fopo_string_put(&b, looks[cell->ink].ansi);
+        put_look(&b, cell->ink);
         fopo_string_put(&b, "m");
         ink = cell->ink;
       }
@@ -180,17 +173,19 @@ static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int
   int x = MARGIN + from * CELL_WIDTH, y = MARGIN + row * CELL_HEIGHT;
   int width = (to - from) * CELL_WIDTH;
   uint32_t ink = cells[from].ink;
+  fopo_theme theme = fopo_theme_get();
   if (ink == FOPO_INK_BAR) {
     snprintf(head, sizeof head,
-             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#bcbcbc\"/>\n", x, y, width,
-             CELL_HEIGHT);
+             "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", x, y, width,
+             CELL_HEIGHT, fopo_theme_bar(theme));
     fopo_string_put(b, head);
   }
   int blank = 1;
   for (int i = from; i < to; i++) blank &= cells[i].code == ' ';
   if (blank) return;
-  snprintf(head, sizeof head, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\">", x, y + 14,
-           width, looks[ink].svg);
+  snprintf(head, sizeof head, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"%s>", x, y + 14,
+           width, fopo_theme_ink(theme, (fopo_ink)ink)->svg,
+           ink == FOPO_INK_BOLD ? " font-weight=\"bold\"" : "");
   fopo_string_put(b, head);
   for (int i = from; i < to; i++) {
     if (cells[i].code == ' ') {
@@ -210,8 +205,8 @@ int fopo_screen_svg(char **text, const fopo_screen *s) {
            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
            "viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" font-size=\"15\">\n"
-           "<rect width=\"100%%\" height=\"100%%\" fill=\"#1c1c1c\"/>\n",
-           width, height, width, height);
+           "<rect width=\"100%%\" height=\"100%%\" fill=\"%s\"/>\n",
+           width, height, width, height, fopo_theme_paper(fopo_theme_get()));
   fopo_string_put(&b, head);
   for (int row = 0; row < s->rows; row++) {
     int n = length(s, row);

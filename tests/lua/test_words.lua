@@ -1,4 +1,5 @@
--- The glossary is that of docs/design.md, and explain(t) says nothing that the history does not.
+-- The glossary is that of docs/design.md, explain(t) says nothing that the history does not, and
+-- every colour of the light theme can be read on white.
 local lu = require "luaunit"
 local fopo = require "fopo"
 local glossary = require "fopo.glossary"
@@ -77,6 +78,89 @@ function TestPlot:test_y_over_x()
   lu.assertEquals(fopo.plot.text(x, {3, 5, 4}, {title = "z", height = 5}), one)
   lu.assertEquals(fopo.plot.text({3, 5, 4}, {height = 5}), fopo.plot.text{3, 5, 4, height = 5})
   lu.assertErrorMsgContains("2 values of x and 1 of y", fopo.plot.text, {1, 2}, {3})
+end
+
+TestTheme = {}
+
+-- The sRGB values of one of the 256 colours above the first 16, whose colours are the terminal's.
+local function of_256(n)
+  if n >= 232 then return {8 + 10 * (n - 232), 8 + 10 * (n - 232), 8 + 10 * (n - 232)} end
+  lu.assertTrue(n >= 16)
+  local levels = {0, 95, 135, 175, 215, 255}
+  n = n - 16
+  return {levels[n // 36 + 1], levels[n // 6 % 6 + 1], levels[n % 6 + 1]}
+end
+
+local function of_hex(s)
+  local r, g, b = s:match("^#(%x%x)(%x%x)(%x%x)$")
+  return {tonumber(r, 16), tonumber(g, 16), tonumber(b, 16)}
+end
+
+-- Relative luminance and contrast, as WCAG 2 defines them.
+local function luminance(rgb)
+  local sum = 0
+  for i, weight in ipairs{0.2126, 0.7152, 0.0722} do
+    local c = rgb[i] / 255
+    sum = sum + weight * (c <= 0.04045 and c / 12.92 or ((c + 0.055) / 1.055) ^ 2.4)
+  end
+  return sum
+end
+
+local function contrast(a, b)
+  local one, two = luminance(a), luminance(b)
+  return (math.max(one, two) + 0.05) / (math.min(one, two) + 0.05)
+end
+
+function TestTheme:test_every_light_colour_is_read_on_white()
+  local term, page = require "fopo.term", require "fopo.view.page"
+  local was, white, n = fopo.theme(), {255, 255, 255}, 0
+  fopo.theme("light")
+  local c = term.colours()
+  fopo.theme(was)
+  local function readable(colour, name, on)
+    n = n + 1
+    lu.assertTrue(contrast(colour, on or white) >= 4.5,
+                  ("%s: %.2f"):format(name, contrast(colour, on or white)))
+  end
+  lu.assertEquals(c.paper, "#ffffff")
+  for i, ink in ipairs(c.inks) do
+    readable(of_hex(ink.svg), ink.svg)
+    readable(of_hex(ink.svg), ink.svg, i == 4 and of_hex(c.bar))
+    if ink.rich >= 0 then readable(of_256(ink.rich), ink.rich) end
+  end
+  local function sgr(s)
+    if s ~= "1" then readable(of_256(tonumber(s:match("^38;5;(%d+)$"))), s) end
+  end
+  for _, curve in ipairs(c.curves) do sgr(curve) end
+  for _, look in pairs(page.themes.light) do sgr(look) end
+  lu.assertTrue(n > 30)
+  lu.assertAlmostEquals(contrast({0, 0, 0}, white), 21, 1e-9)
+end
+
+function TestTheme:test_it_is_told_by_the_environment()
+  for setting, wanted in pairs{["COLORFGBG='0;15'"] = "light", ["COLORFGBG='15;0'"] = "dark",
+                               ["COLORFGBG='0;default;7'"] = "light", ["COLORFGBG=x"] = "dark",
+                               ["FOPO_THEME=light"] = "light",
+                               ["FOPO_THEME=dark COLORFGBG='0;15'"] = "dark"} do
+    local p = io.popen(("env -u COLORFGBG -u FOPO_THEME %s %s -e 'print(fopo.theme())'"):format(
+      setting, os.getenv("FOPO") or "./fopo"))
+    lu.assertEquals(p:read("l"), wanted, setting)
+    p:close()
+  end
+end
+
+function TestTheme:test_pictures_take_it()
+  local t, path = trainer{}, os.tmpname()
+  t:run{steps = 5, view = false}
+  fopo.view.save(path .. ".svg", t, {theme = "light"})
+  local f = io.open(path .. ".svg")
+  local svg = f:read("a")
+  f:close()
+  os.remove(path)
+  os.remove(path .. ".svg")
+  lu.assertStrContains(svg, 'fill="#ffffff"')
+  lu.assertStrContains(svg, "#005faf")
+  lu.assertNil(svg:find("#56b4e9", 1, true))
 end
 
 os.exit(lu.LuaUnit.run())

@@ -407,11 +407,11 @@ local function costs(c) return c.own_cpu / c.cpu, c.drawings / (now() - c.begun)
 function controller:linger()
   if self.left or not term.waits() then return end
   self.paused, self.source.state = false, "ended"
-  self.v:set{message = "the run has ended; a key closes the view", state = "ended"}
-  self.v:draw()
   local function wait()
     local _ <close> = setmetatable({}, {__close = native.interrupt_clear}) -- Ctrl-C is a key too
-    while self.v:key(0) do end -- typed before the end was seen
+    while self.v:key(0) do end -- typed before the end is seen
+    self.v:set{message = "the run has ended; a key closes the view", state = "ended"}
+    self.v:draw()
     local key
     repeat
       key = self.v:key(0.5)

@@ -7,12 +7,17 @@ local text = require "fopo.base.text"
 local page = {}
 page.__index = page
 
-local colours = {title = "1", rule = "38;5;244", comment = "38;5;244", string = "38;5;36",
-                 keyword = "38;5;74", question = "1", right = "38;5;36",
-                 wrong = "38;5;214"}
+-- SGR parameters, of each theme.
+local themes = {
+  dark = {title = "1", rule = "38;5;244", comment = "38;5;244", string = "38;5;36",
+          keyword = "38;5;74", question = "1", right = "38;5;36", wrong = "38;5;214"},
+  light = {title = "1", rule = "38;5;241", comment = "38;5;241", string = "38;5;29",
+           keyword = "38;5;25", question = "1", right = "38;5;29", wrong = "38;5;130"},
+}
+page.themes = themes
 
 local function paint(what, s)
-  return term.colour() and ("\27[%sm%s\27[0m"):format(colours[what], s) or s
+  return term.colour() and ("\27[%sm%s\27[0m"):format(themes[term.theme()][what], s) or s
 end
 
 -- asks: whether questions are asked; nil: if standard input and output are terminals.
@@ -143,7 +148,7 @@ local function highlighted(code)
     local kind, last = token(code, at)
     local s = code:sub(at, last)
     if kind == "word" then kind = keywords[s] and "keyword" or "other" end
-    out[#out + 1] = colours[kind] and paint(kind, s) or s
+    out[#out + 1] = themes.dark[kind] and paint(kind, s) or s
     at = last + 1
   end
   return table.concat(out)

@@ -23,6 +23,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "term/theme.h"
 
 static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
                             SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
@@ -186,14 +187,12 @@ static void redirect_back(void) {
 }
 
 static void start_colours(int colour) {
-  static const short rich[FOPO_INKS] = {-1, 244, -1, -1, 74, 214, 36, 175, 202};
-  static const short poor[FOPO_INKS] = {
-      -1, -1, -1, -1, COLOR_CYAN, COLOR_YELLOW, COLOR_GREEN, COLOR_MAGENTA, COLOR_RED};
   view.colours = 0;
   if (!colour || !has_colors() || start_color() != OK || use_default_colors() != OK) return;
   view.colours = COLORS >= 256 ? 256 : 8;
   for (int ink = 1; ink < FOPO_INKS; ink++) {
-    init_pair((short)ink, view.colours == 256 ? rich[ink] : poor[ink], -1);
+    const fopo_colour *look = fopo_theme_ink(fopo_theme_get(), (fopo_ink)ink);
+    init_pair((short)ink, view.colours == 256 ? look->rich : look->poor, -1);
   }
 }
 
