@@ -271,6 +271,7 @@ void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
     }
     fopo_interrupt_done();
     fflush(stdout);
+    if (terminal) clearerr(stdout); /* a write that Ctrl-C cut short does not fail the session */
   }
   if (terminal) putchar('\n');
 }
