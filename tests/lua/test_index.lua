@@ -292,6 +292,16 @@ function TestAuto:test_unit_norms_need_a_graph()
   lu.assertTrue(ix.kind == "exact" or ix.kind == "norm")
 end
 
+-- Queries of 0, as those of a policy whose theta is 0, are answered without scoring any item; that
+-- says nothing of the norms.
+function TestAuto:test_queries_of_0_tell_nothing()
+  local o = {k = 5, queries = array.zeros(20, 16)}
+  local _, a = check(index.auto(items, o), o)
+  lu.assertNil(candidate(a, "exact").skipped)
+  lu.assertStrContains(a.why, "all of these queries are 0")
+  lu.assertNil(a.why:find("norms help", 1, true) or a.why:find("did not allow", 1, true))
+end
+
 function TestAuto:test_wrong_requests_are_named()
   fails("needs the option queries", index.auto, items, {k = 5})
   fails("there are none", index.auto, items, {k = 5, queries = array.zeros(0, 16)})

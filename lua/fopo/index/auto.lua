@@ -243,7 +243,9 @@ function auto.choose(items, o)
   end
   local norm = find_truth(run, o.queries)
   local full = measure(run, norm, "norm", {}, 0)
-  local exact = measure(run, native.index_exact(items), "exact", {}, 1e-3 * full.ms / full.scored)
+  -- Queries of 0 alone are answered at once, and no item is scored.
+  local each = full.scored > 0 and 1e-3 * full.ms / full.scored or 0
+  local exact = measure(run, native.index_exact(items), "exact", {}, each)
   run.norms_help = full.scored < NORMS_FAIL
   if run.norms_help or run.mass or run.target < 1 then try_budgets(run, norm, full) end
   try_graphs(run)

@@ -126,7 +126,9 @@ end
 -- The whole sentence.
 function choice.why(run, best, quickest, exact, full)
   local parts = {}
-  if run.norms_help then
+  if full.scored == 0 then
+    parts[1] = "all of these queries are 0, which any items answer: choose again by others"
+  elseif run.norms_help then
     parts[1] = ("norms help: the exact scan in their order scores %.3g %% of the items")
       :format(100 * full.scored)
   else
