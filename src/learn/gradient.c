@@ -89,7 +89,7 @@ fopo_index *fopo_gradient_index(const fopo_gradient *g) {
 }
 
 int fopo_gradient_orders_items(const fopo_gradient *g) {
-  return fopo_gradient_index(g) != NULL || fopo_gradient_is_automatic(g) || g->options.head > 0;
+  return fopo_gradient_index(g) != NULL || fopo_gradient_owns_order(g);
 }
 
 int fopo_gradient_refresh(fopo_gradient *g) {
@@ -100,9 +100,9 @@ int fopo_gradient_refresh(fopo_gradient *g) {
   return status == FOPO_OK && own != NULL && own != ix ? fopo_index_refresh(own) : status;
 }
 
-int fopo_gradient_is_automatic(const fopo_gradient *g) {
+int fopo_gradient_owns_order(const fopo_gradient *g) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && fopo_proposal_is_automatic(q);
+  return g->options.head > 0 || (q != NULL && fopo_proposal_is_automatic(q));
 }
 
 /* The draws beside a head that all contexts share; 0: the estimator cannot share one. */

@@ -41,8 +41,9 @@ fopo_index *fopo_gradient_index(const fopo_gradient *g);
 int fopo_gradient_orders_items(const fopo_gradient *g);
 int fopo_gradient_refresh(fopo_gradient *g);
 
-/* True if candidates come from the automatic index (learn/automatic.h), which the gradient owns. */
-int fopo_gradient_is_automatic(const fopo_gradient *g);
+/* True if it makes such an order by itself, when a batch needs one: that of a shared head, or the
+ * automatic index (learn/automatic.h). */
+int fopo_gradient_owns_order(const fopo_gradient *g);
 
 /* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g);

@@ -160,8 +160,8 @@ static int close_slice(fopo_trainer *t) {
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
-  int automatic = t->o.policy->train_items && fopo_gradient_is_automatic(t->o.gradient);
-  if (t->o.index_refresh == 0 && !automatic) return FOPO_OK;
+  int own = t->o.policy->train_items && fopo_gradient_owns_order(t->o.gradient);
+  if (t->o.index_refresh == 0 && !own) return FOPO_OK;
   int status = t->running ? fetch_items(t) : FOPO_OK;
   return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }

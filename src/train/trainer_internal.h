@@ -80,8 +80,8 @@ int fopo_trainer_begin_batch(fopo_trainer *t);
 /* Copies theta, and items that are learnt, from the device to the host while a slice runs. */
 int fopo_trainer_fetch(fopo_trainer *t);
 
-/* Refreshes the index that candidates come from, if index_refresh > 0 or it is the automatic one
- * over items that are learnt. */
+/* Refreshes the index that candidates come from, if index_refresh > 0; and an order of items that
+ * are learnt, if the gradient has made it by itself: a resumed run makes it anew. */
 int fopo_trainer_refresh(fopo_trainer *t);
 
 #endif

@@ -134,6 +134,24 @@ function TestSharedHead:test_items_learnt()
   lu.assertTrue(fopo.evaluate(pi, s.train).reward > before)
 end
 
+-- The items of largest norm change: the run that goes on and the resumed one order them anew.
+function TestSharedHead:test_items_learnt_resume()
+  local path = os.tmpname() .. ".npz"
+  for _, refresh in ipairs{0, 20} do
+    local options = {train_items = true, index_refresh = refresh}
+    local a, pi = shared_run(options)
+    a:run{steps = 50, view = false}
+    a:save(path)
+    local b, copy = shared_run(options)
+    b:resume(path)
+    a:run{steps = 50, view = false}
+    b:run{steps = 50, view = false}
+    lu.assertEquals(copy:theta():totable(), pi:theta():totable())
+    lu.assertEquals(copy:items():totable(), pi:items():totable())
+  end
+  os.remove(path)
+end
+
 function TestHeadTail:test_learns()
   local pi = policy()
   local before = fopo.evaluate(pi, s.train).reward
