@@ -116,10 +116,11 @@ fopo_mass_kind fopo_automatic_due(const fopo_proposal *q, const fopo_mass *state
 static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
                  fopo_mass_kind kind, const float *theta, const uint32_t *rows, size_t n) {
   fopo_mass_found found;
-  fopo_mass_order order = {data->items, a->order, a->norms};
-  int status = reserve(a, data, q->k);
+  int status = copy_order(a, data, ordered(a, q));
+  if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
+  fopo_mass_order order = {data->items, a->order, a->norms};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
                              fopo_mass_horizon(&a->next, kind, n, data->P));
@@ -132,13 +133,13 @@ int fopo_automatic_plan(fopo_automatic *a, const fopo_binding *data, const fopo_
                         const uint32_t *rows, size_t n) {
   fopo_mass_kind kind = fopo_automatic_due(q, state, n, data->P);
   a->next = *state;
-  a->probed = kind != FOPO_MASS_NONE;
   a->in_use = n > 0 && fopo_automatic_serves(q);
   a->shared = 0;
   if (!a->in_use) return FOPO_OK;
   int status = make_index(a, data, q);
-  if (status == FOPO_OK && a->probed) status = copy_order(a, data, ordered(a, q));
-  if (status == FOPO_OK && a->probed) status = probe(a, data, q, kind, theta, rows, measured(n));
+  if (status == FOPO_OK && kind != FOPO_MASS_NONE) {
+    status = probe(a, data, q, kind, theta, rows, measured(n));
+  }
   a->shared = fopo_automatic_shared(q, &a->next, data->P, tail);
   return status;
 }

@@ -17,7 +17,6 @@
 typedef struct {
   fopo_index *index; /* over the bound items; NULL: not made yet; owned */
   int in_use;        /* 1: the batch that was planned limits its searches by mass */
-  int probed;        /* 1: it was preceded by a probe */
   size_t shared;     /* items that all its contexts share as their head; 0: candidates are found */
   fopo_mass next;    /* the state that the batch uses */
 
