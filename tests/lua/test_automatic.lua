@@ -158,10 +158,21 @@ function TestRuns:test_log_and_notes()
   lu.assertStrContains(said, "2,048 of the largest norms are used, 512 at step 10; they hold 0.997")
   lu.assertStrContains(said, "the head of all contexts")
   lu.assertNil(norms.sentence(t, {step = 10, head = 512.0}, {step = 40, head = 512.0}))
-  lu.assertStrContains(norms.sentence(t, {step = 10, head = 512.0, held = 1},
-                                      {step = 40, head = 6000.0, held = 1}), "all items")
-  lu.assertStrContains(norms.sentence(t, {step = 10, head = 512.0, held = 1},
-                                      {step = 40, head = 12288.0, held = 1}), "cannot share")
+  local function says(what, P, gradient, head)
+    local like = {policy = {n_items = P}, gradient = gradient}
+    lu.assertStrContains(norms.sentence(like, {step = 10, head = 512.0, held = 1},
+                                        {step = 40, head = head, held = 1}), what)
+  end
+  local index = fopo.index.exact(items)
+  local last = fopo.gradient.head_tail{index = index, head = "auto", k = 40, tail = 40}
+  for _, g in ipairs{makers[1](), last} do
+    says("all items are used, because fewer norms", 6000, g, 6000.0)
+    says("5,960 are the head of all contexts, the others the tail", 6000, g, 6000.0)
+  end
+  says("cannot share", 90000, makers[1](), 12288.0)
+  says("all items are searched", 90000, makers[1](), 90000.0)
+  says("candidates are found by the index", 90000, last, 90000.0)
+  says("all items are searched", 6000, makers[2](), 6000.0)
 end
 
 -- ------------------------------------------------------------------------------------------------

@@ -15,14 +15,29 @@ local function last_of(list) return list and list[#list] end
 
 function norms.of_history(h) return norms.state(last_of(h.head), last_of(h.held)) end
 
+-- What is made of H norms; nil: there is nothing to add. As fopo_mass_shared and
+-- fopo_automatic_index of src/learn have it.
+local function use_of(head, P, g)
+  local by_mass, why = g.head == "auto", "because fewer norms do not hold the mass"
+  if by_mass and math.min(head, P - g.tail) <= 8192 then
+    if head < P then return "they are the head of all contexts" end
+    return ("all items are used, %s: %s are the head of all contexts, the others the tail"):format(
+      why, text.count(P - g.tail))
+  end
+  if head == P then
+    return (by_mass and g.proposal.index and "candidates are found by the index, "
+            or "all items are searched, ") .. why
+  end
+  return by_mass and "candidates are found among them, because all contexts cannot share so many"
+         or nil
+end
+
 -- What a run should say at its end. first, last: {step, head, held} of two records; t: the trainer.
 function norms.sentence(t, first, last)
   if not last or first.head == last.head then return nil end
-  local P, k = t.policy.n_items, t.gradient.k
+  local k = t.gradient.k
   local head, before = math.tointeger(last.head), math.tointeger(first.head)
-  local what = head == P and "all items are searched, because fewer norms do not hold the mass"
-    or t.gradient.head == "auto" and (head <= 8192 and "they are the head of all contexts"
-    or "candidates are found among them, because all contexts cannot share so many") or nil
+  local what = use_of(head, t.policy.n_items, t.gradient)
   return ("%s of the largest norms are used, %s at step %s; they hold %.3f of the mass of each "
           .. "context's own top %s%s"):format(text.count(head), text.count(before),
     text.count(first.step), last.held, text.count(k), what and "; " .. what or "")
