@@ -57,7 +57,7 @@ all others' being zero.]],
 }
 define.entries["gradient:compute"].args[4].optional = true
 
-define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=, tail=}",
+define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=, tail=, head=}",
   text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g
 was made with stays as it is: g has a copy.]],
   example = [[items = fopo.array.randn(100, 4, 1)
