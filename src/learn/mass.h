@@ -13,8 +13,8 @@
  * to the mass of a top K, or the norms scored hold all that a top K could come to, which is hardly
  * more than it is (as in a policy that is near uniform). It ends early, incomplete, if it would
  * cost more than steps have paid for. A near one scores the first 4 H norms alone: it takes T_b
- * among these, so it can ask for more and never proves that less is enough, and it is cheap enough
- * to come often.
+ * among these, so it can ask for more, proves that less is enough only if no item after them
+ * matters, and is cheap enough to come often.
  *
  * When probes come follows from rows: the products of an item with a context that steps and probes
  * compute. Full probes stay within 1 %, near ones within 2 % of those of the steps; the first
