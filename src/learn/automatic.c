@@ -71,25 +71,18 @@ static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
   return a->host_Q != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* host_Q [n, L] = h(X) / T of the contexts rows [n], as fopo_batch makes them. */
+/* host_Q [n, L] = the queries of the contexts rows [n]. */
 static int find_queries(fopo_automatic *a, const fopo_binding *data, const float *theta,
                         const uint32_t *rows, size_t n) {
   fopo_device *d = data->device;
-  const fopo_policy *pi = data->policy;
   fopo_matrix X = {a->X, n, data->D, data->D}, Q = {a->Q, n, data->L, data->L};
-  float scale = 1.0f / pi->temperature;
   int status = d->ops->put(d, a->rows, rows, n * sizeof *rows);
   if (status == FOPO_OK && theta == NULL) {
-    status = d->ops->put(d, data->theta, pi->theta.x, data->n_theta * sizeof *theta);
     theta = data->theta;
+    status =
+        d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *data->theta);
   }
-  if (status == FOPO_OK) status = d->ops->gather_rows(d, X, data->device_contexts, a->rows);
-  if (status == FOPO_OK && data->units > 0) {
-    fopo_network_pass pass = {&pi->net, theta, a->hidden, NULL, scale};
-    status = d->ops->network_forward(d, Q, X, &pass);
-  } else if (status == FOPO_OK) {
-    status = d->ops->queries(d, Q, X, theta, scale);
-  }
+  if (status == FOPO_OK) status = fopo_binding_queries(data, Q, X, a->hidden, theta, a->rows);
   return status == FOPO_OK ? d->ops->get(d, a->host_Q, a->Q, n * data->L * sizeof *a->Q) : status;
 }
 

@@ -226,18 +226,10 @@ static fopo_span span_at(const fopo_batch *b, size_t part, size_t first, size_t 
 
 /* X and Q = h(X) / T of the part at hand. */
 static int make_queries(fopo_batch *b) {
-  const fopo_binding *data = b->data;
   const fopo_span *x = &b->part;
-  fopo_device *d = data->device;
   double start = fopo_clock();
-  float scale = 1.0f / data->policy->temperature;
-  int status = d->ops->gather_rows(d, x->X, data->device_contexts, x->device.rows);
-  if (status == FOPO_OK && data->units > 0) {
-    fopo_network_pass pass = {&data->policy->net, b->theta, b->arrays.hidden, NULL, scale};
-    status = d->ops->network_forward(d, x->Q, x->X, &pass);
-  } else if (status == FOPO_OK) {
-    status = d->ops->queries(d, x->Q, x->X, b->theta, scale);
-  }
+  int status =
+      fopo_binding_queries(b->data, x->Q, x->X, b->arrays.hidden, b->theta, x->device.rows);
   b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return status;
 }

@@ -140,3 +140,15 @@ void fopo_binding_done(fopo_binding *b) {
   if (b->device != NULL) fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
   *b = (fopo_binding){0};
 }
+
+int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,
+                         const float *theta, const uint32_t *rows) {
+  fopo_device *d = b->device;
+  const fopo_policy *pi = b->policy;
+  float scale = 1.0f / pi->temperature;
+  int status = d->ops->gather_rows(d, X, b->device_contexts, rows);
+  if (status != FOPO_OK) return status;
+  if (b->units == 0) return d->ops->queries(d, Q, X, theta, scale);
+  fopo_network_pass pass = {&pi->net, theta, hidden, NULL, scale};
+  return d->ops->network_forward(d, Q, X, &pass);
+}

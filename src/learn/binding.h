@@ -45,4 +45,9 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
                       fopo_matrix contexts, const fopo_reward *reward);
 void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 
+/* X [n, D] = the contexts rows [n], and Q [n, L] = h(X) / T at theta; hidden [n, units] is what a
+ * network leaves for its way back. All on the device. */
+int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,
+                         const float *theta, const uint32_t *rows);
+
 #endif
