@@ -12,7 +12,8 @@
 enum {
   LINE = 64,
   AHEAD = 32, /* the prefetch distance in rows */
-  PICK = 128  /* samples with c != 0 compacted at a time: their rows stay in L2 for all columns */
+  PICK = 128, /* samples with c != 0 compacted at a time: their rows stay in L2 for all columns */
+  PICK_SPARE = 16 /* AVX-512 stores whole vectors */
 };
 
 /* The address of row `id`; ld in elements of `type`. */
@@ -56,5 +57,23 @@ typedef struct {
   const uint32_t *next; /* [n_next] */
   size_t n_next;
 } batch;
+
+/* Each file defines these for its vectors. pick compacts the samples with c != 0 and returns how
+ * many; it may write PICK_SPARE more. add_rows adds the samples of b to v. */
+INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count);
+INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type);
+
+/* gather_axpy of kernels/kernels.h, for rows of any type. */
+INLINE void add_picked(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                       size_t count, size_t n_next, size_t dim, const fopo_float type) {
+  uint32_t id[PICK + PICK_SPARE];
+  float w[PICK + PICK_SPARE];
+  for (size_t s = 0; s < count; s += PICK) {
+    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
+    size_t prefetched = s / 4 < n_next ? s / 4 : n_next; /* one for every fourth sample so far */
+    batch b = {rows, ld, id, w, n, ids + count + prefetched, n_next - prefetched};
+    if (n > 0) add_rows(v, &b, dim, type);
+  }
+}
 
 #endif

@@ -247,14 +247,7 @@ INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *i
     short_axpy(v, rows, ld, ids, c, count, n_next, dim, type);
     return;
   }
-  uint32_t id[PICK + 16];
-  float w[PICK + 16];
-  for (size_t s = 0; s < count; s += PICK) {
-    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    size_t prefetched = s / 4 < n_next ? s / 4 : n_next; /* one for every fourth sample so far */
-    batch b = {rows, ld, id, w, n, ids + count + prefetched, n_next - prefetched};
-    if (n > 0) add_rows(v, &b, dim, type);
-  }
+  add_picked(v, rows, ld, ids, c, count, n_next, dim, type);
 }
 
 FOPO_ROW_KERNELS(avx512)
