@@ -6,7 +6,7 @@ package.path = here .. "../tools/?.lua;" .. package.path
 local script = require "script"
 
 local report = fopo.report
-local study = {suffix = "", misuse = script.misuse} -- suffix of the CSV's name
+local study = {suffix = "", misuse = script.misuse, mean = script.mean} -- suffix of the CSV's name
 
 -- The options, and the files that the command line names. In o.worlds, if there is such an option,
 -- the files follow the worlds. A quick run writes a CSV of its own.
@@ -76,19 +76,11 @@ function study.train(t, seconds, o)
   return used()
 end
 
--- The mean and its standard error, which is 0 for a single value.
-function study.mean(list)
-  local n, sum, squares = #list, 0, 0
-  for _, x in ipairs(list) do sum = sum + x end
-  for _, x in ipairs(list) do squares = squares + (x - sum / n) ^ 2 end
-  return sum / n, n > 1 and math.sqrt(squares / (n - 1) / n) or 0
-end
-
--- The same of one column of rows, tables by column name.
+-- The mean and its standard error of one column of rows, tables by column name.
 function study.mean_of(rows, column)
   local list = {}
   for i, row in ipairs(rows) do list[i] = row[column] end
-  return study.mean(list)
+  return script.mean(list)
 end
 
 -- ---- the table and its CSV ----
