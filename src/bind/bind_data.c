@@ -91,8 +91,38 @@ static int data_formats(lua_State *L) {
   return 1;
 }
 
-/* native.data_synthetic{users, items, clusters, tastes, mean_items, zipf, noise, seed}: a dataset
- * and the world it comes from. */
+/* native.data_twins(): the names of the sets that have twins. */
+static int data_twins(lua_State *L) {
+  lua_newtable(L);
+  for (size_t i = 0; fopo_world_twin_name(i) != NULL; i++) {
+    lua_pushstring(L, fopo_world_twin_name(i));
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* native.data_twin(name, fraction): the options of the twin. */
+static int data_twin(lua_State *L) {
+  fopo_world_options o;
+  double fraction = bind_number(L, 2, "fraction");
+  bind_check(L, fopo_world_twin(&o, bind_string(L, 1, "the name"), fraction));
+  lua_newtable(L);
+  bind_set_count(L, "users", o.users);
+  bind_set_count(L, "items", o.items);
+  bind_set_count(L, "clusters", o.clusters);
+  bind_set_count(L, "tastes", o.tastes);
+  bind_set_count(L, "least_items", o.least_items);
+  bind_set_number(L, "mean_items", o.mean_items);
+  bind_set_number(L, "zipf", o.zipf);
+  bind_set_number(L, "noise", o.noise);
+  bind_set_number(L, "appeal", o.appeal);
+  bind_set_number(L, "spread", o.spread);
+  bind_set_boolean(L, "repeats", !o.ones);
+  return 1;
+}
+
+/* native.data_synthetic{users, items, clusters, tastes, mean_items, zipf, noise, seed, and perhaps
+ * appeal, spread, least_items, ones}: a dataset and the world it comes from. */
 static int data_synthetic(lua_State *L) {
   fopo_world_options o = {.users = bind_option_count(L, 1, "users", 0, SIZE_MAX),
                           .items = bind_option_count(L, 1, "items", 0, SIZE_MAX),
@@ -101,6 +131,10 @@ static int data_synthetic(lua_State *L) {
                           .mean_items = bind_option_number(L, 1, "mean_items"),
                           .zipf = bind_option_number(L, 1, "zipf"),
                           .noise = bind_option_number(L, 1, "noise"),
+                          .appeal = bind_option_number_or(L, 1, "appeal", 0),
+                          .spread = bind_option_number_or(L, 1, "spread", 0),
+                          .least_items = bind_option_count_or(L, 1, "least_items", 0, SIZE_MAX, 0),
+                          .ones = bind_option_boolean(L, 1, "ones"),
                           .seed = bind_option_seed(L, 1)};
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   bind_world *w = bind_new(L, &bind_world_type, 0);
@@ -401,6 +435,8 @@ static int embed_svd(lua_State *L) {
 const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
                                         {"data_formats", data_formats},
                                         {"data_synthetic", data_synthetic},
+                                        {"data_twins", data_twins},
+                                        {"data_twin", data_twin},
                                         {"embed_svd", embed_svd},
                                         {NULL, NULL}};
 

@@ -19,15 +19,30 @@
  * vectors, learning shows within 300 steps of 32 contexts, and proposals differ: few tastes per
  * user and many clusters leave little to gain from recommending the same to everybody. */
 typedef struct {
-  size_t users;      /* 20,000 */
-  size_t items;      /* P: 100,000 */
-  size_t clusters;   /* 300 */
-  size_t tastes;     /* clusters that a user likes: 2 */
-  double mean_items; /* mean of lambda_u over users: 40 interactions, repeats included */
-  double zipf;       /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
-  double noise;      /* share of interactions that are uniform over the items, 0 <= noise < 1 */
+  size_t users;       /* 20,000 */
+  size_t items;       /* P: 100,000 */
+  size_t clusters;    /* 300 */
+  size_t tastes;      /* clusters that a user likes: 2 */
+  double mean_items;  /* mean of lambda_u over users: 40 interactions, repeats included */
+  double zipf;        /* popularity of rank r inside a cluster ~ 1 / r^zipf: 1.0 */
+  double noise;       /* share of interactions that are uniform over the items, 0 <= noise < 1 */
+  double appeal;      /* a user likes the cluster of rank c with a chance ~ 1 / c^appeal; 0: all
+                         clusters alike */
+  double spread;      /* standard deviation of log lambda: 0.7 */
+  size_t least_items; /* distinct items of a session: 2. From 3 on, a user with fewer is replaced by
+                         one with another lambda */
+  int ones;           /* 1: every value of the matrix is 1, repeats are not counted */
   uint64_t seed;
 } fopo_world_options;
+
+/* Fills in the defaults; FOPO_ERR_ARGUMENT with a sentence for options that no world can have. */
+int fopo_world_options_complete(fopo_world_options *o);
+
+/* The options, seed aside, of a world of the size and the known statistics of a set of the paper
+ * after the authors' preparation: "twitch" or "goodreads". Users and items are scaled by fraction,
+ * 0 < fraction <= 1, clusters by its root; sessions keep their lengths. */
+int fopo_world_twin(fopo_world_options *o, const char *name, double fraction);
+const char *fopo_world_twin_name(size_t i); /* NULL after the last */
 
 /* The truth, which a learner does not see. */
 typedef struct {
@@ -42,8 +57,9 @@ typedef struct {
   float *rate;             /* [users] lambda_u */
 } fopo_world;
 
-/* The world and its interactions, a function of the options alone. A session of fewer than 2 items
- * is drawn again, up to 16 times. Rows and columns have no names: ids are the indices. */
+/* The world and its interactions, a function of the options alone. A session of fewer than
+ * least_items items is drawn again, up to 16 times. Rows and columns have no names: ids are the
+ * indices. */
 int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_options *options);
 void fopo_world_free(fopo_world *world); /* accepts NULL */
 
