@@ -196,6 +196,9 @@ assert(lg:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
 data.synthetic = fn{
   name = "fopo.data.synthetic", returns = "dataset, world",
   options = {
+    {"like", "string", nil, "a set of the paper: the defaults below become those of its twin",
+     one_of = native.data_twins()},
+    {"fraction", "number", 1.0, "with like: the share of its users and items", above = 0, max = 1},
     {"users", "integer", 20000, "number of users", min = 1},
     {"items", "integer", 100000, "size P of the catalogue", min = 2},
     {"clusters", "integer", 300, "clusters of taste", min = 1},
@@ -204,14 +207,42 @@ data.synthetic = fn{
     {"zipf", "number", 1.0, "exponent of popularity inside a cluster", above = 0},
     {"noise", "number", 0.05, "share of interactions that are uniform", min = 0, below = 1},
     {"tastes", "integer", 2, "clusters that a user likes", min = 1},
+    {"appeal", "number", 0, "exponent of the clusters' own popularity; 0: all alike", min = 0,
+     max = 10},
+    {"spread", "number", 0.7, "standard deviation of the logarithm of a user's mean", above = 0,
+     max = 3},
+    {"least_items", "integer", 2, "different items of a user; those with fewer are replaced",
+     min = 2},
+    {"repeats", "boolean", true, "whether an interaction that repeats counts; false: every value "
+     .. "is 1"},
     {"seed", "integer", 1, "the world is a function of the options and the seed"},
   },
+  -- What is wrong with like or fraction is said by the checks of the options, which follow.
+  defaults = function(given)
+    local known, options = pcall(native.data_twin, given.like, given.fraction or 1.0)
+    return known and options or {}
+  end,
   text = [[A made-up world whose best policy is known: users like a few clusters of items, items are
 Zipf-popular inside their cluster, sessions have log-normal lengths, a few per cent is noise.
-world:best(sessions) gives the reward of the policy that knows all of it: an upper bound.]],
+world:best(sessions) gives the reward of the policy that knows all of it: an upper bound.
+
+like = "twitch" or "goodreads" makes a twin of a set of the paper as it is after the authors'
+preparation: 500,000 users and 790,000 items, or 300,000 and 2,330,000; users with 20 items or more;
+lengths of sessions, repeats and the shares of the most popular items as published. What nobody
+published, such as the clusters, is assumed: docs/data.md says which is which. fraction = 0.01 makes
+a small one, of sessions of the same lengths.]],
   example = [[d, world = fopo.data.synthetic{users = 200, items = 500, clusters = 10, seed = 3}
-assert(d.n_users == 200 and d.n_items == 500)]],
-  call = native.data_synthetic,
+assert(d.n_users == 200 and d.n_items == 500)
+twin = fopo.data.synthetic{like = "twitch", fraction = 0.002}
+assert(twin.n_users == 1000 and twin.n_items == 1580)]],
+  call = function(o)
+    if o.fraction ~= 1 and not o.like then
+      define.fail("fopo.data.synthetic: fraction is the share of a twin; say which, as in like = "
+                  .. "\"twitch\"")
+    end
+    o.ones = not o.repeats
+    return native.data_synthetic(o)
+  end,
 }
 
 data.sessions = require("fopo.split").files

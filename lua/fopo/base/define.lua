@@ -11,6 +11,8 @@
 -- Options may carry required = true. `presets`, {name = {option = value, ...}}, adds the option
 -- preset: its values stand for the defaults; what the user gives goes before them.
 --
+-- `defaults`, a function of the table that the user gives, returns such values computed from it.
+--
 -- This is the one place that checks ranges for users. The C core checks what it needs to be safe
 -- for any caller; the binding between them only converts types.
 local native = require "fopo.native"
@@ -193,10 +195,11 @@ function define.options(entry, given)
                   #names > 0 and table.concat(names, ", ") or "none")
     end
   end
-  local preset = entry.presets and entry.presets[given.preset] or {}
+  local instead = entry.presets and entry.presets[given.preset]
+                  or entry.defaults and entry.defaults(given) or {}
   for _, spec in ipairs(entry.options) do
     local value = given[spec[1]]
-    if value == nil then value = preset[spec[1]] end
+    if value == nil then value = instead[spec[1]] end
     if value == nil then value = spec[3] end
     if value == nil and spec.required then
       define.fail("%s needs the option %s: %s", entry.name, spec[1], spec[4])
