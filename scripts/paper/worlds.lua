@@ -10,19 +10,11 @@ local worlds = {}
 -- What is known of the paper's two sets: the file that data=DIR holds, how it is read, how many
 -- users are taken, and the learning rate.
 local known = {
-  twitch = {file = "full_a.csv", read = {format = "twitch"}, items = 790000, users = 500000,
+  twitch = {file = "full_a.csv", read = {format = "twitch", time = ""}, users = 500000,
             lr = 1e-4},
-  goodreads = {file = "goodreads_interactions.csv",
-               read = {format = "goodreads", where = "is_read=1"}, items = 2330000,
+  goodreads = {file = "goodreads_interactions.csv", read = {format = "goodreads"},
                users = 300000, lr = 5e-5},
 }
-
--- A synthetic world of that share of a set's items and users.
-local function twin(paper, share)
-  local items, users = math.ceil(paper.items * share), math.ceil(paper.users * share)
-  return (fopo.data.synthetic{users = users, items = items, tastes = 4, mean_items = 50,
-                              clusters = math.max(10, math.ceil(20 * (items / 1000) ^ 0.75))})
-end
 
 local function exists(path)
   local f <close> = io.open(path)
@@ -58,7 +50,7 @@ function worlds.find(name, o)
   if o.data == "" then
     local share = o.fraction > 0 and o.fraction or 1
     return {name = name, source = ("twin, fraction %g"):format(share), lr = paper.lr,
-            dataset = function() return twin(paper, share) end}
+            dataset = function() return (fopo.data.synthetic{like = name, fraction = share}) end}
   end
   local path = file_of(paper, o.data)
   if not path then script.misuse("%s holds no %s, nor %s.gz", o.data, paper.file, paper.file) end
