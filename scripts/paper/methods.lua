@@ -40,10 +40,26 @@ methods.gradient = gradient
 gradient["learnt items"] = gradient.mixture
 gradient.mlp = gradient.mixture
 
--- Which methods use which settings; others have none of them in their rows.
-local searching = {mixture = true, stratified = true, kept = true, adaptive = true, mlp = true,
-                   ["head and tail"] = true, ["learnt items"] = true}
-function methods.searches(name) return searching[name] or false end
+-- The settings that each method has; the fields of others are empty.
+local drawing = {"samples"}
+local searching = {"samples", "k", "epsilon", "index"}
+local settings = {
+  ["REINFORCE"] = drawing, ["REINFORCE, baseline"] = drawing, uniform = {"samples", "epsilon"},
+  mixture = searching, stratified = searching, kept = searching, mlp = searching,
+  ["learnt items"] = searching, ["norms by mass"] = {"samples", "k", "epsilon"},
+  adaptive = {"samples", "k", "index"}, ["head and tail"] = {"k", "index"}, ["shared head"] = {},
+  exact = {},
+}
+
+-- The configuration of a method with the options' settings, and those given.
+function methods.configuration(o, method, given)
+  local c = {method = method, dim = o.dim, embedding = o.embedding, lr = o.lr,
+             temperature = o.temperature, learnt = method == "learnt items" and "yes" or nil}
+  for _, name in ipairs(settings[method]) do c[name] = o[name] end
+  if method == "uniform" then c.epsilon = 1 end
+  for name, value in pairs(given) do c[name] = value end
+  return c
+end
 
 -- A trainer of the configuration: theta, contexts and optimiser as the paper's authors have them.
 function methods.trainer(world, c, o)
@@ -53,13 +69,13 @@ function methods.trainer(world, c, o)
                   train_items = c.learnt == "yes"}
   local with = setmetatable({k = math.min(c.k or 1, items.rows)}, {__index = c})
   local index = function() return (world:index(c.index)) end
-  if c.learnt == "yes" then -- its index follows the items, so it is this policy's own
+  if c.learnt == "yes" then -- its index is brought up to date, so it is this policy's own
     index = function() return fopo.index.norm(pi:items()) end
   end
   return fopo.trainer{policy = pi, data = world.train, valid = false, seed = c.seed,
                       gradient = gradient[c.method](with, index), batch = o.batch,
                       optim = fopo.optim.adam{lr = c.lr, weight_decay = 1e-10},
-                      index_refresh = c.learnt == "yes" and searching[c.method] and 100 or 0}
+                      index_refresh = c.learnt == "yes" and c.index and 100 or 0}
 end
 
 -- A row of the CSV: the reward on the test sessions by true argmax, with Wilson's interval, and if
@@ -71,19 +87,25 @@ function methods.row(world, t, whole)
           high = e.high, expected = e.expected, effective = e.effective}
 end
 
--- Trains until `epochs`, or until the seconds of training reach `seconds`, with a row at each
--- `every` epochs. `keep` says where an unfinished run is kept; `said` is called with each row.
+-- Trains until o.epochs, or until the seconds of training reach o.seconds, with a row at each
+-- o.every epochs or o.every_seconds. `keep` keeps the unfinished run; said(row, last step) is
+-- called with each row.
 function methods.train(world, c, o, keep, said)
   local t = methods.trainer(world, c, o)
-  local chunk = math.max(1, math.floor(o.every * t.steps_per_epoch + 0.5))
-  local last = c.seconds and math.huge
+  local by_time = o.every_seconds ~= nil
+  local chunk = not by_time and math.max(1, math.floor(o.every * t.steps_per_epoch + 0.5))
+  local last = by_time and math.huge
                or math.max(1, math.floor(o.epochs * t.steps_per_epoch + 0.5))
   local rows = keep:resume(t) or {}
-  local function done() return t.step >= last or c.seconds and t.seconds >= c.seconds end
+  local function done() return t.step >= last or by_time and t.seconds >= o.seconds end
   while not done() do
-    local n = math.min(chunk, last - t.step)
-    t:run{steps = n, every = n, view = false}
-    rows[#rows + 1] = methods.row(world, t, done())
+    if by_time then
+      t:run{seconds = o.every_seconds, every = 1000000, view = false}
+    else
+      local n = math.min(chunk, last - t.step)
+      t:run{steps = n, every = n, view = false}
+    end
+    rows[#rows + 1] = methods.row(world, t, o.whole or done())
     if said then said(rows[#rows], last) end
     keep:save(t, rows)
   end

@@ -283,26 +283,6 @@ function TestItems:test_update()
   end
 end
 
-TestScript = {}
-
--- The paper's question in its quick form: a row for each method.
-function TestScript:test_rq0()
-  local said = os.tmpname()
-  local program = os.getenv("FOPO") or "./fopo"
-  local done = os.execute(("%s scripts/studies/rq0.lua quick >%s 2>&1"):format(program, said))
-  local f <close> = assert(io.open(said))
-  local output = f:read("a")
-  os.remove(said)
-  lu.assertTrue(done, output)
-  lu.assertStrContains(output, "REINFORCE, baseline")
-  local n = 0
-  for line in io.lines("runs/rq0_quick.csv") do
-    n = n + (line:find("^narrow,") and 1 or 0)
-    lu.assertNil(line:find("nan", 1, true), line)
-  end
-  lu.assertEquals(n, 3)
-end
-
 TestBest = {}
 
 -- keep_best ends with theta and the items of the best validation, where items are learnt too.

@@ -1,0 +1,70 @@
+-- Beyond the paper: what this program adds, on the axes of RQ2. Reward by epoch, and the time of a
+-- step, of
+--
+--   mixture          the paper's, eps = 0.8, its candidates searched at every visit
+--   norms by mass    the same; candidates among so few of the largest norms as hold the mass
+--   kept             the same; candidates kept for 5 visits of a context
+--   stratified       the same; exactly eps S of the draws are uniform
+--   adaptive         eps follows the share of the policy's mass outside the candidates
+--   head and tail    the candidates enumerated, and K uniform draws of the others
+--   shared head      one head for all contexts, its size set by mass, and 64 draws of the others
+--   learnt items     the mixture; the items are learnt with theta
+--   mlp              the mixture; a hidden layer of 64 tanh units between context and query
+--   exact            no draws: the gradient summed over all items
+--
+--   ./fopo scripts/paper/beyond.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value ...]
+--
+-- Cost: two minutes at scale=small on two cores.
+--
+-- "against mixture" is the mean difference of the last reward, seed by seed, and its 95 % interval.
+--
+-- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
+--   methods=...      the list above, without exact at full
+--   dim=1000 epochs=50 every=1
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+
+local all = {"mixture", "norms by mass", "kept", "stratified", "adaptive", "head and tail",
+             "shared head", "learnt items", "mlp"}
+local with_exact = table.move(all, 1, #all, 1, {})
+with_exact[#with_exact + 1] = "exact"
+
+local o = paper.options(
+  {methods = all, dim = 1000, epochs = 50, every = 1},
+  {methods = with_exact, dim = 50, epochs = 10, every = 1},
+  {methods = with_exact, dim = 8, epochs = 2})
+
+local function plan(own)
+  local list = {}
+  for _, seed in ipairs(own.seeds) do
+    for _, method in ipairs(own.methods) do
+      list[#list + 1] = paper.configuration(own, method, {seed = seed})
+    end
+  end
+  return list
+end
+
+local function label(row) return row.method end
+
+-- The last rewards less the mixture's, seed by seed.
+local function differences(last, method)
+  local list = {}
+  for _, row in ipairs(paper.where(last, {method = method})) do
+    local base = paper.where(last, {method = "mixture", seed = row.seed})[1]
+    if base then list[#list + 1] = {difference = row.reward - base.reward} end
+  end
+  return list
+end
+
+local function show(rows)
+  local lines, curves = paper.by_epoch(label)(rows)
+  local last = paper.last(rows)
+  table.insert(lines[1], 3, "against mixture")
+  for i, curve in ipairs(curves) do
+    local list = curve.name ~= "mixture" and differences(last, curve.name) or {}
+    table.insert(lines[i + 1], 3, #list > 0 and paper.cell(list, "difference", "%+.4f") or "")
+  end
+  return lines, curves
+end
+
+paper.run({name = "beyond", title = "Beyond the paper", settings = {"epochs", "every"}, plan = plan,
+           show = show}, o)

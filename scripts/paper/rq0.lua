@@ -1,0 +1,76 @@
+-- RQ0: what does it cost to fix the item embeddings? REINFORCE with its items fixed and with its
+-- items learnt from the same start, for L in {10, 100}: the paper's second table.
+--
+--   ./fopo scripts/paper/rq0.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value ...]
+--
+-- Cost: a minute at scale=small on two cores; days at full size.
+--
+--   rP   reward after training, learnt / fixed (above 1: learning the items helps). The paper has
+--        0.54 and 0.40 on Twitch, 0.83 and 0.71 on GoodReads, for L = 10 and 100.
+--   rS   time of training, learnt / fixed (above 1: it costs time). The paper has 1.00 and 1.01.
+--
+-- Contexts are made of the SVD's items in both. REINFORCE without a baseline is the paper's: its
+-- gradient touches every item, so each of its steps updates P x L numbers. With a baseline, and for
+-- the mixture, only the rows drawn are updated.
+--
+-- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
+--   dims=10,100 methods=REINFORCE      also "REINFORCE, baseline", mixture, uniform
+--   epochs=50                          of training
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+
+local o = paper.options(
+  {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50},
+  {dims = {10, 50}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 8},
+  {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2})
+o.every = o.epochs
+
+local function plan(own)
+  local list = {}
+  for _, dim in ipairs(own.dims) do
+    for _, seed in ipairs(own.seeds) do
+      for _, method in ipairs(own.methods) do
+        for _, learnt in ipairs{"no", "yes"} do
+          list[#list + 1] = paper.configuration(own, method, {dim = dim, seed = seed,
+                                                              learnt = learnt})
+        end
+      end
+    end
+  end
+  return list
+end
+
+-- {rP =, rS =, seed =} of each seed of a method and dim.
+local function ratios(rows)
+  local list = {}
+  for _, learnt in ipairs(paper.where(rows, {learnt = "yes"})) do
+    local fixed = paper.where(rows, {learnt = "no", seed = learnt.seed})[1]
+    list[#list + 1] = {seed = learnt.seed, rP = learnt.reward / fixed.reward,
+                       rS = learnt.seconds / fixed.seconds}
+  end
+  return list
+end
+
+local function show(rows)
+  local lines = {{"L", "method", "reward, fixed", "reward, learnt", "rP", "rS"}}
+  local curves = {xlabel = "L", ylabel = "rP, reward learnt / fixed", style = "points"}
+  for _, method in ipairs(paper.values(rows, "method")) do
+    local all = {}
+    for _, dim in ipairs(paper.values(rows, "dim")) do
+      local those = paper.where(rows, {dim = dim, method = method})
+      local r = ratios(those)
+      lines[#lines + 1] = {tostring(dim), method,
+        paper.cell(paper.where(those, {learnt = "no"}), "reward", "%.4f"),
+        paper.cell(paper.where(those, {learnt = "yes"}), "reward", "%.4f"),
+        paper.cell(r, "rP", "%.2f"), paper.cell(r, "rS", "%.2f")}
+      for _, one in ipairs(r) do
+        one.dim = dim
+        all[#all + 1] = one
+      end
+    end
+    curves[#curves + 1] = paper.curve(method, all, "dim", "rP")
+  end
+  return lines, curves
+end
+
+paper.run({name = "rq0", title = "RQ0, fixed items", settings = {"epochs"}, plan = plan,
+           show = show}, o)

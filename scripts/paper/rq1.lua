@@ -1,0 +1,83 @@
+-- RQ1: how much faster than REINFORCE? Time of a step of REINFORCE, of the uniform proposal and of
+-- the mixture, for L in {10, 100, 1000}: the paper's first figure, on this machine's processor. The
+-- paper finds 5 to 25 times, most at small L and without a GPU.
+--
+--   ./fopo scripts/paper/rq1.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value ...]
+--
+-- Cost: a minute at scale=small. At full size REINFORCE takes about a quarter of an hour an epoch
+-- (L = 100, two cores); seconds=60 measures for a minute instead of five epochs.
+--
+-- The methods of a seed are timed one after the other, from theta's random start; a speed-up is
+-- that within the seed. The construction of the index is not counted, as in the paper. REINFORCE's
+-- step computes the scores of all items once, and its draws come from them.
+--
+-- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
+--   dims=10,100,1000 methods=REINFORCE,uniform,mixture      also "norms by mass", "shared head" ...
+--   epochs=5 seconds=0      0: epochs; otherwise so many seconds of each run
+--   epsilon=0.8 k=256 samples=1000
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+
+local o = paper.options(
+  {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5, seconds = 0},
+  {dims = {10, 100, 300}, seconds = 1.5},
+  {dims = {4, 8}, seconds = 0.01})
+
+local function plan(own)
+  local list = {}
+  for _, dim in ipairs(own.dims) do
+    for _, seed in ipairs(own.seeds) do
+      for _, method in ipairs(own.methods) do
+        list[#list + 1] = paper.configuration(own, method, {dim = dim, seed = seed})
+      end
+    end
+  end
+  return list
+end
+
+-- Steps that are not counted: the first touch of the items, and the threads' start.
+local WARM = 5
+
+local function train(world, c, own)
+  local t = paper.methods.trainer(world, c, own)
+  t:run{steps = WARM, every = WARM, view = false}
+  local step, seconds = t.step, t.seconds
+  if own.seconds > 0 then
+    t:run{seconds = own.seconds, every = 1000000, view = false}
+  else
+    t:run{epochs = own.epochs, every = t.steps_per_epoch, view = false}
+  end
+  step, seconds = t.step - step, t.seconds - seconds
+  return {{step = step, seconds = seconds, ms_step = 1e3 * seconds / step,
+           epoch = step / t.steps_per_epoch}}
+end
+
+-- REINFORCE's time divided by the method's, seed by seed.
+local function speedups(rows)
+  for _, row in ipairs(rows) do
+    local base = paper.where(rows, {method = "REINFORCE", dim = row.dim, seed = row.seed})[1]
+    row.speedup = base and base.ms_step / row.ms_step
+  end
+end
+
+local function show(rows)
+  speedups(rows)
+  local lines = {{"L", "method", "ms/step", "speed-up over REINFORCE"}}
+  for _, dim in ipairs(paper.values(rows, "dim")) do
+    for _, method in ipairs(paper.values(rows, "method")) do
+      local those = paper.where(rows, {dim = dim, method = method})
+      lines[#lines + 1] = {tostring(dim), method, paper.cell(those, "ms_step", "%.3f"),
+                           those[1].speedup and paper.cell(those, "speedup", "%.1f") or ""}
+    end
+  end
+  local curves = {xlabel = "L", ylabel = "speed-up over REINFORCE", logx = true}
+  for _, method in ipairs(paper.values(rows, "method")) do
+    local those = paper.where(rows, {method = method})
+    if method ~= "REINFORCE" and those[1].speedup then
+      curves[#curves + 1] = paper.curve(method, those, "dim", "speedup")
+    end
+  end
+  return lines, curves
+end
+
+paper.run({name = "rq1", title = "RQ1, speed", settings = {"epochs", "seconds"}, plan = plan,
+           train = train, show = show}, o)

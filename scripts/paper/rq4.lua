@@ -1,0 +1,29 @@
+-- RQ4: what does the number S of draws change? Reward by epoch of the mixture for S in
+-- {50, 200, 500, 1000}: the right of the paper's last figure. The paper finds that more draws end
+-- at a higher reward and cost little more time on a GPU.
+--
+--   ./fopo scripts/paper/rq4.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value ...]
+--
+-- Cost: half a minute at scale=small on two cores.
+--
+-- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
+--   draws=50,200,500,1000 epsilon=0.8 k=256 dim=1000 epochs=50 every=1
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+
+local o = paper.options(
+  {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1},
+  {dim = 50, epochs = 20, every = 2},
+  {draws = {20, 100}, dim = 8, epochs = 2})
+
+local function plan(own)
+  local list = {}
+  for _, seed in ipairs(own.seeds) do
+    for _, samples in ipairs(own.draws) do
+      list[#list + 1] = paper.configuration(own, "mixture", {samples = samples, seed = seed})
+    end
+  end
+  return list
+end
+
+paper.run({name = "rq4", title = "RQ4, S", settings = {"epochs", "every"}, plan = plan,
+           show = paper.by_epoch(function(row) return ("S %d"):format(row.samples) end)}, o)

@@ -1,0 +1,54 @@
+-- What decides which method wins: how far the softmax leaves uniform. The paper leaves the scale of
+-- the embeddings and the temperature open, and the ranking of the methods hangs on them.
+--
+--   ./fopo scripts/paper/settings.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value]
+--
+-- Cost: two minutes at scale=small on two cores.
+--
+-- Raw singular vectors have norms of about sqrt(L / P), so the scores stay near 0 however long Adam
+-- trains at the paper's rate: the softmax stays uniform over the whole catalogue ("items in effect"
+-- is P). All estimators then estimate the same gradient, sum over Y of beta_a - mean(beta), and
+-- differ in their noise alone: a proposal that draws the likely items meets those of Y more often,
+-- and REINFORCE draws uniformly. With scale = "sqrt" the same steps sharpen the softmax until few
+-- items have all the mass; its own draws then meet no item of Y where its best item is wrong, and
+-- the gradient of REINFORCE vanishes there. The uniform proposal compares S items at a time: where
+-- the policy is sharp its estimate is biased, and that bias keeps it learning.
+--
+-- The temperature turns one regime into the other: Adam's steps do not depend on it, the sharpness
+-- does. So sqrt at a high temperature ranks the methods as raw vectors do, and raw vectors at a low
+-- one as sqrt does.
+--
+-- Options (scripts/paper/common.lua has those of all experiments):
+--   cases=none:1,sqrt:1,sqrt:100          embedding:temperature
+--   methods=uniform,mixture,adaptive,REINFORCE
+--   dim=100 epochs=50 every=5             at full; lr is 1e-3 unless given
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+
+local o = paper.options(
+  {cases = {"none:1", "sqrt:1", "sqrt:100"}, dim = 100, epochs = 50, every = 5, lr = 1e-3,
+   methods = {"uniform", "mixture", "adaptive", "REINFORCE"}},
+  {dim = 50, epochs = 20, every = 4},
+  {dim = 8, epochs = 2, every = 1})
+o.whole = true -- all records have the expected reward and the items in effect
+
+local function plan(own)
+  local list = {}
+  for _, case in ipairs(own.cases) do
+    local embedding, temperature = case:match("^(%a+):(.+)$")
+    for _, seed in ipairs(own.seeds) do
+      for _, method in ipairs(own.methods) do
+        list[#list + 1] = paper.configuration(own, method, {embedding = embedding, seed = seed,
+          temperature = tonumber(temperature)})
+      end
+    end
+  end
+  return list
+end
+
+local function label(row)
+  local at = row.temperature ~= 1 and (" / %g"):format(row.temperature) or ""
+  return ("%s%s, %s"):format(row.embedding, at, row.method)
+end
+
+paper.run({name = "settings", title = "Scale and temperature", settings = {"epochs", "every"},
+           plan = plan, show = paper.by_epoch(label)}, o)

@@ -1,0 +1,132 @@
+-- Tables and figures of the rows of an experiment.
+local fopo = require "fopo"
+local kept = require "kept"
+local script = require "script"
+
+local shown = {}
+
+-- The rows for which all of `where` holds.
+function shown.where(rows, where)
+  local list = {}
+  for _, row in ipairs(rows) do
+    local fits = true
+    for name, value in pairs(where) do fits = fits and row[name] == value end
+    if fits then list[#list + 1] = row end
+  end
+  return list
+end
+
+-- The different values of a column, in the order of the rows.
+function shown.values(rows, column)
+  local list, known = {}, {}
+  for _, row in ipairs(rows) do
+    local v = row[column]
+    if v ~= nil and not known[v] then list[#list + 1], known[v] = v, true end
+  end
+  return list
+end
+
+-- The last record of each run among the rows.
+function shown.last(rows)
+  local last, list = {}, {}
+  for _, row in ipairs(rows) do
+    local key = kept.key(row)
+    if not last[key] then list[#list + 1] = key end
+    if not last[key] or row.step > last[key].step then last[key] = row end
+  end
+  for i, key in ipairs(list) do list[i] = last[key] end
+  return list
+end
+
+-- Mean and half width of the 95 % interval over the rows (seeds) of a column.
+function shown.over_seeds(rows, column)
+  local list = {}
+  for i, row in ipairs(rows) do list[i] = row[column] end
+  return script.interval(list)
+end
+
+-- "0.1234 +- 0.0012", the mean of a column and its 95 % interval; of one row the value alone.
+function shown.cell(rows, column, form)
+  if #rows == 0 then return "" end
+  local mean, half = shown.over_seeds(rows, column)
+  return form:format(mean) .. (#rows > 1 and (" +- " .. form):format(half) or "")
+end
+
+-- A curve over the values of column x, with the interval over the seeds of column y.
+function shown.curve(name, rows, x, y)
+  local curve = {name = name, x = {}, y = {}, low = {}, high = {}}
+  local at = shown.values(rows, x)
+  table.sort(at)
+  for i, value in ipairs(at) do
+    local mean, half = shown.over_seeds(shown.where(rows, {[x] = value}), y)
+    curve.x[i], curve.y[i], curve.low[i], curve.high[i] = value, mean, mean - half, mean + half
+  end
+  return curve
+end
+
+-- Reward against epochs, one curve a label; label(row) names the curve of a row.
+function shown.curves(rows, label, x)
+  local groups, names = {}, {}
+  for _, row in ipairs(rows) do
+    local name = label(row)
+    if not groups[name] then groups[name], names[#names + 1] = {}, name end
+    table.insert(groups[name], row)
+  end
+  local curves = {xlabel = x or "epoch", ylabel = "reward"}
+  for i, name in ipairs(names) do
+    curves[i] = shown.curve(name, groups[name], x or "epoch", "reward")
+  end
+  return curves
+end
+
+-- "eps 0.8", or the method's name: a label for methods that differ in epsilon.
+function shown.by_epsilon(row)
+  if row.method == "mixture" then return ("eps %g"):format(row.epsilon) end
+  return row.method == "uniform" and "eps 1 (uniform)" or row.method
+end
+
+-- What to show of a plan whose runs differ in what label(row) says: a row of the table each, and a
+-- curve of the reward against `x` (epoch).
+function shown.by_epoch(label, x)
+  return function(rows)
+    local lines = {{"", "reward", "expected reward", "items in effect", "ms/step"}}
+    local last, curves = shown.last(rows), shown.curves(rows, label, x)
+    for _, curve in ipairs(curves) do
+      local ends = {}
+      for _, row in ipairs(last) do
+        if label(row) == curve.name then ends[#ends + 1] = row end
+      end
+      lines[#lines + 1] = {curve.name, shown.cell(ends, "reward", "%.4f"),
+        shown.cell(ends, "expected", "%.4f"),
+        ("%.0f"):format((shown.over_seeds(ends, "effective"))),
+        ("%.3f"):format((shown.over_seeds(ends, "ms_step")))}
+    end
+    return lines, curves
+  end
+end
+
+local function figure(path, curves)
+  if not os.execute("command -v gnuplot >/dev/null") then
+    return print("no figure " .. path .. ": gnuplot is not installed")
+  end
+  fopo.plot.save(path, curves)
+  print("drawn in " .. path)
+end
+
+-- Prints what e.show makes of the rows, and draws its curves.
+function shown.show(e, found, rows, o, start)
+  local first = rows[1]
+  local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
+    found.name, found.source, first.items, first.contexts, first.test,
+    table.concat(o.seeds, ", "))
+  local lines, curves, note = e.show(rows, o)
+  print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
+  if curves and #curves > 0 then
+    curves.title = curves.title or ("%s, %s"):format(e.title, found.name)
+    figure(start .. ".svg", curves)
+  end
+  print("kept in " .. start .. ".csv")
+  io.stdout:flush()
+end
+
+return shown

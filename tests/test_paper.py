@@ -1,0 +1,147 @@
+"""The paper's experiments at scale=tiny: each prints its table and keeps its CSV and figure; one
+that is killed goes on where it was, with the same rewards."""
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.dom.minidom
+
+FOPO = os.environ.get("FOPO", "./fopo")
+os.environ["FOPO_THREADS"] = "1"  # each run is short
+GNUPLOT = shutil.which("gnuplot") is not None
+FIELDS = {"experiment", "world", "items", "contexts", "test", "method", "dim", "embedding",
+          "temperature", "lr", "k", "samples", "epsilon", "index", "learnt", "seed", "epoch",
+          "step", "seconds", "ms_step", "reward", "low", "high", "expected", "effective"}
+
+
+def command(name, out, *words):
+    return [FOPO, f"scripts/paper/{name}.lua", "scale=tiny", f"out={out}", *words]
+
+
+def run(name, out, *words):
+    return subprocess.run(command(name, out, *words), capture_output=True, text=True, check=False)
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8") as f:
+        return list(csv.DictReader(line for line in f if not line.startswith("#")))
+
+
+def rewards(path):
+    return [(r["method"], r["seed"], r["step"], r["reward"], r["expected"]) for r in rows_of(path)]
+
+
+class Paper(unittest.TestCase):
+    def setUp(self):
+        self.out = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.out)
+
+    def check_experiment(self, name, methods, records, words=()):
+        """Runs it; `records` rows are expected of each of 3 seeds."""
+        done = run(name, self.out, *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("seeds 1, 2, 3", done.stdout)
+        self.assertRegex(done.stderr, r"\d+ of \d+: .* left\n")
+        path = f"{self.out}/{name}-twitch"
+        rows = rows_of(path + ".csv")
+        self.assertEqual({r["method"] for r in rows}, set(methods))
+        for seed in "123":
+            self.assertEqual(sum(r["seed"] == seed for r in rows), records)
+        for r in rows:
+            self.assertEqual(set(r), FIELDS)
+            self.assertNotIn("nan", [v.lower().strip("-") for v in r.values()])
+            if r["reward"]:
+                self.assertTrue(0 <= float(r["low"]) <= float(r["reward"]) <= float(r["high"]) <= 1)
+            self.assertGreater(float(r["seconds"]), 0)
+        if GNUPLOT:
+            svg = xml.dom.minidom.parse(path + ".svg").documentElement.toxml()
+            self.assertIn("bands: 95 % intervals", svg)
+        else:
+            print("skip: the figures (gnuplot is not installed)")
+        again = run(name, self.out, *words)
+        self.assertNotIn("1 of", again.stderr.replace("of them", ""))
+        self.assertEqual(rows_of(path + ".csv"), rows)
+        self.assertEqual(again.stdout, done.stdout)
+        return rows, done.stdout
+
+    def test_rq0(self):
+        methods = ["REINFORCE", "REINFORCE, baseline", "mixture"]
+        rows, said = self.check_experiment("rq0", methods, 6)
+        self.assertEqual({r["learnt"] for r in rows}, {"yes", "no"})
+        self.assertIn("rP", said)
+
+    def test_rq1(self):
+        _, said = self.check_experiment("rq1", ["REINFORCE", "uniform", "mixture"], 6)
+        self.assertIn("speed-up over REINFORCE", said)
+
+    def test_rq2(self):
+        _, said = self.check_experiment("rq2", ["REINFORCE", "uniform", "mixture"], 12)
+        self.assertIn("eps 0.5", said)
+
+    def test_rq3(self):
+        rows, _ = self.check_experiment("rq3", ["mixture"], 4)
+        self.assertEqual({r["k"] for r in rows}, {"5", "20"})
+
+    def test_rq4(self):
+        rows, _ = self.check_experiment("rq4", ["mixture"], 4)
+        self.assertEqual({r["samples"] for r in rows}, {"20", "100"})
+
+    def test_beyond(self):
+        methods = ["mixture", "norms by mass", "kept", "stratified", "adaptive", "head and tail",
+                   "shared head", "learnt items", "mlp", "exact"]
+        _, said = self.check_experiment("beyond", methods, 20)
+        self.assertIn("against mixture", said)
+
+    def test_settings(self):
+        rows, _ = self.check_experiment("settings", ["uniform", "mixture", "adaptive", "REINFORCE"],
+                                        24)
+        self.assertEqual({r["embedding"] for r in rows}, {"none", "sqrt"})
+
+    def test_budget(self):
+        """How many records there are depends on the machine; each method has its last one."""
+        done = run("budget", self.out)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = rows_of(f"{self.out}/budget-twitch.csv")
+        last = [r for r in rows if r["method"] == "uniform" and r["epoch"] == "4"]
+        given = [float(r["seconds"]) for r in last]
+        self.assertEqual(len(given), 3)
+        for method in "mixture", "REINFORCE":
+            for seed in "123":
+                last = [r for r in rows if r["method"] == method and r["seed"] == seed][-1]
+                self.assertGreaterEqual(float(last["seconds"]), sum(given) / 3)
+
+    def test_other_settings(self):
+        self.assertEqual(run("rq3", self.out).returncode, 0)
+        refused = run("rq3", self.out, "epochs=3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("was made with other settings", refused.stderr)
+        more = run("rq3", self.out, "seeds=1,2,3,4")
+        self.assertIn("8 runs, 6 of them kept", more.stderr)
+
+    def test_killed(self):
+        """Killed within a run; it goes on from the middle of it."""
+        words = ["epsilons=0.5", "reinforce=no", "epochs=120", "every=4", "keep=0", "seeds=1,2"]
+        whole, path = self.out + "/whole", f"{self.out}/rq2-twitch"
+        self.assertEqual(run("rq2", whole, *words).returncode, 0)
+        with subprocess.Popen(command("rq2", self.out, *words), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as p:
+            limit = time.monotonic() + 60
+            while not os.path.exists(path + ".part.npz") and time.monotonic() < limit:
+                time.sleep(0.005)
+            p.send_signal(signal.SIGKILL)
+        self.assertTrue(os.path.exists(path + ".part.npz"), "it ended before it was killed")
+        done = run("rq2", self.out, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "goes on at step [1-9]")
+        self.assertEqual(rewards(path + ".csv"), rewards(whole + "/rq2-twitch.csv"))
+        self.assertFalse(os.path.exists(path + ".part.npz"))
+
+
+if __name__ == "__main__":
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), ".."))
+    unittest.main()
