@@ -245,7 +245,8 @@ install: all
 	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \
 	  $(DESTDIR)$(datadir)/fopo/examples/serving
-	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv $(DESTDIR)$(datadir)/fopo/datasets
+	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv datasets/*.sh \
+	  $(DESTDIR)$(datadir)/fopo/datasets
 
 # The folders named fopo hold nothing else; shared folders stay.
 uninstall:
