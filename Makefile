@@ -1,9 +1,10 @@
-# fopo: make | make test | make demo | make bench | make MODE=asan test | make V=1 | make MPI=1
+# fopo: make | make demo | make test | make bench | make MODE=asan test | make V=1 | make MPI=1
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
 #       make CUDA= | make test-arm
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist | make doc
 #
-# `make test` and `make demo` first install what Debian lacks: scripts/tools/setup.sh says why.
+# `make`, `make demo` and `make test` first say what packages are missing and install them, by
+# scripts/tools/setup.sh. `make all` builds with what is there.
 # `make test T="test_plot test_cli.py"` runs only those.
 
 MODE    ?= release          # release | debug | asan
@@ -75,9 +76,14 @@ CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
 
-.PHONY: all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup packages
-.PHONY: clean FORCE
+.PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
+.PHONY: packages clean FORCE
 .DELETE_ON_ERROR:
+
+# `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
+build:
+	$(Q)sh scripts/tools/setup.sh --build
+	$(Q)$(MAKE) --no-print-directory all
 
 # ./fopo is the release; the others are build/MODE/fopo.
 all: $(OUT)/fopo $(CUDA_SO)
@@ -170,7 +176,6 @@ $(OUT)/kernels_alone: tests/c/test_kernels.c $(LOW) $(OUT)/flags
 setup:
 	$(Q)sh scripts/tools/setup.sh
 
-# The build is a make of its own after the set-up, so that it sees the new packages.
 packages:
 	$(Q)sh scripts/tools/setup.sh --quiet
 

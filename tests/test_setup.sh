@@ -30,6 +30,16 @@ setup other || fail 'another system must not be a failure'
 grep -q 'nothing was installed' "$top/talk" && grep -q liblua5.4-dev "$top/talk" ||
   fail 'another system is not told what to install'
 setup other --found || fail '--found fails on another system'
+bare=$top/bare
+mkdir "$bare"
+here=$PWD
+in_bare() {
+  (cd "$bare" && PATH=$top/other /bin/sh "$here/scripts/tools/setup.sh" --build) >"$top/talk" 2>&1
+}
+in_bare && grep -q libopenblas-dev "$top/talk" || fail 'the first build does not say what it needs'
+! grep -q lua-unit "$top/talk" || fail 'the build does not need what the tests need'
+mkdir "$bare/build"
+in_bare && [ ! -s "$top/talk" ] || fail 'what the build needs is said at each build'
 
 # With them: apt-get is asked for what is missing and for nothing else; then all is there.
 machine debian
@@ -43,6 +53,14 @@ E2
 command_of debian apt-get <<E2
 echo "\$@" >"$top/asked"
 E2
+setup debian --build || fail 'set-up of the build fails'
+grep -q 'install .*liblua5.4-dev' "$top/asked" || fail 'make does not install liblua5.4-dev'
+! grep -q 'lua-unit' "$top/asked" || fail 'make installs what only tests need'
+grep -q '^The build of fopo needs these packages' "$top/talk" ||
+  fail 'make does not say what it installs'
+grep -q 'liblua5.4-dev  *the Lua interpreter' "$top/talk" || fail 'nor why'
+setup debian --build && [ ! -s "$top/talk" ] || fail '--build speaks though nothing is missing'
+rm "$top/asked"
 setup debian || fail 'set-up fails'
 grep -q 'install .*liblua5.4-dev' "$top/asked" || fail 'liblua5.4-dev is not installed'
 ! grep -qE ' (make|lua-check)( |$)' "$top/asked" || fail 'more than what is missing is installed'
@@ -55,7 +73,6 @@ grep -q lua-check "$top/asked" || fail 'luacheck is not installed by --lint'
 # For arm64: a compiler and an emulator, then libraries that apt-get must not install here.
 rm "$top/asked"
 for tool in mkdir dirname ls; do ln -s "$(command -v $tool)" "$top/debian/$tool"; done
-here=$PWD
 (cd "$top" && ! PATH=$top/debian /bin/sh "$here/scripts/tools/setup.sh" --arm >"$top/talk" 2>&1) ||
   fail 'libraries of arm64 that are not there must be a failure'
 grep -q 'install .*--download-only .*liblua5.4-dev' "$top/asked" || fail 'they are not fetched'
@@ -73,4 +90,7 @@ grep -q 'no such package' "$top/talk" || fail 'the words of apt-get are not show
 echo 'echo 1000' | command_of debian id
 ! setup debian || fail 'without root set-up must fail'
 grep -q 'apt-get install' "$top/talk" || fail 'the command for root is not said'
+rm -f "$top/asked"
+setup debian --build || fail 'make must go on where the same may be there by another name'
+grep -q 'the build goes on without them' "$top/talk" || fail 'that it goes on is not said'
 echo "set-up: another system, missing packages, arm64, a failure of apt-get, no root"

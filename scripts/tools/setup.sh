@@ -2,7 +2,8 @@
 # Installs the packages that fopo is built and tested with, if they are missing.
 #
 #   sh scripts/tools/setup.sh           install what is missing, then say what was found
-#   sh scripts/tools/setup.sh --quiet   the same, silent if nothing is missing: for make test
+#   sh scripts/tools/setup.sh --build   for make: what the build needs, silent if nothing is missing
+#   sh scripts/tools/setup.sh --quiet   for make test: what the tests need too, silent likewise
 #   sh scripts/tools/setup.sh --lint    the same with the tools of make lint
 #   sh scripts/tools/setup.sh --arm     the same with what make test-arm needs
 #   sh scripts/tools/setup.sh --found   install nothing, only say what was found
@@ -11,10 +12,10 @@
 # package database is asked each time, so nothing can go stale.
 set -eu
 quiet=false
-case ${1:-} in --quiet | --lint) quiet=true ;; esac
+case ${1:-} in --build | --quiet | --lint) quiet=true ;; esac
 
 # package  why
-needed='
+build='
 gcc                      the C compiler
 g++                      the C++ compiler, for the one file that wraps hnswlib
 make                     the build
@@ -29,6 +30,9 @@ libreadline-dev          line editing at the prompt
 librandom123-dev         Philox, the random numbers
 libzip-dev               .npz files
 zlib1g-dev               .gz files
+'
+
+tests='
 libcmocka-dev            the tests in C
 lua-unit                 the tests in Lua
 gnuplot-nox              pictures: fopo.plot.save writes .svg and .png through it
@@ -55,14 +59,17 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}")
 case $system in
   'debian 13') lint=$(printf '%s\n' "$lint" | grep -v -e -14) ;; # it begins at version 17
 esac
+needed=$build$tests
 libraries=$(printf '%s\n' "$needed" | awk '/^lib/ { print $1 }')
 case ${1:-} in
+  --build) needed=$build ;;
   --lint) needed="$needed$lint" ;;
   --arm) needed="$needed$arm" ;;
 esac
-names=$(printf '%s\n' "$needed" | awk 'NF { print $1 }')
 
+# missing_packages LIST: those of the list that are not installed.
 missing_packages() {
+  names=$(printf '%s\n' "$1" | awk 'NF { print $1 }')
   # shellcheck disable=SC2086
   dpkg-query -W -f '${Package} ${db:Status-Status}\n' $names 2>/dev/null | awk -v names="$names" '
     $2 == "installed" { have[$1] = 1 }
@@ -70,10 +77,17 @@ missing_packages() {
           for (i = 1; i <= n; i++) if (!(name[i] in have)) print name[i] }'
 }
 
+# What is missing of a list, in words.
+say_missing() {
+  n=$(missing_packages "$2" | wc -w)
+  if [ "$n" = 0 ]; then printf '✓ %s' "$1"; else printf '✗ %s (%s missing: %s)' "$1" "$n" "$3"; fi
+}
+
 # One line: what the build can use. CUDA and MPI are optional.
 say_found() {
-  if [ -z "$missing" ]; then printf '✓ packages'
-  else printf '✗ packages (%s missing: make setup)' "$(echo "$missing" | wc -w)"; fi
+  say_missing packages "$build" 'make setup'
+  printf '  '
+  say_missing 'for tests' "$tests" 'make test installs them'
   nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
   if [ -n "$nvcc" ]; then
     printf '  ✓ CUDA %s' "$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
@@ -112,38 +126,51 @@ install() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
-  [ "${1:-}" = --found ] && exit 0
+  case ${1:-} in
+    --found) exit 0 ;;
+    --build) [ ! -e build ] || exit 0 ;; # said before the first build
+  esac
   echo "setup: this system has no Debian packages, so nothing was installed. fopo needs (by"
   echo "Debian's names, with headers; liblua5.4-dev is lua-devel on Fedora, for example):"
   printf '%s\n' "$needed" | sed 's/^./  &/'
   exit 0
 fi
 
-missing=$(missing_packages)
+missing=$(missing_packages "$needed")
 if [ "${1:-}" = --found ]; then say_found; exit 0; fi
 [ -n "$missing" ] || finish "$@"
 
-echo "setup: packages to install"
-case $system in
-  'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
-  *) echo "setup: tried on Debian 12 and 13 and Ubuntu 24.04; on $system names may differ" ;;
+case ${1:-} in
+  --build) whose='The build of fopo needs' ;;
+  --lint) whose='make lint needs' ;;
+  --arm) whose='make test-arm needs' ;;
+  *) whose='fopo and its tests need' ;;
 esac
+echo "$whose these packages, which this system does not have yet:"
 printf '%s\n' "$needed" | awk -v names="$missing" '
   BEGIN { n = split(names, name, "\n"); for (i = 1; i <= n; i++) wanted[name[i]] = 1 }
   $1 in wanted { print "  " $0 }'
+case $system in
+  'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
+  *) echo "This was tried on Debian 12 and 13 and Ubuntu 24.04; on $system names may differ." ;;
+esac
 
 if [ "$(id -u)" = 0 ]; then
+  echo 'apt-get installs them now, with what they depend on; its output is shown if it fails.'
   install ''
 elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+  echo 'sudo apt-get installs them now, with what they depend on; its output is shown if it fails.'
   [ -t 0 ] && sudo -v
   install sudo
 else
   echo "setup: this needs root, and there is no sudo to ask; run as root, then start again:" >&2
   echo "  apt-get update && apt-get install -y --no-install-recommends $(echo $missing)" >&2
+  # The same libraries may be here under other names.
+  [ "${1:-}" != --build ] || { echo 'setup: the build goes on without them' >&2; exit 0; }
   exit 1
 fi
 
-missing=$(missing_packages)
+missing=$(missing_packages "$needed")
 if [ -n "$missing" ]; then
   echo "setup: still missing after apt-get: $(echo $missing)" >&2
   exit 1
