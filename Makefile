@@ -1,7 +1,8 @@
 # fopo: make | make demo | make test | make bench | make MODE=asan test | make V=1 | make MPI=1
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
 #       make CUDA= | make test-arm
-#       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist | make doc
+#       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
+#       make doc | make pictures
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
@@ -103,7 +104,7 @@ FORCE:
 
 # A file of one instruction set says on its first line which flags it needs, by architecture:
 #   /* flags x86_64: -mavx2 -mfma */    (src/kernels/kernels_tables.h)
-ARCH      := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH      := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 isa_flags  = $$(sed -n '1s|^/\* flags $(ARCH): \(.*\) \*/$$|\1|p' $<)
 
 $(OUT)/%.o: %.c $(OUT)/flags
@@ -234,7 +235,7 @@ INSTALL     ?= install
 pkglibdir    = $(patsubst %/,%,$(dir $(bindir)))/lib/fopo
 VERSION     := $(shell sed -n 's/^.define FOPO_VERSION "\(.*\)"/\1/p' src/bind/bind.h)
 
-.PHONY: install uninstall dist doc
+.PHONY: install uninstall dist doc pictures
 
 install: all
 	$(call say,INST,$(DESTDIR)$(prefix))
@@ -244,8 +245,8 @@ install: all
 	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
 	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
-	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md LICENSE \
-	  $(DESTDIR)$(docdir)
+	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md \
+	  SECURITY.md LICENSE $(DESTDIR)$(docdir)
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \
@@ -270,6 +271,12 @@ dist:
 # The manual, from the declarations that help() reads: docs/fopo.1, manual.md, manual.html.
 doc: $(OUT)/fopo
 	$(Q)./$(OUT)/fopo scripts/tools/manual.lua docs
+
+# README's pictures: the view of the runs in docs/pictures, and a step of a lesson.
+PYTHON ?= /usr/bin/python3
+pictures: $(OUT)/fopo
+	$(Q)./$(OUT)/fopo scripts/tools/pictures.lua docs
+	$(Q)FOPO=./$(OUT)/fopo $(PYTHON) scripts/tools/lesson_picture.py docs
 
 clean:
 	rm -rf build fopo

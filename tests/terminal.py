@@ -16,11 +16,18 @@ COMMAND = re.compile(r"\x1b\[([?>=!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()*+].|"
                      r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78cDEHMNOZ]")
 
 
+class Coloured(str):
+    """A character on the screen that is not plain: bold or not, and a colour (SGR: "36",
+    "38;5;74") or ""."""
+    bold, colour = False, ""
+
+
 class Screen:
     def __init__(self, rows, cols):
         self.alternate, self.cursor_shown, self.colours = False, True, False
         self.rest = ""
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.bold, self.colour = False, ""
         self.resize(rows, cols)
 
     def resize(self, rows, cols):
@@ -67,6 +74,9 @@ class Screen:
             if self.col >= self.cols:
                 self.col = 0
                 self.put("\n")
+            if self.bold or self.colour:
+                c = Coloured(c)
+                c.bold, c.colour = self.bold, self.colour
             self.cells[self.row][self.col] = self.last = c
             self.col += 1
 
@@ -134,6 +144,22 @@ class Screen:
             self.row = self.col = 0
         elif final == "m":
             self.colours = self.colours or any(30 <= x <= 37 or x == 38 for x in n)
+            self.set_look(n)
+
+    def set_look(self, n):
+        while n:
+            x = n.pop(0)
+            if x in (0, 22):
+                self.bold = False
+            if x in (0, 39):
+                self.colour = ""
+            if x == 1:
+                self.bold = True
+            elif x == 38 and n[:1] == [5]:
+                self.colour = "38;5;%d" % n[1]
+                del n[:2]
+            elif 30 <= x <= 37:
+                self.colour = str(x)
 
 
 class Program:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 from checks import check, failures
 
@@ -53,6 +54,23 @@ def manual_is_up_to_date():
             same = os.path.exists("docs/" + name) and read("docs/" + name) == read(
                 os.path.join(folder, name))
             check("docs/%s is up to date: run make doc" % name, same)
+
+
+def pictures_are_up_to_date():
+    """README's: the view from the runs that are kept, and a lesson as it is on a terminal now."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = [subprocess.run(command + [folder], text=True, capture_output=True, timeout=120)
+                for command in ([FOPO, "scripts/tools/pictures.lua"],
+                                [sys.executable, "scripts/tools/lesson_picture.py"])]
+        check("the pictures can be made", not any(one.returncode for one in made),
+              *[one.stderr for one in made])
+        names = sorted(os.listdir(folder))
+        check("two pictures for each theme", len(names) == 4, names)
+        for name in names:
+            check("docs/%s is up to date: run make pictures" % name,
+                  read("docs/" + name) == read(os.path.join(folder, name)))
+            check("README shows docs/" + name, "docs/" + name in read("README.md"))
+            xml.etree.ElementTree.parse("docs/" + name) # an error, if it is not well formed
 
 
 def man_page_is_clean():
@@ -132,6 +150,7 @@ def paths_lead_somewhere():
 
 
 manual_is_up_to_date()
+pictures_are_up_to_date()
 man_page_is_clean()
 variables_are_in_the_manual()
 pages_are_well_formed()

@@ -180,9 +180,11 @@ static void put_run(fopo_string *b, const fopo_screen *s, int row, int from, int
              CELL_HEIGHT, fopo_theme_bar(theme));
     fopo_string_put(b, head);
   }
-  int blank = 1;
-  for (int i = from; i < to; i++) blank &= cells[i].code == ' ';
-  if (blank) return;
+  while (from < to && cells[from].code == ' ') from++; /* some viewers drop blanks at the ends */
+  while (from < to && cells[to - 1].code == ' ') to--;
+  if (from == to) return;
+  x = MARGIN + from * CELL_WIDTH;
+  width = (to - from) * CELL_WIDTH;
   snprintf(head, sizeof head, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"%s>", x, y + 14,
            width, fopo_theme_ink(theme, (fopo_ink)ink)->svg,
            ink == FOPO_INK_BOLD ? " font-weight=\"bold\"" : "");
