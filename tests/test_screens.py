@@ -1,5 +1,5 @@
-"""What a newcomer does at the prompt, on a terminal of 80 x 24: pastes the README's session, asks,
-recalls, stops the program and goes on, leaves."""
+"""What a newcomer does at the prompt, on a terminal of 80 x 24: pastes a session, asks, recalls,
+stops the program and goes on, leaves."""
 import os
 import re
 import sys
@@ -67,20 +67,11 @@ check("a variable of that name is no word that leaves", enter(p, "quit", "mine")
 p.close()
 
 
-# pasted sessions: README's, and what stands on a screen
+# pasted sessions: what stands on a screen (test_snippets.py pastes README's)
 def paste(p, text):
     p.send("\x1b[200~" + text.rstrip("\n") + "\x1b[201~\r")
 
 
-p = start(rows=120)
-with open("README.md") as f:
-    session = re.search(r"```\n(\$ \./fopo\n.*?)```", f.read(), re.S).group(1)
-paste(p, session)
-check("README's session", p.wait(lambda t: "rank" in t and t.rstrip().endswith(PROMPT), 120),
-      p.screen.text())
-check("without an error", not re.search(r"(?m)^prompt:\d|<eof>|nil value", p.screen.text()),
-      p.screen.text())
-p.close()
 p = start(rows=60)
 paste(p, "$ ./fopo\nfopo 0.1.0, avx2, 2 threads.\n> a = {3,\n>> 4}\n> a\n{3, 4}\n> #a * 10\n20")
 check("a session of Lua's own marks", p.wait("\n20\n"), p.screen.text())

@@ -1,0 +1,354 @@
+"""The code in the documents. README's session is typed at a terminal and pasted as it stands, and
+what comes must be what README shows; every other block of code is run as well, or named below with
+the reason why not."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from checks import check, failures
+from terminal import Program
+
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+PYTHON = sys.executable
+TREE = os.getcwd()
+PROMPT = "fopo>"
+
+# What a newcomer's folder has: the program and the files of the repository, but nothing is written
+# among them.
+folder = tempfile.mkdtemp()
+for name in ("datasets", "scripts", "docs"):
+    os.symlink(os.path.join(TREE, name), os.path.join(folder, name))
+os.symlink(FOPO, os.path.join(folder, "fopo"))
+os.chdir(folder)
+
+
+def read(path):
+    with open(os.path.join(TREE, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def blocks(document):
+    """[(heading, number below it, language, text)] of the fenced blocks of a document."""
+    found, heading, lines = [], "", iter(read(document).split("\n"))
+    for line in lines:
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if line.startswith("```"):
+            text = "".join(iter_until_fence(lines))
+            number = sum(one[0] == heading for one in found)
+            found.append((heading, number, line[3:], text))
+    return found
+
+
+def iter_until_fence(lines):
+    for line in lines:
+        if line == "```":
+            return
+        yield line + "\n"
+
+
+def run(command, **env):
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env})
+
+
+def ran(name, command, *wanted):
+    """Runs a command; it must succeed and print what is wanted."""
+    done = run(command)
+    check(name, done.returncode == 0 and all(w in done.stdout for w in wanted), command,
+          done.stdout[-1500:], done.stderr[-1500:])
+    return done.stdout
+
+
+def lua(name, before, code, after=""):
+    return ran(name, [FOPO, "--no-init", "-e", before + "\n" + code + "\n" + after])
+
+
+# ---- README's session
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?(?![\w])")
+
+
+def said(lines):
+    """Lines without what differs between machines: the time, the rate, the threads, the CPU."""
+    out = []
+    for line in lines:
+        if re.fullmatch(r"\([\d.]+ m?s\)", line):
+            continue  # only what took long has one
+        line = re.sub(r"[\d,]+/s", "RATE", line)
+        line = re.sub(r"fopo [\d.]+, \w+, \d+ threads?\.", "fopo VERSION", line)
+        out.append(re.sub(r" +", " ", line.rstrip()))
+    return out
+
+
+def same(shown, wanted):
+    """Whether two lines agree: words and whole numbers exactly, others to 1 %, or to two units of
+    the last digit. The last bits of a sum depend on the CPU's instructions and on BLAS."""
+    if NUMBER.sub("#", shown) != NUMBER.sub("#", wanted):
+        return False
+    for a, b in zip(NUMBER.findall(shown), NUMBER.findall(wanted)):
+        if a == b:
+            continue
+        if "." not in b:
+            return False
+        unit = 10.0 ** -len(b.split("e")[0].split(".")[1])
+        if abs(float(a) - float(b)) > max(0.01 * abs(float(b)), 2 * unit):
+            return False
+    return True
+
+
+def compare(what, shown, wanted):
+    shown, wanted = said(shown), said(wanted)
+    check(what, len(shown) == len(wanted) and all(map(same, shown, wanted)),
+          *["%s\n  README: %s" % pair for pair in zip(shown, wanted) if not same(*pair)][:5],
+          "\n".join(shown))
+
+
+def turns(session):
+    """[(what is typed, [the lines that come])]; the first is the start of the program."""
+    out = []
+    for line in session.rstrip("\n").split("\n"):
+        if line.startswith(("$ ", PROMPT + " ")):
+            out.append((line.split(" ", 1)[1], []))
+        else:
+            out[-1][1].append(line)
+    return out
+
+
+def program(**env):
+    home = tempfile.mkdtemp()
+    return Program(["./fopo"], rows=200, cols=80, HOME=home, XDG_CONFIG_HOME=home,
+                   INPUTRC="/dev/null", FOPO_HISTORY="/dev/null", **env)
+
+
+def last_line(p):
+    return p.screen.text().rstrip().split("\n")[-1]
+
+
+def session_is_typed(session):
+    p = program()
+    check("the prompt", p.wait(lambda _: last_line(p) == PROMPT), p.screen.text())
+    lines = p.screen.text().rstrip().split("\n")[:-1]
+    for typed, wanted in turns(session):
+        if typed == "./fopo":
+            compare("the beginning of the session", lines, wanted)
+            continue
+        p.screen.resize(200, 80)
+        p.send(typed + "\r")
+        p.wait(lambda text: text.startswith(typed) and last_line(p) == PROMPT, 60)
+        compare("what comes after %r" % typed, p.screen.text().rstrip().split("\n")[1:-1], wanted)
+    p.send("\x04")
+    check("its end", p.ended() == 0)
+    p.close()
+
+
+def session_is_pasted(session):
+    """With its prompts and its output, as text. The portable kernels give it too."""
+    p = program(FOPO_ISA="portable")
+    p.wait(lambda _: last_line(p) == PROMPT)
+    p.send("\x1b[200~" + session.rstrip("\n") + "\x1b[201~\r")
+    p.wait(lambda text: "left out, as output)" in text and last_line(p) == PROMPT, 60)
+    text = p.screen.text()
+    wanted = session[session.index(PROMPT):].rstrip("\n").split("\n")
+    shown = text[text.rindex(wanted[0]):].rstrip().split("\n")
+    check("what is left out is said", "lines without a prompt left out" in shown[-2], text)
+    compare("what comes of the pasted session", shown[:-2], wanted)  # then the prompt
+    p.close()
+
+
+def readme_session():
+    text = next(b[3] for b in blocks("README.md") if b[3].startswith("$ ./fopo"))
+    check("README's session is long enough to be one", len(turns(text)) > 8)
+    session_is_typed(text)
+    check("a changed number is seen", not same("reward 0.3892", "reward 0.3992"))
+    check("a changed count is seen", not same("332 train", "333 train"))
+    check("a changed word is seen", not same("reward 0.3892", "rewards 0.3892"))
+    os.remove(os.path.join(folder, "policy.npz"))
+    session_is_pasted(text)
+    check("the policy is saved", os.path.exists(os.path.join(folder, "policy.npz")))
+
+
+def readme_numpy(code, wanted):
+    """The policy of the session, in NumPy."""
+    if run([PYTHON, "-c", "import numpy"]).returncode != 0:
+        print("skip the policy in NumPy: %s has no numpy" % PYTHON)
+        return
+    shown = ran("README's NumPy", [PYTHON, "-c", code]).rstrip().split("\n")
+    compare("what README's NumPy prints", shown, wanted.rstrip().split("\n"))
+    session = next(b[3] for b in blocks("README.md") if b[3].startswith("$ ./fopo"))
+    check("it is what the session recommends",
+          all(re.search(r"(?m)^ .* %s +%s " % tuple(line.split()), session)
+              for line in wanted.rstrip().split("\n")), wanted)
+
+
+# ---- the other blocks
+
+def make_targets(text):
+    """Lines of make: the targets exist. What they do is what all other tests are about."""
+    rules = set(re.findall(r"(?m)^([a-z-]+):", read("Makefile")))
+    for line in text.split("\n"):
+        words = line.split("#")[0].split()
+        if "make" in words:
+            for word in words[words.index("make") + 1:]:
+                check("make %s of a document" % word, "=" in word or word in rules)
+
+
+def packages(text, which):
+    listed = re.search(r"(?ms)^%s='\n(.*?)'" % which, read("scripts/tools/setup.sh")).group(1)
+    names = [line.split()[0] for line in listed.split("\n") if line]
+    check("README's packages are those of scripts/tools/setup.sh", text.split() == names,
+          " ".join(names))
+
+
+def demo_table(text):
+    """A measurement of 20 seconds; test_surface.lua runs the script on a small world."""
+    demo = read("scripts/examples/demo.lua")
+    for line in text.split("\n")[4:-1]:
+        name = re.split("  +", line)[0]
+        check("make demo has a row %s" % name, '"%s"' % name in demo)
+
+
+def in_recipes(text):
+    """docs/extending.md shows what tests/recipes holds, and test_recipes.sh builds that."""
+    lines = [re.sub(r"[ \\]+", " ", line).strip() for line in text.split("\n") if line.strip()]
+    for path, _, files in os.walk(os.path.join(TREE, "tests/recipes")):
+        for name in files:
+            have = re.sub(r"[ \\]+", " ", read(os.path.join(path, name)))
+            if all(line in have for line in lines):
+                return
+    check("a file of tests/recipes holds what docs/extending.md shows", False, text)
+
+
+NAMES = """
+f = io.open("named.csv", "w")
+f:write("user,item\\n")
+for line in io.lines("datasets/sample.csv") do
+  f:write((line:gsub("user001", "ann"):gsub("item012", "Alien"):gsub("item274", "Brazil")), "\\n")
+end
+f:close()
+s = data.read("named.csv"):sessions{min_items = 10, valid = 0.01}
+beta = embed.svd(s.train, {dim = 8})
+graph = index.hnsw(beta)
+t = trainer{policy = policy.linear{items = beta}, data = s.train}
+t:run{steps = 20, view = false, every = 100}
+pi = t.policy
+"""
+
+
+def serving(text):
+    """At the prompt values print themselves; here each line is an expression that must be one."""
+    code = re.sub(r"(?m)^(pi:.*)$", r"print(\1)", re.sub(r" *--.*", "", text))
+    out = lua("docs/serving.md, at the prompt", NAMES, code,
+              "r = pi:recommend(7, 5) print(r[1].item, r[1].name, r[1].score, r[1].probability)")
+    check("it prints tables", out.count("rank  item") >= 5 and "contribution" in out, out)
+
+
+def recommend_file(text):
+    lua("a policy and users", NAMES, "",
+        'pi:save("policy.npz") os.rename("named.csv", "users.csv")')
+    ran("docs/serving.md, from the shell", ["bash", "-ec", text], "")
+    check("a CSV for all users", os.path.getsize(os.path.join(folder, "out.csv")) > 1000)
+
+
+def numpy_recipe(text):
+    """The file of the step before; $PYTHON stands for python3."""
+    if run([PYTHON, "-c", "import numpy"]).returncode == 0:
+        ran("docs/serving.md, NumPy", ["bash", "-ec", text.replace("python3", PYTHON)], "ann,1,")
+
+
+def paper_data(text):
+    """full_a.csv.gz is Twitch's; here it is a made file of its form."""
+    lua("docs: data of Twitch's form", """
+f = io.popen("gzip -1 > full_a.csv.gz", "w")
+for u = 1, 1300 do
+  for j = 1, 21 do
+    f:write(("%d,%d,streamer%d,1,2\\n"):format(u, u * j, (u + j * j * 17) % 1500))
+  end
+end
+f:close()""", text, 'assert(items.cols == 1000 and s.train.n == 1040)')
+
+
+RUN = {
+    ("README.md", "Build it and try it", 0): make_targets,
+    ("README.md", "Build it and try it", 1):
+        lambda text: ran("README's quickstart", ["bash", "-ec", text.rstrip() + " 8 5"],
+                         "SNIS, mixture", "rank  item"),
+    ("README.md", "A session", 0): lambda text: None,  # readme_session
+    ("README.md", "The policy in NumPy", 0):
+        lambda text: readme_numpy(text, blocks_below("README.md", "The policy in NumPy")[1]),
+    ("README.md", "The policy in NumPy", 1): lambda text: None,  # compared there
+    ("README.md", "The four estimators", 0): demo_table,
+    ("README.md", "Other systems", 0): lambda text: packages(text, "build"),
+    ("README.md", "Other systems", 1): lambda text: packages(text, "tests"),
+    ("CONTRIBUTING.md", "Build and test", 0): make_targets,
+    ("docs/serving.md", "At the prompt", 0): serving,
+    ("docs/serving.md", "All users, from the shell", 0): recommend_file,
+    ("docs/serving.md", "In NumPy", 0): numpy_recipe,
+    ("docs/serving.md", "With hnswlib", 0):
+        lambda text: lua("docs/serving.md, hnswlib", NAMES, text),
+    ("datasets/README.md", "Data", 0): paper_data,
+}
+NOT_RUN = {
+    "docs/speed.md": "minutes on a quiet machine, with PyTorch, FAISS and data sets of others",
+}
+
+
+def blocks_below(document, heading):
+    return [text for h, _, _, text in blocks(document) if h == heading]
+
+
+def documents():
+    return ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "datasets/README.md"] + [
+        "docs/" + name for name in sorted(os.listdir("docs"))
+        if name.endswith(".md") and name != "manual.md"]  # its examples: test_surface.lua
+
+
+def every_block():
+    seen = set()
+    for document in documents():
+        for heading, number, language, text in blocks(document):
+            key = (document, heading, number)
+            seen.add(key)
+            if document == "docs/extending.md":
+                in_recipes(text)
+            elif document not in NOT_RUN:
+                check("%s, %s: block %d is neither run nor named in %s" % (
+                    document, heading, number + 1, __file__), key in RUN, text)
+                RUN.get(key, lambda text: None)(text)
+            for path in re.findall(r"\bscripts/[\w/]+\.\w+", text):
+                check("%s: %s" % (document, path), os.path.exists(path))
+    check("every block that is named is there", seen >= set(RUN), set(RUN) - seen)
+
+
+def names_in_the_text():
+    """What the text calls module.function or object:method exists."""
+    modules = "array|baseline|data|embed|experiment|gradient|index|optim|ope|policy|proposal|" \
+              "report|reward|schedule|view"
+    functions, methods = set(), set()
+    for document in documents():
+        if document == "docs/extending.md":
+            continue  # it names what its recipes add
+        for code in re.findall(r"`([^`\n]+)`", read(document)):
+            functions |= {"fopo." + name for name in re.findall(
+                r"(?<![\w/.:-])(?:fopo\.)?((?:%s)\.[a-z]\w*)" % modules, code)}
+            functions |= set(re.findall(r"(?<![\w/.-])fopo\.[a-z]\w*", code))
+            methods |= set(re.findall(
+                r"\b(?:pi|t|d|s|ix|e|g|o|job|world|policy|baseline):([a-z]\w*)", code))
+    files = ("lua", "csv", "npz", "npy", "so")
+    functions = {name for name in functions if name.split(".")[-1] not in files}
+    code = "for name in (%r):gmatch'%%S+' do local ok, f = pcall(load('return ' .. name)) " \
+           "if not ok or f == nil then print(name) end end " % " ".join(sorted(functions))
+    code += "local known = {} for name in pairs(require 'fopo.base.define'.entries) do " \
+            "known[name:match':(.*)$' or ''] = true end for name in (%r):gmatch'%%S+' do " \
+            "if not known[name] then print(':' .. name) end end" % " ".join(sorted(methods))
+    unknown = lua("names", "", code)
+    check("what the documents name exists", unknown == "", unknown)
+    check("there are names", len(functions) > 30 and len(methods) > 10, functions, methods)
+
+
+readme_session()
+every_block()
+names_in_the_text()
+sys.exit(1 if failures else 0)
