@@ -43,8 +43,21 @@ local function change(first, last, n)
   return ": a difference that chance can make"
 end
 
+-- What the run is compared with: {value, step, name} of a column, of the parameters before the
+-- first step, else of the first record.
+local function before_of(t, column, worth)
+  local start, first = t.began, ends_of(t.history, column)
+  if start and text.finite(start[worth]) then
+    return {value = start[worth], step = start.step,
+            name = start.step == 0 and "the start" or "step " .. text.count(start.step)}
+  end
+  if not first then return nil end
+  return {value = first.value, step = first.step,
+          name = ("the first record, of step %s,"):format(text.count(first.step))}
+end
+
 local function validated(t)
-  local first, last = ends_of(t.history, "valid")
+  local first, _, last = before_of(t, "valid", "valid"), ends_of(t.history, "valid")
   if not last then
     return "It is not validated: give fopo.trainer valid = s.valid to know what it earns on users "
            .. "that it has not seen."
@@ -56,16 +69,17 @@ local function validated(t)
     return ("The reward on validation%s is %s, at step %s."):format(on,
       with_interval(now.valid, n), text.count(now.step))
   end
-  return ("The reward on validation%s is %s with the parameters of step %s; the first record, of "
-          .. "step %s, has %s%s."):format(on, with_interval(now.valid, n), text.count(now.step),
-    text.count(first.step), with_interval(first.value, n), change(first.value, now.valid, n))
+  return ("The reward on validation%s is %s with the parameters of step %s; %s has %s%s."):format(
+    on, with_interval(now.valid, n), text.count(now.step), first.name,
+    with_interval(first.value, n), change(first.value, now.valid, n))
 end
 
 local function expected(t)
-  local first, last = ends_of(t.history, "valid_expected")
+  local first = before_of(t, "valid_expected", "expected")
+  local _, last = ends_of(t.history, "valid_expected")
   if not last or first.step == last.step then return nil end
-  return ("The expected reward there, which training raises, went from %.4f at step %s to %.4f at "
-          .. "step %s."):format(first.value, text.count(first.step), last.value,
+  return ("The expected reward there, which training raises, went from %.4f at %s to %.4f at step "
+          .. "%s."):format(first.value, first.name:gsub(",$", ""), last.value,
     text.count(last.step))
 end
 
@@ -105,8 +119,9 @@ local function advice(t)
   if t.notes and #t.notes > 0 then
     return "Noted at the end: " .. table.concat(t.notes, ". ") .. "."
   end
-  local first, last = ends_of(t.history, "valid_expected")
-  if first and last.value > first.value then
+  local first = before_of(t, "valid_expected", "expected")
+  local _, last = ends_of(t.history, "valid_expected")
+  if first and last and last.value > first.value then
     if not t.best_step or t.best_step == t.step then
       return "Next: it still learns, so t:run{epochs = 20} goes on from here; then "
              .. "evaluate(t.policy, s.test)."
@@ -130,8 +145,8 @@ end
 return define.fn{
   name = "fopo.explain",
   args = {{"t", "trainer|job", nil, "a run"}},
-  text = [[Says in sentences how a run stands: the reward on validation now and at its first
-record, with 95 % intervals, the effective sample size, the head chosen by mass, the speed, and what
+  text = [[Says in sentences how a run stands: the reward on validation now and before its first
+step, with 95 % intervals, the effective sample size, the head chosen by mass, the speed, and what
 to try next. All of it comes from t.history and t.notes.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}

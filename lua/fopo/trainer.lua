@@ -302,10 +302,38 @@ local function remedy(_, name, value)
                  name == "policy" and "trains it" or "goes on with the same policy")
 end
 
+-- The parts of a trainer, and the functions that make them, in the order in which they are asked.
+local makers = {
+  {"fopo.optim.", "fopo.trainer{optim = %s{%s = %s}, ...}"},
+  {"fopo.gradient.", "fopo.trainer{gradient = %s{%s = %s}, ...}"},
+  {"fopo.policy.linear", "fopo.trainer{policy = %s{%s = %s, ...}, ...}"},
+  {"fopo.proposal.", "fopo.gradient.snis{proposal = %s{%s = %s}}"},
+  {"trainer:run", "t:run{%s = %s}"},
+}
+
+-- What to write for an option of one of the trainer's parts or of t:run; nil if it is none.
+local function elsewhere(name, value)
+  local plain = type(value) == "number" or type(value) == "string"
+  local given = plain and define.shown(value) or "..."
+  for _, maker in ipairs(makers) do
+    for _, entry_name in ipairs(define.order) do
+      local entry = entry_name:sub(1, #maker[1]) == maker[1] and define.entries[entry_name]
+      for _, spec in ipairs(entry and entry.options or {}) do
+        if spec[1] == name then
+          local form = entry_name == "trainer:run" and maker[2]:format(name, given)
+                       or maker[2]:format(entry_name, name, given)
+          return ("it is an option of %s: %s"):format(entry_name, form)
+        end
+      end
+    end
+  end
+end
+
 sealed.kind(trainer, {
-  what = "trainer", letter = "t", remedy = remedy, computed = fields, settable = settable,
+  what = "trainer", letter = "t", remedy = remedy, elsewhere = elsewhere,
+  computed = fields, settable = settable,
   known = {"valid", "valid_contexts", "index", "exclude", "held", "best_step", "log_folder", "job"},
-  hidden = {"native", "knobs", "unlogged", "current", "given_contexts", "valid_automatic"},
+  hidden = {"native", "knobs", "unlogged", "current", "given_contexts", "valid_automatic", "began"},
 })
 
 -- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
@@ -318,7 +346,7 @@ trainer.save = define.fn{
 old file stays until the new one is whole on disk.]],
   call = function(t, path)
     job.at_rest(t, function()
-      t.native:save(path, t.history, validation.facts(t.held, {seconds = t.seconds}))
+      t.native:save(path, t.history, validation.facts(t, {seconds = t.seconds}))
     end)
   end,
 }
@@ -332,7 +360,8 @@ such as lr come from this trainer, not from the file. A file that does not fit c
   call = function(t, path)
     local history, facts = t.native:resume(path)
     local mine = sealed.behind(t)
-    mine.held = validation.held_from(facts)
+    mine.held = validation.from_facts(facts, "held")
+    mine.began = validation.from_facts(facts, "began")
     mine.seconds = history.seconds and history.seconds[#history.seconds] or 0
     for _, name in ipairs(columns) do t.history[name] = history[name] or {} end
     return t

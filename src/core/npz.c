@@ -92,8 +92,10 @@ static int unique_names(const fopo_array *items, size_t n, const char *path, int
 static int member_name(fopo_array *array, const char *name, const char *path) {
   size_t n = name != NULL ? strlen(name) : 0;
   if (n < 5 || strcmp(name + n - 4, ".npy") != 0) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: member '%.60s' is not a .npy array", path,
-                     name != NULL ? name : "");
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s: member '%.60s' is not a .npy array; if this is a zip archive of other "
+                     "files, unpack it and read those: unzip %s",
+                     path, name != NULL ? name : "", path);
   }
   if (n - 4 >= sizeof array->name) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: the name of member '%.60s...' is longer than %zu bytes",
@@ -275,6 +277,17 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
   return status;
 }
 
+/* 1 if the file begins as an .npy does. */
+static int is_npy(const char *path) {
+  char first[6];
+  FILE *f = fopen(path, "rb");
+  if (f == NULL) return 0;
+  int begins = fread(first, 1, sizeof first, f) == sizeof first &&
+               memcmp(first, "\x93NUMPY", sizeof first) == 0;
+  fclose(f);
+  return begins;
+}
+
 static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   struct stat file;
   if (stat(path, &file) != 0) {
@@ -287,6 +300,11 @@ static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   int code = 0;
   *zip = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (*zip != NULL) return FOPO_OK;
+  if (code == ZIP_ER_NOZIP && is_npy(path)) {
+    return fopo_fail(
+        FOPO_ERR_FORMAT,
+        "%s is one .npy array, which fopo.array.load reads, and an .npz is needed here", path);
+  }
   zip_error_t error;
   zip_error_init_with_code(&error, code);
   int world = code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_MEMORY;

@@ -178,8 +178,7 @@ static int check_rows(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   return FOPO_OK;
 }
 
-/* The options against the data, once. */
-static int check_fit(fopo_gradient *g) {
+int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
@@ -193,7 +192,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
                         fopo_draw_key key) {
   int status = check_idle(g);
   if (status == FOPO_OK) status = check_rows(g, rows, B);
-  if (status == FOPO_OK) status = check_fit(g);
+  if (status == FOPO_OK) status = fopo_gradient_check_fit(g);
   double start = fopo_clock();
   if (status == FOPO_OK) {
     status = fopo_candidates_plan(&g->candidates, own_proposal(g), tail_of(g), theta, rows, B);

@@ -64,6 +64,10 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
                        fopo_matrix contexts, const fopo_reward *reward);
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
+/* FOPO_ERR_ARGUMENT if the options do not fit the data that the gradient is bound to, such as a
+ * head of more items than there are. Each batch checks it too. */
+int fopo_gradient_check_fit(fopo_gradient *g);
+
 /* ---- a batch ---- */
 
 /* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context

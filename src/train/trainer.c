@@ -44,7 +44,8 @@ static int check(const fopo_trainer_options *o) {
   int status = fopo_trainer_check_batch(o->batch, o->contexts.rows);
   if (status == FOPO_OK) status = check_items(o);
   if (status != FOPO_OK) return status;
-  return fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  return status == FOPO_OK ? fopo_gradient_check_fit(o->gradient) : status;
 }
 
 static int allocate_on_device(fopo_trainer *t) {

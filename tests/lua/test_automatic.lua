@@ -195,7 +195,8 @@ function TestOthers:test_index()
   lu.assertNil(ix.budget)
   ix.budget = "auto"
   lu.assertEquals(ix.budget, "auto")
-  lu.assertErrorMsgContains("budget must be one of auto", fopo.index.norm, items, {budget = "x"})
+  lu.assertErrorMsgContains(
+    'budget must be "auto", or an integer', fopo.index.norm, items, {budget = "x"})
   local t = trainer(function()
     return fopo.gradient.snis{samples = 60, proposal = fopo.proposal.mixture{index = ix, k = 40}}
   end)

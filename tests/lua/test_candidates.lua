@@ -202,7 +202,7 @@ function TestRefresh:test_fields()
   lu.assertEquals(fopo.gradient.head_tail{index = index, refresh = "once"}.refresh, "once")
   lu.assertNil(fopo.proposal.uniform().refresh)
   fails("refresh must be at least 1", mixture, 0)
-  fails("refresh must be one of once", mixture, "twice")
+  fails("refresh must be \"once\", or an integer of at least 1", mixture, "twice")
 end
 
 function TestRefresh:test_searches()

@@ -44,7 +44,8 @@ function TestDefaults:test_unknown_sessions()
         {items = items:copy(), temperature = "auto"})
   fails("which have the items' columns", fopo.policy.linear,
         {items = items, context_dim = 5, temperature = "auto"})
-  fails('must be one of auto, not "hot"', fopo.policy.linear, {items = items, temperature = "hot"})
+  fails('must be "auto", or a number above 0, not "hot"',
+        fopo.policy.linear, {items = items, temperature = "hot"})
 end
 
 function TestDefaults:test_a_start_that_is_scaled()

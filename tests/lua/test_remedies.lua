@@ -145,7 +145,47 @@ function TestFiles:test_of_another_kind()
       end
     end
   end
+  local npy = folder .. "/items.npy"
+  items:save(npy)
+  for wanted, read in pairs(readers) do
+    if wanted ~= "array" then fails("one .npy array", read, npy) end
+  end
   os.execute("rm -r " .. folder)
+end
+
+function TestFields:test_of_another_part()
+  local t = trainer()
+  fails("it is an option of fopo.optim.adam: fopo.trainer{optim = fopo.optim.adam{beta1 = 0.5}",
+        function() t.beta1 = 0.5 end)
+  fails("it is an option of fopo.policy.linear", function() t.temperature = 2 end)
+  fails("it is an option of trainer:run: t:run{patience = 3}", function() t.patience = 3 end)
+  fails("trainer has no field 'lrr'; did you mean 'lr'?", function() t.lrr = 1 end)
+end
+
+function TestFields:test_of_a_module()
+  fails("fopo.index is a module of fopo's, and 'foo' cannot be added", function()
+    fopo.index.foo = 1
+  end)
+  fails("did you mean 'norm'?", function() fopo.index.nrm = 1 end)
+  fails("fopo is a module of fopo's, and 'seed' cannot be added", function() fopo.seed = 1 end)
+end
+
+TestChoices = {}
+
+function TestChoices:test_words_and_numbers()
+  fails('head must be "auto", or an integer of at least 1, not "many"', fopo.gradient.head_tail,
+        {head = "many"})
+  fails('head must be "auto", or an integer of at least 1, not a table', fopo.gradient.head_tail,
+        {head = {}})
+  fails("view must be one of lines, curses, or true or false, not", trainer().run, trainer(),
+        {view = "cursed"})
+  fails("device must be one of auto, cpu, cuda, not", with{device = "gpu"})
+end
+
+function TestChoices:test_more_than_there_are()
+  local head = fopo.gradient.head_tail{head = 1000, tail = 5}
+  fails("a head of 1000 items and a tail of 5 draws are more than the 400 items",
+        with{gradient = head})
 end
 
 TestScripts = {}
@@ -167,6 +207,21 @@ function TestScripts:test_first_line()
   lu.assertStrContains(said('d = data.read("x.csv")'),
     '\n        ^^^^ begin with: local fopo = require "fopo", and write fopo.data\n')
   lu.assertStrContains(said("print(fopo.threads())"), 'begin with: local fopo = require "fopo"\n')
+end
+
+-- A script without the ending .lua, and standard input, whose lines are not known.
+function TestScripts:test_first_line_elsewhere()
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write('d = data.read("x.csv")\n')
+  f:close()
+  f = io.popen(('"$FOPO" %s 2>&1; "$FOPO" - <%s 2>&1'):format(path, path))
+  local all = f:read("a")
+  f:close()
+  os.remove(path)
+  lu.assertStrContains(all, '\n        ^^^^ begin with: local fopo = require "fopo"')
+  lu.assertStrContains(all, "stdin:1: attempt to index a nil value (global 'data')\n"
+                       .. '    begin with: local fopo = require "fopo", and write fopo.data\n')
 end
 
 function TestScripts:test_braces()

@@ -59,6 +59,23 @@ function TestExplain:test_the_numbers_are_those_of_the_history()
   lu.assertStrContains(said, "The head chosen by mass has")
 end
 
+-- The start is what was there before the first step, not the first record; a checkpoint keeps it.
+function TestExplain:test_the_start()
+  local t = trainer{optim = fopo.optim.adam{lr = 0.1}}
+  local s = t.data
+  local before = fopo.evaluate(t.policy, t.valid)
+  t:run{steps = 20, every = 20, view = false}
+  local start = ("went from %.4f at the start"):format(before.expected)
+  lu.assertNotAlmostEquals(t.history.valid_expected[1], before.expected, 1e-3)
+  lu.assertStrContains(printed(fopo.explain, t), start)
+  lu.assertStrContains(printed(fopo.explain, t:run{steps = 20, view = false}), start)
+  local path = os.tmpname()
+  t:save(path)
+  local again = fopo.trainer{policy = t.policy, data = s, valid = t.valid, optim = t.optim}
+  lu.assertStrContains(printed(fopo.explain, again:resume(path)), start)
+  os.remove(path)
+end
+
 function TestExplain:test_what_is_missing_is_not_said()
   local t = trainer{valid = false, gradient = fopo.gradient.exact()}
   local said = printed(fopo.explain, t:run{steps = 5, view = false})

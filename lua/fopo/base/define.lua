@@ -118,13 +118,34 @@ local function in_words(want)
   end):gsub("|", " or "))
 end
 
+-- '"auto" or an integer of at least 0', 'one of lines, curses, or true or false': what an option
+-- with one_of takes.
+local function choices_of(spec)
+  local list, others = {}, {}
+  for i, one in ipairs(spec.one_of) do list[i] = one end
+  for one in spec[2]:gmatch("[^|]+") do
+    if one == "boolean" then others[#others + 1] = "true or false" end
+    if one == "integer" or one == "number" then
+      local least = spec.min and " of at least " .. spec.min
+                    or spec.above and " above " .. spec.above or ""
+      local most = spec.max and (least == "" and " of at most " or " and at most ") .. spec.max
+      others[#others + 1] = (one == "integer" and "an integer" or "a number") .. least
+                            .. (most or "")
+    end
+  end
+  if #others == 0 then return "one of " .. table.concat(list, ", ") end
+  local words = #list == 1 and ("%q"):format(list[1]) or "one of " .. table.concat(list, ", ")
+  return ("%s, or %s"):format(words, table.concat(others, ", or "))
+end
+
 -- Checks one value against its declaration and returns it, an integral float as an integer.
 local function checked(entry, spec, value)
   local name, want = spec[1], spec[2]
   local function refuse(why, ...) define.fail("%s: " .. why, entry.name, ...) end
   if not fits(value, want) then
     local remedy = define.remedy(want, value)
-    refuse("%s must be %s, not %s%s", name, in_words(want), shown(value),
+    refuse("%s must be %s, not %s%s", name,
+           spec.one_of and choices_of(spec) or in_words(want), shown(value),
            remedy and "; " .. remedy or "")
   end
   if type(value) == "number" then
@@ -149,7 +170,7 @@ local function checked(entry, spec, value)
       if one == value then return value end
     end
     local near = define.nearest(value, spec.one_of)
-    refuse("%s must be one of %s, not %q%s", name, table.concat(spec.one_of, ", "), value,
+    refuse("%s must be %s, not %q%s", name, choices_of(spec), value,
            near and ("; did you mean %q?"):format(near) or "")
   end
   return value

@@ -47,6 +47,10 @@ local function refuse(meta, spec, o, key, value)
       define.fail("%s.%s cannot be set: %s", spec.letter, key, remedy)
     end
   end
+  local remedy = spec.elsewhere and spec.elsewhere(key, value)
+  if remedy then
+    define.fail("%s has no field %s; %s", spec.what, define.shown(key):gsub('"', "'"), remedy)
+  end
   if not define.nearest(tostring(key), names) then
     names = {}
     for name in pairs(spec.settable) do names[#names + 1] = name end
@@ -66,7 +70,8 @@ local function fields_of(state, key)
 end
 
 -- Makes the objects of a metatable sealed. spec: what and letter, their names in sentences; remedy,
--- what to do instead of setting a field (a string, or a function of object, key, value); known,
+-- what to do instead of setting a field (a string, or a function of object, key, value); elsewhere,
+-- a function of key and value that says what to do about a field of another object, or nil; known,
 -- names of fields that may be nil; hidden, names that are not for users; computed, functions by
 -- name that give a field's value; settable, functions by name that set a field to a value.
 function sealed.kind(meta, spec)

@@ -13,12 +13,18 @@ local function names_in(t)
   return list
 end
 
--- Makes a module raise an error for a field that it does not have.
+-- Makes a module raise an error for a field that it does not have, read or assigned.
 function strict.module(name, module)
   local meta = getmetatable(module) or {}
   if type(meta) ~= "table" or meta.__index then return module end
   meta.__index = function(t, key)
     if type(key) == "string" then define.no_field(name, key, names_in(t)) end
+  end
+  function meta.__newindex(t, key)
+    local near = type(key) == "string" and define.nearest(key, names_in(t))
+    define.fail("%s is a module of fopo's, and '%s' cannot be added to it%s; use a variable of "
+                .. "your own", name, tostring(key),
+                near and (" (did you mean '%s'?)"):format(near) or "")
   end
   return setmetatable(module, meta)
 end

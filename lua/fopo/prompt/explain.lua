@@ -26,15 +26,15 @@ local function nth(text, n)
   end
 end
 
--- The path of the file that messages call `name`, which may be shortened there; nil if the file is
--- one of fopo's own.
+-- The path of the file that messages call `name`, which may be shortened there, and whether it is
+-- running; nil if the file is one of fopo's own.
 local function path_of(name)
   for level = 3, 60 do
     local info = debug.getinfo(level, "S")
     if not info then break end
     if info.short_src == name then
       if info.source:find("^@fopo/") then return nil end
-      return info.source:match("^@(.*)")
+      return info.source:match("^@(.*)"), true
     end
   end
   return not name:find("^[%[%.]") and name or nil
@@ -42,9 +42,9 @@ end
 
 local function source_line(name, n)
   if texts[name] then return nth(texts[name], n) end
-  local path = path_of(name)
-  local file <close> = path and io.open(path, "r")
-  if not file or not path:find("%.lua$") then return nil end
+  local path, runs = path_of(name)
+  local file <close> = path and (runs or path:find("%.lua$")) and io.open(path, "r") or nil
+  if not file then return nil end
   for line in file:lines() do
     n = n - 1
     if n == 0 then return #line < 1000 and line or nil end
@@ -134,13 +134,21 @@ end
 
 -- ---- all of it ----
 
+-- What the message itself shows to be missing, where the source line is not known, as of standard
+-- input.
+local function without_line(message)
+  local word, kind = subject(message:match("^[^\n]*"))
+  local hint = kind == "global" and message:find("nil value", 1, true) and lacks_fopo(word)
+  return hint and ("%s\n    %s"):format(message, hint) or message
+end
+
 -- The message with the source line, a mark and a hint below it. If the entry was a single line, it
 -- is still on the screen and is shown again only with a mark or a hint.
 function explain.message(message)
   local name, n, rest = message:match("^([^\n]-):(%d+): ([^\n]*)$")
   if not name then name, n, rest = explain.entry, 1, message end -- a call that was the whole entry
   local line = name and source_line(name, tonumber(n))
-  if not line or not line:find("%S") then return message end
+  if not line or not line:find("%S") then return without_line(message) end
   local word, kind = subject(rest)
   local first, last
   if word then first, last = find(line, word, kind) end

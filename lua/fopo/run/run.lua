@@ -241,6 +241,10 @@ end
 -- Takes a record into the history, the log and what the notes are made of. Returns its place.
 function run:take(row)
   local n = run.add_row(self.t.history, self.columns, row)
+  local mine = sealed.behind(self.t)
+  if row.start and not mine.began then
+    mine.began = {step = self.seen.first, valid = row.start.reward, expected = row.start.expected}
+  end
   self.seen:record(row)
   if self.log then self.log:record(row) end
   return n

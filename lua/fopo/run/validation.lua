@@ -103,17 +103,22 @@ function validation.state(t)
     held.step == 0 and "the start" or "step " .. text.count(held.step), worth)
 end
 
--- The facts that a checkpoint keeps, with those about `held` (which may be nil).
-function validation.facts(held, facts)
-  for name, value in pairs(held or {}) do facts["held_" .. name] = ("%.17g"):format(value) end
+-- The facts that a checkpoint keeps, with those about t.held and t.began, which may be nil.
+function validation.facts(t, facts)
+  for _, which in ipairs{"held", "began"} do
+    for name, value in pairs(t[which] or {}) do
+      facts[which .. "_" .. name] = ("%.17g"):format(value)
+    end
+  end
   return facts
 end
 
-function validation.held_from(facts)
-  local step = math.tointeger(tonumber(facts.held_step))
+-- t.held or t.began, as `which` says, from the facts of a checkpoint.
+function validation.from_facts(facts, which)
+  local step = math.tointeger(tonumber(facts[which .. "_step"]))
   if not step then return nil end
-  return {step = step, valid = tonumber(facts.held_valid) or 0 / 0,
-          expected = tonumber(facts.held_expected) or 0 / 0}
+  return {step = step, valid = tonumber(facts[which .. "_valid"]) or 0 / 0,
+          expected = tonumber(facts[which .. "_expected"]) or 0 / 0}
 end
 
 return validation
