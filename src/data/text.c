@@ -20,6 +20,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/foreign.h"
 
 enum {
   BLOCK = 1 << 20,       /* bytes of one read: 2 to 5 ms of parsing, within one L2 cache */
@@ -293,8 +294,10 @@ int fopo_text_open(fopo_text *t, const char *path) {
     goto out;
   }
   t->at = t->stop = t->buffer;
-  unsigned char magic[2] = {0};
-  if (pread(t->fd, magic, 2, 0) == 2) {
+  unsigned char magic[FOPO_FOREIGN_BYTES] = {0};
+  ssize_t n = pread(t->fd, magic, sizeof magic, 0);
+  if (n >= 2) {
+    status = fopo_foreign_refuse(path, magic, (size_t)n);
     if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
     if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff)) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);

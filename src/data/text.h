@@ -10,7 +10,8 @@
  *     fopo_text_close(&t);
  *
  * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB, an empty file and anything
- * but a regular file are refused with path and line. A UTF-8 byte order mark is skipped. */
+ * but a regular file are refused with path and line; so are the kinds of data/foreign.h. A UTF-8
+ * byte order mark is skipped. */
 #ifndef FOPO_DATA_TEXT_H
 #define FOPO_DATA_TEXT_H
 

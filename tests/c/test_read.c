@@ -886,6 +886,53 @@ static void bad_sparse_files(void **state) {
   REFUSE(in_folder("bad.npy"), FOPO_ERR_FORMAT, "one .npy array");
 }
 
+/* What is no text is named, with what to do, also by a reader that is told another format. */
+static void foreign_files(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes;
+    size_t n;
+    const char *part;
+  } cases[] = {{"PAR1\x15\x04\x15", 7, "pandas.read_parquet('%s').to_csv('data.csv', index=False)"},
+               {"\x93NUMPY\x01", 7, "fopo.array.load('%s')"},
+               {"\x89HDF\r\n\x1a\n", 8, "pandas.read_hdf('%s')"},
+               {"SQLite format 3", 16, "sqlite3 -header -csv %s"},
+               {"PK\x03\x04\x14", 6, "unzip %s"},
+               {"\xfd\x37zXZ", 6, "xz -dk %s"},
+               {"BZh91AY", 8, "bzip2 -dk %s"},
+               {"\x28\xb5\x2f\xfd", 5, "zstd -dk %s"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char part[400];
+    const char *path = write_bytes("foreign", cases[i].bytes, cases[i].n);
+    snprintf(part, sizeof part, "%.*s%s", (int)(strstr(cases[i].part, "%s") - cases[i].part),
+             cases[i].part, path);
+    REFUSE_AS(path, FOPO_ERR_FORMAT, part, .format = "pairs");
+  }
+  REFUSE(write_bytes("x.parquet", "PAR1", 4), FOPO_ERR_FORMAT, "is Parquet; write it as CSV");
+  REFUSE(write_bytes("short", "P", 1), FOPO_ERR_FORMAT, "holds one field");
+}
+
+static void columns_as_they_stand(void **state) {
+  (void)state;
+  REFUSE(write_text("UserKey,\"Item Key\",StarsGiven\n1,a,3\n"), FOPO_ERR_FORMAT,
+         "it has 3 columns: UserKey, Item Key, StarsGiven");
+}
+
+/* Numbers in columns that are more than one blank apart are pairs, however uneven the lines. */
+static void aligned_columns(void **state) {
+  (void)state;
+  fopo_dataset *d = READ(write_text("1  1  3\n1  2  4\n2  1  5\n"));
+  assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "1") > 4.5);
+  fopo_dataset_free(d);
+  d = READ(write_text("  1  12  3  4  5  6\n 22   1  4  5  6  7\n"));
+  assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "22", "1") > 3.5);
+  fopo_dataset_free(d);
+  REFUSE(write_text("1  1  3\n1  2\n2  1  5\n"), FOPO_ERR_FORMAT, "has 2 fields where the first");
+  d = READ(write_text("1 1 3\n2 2 \n3 1 5 7\n4\n")); /* blanks at the end say nothing */
+  assert_true(shaped(d, "lists", 5, 8, 6));
+  fopo_dataset_free(d);
+}
+
 /* ---- interruption, memory ---- */
 
 static void interrupted(void **state) {
@@ -1088,6 +1135,9 @@ int main(void) {
                                      cmocka_unit_test(missing_ids),
                                      cmocka_unit_test(goodreads),
                                      cmocka_unit_test(lists),
+                                     cmocka_unit_test(foreign_files),
+                                     cmocka_unit_test(aligned_columns),
+                                     cmocka_unit_test(columns_as_they_stand),
                                      cmocka_unit_test(long_line),
                                      cmocka_unit_test(ids_of_many_kinds),
                                      cmocka_unit_test(many_ids),

@@ -173,35 +173,43 @@ static int read_baskets(fopo_dataset *d, fopo_text *t, const fopo_read_options *
 
 /* ---- recognition ---- */
 
-/* How many integers the line holds, and the first; 0 if it holds anything else. */
-static int integers(const char *p, const char *end, size_t *n, uint64_t *first) {
+/* How many integers the line holds, and the first; *wide = 1 if two of them are more than one blank
+ * apart, as columns are that were aligned. 0 if the line holds anything else. */
+static int integers(const char *p, const char *end, size_t *n, uint64_t *first, int *wide) {
+  const char *last = p; /* the end of the integer before */
+  *wide = 0;
   for (*n = 0; p < end;) {
     if (*p == ' ' || *p == '\t') {
       p++;
       continue;
     }
+    *wide |= *n > 0 && p - last > 1;
     uint64_t value = 0;
     const char *start = p;
     for (; p < end && isdigit((unsigned char)*p); p++) value = value * 10 + (uint64_t)(*p - '0');
     if (p == start || (p < end && *p != ' ' && *p != '\t')) return 0;
     if ((*n)++ == 0) *first = value;
+    last = p;
   }
   return 1;
 }
 
 /* Lists hold nothing but integers, in lines of many lengths or of more fields than pairs have. A
- * few short or long lines among equal ones are malformed pairs, left to that reader to refuse.
- * *counted = 1 if the first number of every line counts the others. */
+ * few short or long lines among equal ones are malformed pairs, left to that reader to refuse; so
+ * are lines whose numbers stand two blanks apart in most of them: they are columns. *counted = 1 if
+ * the first number of every line counts the others. */
 static int are_lists(const fopo_text *t, int *counted) {
   enum { PAIR_FIELDS = 5 };
   const char *p = t->at, *at, *end;
-  size_t lines = 0, longest = 0, n_counted = 0, of_length[PAIR_FIELDS + 1] = {0};
+  size_t lines = 0, aligned = 0, longest = 0, n_counted = 0, of_length[PAIR_FIELDS + 1] = {0};
   while (fopo_text_peek(&p, t->stop, &at, &end)) {
     size_t n;
     uint64_t first = 0;
-    if (!integers(at, end, &n, &first)) return 0;
+    int wide;
+    if (!integers(at, end, &n, &first, &wide)) return 0;
     if (n == 0) continue;
     lines++;
+    aligned += (size_t)wide;
     n_counted += first == n - 1;
     if (n > longest) longest = n;
     if (n <= PAIR_FIELDS) of_length[n]++;
@@ -211,7 +219,7 @@ static int are_lists(const fopo_text *t, int *counted) {
     if (of_length[n] > usual) usual = of_length[n];
   }
   *counted = n_counted == lines && lines >= 3;
-  return longest >= 3 && usual * 10 <= lines * 9;
+  return longest >= 3 && usual * 10 <= lines * 9 && 2 * aligned <= lines;
 }
 
 /* Options on columns say that the file holds pairs. */

@@ -17,6 +17,7 @@
 
 void fopo_table_done(fopo_table *r) {
   fopo_free(r->names);
+  fopo_free(r->titles);
   fopo_free(r->fields);
   fopo_free(r->scratch);
   fopo_ids_done(&r->users.ids);

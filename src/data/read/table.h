@@ -82,9 +82,11 @@ typedef struct fopo_table {
   uint8_t ends[256]; /* 1 for bytes at which a field may end: separator, line end, quote */
   size_t columns;    /* fields of every row */
   char (*names)[FOPO_COLUMN_NAME]; /* [columns] of the header, simplified; NULL: no header */
-  int user, item, value, time;     /* columns, or FOPO_NO_COLUMN */
-  int time_is_asked;               /* 1: an option names the column; 0: it was recognised */
-  int time_is_date;                /* 1: dates, 0: numbers */
+  char (
+      *titles)[FOPO_COLUMN_NAME]; /* [columns] the same as they stand in the file, for sentences */
+  int user, item, value, time;    /* columns, or FOPO_NO_COLUMN */
+  int time_is_asked;              /* 1: an option names the column; 0: it was recognised */
+  int time_is_date;               /* 1: dates, 0: numbers */
   fopo_condition conditions[2];
   size_t n_conditions;
   /* the rows */

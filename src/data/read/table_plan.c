@@ -57,7 +57,7 @@ static void list_columns(const fopo_table *r, char *out, size_t size) {
   for (size_t c = 0; r->names != NULL && c < r->columns && used + FOPO_COLUMN_NAME + 8 < size;
        c++) {
     used += (size_t)snprintf(out + used, size - used, "%s %s", c == 0 ? ":" : ",",
-                             r->names[c][0] != '\0' ? r->names[c] : "(unnamed)");
+                             r->titles[c][0] != '\0' ? r->titles[c] : "(unnamed)");
   }
 }
 
@@ -147,11 +147,16 @@ static int plan_columns(fopo_table *r) {
   }
   r->fields = fopo_alloc(r->columns, sizeof *r->fields);
   r->names = fopo_alloc(r->columns, sizeof *r->names);
-  if (r->fields == NULL || r->names == NULL) return FOPO_ERR_MEMORY;
+  r->titles = fopo_alloc(r->columns, sizeof *r->titles);
+  if (r->fields == NULL || r->names == NULL || r->titles == NULL) return FOPO_ERR_MEMORY;
   next = t->at;
   size_t count;
   fopo_table_peek(r, &next, &count);
-  for (size_t c = 0; c < r->columns; c++) simplify(r->names[c], r->fields[c]);
+  for (size_t c = 0; c < r->columns; c++) {
+    fopo_field f = fopo_field_trim(r->fields[c]);
+    simplify(r->names[c], f);
+    snprintf(r->titles[c], sizeof r->titles[c], "%.*s", (int)f.n, f.at);
+  }
   if (looks_like_header(r, next)) {
     for (const char *p = t->at; p < next; p++) t->line += *p == '\n';
     t->at = next;
