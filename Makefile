@@ -1,6 +1,6 @@
-# fopo: make | make demo | make test | make bench | make MODE=asan test | make V=1 | make MPI=1
+# fopo: make | make demo | make test | make bench | make MODE=asan test | make V=1
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
-#       make CUDA= | make test-arm
+#       make CUDA= | make test-arm | make MPI=1 | make MPI= | make test-ranks
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
 #       make doc | make pictures
 #
@@ -9,7 +9,6 @@
 # `make test T="test_plot test_cli.py"` runs only those.
 
 MODE    ?= release          # release | debug | asan
-MPI     ?= 0                # 1: many machines through OpenMPI
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
@@ -17,7 +16,6 @@ SYSROOT := $(if $(filter 1,$(ARM)),$(CURDIR)/build/arm/sysroot)
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion -Wundef -Wvla
 WARN_C  := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 MODE    := $(strip $(MODE))
-MPI     := $(strip $(MPI))
 FLAGS_release := -O2 -g -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
@@ -40,6 +38,11 @@ CUDA_ARCH ?= all            # all | native | 90 | ...
 NVCCFLAGS := -std=c++20 -O2 -Isrc -cudart static -Xcompiler -fPIC,-fvisibility=hidden \
              -Xcompiler -Wall,-Wextra,-Wshadow
 
+# MPI is a shared object too, built if mpicc is found (MPI= leaves it out; MPI=1 installs OpenMPI
+# first, if it is missing). The program opens it where mpirun or Slurm has started it.
+MPI     ?= $(shell command -v mpicc)
+MPI     := $(filter-out 0,$(MPI))
+
 # ------------------------------------------------------------------------------------------------
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS))$(filter-out 0,$(MAKELEVEL)),)
   MAKEFLAGS += -j$(shell nproc)
@@ -47,27 +50,18 @@ endif
 V    ?= 0
 Q    := $(if $(filter 1,$(V)),,@)
 say   = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2))
-OUT  := build/$(MODE)$(if $(filter 1,$(MPI)),-mpi)
-
-ifeq ($(MPI),1)
-  CC       := mpicc
-  LDCXX    := mpicxx
-  SKIP     := src/comm/comm_alone.c
-else
-  LDCXX    := $(CXX)
-  SKIP     := src/comm/comm_mpi.c
-endif
+OUT  := build/$(MODE)
 
 # Its objects have a folder of their own, and ./fopo stays this machine's.
 ifeq ($(filter 1,$(ARM)),1)
   OUT      := build/arm
   CC       := aarch64-linux-gnu-gcc --sysroot=$(SYSROOT)
   CXX      := aarch64-linux-gnu-g++ --sysroot=$(SYSROOT)
-  LDCXX    := $(CXX)
   CUDA     :=
+  MPI      :=
 endif
 
-SRC_C   := $(filter-out $(SKIP) src/main.c,$(shell find src -name '*.c'))
+SRC_C   := $(filter-out src/comm/mpi/% src/main.c,$(shell find src -name '*.c'))
 SRC_CXX := $(shell find src -name '*.cc')
 OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
 LUA     := $(shell find lua -name '*.lua' | LC_ALL=C sort)
@@ -76,9 +70,10 @@ TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
+MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages clean FORCE
+.PHONY: packages openmpi test-ranks clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -87,12 +82,12 @@ build:
 	$(Q)$(MAKE) --no-print-directory all
 
 # ./fopo is the release; the others are build/MODE/fopo.
-all: $(OUT)/fopo $(CUDA_SO)
+all: $(OUT)/fopo $(CUDA_SO) $(MPI_SO)
 	$(Q)$(if $(filter build/release,$(OUT)),ln -sf $(OUT)/fopo fopo)
 
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Each mode has its folder of objects, which changed flags rebuild. The first build says what the
 # machine has.
@@ -145,6 +140,15 @@ $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(Q)lib=$$(dirname $$(dirname $$(readlink -f $(CUDA))))/lib64; \
 	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$lib
 
+# mpicc is asked for when the object is made, so that MPI=1 finds the one that it has installed.
+$(OUT)/fopo_mpi.so: src/comm/mpi/fopo_mpi.c src/comm/mpi/mpi.h src/core/status.h $(OUT)/flags \
+                    $(if $(filter 1,$(MPI)),openmpi)
+	$(call say,MPICC,$@)
+	$(Q)mpicc $(CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $<
+
+openmpi:
+	$(Q)command -v mpicc >/dev/null || sh scripts/tools/setup.sh --mpi
+
 # The same sources for the tests, on an emulation of a GPU.
 $(OUT)/emulated/%.o: % $(OUT)/flags
 	$(call say,CXX,$<)
@@ -166,7 +170,7 @@ $(OUT)/lua_files.o: $(OUT)/lua_files.c
 $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -MT $@ -c -o $@.o $<
-	$(Q)$(LDCXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
 # The test of the kernels with nothing that is above them: tests/test_arm.sh builds it for arm64.
 LOW := $(filter $(OUT)/src/core/% $(OUT)/src/kernels/%,$(OBJ))
@@ -206,6 +210,10 @@ test-arm:
 	  $(MAKE) --no-print-directory ARM=1 all test-programs && \
 	  bash tests/run_arm.sh build/arm ./$(OUT)/fopo $(T); fi
 
+# Several processes on this machine, beyond what make test runs of them.
+test-ranks: all
+	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
+
 # Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
 bench-gpu: $(OUT)/fopo $(CUDA_SO)
 	$(Q)./$(OUT)/fopo scripts/bench/run.lua gpu $(BENCH)
@@ -222,7 +230,8 @@ bench: packages
 # ------------------------------------------------------------------------------------------------
 # make install: the program, its CUDA part if it was built, manual, documents, examples and sample.
 # Variables by the GNU names; DESTDIR goes before each path: make install prefix=/usr DESTDIR=/tmp/x
-# fopo looks for its CUDA part in ../lib/fopo beside its own folder, so that moves with bindir.
+# fopo looks for its CUDA and MPI parts in ../lib/fopo beside its own folder, which moves with
+# bindir.
 PREFIX      ?= /usr/local
 prefix       = $(PREFIX)
 exec_prefix  = $(prefix)
@@ -244,6 +253,8 @@ install: all
 	$(Q)$(INSTALL) -m 755 $(OUT)/fopo $(DESTDIR)$(bindir)/fopo
 	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
+	$(Q)$(if $(MPI_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
+	  $(INSTALL) -m 755 $(MPI_SO) $(DESTDIR)$(pkglibdir)/fopo_mpi.so)
 	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
 	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md \
 	  SECURITY.md LICENSE $(DESTDIR)$(docdir)

@@ -41,6 +41,7 @@ static const char usage[] =
     "  -h           print this\n"
     "  --           end of the options\n"
     "\n"
+    "mpirun -n 4 fopo script.lua runs it on 4 processes; help(fopo.ranks) says how.\n"
     "At the prompt help() lists the first steps, fopo.demo() the lessons; man fopo says the rest.\n"
     "Environment: FOPO_THREADS, FOPO_ISA (%s), FOPO_HISTORY, FOPO_THEME (dark, light), NO_COLOR.\n";
 
@@ -64,6 +65,7 @@ static void finish(lua_State *L, int status) {
   fopo_interrupt_uninstall();
   lua_close(L);
   fopo_progress_bar(0);
+  if (status != DONE) fopo_comm_abort(status); /* the others may wait for this rank */
   fopo_comm_close();
   if ((fflush(stdout) != 0 || ferror(stdout)) && status == DONE) {
     fputs("fopo: standard output could not be written\n", stderr);
@@ -142,11 +144,25 @@ static void print_version(void) {
   } else {
     printf("device    none: %s\n", fopo_error_sentence());
   }
-  printf("machines  %s, %d\n", fopo_comm_name(), fopo_comm_size());
+  printf("machines  %s, %d rank%s\n", fopo_comm_name(), fopo_comm_size(),
+         fopo_comm_size() == 1 ? "" : "s");
+  for (int r = 0; r < fopo_comm_size() && fopo_comm_size() > 1; r++) {
+    printf("  rank %-3d  %s\n", r, fopo_comm_host(r));
+  }
+}
+
+/* Of several ranks that fail in the same way, the first one tells. The others wait, to be ended by
+ * its end, or to say which of them has failed alone. */
+static void tell_rank(void) {
+  if (fopo_comm_size() == 1) return;
+  if (fopo_comm_rank() > 0) sleep(1);
+  fprintf(stderr, "fopo: rank %d of %d on %s has failed, which ends all of them:\n",
+          fopo_comm_rank(), fopo_comm_size(), fopo_comm_host(fopo_comm_rank()));
 }
 
 /* Reports the error on the top; returns the exit code. */
 static int failed(lua_State *L) {
+  tell_rank();
   fopo_chunk_report(L, 0);
   return fopo_interrupted() ? INTERRUPTED : FAILED;
 }
@@ -185,15 +201,26 @@ static void run_prompt(lua_State *L, const job *j) {
   fopo_prompt_run(L, j->init, greeting);
 }
 
+/* print on every rank but the first, so that a script says what it says once. */
+static int print_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
 /* The whole program, inside the one protected call. */
 static int run(lua_State *L) {
   job *j = lua_touserdata(L, 1);
   int nothing = j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
+  int silent = fopo_comm_rank() > 0;
   int prompt = j->prompt || (nothing && isatty(STDIN_FILENO));
   lua_settop(L, 0);
   open_libraries(L);
   set_arg(L, j);
-  if (j->version) print_version();
+  if (silent) {
+    lua_pushcfunction(L, print_nothing);
+    lua_setglobal(L, "print");
+  }
+  if (j->version && !silent) print_version();
   if (j->n_codes > 0 || prompt) {
     lua_pushcfunction(L, set_globals);
     if (fopo_chunk_call(L, 0, 0) != LUA_OK) {
@@ -254,6 +281,31 @@ static int read_options(job *j) {
   return -1;
 }
 
+/* A prompt and a script on standard input are the first rank's alone, and the others would wait for
+ * it in vain. */
+static int needs_script(const job *j) {
+  int reads = j->script > 0 ? strcmp(j->argv[j->script], "-") == 0 : j->n_codes == 0 && !j->version;
+  return fopo_comm_size() > 1 && (reads || j->prompt);
+}
+
+static int refuse_prompt(void) {
+  if (fopo_comm_rank() == 0) {
+    fprintf(stderr,
+            "fopo: the prompt and standard input reach one process alone, and here are %d; try "
+            "things at the prompt of one (fopo), then run them as a script on all: mpirun -n %d "
+            "fopo script.lua\n",
+            fopo_comm_size(), fopo_comm_size());
+  }
+  return DONE;
+}
+
+/* Ranks of one host share its processors, unless the user has said how many threads each has. */
+static void share_threads(void) {
+  if (getenv("FOPO_THREADS") != NULL || getenv("OMP_NUM_THREADS") != NULL) return;
+  long each = sysconf(_SC_NPROCESSORS_ONLN) / fopo_comm_local();
+  if (fopo_comm_local() > 1 && fopo_threads() > each) fopo_threads_set(each > 1 ? (int)each : 1);
+}
+
 /* libgomp reads its settings when it is loaded, before main. Left alone, a thread that waits for
  * the others spins for a long time, and beside any other busy program a small step then takes ten
  * times as long. So, unless the user has set how threads wait, the program executes itself again
@@ -271,6 +323,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
     return FAILED;
   }
+  share_threads();
   j.argc = argc;
   j.argv = argv;
   j.codes = fopo_alloc((size_t)argc, sizeof *j.codes);
@@ -280,6 +333,7 @@ int main(int argc, char **argv) {
     return FAILED;
   }
   int status = read_options(&j);
+  if (status < 0 && needs_script(&j)) status = refuse_prompt();
   if (status < 0) {
     lua_warning(L, "@on", 0); /* errors in finalisers are said */
     fopo_progress_bar(1);

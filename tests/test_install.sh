@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # make install, the installed program, make uninstall, make dist, in a temporary folder.
-# $FOPO is the program as built: build/MODE/fopo or build/MODE-mpi/fopo.
+# $FOPO is the program as built: build/MODE/fopo.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
 mode=$(basename "$(dirname "$(readlink -f "$FOPO")")")
-mpi=0
-case $mode in *-mpi) mode=${mode%-mpi} mpi=1 ;; esac
 unset MAKEFLAGS MAKELEVEL MFLAGS
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT
@@ -17,8 +15,8 @@ fail() {
   exit 1
 }
 
-# What is built stays: the build itself is not under test, and nvcc is not asked for.
-make_here() { make -s -o all CUDA= MODE="$mode" MPI="$mpi" "$@" >"$top/talk" 2>&1; }
+# What is built stays: the build itself is not under test; nvcc and mpicc are not asked for.
+make_here() { make -s -o all CUDA= MPI= MODE="$mode" "$@" >"$top/talk" 2>&1; }
 
 # install_and_check PREFIX VARIABLE...: the tree below $top/root as it must be.
 install_and_check() {

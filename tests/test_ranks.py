@@ -1,72 +1,221 @@
-"""Several processes (make MPI=1): the first alone shows the run and keeps its log, what depends on
-time is decided by it, all end with the same bits, and what goes wrong on it reaches the others."""
+"""Several processes under mpirun: all come to the bits of one process, the first alone shows the
+run and keeps its log, what depends on time is decided by it, and what goes wrong on one reaches
+all."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from checks import check, failures
 
-FOPO = os.path.abspath("build/release-mpi/fopo")
-if not (os.access(FOPO, os.X_OK) and shutil.which("mpirun")):
-    print("skip: several processes (build/release-mpi/fopo is made by make MPI=1)")
+FOPO = os.environ.get("FOPO", os.path.abspath("build/release/fopo"))
+OBJECT = os.path.join(os.path.dirname(os.path.realpath(FOPO)), "fopo_mpi.so")
+if not (os.access(OBJECT, os.R_OK) and shutil.which("mpirun")):
+    print("skip: several processes (make builds fopo_mpi.so where mpicc is: make MPI=1)")
+    sys.exit(77)
+if "asan" in FOPO:
+    print("skip: several processes (MPI's own leaks would be reported)")
     sys.exit(77)
 
 folder = tempfile.mkdtemp()
 os.chdir(folder)
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+ALONE = {**os.environ, "FOPO_THREADS": "1"}
 
 
-CODE = """
-local s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
-local items = embed.svd(s.train, {dim = 8})
-local ix = index.norm(items)
-local function new(lr)
-  return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 16,
-    seed = 7, valid = s.valid, optim = optim.adam{lr = lr or 1e-3}, gradient = gradient.snis{
-    samples = 40, proposal = proposal.mixture{index = ix, k = 20}}}
+def start(ranks, *arguments):
+    """The command on several ranks; on one without mpirun."""
+    mpirun = MPIRUN + ["-n", str(ranks)] if ranks > 1 else []
+    return subprocess.Popen(mpirun + [FOPO, *arguments], text=True, env=ALONE,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def run(ranks, *arguments):
+    process = start(ranks, *arguments)
+    try:
+        out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        return 124, "", "it does not end"
+    return process.returncode, out, err
+
+
+WORLD = """
+s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
+items = embed.svd(s.train, {dim = 8})
+ix = index.norm(items)
+function new(g, lr)
+  return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 13,
+    seed = 7, optim = optim.adam{lr = lr or 1e-2}, gradient = g, valid = s.valid}
 end
-local rank = os.getenv("OMPI_COMM_WORLD_RANK")
+function mixture(o)
+  o.index, o.k = ix, 20
+  return gradient.snis{samples = 40, proposal = proposal.mixture(o)}
+end
+function steps(t, n)
+  t:run{steps = n, every = 50, view = false}
+  return ("%.17g %.17g"):format(t.policy:theta():norm(), t.history.ess[#t.history.ess])
+end
+"""
+
+# ---- the same bits; what a checkpoint of several holds, any number resumes ----
+
+SAME = WORLD + """
+for _, g in ipairs{mixture{}, mixture{refresh = 3}, gradient.snis{samples = 40},
+    gradient.snis{samples = 40, proposal = proposal.adaptive{index = ix, k = 20}},
+    gradient.head_tail{}, gradient.head_tail{index = ix, k = 20, tail = 16},
+    gradient.reinforce{samples = 20}} do
+  print(steps(new(g), 100))
+end
+rw = fopo.reward.custom(function(ids, rows)
+  local out = fopo.array.zeros(ids.rows, ids.cols)
+  for b = 1, ids.rows do out:set(b, 1, 0.5) end
+  return out
+end)
+t = fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 5,
+  reward = rw, seed = 7, optim = optim.adam{lr = 1e-2}, gradient = gradient.snis{samples = 8}}
+print(steps(t, 20))
+kept = new(mixture{refresh = 3})
+steps(kept, 60)
+kept:save("kept-" .. fopo.ranks().size .. ".npz")
+"""
+answers = {n: run(n, "-e", SAME) for n in (1, 2, 4)}
+for n, (code, out, err) in answers.items():
+    check(f"{n} ranks end", code == 0, out, err)
+    check(f"{n} ranks, the same bits", out == answers[1][1] and len(out.split("\n")) > 8, out,
+          answers[1][1])
+RESUME = WORLD + 't = new(mixture{refresh = 3})\nt:resume("kept-N.npz")\nprint(steps(t, 60))'
+resumed = {run(to, "-e", RESUME.replace("N", str(of)))[1]
+           for of, to in ((1, 1), (1, 2), (2, 4), (4, 1))}
+check("resumed by any number", len(resumed) == 1 and all(len(r.split()) == 2 for r in resumed),
+      resumed)
+
+# ---- the first decides, shows and keeps ----
+
+CODE = WORLD + """
+local rank = fopo.ranks().rank
 local out = io.open("rank-" .. rank, "w")
 local function tell(t) out:write(t.step, " ", t.policy:theta():norm(), " ", #t.history.step, " ",
   tostring(t.best_step), " ", t.optim.lr, "\\n") end
-local t = new()
+local t = new(mixture{}, 1e-3)
 t:run{seconds = 0.3}
 t:run{seconds = 0.2, every = 7, view = false}
 tell(t)
-local u = new()
+local u = new(mixture{}, 1e-3)
 u:run{steps = 200, patience = 2, log = "log", json = true,
       replay = {{step = 20, what = "lr", value = 0.3}}}
 tell(u)
-local v = new()
-v:run{steps = 100, on_record = function(_, n) return rank == "0" and n == 3 end, view = false}
+local v = new(mixture{}, 1e-3)
+v:run{steps = 100, on_record = function(_, n) return rank == 0 and n == 3 end, view = false}
 tell(v)
-out:write(tostring(select(2, pcall(v.run, v, {steps = 50, view = "curses"}))), "\\n")
-out:write(tostring(select(2, pcall(v.run, v, {steps = 50, view = false, on_record = function()
-  if rank == "0" then error("of the first", 0) end end}))), "\\n")
-out:write(tostring(select(2, pcall(v.start, v, {steps = 1}))), "\\n")
-local w = new(1e38)
-out:write(tostring(select(2, pcall(w.run, w, {steps = 50, view = false}))), "\\n")
+local function failure(...) out:write(tostring(select(2, pcall(...))), "\\n") end
+failure(v.run, v, {steps = 50, view = "curses"})
+failure(v.run, v, {steps = 50, view = false, on_record = function()
+  if rank == 0 then error("of the first", 0) end end})
+failure(v.start, v, {steps = 1})
+local w = new(mixture{}, 1e38)
+failure(w.run, w, {steps = 50, view = false})
+local alone = fopo.reward.custom(function(ids, rows)
+  if rank == 1 then error("of the second", 0) end
+  return fopo.array.zeros(ids.rows, ids.cols)
+end)
+local x = fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 5,
+  reward = alone, seed = 7, optim = optim.adam{}, gradient = gradient.snis{samples = 8}}
+failure(x.run, x, {steps = 5, view = false})
+out:write(x.step, "\\n")
+tell(t)
 out:close()
+print("said once")
 """
-done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", FOPO, "-e",
-                       CODE],
-                      capture_output=True, text=True, timeout=120,
-                      env={**os.environ, "FOPO_THREADS": "1"})
-check("it ends", done.returncode == 0, done.stdout, done.stderr)
-if not failures:
+code, out, err = run(2, "-e", CODE)
+check("it ends", code == 0, out, err)
+if code == 0:
     first, second = (open("rank-%d" % r).read().split("\n") for r in (0, 1))
     check("the same bits", first[:3] == second[:3], first, second)
-    check("the same words", first[3:] == second[3:], first, second)
+    check("the same words", first[3:7] == second[3:7], first, second)
     check("stopped by the first", first[2].split()[0] == "15", first)
     check("no view", "curses" in first[3] or "terminal" in first[3], first)
     check("the first's error", first[4] == "of the first", first)
     check("no jobs", "use t:run" in first[5], first)
     check("a failure", any(w in first[6] for w in ("nan", "inf")), first)
-    lines = [line for line in done.stdout.split("\n") if line.startswith("{")]
+    check("the second's error", second[7] == "of the second" and "rank 1 (" in first[7], first,
+          second)
+    check("no step of it", first[8:] == second[8:] and first[8] == "0", first, second)
+    lines = [line for line in out.split("\n") if line.startswith("{")]
     steps = int(first[1].split()[0])
-    check("shown once", len(lines) == steps // 10, done.stdout)
+    check("shown once", len(lines) == steps // 10 and out.count("said once") == 1, out)
     check("logged once", len(open("log/history.csv").read().strip().split("\n")) == steps // 10 + 1)
+
+# ---- what ends all ----
+
+began = time.time()
+code, out, err = run(3, "-e", WORLD + """
+t = new(mixture{})
+t:run{steps = 30, view = false}
+t:save("whole.npz")
+if fopo.ranks().rank == 2 then error("of the third") end
+t:run{steps = 1e6, view = false}""")
+check("an error on one ends all", code != 0 and time.time() - began < 10, code, err)
+check("it names rank and host",
+      "rank 2 of 3 on " + os.uname().nodename in err and "of the third" in err, err)
+code, out, err = run(2, "-e", WORLD + 't = new(mixture{})\nt:resume("whole.npz")\nprint(t.step)')
+check("the checkpoint is whole", out == "30\n", out, err)
+
+began = time.time()
+code, out, err = run(3, "-e", "error('of all')")
+check("an error on all is told once", code != 0 and err.count("of all") == 1, err)
+
+process = start(3, "-e", WORLD + """
+io.open("pid-" .. fopo.ranks().rank, "w"):write(io.open("/proc/self/stat"):read("n")):close()
+new(mixture{}):run{steps = 1e6, view = false}""")
+while not all(os.path.exists(f"pid-{r}") and open(f"pid-{r}").read() for r in range(3)):
+    time.sleep(0.05)
+    if time.time() - began > 60 or process.poll() is not None:
+        break
+time.sleep(0.3)
+pids = [int(open(f"pid-{r}").read()) for r in range(3)]
+began = time.time()
+os.kill(pids[1], signal.SIGKILL)
+try:
+    out, err = process.communicate(timeout=30)
+except subprocess.TimeoutExpired:
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+check("a death of one ends all", process.returncode != 0 and time.time() - began < 10, err)
+check("which is said", "rank 1" in err and os.uname().nodename in err, err)
+
+
+def lives(pid):
+    """A process that has ended may still stand in the list, as a zombie."""
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+while any(lives(p) for p in pids) and time.time() - began < 10:
+    time.sleep(0.05)
+check("nobody is left", not any(lives(p) for p in pids), pids)
+
+# ---- starting ----
+
+code, out, err = run(3)
+check("no prompt for several", err.count("mpirun -n 3 fopo script.lua") == 1, err)
+code, out, err = run(2, "-v")
+check("the machines", out.count("machines") == 1 and ", 2 ranks" in out and "rank 1" in out, out)
+ALONE["FOPO_MPI"] = folder + "/none.so"
+code, out, err = run(2, "-e", "print(1)")
+check("without MPI", code != 0 and "has started 2 processes" in err and
+      "or start one process" in err and out.strip() == "", out, err)
+ALONE["FOPO_MPI"] = "none"
+code, out, err = run(2, "-e", "print(fopo.ranks().size)")
+check("each alone", out.split() == ["1", "1"], out, err)
+
 os.chdir("/")
 shutil.rmtree(folder)
 sys.exit(1 if failures else 0)

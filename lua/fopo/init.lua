@@ -49,7 +49,7 @@ local fopo = {
   strict = strict.set,
 }
 
--- fopo.memory, fopo.threads, fopo.isa, fopo.device
+-- fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
 
 for name, module in pairs(fopo) do

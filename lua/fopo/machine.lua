@@ -1,4 +1,4 @@
--- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device.
+-- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local machine = {}
@@ -46,6 +46,27 @@ assert(d.auto == "cpu" and d.why or #d.cards > 0)]],
     return {cpu = native.device("cpu").name, cards = cards, why = why,
             auto = native.device("auto").kind}
   end,
+}
+
+machine.ranks = define.fn{
+  name = "fopo.ranks", returns = "table",
+  text = [[The processes that work together: rank (0 .. size - 1, as MPI counts) and size; host
+and on_host, how many of them share this host; hosts, a list; by, "alone" or the MPI in use; and
+what this rank has done with the others so far: calls, bytes given, and seconds, waiting included.
+Alone it is rank 0 of 1. Several are started by mpirun -n 4 fopo script.lua, or in a job of Slurm by
+srun --mpi=pmix; docs/ranks.md says more, and what each holds and sends.
+Every one runs the whole script, so the script must make the same calls on each: no branch on the
+rank or a clock may leave out a t:run or an evaluation. print writes on rank 0 alone, io.write on
+all.
+Training: t:run splits the work on each batch, and all ranks come to the bits of one process. Rank 0
+shows the run, writes its log and its checkpoints, and decides what depends on time; any number of
+ranks resumes a checkpoint. An error or the death of one rank ends all.
+Threads: the ranks of a host share its cores (FOPO_THREADS sets how many each has); mpirun -n 2
+binds each to one core unless it is told --bind-to none.
+The prompt is for one process: try a script there, then run it on several.]],
+  example = [[r = fopo.ranks()
+assert(r.rank < r.size and r.hosts[r.rank + 1] == r.host)]],
+  call = native.ranks_about,
 }
 
 return machine

@@ -39,6 +39,7 @@ local environment = {
    "the instruction set of the kernels, as fopo -h lists them; without it the best one that "
    .. "the CPU has"},
   {"FOPO_CUDA", "the file to load as the CUDA device; none: no GPU is used"},
+  {"FOPO_MPI", "the file to load as MPI, where several processes are started; none: each is alone"},
   {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows; fopo takes the first"},
   {"FOPO_RECORD",
    "0: the operations of a step are launched one by one, not replayed as a CUDA graph"},
@@ -101,7 +102,8 @@ local sections = {
   {"Help and lessons", "",
    {"fopo.help", "fopo.glossary", "fopo.who", "fopo.explain", "fopo.examples", "fopo.demo",
     "fopo.show", "fopo.strict"}},
-  {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device"}},
+  {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device",
+                          "fopo.ranks"}},
 }
 
 local function belongs(name, prefix)

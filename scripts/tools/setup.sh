@@ -6,6 +6,7 @@
 #   sh scripts/tools/setup.sh --quiet   for make test: what the tests need too, silent likewise
 #   sh scripts/tools/setup.sh --lint    the same with the tools of make lint
 #   sh scripts/tools/setup.sh --arm     the same with what make test-arm needs
+#   sh scripts/tools/setup.sh --mpi     the same with what make MPI=1 needs
 #   sh scripts/tools/setup.sh --found   install nothing, only say what was found
 #
 # Debian 12, Debian 13 and Ubuntu 24.04 have them under the same names (Ubuntu in "universe"). The
@@ -54,6 +55,12 @@ g++-aarch64-linux-gnu    make test-arm: the C++ compiler
 qemu-user                make test-arm: runs programs of arm64
 '
 
+# Several processes: the program opens OpenMPI if mpirun or Slurm starts it.
+mpi='
+libopenmpi-dev           many machines: mpicc builds fopo_mpi.so
+openmpi-bin              many machines: mpirun
+'
+
 # "debian 12", "ubuntu 24.04", ...
 system=$(. /etc/os-release 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}") || system=unknown
 case $system in
@@ -65,6 +72,7 @@ case ${1:-} in
   --build) needed=$build ;;
   --lint) needed="$needed$lint" ;;
   --arm) needed="$needed$arm" ;;
+  --mpi) needed="$needed$mpi" ;;
 esac
 
 # missing_packages LIST: those of the list that are not installed.
@@ -92,8 +100,8 @@ say_found() {
   if [ -n "$nvcc" ]; then
     printf '  ✓ CUDA %s' "$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
   else printf '  ✗ CUDA (optional)'; fi
-  if command -v mpicc >/dev/null; then printf '  ✓ MPI (make MPI=1)\n'
-  else printf '  ✗ MPI (optional: libopenmpi-dev)\n'; fi
+  if command -v mpicc >/dev/null; then printf '  ✓ MPI\n'
+  else printf '  ✗ MPI (optional: make MPI=1)\n'; fi
 }
 
 # The end: what there is now.

@@ -61,6 +61,27 @@ static int ranks(lua_State *L) {
   return 2;
 }
 
+/* native.ranks_about(): what fopo.ranks returns. */
+static int ranks_about(lua_State *L) {
+  fopo_comm_traffic sent = fopo_comm_sent();
+  lua_createtable(L, 0, 8);
+  bind_set_count(L, "rank", (size_t)fopo_comm_rank());
+  bind_set_count(L, "size", (size_t)fopo_comm_size());
+  bind_set_count(L, "on_host", (size_t)fopo_comm_local());
+  bind_set_string(L, "by", fopo_comm_name());
+  bind_set_string(L, "host", fopo_comm_host(fopo_comm_rank()));
+  bind_set_count(L, "calls", sent.calls);
+  bind_set_count(L, "bytes", sent.bytes);
+  bind_set_number(L, "seconds", sent.seconds);
+  lua_createtable(L, fopo_comm_size(), 0);
+  for (int r = 0; r < fopo_comm_size(); r++) {
+    lua_pushstring(L, fopo_comm_host(r));
+    lua_rawseti(L, -2, r + 1);
+  }
+  lua_setfield(L, -2, "hosts");
+  return 1;
+}
+
 /* native.share(word): returns the string of rank 0 on every rank. All ranks must call it. */
 static int share(lua_State *L) {
   size_t n;
@@ -73,8 +94,6 @@ static int share(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_machine_functions[] = {{"machine", machine},
-                                           {"make_folder", make_folder},
-                                           {"ranks", ranks},
-                                           {"share", share},
-                                           {NULL, NULL}};
+const luaL_Reg bind_machine_functions[] = {{"machine", machine}, {"make_folder", make_folder},
+                                           {"ranks", ranks},     {"ranks_about", ranks_about},
+                                           {"share", share},     {NULL, NULL}};

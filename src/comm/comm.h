@@ -1,23 +1,77 @@
-/* Many machines: rank, size, sum, gather and broadcast. Alone is rank 0 of 1, not a special case:
- * one of comm_alone.c and comm_mpi.c is linked (make MPI=1). Called from the main thread only. */
+/* Many processes that work on one problem: rank, size, and a few collective operations. Alone is
+ * rank 0 of 1, not a special case: then every operation does what it would do with one rank.
+ *
+ * MPI is a shared object, fopo_mpi.so, which is opened at run time if mpirun or Slurm has started
+ * several processes (comm/mpi/mpi.h), so that one program serves both.
+ *
+ * A collective operation is called by every rank, in the same order with sizes that fit, and by the
+ * main thread alone. A rank that fails between two of them must not simply leave, for the others
+ * would wait. So work in which a rank may fail alone is a stretch: fopo_comm_begin, then
+ * fopo_comm_agree before each collective operation, which sends all ranks to the end if one has
+ * failed, and fopo_comm_end. */
 #ifndef FOPO_COMM_COMM_H
 #define FOPO_COMM_COMM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+enum { FOPO_COMM_RANKS = 1024 }; /* at most: lists of ranks lie on the stack */
+
+/* FOPO_ERR_UNAVAILABLE if this is one of several processes and MPI cannot be opened. */
 int fopo_comm_open(int *argc, char ***argv);
 void fopo_comm_close(void);
-const char *fopo_comm_name(void); /* "alone" or "MPI" */
+
+/* Ends all ranks at once, if there are others: for a rank that has failed for itself. Alone, it
+ * does nothing. */
+void fopo_comm_abort(int code);
+
+const char *fopo_comm_name(void); /* "alone" or "MPI" with its version */
 int fopo_comm_rank(void);
 int fopo_comm_size(void);
+int fopo_comm_local(void);            /* ranks on this rank's host */
+const char *fopo_comm_host(int rank); /* "?" if there is no such rank */
 
-/* x[i] becomes the sum of x[i] over ranks, on every rank. */
+/* What this rank has done with others so far. */
+typedef struct {
+  uint64_t calls; /* collective operations */
+  uint64_t bytes; /* of its own that it gave to them, each counted once */
+  double seconds; /* in them, the waiting for other ranks included */
+} fopo_comm_traffic;
+fopo_comm_traffic fopo_comm_sent(void);
+
+/* All ranks agree whether each has succeeded so far. Returns `status` if that is a failure; else
+ * FOPO_OK, or the failure of another rank: FOPO_ERR_INTERRUPTED, or FOPO_ERR_UNAVAILABLE with the
+ * rank and its host. */
+int fopo_comm_agree(int status);
+
+/* The beginning and the end of a stretch. end tells the others of a failure of which no agree has
+ * told them, so that they leave at their next agree; returns `status`. */
+void fopo_comm_begin(void);
+int fopo_comm_end(int status);
+
+/* x[i] becomes the sum of x[i] over ranks, the same bits on every rank. */
 int fopo_comm_sum(float *x, size_t n);
+int fopo_comm_sum_doubles(double *x, size_t n);
 
 /* Every rank's n bytes go to all ranks: all [ranks, n], in the order of the ranks. */
 int fopo_comm_gather(void *all, const void *mine, size_t n);
 
+/* The same with bytes[r] of rank r. `mine` may be in its place in `all`. */
+int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes);
+
+/* Of `send`, sent[r] bytes go to rank r; of `receive`, received[r] bytes come from rank r. Both lie
+ * in the order of the ranks, without gaps. */
+int fopo_comm_exchange(void *receive, const size_t *received, const void *send, const size_t *sent);
+
 /* Rank 0's bytes to all. */
 int fopo_comm_broadcast(void *bytes, size_t n);
+
+/* The places of n things that rank r takes: from *first on, as many as are returned. */
+static inline size_t fopo_comm_share(size_t *first, size_t n, size_t r, size_t size) {
+  size_t begin = n / size * r + (n % size) * r / size;
+  size_t end = n / size * (r + 1) + (n % size) * (r + 1) / size;
+  *first = begin;
+  return end - begin;
+}
 
 #endif

@@ -34,6 +34,7 @@ typedef struct {
   size_t L;               /* numbers of a query and of an item */
   size_t with_candidates; /* add_stats alone: the first contexts, which were given candidates */
   const uint32_t *rows;   /* device [B] their ids */
+  const uint32_t *counts; /* device [B] the samples that each has, its first ones; NULL: S of all */
   const float *Q;         /* device [B, L] their queries */
   fopo_draw_key key;
 } fopo_device_batch;
@@ -88,6 +89,32 @@ typedef struct {
  * head's 0 from any tail. */
 #define FOPO_TAIL_LEAST (-FLT_MIN)
 
+/* The part of a catalogue of P items that this process holds, one of `size` that hold the others
+ * (data/shard.h). Place p of the norm order is row p / size of part p mod size, so the rows of a
+ * part are in the norm order too. */
+typedef struct {
+  size_t P, rows;
+  uint32_t rank, size;
+  const uint32_t *ids;   /* [rows] the part's items, ascending */
+  const uint32_t *row;   /* [rows] the row of each of these */
+  const uint32_t *guide; /* [(P >> shift) + 2]: the ids from a << shift on begin at guide[a] */
+  unsigned shift;
+} fopo_part;
+
+/* The row of an item in the part; UINT32_MAX: another part holds it. */
+static inline uint32_t fopo_part_row(const fopo_part *part, uint32_t id) {
+  uint32_t end = part->guide[(id >> part->shift) + 1];
+  for (uint32_t i = part->guide[id >> part->shift]; i < end; i++) {
+    if (part->ids[i] == id) return part->row[i];
+  }
+  return UINT32_MAX;
+}
+
+/* How many of the first `places` of the norm order the part holds. */
+static inline size_t fopo_part_places(const fopo_part *part, size_t places) {
+  return (places + part->size - 1 - part->rank) / part->size;
+}
+
 /* ---- the policy and the rewards ---- */
 
 /* Further results of draw_policy, each if not NULL. */
@@ -134,7 +161,15 @@ typedef struct {
   float *V;     /* device [B, L] one vector a context; the gradient is X^T V */
   float *c;     /* device [B, S] the coefficients of the samples; NULL: not wanted */
   float *stats; /* device [B, FOPO_STATS] */
+  float *sums;  /* device [B, fopo_sums_width(L)]; not NULL: the sums are wanted, not V and stats */
 } fopo_estimate;
+
+/* The sums of self-normalised importance sampling over some of a context's samples, so that those
+ * of several processes can be joined: shift, sum w, sum w^2, sum w r, sum w over the head (doubles,
+ * all relative to exp(shift)), then sum w beta [L] and sum w r beta [L] (floats). */
+enum { FOPO_SUMS_DOUBLES = 5 };
+
+static inline size_t fopo_sums_width(size_t L) { return 2 * L + 2 * FOPO_SUMS_DOUBLES; }
 
 /* What the steps of a slice come to, for a host that does not wait for each of them. A step is
  * added to both sums when it is whole. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/progress.h"
 #include "learn/arrays.h"
@@ -45,6 +46,7 @@ void fopo_batch_unbind(fopo_batch *b) {
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_item_rows_done(&b->items, d);
   fopo_head_unbind(&b->head, d);
+  fopo_exchange_unbind(&b->exchange, d);
   *m = (fopo_batch_arrays){
       .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
   *w =
@@ -149,6 +151,9 @@ static int reserve(fopo_batch *b) {
   }
   if (status == FOPO_OK && draws > b->draws.capacity) status = renew_draws(b, draws);
   if (status == FOPO_OK) status = fopo_candidates_reserve(b->candidates, b->part_size);
+  if (status == FOPO_OK && b->spread) {
+    status = fopo_exchange_reserve(&b->exchange, b->data, b->part_size);
+  }
   return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
 }
 
@@ -244,6 +249,18 @@ static int fail_queries(const fopo_batch *b) {
                    (unsigned long long)b->key.step + 1, why);
 }
 
+/* The contexts that are drawn next: a piece of the part, or of a part that all ranks work on this
+ * rank's share; if each has a part of the catalogue, all of it. */
+static fopo_span next_piece(const fopo_batch *b) {
+  const fopo_span *part = &b->part;
+  if (!b->spread) {
+    size_t left = part->first + part->n - b->done;
+    return span_at(b, part->first, b->done, left < b->piece_size ? left : b->piece_size);
+  }
+  size_t first = 0, n = b->data->part != NULL ? part->n : fopo_exchange_share(&first, part->n);
+  return span_at(b, part->first, part->first + first, n);
+}
+
 /* The next part if one is done, then its next piece, and that piece's draws. */
 static int draw(fopo_batch *b) {
   int status = FOPO_OK;
@@ -256,8 +273,7 @@ static int draw(fopo_batch *b) {
     status = make_queries(b);
   }
   if (status != FOPO_OK) return status;
-  size_t left = b->part.first + b->part.n - b->done;
-  b->piece = span_at(b, b->part.first, b->done, left < b->piece_size ? left : b->piece_size);
+  b->piece = next_piece(b);
   status = b->options->estimator->draw(b);
   return status == FOPO_ERR_NUMERIC ? fail_queries(b) : status;
 }
@@ -358,8 +374,12 @@ static int add_items(fopo_batch *b) {
 static int absorb(fopo_batch *b) {
   double start = fopo_clock();
   b->seconds[FOPO_PHASE_REWARD] += start - b->handed_out;
-  size_t end = b->done + b->piece.n;
+  size_t end = b->spread ? b->part.first + b->part.n : b->done + b->piece.n;
   int status = b->options->estimator->combine(b);
+  if (b->spread) {
+    status =
+        fopo_exchange_join(&b->exchange, b->data, &b->part, b->candidates->device.counts, status);
+  }
   if (end == b->part.first + b->part.n) {
     if (status == FOPO_OK) status = add_gradient(b);
     if (status == FOPO_OK) status = add_stats(b);
@@ -370,8 +390,8 @@ static int absorb(fopo_batch *b) {
   return status;
 }
 
-int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
-  assert(b->stage != FOPO_STAGE_IDLE);
+/* Absorbs pieces until the batch is done, fails, or waits for the caller. */
+static int go_on(fopo_batch *b, fopo_drawn *drawn) {
   int status = FOPO_OK;
   if (b->stage == FOPO_STAGE_DRAWN) { /* the caller has filled the rewards */
     b->stage = FOPO_STAGE_READY;
@@ -383,8 +403,14 @@ int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
     if (status == FOPO_OK) status = reward(b, drawn);
     if (status == FOPO_OK) status = absorb(b);
   }
-  if (status < 0) b->stage = FOPO_STAGE_IDLE;
   return status;
+}
+
+int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
+  assert(b->stage != FOPO_STAGE_IDLE);
+  int status = go_on(b, drawn);
+  if (status < 0) b->stage = FOPO_STAGE_IDLE;
+  return b->spread ? fopo_comm_end(status) : status;
 }
 
 /* ---- the end ---- */

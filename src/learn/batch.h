@@ -14,6 +14,7 @@
 
 #include "learn/candidates.h"
 #include "learn/estimator.h"
+#include "learn/exchange.h"
 #include "learn/fault.h"
 #include "learn/head.h"
 #include "learn/item_rows.h"
@@ -56,6 +57,8 @@ struct fopo_batch {
   fopo_candidates *candidates;
   fopo_head head;
   fopo_fault fault;
+  int spread; /* 1: all ranks work on this batch, and begin it together */
+  fopo_exchange exchange;
 
   fopo_stage stage;
   const float *theta;   /* device [n_theta]; not owned */
@@ -76,7 +79,10 @@ struct fopo_batch {
 
 /* Where the device's operations leave v of the piece. */
 static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
-  return (fopo_estimate){.V = b->piece.V.x, .c = b->draws.c, .stats = b->piece.stats};
+  return (fopo_estimate){.V = b->piece.V.x,
+                         .c = b->draws.c,
+                         .stats = b->piece.stats,
+                         .sums = b->data->part != NULL ? b->exchange.sums : NULL};
 }
 
 /* Adds the sums over the piece's draws to the gradient of items that are learnt. */

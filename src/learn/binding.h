@@ -11,10 +11,11 @@ typedef struct {
   fopo_device *device; /* these three are not owned */
   const fopo_policy *policy;
   const fopo_reward *reward;
-  size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
-  size_t n_theta;    /* parameters of theta */
-  size_t units;      /* hidden units of a network; 0: the policy is linear */
-  int train_items;   /* the policy's, when it was bound */
+  size_t N, P, D, L;     /* contexts, items, features of a context, dimension of an item */
+  size_t n_theta;        /* parameters of theta */
+  size_t units;          /* hidden units of a network; 0: the policy is linear */
+  int train_items;       /* the policy's, when it was bound */
+  const fopo_part *part; /* of the catalogue that items hold; NULL: they hold all P */
 
   /* The views on the host that the device's copies were made of. */
   fopo_matrix items, contexts; /* [P, L], [N, D] */

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "comm/comm.h"
 #include "learn/arrays.h"
+#include "learn/exchange.h"
 
 /* The packed copy takes a quarter of the items' bytes, or this many rows. */
 enum { PACKED_SHARE = 4, PACKED_LEAST = 4096 };
@@ -310,31 +312,59 @@ static size_t list_expired(fopo_candidates *c, const fopo_span *piece, size_t n)
   return count;
 }
 
-/* Searches the `count` contexts listed in host_expired and stores their candidates in the cache.
- * piece->V holds their queries meanwhile. */
+/* Searches n contexts listed in host_expired and device_expired, from place `first` of the lists
+ * on. piece->V holds their queries meanwhile. */
+static int search_expired(fopo_candidates *c, const fopo_candidate_sets *sets,
+                          const fopo_span *part, const fopo_span *piece, size_t first, size_t n,
+                          int set) {
+  fopo_device *d = c->data->device;
+  size_t L = c->data->L;
+  if (n == 0) return FOPO_OK;
+  if (!c->device_searches) {
+    return search_on_host(c, sets, part, piece, c->host_expired + first, n, set);
+  }
+  fopo_matrix queries = {piece->V.x, n, L, L};
+  int status = d->ops->gather_rows(d, queries, piece->Q, c->device_expired + first);
+  return status == FOPO_OK ? search_on_device(c, sets, queries.x, n) : status;
+}
+
+/* Each rank has searched its share of `count` contexts; all sets go to all ranks, whose caches stay
+ * the same. `status`: that of the search. */
+static int gather_sets(fopo_candidates *c, const fopo_candidate_sets *sets, size_t first, size_t n,
+                       size_t count, int status) {
+  fopo_device *d = c->data->device;
+  const fopo_candidate_sets *h = &c->host;
+  size_t k = c->q.k;
+  if (status == FOPO_OK) status = d->ops->get(d, h->ids + first * k, sets->ids, n * k * 4);
+  if (status == FOPO_OK) status = d->ops->get(d, h->counts + first, sets->counts, n * 4);
+  status = fopo_comm_agree(status);
+  if (status == FOPO_OK) status = fopo_exchange_gather(h->ids, count, k);
+  if (status == FOPO_OK) status = fopo_exchange_gather(h->counts, count, 1);
+  if (status == FOPO_OK) status = d->ops->put(d, sets->ids, h->ids, count * k * 4);
+  return status == FOPO_OK ? d->ops->put(d, sets->counts, h->counts, count * 4) : status;
+}
+
+/* Searches the `count` contexts listed in host_expired and stores their candidates in the cache. */
 static int renew_expired(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
                          const fopo_span *piece, size_t count, int set) {
   fopo_device *d = c->data->device;
-  size_t L = c->data->L;
+  size_t first = 0, n = c->together ? fopo_exchange_share(&first, count) : count;
   uint32_t *places = c->device_expired;
   int status = d->ops->put(d, places, c->host_expired, 2 * count * sizeof *places);
-  if (status == FOPO_OK && c->device_searches) {
-    fopo_matrix queries = {piece->V.x, count, L, L};
-    status = d->ops->gather_rows(d, queries, piece->Q, places);
-    if (status == FOPO_OK) status = search_on_device(c, sets, queries.x, count);
-  } else if (status == FOPO_OK) {
-    status = search_on_host(c, sets, part, piece, c->host_expired, count, set);
-  }
+  if (status == FOPO_OK) status = search_expired(c, sets, part, piece, first, n, set);
+  if (c->together) status = gather_sets(c, sets, first, n, count, status);
   if (status != FOPO_OK) return status;
   return fopo_candidate_cache_store(c->cache, sets, places + count, count);
 }
 
-/* The cached candidates of the first n contexts of the piece, after the expired ones are renewed.
- */
+/* The cached candidates of the first n contexts of the piece, after the expired ones are renewed:
+ * those of the whole part if all ranks search them together. */
 static int find_cached(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
                        const fopo_span *piece, size_t n, int set) {
-  size_t count = list_expired(c, piece, n);
-  int status = count > 0 ? renew_expired(c, sets, part, piece, count, set) : FOPO_OK;
+  const fopo_span *over = c->together ? part : piece;
+  fopo_candidate_sets found = fopo_candidates_sets(c, part, over);
+  size_t count = list_expired(c, over, fopo_candidates_of(c, over));
+  int status = count > 0 ? renew_expired(c, &found, part, over, count, set) : FOPO_OK;
   if (status != FOPO_OK) return status;
   return fopo_candidate_cache_load(sets, c->cache, piece->device.rows, n);
 }

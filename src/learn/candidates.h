@@ -40,6 +40,7 @@ typedef struct {
 
   fopo_automatic automatic;
 
+  int together;        /* 1: all ranks find the candidates of a part together */
   int device_searches; /* 1: the device searches in `catalogue`; 0: the index on the host */
   int by_graph;        /* the index searches each query for itself */
   fopo_catalogue catalogue;
@@ -94,6 +95,13 @@ int fopo_candidates_reserve(fopo_candidates *c, size_t part);
 /* How many of these contexts get candidates: the first ones. */
 static inline size_t fopo_candidates_of(const fopo_candidates *c, const fopo_span *x) {
   return c->n <= x->first ? 0 : c->n - x->first < x->n ? c->n - x->first : x->n;
+}
+
+/* Whether find is due: for a piece with candidates, and for any piece if all ranks search together.
+ */
+static inline int fopo_candidates_due(const fopo_candidates *c, const fopo_span *part,
+                                      const fopo_span *piece) {
+  return fopo_candidates_of(c, c->together ? part : piece) > 0;
 }
 
 /* Finds the candidates of a piece of the part at the current theta, with `scored` their scores too;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -15,6 +16,7 @@ struct fopo_gradient {
   fopo_candidates candidates;
   fopo_batch batch;
   int checked; /* the options fit the data */
+  int spread;  /* 1: all ranks make the same batches */
 };
 
 /* ---- life and options ---- */
@@ -188,8 +190,14 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   return status;
 }
 
-int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
-                        fopo_draw_key key) {
+/* All ranks work on a batch of a part of the catalogue; on one of the whole, if the caller says so.
+ */
+static int is_spread(const fopo_gradient *g) {
+  return fopo_comm_size() > 1 && (g->spread || g->data.part != NULL);
+}
+
+static int begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
+                 fopo_draw_key key) {
   int status = check_idle(g);
   if (status == FOPO_OK) status = check_rows(g, rows, B);
   if (status == FOPO_OK) status = fopo_gradient_check_fit(g);
@@ -203,11 +211,27 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
   return status;
 }
 
+int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
+                        fopo_draw_key key) {
+  if (g->batch.stage == FOPO_STAGE_IDLE) {
+    g->batch.spread = is_spread(g);
+    g->candidates.together = g->batch.spread;
+  }
+  if (!g->batch.spread) return begin(g, theta, rows, B, key);
+  fopo_comm_begin();
+  return fopo_comm_end(begin(g, theta, rows, B, key));
+}
+
+void fopo_gradient_spread(fopo_gradient *g, int on) { g->spread = on; }
+
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {
   return fopo_batch_run(&g->batch, drawn);
 }
 
-void fopo_gradient_abandon(fopo_gradient *g) { g->batch.stage = FOPO_STAGE_IDLE; }
+void fopo_gradient_abandon(fopo_gradient *g) {
+  g->batch.stage = FOPO_STAGE_IDLE;
+  if (g->batch.spread) fopo_comm_end(FOPO_ERR_ARGUMENT); /* the others wait for its share */
+}
 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats) {
   return fopo_batch_finish(&g->batch, G, stats);

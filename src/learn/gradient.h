@@ -75,6 +75,11 @@ int fopo_gradient_check_fit(fopo_gradient *g);
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key);
 
+/* on: from now on batches are made by all ranks together, with the same arguments, and each
+ * estimates its share of the contexts; all get the same gradient (learn/exchange.h). Batches over a
+ * part of the catalogue always are. */
+void fopo_gradient_spread(fopo_gradient *g, int on);
+
 /* Draws, rewards and absorbs until the batch is done (FOPO_OK), or until the caller must fill
  * drawn->reward and call again (FOPO_DRAWN). What is handed out is valid until then, starts as NaN,
  * and is refused if it stays so. drawn NULL: a reward that the caller fills is refused. A failure

@@ -1,9 +1,9 @@
 /* The training loop. theta is on the device during a slice and on the host between slices, where
  * users may read and change it; the two copies have the same bits.
  *
- * A step estimates the gradient, then all ranks agree that each has its part, and only then the
- * update is applied: a failure before that leaves the state after the last whole step, on every
- * rank. Rank r of R takes the rows r, r + R, ... of each batch; one process alone takes all. */
+ * A step estimates the gradient, which all ranks do together (learn/exchange.h); then they agree
+ * that each has it, and only then the update is applied: a failure before that leaves the state
+ * after the last whole step, on every rank. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -71,12 +71,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->n_theta = theta.rows * theta.cols;
   x->shuffled = UINT64_MAX;
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
-  x->mine = fopo_alloc(options->batch, sizeof *x->mine);
-  x->ballots = fopo_alloc((size_t)fopo_comm_size(), sizeof *x->ballots);
-  status = x->order && x->mine && x->ballots ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK && fopo_comm_size() > 1) {
-    status = fopo_matrix_init(&x->G, theta.rows, theta.cols);
-  }
+  status = x->order != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   x->stride = 1;
   if (status == FOPO_OK) status = allocate_on_device(x);
   /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
@@ -93,14 +88,14 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
 void fopo_trainer_free(fopo_trainer *t) {
   if (t == NULL) return;
   if (t->waiting) fopo_gradient_abandon(t->o.gradient);
-  if (t->running) fopo_gradient_attach_cache(t->o.gradient, NULL);
+  if (t->running) {
+    fopo_gradient_attach_cache(t->o.gradient, NULL);
+    fopo_gradient_spread(t->o.gradient, 0);
+  }
   fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
-  fopo_matrix_done(&t->G);
   fopo_free(t->order);
-  fopo_free(t->mine);
-  fopo_free(t->ballots);
   fopo_free(t);
 }
 
@@ -125,10 +120,12 @@ static int begin_slice(fopo_trainer *t) {
   }
   if (status == FOPO_OK) status = fopo_trainer_begin_async(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
+  status = fopo_comm_agree(status);
   if (status != FOPO_OK) {
     fopo_gradient_attach_cache(o->gradient, NULL);
     return status;
   }
+  fopo_gradient_spread(o->gradient, 1);
   t->slice = (fopo_stretch){0};
   t->first = t->step;
   t->started = fopo_clock();
@@ -157,6 +154,7 @@ static int close_slice(fopo_trainer *t) {
   t->record.seconds += t->slice.seconds;
   for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
   fopo_gradient_attach_cache(t->o.gradient, NULL);
+  fopo_gradient_spread(t->o.gradient, 0);
   return fopo_trainer_fetch(t);
 }
 
@@ -193,7 +191,7 @@ void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 int fopo_trainer_begin_batch(fopo_trainer *t) {
   /* 2^32 steps are out of reach: the key's step is the trainer's. */
   fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
-  return fopo_gradient_begin(t->o.gradient, t->theta, t->mine, t->n_mine, key);
+  return fopo_gradient_begin(t->o.gradient, t->theta, t->rows, t->B, key);
 }
 
 /* Estimates the gradient of the step's batch; FOPO_DRAWN if the caller must fill rewards first. */
@@ -201,7 +199,6 @@ static int estimate(fopo_trainer *t) {
   int status = FOPO_OK;
   if (!t->waiting) {
     fopo_trainer_choose_rows(t);
-    if (t->n_mine == 0) return FOPO_OK;
     if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
       double start = fopo_clock();
       status = fopo_trainer_refresh(t);
@@ -212,52 +209,6 @@ static int estimate(fopo_trainer *t) {
   }
   if (status == FOPO_OK) status = fopo_gradient_estimate(t->o.gradient, &t->drawn);
   t->waiting = status == FOPO_DRAWN;
-  return status;
-}
-
-/* G becomes the batch's: each rank's mean over its share, weighted by the share. */
-static int sum_gradient(fopo_trainer *t, fopo_gradient_stats *stats) {
-  float *G = fopo_gradient_result(t->o.gradient);
-  size_t n = t->n_theta;
-  float share = (float)((double)t->n_mine / (double)t->B);
-  if (t->n_mine == 0) memset(t->G.x, 0, n * sizeof *t->G.x);
-  for (size_t i = 0; i < n; i++) t->G.x[i] *= share;
-  int status = fopo_comm_sum(t->G.x, n);
-  if (status == FOPO_OK) status = t->o.device->ops->put(t->o.device, G, t->G.x, n * sizeof *G);
-  stats->sum.norm = sqrt(fopo_matrix_norm2(t->G));
-  return status;
-}
-
-/* All ranks learn whether each has its part of the gradient; then it and the statistics become
- * those of the whole batch, joined in the order of the ranks. One process alone has nothing to
- * agree upon.
- */
-static int agree(fopo_trainer *t, int status, fopo_gradient_stats *stats) {
-  size_t ranks = (size_t)fopo_comm_size();
-  if (ranks == 1) return status;
-  fopo_ballot mine = {.failed = status != FOPO_OK && status != FOPO_ERR_INTERRUPTED,
-                      .interrupted = status == FOPO_ERR_INTERRUPTED,
-                      .sum = stats->sum},
-              all = {0};
-  int sent = fopo_comm_gather(t->ballots, &mine, sizeof mine);
-  if (status != FOPO_OK) return status;
-  if (sent != FOPO_OK) return sent;
-  for (size_t r = 0; r < ranks; r++) {
-    all.failed += t->ballots[r].failed;
-    all.interrupted += t->ballots[r].interrupted;
-    fopo_statistics_join(&all.sum, &t->ballots[r].sum);
-  }
-  if (all.failed > 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "step %llu failed on another rank, which says why",
-                     (unsigned long long)t->step + 1);
-  }
-  if (all.interrupted > 0) {
-    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on another rank");
-  }
-  stats->sum = all.sum;
-  stats->sum.steps = 1.0;
-  status = sum_gradient(t, stats);
-  stats->mean = fopo_statistics_means(&stats->sum);
   return status;
 }
 
@@ -286,13 +237,11 @@ static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
   int status = estimate(t);
   if (status == FOPO_DRAWN) return status;
-  if (status == FOPO_OK && t->n_mine > 0) {
-    status = fopo_gradient_finish(t->o.gradient, t->G, &stats);
-  }
-  status = agree(t, status, &stats);
+  if (status == FOPO_OK) status = fopo_gradient_finish(t->o.gradient, (fopo_matrix){0}, &stats);
+  status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = update(t, &stats);
   if (status != FOPO_OK) return status;
-  fopo_gradient_commit(t->o.gradient, t->mine, t->n_mine, &stats);
+  fopo_gradient_commit(t->o.gradient, t->rows, t->B, &stats);
   t->step++;
   add_step(t, &stats);
   return FOPO_OK;
@@ -318,10 +267,9 @@ const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t) {
 
 void fopo_trainer_abandon(fopo_trainer *t) {
   if (!t->waiting) return;
-  fopo_gradient_stats none = {0};
   fopo_gradient_abandon(t->o.gradient);
   t->waiting = 0;
-  agree(t, FOPO_ERR_ARGUMENT, &none); /* the other ranks wait for this one's word */
+  fopo_comm_agree(FOPO_ERR_ARGUMENT); /* the other ranks wait for this one's word */
   close_slice(t);
 }
 

@@ -86,11 +86,10 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
 /* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch, the fingerprint of
  * what must not change (shapes, kinds), the record, the candidate cache (learn/candidate_cache.h;
  * 4 N (K + 2) bytes of candidates), and the caller's further arrays (histories). Options such as lr
- * are not taken from the file: a new lr is honoured on resume. Several ranks keep candidates of
- * their own, and a number of norms by mass, and the file has the first one's: with refresh > 1, or
- * a head or budget by mass, only a run of one rank is resumed bit by bit. With index_refresh a save
- * refreshes the index, and without it the order of learnt items that a gradient makes by itself, as
- * resuming does, so that the run that goes on and the resumed one stay the same. */
+ * are not taken from the file: a new lr is honoured on resume. All ranks have the
+ * same state and the first one writes it, so any number of ranks resumes it. With index_refresh a
+ * save refreshes the index, and without it the order of learnt items that a gradient makes by
+ * itself, as resuming does, so that the run that goes on and the resumed one stay the same. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */

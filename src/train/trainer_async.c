@@ -54,7 +54,7 @@ static int roll_back(fopo_trainer *t, uint64_t whole) {
   while (t->step > whole) {
     t->step--;
     fopo_trainer_choose_rows(t);
-    fopo_gradient_rollback(t->o.gradient, t->mine, t->n_mine);
+    fopo_gradient_rollback(t->o.gradient, t->rows, t->B);
   }
   t->o.optim->t = t->first_t + (whole - t->first);
   fopo_trainer_choose_rows(t);
@@ -175,13 +175,13 @@ static int make_step(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   fopo_gradient_stats stats = {0};
   fopo_trainer_choose_rows(t);
-  int waits = fopo_gradient_must_sync(g, t->mine, t->n_mine);
+  int waits = fopo_gradient_must_sync(g, t->rows, t->B);
   int status = waits ? read_totals(t) : FOPO_OK;
   if (status == FOPO_OK) status = queue_step(t, waits);
   if (status == FOPO_OK && waits) status = read_totals(t);
   if (status == FOPO_OK && waits) status = fopo_gradient_means(g, &stats);
   if (status != FOPO_OK) return status;
-  fopo_gradient_commit(g, t->mine, t->n_mine, &stats);
+  fopo_gradient_commit(g, t->rows, t->B, &stats);
   t->step++;
   return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }

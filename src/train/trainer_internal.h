@@ -5,12 +5,6 @@
 
 #include "train/trainer.h"
 
-/* What a rank tells all ranks at every step. */
-typedef struct {
-  int failed, interrupted;
-  fopo_statistics sum; /* over the rank's contexts */
-} fopo_ballot;
-
 struct fopo_trainer {
   fopo_trainer_options o;
   size_t n_theta; /* parameters */
@@ -20,12 +14,8 @@ struct fopo_trainer {
   uint64_t shuffled;
   const uint32_t *rows; /* [B] the batch of the current step, in order */
   size_t B;
-  uint32_t *mine; /* [batch] this rank's rows, n_mine of them */
-  size_t n_mine;
 
-  float *theta;         /* device [n_theta]; the truth while a slice runs */
-  fopo_matrix G;        /* as theta, to sum over ranks; {0} alone */
-  fopo_ballot *ballots; /* [ranks] */
+  float *theta; /* device [n_theta]; the truth while a slice runs */
 
   fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
 
@@ -58,7 +48,7 @@ struct fopo_trainer {
 /* The failure of a batch that is not 1 .. N. */
 int fopo_trainer_check_batch(size_t batch, size_t N);
 
-/* The batch of t->step, and this rank's share of it. */
+/* The batch of t->step. */
 void fopo_trainer_choose_rows(fopo_trainer *t);
 
 /* The failure of step t->step + 1, whose gradient is not finite. */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -54,11 +53,6 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
     t->shuffled = epoch;
   }
   t->rows = t->order + first;
-  t->n_mine = 0;
-  size_t ranks = (size_t)fopo_comm_size();
-  for (size_t b = (size_t)fopo_comm_rank(); b < t->B; b += ranks) {
-    t->mine[t->n_mine++] = t->rows[b];
-  }
 }
 
 /* "3, 17, 4, ..." the first contexts of the batch, 1-based. */

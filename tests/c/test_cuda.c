@@ -248,13 +248,15 @@ static fopo_matrix items_on_gpu(const batch *x) {
 static int cpu_snis(float *V, float *c, float *stats, const batch *x, float floor) {
   fopo_device_batch host = on_host(x);
   fopo_samples samples = {x->ids, x->logq, x->r};
-  return cpu->ops->snis(cpu, &(fopo_estimate){V, c, stats}, &samples, &x->items.rows, floor, &host);
+  return cpu->ops->snis(cpu, &(fopo_estimate){.V = V, .c = c, .stats = stats}, &samples,
+                        &x->items.rows, floor, &host);
 }
 
 static int gpu_snis(float *V, float *c, float *stats, const batch *x, float floor) {
   fopo_device_batch card = on_gpu(x);
   fopo_samples samples = {x->ids_, x->logq_, x->r_};
-  return gpu->ops->snis(gpu, &(fopo_estimate){V, c, stats}, &samples, &x->items_, floor, &card);
+  return gpu->ops->snis(gpu, &(fopo_estimate){.V = V, .c = c, .stats = stats}, &samples, &x->items_,
+                        floor, &card);
 }
 
 static int gpu_policy(uint32_t *ids, float *mean, float *log_z, const batch *x, fopo_draw_key key) {
@@ -384,9 +386,10 @@ static void test_reinforce(void **state) {
     float stats[3 * FOPO_STATS], *V_ = blank(B * L * 4), *c_ = blank(B * S * 4);
     float *stats_ = blank(sizeof stats), *mean_ = up(mean, B * L * 4);
     fopo_device_batch host = on_host(&x), card = on_gpu(&x);
-    ok(cpu->ops->reinforce(cpu, &(fopo_estimate){V, c, stats}, &(fopo_samples){x.ids, NULL, x.r},
-                           baseline ? NULL : mean, items_on_host(&x), &host));
-    ok(gpu->ops->reinforce(gpu, &(fopo_estimate){V_, k % 3 ? c_ : NULL, stats_},
+    ok(cpu->ops->reinforce(cpu, &(fopo_estimate){.V = V, .c = c, .stats = stats},
+                           &(fopo_samples){x.ids, NULL, x.r}, baseline ? NULL : mean,
+                           items_on_host(&x), &host));
+    ok(gpu->ops->reinforce(gpu, &(fopo_estimate){.V = V_, .c = k % 3 ? c_ : NULL, .stats = stats_},
                            &(fopo_samples){x.ids_, NULL, x.r_}, baseline ? NULL : mean_,
                            items_on_gpu(&x), &card));
     assert_close(V_, V, B * L, 2e-6, 1, "reinforce's V");
@@ -1139,8 +1142,8 @@ static void shared_free(shared *s) {
 static int gpu_head(float *V, float *stats, const shared *s) {
   fopo_device_batch card = on_gpu(&s->x);
   fopo_samples tail = {s->x.ids_, s->x.logq_, s->x.r_};
-  return gpu->ops->snis_head(gpu, &(fopo_estimate){V, NULL, stats}, &s->card, &s->reward_, &tail,
-                             &s->x.items_, &card);
+  return gpu->ops->snis_head(gpu, &(fopo_estimate){.V = V, .stats = stats}, &s->card, &s->reward_,
+                             &tail, &s->x.items_, &card);
 }
 
 /* How far a score may be off: a sum of L products whose roundings are independent, by about
@@ -1173,7 +1176,7 @@ static void check_head(shared *s, int kinds) {
   float *V_ = blank(B * L * 4), *stats_ = blank(B * FOPO_STATS * 4), *got = room(B * FOPO_STATS, 4);
   fopo_device_batch host = on_host(&s->x);
   fopo_samples tail = {s->x.ids, s->x.logq, s->x.r};
-  ok(cpu->ops->snis_head(cpu, &(fopo_estimate){V, NULL, stats}, &s->host, &s->reward, &tail,
+  ok(cpu->ops->snis_head(cpu, &(fopo_estimate){.V = V, .stats = stats}, &s->host, &s->reward, &tail,
                          &s->x.items.rows, &host));
   ok(gpu_head(V_, stats_, s));
   double R = 2.5, most = 0; /* a credit's largest */

@@ -92,14 +92,14 @@ static fopo_device_batch shape_of(const batch *x) {
 static fopo_matrix items_of(const batch *x) { return (fopo_matrix){x->items, x->P, x->L, x->ld}; }
 
 static int run_snis(float *V, float *c, float *stats, const batch *x, float floor) {
-  fopo_estimate e = {V, c, stats};
+  fopo_estimate e = {.V = V, .c = c, .stats = stats};
   fopo_samples samples = {x->ids, x->logq, x->r};
   fopo_device_batch shape = shape_of(x);
   return d->ops->snis(d, &e, &samples, &x->beta, floor, &shape);
 }
 
 static int run_reinforce(float *V, float *c, float *stats, const batch *x, const float *mean) {
-  fopo_estimate e = {V, c, stats};
+  fopo_estimate e = {.V = V, .c = c, .stats = stats};
   fopo_samples samples = {x->ids, NULL, x->r};
   fopo_device_batch shape = shape_of(x);
   return d->ops->reinforce(d, &e, &samples, mean, items_of(x), &shape);
@@ -1026,7 +1026,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   fopo_samples rewarded = {out->mixed, out->logq, x->r};
   fopo_candidate_sets all = {300, out->uniform, out->f, NULL};
   fopo_policy_sums sums = {out->mean, out->log_z};
-  fopo_estimate e = {out->V, out->c, out->stats};
+  fopo_estimate e = {.V = out->V, .c = out->c, .stats = out->stats};
   fopo_parameters by_adam = {out->theta, out->m, out->v, NULL, 40000};
   fopo_parameters by_sgd = {out->theta, out->velocity, NULL, NULL, 40000};
   fopo_adam adam = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, 1};

@@ -288,7 +288,7 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
   float scale = 1.0f / (COPIES * w->pi.temperature);
   fopo_matrix Q = fopo_matrix_view(q, COPIES, DIM);
   fopo_rows items = fopo_rows_float32(w->items.x, w->items.ld);
-  fopo_estimate e = {V, NULL, stats};
+  fopo_estimate e = {.V = V, .stats = stats};
   fopo_samples samples = {ids, logq, r};
   fopo_device_batch batch = {.B = COPIES, .S = S, .L = DIM, .Q = q};
   small_world_reward(exact, w, theta, 1);

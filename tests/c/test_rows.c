@@ -281,8 +281,9 @@ static void test_device(void **state) {
       const fopo_rows *items = way == 0 ? &rows : &floats;
       assert_int_equal(
           d->ops->scores(d, &(fopo_candidate_sets){S, ids, f[way], NULL}, items, &batch), FOPO_OK);
-      assert_int_equal(d->ops->snis(d, &(fopo_estimate){V[way], c[way], stats[way]}, &samples,
-                                    items, INFINITY, &batch),
+      assert_int_equal(d->ops->snis(d,
+                                    &(fopo_estimate){.V = V[way], .c = c[way], .stats = stats[way]},
+                                    &samples, items, INFINITY, &batch),
                        FOPO_OK);
     }
     for (size_t i = 0; i < (size_t)B * S; i++) {
@@ -295,9 +296,9 @@ static void test_device(void **state) {
     }
     int threads = fopo_threads();
     fopo_threads_set(threads == 1 ? 3 : 1);
-    assert_int_equal(
-        d->ops->snis(d, &(fopo_estimate){V[2], NULL, stats[2]}, &samples, &rows, INFINITY, &batch),
-        FOPO_OK);
+    assert_int_equal(d->ops->snis(d, &(fopo_estimate){.V = V[2], .stats = stats[2]}, &samples,
+                                  &rows, INFINITY, &batch),
+                     FOPO_OK);
     fopo_threads_set(threads);
     assert_memory_equal(V[2], V[0], sizeof V[0]);
     assert_memory_equal(stats[2], stats[0], sizeof stats[0]);

@@ -319,3 +319,45 @@ int fopo_cpu_draw_others(fopo_device *d, const fopo_samples *samples, const fopo
   }
   return FOPO_OK;
 }
+
+/* ---- the draws of a part of the catalogue ---- */
+
+int fopo_cpu_draw_others_of_part(fopo_device *d, const fopo_samples *samples, uint32_t *counts,
+                                 const fopo_part *part, size_t H, const fopo_device_batch *batch) {
+  (void)d;
+  size_t U = batch->S, M = part->P - H;
+  float density = tail_density(U, M);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (batch->B * U > FEW)
+  for (size_t b = 0; b < batch->B; b++) {
+    uint32_t *ids = samples->ids + b * U, n = 0;
+    draw_ranks(ids, batch->rows[b], batch->key, U, M);
+    for (size_t u = 0; u < U; u++) {
+      uint32_t place = ids[u] + (uint32_t)H, row = place / part->size;
+      ids[n] = row;
+      n += place - row * part->size == part->rank;
+    }
+    for (size_t s = 0; s < n; s++) samples->logq[b * U + s] = density;
+    counts[b] = n;
+  }
+  return FOPO_OK;
+}
+
+int fopo_cpu_keep_part(fopo_device *d, const fopo_samples *samples, uint32_t *counts,
+                       const fopo_part *part, const fopo_device_batch *batch) {
+  (void)d;
+  size_t S = batch->S;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (batch->B * S > FEW)
+  for (size_t b = 0; b < batch->B; b++) {
+    uint32_t *ids = samples->ids + b * S, n = 0;
+    float *logq = samples->logq + b * S;
+    for (size_t s = 0; s < S; s++) {
+      uint32_t row = fopo_part_row(part, ids[s]);
+      float density = logq[s];
+      if (row == UINT32_MAX) continue;
+      ids[n] = row;
+      logq[n++] = density;
+    }
+    counts[b] = n;
+  }
+  return FOPO_OK;
+}

@@ -38,6 +38,43 @@ static void finish(float *V, float *stats, const fopo_running *sums, float least
   stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
 }
 
+void fopo_cpu_put_sums(float *to, const fopo_running *sums, size_t L) {
+  double heads[FOPO_SUMS_DOUBLES] = {(double)sums->shift, sums->w, sums->ww, sums->wd, sums->head};
+  memcpy(to, heads, sizeof heads);
+  memcpy(to + 2 * FOPO_SUMS_DOUBLES, sums->w_beta, 2 * L * sizeof *to);
+}
+
+/* Adds what fopo_cpu_put_sums has written. */
+static void add_sums(fopo_running *sums, const float *from, size_t L) {
+  double heads[FOPO_SUMS_DOUBLES];
+  memcpy(heads, from, sizeof heads);
+  if (!(heads[1] > 0.0)) return; /* no sample */
+  float shift = (float)heads[0];
+  if (shift > sums->shift) fopo_running_raise(sums, shift, L);
+  double factor = exp((double)shift - (double)sums->shift);
+  sums->w += factor * heads[1];
+  sums->ww += factor * factor * heads[2];
+  sums->wd += factor * heads[3];
+  sums->head += factor * heads[4];
+  for (size_t i = 0; i < 2 * L; i++) {
+    sums->w_beta[i] += (float)factor * from[2 * FOPO_SUMS_DOUBLES + i];
+  }
+}
+
+int fopo_cpu_join_sums(fopo_device *d, const fopo_estimate *e, const float *sums, size_t parts,
+                       const fopo_device_batch *batch) {
+  size_t B = batch->B, L = batch->L, width = fopo_sums_width(L);
+  int status = fopo_cpu_reserve(d, fopo_running_bytes(L));
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (B > 8)
+  for (size_t b = 0; b < B; b++) {
+    fopo_running all = fopo_running_at(fopo_cpu_scratch(d), L);
+    for (size_t r = 0; r < parts; r++) add_sums(&all, sums + (r * B + b) * width, L);
+    finish(e->V + b * L, e->stats + b * FOPO_STATS, &all, 0.0f, L);
+  }
+  return FOPO_OK;
+}
+
 /* c = wbar (r - rbar); on entry c holds z = f - log q. */
 static void coefficients(float *c, const fopo_running *sums, const float *r, float least,
                          size_t S) {
@@ -56,10 +93,15 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     fopo_running sums = fopo_running_at(fopo_cpu_scratch(d), L);
-    float least = least_of(r + b * S, S);
+    size_t n = batch->counts == NULL ? S : batch->counts[b];
+    float least = e->sums == NULL ? least_of(r + b * S, S) : 0.0f; /* all parts take the same */
     float *z = e->c == NULL ? NULL : e->c + b * S;
     fopo_running_add(&sums, z, batch->Q + b * L, items, ids + b * S, logq + b * S, r + b * S, least,
-                     floor, S, 0, L);
+                     floor, n, 0, L);
+    if (e->sums != NULL) {
+      fopo_cpu_put_sums(e->sums + b * fopo_sums_width(L), &sums, L);
+      continue;
+    }
     finish(e->V + b * L, e->stats + b * FOPO_STATS, &sums, least, L);
     if (e->c != NULL) coefficients(e->c + b * S, &sums, r + b * S, least, S);
   }

@@ -169,7 +169,8 @@ static void add_hits(fopo_running *sums, const fopo_shared_head *head, const fop
 
 static void add_credit(fopo_running *sums, const fopo_shared_head *head, const fopo_credit *credit,
                        uint32_t row, const float *q, size_t L) {
-  uint32_t place = head->place[credit->action[row]];
+  uint32_t action = credit->action[row]; /* UINT32_MAX: of another part of the catalogue */
+  uint32_t place = action == UINT32_MAX ? UINT32_MAX : head->place[action];
   float r = credit->weight[row] * (credit->gain[row] - credit->shift);
   if (place < head->H) add_rewarded(sums, head, &place, &r, 1, q, L);
 }
@@ -181,8 +182,9 @@ static void sum_tail(const work *k, size_t b, size_t n_next, const fopo_shared_h
   const float *q = batch->Q + b * L;
   fopo_running *sums = &k->tail[b];
   *sums = fopo_running_at(k->tails + b * rounded(fopo_running_bytes(L)), L);
+  size_t n = batch->counts == NULL ? S : batch->counts[b];
   fopo_running_add(sums, NULL, q, items, tail->ids + b * S, tail->logq + b * S, tail->r + b * S,
-                   0.0f, INFINITY, S, n_next, L);
+                   0.0f, INFINITY, n, n < S ? 0 : n_next, L);
   if (reward->Y.indptr != NULL) add_hits(sums, head, &reward->Y, batch->rows[b], q, L);
   if (reward->credit.action != NULL) {
     add_credit(sums, head, &reward->credit, batch->rows[b], q, L);
@@ -209,6 +211,16 @@ static void add_scaled(float *total, const float *x, const float *factor, size_t
 #pragma omp simd
     for (size_t j = 0; j < HALF; j++) total[i + j] += scale[j] * x[i + j];
   }
+}
+
+/* The sums of a tail and of the units, which are w, ww and column total [L, width]. */
+static void put_joined(float *to, fopo_running *tail, double w, double ww, const float *total,
+                       size_t L, size_t width) {
+  tail->w += w;
+  tail->ww += ww;
+  tail->head = w;
+  for (size_t i = 0; i < L; i++) tail->w_beta[i] += total[i * width];
+  fopo_cpu_put_sums(to, tail, L);
 }
 
 /* Joins all units of panel p and its tails. As in estimate.c,
@@ -239,6 +251,10 @@ static void join(const work *k, const fopo_estimate *e, size_t p) {
     size_t b = p * width + j;
     fopo_running *tail = &k->tail[b];
     if (shift[j] > tail->shift) fopo_running_raise(tail, shift[j], L);
+    if (e->sums != NULL) {
+      put_joined(e->sums + b * fopo_sums_width(L), tail, w[j], ww[j], total + j, L, width);
+      continue;
+    }
     double W = tail->w + w[j], rbar = tail->wd / W, W2 = tail->ww + ww[j];
     float *V = e->V + b * L, *stats = e->stats + b * FOPO_STATS;
     for (size_t i = 0; i < L; i++) {

@@ -41,9 +41,10 @@ int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo
     for (size_t i = 0; i < fopo_csr_count(Y, row); i++) {
       fopo_bloom_add(bloom, REWARD_BITS, hits[i]);
     }
-    memset(r, 0, S * sizeof *r);
-    for (size_t s = 0; s < S; s += REWARD_TILE) {
-      size_t n = S - s < REWARD_TILE ? S - s : REWARD_TILE;
+    size_t all = batch->counts == NULL ? S : batch->counts[b];
+    memset(r, 0, all * sizeof *r);
+    for (size_t s = 0; s < all; s += REWARD_TILE) {
+      size_t n = all - s < REWARD_TILE ? all - s : REWARD_TILE;
       size_t found = k->select_in_bloom(maybe, id + s, n, bloom, REWARD_BITS);
       for (size_t i = 0; i < found; i++) {
         size_t at = s + maybe[i];
@@ -83,8 +84,9 @@ int fopo_cpu_reward_credit(fopo_device *d, const fopo_samples *samples, const fo
     const uint32_t *ids = samples->ids + b * S;
     float given = credit->weight[n] * (credit->gain[n] - credit->shift);
     float *out = samples->r + b * S;
-    if (!add) memset(out, 0, S * sizeof *out);
-    for (size_t s = 0; s < S; s++) out[s] += ids[s] == action ? given : 0.0f;
+    size_t all = batch->counts == NULL ? S : batch->counts[b];
+    if (!add) memset(out, 0, all * sizeof *out);
+    for (size_t s = 0; s < all; s++) out[s] += ids[s] == action ? given : 0.0f;
   }
   return FOPO_OK;
 }

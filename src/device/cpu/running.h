@@ -29,4 +29,7 @@ void fopo_running_add(fopo_running *sums, float *z, const float *q, const fopo_r
                       const uint32_t *ids, const float *logq, const float *r, float least,
                       float floor, size_t n, size_t n_next, size_t L);
 
+/* Writes sums whose r counts from 0 as ops.h lays them out, to [fopo_sums_width(L)]. */
+void fopo_cpu_put_sums(float *to, const fopo_running *sums, size_t L);
+
 #endif

@@ -21,7 +21,7 @@ static int draw(fopo_batch *b) {
   const fopo_samples *s = &b->draws.samples;
   int status = FOPO_OK;
   double start = fopo_clock();
-  if (fopo_candidates_of(b->candidates, &b->piece) > 0) {
+  if (fopo_candidates_due(b->candidates, &b->part, &b->piece)) {
     status = fopo_candidates_find(b->candidates, &b->part, &b->piece, 1, 0);
   }
   double found = fopo_clock();

@@ -1,0 +1,224 @@
+/* The ranks, and the opening of fopo_mpi.so. The object is looked for where fopo_cuda.so is: at the
+ * path in FOPO_MPI ("none": never), in the program's folder, in ../lib/fopo beside that folder. */
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/mpi/mpi.h"
+#include "core/clock.h"
+#include "core/memory.h"
+#include "core/status.h"
+
+static fopo_mpi mpi = {.name = "alone", .size = 1, .local = 1};
+static char (*hosts)[FOPO_HOST_BYTES]; /* [size]; NULL: alone */
+static fopo_comm_traffic sent_so_far;
+static int told; /* 1: in this stretch all ranks know that one has failed */
+
+/* ---- opening ---- */
+
+static int number(const char *name) {
+  const char *text = getenv(name);
+  return text == NULL ? 0 : (int)strtol(text, NULL, 10);
+}
+
+/* How many processes the starter says that it has started: mpirun of Open MPI, then of MPICH and
+ * Intel, then srun. 1: this is one process. */
+static int count_started(const char **starter) {
+  static const char *const names[][2] = {
+      {"OMPI_COMM_WORLD_SIZE", "mpirun"}, {"PMI_SIZE", "mpirun"}, {"SLURM_STEP_NUM_TASKS", "srun"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    *starter = names[i][1];
+    int n = number(names[i][0]);
+    if (n > 0) return n;
+  }
+  return 1;
+}
+
+static void own_host(char *name) {
+  if (gethostname(name, FOPO_HOST_BYTES) != 0) snprintf(name, FOPO_HOST_BYTES, "?");
+  name[FOPO_HOST_BYTES - 1] = '\0';
+}
+
+/* The path of fopo_mpi.so; 0 if there is none. */
+static int find_object(char *path, size_t size, char *folder, size_t folder_size) {
+  const char *named = getenv("FOPO_MPI");
+  ssize_t n = readlink("/proc/self/exe", folder, folder_size - 1);
+  folder[n > 0 ? n : 0] = '\0';
+  char *slash = strrchr(folder, '/');
+  if (slash != NULL) slash[1] = '\0';
+  if (named != NULL && *named != '\0') {
+    snprintf(path, size, "%s", named);
+    return 1;
+  }
+  snprintf(path, size, "%sfopo_mpi.so", folder);
+  if (access(path, R_OK) == 0) return 1;
+  snprintf(path, size, "%s../lib/fopo/fopo_mpi.so", folder);
+  return access(path, R_OK) == 0;
+}
+
+/* Opens the object. RTLD_GLOBAL, for the plug-ins of Open MPI expect libmpi's symbols there. */
+static int open_object(int *argc, char ***argv, int started, const char *starter) {
+  char path[4096], folder[3072], host[FOPO_HOST_BYTES];
+  own_host(host);
+  if (!find_object(path, sizeof path, folder, sizeof folder)) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "%s has started %d processes, but on %s there is no %sfopo_mpi.so; install "
+                     "libopenmpi-dev and run make there, or start one process",
+                     starter, started, host, folder);
+  }
+  void *object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  if (object == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "%s has started %d processes, but on %s MPI cannot be loaded: %s; install "
+                     "openmpi-bin there, or start one process",
+                     starter, started, host, dlerror());
+  }
+  fopo_mpi_opener *opener = NULL;
+  void *found = dlsym(object, "fopo_mpi_open");
+  memcpy(&opener, &found, sizeof found);
+  if (opener == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s is no fopo_mpi.so; run make", path);
+  }
+  fopo_mpi opened;
+  int status = opener(&opened, argc, argv, FOPO_MPI_ABI);
+  if (status != FOPO_OK) return status;
+  mpi = opened;
+  if (mpi.size > FOPO_COMM_RANKS) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%d ranks were started; at most %d work together", mpi.size,
+                     FOPO_COMM_RANKS);
+  }
+  if (mpi.size > 1) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "%s has started %d processes, but MPI (%s) knows of one alone; start them by "
+                   "its own mpirun, or by srun --mpi=pmix",
+                   starter, started, mpi.name);
+}
+
+static int gather_hosts(void) {
+  char mine[FOPO_HOST_BYTES] = "";
+  own_host(mine);
+  hosts = fopo_alloc((size_t)mpi.size, sizeof *hosts);
+  int status = fopo_comm_agree(hosts != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
+  return status == FOPO_OK ? fopo_comm_gather(hosts, mine, sizeof mine) : status;
+}
+
+int fopo_comm_open(int *argc, char ***argv) {
+  const char *starter, *named = getenv("FOPO_MPI");
+  int started = count_started(&starter);
+  if (started == 1 || (named != NULL && strcmp(named, "none") == 0)) return FOPO_OK;
+  int status = open_object(argc, argv, started, starter);
+  return status == FOPO_OK ? gather_hosts() : status;
+}
+
+void fopo_comm_close(void) {
+  if (mpi.close != NULL) mpi.close();
+  fopo_free(hosts);
+  hosts = NULL;
+  mpi = (fopo_mpi){.name = "alone", .size = 1, .local = 1};
+}
+
+void fopo_comm_abort(int code) {
+  if (mpi.size > 1) mpi.abort(code);
+}
+
+/* ---- who ---- */
+
+const char *fopo_comm_name(void) { return mpi.name; }
+
+int fopo_comm_rank(void) { return mpi.rank; }
+
+int fopo_comm_size(void) { return mpi.size; }
+
+int fopo_comm_local(void) { return mpi.local; }
+
+const char *fopo_comm_host(int rank) {
+  static char alone[FOPO_HOST_BYTES];
+  if (rank < 0 || rank >= mpi.size) return "?";
+  if (hosts != NULL) return hosts[rank];
+  own_host(alone);
+  return alone;
+}
+
+/* ---- collective operations ---- */
+
+fopo_comm_traffic fopo_comm_sent(void) { return sent_so_far; }
+
+/* Counts a call that began at `start` and gave `bytes`; passes its status on. */
+static int count(double start, size_t bytes, int status) {
+  sent_so_far.calls++;
+  sent_so_far.bytes += bytes;
+  sent_so_far.seconds += fopo_clock() - start;
+  return status;
+}
+
+int fopo_comm_agree(int status) {
+  int worst[2] = {status < FOPO_OK ? status : FOPO_OK, mpi.rank};
+  if (mpi.size == 1) return status;
+  double start = fopo_clock();
+  int sent = count(start, sizeof worst, mpi.least(worst));
+  told = worst[0] != FOPO_OK;
+  if (status < FOPO_OK) return status;
+  if (sent != FOPO_OK) return sent;
+  if (worst[0] == FOPO_OK) return status;
+  if (worst[0] == FOPO_ERR_INTERRUPTED) {
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on rank %d (%s)", worst[1],
+                     fopo_comm_host(worst[1]));
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "rank %d (%s) has failed, and says why", worst[1],
+                   fopo_comm_host(worst[1]));
+}
+
+void fopo_comm_begin(void) { told = 0; }
+
+int fopo_comm_end(int status) {
+  return status < FOPO_OK && !told ? fopo_comm_agree(status) : status;
+}
+
+int fopo_comm_sum(float *x, size_t n) {
+  if (mpi.size == 1) return FOPO_OK;
+  double start = fopo_clock();
+  return count(start, n * sizeof *x, mpi.sum(x, n, 0));
+}
+
+int fopo_comm_sum_doubles(double *x, size_t n) {
+  if (mpi.size == 1) return FOPO_OK;
+  double start = fopo_clock();
+  return count(start, n * sizeof *x, mpi.sum(x, n, 1));
+}
+
+int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes) {
+  if (mpi.size == 1) {
+    if (all != mine) memcpy(all, mine, bytes[0]);
+    return FOPO_OK;
+  }
+  double start = fopo_clock();
+  return count(start, bytes[mpi.rank], mpi.gather(all, mine, bytes));
+}
+
+int fopo_comm_gather(void *all, const void *mine, size_t n) {
+  size_t bytes[FOPO_COMM_RANKS];
+  for (int r = 0; r < mpi.size; r++) bytes[r] = n;
+  return fopo_comm_gather_parts(all, mine, bytes);
+}
+
+int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
+                       const size_t *sent) {
+  if (mpi.size == 1) {
+    memcpy(receive, send, sent[0]);
+    return FOPO_OK;
+  }
+  double start = fopo_clock();
+  size_t bytes = 0;
+  for (int r = 0; r < mpi.size; r++) bytes += r == mpi.rank ? 0 : sent[r];
+  return count(start, bytes, mpi.exchange(receive, received, send, sent));
+}
+
+int fopo_comm_broadcast(void *bytes, size_t n) {
+  if (mpi.size == 1) return FOPO_OK;
+  double start = fopo_clock();
+  return count(start, mpi.rank == 0 ? n : 0, mpi.broadcast(bytes, n));
+}
