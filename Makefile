@@ -2,7 +2,7 @@
 #       make lint | make format | make test-gpu | make bench-gpu | make CUDA_ARCH=native
 #       make CUDA= | make test-arm | make MPI=1 | make MPI= | make test-ranks
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
-#       make doc | make pictures
+#       make doc | make pictures | make paper
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
@@ -226,6 +226,20 @@ demo: packages
 bench: packages
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)./fopo scripts/bench/run.lua $(BENCH)
+
+# The paper's experiments, each of which goes on where it was stopped; scripts/paper/common.lua says
+# what they take and where they leave tables and figures.
+#   make paper                          on a twin of 1 % of Twitch: some minutes
+#   make paper SCALE=full DATA=dir      at the paper's sizes, on the real files in dir: weeks
+#   make paper WORLD=file               on a file of interactions
+#   make paper PAPER="seeds=1 lr=1e-4"  options that all of them know
+SCALE       ?= small
+EXPERIMENTS ?= rq0 rq1 rq2 budget rq3 rq4 beyond settings
+.PHONY: paper
+paper: packages
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)for e in $(EXPERIMENTS); do ./fopo scripts/paper/$$e.lua scale=$(SCALE) \
+	  $(if $(DATA),'data=$(DATA)') $(if $(WORLD),'worlds=$(WORLD)') $(PAPER) || exit 1; done
 
 # ------------------------------------------------------------------------------------------------
 # make install: the program, its CUDA part if it was built, manual, documents, examples and sample.

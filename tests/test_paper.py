@@ -125,7 +125,7 @@ class Paper(unittest.TestCase):
 
     def test_killed(self):
         """Killed within a run; it goes on from the middle of it."""
-        words = ["epsilons=0.5", "reinforce=no", "epochs=120", "every=4", "keep=0", "seeds=1,2"]
+        words = ["epsilons=0.5", "reinforce=no", "epochs=120", "every=4", "keep=0.02", "seeds=1,2"]
         whole, path = self.out + "/whole", f"{self.out}/rq2-twitch"
         self.assertEqual(run("rq2", whole, *words).returncode, 0)
         with subprocess.Popen(command("rq2", self.out, *words), stdout=subprocess.DEVNULL,

@@ -9,7 +9,7 @@
 --   worlds=twitch,goodreads    or files of interactions by path; FILE ... adds to them
 --   seeds=1,2,3      of theta, the order of contexts and the draws; the split is the same
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
---   out=runs/paper   the folder of CSV and figures
+--   out=FOLDER       of CSV and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
@@ -44,7 +44,7 @@ for name, f in pairs(shown) do paper[name] = f end
 
 local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
-          out = "runs/paper", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, split_seed = 1,
+          out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, split_seed = 1,
           embedding = "none", temperature = 1, k = 256, samples = 1000, epsilon = 0.8,
           index = "hnsw", threads = 0, keep = 60},
   small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
@@ -66,6 +66,7 @@ function paper.options(full, small, tiny)
   end
   local o, files = script.options(defaults)
   table.move(files, 1, #files, #o.worlds + 1, o.worlds)
+  if o.out == "" then o.out = "runs/paper/" .. scale end
   if not worlds.indexes[o.index] then script.misuse("index is norm or hnsw, not %s", o.index) end
   if o.threads > 0 then fopo.threads(o.threads) end
   return o

@@ -91,6 +91,12 @@ function keep:resume(t)
   return rows
 end
 
+-- Steps of the trainer in the time between two writes.
+function keep:steps(t)
+  if t.step == 0 then return 20 end
+  return math.max(1, math.floor(self.seconds * t.step / math.max(t.seconds, 1e-6)))
+end
+
 function keep:save(t, rows)
   if fopo.clock() - self.last < self.seconds then return end
   script.csv(self.start .. ".csv", records, rows, "# " .. self.key .. "\n")

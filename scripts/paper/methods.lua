@@ -87,6 +87,15 @@ function methods.row(world, t, whole)
           high = e.high, expected = e.expected, effective = e.effective}
 end
 
+-- Makes the steps up to a step, in pieces between which the run is kept.
+local function steps_to(t, target, keep, rows)
+  while t.step < target do
+    local n = math.min(target - t.step, keep:steps(t))
+    t:run{steps = n, every = n, view = false}
+    if t.step < target then keep:save(t, rows) end
+  end
+end
+
 -- Trains until o.epochs, or until the seconds of training reach o.seconds, with a row at each
 -- o.every epochs or o.every_seconds. `keep` keeps the unfinished run; said(row, last step) is
 -- called with each row.
@@ -102,8 +111,7 @@ function methods.train(world, c, o, keep, said)
     if by_time then
       t:run{seconds = o.every_seconds, every = 1000000, view = false}
     else
-      local n = math.min(chunk, last - t.step)
-      t:run{steps = n, every = n, view = false}
+      steps_to(t, math.min(last, (t.step // chunk + 1) * chunk), keep, rows)
     end
     rows[#rows + 1] = methods.row(world, t, o.whole or done())
     if said then said(rows[#rows], last) end

@@ -20,7 +20,7 @@ local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
 local o = paper.options(
   {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50},
-  {dims = {10, 50}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 8},
+  {dims = {10, 50}, methods = {"REINFORCE", "mixture"}, epochs = 5},
   {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2})
 o.every = o.epochs
 

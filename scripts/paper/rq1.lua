@@ -19,7 +19,7 @@ local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
 local o = paper.options(
   {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5, seconds = 0},
-  {dims = {10, 100, 300}, seconds = 1.5},
+  {dims = {10, 100, 300}, seconds = 1},
   {dims = {4, 8}, seconds = 0.01})
 
 local function plan(own)

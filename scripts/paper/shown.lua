@@ -49,7 +49,8 @@ end
 function shown.cell(rows, column, form)
   if #rows == 0 then return "" end
   local mean, half = shown.over_seeds(rows, column)
-  return form:format(mean) .. (#rows > 1 and (" +- " .. form):format(half) or "")
+  local plain = form:gsub("+", "")
+  return form:format(mean) .. (#rows > 1 and (" +- " .. plain):format(half) or "")
 end
 
 -- A curve over the values of column x, with the interval over the seeds of column y.
