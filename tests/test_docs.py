@@ -104,6 +104,18 @@ def pages_are_well_formed():
     check("a fault is seen", Page("<p><b>x</p>").faults)
 
 
+def python_is_chosen():
+    """Whatever calls Python calls the one that $PYTHON names."""
+    for path in ["Makefile"] + sum((glob.glob(folder + "/**/*.*", recursive=True) for folder in
+                                    ("src", "lua", "scripts", "tests", "datasets")), []):
+        if path.endswith((".md", ".py", ".csv")) or not os.path.isfile(path):
+            continue
+        for line in open(path, encoding="utf-8", errors="replace"):
+            comment = re.match(r"\s*(#|--|/?\*) ", line)
+            check("%s calls python3: %s" % (path, line.strip()),
+                  comment or "PYTHON" in line or not re.search(r"\bpython3(?!-)", line))
+
+
 def exists(path):
     """Whether a path of a document is there; it may hold * and one {a,b}."""
     braces = re.search(r"\{([^}]*)\}", path)
@@ -156,4 +168,5 @@ variables_are_in_the_manual()
 pages_are_well_formed()
 names_are_in_the_source()
 paths_lead_somewhere()
+python_is_chosen()
 sys.exit(1 if failures else 0)
