@@ -107,7 +107,7 @@ def pages_are_well_formed():
 def python_is_chosen():
     """Whatever calls Python calls the one that $PYTHON names."""
     for path in ["Makefile"] + sum((glob.glob(folder + "/**/*.*", recursive=True) for folder in
-                                    ("src", "lua", "scripts", "tests", "datasets")), []):
+                                    ("lua", "scripts", "tests", "datasets")), []):
         if path.endswith((".md", ".py", ".csv")) or not os.path.isfile(path):
             continue
         for line in open(path, encoding="utf-8", errors="replace"):
