@@ -140,6 +140,12 @@ def names_are_in_the_source():
             check("%s: no %s in the source" % (document, name), name in source)
 
 
+def readme_leads_everywhere():
+    for path in glob.glob("docs/*.md") + glob.glob("*.md"):
+        check("README.md links to " + path, "](%s)" % path in read("README.md") or
+              path == "README.md")
+
+
 def paths_lead_somewhere():
     for document in documents():
         text = read(document)
@@ -168,5 +174,6 @@ variables_are_in_the_manual()
 pages_are_well_formed()
 names_are_in_the_source()
 paths_lead_somewhere()
+readme_leads_everywhere()
 python_is_chosen()
 sys.exit(1 if failures else 0)
