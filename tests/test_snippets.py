@@ -354,7 +354,19 @@ def names_in_the_text():
     check("there are names", len(functions) > 30 and len(methods) > 10, functions, methods)
 
 
+def calls_in_the_text():
+    """Whole calls of a method in the text, such as `t:run{epochs = 20}`, can be made."""
+    text = "".join(read(document) for document in documents() if document != "CHANGELOG.md")
+    calls = set(re.findall(
+        r"`((?:job = )?(?:t|pi|s|d):\w+(?:\{[^.}`\n]*\}|\(\"[^\"`\n]*\"\)))`", text))
+    check("there are calls", len(calls) > 4, calls)
+    out = lua("the calls of the text", NAMES, "d = data.read('named.csv') job = nil\n" + "\n".join(
+        sorted(calls, key=lambda call: (call[:3] == "job", call))), "job:wait() print(t.step)")
+    check("they train", re.search(r"\n[1-9]\d\d+\n$", out), out)
+
+
 readme_session()
 every_block()
+calls_in_the_text()
 names_in_the_text()
 sys.exit(1 if failures else 0)
