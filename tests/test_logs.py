@@ -252,7 +252,7 @@ else:
     head = open(os.path.join(folder, "x.png"), "rb").read(24)
     check("PNG", head[:16] == b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" and
           struct.unpack(">II", head[16:]) == (400, 300), head)
-    for part, line in zip((".svg and .png", "low and high", "nothing to plot", "cannot be written"),
+    for part, line in zip((".svg and .png", "low and high", "nothing to plot", "cannot write"),
                           out.splitlines()):
         check(part, part in line, line)
     check("nothing is left", not [name for name in os.listdir(folder) if "tmp" in name])

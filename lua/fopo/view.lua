@@ -1,6 +1,7 @@
 -- fopo.view: screens of runs, on the terminal and as text.
 local define = require "fopo.base.define"
 local live = require "fopo.view.live"
+local native = require "fopo.native"
 local sources = require "fopo.view.sources"
 local term = require "fopo.term"
 
@@ -61,10 +62,8 @@ view.save = define.fn{
     local format = formats[path:match("%.(%w+)$")]
     if not format then define.fail("fopo.view.save writes .txt, .ans and .svg, not %q", path) end
     local shot = rendered(what, format, o)
-    local f, why = io.open(path, "w")
-    if not f then define.fail("fopo.view.save: %s", why) end
-    f:write(shot)
-    f:close()
+    local written, why = native.write_file(path, shot)
+    if not written then define.fail("fopo.view.save: %s", why) end
   end,
 }
 

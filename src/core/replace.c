@@ -1,4 +1,4 @@
-/* Atomic replacement of files: the data is written to path.tmp.PID, flushed to disk and renamed
+/* Atomic replacement of files: the data is written to TARGET.tmp.PID.N, flushed to disk and renamed
  * over the old file, and the folder is flushed (as PostgreSQL's durable_rename does; without the
  * last step a power cut may bring the old name back).
  *
@@ -7,16 +7,19 @@
  * fsync failures?", ATC 2020). */
 #include "core/replace.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/notice.h"
 #include "core/status.h"
 
 int fopo_write_all(int fd, const void *bytes, size_t n) {
@@ -49,44 +52,114 @@ static void abandon(const fopo_replacement *r) {
   unlink(r->temporary);
 }
 
+/* ---- the target and its temporary ---- */
+
+/* The folder of a path, with its last slash: its length. */
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* path, or what the link at path names, and so on: the file need not exist. */
+static int follow(char target[FOPO_PATH_MOST], const char *path) {
+  char link[FOPO_PATH_MOST], next[2 * FOPO_PATH_MOST];
+  if (snprintf(target, FOPO_PATH_MOST, "%s", path) >= FOPO_PATH_MOST) return ENAMETOOLONG;
+  for (int i = 0; i < 40; i++) { /* the kernel's own bound */
+    ssize_t n = readlink(target, link, sizeof link - 1);
+    if (n < 0) return 0;
+    link[n] = 0;
+    size_t folder = link[0] == '/' ? 0 : folder_length(target);
+    snprintf(next, sizeof next, "%.*s%s", (int)folder, target, link);
+    if (snprintf(target, FOPO_PATH_MOST, "%s", next) >= FOPO_PATH_MOST) return ENAMETOOLONG;
+  }
+  return ELOOP;
+}
+
+/* Removes the temporary at path if the process that made it is gone: its lock is free. */
+static void remove_if_left_over(const char *path) {
+  int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path) == 0) {
+    fopo_notice("%s was left by a save that was cut off and is removed", path);
+  }
+  close(fd);
+}
+
+static int is_temporary_of(const char *name, const char *base, size_t length) {
+  if (strncmp(name, base, length) != 0 || strncmp(name + length, ".tmp.", 5) != 0) return 0;
+  const char *number = name + length + 5;
+  return *number != 0 && strspn(number, "0123456789.") == strlen(number);
+}
+
+/* Removes the temporaries of the target that dead processes left. */
+static void remove_left_over(const char *target) {
+  size_t folder = folder_length(target), base = strlen(target) - folder;
+  char path[FOPO_PATH_MOST + 256];
+  snprintf(path, sizeof path, "%.*s", (int)folder, folder > 0 ? target : "");
+  DIR *entries = opendir(folder > 0 ? path : ".");
+  if (!entries) return;
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    if (!is_temporary_of(entry->d_name, target + folder, base)) continue;
+    snprintf(path, sizeof path, "%.*s%s", (int)folder, target, entry->d_name);
+    remove_if_left_over(path);
+  }
+  closedir(entries);
+}
+
+/* Opens a new file TARGET.tmp.PID.N and locks it. -1: none could be opened; errno says why. Another
+ * process may take the file for left over between the two calls: then it has no name any more. File
+ * systems without locks are good enough: no process can take the lock there, so none removes it. */
+static int open_locked(fopo_replacement *r) {
+  for (int n = 0; n < 1000; n++) {
+    struct stat made;
+    snprintf(r->temporary, sizeof r->temporary, "%s.tmp.%ld.%d", r->target, (long)getpid(), n);
+    r->fd = open(r->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (r->fd < 0 && errno != EEXIST) return -1;
+    if (r->fd < 0) continue; /* another thread's, or another host's on a shared disk */
+    while (flock(r->fd, LOCK_EX) != 0 && errno == EINTR) continue;
+    if (fstat(r->fd, &made) != 0 || made.st_nlink > 0) return 0;
+    close(r->fd);
+  }
+  errno = EEXIST;
+  return -1;
+}
+
+static int refuse(const char *path, int error) {
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
+                   error == ENOENT ? "there is no such folder" : strerror(error));
+}
+
 int fopo_replace_begin(fopo_replacement *r, const char *path) {
   struct stat old;
-  int exists = stat(path, &old) == 0;
   r->path = path;
+  int error = follow(r->target, path);
+  if (error != 0) return refuse(path, error);
+  int exists = stat(r->target, &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
   }
-  int n = snprintf(r->temporary, sizeof r->temporary, "%s.tmp.%ld", path, (long)getpid());
-  if (n >= (int)sizeof r->temporary) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path);
-  }
-  /* A file of this name can only be left over from a dead process with the same id. */
-  if (unlink(r->temporary) != 0 && errno != ENOENT) {
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
-  }
-  r->fd = open(r->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (r->fd < 0) {
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
-                     errno == ENOENT ? "there is no such folder" : strerror(errno));
-  }
+  remove_left_over(r->target);
+  if (open_locked(r) != 0) return refuse(path, errno);
   if (exists && fchmod(r->fd, old.st_mode & 0777) != 0 && errno != EPERM) {
-    int error = errno;
+    error = errno;
     abandon(r);
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, strerror(error));
+    return refuse(path, error);
   }
   return FOPO_OK;
 }
 
+/* ---- the end ---- */
+
 static int commit(const fopo_replacement *r) {
   int error = fsync(r->fd) != 0 ? errno : 0;
   if (close(r->fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(r->temporary, r->path) != 0) error = errno;
+  if (error == 0 && rename(r->temporary, r->target) != 0) error = errno;
   if (error != 0) {
     unlink(r->temporary);
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", r->path,
                      strerror(error));
   }
-  error = flush_folder(r->path);
+  error = flush_folder(r->target);
   if (error != 0) {
     return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s",
                      r->path, strerror(error));
@@ -114,4 +187,11 @@ int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes)
   if (status == FOPO_OK) return commit(r);
   abandon(r);
   return status;
+}
+
+int fopo_replace_whole(const char *path, const void *bytes, size_t n) {
+  fopo_replacement r;
+  int status = fopo_replace_begin(&r, path);
+  if (status != FOPO_OK) return status;
+  return fopo_replace_end(&r, FOPO_OK, fopo_write_all(r.fd, bytes, n), n);
 }

@@ -5,14 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define FOPO_PATH_MOST 4096
+
 /* A file that is being replaced. */
 typedef struct {
-  const char *path; /* not owned */
-  int fd;           /* of the new file, at first under the name `temporary` */
-  char temporary[4096 + 32];
+  const char *path;            /* as the user wrote it; not owned */
+  char target[FOPO_PATH_MOST]; /* the file that it names: links are followed */
+  int fd;                      /* of the new file, at first under the name `temporary` */
+  char temporary[FOPO_PATH_MOST + 32];
 } fopo_replacement;
 
-/* Opens path.tmp.PID for writing. After a failure there is nothing to end. */
+/* Opens TARGET.tmp.PID.N for writing, and keeps a lock on it until it is closed. Files of that form
+ * which nobody holds a lock on were left over by processes that were killed: they are removed, and
+ * a notice says so. After a failure there is nothing to end. */
 int fopo_replace_begin(fopo_replacement *r, const char *path);
 
 /* Writes all n bytes at the descriptor's position: short writes and EINTR handled. 0, or errno. */
@@ -22,5 +27,8 @@ int fopo_write_all(int fd, const void *bytes, size_t n);
  * folder. Else removes the temporary file and returns status, or, because of errno `error` of a
  * failed write, fails with a sentence, for a full disk with the bytes needed and free. */
 int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes);
+
+/* Replaces the file by these bytes. */
+int fopo_replace_whole(const char *path, const void *bytes, size_t n);
 
 #endif

@@ -212,7 +212,7 @@ function TestFile:test_failures()
   refused("n is 91, but the policy has 90 items", pi.recommend_file, pi, users, out,
           options{n = 91})
   refused("cannot open", pi.recommend_file, pi, folder .. "/nothing.csv", out)
-  refused("cannot be written", pi.recommend_file, pi, users, folder .. "/none/out.csv", quiet)
+  refused("cannot write", pi.recommend_file, pi, users, folder .. "/none/out.csv", quiet)
   write(users, "user,item\na,i1\nb,i2\nc\n")
   refused("line 4", pi.recommend_file, pi, users, out, {batch = 1, quiet = true})
   write(users, grouped)

@@ -60,7 +60,7 @@ function events.open(folder, host)
     if not there then break end
     there:close()
   end
-  local file, why = io.open(path, "wb")
+  local file, why = io.open(path, "ab")
   if not file then return nil, why end
   local e = setmetatable({file = file, path = path}, events)
   local ok

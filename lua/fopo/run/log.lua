@@ -14,6 +14,7 @@ local define = require "fopo.base.define"
 local events = require "fopo.run.events"
 local json = require "fopo.base.json"
 local sealed = require "fopo.base.sealed"
+local source = require "fopo.run.source"
 local term = require "fopo.term"
 local validation = require "fopo.run.validation"
 
@@ -32,14 +33,6 @@ local function exists(path)
   local f = io.open(path, "r")
   if f then f:close() end
   return f ~= nil
-end
-
--- The first line that a command prints, or nil.
-local function line_of(command)
-  local p = io.popen(command .. " 2>/dev/null", "r")
-  local line = p and p:read("l")
-  if p then p:close() end
-  return line ~= "" and line or nil
 end
 
 local function first_match(path, pattern)
@@ -75,7 +68,7 @@ local function facts(t, options)
     optim = {kind = o.kind, lr = o.lr, weight_decay = o.weight_decay, about = about(o)},
     device = {name = t.device, note = t.native.device_note},
     versions = {fopo = native.version, lua = _VERSION,
-                source = line_of("git describe --always --dirty")},
+                source = source.commit()},
     machine = machine_facts(), command = arg and arg[0] or nil,
   }
 end

@@ -55,26 +55,21 @@ local function quoted(s)
   return s:find('[,"\r\n]') and '"' .. s:gsub('"', '""') .. '"' or s
 end
 
--- What is written to a temporary name beside the file, which close(true) renames; "-" is stdout.
+-- What is written to a file, which takes the old one's place at close(true); "-" is stdout.
 local function output(path)
   if path == "-" then
     return {write = function(s) io.stdout:write(s) end, close = function() io.stdout:flush() end}
   end
-  local temporary = ("%s.tmp.%s"):format(path, tostring({}):match("0x(%x+)"))
-  local f, why = io.open(temporary, "wb")
-  if not f then define.fail("%s: %s cannot be written: %s", NAME, path, why) end
-  local function check(ok, reason)
-    if ok then return end
-    os.remove(temporary)
-    define.fail("%s: %s cannot be written: %s", NAME, path, reason)
+  local function check(ok, why)
+    if not ok then define.fail("%s: %s", NAME, why) end
+    return ok
   end
+  local file = check(native.replacement(path))
   return {
-    write = function(s) check(f:write(s)) end,
+    write = function(s) check(file:write(s)) end,
     close = function(is_whole)
-      local ok, reason = f:close()
-      if not is_whole then return os.remove(temporary) end
-      check(ok, reason)
-      check(os.rename(temporary, path))
+      if not is_whole then return file:cancel() end
+      check(file:finish())
     end,
   }
 end

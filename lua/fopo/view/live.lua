@@ -209,11 +209,10 @@ function controller:screenshot()
   local base = self.source.shot and self.source:shot() or "screen"
   local made, why = native.make_folder(base:match("^(.*)/[^/]*$") or ".")
   for format, ending in pairs{text = "txt", ansi = "ans", svg = "svg"} do
-    local f
-    if made then f, why = io.open(("%s.%s"):format(base, ending), "w") end
-    if not f then return self:message("the screenshot cannot be written: %s", why) end
-    f:write(self.v:render(format))
-    f:close()
+    if made then
+      made, why = native.write_file(("%s.%s"):format(base, ending), self.v:render(format))
+    end
+    if not made then return self:message("the screenshot is not whole: %s", why) end
   end
   self:message("%s.txt, .ans and .svg", base)
 end

@@ -1,5 +1,6 @@
 -- fopo.plot.save: writes series as a picture, drawn by gnuplot from a script with the data in it.
 local define = require "fopo.base.define"
+local native = require "fopo.native"
 local text = require "fopo.base.text"
 
 local picture = {}
@@ -74,10 +75,10 @@ local function elements(n, s, list)
   end
 end
 
-local function script(file, kind, series, o)
+local function script(kind, series, o)
   local lines = {
     "set encoding utf8", "set terminal " .. terminals[kind]:format(o.width, o.height),
-    "set output " .. quoted(file), "set grid lc rgb '#dddddd'", "set border 3",
+    "set grid lc rgb '#dddddd'", "set border 3",
     "set tics nomirror", "set key top left Left reverse noenhanced", "set boxwidth 0.8 relative",
   }
   local function set(what, words)
@@ -100,6 +101,21 @@ local function script(file, kind, series, o)
   return table.concat(lines, "\n") .. "\n"
 end
 
+-- The picture that gnuplot draws by the commands. --default-settings: no file of commands that lies
+-- in the home folder or in the folder at hand is run.
+local function drawn(commands)
+  local code, shot, words = native.run_program(commands, "gnuplot", "--default-settings")
+  if not code then
+    define.fail("fopo.plot.save draws with gnuplot, but %s (apt-get install gnuplot-nox); "
+                .. "fopo.plot draws in the terminal without it", shot)
+  end
+  if code ~= 0 or words:find("^%s*line %d+:") then
+    define.fail("fopo.plot.save: gnuplot refused: %s",
+                (words:gsub("^%s+", ""):gsub("%s*\n.*", "")))
+  end
+  return shot
+end
+
 -- series: list of {x =, y =, low =, high =, name =, style =} of lists of numbers.
 function picture.save(path, series, o)
   local kind = path:match("%.(%w+)$")
@@ -114,28 +130,8 @@ function picture.save(path, series, o)
     end
   end
   if shown == 0 then define.fail("fopo.plot.save: there is nothing to plot: no value is finite") end
-  local there = io.open(path .. ".tmp.plot", "w")
-  if not there then define.fail("fopo.plot.save: %s cannot be written", path) end
-  there:close()
-  local commands = os.tmpname()
-  local f = io.open(commands, "w")
-  f:write(script(path .. ".tmp.plot", kind, series, o))
-  f:close()
-  local p = io.popen(("gnuplot <%s 2>&1"):format(commands), "r")
-  local words = p:read("a")
-  local ok, _, code = p:close()
-  os.remove(commands)
-  if not ok or words:find("^%s*line %d+:") then
-    os.remove(path .. ".tmp.plot")
-    if code == 127 then
-      define.fail("fopo.plot.save draws with gnuplot, which is not installed here "
-                  .. "(apt-get install gnuplot-nox); fopo.plot draws in the terminal without it")
-    end
-    define.fail("fopo.plot.save: gnuplot refused: %s",
-                (words:gsub("^%s+", ""):gsub("%s*\n.*", "")))
-  end
-  local renamed, why = os.rename(path .. ".tmp.plot", path)
-  if not renamed then define.fail("fopo.plot.save: %s", why) end
+  local written, why = native.write_file(path, drawn(script(kind, series, o)))
+  if not written then define.fail("fopo.plot.save: %s", why) end
 end
 
 return picture

@@ -1,0 +1,94 @@
+/* Files that Lua writes: as wholes, by core/replace.h. A disk that is full is no error here: the
+ * functions return nil and the sentence. */
+#include <stdio.h>
+
+#include "bind/families.h"
+#include "core/replace.h"
+
+/* true, or nil and the sentence of the failure. */
+static int push_outcome(lua_State *L, int status) {
+  if (status == FOPO_OK) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, fopo_error_sentence());
+  return 2;
+}
+
+/* native.write_file(path, text): replaces the file by the text. */
+static int write_file(lua_State *L) {
+  size_t n;
+  const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  return push_outcome(L, fopo_replace_whole(path, text, n));
+}
+
+/* ---- a file that is written piece by piece ---- */
+
+typedef struct {
+  bind_object head;
+  fopo_replacement file;
+  char path[FOPO_PATH_MOST]; /* `file` points to it */
+  int open;
+  uint64_t bytes; /* written so far */
+} replacement;
+
+/* Ends the file, which takes the old one's place if status is FOPO_OK and error 0. */
+static int end(replacement *r, int status, int error) {
+  if (!r->open) return status;
+  r->open = 0;
+  return fopo_replace_end(&r->file, status, error, r->bytes);
+}
+
+static void replacement_done(bind_object *o) { end((replacement *)o, FOPO_ERR_INTERRUPTED, 0); }
+
+/* native.replacement(path): the old file stays until r:finish(). */
+static int replacement_new(lua_State *L) {
+  const char *path = bind_path(L, 1);
+  replacement *r = bind_new(L, &bind_replacement_type, 0);
+  if (snprintf(r->path, sizeof r->path, "%s", path) >= (int)sizeof r->path) {
+    return push_outcome(L, fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path));
+  }
+  int status = fopo_replace_begin(&r->file, r->path);
+  r->open = status == FOPO_OK;
+  if (!r->open) return push_outcome(L, status);
+  return 1;
+}
+
+/* r:write(text): after a failure the new file is gone. */
+static int replacement_write(lua_State *L) {
+  size_t n;
+  replacement *r = bind_get(L, 1, &bind_replacement_type);
+  const char *text = luaL_checklstring(L, 2, &n);
+  if (!r->open) return bind_refuse(L, "%s is finished; nothing more is written to it", r->path);
+  int error = fopo_write_all(r->file.fd, text, n);
+  r->bytes += n;
+  return push_outcome(L, error == 0 ? FOPO_OK : end(r, FOPO_OK, error));
+}
+
+/* r:finish(): the file takes the old one's place. */
+static int replacement_finish(lua_State *L) {
+  replacement *r = bind_get(L, 1, &bind_replacement_type);
+  return push_outcome(L, end(r, FOPO_OK, 0));
+}
+
+/* r:cancel(): the old file stays as it is. */
+static int replacement_cancel(lua_State *L) {
+  replacement_done(bind_get(L, 1, &bind_replacement_type));
+  return 0;
+}
+
+const luaL_Reg bind_file_functions[] = {
+    {"write_file", write_file}, {"replacement", replacement_new}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"write", replacement_write},
+                                   {"finish", replacement_finish},
+                                   {"cancel", replacement_cancel},
+                                   {NULL, NULL}};
+
+const bind_type bind_replacement_type = {
+    .name = "fopo.replacement",
+    .size = sizeof(replacement),
+    .done = replacement_done,
+    .methods = methods,
+};

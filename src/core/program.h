@@ -1,0 +1,23 @@
+/* Running another program, such as gnuplot, without a shell. */
+#ifndef FOPO_CORE_PROGRAM_H
+#define FOPO_CORE_PROGRAM_H
+
+#include <stddef.h>
+
+/* What a program left behind; freed by fopo_output_done. */
+typedef struct {
+  int code; /* its exit status, or 128 + the number of the signal that ended it */
+  char *out, *errors;
+  size_t out_bytes, errors_bytes; /* both end with a zero byte that is not counted */
+} fopo_output;
+
+/* Runs `name` with the arguments `argv` (argv[0] is the name, NULL ends them) and `input` as its
+ * standard input, and waits for its end. The program is looked for in those folders of PATH that
+ * are absolute: an empty or relative entry would run a file of the folder at hand.
+ * FOPO_ERR_UNAVAILABLE if no folder has it. */
+int fopo_program_run(fopo_output *output, const char *name, char *const argv[], const char *input,
+                     size_t n);
+
+void fopo_output_done(fopo_output *output);
+
+#endif

@@ -1,0 +1,145 @@
+"""Files that the program writes: whole or not at all, from C and from Lua; through links; beside
+the temporaries of killed processes. And that nothing lying in a folder is ever run."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import check, failures  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+
+
+def run(code, limit=None, **environment):
+    """The finished process of a line of code; limit: the most bytes that a file may have."""
+    def limited():
+        import resource
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    return subprocess.run([FOPO, "--no-init", "-e", code], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **environment}, preexec_fn=limited)
+
+
+def bytes_of(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+# ---- no file is opened for writing but by core/replace.c ----
+for place, _, names in os.walk(os.path.join(HERE, "..", "lua")):
+    for name in names:
+        with open(os.path.join(place, name), encoding="utf-8") as f:
+            text = re.sub(r"example = \[\[.*?\]\]", "", f.read(), flags=re.S)
+        found = re.findall(r"io\.open\([^\n]*[\"']r?[w+]b?[\"']\)", text)
+        check("%s opens no file for writing; native.write_file replaces it whole" % name,
+              not found, found)
+
+# ---- what each writer writes: the old file stays whole where the new one does not fit ----
+WORLD = """
+local s = data.synthetic{users = 200, items = 80, clusters = 4, seed = 1}:sessions{min_items = 4}
+local items = embed.svd(s.train, {dim = 8})
+local pi = policy.linear{items = items}
+local t = trainer{batch = 8, policy = pi, data = s.train, valid = false}
+t:run{steps = 3, view = false}
+"""
+WRITERS = {
+    "array.npy": "items:save('array.npy')",
+    "data.npz": "data.synthetic{users = 60, items = 80, clusters = 4, seed = 1}:save('data.npz')",
+    "policy.npz": "pi:save('policy.npz')",
+    "trainer.npz": "t:save('trainer.npz')",
+    "index.npz": "index.norm(items):save('index.npz')",
+    "view.svg": "fopo.view.save('view.svg', t)",
+    "out.csv": "io.open('u.csv', 'a'):write('user,item\\n1,1\\n'):close()"
+               " pi:recommend_file('u.csv', 'out.csv', {n = 500, quiet = true})",
+}
+if shutil.which("gnuplot"):
+    WRITERS["plot.svg"] = "fopo.plot.save('plot.svg', {y = {1, 4, 9}})"
+else:
+    print("skip: plot.save (gnuplot-nox is not installed)")
+whole = run(WORLD + "\n".join(WRITERS.values()))
+check("all is written", whole.returncode == 0, whole.stderr)
+if os.path.exists("u.csv"):
+    os.remove("u.csv")
+for path, code in WRITERS.items():
+    before = bytes_of(path)
+    done = run(WORLD + code, limit=min(len(before) // 2, 300))
+    check(path + ": a failure", done.returncode == 1, done.returncode, done.stderr)
+    check(path + ": says why", "File too large" in done.stderr or "cannot write" in done.stderr,
+          done.stderr)
+    check(path + ": the old file is whole", bytes_of(path) == before)
+    if os.path.exists("u.csv"):
+        os.remove("u.csv")
+check("no temporary is left", not [n for n in os.listdir(".") if ".tmp" in n], os.listdir("."))
+
+# ---- links ----
+os.mkdir("far")
+os.symlink("far/a.npy", "link.npy")  # a link to a file that is not there yet
+os.symlink("link.npy", "chain.npy")
+done = run("fopo.array.from{{1, 2}}:save('chain.npy')")
+check("a link's target is replaced", done.returncode == 0 and os.path.islink("chain.npy") and
+      os.path.islink("link.npy") and bytes_of("far/a.npy")[:6] == b"\x93NUMPY", done.stderr)
+os.symlink("round.npy", "round.npy")
+done = run("fopo.array.from{{1, 2}}:save('round.npy')")
+check("a link to itself", done.returncode == 1 and "symbolic links" in done.stderr, done.stderr)
+
+# ---- temporaries of killed processes ----
+dead = subprocess.Popen(["true"])
+dead.wait()
+left, other = "array.npy.tmp.%d.0" % dead.pid, "array.npy.tmp.mine"
+for name in (left, other):
+    with open(name, "w") as f:
+        f.write("half")
+holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys, time\n"
+                           "f = open('array.npy.tmp.1.0', 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+                           "print('held', flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+holder.stdout.readline()
+done = run("fopo.array.from{{1, 2}}:save('array.npy')")
+check("removed, and said", not os.path.exists(left) and left in done.stderr, done.stderr)
+check("a user's own file stays", os.path.exists(other))
+check("a file that is being written stays", os.path.exists("array.npy.tmp.1.0"), done.stderr)
+holder.send_signal(signal.SIGKILL)
+holder.wait()
+
+# ---- nothing that lies in a folder is run ----
+os.mkdir("trap")
+os.chdir("trap")
+with open("gnuplot", "w") as f:
+    f.write("#!/bin/sh\ntouch ../sprung\n")
+os.chmod("gnuplot", 0o755)
+done = run("fopo.plot.save('x.svg', {y = {1, 2}})", PATH=":.:bin")
+check("gnuplot of the folder is not run", not os.path.exists("../sprung") and
+      "apt-get install gnuplot-nox" in done.stderr, done.stderr)
+if shutil.which("git"):
+    def git(*words):
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
+                              capture_output=True, text=True, check=True).stdout.strip()
+    with open("hook", "w") as f:
+        f.write("#!/bin/sh\ntouch ../sprung\n")
+    os.chmod("hook", 0o755)
+    git("init", "-q")
+    git("add", "hook")
+    git("commit", "-q", "-m", "one")
+    commit = git("rev-parse", "HEAD")
+    git("config", "core.fsmonitor", os.path.abspath("hook"))
+    LOGGED = WORLD + "t:run{steps = 1, view = false, log = '%s'}"
+    done = run(LOGGED % "a")
+    check("no hook is run", done.returncode == 0 and not os.path.exists("../sprung"), done.stderr)
+    check("the commit is logged", commit in open("a/config.json").read())
+    git("config", "core.fsmonitor", "false")
+    git("pack-refs", "--all")
+    git("worktree", "add", "-q", "../linked")
+    os.makedirs("../linked/deeper")
+    os.chdir("../linked/deeper")
+    run(LOGGED % "b")
+    check("in a linked work tree too", commit in open("b/config.json").read())
+
+os.chdir("/")
+shutil.rmtree(folder)
+sys.exit(1 if failures else 0)
