@@ -20,6 +20,7 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 #include "term/chunk.h"
+#include "term/endings.h"
 #include "term/interrupt.h"
 #include "term/progress.h"
 #include "term/prompt.h"
@@ -36,6 +37,8 @@ static const char usage[] =
     "  -e code      run code first (may be repeated); fopo's modules are globals there\n"
     "  -i           start the prompt after the script\n"
     "  --no-init    start the prompt without ~/.config/fopo/init.lua\n"
+    "  --checkpoint FILE  runs keep their state there, every 10 minutes and when a signal ends "
+    "them\n"
     "  --json       runs print each record as a JSON object on a line\n"
     "  -v           print the version, the kernels and the device\n"
     "  -h           print this\n"
@@ -59,16 +62,30 @@ typedef struct {
 
 /* ---- changes to the standard libraries ---- */
 
+/* Lets the jobs write their checkpoints, if a signal ends the program. */
+static void save_jobs(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "fopo.run.job") != LUA_TTABLE) return;
+  fopo_ending_begin_save();
+  lua_getfield(L, -1, "save_all");
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) fprintf(stderr, "fopo: %s\n", lua_tostring(L, -1));
+  fopo_ending_end_save();
+}
+
 /* Closes everything and ends the process. Finalisers run, so files are complete. Output that could
  * not be written is an error. */
 static void finish(lua_State *L, int status) {
+  if (fopo_ending()) {
+    status = 128 + fopo_ending();
+    save_jobs(L);
+  }
   fopo_interrupt_uninstall();
   lua_close(L);
   fopo_progress_bar(0);
   if (status != DONE) fopo_comm_abort(status); /* the others may wait for this rank */
   fopo_comm_close();
   if ((fflush(stdout) != 0 || ferror(stdout)) && status == DONE) {
-    fputs("fopo: standard output could not be written\n", stderr);
+    fputs("fopo: standard output could not be written; everything else was done\n", stderr);
     status = FAILED;
   }
   exit(status);
@@ -273,6 +290,9 @@ static int read_options(job *j) {
       j->init = 0;
     } else if (strcmp(option, "--json") == 0) {
       fopo_lua_json(1);
+    } else if (strcmp(option, "--checkpoint") == 0) {
+      if (++i == j->argc) return misuse("--checkpoint needs the file that is written", "");
+      fopo_lua_checkpoint(j->argv[i]);
     } else {
       return misuse("unknown option ", option);
     }
@@ -318,6 +338,7 @@ static void wait_politely(char **argv) {
 int main(int argc, char **argv) {
   job j = {.init = 1};
   wait_politely(argv);
+  fopo_endings_install();
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
   if (fopo_comm_open(&argc, &argv) != FOPO_OK) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());

@@ -1,6 +1,7 @@
 -- fopo.trainer: what a run is made of, its history and its checkpoints. C makes the steps, in
 -- slices; fopo/run/run.lua decides how many, what is recorded and when to stop.
 local native = require "fopo.native"
+local checkpoint = require "fopo.run.checkpoint"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local knobs = require "fopo.run.knobs"
@@ -196,6 +197,7 @@ trainer.run = define.fn{
      .. "the reward of the best item, or by the expected reward; the other one decides between "
      .. "equals", one_of = {"greedy", "expected"}},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
+    table.unpack(checkpoint.options),
   },
   text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ")
     .. ".\n" .. meanings_of_statistics() .. [[

@@ -43,6 +43,9 @@ int fopo_lua_open(lua_State *L);
 /* fopo --json: runs print their records as JSON. */
 void fopo_lua_json(int on);
 
+/* fopo --checkpoint PATH: runs that name no checkpoint keep this one. Not copied. */
+void fopo_lua_checkpoint(const char *path);
+
 /* ---- objects: bind_object.c ---- */
 
 typedef struct bind_object bind_object;

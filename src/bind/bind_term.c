@@ -1,5 +1,6 @@
 /* Plots as text, and what the terminal can do: lua/fopo/plot.lua and reports build on it. */
 #include <langinfo.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -7,6 +8,8 @@
 #include <unistd.h>
 
 #include "bind/bind.h"
+#include "core/progress.h"
+#include "term/endings.h"
 #include "term/interrupt.h"
 #include "term/plot.h"
 #include "term/prompt.h"
@@ -228,6 +231,45 @@ static int json(lua_State *L) {
   return 1;
 }
 
+/* ---- checkpoints and the end ---- */
+
+static const char *checkpoint_path;
+
+void fopo_lua_checkpoint(const char *path) { checkpoint_path = path; }
+
+/* term.checkpoint(): the path of fopo --checkpoint, or nil. */
+static int checkpoint(lua_State *L) {
+  lua_pushstring(L, checkpoint_path);
+  return 1;
+}
+
+/* term.defer(change): +1 if one more run keeps a checkpoint, -1 if one less (term/endings.h). */
+static int defer(lua_State *L) {
+  fopo_endings_defer((int)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+/* term.ending(): the number of the signal that ends the program, or nil. */
+static int ending(lua_State *L) {
+  if (fopo_ending() == 0) return 0;
+  lua_pushinteger(L, fopo_ending());
+  return 1;
+}
+
+/* term.saving(f): calls f while an interruption that is under way waits; true, or false and the
+ * error. A new Ctrl-C interrupts f. */
+static int saving(lua_State *L) {
+  int before = fopo_interrupted();
+  lua_settop(L, 1);
+  fopo_ending_begin_save();
+  int status = lua_pcall(L, 0, 0, 0);
+  fopo_ending_end_save();
+  if (before) fopo_interrupt_by_signal(SIGINT);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_insert(L, 1);
+  return lua_gettop(L);
+}
+
 const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
                                         {"asks", asks},
                                         {"forget_typed", forget_typed},
@@ -240,6 +282,10 @@ const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
                                         {"colours", colours},
                                         {"plot", plot},
                                         {"json", json},
+                                        {"checkpoint", checkpoint},
+                                        {"defer", defer},
+                                        {"ending", ending},
+                                        {"saving", saving},
                                         {"atomic", fopo_interrupt_atomic},
                                         {"divisible", fopo_interrupt_divisible},
                                         {NULL, NULL}};

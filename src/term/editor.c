@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <readline/readline.h>
 
 #include "core/progress.h"
+#include "term/endings.h"
 #include "term/history.h"
 #include "term/interrupt.h"
 #include "train/job.h"
@@ -98,6 +100,18 @@ void fopo_editor_idle(void) {
   lua_pop(L, 1);
 }
 
+/* ---- endings ---- */
+
+static struct termios outside; /* the terminal's state before readline */
+static int dumb;
+
+/* Safe in a signal handler. */
+static void restore_terminal(void) {
+  static const char paste_off[] = "\033[?2004l"; /* readline has asked for marks around pastes */
+  if (!dumb && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) return;
+  tcsetattr(STDIN_FILENO, TCSANOW, &outside);
+}
+
 /* ---- lines ---- */
 
 /* After Ctrl-C: discards the line. */
@@ -136,6 +150,9 @@ int fopo_editor_open(lua_State *L) {
   terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
   completer = L;
   if (!terminal) return 0;
+  const char *term = getenv("TERM");
+  dumb = term == NULL || *term == '\0' || strcmp(term, "dumb") == 0;
+  if (tcgetattr(STDIN_FILENO, &outside) == 0) fopo_endings_restore(restore_terminal);
   rl_readline_name = "fopo";
   rl_getc_function = next_key;
   rl_attempted_completion_function = complete;
@@ -152,6 +169,7 @@ static fopo_line read_edited(char **line, const char *prompt) {
   if (sigsetjmp(dropped, 1) != 0) {
     rl_readline_state = state;
     putchar('\n');
+    if (fopo_ending()) return FOPO_LINE_END;
     fopo_interrupt_done();
     return FOPO_LINE_DROPPED;
   }
@@ -170,6 +188,7 @@ static fopo_line read_plain(char **line) {
     *line = NULL;
     if (errno != EINTR) return FOPO_LINE_END;
     clearerr(stdin);
+    if (fopo_ending()) return FOPO_LINE_END;
     fopo_interrupt_done();
     return FOPO_LINE_DROPPED;
   }

@@ -66,18 +66,20 @@ static void insist(void) {
   }
 }
 
-static void on_interrupt(int signal_number) {
-  int saved = errno;
+int fopo_interrupt_by_signal(int number) {
   if (!pthread_equal(pthread_self(), main_thread)) {
-    pthread_kill(main_thread, signal_number);
-  } else if (fopo_interrupted()) {
-    insist();
-    arm();
-  } else {
-    first = fopo_clock();
-    fopo_interrupt_request();
-    arm();
+    pthread_kill(main_thread, number);
+    return 0;
   }
+  if (!fopo_interrupted()) first = fopo_clock();
+  fopo_interrupt_request();
+  arm();
+  return 1;
+}
+
+static void on_interrupt(int number) {
+  int saved = errno, again = fopo_interrupted();
+  if (fopo_interrupt_by_signal(number) && again) insist();
   errno = saved;
 }
 

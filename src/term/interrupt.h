@@ -25,6 +25,10 @@ int fopo_interrupt_atomic(lua_State *L);
 /* For Lua, divisible(f): the opposite, for a user's function that an atomic function calls. */
 int fopo_interrupt_divisible(lua_State *L);
 
+/* For signal handlers: interrupts what runs, as Ctrl-C does. On any thread but the main one it
+ * sends the signal `number` to that and returns 0. */
+int fopo_interrupt_by_signal(int number);
+
 /* Call after the interruption was handled: clears the flag and restores the user's hook. */
 void fopo_interrupt_done(void);
 

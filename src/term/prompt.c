@@ -13,6 +13,7 @@
 #include "core/progress.h"
 #include "term/chunk.h"
 #include "term/editor.h"
+#include "term/endings.h"
 #include "term/entry.h"
 #include "term/interrupt.h"
 #include "term/progress.h"
@@ -269,6 +270,7 @@ void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
       more = lua_toboolean(L, -1);
       lua_pop(L, 1);
     }
+    if (fopo_ending()) break;
     fopo_interrupt_done();
     fflush(stdout);
     if (terminal) clearerr(stdout); /* a write that Ctrl-C cut short does not fail the session */

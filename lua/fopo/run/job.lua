@@ -2,6 +2,7 @@
 -- never calls Lua: its records wait until the prompt is idle or the job is touched, and come into
 -- t.history, the log and on_record then (drain). What is set on a job is set while it rests.
 local native = require "fopo.native"
+local checkpoint = require "fopo.run.checkpoint"
 local define = require "fopo.base.define"
 local knobs = require "fopo.run.knobs"
 local run = require "fopo.run.run"
@@ -84,13 +85,27 @@ end
 
 local pending = {}
 
+-- Writes the checkpoint of a job, if it keeps one and `when` says so.
+local function save(j, when)
+  local point = j.run.checkpoint
+  if not j.ended and point and when(point) then
+    job.at_rest(j.trainer, function() point:save() end)
+  end
+end
+
+-- Takes what a job has made, and writes its checkpoint if that is due.
+local function tick(j)
+  drain(j, 0.05)
+  save(j, checkpoint.due)
+end
+
 -- For the prompt, while it waits: drains the jobs, not so long that a key would wait, and gives the
 -- lines to print or nil.
 function job.idle()
   local list = {}
   for j in pairs(jobs) do list[#list + 1] = j end
   for _, j in ipairs(list) do
-    local ok, why = pcall(drain, j, 0.05)
+    local ok, why = pcall(tick, j)
     if not ok then pending[#pending + 1] = tostring(why) end
     local e = j.ended
     if e and e.failed then pending[#pending + 1] = "the job has failed: " .. e.sentence end
@@ -107,8 +122,20 @@ local function print_pending()
   pending = {}
 end
 
+-- For the end of the program by a signal.
+function job.save_all()
+  for j in pairs(jobs) do
+    if j.run.checkpoint then
+      j.native:rest()
+      drain(j)
+      j.run.checkpoint:close()
+    end
+  end
+end
+
 local function touch(j)
   local seen = drain(j)
+  save(j, checkpoint.due)
   print_pending()
   return seen
 end

@@ -8,7 +8,8 @@
 --   events.out.*    the same records for TensorBoard
 --
 -- Every record is flushed. A disk that fills up costs the log and not the training: it is said
--- once.
+-- once. A last line that is torn (the process was killed, or the disk was full) is left out by
+-- those who read the log, and taken away when a later run continues it.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
@@ -91,6 +92,29 @@ local function last_step(folder)
   return last
 end
 
+local function complain(format, ...)
+  io.stderr:write("fopo: ", format:format(...), "\n")
+end
+
+-- The text of a file without a last line that does not end, and the length of that line. nil if
+-- there is no file.
+local function whole_lines(path)
+  local f <close> = io.open(path, "rb")
+  local all = f and f:read("a")
+  if not all then return nil end
+  local whole = all:match("^.*\n") or ""
+  return whole, #all - #whole
+end
+
+-- Takes a torn last line away.
+local function repair(path)
+  local whole, torn = whole_lines(path)
+  if not whole or torn == 0 then return end
+  local written, why = native.write_file(path, whole)
+  if not written then define.fail("the log cannot be continued: %s", why) end
+  complain("%s ended in a torn line of %d bytes, which is taken away", path, torn)
+end
+
 -- Opens a file to append to it. Returns it, and whether it is empty.
 local function open(path)
   local file, why = io.open(path, "a")
@@ -103,6 +127,9 @@ end
 -- records without its first line, which names the columns, cannot be read.
 log.open = term.atomic(function(t, where, columns, options, between)
   local folder = where == true and (t.log_folder or fresh_folder(t)) or where
+  for _, name in ipairs{"history.jsonl", "history.csv", "actions.jsonl", "notes.txt"} do
+    repair(folder .. "/" .. name)
+  end
   local last = last_step(folder)
   if last and last > t.step then
     define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
@@ -121,9 +148,9 @@ log.open = term.atomic(function(t, where, columns, options, between)
   l.events, why = events.open(folder, native.machine().host)
   if not l.events then define.fail("the log cannot be written: %s", why) end
   l:put(l.csv, begins and table.concat(columns, ",") .. "\n" or "")
-  local config = open(folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step)))
-  l:put(config, json.encode(facts(t, options)) .. "\n")
-  config:close()
+  local config = folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step))
+  made, why = native.write_file(config, json.encode(facts(t, options)) .. "\n")
+  if not made then l:fail(why) end
   if not begins then for _, action in ipairs(between) do l:action(action) end end
   sealed.behind(t).log_folder = folder
   return l
@@ -140,8 +167,7 @@ end
 function log:fail(why)
   if self.broken then return end
   self.broken = why
-  io.stderr:write(("fopo: the log in %s ends here: %s; the training goes on\n"):format(self.folder,
-                                                                                      why))
+  complain("the log in %s ends here: %s; the training goes on", self.folder, why)
 end
 
 -- One record: a table by the names of the columns.
@@ -184,12 +210,13 @@ log.__close = log.close
 
 -- ---- reading ----
 
--- The lines of a file of one JSON object a line.
+-- The lines of a file of one JSON object a line; a torn last line is left out.
 local function objects(path)
   local list = {}
-  local f <close>, why = io.open(path, "r")
-  if not f then define.fail("%s", why) end
-  for line in f:lines() do
+  local whole, torn = whole_lines(path)
+  if not whole then define.fail("%s cannot be read: is it the folder of a run?", path) end
+  if torn > 0 then complain("%s ends in a torn line of %d bytes, which is left out", path, torn) end
+  for line in whole:gmatch("(.-)\n") do
     local object, wrong = json.decode(line)
     if type(object) ~= "table" then
       define.fail("%s, line %d: %s", path, #list + 1, wrong or "no object")

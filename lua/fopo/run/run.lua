@@ -4,6 +4,7 @@
 --
 -- If several processes train together, the first one decides, because clocks differ and it alone
 -- has a view: it tells every slice, record and change to the others before it does so itself.
+local checkpoint = require "fopo.run.checkpoint"
 local define = require "fopo.base.define"
 local knobs = require "fopo.run.knobs"
 local log = require "fopo.run.log"
@@ -146,6 +147,7 @@ function run.new(t, o, columns)
   keep_changes(t)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o, mine.unlogged) end
   if r.log then mine.unlogged = {} end
+  if native.ranks() == 0 then r.checkpoint = checkpoint.open(t, o) end
   mine.current = r
   return r
 end
@@ -295,6 +297,7 @@ run.close = term.atomic(function(self, why)
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
   if self.log then self.log:close() end
+  if self.checkpoint then self.checkpoint:close() end
   local mine = sealed.behind(self.t)
   mine.current, mine.knobs = nil, knobs.all(self.t)
 end)
@@ -308,6 +311,12 @@ function run:record_now()
   return true
 end
 
+-- Writes the checkpoint, on all of several processes.
+function run:save(point)
+  self:tell("save", "%s", point.path)
+  point:save()
+end
+
 -- ---- slices ----
 
 function run:done() return self.stopped ~= nil or core_of(self).done end
@@ -319,6 +328,7 @@ local make_slice = term.atomic(function(self, seconds, count)
   self:replay_due()
   local most = self.replay[1] and self.replay[1].step - t.step
   if count then most = math.min(most or count, count) end
+  if self.checkpoint then seconds = math.min(seconds or math.huge, self.checkpoint:left()) end
   local n = core:steps(seconds, most)
   if n == 0 then return nil end
   self:tell("advance", "%d", n)
@@ -336,6 +346,7 @@ end)
 -- record ends. Returns the slice. Ctrl-C raises, and run.close records what was done.
 function run:advance(seconds, count)
   local slice, n = make_slice(self, seconds, count)
+  if self.checkpoint and self.checkpoint:due() then self:save(self.checkpoint) end
   show_record(self, n)
   return slice
 end

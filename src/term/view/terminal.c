@@ -23,11 +23,8 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "term/endings.h"
 #include "term/theme.h"
-
-static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
-                            SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
-enum { FATALS = sizeof fatal / sizeof *fatal };
 
 static struct {
   volatile sig_atomic_t open;
@@ -40,7 +37,8 @@ static struct {
   struct termios before;
   char restore[256]; /* the prepared string */
   size_t restore_length;
-  struct sigaction former[FATALS], former_stop, former_continue, former_window;
+  struct sigaction former_stop, former_continue, former_window;
+  fopo_restore *former_restore;
   int colours;       /* 0, 8 or 256 */
   fopo_screen shown; /* what the terminal shows */
 } view = {.tty = -1, .saved = {-1, -1}, .memory = -1};
@@ -61,17 +59,6 @@ static void restore_quickly(void) {
   }
 }
 
-/* Restores the terminal and the former handler, and raises the signal again. */
-static void on_fatal(int number) {
-  int saved = errno;
-  restore_quickly();
-  for (int i = 0; i < FATALS; i++) {
-    if (fatal[i] == number) sigaction(number, &view.former[i], NULL);
-  }
-  raise(number);
-  errno = saved;
-}
-
 static void on_stop(int number) {
   (void)number;
   stop_wanted = 1;
@@ -86,13 +73,7 @@ static void set_handlers(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   sigfillset(&action.sa_mask);
-  action.sa_handler = on_fatal;
-  action.sa_flags = SA_ONSTACK;
-  for (int i = 0; i < FATALS; i++) {
-    sigaction(fatal[i], NULL, &view.former[i]);
-    if (view.former[i].sa_handler != SIG_IGN) sigaction(fatal[i], &action, NULL);
-  }
-  action.sa_flags = 0;
+  view.former_restore = fopo_endings_restore(restore_quickly);
   action.sa_handler = on_stop;
   sigaction(SIGTSTP, &action, &view.former_stop);
   action.sa_handler = on_continue;
@@ -101,7 +82,7 @@ static void set_handlers(void) {
 }
 
 static void reset_handlers(void) {
-  for (int i = 0; i < FATALS; i++) sigaction(fatal[i], &view.former[i], NULL);
+  fopo_endings_restore(view.former_restore);
   sigaction(SIGTSTP, &view.former_stop, NULL);
   sigaction(SIGCONT, &view.former_continue, NULL);
   sigaction(SIGWINCH, &view.former_window, NULL);

@@ -1,0 +1,57 @@
+-- The checkpoint that a run keeps: written every so many seconds, and at the run's end, also if
+-- Ctrl-C or a signal that ends the program (SIGTERM, SIGHUP, SIGXCPU) brings that about. A
+-- checkpoint that cannot be written is said and tried again; the training goes on.
+local native = require "fopo.native"
+local term = require "fopo.term"
+
+local checkpoint = {}
+checkpoint.__index = checkpoint
+
+checkpoint.options = {
+  {"checkpoint", "string", nil, "an .npz that t:save writes every so often, at the end, and when "
+   .. "Ctrl-C or a signal stops the run (fopo --checkpoint PATH: for every run that names none); "
+   .. "t:resume goes on from it"},
+  {"every_seconds", "number", 600, "seconds between two writings of the checkpoint", above = 0},
+}
+
+-- The checkpoint of a run of t with these options; nil if it keeps none.
+function checkpoint.open(t, o)
+  local path = o.checkpoint or term.checkpoint()
+  if not path then return nil end
+  term.defer(1) -- signals wait for it
+  return setmetatable({t = t, path = path, every = o.every_seconds, last = native.clock()},
+                      checkpoint)
+end
+
+-- Seconds until it is due.
+function checkpoint:left() return math.max(0.01, self.last + self.every - native.clock()) end
+
+function checkpoint:due() return native.clock() >= self.last + self.every end
+
+local function say(...) io.stderr:write("fopo: ", string.format(...), "\n") end
+
+-- Writes it. An interruption that is under way waits.
+function checkpoint:save()
+  if self.step == self.t.step then return end
+  local ok, why = term.saving(function() self.t:save(self.path) end)
+  self.last = native.clock()
+  if ok then
+    self.step = self.t.step
+  elseif self.said ~= why then
+    self.said = why
+    say("no checkpoint at step %d: %s; the training goes on without", self.t.step, why)
+  end
+end
+
+function checkpoint:close()
+  if self.closed then return end
+  self.closed = true
+  self:save()
+  term.defer(-1)
+  if term.ending() and self.step == self.t.step then
+    say("%s is the checkpoint of step %d; t:resume(%q) goes on from there", self.path, self.step,
+        self.path)
+  end
+end
+
+return checkpoint
