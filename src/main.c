@@ -115,6 +115,7 @@ static void open_libraries(lua_State *L) {
   lua_pop(L, 1);
   fopo_lua_open(L);
   fopo_interrupt_install(L);
+  fopo_lua_seal(L);
 }
 
 /* arg[0] is the script, arg[1] ... its arguments, arg[-1] ... the command line before it. */
@@ -129,9 +130,7 @@ static void set_arg(lua_State *L, const job *j) {
 
 /* Makes fopo and its modules globals, except those whose name is taken. */
 static int set_globals(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo");
-  lua_call(L, 1, 1);
+  fopo_chunk_require(L, "fopo");
   lua_pushvalue(L, -1);
   lua_setglobal(L, "fopo");
   lua_pushnil(L);

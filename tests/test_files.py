@@ -57,7 +57,7 @@ WRITERS = {
     "index.npz": "index.norm(items):save('index.npz')",
     "view.svg": "fopo.view.save('view.svg', t)",
     "out.csv": "io.open('u.csv', 'a'):write('user,item\\n1,1\\n'):close()"
-               " pi:recommend_file('u.csv', 'out.csv', {n = 500, quiet = true})",
+               " pi:recommend_file('u.csv', 'out.csv', {n = 80, quiet = true})",
 }
 if shutil.which("gnuplot"):
     WRITERS["plot.svg"] = "fopo.plot.save('plot.svg', {y = {1, 4, 9}})"

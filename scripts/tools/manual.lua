@@ -47,6 +47,8 @@ local environment = {
   {"FOPO_THEME, COLORFGBG",
    "colours for a dark or a light background: dark or light; else what the terminal says, as 0;15"},
   {"NO_COLOR", "if set, no colours"},
+  {"PATH", "where gnuplot is looked for: in its absolute folders only"},
+  {"TMPDIR", "the folder of temporary files; without it /tmp"},
   {"TERM", "dumb: no colours and no live view"},
   {"GOMP_SPINCOUNT, OMP_WAIT_POLICY",
    "how threads wait for each other; without both, fopo makes them wait briefly"},

@@ -40,6 +40,10 @@ int luaopen_fopo_term(lua_State *L);
  * dofile and require take text only, because damaged bytecode crashes the interpreter. */
 int fopo_lua_open(lua_State *L);
 
+/* Makes the environment of the program's own files, FOPO_ENVIRONMENT, when the standard libraries
+ * are as they shall stay there. */
+void fopo_lua_seal(lua_State *L);
+
 /* fopo --json: runs print their records as JSON. */
 void fopo_lua_json(int on);
 

@@ -63,13 +63,19 @@ static void add_frames(lua_State *L, const char *traceback) {
   }
 }
 
+void fopo_chunk_require(lua_State *L, const char *module) {
+  lua_getfield(L, LUA_REGISTRYINDEX, FOPO_ENVIRONMENT);
+  lua_getfield(L, -1, "require");
+  lua_remove(L, -2);
+  lua_pushstring(L, module);
+  lua_call(L, 1, 1);
+}
+
 /* Calls a function of fopo.prompt.explain: its name, then its arguments. Called protected, because
  * this happens while an error is handled, and the error may be a lack of memory. */
 static int call_explain(lua_State *L) {
   const char *name = lua_tostring(L, 1);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.prompt.explain");
-  lua_call(L, 1, 1);
+  fopo_chunk_require(L, "fopo.prompt.explain");
   lua_getfield(L, -1, name);
   lua_replace(L, 1);
   lua_pop(L, 1);

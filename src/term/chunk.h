@@ -19,6 +19,13 @@ void fopo_chunk_remember(lua_State *L, const char *name, const char *text);
  * compile. */
 void fopo_chunk_explain(lua_State *L);
 
+/* In the registry: the table of globals that the program's own Lua files see. The user's globals
+ * are others. */
+#define FOPO_ENVIRONMENT "fopo.environment"
+
+/* Pushes a module of the program's. */
+void fopo_chunk_require(lua_State *L, const char *module);
+
 /* Writes the message on the top to stderr and pops it; brief: only its first line, as after Ctrl-C
  * at the prompt. */
 void fopo_chunk_report(lua_State *L, int brief);

@@ -18,6 +18,7 @@
 #include <readline/readline.h>
 
 #include "core/progress.h"
+#include "term/chunk.h"
 #include "term/endings.h"
 #include "term/history.h"
 #include "term/interrupt.h"
@@ -31,9 +32,7 @@ static sigjmp_buf dropped;
 
 /* Pushes the list of completions of the word at the cursor. */
 static int find_words(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.prompt.complete");
-  lua_call(L, 1, 1);
+  fopo_chunk_require(L, "fopo.prompt.complete");
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;

@@ -57,9 +57,7 @@ int fopo_entry_is_session(const char *text) {
 
 /* Calls the function of fopo.help whose name is upvalue 1 with upvalue 2. */
 static int call_help(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "fopo.help");
-  lua_call(L, 1, 1);
+  fopo_chunk_require(L, "fopo.help");
   lua_getfield(L, -1, lua_tostring(L, lua_upvalueindex(1)));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_call(L, 1, 0);

@@ -65,7 +65,7 @@ function TestHelp:test_every_public_function_has_help()
   for type_name, methods in pairs(require("fopo.native").types) do
     for name, f in pairs(methods) do
       if type(f) == "function" and not ({describe = 1, close = 1, advance = 1})[name]
-         and not ({trainer = 1, device = 1, job = 1, run = 1})[type_name] then
+         and not ({trainer = 1, device = 1, job = 1, run = 1, replacement = 1})[type_name] then
         lu.assertTrue(define.of[f] ~= nil or define.entries[type_name .. ":" .. name] ~= nil
                       or fopo.help.text(type_name .. ":" .. name) ~= nil,
                       type_name .. ":" .. name)

@@ -70,7 +70,7 @@ local function facts(t, options)
     device = {name = t.device, note = t.native.device_note},
     versions = {fopo = native.version, lua = _VERSION,
                 source = source.commit()},
-    machine = machine_facts(), command = arg and arg[0] or nil,
+    machine = machine_facts(), command = _G.arg and _G.arg[0] or nil,
   }
 end
 
@@ -100,8 +100,10 @@ end
 -- there is no file.
 local function whole_lines(path)
   local f <close> = io.open(path, "rb")
-  local all = f and f:read("a")
-  if not all then return nil end
+  local size = f and f:seek("end") -- 0 for a device, which may have no end
+  if not size then return nil end
+  f:seek("set")
+  local all = f:read(size) or ""
   local whole = all:match("^.*\n") or ""
   return whole, #all - #whole
 end
