@@ -253,6 +253,14 @@ static int need_count(uint64_t *value, fopo_archive *archive, const char *path, 
   return FOPO_OK;
 }
 
+/* A count of steps, which Lua and doubles hold exactly. */
+static int need_steps(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
+  int status = need_count(value, archive, path, name);
+  if (status != FOPO_OK || *value <= (uint64_t)1 << 53) return status;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is %llu, more steps than any run has made (2^53)",
+                   path, name, (unsigned long long)*value);
+}
+
 static int need_matrix(const float **x, fopo_archive *archive, const char *path, const char *name,
                        size_t rows, size_t cols) {
   const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
@@ -413,8 +421,8 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   if (status == FOPO_OK) status = need_items(s, archive, path, t->o.policy, optim);
   if (status == FOPO_OK) status = check_fixed(archive, path, &f);
   if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy->temperature);
-  if (status == FOPO_OK) status = need_count(&s->step, archive, path, "step");
-  if (status == FOPO_OK) status = need_count(&s->t, archive, path, "optim_t");
+  if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
+  if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");
   if (status == FOPO_OK) status = need_record(&s->record, archive, path);
   if (status == FOPO_OK) status = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
   if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
@@ -462,6 +470,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     t->step = s.step;
     t->record = s.record;
     if (s.item_values != NULL) set_items(t->o.policy, s.item_values);
+    t->items_reach.bound = INFINITY;
     status = restore_cache(t, &file);
   }
   if (status == FOPO_OK) status = fopo_trainer_refresh(t);

@@ -73,6 +73,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
   status = x->order != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   x->stride = 1;
+  x->items_reach.bound = INFINITY; /* looked at when the first step is made */
   if (status == FOPO_OK) status = allocate_on_device(x);
   /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
@@ -110,6 +111,35 @@ static int check_theta(const fopo_trainer *t) {
       status, "%s; load a checkpoint from before that, or set theta anew, and lower lr", where);
 }
 
+/* What is too far is looked at once more, at the parameters themselves. */
+static int check_one_reach(fopo_trainer *t, fopo_reach *r, double lr, double norm, int of_items) {
+  const fopo_policy *pi = t->o.policy;
+  double after = fopo_reach_after(r, t->o.optim, lr, norm);
+  if (after > FOPO_REACH_MOST) {
+    int status = fopo_trainer_fetch(t);
+    if (status != FOPO_OK) return status;
+    r->bound = of_items ? fopo_reach_of(pi->items.x, pi->items.rows * pi->items.cols)
+                        : fopo_reach_of(pi->theta.x, t->n_theta);
+    after = fopo_reach_after(r, t->o.optim, lr, norm);
+  }
+  if (after > FOPO_REACH_MOST) {
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "step %llu could move %s beyond %g, from %g by a learning rate of %g; it "
+                     "stays as after step %llu; lower lr",
+                     (unsigned long long)t->step + 1, of_items ? "an item" : "theta",
+                     FOPO_REACH_MOST, r->bound, lr, (unsigned long long)t->step);
+  }
+  r->bound = after;
+  return FOPO_OK;
+}
+
+int fopo_trainer_check_reach(fopo_trainer *t, double norm) {
+  const fopo_optim_options *p = &t->o.optim->options;
+  int status = check_one_reach(t, &t->reach, p->lr, norm, 0);
+  if (status != FOPO_OK || !t->o.policy->train_items) return status;
+  return check_one_reach(t, &t->items_reach, p->items_lr > 0.0 ? p->items_lr : p->lr, norm, 1);
+}
+
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
@@ -127,6 +157,7 @@ static int begin_slice(fopo_trainer *t) {
   }
   fopo_gradient_spread(o->gradient, 1);
   t->slice = (fopo_stretch){0};
+  t->reach.bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
   t->first = t->step;
   t->started = fopo_clock();
   t->running = 1;
@@ -214,11 +245,12 @@ static int estimate(fopo_trainer *t) {
 
 static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   double start = fopo_clock();
-  if (!isfinite(stats->sum.norm)) return fopo_trainer_fail_numeric(t);
+  if (!(stats->sum.norm <= FOPO_NORM_MOST)) return fopo_trainer_fail_numeric(t);
   fopo_policy *pi = t->o.policy;
   fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
   size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
   int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
+  if (status == FOPO_OK) status = fopo_trainer_check_reach(t, stats->sum.norm);
   if (status == FOPO_OK) {
     status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
                              t->n_theta, (fopo_optim_norm){.norm = stats->sum.norm});

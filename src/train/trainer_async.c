@@ -163,6 +163,7 @@ static int replay_graph(fopo_trainer *t, int *made) {
 /* Queues one step; one that the host waits for is never replayed. */
 static int queue_step(fopo_trainer *t, int waits) {
   int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
+  if (status == FOPO_OK) status = fopo_trainer_check_reach(t, INFINITY);
   if (status == FOPO_OK) status = fopo_trainer_begin_batch(t);
   t->pending++; /* a step that fails half-way may be in the totals too */
   if (status == FOPO_OK && !waits) status = replay_graph(t, &made);

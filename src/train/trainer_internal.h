@@ -3,6 +3,7 @@
 #ifndef FOPO_TRAIN_TRAINER_INTERNAL_H
 #define FOPO_TRAIN_TRAINER_INTERNAL_H
 
+#include "train/reach.h"
 #include "train/trainer.h"
 
 struct fopo_trainer {
@@ -15,7 +16,9 @@ struct fopo_trainer {
   const uint32_t *rows; /* [B] the batch of the current step, in order */
   size_t B;
 
-  float *theta; /* device [n_theta]; the truth while a slice runs */
+  float *theta;           /* device [n_theta]; the truth while a slice runs */
+  fopo_reach reach;       /* of theta */
+  fopo_reach items_reach; /* of items that are learnt */
 
   fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
 
@@ -66,6 +69,10 @@ int fopo_trainer_run_async(fopo_trainer *t, size_t n);
 
 /* Begins the batch of t->step, of the rows that were chosen. */
 int fopo_trainer_begin_batch(fopo_trainer *t);
+
+/* FOPO_ERR_NUMERIC if the next update, by a gradient of that norm (INFINITY: not known), could move
+ * a parameter beyond FOPO_REACH_MOST. Nothing has moved then. */
+int fopo_trainer_check_reach(fopo_trainer *t, double norm);
 
 /* Copies theta, and items that are learnt, from the device to the host while a slice runs. */
 int fopo_trainer_fetch(fopo_trainer *t);

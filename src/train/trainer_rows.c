@@ -72,8 +72,8 @@ int fopo_trainer_fail_numeric(const fopo_trainer *t) {
   char rows[160];
   list_rows(rows, sizeof rows, t);
   return fopo_fail(FOPO_ERR_NUMERIC,
-                   "the gradient of step %llu is not finite (learning rate %g, contexts %s); "
-                   "theta stays as after step %llu; lower lr, or look at the rewards",
-                   (unsigned long long)t->step + 1, t->o.optim->options.lr, rows,
+                   "the gradient of step %llu is not finite, or longer than %g (learning rate %g, "
+                   "contexts %s); theta stays as after step %llu; lower lr, or look at the rewards",
+                   (unsigned long long)t->step + 1, FOPO_NORM_MOST, t->o.optim->options.lr, rows,
                    (unsigned long long)t->step);
 }

@@ -196,7 +196,7 @@ function TestJob:test_failure()
   local until_then = fopo.clock() + 60
   while not said and fopo.clock() < until_then do said = job.idle() end
   lu.assertStrContains(said, "the job has failed: ")
-  lu.assertStrContains(said, "theta has")
+  lu.assertStrContains(said, "could move theta beyond")
   lu.assertStrContains(said, "lower lr")
   lu.assertEquals(j.state, "failed")
   fails("the job has failed", j.wait, j)

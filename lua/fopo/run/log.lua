@@ -100,10 +100,11 @@ end
 -- there is no file.
 local function whole_lines(path)
   local f <close> = io.open(path, "rb")
-  local size = f and f:seek("end") -- 0 for a device, which may have no end
-  if not size then return nil end
+  if not f then return nil end
+  if not f:read(1) then return "", 0 end -- empty, or a folder
+  local size = f:seek("end")             -- 0 for a device, which may have no end
   f:seek("set")
-  local all = f:read(size) or ""
+  local all = size and f:read(size) or ""
   local whole = all:match("^.*\n") or ""
   return whole, #all - #whole
 end

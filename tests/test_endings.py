@@ -1,0 +1,140 @@
+"""Endings by a signal: a run that keeps a checkpoint writes it first, and the terminal is as it
+was. Output that nobody reads ends no training."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import check, failures  # noqa: E402
+from terminal import Program  # noqa: E402
+
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+WORLD = """
+local s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
+local items = embed.svd(s.train, {dim = 8})
+function new() return trainer{policy = policy.linear{items = items}, data = s.train, batch = 16,
+  seed = 7, valid = false} end
+t = new()
+"""
+
+
+def script(code, *options):
+    """A script that has begun: it prints "ready"."""
+    p = subprocess.Popen([FOPO, "--no-init", *options, "-e", WORLD + code], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    check("it begins", p.stdout.readline() == "ready\n")
+    return p
+
+
+def end(p, number):
+    time.sleep(0.2)
+    p.send_signal(number)
+    begun = time.monotonic()
+    out, err = p.communicate(timeout=60)
+    return p.returncode, out, err, time.monotonic() - begun
+
+
+def step_of(path):
+    """The step of the checkpoint, after a check that it goes on with an unbroken run's bits."""
+    code = WORLD + """
+t:resume('%s')
+local step, u = t.step, new()
+t:run{steps = 20, view = false}
+u:run{steps = step + 20, view = false}
+assert(t.policy:theta():get(3, 4) == u.policy:theta():get(3, 4), 'other bits')
+print(step)""" % path
+    done = subprocess.run([FOPO, "--no-init", "-e", code], capture_output=True, text=True)
+    check(path + ": goes on to the bit", done.returncode == 0, done.stderr)
+    return int(done.stdout or 0)
+
+
+READY = "io.write('ready\\n') io.flush() "
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
+    p = script(READY + "t:run{seconds = 100, view = false, checkpoint = 'a.npz'}")
+    code, out, err, seconds = end(p, number)
+    check("128 + n", code == 128 + number, number, code, err)
+    check("says where", "a.npz is the checkpoint of step" in err, err)
+    check("goes on from there", step_of("a.npz") > 0)
+    os.remove("a.npz")
+p = script(READY + "t:run{seconds = 100, view = false}", "--checkpoint", "b.npz")
+check("--checkpoint", end(p, signal.SIGTERM)[0] == 143 and step_of("b.npz") > 0)
+p = script(READY + "t:run{seconds = 100, view = false, checkpoint = 'c.npz'}")
+check("Ctrl-C keeps it too", end(p, signal.SIGINT)[0] == 130 and step_of("c.npz") > 0)
+p = script(READY + "t:run{seconds = 100, view = false}")
+check("no checkpoint: ended at once", end(p, signal.SIGTERM)[0] == -signal.SIGTERM)
+p = script(READY + """
+pcall(function() t:run{seconds = 100, view = false, checkpoint = 'd.npz'} end)
+while true do pcall(function() while true do end end) end""")
+code, out, err, seconds = end(p, signal.SIGTERM)
+check("a script that goes on is ended all the same", code == 143, code, err)
+p = script("j = t:start{seconds = 100, checkpoint = 'e.npz'} while t.step == 0 do end "
+           + READY + "while true do end")
+check("a job", end(p, signal.SIGTERM)[0] == 143 and step_of("e.npz") > 0)
+done = subprocess.run([FOPO, "--no-init", "-e", WORLD + """
+t:run{seconds = 0.5, view = false, checkpoint = 'f.npz', every_seconds = 0.05, every = 1 << 40,
+      on_record = function() first = io.open('f.npz') end}
+t:start{seconds = 0.3, checkpoint = 'g.npz', every_seconds = 0.05}:wait()
+local u = new()
+u:run{steps = t.step, view = false}
+assert(u.policy:theta():get(1, 2) == t.policy:theta():get(1, 2), 'other bits')
+print(t.step)"""], capture_output=True, text=True)
+check("every so often, and at the end", done.returncode == 0
+      and step_of("g.npz") == int(done.stdout), done.stdout, done.stderr)
+done = subprocess.run([FOPO, "--no-init", "-e", WORLD + """
+t:run{steps = 500, view = false, checkpoint = '/proc/no.npz', every_seconds = 0.001}
+assert(t.step == 500)"""], capture_output=True, text=True)
+check("a checkpoint that cannot be written costs no training", done.returncode == 0 and
+      done.stderr.count("no checkpoint at step") == 1, done.stderr)
+
+# ---- output that nobody reads ----
+with open("train.lua", "w") as f:
+    f.write("fopo = require 'fopo' data, embed, trainer, policy = fopo.data, fopo.embed, "
+            "fopo.trainer, fopo.policy" + WORLD +
+            "for i = 1, 9000 do print('a line that is long enough to fill the pipe', i) end "
+            "t:run{steps = 5, every = 1} t:save('saved.npz')")
+done = subprocess.run("%s train.lua | head -1" % FOPO, shell=True, capture_output=True, text=True)
+check("a closed pipe ends no training", step_of("saved.npz") == 5 and
+      done.stderr.count("\n") == 1 and "standard output could not be written" in done.stderr,
+      done.stderr)
+
+# ---- the terminal ----
+def prompt(code=""):
+    p = Program([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder,
+                FOPO_HISTORY="/dev/null")
+    check("a prompt", p.wait("fopo>", 60), p.screen.text())
+    p.settle(0.1)
+    return p
+
+
+for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1, signal.SIGXCPU, signal.SIGTERM):
+    p = prompt()
+    check("readline has changed the terminal", not p.restored())
+    p.process.send_signal(number)
+    check("ends by the signal", p.ended(20) == -number, number)
+    check("the terminal is as it was", p.restored(), number)
+    check("and marks no pastes", p.raw.rfind(b"\x1b[?2004l") > p.raw.rfind(b"\x1b[?2004h"), number)
+    p.close()
+p = prompt(WORLD + "j = t:start{seconds = 100, checkpoint = 'h.npz'}")
+p.settle(0.3)
+p.process.send_signal(signal.SIGHUP)
+check("a job at the prompt", p.ended(20) == 129 and step_of("h.npz") > 0, p.screen.text())
+check("the terminal is as it was", p.restored())
+p.close()
+p = prompt(WORLD)
+p.send("t:run{seconds = 100, view = true, checkpoint = 'i.npz'}\r")
+check("a view", p.wait("contexts/s by steps"), p.screen.text())
+p.settle(0.5)
+p.process.send_signal(signal.SIGTERM)
+check("in the view", p.ended(20) == 143 and step_of("i.npz") > 0, p.screen.text())
+check("the terminal is as it was", p.restored())
+p.close()
+
+os.chdir("/")
+shutil.rmtree(folder)
+sys.exit(1 if failures else 0)
