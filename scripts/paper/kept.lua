@@ -32,7 +32,7 @@ local function settings_line(e, found, o)
     local v = o[name]
     list[#list + 1] = name .. "=" .. (type(v) == "number" and ("%.9g"):format(v) or tostring(v))
   end
-  for _, name in ipairs{"batch", "min_items", "split_seed"} do
+  for _, name in ipairs{"batch", "min_items", "power_iterations", "split_seed"} do
     list[#list + 1] = ("%s=%d"):format(name, o[name])
   end
   table.sort(list)
