@@ -234,12 +234,13 @@ bench: packages
 #   make paper WORLD=file               on a file of interactions
 #   make paper PAPER="seeds=1 lr=1e-4"  options that all of them know
 SCALE       ?= small
-EXPERIMENTS ?= rq0 rq1 rq2 budget rq3 rq4 beyond settings
+EXPERIMENTS ?= rq0 rq1 rq2 budget rq3 rq4 beyond settings baselines
 .PHONY: paper
 paper: packages
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)for e in $(EXPERIMENTS); do ./fopo scripts/paper/$$e.lua scale=$(SCALE) \
 	  $(if $(DATA),'data=$(DATA)') $(if $(WORLD),'worlds=$(WORLD)') $(PAPER) || exit 1; done
+	$(Q)./fopo scripts/paper/report.lua $(patsubst out=%,%,$(filter out=%,$(PAPER)))
 
 # ------------------------------------------------------------------------------------------------
 # make install: the program, its CUDA part if it was built, manual, documents, examples and sample.

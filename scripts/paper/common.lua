@@ -11,7 +11,6 @@
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
 --   out=FOLDER       of CSV and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
---   power_iterations=4    of the singular vectors
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
 --
@@ -47,7 +46,7 @@ local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
           out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, split_seed = 1,
           embedding = "none", temperature = 1, k = 256, samples = 1000, epsilon = 0.8,
-          index = "hnsw", threads = 0, keep = 60, power_iterations = 4},
+          index = "hnsw", threads = 0, keep = 60},
   small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
   tiny = {scale = "tiny", fraction = 0.0008, worlds = {"twitch"}, lr = 1e-2, k = 20, samples = 50,
           index = "norm", seeds = {1, 2, 3}},

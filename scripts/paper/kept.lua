@@ -32,7 +32,7 @@ local function settings_line(e, found, o)
     local v = o[name]
     list[#list + 1] = name .. "=" .. (type(v) == "number" and ("%.9g"):format(v) or tostring(v))
   end
-  for _, name in ipairs{"batch", "min_items", "power_iterations", "split_seed"} do
+  for _, name in ipairs{"batch", "min_items", "split_seed"} do
     list[#list + 1] = ("%s=%d"):format(name, o[name])
   end
   table.sort(list)
@@ -46,7 +46,11 @@ end
 -- The CSV of an experiment in a world, with the rows that it has.
 function kept.open(e, found, o)
   local f = setmetatable({start = ("%s/%s-%s"):format(o.out, e.name, found.name), rows = {},
-                          done = {}}, file)
+                          done = {}, columns = kept.columns}, file)
+  if e.columns then
+    f.columns = table.move(kept.columns, 1, #kept.columns, 1, {})
+    table.move(e.columns, 1, #e.columns, #f.columns + 1, f.columns)
+  end
   local settings = settings_line(e, found, o)
   local rows, comment = script.read_csv(f.start .. ".csv")
   if rows then
@@ -67,7 +71,7 @@ function file:add(rows)
     self.rows[#self.rows + 1] = row
     self.done[kept.key(row)] = true
   end
-  script.csv(self.start .. ".csv", kept.columns, self.rows, self.comment)
+  script.csv(self.start .. ".csv", self.columns, self.rows, self.comment)
 end
 
 -- ---- an unfinished run

@@ -45,14 +45,20 @@ function progress:within(c, row, last)
   io.stderr:write(("\r\27[K%s: %s:%s, reward %.4f"):format(self.name, about(c), share, row.reward))
 end
 
+-- The result of a run: its last row, nil if it has none.
+local function result(row)
+  if not row then return "left out, " end
+  return row.reward and ("reward %.4f, "):format(row.reward)
+         or ("%.3f ms/step, "):format(row.ms_step)
+end
+
 function progress:one(i, c, seconds, row)
   local s = self.spent[class_of(c)] or {0, 0}
   self.spent[class_of(c)] = {s[1] + seconds, s[2] + 1}
   local left = self:left(i + 1)
   io.stderr:write(("%s%s: %d of %d: %s: %s%s, %s left\n"):format(
     on_terminal and "\r\27[K" or "", self.name, i, #self.todo, about(c),
-    row.reward and ("reward %.4f, "):format(row.reward) or ("%.3f ms/step, "):format(row.ms_step),
-    duration(seconds), duration(left)))
+    result(row), duration(seconds), duration(left)))
 end
 
 return progress

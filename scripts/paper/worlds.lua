@@ -73,15 +73,14 @@ end
 local WORTH_KEEPING = 20
 
 local function path_of_items(w, dim, scale)
-  return ("%s/cache/%s-%d-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n,
-                                                   w.o.power_iterations, dim, scale)
+  return ("%s/cache/%s-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n, dim,
+                                                scale)
 end
 
 local function computed(w, dim, scale)
   local path, start = path_of_items(w, dim, scale), fopo.clock()
   if exists(path) then return fopo.array.load(path) end
-  local items = fopo.embed.svd(w.train, {dim = dim, scale = scale,
-                                                power_iterations = w.o.power_iterations})
+  local items = fopo.embed.svd(w.train, {dim = dim, scale = scale})
   if fopo.clock() - start > WORTH_KEEPING then
     assert(os.execute(("mkdir -p '%s/cache'"):format(w.o.out)))
     items:save(path)

@@ -1,0 +1,248 @@
+-- Why a claim of the paper does not hold in a world: what other experiments of the report show. No
+-- reason is given that the CSVs do not have.
+local shown = require "shown"
+local tables = require "tables"
+
+local reasons = {}
+local where, values = shown.where, shown.values
+
+local function mean(rows, column) return #rows > 0 and (shown.over_seeds(rows, column)) or nil end
+
+-- The titles of the worlds where a claim of that id does not hold.
+local function failing(worlds, ids)
+  local list = {}
+  for _, w in ipairs(worlds) do
+    for _, id in ipairs(ids) do
+      if w.verdicts[id].verdict == "does not hold" then
+        list[#list + 1] = w.title
+        break
+      end
+    end
+  end
+  return list
+end
+
+local function listed(list) return table.concat(list, ", ") end
+
+-- ---- speed: what REINFORCE's step costs by P
+
+-- Of the smallest and of the largest P that have an L in common, the rows of the smallest such L.
+local function extremes(seen)
+  local few, many
+  for _, a in ipairs(seen) do
+    for _, b in ipairs(seen) do
+      local wider = not few or b.P - a.P > many.P - few.P
+                    or b.P - a.P == many.P - few.P and a.dim < few.dim
+      if a.dim == b.dim and a.P < b.P and wider then few, many = a, b end
+    end
+  end
+  return few, many
+end
+
+local function speed(worlds)
+  local where_not = failing(worlds, {"speed"})
+  if #where_not == 0 then return nil end
+  local rows = {{"world", "items P", "L", "REINFORCE, ms/step", "uniform", "mixture",
+                 "uniform, times REINFORCE", "mixture, times REINFORCE"}}
+  local seen = {}
+  for _, w in ipairs(worlds) do
+    local e = w.experiments.rq1
+    for _, dim in ipairs(e and values(e.rows, "dim") or {}) do
+      local t = {}
+      for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
+        t[method] = mean(where(e.rows, {method = method, dim = dim}), "ms_step")
+      end
+      if t.REINFORCE and t.uniform and t.mixture then
+        seen[#seen + 1] = {P = e.rows[1].items, dim = dim, uniform = t.REINFORCE / t.uniform,
+                           mixture = t.REINFORCE / t.mixture}
+        rows[#rows + 1] = {w.title, tables.count(e.rows[1].items), tostring(dim),
+          ("%.3g"):format(t.REINFORCE), ("%.3g"):format(t.uniform), ("%.3g"):format(t.mixture),
+          ("%.1f"):format(seen[#seen].uniform), ("%.1f"):format(seen[#seen].mixture)}
+      end
+    end
+  end
+  local few, many = extremes(seen)
+  local text = ("It does not hold on %s. "):format(listed(where_not))
+  if few then
+    text = text .. ([[A step of REINFORCE computes the scores of all P items, one of the others
+those of S + K: the speed-up grows with P. From %s to %s items, that of uniform goes from %.1f to
+%.1f, that of the mixture from %.1f to %.1f (L = %d).]]):format(tables.count(few.P),
+      tables.count(many.P), few.uniform, many.uniform, few.mixture, many.mixture, few.dim)
+  else
+    text = text .. "The report has one catalogue only, so it does not show whether P decides."
+  end
+  return {title = "Speed", text = text, rows = rows}
+end
+
+-- ---- which method is best: scale and temperature
+
+local function case_name(row)
+  local T = row.temperature or 1
+  return row.embedding .. (T ~= 1 and (" / T = %g"):format(T) or "")
+end
+
+-- {case =, rewards by method, effective =, P =} of each case of a settings experiment.
+local function cases_of(rows)
+  local list, by_name = {}, {}
+  for _, row in ipairs(shown.last(rows)) do
+    local name = case_name(row)
+    if not by_name[name] then
+      by_name[name] = {case = name, methods = {}, P = row.items}
+      list[#list + 1] = by_name[name]
+    end
+    local c = by_name[name]
+    c.methods[row.method] = c.methods[row.method] or {}
+    table.insert(c.methods[row.method], row)
+  end
+  return list
+end
+
+local function best_of(c)
+  local best, most
+  for method, rows in pairs(c.methods) do
+    local r = mean(rows, "reward")
+    if not most or r > most or r == most and method < best then best, most = method, r end
+  end
+  return best, most
+end
+
+-- A sentence: whether the best method of a world changes with the scale.
+local function scale_decides(w)
+  local cases = w.experiments.settings and cases_of(w.experiments.settings.rows) or {}
+  if #cases < 2 then return nil end
+  local parts, different = {}, false
+  local first = best_of(cases[1])
+  for i, c in ipairs(cases) do
+    local best, reward = best_of(c)
+    different = different or best ~= first
+    parts[i] = ("%s: %s, %.4f"):format(c.case, best, reward)
+  end
+  return ("On %s the best method %s (%s)."):format(w.title, different
+    and "changes with them, all else being equal" or "is the same at every scale that was tried",
+    table.concat(parts, "; "))
+end
+
+-- The titles of the worlds where one of these claims fails for certain, and of those where it fails
+-- within the interval.
+local function certain_and_open(worlds, ids)
+  local certain, open = {}, {}
+  for _, w in ipairs(worlds) do
+    local failed, sure = false, false
+    for _, id in ipairs(ids) do
+      local v = w.verdicts[id]
+      failed = failed or v.verdict == "does not hold"
+      sure = sure or v.verdict == "does not hold" and v.certain
+    end
+    if failed then table.insert(sure and certain or open, w.title) end
+  end
+  return certain, open
+end
+
+local function ranking(worlds)
+  local certain, open = certain_and_open(worlds, {"uniform not best", "as good", "fixed time"})
+  if #certain + #open == 0 then return nil end
+  local rows, text = {{"world", "scale", "best", "R_test by method", "items in effect"}}, {}
+  for _, w in ipairs(worlds) do
+    for _, c in ipairs(w.experiments.settings and cases_of(w.experiments.settings.rows) or {}) do
+      local parts, names, effective = {}, {}, {}
+      for method in pairs(c.methods) do names[#names + 1] = method end
+      table.sort(names)
+      for i, method in ipairs(names) do
+        parts[i] = ("%s %s"):format(method, shown.cell(c.methods[method], "reward", "%.4f"))
+        effective[i] = ("%s %.0f"):format(method, mean(c.methods[method], "effective") or 0)
+      end
+      rows[#rows + 1] = {w.title, c.case, (best_of(c)), table.concat(parts, "; "),
+                         table.concat(effective, "; ")}
+    end
+  end
+  if #certain > 0 then
+    text[1] = ("Which method is best is not as in the paper on %s."):format(listed(certain))
+  end
+  if #open > 0 then
+    text[#text + 1] = ([[On %s the means are the other way round, within their intervals: more seeds
+or test sessions would have to settle it.]]):format(listed(open))
+  end
+  if #rows == 1 then
+    text[#text + 1] = [[The report has no experiment on scale and temperature, so it does not say
+why.]]
+    return {title = "Which method is best", text = table.concat(text, " ")}
+  end
+  text[#text + 1] = "The paper leaves the scale of the embeddings and the temperature open."
+  for _, w in ipairs(worlds) do text[#text + 1] = scale_decides(w) end
+  text[#text + 1] = [["Items in effect" says how sharp the softmax is at the end: at P it is still
+uniform, and the estimators estimate the same gradient and differ in noise alone.]]
+  return {title = "Which method is best", text = table.concat(text, " "), rows = rows}
+end
+
+-- ---- the cost of draws
+
+local function draws(worlds)
+  local where_not = failing(worlds, {"cost of S"})
+  if #where_not == 0 then return nil end
+  local rows = {{"world", "S", "ms/step", "microseconds for a draw more, of a context"}}
+  for _, w in ipairs(worlds) do
+    local e = w.experiments.rq4
+    local last = e and shown.last(e.rows) or {}
+    local list = values(last, "samples")
+    table.sort(list)
+    for i, S in ipairs(list) do
+      local t = mean(where(last, {samples = S}), "ms_step")
+      local before = i > 1 and mean(where(last, {samples = list[i - 1]}), "ms_step")
+      local each = before and 1e3 * (t - before) / (S - list[i - 1]) / 32
+      rows[#rows + 1] = {w.title, tostring(S), ("%.3g"):format(t), each and ("%.3f"):format(each)
+                         or ""}
+    end
+  end
+  local text = ([[More draws cost more than the paper says on %s. The paper measured on a GPU, where
+S draws run side by side; here each draw is a row of L numbers that a processor reads and
+multiplies, and the time of a step grows by the number of them.]]):format(listed(where_not))
+  return {title = "The cost of S", rows = rows, text = text}
+end
+
+-- ---- learnt items
+
+local function learnt(worlds)
+  local where_not = failing(worlds, {"fixed beta"})
+  if #where_not == 0 then return nil end
+  local rows = {{"world", "L", "method", "reward, fixed", "reward, learnt"}}
+  for _, w in ipairs(worlds) do
+    local last = w.experiments.rq0 and shown.last(w.experiments.rq0.rows) or {}
+    for _, dim in ipairs(values(last, "dim")) do
+      for _, method in ipairs(values(last, "method")) do
+        local those = where(last, {dim = dim, method = method})
+        rows[#rows + 1] = {w.title, tostring(dim), method,
+          shown.cell(where(those, {learnt = "no"}), "reward", "%.4f"),
+          shown.cell(where(those, {learnt = "yes"}), "reward", "%.4f")}
+      end
+    end
+  end
+  return {title = "Fixed items", rows = rows, text = ([[On %s REINFORCE earns more if it learns the
+items too. The table has the other estimators of the same experiment beside it; the report has none
+that tells why.]]):format(listed(where_not))}
+end
+
+-- What fails without an experiment that would say why.
+local function open_ones(worlds, list)
+  local explained = {speed = true, ["uniform not best"] = true, ["as good"] = true,
+                     ["fixed time"] = true, ["cost of S"] = true, ["fixed beta"] = true}
+  local lines = {}
+  for _, claim in ipairs(list) do
+    local where_not = not explained[claim.id] and failing(worlds, {claim.id}) or {}
+    if #where_not > 0 then
+      lines[#lines + 1] = ("- %s: not on %s."):format(claim.says, listed(where_not))
+    end
+  end
+  if #lines == 0 then return nil end
+  return {title = "Not explained here", text = "No experiment of this report says why:\n\n"
+          .. table.concat(lines, "\n")}
+end
+
+-- {title =, text =, rows = of a table} for all that does not hold in one of the worlds.
+function reasons.of(worlds, list)
+  local all = {}
+  for _, f in ipairs{speed, ranking, draws, learnt} do all[#all + 1] = f(worlds) end
+  all[#all + 1] = open_ones(worlds, list)
+  return all
+end
+
+return reasons

@@ -1,0 +1,242 @@
+-- One report of the paper's experiments: its claims with a verdict for each world, tables, figures,
+-- machine, versions, seeds and time, from the CSVs that the experiments left.
+--
+--   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE]
+--
+-- FOLDER is the out= of experiments (runs/paper if none is given). Where two folders have the same
+-- experiment in the same world, the first one counts. `to` gets README.md with the figures and CSVs
+-- that it shows; the text of the file `notes` is put in before the tables. What an experiment of
+-- a world measured is judged by the rules of claims.lua, and only what it measured is said.
+local fopo = require "fopo"
+local here = arg[0]:match("^(.*/)") or "./"
+package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
+local claims = require "claims"
+local reasons = require "reasons"
+local script = require "script"
+local tables = require "tables"
+
+local o, folders = script.options{to = "runs/paper/report", notes = ""}
+if #folders == 0 then folders = {"runs/paper"} end
+
+local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "beyond", "settings", "baselines"}
+
+-- ---- what there is
+
+local function exists(path)
+  local f <close> = io.open(path)
+  return f ~= nil
+end
+
+-- The CSVs of a folder, without those of unfinished runs.
+local function files_of(folder)
+  local list = {}
+  local pipe = assert(io.popen(("ls '%s' 2>/dev/null"):format(folder)))
+  for name in pipe:lines() do
+    local experiment, world = name:match("^(%w+)%-(.+)%.csv$")
+    if experiment and not world:find("%.part$") then
+      list[#list + 1] = {experiment = experiment, path = folder .. "/" .. name}
+    end
+  end
+  pipe:close()
+  return list
+end
+
+-- A world is named by its data: "twitch" of the twin at 1 % and at full size are two worlds.
+local function world_of(worlds, name, source)
+  local key = name .. " " .. source
+  if not worlds[key] then
+    local share = source:match("^twin, fraction (.+)$")
+    worlds[key] = {name = name, source = source, slug = name .. (share and "-" .. share or ""),
+                   title = share and ("%s twin, %g %%"):format(name, 100 * share) or name,
+                   experiments = {}, order = #worlds + 1}
+    worlds[#worlds + 1] = worlds[key]
+  end
+  return worlds[key]
+end
+
+local function add(worlds, file)
+  local rows, comment = script.read_csv(file.path)
+  if not rows or #rows == 0 then return end
+  local source, settings = comment:match("# settings (.-); ([^\n]*)")
+  local world = world_of(worlds, rows[1].world, source or "unknown")
+  if world.experiments[file.experiment] then return end
+  world.experiments[file.experiment] = {rows = rows, settings = settings or "", path = file.path,
+    machine = comment:match("# (fopo[^\n]*)") or "unknown",
+    figure = exists(file.path:gsub("%.csv$", ".svg")) and file.path:gsub("%.csv$", ".svg")}
+  world.items = math.max(world.items or 0, rows[1].items)
+end
+
+local function collect()
+  local worlds = {}
+  for _, folder in ipairs(folders) do
+    for _, file in ipairs(files_of(folder)) do add(worlds, file) end
+  end
+  table.sort(worlds, function(a, b)
+    return a.items ~= b.items and a.items < b.items or a.items == b.items and a.order < b.order
+  end)
+  return worlds
+end
+
+-- ---- Markdown
+
+local lines = {}
+local function say(form, ...)
+  lines[#lines + 1] = select("#", ...) > 0 and form:format(...) or form
+end
+
+local markdown = tables.markdown
+
+local function put_table(rows)
+  say(markdown(rows))
+  say ""
+end
+
+-- "1 h 5 min" of seconds.
+local function duration(s)
+  if s < 90 then return ("%.0f s"):format(s) end
+  if s < 5400 then return ("%.0f min"):format(s / 60) end
+  return ("%.1f h"):format(s / 3600)
+end
+
+local function copy(from, name)
+  assert(os.execute(("cp '%s' '%s/%s'"):format(from, o.to, name)))
+  return name
+end
+
+local words = {holds = "holds", ["does not hold"] = "**does not hold**",
+               ["not tested here"] = "not tested here"}
+
+local function verdict(j)
+  local open = j.verdict ~= "not tested here" and not j.certain and " (open)" or ""
+  return words[j.verdict] .. open
+end
+
+-- ---- the parts of the report
+
+local function judge_all(worlds)
+  for _, w in ipairs(worlds) do
+    w.verdicts = {}
+    for _, claim in ipairs(claims.list) do
+      local e = w.experiments[claim.experiment]
+      w.verdicts[claim.id] = claims.judge(claim, e and e.rows)
+    end
+  end
+end
+
+local function put_claims(worlds)
+  say "## The paper's claims\n"
+  say(("%s\n"):format(table.concat({
+    "Each verdict follows from the CSVs by the rule beside the claim. A claim holds if the mean",
+    "over the seeds is on the right side everywhere that the rule looks; \"open\" says that the",
+    "95 % interval does not settle it: that over the seeds, or with one seed that over the test",
+    "sessions. What each verdict rests on stands below, world by world."}, "\n")))
+  local head = {"claim", "rule"}
+  for _, w in ipairs(worlds) do head[#head + 1] = w.title end
+  local rows = {head}
+  for _, claim in ipairs(claims.list) do
+    local row = {claim.says, claim.rule .. " (" .. claim.experiment .. ")"}
+    for _, w in ipairs(worlds) do row[#row + 1] = verdict(w.verdicts[claim.id]) end
+    rows[#rows + 1] = row
+  end
+  put_table(rows)
+end
+
+local function put_worlds(worlds)
+  say "## Worlds\n"
+  local rows = {{"world", "data", "items P", "experiments"}}
+  for _, w in ipairs(worlds) do
+    local list = {}
+    for _, name in ipairs(order) do
+      if w.experiments[name] then list[#list + 1] = name end
+    end
+    rows[#rows + 1] = {w.title, (w.source:gsub("^.*/([^/]+/[^/]+)$", "%1")),
+                       tables.count(w.items), table.concat(list, ", ")}
+  end
+  put_table(rows)
+  say [[
+Twins are synthetic (`docs/data.md` says what of them is published and what is assumed), so their
+rewards say nothing about the reward on the real sets; sizes, lengths and popularity, which decide
+the time of a step, are the real ones. Data are prepared as the paper's authors do: users with at
+least `min_items` items, half of a user's items as X and half as Y, 80 / 10 / 10 % of the users for
+training, validation and test.
+]]
+end
+
+local function put_verdicts(w)
+  local rows = {{"claim", "verdict", "measured, with its 95 % interval"}}
+  for _, claim in ipairs(claims.list) do
+    local j = w.verdicts[claim.id]
+    if j.verdict ~= "not tested here" then
+      rows[#rows + 1] = {claim.says, verdict(j), table.concat(j.figures, "; ")}
+    end
+  end
+  if #rows > 1 then put_table(rows) end
+end
+
+local function put_experiment(w, name)
+  local e = w.experiments[name]
+  local first, seconds = e.rows[1], 0
+  for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
+  say("### %s: %s\n", w.title, tables.titles[name] or name)
+  say("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s.\n",
+      tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
+      table.concat(tables.seeds(e.rows), ", "), duration(seconds), e.machine, e.settings)
+  put_table(tables.of(name, e.rows))
+  local note = tables.note(name, e.rows)
+  if note then say("%s\n", note) end
+  local csv = copy(e.path, w.slug .. "-" .. name .. ".csv")
+  if e.figure then
+    say("![%s, %s](%s)\n", tables.titles[name] or name, w.title,
+        copy(e.figure, w.slug .. "-" .. name .. ".svg"))
+  end
+  say("[CSV](%s)\n", csv)
+end
+
+local function put_reasons(worlds)
+  local list = reasons.of(worlds, claims.list)
+  if #list == 0 then return end
+  say "## Where a claim does not hold, and why\n"
+  for _, one in ipairs(list) do
+    say("### %s\n\n%s\n", one.title, one.text)
+    if one.rows then put_table(one.rows) end
+  end
+end
+
+local function put_notes()
+  if o.notes == "" then return end
+  local f <close> = assert(io.open(o.notes))
+  say(f:read("a"))
+end
+
+local function write()
+  local worlds = collect()
+  if #worlds == 0 then
+    script.misuse("%s: no CSV of an experiment", table.concat(folders, ", "))
+  end
+  assert(os.execute(("mkdir -p '%s'"):format(o.to)))
+  judge_all(worlds)
+  say "# The paper's experiments\n"
+  say(("%s\n"):format(table.concat({
+    "Sakhi, Rohde and Gilotte, \"Fast Offline Policy Optimization for Large Scale",
+    "Recommendation\", AAAI 2023, measured again with fopo %s. `scripts/paper/` has the",
+    "experiments, and `scripts/paper/report.lua` wrote this page."}, "\n"):format(fopo.version)))
+  put_claims(worlds)
+  put_notes()
+  put_reasons(worlds)
+  put_worlds(worlds)
+  for _, w in ipairs(worlds) do
+    say("## %s\n", w.title)
+    put_verdicts(w)
+    for _, name in ipairs(order) do
+      if w.experiments[name] then put_experiment(w, name) end
+    end
+  end
+  local path = o.to .. "/README.md"
+  local f = assert(io.open(path .. ".tmp", "w"))
+  f:write((table.concat(lines, "\n"):gsub("\n\n\n+", "\n\n")), "\n")
+  assert(f:close())
+  assert(os.rename(path .. ".tmp", path))
+  print("written to " .. path)
+end
+
+write()

@@ -1,0 +1,136 @@
+-- The rules by which the report judges the paper's claims, on rows that are made up here: each one
+-- can hold, can fail, and is not tested where something is missing.
+package.path = "scripts/paper/?.lua;scripts/tools/?.lua;" .. package.path
+local claims = require "claims"
+local by_id = {}
+for _, one in ipairs(claims.list) do by_id[one.id] = one end
+
+-- Rows of one record a run, for seeds 1 .. 3; value(seed) of the column.
+local function run(rows, given, column, value, seeds)
+  for seed = 1, seeds or 3 do
+    local row = {seed = seed, step = 100, reward = 0.1, ms_step = 1}
+    for k, v in pairs(given) do row[k] = v end
+    row[column] = type(value) == "function" and value(seed) or value
+    rows[#rows + 1] = row
+  end
+  return rows
+end
+
+-- A little noise, the same for all methods of a seed and so without effect on their differences.
+local function around(x) return function(seed) return x * (1 + 0.01 * (seed - 2)) end end
+
+local function says(id, rows, verdict, certain)
+  local found = claims.judge(by_id[id], rows)
+  assert(found.verdict == verdict, ("%s: %s, not %s\n%s"):format(id, found.verdict, verdict,
+         table.concat(found.figures, "; ")))
+  if certain ~= nil then
+    assert(found.certain == certain, id .. ": certain? " .. table.concat(found.figures, "; "))
+  end
+  return table.concat(found.figures, "; ")
+end
+
+local function times(list)
+  local rows = {}
+  for _, t in ipairs(list) do run(rows, {method = t[1], dim = t[2]}, "ms_step", around(t[3])) end
+  return rows
+end
+
+for _, one in ipairs(claims.list) do -- nothing is tested without rows, or with others
+  says(one.id, nil, "not tested here")
+  says(one.id, {}, "not tested here")
+  says(one.id, run({}, {method = "exact", dim = 10}, "reward", 0.1), "not tested here")
+end
+
+-- RQ1
+local fast = times{{"REINFORCE", 10, 100}, {"uniform", 10, 5}, {"mixture", 10, 10},
+                   {"REINFORCE", 1000, 300}, {"uniform", 1000, 30}, {"mixture", 1000, 50}}
+local figures = says("speed", fast, "holds", true)
+assert(figures:find("uniform, L = 10: 20.0 x (20.0 x to 20.0 x)", 1, true), figures)
+says("small L", fast, "holds", true)
+says("uniform fastest", fast, "holds", true)
+local slow = times{{"REINFORCE", 10, 100}, {"uniform", 10, 5}, {"mixture", 10, 30},
+                   {"REINFORCE", 1000, 300}, {"uniform", 1000, 10}, {"mixture", 1000, 9}}
+says("speed", slow, "does not hold", true)
+says("small L", slow, "does not hold", true)
+says("uniform fastest", slow, "does not hold", true)
+says("small L", times{{"REINFORCE", 10, 100}, {"uniform", 10, 5}}, "not tested here")
+local noisy = run(run({}, {method = "REINFORCE", dim = 10}, "ms_step", 100),
+                  {method = "uniform", dim = 10}, "ms_step", function(s) return 5 + 8 * s end)
+says("speed", noisy, "holds", false) -- 7.7, 4.8, 3.4: the interval has both sides
+noisy = run(run({}, {method = "REINFORCE", dim = 10}, "ms_step", 100),
+            {method = "uniform", dim = 10}, "ms_step", function(s) return 8 + 8 * s end)
+says("speed", noisy, "does not hold", false) -- 6.3, 4.2, 3.1
+local once = run(run({}, {method = "REINFORCE", dim = 10}, "ms_step", 100, 1),
+                 {method = "uniform", dim = 10}, "ms_step", 5, 1)
+assert(says("speed", once, "holds", false):find("one seed", 1, true))
+
+-- RQ2 and the fixed time: only the last record of a run counts
+local function rewards(list)
+  local rows = {}
+  for _, r in ipairs(list) do
+    run(rows, {method = r[1], epsilon = r[2], step = 50}, "reward", 9)
+    run(rows, {method = r[1], epsilon = r[2]}, "reward", around(r[3]))
+  end
+  return rows
+end
+local good = rewards{{"mixture", 0.2, 0.10}, {"mixture", 0.8, 0.15}, {"uniform", 1, 0.12},
+                     {"REINFORCE", nil, 0.05}}
+figures = says("uniform not best", good, "holds", true)
+assert(figures:find("eps 0.8 - uniform: +25.0 %", 1, true), figures)
+says("as good", good, "holds", true)
+says("fixed time", good, "holds", true)
+local bad = rewards{{"mixture", 0.2, 0.04}, {"uniform", 1, 0.12}, {"REINFORCE", nil, 0.05}}
+says("uniform not best", bad, "does not hold", true)
+says("as good", bad, "does not hold", true)
+says("fixed time", bad, "does not hold", true)
+says("as good", rewards{{"mixture", 0.2, 0.099}, {"REINFORCE", nil, 0.1}}, "holds", true) -- 2 %
+says("uniform not best", rewards{{"uniform", 1, 0.1}}, "not tested here")
+
+-- One seed: the interval of a reward is over the sessions, 0.02 wide on either side
+local function one(method, epsilon, reward)
+  return {method = method, epsilon = epsilon, seed = 1, step = 1, reward = reward,
+          low = reward - 0.02, high = reward + 0.02}
+end
+figures = says("uniform not best", {one("mixture", 0.8, 0.2), one("uniform", 1, 0.1)}, "holds",
+               true)
+assert(figures:find("+100.0 % (+71.7 % to +128.3 %, one seed, over the sessions)", 1, true),
+       figures)
+says("uniform not best", {one("mixture", 0.8, 0.12), one("uniform", 1, 0.1)}, "holds", false)
+says("uniform not best", {one("mixture", 0.8, 0.1), one("uniform", 1, 0.2)}, "does not hold", true)
+
+-- RQ3: K below 64 does not count for the reward, but for the time
+local function sizes(list)
+  local rows = {}
+  for _, r in ipairs(list) do
+    for seed = 1, 3 do
+      rows[#rows + 1] = {method = "mixture", seed = seed, step = 1, k = r.k, samples = r.S,
+                         reward = around(r.reward)(seed), ms_step = around(r.ms)(seed)}
+    end
+  end
+  return rows
+end
+local robust = sizes{{k = 32, reward = 0.01, ms = 1}, {k = 64, reward = 0.1, ms = 1.1},
+                     {k = 512, reward = 0.097, ms = 1.2}}
+says("robust in K", robust, "holds", true)
+says("time of K", robust, "holds", true)
+local frail = sizes{{k = 64, reward = 0.1, ms = 1}, {k = 512, reward = 0.08, ms = 3}}
+says("robust in K", frail, "does not hold", true)
+says("time of K", frail, "does not hold", true)
+says("robust in K", sizes{{k = 64, reward = 0.1, ms = 1}}, "not tested here")
+
+-- RQ4
+local more = sizes{{S = 50, reward = 0.1, ms = 1}, {S = 1000, reward = 0.11, ms = 1.4}}
+says("better with S", more, "holds", true)
+says("cost of S", more, "holds", true)
+local less = sizes{{S = 50, reward = 0.1, ms = 1}, {S = 1000, reward = 0.1, ms = 5}}
+says("better with S", less, "does not hold")
+says("cost of S", less, "does not hold", true)
+
+-- RQ0: other methods than REINFORCE do not count
+local function learnt(method, with)
+  local rows = run({}, {method = method, dim = 10, learnt = "no"}, "reward", around(0.1))
+  return run(rows, {method = method, dim = 10, learnt = "yes"}, "reward", around(with))
+end
+says("fixed beta", learnt("REINFORCE", 0.05), "holds", true)
+says("fixed beta", learnt("REINFORCE", 0.15), "does not hold", true)
+says("fixed beta", learnt("mixture", 0.05), "not tested here")
