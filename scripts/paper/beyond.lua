@@ -58,10 +58,10 @@ end
 local function show(rows)
   local lines, curves = paper.by_epoch(label)(rows)
   local last = paper.last(rows)
-  table.insert(lines[1], 3, "against mixture")
+  table.insert(lines[1], 4, "against mixture")
   for i, curve in ipairs(curves) do
     local list = curve.name ~= "mixture" and differences(last, curve.name) or {}
-    table.insert(lines[i + 1], 3, #list > 0 and paper.cell(list, "difference", "%+.4f") or "")
+    table.insert(lines[i + 1], 4, #list > 0 and paper.cell(list, "difference", "%+.4f") or "")
   end
   return lines, curves
 end

@@ -53,14 +53,6 @@ local function show(rows, own)
     row.time = math.max(1, math.floor(row.seconds / part + 0.5)) * part
   end
   local lines, curves = paper.by_epoch(paper.by_epsilon, "time")(rows)
-  table.insert(lines[1], "epochs")
-  for i, curve in ipairs(curves) do
-    local ends = {}
-    for _, row in ipairs(paper.last(rows)) do
-      if paper.by_epsilon(row) == curve.name then ends[#ends + 1] = row end
-    end
-    table.insert(lines[i + 1], ("%.1f"):format((paper.over_seeds(ends, "epoch"))))
-  end
   curves.xlabel = "seconds of training"
   return lines, curves, ("Each method trains for %.1f seconds."):format(allowed(rows))
 end

@@ -90,15 +90,15 @@ end
 -- curve of the reward against `x` (epoch).
 function shown.by_epoch(label, x)
   return function(rows)
-    local lines = {{"", "reward", "expected reward", "items in effect", "ms/step"}}
+    local lines = {{"", "epochs", "reward", "expected reward", "items in effect", "ms/step"}}
     local last, curves = shown.last(rows), shown.curves(rows, label, x)
     for _, curve in ipairs(curves) do
       local ends = {}
       for _, row in ipairs(last) do
         if label(row) == curve.name then ends[#ends + 1] = row end
       end
-      lines[#lines + 1] = {curve.name, shown.cell(ends, "reward", "%.4f"),
-        shown.cell(ends, "expected", "%.4f"),
+      lines[#lines + 1] = {curve.name, ("%.3g"):format((shown.over_seeds(ends, "epoch"))),
+        shown.cell(ends, "reward", "%.4f"), shown.cell(ends, "expected", "%.4f"),
         ("%.0f"):format((shown.over_seeds(ends, "effective"))),
         ("%.3f"):format((shown.over_seeds(ends, "ms_step")))}
     end

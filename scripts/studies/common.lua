@@ -6,7 +6,8 @@ package.path = here .. "../tools/?.lua;" .. package.path
 local script = require "script"
 
 local report = fopo.report
-local study = {suffix = "", misuse = script.misuse, mean = script.mean} -- suffix of the CSV's name
+local study = {suffix = "", -- of the CSV's name
+               misuse = script.misuse, mean = script.mean, train = script.train}
 
 -- The options, and the files that the command line names. In o.worlds, if there is such an option,
 -- the files follow the worlds. A quick run writes a CSV of its own.
@@ -54,26 +55,6 @@ function study.trainer(world, gradient, o)
                                 rows = o.rows}
   return fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
                       optim = fopo.optim.adam{lr = o.lr}, seed = o.seed, valid = false}
-end
-
--- Trains for so many seconds of wall time; or, with o.clock = "cpu", for so many seconds of CPU
--- time by one thread, which other work on the machine hardly changes. Returns the seconds used.
-function study.train(t, seconds, o)
-  if o.clock ~= "cpu" then
-    local before = t.seconds
-    t:run{seconds = seconds, view = false}
-    return t.seconds - before
-  end
-  fopo.threads(1)
-  local start, n = os.clock(), 1
-  local function used() return os.clock() - start end
-  while used() < seconds do
-    local before = used()
-    t:run{steps = n, every = n, view = false}
-    local each = (used() - before) / n
-    n = math.max(1, math.min(50, math.floor((seconds - used()) / math.max(each, 1e-6))))
-  end
-  return used()
 end
 
 -- The mean and its standard error of one column of rows, tables by column name.

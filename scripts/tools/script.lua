@@ -1,5 +1,7 @@
--- What the paper's experiments, studies and benchmarks share: the command line, CSV files, and
--- means over seeds.
+-- What the paper's experiments, studies and benchmarks share: the command line, CSV files, training
+-- for a time, and means over seeds.
+local fopo = require "fopo"
+
 local script = {}
 
 -- The interpreter for everything that calls Python: PYTHON=, else Debian's, which has the packages.
@@ -111,6 +113,28 @@ function script.read_csv(path)
     end
   end
   return rows, table.concat(comment, "\n") .. "\n"
+end
+
+-- ---- training for a time
+
+-- Trains for so many seconds of wall time; or, with o.clock = "cpu", for so many seconds of CPU
+-- time by one thread, which other work on the machine hardly changes. Returns the seconds used.
+function script.train(t, seconds, o)
+  if o.clock ~= "cpu" then
+    local before = t.seconds
+    t:run{seconds = seconds, view = false}
+    return t.seconds - before
+  end
+  fopo.threads(1)
+  local start, n = os.clock(), 1
+  local function used() return os.clock() - start end
+  while used() < seconds do
+    local before = used()
+    t:run{steps = n, every = n, view = false}
+    local each = (used() - before) / n
+    n = math.max(1, math.min(50, math.floor((seconds - used()) / math.max(each, 1e-6))))
+  end
+  return used()
 end
 
 -- ---- means over seeds
