@@ -1,6 +1,7 @@
 """The paper's experiments at scale=tiny: each prints its table and keeps its CSV and figure; one
 that is killed goes on where it was, with the same rewards."""
 import csv
+import gzip
 import os
 import shutil
 import signal
@@ -142,6 +143,40 @@ class Paper(unittest.TestCase):
             text = f.read()
         self.assertIn("The best of each kind: by R_test ", text)
         self.assertIn("| item-kNN |", text)
+
+    def test_real_files(self):
+        """Files of the form of the paper's sets take the place of the twins: repeats count once,
+        rows with is_read = 0 not at all, users with fewer than 20 items are left out."""
+        random = [(i * 7919 + 13) % 10007 for i in range(40000)]
+        kept, taken = {"twitch": {}, "goodreads": {}}, iter(random)
+        with gzip.open(self.out + "/full_a.csv.gz", "wt") as f:
+            for user in range(1, 101):
+                for i in range(10 + user % 40):
+                    item = next(taken) % 300
+                    kept["twitch"].setdefault(user, set()).add(item)
+                    for start in range(1 + i % 2):
+                        f.write(f"{user},{33842865744 + i},streamer{item},{start},{start + 2}\n")
+        with open(self.out + "/goodreads_interactions.csv", "w", encoding="utf-8") as f:
+            f.write("user_id,book_id,is_read,rating,is_reviewed\n")
+            for user in range(100):
+                for i in range(20 + user % 50):
+                    item, read = next(taken) % 400, int(i % 3 > 0)
+                    if read:
+                        kept["goodreads"].setdefault(user, set()).add(item)
+                    f.write(f"{user},{item},{read},{3 * read},0\n")
+        done = run("rq3", self.out, "worlds=twitch,goodreads", f"data={self.out}", "seeds=1",
+                   "epochs=1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for world, users in kept.items():
+            row = rows_of(f"{self.out}/rq3-{world}.csv")[0]
+            long = sum(len(items) >= 20 for items in users.values())
+            self.assertGreater(len(users), long)
+            self.assertEqual(int(row["items"]), len(set().union(*users.values())))
+            self.assertEqual(int(row["contexts"]) + 2 * int(row["test"]), long, world)
+            self.assertEqual(int(row["test"]), round(0.1 * long), world)
+        missing = run("rq3", self.out, f"data={self.out}/none")
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("holds no full_a.csv, nor full_a.csv.gz", missing.stderr)
 
     def test_other_settings(self):
         self.assertEqual(run("rq3", self.out).returncode, 0)
