@@ -182,8 +182,6 @@ local function put_experiment(w, name)
       tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
       table.concat(tables.seeds(e.rows), ", "), duration(seconds), e.machine, e.settings)
   put_table(tables.of(name, e.rows))
-  local note = tables.note(name, e.rows)
-  if note then say("%s\n", note) end
   local csv = copy(e.path, w.slug .. "-" .. name .. ".csv")
   if e.figure then
     say("![%s, %s](%s)\n", tables.titles[name] or name, w.title,
@@ -200,6 +198,18 @@ local function put_reasons(worlds)
     say("### %s\n\n%s\n", one.title, one.text)
     if one.rows then put_table(one.rows) end
   end
+end
+
+local function put_worth(worlds)
+  local rows = tables.worth(worlds)
+  if not rows then return end
+  say "## Is the policy any good?\n"
+  say [[
+What a recommender engineer would try first, beside the best of the learnt policies, on the same test
+sessions. R_test is the paper's measure: items of X may be recommended, and earn nothing. A learnt
+policy is linear in the mean of fixed embeddings; "the start" is the same with nothing learnt.
+]]
+  put_table(rows)
 end
 
 local function put_notes()
@@ -223,6 +233,7 @@ local function write()
   put_claims(worlds)
   put_notes()
   put_reasons(worlds)
+  put_worth(worlds)
   put_worlds(worlds)
   for _, w in ipairs(worlds) do
     say("## %s\n", w.title)

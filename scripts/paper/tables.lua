@@ -150,20 +150,28 @@ local function best_of(last, name_of_column, among)
   return best, most
 end
 
--- A sentence below the table of an experiment, or nil.
-function tables.note(name, rows)
-  if name ~= "baselines" then return nil end
-  local last, parts = shown.last(rows), {}
-  for _, m in ipairs{{"reward", "R_test"}, {"recall20", "recall@20"},
-                     {"unseen_reward", "the reward without items of X"}} do
-    local other, theirs = best_of(last, m[1], false)
-    local own, ours = best_of(last, m[1], true)
-    if other and own then
-      parts[#parts + 1] = ("by %s %s has %.4f, %s among the learnt policies %.4f"):format(m[2],
-        other, theirs, own, ours)
+-- The best baseline and the best learnt policy of each world by three measures, as a table; nil if
+-- no world has the experiment. worlds: {title =, experiments =}.
+function tables.worth(worlds)
+  local list = {{"world", "measure", "best baseline", "best learnt policy", "the start"}}
+  for _, w in ipairs(worlds) do
+    local last = w.experiments.baselines and shown.last(w.experiments.baselines.rows) or {}
+    for _, m in ipairs{{"reward", "R_test"}, {"recall20", "recall@20"},
+                       {"unseen_reward", "reward, items of X left out"},
+                       {"unseen_recall20", "recall@20, items of X left out"}} do
+      local other, own = best_of(last, m[1], false), best_of(last, m[1], true)
+      if other and own then
+        local line = {w.title, m[2]}
+        for i, method_name in ipairs{other, own, "start"} do
+          local those = shown.where(last, {method = method_name})
+          line[i + 2] = #those > 0 and (i < 3 and method_name .. " " or "")
+                        .. cell(those, m[1], "%.4f") or ""
+        end
+        list[#list + 1] = line
+      end
     end
   end
-  return "The best of each kind: " .. table.concat(parts, "; ") .. "."
+  return #list > 1 and list or nil
 end
 
 return tables
