@@ -103,6 +103,15 @@ local function copy(from, name)
   return name
 end
 
+-- The CSV, without the folders of this machine in which its file of interactions lies.
+local function copy_csv(from, name)
+  local f <close> = assert(io.open(from))
+  local text = f:read("a"):gsub("(# settings )[^;\n]*/([^/;]+/[^/;]+;)", "%1%2", 1)
+  local to <close> = assert(io.open(o.to .. "/" .. name, "w"))
+  assert(to:write(text))
+  return name
+end
+
 local words = {holds = "holds", ["does not hold"] = "**does not hold**",
                ["not tested here"] = "not tested here"}
 
@@ -182,7 +191,7 @@ local function put_experiment(w, name)
       tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
       table.concat(tables.seeds(e.rows), ", "), duration(seconds), e.machine, e.settings)
   put_table(tables.of(name, e.rows))
-  local csv = copy(e.path, w.slug .. "-" .. name .. ".csv")
+  local csv = copy_csv(e.path, w.slug .. "-" .. name .. ".csv")
   if e.figure then
     say("![%s, %s](%s)\n", tables.titles[name] or name, w.title,
         copy(e.figure, w.slug .. "-" .. name .. ".svg"))
