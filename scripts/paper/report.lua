@@ -214,9 +214,9 @@ local function put_worth(worlds)
   if not rows then return end
   say "## Is the policy any good?\n"
   say [[
-What a recommender engineer would try first, beside the best of the learnt policies, on the same test
-sessions. R_test is the paper's measure: items of X may be recommended, and earn nothing. A learnt
-policy is linear in the mean of fixed embeddings; "the start" is the same with nothing learnt.
+What a recommender engineer would try first, beside the best of the learnt policies, on the same
+test sessions. R_test is the paper's measure: items of X may be recommended, and earn nothing. A
+learnt policy is linear in the mean of fixed embeddings; "the start" has learnt nothing.
 ]]
   put_table(rows)
 end

@@ -187,6 +187,22 @@ static void the_bound_holds(void **state) {
   fopo_dataset_free(d);
 }
 
+/* Clusters of which hardly anybody likes the last: all are liked all the same, in finite time. */
+static void all_clusters_can_be_liked(void **state) {
+  (void)state;
+  fopo_world_options o = {.users = 20, .items = 100, .clusters = 10, .tastes = 10, .appeal = 10};
+  fopo_world *w;
+  fopo_dataset *d;
+  assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
+  for (size_t u = 0; u < w->users; u++) {
+    uint32_t seen = 0;
+    for (size_t k = 0; k < 10; k++) seen |= 1u << w->liked[u * 10 + k];
+    assert_int_equal(seen, 1023);
+  }
+  fopo_world_free(w);
+  fopo_dataset_free(d);
+}
+
 static void refusals(void **state) {
   (void)state;
   fopo_world_options o;
@@ -210,6 +226,7 @@ int main(void) {
       cmocka_unit_test(twins_are_as_published),
       cmocka_unit_test(fractions_scale_sizes),
       cmocka_unit_test(the_bound_holds),
+      cmocka_unit_test(all_clusters_can_be_liked),
       cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests_name("twins", tests, NULL, NULL);

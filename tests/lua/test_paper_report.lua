@@ -33,7 +33,8 @@ local function steps(reinforce, uniform, mixture)
 end
 write("one", "rq1", "small", "/home/me/data/small.csv", 1000, steps(10, 5, 5))
 write("one", "rq1", "twitch", "twin, fraction 1", 790000, steps(900, 5, 10))
-write("two", "rq1", "small", "/home/me/data/small.csv", 1000, steps(900, 5, 5)) -- the first folder counts
+-- Of two folders the first counts.
+write("two", "rq1", "small", "/home/me/data/small.csv", 1000, steps(900, 5, 5))
 write("one", "rq2", "small", "/home/me/data/small.csv", 1000, {
   {method = "uniform", epsilon = 1, reward = 0.2}, {method = "REINFORCE", reward = 0.1},
   {method = "mixture", epsilon = 0.8, reward = 0.1}})

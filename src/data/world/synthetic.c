@@ -22,6 +22,8 @@ enum {
   BLOCK = 1024, /* users between two reports of progress */
   TRIES = 16,   /* with lambda >= 2 and no dominant item, one try fails in less than half of the
                  * cases, and all in 1 of 10,000 */
+  DRAWS = 1000, /* of a cluster that is not liked yet, where their appeal differs: then the most
+                 * appealing one is taken */
   STEP_CATALOGUE = 0,
   STEP_TASTE = 1,
   STEP_SESSION = 2
@@ -121,6 +123,13 @@ static void fill_reach(double *reach, const fopo_world_options *o) {
   for (size_t c = 0; c < o->clusters; c++) reach[c] /= sum;
 }
 
+/* The first cluster that is not among the n of `liked`. */
+static uint32_t most_appealing(const uint32_t *liked, size_t n) {
+  uint32_t c = 0;
+  while (is_among(c, liked, n)) c++;
+  return c;
+}
+
 static void draw_rate(fopo_world *w, uint32_t user, const fopo_world_options *o, uint32_t index) {
   fopo_words r = fopo_random(o->seed, FOPO_STREAM_WORLD, STEP_TASTE, user, index);
   double a, b;
@@ -129,8 +138,8 @@ static void draw_rate(fopo_world *w, uint32_t user, const fopo_world_options *o,
   w->rate[user] = (float)fmin(fmax(lambda, LEAST_RATE), largest_rate(o));
 }
 
-/* Different clusters, by their reach; weights ~ Dirichlet(1, ..., 1) as normalised
- * exponentials; lambda log-normal with mean mean_items. */
+/* Different clusters, by their appeal; weights ~ Dirichlet(1, ..., 1) as normalised exponentials;
+ * lambda log-normal with mean mean_items. */
 static void make_user(fopo_world *w, uint32_t user, const fopo_world_options *o,
                       const double *reach) {
   size_t n = w->tastes;
@@ -139,11 +148,13 @@ static void make_user(fopo_world *w, uint32_t user, const fopo_world_options *o,
   double sum = 0;
   for (size_t k = 0; k < n; k++) {
     fopo_words r;
+    uint32_t end = index + DRAWS;
     do {
       r = fopo_random(o->seed, FOPO_STREAM_WORLD, STEP_TASTE, user, index++);
       double u = fopo_unit(r.v[0]);
       liked[k] = (uint32_t)(o->appeal > 0 ? invert(reach, 0, w->clusters, u)
                                           : (size_t)(u * (double)w->clusters));
+      if (o->appeal > 0 && index == end) liked[k] = most_appealing(liked, k);
     } while (is_among(liked[k], liked, k));
     taste[k] = (float)-log(fopo_unit(r.v[1]));
     sum += (double)taste[k];
