@@ -4,7 +4,7 @@
 #   sh datasets/goodreads.sh [FOLDER]
 #
 # goodreads_interactions.csv: 228,648,342 rows and a header, about 4 GB; then
-# `make paper SCALE=full DATA=FOLDER WORLDS=goodreads`. No checksum is published: the rows, whose
+# `make paper SCALE=full DATA=FOLDER WORLD=goodreads`. No checksum is published: the rows, whose
 # number its authors give, are counted.
 set -eu
 name=goodreads

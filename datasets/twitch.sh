@@ -3,9 +3,9 @@
 #
 #   sh datasets/twitch.sh [FOLDER] [size=full|100k]
 #
-# full: full_a.csv.gz, 124 M rows; then `make paper SCALE=full DATA=FOLDER`. No checksum of it is
-# published: its rows are counted. 100k: 100k_a.csv, the subset of 100,000 users, 114 MB; its
-# SHA-256 is that of copies in public repositories.
+# full: full_a.csv.gz, 124 M rows; then `make paper SCALE=full DATA=FOLDER WORLD=twitch`. No
+# checksum of it is published: its rows are counted. 100k: 100k_a.csv, the subset of 100,000 users,
+# 114 MB; its SHA-256 is that of copies in public repositories.
 set -eu
 name=twitch size=full
 . "$(dirname "$0")/fetch.sh"
