@@ -8,9 +8,11 @@
 --                    are synthetic twins of `fraction` of their size
 --   worlds=twitch,goodreads    or files of interactions by path; FILE ... adds to them
 --   seeds=1,2,3      of theta, the order of contexts and the draws; the split is the same
+--   test=0.1         share of the users; more of a small file, whose test has few sessions
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
 --   out=FOLDER       of CSV and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
+--   power_iterations=4    of the singular vectors
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
 --
@@ -44,9 +46,9 @@ for name, f in pairs(shown) do paper[name] = f end
 
 local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
-          out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, split_seed = 1,
-          embedding = "none", temperature = 1, k = 256, samples = 1000, epsilon = 0.8,
-          index = "hnsw", threads = 0, keep = 60},
+          out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, test = 0.1,
+          split_seed = 1, embedding = "none", power_iterations = 4, temperature = 1, k = 256,
+          samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60},
   small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
   tiny = {scale = "tiny", fraction = 0.0008, worlds = {"twitch"}, lr = 1e-2, k = 20, samples = 50,
           index = "norm", seeds = {1, 2, 3}},

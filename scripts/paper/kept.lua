@@ -32,8 +32,8 @@ local function settings_line(e, found, o)
     local v = o[name]
     list[#list + 1] = name .. "=" .. (type(v) == "number" and ("%.9g"):format(v) or tostring(v))
   end
-  for _, name in ipairs{"batch", "min_items", "split_seed"} do
-    list[#list + 1] = ("%s=%d"):format(name, o[name])
+  for _, name in ipairs{"batch", "min_items", "power_iterations", "split_seed", "test"} do
+    list[#list + 1] = ("%s=%g"):format(name, o[name])
   end
   table.sort(list)
   return ("# settings %s; %s"):format(found.source, table.concat(list, " "))

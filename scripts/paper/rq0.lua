@@ -50,9 +50,12 @@ local function ratios(rows)
   return list
 end
 
+local APART = 1.03 -- the factor between the points of two methods
+
 local function show(rows)
   local lines = {{"L", "method", "reward, fixed", "reward, learnt", "rP", "rS"}}
-  local curves = {xlabel = "L", ylabel = "rP, reward learnt / fixed", style = "points"}
+  local curves = {xlabel = "L", ylabel = "rP, reward learnt / fixed", style = "points",
+                  logx = true}
   for _, method in ipairs(paper.values(rows, "method")) do
     local all = {}
     for _, dim in ipairs(paper.values(rows, "dim")) do
@@ -63,7 +66,7 @@ local function show(rows)
         paper.cell(paper.where(those, {learnt = "yes"}), "reward", "%.4f"),
         paper.cell(r, "rP", "%.2f"), paper.cell(r, "rS", "%.2f")}
       for _, one in ipairs(r) do
-        one.dim = dim
+        one.dim = dim * APART ^ (#curves - 1)
         all[#all + 1] = one
       end
     end

@@ -64,7 +64,7 @@ world.__index = world
 -- The prepared world: world.train, world.test, world:items(dim, scale), world:index(kind).
 function worlds.open(found, o)
   local split = found.dataset():sessions{min_items = o.min_items, max_users = found.users,
-                                         valid = 0.1, test = 0.1, seed = o.split_seed}
+                                         valid = 0.1, test = o.test, seed = o.split_seed}
   return setmetatable({name = found.name, train = split.train, test = split.test, split = split,
                        o = o, made = {}}, world)
 end
@@ -73,14 +73,15 @@ end
 local WORTH_KEEPING = 20
 
 local function path_of_items(w, dim, scale)
-  return ("%s/cache/%s-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n, dim,
-                                                scale)
+  return ("%s/cache/%s-%d-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n,
+                                                   w.o.power_iterations, dim, scale)
 end
 
 local function computed(w, dim, scale)
   local path, start = path_of_items(w, dim, scale), fopo.clock()
   if exists(path) then return fopo.array.load(path) end
-  local items = fopo.embed.svd(w.train, {dim = dim, scale = scale})
+  local items = fopo.embed.svd(w.train, {dim = dim, scale = scale,
+                                                power_iterations = w.o.power_iterations})
   if fopo.clock() - start > WORTH_KEEPING then
     assert(os.execute(("mkdir -p '%s/cache'"):format(w.o.out)))
     items:save(path)

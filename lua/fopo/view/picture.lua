@@ -18,12 +18,17 @@ picture.options = {
   {"height", "integer", 540, "pixels", min = 150, max = 10000},
   {"style", "string", "lines", "how series are drawn that say nothing",
    one_of = {"lines", "points", "bars"}},
+  {"intervals", "string", nil, "how the intervals of lines are drawn: as bands, or as bars, the "
+   .. "default of more than four", one_of = {"bands", "bars"}},
 }
 
 -- Colours that can be told apart with any colour vision (Okabe and Ito).
 local palette = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"}
 local terminals = {svg = "svg size %d,%d dynamic enhanced background rgb 'white' font 'sans,13'",
                    png = "pngcairo size %d,%d font 'sans,11'"}
+
+local MOST_BANDS = 4 -- series with bands that can be told apart
+local KEY_INSIDE = 6 -- names that leave room for the curves
 
 -- A string in gnuplot's single quotes, where nothing is special but the quote itself.
 local function quoted(s)
@@ -54,24 +59,26 @@ local function data(n, s)
   return table.concat(lines, "\n")
 end
 
--- Adds the plot elements of a series to the list: its interval, then the series.
-local function elements(n, s, list)
+-- Adds the plot elements of a series to the list: its interval, then the series. Series beyond the
+-- palette are dashed.
+local function elements(n, s, list, bands)
   local colour = palette[(n - 1) % #palette + 1]
+  local dash = n > #palette and " dt 2" or ""
   local title = s.name and ("title %s noenhanced"):format(quoted(s.name)) or "notitle"
   local from = ("$s%d using "):format(n)
   if s.style == "bars" then
     list[#list + 1] = ("%s1:2 with boxes lc rgb '%s' fs solid 0.6 %s"):format(from, colour, title)
-  elseif s.low and s.style == "lines" then
+  elseif s.low and s.style == "lines" and bands then
     local band = "%s1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 notitle"
     list[#list + 1] = band:format(from, colour)
   end
-  if s.low and s.style ~= "lines" then
+  if s.low and not (s.style == "lines" and bands) then
     local bars = "%s1:2:3:4 with yerrorbars lc rgb '%s' pt 7 ps 0.4 notitle"
     list[#list + 1] = bars:format(from, colour)
   end
   if s.style ~= "bars" then
     list[#list + 1] = ("%s1:2 with %s lc rgb '%s' %s %s"):format(from, s.style, colour,
-      s.style == "lines" and "lw 2" or "pt 7 ps 0.6", title)
+      s.style == "lines" and "lw 2" .. dash or "pt 7 ps 0.6", title)
   end
 end
 
@@ -79,7 +86,9 @@ local function script(kind, series, o)
   local lines = {
     "set encoding utf8", "set terminal " .. terminals[kind]:format(o.width, o.height),
     "set grid lc rgb '#dddddd'", "set border 3",
-    "set tics nomirror", "set key top left Left reverse noenhanced", "set boxwidth 0.8 relative",
+    "set tics nomirror", "set boxwidth 0.8 relative",
+    ("set key %s Left reverse noenhanced"):format(#series > KEY_INSIDE and "outside right top"
+                                                  or "top left"),
   }
   local function set(what, words)
     if words then lines[#lines + 1] = ("set %s %s"):format(what, label(words)) end
@@ -89,14 +98,15 @@ local function script(kind, series, o)
   set("ylabel", with_unit(o.ylabel, o.yunit))
   if o.logx then lines[#lines + 1] = "set logscale x" end
   if o.logy then lines[#lines + 1] = "set logscale y" end
-  local list, interval = {}, false
+  local list, interval = {}, nil
+  local bands = o.intervals == "bands" or not o.intervals and #series <= MOST_BANDS
   for n, s in ipairs(series) do
     if s.style == "bars" and not o.logy then lines[#lines + 1] = "set yrange [*<0:*]" end
     lines[#lines + 1] = data(n, s)
-    elements(n, s, list)
-    interval = interval or s.low ~= nil
+    elements(n, s, list, bands)
+    interval = s.low and (s.style == "lines" and bands and "bands" or "bars") or interval
   end
-  if interval then set("label 1 at graph 0.995,0.015 right font ',9'", "bands: 95 % intervals") end
+  set("label 1 at graph 0.995,0.015 right font ',9'", interval and interval .. ": 95 % intervals")
   lines[#lines + 1] = "plot " .. table.concat(list, ", \\\n  ")
   return table.concat(lines, "\n") .. "\n"
 end
