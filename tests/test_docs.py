@@ -71,6 +71,10 @@ def pictures_are_up_to_date():
                   read("docs/" + name) == read(os.path.join(folder, name)))
             check("README shows docs/" + name, "docs/" + name in read("README.md"))
             xml.etree.ElementTree.parse("docs/" + name) # an error, if it is not well formed
+    for run in ("head_tail", "reinforce"):
+        last = read("docs/pictures/%s/history.jsonl" % run).rstrip().split("\n")[-1]
+        took = "takes %.1f s" % float(re.search(r'"seconds": ([\d.]+)', last).group(1))
+        check("README says how long the run of %s took" % run, took in read("README.md"), took)
 
 
 def man_page_is_clean():

@@ -28,7 +28,7 @@ local runs = fopo.experiment.race{
     {"REINFORCE", fopo.gradient.reinforce{samples = 1000, baseline = "mean"}},
     {"SNIS, uniform", fopo.gradient.snis{samples = 1000}},
     {"SNIS, mixture", fopo.gradient.snis{samples = 1000, proposal = mixture}},
-    {"head and tail", fopo.gradient.head_tail{index = norm, k = 256, tail = 64}},
+    {"head and tail", fopo.gradient.head_tail{}}, -- the default: one head for all contexts
   },
   on_run = function(run)
     say("%s: %d steps in %.1f s of training", run.name, run.trainer.step, run.trainer.seconds)
