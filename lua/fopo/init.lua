@@ -20,6 +20,7 @@ local fopo = {
   array = require "fopo.array",
   data = require "fopo.data",
   embed = require "fopo.embed",
+  shard = require "fopo.shard",
   index = require "fopo.index",
   policy = require "fopo.policy",
   proposal = require "fopo.proposal",

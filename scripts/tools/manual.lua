@@ -80,7 +80,7 @@ local sections = {
   {"Arrays", "Dense float32 matrices and lists of ids.", {"fopo.array.", "array:"}},
   {"Data", "Interactions, sessions, bandit logs and synthetic worlds.",
    {"fopo.data.", "dataset:", "sessions:", "logs:", "world:", "log_world:"}},
-  {"Embeddings", "Items as vectors.", {"fopo.embed."}},
+  {"Embeddings", "Items as vectors.", {"fopo.embed.", "fopo.shard"}},
   {"Indexes", "Maximum inner product search over the items.", {"fopo.index.", "index:"}},
   {"Policies", "The softmax over the catalogue.", {"fopo.policy.", "policy:"}},
   {"Proposals", "The distributions that self-normalised importance sampling draws from.",

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bind/families.h"
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/progress.h"
@@ -49,18 +50,40 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
   return a;
 }
 
-static void done(bind_object *o) { fopo_free(((bind_array *)o)->data); }
+static void done(bind_object *o) {
+  bind_array *a = (bind_array *)o;
+  if (a->shard == NULL) fopo_free(a->data);
+  if (a->shard != NULL) fopo_shard_done(a->shard);
+  fopo_free(a->shard);
+}
 
 static void archive_done(bind_object *o) { fopo_archive_done(&((bind_archive *)o)->archive); }
 
 static size_t count(const bind_array *a) { return a->rows * a->cols; }
 
-static bind_array *get_array(lua_State *L, int index) {
-  return bind_get(L, index, &bind_array_type);
+/* The array at `index`, which this rank must have whole; `what` names it. */
+static bind_array *get_whole(lua_State *L, int index, const char *what) {
+  bind_array *a = bind_get(L, index, &bind_array_type);
+  if (a->shard != NULL) {
+    bind_refuse(
+        L,
+        "%s is dealt out to %d ranks, and this needs the whole array; what takes items that "
+        "are dealt out, help(fopo.shard) lists",
+        what, (int)a->shard->part.size);
+  }
+  return a;
+}
+
+static bind_array *get_array(lua_State *L, int index) { return get_whole(L, index, "the array"); }
+
+bind_array *bind_array_items(lua_State *L, int index, const char *what) {
+  bind_array *a = bind_get(L, index, &bind_array_type);
+  if (a->ids) bind_refuse(L, "%s is an array of ids; an array of numbers is needed", what);
+  return a;
 }
 
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
-  bind_array *a = get_array(L, index);
+  bind_array *a = get_whole(L, index, what);
   if (a->ids) {
     bind_refuse(L, "%s is an array of ids; an array of numbers is needed", what);
   }
@@ -68,7 +91,7 @@ bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
 }
 
 bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
-  bind_array *a = get_array(L, index);
+  bind_array *a = get_whole(L, index, what);
   if (!a->ids) {
     bind_refuse(L, "%s is an array of numbers; an array of ids is needed (fopo.array.ids{...})",
                 what);
@@ -535,7 +558,20 @@ static int is_finite(lua_State *L) {
 }
 
 static int field_rows(lua_State *L, bind_object *o) {
-  return bind_return_count(L, ((bind_array *)o)->rows);
+  const bind_array *a = (bind_array *)o;
+  return bind_return_count(L, a->shard != NULL ? a->shard->part.P : a->rows);
+}
+
+/* Of an array that is dealt out {rank, size, rows}: whose part this is, and how many rows it has.
+ */
+static int field_part(lua_State *L, bind_object *o) {
+  const bind_array *a = (bind_array *)o;
+  if (a->shard == NULL) return bind_return_nil(L);
+  lua_createtable(L, 0, 3);
+  bind_set_count(L, "rank", a->shard->part.rank);
+  bind_set_count(L, "size", a->shard->part.size);
+  bind_set_count(L, "rows", a->rows);
+  return 1;
 }
 
 static int field_cols(lua_State *L, bind_object *o) {
@@ -550,9 +586,37 @@ static int field_bytes(lua_State *L, bind_object *o) {
   return bind_return_count(L, count((bind_array *)o) * ELEMENT);
 }
 
-const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros}, {"array_randn", array_randn},
-                                         {"array_from", array_from},   {"array_ids", array_ids},
-                                         {"array_load", array_load},   {NULL, NULL}};
+/* ---- arrays that are dealt out to the ranks ---- */
+
+/* Pushes a new array, this rank's part of what the ranks hold in ranges, `mine` of this one; lets
+ * go of nothing if it fails. */
+static int push_part(lua_State *L, fopo_matrix mine) {
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  a->shard = fopo_alloc(1, sizeof *a->shard);
+  bind_check(L, fopo_comm_agree(a->shard != NULL ? FOPO_OK : FOPO_ERR_MEMORY));
+  bind_check(L, fopo_shard_deal(a->shard, mine));
+  a->data = a->shard->items.x;
+  a->rows = a->shard->part.rows;
+  a->cols = a->shard->items.cols;
+  bind_pressure(L, count(a) * ELEMENT);
+  return 1;
+}
+
+/* native.shard_array(items): deals out an array that every rank has whole. */
+static int shard_array(lua_State *L) {
+  bind_array *a = bind_array_numbers(L, 1, "items");
+  size_t first,
+      n = fopo_comm_share(&first, a->rows, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  return push_part(L, fopo_matrix_rows(bind_matrix(a), first, n));
+}
+
+const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros},
+                                         {"array_randn", array_randn},
+                                         {"array_from", array_from},
+                                         {"array_ids", array_ids},
+                                         {"array_load", array_load},
+                                         {"shard_array", shard_array},
+                                         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
     {"get", get},       {"set", set},     {"save", save},        {"rows_of", rows_of},
@@ -561,11 +625,9 @@ static const luaL_Reg methods[] = {
     {"min", least},     {"max", largest}, {"finite", is_finite}, {"histogram", histogram},
     {NULL, NULL}};
 
-static const bind_field fields[] = {{"rows", field_rows, NULL},
-                                    {"cols", field_cols, NULL},
-                                    {"kind", field_kind, NULL},
-                                    {"bytes", field_bytes, NULL},
-                                    {NULL, NULL, NULL}};
+static const bind_field fields[] = {{"rows", field_rows, NULL},   {"part", field_part, NULL},
+                                    {"cols", field_cols, NULL},   {"kind", field_kind, NULL},
+                                    {"bytes", field_bytes, NULL}, {NULL, NULL, NULL}};
 
 const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),

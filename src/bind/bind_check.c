@@ -9,7 +9,7 @@
  * one context and r [1, P] the rewards of all items in it. */
 static int check_slopes(lua_State *L) {
   double slope[FOPO_REFERENCE_DIRECTIONS], value, log_z;
-  fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
+  fopo_policy *pi = &bind_policy_whole(L, 1, "fopo.check")->policy;
   bind_array *x = bind_array_numbers(L, 2, "x"), *r = bind_array_numbers(L, 3, "r");
   bind_array *U = bind_array_numbers(L, 4, "U");
   double h = bind_number(L, 5, "h");
@@ -73,7 +73,7 @@ static int check_stack(lua_State *L) {
 
 /* native.check_rows(pi): the items [P, L] as the steps of snis and head_tail read them. */
 static int check_rows(lua_State *L) {
-  const fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
+  const fopo_policy *pi = &bind_policy_whole(L, 1, "fopo.check")->policy;
   size_t P = pi->items.rows, dim = pi->items.cols;
   bind_array *a = bind_array_new(L, 0, P, dim);
   pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;

@@ -357,12 +357,16 @@ static int world_clusters(lua_State *L, bind_object *o) {
  * as it is or of unit length. */
 static int sessions_contexts(lua_State *L) {
   fopo_sessions *s = bind_get_sessions(L, 1);
-  bind_array *items = bind_array_numbers(L, 2, "items");
+  bind_array *items = bind_array_items(L, 2, "items");
   int scale = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_contexts_names);
   bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
   s = bind_get_sessions(L, 1);
-  items = bind_array_numbers(L, 2, "items");
-  bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
+  items = bind_array_items(L, 2, "items");
+  if (items->shard != NULL) {
+    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, (fopo_contexts_scale)scale));
+  } else {
+    bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
+  }
   return 1;
 }
 

@@ -84,7 +84,7 @@ static int best_unseen(lua_State *L) {
   bind_get(L, 1, &bind_policy_type);
   bind_get(L, 3, &bind_sessions_type);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
-  size_t k = bind_index_k(L, 5, ix->index), rows = bind_array_numbers(L, 2, "x")->rows;
+  size_t k = bind_index_k(L, 5, ix), rows = bind_array_numbers(L, 2, "x")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);

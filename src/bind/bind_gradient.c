@@ -172,8 +172,11 @@ static int set(lua_State *L) {
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
   const fopo_index *ix = fopo_gradient_index(g->gradient);
   if (ix != NULL) {
-    fopo_index_facts facts = fopo_index_about(ix);
-    bind_check(L, fopo_proposal_check(q, facts.n_items, facts.dim));
+    const fopo_part *part = fopo_gradient_binding(g->gradient)->part;
+    fopo_proposal plain = *q;
+    plain.index = NULL;
+    bind_check(
+        L, fopo_proposal_check(&plain, part != NULL ? part->P : fopo_index_about(ix).n_items, 1));
   }
   bind_check(L, fopo_gradient_set(g->gradient, &o));
   if (g->object.keeps[PROPOSAL]) ((bind_proposal *)g->object.keeps[PROPOSAL])->proposal = *q;

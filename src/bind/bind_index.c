@@ -12,9 +12,9 @@ static fopo_index *get_index(lua_State *L, int at) {
 /* Pushes an empty index over the array of items at `at` and keeps that array alive. The array is
  * fetched again after bind_new, which may run a finaliser that closes it. */
 static bind_index *begin(lua_State *L, int at, fopo_matrix *items) {
-  bind_array_numbers(L, at, "items");
+  bind_array_items(L, at, "items");
   bind_index *ix = bind_new(L, &bind_index_type, 0);
-  bind_array *a = bind_array_numbers(L, at, "items");
+  bind_array *a = bind_array_items(L, at, "items");
   bind_keep(&ix->object, 0, &a->object);
   *items = bind_matrix(a);
   return ix;
@@ -89,16 +89,37 @@ static int index_load(lua_State *L) {
   return finish(L, ix, fopo_index_load(&ix->index, path, items));
 }
 
-size_t bind_index_k(lua_State *L, int at, const fopo_index *ix) {
-  size_t k = bind_count(L, at, "k", 1, SIZE_MAX);
-  bind_check(L, fopo_index_check_k(ix, k));
+/* The part of the catalogue that an index is over; NULL: the whole. */
+static fopo_shard *shard_of(const bind_index *ix) {
+  return ((const bind_array *)ix->object.keeps[0])->shard;
+}
+
+size_t bind_index_items(const bind_index *ix) {
+  const fopo_shard *s = shard_of(ix);
+  return s != NULL ? s->part.P : fopo_index_about(ix->index).n_items;
+}
+
+size_t bind_index_k(lua_State *L, int at, const bind_index *ix) {
+  size_t k = bind_count(L, at, "k", 1, SIZE_MAX), P = bind_index_items(ix);
+  if (shard_of(ix) == NULL) bind_check(L, fopo_index_check_k(ix->index, k));
+  if (k > P) bind_refuse(L, "k is %zu but the index holds %zu items; use k from 1 to %zu", k, P, P);
   return k;
+}
+
+/* The index at `at`, which must be over whole items. */
+static bind_index *whole(lua_State *L, int at) {
+  bind_index *ix = bind_get(L, at, &bind_index_type);
+  if (shard_of(ix) != NULL) {
+    bind_refuse(L, "this index is over items that are dealt out, and finds those of this rank "
+                   "alone; use pi:best(x, {index = ix, k = k}), which asks all ranks");
+  }
+  return ix;
 }
 
 /* ix:search(Q, k): ids [B, k] and scores [B, k], best first, and how many rows got fewer than k
  * items: such a row ends with nil and -inf. */
 static int search(lua_State *L) {
-  size_t k = bind_index_k(L, 3, get_index(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
+  size_t k = bind_index_k(L, 3, whole(L, 1)), rows = bind_array_numbers(L, 2, "Q")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
@@ -127,7 +148,7 @@ static int push_recall(lua_State *L, const fopo_recall *r) {
  * ms_per_query, exact_ms_per_query} that compares the index with exact search. */
 static int recall(lua_State *L) {
   fopo_recall r;
-  size_t k = bind_index_k(L, 3, get_index(L, 1));
+  size_t k = bind_index_k(L, 3, whole(L, 1));
   bind_array *Q = bind_array_numbers(L, 2, "Q");
   bind_check(L, fopo_index_recall(&r, get_index(L, 1), bind_matrix(Q), k));
   push_recall(L, &r);

@@ -303,7 +303,7 @@ static fopo_matrix world_contexts(lua_State *L, int index) {
 static int true_value(lua_State *L) {
   int greedy = bind_boolean(L, 4, "greedy");
   get_world(L, 1);
-  bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  bind_policy *pi = bind_policy_whole(L, 2, "world:true_value");
   fopo_matrix X = world_contexts(L, 3);
   lua_settop(L, 4);
   bind_push_again(L, 1, &bind_log_world_type);

@@ -17,6 +17,12 @@ static bind_policy *get_policy(lua_State *L, int index) {
   return bind_get(L, index, &bind_policy_type);
 }
 
+bind_policy *bind_policy_whole(lua_State *L, int index, const char *what) {
+  bind_policy *pi = get_policy(L, index);
+  bind_check(L, fopo_policy_check_whole(&pi->policy, what));
+  return pi;
+}
+
 static int put_theta(bind_policy *pi, const bind_array *theta) {
   fopo_matrix own = pi->policy.theta;
   if (theta->rows != own.rows || theta->cols != own.cols) {
@@ -46,8 +52,9 @@ static size_t context_dim(lua_State *L, size_t columns) {
  * copy of them that it learns. */
 static bind_policy *begin(lua_State *L, int items_at) {
   int train = bind_option_boolean(L, 1, "train_items");
-  bind_array *given = bind_array_numbers(L, items_at, "items");
+  bind_array *given = bind_array_items(L, items_at, "items");
   if (train) {
+    given = bind_array_numbers(L, items_at, "items that are learnt");
     /* the copy, and Adam's two moments from the first step on */
     bind_check(L, fopo_memory_suffices((uint64_t)given->rows * given->cols * 3 * sizeof(float),
                                        "training the items (a copy and the optimiser's state)",
@@ -64,12 +71,17 @@ static bind_policy *begin(lua_State *L, int items_at) {
   lua_setiuservalue(L, -2, 1 + ITEMS);
   lua_pushvalue(L, items_at);
   lua_setiuservalue(L, -2, 1 + INITIAL);
-  bind_keep(&pi->object, ITEMS, &bind_array_numbers(L, own_at, "items")->object);
-  bind_keep(&pi->object, INITIAL, &bind_array_numbers(L, items_at, "items")->object);
+  bind_keep(&pi->object, ITEMS, &bind_array_items(L, own_at, "items")->object);
+  bind_keep(&pi->object, INITIAL, &bind_array_items(L, items_at, "items")->object);
   pi->policy.train_items = train;
   pi->unit_contexts =
       bind_has(L, 1, "contexts") && bind_option_choice(L, 1, "contexts", fopo_contexts_names);
   return pi;
+}
+
+/* After the init, which forgets what was there. */
+static void set_shard(bind_policy *pi) {
+  pi->policy.shard = ((const bind_array *)pi->object.keeps[ITEMS])->shard;
 }
 
 static fopo_matrix items_of(const bind_policy *pi) {
@@ -94,7 +106,7 @@ static int policy_linear(lua_State *L) {
   uint64_t seed = bind_option_seed(L, 1);
   int given = bind_is(L, theta_at, &bind_array_type);
   int start = given ? 1 : bind_choice(L, theta_at, "theta", starts);
-  size_t D = context_dim(L, bind_array_numbers(L, items_at, "items")->cols);
+  size_t D = context_dim(L, bind_array_items(L, items_at, "items")->cols);
 
   bind_policy *pi = begin(L, items_at);
   int train = pi->policy.train_items;
@@ -102,6 +114,7 @@ static int policy_linear(lua_State *L) {
                                         start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
                                         (float)temperature, seed));
   pi->policy.train_items = train;
+  set_shard(pi);
   halve(L, pi);
   if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
   return 1;
@@ -135,7 +148,7 @@ static int policy_mlp(lua_State *L) {
   int items_at = bind_option(L, 1, "items");
   double temperature = bind_option_number(L, 1, "temperature");
   uint64_t seed = bind_option_seed(L, 1);
-  size_t dim = bind_array_numbers(L, items_at, "items")->cols;
+  size_t dim = bind_array_items(L, items_at, "items")->cols;
   fopo_network net = network_option(L, context_dim(L, dim), dim);
 
   bind_policy *pi = begin(L, items_at);
@@ -143,6 +156,7 @@ static int policy_mlp(lua_State *L) {
   bind_check(L,
              fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature, seed));
   pi->policy.train_items = train;
+  set_shard(pi);
   halve(L, pi);
   return 1;
 }
@@ -219,13 +233,16 @@ static int queries(lua_State *L) {
 /* native.policy_temperature(x, items, effective): the temperature at which the softmax of
  * x . beta_a / temperature has `effective` items in effect, in the median of the contexts x. */
 static int policy_temperature(lua_State *L) {
-  bind_array *x = bind_array_numbers(L, 1, "x"), *items = bind_array_numbers(L, 2, "items");
+  bind_array *x = bind_array_numbers(L, 1, "x"), *items = bind_array_items(L, 2, "items");
   double effective = bind_number(L, 3, "effective"), temperature;
   if (x->cols != items->cols) {
     return bind_refuse(L, "contexts of %zu columns do not fit items of %zu", x->cols, items->cols);
   }
-  bind_check(L,
-             fopo_softmax_temperature(&temperature, bind_matrix(x), bind_matrix(items), effective));
+  fopo_matrix Q = bind_matrix(x);
+  int status = items->shard != NULL
+                   ? fopo_softmax_temperature_of_parts(&temperature, Q, items->shard, effective)
+                   : fopo_softmax_temperature(&temperature, Q, bind_matrix(items), effective);
+  bind_check(L, status);
   return bind_return_number(L, temperature);
 }
 
@@ -234,7 +251,7 @@ static int policy_temperature(lua_State *L) {
 static int best(lua_State *L) {
   get_policy(L, 1);
   bind_index *ix = bind_get(L, 3, &bind_index_type);
-  size_t k = bind_index_k(L, 4, ix->index), rows = bind_array_numbers(L, 2, "x")->rows;
+  size_t k = bind_index_k(L, 4, ix), rows = bind_array_numbers(L, 2, "x")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
@@ -329,7 +346,7 @@ static int field_kind(lua_State *L, bind_object *o) {
 }
 
 static int field_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, policy_of(o)->items.rows);
+  return bind_return_count(L, fopo_policy_n_items(policy_of(o)));
 }
 
 static int field_dim(lua_State *L, bind_object *o) {

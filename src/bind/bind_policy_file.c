@@ -28,7 +28,7 @@ const bind_type bind_policy_file_type = {
 static int policy_save(lua_State *L) {
   lua_settop(L, 5);
   const char *path = bind_path(L, 2);
-  bind_policy *pi = bind_get(L, 1, &bind_policy_type);
+  bind_policy *pi = bind_policy_whole(L, 1, "the file of a policy");
   bind_array *initial = bind_array_numbers(L, 3, "initial");
   fopo_policy_saving s = {.policy = &pi->policy,
                           .initial = bind_matrix(initial),

@@ -37,9 +37,8 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
     return 1;
   }
   bind_index *ix = bind_get(L, at, &bind_index_type);
-  fopo_index_facts facts = fopo_index_about(ix->index);
+  bind_check(L, fopo_proposal_check(&p, bind_index_items(ix), 1)); /* without the index */
   p.index = ix->index;
-  bind_check(L, fopo_proposal_check(&p, facts.n_items, facts.dim));
   q->proposal = p;
   bind_keep(&q->object, 0, &ix->object);
   return 1;
@@ -75,7 +74,7 @@ static int proposal_adaptive(lua_State *L) {
 
 /* Pushes the queries [B, L] of the policy at `pi_at` for the contexts at `x_at`. */
 static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
-  bind_policy *pi = bind_get(L, pi_at, &bind_policy_type);
+  bind_policy *pi = bind_policy_whole(L, pi_at, "q:sample");
   size_t rows = bind_array_numbers(L, x_at, "x")->rows;
   bind_array *Q = bind_array_new(L, 0, rows, pi->policy.items.cols);
   pi = bind_get(L, pi_at, &bind_policy_type);

@@ -101,8 +101,8 @@ static int recommend(lua_State *L) {
   lua_settop(L, 8);
   int normalised = bind_boolean(L, 7, "normalised");
   size_t rows = bind_array_numbers(L, 2, "x")->rows;
-  size_t P = ((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy.items.rows, n_never;
-  size_t k = bind_index_k(L, 4, ((bind_index *)bind_get(L, 3, &bind_index_type))->index);
+  size_t P = fopo_policy_n_items(&((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy);
+  size_t k = bind_index_k(L, 4, bind_get(L, 3, &bind_index_type)), n_never;
   uint32_t *never = sorted_ids(L, 6, P, &n_never);
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   double *log_z = bind_scratch(L, rows, sizeof *log_z);

@@ -22,7 +22,9 @@ typedef struct {
   bind_object object;
   int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM for none; 0: float */
   size_t rows, cols;
-  void *data; /* [rows, cols]; owned */
+  void *data;        /* [rows, cols]; owned, or the shard's */
+  fopo_shard *shard; /* the array is this rank's part of items that are dealt out; NULL: whole.
+                      * Owned */
 } bind_array;
 
 /* Pushes a new array of zeros. */
@@ -31,6 +33,9 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
 /* The array at `index`, of numbers or of ids; raises, naming `what`, if it is of the other kind. */
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
+
+/* The same for numbers that may be dealt out to the ranks: for callers that know of it. */
+bind_array *bind_array_items(lua_State *L, int index, const char *what);
 
 static inline fopo_matrix bind_matrix(const bind_array *a) {
   return fopo_matrix_view(a->data, a->rows, a->cols);
@@ -157,7 +162,13 @@ int bind_push_expected(lua_State *L, const fopo_expected *e);
 
 /* The argument k of a search, 1 to the number of items: checked before the memory of the answers is
  * allocated. */
-size_t bind_index_k(lua_State *L, int at, const fopo_index *ix);
+size_t bind_index_k(lua_State *L, int at, const bind_index *ix);
+
+/* The items that an index is over: of the whole catalogue, if it holds a part. */
+size_t bind_index_items(const bind_index *ix);
+
+/* The policy at `index`, whose items must not be dealt out: for `what`, which reads all of them. */
+bind_policy *bind_policy_whole(lua_State *L, int index, const char *what);
 
 /* Pushes name number i and returns 1. */
 int bind_push_name(lua_State *L, const fopo_names *names, size_t i);

@@ -92,15 +92,19 @@ static void scale_to_unit(float *x, size_t n) {
   for (size_t j = 0; j < n; j++) x[j] *= share;
 }
 
-/* x = (1 / n) sum over the ids of beta_id. */
-static void mean_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
+/* x = the sum over the ids of beta_id. */
+static void sum_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
   memset(x, 0, items.cols * sizeof *x);
   for (size_t k = 0; k < n; k++) {
     const float *beta = fopo_matrix_row(items, ids[k]);
     for (size_t j = 0; j < items.cols; j++) x[j] += beta[j];
   }
+}
+
+void fopo_context_scale(float *x, size_t L, size_t n, fopo_contexts_scale scale) {
   float share = n > 0 ? 1.0F / (float)n : 0.0F;
-  for (size_t j = 0; j < items.cols; j++) x[j] *= share;
+  for (size_t j = 0; j < L; j++) x[j] *= share;
+  if (scale == FOPO_CONTEXTS_UNIT) scale_to_unit(x, L);
 }
 
 int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
@@ -121,8 +125,9 @@ int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix item
     size_t last = first + BLOCK < X->rows ? first + BLOCK : X->rows;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t row = first; row < last; row++) {
-      mean_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), fopo_csr_count(X, row), items);
-      if (scale == FOPO_CONTEXTS_UNIT) scale_to_unit(fopo_matrix_row(x, row), x.cols);
+      size_t n = fopo_csr_count(X, row);
+      sum_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), n, items);
+      fopo_context_scale(fopo_matrix_row(x, row), x.cols, n, scale);
     }
     int status = fopo_progress("contexts", (double)last, (double)X->rows);
     if (status != FOPO_OK) return status;

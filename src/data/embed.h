@@ -39,4 +39,7 @@ extern const char *const fopo_contexts_names[]; /* "mean", "unit"; ended by NULL
 int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
                   fopo_contexts_scale scale);
 
+/* The context x [L] from the sum of the embeddings of its n items. */
+void fopo_context_scale(float *x, size_t L, size_t n, fopo_contexts_scale scale);
+
 #endif

@@ -12,11 +12,12 @@ static const double z = FOPO_Z95;
 
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
                  const fopo_index *ix) {
-  if (x.rows == 0 || x.rows != sessions->Y.rows || sessions->Y.cols != pi->items.rows) {
+  size_t P = fopo_policy_n_items(pi);
+  if (x.rows == 0 || x.rows != sessions->Y.rows || sessions->Y.cols != P) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "%zu contexts and %zu items do not fit sessions of %zu contexts x %zu items; "
                      "make contexts and items from the same sessions",
-                     x.rows, pi->items.rows, sessions->Y.rows, sessions->Y.cols);
+                     x.rows, P, sessions->Y.rows, sessions->Y.cols);
   }
   if (ix == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "evaluation needs an index to find the best item with");
@@ -60,7 +61,7 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   uint32_t *best = fopo_alloc(x.rows, sizeof *best);
   uint32_t *counts = fopo_alloc(x.rows, sizeof *counts);
   float *scores = fopo_alloc(x.rows, sizeof *scores);
-  uint32_t *times = fopo_alloc(pi->items.rows, sizeof *times);
+  uint32_t *times = fopo_alloc(fopo_policy_n_items(pi), sizeof *times);
   status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = find_best(best, scores, counts, pi, x, sessions, ix, unseen);
   if (status == FOPO_OK) {

@@ -12,6 +12,7 @@
 #ifndef FOPO_LEARN_BATCH_H
 #define FOPO_LEARN_BATCH_H
 
+#include "core/status.h"
 #include "learn/candidates.h"
 #include "learn/estimator.h"
 #include "learn/exchange.h"
@@ -89,6 +90,16 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
 static inline int fopo_batch_add_draws(fopo_batch *b) {
   return fopo_item_rows_add(&b->items, b->data->device, b->draws.c, &b->draws.samples,
                             1.0f / (float)b->B, b->piece.first == 0, &b->piece.device);
+}
+
+/* Keeps of the piece's draws those of this rank's part of the catalogue, if it has a part. */
+static inline int fopo_batch_keep_part(fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  if (data->part == NULL) return FOPO_OK;
+  int status = data->device->ops->keep_part(data->device, &b->draws.samples, b->exchange.counts,
+                                            data->part, &b->piece.device);
+  b->piece.device.counts = b->exchange.counts;
+  return status;
 }
 
 /* Options, data and candidates outlive the batch. */

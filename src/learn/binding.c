@@ -22,8 +22,9 @@ static int same_rewards(const fopo_reward_arrays *a, const fopo_reward_arrays *b
 int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward) {
   fopo_reward_arrays arrays = fopo_reward_arrays_of(reward);
-  return b->device == device && b->n_theta == pi->theta.rows * pi->theta.cols &&
-         b->units == pi->units && same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
+  return b->device == device && b->part == (pi->shard != NULL ? &pi->shard->part : NULL) &&
+         b->n_theta == pi->theta.rows * pi->theta.cols && b->units == pi->units &&
+         same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
          same_view(b->contexts, contexts) && same_rewards(&b->rewarded, &arrays) &&
          b->train_items == pi->train_items;
 }
@@ -50,8 +51,9 @@ static int copy_hits(fopo_csr *to, fopo_device *d, const fopo_csr *Y) {
   return to->ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
-static int copy_credit(fopo_credit *to, fopo_device *d, const fopo_credit *c, size_t N) {
-  *to = (fopo_credit){.action = resident(d, c->action, N * sizeof *c->action)};
+static int copy_credit(fopo_credit *to, fopo_device *d, const fopo_credit *c,
+                       const uint32_t *action, size_t N) {
+  *to = (fopo_credit){.action = resident(d, action, N * sizeof *action)};
   if (to->action == NULL) return FOPO_ERR_MEMORY;
   to->weight = resident(d, c->weight, N * sizeof *c->weight);
   if (to->weight == NULL) return FOPO_ERR_MEMORY;
@@ -68,13 +70,31 @@ static int copy_model(fopo_low_rank *to, fopo_device *d, const fopo_low_rank *m,
   return to->items == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
+/* The hits and the logged actions that the part of the catalogue holds. */
+static int find_own(fopo_binding *b) {
+  const fopo_shard *s = b->policy->shard;
+  const fopo_reward_arrays *host = &b->rewarded;
+  size_t N = b->reward->contexts;
+  if (host->Y.indptr != NULL) return fopo_shard_csr(&b->own_hits, s, &host->Y);
+  if (host->credit.action == NULL) return FOPO_OK;
+  b->own_actions = fopo_alloc(N, sizeof *b->own_actions);
+  if (b->own_actions == NULL) return FOPO_ERR_MEMORY;
+  for (size_t n = 0; n < N; n++) {
+    b->own_actions[n] = fopo_part_row(&s->part, host->credit.action[n]);
+  }
+  return FOPO_OK;
+}
+
 static int copy_reward(fopo_binding *b) {
   const fopo_reward_arrays *host = &b->rewarded;
   fopo_reward_arrays *to = &b->credited;
+  const fopo_csr *Y = b->part != NULL ? &b->own_hits : &host->Y;
   size_t N = b->reward->contexts;
-  int status = host->Y.indptr != NULL ? copy_hits(&to->Y, b->device, &host->Y) : FOPO_OK;
+  int status = b->part != NULL ? find_own(b) : FOPO_OK;
+  const uint32_t *action = b->part != NULL ? b->own_actions : host->credit.action;
+  if (status == FOPO_OK && host->Y.indptr != NULL) status = copy_hits(&to->Y, b->device, Y);
   if (status == FOPO_OK && host->credit.action != NULL) {
-    status = copy_credit(&to->credit, b->device, &host->credit, N);
+    status = copy_credit(&to->credit, b->device, &host->credit, action, N);
   }
   if (status == FOPO_OK && host->model.users != NULL) {
     status = copy_model(&to->model, b->device, &host->model, N, b->P);
@@ -106,8 +126,9 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
   *b = (fopo_binding){.device = device,
                       .policy = pi,
                       .reward = reward,
+                      .part = pi->shard != NULL ? &pi->shard->part : NULL,
                       .N = contexts.rows,
-                      .P = pi->items.rows,
+                      .P = fopo_policy_n_items(pi),
                       .D = contexts.cols,
                       .L = pi->items.cols,
                       .n_theta = pi->theta.rows * pi->theta.cols,
@@ -138,6 +159,8 @@ void fopo_binding_done(fopo_binding *b) {
                           (void *)r->model.users,
                           (void *)r->model.items};
   if (b->device != NULL) fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
+  fopo_csr_done(&b->own_hits);
+  fopo_free(b->own_actions);
   *b = (fopo_binding){0};
 }
 

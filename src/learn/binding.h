@@ -28,7 +28,11 @@ typedef struct {
   fopo_rows beta;              /* the items as draws read them: device_items or device_half */
   fopo_matrix device_contexts; /* [N, D], as contexts */
   fopo_reward_arrays credited; /* the reward's arrays */
-  float *theta;                /* [n_theta] for callers whose theta is on the host */
+
+  /* If items are a part of the catalogue, what a reward earns there, on the host. Owned. */
+  fopo_csr own_hits;
+  uint32_t *own_actions; /* [N] rows of the part; UINT32_MAX: another has the item */
+  float *theta;          /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;
 
 /* Whether the binding holds just this data; then nothing is to be copied but items that are

@@ -278,6 +278,23 @@ static int fetch_queries(fopo_candidates *c, const fopo_span *part) {
   return status;
 }
 
+/* host.ids, scores and counts of the queries. If the index holds a part of the catalogue, the best
+ * of all parts, with their scores. */
+static int search_index(fopo_candidates *c, fopo_matrix Q, int set) {
+  const fopo_candidate_sets *h = &c->host;
+  fopo_shard *s = c->data->policy->shard;
+  size_t k = c->q.k, limit = c->limit;
+  if (s == NULL) {
+    return fopo_index_search_within(h->ids, h->scores, h->counts, c->q.index, Q, k, limit, set);
+  }
+  size_t found = fopo_shard_found(s, k);
+  if (found > s->part.rows) found = s->part.rows;
+  if (limit > 0) limit = fopo_part_places(&s->part, limit);
+  int status =
+      fopo_index_search_within(h->ids, h->scores, h->counts, c->q.index, Q, found, limit, 0);
+  return fopo_shard_merge(h->ids, h->scores, h->counts, s, Q.rows, k, status);
+}
+
 /* The index's search on the host, for the n queries of the piece at `places` (NULL: its first n).
  * Their scores stay in host.scores. */
 static int search_on_host(fopo_candidates *c, const fopo_candidate_sets *sets,
@@ -292,9 +309,7 @@ static int search_on_host(fopo_candidates *c, const fopo_candidate_sets *sets,
   for (size_t i = 0; i < n && places != NULL; i++) { /* the places ascend: nothing is lost */
     if (places[i] > i) memcpy(Q + i * L, Q + places[i] * L, L * sizeof *Q);
   }
-  fopo_matrix queries = {Q, n, L, L};
-  status =
-      fopo_index_search_within(h->ids, h->scores, h->counts, c->q.index, queries, k, c->limit, set);
+  status = search_index(c, (fopo_matrix){Q, n, L, L}, set);
   if (status == FOPO_OK) status = d->ops->put(d, sets->ids, h->ids, n * k * sizeof *h->ids);
   return status == FOPO_OK ? d->ops->put(d, sets->counts, h->counts, n * sizeof *h->counts)
                            : status;

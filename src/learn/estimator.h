@@ -41,6 +41,7 @@ enum {
   FOPO_TAKES_FAULTS = 4,     /* calls fopo_fault_inject on its draws */
   FOPO_READS_ALL_ITEMS = 8,  /* scores all P items of every context */
   FOPO_IS_BIASED = 16,       /* by a bias of order 1 / samples */
+  FOPO_TAKES_PARTS = 64,     /* sums over a part of the catalogue can be joined with others' */
   FOPO_SHARES_HEAD = 32      /* takes a head that all contexts share in the candidates' place */
 };
 

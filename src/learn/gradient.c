@@ -138,7 +138,8 @@ fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->batch.fault
 /* Whether pi, contexts and reward fit one another. */
 static int check_data(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
   int status = fopo_policy_check_contexts(pi, contexts);
-  return status != FOPO_OK ? status : fopo_reward_check(reward, contexts.rows, pi->items.rows);
+  if (status != FOPO_OK) return status;
+  return fopo_reward_check(reward, contexts.rows, fopo_policy_n_items(pi));
 }
 
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
@@ -180,11 +181,48 @@ static int check_rows(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   return FOPO_OK;
 }
 
+/* What holds of a part of the catalogue alone. */
+static int check_part(const fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  const fopo_proposal *q = fopo_options_proposal(o);
+  size_t ranks = g->data.part->size;
+  const char *why = NULL;
+  if (!(o->estimator->needs & FOPO_TAKES_PARTS)) {
+    why = "it draws from all items in one order; use head_tail, snis or exact";
+  } else if (!fopo_reward_is_sparse(g->data.reward)) {
+    why = "the reward may be earned by any item; use hits or ips";
+  } else if (g->data.device->ops->join_sums == NULL) {
+    why = "this device cannot join sums; use device = \"cpu\"";
+  } else if (g->batch.fault != FOPO_FAULT_NONE) {
+    why = "a fault can be planted in a whole catalogue alone";
+  } else if (q != NULL && fopo_proposal_keeps(q)) {
+    why = "candidates are not kept; use refresh = 1";
+  } else if (q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE && fopo_proposal_is_automatic(q)) {
+    why = "the head does not follow from the mass; give head = H, or an index over these items";
+  } else if (o->head > 0 && o->head < ranks) {
+    why = "each rank needs an item of the head; use a larger one";
+  }
+  if (why == NULL) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s over items that are dealt out to %zu rank%s: %s",
+                   o->estimator->title, ranks, ranks == 1 ? "" : "s", why);
+}
+
+/* An index over a part holds the part's items; k counts those of all. */
+static int check_proposal(const fopo_gradient *g, const fopo_proposal *q) {
+  fopo_proposal plain = *q;
+  if (g->data.part == NULL) return fopo_proposal_check(q, g->data.P, g->data.L);
+  plain.index = NULL;
+  int status = fopo_proposal_check(&plain, g->data.P, g->data.L);
+  if (status != FOPO_OK || q->index == NULL) return status;
+  return fopo_policy_check_index(q->index, g->data.items.rows, g->data.L);
+}
+
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
-  int status = q != NULL ? fopo_proposal_check(q, g->data.P, g->data.L) : FOPO_OK;
+  int status = q != NULL ? check_proposal(g, q) : FOPO_OK;
+  if (status == FOPO_OK && g->data.part != NULL) status = check_part(g);
   if (status == FOPO_OK && o->estimator->check != NULL) status = o->estimator->check(o, g->data.P);
   g->checked = status == FOPO_OK;
   return status;
@@ -193,7 +231,7 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
 /* All ranks work on a batch of a part of the catalogue; on one of the whole, if the caller says so.
  */
 static int is_spread(const fopo_gradient *g) {
-  return fopo_comm_size() > 1 && (g->spread || g->data.part != NULL);
+  return g->data.part != NULL || (g->spread && fopo_comm_size() > 1);
 }
 
 static int begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,

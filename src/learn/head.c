@@ -31,7 +31,7 @@ static int find_order(uint32_t *order, const fopo_binding *data) {
 /* order and place [P] to the device. */
 static int put_order(fopo_head *head, const fopo_binding *data, const uint32_t *order) {
   fopo_device *d = data->device;
-  size_t P = data->P;
+  size_t P = data->items.rows;
   uint32_t *place = fopo_alloc(P, sizeof *place);
   if (place == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < P; i++) place[order[i]] = (uint32_t)i;
@@ -47,17 +47,22 @@ static int put_order(fopo_head *head, const fopo_binding *data, const uint32_t *
 
 static int make_order(fopo_head *head, const fopo_binding *data, const uint32_t *given) {
   if (given != NULL) return put_order(head, data, given);
-  uint32_t *order = fopo_alloc(data->P, sizeof *order);
+  size_t n = data->items.rows;
+  uint32_t *order = fopo_alloc(n, sizeof *order);
   if (order == NULL) return FOPO_ERR_MEMORY;
-  int status = find_order(order, data);
+  int status = data->part == NULL ? find_order(order, data) : FOPO_OK;
+  for (size_t i = 0; i < n && data->part != NULL; i++) order[i] = (uint32_t)i; /* as it is dealt */
   if (status == FOPO_OK) status = put_order(head, data, order);
   fopo_free(order);
   return status;
 }
 
+/* Packs the H items of largest norm, of which a part of the catalogue has its share. */
 static int pack(fopo_head *head, const fopo_binding *data, size_t H) {
   fopo_device *d = data->device;
   size_t ld = fopo_rows_ld(data->L);
+  head->all = H;
+  if (data->part != NULL) H = fopo_part_places(data->part, H);
   if (H > head->capacity) {
     head->capacity = 0;
     head->rows = fopo_renew_on_device(d, head->rows, H * ld, sizeof *head->rows);
@@ -71,7 +76,7 @@ static int pack(fopo_head *head, const fopo_binding *data, size_t H) {
 
 int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H) {
   int status = head->items.order == NULL ? make_order(head, data, order) : FOPO_OK;
-  if (status != FOPO_OK || head->items.H == H) return status;
+  if (status != FOPO_OK || (head->items.H > 0 && head->all == H)) return status;
   head->items.H = 0;
   status = pack(head, data, H);
   if (status != FOPO_OK) head->items.H = 0;

@@ -13,6 +13,7 @@ typedef struct {
   uint32_t *place;        /* device [P] */
   float *rows;            /* device, room for `capacity` rows */
   size_t capacity;
+  size_t all; /* items of the head of all parts of the catalogue */
 } fopo_head;
 
 /* Makes the head the H items of largest norm of the bound data, 1 <= H < P. Costs nothing if it is

@@ -194,6 +194,28 @@ int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L) {
                    facts.n_items, facts.dim, P, L);
 }
 
+int fopo_policy_check_whole(const fopo_policy *pi, const char *what) {
+  if (pi->shard == NULL) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "%s reads all items, and this policy's are dealt out to %d ranks; use a policy "
+                   "over the whole array",
+                   what, (int)pi->shard->part.size);
+}
+
+int fopo_policy_search(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
+                       fopo_index *ix, fopo_matrix Q, size_t k) {
+  fopo_shard *s = pi->shard;
+  if (s == NULL) return fopo_index_search(ids, scores, counts, ix, Q, k);
+  if (k == 0 || k > s->part.P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use 1 to %zu", k,
+                     s->part.P, s->part.P);
+  }
+  size_t found = fopo_shard_found(s, k);
+  if (found > s->part.rows) found = s->part.rows;
+  int status = fopo_index_search(ids, scores, counts, ix, Q, found);
+  return fopo_shard_merge(ids, scores, counts, s, Q.rows, k, status);
+}
+
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k) {
   fopo_matrix Q = {0};
@@ -205,7 +227,8 @@ int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_
     fopo_matrix block = fopo_matrix_rows(Q, 0, n);
     status = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
     if (status == FOPO_OK) {
-      status = fopo_index_search(ids + first * k, scores + first * k, counts + first, ix, block, k);
+      status =
+          fopo_policy_search(ids + first * k, scores + first * k, counts + first, pi, ix, block, k);
     }
     if (status == FOPO_OK) {
       status = fopo_progress("recommending", (double)(first + n), (double)x.rows);

@@ -5,6 +5,7 @@
 #define FOPO_LEARN_POLICY_H
 
 #include "core/matrix.h"
+#include "data/shard.h"
 #include "device/network.h"
 #include "kernels/rows.h"
 #include "mips/index.h"
@@ -13,6 +14,8 @@ typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
 typedef struct {
   fopo_matrix items; /* beta [P, L]; not owned */
+  fopo_shard *shard; /* items are this rank's part of the catalogue, and calls that look for items
+                      * are collective; NULL: they are all of it. Not owned */
   fopo_rows rows;    /* beta as draws and scores read it: the items themselves, or `half`; the
                       * exact gradient and reinforce read the items */
   uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL: none */
@@ -46,6 +49,14 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type);
 int fopo_policy_copy(fopo_policy *to, const fopo_policy *from);
 void fopo_policy_done(fopo_policy *pi); /* accepts {0} */
 
+/* P, the items of the catalogue. */
+static inline size_t fopo_policy_n_items(const fopo_policy *pi) {
+  return pi->shard != NULL ? pi->shard->part.P : pi->items.rows;
+}
+
+/* FOPO_ERR_UNAVAILABLE if the catalogue is dealt out: for `what`, which needs all items here. */
+int fopo_policy_check_whole(const fopo_policy *pi, const char *what);
+
 /* D: the features of a context. */
 static inline size_t fopo_policy_context_dim(const fopo_policy *pi) {
   return pi->net.layers > 0 ? pi->net.width[0] : pi->theta.rows;
@@ -54,7 +65,8 @@ static inline size_t fopo_policy_context_dim(const fopo_policy *pi) {
 /* Q [N, L] = h(x) / temperature, so that f(a, x_n) = Q_n . beta_a. x is [N, D]. */
 int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x);
 
-/* ids, scores [N, k], counts [N]: the k best items of each context through ix. Works in blocks. */
+/* ids, scores [N, k], counts [N]: the k best items of each context through ix, which holds the
+ * policy's items. Works in blocks. */
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k);
 
@@ -63,5 +75,9 @@ int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x);
 
 /* Whether the index holds as many items, of the same dimension, as a policy over items [P, L]. */
 int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L);
+
+/* fopo_index_search of Q [B, L] over all parts of the catalogue: ids are those of items. */
+int fopo_policy_search(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
+                       fopo_index *ix, fopo_matrix Q, size_t k);
 
 #endif

@@ -68,9 +68,10 @@ static size_t count_left_out(const fopo_recommend_plan *p, size_t n) {
 }
 
 static int check(const fopo_recommend_plan *p, size_t k) {
-  size_t P = p->policy->items.rows;
+  size_t P = fopo_policy_n_items(p->policy);
+  fopo_matrix items = p->policy->items;
   int status = fopo_policy_check_contexts(p->policy, p->x);
-  if (status == FOPO_OK) status = fopo_policy_check_index(p->index, P, p->policy->items.cols);
+  if (status == FOPO_OK) status = fopo_policy_check_index(p->index, items.rows, items.cols);
   if (status != FOPO_OK) return status;
   if (k == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "0 items are asked for; ask for 1 or more");
   if (p->seen != NULL && (p->seen->rows != p->x.rows || p->seen->cols != P)) {
@@ -108,7 +109,7 @@ static uint32_t pick(uint32_t *ids, float *scores, const uint32_t *found, const 
 /* The answers of the contexts first .. first + rows - 1, whose queries are in s->Q. */
 static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_recommend_plan *p,
                   size_t first, size_t rows, size_t k, scratch *s) {
-  size_t P = p->policy->items.rows, L = s->Q.cols, open = rows;
+  size_t P = fopo_policy_n_items(p->policy), L = s->Q.cols, open = rows;
   for (size_t i = 0; i < rows; i++) s->which[i] = (uint32_t)i;
   for (size_t take = k + FIRST; open > 0; take *= FACTOR) {
     if (take > P) take = P;
@@ -117,8 +118,8 @@ static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_rec
     }
     int status = widen(s, open, take);
     if (status != FOPO_OK) return status;
-    status = fopo_index_search(s->ids, s->scores, s->counts, p->index,
-                               fopo_matrix_rows(s->open, 0, open), take);
+    status = fopo_policy_search(s->ids, s->scores, s->counts, p->policy, p->index,
+                                fopo_matrix_rows(s->open, 0, open), take);
     if (status != FOPO_OK) return status;
     size_t still = 0;
     for (size_t i = 0; i < open; i++) {
@@ -148,6 +149,7 @@ int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z
     if (status == FOPO_OK) status = answer(ids, scores, counts, p, first, rows, k, &s);
     if (status == FOPO_OK && log_z != NULL) {
       status = fopo_softmax_sums(log_z + first, NULL, Q, p->policy->items, first, N);
+      if (p->policy->shard != NULL) status = fopo_shard_log_sums(log_z + first, NULL, rows, status);
     }
     if (status == FOPO_OK) {
       status = fopo_progress("recommending", (double)(first + rows), (double)N);

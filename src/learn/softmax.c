@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/sorted.h"
@@ -100,30 +101,53 @@ int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix
 
 /* ---- the temperature ---- */
 
+/* The scores of a query: f [n], of all items or of this rank's part of P. w [n] is scratch. */
+typedef struct {
+  const float *f;
+  float *w;
+  size_t n, P;
+  int parts; /* 1: the other ranks have the others, and every sum is collective */
+} scored;
+
+/* Sums over all items, from those over f. */
+static void join(const scored *q, double *x, size_t n) {
+  if (q->parts) fopo_comm_sum_doubles(x, n);
+}
+
+static float largest_of(const scored *q) {
+  float all[FOPO_COMM_RANKS], m = fopo_kernels_get()->max(q->f, q->n);
+  if (!q->parts || fopo_comm_gather(all, &m, sizeof m) != FOPO_OK) return m;
+  for (int r = 0; r < fopo_comm_size(); r++) m = fmaxf(m, all[r]);
+  return m;
+}
+
 /* The effective number of items of the softmax of f / T: (sum w)^2 / sum w^2, w = exp((f - m) / T).
- * w [P] is scratch. */
-static double effective_items(float *w, const float *f, float m, double T, size_t P) {
+ */
+static double effective_items(const scored *q, float m, double T) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  float share = (float)(1.0 / T);
+  float share = (float)(1.0 / T), *w = q->w;
   double moments[3];
-  for (size_t a = 0; a < P; a++) w[a] = (f[a] - m) * share;
-  double z = kernels->exp_sum(w, w, 0.0f, P);
-  kernels->moments(moments, w, w, P);
-  return z * z / moments[1];
+  for (size_t a = 0; a < q->n; a++) w[a] = (q->f[a] - m) * share;
+  double z[2] = {kernels->exp_sum(w, w, 0.0f, q->n)};
+  kernels->moments(moments, w, w, q->n);
+  z[1] = moments[1];
+  join(q, z, 2);
+  return z[0] * z[0] / z[1];
 }
 
 /* The temperature of one query by bisection: the effective number grows with T. NAN if all scores
  * are equal. */
-static double temperature_of(float *w, const float *f, size_t P, double effective) {
-  float m = fopo_kernels_get()->max(f, P);
+static double temperature_of(const scored *q, double effective) {
+  float m = largest_of(q);
   double moments[3];
-  fopo_kernels_get()->moments(moments, f, f, P);
-  double spread = (double)m - moments[0] / (double)P; /* of the best score over the mean */
+  fopo_kernels_get()->moments(moments, q->f, q->f, q->n);
+  join(q, moments, 1);
+  double spread = (double)m - moments[0] / (double)q->P; /* of the best score over the mean */
   if (!(spread > 0.0) || !isfinite(spread)) return (double)NAN;
   double low = log(spread) - 12.0, high = log(spread) + 12.0;
   for (int i = 0; i < HALVINGS; i++) {
     double middle = 0.5 * (low + high);
-    if (effective_items(w, f, m, exp(middle), P) < effective) {
+    if (effective_items(q, m, exp(middle)) < effective) {
       low = middle;
     } else {
       high = middle;
@@ -134,16 +158,17 @@ static double temperature_of(float *w, const float *f, size_t P, double effectiv
 
 /* T [Q.rows], a temperature for each query. scores and scratch are [TOGETHER, P]. */
 static int temperatures(double *T, float *scores, float *scratch, fopo_matrix Q, fopo_matrix items,
-                        double effective) {
+                        size_t all, int parts, double effective) {
   size_t P = items.rows;
   for (size_t first = 0; first < Q.rows; first += TOGETHER) {
     size_t n = least(TOGETHER, Q.rows - first);
     fopo_matrix f = fopo_matrix_view(scores, n, P);
     int status = fopo_gemm(f, 1.0f, fopo_matrix_rows(Q, first, n), 0, items, 1, 0.0f);
     if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (!parts)
     for (size_t b = 0; b < n; b++) {
-      T[first + b] = temperature_of(scratch + b * P, scores + b * P, P, effective);
+      scored q = {scores + b * P, scratch + b * P, P, all, parts};
+      T[first + b] = temperature_of(&q, effective);
     }
     status = fopo_progress("choosing the temperature", (double)(first + n), (double)Q.rows);
     if (status != FOPO_OK) return status;
@@ -161,9 +186,9 @@ static double median(double *T, size_t n) {
   return kept > 0 ? fopo_sorted_median(T, kept) : (double)NAN;
 }
 
-int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,
-                             double effective) {
-  size_t P = items.rows;
+/* Of `items`, all P or a part of them. */
+static int temperature(double *found, fopo_matrix Q, fopo_matrix items, size_t P, int parts,
+                       double effective) {
   if (!(effective > 1.0) || !(effective < (double)P)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "no temperature gives a softmax over %zu items %g in effect; ask for more "
@@ -171,13 +196,14 @@ int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix ite
                      P, effective, P);
   }
   double *T = fopo_alloc(Q.rows, sizeof *T);
-  float *scores = fopo_alloc(TOGETHER * P, sizeof *scores);
-  float *scratch = fopo_alloc(TOGETHER * P, sizeof *scratch);
+  float *scores = fopo_alloc(TOGETHER * items.rows, sizeof *scores);
+  float *scratch = fopo_alloc(TOGETHER * items.rows, sizeof *scratch);
   int status = T != NULL && scores != NULL && scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = temperatures(T, scores, scratch, Q, items, effective);
+  if (parts) status = fopo_comm_agree(status);
+  if (status == FOPO_OK) status = temperatures(T, scores, scratch, Q, items, P, parts, effective);
   if (status == FOPO_OK) {
-    *temperature = median(T, Q.rows);
-    if (isnan(*temperature)) {
+    *found = median(T, Q.rows);
+    if (isnan(*found)) {
       status = fopo_fail(FOPO_ERR_ARGUMENT,
                          "none of %zu contexts scores one item above another, so no temperature "
                          "can be chosen; look at theta and the contexts, or give a temperature",
@@ -188,4 +214,13 @@ int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix ite
   fopo_free(scores);
   fopo_free(scratch);
   return status;
+}
+
+int fopo_softmax_temperature(double *found, fopo_matrix Q, fopo_matrix items, double effective) {
+  return temperature(found, Q, items, items.rows, 0, effective);
+}
+
+int fopo_softmax_temperature_of_parts(double *found, fopo_matrix Q, const fopo_shard *s,
+                                      double effective) {
+  return temperature(found, Q, s->items, s->part.P, 1, effective);
 }

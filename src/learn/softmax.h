@@ -4,6 +4,7 @@
 #define FOPO_LEARN_SOFTMAX_H
 
 #include "core/matrix.h"
+#include "data/shard.h"
 
 /* log_z [B] = log sum_a exp(q_b . beta_a), and, unless NULL, squares [B] = sum_a pi(a)^2: its
  * inverse is the effective number of items, P for a uniform policy and 1 for one sure item. Q is
@@ -18,5 +19,9 @@ int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix
  * there, FOPO_ERR_ARGUMENT. The bits do not depend on the number of threads. */
 int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,
                              double effective);
+
+/* The same over the items of all ranks' parts. Collective. */
+int fopo_softmax_temperature_of_parts(double *temperature, fopo_matrix Q, const fopo_shard *s,
+                                      double effective);
 
 #endif

@@ -27,6 +27,13 @@ static uLong add_rows(uLong crc, fopo_matrix m) {
   return crc;
 }
 
+/* Items that are dealt out, by their shape: the same for any number of ranks. Contexts made of them
+ * are sums in another order for each. */
+static uLong add_dealt(uLong crc, const fopo_shard *s) {
+  uint64_t shape[2] = {s->part.P, s->items.cols};
+  return crc32_z(crc, (const Bytef *)shape, sizeof shape);
+}
+
 static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
   const fopo_csr *Y = r->Y;
   size_t N = r->contexts;
@@ -50,8 +57,12 @@ static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
 static uint32_t fingerprint(fopo_trainer *t) {
   if (t->fingerprinted) return t->fingerprint;
   uLong crc = crc32_z(0, NULL, 0);
-  if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
-  crc = add_rows(crc, t->o.contexts);
+  if (t->o.policy->shard != NULL) {
+    crc = add_dealt(crc, t->o.policy->shard);
+  } else {
+    if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
+    crc = add_rows(crc, t->o.contexts);
+  }
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
   t->fingerprint = (uint32_t)crc;
   t->fingerprinted = 1;
@@ -69,7 +80,7 @@ typedef struct {
 static fixed fixed_of(fopo_trainer *t) {
   return (fixed){
       .name = {"items", "contexts", "batch", "seed", "reward", "data"},
-      .value = {t->o.policy->items.rows, t->o.contexts.rows, t->o.batch, t->o.seed,
+      .value = {fopo_policy_n_items(t->o.policy), t->o.contexts.rows, t->o.batch, t->o.seed,
                 fopo_reward_number(t->o.reward->kind), fingerprint(t)},
   };
 }

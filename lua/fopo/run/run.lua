@@ -176,10 +176,13 @@ local function core_of(self)
   return self.core
 end
 
--- From here on the first of several processes leads, and the others are to follow.
+-- From here on the first of several processes leads, and the others are to follow. What the run in
+-- C is made of may take all of them.
 function run:together()
   local rank, ranks = native.ranks()
-  self.follows, self.leads = rank > 0, rank == 0 and ranks > 1
+  self.follows = rank > 0
+  if ranks > 1 then core_of(self) end
+  self.leads = rank == 0 and ranks > 1
 end
 
 -- ---- several processes ----

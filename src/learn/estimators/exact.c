@@ -7,20 +7,20 @@
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
 
-static size_t draws(const fopo_batch *b) { return b->data->P; }
+static size_t draws(const fopo_batch *b) { return b->data->items.rows; }
 
-/* Rows [part, P] of the items 0 .. P-1, each of the uniform density, so that w_a = exp(f_a) up to a
- * factor. */
+/* Rows [part, P] of the items 0 .. P-1 (of a part of the catalogue, of its rows), each of the
+ * uniform density, so that w_a = exp(f_a) up to a factor. */
 static int enumerate(fopo_batch *b) {
   fopo_device *d = b->data->device;
   const fopo_samples *s = &b->draws.samples;
-  size_t P = b->data->P;
+  size_t P = b->data->items.rows;
   uint32_t *ids = fopo_alloc(P, sizeof *ids);
   float *logq = fopo_alloc(P, sizeof *logq);
   int status = ids && logq ? FOPO_OK : FOPO_ERR_MEMORY;
   for (size_t a = 0; a < P && status == FOPO_OK; a++) {
     ids[a] = (uint32_t)a;
-    logq[a] = (float)-log((double)P);
+    logq[a] = (float)-log((double)b->data->P);
   }
   for (size_t i = 0; i < b->part_size && status == FOPO_OK; i++) {
     status = d->ops->put(d, s->ids + i * P, ids, P * sizeof *ids);
@@ -64,7 +64,7 @@ static const fopo_option options[] = {{0}};
 const fopo_estimator fopo_estimator_exact = {
     .name = "exact",
     .title = "exact",
-    .needs = FOPO_READS_ALL_ITEMS,
+    .needs = FOPO_READS_ALL_ITEMS | FOPO_TAKES_PARTS,
     .draws = draws,
     .draw = draw,
     .combine = combine,

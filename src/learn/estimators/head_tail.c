@@ -49,16 +49,25 @@ static int draw_with_candidates(fopo_batch *b) {
   if (status != FOPO_OK) return status;
   fopo_candidate_sets head = fopo_candidates_sets(c, &b->part, &b->piece);
   status = d->ops->draw_tail(d, &b->draws.samples, &head, &b->piece.device);
+  if (status == FOPO_OK) status = fopo_batch_keep_part(b);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - found;
   return status;
+}
+
+static int draw_others_of_part(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  b->piece.device.counts = b->exchange.counts;
+  return d->ops->draw_others_of_part(d, &b->draws.samples, b->exchange.counts, b->data->part, b->H,
+                                     &b->piece.device);
 }
 
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
   if (b->H == 0) return draw_with_candidates(b);
   double start = fopo_clock();
-  int status =
-      d->ops->draw_others(d, &b->draws.samples, &b->head.items, b->listed, &b->piece.device);
+  int status = b->data->part != NULL ? draw_others_of_part(b)
+                                     : d->ops->draw_others(d, &b->draws.samples, &b->head.items,
+                                                           b->listed, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
@@ -105,7 +114,7 @@ static const fopo_option options[] = {
 const fopo_estimator fopo_estimator_head_tail = {
     .name = "head_tail",
     .title = "head and tail",
-    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD,
+    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD | FOPO_TAKES_PARTS,
     .least = 1,
     .draws = draws,
     .check = check,

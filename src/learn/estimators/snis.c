@@ -31,6 +31,7 @@ static int draw(fopo_batch *b) {
     status = fopo_fault_inject(b->fault, b->data->device, s->ids, s->logq, b->piece.n * b->S,
                                b->data->P);
   }
+  if (status == FOPO_OK) status = fopo_batch_keep_part(b);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - found;
   return status;
 }
@@ -56,7 +57,7 @@ static const fopo_option options[] = {{.name = "proposal",
 const fopo_estimator fopo_estimator_snis = {
     .name = "snis",
     .title = "snis",
-    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED,
+    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED | FOPO_TAKES_PARTS,
     .least = 2,
     .draw = draw,
     .combine = combine,

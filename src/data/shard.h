@@ -1,0 +1,57 @@
+/* A catalogue dealt out to the ranks: each holds a part of the items (fopo_part of device/ops.h),
+ * and no rank holds all. Items are dealt by norm, largest first, one to each rank in turn, so that
+ * every part has its share of the head; a part's rows are in the norm order too. Which rank holds
+ * place p of that order, and in which row, is then arithmetic. Alone, the part is the whole
+ * catalogue in the norm order.
+ *
+ * All functions but done are collective (comm/comm.h), and fail on all ranks if one fails. */
+#ifndef FOPO_DATA_SHARD_H
+#define FOPO_DATA_SHARD_H
+
+#include "data/embed.h"
+#include "device/ops.h"
+
+typedef struct {
+  fopo_part part;    /* its arrays are those below */
+  fopo_matrix items; /* [rows, L]; owned, as all that follows */
+  float *norms;      /* [rows] of the rows, rounded up */
+  uint32_t *id;      /* [rows] the item of each row */
+  uint32_t *sorted, *row, *guide;
+  char *scratch; /* of merges; grown as needed */
+  size_t scratch_bytes;
+} fopo_shard;
+
+/* Deals out a catalogue whose rows the ranks hold one range after another: rank 0 the first ones,
+ * `mine` [n, L], and so on. Needs 28 bytes an item of the whole catalogue while it works. */
+int fopo_shard_deal(fopo_shard *s, fopo_matrix mine);
+void fopo_shard_done(fopo_shard *s); /* accepts {0} */
+
+/* *own [Y.rows, part.rows]: the entries of Y whose items this part holds, as its rows. Not
+ * collective. */
+int fopo_shard_csr(fopo_csr *own, const fopo_shard *s, const fopo_csr *Y);
+
+/* The k best of each of n contexts, of the lists that every rank has found in its own part: ids
+ * [n, found] (rows of the part), scores [n, found], counts [n], with found = fopo_shard_found(s,
+ * k). They become ids (items), scores [n, k] and counts [n] on every rank: best first, equal scores
+ * by the smaller id. status: that of the search which made the lists. */
+int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s, size_t n,
+                     size_t k, int status);
+
+/* How many items each rank looks for, so that the k best are among them; and of which at most
+ * `rows` can be found here. */
+size_t fopo_shard_found(const fopo_shard *s, size_t k);
+
+/* log_z [n], the logs of this rank's sums, become those of the sums of all ranks; squares [n]
+ * (NULL: none), the sums of squared shares of them too. status: that of the work which made them.
+ */
+int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status);
+
+/* x [N, L] as fopo_contexts makes them, on every rank, from items that are dealt out. Sums are
+ * rounded in another order. */
+int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
+                        fopo_contexts_scale scale);
+
+/* rows [n, L] = the items ids [n], on every rank. */
+int fopo_shard_rows(fopo_matrix rows, const fopo_shard *s, const uint32_t *ids);
+
+#endif
