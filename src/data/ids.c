@@ -179,7 +179,9 @@ static int become_text(fopo_ids *ids) {
     status = reserve_name(&text);
     if (status == FOPO_OK) status = append(&text, digits, n, hash_text(digits, n));
   }
-  while (status == FOPO_OK && text.slot_n < 2 * text.n) status = grow_slots(&text);
+  /* All ids are placed at once, so the table is made large enough for them before. */
+  for (text.slot_n = FIRST_CAPACITY; text.slot_n < text.n;) text.slot_n *= 2;
+  if (status == FOPO_OK) status = grow_slots(&text);
   if (status != FOPO_OK) {
     fopo_ids_done(&text);
     return status;
