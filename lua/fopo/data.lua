@@ -45,8 +45,10 @@ file, gzipped or not, or named by an option:
 ]] .. data_lines .. [[
 
 
-Pairs that repeat are summed. Ids of pairs become 1 .. n of those that occur, and the names are kept
-(d:item_name(j)); ids of lists, baskets and matrices are indices as they stand.
+Columns are found by their names, and so are the keys of JSON lines, where true counts as 1 and
+false as 0; a used key that holds an object or a list is an error. Pairs that repeat are summed. Ids
+of pairs become 1 .. n of those that occur, and the names are kept (d:item_name(j)); ids of lists,
+baskets and matrices are indices as they stand.
 A malformed row is an error with file, line, column and the text.
 
 Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,

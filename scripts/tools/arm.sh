@@ -16,7 +16,9 @@ if [ "${1:-}" = --found ]; then
   for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64; do
     command -v $tool >/dev/null || lacks="$lacks $tool"
   done
-  [ -e $sysroot/usr/include/lua5.4/lua.h ] || lacks="$lacks $sysroot"
+  for header in lua5.4/lua.h json-c/json.h; do
+    [ -e $sysroot/usr/include/$header ] || { lacks="$lacks $sysroot"; break; }
+  done
   [ -n "$lacks" ] || exit 0
   echo "skip: the tests for arm64 need$lacks: sh scripts/tools/setup.sh --arm brings them"
   exit 1

@@ -9,7 +9,7 @@ typedef struct {
   fopo_csr matrix;      /* [n_users, n_items]; repeats are summed */
   fopo_csr_times times; /* of its entries, as the file says them: numbers, or dates in seconds since
                            1970; times.first is NULL if there are none */
-  char no_times[160];   /* why there are none, if a column seemed to hold times; else "" */
+  char no_times[240];   /* why there are none, if a column seemed to hold times; else "" */
   fopo_names users, items;
   char format[32];   /* name of the reader ("pairs", "lists", ...), or "synthetic" */
   size_t rows_read;  /* interactions read, repeats included: entries of matrix + repeats */

@@ -49,9 +49,20 @@ static void escape(char *out, size_t size, const char *text, size_t n) {
 
 int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                      const char *why) {
-  char shown[SHOWN + 16] = "", place[32] = "";
+  return fopo_text_refuse_in(t, line, column, NULL, text, n, why);
+}
+
+int fopo_text_refuse_in(const fopo_text *t, size_t line, size_t column, const char *name,
+                        const char *text, size_t n, const char *why) {
+  char shown[SHOWN + 16] = "", title[SHOWN + 16] = "", place[SHOWN + 64] = "";
   if (text != NULL) escape(shown, sizeof shown, text, n);
-  if (column > 0) snprintf(place, sizeof place, ", column %zu", column);
+  if (name != NULL) escape(title, sizeof title, name, strlen(name));
+  if (column > 0) {
+    snprintf(place, sizeof place, name != NULL ? ", column %zu (%s)" : ", column %zu", column,
+             title);
+  } else if (name != NULL) {
+    snprintf(place, sizeof place, ", %s", title);
+  }
   return fopo_fail(FOPO_ERR_FORMAT, "%s, line %zu%s: %s%s%s%s", t->path, line, place,
                    text != NULL ? "'" : "", shown, text != NULL ? "' " : "", why);
 }

@@ -61,4 +61,9 @@ int fopo_text_peek(const char **p, const char *stop, const char **at, const char
 int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                      const char *why);
 
+/* The same with the column's name, or NULL: "PATH, line 7, column 2 (Rating): 'text' why", and for
+ * column 0 "PATH, line 7, Rating: 'text' why". */
+int fopo_text_refuse_in(const fopo_text *t, size_t line, size_t column, const char *name,
+                        const char *text, size_t n, const char *why);
+
 #endif

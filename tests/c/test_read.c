@@ -147,7 +147,7 @@ static void pairs_without_header(void **state) {
 static void missing_ids(void **state) {
   (void)state;
   REFUSE(FIXTURE("diginetica.csv"), FOPO_ERR_FORMAT,
-         "diginetica.csv, line 2, column 2: 'NA' is not an id: it is missing");
+         "diginetica.csv, line 2, column 2 (user_id): 'NA' is not an id: it is missing");
   fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "10", "32118") == 1);
   fopo_dataset_free(d);
@@ -444,7 +444,7 @@ static void chunks_change_nothing(void **state) {
   size_t n = many_rows(text, HAS_BLANKS | HAS_QUOTES | HAS_BAD);
   size_t line = 1;
   for (const char *p = text; p < strstr(text, "bad"); p++) line += *p == '\n';
-  snprintf(sentence, sizeof sentence, "line %zu, column 4: 'bad' is not a number", line);
+  snprintf(sentence, sizeof sentence, "line %zu, column 4 (rating): 'bad' is not a number", line);
   fopo_chunks_size(100);
   REFUSE(write_bytes("case.txt", text, n), FOPO_ERR_FORMAT, sentence);
   fopo_chunks_size(0);
@@ -524,16 +524,16 @@ static void malformed_rows(void **state) {
       {"user,item,rating\n1,2,3\n1,3\n",
        "case.txt, line 3: '1,3' has 2 fields where the first row has 3"},
       {"user,item,rating\n1,2,3\n1,3,4,5\n", "line 3: '1,3,4,5' has 4 fields"},
-      {"user,item,rating\n1,2,abc\n", "line 2, column 3: 'abc' is not a number"},
-      {"user,item,rating\n1,2,\n", "line 2, column 3: '' is empty where a value"},
+      {"user,item,rating\n1,2,abc\n", "line 2, column 3 (rating): 'abc' is not a number"},
+      {"user,item,rating\n1,2,\n", "line 2, column 3 (rating): '' is empty where a value"},
       {"user,item,rating\n1,2,0x10\n", "'0x10' is not a number"},
       {"user,item,rating\n1,2,1e400\n", "'1e400' is not a finite"},
       {"user,item,rating\n1,2,1e39\n", "'1e39' is not a finite"},
-      {"user,item,rating\n1,2,3\n1,3,NaN\n", "line 3, column 3: 'NaN' is not a finite"},
+      {"user,item,rating\n1,2,3\n1,3,NaN\n", "line 3, column 3 (rating): 'NaN' is not a finite"},
       {"user,item,rating\n1,2,-Infinity\n", "'-Infinity' is not a finite"},
       {"user,item,rating\n1,2,1 000\n", "'1 000' is not a number"},
-      {"user,item\n1,\n", "line 2, column 2: '' is not an id"},
-      {"user,item\n,2\n", "line 2, column 1: '' is not an id"},
+      {"user,item\n1,\n", "line 2, column 2 (item): '' is not an id"},
+      {"user,item\n,2\n", "line 2, column 1 (user): '' is not an id"},
       {"user,item\nNULL,2\n", "'NULL' is not an id"},
       {"user,item\n1,a\x01z\n", "'a\\x01z' holds a control character"},
       {"user,item\n1,\"a\n", "line 2: '1,\"a' has a quote that is not closed"},
@@ -545,7 +545,7 @@ static void malformed_rows(void **state) {
       {"alpha,beta\n1,2\n", "no column is known as the user"},
       {"just words\nmore\n", "1"},
       {"one\ntwo\n", "line 1: 'one' holds one field"},
-      {"{\"user\": 1, \"item\": 2}\n", "JSON"},
+      {"{\"user\": 1, \"item\"\n", "JSON"},
       {"1:0.5:0.25 | a b c\n2:0:0.5 | a\n", "fopo.data.logs"},
       {"user,item\n1,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
        "aaaaaaaaaaaaaaaaa\x02\n",
@@ -592,7 +592,7 @@ static void where_and_columns(void **state) {
     assert_int_equal(d->skipped, 4 - cases[i].rows);
     fopo_dataset_free(d);
   }
-  REFUSE_AS(write_text(text), FOPO_ERR_FORMAT, "line 2, column 4: 'view' is not a number",
+  REFUSE_AS(write_text(text), FOPO_ERR_FORMAT, "line 2, column 4 (kind): 'view' is not a number",
             .where = "kind>2");
   fopo_dataset *d =
       READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "", .where = "kind!=");
@@ -912,6 +912,21 @@ static void foreign_files(void **state) {
   REFUSE(write_bytes("short", "P", 1), FOPO_ERR_FORMAT, "holds one field");
 }
 
+/* A text far down makes texts of all the integers before it, whatever their number. */
+static void late_text(void **state) {
+  (void)state;
+  enum { IDS = 5000 };
+  char *text = malloc(16 * IDS);
+  size_t n = 0;
+  for (int i = 0; i < IDS; i++) n += (size_t)sprintf(text + n, "%d,%d\n", i, i % 7);
+  n += (size_t)sprintf(text + n, "late,3\n");
+  fopo_dataset *d = READ(write_bytes("case.txt", text, n));
+  assert_true(shaped(d, "pairs", IDS + 1, 7, IDS + 1) && at(d, "late", "3") > 0);
+  assert_true(at(d, "4999", "1") > 0 && at(d, "0", "0") > 0);
+  fopo_dataset_free(d);
+  free(text);
+}
+
 static void columns_as_they_stand(void **state) {
   (void)state;
   REFUSE(write_text("UserKey,\"Item Key\",StarsGiven\n1,a,3\n"), FOPO_ERR_FORMAT,
@@ -938,8 +953,8 @@ static void aligned_columns(void **state) {
 static void interrupted(void **state) {
   (void)state;
   static const char *const files[] = {FIXTURE("u.data"), FIXTURE("kgat.txt"),
-                                      FIXTURE("scipy_plain.npz")};
-  for (size_t i = 0; i < 3; i++) {
+                                      FIXTURE("scipy_plain.npz"), FIXTURE("goodreads.json")};
+  for (size_t i = 0; i < 4; i++) {
     fopo_interrupt_request();
     REFUSE(files[i], FOPO_ERR_INTERRUPTED, "interrupted while reading");
     fopo_interrupt_clear();
@@ -950,10 +965,11 @@ static void interrupted(void **state) {
 static void memory_faults(void **state) {
   (void)state;
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
-                                      FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz")};
+                                      FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz"),
+                                      FIXTURE("goodreads.json")};
   size_t blocks = fopo_memory_in_use().blocks;
   for (int forever = 0; forever < 2; forever++) {
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
       for (long after = 0, status = -1; status != FOPO_OK; after++) {
         fopo_dataset *d;
         fopo_memory_fail_after(after, forever);
@@ -975,10 +991,11 @@ static void hostile_bytes(void **state) {
       ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n",
       "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n"
       "3 1 .5\n",
-      "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n"};
+      "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n",
+      "{\"user\":1,\"item\":\"\\u00e9\",\"x\":[{}]}\n{\"user\":\"b\",\"item\":2.5}\n"};
   static const char changes[] = {'\n', '"', ',', ' ', ':', '-', '9', 'e', '\r', '%', '\0', '\xff'};
   size_t blocks = fopo_memory_in_use().blocks;
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t i = 0; i < 5; i++) {
     size_t n = strlen(texts[i]);
     char *bytes = malloc(n);
     for (size_t at = 0; at < n; at++) {
@@ -1052,7 +1069,7 @@ static void real_interactions(void **state) {
   }
   const char *path = real_path("movielens-latest-small/ratings_one_bad_timestamp.csv", "");
   if (path != NULL) {
-    REFUSE_AS(path, FOPO_ERR_FORMAT, "line 4, column 4: '964982224a' is not a number",
+    REFUSE_AS(path, FOPO_ERR_FORMAT, "line 4, column 4 (timestamp): '964982224a' is not a number",
               .where = "timestamp>0");
   }
   path = real_path("open-bandit/random_men.csv.gz", "");
@@ -1137,6 +1154,7 @@ int main(void) {
                                      cmocka_unit_test(lists),
                                      cmocka_unit_test(foreign_files),
                                      cmocka_unit_test(aligned_columns),
+                                     cmocka_unit_test(late_text),
                                      cmocka_unit_test(columns_as_they_stand),
                                      cmocka_unit_test(long_line),
                                      cmocka_unit_test(ids_of_many_kinds),

@@ -268,16 +268,17 @@ static void only_where_needed(void **state) {
 static void malformed_times(void **state) {
   (void)state;
   const char *path = write_text("user,item,time\n1,1,30\n1,2,\n1,3,nan\n2,3,40\n");
-  REFUSE_AS(path, "line 3, column 3: '' is not a time, a number", .time = "time");
+  REFUSE_AS(path, "line 3, column 3 (time): '' is not a time, a number", .time = "time");
   REFUSE_AS(path,
-            "line 4, column 3: 'nan' is not a time, a number (time = \"\" reads no times); with it "
+            "line 4, column 3 (time): 'nan' is not a time, a number (time = \"\" reads no times); "
+            "with it "
             "there are 2",
             .time = "time", .skip_errors = 1, .max_errors = 1);
   fopo_dataset *d = READ_AS(path, .time = "time", .skip_errors = 1, .max_errors = 9);
   assert_int_equal(d->skipped, 2);
   assert_times(d, 30, 40);
   REFUSE_AS(write_text("user,item,time\n1,1,2016-05-09\n1,2,30\n"),
-            "line 3, column 3: '30' is not a date such as", .time = "time");
+            "line 3, column 3 (time): '30' is not a date such as", .time = "time");
   REFUSE_AS(path, "time = \"when\": ", .time = "when");
   REFUSE_AS("tests/fixtures/kgat.txt", "options of pairs", .format = "lists", .time = "2");
   fopo_dataset_free(READ_AS("tests/fixtures/kgat.txt", .time = ""));
@@ -297,7 +298,7 @@ static void recognised_times_are_given_up(void **state) {
     assert_int_equal(d->rows_read, ROWS);
     assert_int_equal(d->skipped, 0);
     assert_null(d->times.first);
-    if (strstr(d->no_times, "line 209, column 2: 'soon' is not a") == NULL) {
+    if (strstr(d->no_times, "line 209, column 2 (time): 'soon' is not a") == NULL) {
       fail_msg("%s", d->no_times);
     }
     fopo_dataset_free(d);

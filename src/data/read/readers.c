@@ -60,7 +60,11 @@ static int is_vw(const char *p) {
 /* Refuses text that holds no interactions but has a known form. */
 static int refuse_other_kinds(const fopo_text *t) {
   const char *what = NULL;
-  if (*t->at == '{') what = "is JSON; write users and items as two columns";
+  size_t first = strcspn(t->at, "\n");
+  if (*t->at == '[') what = "is one JSON list; write an object a line: jq -c '.[]'";
+  if (*t->at == '{' && memmem(t->at, first, "\"_label_cost\"", 13) != NULL) {
+    what = "is a log of actions in dsjson; read it with fopo.data.logs";
+  }
   if (strncmp(t->at, "shared |", 8) == 0 || is_vw(t->at)) {
     what = "is in Vowpal Wabbit's form, a log of actions; read it with fopo.data.logs";
   }

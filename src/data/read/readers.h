@@ -58,7 +58,7 @@ typedef struct {
 /* All formats. format = "auto" takes the first that recognises the file, so those that recognise
  * more stand later: pairs accepts any text. */
 #define FOPO_READERS(X)                                                                            \
-  X(npz) X(mtx) X(lists) X(counted) X(baskets) X(goodreads) X(twitch) X(movielens) X(pairs)
+  X(npz) X(mtx) X(lists) X(counted) X(baskets) X(goodreads) X(json) X(twitch) X(movielens) X(pairs)
 
 #define FOPO_READER_ROW(name) extern const fopo_reader fopo_reader_##name;
 FOPO_READERS(FOPO_READER_ROW)

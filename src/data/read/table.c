@@ -16,6 +16,9 @@
 #include "core/status.h"
 
 void fopo_table_done(fopo_table *r) {
+  fopo_json_free(r->json);
+  for (size_t c = 0; r->keys != NULL && c < r->columns; c++) fopo_free(r->keys[c]);
+  fopo_free(r->keys);
   fopo_free(r->names);
   fopo_free(r->titles);
   fopo_free(r->fields);
@@ -42,7 +45,9 @@ static int reject(fopo_table *r, int column, const char *text, size_t n, const c
     snprintf(more, sizeof more, "%s; with it there %s %zu malformed row%s, max_errors is %zu", why,
              one ? "is" : "are", r->errors + 1, one ? "" : "s", o->max_errors);
   }
-  return fopo_text_refuse(r->t, r->t->line + 1, (size_t)(column + 1), text, n, more);
+  const char *title = column != FOPO_NO_COLUMN && r->titles != NULL ? r->titles[column] : NULL;
+  size_t place = r->keys != NULL ? 0 : (size_t)(column + 1); /* keys have no order */
+  return fopo_text_refuse_in(r->t, r->t->line + 1, place, title, text, n, more);
 }
 
 static int reject_field(fopo_table *r, int column, const char *why) {
@@ -201,10 +206,17 @@ static int add_key(fopo_table *r, uint32_t *index, fopo_side *side, uint32_t *pa
 /* From here on, and for the rows before, there are no times: the one in this row is malformed. */
 static void give_up_times(fopo_table *r) {
   fopo_field f = r->fields[r->time];
+  char number[16], place[FOPO_COLUMN_NAME + 32];
+  snprintf(number, sizeof number, "%d", r->time + 1);
+  const char *name = r->titles != NULL ? r->titles[r->time] : number;
+  if (r->keys != NULL) {
+    snprintf(place, sizeof place, "%s", name);
+  } else {
+    snprintf(place, sizeof place, r->titles != NULL ? "column %s (%s)" : "column %s", number, name);
+  }
   snprintf(r->d->no_times, sizeof r->d->no_times,
-           "line %zu, column %d: '%.*s' is not a %s; time = \"%d\" makes that an error",
-           r->t->line + 1, r->time + 1, (int)(f.n < 40 ? f.n : 40), f.at,
-           r->time_is_date ? "date" : "number", r->time + 1);
+           "line %zu, %s: '%.*s' is not a %s; time = \"%s\" makes that an error", r->t->line + 1,
+           place, (int)(f.n < 40 ? f.n : 40), f.at, r->time_is_date ? "date" : "number", name);
   fopo_free(r->pairs.time);
   r->pairs.time = NULL;
   r->pairs.with_times = 0;
@@ -230,10 +242,23 @@ static int add_row(fopo_table *r) {
   return status;
 }
 
+/* The same for a JSON object; it never continues. */
+static int cut_object(fopo_table *r, size_t *count, const char **next) {
+  fopo_row_fault fault;
+  *next = fopo_table_json_cut(r, r->t->at, count, &fault);
+  if (*next != NULL) return FOPO_OK;
+  *next = (const char *)rawmemchr(r->t->at, '\n') + 1;
+  if (fault.column != FOPO_NO_COLUMN) return reject(r, fault.column, NULL, 0, fault.why);
+  char why[200];
+  snprintf(why, sizeof why, "is not valid JSON: %s", fault.why);
+  return reject(r, FOPO_NO_COLUMN, fault.at, fault.n, why);
+}
+
 /* Cuts the row at t->at. *next = NULL: it continues beyond the block. */
 static int cut_row(fopo_table *r, size_t *count, const char **next, size_t *lines) {
   fopo_text *t = r->t;
   *lines = 1;
+  if (r->keys != NULL) return cut_object(r, count, next);
   *next = fopo_table_cut(r, t->at, count);
   if (*next != NULL) return FOPO_OK;
   fopo_quoting q = fopo_table_cut_quoted(r, t->at, count, next, lines);

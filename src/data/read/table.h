@@ -4,7 +4,8 @@
  * The first lines make a plan (table_plan.c, table_separator.c): separator, header, and which
  * columns are user, item, value and conditions. Then rows are cut into fields (table_cut.c) and
  * checked against it (table.c): every row must have as many fields as the first, and the used
- * columns must hold what they should. Columns that are not used are not looked at. table_chunks.c
+ * columns must hold what they should. Columns that are not used are not looked at. Rows may also be
+ * JSON objects, one a line, whose keys are the columns (table_json.c). table_chunks.c
  * reads most rows, many at once and on several threads, and leaves the others to table.c; both give
  * the same result. table_numbers.c turns integer ids into indices. */
 #ifndef FOPO_DATA_READ_TABLE_H
@@ -16,6 +17,7 @@
 #include "data/ids.h"
 #include "data/number.h"
 #include "data/pairs.h"
+#include "data/read/json.h"
 #include "data/read/readers.h"
 #include "data/text.h"
 
@@ -77,10 +79,12 @@ typedef struct fopo_table {
   fopo_dataset *d; /* not owned */
   const fopo_read_options *options;
   /* the plan */
-  char separator;    /* the byte itself; ':' also for "::" */
-  int wide, runs;    /* 1: "::" separates; 1: runs of blanks separate like one */
+  char separator; /* the byte itself; ':' also for "::" */
+  int wide, runs; /* 1: "::" separates; 1: runs of blanks separate like one */
+  char **keys;    /* [columns] rows are JSON objects with these keys; NULL: they have separators */
   uint8_t ends[256]; /* 1 for bytes at which a field may end: separator, line end, quote */
   size_t columns;    /* fields of every row */
+  int is_planned;    /* 1: the columns below are chosen */
   char (*names)[FOPO_COLUMN_NAME]; /* [columns] of the header, simplified; NULL: no header */
   char (
       *titles)[FOPO_COLUMN_NAME]; /* [columns] the same as they stand in the file, for sentences */
@@ -91,6 +95,7 @@ typedef struct fopo_table {
   size_t n_conditions;
   /* the rows */
   fopo_field *fields; /* [columns] of the current one */
+  fopo_json *json;    /* with keys: the parser that holds its texts */
   char *scratch;      /* [scratch_capacity] an id whose doubled quotes are made single */
   size_t scratch_capacity;
   fopo_side users, items;
@@ -133,13 +138,35 @@ int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date);
 /* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing does. */
 char fopo_table_separator(const char *at, const char *stop);
 
+/* ---- table_json.c ---- */
+
+/* 1 if the text is JSON: its first row begins with a brace. */
+int fopo_table_is_json(const fopo_text *t);
+
+/* The columns: all keys of the block at hand. */
+int fopo_table_json_plan(fopo_table *r);
+
+/* What is wrong with a row. */
+typedef struct {
+  int column; /* or FOPO_NO_COLUMN */
+  const char *at;
+  size_t n;
+  const char *why;
+} fopo_row_fault;
+
+/* Cuts the object at p into r->fields; returns where the next row begins, or NULL and the fault.
+ * Once the plan is made, used columns must hold texts or numbers; before it, all columns are read.
+ */
+const char *fopo_table_json_cut(fopo_table *r, const char *p, size_t *count, fopo_row_fault *fault);
+
 /* ---- table_cut.c ---- */
 
 /* Cuts the row at *p into r->fields, and *p moves behind it; 0 if there is no whole row. Nothing is
  * consumed. *count may differ from r->columns; fields beyond it are counted, not stored. */
 int fopo_table_peek(fopo_table *r, const char **p, size_t *count);
 
-/* Cuts the row at p into r->fields; returns where the next row begins, or NULL at a quote. */
+/* Cuts the row at p into r->fields; returns where the next row begins, or NULL at a quote or a
+ * malformed object. */
 const char *fopo_table_cut(fopo_table *r, const char *p, size_t *count);
 
 /* How a row with quotes ends. */

@@ -28,7 +28,8 @@ enum {
   CHUNK = 1 << 18,   /* bytes: its ids stay in the L2 cache until they are committed */
   CHUNKS = 32,       /* chunks of a block: threads wait for each other once in 8 MiB */
   FAST_COLUMNS = 64, /* tables with more columns are cut by fopo_table_cut alone */
-  ROW_LEAST = 4      /* bytes of the shortest row: "1,2" and its line end */
+  ROW_LEAST = 4,     /* bytes of the shortest row: "1,2" and its line end */
+  OBJECT_LEAST = 14  /* {"u":1,"i":1} */
 };
 
 /* What fast_row does with a column. */
@@ -39,6 +40,8 @@ typedef struct {
   const char *reached;       /* the rows before it have been read */
   int64_t *user, *item;      /* [n] an integer id, or the offset of a text from `from` */
   uint32_t *user_n, *item_n; /* [n] bytes of a text; 0: an integer */
+  char *texts;               /* of JSON, instead of the text from `from` on; room for two copies */
+  size_t texts_n;            /* bytes of them */
   float *value;              /* [n], or NULL */
   double *time;              /* [n], or NULL */
   size_t capacity, n;        /* rows */
@@ -48,10 +51,11 @@ typedef struct {
 } chunk;
 
 struct fopo_chunks {
-  fopo_table *r;      /* not owned */
-  fopo_field *fields; /* [threads, columns] the row that each thread cuts */
-  size_t size;        /* bytes of a chunk */
-  int is_fast;        /* 1: fast_row is tried first */
+  fopo_table *r;       /* not owned */
+  fopo_field *fields;  /* [threads, columns] the row that each thread cuts */
+  fopo_json **parsers; /* [threads] where rows are JSON objects, else NULL */
+  size_t size;         /* bytes of a chunk */
+  int is_fast;         /* 1: fast_row is tried first */
   uint8_t roles[FAST_COLUMNS];
   uint64_t ends[3]; /* separator, line end and quote, each byte repeated eight times */
   chunk list[CHUNKS];
@@ -191,9 +195,18 @@ static const char *fast_row(const fopo_chunks *k, chunk *c, const char *p) {
   return p;
 }
 
-static void keep_id(int64_t *id, uint32_t *n, const fopo_key *key, const chunk *c) {
-  *id = key->is_plain ? key->number : key->name.at - c->from;
+static void keep_id(int64_t *id, uint32_t *n, const fopo_key *key, chunk *c) {
   *n = key->is_plain ? 0 : (uint32_t)key->name.n;
+  if (key->is_plain) {
+    *id = key->number;
+  } else if (c->texts == NULL) {
+    *id = key->name.at - c->from;
+  } else {
+    /* A text of JSON is no longer than it is written; one key may be both user and item. */
+    memcpy(c->texts + c->texts_n, key->name.at, key->name.n);
+    *id = (int64_t)c->texts_n;
+    c->texts_n += key->name.n;
+  }
 }
 
 /* The same by the general cut; NULL: left to the serial reader, which refuses it with its place or
@@ -230,8 +243,9 @@ static int is_wide(const int64_t *ids, const uint32_t *texts, size_t n) {
 static void read_chunk(const fopo_chunks *k, chunk *c) {
   fopo_table r = *k->r;
   r.fields = k->fields + (size_t)omp_get_thread_num() * r.columns;
+  if (k->parsers != NULL) r.json = k->parsers[omp_get_thread_num()];
   const char *p = c->from;
-  c->n = c->lines = c->left_out = 0;
+  c->n = c->lines = c->left_out = c->texts_n = 0;
   while (p < c->stop && c->n < c->capacity) {
     const char *next = k->is_fast ? fast_row(k, c, p) : NULL;
     if (next == NULL) next = any_row(&r, c, p);
@@ -281,13 +295,12 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
   /* Ids that need an index: one chunk after the other, since indices follow first appearance. */
   for (size_t i = from; i < to && status == FOPO_OK; i++) {
     chunk *c = &k->list[i];
+    const char *texts = c->texts != NULL ? c->texts : c->from;
     if (!r->users.as_numbers) {
-      status =
-          fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, c->from, c->n);
+      status = fopo_ids_add_all(&r->users.ids, p->user + c->first, c->user, c->user_n, texts, c->n);
     }
     if (!r->items.as_numbers && status == FOPO_OK) {
-      status =
-          fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, c->from, c->n);
+      status = fopo_ids_add_all(&r->items.ids, p->item + c->first, c->item, c->item_n, texts, c->n);
     }
   }
   p->n = n;
@@ -323,6 +336,8 @@ static void chunk_done(chunk *c) {
   fopo_free(c->item_n);
   fopo_free(c->value);
   fopo_free(c->time);
+  fopo_free(c->texts);
+  c->texts = NULL;
   c->user = c->item = NULL;
   c->user_n = c->item_n = NULL;
   c->value = NULL;
@@ -332,7 +347,8 @@ static void chunk_done(chunk *c) {
 
 /* Capacity for as many rows as the text of c can hold. */
 static int reserve(const fopo_chunks *k, chunk *c) {
-  size_t capacity = (size_t)(c->stop - c->from) / ROW_LEAST + 1;
+  int is_json = k->parsers != NULL;
+  size_t capacity = (size_t)(c->stop - c->from) / (is_json ? OBJECT_LEAST : ROW_LEAST) + 1;
   if (capacity <= c->capacity) return FOPO_OK;
   int with_values = k->r->pairs.with_values, with_times = k->r->pairs.with_times;
   chunk_done(c);
@@ -340,6 +356,8 @@ static int reserve(const fopo_chunks *k, chunk *c) {
   c->item = fopo_alloc(capacity, sizeof *c->item);
   c->user_n = fopo_alloc(capacity, sizeof *c->user_n);
   c->item_n = fopo_alloc(capacity, sizeof *c->item_n);
+  if (is_json) c->texts = fopo_alloc(2 * capacity, OBJECT_LEAST);
+  if (is_json && c->texts == NULL) return FOPO_ERR_MEMORY;
   if (with_values) c->value = fopo_alloc(capacity, sizeof *c->value);
   if (with_times) c->time = fopo_alloc(capacity, sizeof *c->time);
   if (c->user == NULL || c->item == NULL || c->user_n == NULL || c->item_n == NULL ||
@@ -404,8 +422,19 @@ static int can_be_fast(const fopo_table *r) {
   int distinct = r->user != r->item && r->user != r->value && r->item != r->value;
   int timed = r->time == FOPO_NO_COLUMN ||
               (r->time != r->user && r->time != r->item && r->time != r->value);
-  return distinct && timed && !r->wide && !r->runs && r->n_conditions == 0 &&
+  return distinct && timed && r->keys == NULL && !r->wide && !r->runs && r->n_conditions == 0 &&
          r->columns <= FAST_COLUMNS && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+}
+
+static int make_parsers(fopo_chunks *k) {
+  size_t threads = (size_t)fopo_threads();
+  k->parsers = fopo_alloc(threads, sizeof *k->parsers);
+  if (k->parsers == NULL) return FOPO_ERR_MEMORY;
+  int status = FOPO_OK;
+  for (size_t i = 0; i < threads && status == FOPO_OK; i++) {
+    status = fopo_json_new(&k->parsers[i], k->r->keys, k->r->columns);
+  }
+  return status;
 }
 
 int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
@@ -418,6 +447,13 @@ int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
   if (k->fields == NULL) {
     fopo_free(k);
     return FOPO_ERR_MEMORY;
+  }
+  if (r->keys != NULL) {
+    int status = make_parsers(k);
+    if (status != FOPO_OK) {
+      fopo_chunks_free(k);
+      return status;
+    }
   }
   k->is_fast = can_be_fast(r);
   if (k->is_fast) {
@@ -437,6 +473,10 @@ int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r) {
 void fopo_chunks_free(fopo_chunks *k) {
   if (k == NULL) return;
   for (size_t i = 0; i < CHUNKS; i++) chunk_done(&k->list[i]);
+  for (size_t i = 0; k->parsers != NULL && i < (size_t)fopo_threads(); i++) {
+    fopo_json_free(k->parsers[i]);
+  }
+  fopo_free(k->parsers);
   fopo_free(k->fields);
   fopo_free(k);
 }

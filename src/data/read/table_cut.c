@@ -5,6 +5,8 @@
 #include "data/read/table.h"
 
 const char *fopo_table_cut(fopo_table *r, const char *p, size_t *count) {
+  fopo_row_fault fault;
+  if (r->keys != NULL) return fopo_table_json_cut(r, p, count, &fault);
   const uint8_t *ends = r->ends;
   const int wide = r->wide, runs = r->runs;
   size_t n = 0;
@@ -66,6 +68,7 @@ int fopo_table_peek(fopo_table *r, const char **p, size_t *count) {
   if (*p >= r->t->stop) return 0;
   const char *next = fopo_table_cut(r, *p, count);
   size_t lines;
+  if (next == NULL && r->keys != NULL) return 0;
   if (next == NULL && fopo_table_cut_quoted(r, *p, count, &next, &lines) != FOPO_WHOLE) return 0;
   *p = next;
   return 1;

@@ -43,6 +43,11 @@ static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
   out[n] = '\0';
 }
 
+static void name_column(fopo_table *r, size_t c, fopo_field f) {
+  simplify(r->names[c], f);
+  snprintf(r->titles[c], sizeof r->titles[c], "%.*s", (int)f.n, f.at);
+}
+
 int fopo_table_column(const fopo_table *r, const char *const *list) {
   for (; *list != NULL; list++) {
     for (size_t c = 0; c < r->columns; c++) {
@@ -117,11 +122,25 @@ static void skip_preface(fopo_text *t) {
   }
 }
 
+/* The keys of JSON objects, as the names of a header. */
+static int plan_keys(fopo_table *r) {
+  int status = fopo_table_json_plan(r);
+  if (status != FOPO_OK) return status;
+  r->names = fopo_alloc(r->columns, sizeof *r->names);
+  r->titles = fopo_alloc(r->columns, sizeof *r->titles);
+  if (r->names == NULL || r->titles == NULL) return FOPO_ERR_MEMORY;
+  for (size_t c = 0; c < r->columns; c++) {
+    name_column(r, c, (fopo_field){r->keys[c], strlen(r->keys[c]), 0});
+  }
+  return FOPO_OK;
+}
+
 /* Separator, number of columns, names. A header is consumed. */
 static int plan_columns(fopo_table *r) {
   fopo_text *t = r->t;
   skip_preface(t);
   if (t->at == t->stop) return fopo_fail(FOPO_ERR_FORMAT, "%s is empty", t->path);
+  if (r->options->separator == 0 && fopo_table_is_json(t)) return plan_keys(r);
   char s = r->options->separator;
   if (s == 0) s = fopo_table_separator(t->at, t->stop);
   if (s == 0) {
@@ -152,11 +171,7 @@ static int plan_columns(fopo_table *r) {
   next = t->at;
   size_t count;
   fopo_table_peek(r, &next, &count);
-  for (size_t c = 0; c < r->columns; c++) {
-    fopo_field f = fopo_field_trim(r->fields[c]);
-    simplify(r->names[c], f);
-    snprintf(r->titles[c], sizeof r->titles[c], "%.*s", (int)f.n, f.at);
-  }
+  for (size_t c = 0; c < r->columns; c++) name_column(r, c, fopo_field_trim(r->fields[c]));
   if (looks_like_header(r, next)) {
     for (const char *p = t->at; p < next; p++) t->line += *p == '\n';
     t->at = next;
@@ -193,6 +208,14 @@ int fopo_table_roles_by_name(fopo_table *r) {
   return FOPO_OK;
 }
 
+/* A boolean of JSON is read as 1 or 0. */
+static void compare_boolean(fopo_condition *c) {
+  int is_true = strcmp(c->text, "true") == 0;
+  if (!is_true && strcmp(c->text, "false") != 0) return;
+  c->is_number = 1;
+  c->number = is_true;
+}
+
 /* Parses the option `where`, such as "rating>=4", into a condition. */
 static int plan_where(fopo_table *r) {
   const char *where = r->options->where;
@@ -223,6 +246,7 @@ static int plan_where(fopo_table *r) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "where = \"%s\": order is defined between numbers", where);
   }
   memcpy(c.text, right.at, right.n);
+  if (r->keys != NULL) compare_boolean(&c);
   int status = find_column(r, &c.column, name, "where");
   if (status == FOPO_OK) r->conditions[r->n_conditions++] = c;
   return status;
@@ -285,7 +309,9 @@ int fopo_table_plan(fopo_table *r, fopo_table_roles *roles) {
   if (status == FOPO_OK) status = plan_named(r);
   if (status == FOPO_OK) status = roles(r);
   if (status == FOPO_OK) plan_time(r);
-  return status == FOPO_OK ? plan_where(r) : status;
+  if (status == FOPO_OK) status = plan_where(r);
+  r->is_planned = status == FOPO_OK;
+  return status;
 }
 
 int fopo_table_sniff(fopo_text *t, const fopo_read_options *o, int (*is_one)(fopo_table *r)) {
