@@ -90,6 +90,11 @@ function TestScreens:test_other_forms()
   local v = model()
   compare("view.ans", v:render("ansi", 24, 80))
   compare("view.svg", v:render("svg", 24, 80))
+  local was = fopo.theme()
+  fopo.theme("light")
+  local light = v:render("svg", 24, 80)
+  fopo.theme(was)
+  compare("view-light.svg", light)
   lu.assertNotStrContains(v:render("ansi"), "31m") -- what others send is no command of ours
 end
 
