@@ -8,7 +8,8 @@ return define.fn{
            one_of = {"dark", "light"}}},
   text = [[The colours of the view, its pictures, plots and lessons: dark or light, after the
 background. At the start it is that of the environment variable FOPO_THEME, else that of the
-background that the terminal names in COLORFGBG, else dark. Returns the theme in use.]],
+background that the terminal names in COLORFGBG, or when the prompt asks it, else dark. Returns the
+theme in use.]],
   example = [[was = fopo.theme()
 assert(fopo.theme("light") == "light")
 fopo.theme(was)]],

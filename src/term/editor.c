@@ -18,6 +18,7 @@
 #include <readline/readline.h>
 
 #include "core/progress.h"
+#include "term/background.h"
 #include "term/chunk.h"
 #include "term/endings.h"
 #include "term/history.h"
@@ -121,9 +122,10 @@ static void drop_if_interrupted(void) {
   siglongjmp(dropped, 1);
 }
 
-/* The next byte that is typed. While it waits it prints messages of jobs; after a signal that is
- * not Ctrl-C (continued after Ctrl-Z, a new window size) it draws the line again. */
-static int next_key(FILE *in) {
+/* The next byte from the terminal. While it waits it prints messages of jobs; after a signal that
+ * is not Ctrl-C (continued after Ctrl-Z, a new window size) it draws the line again. */
+static int next_byte(void *file) {
+  FILE *in = file;
   struct pollfd keys = {.fd = fileno(in), .events = POLLIN};
   unsigned char c;
   for (;;) {
@@ -141,6 +143,15 @@ static int next_key(FILE *in) {
   }
 }
 
+/* The next byte that is typed. */
+static int next_key(FILE *in) { return fopo_background_key(next_byte, in, fileno(in)); }
+
+/* Called by readline when the prompt stands and the terminal does not echo. */
+static int ask_background(void) {
+  if (!dumb) fopo_background_ask();
+  return 0;
+}
+
 void fopo_editor_remember(const char *entry) {
   if (terminal && strspn(entry, " \t\n") < strlen(entry)) fopo_history_add(entry);
 }
@@ -154,6 +165,7 @@ int fopo_editor_open(lua_State *L) {
   if (tcgetattr(STDIN_FILENO, &outside) == 0) fopo_endings_restore(restore_terminal);
   rl_readline_name = "fopo";
   rl_getc_function = next_key;
+  rl_pre_input_hook = ask_background;
   rl_attempted_completion_function = complete;
   /* without / and ~, which readline would skip at the start of a file name */
   rl_completer_word_break_characters = " \t\n\"'`@$><=;|&{}()[]+-*%^#,?!\\";

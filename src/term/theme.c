@@ -39,24 +39,32 @@ static const char *const curves[FOPO_THEMES][FOPO_THEME_CURVES] = {
 static const char *const paper[FOPO_THEMES] = {"#1c1c1c", "#ffffff"};
 static const char *const bar[FOPO_THEMES] = {"#bcbcbc", "#d0d0d0"};
 
-static int chosen = -1; /* a fopo_theme */
+enum { UNKNOWN = -1 };
 
-/* COLORFGBG is "foreground;background" or "foreground;default;background", of 16 colours. */
-static fopo_theme told(void) {
+static int chosen = UNKNOWN, suggested = UNKNOWN; /* fopo_theme */
+
+/* What the environment says, or UNKNOWN. COLORFGBG is "foreground;background" or
+ * "foreground;default;background", of 16 colours. */
+static int told(void) {
   const char *wanted = getenv("FOPO_THEME"), *told = getenv("COLORFGBG");
   if (wanted != NULL && strcmp(wanted, "light") == 0) return FOPO_THEME_LIGHT;
   if (wanted != NULL && strcmp(wanted, "dark") == 0) return FOPO_THEME_DARK;
   const char *last = told != NULL ? strrchr(told, ';') : NULL;
-  if (last == NULL || last[1] < '0' || last[1] > '9') return FOPO_THEME_DARK;
+  if (last == NULL || last[1] < '0' || last[1] > '9') return UNKNOWN;
   int background = atoi(last + 1);
   return background == 7 || (background >= 9 && background <= 15) ? FOPO_THEME_LIGHT
                                                                   : FOPO_THEME_DARK;
 }
 
 fopo_theme fopo_theme_get(void) {
-  if (chosen < 0) chosen = (int)told();
-  return (fopo_theme)chosen;
+  int theme = chosen != UNKNOWN ? chosen : told();
+  if (theme == UNKNOWN) theme = suggested;
+  return theme == UNKNOWN ? FOPO_THEME_DARK : (fopo_theme)theme;
 }
+
+int fopo_theme_is_named(void) { return chosen != UNKNOWN || told() != UNKNOWN; }
+
+void fopo_theme_suggest(fopo_theme theme) { suggested = (int)theme; }
 
 void fopo_theme_set(fopo_theme theme) { chosen = (int)theme; }
 

@@ -14,9 +14,15 @@ typedef struct {
 } fopo_colour;
 
 /* The theme in use. At the start it is $FOPO_THEME, "light" or "dark", else that of the background
- * that the terminal names in $COLORFGBG, else dark. */
+ * that the terminal names in $COLORFGBG or, at the prompt, when it is asked (background.h), else
+ * dark. */
 fopo_theme fopo_theme_get(void);
 void fopo_theme_set(fopo_theme theme);
+
+/* The theme that the terminal's background asks for, where neither fopo_theme_set nor the
+ * environment has named one; and whether one of them has. */
+void fopo_theme_suggest(fopo_theme theme);
+int fopo_theme_is_named(void);
 
 const fopo_colour *fopo_theme_ink(fopo_theme theme, fopo_ink ink);
 
