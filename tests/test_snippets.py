@@ -270,6 +270,13 @@ end
 f:close()""", text, 'assert(items.cols == 1000 and s.train.n == 1040)')
 
 
+def dealt_out(text):
+    """One rank holds all of the catalogue; test_ranks.py deals it out to several."""
+    lua("docs/ranks.md, a catalogue dealt out", """
+s = fopo.data.synthetic{users = 300, items = 4000, seed = 1}:sessions{}
+items = fopo.embed.svd(s.train, {dim = 8})""", text, "t:run{steps = 2, view = false}")
+
+
 RUN = {
     ("README.md", "Build it and try it", 0): make_targets,
     ("README.md", "Build it and try it", 1):
@@ -288,10 +295,12 @@ RUN = {
     ("docs/serving.md", "In NumPy", 0): numpy_recipe,
     ("docs/serving.md", "With hnswlib", 0):
         lambda text: lua("docs/serving.md, hnswlib", NAMES, text),
+    ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,
     ("datasets/README.md", "Data", 0): paper_data,
 }
 NOT_RUN = {
     "docs/speed.md": "minutes on a quiet machine, with PyTorch, FAISS and data sets of others",
+    ("docs/data.md", "Files", 0): "pandas with pyarrow, and a file of the reader's own",
     ("docs/ranks.md", "Starting", 0): "several machines; test_ranks.py starts ranks on this one",
 }
 
