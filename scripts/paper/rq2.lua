@@ -17,7 +17,7 @@ local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 local o = paper.options(
   {epsilons = {0.2, 0.5, 0.8, 1}, reinforce = true, dim = 1000, epochs = 50, every = 1,
    reinforce_epochs = 0},
-  {dim = 50, epochs = 25, every = 1},
+  {dim = 50, epochs = 20, every = 1},
   {epsilons = {0.5, 1}, dim = 8, epochs = 4})
 
 local function plan(own)

@@ -27,7 +27,7 @@ local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 local o = paper.options(
   {cases = {"none:1", "sqrt:1", "sqrt:100"}, dim = 100, epochs = 50, every = 5, lr = 1e-3,
    methods = {"uniform", "mixture", "adaptive", "REINFORCE"}},
-  {dim = 50, epochs = 12, every = 3},
+  {dim = 50, epochs = 10, every = 2},
   {dim = 8, epochs = 2, every = 1})
 o.whole = true -- all records have the expected reward and the items in effect
 
