@@ -42,8 +42,8 @@ class Paper(unittest.TestCase):
         self.out = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.out)
 
-    def check_experiment(self, name, methods, records, words=()):
-        """Runs it; `records` rows are expected of each of 3 seeds."""
+    def check_experiment(self, name, methods, records, words=(), own=()):
+        """Runs it; of each of 3 seeds `records` rows are expected, with its own fields."""
         done = run(name, self.out, *words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("seeds 1, 2, 3", done.stdout)
@@ -54,11 +54,11 @@ class Paper(unittest.TestCase):
         for seed in "123":
             self.assertEqual(sum(r["seed"] == seed for r in rows), records)
         for r in rows:
-            self.assertEqual(set(r), FIELDS)
+            self.assertEqual(set(r), FIELDS | set(own))
             self.assertNotIn("nan", [v.lower().strip("-") for v in r.values()])
             if r["reward"]:
                 self.assertTrue(0 <= float(r["low"]) <= float(r["reward"]) <= float(r["high"]) <= 1)
-            self.assertGreater(float(r["seconds"]), 0)
+            self.assertEqual(float(r["seconds"]) > 0, float(r["step"]) > 0)
         if GNUPLOT:
             svg = xml.dom.minidom.parse(path + ".svg").documentElement.toxml()
             self.assertRegex(svg, "(bands|bars): 95 % intervals")
@@ -102,6 +102,12 @@ class Paper(unittest.TestCase):
         rows, _ = self.check_experiment("settings", ["uniform", "mixture", "adaptive", "REINFORCE"],
                                         24)
         self.assertEqual({r["embedding"] for r in rows}, {"none", "sqrt"})
+
+    def test_alignment(self):
+        methods = ["REINFORCE", "uniform", "mixture", "head and tail"]
+        rows, said = self.check_experiment("alignment", methods, 24, own=["cosine"])
+        self.assertTrue(all(-1 <= float(r["cosine"]) <= 1 for r in rows))
+        self.assertIn("cosine at the start", said)
 
     def test_budget(self):
         """How many records there are depends on the machine; each method has its last one."""

@@ -5,18 +5,17 @@
 --
 -- Cost: two minutes at scale=small on two cores.
 --
--- Raw singular vectors have norms of about sqrt(L / P), so the scores stay near 0 however long Adam
--- trains at the paper's rate: the softmax stays uniform over the whole catalogue ("items in effect"
--- is P). All estimators then estimate the same gradient, sum over Y of beta_a - mean(beta), and
--- differ in their noise alone: a proposal that draws the likely items meets those of Y more often,
--- and REINFORCE draws uniformly. With scale = "sqrt" the same steps sharpen the softmax until few
--- items have all the mass; its own draws then meet no item of Y where its best item is wrong, and
--- the gradient of REINFORCE vanishes there. The uniform proposal compares S items at a time: where
--- the policy is sharp its estimate is biased, and that bias keeps it learning.
+-- Raw singular vectors have norms of about sqrt(L / P), so the scores stay near 0 however long
+-- Adam trains at the paper's rate: the softmax stays uniform over the whole catalogue ("items in
+-- effect" is P), and the expected reward stays that of chance. The reward of the best item rises
+-- all the same. REINFORCE then draws uniformly, as eps = 1 does; a mixture draws the likely items too,
+-- and its estimate is the nearest to the gradient (alignment.lua).
 --
--- The temperature turns one regime into the other: Adam's steps do not depend on it, the sharpness
--- does. So sqrt at a high temperature ranks the methods as raw vectors do, and raw vectors at a low
--- one as sqrt does.
+-- With scale = "sqrt" the same steps sharpen the softmax. REINFORCE and the mixture are then near
+-- to the gradient, and the uniform proposal is not: its draws hold little of the mass. But the
+-- gradient raises the expected reward, not that of the best item, and less of it is left where the
+-- softmax is sharp. The temperature turns one regime into the other: Adam's steps do not depend on
+-- it, the sharpness does.
 --
 -- Options (scripts/paper/common.lua has those of all experiments):
 --   cases=none:1,sqrt:1,sqrt:100          embedding:temperature

@@ -7,7 +7,8 @@ local tables = {last = shown.last}
 tables.titles = {
   rq0 = "RQ0, fixed items", rq1 = "RQ1, speed", rq2 = "RQ2, eps", rq3 = "RQ3, K", rq4 = "RQ4, S",
   budget = "reward for a fixed time", beyond = "beyond the paper",
-  settings = "scale and temperature", baselines = "beside baselines",
+  settings = "scale and temperature", alignment = "estimates and the gradient",
+  baselines = "beside baselines",
 }
 
 -- 790000 as "790,000".
@@ -81,6 +82,7 @@ local keys = {
   beyond = {{"method", function(row) return row.method end}},
   settings = {column("scale", "embedding", "%s"), column("temperature", "temperature", "%g"),
               method_column},
+  alignment = {column("scale", "embedding", "%s"), method_column},
   baselines = {method_column, L},
 }
 
@@ -93,6 +95,9 @@ local by_epoch = {reward,
   {"epochs", function(rows) return plain(rows, "epoch", "%.3g") end}}
 local values = {
   rq1 = {ms, {"times REINFORCE", function(rows) return cell(rows, "speedup", "%.1f") end}},
+  alignment = {
+    {"cosine with the exact gradient", function(rows) return cell(rows, "cosine", "%.3f") end},
+    {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end}},
   baselines = {reward},
 }
 for _, name in ipairs{"recall20", "ndcg20", "unseen_reward", "unseen_recall20"} do

@@ -1,0 +1,97 @@
+-- How near is each estimate to the gradient? The cosine between what a method estimates from one
+-- batch and the exact gradient of that batch, along the training of a policy, for raw singular
+-- vectors and for vectors scaled by the root of the singular values. It says why the methods rank
+-- as they do in rq2.lua, and otherwise in settings.lua.
+--
+--   ./fopo scripts/paper/alignment.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value]
+--
+-- Cost: half a minute at scale=small on two cores; the exact gradient sums over all items.
+--
+-- The policy is trained by the mixture, the same for all methods of a seed; at each record the
+-- methods estimate the gradients of `batches` batches of 32 contexts. 1: the gradient itself; 0: an
+-- estimate without any of it.
+--
+-- Options (scripts/paper/common.lua has those of all experiments):
+--   embeddings=none,sqrt methods=REINFORCE,uniform,mixture,head and tail batches=4
+--   dim=100 epochs=50 every=10                                   at full; lr is 1e-3 unless given
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+local fopo = require "fopo"
+
+local o = paper.options(
+  {embeddings = {"none", "sqrt"}, methods = {"REINFORCE", "uniform", "mixture", "head and tail"},
+   batches = 4, dim = 100, epochs = 50, every = 10, lr = 1e-3},
+  {dim = 50, epochs = 8, every = 2},
+  {dim = 8, epochs = 2, every = 1})
+
+local function plan(own)
+  local list = {}
+  for _, embedding in ipairs(own.embeddings) do
+    for _, seed in ipairs(own.seeds) do
+      for _, method in ipairs(own.methods) do
+        list[#list + 1] = paper.configuration(own, method, {embedding = embedding, seed = seed})
+      end
+    end
+  end
+  return list
+end
+
+local function dot(a, b)
+  local sum = 0
+  for i = 1, a.rows do
+    for j = 1, a.cols do sum = sum + a:get(i, j) * b:get(i, j) end
+  end
+  return sum
+end
+
+-- The mean cosine over the batches; an estimate of length 0 counts 0.
+local function cosine(world, t, gradient, own, seed)
+  local exact, x, sum = fopo.gradient.exact{}, t.contexts, 0
+  for step = 0, own.batches - 1 do
+    local rows = world.train:batch{size = 32, seed = seed, step = step}
+    local G = gradient:compute(t.policy, x, rows, t.reward, {seed = seed, step = step})
+    local E = exact:compute(t.policy, x, rows, t.reward)
+    local lengths = G:norm() * E:norm()
+    sum = sum + (lengths > 0 and dot(G, E) / lengths or 0)
+  end
+  return sum / own.batches
+end
+
+-- The training of the configuration by the mixture.
+local function trainer(world, c, own)
+  return paper.methods.trainer(world, paper.configuration(own, "mixture",
+    {embedding = c.embedding, seed = c.seed}), own)
+end
+
+local function train(world, c, own)
+  local t = trainer(world, c, own)
+  local gradient = paper.methods.trainer(world, c, own).gradient
+  local rows, chunk = {}, math.max(1, math.floor(own.every * t.steps_per_epoch + 0.5))
+  for step = 0, math.floor(own.epochs * t.steps_per_epoch + 0.5), chunk do
+    if step > 0 then t:run{steps = chunk, every = chunk, view = false} end
+    rows[#rows + 1] = paper.methods.row(world, t, true)
+    rows[#rows].cosine = cosine(world, t, gradient, own, c.seed)
+  end
+  return rows
+end
+
+local function label(row) return ("%s, %s"):format(row.embedding, row.method) end
+
+local function show(rows)
+  local lines = {{"", "cosine at the start", "at the end", "items in effect at the end"}}
+  local curves = {xlabel = "epoch", ylabel = "cosine with the exact gradient"}
+  local last, first = paper.last(rows), paper.where(rows, {step = 0})
+  for _, embedding in ipairs(paper.values(rows, "embedding")) do
+    for _, method in ipairs(paper.values(rows, "method")) do
+      local of = {embedding = embedding, method = method}
+      local ends = paper.where(last, of)
+      lines[#lines + 1] = {label(ends[1]), paper.cell(paper.where(first, of), "cosine", "%.3f"),
+        paper.cell(ends, "cosine", "%.3f"),
+        ("%.0f"):format((paper.over_seeds(ends, "effective")))}
+      curves[#curves + 1] = paper.curve(label(ends[1]), paper.where(rows, of), "epoch", "cosine")
+    end
+  end
+  return lines, curves
+end
+
+paper.run({name = "alignment", title = "Estimates and the gradient", columns = {"cosine"},
+           settings = {"epochs", "every", "batches"}, plan = plan, train = train, show = show}, o)
