@@ -7,9 +7,9 @@
 --
 -- Raw singular vectors have norms of about sqrt(L / P), so the scores stay near 0 however long
 -- Adam trains at the paper's rate: the softmax stays uniform over the whole catalogue ("items in
--- effect" is P), and the expected reward stays that of chance. The reward of the best item rises
--- all the same. REINFORCE then draws uniformly, as eps = 1 does; a mixture draws the likely items too,
--- and its estimate is the nearest to the gradient (alignment.lua).
+-- effect" is P), and the expected reward stays that of chance. The reward of the best item
+-- rises all the same. REINFORCE then draws uniformly, as eps = 1 does; a mixture draws the likely
+-- items too, and its estimate is the nearest to the gradient (alignment.lua).
 --
 -- With scale = "sqrt" the same steps sharpen the softmax. REINFORCE and the mixture are then near
 -- to the gradient, and the uniform proposal is not: its draws hold little of the mass. But the
