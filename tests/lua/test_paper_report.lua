@@ -8,7 +8,7 @@ local top = os.tmpname()
 os.remove(top)
 local fopo = os.getenv("FOPO") or "./fopo"
 
-local function write(folder, experiment, world, source, P, list)
+local function write(folder, experiment, world, source, P, list, more)
   local rows = {}
   for _, given in ipairs(list) do
     for seed = 1, 3 do
@@ -22,7 +22,9 @@ local function write(folder, experiment, world, source, P, list)
       rows[#rows + 1] = row
     end
   end
-  script.csv(("%s/%s/%s-%s.csv"):format(top, folder, experiment, world), kept.columns, rows,
+  local columns = table.move(kept.columns, 1, #kept.columns, 1, {})
+  table.move(more or {}, 1, #(more or {}), #columns + 1, columns)
+  script.csv(("%s/%s/%s-%s.csv"):format(top, folder, experiment, world), columns, rows,
     ("# fopo 9.9, kernels portable, 1 threads\n# settings %s; batch=32\n"):format(source))
 end
 
@@ -94,6 +96,9 @@ write("two", "settings", "small", "/home/me/data/small.csv", 1000, {
   {method = "mixture", embedding = "none", temperature = 1, reward = 0.2, effective = 1000},
   {method = "uniform", embedding = "sqrt", temperature = 1, reward = 0.3, effective = 7},
   {method = "mixture", embedding = "sqrt", temperature = 1, reward = 0.1, effective = 5}})
+write("two", "alignment", "small", "/home/me/data/small.csv", 1000, {
+  {method = "uniform", embedding = "none", cosine = 0.25, step = 0},
+  {method = "uniform", embedding = "none", cosine = 0.5, step = 9}}, {"cosine"})
 local notes = assert(io.open(top .. "/notes.md", "w"))
 notes:write("Words of a person.\n")
 notes:close()
@@ -103,6 +108,7 @@ has("On small the best method changes with them, all else being equal "
 has("| small | sqrt | uniform | mixture 0.1020 +- 0.0025; uniform 0.3060 +- 0.0075 "
     .. "| mixture 5; uniform 7 |")
 has("Words of a person.")
+has("| small | none | uniform | 0.250 +- 0.000 | 0.500 +- 0.000 |")
 
 local ok, said = run(top .. "/none to=" .. top .. "/out2")
 assert(not ok and said:find("no CSV of an experiment", 1, true), said)
