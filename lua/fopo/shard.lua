@@ -11,8 +11,8 @@ what takes the result works on all ranks together. Items are dealt by norm, larg
 each rank in turn. items.rows is P; items.part is {rank, size, rows} of what is here. Alone, one
 rank holds all, in the order of the norms.
 What takes it: s:contexts, fopo.policy.linear and mlp, fopo.index (each rank has one over its part;
-a budget counts items of the part), t:run with gradient.head_tail{head = H}, snis and exact and the
-rewards hits and ips, t:save and t:resume on any number of ranks, fopo.evaluate, pi:best and
+a budget counts items of the part), t:run with gradient.head_tail (the default), snis and exact and
+the rewards hits and ips, t:save and t:resume on any number of ranks, fopo.evaluate, pi:best and
 pi:recommend. Draws are the same for any number of ranks, so the gradient is that of one process but
 for the order of sums (relative 1e-6). A context sends 2 L + 10 numbers to the rank that joins its
 sums, and L + 5 back to all; never rows of items.

@@ -144,6 +144,7 @@ static int list_part(fopo_shard *s, const dealing *d) {
   s->row = fopo_alloc(rows, sizeof *s->row);
   s->guide = fopo_alloc(buckets, sizeof *s->guide);
   if (!s->id || !s->norms || !s->sorted || !s->row || !s->guide) return FOPO_ERR_MEMORY;
+  s->top_norm = d->norms[0];
   for (size_t row = 0; row < rows; row++) {
     s->id[row] = d->order[row * R + rank];
     s->norms[row] = d->norms[row * R + rank];

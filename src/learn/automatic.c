@@ -46,8 +46,8 @@ void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
 static int copy_order(fopo_automatic *a, const fopo_binding *data, const fopo_index *ix) {
   if (a->version == fopo_index_about(ix).version) return FOPO_OK;
   a->version = 0;
-  a->order = fopo_renew_on_host(a->order, data->P, sizeof *a->order);
-  a->norms = fopo_renew_on_host(a->norms, data->P, sizeof *a->norms);
+  a->order = fopo_renew_on_host(a->order, data->items.rows, sizeof *a->order);
+  a->norms = fopo_renew_on_host(a->norms, data->items.rows, sizeof *a->norms);
   if (a->order == NULL || a->norms == NULL) return FOPO_ERR_MEMORY;
   return fopo_index_order(a->order, a->norms, &a->version, ix);
 }
@@ -89,9 +89,11 @@ static int find_queries(fopo_automatic *a, const fopo_binding *data, const float
 /* True if all scores are finite. If theta has overflowed they are not, which the batch itself will
  * say. */
 static int can_score(const fopo_automatic *a, const fopo_binding *data, size_t n) {
+  const fopo_shard *s = data->policy->shard;
+  double most = (double)(s != NULL ? s->top_norm : a->norms[0]);
   for (size_t b = 0; b < n; b++) {
     double norm = fopo_scan_norm(a->host_Q + b * data->L, data->L);
-    if (!(norm * fmax(1.0, (double)a->norms[0]) < (double)FLT_MAX / 4.0)) return 0;
+    if (!(norm * fmax(1.0, most) < (double)FLT_MAX / 4.0)) return 0;
   }
   return 1;
 }
@@ -113,7 +115,7 @@ static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposa
   if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
-  fopo_mass_order order = {data->items, a->order, a->norms};
+  fopo_mass_order order = {data->items, a->order, a->norms, data->policy->shard};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
                              fopo_mass_horizon(&a->next, kind, n, data->P));

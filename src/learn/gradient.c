@@ -197,10 +197,6 @@ static int check_part(const fopo_gradient *g) {
     why = "a fault can be planted in a whole catalogue alone";
   } else if (q != NULL && fopo_proposal_keeps(q)) {
     why = "candidates are not kept; use refresh = 1";
-  } else if (q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE && fopo_proposal_is_automatic(q)) {
-    why = "the head does not follow from the mass; give head = H, or an index over these items";
-  } else if (o->head > 0 && o->head < ranks) {
-    why = "each rank needs an item of the head; use a larger one";
   }
   if (why == NULL) return FOPO_OK;
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s over items that are dealt out to %zu rank%s: %s",

@@ -24,6 +24,7 @@
 #define FOPO_LEARN_MASS_H
 
 #include "core/matrix.h"
+#include "data/shard.h"
 
 #define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
 
@@ -80,6 +81,8 @@ typedef struct {
   fopo_matrix items;     /* [P, L] */
   const uint32_t *order; /* [P] ids */
   const float *norms;    /* [P] in that order, rounded up */
+  fopo_shard *shard;     /* these are the items of a part of the catalogue, and a measurement is
+                          * collective; NULL: they are all */
 } fopo_mass_order;
 
 /* Its memory: 2 MB or so, kept from probe to probe. */
@@ -91,7 +94,8 @@ void fopo_mass_probe_free(fopo_mass_probe *p); /* accepts NULL */
 
 /* Measures n <= FOPO_MASS_CONTEXTS queries Q [n, L] of top k <= P against the first `horizon` norms
  * and decides for `keep`; head: the H in use, 0: none. FOPO_ERR_INTERRUPTED after Ctrl-C. Scores
- * must be finite. */
+ * must be finite. Of parts of a catalogue all is scored up to the horizon, for whether a top K is
+ * settled is known when the parts have been joined. */
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon);
 

@@ -11,6 +11,7 @@
  * order: the same bits for any number of threads. */
 #include <math.h>
 
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -43,6 +44,8 @@ typedef struct {
 
 struct fopo_mass_probe {
   size_t L, capacity; /* that of k */
+  uint64_t P;         /* items of all parts of the catalogue */
+  float beyond;       /* the norm of the first item that was not scored, of parts */
   const fopo_mass_order *order;
   size_t n, k;    /* contexts; candidates */
   float *panel;   /* [L, CONTEXTS] the queries, transposed */
@@ -74,16 +77,21 @@ static void score_block(probe *p, uint64_t first, size_t n) {
   }
 }
 
-/* Keeps the k best of the keys and of the scores f [n] of the ranks from `first` on. */
-static void select_best(context *c, const float *f, uint64_t first, size_t n, size_t k) {
+/* Keeps the k best of the keys. */
+static void keep_best(context *c, size_t k) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  for (size_t s = 0; s < n; s++) {
-    if (f[s] > c->floor) c->keys[c->n++] = fopo_topk_key(f[s], (uint32_t)(first + s));
-  }
   if (c->n < k) return;
   uint64_t kth = kernels->kth(c->keys, c->n, k);
   c->n = kernels->partition_at_least(c->keys, c->n, kth);
   c->floor = fopo_topk_score(kth);
+}
+
+/* Keeps the k best of the keys and of the scores f [n] of the ranks from `first` on. */
+static void select_best(context *c, const float *f, uint64_t first, size_t n, size_t k) {
+  for (size_t s = 0; s < n; s++) {
+    if (f[s] > c->floor) c->keys[c->n++] = fopo_topk_key(f[s], (uint32_t)(first + s));
+  }
+  keep_best(c, k);
 }
 
 /* T = sum over the keys of exp(f - top). scratch [k]. */
@@ -121,8 +129,8 @@ static void add_block(probe *p, uint64_t first, size_t n) {
 static double gain_of(const probe *p, size_t b, uint64_t at) {
   const context *c = &p->of[b];
   const float *w = p->scratch + b * p->k;
-  if (at == p->order->items.rows) return 0.0;
-  double most = c->norm * (double)p->order->norms[at];
+  if (at == p->P) return 0.0;
+  double most = c->norm * (double)(p->order->shard != NULL ? p->beyond : p->order->norms[at]);
   if (c->n == p->k && most <= (double)c->floor) return 0.0;
   double weight = exp(most - (double)c->top), gain = (double)(p->k - c->n) * weight;
   for (size_t i = 0; i < c->n; i++) gain += fmax(0.0, weight - (double)w[i]);
@@ -151,12 +159,18 @@ static int is_settled(const probe *p, uint64_t at) {
 
 static void begin_step(probe *p) {
   uint64_t before = p->steps > 0 ? p->ends[p->steps - 1] : 0;
-  p->ends[p->steps] = fopo_mass_next(before, p->order->items.rows);
+  p->ends[p->steps] = fopo_mass_next(before, p->P);
   for (size_t b = 0; b < p->n; b++) {
     p->of[b].m[p->steps] = -INFINITY;
     p->of[b].z[p->steps] = 0.0;
   }
   p->steps++;
+}
+
+/* How many of the first `places` of the norm order are scored by this process. */
+static size_t here(const probe *p, uint64_t places) {
+  const fopo_shard *s = p->order->shard;
+  return s == NULL ? (size_t)places : fopo_part_places(&s->part, (size_t)places);
 }
 
 /* Scores at least `least` ranks, and until the top K are settled or `horizon` is reached; returns
@@ -167,7 +181,8 @@ static int run(uint64_t *scored, probe *p, uint64_t least, uint64_t horizon) {
     if (p->steps == 0 || at == p->ends[p->steps - 1]) begin_step(p);
     uint64_t end = p->ends[p->steps - 1] < horizon ? p->ends[p->steps - 1] : horizon;
     size_t n = end - at < BLOCK ? (size_t)(end - at) : BLOCK;
-    add_block(p, at, n);
+    size_t first = here(p, at), last = here(p, at + n);
+    if (last > first) add_block(p, first, last - first);
     at += n;
     int status = fopo_interrupted() ? fopo_progress("probing the norms", 0.0, 0.0) : FOPO_OK;
     if (status != FOPO_OK) return status;
@@ -208,6 +223,7 @@ static void decide(fopo_mass_found *found, const probe *p, double keep, uint64_t
 
 static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t k) {
   p->order = order;
+  p->P = order->shard == NULL ? order->items.rows : order->shard->part.P;
   p->n = Q.rows;
   p->k = k;
   p->steps = 0;
@@ -220,11 +236,85 @@ static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t 
   }
 }
 
+/* ---- the parts of a catalogue ---- */
+
+/* What a part has found for a context; `scores` [k] follow in memory. */
+typedef struct {
+  double m[STEPS], z[STEPS];
+  double beyond; /* the norm of the part's first item that was not scored */
+} found_part;
+
+/* The i-th context's findings of a part, `bytes` each. */
+static void *place_of(void *block, size_t bytes, size_t i) { return (char *)block + i * bytes; }
+
+static void put_part(found_part *to, const probe *p, size_t b, uint64_t horizon) {
+  const context *c = &p->of[b];
+  const fopo_shard *s = p->order->shard;
+  float *scores = (float *)(void *)(to + 1);
+  size_t next = here(p, horizon);
+  to->beyond = next < s->part.rows ? (double)s->norms[next] : 0.0;
+  for (size_t i = 0; i < STEPS; i++) {
+    to->m[i] = i < p->steps ? (double)c->m[i] : -(double)INFINITY;
+    to->z[i] = i < p->steps ? c->z[i] : 0.0;
+  }
+  for (size_t i = 0; i < p->k; i++) {
+    scores[i] = i < c->n ? fopo_topk_score(c->keys[i]) : -INFINITY;
+  }
+}
+
+/* Adds what rank r has found to context b, which is empty at first. */
+static void take_part(probe *p, size_t b, const found_part *from, uint32_t r) {
+  context *c = &p->of[b];
+  const float *scores = (const float *)(const void *)(from + 1);
+  uint32_t R = p->order->shard->part.size;
+  p->beyond = fmaxf(p->beyond, (float)from->beyond);
+  for (size_t i = 0; i < p->steps; i++) {
+    if (from->m[i] > (double)c->m[i]) {
+      c->z[i] *= exp((double)c->m[i] - from->m[i]);
+      c->m[i] = (float)from->m[i];
+    }
+    if (from->z[i] > 0.0) c->z[i] += from->z[i] * exp(from->m[i] - (double)c->m[i]);
+    if (c->m[i] > c->top) c->top = c->m[i];
+  }
+  for (size_t i = 0; i < p->k && scores[i] > -INFINITY; i++) {
+    c->keys[c->n++] = fopo_topk_key(scores[i], (uint32_t)i * R + r); /* distinct, as keys must be */
+  }
+  keep_best(c, p->k);
+}
+
+/* Every rank gets what all have found up to the horizon. status: that of this rank. */
+static int join_parts(probe *p, uint64_t horizon, int status) {
+  size_t ranks = (size_t)fopo_comm_size(), n = p->n;
+  size_t one = (sizeof(found_part) + p->k * sizeof(float) + 7) / 8 * 8;
+  char *mine = fopo_alloc(n, one), *all = fopo_alloc(n * ranks, one);
+  if (status == FOPO_OK && (mine == NULL || all == NULL)) status = FOPO_ERR_MEMORY;
+  status = fopo_comm_agree(status);
+  for (size_t b = 0; b < n && status == FOPO_OK; b++)
+    put_part(place_of(mine, one, b), p, b, horizon);
+  if (status == FOPO_OK) status = fopo_comm_gather(all, mine, n * one);
+  p->beyond = 0.0f;
+  for (size_t b = 0; b < n && status == FOPO_OK; b++) {
+    context *c = &p->of[b];
+    c->n = 0;
+    c->floor = c->top = -INFINITY;
+    for (size_t i = 0; i < p->steps; i++) c->m[i] = -INFINITY, c->z[i] = 0.0;
+    for (size_t r = 0; r < ranks; r++) take_part(p, b, place_of(all, one, r * n + b), (uint32_t)r);
+    weigh_best(c, p->scratch + b * p->k);
+  }
+  fopo_free(mine);
+  fopo_free(all);
+  return status;
+}
+
+/* ---- a measurement ---- */
+
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon) {
-  uint64_t P = order->items.rows, scored = 0, least = head < P ? head : 0;
   begin(p, order, Q, k);
+  uint64_t P = p->P, scored = 0, least = head < P ? head : 0;
+  if (order->shard != NULL) least = horizon;
   int status = run(&scored, p, least > k ? least : k, horizon);
+  if (order->shard != NULL) status = join_parts(p, horizon, status);
   if (status != FOPO_OK) return status;
   *found = (fopo_mass_found){.rows = scored * p->n, .complete = is_settled(p, scored)};
   for (size_t b = 0; b < p->n && found->complete; b++) p->of[b].T += gain_of(p, b, scored);

@@ -82,7 +82,7 @@ static void catalogue_init(catalogue *c, size_t items, size_t contexts, double p
   c->ids = fopo_alloc(items, sizeof *c->ids);
   c->norms = fopo_alloc(items, sizeof *c->norms);
   ok(fopo_index_order(c->ids, c->norms, &version, c->ix));
-  c->order = (fopo_mass_order){c->items, c->ids, c->norms};
+  c->order = (fopo_mass_order){.items = c->items, .order = c->ids, .norms = c->norms};
 }
 
 static void catalogue_done(catalogue *c) {

@@ -78,6 +78,7 @@ static work shape(size_t B, size_t H, size_t L) {
   k.panels = divided(B, k.width);
   k.chunk = divided(divided(H, CHUNKS), LEAST_CHUNK) * LEAST_CHUNK;
   if (k.chunk > MOST_CHUNK) k.chunk = MOST_CHUNK;
+  if (k.chunk == 0) k.chunk = LEAST_CHUNK; /* a part of a catalogue may have none of the head */
   k.chunks = divided(H, k.chunk);
   k.unit = (3 + L) * k.width;
   return k;
