@@ -58,7 +58,9 @@ os.remove(path)]],
 }
 
 function methods.describe(a)
-  return ("array [%d, %d] of %s"):format(a.rows, a.cols, a.kind == "ids" and "ids" or "float32")
+  local part = a.part
+  return ("array [%d, %d] of %s%s"):format(a.rows, a.cols, a.kind == "ids" and "ids" or "float32",
+    part and (", %d rows on rank %d of %d"):format(part.rows, part.rank, part.size) or "")
 end
 
 doc{name = "array:get", signature = "a:get(i, j)", returns = "number",

@@ -14,6 +14,8 @@ embed.svd = define.fn{
     {"power_iterations", "integer", 4, "passes that sharpen the subspace", min = 0, max = 20},
     {"oversample", "integer", 10, "extra columns of the sketch", min = 0},
     {"seed", "integer", 1, "of the sketch"},
+    {"shard", "boolean", false, "deal the items out to the ranks (fopo.shard), none of which ever "
+     .. "has all of them"},
   },
   presets = {paper = {scale = "none"}},
   text = [[items [P, L]: the right singular vectors of the training interactions by randomised SVD

@@ -588,17 +588,25 @@ static int field_bytes(lua_State *L, bind_object *o) {
 
 /* ---- arrays that are dealt out to the ranks ---- */
 
-/* Pushes a new array, this rank's part of what the ranks hold in ranges, `mine` of this one; lets
- * go of nothing if it fails. */
-static int push_part(lua_State *L, fopo_matrix mine) {
+bind_array *bind_array_new_part(lua_State *L) {
   bind_array *a = bind_new(L, &bind_array_type, 0);
   a->shard = fopo_alloc(1, sizeof *a->shard);
   bind_check(L, fopo_comm_agree(a->shard != NULL ? FOPO_OK : FOPO_ERR_MEMORY));
-  bind_check(L, fopo_shard_deal(a->shard, mine));
+  return a;
+}
+
+void bind_array_dealt(lua_State *L, bind_array *a) {
   a->data = a->shard->items.x;
   a->rows = a->shard->part.rows;
   a->cols = a->shard->items.cols;
   bind_pressure(L, count(a) * ELEMENT);
+}
+
+/* Pushes this rank's part of what the ranks hold in ranges, `mine` of this one. */
+static int push_part(lua_State *L, fopo_matrix mine) {
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal(a->shard, mine));
+  bind_array_dealt(L, a);
   return 1;
 }
 
@@ -610,13 +618,76 @@ static int shard_array(lua_State *L) {
   return push_part(L, fopo_matrix_rows(bind_matrix(a), first, n));
 }
 
-const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros},
-                                         {"array_randn", array_randn},
-                                         {"array_from", array_from},
-                                         {"array_ids", array_ids},
-                                         {"array_load", array_load},
-                                         {"shard_array", shard_array},
-                                         {NULL, NULL}};
+/* The rows first .. first + rows - 1 of all files of the list at 1, which follow one another. */
+static int read_range(lua_State *L, float *x, size_t first, size_t rows, size_t cols) {
+  size_t before = 0, shape[2];
+  int status = FOPO_OK;
+  for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 1) && status == FOPO_OK; i++) {
+    lua_rawgeti(L, 1, i);
+    const char *path = lua_tostring(L, -1);
+    status = fopo_npy_rows(NULL, shape, path, 0, 0);
+    size_t begin = first > before ? first - before : 0, end = first + rows - before;
+    if (status == FOPO_OK && first + rows > before && begin < shape[0]) {
+      if (end > shape[0]) end = shape[0];
+      float *to = x + (before + begin - first) * cols;
+      status = fopo_npy_rows(to, shape, path, begin, end - begin);
+    }
+    before += shape[0];
+    lua_pop(L, 1);
+  }
+  return status;
+}
+
+/* native.shard_files{path ...}: deals out the matrix whose rows the .npy files hold, one after
+ * another. Each rank reads its range of the rows alone. */
+static int shard_files(lua_State *L) {
+  bind_table(L, 1, "the list of files");
+  lua_settop(L, 1);
+  size_t P = 0, cols = 0, shape[2] = {0, 0}, first;
+  int status = FOPO_OK;
+  for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 1); i++) {
+    lua_rawgeti(L, 1, i);
+    const char *path = bind_path(L, 2);
+    if (status == FOPO_OK) status = fopo_npy_rows(NULL, shape, path, 0, 0);
+    if (status == FOPO_OK && i > 1 && shape[1] != cols) {
+      status = fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns, the files before it %zu", path,
+                         shape[1], cols);
+    }
+    P += shape[0];
+    cols = shape[1];
+    lua_settop(L, 1);
+  }
+  size_t n = fopo_comm_share(&first, P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  bind_check(L, fopo_comm_agree(status));
+  bind_array *range = bind_new(L, &bind_array_type, 0);
+  range->rows = n;
+  range->cols = cols;
+  status = take(range);
+  if (status == FOPO_OK) status = read_range(L, range->data, first, n, cols);
+  bind_check(L, fopo_comm_agree(status));
+  return push_part(L, bind_matrix(range));
+}
+
+/* native.shard_save(items, path): this rank writes its range of the rows, by id, as a .npy. */
+static int shard_save(lua_State *L) {
+  fopo_shard *s = bind_array_items(L, 1, "items")->shard;
+  const char *path = bind_path(L, 2);
+  if (s == NULL) return bind_refuse(L, "this array is whole; a:save(path) writes it");
+  bind_array *range = bind_new(L, &bind_array_type, 0);
+  fopo_matrix rows;
+  bind_check(L, fopo_shard_range(&rows, bind_array_items(L, 1, "items")->shard));
+  range->data = rows.x;
+  range->rows = rows.rows;
+  range->cols = rows.cols;
+  fopo_array array = fopo_array_of("array", FOPO_F32, rows.x, 2, rows.rows, rows.cols);
+  bind_check(L, fopo_comm_agree(fopo_npy_save(path, &array)));
+  return 0;
+}
+
+const luaL_Reg bind_array_functions[] = {
+    {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},
+    {"array_ids", array_ids},     {"array_load", array_load},   {"shard_array", shard_array},
+    {"shard_files", shard_files}, {"shard_save", shard_save},   {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
     {"get", get},       {"set", set},     {"save", save},        {"rows_of", rows_of},

@@ -410,8 +410,8 @@ static int sessions_n_items(lua_State *L, bind_object *o) {
 
 /* ---- embeddings ---- */
 
-/* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample}): items [P, L] and a
- * table of the L singular values. */
+/* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample, shard}): items [P,
+ * L], dealt out if `shard`, and a table of the L singular values. */
 static int embed_svd(lua_State *L) {
   static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
   fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 0, SIZE_MAX),
@@ -429,9 +429,15 @@ static int embed_svd(lua_State *L) {
                        o.dim, s->X.rows, s->X.cols, most, most);
   }
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
-  bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
-  s = bind_get_sessions(L, 1);
-  bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
+  if (bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard")) {
+    bind_array *part = bind_array_new_part(L);
+    bind_check(L, fopo_shard_svd(part->shard, singular, bind_get_sessions(L, 1), scale, &o));
+    bind_array_dealt(L, part);
+  } else {
+    bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
+    s = bind_get_sessions(L, 1);
+    bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
+  }
   push_numbers(L, singular, o.dim);
   return 2;
 }

@@ -9,6 +9,7 @@
 #include "bind/bind.h"
 #include "comm/comm.h"
 #include "core/program.h"
+#include "core/replace.h"
 
 /* native.machine(): {host, system, cores}. */
 static int machine(lua_State *L) {
@@ -53,6 +54,15 @@ static int make_folder(lua_State *L) {
   lua_pushnil(L);
   lua_pushfstring(L, "the folder %s cannot be made: %s", path, strerror(error));
   return 2;
+}
+
+/* native.replace_text(path, text): the file becomes the text, at once. */
+static int replace_text(lua_State *L) {
+  const char *path = bind_path(L, 1);
+  size_t n;
+  const char *text = luaL_checklstring(L, 2, &n);
+  bind_check(L, fopo_replace_whole(path, text, n));
+  return 0;
 }
 
 /* native.ranks(): this process's rank, 0 .. size - 1, and the size. */
@@ -121,7 +131,11 @@ static int run_program(lua_State *L) {
   return 3;
 }
 
-const luaL_Reg bind_machine_functions[] = {
-    {"machine", machine}, {"run_program", run_program}, {"make_folder", make_folder},
-    {"ranks", ranks},     {"ranks_about", ranks_about}, {"share", share},
-    {NULL, NULL}};
+const luaL_Reg bind_machine_functions[] = {{"machine", machine},
+                                           {"run_program", run_program},
+                                           {"make_folder", make_folder},
+                                           {"ranks", ranks},
+                                           {"replace_text", replace_text},
+                                           {"ranks_about", ranks_about},
+                                           {"share", share},
+                                           {NULL, NULL}};

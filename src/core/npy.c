@@ -434,3 +434,52 @@ int fopo_npy_load(fopo_array *array, const char *path) {
   close(fd);
   return status;
 }
+
+/* The shape of the file, whose data begins at *used, if its rows can be read one by one. */
+static int rows_of_file(size_t shape[2], uint64_t *used, const fopo_npy_source *s) {
+  claim c = {0};
+  int status = read_header(&c, used, s);
+  if (status != FOPO_OK) return status;
+  if (c.kind != 'f' || c.size != sizeof(float) || c.order == '>' || c.fortran || c.ndim != 2) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s is no matrix of float32 by rows; in NumPy, "
+                     "np.save(name, np.ascontiguousarray(x, dtype=np.float32)) writes one",
+                     s->label);
+  }
+  size_t bytes;
+  if (__builtin_mul_overflow(c.shape[0], c.shape[1], &bytes) ||
+      __builtin_mul_overflow(bytes, sizeof(float), &bytes) || bytes != s->size - *used) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s claims %zu x %zu numbers, but %llu bytes follow its header", s->label,
+                     c.shape[0], c.shape[1], (unsigned long long)(s->size - *used));
+  }
+  shape[0] = c.shape[0];
+  shape[1] = c.shape[1];
+  return FOPO_OK;
+}
+
+int fopo_npy_rows(float *x, size_t shape[2], const char *path, size_t first, size_t n) {
+  struct stat file;
+  char what[256];
+  uint64_t done = 0, used = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  snprintf(what, sizeof what, "reading %s", path);
+  int status = fstat(fd, &file) == 0 ? FOPO_OK : FOPO_ERR_FILE;
+  if (status != FOPO_OK) fopo_fail(status, "cannot read %s: %s", path, strerror(errno));
+  fopo_npy_source source = {read_file, &fd, path, what, (uint64_t)file.st_size, &done, 0};
+  if (status == FOPO_OK) status = rows_of_file(shape, &used, &source);
+  if (status == FOPO_OK && x != NULL) {
+    size_t width = shape[1] * sizeof *x;
+    source.total = n * width;
+    done = 0;
+    if (first > shape[0] || n > shape[0] - first) {
+      status = fopo_fail(FOPO_ERR_FORMAT, "%s has %zu rows, not %zu", path, shape[0], first + n);
+    } else if (lseek(fd, (off_t)(used + first * width), SEEK_SET) < 0) {
+      status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", path, strerror(errno));
+    }
+    if (status == FOPO_OK) status = fetch(&source, x, n * width);
+  }
+  close(fd);
+  return status;
+}

@@ -8,6 +8,10 @@
 int fopo_npy_save(const char *path, const fopo_array *array);
 int fopo_npy_load(fopo_array *array, const char *path); /* free data with fopo_free */
 
+/* Rows of a matrix of float32: x [n, shape[1]] = the rows first .. first + n - 1. x NULL: the shape
+ * alone. FOPO_ERR_FORMAT for an array of another type or order, or without these rows. */
+int fopo_npy_rows(float *x, size_t shape[2], const char *path, size_t first, size_t n);
+
 /* ---- for core/npz.c ---- */
 
 enum {

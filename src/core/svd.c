@@ -146,14 +146,16 @@ static void draw_row(float *x, size_t row, size_t cols, uint64_t seed) {
   }
 }
 
+void fopo_svd_sketch(fopo_matrix x, size_t first, uint64_t seed) {
+#pragma omp parallel for num_threads(fopo_threads())
+  for (size_t i = 0; i < x.rows; i++) draw_row(fopo_matrix_row(x, i), first + i, x.cols, seed);
+}
+
 static int draw(job *j, fopo_matrix omega, uint64_t seed) {
   size_t slab = (size_t)(SLAB / DRAW_COST / (double)j->l) + 1;
   for (size_t first = 0; first < omega.rows; first += slab) {
     size_t end = omega.rows - first < slab ? omega.rows : first + slab;
-#pragma omp parallel for num_threads(fopo_threads())
-    for (size_t i = first; i < end; i++) {
-      draw_row(fopo_matrix_row(omega, i), i, omega.cols, seed);
-    }
+    fopo_svd_sketch(fopo_matrix_rows(omega, first, end - first), first, seed);
     int status = report(j, draw_work(j, end - first));
     if (status != FOPO_OK) return status;
   }

@@ -20,4 +20,8 @@ typedef struct {
  * The same bits for any number of threads. */
 int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options);
 
+/* The random start of the iteration: x [i, j] of row first + i is uniform on (-1, 1) and a function
+ * of (seed, row, j) alone. */
+void fopo_svd_sketch(fopo_matrix x, size_t first, uint64_t seed);
+
 #endif

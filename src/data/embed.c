@@ -17,9 +17,7 @@
 /* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
 enum { BLOCK = 4096 };
 
-/* factor [L]: what column j of V is multiplied by. */
-static void column_factors(float *factor, const float *s, size_t dim, size_t seen,
-                           fopo_scale scale) {
+void fopo_embed_factors(float *factor, const float *s, size_t dim, size_t seen, fopo_scale scale) {
   double sum = 0;
   for (size_t j = 0; j < dim; j++) sum += (double)s[j];
   for (size_t j = 0; j < dim; j++) {
@@ -31,7 +29,7 @@ static void column_factors(float *factor, const float *s, size_t dim, size_t see
   }
 }
 
-static void scale_columns(fopo_matrix items, const float *factor) {
+void fopo_embed_scale(fopo_matrix items, const float *factor) {
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t a = 0; a < items.rows; a++) {
     float *row = fopo_matrix_row(items, a);
@@ -73,8 +71,8 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
   status = fopo_svd_sparse(items, s, &both, options);
   if (status == FOPO_OK) status = fopo_csr_columns_used(&seen, &both);
   if (status != FOPO_OK) goto out;
-  column_factors(factor, s, options->dim, seen, scale);
-  if (scale != FOPO_SCALE_NONE) scale_columns(items, factor);
+  fopo_embed_factors(factor, s, options->dim, seen, scale);
+  if (scale != FOPO_SCALE_NONE) fopo_embed_scale(items, factor);
   if (singular != NULL) memcpy(singular, s, options->dim * sizeof *s);
 out:
   fopo_csr_done(&both);

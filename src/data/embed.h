@@ -26,6 +26,10 @@ typedef enum {
 int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,
                    fopo_scale scale, const fopo_svd_options *options);
 
+/* factor [dim]: what column j of V is multiplied by, where `seen` items occur; and that product. */
+void fopo_embed_factors(float *factor, const float *s, size_t dim, size_t seen, fopo_scale scale);
+void fopo_embed_scale(fopo_matrix items, const float *factor);
+
 /* The length of a context. The mean of many items is short and that of a few is long: with MEAN a
  * softmax of one temperature is sharp for short sessions and flat for long ones. */
 typedef enum {

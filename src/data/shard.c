@@ -37,9 +37,11 @@ typedef struct {
   fopo_matrix mine;
   size_t rows[FOPO_COMM_RANKS], first[FOPO_COMM_RANKS]; /* of each rank's range */
   size_t P, L;
-  float *norms;    /* [P] by place */
-  uint32_t *order; /* [P] the item at each place */
-  uint32_t *place; /* [P] the place of each item */
+  float *norms;       /* [P] by place */
+  uint32_t *order;    /* [P] the item at each place */
+  uint32_t *place;    /* [P] the place of each item */
+  const uint32_t *id; /* the way back: of each own row; NULL: they are dealt by norm. Not owned */
+  fopo_matrix to;     /* where the rows that come are put; not owned */
   char *send, *receive;
   uint32_t *next; /* [ranks] where a rank's rows go on in `send` */
 } dealing;
@@ -172,35 +174,49 @@ static int list_part(fopo_shard *s, const dealing *d) {
 /* A row on its way: the row that it becomes, then its numbers. */
 static size_t row_bytes(const dealing *d) { return sizeof(uint32_t) + d->L * sizeof(float); }
 
+/* Where row i of `mine` goes: *row of the rank that is returned. */
+static size_t address(const dealing *d, size_t i, uint32_t *row) {
+  if (d->place != NULL) { /* dealt by norm */
+    uint32_t place = d->place[d->first[own_rank()] + i];
+    *row = (uint32_t)(place / ranks());
+    return place % ranks();
+  }
+  size_t id = d->id[i], r = id * ranks() / d->P; /* or next to it */
+  while (r + 1 < ranks() && id >= d->first[r + 1]) r++;
+  while (id < d->first[r]) r--;
+  *row = (uint32_t)(id - d->first[r]);
+  return r;
+}
+
 /* Fills `send` with the own rows begin .. begin + n - 1 by receiver; sent [ranks] bytes. */
 static void pack(dealing *d, size_t *sent, size_t begin, size_t n) {
   size_t R = ranks(), width = row_bytes(d), at = 0;
-  const uint32_t *place = d->place + d->first[own_rank()] + begin;
+  uint32_t row;
   memset(sent, 0, R * sizeof *sent);
-  for (size_t i = 0; i < n; i++) sent[place[i] % R] += width;
+  for (size_t i = 0; i < n; i++) sent[address(d, begin + i, &row)] += width;
   for (size_t r = 0; r < R; r++) {
     d->next[r] = (uint32_t)(at / width);
     at += sent[r];
   }
   for (size_t i = 0; i < n; i++) {
-    char *to = d->send + d->next[place[i] % R]++ * width;
-    uint32_t row = (uint32_t)(place[i] / R);
+    size_t r = address(d, begin + i, &row);
+    char *to = d->send + d->next[r]++ * width;
     memcpy(to, &row, sizeof row);
     memcpy(to + sizeof row, fopo_matrix_row(d->mine, begin + i), d->L * sizeof(float));
   }
 }
 
-static void unpack(fopo_shard *s, const dealing *d, size_t bytes) {
+static void unpack(const dealing *d, size_t bytes) {
   size_t width = row_bytes(d);
   for (size_t at = 0; at < bytes; at += width) {
     uint32_t row;
     memcpy(&row, d->receive + at, sizeof row);
-    memcpy(fopo_matrix_row(s->items, row), d->receive + at + sizeof row, d->L * sizeof(float));
+    memcpy(fopo_matrix_row(d->to, row), d->receive + at + sizeof row, d->L * sizeof(float));
   }
 }
 
 /* One round: `each` rows of every rank at most, from `begin` of its range on. */
-static int send_round(fopo_shard *s, dealing *d, size_t begin, size_t each) {
+static int send_round(dealing *d, size_t begin, size_t each) {
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], one[FOPO_COMM_RANKS], bytes = 0;
   size_t left = d->mine.rows > begin ? d->mine.rows - begin : 0;
   pack(d, sent, begin, left < each ? left : each);
@@ -208,24 +224,30 @@ static int send_round(fopo_shard *s, dealing *d, size_t begin, size_t each) {
   int status = fopo_comm_exchange(coming, one, sent, one);
   if (status == FOPO_OK) status = fopo_comm_exchange(d->receive, coming, d->send, sent);
   for (size_t r = 0; r < ranks(); r++) bytes += coming[r];
-  if (status == FOPO_OK) unpack(s, d, bytes);
-  if (status == FOPO_OK) status = fopo_progress("dealing out items", (double)begin, (double)d->P);
+  if (status == FOPO_OK) unpack(d, bytes);
+  if (status == FOPO_OK) status = fopo_progress("sending items", (double)begin, (double)d->P);
   return fopo_comm_agree(status);
 }
 
-static int send_rows(fopo_shard *s, dealing *d) {
-  size_t each = round_bytes / row_bytes(d) / ranks() + 1, most = 0;
-  for (size_t r = 0; r < ranks(); r++) most = d->rows[r] > most ? d->rows[r] : most;
+/* All rows, to where they go, in rounds. `most`: rows of a rank. */
+static int send_rows(dealing *d, size_t most, int status) {
+  size_t each = round_bytes / row_bytes(d) / ranks() + 1;
   if (each > most) each = most;
   d->send = fopo_alloc(each, row_bytes(d));
   d->receive = fopo_alloc(each * ranks(), row_bytes(d));
   d->next = fopo_alloc(ranks(), sizeof *d->next);
-  int status = d->send && d->receive && d->next ? list_part(s, d) : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && !(d->send && d->receive && d->next)) status = FOPO_ERR_MEMORY;
   status = fopo_comm_agree(status);
   for (size_t begin = 0; begin < most && status == FOPO_OK; begin += each) {
-    status = send_round(s, d, begin, each);
+    status = send_round(d, begin, each);
   }
   return status;
+}
+
+static size_t most_rows(const dealing *d) {
+  size_t most = 0;
+  for (size_t r = 0; r < ranks(); r++) most = d->rows[r] > most ? d->rows[r] : most;
+  return most;
 }
 
 int fopo_shard_deal(fopo_shard *s, fopo_matrix mine) {
@@ -233,9 +255,26 @@ int fopo_shard_deal(fopo_shard *s, fopo_matrix mine) {
   *s = (fopo_shard){0};
   int status = count_rows(&d);
   if (status == FOPO_OK) status = find_order(&d);
-  if (status == FOPO_OK) status = send_rows(s, &d);
+  if (status == FOPO_OK) {
+    status = list_part(s, &d);
+    d.to = s->items;
+    status = send_rows(&d, most_rows(&d), status);
+  }
   dealing_done(&d);
   if (status != FOPO_OK) fopo_shard_done(s);
+  return status;
+}
+
+int fopo_shard_range(fopo_matrix *range, const fopo_shard *s) {
+  dealing d = {.mine = s->items, .P = s->part.P, .L = s->items.cols, .id = s->id};
+  for (size_t r = 0; r < ranks(); r++) {
+    d.rows[r] = fopo_comm_share(&d.first[r], d.P, r, ranks());
+  }
+  int status = fopo_matrix_init(range, d.rows[own_rank()], d.L);
+  d.to = *range;
+  status = send_rows(&d, (d.P + ranks() - 1) / ranks(), status);
+  dealing_done(&d);
+  if (status != FOPO_OK) fopo_matrix_done(range);
   return status;
 }
 

@@ -27,6 +27,15 @@ typedef struct {
 int fopo_shard_deal(fopo_shard *s, fopo_matrix mine);
 void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 
+/* Deals out the embeddings of fopo_embed_svd, which no rank ever has whole; singular [dim]. Every
+ * rank has the sessions, and users x (dim + oversample) floats. */
+int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
+                   const fopo_svd_options *options);
+
+/* The way back: *range (owned by the caller) becomes this rank's range of the items by id, as equal
+ * as can be. */
+int fopo_shard_range(fopo_matrix *range, const fopo_shard *s);
+
 /* *own [Y.rows, part.rows]: the entries of Y whose items this part holds, as its rows. Not
  * collective. */
 int fopo_shard_csr(fopo_csr *own, const fopo_shard *s, const fopo_csr *Y);
