@@ -189,6 +189,8 @@ class Paper(unittest.TestCase):
         refused = run("rq3", self.out, "epochs=3")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("was made with other settings", refused.stderr)
+        shown = run("rq3", self.out, "seeds=1,2,3,4", "run=no")
+        self.assertIn("seeds 1, 2, 3\n", shown.stdout)
         more = run("rq3", self.out, "seeds=1,2,3,4")
         self.assertIn("8 runs, 6 of them kept", more.stderr)
 

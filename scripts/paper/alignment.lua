@@ -86,7 +86,7 @@ local function show(rows)
       local ends = paper.where(last, of)
       lines[#lines + 1] = {label(ends[1]), paper.cell(paper.where(first, of), "cosine", "%.3f"),
         paper.cell(ends, "cosine", "%.3f"),
-        ("%.0f"):format((paper.over_seeds(ends, "effective")))}
+        paper.plain(ends, "effective", "%.0f")}
       curves[#curves + 1] = paper.curve(label(ends[1]), paper.where(rows, of), "epoch", "cosine")
     end
   end

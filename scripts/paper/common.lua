@@ -12,6 +12,7 @@
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
 --   out=FOLDER       of CSV and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
+--   run=yes          no: runs nothing, and shows what the CSV has of the plan
 --   power_iterations=4    of the singular vectors
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
@@ -48,7 +49,7 @@ local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
           out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, test = 0.1,
           split_seed = 1, embedding = "none", power_iterations = 4, temperature = 1, k = 256,
-          samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60},
+          samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60, run = true},
   small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
   tiny = {scale = "tiny", fraction = 0.0008, worlds = {"twitch"}, lr = 1e-2, k = 20, samples = 50,
           index = "norm", seeds = {1, 2, 3}},
@@ -134,7 +135,7 @@ function paper.run(e, o)
     local todo = missing(plan, f)
     io.stderr:write(("%s on %s (%s): %d runs, %d of them kept in %s.csv\n"):format(e.name,
       found.name, found.source, #plan, #plan - #todo, f.start))
-    if #todo > 0 then run_missing(e, found, f, todo, own) end
+    if #todo > 0 and o.run then run_missing(e, found, f, todo, own) end
     shown.show(e, found, chosen(plan, f), own, f.start)
   end
 end

@@ -38,19 +38,27 @@ function shown.last(rows)
   return list
 end
 
--- Mean and half width of the 95 % interval over the rows (seeds) of a column.
+-- Mean and half width of the 95 % interval over the rows (seeds) of a column, of those that have
+-- it, and their number.
 function shown.over_seeds(rows, column)
   local list = {}
-  for i, row in ipairs(rows) do list[i] = row[column] end
-  return script.interval(list)
+  for _, row in ipairs(rows) do list[#list + 1] = row[column] end
+  local mean, half = script.interval(list)
+  return mean, half, #list
 end
 
 -- "0.1234 +- 0.0012", the mean of a column and its 95 % interval; of one row the value alone.
 function shown.cell(rows, column, form)
-  if #rows == 0 then return "" end
-  local mean, half = shown.over_seeds(rows, column)
+  local mean, half, n = shown.over_seeds(rows, column)
+  if n == 0 then return "" end
   local plain = form:gsub("+", "")
-  return form:format(mean) .. (#rows > 1 and (" +- " .. plain):format(half) or "")
+  return form:format(mean) .. (n > 1 and (" +- " .. plain):format(half) or "")
+end
+
+-- The mean alone.
+function shown.plain(rows, column, form)
+  local mean, _, n = shown.over_seeds(rows, column)
+  return n > 0 and form:format(mean) or ""
 end
 
 -- A curve over the values of column x, with the interval over the seeds of column y.
@@ -97,10 +105,9 @@ function shown.by_epoch(label, x)
       for _, row in ipairs(last) do
         if label(row) == curve.name then ends[#ends + 1] = row end
       end
-      lines[#lines + 1] = {curve.name, ("%.3g"):format((shown.over_seeds(ends, "epoch"))),
+      lines[#lines + 1] = {curve.name, shown.plain(ends, "epoch", "%.3g"),
         shown.cell(ends, "reward", "%.4f"), shown.cell(ends, "expected", "%.4f"),
-        ("%.0f"):format((shown.over_seeds(ends, "effective"))),
-        ("%.3f"):format((shown.over_seeds(ends, "ms_step")))}
+        shown.plain(ends, "effective", "%.0f"), shown.plain(ends, "ms_step", "%.3f")}
     end
     return lines, curves
   end
@@ -117,9 +124,10 @@ end
 -- Prints what e.show makes of the rows, and draws its curves.
 function shown.show(e, found, rows, o, start)
   local first = rows[1]
+  if not first then script.misuse("%s.csv has none of these runs", start) end
   local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
     found.name, found.source, first.items, first.contexts, first.test,
-    table.concat(o.seeds, ", "))
+    table.concat(shown.values(rows, "seed"), ", "))
   local lines, curves, note = e.show(rows, o)
   print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
   if curves and #curves > 0 then
