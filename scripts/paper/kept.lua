@@ -54,6 +54,8 @@ function kept.open(e, found, o)
   local settings = settings_line(e, found, o)
   local rows, comment = script.read_csv(f.start .. ".csv")
   if rows then
+    -- the folders above a file's own say nothing of the rows
+    comment = comment:gsub("(# settings )[^;\n]*/([^/;]+/[^/;]+;)", "%1%2", 1)
     local before = comment:match("# settings [^\n]*")
     if before ~= settings then
       script.misuse("%s.csv was made with other settings:\n  %s\nand these are\n  %s\n"
@@ -89,7 +91,11 @@ end
 function keep:resume(t)
   local rows, comment = script.read_csv(self.start .. ".csv")
   if not rows or comment ~= "# " .. self.key .. "\n" then return nil end
-  if not pcall(t.resume, t, self.start .. ".npz") then return nil end
+  local resumed, why = pcall(t.resume, t, self.start .. ".npz")
+  if not resumed then
+    io.stderr:write(("starts this run again: %s\n"):format(why))
+    return nil
+  end
   while #rows > 0 and rows[#rows].step > t.step do table.remove(rows) end
   io.stderr:write(("goes on at step %d, kept in %s.npz\n"):format(t.step, self.start))
   return rows

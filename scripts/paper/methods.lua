@@ -1,6 +1,7 @@
 -- The methods of the experiments, and one training run. A configuration is a table of settings:
 -- method, dim, embedding, lr, temperature, k, samples, epsilon, index, learnt, seed.
 local fopo = require "fopo"
+local worlds = require "worlds"
 
 local methods = {}
 
@@ -70,7 +71,7 @@ function methods.trainer(world, c, o)
   local with = setmetatable({k = math.min(c.k or 1, items.rows)}, {__index = c})
   local index = function() return (world:index(c.index)) end
   if c.learnt == "yes" then -- its index is brought up to date, so it is this policy's own
-    index = function() return fopo.index.norm(pi:items()) end
+    index = function() return worlds.indexes[c.index](pi:items()) end
   end
   return fopo.trainer{policy = pi, data = world.train, valid = false, seed = c.seed,
                       gradient = gradient[c.method](with, index), batch = o.batch,

@@ -1,12 +1,8 @@
 -- The progress of an experiment on stderr: a line a run, with the time that is left.
+local script = require "script"
+
 local progress = {}
 progress.__index = progress
-
-local function duration(s)
-  if s < 90 then return ("%.0f s"):format(s) end
-  if s < 5400 then return ("%.0f min"):format(s / 60) end
-  return ("%.1f h"):format(s / 3600)
-end
 
 -- Of an experiment and the configurations that it is to run.
 function progress.new(e, todo)
@@ -58,7 +54,7 @@ function progress:one(i, c, seconds, row)
   local left = self:left(i + 1)
   io.stderr:write(("%s%s: %d of %d: %s: %s%s, %s left\n"):format(
     on_terminal and "\r\27[K" or "", self.name, i, #self.todo, about(c),
-    result(row), duration(seconds), duration(left)))
+    result(row), script.duration(seconds), script.duration(left)))
 end
 
 return progress

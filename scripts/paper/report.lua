@@ -92,13 +92,6 @@ local function put_table(rows)
   say ""
 end
 
--- "1 h 5 min" of seconds.
-local function duration(s)
-  if s < 90 then return ("%.0f s"):format(s) end
-  if s < 5400 then return ("%.0f min"):format(s / 60) end
-  return ("%.1f h"):format(s / 3600)
-end
-
 local function copy(from, name)
   assert(os.execute(("cp '%s' '%s/%s'"):format(from, o.to, name)))
   return name
@@ -190,7 +183,7 @@ local function put_experiment(w, name)
   say("### %s: %s\n", w.title, tables.titles[name] or name)
   say("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s.\n",
       tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
-      table.concat(tables.seeds(e.rows), ", "), duration(seconds), e.machine, e.settings)
+      table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine, e.settings)
   put_table(tables.of(name, e.rows))
   local csv = copy_csv(e.path, w.slug .. "-" .. name .. ".csv")
   if e.figure then

@@ -44,7 +44,7 @@ function worlds.find(name, o)
     if not exists(name) then
       script.misuse("%s is neither twitch nor goodreads nor a file that can be read", name)
     end
-    return {name = name_of(name), source = name, lr = 1e-4,
+    return {name = name_of(name), source = name:match("[^/]+/[^/]+$") or name, lr = 1e-4,
             dataset = function() return fopo.data.read(name) end}
   end
   if o.data == "" then

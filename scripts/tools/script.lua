@@ -55,6 +55,13 @@ function script.options(defaults, quick)
   return o, words, is_quick
 end
 
+-- Seconds as people say them: "40 s", "12 min", "1.5 h".
+function script.duration(s)
+  if s < 90 then return ("%.0f s"):format(s) end
+  if s < 5400 then return ("%.0f min"):format(s / 60) end
+  return ("%.1f h"):format(s / 3600)
+end
+
 -- ---- CSV
 
 local function quoted(value)
