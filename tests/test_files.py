@@ -107,6 +107,25 @@ check("a file that is being written stays", os.path.exists("array.npy.tmp.1.0"),
 holder.send_signal(signal.SIGKILL)
 holder.wait()
 
+# ---- names in a file do not steer the terminal ----
+NAMES = """
+import numpy as np
+file = dict(np.load("named.npz"))
+text = file["items_text"].tobytes().replace(b"item", b"\\x1b[2J")
+file["items_text"] = np.frombuffer(text, dtype=file["items_text"].dtype)
+np.savez("named.npz", **file)
+"""
+SAMPLE = os.path.join(HERE, "..", "datasets", "sample.csv")
+run("local s = data.read('%s'):sessions{min_items = 10} policy.linear{items = embed.svd(s.train, "
+    "{dim = 4})}:save('named.npz')" % SAMPLE)
+python = os.environ.get("PYTHON", "/usr/bin/python3")
+if subprocess.run([python, "-c", NAMES], capture_output=True).returncode == 0:
+    done = run("print(policy.load('named.npz'):recommend({items = {3}}, 5))")
+    check("names are shown plain", "\\x1b[2J" in done.stdout and "\x1b" not in done.stdout,
+          done.stdout, done.stderr)
+else:
+    print("skip: names in a file (Python has no numpy)")
+
 # ---- nothing that lies in a folder is run ----
 os.mkdir("trap")
 os.chdir("trap")

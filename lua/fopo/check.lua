@@ -126,9 +126,12 @@ end
 local function print_report(r)
   local rows = {{"check", "measured", "bound", "result"}}
   for i, row in ipairs(r.rows) do rows[i + 1] = {row.name, row.measured, row.bound, row.status} end
-  local width = text.width(text.table(rows):match("%-[^\n]*"))
-  for i, row in ipairs(r.rows) do rows[i + 1][4] = marked(row.status) end
-  if term.is_tty() and term.width() < width then print_lines(r) else print(text.table(rows)) end
+  local shown = text.table(rows)
+  if term.is_tty() and term.width() < text.width(shown:match("%-[^\n]*")) then
+    print_lines(r)
+  else
+    print((shown:gsub("FAILED", marked)))
+  end
   print(r.ok and "\nall okay" or "\n" .. red("not okay: ") .. r.first)
 end
 

@@ -78,6 +78,8 @@ data.logs = fn{
     {"propensity", "string", nil, "csv: column of its probability; propensity, pscore, ..."},
     {"features", "string", nil, "csv: columns of the context or beginnings of their names, "
      .. "separated by commas; all others if left out"},
+    {"categories", "string", nil, "csv: columns of the context whose cells are texts even if they "
+     .. "look like numbers (a postcode), named as in features"},
     {"n_actions", "integer", nil, "csv, vw: actions are the integers 1 .. n_actions; those that "
      .. "occur if left out", min = 1},
     {"items", "string", nil, "obd: path of item_context.csv, for lg:items()"},
@@ -96,7 +98,9 @@ file, gzipped or not, or named by an option:
 ]] .. log_lines .. [[
 
 
-Text columns become one-hot, their values in alphabetical order. reward = -cost for vw and dsjson.
+A column of texts becomes one-hot, in alphabetical order; print(lg) says which columns are. A column
+with more numbers than texts is one of numbers, and any other cell in it, an empty one too, is an
+error. reward = -cost for vw and dsjson.
 A propensity of 0, above 1 or NaN is an error with file and row, as is any malformed row.
 obd with position = 0: a view shows three items and is three events, so the propensity of a pair
 (item, position) is that of the item at its position divided by 3; lg:action_name(j) says which.
@@ -297,10 +301,38 @@ end
 function sessions.describe(s)
   return ("sessions: %s contexts over %s items"):format(text.count(s.n), text.count(s.n_items))
 end
+
+-- The columns of a log's contexts by kind: "; numbers: age, height; texts: country (3)". Texts are
+-- one-hot, in columns named country=fr.
+local function kinds_of_columns(lg)
+  local numbers, texts, last = {}, {}, nil
+  for i = 1, lg.dim do
+    local name = lg:feature_name(i)
+    if not name then return "" end
+    local of_text = name:match("^(.-)=")
+    if not of_text then
+      numbers[#numbers + 1] = name
+    elseif last == of_text then
+      texts[#texts].n = texts[#texts].n + 1
+    else
+      texts[#texts + 1] = {name = of_text, n = 1}
+    end
+    last = of_text
+  end
+  for i, t in ipairs(texts) do texts[i] = ("%s (%d)"):format(t.name, t.n) end
+  local function list(head, names)
+    if #names == 0 then return "" end
+    local rest = #names > 8 and (" and %d more"):format(#names - 8) or ""
+    return head .. table.concat(names, ", ", 1, math.min(8, #names)) .. rest
+  end
+  return list("; numbers: ", numbers) .. list("; texts: ", texts)
+end
+
 function logs.describe(lg)
-  local form = "logs (%s): %s events over %s actions, contexts of %d columns, mean reward %.4g%s"
+  local form = "logs (%s): %s events over %s actions, contexts of %d columns, mean reward %.4g%s%s"
   return form:format(lg.format, text.count(lg.n), text.count(lg.n_actions), lg.dim, lg.mean_reward,
-    lg.skipped > 0 and (", %s events left out"):format(text.count(lg.skipped)) or "")
+    lg.skipped > 0 and (", %s events left out"):format(text.count(lg.skipped)) or "",
+    kinds_of_columns(lg))
 end
 function log_world.describe(w)
   return ("world of %s actions, dim %d; world:value(pi) is the true value of a policy"):format(

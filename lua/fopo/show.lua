@@ -7,7 +7,7 @@ local metatable_of = debug.getmetatable -- fopo's objects hide theirs
 local edge_rows, edge_cols = 3, 4 -- of an array that is too large to show whole
 
 -- A string as Lua source, on one line.
-local function quoted(s) return (("%q"):format(s):gsub("\\\n", "\\n")) end
+local function quoted(s) return text.plain((("%q"):format(s):gsub("\\\n", "\\n"))) end
 
 local function named_function(f)
   if define.of[f] then return "function " .. define.of[f].name end
@@ -125,7 +125,7 @@ local function described(v, width)
   end
   if describe then
     local ok, shown = pcall(describe, v)
-    return ok and shown or kind .. " (" .. tostring(shown) .. ")"
+    return text.plain(ok and shown or kind .. " (" .. tostring(shown) .. ")")
   end
   if rawget(meta, "__tostring") then return tostring(v) end
   return nil
@@ -256,10 +256,10 @@ return define.fn{
   text = [[The text that the prompt prints for a value. Short tables stand on one line, keys are
 sorted, a table inside itself is <cycle>, numbers inside tables have six digits; arrays show shape,
 type, range, a histogram and corners; fopo's objects say what they are. A string by itself is shown
-as it is, inside a table in quotes.]],
+as it is but for control characters, inside a table in quotes.]],
   example = [[assert(fopo.show{1, 2, x = "a"} == '{1, 2, x = "a"}')]],
   call = function(value, o)
-    if type(value) == "string" then return value end
+    if type(value) == "string" then return text.plain(value) end
     o.wrap = not o.width and term.is_tty()
     o.width = o.width or math.max(20, math.min(term.width(), 120))
     o.above, o.show = {}, show

@@ -79,8 +79,8 @@ static void settle(lua_State *L, bind_logs *box) {
   bind_pressure(L, bytes);
 }
 
-/* native.logs_read(path, {format, action, reward, propensity, features, items, position, hash_bits,
- * n_actions, skip_errors, max_errors, like}): a log. */
+/* native.logs_read(path, {format, action, reward, propensity, features, categories, items,
+ * position, hash_bits, n_actions, skip_errors, max_errors, like}): a log. */
 static int logs_read(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   const char *path = bind_path(L, 1);
@@ -89,6 +89,7 @@ static int logs_read(lua_State *L) {
                          .reward = bind_option_string(L, 2, "reward"),
                          .propensity = bind_option_string(L, 2, "propensity"),
                          .features = bind_option_string(L, 2, "features"),
+                         .categories = bind_option_string(L, 2, "categories"),
                          .items = bind_option_string(L, 2, "items"),
                          .position = bind_option_count_or(L, 2, "position", 0, SIZE_MAX, 0),
                          .hash_bits = bind_option_count_or(L, 2, "hash_bits", 0, SIZE_MAX, 0),

@@ -2,12 +2,16 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "core/plain.h"
 
 void fopo_notice(const char *format, ...) {
-  char sentence[1024];
+  char sentence[1024], plain[sizeof sentence];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
-  fprintf(stderr, "fopo: %s\n", sentence);
+  fopo_plain(plain, sizeof plain, sentence, strlen(sentence));
+  fprintf(stderr, "fopo: %s\n", plain);
 }

@@ -1,10 +1,13 @@
 /* The sentence of the last failure, one per thread. It is formatted aside first, because a caller
- * may quote the old sentence inside the new one. */
+ * may quote the old sentence inside the new one. Names of files and cells of tables are quoted in
+ * sentences: control characters are escaped. */
 #include "core/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/plain.h"
 
 enum { SENTENCE = 1024 };
 
@@ -16,7 +19,7 @@ int fopo_fail(int code, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(fresh, sizeof fresh, format, arguments);
   va_end(arguments);
-  memcpy(sentence, fresh, strlen(fresh) + 1);
+  fopo_plain(sentence, sizeof sentence, fresh, strlen(fresh));
   return code;
 }
 

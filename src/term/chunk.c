@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/plain.h"
 #include "core/progress.h"
 #include "term/progress.h"
 
@@ -131,6 +132,17 @@ int fopo_chunk_call(lua_State *L, int arguments, int results) {
   return status;
 }
 
+/* Writes text to stderr, its control characters escaped. */
+static void put_plain(const char *text, size_t n) {
+  char piece[1024];
+  enum { AT_ONCE = sizeof piece / 4 - 1 }; /* a byte becomes at most four */
+  for (size_t done = 0, part; done < n; done += part) {
+    part = n - done < AT_ONCE ? n - done : AT_ONCE;
+    if (part > 1 && text[done + part - 1] == '\xc2') part--; /* the first byte of two */
+    fwrite(piece, 1, fopo_plain(piece, sizeof piece, text + done, part), stderr);
+  }
+}
+
 /* Writes a message to stderr without the numbers of entries: "prompt#3:1:" becomes "prompt:1:". */
 static void print(const char *text, size_t n) {
   static const char mark[] = FOPO_PROMPT_CHUNK;
@@ -138,7 +150,7 @@ static void print(const char *text, size_t n) {
   while (text < end) {
     const char *found = memmem(text, (size_t)(end - text), mark, sizeof mark - 1);
     const char *stop = found != NULL ? found + sizeof mark - 2 : end;
-    fwrite(text, 1, (size_t)(stop - text), stderr);
+    put_plain(text, (size_t)(stop - text));
     text = found != NULL ? stop + 1 + strspn(stop + 1, "0123456789") : end;
   }
   fputc('\n', stderr);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/plain.h"
 #include "core/progress.h"
 
 enum { LINE = 256, LABEL = 96, CELLS = 20 };
@@ -88,7 +89,9 @@ static void sink(void *payload, const char *what, double done, double total, int
   }
   if (now < bar.next) return;
   bar.next = now + (terminal ? 0.1 : 30.0);
-  fopo_progress_bar_text(line, sizeof line, what, done, total, now - bar.begun,
+  char plain[LABEL];
+  fopo_plain(plain, sizeof plain, what, strlen(what));
+  fopo_progress_bar_text(line, sizeof line, plain, done, total, now - bar.begun,
                          terminal ? columns() - 1 : LINE - 1);
   if (terminal) {
     int length = (int)strlen(line);

@@ -111,13 +111,17 @@ static void test_csv(void **state) {
   assert_string_equal(name_of(&logs->names, logs->actions[0]), "b");
   fopo_logs_free(logs);
 
-  /* One text makes a column one of text, in whatever row it is; n_actions may exceed the ids seen.
-   */
-  logs =
-      READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5);
+  /* A category may look like numbers; n_actions may exceed the ids seen. */
+  logs = READ_AS("x\taction\treward\tp\n1\t3\t1\t.5\n2\t1\t1\t.5\nhigh\t3\t0\t.5\n", .n_actions = 5,
+                 .categories = "x");
   assert_int_equal(logs->contexts.cols, 3);
   assert_int_equal(logs->n_actions, 5);
   assert_int_equal(logs->actions[0], 2);
+  fopo_logs_free(logs);
+
+  /* A few numbers among texts are texts too, and so are empty cells. */
+  logs = READ("x,action,reward,p\nhigh,1,1,.5\n7,1,1,.5\nlow,1,1,.5\n,1,0,.5\n");
+  assert_int_equal(logs->contexts.cols, 4);
   fopo_logs_free(logs);
 }
 
@@ -134,6 +138,9 @@ static void test_csv_refused(void **state) {
   REFUSE(HEAD "1,1,yes,0.5\n", "line 3, column 3: 'yes' is not a reward");
   REFUSE(HEAD "1,,1,0.5\n", "line 3, column 2: '' is not an action");
   REFUSE(HEAD "1e99,1,1,0.5\n", "line 3, column 1: '1e99' is not a finite number");
+  REFUSE(HEAD "2,1,1,.5\n,1,1,.5\n", "line 4, column 1: '' is not a finite number");
+  REFUSE(HEAD "2,1,1,.5\n0x10,1,1,.5\n", "as most of its column; categories = \"...\" names");
+  REFUSE_AS(HEAD, "has no column 'y'; it has x", .categories = "y");
   REFUSE(HEAD "1,1,1\n", "line 3: '1,1,1' has 3 fields where the header has 4");
   REFUSE(HEAD "\"1,1,1,0.5\n", "has a quote that is not closed");
   REFUSE_AS(HEAD "1,6,1,0.5\n", "'6' is not an action of 1 .. n_actions", .n_actions = 5);

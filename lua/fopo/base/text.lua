@@ -82,6 +82,13 @@ function text.flow(s, width)
   return table.concat(out, "\n")
 end
 
+-- s with \x1b for each control character but line ends and TAB: what comes from a file must not
+-- steer the terminal.
+function text.plain(s)
+  local function hexadecimal(c) return ("\\x%02x"):format(c:byte(-1)) end
+  return (s:gsub("[\0-\8\11-\31\127]", hexadecimal):gsub("\xc2[\x80-\x9f]", hexadecimal))
+end
+
 -- s, or its beginning and "...", in at most `width` characters.
 function text.cut(s, width)
   if text.width(s) <= width then return s end
@@ -89,7 +96,7 @@ function text.cut(s, width)
 end
 
 -- s on one line, cut to `width` characters: whatever a file has as a name.
-function text.line(s, width) return text.cut((s:gsub("%c", " ")), width) end
+function text.line(s, width) return text.cut(text.plain((s:gsub("[\t\n]", " "))), width) end
 
 -- s with spaces after it, or before it if `right`, to `width` characters.
 function text.pad(s, width, right)
@@ -103,6 +110,8 @@ function text.table(rows)
   local widths, numeric = {}, {}
   for i, row in ipairs(rows) do
     for j, cell in ipairs(row) do
+      cell = text.plain(cell)
+      row[j] = cell
       widths[j] = math.max(widths[j] or 0, text.width(cell))
       if numeric[j] == nil then numeric[j] = true end
       if i > 1 and cell ~= "" and not cell:find("^[%-+]?[%d.]") and cell ~= "-" then

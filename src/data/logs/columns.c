@@ -186,7 +186,37 @@ void fopo_features_add(fopo_features *f, int column, int is_text) {
   f->list[f->n++] = (fopo_feature){.column = column, .is_text = is_text};
 }
 
-int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words) {
+/* What is done with a column that is named. */
+typedef void named_column(fopo_features *f, int column);
+
+static void add_named(fopo_features *f, int column) { fopo_features_add(f, column, 0); }
+
+static void mark_category(fopo_features *f, int column) {
+  for (size_t i = 0; i < f->n; i++) {
+    if (f->list[i].column == column) f->list[i].is_text = 1;
+  }
+}
+
+/* Calls take for the column of that name, or those whose names begin so. Returns how many. */
+static size_t each_column(fopo_features *f, const fopo_log_table *r, const char *word,
+                          named_column *take) {
+  size_t n = strlen(word), found = 0;
+  int exact = find(r, word);
+  if (exact >= 0) {
+    take(f, exact);
+    return 1;
+  }
+  for (size_t c = 0; c < r->columns; c++) {
+    if (r->names[c].n < n || strncasecmp(r->names[c].at, word, n) != 0) continue;
+    take(f, (int)c);
+    found++;
+  }
+  return found;
+}
+
+/* The same for each word of a list, separated by commas. */
+static int each_named(fopo_features *f, const fopo_log_table *r, const char *words,
+                      named_column *take, const char *option) {
   while (*words != '\0') {
     words += strspn(words, " ,");
     size_t n = strcspn(words, ",");
@@ -195,28 +225,36 @@ int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *w
     if (used > 0) {
       char word[128];
       snprintf(word, sizeof word, "%.*s", (int)used, words);
-      size_t before = f->n;
-      int exact = find(r, word);
-      if (exact >= 0) fopo_features_add(f, exact, 0);
-      for (size_t c = 0; exact < 0 && c < r->columns; c++) {
-        if (r->names[c].n >= used && strncasecmp(r->names[c].at, words, used) == 0) {
-          fopo_features_add(f, (int)c, 0);
-        }
-      }
-      if (exact < 0 && f->n == before) return refuse_column(r, word, "features");
+      if (each_column(f, r, word, take) == 0) return refuse_column(r, word, option);
     }
     words += n;
   }
   return FOPO_OK;
 }
 
+int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words) {
+  return each_named(f, r, words, add_named, "features");
+}
+
+int fopo_features_categories(fopo_features *f, const fopo_log_table *r, const char *words) {
+  return words == NULL ? FOPO_OK : each_named(f, r, words, mark_category, "categories");
+}
+
 void fopo_features_look(fopo_features *f, const fopo_log_table *r) {
   for (size_t i = 0; i < f->n; i++) {
     double x;
-    fopo_log_cell c = r->cells[f->list[i].column];
-    if (!f->list[i].is_text && fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER) {
-      f->list[i].is_text = 1;
-    }
+    fopo_feature *one = &f->list[i];
+    fopo_log_cell c = r->cells[one->column];
+    if (one->is_text || c.n == 0) continue;
+    int is_text = fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER;
+    one->texts += (size_t)is_text;
+    one->numbers += (size_t)!is_text;
+  }
+}
+
+void fopo_features_decide(fopo_features *f) {
+  for (size_t i = 0; i < f->n; i++) {
+    if (f->list[i].texts >= f->list[i].numbers) f->list[i].is_text = 1;
   }
 }
 
@@ -257,7 +295,9 @@ int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
       status = add_level(p, one, &row[i]);
     } else if (fopo_parse_real(&x, c.at, c.n) != FOPO_IS_NUMBER || fabs(x) > (double)FLT_MAX) {
       p->counts = 1; /* the first pass did not know yet that the column holds numbers */
-      status = fopo_log_reject_cell(p, one->column, "is not a finite number of float32");
+      status = fopo_log_reject_cell(p, one->column,
+                                    "is not a finite number of float32, as most of its column; "
+                                    "categories = \"...\" names columns of texts");
       p->counts = 0;
     } else {
       float number = (float)x;

@@ -1,9 +1,10 @@
 /* Text tables with a header, and features made of their columns, for the logs that are tables. A
  * table is read in two passes (table.c says why).
  *
- * A column of numbers becomes one feature. A column with any other cell becomes one feature for
- * each of its different texts, in alphabetical order: 1 in the rows with that text, 0 in the
- * others. */
+ * A column of numbers becomes one feature. A column of texts becomes one feature for each of its
+ * different texts, in alphabetical order: 1 in the rows with that text, 0 in the others. A column
+ * with more numbers than texts is one of numbers, and its other cells, empty ones too, are
+ * malformed. */
 #ifndef FOPO_DATA_LOGS_COLUMNS_H
 #define FOPO_DATA_LOGS_COLUMNS_H
 
@@ -63,10 +64,11 @@ int fopo_log_reject_cell(fopo_log_pass *p, int column, const char *why);
 
 typedef struct {
   int column;
-  int is_text;
-  fopo_ids levels; /* the different texts, in order of appearance */
-  uint32_t *place; /* [levels.n] their alphabetical ranks */
-  size_t first;    /* its first column of the contexts */
+  int is_text;           /* known from the start, or decided after the first pass */
+  size_t numbers, texts; /* cells of each kind that the first pass found; empty ones are neither */
+  fopo_ids levels;       /* the different texts, in order of appearance */
+  uint32_t *place;       /* [levels.n] their alphabetical ranks */
+  size_t first;          /* its first column of the contexts */
 } fopo_feature;
 
 typedef struct {
@@ -85,9 +87,13 @@ void fopo_features_done(fopo_features *f);                         /* accepts {0
 void fopo_features_add(fopo_features *f, int column, int is_text);
 int fopo_features_named(fopo_features *f, const fopo_log_table *r, const char *words);
 
-/* First pass: notes which columns hold text. Second pass: stores the row; returns what a
- * fopo_log_row does. */
+/* The columns that "country, user_" names are texts, whatever their cells are. NULL: none. */
+int fopo_features_categories(fopo_features *f, const fopo_log_table *r, const char *words);
+
+/* First pass: counts numbers and texts. Between the passes: decides which columns hold text. Second
+ * pass: stores the row; returns what a fopo_log_row does. */
 void fopo_features_look(fopo_features *f, const fopo_log_table *r);
+void fopo_features_decide(fopo_features *f);
 int fopo_features_take(fopo_features *f, fopo_log_pass *p);
 
 /* After the second pass: _arrange finds the columns and their names, _spread writes a row of

@@ -19,11 +19,13 @@
 typedef struct {
   const char *format;                       /* NULL or "auto", or the name of a row */
   const char *action, *reward, *propensity; /* csv: column names; NULL: the usual ones */
-  const char *features; /* csv: column names or prefixes, separated by commas; NULL: the rest */
-  const char *items;    /* obd: path of item_context.csv; NULL: none */
-  size_t position;      /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
-  size_t hash_bits;     /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
-  size_t n_actions;     /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
+  const char *features;   /* csv: column names or prefixes, separated by commas; NULL: the rest */
+  const char *categories; /* csv: columns of features that are texts, named likewise; NULL: those
+                           * that hold more texts than numbers */
+  const char *items;      /* obd: path of item_context.csv; NULL: none */
+  size_t position;        /* obd: 1 .. 3 keeps that one; 0: an action is (item, position) */
+  size_t hash_bits;       /* vw, dsjson: features are hashed into 2^bits columns; 0: 8 */
+  size_t n_actions;       /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
   int skip_errors;
   size_t max_errors;
 } fopo_logs_options;

@@ -1,13 +1,13 @@
 /* Logs in tables: CSV with named columns, and the Open Bandit Dataset (Saito et al. 2021).
  *
- *   csv   a header and named columns; columns that hold text become one-hot
+ *   csv   a header and named columns; columns of texts become one-hot
  *   obd   contexts are the user features one-hot and the user-item affinities; items are those of
  *         item_context.csv, numeric and one-hot. The propensity in the file is that of the item at
  *         its position. With position = 0 an action is the pair (item, position) and its propensity
  *         is p / 3, since each of the three positions of a view is one event
  *
  * The file is read twice. The first pass checks action, reward and propensity of every row and
- * finds which feature columns hold anything but numbers: nothing is guessed from a sample. The
+ * counts the numbers and texts of each feature column: nothing is guessed from a sample. The
  * second stores 32 bits for each feature of each event, a float or the index of a text. Then the
  * texts of a column are sorted, so that files of the same world have the same columns, and the
  * features are spread into contexts. */
@@ -169,6 +169,7 @@ static int plan(reading *g, const fopo_log_table *r, const fopo_logs_options *o)
       if (!taken && r->names[c].n > 0) fopo_features_add(&g->f, i, 0);
     }
   }
+  if (status == FOPO_OK) status = fopo_features_categories(&g->f, r, o->categories);
   if (status == FOPO_OK && g->f.n == 0) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s has no column for contexts besides action, reward and "
@@ -261,6 +262,7 @@ static int read_items(fopo_logs *logs, const fopo_logs_options *o, size_t n_item
                        .counts = 1,
                        .data = &g};
     status = fopo_log_pass_run(&p, o->items);
+    fopo_features_decide(&g.f);
   }
   if (status == FOPO_OK) status = fopo_features_arrange(&g.f, &names, &header);
   if (status == FOPO_OK) status = place_items(logs, &g, n_items, each, o->items);
@@ -318,6 +320,7 @@ static int read_table(fopo_logs *logs, const char *path, const fopo_logs_options
                        .counts = !g.second,
                        .data = &g};
     status = fopo_log_pass_run(&p, path);
+    fopo_features_decide(&g.f);
   }
   if (status == FOPO_OK) status = fopo_features_arrange(&g.f, &logs->features, &header);
   if (status == FOPO_OK && logs->n > 0) status = fopo_features_matrix(&logs->contexts, &g.f, path);
@@ -365,6 +368,6 @@ const fopo_log_reader fopo_log_reader_obd = {
 
 const fopo_log_reader fopo_log_reader_csv = {
     .name = "csv",
-    .what = "a header and named columns; columns that hold text become one-hot",
+    .what = "a header and named columns; columns of texts become one-hot",
     .sniff = sniff_csv,
     .read_file = read_csv};
