@@ -339,6 +339,10 @@ int main(int argc, char **argv) {
   wait_politely(argv);
   fopo_endings_install();
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
+  if (fopo_threads_start() != FOPO_OK) {
+    fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
+    _exit(FAILED); /* what OpenBLAS does at exit would wait for threads that it could not start */
+  }
   if (fopo_comm_open(&argc, &argv) != FOPO_OK) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
     return FAILED;

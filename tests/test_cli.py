@@ -110,6 +110,21 @@ with open(os.path.join(init, "init.lua"), "w") as f:
 expect("a bad init.lua", run("-i", stdin="5\n", env={"XDG_CONFIG_HOME": folder}), 0, "5\n",
        "bad start")
 
+# threads that are none, and an address space that is too small for them
+expect("FOPO_THREADS=abc", run("-e", "print(fopo.threads() > 0)", env={"FOPO_THREADS": "abc"}), 0,
+       "true\n", "is no number of threads")
+
+
+def small_space():
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+
+
+if "asan" not in FOPO:  # the sanitizer takes terabytes of it
+    done = subprocess.run([FOPO, "-e", "print(1)"], preexec_fn=small_space, capture_output=True,
+                          text=True, timeout=60)
+    check("ulimit -v", done.returncode == 1 and "MB of address space" in done.stderr, done)
+
 # output that cannot be written is a failure
 if os.path.exists("/dev/full"):
     with open("/dev/full", "w") as full:
@@ -142,6 +157,10 @@ def interrupted(name, code):
 interrupted("a loop", "while true do end")
 interrupted("a loop of pcall", "while true do pcall(function() while true do end end) end")
 interrupted("pcall around all", "pcall(function() while true do end end) while true do end")
+interrupted("a loop in xpcall's handler",
+            "xpcall(function() error('x') end, function() while true do end end)")
+interrupted("xpcall around a loop",
+            "xpcall(function() while true do end end, function() while true do end end)")
 interrupted("a coroutine", "coroutine.wrap(function() while true do end end)()")
 interrupted("pcall in a coroutine",
             "local function f() while true do pcall(error) end end "

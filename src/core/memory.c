@@ -265,7 +265,7 @@ static uint64_t left_in_cgroups(void) {
   return left;
 }
 
-static uint64_t left_in_address_space(void) {
+uint64_t fopo_memory_address_space(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
   uint64_t pages = number_in("/proc/self/statm", "");
@@ -277,7 +277,7 @@ uint64_t fopo_memory_available(void) {
   uint64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:");
   uint64_t left = kilobytes == UINT64_MAX ? UINT64_MAX : kilobytes * 1024;
   left = least(left, left_in_cgroups());
-  return least(left, left_in_address_space());
+  return least(left, fopo_memory_address_space());
 }
 
 int fopo_memory_suffices(uint64_t bytes, const char *what, const char *remedy) {

@@ -30,6 +30,9 @@ fopo_memory_use fopo_memory_in_use(void);
  * memory.max - memory.current, and RLIMIT_AS; UINT64_MAX if none of them is known. */
 uint64_t fopo_memory_available(void);
 
+/* Bytes of address space that the limit of the process (ulimit -v) leaves; UINT64_MAX: no limit. */
+uint64_t fopo_memory_address_space(void);
+
 /* To be called before big objects are built. FOPO_OK, or FOPO_ERR_MEMORY with a sentence
  * "`what` needs 49.5 GB, 31.2 GB are free; `remedy`" when bytes exceed 90 % of what is available.
  */

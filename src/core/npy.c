@@ -415,9 +415,21 @@ static int read_file(void *handle, const char *label, void *bytes, size_t n) {
   return FOPO_OK;
 }
 
+int fopo_file_begins(const char *path, const char *magic) {
+  char first[16];
+  struct stat file;
+  size_t n = strlen(magic);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for its writer */
+  if (fd < 0) return 0;
+  int begins = n <= sizeof first && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+               pread(fd, first, n, 0) == (ssize_t)n && memcmp(first, magic, n) == 0;
+  close(fd);
+  return begins;
+}
+
 int fopo_npy_load(fopo_array *array, const char *path) {
   memset(array, 0, sizeof *array);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused */
   if (fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
   struct stat file;
   char what[256];

@@ -277,17 +277,6 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
   return status;
 }
 
-/* 1 if the file begins as an .npy does. */
-static int is_npy(const char *path) {
-  char first[6];
-  FILE *f = fopen(path, "rb");
-  if (f == NULL) return 0;
-  int begins = fread(first, 1, sizeof first, f) == sizeof first &&
-               memcmp(first, "\x93NUMPY", sizeof first) == 0;
-  fclose(f);
-  return begins;
-}
-
 static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   struct stat file;
   if (stat(path, &file) != 0) {
@@ -300,7 +289,7 @@ static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   int code = 0;
   *zip = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (*zip != NULL) return FOPO_OK;
-  if (code == ZIP_ER_NOZIP && is_npy(path)) {
+  if (code == ZIP_ER_NOZIP && fopo_file_begins(path, "\x93NUMPY")) {
     return fopo_fail(
         FOPO_ERR_FORMAT,
         "%s is one .npy array, which fopo.array.load reads, and an .npz is needed here", path);

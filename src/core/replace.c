@@ -176,8 +176,10 @@ static int give_up(const fopo_replacement *r, int error, uint64_t bytes) {
       full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
   abandon(r);
   if (full) {
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f MB, %.1f MB are free", r->path,
-                     (double)bytes / 1e6, free_bytes / 1e6);
+    double unit = bytes < 1000000 ? 1e3 : 1e6;
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f %s, %.1f %s are free", r->path,
+                     (double)bytes / unit, unit < 1e6 ? "kB" : "MB", free_bytes / unit,
+                     unit < 1e6 ? "kB" : "MB");
   }
   return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", r->path, strerror(error));
 }

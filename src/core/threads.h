@@ -7,7 +7,12 @@
 /* At start: FOPO_THREADS, else OMP_NUM_THREADS, else the processors this process may run on. */
 int fopo_threads(void);
 
-/* n >= 1, else FOPO_ERR_ARGUMENT. Must not be called while work runs. */
+/* n >= 1, else FOPO_ERR_ARGUMENT; FOPO_ERR_MEMORY if a limited address space lacks room. Must not
+ * be called while work runs. */
 int fopo_threads_set(int n);
+
+/* Call at the start: if the address space of the process is limited, refuses a limit that is too
+ * small for the threads, and takes the buffers that they need. */
+int fopo_threads_start(void);
 
 #endif

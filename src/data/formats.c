@@ -25,13 +25,3 @@ int fopo_format_find(size_t *row, const char *format, const char *(*name)(size_t
   }
   return refuse(format, name);
 }
-
-int fopo_file_begins(const char *path, const char *magic) {
-  char first[16];
-  size_t n = strlen(magic);
-  FILE *f = fopen(path, "rb");
-  if (f == NULL) return 0;
-  int begins = n <= sizeof first && fread(first, 1, n, f) == n && memcmp(first, magic, n) == 0;
-  fclose(f);
-  return begins;
-}

@@ -9,8 +9,4 @@
  * SIZE_MAX if format is NULL or "auto". FOPO_ERR_ARGUMENT lists the names there are. */
 int fopo_format_find(size_t *row, const char *format, const char *(*name)(size_t i));
 
-/* 1 if the file begins with the bytes of `magic`; 0 if not, or if it cannot be read (opening it
- * will say why). */
-int fopo_file_begins(const char *path, const char *magic);
-
 #endif

@@ -123,6 +123,38 @@ int fopo_interrupt_atomic(lua_State *L) { return wrap_function(L, 1); }
 
 int fopo_interrupt_divisible(lua_State *L) { return wrap_function(L, 0); }
 
+/* ---- xpcall ---- */
+
+/* The user's message handler, upvalue 1; an interruption passes it by, because a hook cannot stop
+ * the handler of the error that the hook itself has raised. */
+static int handle(lua_State *L) {
+  if (fopo_interrupted() && !atomic) return 1;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
+static int after_xpcall(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  return lua_gettop(L);
+}
+
+/* xpcall(f, handler, ...): the stock function (upvalue 1) with a handler that can be interrupted. A
+ * handler in C, such as debug.traceback, ends by itself. */
+static int own_xpcall(lua_State *L) {
+  if (lua_isfunction(L, 2) && !lua_iscfunction(L, 2)) {
+    lua_pushvalue(L, 2);
+    lua_pushcclosure(L, handle, 1);
+    lua_replace(L, 2);
+  }
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, after_xpcall);
+  return lua_gettop(L);
+}
+
 /* ---- coroutines ---- */
 
 static lua_State *coroutine_at(lua_State *L, int index) {
@@ -246,6 +278,9 @@ void fopo_interrupt_install(lua_State *L) {
   base = (running){.L = L};
   main_thread = pthread_self();
 
+  lua_getglobal(L, "xpcall");
+  lua_pushcclosure(L, own_xpcall, 1);
+  lua_setglobal(L, "xpcall");
   lua_getglobal(L, "coroutine");
   luaL_setfuncs(L, own, 0);
   lua_getglobal(L, "debug");

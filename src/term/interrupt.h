@@ -4,7 +4,8 @@
  * every running Lua state: the main state and all coroutines that are active or have resumed
  * another. The hook raises "interrupted" at each instruction until fopo_interrupt_done(), so
  * neither pcall nor a coroutine can swallow it. This module replaces coroutine.resume, wrap and
- * close, to know the running states, and debug.sethook, so that a script cannot remove the hook.
+ * close, to know the running states, debug.sethook, so that a script cannot remove the hook, and
+ * xpcall, whose message handlers run where no hook does.
  *
  * If the program does not react within a second (an endless pattern match, a finaliser), the next
  * Ctrl-C says so and the one after it ends the process. */

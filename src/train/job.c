@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,8 +19,6 @@
 
 static const double slice_seconds = 0.05; /* how long an order may wait, steps being short */
 static const double tick = 0.05;          /* how long a caller waits before it looks for Ctrl-C */
-
-enum { SENTENCE = 1024 };
 
 struct fopo_job {
   fopo_trainer *home; /* not owned */
@@ -43,7 +42,6 @@ struct fopo_job {
   /* Under the lock. */
   int rest, wanted; /* orders: to rest, to show theta */
   fopo_job_status status;
-  char sentence[SENTENCE];
   float *shown; /* [n_theta] */
   int fresh;    /* 1: nobody has looked at it yet */
   fopo_run_record *records;
@@ -73,7 +71,7 @@ static int interrupted_by_others(fopo_job *j, int status) {
 static void end_early(fopo_job *j, int status, const char *why) {
   pthread_mutex_lock(&j->lock);
   j->status.status = status;
-  strncpy(j->sentence, why, SENTENCE - 1);
+  snprintf(j->status.sentence, sizeof j->status.sentence, "%s", why);
   pthread_mutex_unlock(&j->lock);
   atomic_store(&j->stop, 1);
 }
@@ -276,7 +274,6 @@ void fopo_job_look(fopo_job_status *status, fopo_job *job, int theta) {
   pthread_mutex_lock(&job->lock);
   *status = job->status;
   status->records = job->n - job->taken;
-  status->sentence = job->sentence;
   if (theta && !job->at_home && job->fresh) {
     memcpy(job->home->o.policy->theta.x, job->shown, job->n_theta * sizeof *job->shown);
     job->fresh = 0;

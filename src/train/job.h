@@ -27,7 +27,7 @@ typedef struct {
   size_t records;             /* that wait to be taken */
   fopo_run_best best;         /* ended by itself: what it ended with */
   int status;                 /* ended: FOPO_OK, or why with the sentence */
-  const char *sentence;       /* why it ended early; "": it did not. Lives as long as the job */
+  char sentence[1024];        /* why it ended early; "": it did not */
 } fopo_job_status;
 
 /* Starts a job. Refused: rewards that the caller fills, items that are learnt, validation by the

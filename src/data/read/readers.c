@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/npy.h"
 #include "core/status.h"
 #include "data/formats.h"
 
