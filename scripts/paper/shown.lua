@@ -83,7 +83,11 @@ function shown.curves(rows, label, x)
   end
   local curves = {xlabel = x or "epoch", ylabel = "reward"}
   for i, name in ipairs(names) do
-    curves[i] = shown.curve(name, groups[name], x or "epoch", "reward")
+    local curve = shown.curve(name, groups[name], x or "epoch", "reward")
+    for n = 1, #curve.y do -- a reward is a share
+      curve.low[n], curve.high[n] = math.max(0, curve.low[n]), math.min(1, curve.high[n])
+    end
+    curves[i] = curve
   end
   return curves
 end

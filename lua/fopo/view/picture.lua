@@ -27,8 +27,7 @@ local palette = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9
 local terminals = {svg = "svg size %d,%d dynamic enhanced background rgb 'white' font 'sans,13'",
                    png = "pngcairo size %d,%d font 'sans,11'"}
 
-local MOST_BANDS = 4 -- series with bands that can be told apart
-local KEY_INSIDE = 6 -- names that leave room for the curves
+local FEW = 4 -- series whose bands can be told apart, and whose names leave room for the curves
 
 -- A string in gnuplot's single quotes, where nothing is special but the quote itself.
 local function quoted(s)
@@ -87,7 +86,7 @@ local function script(kind, series, o)
     "set encoding utf8", "set terminal " .. terminals[kind]:format(o.width, o.height),
     "set grid lc rgb '#dddddd'", "set border 3",
     "set tics nomirror", "set boxwidth 0.8 relative",
-    ("set key %s Left reverse noenhanced"):format(#series > KEY_INSIDE and "outside right top"
+    ("set key %s Left reverse noenhanced"):format(#series > FEW and "outside right top"
                                                   or "top left"),
   }
   local function set(what, words)
@@ -99,7 +98,7 @@ local function script(kind, series, o)
   if o.logx then lines[#lines + 1] = "set logscale x" end
   if o.logy then lines[#lines + 1] = "set logscale y" end
   local list, interval = {}, nil
-  local bands = o.intervals == "bands" or not o.intervals and #series <= MOST_BANDS
+  local bands = o.intervals == "bands" or not o.intervals and #series <= FEW
   for n, s in ipairs(series) do
     if s.style == "bars" and not o.logy then lines[#lines + 1] = "set yrange [*<0:*]" end
     lines[#lines + 1] = data(n, s)
