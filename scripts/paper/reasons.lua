@@ -74,6 +74,30 @@ those of S + K: the speed-up grows with P. From %s to %s items, that of uniform 
   return {title = "Speed", text = text, rows = rows}
 end
 
+-- ---- how the times grow with L
+
+local function growth(worlds)
+  local where_not, parts = failing(worlds, {"small L"}), {}
+  if #where_not == 0 then return nil end
+  for _, w in ipairs(worlds) do
+    local rows = w.verdicts["small L"].verdict == "does not hold" and w.experiments.rq1.rows or {}
+    local dims, times = values(rows, "dim"), {}
+    table.sort(dims)
+    for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
+      local few = mean(where(rows, {method = method, dim = dims[1]}), "ms_step")
+      local many = mean(where(rows, {method = method, dim = dims[#dims]}), "ms_step")
+      if few and many then times[#times + 1] = ("%s %.0f times"):format(method, many / few) end
+    end
+    if #times > 0 then
+      parts[#parts + 1] = ("On %s, from L = %d to %d the time of a step grows: %s."):format(w.title,
+        dims[1], dims[#dims], listed(times))
+    end
+  end
+  return {title = "Gains at small L", text = table.concat(parts, " ") .. [[ A speed-up is larger at
+small L only where the method's time grows by more than that of REINFORCE, whose scores of all items
+cost L multiply-adds each as well.]]}
+end
+
 -- ---- which method is best: scale and temperature
 
 local function case_name(row)
@@ -246,8 +270,9 @@ end
 
 -- What fails without an experiment that would say why.
 local function open_ones(worlds, list)
-  local explained = {speed = true, ["uniform not best"] = true, ["as good"] = true,
-                     ["fixed time"] = true, ["cost of S"] = true, ["fixed beta"] = true}
+  local explained = {speed = true, ["small L"] = true, ["uniform not best"] = true,
+                     ["as good"] = true, ["fixed time"] = true, ["cost of S"] = true,
+                     ["fixed beta"] = true}
   local lines = {}
   for _, claim in ipairs(list) do
     local where_not = not explained[claim.id] and failing(worlds, {claim.id}) or {}
@@ -263,7 +288,9 @@ end
 -- {title =, text =, rows = of a table} for all that does not hold in one of the worlds.
 function reasons.of(worlds, list)
   local all = {}
-  for _, f in ipairs{speed, ranking, nearness, draws, learnt} do all[#all + 1] = f(worlds) end
+  for _, f in ipairs{speed, growth, ranking, nearness, draws, learnt} do
+    all[#all + 1] = f(worlds)
+  end
   all[#all + 1] = open_ones(worlds, list)
   return all
 end

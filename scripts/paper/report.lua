@@ -42,8 +42,10 @@ local function files_of(folder)
   return list
 end
 
--- A world is named by its data: "twitch" of the twin at 1 % and at full size are two worlds.
-local function world_of(worlds, name, source)
+-- A world is named by its data: "twitch" of the twin at 1 % and at full size are two worlds. Of a
+-- path the last two names count, as the folders of two machines differ.
+local function world_of(worlds, name, path)
+  local source = path:gsub("^.*/([^/]+/[^/]+)$", "%1")
   local key = name .. " " .. source
   if not worlds[key] then
     local share = source:match("^twin, fraction (.+)$")
@@ -152,8 +154,7 @@ local function put_worlds(worlds)
     for _, name in ipairs(order) do
       if w.experiments[name] then list[#list + 1] = name end
     end
-    rows[#rows + 1] = {w.title, (w.source:gsub("^.*/([^/]+/[^/]+)$", "%1")),
-                       tables.count(w.items), table.concat(list, ", ")}
+    rows[#rows + 1] = {w.title, w.source, tables.count(w.items), table.concat(list, ", ")}
   end
   put_table(rows)
   say [[
