@@ -83,6 +83,15 @@ local bad = rewards{{"mixture", 0.2, 0.04}, {"uniform", 1, 0.12}, {"REINFORCE", 
 says("uniform not best", bad, "does not hold", true)
 says("as good", bad, "does not hold", true)
 says("fixed time", bad, "does not hold", true)
+local early = rewards{{"REINFORCE", nil, 0.05}}
+for _, row in ipairs(early) do row.epoch = 1 end
+for seed = 1, 3 do -- the mixture is worse after one epoch, and better after two
+  for epoch, reward in ipairs{0.04, 0.09} do
+    early[#early + 1] = {method = "mixture", epsilon = 0.8, seed = seed, step = 100 * epoch,
+                         epoch = epoch, reward = around(reward)(seed)}
+  end
+end
+assert(says("as good", early, "does not hold", true):find("after 1 epochs: -20.0 %", 1, true))
 says("as good", rewards{{"mixture", 0.2, 0.099}, {"REINFORCE", nil, 0.1}}, "holds", true) -- 2 %
 says("uniform not best", rewards{{"uniform", 1, 0.1}}, "not tested here")
 

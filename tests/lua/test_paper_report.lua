@@ -83,7 +83,7 @@ local function lacks(words) assert(not text:find(words, 1, true), words) end
 has("| small | twitch twin, 100 % |")
 has("at every L (rq1) | **does not hold** | holds |")
 has("mixture above that of uniform (rq2) | **does not hold** | not tested here |")
-has("not more than 2 % below that of REINFORCE (rq2) | holds | not tested here |")
+has("below that of REINFORCE after as many epochs (rq2) | holds | not tested here |")
 has("smallest (rq4) | holds | not tested here |")
 has("(budget) | not tested here | not tested here |")
 has("uniform, L = 10: 180.0 x (180.0 x to 180.0 x); uniform, L = 20: 360.0 x")
