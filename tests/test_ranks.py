@@ -84,15 +84,17 @@ print(steps(t, 20))
 kept = new(mixture{refresh = 3})
 steps(kept, 60)
 kept:save("kept-" .. fopo.ranks().size .. ".npz")
+new(mixture{refresh = 3}):run{steps = 60, every = 50, view = false, every_seconds = 1e-3,
+                              checkpoint = "run-" .. fopo.ranks().size .. ".npz"}
 """
 answers = {n: run(n, "-e", SAME) for n in ((1, 2, 3, 4, 5) if ALL else (1, 4))}
 for n, (code, out, err) in answers.items():
     check(f"{n} ranks end", code == 0, out, err)
     check(f"{n} ranks, the same bits", out == answers[1][1] and len(out.split("\n")) > 8, out,
           answers[1][1])
-RESUME = WORLD + 't = new(mixture{refresh = 3})\nt:resume("kept-N.npz")\nprint(steps(t, 60))'
-resumed = {run(to, "-e", RESUME.replace("N", str(of)))[1]
-           for of, to in ((1, 2), (4, 1))}
+RESUME = WORLD + 't = new(mixture{refresh = 3})\nt:resume("N.npz")\nprint(steps(t, 60))'
+resumed = {run(to, "-e", RESUME.replace("N", of))[1]
+           for of, to in (("kept-1", 2), ("kept-4", 1), ("run-1", 1), ("run-4", 2))}
 check("resumed by any number", len(resumed) == 1 and all(len(r.split()) == 2 for r in resumed),
       resumed)
 

@@ -1,6 +1,8 @@
 -- The checkpoint that a run keeps: written every so many seconds, and at the run's end, also if
 -- Ctrl-C or a signal that ends the program (SIGTERM, SIGHUP, SIGXCPU) brings that about. A
--- checkpoint that cannot be written is said and tried again; the training goes on.
+-- checkpoint that cannot be written is said and tried again; the training goes on. Several
+-- processes write it together, so there a run that is given up keeps the last one: the others may
+-- be gone.
 local native = require "fopo.native"
 local term = require "fopo.term"
 
@@ -18,9 +20,10 @@ checkpoint.options = {
 function checkpoint.open(t, o)
   local path = o.checkpoint or term.checkpoint()
   if not path then return nil end
-  term.defer(1) -- signals wait for it
-  return setmetatable({t = t, path = path, every = o.every_seconds, last = native.clock()},
-                      checkpoint)
+  local _, ranks = native.ranks()
+  if ranks == 1 then term.defer(1) end -- signals wait for it
+  return setmetatable({t = t, path = path, every = o.every_seconds, last = native.clock(),
+                       alone = ranks == 1}, checkpoint)
 end
 
 -- Seconds until it is due.
@@ -46,6 +49,7 @@ end
 function checkpoint:close()
   if self.closed then return end
   self.closed = true
+  if not self.alone then return end
   self:save()
   term.defer(-1)
   if term.ending() and self.step == self.t.step then

@@ -316,6 +316,7 @@ end
 
 -- Writes the checkpoint, on all of several processes.
 function run:save(point)
+  if point.step == self.t.step then return end
   self:tell("save", "%s", point.path)
   point:save()
 end
@@ -365,6 +366,7 @@ end)
 -- The end.
 function run:finish()
   self:record(true) -- what a run that was left has made since its last record
+  if self.checkpoint and not self.checkpoint.alone then self:save(self.checkpoint) end
   end_run(self)
 end
 
