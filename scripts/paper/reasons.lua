@@ -130,7 +130,7 @@ local function best_of(c)
   return best, most
 end
 
--- A sentence: whether the best method of a world changes with the scale.
+-- A sentence: whether the best method of a world changes with the scale, by the means alone.
 local function scale_decides(w)
   local cases = w.experiments.settings and cases_of(w.experiments.settings.rows) or {}
   if #cases < 2 then return nil end
@@ -141,7 +141,7 @@ local function scale_decides(w)
     different = different or best ~= first
     parts[i] = ("%s: %s, %.4f"):format(c.case, best, reward)
   end
-  return ("On %s the best method %s (%s)."):format(w.title, different
+  return ("On %s the method of the highest mean %s (%s)."):format(w.title, different
     and "changes with them, all else being equal" or "is the same at every scale that was tried",
     table.concat(parts, "; "))
 end

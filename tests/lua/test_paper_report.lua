@@ -116,7 +116,7 @@ local notes = assert(io.open(top .. "/notes.md", "w"))
 notes:write("Words of a person.\n")
 notes:close()
 text = report("notes=" .. top .. "/notes.md")
-has("On small the best method changes with them, all else being equal "
+has("On small the method of the highest mean changes with them, all else being equal "
     .. "(none: mixture, 0.2040; sqrt: uniform, 0.3060).")
 has("| small | sqrt | uniform | mixture 0.1020 +- 0.0025; uniform 0.3060 +- 0.0075 "
     .. "| mixture 5; uniform 7 |")
