@@ -274,7 +274,8 @@ install: all
 	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
 	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md \
 	  SECURITY.md LICENSE $(DESTDIR)$(docdir)
-	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua) scripts/recommend.lua \
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua scripts/examples/*.slurm) \
+	  scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \
 	  $(DESTDIR)$(datadir)/fopo/examples/serving

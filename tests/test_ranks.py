@@ -35,10 +35,10 @@ def start(ranks, *arguments):
                             stderr=subprocess.PIPE)
 
 
-def run(ranks, *arguments):
+def run(ranks, *arguments, limit=120):
     process = start(ranks, *arguments)
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         process.communicate()
@@ -309,6 +309,47 @@ def lives(pid):
 while any(lives(p) for p in pids) and time.time() - began < 10:
     time.sleep(0.05)
 check("nobody is left", not any(lives(p) for p in pids), pids)
+
+# ---- make test-ranks: 4 x 2 million items of 32 numbers, of which each of R ranks holds 1 / R ----
+
+LARGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks_large.lua")
+
+
+def write_items(path, P=8_000_000, L=32):
+    """Normal directions with norms of a heavy tail, as embeddings have."""
+    import numpy as np
+    random = np.random.default_rng(1)
+    x = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(P, L))
+    for first in range(0, P, 1_000_000):
+        block = random.standard_normal((1_000_000, L), dtype=np.float32)
+        block *= (0.3 * random.pareto(3, 1_000_000) + 0.015).astype(np.float32)[:, None]
+        x[first:first + 1_000_000] = block
+    x.flush()
+    return P * L * 4 / 2**20
+
+
+def numbers(line):
+    words = line.split()
+    return dict(zip(words[::2], words[1::2]))
+
+
+if ALL:
+    whole = write_items("items.npy")
+    code, out, err = run(1, LARGE, "items.npy", "whole")
+    truth = numbers(out)
+    check("the whole", code == 0, out, err)
+    for n in (2, 4):
+        code, out, err = run(n, LARGE, "items.npy", limit=600)
+        lines = [numbers(line) for line in out.strip().split("\n")]
+        check(f"large: {n} ranks end", code == 0 and len(lines) == n, out, err)
+        for one in lines:
+            print("  ", one)
+            check("held: 1 / R and a tenth", float(one["held"]) < 1.1 * whole / n, one, whole)
+            check("theta", abs(float(one["theta"]) / float(truth["theta"]) - 1) < 2e-8, one, truth)
+            check("best", one["best"] == truth["best"], one, truth)
+            # sums to the ranks that join them, v and statistics to all, and three agreements
+            most = 32 * 4 * (2 * 32 + 10) * (n - 1) / n + (32 // n + 1) * 4 * (32 + 5) + 48
+            check("bytes of a step", float(one["bytes"]) < most, one, most)
 
 # ---- starting ----
 

@@ -54,7 +54,8 @@ machine.ranks = define.fn{
 and on_host, how many of them share this host; hosts, a list; by, "alone" or the MPI in use; and
 what this rank has done with the others so far: calls, bytes given, and seconds, waiting included.
 Alone it is rank 0 of 1. Several are started by mpirun -n 4 fopo script.lua, or in a job of Slurm by
-srun --mpi=pmix; docs/ranks.md says more, and what each holds and sends.
+srun --mpi=pmix (scripts/examples/ranks.lua and ranks.slurm); docs/ranks.md says more, and what
+each holds and sends. fopo.shard deals a catalogue out, so that none holds all of it.
 Every one runs the whole script, so the script must make the same calls on each: no branch on the
 rank or a clock may leave out a t:run or an evaluation. print writes on rank 0 alone, io.write on
 all.

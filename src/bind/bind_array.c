@@ -665,7 +665,11 @@ static int shard_files(lua_State *L) {
   status = take(range);
   if (status == FOPO_OK) status = read_range(L, range->data, first, n, cols);
   bind_check(L, fopo_comm_agree(status));
-  return push_part(L, bind_matrix(range));
+  push_part(L, bind_matrix(range));
+  fopo_free(range->data); /* at once, for it is as large as the part */
+  range->data = NULL;
+  range->rows = 0;
+  return 1;
 }
 
 /* native.shard_save(items, path): this rank writes its range of the rows, by id, as a .npy. */
@@ -680,7 +684,11 @@ static int shard_save(lua_State *L) {
   range->rows = rows.rows;
   range->cols = rows.cols;
   fopo_array array = fopo_array_of("array", FOPO_F32, rows.x, 2, rows.rows, rows.cols);
-  bind_check(L, fopo_comm_agree(fopo_npy_save(path, &array)));
+  int status = fopo_comm_agree(fopo_npy_save(path, &array));
+  fopo_free(range->data);
+  range->data = NULL;
+  range->rows = 0;
+  bind_check(L, status);
   return 0;
 }
 

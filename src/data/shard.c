@@ -21,10 +21,8 @@ static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
 
 void fopo_shard_done(fopo_shard *s) {
   fopo_matrix_done(&s->items);
-  fopo_free(s->norms);
   fopo_free(s->id);
   fopo_free(s->sorted);
-  fopo_free(s->row);
   fopo_free(s->guide);
   fopo_free(s->scratch);
   *s = (fopo_shard){0};
@@ -128,34 +126,28 @@ static int find_order(dealing *d) {
   return fopo_comm_agree(status);
 }
 
-/* Rows per bucket of the guide: as many ids as there are ranks, so one of them is here. */
+/* Ids of a bucket of the guide: twice as many as there are ranks, so two of them are here. */
 static unsigned guide_shift(void) {
-  unsigned shift = 0;
-  while (((size_t)1 << shift) < ranks()) shift++;
+  unsigned shift = 1;
+  while (((size_t)1 << shift) < 2 * ranks()) shift++;
   return shift;
 }
 
-/* What lies where: id and norm of each row, and the look-up of ids. */
+/* What lies where: the item of each row, and the look-up of items. */
 static int list_part(fopo_shard *s, const dealing *d) {
   size_t R = ranks(), rank = own_rank(), rows = (d->P + R - 1 - rank) / R, n = 0;
   unsigned shift = guide_shift();
   size_t buckets = (d->P >> shift) + 2;
   s->id = fopo_alloc(rows, sizeof *s->id);
-  s->norms = fopo_alloc(rows, sizeof *s->norms);
   s->sorted = fopo_alloc(rows, sizeof *s->sorted);
-  s->row = fopo_alloc(rows, sizeof *s->row);
   s->guide = fopo_alloc(buckets, sizeof *s->guide);
-  if (!s->id || !s->norms || !s->sorted || !s->row || !s->guide) return FOPO_ERR_MEMORY;
+  if (!s->id || !s->sorted || !s->guide) return FOPO_ERR_MEMORY;
   s->top_norm = d->norms[0];
-  for (size_t row = 0; row < rows; row++) {
-    s->id[row] = d->order[row * R + rank];
-    s->norms[row] = d->norms[row * R + rank];
-  }
+  for (size_t row = 0; row < rows; row++) s->id[row] = d->order[row * R + rank];
   for (size_t a = 0, bucket = 0; a < d->P; a++) {
     for (; bucket <= a >> shift; bucket++) s->guide[bucket] = (uint32_t)n;
     if (d->place[a] % R != rank) continue;
-    s->sorted[n] = (uint32_t)a;
-    s->row[n++] = (uint32_t)(d->place[a] / R);
+    s->sorted[n++] = (uint32_t)(d->place[a] / R);
   }
   for (size_t bucket = ((d->P - 1) >> shift) + 1; bucket < buckets; bucket++) {
     s->guide[bucket] = (uint32_t)n;
@@ -164,8 +156,8 @@ static int list_part(fopo_shard *s, const dealing *d) {
                         .rows = rows,
                         .rank = (uint32_t)rank,
                         .size = (uint32_t)R,
-                        .ids = s->sorted,
-                        .row = s->row,
+                        .id = s->id,
+                        .sorted = s->sorted,
                         .guide = s->guide,
                         .shift = shift};
   return fopo_matrix_init(&s->items, rows, d->L);

@@ -14,10 +14,8 @@
 typedef struct {
   fopo_part part;    /* its arrays are those below */
   fopo_matrix items; /* [rows, L]; owned, as all that follows */
-  float *norms;      /* [rows] of the rows, rounded up */
   float top_norm;    /* the largest of all parts */
-  uint32_t *id;      /* [rows] the item of each row */
-  uint32_t *sorted, *row, *guide;
+  uint32_t *id, *sorted, *guide;
   char *scratch; /* of merges; grown as needed */
   size_t scratch_bytes;
 } fopo_shard;

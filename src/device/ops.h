@@ -95,9 +95,9 @@ typedef struct {
 typedef struct {
   size_t P, rows;
   uint32_t rank, size;
-  const uint32_t *ids;   /* [rows] the part's items, ascending */
-  const uint32_t *row;   /* [rows] the row of each of these */
-  const uint32_t *guide; /* [(P >> shift) + 2]: the ids from a << shift on begin at guide[a] */
+  const uint32_t *id;     /* [rows] the item of each row */
+  const uint32_t *sorted; /* [rows] the rows by ascending item */
+  const uint32_t *guide;  /* [(P >> shift) + 2]: in sorted, items from a << shift on begin there */
   unsigned shift;
 } fopo_part;
 
@@ -105,7 +105,7 @@ typedef struct {
 static inline uint32_t fopo_part_row(const fopo_part *part, uint32_t id) {
   uint32_t end = part->guide[(id >> part->shift) + 1];
   for (uint32_t i = part->guide[id >> part->shift]; i < end; i++) {
-    if (part->ids[i] == id) return part->row[i];
+    if (part->id[part->sorted[i]] == id) return part->sorted[i];
   }
   return UINT32_MAX;
 }

@@ -252,7 +252,7 @@ static void put_part(found_part *to, const probe *p, size_t b, uint64_t horizon)
   const fopo_shard *s = p->order->shard;
   float *scores = (float *)(void *)(to + 1);
   size_t next = here(p, horizon);
-  to->beyond = next < s->part.rows ? (double)s->norms[next] : 0.0;
+  to->beyond = next < s->part.rows ? (double)p->order->norms[next] : 0.0;
   for (size_t i = 0; i < STEPS; i++) {
     to->m[i] = i < p->steps ? (double)c->m[i] : -(double)INFINITY;
     to->z[i] = i < p->steps ? c->z[i] : 0.0;

@@ -328,12 +328,15 @@ static int check_network(fopo_archive *archive, const char *path, const fopo_net
                    path);
 }
 
-static int check_temperature(fopo_archive *archive, const char *path, float temperature) {
+/* One that was chosen for items that are dealt out is rounded in another way for each number of
+ * ranks. */
+static int check_temperature(fopo_archive *archive, const char *path, const fopo_policy *pi) {
+  float temperature = pi->temperature, slack = pi->shard != NULL ? 1e-5f * temperature : 0.0f;
   const fopo_array *a = fopo_archive_need(archive, path, "temperature", FOPO_F32, 0);
   float value = 0.0f;
   if (a == NULL) return FOPO_ERR_FORMAT;
   memcpy(&value, a->data, sizeof value);
-  if (!(value < temperature) && !(value > temperature) && !isnan(value)) return FOPO_OK;
+  if (fabsf(value - temperature) <= slack) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its temperature is %g, here it is %g; use the same",
                    path, (double)value, (double)temperature);
 }
@@ -431,7 +434,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   if (status == FOPO_OK) status = need_matrix(&s->theta, archive, path, "theta", rows, cols);
   if (status == FOPO_OK) status = need_items(s, archive, path, t->o.policy, optim);
   if (status == FOPO_OK) status = check_fixed(archive, path, &f);
-  if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy->temperature);
+  if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy);
   if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
   if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");
   if (status == FOPO_OK) status = need_record(&s->record, archive, path);

@@ -1,0 +1,47 @@
+-- From a file of interactions to a trained policy, on several processes: no process has all items.
+--
+--   mpirun -n 2 --bind-to none ./fopo scripts/examples/ranks.lua FILE [dim [steps [folder]]]
+--   ./fopo scripts/examples/ranks.lua FILE            the same on one
+--
+-- Cost: some seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 50
+-- Options (defaults): dim (64) of the embeddings, steps (2000), folder of the results (none).
+-- Every process runs the whole script and makes the same calls; what is printed, the first prints.
+-- scripts/examples/ranks.slurm starts it as a job of Slurm.
+local fopo = require "fopo"
+local path = arg[1]
+if not path then
+  io.stderr:write("usage: ./fopo scripts/examples/ranks.lua FILE [dim [steps [folder]]]\n")
+  os.exit(2)
+end
+local dim, steps, folder = tonumber(arg[2]) or 64, tonumber(arg[3]) or 2000, arg[4]
+local here = fopo.ranks()
+print(("%d ranks by %s on %s"):format(here.size, here.by, table.concat(here.hosts, ", ")))
+
+local d = fopo.data.read(path)
+local s = d:sessions{min_items = 10, valid = 0.1, test = 0.1, seed = 1}
+print(s:describe())
+
+-- The embeddings are found in parts, and stay dealt out.
+local items = fopo.embed.svd(s.train, {dim = dim, shard = true})
+print(items:describe())
+local pi = fopo.policy.linear{items = items}
+local t = fopo.trainer{policy = pi, data = s.train, valid = s.valid, seed = 1}
+
+-- Any number of processes goes on from a checkpoint.
+local checkpoint = folder and folder .. "/checkpoint.npz"
+local f = checkpoint and io.open(checkpoint)
+if f then
+  f:close()
+  t:resume(checkpoint)
+  print("resumed at step " .. t.step)
+end
+if t.step < steps then t:run{steps = steps - t.step} end
+if folder then
+  t:save(checkpoint)
+  items:save(folder .. "/items.parts")
+end
+print(fopo.evaluate(pi, s.test):describe())
+
+local after = fopo.ranks()
+print(("rank 0 gave %.1f MB in %d calls; %.1f s in them"):format(after.bytes / 1e6, after.calls,
+                                                               after.seconds))
