@@ -194,18 +194,29 @@ class Paper(unittest.TestCase):
         more = run("rq3", self.out, "seeds=1,2,3,4")
         self.assertIn("8 runs, 6 of them kept", more.stderr)
 
-    def test_killed(self):
-        """Killed within a run; it goes on from the middle of it."""
+    def end_early(self, sent, words):
+        """Runs RQ2 until it keeps an unfinished run, and sends the signal: status and stderr."""
+        with subprocess.Popen(command("rq2", self.out, *words), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as p:
+            limit = time.monotonic() + 60
+            kept = f"{self.out}/rq2-twitch.part.npz"
+            while not os.path.exists(kept) and time.monotonic() < limit:
+                time.sleep(0.005)
+            p.send_signal(sent)
+            said = p.communicate()[1]
+        self.assertTrue(os.path.exists(kept), "it ended before it was stopped")
+        return p.returncode, said
+
+    def test_stopped(self):
+        """Stopped within a run by Ctrl-C, and killed; it goes on from the middle of it."""
         words = ["epsilons=0.5", "reinforce=no", "epochs=120", "every=4", "keep=0.02", "seeds=1,2"]
         whole, path = self.out + "/whole", f"{self.out}/rq2-twitch"
         self.assertEqual(run("rq2", whole, *words).returncode, 0)
-        with subprocess.Popen(command("rq2", self.out, *words), stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL) as p:
-            limit = time.monotonic() + 60
-            while not os.path.exists(path + ".part.npz") and time.monotonic() < limit:
-                time.sleep(0.005)
-            p.send_signal(signal.SIGKILL)
-        self.assertTrue(os.path.exists(path + ".part.npz"), "it ended before it was killed")
+        status, said = self.end_early(signal.SIGINT, words)
+        self.assertEqual(status, 130, said)
+        self.assertIn("stopped; the same command goes on from here", said)
+        self.assertNotIn("traceback", said)
+        self.assertEqual(self.end_early(signal.SIGKILL, words)[0], -signal.SIGKILL)
         done = run("rq2", self.out, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, "goes on at step [1-9]")

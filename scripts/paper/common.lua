@@ -35,6 +35,7 @@ local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local kept = require "kept"
 local methods = require "methods"
+local native = require "fopo.native"
 local progress = require "progress"
 local script = require "script"
 local shown = require "shown"
@@ -122,12 +123,7 @@ local function run_missing(e, found, f, todo, o)
   end
 end
 
--- Runs an experiment {name=, settings=, plan=, show=, train=} in each world. plan(o, found) lists
--- the configurations. train(world, c, o, keep, said, rows) returns the rows of one, given those of
--- the file; it is methods.train if left out. show(rows, o) returns the lines of the table, the
--- curves of the figure and a note. settings names the options that change the rows and are no
--- columns.
-function paper.run(e, o)
+local function run_worlds(e, o)
   for _, name in ipairs(o.worlds) do
     local found = worlds.find(name, o)
     local own = setmetatable({lr = o.lr > 0 and o.lr or found.lr}, {__index = o})
@@ -138,6 +134,24 @@ function paper.run(e, o)
     if #todo > 0 and o.run then run_missing(e, found, f, todo, own) end
     shown.show(e, found, chosen(plan, f), own, f.start)
   end
+end
+
+-- Runs an experiment {name=, settings=, plan=, show=, train=} in each world. plan(o, found) lists
+-- the configurations. train(world, c, o, keep, said, rows) returns the rows of one, given those of
+-- the file; it is methods.train if left out. show(rows, o) returns the lines of the table, the
+-- curves of the figure and a note. settings names the options that change the rows and are no
+-- columns.
+function paper.run(e, o)
+  local function inner()
+    -- after Ctrl-C no Lua function would run before this one of C
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
+    run_worlds(e, o)
+  end
+  local done, why = pcall(inner)
+  if done then return end
+  if not tostring(why):find("interrupted", 1, true) then error(why, 0) end
+  io.stderr:write("\nstopped; the same command goes on from here\n")
+  os.exit(130, true)
 end
 
 return paper
