@@ -297,7 +297,10 @@ static int join_parts(probe *p, uint64_t horizon, int status) {
     context *c = &p->of[b];
     c->n = 0;
     c->floor = c->top = -INFINITY;
-    for (size_t i = 0; i < p->steps; i++) c->m[i] = -INFINITY, c->z[i] = 0.0;
+    for (size_t i = 0; i < p->steps; i++) {
+      c->m[i] = -INFINITY;
+      c->z[i] = 0.0;
+    }
     for (size_t r = 0; r < ranks; r++) take_part(p, b, place_of(all, one, r * n + b), (uint32_t)r);
     weigh_best(c, p->scratch + b * p->k);
   }

@@ -13,15 +13,14 @@
 int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix items, size_t done,
                       size_t total);
 
-/* The temperature T at which the softmax of scores q . beta_a / T has `effective` items in effect,
- * 1 < effective < P: the median over the queries [B, L] of the temperatures that give each of them
- * as many. Queries with the same score for all items have none and are left out; if no other is
- * there, FOPO_ERR_ARGUMENT. The bits do not depend on the number of threads. */
-int fopo_softmax_temperature(double *temperature, fopo_matrix Q, fopo_matrix items,
-                             double effective);
+/* *found: the temperature T at which the softmax of scores q . beta_a / T has `effective` items in
+ * effect, 1 < effective < P: the median over the queries [B, L] of the temperatures that give each
+ * of them as many. Queries with the same score for all items have none and are left out; if no
+ * other is there, FOPO_ERR_ARGUMENT. The bits do not depend on the number of threads. */
+int fopo_softmax_temperature(double *found, fopo_matrix Q, fopo_matrix items, double effective);
 
 /* The same over the items of all ranks' parts. Collective. */
-int fopo_softmax_temperature_of_parts(double *temperature, fopo_matrix Q, const fopo_shard *s,
+int fopo_softmax_temperature_of_parts(double *found, fopo_matrix Q, const fopo_shard *s,
                                       double effective);
 
 #endif
