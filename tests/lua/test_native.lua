@@ -199,7 +199,7 @@ function TestArray:test_fields_and_names()
   local a = n.array_zeros(1, 1)
   fails("array has no field 'row'; did you mean 'rows'?", field, a, "row")
   fails("array has no field 'matmull'; did you mean 'matmul'?", field, a, "matmull")
-  fails("array has no field 'qqqqqqqqq'; its fields are: rows cols kind bytes", field, a,
+  fails("array has no field 'qqqqqqqqq'; its fields are: rows part cols kind bytes", field, a,
         "qqqqqqqqq")
   fails("array has no element [1]", field, a, 1)
   fails("array.rows cannot be set", assign, a, "rows", 3)
