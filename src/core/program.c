@@ -15,8 +15,6 @@
 #include "core/replace.h"
 #include "core/status.h"
 
-extern char **environ;
-
 enum { INPUT, OUTPUT, ERRORS, FILES };
 
 /* Finds the program in an absolute folder of PATH. 1 if there is one. */

@@ -289,8 +289,9 @@ static int join_parts(probe *p, uint64_t horizon, int status) {
   char *mine = fopo_alloc(n, one), *all = fopo_alloc(n * ranks, one);
   if (status == FOPO_OK && (mine == NULL || all == NULL)) status = FOPO_ERR_MEMORY;
   status = fopo_comm_agree(status);
-  for (size_t b = 0; b < n && status == FOPO_OK; b++)
+  for (size_t b = 0; b < n && status == FOPO_OK; b++) {
     put_part(place_of(mine, one, b), p, b, horizon);
+  }
   if (status == FOPO_OK) status = fopo_comm_gather(all, mine, n * one);
   p->beyond = 0.0f;
   for (size_t b = 0; b < n && status == FOPO_OK; b++) {

@@ -13,7 +13,7 @@ static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
 enum { FATALS = sizeof fatal / sizeof *fatal };
 
 static struct sigaction former[FATALS];
-static fopo_restore *volatile restore;
+static fopo_restore *volatile restore_terminal;
 static volatile sig_atomic_t deferring; /* runs that keep a checkpoint */
 static volatile sig_atomic_t ending;    /* the signal that ends the program, or 0 */
 static volatile sig_atomic_t asked;     /* how often it has interrupted */
@@ -24,7 +24,7 @@ static void nothing(int number) { (void)number; }
 /* Restores the terminal and the former handler. A fault that the processor found comes again when
  * the handler returns; any other signal is raised again. */
 static void end_by(int number, const siginfo_t *info) {
-  if (restore) restore();
+  if (restore_terminal) restore_terminal();
   for (int i = 0; i < FATALS; i++) {
     if (fatal[i] == number) sigaction(number, &former[i], NULL);
   }
@@ -76,9 +76,9 @@ void fopo_endings_install(void) {
   sigaction(SIGXFSZ, &action, NULL);
 }
 
-fopo_restore *fopo_endings_restore(fopo_restore *wanted) {
-  fopo_restore *before = restore;
-  restore = wanted;
+fopo_restore *fopo_endings_restore(fopo_restore *restore) {
+  fopo_restore *before = restore_terminal;
+  restore_terminal = restore;
   return before;
 }
 

@@ -987,10 +987,11 @@ static void memory_faults(void **state) {
 /* Cut anywhere and changed anywhere: a result or a sentence, and no leak. */
 static void hostile_bytes(void **state) {
   (void)state;
-  static const char *const texts[] = {
-      ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n",
+  static const char mtx[] =
       "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n"
-      "3 1 .5\n",
+      "3 1 .5\n";
+  static const char *const texts[] = {
+      ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n", mtx,
       "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n",
       "{\"user\":1,\"item\":\"\\u00e9\",\"x\":[{}]}\n{\"user\":\"b\",\"item\":2.5}\n"};
   static const char changes[] = {'\n', '"', ',', ' ', ':', '-', '9', 'e', '\r', '%', '\0', '\xff'};
