@@ -203,6 +203,14 @@ for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
     check("no older files", kept == sorted(names), kept, names)
 check("a checkpoint of two resumed by four", near(dealt[4][-1], dealt[2][-1]), dealt)
 
+# the example, with the head by mass: begun by two, taken further by three
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.mkdir("example")
+for n, steps in ((2, 20), (3, 30)):
+    code, out, err = run(n, os.path.join(here, "scripts/examples/ranks.lua"),
+                         os.path.join(here, "datasets/sample.csv"), "8", str(steps), "example")
+    check(f"the example on {n}", code == 0 and ("resumed at step 20" in out) == (n == 3), out, err)
+
 # ---- the first decides, shows and keeps ----
 
 CODE = WORLD + """
