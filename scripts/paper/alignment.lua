@@ -24,15 +24,8 @@ local o = paper.options(
   {dim = 8, epochs = 2, every = 1})
 
 local function plan(own)
-  local list = {}
-  for _, embedding in ipairs(own.embeddings) do
-    for _, seed in ipairs(own.seeds) do
-      for _, method in ipairs(own.methods) do
-        list[#list + 1] = paper.configuration(own, method, {embedding = embedding, seed = seed})
-      end
-    end
-  end
-  return list
+  return paper.grid(own, {"embedding", own.embeddings}, {"seed", own.seeds},
+                    {"method", own.methods})
 end
 
 local function dot(a, b)

@@ -34,13 +34,7 @@ local o = paper.options(
   {methods = with_exact, dim = 8, epochs = 2})
 
 local function plan(own)
-  local list = {}
-  for _, seed in ipairs(own.seeds) do
-    for _, method in ipairs(own.methods) do
-      list[#list + 1] = paper.configuration(own, method, {seed = seed})
-    end
-  end
-  return list
+  return paper.grid(own, {"seed", own.seeds}, {"method", own.methods})
 end
 
 local function label(row) return row.method end

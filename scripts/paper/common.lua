@@ -41,7 +41,8 @@ local script = require "script"
 local shown = require "shown"
 local worlds = require "worlds"
 
-local paper = {methods = methods, configuration = methods.configuration, read = script.read_csv}
+local paper = {methods = methods, configuration = methods.configuration, grid = methods.grid,
+               read = script.read_csv}
 for name, f in pairs(shown) do paper[name] = f end
 
 -- ---- options

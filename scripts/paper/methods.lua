@@ -62,6 +62,29 @@ function methods.configuration(o, method, given)
   return c
 end
 
+-- The configurations of all combinations of the axes, {name of an option, its values}, among them
+-- {"method", ...}. The first axis changes slowest.
+function methods.grid(o, ...)
+  local list = {{}}
+  for _, axis in ipairs{...} do
+    local longer = {}
+    for _, given in ipairs(list) do
+      for _, value in ipairs(axis[2]) do
+        local one = {[axis[1]] = value}
+        for name, before in pairs(given) do one[name] = before end
+        longer[#longer + 1] = one
+      end
+    end
+    list = longer
+  end
+  for i, given in ipairs(list) do
+    local method = given.method
+    given.method = nil
+    list[i] = methods.configuration(o, method, given)
+  end
+  return list
+end
+
 -- A trainer of the configuration: theta, contexts and optimiser as the paper's authors have them.
 function methods.trainer(world, c, o)
   local items = world:items(c.dim, c.embedding)

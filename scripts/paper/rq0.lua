@@ -25,18 +25,8 @@ local o = paper.options(
 o.every = o.epochs
 
 local function plan(own)
-  local list = {}
-  for _, dim in ipairs(own.dims) do
-    for _, seed in ipairs(own.seeds) do
-      for _, method in ipairs(own.methods) do
-        for _, learnt in ipairs{"no", "yes"} do
-          list[#list + 1] = paper.configuration(own, method, {dim = dim, seed = seed,
-                                                              learnt = learnt})
-        end
-      end
-    end
-  end
-  return list
+  return paper.grid(own, {"dim", own.dims}, {"seed", own.seeds}, {"method", own.methods},
+                    {"learnt", {"no", "yes"}})
 end
 
 -- {rP =, rS =, seed =} of each seed of a method and dim.

@@ -27,15 +27,7 @@ local o = paper.options(
   {dims = {4, 8}, seconds = 0.01})
 
 local function plan(own)
-  local list = {}
-  for _, dim in ipairs(own.dims) do
-    for _, seed in ipairs(own.seeds) do
-      for _, method in ipairs(own.methods) do
-        list[#list + 1] = paper.configuration(own, method, {dim = dim, seed = seed})
-      end
-    end
-  end
-  return list
+  return paper.grid(own, {"dim", own.dims}, {"seed", own.seeds}, {"method", own.methods})
 end
 
 -- Steps that are not counted: the first touch of the items, and the threads' start.

@@ -16,13 +16,7 @@ local o = paper.options(
   {ks = {5, 20}, dim = 8, epochs = 2})
 
 local function plan(own)
-  local list = {}
-  for _, seed in ipairs(own.seeds) do
-    for _, k in ipairs(own.ks) do
-      list[#list + 1] = paper.configuration(own, "mixture", {k = k, seed = seed})
-    end
-  end
-  return list
+  return paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
 end
 
 paper.run({name = "rq3", title = "RQ3, K", settings = {"epochs", "every"}, plan = plan,

@@ -16,13 +16,7 @@ local o = paper.options(
   {draws = {20, 100}, dim = 8, epochs = 2})
 
 local function plan(own)
-  local list = {}
-  for _, seed in ipairs(own.seeds) do
-    for _, samples in ipairs(own.draws) do
-      list[#list + 1] = paper.configuration(own, "mixture", {samples = samples, seed = seed})
-    end
-  end
-  return list
+  return paper.grid(own, {"seed", own.seeds}, {"samples", own.draws}, {"method", {"mixture"}})
 end
 
 paper.run({name = "rq4", title = "RQ4, S", settings = {"epochs", "every"}, plan = plan,
