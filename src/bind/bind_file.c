@@ -1,8 +1,9 @@
-/* Files that Lua writes: as wholes, by core/replace.h. A disk that is full is no error here: the
- * functions return nil and the sentence. */
+/* Text that Lua gives away. Files are written as wholes, by core/replace.h; a disk that is full is
+ * no error here: the functions return nil and the sentence. */
 #include <stdio.h>
 
 #include "bind/families.h"
+#include "core/plain.h"
 #include "core/replace.h"
 
 /* true, or nil and the sentence of the failure. */
@@ -21,6 +22,16 @@ static int write_file(lua_State *L) {
   size_t n;
   const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
   return push_outcome(L, fopo_replace_whole(path, text, n));
+}
+
+/* native.plain(text): the text with its control characters escaped (core/plain.h). */
+static int plain(lua_State *L) {
+  size_t n;
+  luaL_Buffer b;
+  const char *text = luaL_checklstring(L, 1, &n);
+  char *to = luaL_buffinitsize(L, &b, 4 * n + 1); /* a byte becomes at most four */
+  luaL_pushresultsize(&b, fopo_plain(to, 4 * n + 1, text, n));
+  return 1;
 }
 
 /* ---- a file that is written piece by piece ---- */
@@ -79,7 +90,7 @@ static int replacement_cancel(lua_State *L) {
 }
 
 const luaL_Reg bind_file_functions[] = {
-    {"write_file", write_file}, {"replacement", replacement_new}, {NULL, NULL}};
+    {"write_file", write_file}, {"replacement", replacement_new}, {"plain", plain}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"write", replacement_write},
                                    {"finish", replacement_finish},

@@ -1,4 +1,6 @@
 -- Numbers, lines and tables as text.
+local native = require "fopo.native"
+
 local text = {}
 
 text.keywords = {"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto",
@@ -84,10 +86,7 @@ end
 
 -- s with \x1b for each control character but line ends and TAB: what comes from a file must not
 -- steer the terminal.
-function text.plain(s)
-  local function hexadecimal(c) return ("\\x%02x"):format(c:byte(-1)) end
-  return (s:gsub("[\0-\8\11-\31\127]", hexadecimal):gsub("\xc2[\x80-\x9f]", hexadecimal))
-end
+text.plain = native.plain
 
 -- s, or its beginning and "...", in at most `width` characters.
 function text.cut(s, width)
