@@ -76,15 +76,29 @@ check("a script that goes on is ended all the same", code == 143, code, err)
 p = script("j = t:start{seconds = 100, checkpoint = 'e.npz'} while t.step == 0 do end "
            + READY + "while true do end")
 check("a job", end(p, signal.SIGTERM)[0] == 143 and step_of("e.npz") > 0)
+def killed_with(path, code):
+    """The step of a checkpoint that a run had written before kill -9."""
+    p = script(READY + code)
+    until = time.monotonic() + 30
+    while not os.path.exists(path) and time.monotonic() < until:
+        time.sleep(0.02)
+    p.kill()
+    p.communicate()
+    check(path + ": written while it runs", os.path.exists(path))
+    return step_of(path) if os.path.exists(path) else 0
+
+
+check("every so often", killed_with("f.npz", "t:run{seconds = 100, view = false, "
+      "every = 1 << 40, checkpoint = 'f.npz', every_seconds = 0.1}") > 0)
+check("a job too", killed_with("k.npz", "t:start{seconds = 100, checkpoint = 'k.npz', "
+      "every_seconds = 0.1}:wait()") > 0)
 done = subprocess.run([FOPO, "--no-init", "-e", WORLD + """
-t:run{seconds = 0.5, view = false, checkpoint = 'f.npz', every_seconds = 0.05, every = 1 << 40,
-      on_record = function() first = io.open('f.npz') end}
-t:start{seconds = 0.3, checkpoint = 'g.npz', every_seconds = 0.05}:wait()
+t:start{seconds = 0.3, checkpoint = 'g.npz'}:wait()
 local u = new()
 u:run{steps = t.step, view = false}
 assert(u.policy:theta():get(1, 2) == t.policy:theta():get(1, 2), 'other bits')
 print(t.step)"""], capture_output=True, text=True)
-check("every so often, and at the end", done.returncode == 0
+check("at the end", done.returncode == 0
       and step_of("g.npz") == int(done.stdout), done.stdout, done.stderr)
 done = subprocess.run([FOPO, "--no-init", "-e", WORLD + """
 t:run{steps = 500, view = false, checkpoint = '/proc/no.npz', every_seconds = 0.001}

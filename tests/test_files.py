@@ -131,6 +131,14 @@ if subprocess.run([python, "-c", NAMES], capture_output=True).returncode == 0:
     done = run("print(policy.load('named.npz'):recommend({items = {3}}, 5))")
     check("names are shown plain", "\\x1b[2J" in done.stdout and "\x1b" not in done.stdout,
           done.stdout, done.stderr)
+    # ---- and counts of steps that no run has made are refused by their name ----
+    for field in ("step", "optim_t"):
+        subprocess.run([python, "-c", "import numpy as np\nfile = dict(np.load('trainer.npz'))\n"
+                        "file['%s'] = np.uint64(2 ** 64 - 1)\nnp.savez('far.npz', **file)" % field],
+                       check=True)
+        done = run(WORLD + "t:resume('far.npz')")
+        check(field, done.returncode == 1 and "its %s is 18446744073709551615" % field
+              in done.stderr, done.stderr)
 else:
     print("skip: names in a file (Python has no numpy)")
 

@@ -173,6 +173,13 @@ function TestHeadTail:test_overflow()
   lu.assertStrContains(why, "it stays as after step 0; lower lr")
   t.optim.lr = 1e-3
   t:run{steps = 2, view = false} -- theta is usable
+  local u = fopo.trainer{policy = fopo.policy.linear{items = items, train_items = true, seed = 1},
+                         data = s.train, optim = fopo.optim.adam{lr = 1e-3, items_lr = 1e38},
+                         gradient = fopo.gradient.snis{samples = 50}, valid = false}
+  ok, why = pcall(u.run, u, {steps = 5, view = false})
+  lu.assertFalse(ok)
+  lu.assertStrContains(why, "step 1 could move an item beyond 1e+12")
+  lu.assertEquals(u.step, 0)
 end
 
 -- ------------------------------------------------------------------------------------------------
