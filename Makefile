@@ -3,6 +3,7 @@
 #       make CUDA= | make test-arm | make MPI=1 | make MPI= | make test-ranks
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
 #       make doc | make pictures | make paper
+#       make nightly NIGHTLY=7200 SEED=1 T="kills interrupts"
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
@@ -74,7 +75,7 @@ EMULATED := $(OUT)/emulated/fopo_cuda.so
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-ranks clean FORCE
+.PHONY: packages openmpi test-ranks nightly clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -214,6 +215,13 @@ test-arm:
 # Several processes on this machine, beyond what make test runs of them.
 test-ranks: all
 	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
+
+# The long proofs, in NIGHTLY seconds: a table of promises, tries and failures (tests/nightly.sh).
+NIGHTLY ?= 7200
+SEED    ?= 1
+nightly: packages
+	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)NIGHTLY=$(NIGHTLY) SEED=$(SEED) bash tests/nightly.sh $(OUT) $(T)
 
 # Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
 bench-gpu: $(OUT)/fopo $(CUDA_SO)

@@ -9,12 +9,7 @@ cd "$(dirname "$0")/.."
 out=$1
 shift
 limit=600 # seconds for one program: a test that hangs fails
-export FOPO=$PWD/$out/fopo FOPO_HISTORY=/dev/null
-export LC_ALL=C.UTF-8 TERM=dumb
-export PYTHON=${PYTHON:-/usr/bin/python3} # the one that has Debian's packages
-unset NO_COLOR FOPO_ISA FOPO_THREADS
-export GOMP_SPINCOUNT=2000 # as the program sets it: many short loops, and others on the machine
-export FOPO_CUDA=none # "auto" is the CPU: what has a GPU is tested by make test-gpu
+. tests/environment.sh
 if [[ $out == *asan* ]]; then
   limit=1800 # the emulated GPU switches stacks, which the sanitizer makes slow
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed

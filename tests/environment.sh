@@ -1,0 +1,7 @@
+# What tests/run.sh and tests/nightly.sh set for every test; $out is the build folder.
+export FOPO=$PWD/$out/fopo FOPO_HISTORY=/dev/null
+export LC_ALL=C.UTF-8 TERM=dumb
+export PYTHON=${PYTHON:-/usr/bin/python3} # the one that has Debian's packages
+unset NO_COLOR FOPO_ISA FOPO_THREADS
+export GOMP_SPINCOUNT=2000 # as the program sets it: many short loops, and others on the machine
+export FOPO_CUDA=none # "auto" is the CPU: what has a GPU is tested by make test-gpu
