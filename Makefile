@@ -243,7 +243,7 @@ bench: packages
 #   make paper WORLD=file               on a file of interactions
 #   make paper PAPER="seeds=1 lr=1e-4"  options that all of them know
 SCALE       ?= small
-EXPERIMENTS ?= rq0 rq1 rq2 budget rq3 rq4 beyond settings alignment baselines
+EXPERIMENTS ?= rq0 rq1 rq2 budget rq3 rq4 cost beyond settings alignment baselines
 .PHONY: paper
 paper: packages
 	$(Q)$(MAKE) --no-print-directory all

@@ -85,12 +85,22 @@ class Paper(unittest.TestCase):
         self.assertIn("eps 0.5", said)
 
     def test_rq3(self):
-        rows, _ = self.check_experiment("rq3", ["mixture"], 4)
-        self.assertEqual({r["k"] for r in rows}, {"5", "20"})
+        rows, _ = self.check_experiment("rq3", ["mixture", "exact"], 6)
+        self.assertEqual({r["k"] for r in rows}, {"5", "20", ""})
 
     def test_rq4(self):
-        rows, _ = self.check_experiment("rq4", ["mixture"], 4)
-        self.assertEqual({r["samples"] for r in rows}, {"20", "100"})
+        rows, _ = self.check_experiment("rq4", ["mixture", "exact"], 6)
+        self.assertEqual({r["samples"] for r in rows}, {"20", "100", ""})
+
+    def test_cost(self):
+        """K with the usual S and S with the usual K, none of them twice; the parts are the step."""
+        parts = [p + "_ms" for p in ("search", "propose", "reward", "gradient", "update")]
+        rows, said = self.check_experiment("cost", ["mixture"], 3, own=parts)
+        self.assertEqual({(r["k"], r["samples"]) for r in rows},
+                         {("5", "50"), ("20", "50"), ("20", "20")})
+        for r in rows:
+            self.assertAlmostEqual(sum(float(r[p]) for p in parts) / float(r["ms_step"]), 1, 5)
+        self.assertIn("search", said)
 
     def test_beyond(self):
         methods = ["mixture", "norms by mass", "kept", "stratified", "adaptive", "head and tail",
@@ -192,7 +202,7 @@ class Paper(unittest.TestCase):
         shown = run("rq3", self.out, "seeds=1,2,3,4", "run=no")
         self.assertIn("seeds 1, 2, 3\n", shown.stdout)
         more = run("rq3", self.out, "seeds=1,2,3,4")
-        self.assertIn("8 runs, 6 of them kept", more.stderr)
+        self.assertIn("12 runs, 9 of them kept", more.stderr)
 
     def end_early(self, sent, words):
         """Runs RQ2 until it keeps an unfinished run, and sends the signal: status and stderr."""

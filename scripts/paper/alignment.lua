@@ -61,7 +61,7 @@ local function train(world, c, own)
   local rows, chunk = {}, math.max(1, math.floor(own.every * t.steps_per_epoch + 0.5))
   for step = 0, math.floor(own.epochs * t.steps_per_epoch + 0.5), chunk do
     if step > 0 then t:run{steps = chunk, every = chunk, view = false} end
-    rows[#rows + 1] = paper.methods.row(world, t, true)
+    rows[#rows + 1] = paper.methods.row(world, t, t.seconds, true)
     rows[#rows].cosine = cosine(world, t, gradient, own, c.seed)
   end
   return rows

@@ -1,6 +1,7 @@
 -- The methods of the experiments, and one training run. A configuration is a table of settings:
 -- method, dim, embedding, lr, temperature, k, samples, epsilon, index, learnt, seed.
 local fopo = require "fopo"
+local script = require "script"
 local worlds = require "worlds"
 
 local methods = {}
@@ -102,13 +103,33 @@ function methods.trainer(world, c, o)
                       index_refresh = c.learnt == "yes" and c.index and 100 or 0}
 end
 
--- A row of the CSV: the reward on the test sessions by true argmax, with Wilson's interval, and if
--- `whole` the expected reward.
-function methods.row(world, t, whole)
+-- A row of the CSV after so many seconds of training: the reward on the test sessions by true
+-- argmax, with Wilson's interval, and if `whole` the expected reward.
+function methods.row(world, t, seconds, whole)
   local e = fopo.evaluate(t.policy, world.test, {k = 1, expected = whole, expected_contexts = 500})
-  return {epoch = t.step / t.steps_per_epoch, step = t.step, seconds = t.seconds,
-          ms_step = t.step > 0 and 1e3 * t.seconds / t.step or nil, reward = e.reward, low = e.low,
+  return {epoch = t.step / t.steps_per_epoch, step = t.step, seconds = seconds,
+          ms_step = t.step > 0 and 1e3 * seconds / t.step or nil, reward = e.reward, low = e.low,
           high = e.high, expected = e.expected, effective = e.effective}
+end
+
+-- Steps that are not counted: the first touch of the items, and the threads' start.
+local WARM = 5
+
+-- The time of a step from theta's start: of o.seconds of training by o.clock, or of o.epochs if
+-- o.seconds is 0. Returns {step =, seconds =, ms_step =, epoch =} and the trainer.
+function methods.timed(world, c, o)
+  local t = methods.trainer(world, c, o)
+  t:run{steps = WARM, every = WARM, view = false}
+  local step, seconds = t.step, t.seconds
+  if o.seconds > 0 then
+    seconds = script.train(t, o.seconds, o)
+  else
+    t:run{epochs = o.epochs, every = t.steps_per_epoch, view = false}
+    seconds = t.seconds - seconds
+  end
+  step = t.step - step
+  return {step = step, seconds = seconds, ms_step = 1e3 * seconds / step,
+          epoch = step / t.steps_per_epoch}, t
 end
 
 -- Makes the steps up to a step, in pieces between which the run is kept.
@@ -118,6 +139,15 @@ local function steps_to(t, target, keep, rows)
     t:run{steps = n, every = n, view = false}
     if t.step < target then keep:save(t, rows) end
   end
+end
+
+-- The time of a training so far: its own wall time, or with o.clock = "cpu" that of the processor
+-- since the last row.
+local function spent(t, o, rows)
+  if o.clock ~= "cpu" then return function() return t.seconds end end
+  fopo.threads(1)
+  local before = os.clock() - (#rows > 0 and rows[#rows].seconds or 0)
+  return function() return os.clock() - before end
 end
 
 -- Trains until o.epochs, or until the seconds of training reach o.seconds, with a row at each
@@ -130,14 +160,17 @@ function methods.train(world, c, o, keep, said)
   local last = by_time and math.huge
                or math.max(1, math.floor(o.epochs * t.steps_per_epoch + 0.5))
   local rows = keep:resume(t) or {}
-  local function done() return t.step >= last or by_time and t.seconds >= o.seconds end
+  local seconds = #rows > 0 and rows[#rows].seconds or 0
+  local function done() return t.step >= last or by_time and seconds >= o.seconds end
   while not done() do
+    local clock = spent(t, o, rows)
     if by_time then
-      t:run{seconds = o.every_seconds, every = 1000000, view = false}
+      script.train(t, o.every_seconds, o)
     else
       steps_to(t, math.min(last, (t.step // chunk + 1) * chunk), keep, rows)
     end
-    rows[#rows + 1] = methods.row(world, t, o.whole or done())
+    seconds = clock()
+    rows[#rows + 1] = methods.row(world, t, seconds, o.whole or done())
     if said then said(rows[#rows], last) end
     keep:save(t, rows)
   end

@@ -1,5 +1,6 @@
 -- Why a claim of the paper does not hold in a world: what other experiments of the report show. No
 -- reason is given that the CSVs do not have.
+local numbers = require "numbers"
 local shown = require "shown"
 local tables = require "tables"
 
@@ -245,29 +246,18 @@ comes in the time is a matter of P: with few items it makes so many epochs that 
 beside that of the others.]]):format(listed(where_not))}
 end
 
--- ---- the cost of draws
+-- ---- candidates and draws
 
-local function draws(worlds)
-  local where_not = failing(worlds, {"cost of S"})
-  if #where_not == 0 then return nil end
-  local rows = {{"world", "S", "ms/step", "microseconds for a draw more, of a context"}}
-  for _, w in ipairs(worlds) do
-    local e = w.experiments.rq4
-    local last = e and shown.last(e.rows) or {}
-    local list = values(last, "samples")
-    table.sort(list)
-    for i, S in ipairs(list) do
-      local t = mean(where(last, {samples = S}), "ms_step")
-      local before = i > 1 and mean(where(last, {samples = list[i - 1]}), "ms_step")
-      local each = before and 1e3 * (t - before) / (S - list[i - 1]) / 32
-      rows[#rows + 1] = {w.title, tostring(S), ("%.3g"):format(t), each and ("%.3f"):format(each)
-                         or ""}
-    end
+local function on_numbers(id, reason)
+  return function(worlds)
+    local where_not = failing(worlds, {id})
+    return #where_not > 0 and reason(worlds, where_not) or nil
   end
-  local text = ([[More draws cost more than the paper says on %s. The paper measured on a GPU, where
-S draws run side by side; here each draw is a row of L numbers that a processor reads and
-multiplies, and the time of a step grows by the number of them.]]):format(listed(where_not))
-  return {title = "The cost of S", rows = rows, text = text}
+end
+
+local function costs(worlds)
+  local of_k, of_s = failing(worlds, {"time of K"}), failing(worlds, {"cost of S"})
+  return #of_k + #of_s > 0 and numbers.costs(worlds, of_k, of_s) or nil
 end
 
 -- ---- learnt items
@@ -295,7 +285,8 @@ end
 -- What fails without an experiment that would say why.
 local function open_ones(worlds, list)
   local explained = {speed = true, ["small L"] = true, ["uniform not best"] = true,
-                     ["as good"] = true, ["fixed time"] = true, ["cost of S"] = true,
+                     ["as good"] = true, ["fixed time"] = true, ["robust in K"] = true,
+                     ["time of K"] = true, ["better with S"] = true, ["cost of S"] = true,
                      ["fixed beta"] = true}
   local lines = {}
   for _, claim in ipairs(list) do
@@ -312,7 +303,10 @@ end
 -- {title =, text =, rows = of a table} for all that does not hold in one of the worlds.
 function reasons.of(worlds, list)
   local all = {}
-  for _, f in ipairs{speed, growth, ranking, nearness, fixed_time, draws, learnt} do
+  local robust = on_numbers("robust in K", numbers.robust)
+  local more_draws = on_numbers("better with S", numbers.more_draws)
+  for _, f in ipairs{speed, growth, ranking, nearness, fixed_time, robust, more_draws, costs,
+                     learnt} do
     all[#all + 1] = f(worlds)
   end
   all[#all + 1] = open_ones(worlds, list)

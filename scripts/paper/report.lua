@@ -18,8 +18,8 @@ local tables = require "tables"
 local o, folders = script.options{to = "runs/paper/report", notes = ""}
 if #folders == 0 then folders = {"runs/paper"} end
 
-local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "beyond", "settings", "alignment",
-               "baselines"}
+local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "cost", "beyond", "settings",
+               "alignment", "baselines"}
 
 -- ---- what there is
 

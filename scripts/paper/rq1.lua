@@ -18,7 +18,6 @@
 --                           the machine hardly changes; needs seconds
 --   epsilon=0.8 k=256 samples=1000
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
-local script = require "script"
 
 local o = paper.options(
   {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5, seconds = 0,
@@ -30,23 +29,7 @@ local function plan(own)
   return paper.grid(own, {"dim", own.dims}, {"seed", own.seeds}, {"method", own.methods})
 end
 
--- Steps that are not counted: the first touch of the items, and the threads' start.
-local WARM = 5
-
-local function train(world, c, own)
-  local t = paper.methods.trainer(world, c, own)
-  t:run{steps = WARM, every = WARM, view = false}
-  local step, seconds = t.step, t.seconds
-  if own.seconds > 0 then
-    seconds = script.train(t, own.seconds, own)
-  else
-    t:run{epochs = own.epochs, every = t.steps_per_epoch, view = false}
-    seconds = t.seconds - seconds
-  end
-  step = t.step - step
-  return {{step = step, seconds = seconds, ms_step = 1e3 * seconds / step,
-           epoch = step / t.steps_per_epoch}}
-end
+local function train(world, c, own) return {(paper.methods.timed(world, c, own))} end
 
 -- REINFORCE's time divided by the method's, seed by seed.
 local function speedups(rows)

@@ -8,16 +8,22 @@
 --
 -- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
 --   ks=32,64,128,256,512 epsilon=0.8 samples=1000 dim=1000 epochs=50 every=1
+--   exact=no                the exact gradient beside them, which sums over all items: what the
+--                           estimates come near to
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
 local o = paper.options(
-  {ks = {32, 64, 128, 256, 512}, dim = 1000, epochs = 50, every = 1},
-  {dim = 50, epochs = 20, every = 2},
-  {ks = {5, 20}, dim = 8, epochs = 2})
+  {ks = {32, 64, 128, 256, 512}, dim = 1000, epochs = 50, every = 1, exact = false},
+  {dim = 50, epochs = 20, every = 2, exact = true},
+  {ks = {5, 20}, dim = 8, epochs = 2, exact = true})
 
 local function plan(own)
-  return paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
+  local list = paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
+  local exact = own.exact and paper.grid(own, {"seed", own.seeds}, {"method", {"exact"}}) or {}
+  return table.move(exact, 1, #exact, #list + 1, list)
 end
 
+local function label(row) return row.k and ("K %d"):format(row.k) or row.method end
+
 paper.run({name = "rq3", title = "RQ3, K", settings = {"epochs", "every"}, plan = plan,
-           show = paper.by_epoch(function(row) return ("K %d"):format(row.k) end)}, o)
+           show = paper.by_epoch(label)}, o)

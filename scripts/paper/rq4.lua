@@ -8,16 +8,22 @@
 --
 -- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
 --   draws=50,200,500,1000 epsilon=0.8 k=256 dim=1000 epochs=50 every=1
+--   exact=no                the exact gradient beside them, which sums over all items: what the
+--                           estimates come near to
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
 local o = paper.options(
-  {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1},
-  {dim = 50, epochs = 20, every = 2},
-  {draws = {20, 100}, dim = 8, epochs = 2})
+  {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1, exact = false},
+  {dim = 50, epochs = 20, every = 2, exact = true},
+  {draws = {20, 100}, dim = 8, epochs = 2, exact = true})
 
 local function plan(own)
-  return paper.grid(own, {"seed", own.seeds}, {"samples", own.draws}, {"method", {"mixture"}})
+  local list = paper.grid(own, {"seed", own.seeds}, {"samples", own.draws}, {"method", {"mixture"}})
+  local exact = own.exact and paper.grid(own, {"seed", own.seeds}, {"method", {"exact"}}) or {}
+  return table.move(exact, 1, #exact, #list + 1, list)
 end
 
+local function label(row) return row.samples and ("S %d"):format(row.samples) or row.method end
+
 paper.run({name = "rq4", title = "RQ4, S", settings = {"epochs", "every"}, plan = plan,
-           show = paper.by_epoch(function(row) return ("S %d"):format(row.samples) end)}, o)
+           show = paper.by_epoch(label)}, o)

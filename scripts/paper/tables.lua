@@ -1,4 +1,5 @@
 -- The report's tables of an experiment's rows: one line for each configuration, over its seeds.
+local native = require "fopo.native"
 local script = require "script"
 local shown = require "shown"
 
@@ -6,7 +7,7 @@ local tables = {last = shown.last}
 
 tables.titles = {
   rq0 = "RQ0, fixed items", rq1 = "RQ1, speed", rq2 = "RQ2, eps", rq3 = "RQ3, K", rq4 = "RQ4, S",
-  budget = "reward for a fixed time", beyond = "beyond the paper",
+  cost = "the cost of K and S", budget = "reward for a fixed time", beyond = "beyond the paper",
   settings = "scale and temperature", alignment = "estimates and the gradient",
   baselines = "beside baselines",
 }
@@ -69,16 +70,18 @@ end
 
 -- ---- what each experiment shows
 
--- {title, text of a row} of the columns that say the configuration.
-local function column(title, name, form)
-  return {title, function(row) return row[name] ~= nil and form:format(row[name]) or "" end}
+-- {title, text of a row} of the columns that say the configuration; `none` is the text of a row
+-- that lacks it.
+local function column(title, name, form, none)
+  return {title, function(row) return row[name] ~= nil and form:format(row[name]) or none or "" end}
 end
 local method_column = {"method", method}
 local L = column("L", "dim", "%d")
 local keys = {
   rq0 = {L, method_column, column("items learnt", "learnt", "%s")},
   rq1 = {L, method_column}, rq2 = {method_column}, budget = {method_column},
-  rq3 = {column("K", "k", "%d")}, rq4 = {column("S", "samples", "%d")},
+  rq3 = {column("K", "k", "%d", "exact")}, rq4 = {column("S", "samples", "%d", "exact")},
+  cost = {column("K", "k", "%d"), column("S", "samples", "%d")},
   beyond = {{"method", function(row) return row.method end}},
   settings = {column("scale", "embedding", "%s"), column("temperature", "temperature", "%g"),
               method_column},
@@ -90,11 +93,12 @@ local keys = {
 local reward = {"R_test", function(rows) return cell(rows, "reward", "%.4f") end}
 local ms = {"ms/step", function(rows) return cell(rows, "ms_step", "%.3g") end}
 local by_epoch = {reward,
-  {"expected reward", function(rows) return cell(rows, "expected", "%.4f") end},
-  {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end}, ms,
+  {"expected reward", function(rows) return cell(rows, "expected", "%.4g") end},
+  {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end},
   {"epochs", function(rows) return plain(rows, "epoch", "%.3g") end}}
 local values = {
   rq1 = {ms, {"times REINFORCE", function(rows) return cell(rows, "speedup", "%.1f") end}},
+  cost = {ms}, budget = table.move(by_epoch, 1, #by_epoch, 1, {}),
   alignment = {
     {"cosine with the exact gradient", function(rows) return cell(rows, "cosine", "%.3f") end},
     {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end}},
@@ -105,6 +109,12 @@ for _, name in ipairs{"recall20", "ndcg20", "unseen_reward", "unseen_recall20"} 
                     :gsub("recall20", "recall@20"):gsub("ndcg20", "NDCG@20")
   table.insert(values.baselines, {title, function(rows) return cell(rows, name, "%.4f") end})
 end
+for _, phase in ipairs(native.phases()) do
+  table.insert(values.cost, {phase.name, function(rows)
+    return plain(rows, phase.name .. "_ms", "%.3g")
+  end})
+end
+table.insert(values.budget, ms)
 local function seconds(rows) return plain(rows, "seconds", "%.1f") end
 table.insert(values.baselines, {"seconds", seconds})
 

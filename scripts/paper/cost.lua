@@ -1,0 +1,76 @@
+-- What do candidates and draws cost? Time of a step of the mixture by the number K of candidates
+-- and by the number S of draws, and the parts of the step that it goes to. The paper finds that
+-- neither changes the time much, on a GPU, where candidates and draws run side by side.
+--
+--   ./fopo scripts/paper/cost.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value ...]
+--
+-- Cost: half a minute at scale=small.
+--
+-- Timed as in rq1.lua, from theta's random start. The parts are shares of the wall time of the
+-- last steps, applied to the time of a step: search (of the candidates), propose (the draws and
+-- their probabilities), reward, gradient, update (of theta).
+--
+-- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
+--   ks=32,64,128,256,512    at S = samples
+--   draws=50,200,500,1000   at K = k
+--   dim=1000 epsilon=0.8 seconds=20
+--   clock=cpu               the time of the processor, of one thread; or wall
+local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
+local native = require "fopo.native"
+
+local o = paper.options(
+  {ks = {32, 64, 128, 256, 512}, draws = {50, 200, 500, 1000}, dim = 1000, seconds = 20,
+   clock = "cpu"},
+  {dim = 50, seconds = 1},
+  {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01})
+
+local function column(phase) return phase.name .. "_ms" end
+
+local columns = {}
+for i, phase in ipairs(native.phases()) do columns[i] = column(phase) end
+
+-- K with the usual S, then S with the usual K, where that is not the same once more.
+local function plan(own)
+  local list = paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
+  for _, c in ipairs(paper.grid(own, {"seed", own.seeds}, {"samples", own.draws},
+                                {"method", {"mixture"}})) do
+    local known = false
+    for _, k in ipairs(own.ks) do known = known or c.samples == own.samples and k == c.k end
+    if not known then list[#list + 1] = c end
+  end
+  return list
+end
+
+local function train(world, c, own)
+  local row, t = paper.methods.timed(world, c, own)
+  local all = 0
+  for _, phase in ipairs(native.phases()) do
+    local of = t.history[phase.column]
+    row[column(phase)] = of[#of]
+    all = all + of[#of]
+  end
+  for _, name in ipairs(columns) do row[name] = row[name] / all * row.ms_step end
+  return {row}
+end
+
+local function show(rows)
+  local lines = {{"K", "S", "ms/step"}}
+  for i, name in ipairs(columns) do lines[1][i + 3] = name:gsub("_ms", "") end
+  for _, k in ipairs(paper.values(rows, "k")) do
+    for _, samples in ipairs(paper.values(paper.where(rows, {k = k}), "samples")) do
+      local those = paper.where(rows, {k = k, samples = samples})
+      local line = {tostring(k), tostring(samples), paper.cell(those, "ms_step", "%.3f")}
+      for _, name in ipairs(columns) do line[#line + 1] = paper.plain(those, name, "%.3f") end
+      lines[#lines + 1] = line
+    end
+  end
+  local curves = {xlabel = "K, or S", ylabel = "ms/step", logx = true}
+  curves[1] = paper.curve(("K, at S = %d"):format(o.samples),
+                          paper.where(rows, {samples = o.samples}), "k", "ms_step")
+  curves[2] = paper.curve(("S, at K = %d"):format(o.k), paper.where(rows, {k = o.k}), "samples",
+                          "ms_step")
+  return lines, curves
+end
+
+paper.run({name = "cost", title = "The cost of K and S", columns = columns,
+           settings = {"seconds", "clock"}, plan = plan, train = train, show = show}, o)
