@@ -199,6 +199,8 @@ assert(lg:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
   call = function(lg, o) return native.trainer_batch(lg.n, o.size, o.seed, o.step) end,
 }
 
+local CLUSTERS = 300 -- of taste, if nothing is said
+
 data.synthetic = fn{
   name = "fopo.data.synthetic", returns = "dataset, world",
   options = {
@@ -207,7 +209,8 @@ data.synthetic = fn{
     {"fraction", "number", 1.0, "with like: the share of its users and items", above = 0, max = 1},
     {"users", "integer", 20000, "number of users", min = 1},
     {"items", "integer", 100000, "size P of the catalogue", min = 2},
-    {"clusters", "integer", 300, "clusters of taste", min = 1},
+    {"clusters", "integer", CLUSTERS, "clusters of taste; if left out, at most a tenth of "
+     .. "the items where those are fewer than 300", min = 1},
     {"mean_items", "number", 40, "mean interactions of a user (log-normal), repeats included",
      min = 2},
     {"zipf", "number", 1.0, "exponent of popularity inside a cluster", above = 0},
@@ -223,10 +226,12 @@ data.synthetic = fn{
      .. "is 1"},
     {"seed", "integer", 1, "the world is a function of the options and the seed"},
   },
-  -- What is wrong with like or fraction is said by the checks of the options, which follow.
+  -- What is wrong with an option is said by its check, which follows.
   defaults = function(given)
     local known, options = pcall(native.data_twin, given.like, given.fraction or 1.0)
-    return known and options or {}
+    if known then return options end
+    local few = math.type(given.items) == "integer" and given.items < CLUSTERS
+    return {clusters = few and math.max(1, given.items // 10) or nil}
   end,
   text = [[A made-up world whose best policy is known: users like a few clusters of items, items are
 Zipf-popular inside their cluster, sessions have log-normal lengths, a few per cent is noise.
@@ -239,6 +244,7 @@ published, such as the clusters, is assumed: docs/data.md says which is which. f
 a small one, of sessions of the same lengths.]],
   example = [[d, world = fopo.data.synthetic{users = 200, items = 500, clusters = 10, seed = 3}
 assert(d.n_users == 200 and d.n_items == 500)
+assert(fopo.data.synthetic{users = 200, items = 100}.n_items == 100)
 twin = fopo.data.synthetic{like = "twitch", fraction = 0.002}
 assert(twin.n_users == 1000 and twin.n_items == 1580)]],
   call = function(o)

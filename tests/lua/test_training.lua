@@ -318,7 +318,7 @@ function TestNotes:test_each_alone()
            {start = worth(0.1), records = {worth(0.3), worth(0.2)},
             best = {step = 110, restored = true, worth = worth(0.3)}})
   one_note("no record was better on validation than the start (expected reward 0.5000, reward "
-           .. "0.1000), so its parameters were put back",
+           .. "0.1000; the last step: expected reward 0.4500, reward 0.3000), so its parameters",
            {by = "expected", start = worth(0.1, 0.5), records = {worth(0.3, 0.45)},
             best = {step = 100, restored = true, worth = worth(0.1, 0.5)}})
   one_note("the run ended below its start: reward on validation 0.2900, and 0.3000 before it",

@@ -53,9 +53,10 @@ end
 local function put_back(self, step, best)
   if not (best and best.restored) then return nil end
   if best.step == self.first then
-    return ("no record was better on validation than the start (%s), so its parameters were put "
+    local ends = self.last_step == step and ("; the last step: " .. both(self, self.last)) or ""
+    return ("no record was better on validation than the start (%s%s), so its parameters were put "
             .. "back and the run has changed nothing; try a lower lr, a schedule (fopo.schedule), "
-            .. "more samples, or best_by = \"%s\""):format(both(self, best.worth),
+            .. "more samples, or best_by = \"%s\""):format(both(self, best.worth), ends,
       self.by == "expected" and "greedy" or "expected")
   end
   local last = self.last_step == step and (" (%s)"):format(both(self, self.last)) or ""
