@@ -110,17 +110,27 @@ local function script(kind, series, o)
   return table.concat(lines, "\n") .. "\n"
 end
 
+-- How a whole picture ends.
+local ends = {svg = "</svg>%s*$", png = "IEND\xAE\x42\x60\x82$"}
+
 -- The picture that gnuplot draws by the commands. --default-settings: no file of commands that lies
--- in the home folder or in the folder at hand is run.
-local function drawn(commands)
+-- in the home folder or in the folder at hand is run. gnuplot does not say when its output does not
+-- fit on the disk.
+local function drawn(kind, commands)
   local code, shot, words = native.run_program(commands, "gnuplot", "--default-settings")
   if not code then
     define.fail("fopo.plot.save draws with gnuplot, but %s (apt-get install gnuplot-nox); "
                 .. "fopo.plot draws in the terminal without it", shot)
   end
-  if code ~= 0 or words:find("^%s*line %d+:") then
+  if words:find("^%s*line %d+:") or code ~= 0 and words ~= "" then
     define.fail("fopo.plot.save: gnuplot refused: %s",
                 (words:gsub("^%s+", ""):gsub("%s*\n.*", "")))
+  end
+  if code ~= 0 or not shot:find(ends[kind]) then
+    define.fail("fopo.plot.save cannot write the picture: gnuplot stopped after %d bytes%s; is "
+                .. "there room in %s?", #shot,
+                code ~= 0 and (" with status %d"):format(code) or "",
+                os.getenv("TMPDIR") or "/tmp")
   end
   return shot
 end
@@ -139,7 +149,7 @@ function picture.save(path, series, o)
     end
   end
   if shown == 0 then define.fail("fopo.plot.save: there is nothing to plot: no value is finite") end
-  local written, why = native.write_file(path, drawn(script(kind, series, o)))
+  local written, why = native.write_file(path, drawn(kind, script(kind, series, o)))
   if not written then define.fail("fopo.plot.save: %s", why) end
 end
 
