@@ -1,0 +1,16 @@
+"""A share, drawn by a seed, of tests/nightly/kills."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kills  # noqa: E402
+from proof import Proof  # noqa: E402
+
+if "asan" in kills.FOPO:
+    print("skip: a process under the sanitizer starts slowly; its saves are in test_files.py")
+    sys.exit(77)
+p = Proof("files are whole and runs go on, through kill -9 and full disks", seed=18)
+kills.at_each_call(p, 1, most=8)
+kills.full_at_each_page(p, 1, most=50)
+kills.during_training(p, 1, kills=5, steps=60)
+p.end()
