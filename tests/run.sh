@@ -2,7 +2,8 @@
 # Runs every test: check_layers.sh, check_style.sh, the C programs in the build folder,
 # tests/lua/test_*.lua with the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the
 # output is shown if it failed. A program that leaves with status 77, or prints lines beginning with
-# "skip", is skipped by name.
+# "skip", is skipped by name. Two run at a time (TESTS_AT_ONCE=n: n), in their order and shown in
+# it; those named in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -15,17 +16,43 @@ if [[ $out == *asan* ]]; then
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed
 fi
 
-passed=0 failed=0 skipped=0
-talk=$(mktemp)
-trap 'rm -f "$talk"' EXIT
+# What asserts a ratio of times, or how soon a key is answered.
+alone='test_read test_interrupt.py'
+at_once=${TESTS_AT_ONCE:-2}
+talks=$(mktemp -d)
+names=()
+shown=0 passed=0 failed=0 skipped=0
+set -m # what runs in the background does not ignore SIGINT
 
-# run NAME COMMAND...
-run() {
-  local name=$1 status start=$EPOCHREALTIME seconds
+# `timeout` ends what the test has started. No test is left behind by Ctrl-C.
+stop() {
+  local pid
+  for pid in $(cat "$talks"/*.pid 2>/dev/null); do kill "$pid" 2>/dev/null; done
+  wait
+  rm -rf "$talks"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# test_runs I COMMAND...: leaves its output, its status and its seconds in files.
+test_runs() {
+  local talk=$talks/$1 start=$EPOCHREALTIME status
   shift
-  timeout -k 10 "$limit" "$@" </dev/null >"$talk" 2>&1
+  timeout -k 10 "$limit" "$@" </dev/null >"$talk.talk" 2>&1 &
+  echo $! >"$talk.pid"
+  wait $!
   status=$?
-  seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+  rm "$talk.pid"
+  awk -v a="$start" -v b="$EPOCHREALTIME" -v s=$status 'BEGIN { printf "%d %.1f\n", s, b - a }' \
+    >"$talk.tmp"
+  mv "$talk.tmp" "$talk.status"
+}
+
+# show I: its line, and what it said if it failed.
+show() {
+  local name=${names[$1]} talk=$talks/$1.talk status seconds
+  read -r status seconds <"$talks/$1.status"
   case $status in
     0) printf '  ok    %-28s %6s s\n' "$name" "$seconds"; passed=$((passed + 1)) ;;
     77) printf '  skip  %-28s %6s s  %s\n' "$name" "$seconds" "$(tail -n 1 "$talk")"
@@ -37,6 +64,29 @@ run() {
   grep -aiE '^ *skip|SKIPPED *\] +[a-z]' "$talk" | sort -u | sed 's/^/        /'
 }
 
+# Shows what has ended, as far as all before it has.
+show_ended() {
+  while [[ -e $talks/$shown.status ]]; do
+    show "$shown"
+    shown=$((shown + 1))
+  done
+}
+
+# running N: waits until fewer than N tests run.
+running() {
+  while (($(jobs -rp | wc -l) >= $1)); do
+    wait -n
+    show_ended
+  done
+}
+
+# run NAME COMMAND...: one more test.
+run() {
+  names+=("$1")
+  running "$at_once"
+  test_runs "$((${#names[@]} - 1))" "${@:2}" &
+}
+
 # wanted NAME NAMES...: with names on the command line, only those.
 wanted() {
   local name=$1 one
@@ -46,24 +96,33 @@ wanted() {
   return 1
 }
 
-wanted check_layers "$@" && run check_layers bash tests/check_layers.sh
-wanted check_style "$@" && run check_style bash tests/check_style.sh
-for program in "$out"/test_*; do
-  name=$(basename "$program")
-  [[ -x $program && $name != *.* ]] && wanted "$name" "$@" && run "$name" "$program"
-done
-for script in tests/lua/test_*.lua; do
-  name=$(basename "$script")
-  [[ -f $script ]] && wanted "$name" "$@" && run "$name" "$FOPO" "$script"
-done
-for script in tests/test_*.py; do
-  name=$(basename "$script")
-  [[ -f $script ]] && wanted "$name" "$@" && run "$name" "$PYTHON" "$script"
-done
-for script in tests/test_*.sh; do
-  name=$(basename "$script")
-  [[ -f $script ]] && wanted "$name" "$@" && run "$name" bash "$script"
-done
+# all_tests FILTER NAMES...: runs the wanted ones whose name FILTER accepts.
+all_tests() {
+  local filter=$1 file name
+  shift
+  for file in check_layers check_style "$out"/test_* tests/lua/test_*.lua tests/test_*.py \
+              tests/test_*.sh; do
+    name=$(basename "$file")
+    [[ $file == "$out"/* && $name == *.* ]] && continue
+    "$filter" "$name" && wanted "$name" "$@" || continue
+    case $file in
+      check_*) run "$name" bash "tests/$name.sh" ;;
+      *.lua) run "$name" "$FOPO" "$file" ;;
+      *.py) run "$name" "$PYTHON" "$file" ;;
+      *.sh) run "$name" bash "$file" ;;
+      *) run "$name" "$file" ;;
+    esac
+  done
+}
+is_alone() { [[ " $alone " == *" $1 "* ]]; }
+is_social() { ! is_alone "$1"; }
+
+all_tests is_social "$@"
+running 1
+at_once=1
+all_tests is_alone "$@"
+running 1
+show_ended
 
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0 && passed > 0))
