@@ -42,7 +42,7 @@ local shown = require "shown"
 local worlds = require "worlds"
 
 local paper = {methods = methods, configuration = methods.configuration, grid = methods.grid,
-               read = script.read_csv}
+               mixtures = methods.mixtures, read = script.read_csv}
 for name, f in pairs(shown) do paper[name] = f end
 
 -- ---- options

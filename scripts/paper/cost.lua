@@ -31,9 +31,8 @@ for i, phase in ipairs(native.phases()) do columns[i] = column(phase) end
 
 -- K with the usual S, then S with the usual K, where that is not the same once more.
 local function plan(own)
-  local list = paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
-  for _, c in ipairs(paper.grid(own, {"seed", own.seeds}, {"samples", own.draws},
-                                {"method", {"mixture"}})) do
+  local list = paper.mixtures(own, {"k", own.ks})
+  for _, c in ipairs(paper.mixtures(own, {"samples", own.draws})) do
     local known = false
     for _, k in ipairs(own.ks) do known = known or c.samples == own.samples and k == c.k end
     if not known then list[#list + 1] = c end

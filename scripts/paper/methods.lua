@@ -86,6 +86,13 @@ function methods.grid(o, ...)
   return list
 end
 
+-- The mixture of each seed along an axis, and with o.exact the exact gradient of each seed.
+function methods.mixtures(o, axis)
+  local list = methods.grid(o, {"seed", o.seeds}, axis, {"method", {"mixture"}})
+  local exact = o.exact and methods.grid(o, {"seed", o.seeds}, {"method", {"exact"}}) or {}
+  return table.move(exact, 1, #exact, #list + 1, list)
+end
+
 -- A trainer of the configuration: theta, contexts and optimiser as the paper's authors have them.
 function methods.trainer(world, c, o)
   local items = world:items(c.dim, c.embedding)

@@ -17,11 +17,7 @@ local o = paper.options(
   {dim = 50, epochs = 20, every = 2, exact = true},
   {ks = {5, 20}, dim = 8, epochs = 2, exact = true})
 
-local function plan(own)
-  local list = paper.grid(own, {"seed", own.seeds}, {"k", own.ks}, {"method", {"mixture"}})
-  local exact = own.exact and paper.grid(own, {"seed", own.seeds}, {"method", {"exact"}}) or {}
-  return table.move(exact, 1, #exact, #list + 1, list)
-end
+local function plan(own) return paper.mixtures(own, {"k", own.ks}) end
 
 local function label(row) return row.k and ("K %d"):format(row.k) or row.method end
 

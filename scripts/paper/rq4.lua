@@ -17,11 +17,7 @@ local o = paper.options(
   {dim = 50, epochs = 20, every = 2, exact = true},
   {draws = {20, 100}, dim = 8, epochs = 2, exact = true})
 
-local function plan(own)
-  local list = paper.grid(own, {"seed", own.seeds}, {"samples", own.draws}, {"method", {"mixture"}})
-  local exact = own.exact and paper.grid(own, {"seed", own.seeds}, {"method", {"exact"}}) or {}
-  return table.move(exact, 1, #exact, #list + 1, list)
-end
+local function plan(own) return paper.mixtures(own, {"samples", own.draws}) end
 
 local function label(row) return row.samples and ("S %d"):format(row.samples) or row.method end
 
