@@ -295,6 +295,10 @@ function TestText:test_fill_and_flow()
   lu.assertEquals(text.flow("  name   " .. ("word "):rep(7), 30),
                   "  name   word word word word\n         word word word")
   lu.assertEquals(text.flow("  a_long_name   some words", 24), "  a_long_name\n    some words")
+  -- the items of a list, also behind a long line and before a short one
+  lu.assertEquals(text.flow(long .. "\n- one thing\n  and more of it\n- two\nshort\nlast", 14),
+                  text.fill(long, 14, "")
+                  .. "\n- one thing\n  and more of\n  it\n- two\nshort\nlast")
   lu.assertEquals(text.cut("äöü", 3), "äöü")
   lu.assertEquals(text.cut("äöüäöü", 5), "äö...")
 end

@@ -64,20 +64,26 @@ local function hang(line, width)
 end
 
 -- Text written in lines of up to a hundred characters, filled again to lines of at most `width`.
--- A line of less than 75 characters ends its paragraph; an indented line remains a line.
+-- A line of less than 75 characters ends its paragraph; an indented line remains a line. A line
+-- that begins with "- " begins an item of a list, to which the lines behind it that are indented by
+-- two belong.
 function text.flow(s, width)
   local out, open = {}, nil
   local function close()
-    if open then out[#out + 1] = text.fill(open, width, "") end
+    if open then out[#out + 1] = text.fill(open, width, open:find("^%- ") and "  " or "") end
     open = nil
   end
   for line in (s .. "\n"):gmatch("(.-)\n") do
-    if line:find("^%s") or line == "" then
+    local in_item, begins_item = open and open:find("^%- "), line:find("^%- ")
+    if in_item and line:find("^  %S") then
+      open = open .. line:sub(2)
+    elseif line:find("^%s") or line == "" then
       close()
       out[#out + 1] = hang(line, width)
     else
+      if in_item or begins_item then close() end
       open = open and open .. " " .. line or line
-      if text.width(line) < 75 then close() end
+      if text.width(line) < 75 and not begins_item then close() end
     end
   end
   close()
