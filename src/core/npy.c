@@ -9,12 +9,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/input.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -415,34 +414,16 @@ static int read_file(void *handle, const char *label, void *bytes, size_t n) {
   return FOPO_OK;
 }
 
-int fopo_file_begins(const char *path, const char *magic) {
-  char first[16];
-  struct stat file;
-  size_t n = strlen(magic);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for its writer */
-  if (fd < 0) return 0;
-  int begins = n <= sizeof first && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-               pread(fd, first, n, 0) == (ssize_t)n && memcmp(first, magic, n) == 0;
-  close(fd);
-  return begins;
-}
-
 int fopo_npy_load(fopo_array *array, const char *path) {
   memset(array, 0, sizeof *array);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused */
-  if (fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-  struct stat file;
+  int fd;
+  uint64_t size, done = 0;
+  int status = fopo_open_regular(&fd, &size, path);
+  if (status != FOPO_OK) return status;
   char what[256];
-  uint64_t done = 0;
-  int status = FOPO_OK;
   snprintf(what, sizeof what, "reading %s", path);
-  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
-    status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: it is not a regular file", path);
-  } else {
-    uint64_t size = (uint64_t)file.st_size;
-    fopo_npy_source source = {read_file, &fd, path, what, size, &done, size};
-    status = fopo_npy_read(array, &source);
-  }
+  fopo_npy_source source = {read_file, &fd, path, what, size, &done, size};
+  status = fopo_npy_read(array, &source);
   close(fd);
   return status;
 }
@@ -471,16 +452,13 @@ static int rows_of_file(size_t shape[2], uint64_t *used, const fopo_npy_source *
 }
 
 int fopo_npy_rows(float *x, size_t shape[2], const char *path, size_t first, size_t n) {
-  struct stat file;
   char what[256];
-  uint64_t done = 0, used = 0;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  uint64_t size, done = 0, used = 0;
+  int fd, status = fopo_open_regular(&fd, &size, path);
+  if (status != FOPO_OK) return status;
   snprintf(what, sizeof what, "reading %s", path);
-  int status = fstat(fd, &file) == 0 ? FOPO_OK : FOPO_ERR_FILE;
-  if (status != FOPO_OK) fopo_fail(status, "cannot read %s: %s", path, strerror(errno));
-  fopo_npy_source source = {read_file, &fd, path, what, (uint64_t)file.st_size, &done, 0};
-  if (status == FOPO_OK) status = rows_of_file(shape, &used, &source);
+  fopo_npy_source source = {read_file, &fd, path, what, size, &done, 0};
+  status = rows_of_file(shape, &used, &source);
   if (status == FOPO_OK && x != NULL) {
     size_t width = shape[1] * sizeof *x;
     source.total = n * width;

@@ -6,9 +6,6 @@
 #include "core/array.h"
 
 int fopo_npy_save(const char *path, const fopo_array *array);
-/* 1 if the file begins with the bytes of `magic`, at most 16; 0 if not, or if it cannot be read or
- * is no regular file (opening it will say why). */
-int fopo_file_begins(const char *path, const char *magic);
 
 int fopo_npy_load(fopo_array *array, const char *path); /* free data with fopo_free */
 

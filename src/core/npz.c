@@ -20,6 +20,7 @@
 #include <zip.h>
 #include <zlib.h>
 
+#include "core/input.h"
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/progress.h"
@@ -241,11 +242,27 @@ static int verified(member *m, const zip_stat_t *s, const char *label) {
                            : "it is longer than its directory says");
 }
 
+/* Opens the archive of an open file, which it closes at its end. libzip would lose the file that it
+ * opens itself if memory ran out then. NULL: *code says why. */
+static zip_t *open_archive(const char *path, int flags, int *code) {
+  zip_error_t error;
+  zip_error_init(&error);
+  FILE *file = fopen(path, "rbe");
+  zip_source_t *source = file != NULL ? zip_source_filep_create(file, 0, -1, &error) : NULL;
+  zip_t *zip = source != NULL ? zip_open_from_source(source, flags, &error) : NULL;
+  *code = file != NULL ? zip_error_code_zip(&error) : ZIP_ER_OPEN;
+  if (zip == NULL && source != NULL) zip_source_free(source);
+  if (source == NULL && file != NULL) fclose(file);
+  zip_error_fini(&error);
+  return zip;
+}
+
 /* Opens more readers for a large stored member; a failure only means fewer of them. */
 static void add_readers(member *m, size_t i, const zip_stat_t *s, const char *path) {
   int fits = s->comp_method == ZIP_CM_STORE && s->size >= PARALLEL_FROM && s->valid & ZIP_STAT_CRC;
   for (; fits && m->readers < READERS && m->readers < (size_t)fopo_threads(); m->readers++) {
-    zip_t *zip = zip_open(path, ZIP_RDONLY, NULL);
+    int why;
+    zip_t *zip = open_archive(path, ZIP_RDONLY, &why);
     zip_file_t *file = zip != NULL ? zip_fopen_index(zip, i, 0) : NULL;
     m->zip[m->readers] = zip;
     m->file[m->readers] = file;
@@ -287,7 +304,7 @@ static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   }
   *length = (uint64_t)file.st_size;
   int code = 0;
-  *zip = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+  *zip = open_archive(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (*zip != NULL) return FOPO_OK;
   if (code == ZIP_ER_NOZIP && fopo_file_begins(path, "\x93NUMPY")) {
     return fopo_fail(

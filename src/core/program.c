@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/input.h"
 #include "core/memory.h"
 #include "core/replace.h"
 #include "core/status.h"
@@ -67,14 +68,9 @@ static int read_whole(int fd, char **bytes, size_t *n) {
   if (size < 0) return errno;
   *bytes = fopo_alloc((size_t)size + 1, 1);
   if (!*bytes) return ENOMEM;
-  for (*n = 0; *n < (size_t)size;) {
-    ssize_t got = pread(fd, *bytes + *n, (size_t)size - *n, (off_t)*n);
-    if (got < 0 && errno != EINTR) return errno;
-    if (got == 0) break;
-    if (got > 0) *n += (size_t)got;
-  }
+  int error = fopo_read_at(fd, *bytes, (size_t)size, 0, n);
   (*bytes)[*n] = 0;
-  return 0;
+  return error;
 }
 
 static int run_with_files(fopo_output *output, const char *path, char *const argv[],

@@ -8,14 +8,12 @@
  * each. A NUL byte is refused wherever it stands: the file is binary, or text in UTF-16. */
 #include "data/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/input.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -78,13 +76,7 @@ typedef struct {
 
 static piece read_piece(int fd, char *bytes, size_t n, uint64_t from) {
   piece p = {0};
-  while (p.got < n) {
-    ssize_t r = pread(fd, bytes + p.got, n - p.got, (off_t)(from + p.got));
-    if (r < 0 && errno == EINTR) continue;
-    if (r < 0) p.error = errno;
-    if (r <= 0) break;
-    p.got += (size_t)r;
-  }
+  p.error = fopo_read_at(fd, bytes, n, from, &p.got);
   p.nul = memchr(bytes, '\0', p.got);
   return p;
 }
@@ -284,19 +276,11 @@ static void skip_byte_order_mark(fopo_text *t) {
   if (t->stop - t->at >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) t->at += 3;
 }
 
-/* O_NONBLOCK: opening a pipe must not block, since it is refused anyway; regular files ignore it.
- */
 int fopo_text_open(fopo_text *t, const char *path) {
-  *t = (fopo_text){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (t->fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  *t = (fopo_text){.path = path, .fd = -1};
+  int status = fopo_open_regular(&t->fd, &t->size, path);
+  if (status != FOPO_OK) return status;
   snprintf(t->what, sizeof t->what, "reading %s", path);
-  struct stat file;
-  int status = FOPO_OK;
-  if (fstat(t->fd, &file) != 0 || !S_ISREG(file.st_mode)) {
-    status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: it is not a regular file", path);
-    goto out;
-  }
-  t->size = (uint64_t)file.st_size;
   t->step = BLOCK;
   t->capacity = 2 * BLOCK;
   t->buffer = fopo_alloc(t->capacity + SLACK, 1);
@@ -306,9 +290,12 @@ int fopo_text_open(fopo_text *t, const char *path) {
   }
   t->at = t->stop = t->buffer;
   unsigned char magic[FOPO_FOREIGN_BYTES] = {0};
-  ssize_t n = pread(t->fd, magic, sizeof magic, 0);
-  if (n >= 2) {
-    status = fopo_foreign_refuse(path, magic, (size_t)n);
+  size_t n;
+  int error = fopo_read_at(t->fd, magic, sizeof magic, 0, &n);
+  if (error != 0) {
+    status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", path, strerror(error));
+  } else if (n >= 2) {
+    status = fopo_foreign_refuse(path, magic, n);
     if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
     if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff)) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);

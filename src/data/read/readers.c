@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/input.h"
 #include "core/memory.h"
-#include "core/npy.h"
 #include "core/status.h"
 #include "data/formats.h"
 
