@@ -8,12 +8,15 @@
  *   - sizes are checked before; labels are the ids, each inserted once
  *   - an exception in any thread becomes a status, and the failed build is dropped
  * hnswlib's header defines functions, so no other file may include it. */
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <exception>
 #include <hnswlib/hnswlib.h>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <vector>
 
 extern "C" {
 #include "core/clock.h"
@@ -53,6 +56,98 @@ public:
 
 private:
   Metric metric;
+};
+
+using List = hnswlib::VisitedList;
+
+/* The lists of visited points that a pool of hnswlib lends, one for each thread. An insertion that
+ * throws does not give its list back, so that all are owned here, and taken from the pool before
+ * its destructor would free those that it still has. */
+class Lists {
+public:
+  explicit Lists(hnswlib::VisitedListPool *&lends) : pool(lends) {}
+  ~Lists() { take_back(); }
+  Lists(const Lists &) = delete;
+  Lists &operator=(const Lists &) = delete;
+
+  void make(size_t points, size_t threads) {
+    lists.reserve(threads);
+    while (lists.size() < threads) {
+      lists.push_back(std::make_unique<List>(static_cast<int>(points)));
+      pool->releaseVisitedList(lists.back().get());
+    }
+  }
+
+private:
+  hnswlib::VisitedListPool *&pool;
+  std::vector<std::unique_ptr<List>> lists;
+
+  bool owns(const List *list) const {
+    return std::any_of(lists.begin(), lists.end(), [&](auto &l) { return l.get() == list; });
+  }
+
+  /* An empty pool makes a new list, or throws: that is the end. */
+  void take_back() {
+    if (pool == nullptr) return;
+    try {
+      for (size_t taken = 0; taken < lists.size(); taken++) {
+        List *list = pool->getFreeVisitedList();
+        if (owns(list)) continue;
+        delete list;
+        break;
+      }
+    } catch (const std::bad_alloc &) {}
+  }
+};
+
+/* hnswlib's graph, which loses nothing if memory runs out: hnswlib's own constructor would lose
+ * what it has allocated when it throws. */
+class Graph : public Hnsw {
+public:
+  Graph(Rows *rows, size_t n, size_t M, size_t ef_construction, size_t threads)
+      : Hnsw(rows), lists(visited_list_pool_) {
+    set_empty(); /* from here on the destructor of Hnsw is right */
+    set_sizes(rows, n, M, ef_construction);
+    std::vector<std::mutex>(n).swap(link_list_locks_);
+    std::vector<std::mutex>(max_update_element_locks).swap(link_list_update_locks_);
+    element_levels_.resize(n);
+    data_level0_memory_ = static_cast<char *>(malloc(n * size_data_per_element_));
+    linkLists_ = static_cast<char **>(malloc(n * sizeof(char *)));
+    if (data_level0_memory_ == nullptr || linkLists_ == nullptr) throw std::bad_alloc();
+    visited_list_pool_ = new hnswlib::VisitedListPool(0, static_cast<int>(n));
+    lists.make(n, threads);
+    label_lookup_.reserve(n);
+  }
+
+private:
+  Lists lists;
+
+  void set_empty() {
+    data_level0_memory_ = nullptr;
+    linkLists_ = nullptr;
+    visited_list_pool_ = nullptr;
+    cur_element_count = num_deleted_ = 0;
+    enterpoint_node_ = static_cast<hnswlib::tableint>(-1);
+    maxlevel_ = -1;
+  }
+
+  void set_sizes(Rows *rows, size_t n, size_t M, size_t ef_construction) {
+    max_elements_ = n;
+    data_size_ = rows->get_data_size();
+    fstdistfunc_ = rows->get_dist_func();
+    dist_func_param_ = rows->get_dist_func_param();
+    M_ = maxM_ = M;
+    maxM0_ = 2 * M;
+    ef_construction_ = std::max(ef_construction, M);
+    ef_ = 10;
+    mult_ = revSize_ = 0.0; /* levels are given */
+    size_links_level0_ = maxM0_ * sizeof(hnswlib::tableint) + sizeof(hnswlib::linklistsizeint);
+    size_links_per_element_ = maxM_ * sizeof(hnswlib::tableint) + sizeof(hnswlib::linklistsizeint);
+    size_data_per_element_ = size_links_level0_ + data_size_ + sizeof(hnswlib::labeltype);
+    offsetData_ = size_links_level0_;
+    label_offset_ = size_links_level0_ + data_size_;
+    offsetLevel0_ = 0;
+  }
 };
 
 /* What the threads of a build share; `why` is the sentence of the first failure. */
@@ -146,15 +241,13 @@ int copy_links(fopo_graph *g, const Hnsw &hnsw) {
 
 int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads) {
   Rows rows(fopo_kernels_get(), items.cols);
-  std::unique_ptr<Hnsw> hnsw(new Hnsw(&rows, g->members, g->M, ef_construction));
-  hnsw->mult_ = 0.0;
-  hnsw->label_lookup_.reserve(g->members);
-  Build b{*hnsw, g, items};
+  Graph hnsw(&rows, g->members, g->M, ef_construction, static_cast<size_t>(threads));
+  Build b{hnsw, g, items};
   insert_all(b, threads);
   int status = b.status;
   if (status == FOPO_ERR_INTERRUPTED) return status; /* fopo_progress has set its sentence */
   if (status != FOPO_OK) return fopo_fail(status, "the graph could not be built: %s", b.why);
-  status = copy_links(g, *hnsw);
+  status = copy_links(g, hnsw);
   if (status != FOPO_OK) return status;
   return fopo_progress("building the graph", static_cast<double>(g->n), static_cast<double>(g->n));
 }
