@@ -278,6 +278,7 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
     wide_user |= k->list[i].n > 0 && k->list[i].user_is_wide;
     wide_item |= k->list[i].n > 0 && k->list[i].item_is_wide;
   }
+  if (n == p->n) return FOPO_OK; /* there may be no arrays yet */
   if ((status = fopo_pairs_reserve(p, n - p->n)) != FOPO_OK) return status;
   /* The first such id makes indices of all ids before it. */
   if (wide_user) status = fopo_side_index(&r->users, p->user, p->n);
