@@ -38,7 +38,7 @@ end
 
 local function first_match(path, pattern)
   local f <close> = io.open(path, "r")
-  return f and f:read("a"):match(pattern) or nil
+  return f and (f:read("a") or ""):match(pattern) or nil
 end
 
 local function machine_facts()
@@ -96,15 +96,23 @@ local function complain(format, ...)
   io.stderr:write("fopo: ", format:format(...), "\n")
 end
 
+-- The first n bytes of an open file, all of them.
+local function read_all(f, n, path)
+  f:seek("set")
+  local all, why = f:read(n)
+  if all and #all == n then return all end
+  define.fail("%s cannot be read: %s", path, why or "it became shorter while it was read")
+end
+
 -- The text of a file without a last line that does not end, and the length of that line. nil if
 -- there is no file.
 local function whole_lines(path)
   local f <close> = io.open(path, "rb")
   if not f then return nil end
-  if not f:read(1) then return "", 0 end -- empty, or a folder
-  local size = f:seek("end")             -- 0 for a device, which may have no end
-  f:seek("set")
-  local all = size and f:read(size) or ""
+  local size, why = f:seek("end") -- 0 for a device, which may have no end
+  if not size then define.fail("%s cannot be read: %s", path, why) end
+  if size == 0 or size >= math.maxinteger then return "", 0 end -- empty, a device or a folder
+  local all = read_all(f, size, path)
   local whole = all:match("^.*\n") or ""
   return whole, #all - #whole
 end
@@ -239,7 +247,7 @@ function log.read(folder)
     define.fail("%s is no folder of a run: it has no config.json; t:run{log = true} writes one",
                 folder)
   end
-  local config, wrong = json.decode(f:read("a"))
+  local config, wrong = json.decode(f:read("a") or "")
   if not config then define.fail("%s/config.json: %s", folder, wrong) end
   local history = {}
   for n, row in ipairs(objects(folder .. "/history.jsonl")) do
