@@ -174,6 +174,13 @@ $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -MT $@ -c -o $@.o $<
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
+# What stands between program and system, and lets calls fail: tests/faults. -fno-builtin, as it
+# defines malloc and its like.
+$(OUT)/seam.so: tests/faults/seam.c $(OUT)/flags
+	$(call say,TEST,$<)
+	$(Q)$(CC) -std=c11 -O2 -g -fPIC -fno-builtin -shared -D_GNU_SOURCE -Wall -Wextra \
+	  -isystem /usr/include/lua5.4 -o $@ $< -ldl
+
 # The test of the kernels with nothing that is above them: tests/test_arm.sh builds it for arm64.
 LOW := $(filter $(OUT)/src/core/% $(OUT)/src/kernels/%,$(OBJ))
 $(OUT)/kernels_alone: tests/c/test_kernels.c $(LOW) $(OUT)/flags
@@ -190,7 +197,7 @@ test: packages
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
-test-programs: $(TESTS) $(EMULATED)
+test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so
 
 # The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
 lint:
