@@ -1,26 +1,28 @@
 #!/bin/sh
-# A machine with a GPU often has CUDA, gcc and make, but not the Debian packages that fopo is built
-# with, nor a network to fetch them. Their headers and libraries can be carried beside the source:
+# A machine with a GPU often has CUDA, gcc, g++ and make, but not the Debian packages that fopo is
+# built with, nor a network to fetch them. Their headers and libraries can travel beside the source:
 #
-#   sh scripts/tools/gpu.sh pack            here: copies them to carried/ (60 MB, not tracked)
-#   eval "$(sh scripts/tools/gpu.sh env)"   there: tells gcc, g++, nvcc and ld where they are
-#   make test-gpu                           there; and make bench-gpu
+#   sh scripts/tools/gpu.sh pack                  here: writes carried.tar.gz (19 MB, not tracked)
+#   sh scripts/tools/gpu.sh make CUDA_ARCH=native test-gpu
+#                                                 there: unpacks it, and runs make with it
 #
-# Both machines must have the same architecture, and the other a C library at least as new.
+# The second goes on where it was stopped. What it builds knows where the libraries are, and no
+# variable has to be set for it. Both machines must have the same architecture, and the other a C
+# library at least as new.
 set -eu
 cd "$(dirname "$0")/../.."
-here=$PWD/carried
+tar=carried.tar.gz here=$PWD/carried
 
 # Folders and files below /usr/include.
-headers='lua5.4 Random123 hnswlib lapacke*.h lapack.h zip*.h zlib.h zconf.h readline ncurses*.h
-curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.h
+headers='lua5.4 Random123 hnswlib json-c lapacke*.h lapack.h zip*.h zlib.h zconf.h readline
+ncurses*.h curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.h
 x86_64-linux-gnu/cblas*.h x86_64-linux-gnu/openblas* x86_64-linux-gnu/lapacke*
-x86_64-linux-gnu/zconf.h x86_64-linux-gnu/openblas-pthread x86_64-linux-gnu/f77blas.h'
+x86_64-linux-gnu/zconf.h x86_64-linux-gnu/f77blas.h x86_64-linux-gnu/lua5.4-deb-multiarch.h'
 
 # The program's libraries and the libraries that they need, except those of the C library and of the
 # compiler, which the other machine has.
 libraries() {
-  for name in lapacke openblas zip z lua5.4 readline ncursesw tinfo cmocka; do
+  for name in lapacke openblas zip z json-c lua5.4 readline ncursesw tinfo cmocka; do
     ls /usr/lib/x86_64-linux-gnu/lib$name.so
   done
   ldd build/release/fopo build/release/test_cuda | awk '/=> \// { print $3 }' |
@@ -30,7 +32,7 @@ libraries() {
 
 pack() {
   make -s CUDA= all build/release/test_cuda
-  rm -rf "$here"
+  rm -rf "$here" "$tar"
   mkdir -p "$here/include" "$here/lib"
   for h in $headers; do
     for f in /usr/include/$h; do
@@ -42,17 +44,36 @@ pack() {
   libraries | while read -r f; do
     soname=$(objdump -p "$(readlink -f "$f")" 2>/dev/null | awk '/SONAME/ { print $2 }')
     if [ -z "$soname" ]; then cp -L "$f" "$here/lib/"; continue; fi
-    cp -L "$f" "$here/lib/$soname"
+    [ -e "$here/lib/$soname" ] || cp -L "$f" "$here/lib/$soname"
     case $(basename "$f") in *.so) echo "INPUT($soname)" > "$here/lib/$(basename "$f")" ;; esac
   done
-  du -sh "$here"
+  strip --strip-unneeded "$here"/lib/*.so.* 2>/dev/null || true
+  tar -cf - carried | gzip -9 > "$tar.tmp"
+  mv "$tar.tmp" "$tar"
+  rm -rf "$here"
+  du -h "$tar"
+}
+
+# Unpacked under a temporary name, so that a folder of that name is whole.
+unpack() {
+  if [ -d "$here" ] && [ ! "$tar" -nt "$here" ]; then return; fi
+  [ -e "$tar" ] || { echo "$tar is absent; make it by: sh scripts/tools/gpu.sh pack" >&2; exit 1; }
+  rm -rf "$here" "$here.tmp"
+  mkdir "$here.tmp"
+  tar -xzf "$tar" -C "$here.tmp" --strip-components 1
+  touch "$here.tmp"
+  mv "$here.tmp" "$here"
 }
 
 case ${1:-} in
   pack) pack ;;
-  env)
-    echo "export CPATH=$here/include:$here/include/lua5.4:$here/include/openblas-pthread"
-    echo "export LIBRARY_PATH=$here/lib LD_LIBRARY_PATH=$here/lib:\${LD_LIBRARY_PATH:-}"
+  make)
+    shift
+    unpack
+    include=$here/include:$here/include/lua5.4:$here/include/openblas-pthread
+    export C_INCLUDE_PATH="$include" CPLUS_INCLUDE_PATH="$include" LIBRARY_PATH="$here/lib"
+    # The old kind of rpath, which also holds for the libraries that libraries need.
+    exec make "CXX=g++ -Wl,--disable-new-dtags,-rpath,$here/lib" "$@"
     ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
