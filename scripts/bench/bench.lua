@@ -218,6 +218,15 @@ end
 
 function bench.csv(path) script.csv(path, columns, bench.rows) end
 
+-- Writes the table so far, and its CSV, to files of this run; the table, and where it is.
+function bench.keep()
+  bench.stem = bench.stem or ("%s/bench-%s"):format(bench.folder, os.date("%Y%m%d-%H%M%S"))
+  bench.csv(bench.stem .. ".csv")
+  local f <close> = assert(io.open(bench.stem .. ".txt", "w"))
+  f:write(bench.head, "\n", bench.table(), "\n")
+  return ("%s\n%s.txt, %s.csv"):format(bench.table(), bench.stem, bench.stem)
+end
+
 -- ---- the machine ----
 
 local function first_match(path, pattern)

@@ -2,8 +2,9 @@
 -- rate of a copy, against REINFORCE on the same GPU and the two products that it needs, and against
 -- the same three methods in PyTorch; and a shared head against the larger of its rows' time and
 -- that of its own two products. Then the effect of rows in half the bytes on the reward. A case
--- that lacks its programs, does not fit into the GPU's memory or would begin after ENOUGH seconds
--- is skipped by name. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA graph.
+-- that lacks its programs, does not fit into the GPU's memory or would begin after `enough` seconds
+-- is skipped by name. Each case is printed as soon as it is measured, and the table is kept after
+-- each batch size. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA graph.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
@@ -12,7 +13,6 @@ local study = require "common" -- scripts/studies
 local gpu = {}
 local S, K = 1000, 256
 local BUDGET = 8192 -- items of the largest norms that an approximate search scores
-local ENOUGH = 300  -- seconds
 local FLOOR = 15e-6 -- seconds that the launches of a step may take
 
 -- Heads that all contexts share, with draws of the other items.
@@ -42,7 +42,8 @@ local function methods(items)
       index = index, k = K, epsilon = 0.8, refresh = refresh}}
   end
   local uniform = fopo.gradient.snis{samples = S}
-  local list = {
+  local list = { -- REINFORCE first: others are compared with it
+    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
     {"uniform", uniform},
     {"uniform, float16", uniform, rows = "float16"},
     {"uniform, bfloat16", uniform, rows = "bfloat16"},
@@ -52,7 +53,6 @@ local function methods(items)
     {"mixture, kept", mixture(exact, 1000000), kept = true},
     {"head and tail, kept", fopo.gradient.head_tail{
       index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
-    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
   }
   for _, shared in ipairs(SHARED) do
     list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.H, tail = TAIL},
@@ -70,20 +70,13 @@ local function limit_of_head(shared, B, L, rate, card)
   return math.max(bytes / rate, products[1] == "products" and products[2] or 0, FLOOR)
 end
 
--- PyTorch's cases; a method that does not fit the card is left out.
-local function torch(worker, B)
-  local cases = {}
-  for _, method in ipairs{"reinforce", "uniform", "mixture"} do
-    local function ask(n) return worker:ask(("%s %d %d"):format(method, B, n)) end
-    local first = ask(1)
-    if first[2] == "absent" then
-      bench.note("batch %d: PyTorch's %s skipped: %s", B, method, first[3])
-    else
-      local n = bench.fill(bench.options.sample, ask(1)[3])
-      cases[#cases + 1] = {"torch " .. method, function() return ask(n)[3] end}
-    end
-  end
-  return cases
+-- What a method of PyTorch takes a step, or nil and why it was left out.
+local function torch(worker, method, B)
+  local function ask(n) return worker:ask(("%s %d %d"):format(method, B, n)) end
+  local first = ask(1)
+  if first[2] == "absent" then return nil, first[3] end
+  local n = bench.fill(bench.options.sample, ask(1)[3])
+  return function() return ask(n)[3] end
 end
 
 local function row(L, B, s, what, against, faster, target)
@@ -92,54 +85,81 @@ local function row(L, B, s, what, against, faster, target)
             against = against, other = s[against], faster = faster, target = target}
 end
 
--- The case of a method, warm; nil, with a note, where it fails.
-local function case(sessions, items, method, B, label)
-  local name, gradient = method[1], method[2]
-  local ok, measure = pcall(function()
-    local trainer = world.trainer(sessions, items, gradient, method.rows, "cuda", B)
-    if method.kept then -- every context is searched before it is measured
-      trainer:run{steps = trainer.steps_per_epoch, every = trainer.steps_per_epoch, view = false}
-    end
-    local step = world.step_of(trainer, 2000)
-    step(true)
-    return step
+-- Measures seconds a step into s[name] and prints them at once, so that a run that is cut keeps
+-- what it has. `prepare` returns the measure; where it fails the case is skipped with a note.
+local function measure(s, L, B, name, prepare)
+  local label = ("L = %d, batch %d"):format(L, B)
+  local ok, samples = pcall(function()
+    return bench.in_turn({{name, prepare()}}, bench.options.limit / 16)[name]
   end)
-  if ok then return {name, measure} end
-  bench.note("%s: %s skipped: %s", label, name, (tostring(measure):gsub("^.-:%d+: ", "")))
+  collectgarbage()
+  collectgarbage() -- the card has room for one case
+  if not ok then
+    if tostring(samples):find("interrupted", 1, true) then error(samples, 0) end
+    return bench.note("%s: %s skipped: %s", label, name, (tostring(samples):gsub("^.-:%d+: ", "")))
+  end
+  s[name] = samples
+  bench.say("%s: %s %.1f us", label, name, 1e6 * bench.median(samples))
+end
+
+-- A method's trainer, warm.
+local function warm_step(sessions, items, method, B)
+  local trainer = world.trainer(sessions, items, method[2], method.rows, "cuda", B)
+  if method.kept then -- every context is searched before it is measured
+    trainer:run{steps = trainer.steps_per_epoch, every = trainer.steps_per_epoch, view = false}
+  end
+  local step = world.step_of(trainer, 2000)
+  step(true)
+  return step
+end
+
+-- What each method is compared with: against, whether it shall be faster, and the target.
+local function comparisons(name, L)
+  local many, some = L == 100 and 20 or nil, L == 100 and 5 or nil
+  return ({
+    ["uniform"] = {{"limit", false, 2}},
+    ["uniform, float16"] = {{"uniform", false}},
+    ["uniform, bfloat16"] = {{"uniform", false}},
+    ["REINFORCE"] = {{"two products", false}},
+    ["mixture"] = {{"REINFORCE", true, some}},
+    ["mixture, bfloat16"] = {{"REINFORCE", true}},
+    ["mixture, norms"] = {{"REINFORCE", true}},
+    ["mixture, kept"] = {{"limit", false, 2}, {"REINFORCE", true, many}},
+    ["head and tail, kept"] = {{"limit of 2 K rows", false, 2}},
+  })[name] or {{"limit of " .. name, false, 2}, {"REINFORCE", true, many}}
+end
+
+-- The limits of a step, where the card has told them.
+local function limits_of(L, B, P, rate, card)
+  local s = {}
+  if not card then return s end
+  s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
+  s["limit of 2 K rows"] = {math.max(B * 2 * K * L * 4 / rate, FLOOR)}
+  for _, shared in ipairs(SHARED) do
+    s["limit of " .. shared[1]] = {limit_of_head(shared, B, L, rate, card)}
+  end
+  local products = card:ask(("products %d %d %d"):format(B, P, L))
+  if products[1] == "products" then s["two products"] = {products[2]} end
+  return s
 end
 
 local function one(P, L, B, sessions, items, rate, card, python)
-  local cases = {}
-  for _, m in ipairs(methods(items)) do
-    cases[#cases + 1] = case(sessions, items, m, B, ("L = %d, batch %d"):format(L, B))
+  local s = limits_of(L, B, P, rate, card)
+  for _, method in ipairs(methods(items)) do
+    local name = method[1]
+    measure(s, L, B, name, function() return warm_step(sessions, items, method, B) end)
+    for _, c in ipairs(comparisons(name, L)) do row(L, B, s, name, c[1], c[2], c[3]) end
   end
-  if python then
-    for _, c in ipairs(torch(python, B)) do cases[#cases + 1] = c end
+  for ours, theirs in pairs(python and {REINFORCE = "reinforce", uniform = "uniform",
+                                        mixture = "mixture"} or {}) do
+    local name = "torch " .. theirs
+    measure(s, L, B, name, function()
+      local step, why = torch(python, theirs, B)
+      return step or error(why, 0)
+    end)
+    row(L, B, s, ours, name, true, ours == "mixture" and 10 or nil)
   end
-  local s = bench.in_turn(cases, bench.options.limit / 4)
-  s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
-  s["limit of 2 K rows"] = {math.max(B * 2 * K * L * 4 / rate, FLOOR)}
-  local products = card:ask(("products %d %d %d"):format(B, P, L))
-  if products[1] == "products" then s["two products"] = {products[2]} end
-  row(L, B, s, "uniform", "limit", false, 2)
-  row(L, B, s, "mixture, kept", "limit", false, 2)
-  row(L, B, s, "head and tail, kept", "limit of 2 K rows", false, 2)
-  row(L, B, s, "uniform, float16", "uniform", false)
-  row(L, B, s, "uniform, bfloat16", "uniform", false)
-  row(L, B, s, "REINFORCE", "two products", false)
-  row(L, B, s, "mixture", "REINFORCE", true, L == 100 and 5 or nil)
-  row(L, B, s, "mixture, bfloat16", "REINFORCE", true)
-  row(L, B, s, "mixture, norms", "REINFORCE", true)
-  row(L, B, s, "mixture, kept", "REINFORCE", true, L == 100 and 20 or nil)
-  for _, shared in ipairs(SHARED) do
-    local name = shared[1]
-    s["limit of " .. name] = {limit_of_head(shared, B, L, rate, card)}
-    row(L, B, s, name, "limit of " .. name, false, 2)
-    row(L, B, s, name, "REINFORCE", true, L == 100 and 20 or nil)
-  end
-  row(L, B, s, "uniform", "torch uniform", true)
-  row(L, B, s, "mixture", "torch mixture", true, 5)
-  row(L, B, s, "REINFORCE", "torch reinforce", true)
+  bench.keep()
 end
 
 -- The reward on test sessions, by true argmax, after the same steps with each kind of rows: the
@@ -175,10 +195,12 @@ function gpu.gpu()
   local ok, device = pcall(native.device, "cuda")
   if not ok then return bench.note("skipped: %s", (tostring(device):gsub("^.-:%d+: ", ""))) end
   local card, why = limits()
-  if not card then return bench.note("skipped: %s", why) end
-  local rate = card:ask("copy")[2]
-  local start = fopo.clock()
-  bench.note("%s: a copy moves %.0f GB/s, reading and writing counted", card.about, rate / 1e9)
+  if not card then bench.note("without limits: %s", why) end
+  local rate = card and card:ask("copy")[2]
+  local start, enough = fopo.clock(), bench.options.enough
+  if card then
+    bench.note("%s: a copy moves %.0f GB/s, reading and writing counted", card.about, rate / 1e9)
+  end
   local P = bench.scaled(790000)
   local sessions = world.sessions(P)
   for _, L in ipairs(bench.options.dims) do
@@ -192,19 +214,19 @@ function gpu.gpu()
       bench.forget(folder .. "/items.npy")
       bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
     end
-    for _, B in ipairs{32, 1024} do
-      if fopo.clock() - start < ENOUGH then
+    for _, B in ipairs(bench.options.batches) do
+      if fopo.clock() - start < enough then
         one(P, L, B, sessions, items, rate, card, python)
       else
-        bench.note("L = %d, batch %d: skipped after %d seconds", L, B, ENOUGH)
+        bench.note("L = %d, batch %d: skipped after %d seconds", L, B, enough)
       end
     end
     if python then python:stop() end
     collectgarbage()
     collectgarbage()
   end
-  card:stop()
-  rewards("cuda")
+  if card then card:stop() end
+  if bench.options.rewards then rewards("cuda") end
 end
 
 return gpu

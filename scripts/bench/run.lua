@@ -38,6 +38,9 @@
 --   seeds=1,2,3       reward: of theta and of the order of contexts
 --   steps=1000        reward: of a row on files; four times as many in the large world
 --   test=10000        reward: at most so many test contexts are judged
+--   batches=32,1024   gpu: contexts of a step
+--   enough=300        gpu: seconds after which no further case begins
+--   rewards=yes       gpu: no: without the rewards of rows in half the bytes
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
 -- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
@@ -56,7 +59,8 @@ bench.options, words = script.options{
   folder = "", large = true, seeds = {1, 2, 3}, steps = 1000, test = 10000,
   files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
            "movietweetings-100k/ratings.dat"},
-  dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05}
+  dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05,
+  batches = {32, 1024}, enough = 300, rewards = true}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
@@ -82,8 +86,8 @@ if bench.options.data ~= "made" and bench.options.data ~= "svd" then
 end
 fopo.threads(bench.options.threads)
 bench.run("mkdir -p " .. bench.folder)
-local head = bench.machine()
-print(head)
+bench.head = bench.machine()
+print(bench.head)
 io.stdout:flush()
 local failed = false
 for _, name in ipairs(order) do
@@ -103,10 +107,5 @@ for _, name in ipairs(order) do
   end
 end
 
-local stem = ("%s/bench-%s"):format(bench.folder, os.date("%Y%m%d-%H%M%S"))
-bench.csv(stem .. ".csv")
-local f <close> = assert(io.open(stem .. ".txt", "w"))
-f:write(head, "\n", bench.table(), "\n")
-print(bench.table())
-print(("%s.txt, %s.csv"):format(stem, stem))
+print(bench.keep())
 if failed then os.exit(1) end
