@@ -1,8 +1,8 @@
 -- The checkpoint that a run keeps: written every so many seconds, and at the run's end, also if
 -- Ctrl-C or a signal that ends the program (SIGTERM, SIGHUP, SIGXCPU) brings that about. A
--- checkpoint that cannot be written is said and tried again; the training goes on. Several
--- processes write it together, so there a run that is given up keeps the last one: the others may
--- be gone.
+-- checkpoint that cannot be written is said and tried again; the training goes on. Of several
+-- processes the first one writes it, and tells the others (run/run.lua). Signals wait for it on all
+-- of them: one that ended alone would be missed by the others.
 local native = require "fopo.native"
 local term = require "fopo.term"
 
@@ -20,10 +20,9 @@ checkpoint.options = {
 function checkpoint.open(t, o)
   local path = o.checkpoint or term.checkpoint()
   if not path then return nil end
-  local _, ranks = native.ranks()
-  if ranks == 1 then term.defer(1) end -- signals wait for it
+  term.defer(1) -- signals wait for it
   return setmetatable({t = t, path = path, every = o.every_seconds, last = native.clock(),
-                       alone = ranks == 1}, checkpoint)
+                       alone = select(2, native.ranks()) == 1}, checkpoint)
 end
 
 -- Seconds until it is due.
@@ -49,8 +48,7 @@ end
 function checkpoint:close()
   if self.closed then return end
   self.closed = true
-  if not self.alone then return end
-  self:save()
+  if self.alone then self:save() end
   term.defer(-1)
   if term.ending() and self.step == self.t.step then
     say("%s is the checkpoint of step %d; t:resume(%q) goes on from there", self.path, self.step,

@@ -147,7 +147,7 @@ function run.new(t, o, columns)
   keep_changes(t)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o, mine.unlogged) end
   if r.log then mine.unlogged = {} end
-  if native.ranks() == 0 then r.checkpoint = checkpoint.open(t, o) end
+  r.checkpoint = checkpoint.open(t, o)
   mine.current = r
   return r
 end
@@ -207,8 +207,9 @@ function orders.advance(r, n)
   sealed.behind(r.t).seconds = core_of(r):advance(nil, math.tointeger(tonumber(n))).trained
 end
 
--- Does what the first process does, to the end of its run. Raises where that one does.
-function run:follow()
+-- Does what the first process does, to the end of its run. Raises where that one does. Atomic, for
+-- an interruption that leaves here early would be waited for: the next step tells the first one.
+run.follow = term.atomic(function(self)
   local failed
   while true do
     local what, rest = native.share():match("^(%S+) (.*)$")
@@ -217,12 +218,12 @@ function run:follow()
       self.left = rest == "left" or nil
       return
     end
-    if not failed then
+    if not failed or what == "save" then -- whose failure it was, the state is that of the last step
       local ok, why = pcall(orders[what], self, rest)
       if not ok and what == "advance" then failed = why end
     end
   end
-end
+end)
 
 -- ---- records ----
 
@@ -297,6 +298,7 @@ function run:record(cut) show_record(self, write_record(self, cut)) end
 -- Ctrl-C, have been made: they are recorded.
 run.close = term.atomic(function(self, why)
   if self.core and not self.follows then write_record(self, true) end
+  if self.checkpoint and self.leads then self:save(self.checkpoint) end
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
   if self.log then self.log:close() end
@@ -366,7 +368,7 @@ end)
 -- The end.
 function run:finish()
   self:record(true) -- what a run that was left has made since its last record
-  if self.checkpoint and not self.checkpoint.alone then self:save(self.checkpoint) end
+  if self.checkpoint and self.leads then self:save(self.checkpoint) end
   end_run(self)
 end
 
