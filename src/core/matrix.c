@@ -41,6 +41,8 @@ void fopo_matrix_done(fopo_matrix *m) {
   *m = (fopo_matrix){0};
 }
 
+const char *fopo_matrix_processor(void) { return openblas_get_corename(); }
+
 /* ---- products ---- */
 
 static fopo_matrix block(fopo_matrix m, size_t i, size_t j, size_t rows, size_t cols) {

@@ -33,6 +33,10 @@ static inline fopo_matrix fopo_matrix_const_view(const float *x, size_t rows, si
   return m;
 }
 
+/* The kind of processor that OpenBLAS has chosen its kernels for ("Zen"): those of two kinds differ
+ * by rounding. OPENBLAS_CORETYPE forces one at the start. */
+const char *fopo_matrix_processor(void);
+
 /* Rows first .. first + count - 1. */
 static inline fopo_matrix fopo_matrix_rows(fopo_matrix m, size_t first, size_t count) {
   fopo_matrix part = {m.x + first * m.ld, count, m.cols, m.ld};

@@ -12,6 +12,7 @@
 
 #include "comm/comm.h"
 #include "core/clock.h"
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "train/trainer_internal.h"
@@ -140,6 +141,23 @@ int fopo_trainer_check_reach(fopo_trainer *t, double norm) {
   return check_one_reach(t, &t->items_reach, p->items_lr > 0.0 ? p->items_lr : p->lr, norm, 1);
 }
 
+/* Every rank updates theta for itself, so a difference would stay, and grow. Collective. */
+static int check_same(const fopo_trainer *t) {
+  uint64_t own = fopo_hash_text((const char *)t->o.policy->theta.x, t->n_theta * sizeof *t->theta);
+  uint64_t all[FOPO_COMM_RANKS];
+  own = fopo_hash_mix(own ^ fopo_hash_mix(t->o.seed) ^ t->step);
+  int status = fopo_comm_gather(all, &own, sizeof own);
+  for (int r = 1; r < fopo_comm_size() && status == FOPO_OK; r++) {
+    if (all[r] == all[0]) continue;
+    status =
+        fopo_fail(FOPO_ERR_ARGUMENT,
+                  "rank %d (%s) has another theta, seed or step than rank 0 (%s) at step %llu; "
+                  "the script must do the same on all, on machines and devices of one kind",
+                  r, fopo_comm_host(r), fopo_comm_host(0), (unsigned long long)t->step);
+  }
+  return status;
+}
+
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
@@ -151,6 +169,7 @@ static int begin_slice(fopo_trainer *t) {
   if (status == FOPO_OK) status = fopo_trainer_begin_async(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
+  if (status == FOPO_OK && fopo_comm_size() > 1) status = check_same(t);
   if (status != FOPO_OK) {
     fopo_gradient_attach_cache(o->gradient, NULL);
     return status;

@@ -1,0 +1,77 @@
+#include "kernels/alike.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "core/matrix.h"
+#include "core/memory.h"
+#include "core/notice.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+
+typedef struct {
+  char blas[32];
+  uint32_t usable; /* bit i: the CPU has set i (fopo_kernels_name) */
+  uint32_t chosen; /* its i */
+} kind;
+
+static kind own_kind(void) {
+  kind k = {0};
+  const char *name;
+  snprintf(k.blas, sizeof k.blas, "%s", fopo_matrix_processor());
+  for (uint32_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
+    if (fopo_kernels_named(name) != NULL) k.usable |= 1u << i;
+    if (strcmp(name, fopo_kernels_get()->name) == 0) k.chosen = i;
+  }
+  return k;
+}
+
+static int check_blas(const kind *all, int size) {
+  for (int r = 1; r < size; r++) {
+    if (strcmp(all[r].blas, all[0].blas) == 0) continue;
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "OpenBLAS computes as on %s on rank 0 (%s) and as on %s on rank %d (%s), and "
+                     "the two round differently; start all ranks with the kind that every machine "
+                     "has: mpirun -x OPENBLAS_CORETYPE=Haswell (or Nehalem)",
+                     all[0].blas, fopo_comm_host(0), all[r].blas, r, fopo_comm_host(r));
+  }
+  return FOPO_OK;
+}
+
+/* The best set that all have, and none above the least that one has chosen. */
+static uint32_t best_of_all(const kind *all, int size) {
+  uint32_t usable = all[0].usable, least = all[0].chosen, best = 0;
+  for (int r = 1; r < size; r++) {
+    usable &= all[r].usable;
+    if (all[r].chosen < least) least = all[r].chosen;
+  }
+  for (uint32_t i = 0; i <= least; i++) best = (usable >> i & 1) != 0 ? i : best;
+  return best;
+}
+
+static int choose(const kind *all, int size) {
+  uint32_t best = best_of_all(all, size);
+  for (int r = 0; r < size && fopo_comm_rank() == 0; r++) {
+    if (all[r].chosen == best) continue;
+    int first = all[0].chosen == best ? r : 0;
+    fopo_notice("rank %d (%s) would compute with %s, but not every rank has or wants it: all use "
+                "%s",
+                first, fopo_comm_host(first), fopo_kernels_name(all[first].chosen),
+                fopo_kernels_name(best));
+    break;
+  }
+  return fopo_kernels_force(fopo_kernels_name(best));
+}
+
+int fopo_kernels_make_alike(void) {
+  int size = fopo_comm_size();
+  if (size == 1) return FOPO_OK;
+  kind mine = own_kind(), *all = fopo_alloc((size_t)size, sizeof *all);
+  int status = fopo_comm_agree(all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
+  if (status == FOPO_OK) status = fopo_comm_gather(all, &mine, sizeof mine);
+  if (status == FOPO_OK) status = check_blas(all, size);
+  if (status == FOPO_OK) status = choose(all, size);
+  fopo_free(all);
+  return status;
+}
