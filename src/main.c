@@ -13,11 +13,13 @@
 
 #include "bind/bind.h"
 #include "comm/comm.h"
+#include "comm/watch.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
+#include "kernels/alike.h"
 #include "kernels/kernels.h"
 #include "term/chunk.h"
 #include "term/endings.h"
@@ -170,8 +172,11 @@ static void print_version(void) {
 /* Of several ranks that fail in the same way, the first one tells. The others wait, to be ended by
  * its end, or to say which of them has failed alone. */
 static void tell_rank(void) {
+  enum { WAIT = 4 }; /* seconds; mpirun needs up to 3 */
   if (fopo_comm_size() == 1) return;
-  if (fopo_comm_rank() > 0) sleep(1);
+  fopo_watch_stop(); /* that the others end is no surprise */
+  for (unsigned left = fopo_comm_rank() > 0 ? WAIT : 0; left > 0;) left = sleep(left);
+  if (fopo_comm_rank() == 0 && fopo_interrupted()) return; /* no failure */
   fprintf(stderr, "fopo: rank %d of %d on %s has failed, which ends all of them:\n",
           fopo_comm_rank(), fopo_comm_size(), fopo_comm_host(fopo_comm_rank()));
 }
@@ -345,6 +350,11 @@ int main(int argc, char **argv) {
   }
   if (fopo_comm_open(&argc, &argv) != FOPO_OK) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
+    return FAILED;
+  }
+  if (fopo_kernels_make_alike() != FOPO_OK) { /* on all ranks */
+    if (fopo_comm_rank() == 0) fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
+    fopo_comm_close();
     return FAILED;
   }
   share_threads();

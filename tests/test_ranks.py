@@ -318,6 +318,84 @@ while any(lives(p) for p in pids) and time.time() - began < 10:
     time.sleep(0.05)
 check("nobody is left", not any(lives(p) for p in pids), pids)
 
+# ---- signals: the checkpoint of the last step ----
+
+KEPT = WORLD + """
+io.open("pid-" .. fopo.ranks().rank, "w"):write(io.open("/proc/self/stat"):read("n")):close()
+new(mixture{}):run{steps = 1e6, view = false, checkpoint = "NAME.npz"}"""
+
+
+def begun(name):
+    """A run on two ranks that has made steps, and the ranks' processes."""
+    for r in range(2):
+        if os.path.exists(f"pid-{r}"):
+            os.remove(f"pid-{r}")
+    process, until = start(2, "-e", KEPT.replace("NAME", name)), time.time() + 60
+    while not all(os.path.exists(f"pid-{r}") and open(f"pid-{r}").read() for r in range(2)):
+        time.sleep(0.02)
+        if time.time() > until or process.poll() is not None:
+            break
+    time.sleep(0.2)
+    return process, [int(open(f"pid-{r}").read()) for r in range(2)]
+
+
+AGAIN = WORLD + """
+t, u = new(mixture{}), new(mixture{})
+t:resume("NAME.npz")
+local step = t.step
+t:run{steps = 5, view = false, keep_best = false}
+u:run{steps = step + 5, view = false, keep_best = false}
+print(step > 0, t.policy:theta():norm() == u.policy:theta():norm())"""
+for name, number, whom in (("int", signal.SIGINT, None), ("term", signal.SIGTERM, 1)):
+    process, pids = begun(name)
+    os.kill(process.pid if whom is None else pids[whom], number)
+    try:
+        out, err = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+    check(f"{name} ends all", process.returncode != 0, process.returncode, err)
+    check(f"{name}: said by the first", err.count("interrupted after step") == 1 and
+          "has failed" not in err, err)
+    check(f"{name}: where it goes on", (f"{name}.npz is the checkpoint of step" in err) ==
+          (whom is None), err)
+    code, out, err = run(1, "-e", AGAIN.replace("NAME", name))
+    check(f"{name}: its bits", out == "true\ttrue\n", out, err)
+
+# ---- machines of several kinds ----
+
+UNLIKE = WORLD + 'io.write(fopo.isa(), "\\n")\nio.write(steps(new(mixture{}), 30), "\\n")'
+
+
+def run_unlike(name, values):
+    """Ranks that differ in a variable of the environment."""
+    parts = []
+    for value in values:
+        parts += [":"] * bool(parts) + ["-n", "1", "env", f"{name}={value}", FOPO, "-e", UNLIKE]
+    done = subprocess.run(MPIRUN + parts, capture_output=True, text=True, env=ALONE, timeout=60,
+                          stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+truth = subprocess.run([FOPO, "-e", UNLIKE], capture_output=True, text=True,
+                       env={**ALONE, "FOPO_ISA": "portable"}).stdout.split("\n")
+code, out, err = run_unlike("FOPO_ISA", ("", "portable"))
+check("the set that all have", code == 0 and len(truth) == 3 and
+      set(out.split("\n")) == set(truth), out, err, truth)
+check("which is said", err.count("all use portable") == 1, err)
+code, out, err = run_unlike("OPENBLAS_CORETYPE", ("Haswell", "Nehalem"))
+if code == 0 and "OpenBLAS" not in err:
+    print("skip: processors that OpenBLAS tells apart (this build knows one)")
+else:
+    check("OpenBLAS of two kinds", code != 0 and out == "" and "OPENBLAS_CORETYPE=" in err, out,
+          err)
+code, out, err = run(2, "-e", WORLD + """
+t = new(mixture{})
+t:run{steps = 2, view = false}
+if fopo.ranks().rank == 1 then t.policy:set_theta(fopo.array.randn(8, 8, 1)) end
+t:run{steps = 2, view = false}""")
+check("ranks that differ", code != 0 and "rank 1 (" in err and "another theta" in err, out, err)
+
 # ---- make test-ranks: 4 x 2 million items of 32 numbers, of which each of R ranks holds 1 / R ----
 
 LARGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks_large.lua")

@@ -52,7 +52,8 @@ machine.ranks = define.fn{
   name = "fopo.ranks", returns = "table",
   text = [[The processes that work together: rank (0 .. size - 1, as MPI counts) and size; host
 and on_host, how many of them share this host; hosts, a list; by, "alone" or the MPI in use; and
-what this rank has done with the others so far: calls, bytes given, and seconds, waiting included.
+what this rank has done with the others so far: calls, bytes given, the messages that these take at
+least, and seconds, waiting included.
 Alone it is rank 0 of 1. Several are started by mpirun -n 4 fopo script.lua, or in a job of Slurm by
 srun --mpi=pmix (scripts/examples/ranks.lua and ranks.slurm); docs/ranks.md says more, and what
 each holds and sends. fopo.shard deals a catalogue out, so that none holds all of it.

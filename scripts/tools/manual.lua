@@ -40,6 +40,7 @@ local environment = {
    .. "the CPU has"},
   {"FOPO_CUDA", "the file to load as the CUDA device; none: no GPU is used"},
   {"FOPO_MPI", "the file to load as MPI, where several processes are started; none: each is alone"},
+  {"FOPO_MPI_SILENCE", "seconds (6) after which a host that does not answer is lost; 0: never"},
   {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows; fopo takes the first"},
   {"FOPO_RECORD",
    "0: the operations of a step are launched one by one, not replayed as a CUDA graph"},

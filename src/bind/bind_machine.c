@@ -75,7 +75,7 @@ static int ranks(lua_State *L) {
 /* native.ranks_about(): what fopo.ranks returns. */
 static int ranks_about(lua_State *L) {
   fopo_comm_traffic sent = fopo_comm_sent();
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 10);
   bind_set_count(L, "rank", (size_t)fopo_comm_rank());
   bind_set_count(L, "size", (size_t)fopo_comm_size());
   bind_set_count(L, "on_host", (size_t)fopo_comm_local());
@@ -83,6 +83,7 @@ static int ranks_about(lua_State *L) {
   bind_set_string(L, "host", fopo_comm_host(fopo_comm_rank()));
   bind_set_count(L, "calls", sent.calls);
   bind_set_count(L, "bytes", sent.bytes);
+  bind_set_count(L, "messages", sent.messages);
   bind_set_number(L, "seconds", sent.seconds);
   lua_createtable(L, fopo_comm_size(), 0);
   for (int r = 0; r < fopo_comm_size(); r++) {

@@ -3,18 +3,21 @@
 #include "comm/comm.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "comm/mpi/mpi.h"
+#include "comm/watch.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 
 static fopo_mpi mpi = {.name = "alone", .size = 1, .local = 1};
-static char (*hosts)[FOPO_HOST_BYTES]; /* [size]; NULL: alone */
+static fopo_watch_host *hosts; /* [size]; NULL: alone */
 static fopo_comm_traffic sent_so_far;
 enum { FEW = 8192 }; /* numbers of all ranks that are summed after a gather */
 
@@ -40,11 +43,6 @@ static int count_started(const char **starter) {
   return 1;
 }
 
-static void own_host(char *name) {
-  if (gethostname(name, FOPO_HOST_BYTES) != 0) snprintf(name, FOPO_HOST_BYTES, "?");
-  name[FOPO_HOST_BYTES - 1] = '\0';
-}
-
 /* The path of fopo_mpi.so; 0 if there is none. */
 static int find_object(char *path, size_t size, char *folder, size_t folder_size) {
   const char *named = getenv("FOPO_MPI");
@@ -64,8 +62,8 @@ static int find_object(char *path, size_t size, char *folder, size_t folder_size
 
 /* Opens the object. RTLD_GLOBAL, for the plug-ins of Open MPI expect libmpi's symbols there. */
 static int open_object(int *argc, char ***argv, int started, const char *starter) {
-  char path[4096], folder[3072], host[FOPO_HOST_BYTES];
-  own_host(host);
+  char path[4096], folder[3072];
+  const char *host = fopo_comm_host(0); /* not opened yet: the own one */
   if (!find_object(path, sizeof path, folder, sizeof folder)) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
                      "%s has started %d processes, but on %s there is no %sfopo_mpi.so; install "
@@ -101,11 +99,13 @@ static int open_object(int *argc, char ***argv, int started, const char *starter
 }
 
 static int gather_hosts(void) {
-  char mine[FOPO_HOST_BYTES] = "";
-  own_host(mine);
+  fopo_watch_host mine;
+  fopo_watch_describe(&mine);
   hosts = fopo_alloc((size_t)mpi.size, sizeof *hosts);
   int status = fopo_comm_agree(hosts != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
-  return status == FOPO_OK ? fopo_comm_gather(hosts, mine, sizeof mine) : status;
+  if (status == FOPO_OK) status = fopo_comm_gather(hosts, &mine, sizeof mine);
+  if (status == FOPO_OK) fopo_watch_start(hosts, (size_t)mpi.size, (size_t)mpi.rank);
+  return status;
 }
 
 int fopo_comm_open(int *argc, char ***argv) {
@@ -117,6 +117,7 @@ int fopo_comm_open(int *argc, char ***argv) {
 }
 
 void fopo_comm_close(void) {
+  fopo_watch_stop();
   if (mpi.close != NULL) mpi.close();
   fopo_free(hosts);
   hosts = NULL;
@@ -138,21 +139,30 @@ int fopo_comm_size(void) { return mpi.size; }
 int fopo_comm_local(void) { return mpi.local; }
 
 const char *fopo_comm_host(int rank) {
-  static char alone[FOPO_HOST_BYTES];
+  static fopo_watch_host alone;
   if (rank < 0 || rank >= mpi.size) return "?";
-  if (hosts != NULL) return hosts[rank];
-  own_host(alone);
-  return alone;
+  if (hosts != NULL) return hosts[rank].name;
+  fopo_watch_describe(&alone);
+  return alone.name;
 }
 
 /* ---- collective operations ---- */
 
 fopo_comm_traffic fopo_comm_sent(void) { return sent_so_far; }
 
+/* The messages of a rank in what all ranks get: a round sends to one rank, and doubles how many of
+ * the contributions each has. */
+static size_t rounds(void) {
+  size_t n = 0;
+  while ((size_t)mpi.size > (size_t)1 << n) n++;
+  return n;
+}
+
 /* Counts a call that began at `start` and gave `bytes`; passes its status on. */
-static int count(double start, size_t bytes, int status) {
+static int count(double start, size_t bytes, size_t messages, int status) {
   sent_so_far.calls++;
   sent_so_far.bytes += bytes;
+  sent_so_far.messages += messages;
   sent_so_far.seconds += fopo_clock() - start;
   return status;
 }
@@ -161,12 +171,13 @@ int fopo_comm_agree(int status) {
   int worst[2] = {status < FOPO_OK ? status : FOPO_OK, mpi.rank};
   if (mpi.size == 1) return status;
   double start = fopo_clock();
-  int sent = count(start, sizeof worst, mpi.least(worst));
+  int sent = count(start, sizeof worst, rounds(), mpi.least(worst));
   told = worst[0] != FOPO_OK;
   if (status < FOPO_OK) return status;
   if (sent != FOPO_OK) return sent;
   if (worst[0] == FOPO_OK) return status;
   if (worst[0] == FOPO_ERR_INTERRUPTED) {
+    if (!fopo_interrupted()) raise(SIGINT); /* what interrupts one interrupts all */
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on rank %d (%s)", worst[1],
                      fopo_comm_host(worst[1]));
   }
@@ -183,7 +194,7 @@ int fopo_comm_end(int status) {
 int fopo_comm_sum(float *x, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
   double start = fopo_clock();
-  return count(start, n * sizeof *x, mpi.sum(x, n, 0));
+  return count(start, n * sizeof *x, rounds(), mpi.sum(x, n, 0));
 }
 
 /* The sum of few numbers in the order of the ranks. */
@@ -203,7 +214,7 @@ int fopo_comm_sum_doubles(double *x, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
   if (n * (size_t)mpi.size <= FEW) return sum_few(x, n);
   double start = fopo_clock();
-  return count(start, n * sizeof *x, mpi.sum(x, n, 1));
+  return count(start, n * sizeof *x, rounds(), mpi.sum(x, n, 1));
 }
 
 int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes) {
@@ -212,7 +223,7 @@ int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes) {
     return FOPO_OK;
   }
   double start = fopo_clock();
-  return count(start, bytes[mpi.rank], mpi.gather(all, mine, bytes));
+  return count(start, bytes[mpi.rank], rounds(), mpi.gather(all, mine, bytes));
 }
 
 int fopo_comm_gather(void *all, const void *mine, size_t n) {
@@ -228,13 +239,16 @@ int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
     return FOPO_OK;
   }
   double start = fopo_clock();
-  size_t bytes = 0;
-  for (int r = 0; r < mpi.size; r++) bytes += r == mpi.rank ? 0 : sent[r];
-  return count(start, bytes, mpi.exchange(receive, received, send, sent));
+  size_t bytes = 0, messages = 0;
+  for (int r = 0; r < mpi.size; r++) {
+    bytes += r == mpi.rank ? 0 : sent[r];
+    messages += r != mpi.rank && sent[r] > 0;
+  }
+  return count(start, bytes, messages, mpi.exchange(receive, received, send, sent));
 }
 
 int fopo_comm_broadcast(void *bytes, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
   double start = fopo_clock();
-  return count(start, mpi.rank == 0 ? n : 0, mpi.broadcast(bytes, n));
+  return count(start, mpi.rank == 0 ? n : 0, rounds(), mpi.broadcast(bytes, n));
 }

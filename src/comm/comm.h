@@ -33,15 +33,17 @@ const char *fopo_comm_host(int rank); /* "?" if there is no such rank */
 
 /* What this rank has done with others so far. */
 typedef struct {
-  uint64_t calls; /* collective operations */
-  uint64_t bytes; /* of its own that it gave to them, each counted once */
-  double seconds; /* in them, the waiting for other ranks included */
+  uint64_t calls;    /* collective operations */
+  uint64_t bytes;    /* of its own that it gave to them, each counted once */
+  uint64_t messages; /* that they take of a rank at least: log2(size) where all get the same, one to
+                        each rank that gets something of its own */
+  double seconds;    /* in them, the waiting for other ranks included */
 } fopo_comm_traffic;
 fopo_comm_traffic fopo_comm_sent(void);
 
 /* All ranks agree whether each has succeeded so far. Returns `status` if that is a failure; else
- * FOPO_OK, or the failure of another rank: FOPO_ERR_INTERRUPTED, or FOPO_ERR_UNAVAILABLE with the
- * rank and its host. */
+ * FOPO_OK, or the failure of another rank: FOPO_ERR_INTERRUPTED, after which this one is
+ * interrupted too (it gets a SIGINT), or FOPO_ERR_UNAVAILABLE with the rank and its host. */
 int fopo_comm_agree(int status);
 
 /* The beginning and the end of a stretch. end tells the others of a failure of which no agree has

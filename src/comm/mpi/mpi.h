@@ -9,8 +9,6 @@
 /* Changed with the table, so that a program and an object of different builds refuse each other. */
 enum { FOPO_MPI_ABI = 1 };
 
-enum { FOPO_HOST_BYTES = 64 };
-
 typedef struct {
   char name[128]; /* "Open MPI v4.1.4, ..." */
   int rank, size;
