@@ -16,6 +16,7 @@
 #include "comm/watch.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/replace.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
@@ -28,6 +29,7 @@
 #include "term/prompt.h"
 
 enum { DONE = 0, FAILED = 1, MISUSED = 2, INTERRUPTED = 130 };
+enum { SAFE_SECONDS = 600 }; /* of --safe, unless --max-seconds says another number */
 
 static const char usage[] =
     "usage: fopo [options] [script.lua [arguments]]\n"
@@ -41,6 +43,12 @@ static const char usage[] =
     "  --no-init    start the prompt without ~/.config/fopo/init.lua\n"
     "  --checkpoint FILE  runs keep their state there, every 10 minutes and when a signal ends "
     "them\n"
+    "  --safe       a guard against mistakes: no io, os.execute, debug; files below this folder "
+    "alone\n"
+    "  --max-seconds N    the script ends after so long; 0: never; with --safe 600\n"
+    "  --max-memory SIZE  the most for Lua and fopo's objects: 500M, 2G; with --safe half of what "
+    "is "
+    "free\n"
     "  --json       runs print each record as a JSON object on a line\n"
     "  -v           print the version, the kernels and the device\n"
     "  -h           print this\n"
@@ -55,11 +63,14 @@ typedef struct {
   char **argv;
   const char **codes; /* [n_codes] of -e; owned by main */
   int n_codes;
-  int script;  /* its index in argv, "-" included; 0: none */
-  int prompt;  /* -i */
-  int version; /* -v */
-  int init;    /* 0 with --no-init */
-  int status;  /* out: the exit code */
+  int script;      /* its index in argv, "-" included; 0: none */
+  int prompt;      /* -i */
+  int version;     /* -v */
+  int init;        /* 0 with --no-init */
+  int safe;        /* --safe */
+  double seconds;  /* of --max-seconds; 0: no limit */
+  uint64_t memory; /* bytes of --max-memory; 0: no limit */
+  int status;      /* out: the exit code */
 } job;
 
 /* ---- changes to the standard libraries ---- */
@@ -77,9 +88,13 @@ static void save_jobs(lua_State *L) {
 /* Closes everything and ends the process. Finalisers run, so files are complete. Output that could
  * not be written is an error. */
 static void finish(lua_State *L, int status) {
+  fopo_endings_limit(0);
   if (fopo_ending()) {
     status = 128 + fopo_ending();
     save_jobs(L);
+    if (fopo_ending_by_limit()) {
+      fputs("fopo: the time of --max-seconds is over, which has ended the script\n", stderr);
+    }
   }
   fopo_interrupt_uninstall();
   lua_close(L);
@@ -118,6 +133,16 @@ static void open_libraries(lua_State *L) {
   fopo_lua_open(L);
   fopo_interrupt_install(L);
   fopo_lua_seal(L);
+}
+
+/* Begins what --safe, --max-seconds and --max-memory say. */
+static void set_limits(lua_State *L, const job *j) {
+  if (j->safe) {
+    fopo_lua_safe(L);
+    if (fopo_replace_within(".") != FOPO_OK) luaL_error(L, "%s", fopo_error_sentence());
+  }
+  if (j->memory > 0) fopo_lua_limit(L, j->memory);
+  if (j->seconds > 0) fopo_endings_limit(j->seconds);
 }
 
 /* arg[0] is the script, arg[1] ... its arguments, arg[-1] ... the command line before it. */
@@ -218,6 +243,7 @@ static void run_prompt(lua_State *L, const job *j) {
            "fopo %s, %s, %d thread%s.\n"
            "help() lists the first steps, fopo.demo() the lessons; Ctrl-D leaves.",
            FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
+  fopo_endings_limit(0); /* at the prompt there is Ctrl-C */
   fopo_interrupt_done();
   fopo_prompt_run(L, j->init, greeting);
 }
@@ -237,6 +263,7 @@ static int run(lua_State *L) {
   lua_settop(L, 0);
   open_libraries(L);
   set_arg(L, j);
+  set_limits(L, j);
   if (silent) {
     lua_pushcfunction(L, print_nothing);
     lua_setglobal(L, "print");
@@ -270,9 +297,28 @@ static int misuse(const char *what, const char *option) {
   return MISUSED;
 }
 
+/* "500M", "2.5G", "0": bytes. */
+static int read_size(uint64_t *bytes, const char *text) {
+  char *end;
+  double number = strtod(text, &end);
+  double unit = *end == 'K' ? 1e3 : *end == 'M' ? 1e6 : *end == 'G' ? 1e9 : *end == 'T' ? 1e12 : 1;
+  if (end == text || !(number >= 0 && number * unit < 1e18) || (unit > 1 && end[1] != '\0') ||
+      (unit == 1 && *end != '\0')) {
+    return 0;
+  }
+  *bytes = (uint64_t)(number * unit);
+  return 1;
+}
+
+static int read_seconds(double *seconds, const char *text) {
+  char *end;
+  *seconds = strtod(text, &end);
+  return end != text && *end == '\0' && *seconds >= 0 && *seconds < 1e9;
+}
+
 /* Fills the job. Returns -1, or the exit code if there is nothing to run. */
 static int read_options(job *j) {
-  int i = 1;
+  int i = 1, seconds_given = 0, memory_given = 0;
   for (; i < j->argc && j->argv[i][0] == '-' && j->argv[i][1] != '\0'; i++) {
     const char *option = j->argv[i];
     if (strcmp(option, "--") == 0) {
@@ -294,6 +340,18 @@ static int read_options(job *j) {
       j->init = 0;
     } else if (strcmp(option, "--json") == 0) {
       fopo_lua_json(1);
+    } else if (strcmp(option, "--safe") == 0) {
+      j->safe = 1;
+    } else if (strcmp(option, "--max-seconds") == 0) {
+      if (++i == j->argc || !read_seconds(&j->seconds, j->argv[i])) {
+        return misuse("--max-seconds needs a number of seconds", "");
+      }
+      seconds_given = 1;
+    } else if (strcmp(option, "--max-memory") == 0) {
+      if (++i == j->argc || !read_size(&j->memory, j->argv[i])) {
+        return misuse("--max-memory needs a size: 500M, 2G", "");
+      }
+      memory_given = 1;
     } else if (strcmp(option, "--checkpoint") == 0) {
       if (++i == j->argc) return misuse("--checkpoint needs the file that is written", "");
       fopo_lua_checkpoint(j->argv[i]);
@@ -302,6 +360,8 @@ static int read_options(job *j) {
     }
   }
   if (i < j->argc) j->script = i;
+  if (j->safe && !seconds_given) j->seconds = SAFE_SECONDS;
+  if (j->safe && !memory_given) j->memory = fopo_memory_available() / 2;
   return -1;
 }
 

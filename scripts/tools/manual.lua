@@ -73,6 +73,7 @@ local files = {
 local codes = {
   {"0", "all went well"}, {"1", "a script or a piece of code failed"},
   {"2", "the command line is wrong"}, {"130", "interrupted by Ctrl-C"},
+  {"142", "ended by --max-seconds"},
 }
 
 -- Title, what it holds, and the entries by prefix: "x:" the methods of an x, "x." the functions of

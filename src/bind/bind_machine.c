@@ -37,6 +37,11 @@ static int make_folder(lua_State *L) {
   }
   memcpy(path, lua_tostring(L, 1), n + 1);
   int failed = 0;
+  if (fopo_replace_allowed(path) != FOPO_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, fopo_error_sentence());
+    return 2;
+  }
   for (char *at = path + 1; !failed && *at != '\0'; at++) {
     if (*at != '/') continue;
     *at = '\0';
@@ -118,6 +123,9 @@ static int run_program(lua_State *L) {
   int count = lua_gettop(L) - 1;
   luaL_argcheck(L, count >= 1 && count <= ARGUMENTS, 2, "a name and at most 15 arguments");
   for (int i = 0; i < count; i++) argv[i] = (char *)luaL_checkstring(L, i + 2);
+  if (fopo_lua_is_safe() && strcmp(argv[0], "gnuplot") != 0) {
+    return bind_refuse(L, "%s is refused by --safe: run programs outside of fopo", argv[0]);
+  }
   int status = fopo_program_run(&output, argv[0], argv, input, n);
   if (status != FOPO_OK) {
     lua_pushnil(L);

@@ -35,6 +35,8 @@ typedef struct {
 _Static_assert(sizeof(head) <= 64, "the header has 64 bytes");
 
 static atomic_size_t live_blocks, live_bytes, peak_bytes;
+static atomic_size_t charged_bytes;     /* of other allocators */
+static uint64_t most_bytes;             /* of live and charged bytes; 0: none */
 static atomic_long fail_countdown = -1; /* successes left before the failure; < 0: off */
 static atomic_int fail_forever;
 
@@ -55,7 +57,20 @@ static void count_blocks(size_t blocks, size_t added, size_t removed) {
   while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {}
 }
 
+/* What the limit still allows; UINT64_MAX: there is no limit. */
+static uint64_t left_in_limit(void) {
+  uint64_t used = atomic_load(&live_bytes) + atomic_load(&charged_bytes);
+  return most_bytes == 0 ? UINT64_MAX : most_bytes > used ? most_bytes - used : 0;
+}
+
 static void *refused(size_t n, size_t size) {
+  if (most_bytes > 0 && n * size > left_in_limit()) {
+    fopo_fail(FOPO_ERR_MEMORY,
+              "no memory for %zu elements of %zu bytes: %.2f GB of the %.2f GB that --max-memory "
+              "allows are in use; use fewer rows, free objects first, or raise it",
+              n, size, (double)(most_bytes - left_in_limit()) / 1e9, (double)most_bytes / 1e9);
+    return NULL;
+  }
   fopo_fail(FOPO_ERR_MEMORY,
             "no memory for %zu elements of %zu bytes while %.2f GB are in use; "
             "use fewer rows or free objects first",
@@ -117,7 +132,7 @@ static size_t checked(size_t n, size_t size, int *fits) {
 void *fopo_alloc(size_t n, size_t size) {
   int fits;
   size_t bytes = checked(n, size, &fits);
-  head *h = fits && !fault() ? new_block(bytes) : NULL;
+  head *h = fits && bytes <= left_in_limit() && !fault() ? new_block(bytes) : NULL;
   if (h == NULL) return refused(n, size);
   count_blocks(1, bytes, 0);
   return (char *)h + HEAD;
@@ -164,7 +179,9 @@ void *fopo_realloc(void *block, size_t n, size_t size) {
   head *h = head_of(block);
   int fits;
   size_t before = h->bytes, bytes = checked(n, size, &fits);
-  if (!fits || fault()) return refused(n, size);
+  if (!fits || (bytes > before && bytes - before > left_in_limit()) || fault()) {
+    return refused(n, size);
+  }
   h = h->mapped > 0 ? resize_mapping(h, bytes) : resize_copy(h, bytes);
   if (h == NULL) return refused(n, size);
   count_blocks(0, bytes, before);
@@ -177,6 +194,16 @@ void fopo_free(void *block) {
   atomic_fetch_sub(&live_blocks, 1);
   atomic_fetch_sub(&live_bytes, h->bytes);
   free_block(h);
+}
+
+void fopo_memory_limit(uint64_t bytes) { most_bytes = bytes; }
+
+uint64_t fopo_memory_limited(void) { return most_bytes; }
+
+int fopo_memory_charge(size_t before, size_t after) {
+  if (after > before && after - before > left_in_limit()) return 0;
+  atomic_fetch_add(&charged_bytes, after - before);
+  return 1;
 }
 
 fopo_memory_use fopo_memory_in_use(void) {
@@ -276,7 +303,7 @@ uint64_t fopo_memory_address_space(void) {
 uint64_t fopo_memory_available(void) {
   uint64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:");
   uint64_t left = kilobytes == UINT64_MAX ? UINT64_MAX : kilobytes * 1024;
-  left = least(left, left_in_cgroups());
+  left = least(least(left, left_in_cgroups()), left_in_limit());
   return least(left, fopo_memory_address_space());
 }
 

@@ -26,8 +26,17 @@ typedef struct {
 
 fopo_memory_use fopo_memory_in_use(void);
 
+/* The most bytes that the blocks and what fopo_memory_charge counts may have together, or 0 for no
+ * limit: what goes beyond is refused. To be set before other threads are started. */
+void fopo_memory_limit(uint64_t bytes);
+uint64_t fopo_memory_limited(void);
+
+/* Counts memory of another allocator (Lua's) in the limit: a block of `before` bytes is to have
+ * `after`. 1; or 0 if it must not, and then nothing is counted. */
+int fopo_memory_charge(size_t before, size_t after);
+
 /* Bytes this process may still take: the least of MemAvailable, every ancestor cgroup's
- * memory.max - memory.current, and RLIMIT_AS; UINT64_MAX if none of them is known. */
+ * memory.max - memory.current, RLIMIT_AS and fopo_memory_limit; UINT64_MAX if none is known. */
 uint64_t fopo_memory_available(void);
 
 /* Bytes of address space that the limit of the process (ulimit -v) leaves; UINT64_MAX: no limit. */

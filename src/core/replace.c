@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,47 @@ static int open_locked(fopo_replacement *r) {
   return -1;
 }
 
+/* ---- the folder that files must lie in ---- */
+
+static char within[FOPO_PATH_MOST]; /* without its last slash; "": anywhere */
+static int confined;
+
+int fopo_replace_within(const char *folder) {
+  char real[PATH_MAX];
+  if (realpath(folder, real) == NULL || strlen(real) >= sizeof within) {
+    return fopo_fail(FOPO_ERR_FILE, "the folder %s cannot be found: %s", folder, strerror(errno));
+  }
+  strcpy(within, strcmp(real, "/") == 0 ? "" : real);
+  confined = 1;
+  return FOPO_OK;
+}
+
+/* The real path of the nearest folder above path that exists. 0: it cannot be told, or folders that
+ * do not exist are left by ".." again. */
+static int nearest_folder(char real[PATH_MAX], const char *path) {
+  char copy[FOPO_PATH_MOST];
+  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) return 0;
+  const char *folder = dirname(copy);
+  while (realpath(folder, real) == NULL) {
+    const char *name = strrchr(folder, '/');
+    if (errno != ENOENT || strcmp(name ? name + 1 : folder, "..") == 0) return 0;
+    folder = dirname((char *)folder);
+  }
+  return 1;
+}
+
+int fopo_replace_allowed(const char *path) {
+  char real[PATH_MAX];
+  size_t n = strlen(within);
+  if (!confined) return FOPO_OK;
+  if (nearest_folder(real, path) && strncmp(real, within, n) == 0 &&
+      (real[n] == '/' || real[n] == 0)) {
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: --safe lets scripts write below %s alone", path,
+                   confined && n == 0 ? "/" : within);
+}
+
 static int refuse(const char *path, int error) {
   return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
                    error == ENOENT ? "there is no such folder" : strerror(error));
@@ -134,6 +176,7 @@ int fopo_replace_begin(fopo_replacement *r, const char *path) {
   r->path = path;
   int error = follow(r->target, path);
   if (error != 0) return refuse(path, error);
+  if (fopo_replace_allowed(r->target) != FOPO_OK) return FOPO_ERR_FILE;
   int exists = stat(r->target, &old) == 0;
   if (exists && !S_ISREG(old.st_mode)) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);

@@ -15,6 +15,14 @@ typedef struct {
   char temporary[FOPO_PATH_MOST + 32];
 } fopo_replacement;
 
+/* From now on files are written below this folder alone (fopo --safe). To be set before other
+ * threads are started. */
+int fopo_replace_within(const char *folder);
+
+/* FOPO_OK, or the sentence of why nothing may be written there: the file or folder need not exist,
+ * nor the last ones of the folders above it. */
+int fopo_replace_allowed(const char *path);
+
 /* Opens TARGET.tmp.PID.N for writing, and keeps a lock on it until it is closed. Files of that form
  * which nobody holds a lock on were left over by processes that were killed: they are removed, and
  * a notice says so. After a failure there is nothing to end. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/plain.h"
 #include "core/progress.h"
 #include "term/progress.h"
@@ -129,6 +130,14 @@ int fopo_chunk_call(lua_State *L, int arguments, int results) {
   lua_insert(L, function);
   int status = lua_pcall(L, arguments, results, function);
   lua_remove(L, function);
+  if (status == LUA_ERRMEM && fopo_memory_limited() > 0) {
+    lua_pop(L, 1); /* what ran is garbage now: there is memory for a sentence */
+    lua_gc(L, LUA_GCCOLLECT);
+    lua_pushfstring(L,
+                    "not enough memory: Lua and fopo's objects may hold %f GB together "
+                    "(--max-memory)",
+                    (double)fopo_memory_limited() / 1e9);
+  }
   return status;
 }
 

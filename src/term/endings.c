@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/progress.h"
@@ -17,6 +18,9 @@ static fopo_restore *volatile restore_terminal;
 static volatile sig_atomic_t deferring; /* runs that keep a checkpoint */
 static volatile sig_atomic_t ending;    /* the signal that ends the program, or 0 */
 static volatile sig_atomic_t asked;     /* how often it has interrupted */
+static volatile sig_atomic_t over;      /* the limit of time has come */
+static timer_t limit;
+static int limited; /* 1: `limit` is a timer */
 
 /* A handler and not SIG_IGN, which the programs that this one starts would inherit. */
 static void nothing(int number) { (void)number; }
@@ -24,7 +28,9 @@ static void nothing(int number) { (void)number; }
 /* Restores the terminal and the former handler. A fault that the processor found comes again when
  * the handler returns; any other signal is raised again. */
 static void end_by(int number, const siginfo_t *info) {
+  static const char out_of_time[] = "fopo: the script did not stop when its time was over\n";
   if (restore_terminal) restore_terminal();
+  if (over && write(STDERR_FILENO, out_of_time, sizeof out_of_time - 1) < 0) over = 0;
   for (int i = 0; i < FATALS; i++) {
     if (fatal[i] == number) sigaction(number, &former[i], NULL);
   }
@@ -37,7 +43,7 @@ static void end_by(int number, const siginfo_t *info) {
 /* Interrupts, and comes back in a second. */
 static void ask(int number) {
   if (!fopo_interrupt_by_signal(number)) return; /* the main thread gets the signal */
-  if (number != SIGALRM && ending == 0) ending = number;
+  if (ending == 0) ending = number;
   asked++;
   alarm(1);
 }
@@ -45,6 +51,7 @@ static void ask(int number) {
 static void on_fatal(int number, siginfo_t *info, void *context) {
   int saved = errno, waits = number == SIGTERM || number == SIGHUP || number == SIGXCPU;
   (void)context;
+  if (number == SIGALRM && info->si_code == SI_TIMER) over = 1;
   if (ending != 0 && (waits || number == SIGALRM)) {
     if (number != SIGALRM) { /* asked for again */
     } else if (asked < FOPO_ENDING_SECONDS) {
@@ -52,7 +59,7 @@ static void on_fatal(int number, siginfo_t *info, void *context) {
     } else {
       end_by(ending, info);
     }
-  } else if (waits && deferring > 0) {
+  } else if ((waits && deferring > 0) || (number == SIGALRM && over)) {
     ask(number);
   } else {
     end_by(number, info);
@@ -81,6 +88,16 @@ fopo_restore *fopo_endings_restore(fopo_restore *restore) {
   restore_terminal = restore;
   return before;
 }
+
+void fopo_endings_limit(double seconds) {
+  struct sigevent by = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+  struct itimerspec when = {.it_value = {.tv_sec = (time_t)seconds}};
+  when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
+  if (!limited) limited = timer_create(CLOCK_MONOTONIC, &by, &limit) == 0;
+  if (limited) timer_settime(limit, 0, &when, NULL);
+}
+
+int fopo_ending_by_limit(void) { return over; }
 
 void fopo_endings_defer(int change) { deferring += change; }
 

@@ -13,6 +13,13 @@ enum { FOPO_ENDING_SECONDS = 10 };
 /* Call once, before other threads are started. A signal that was ignored at the start stays so. */
 void fopo_endings_install(void);
 
+/* Ends the program after so many seconds as SIGTERM does while a run keeps a checkpoint: it is
+ * interrupted, writes the checkpoint and leaves, with 128 + SIGALRM. 0: the limit is lifted. */
+void fopo_endings_limit(double seconds);
+
+/* 1 if the limit of time is what ends the program. */
+int fopo_ending_by_limit(void);
+
 /* The function that restores the terminal before a signal ends the program; it may call only what
  * is safe in a signal handler. NULL: none. Returns the former one. */
 typedef void fopo_restore(void);
