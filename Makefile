@@ -3,7 +3,7 @@
 #       make CUDA= | make test-arm | make MPI=1 | make MPI= | make test-ranks
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
 #       make doc | make pictures | make paper
-#       make nightly NIGHTLY=7200 SEED=1 T="kills interrupts"
+#       make nightly NIGHTLY=7200 SEED=1 T="kills interrupts" | make mutate MUTATE="--budget 600"
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
@@ -75,7 +75,7 @@ EMULATED := $(OUT)/emulated/fopo_cuda.so
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-ranks nightly clean FORCE
+.PHONY: packages openmpi test-ranks nightly mutate clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -222,6 +222,11 @@ test-arm:
 # Several processes on this machine, beyond what make test runs of them.
 test-ranks: all
 	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
+
+# Faults planted one at a time, and the tests that notice: tests/mutate/README.md
+mutate: packages
+	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)$(PYTHON) tests/mutate/mutate.py run $(MUTATE)
 
 # The long proofs, in NIGHTLY seconds: a table of promises, tries and failures (tests/nightly.sh).
 NIGHTLY ?= 7200

@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/.."
 out=$1
 shift
-limit=600 # seconds for one program: a test that hangs fails
+limit=${FOPO_TEST_LIMIT:-600} # seconds for one program: a test that hangs fails
 . tests/environment.sh
 if [[ $out == *asan* ]]; then
   limit=1800 # the emulated GPU switches stacks, which the sanitizer makes slow
