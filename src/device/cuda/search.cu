@@ -212,6 +212,7 @@ __device__ inline void update_query(const search &s, const tile &t, size_t b) {
     for (size_t i = threadIdx.x; i < held; i += blockDim.x) s.keys[b * CAPACITY + i] = keys[i];
     if (threadIdx.x == 0) s.sorted[b] = held == s.k ? (uint32_t)held : 0;
   }
+  __syncthreads(); /* every thread has read n and sorted */
   if (threadIdx.x != 0) return;
   s.n[b] = s.before[b] = (uint32_t)held;
   s.arrived[b] = 0;
