@@ -72,6 +72,7 @@ TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
+WATCHED  := $(OUT)/races/fopo_cuda.so
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
@@ -118,7 +119,8 @@ $(OUT)/device_abi: FORCE
 	$(Q)mkdir -p $(@D); sh scripts/tools/device_abi.sh $(CC) > $@.new; \
 	  if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-COMPARE_ABI := src/device/device.o src/device/cuda/cuda.cu.o emulated/src/device/cuda/cuda.cu.o
+COMPARE_ABI := src/device/device.o src/device/cuda/cuda.cu.o \
+               emulated/src/device/cuda/cuda.cu.o races/src/device/cuda/cuda.cu.o
 $(COMPARE_ABI:%=$(OUT)/%): ABI := -DFOPO_DEVICE_ABI=$$(cat $(OUT)/device_abi)u
 $(COMPARE_ABI:%=$(OUT)/%): $(OUT)/device_abi
 
@@ -151,13 +153,29 @@ $(OUT)/fopo_mpi.so: src/comm/mpi/fopo_mpi.c src/comm/mpi/mpi.h src/core/status.h
 openmpi:
 	$(Q)command -v mpicc >/dev/null || sh scripts/tools/setup.sh --mpi
 
-# The same sources for the tests, on an emulation of a GPU.
+# The same sources for the tests, on an emulation of a GPU; and again with each access of their
+# kernels watched (tests/cuda/races.cc is in the place of ThreadSanitizer's runtime).
+EMULATE  = $(CXX) -std=c++20 $(COMMON) -fPIC -fvisibility=hidden -Itests/cuda -Wall -Wextra \
+           -Wshadow -Wno-unknown-pragmas $(ABI) -MMD -MP
+WATCH   := -O1 -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero
+EMULATION := $(wildcard tests/cuda/*.cc)
+
 $(OUT)/emulated/%.o: % $(OUT)/flags
 	$(call say,CXX,$<)
-	$(Q)mkdir -p $(@D); $(CXX) -x c++ -std=c++20 $(COMMON) -fPIC -fvisibility=hidden -Itests/cuda \
-	  -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(ABI) -MMD -MP -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(EMULATE) -x c++ -c -o $@ $<
 
-$(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) $(OUT)/emulated/tests/cuda/cuda_emulation.cc.o
+$(OUT)/races/src/%.o: src/% $(OUT)/flags
+	$(call say,WATCH,$<)
+	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -x c++ -c -o $@ $<
+
+$(OUT)/races/tests/%.o: tests/% $(OUT)/flags
+	$(call say,WATCH,$<)
+	$(Q)mkdir -p $(@D); $(EMULATE) -DEMULATION_RACES -x c++ -c -o $@ $<
+
+$(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) \
+             $(patsubst %,$(OUT)/emulated/%.o,$(filter-out %/races.cc,$(EMULATION)))
+$(WATCHED): $(CUDA_SRC:%=$(OUT)/races/%.o) $(EMULATION:%=$(OUT)/races/%.o)
+$(EMULATED) $(WATCHED):
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
 
@@ -198,6 +216,7 @@ test: packages
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so
+test-programs: $(if $(filter asan,$(MODE)),,$(WATCHED))
 
 # The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
 lint:

@@ -1,0 +1,513 @@
+/* Blocks: each thread is a coroutine that runs until it must wait. FOPO_EMULATION_SEED=n draws the
+ * order in which threads run and blocks begin, and how many blocks run side by side (0: ascending,
+ * one by one). Blocks side by side have a thread of the host each, because their shared memory is
+ * thread_local, but only one of these runs at a time; they change places at barriers, exchanges,
+ * fences and atomic operations. */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to go from one coroutine's stack to another's */
+#include <map>
+#include <numeric>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "machine.h"
+#include "races.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace emulation {
+
+enum { MOST_THREADS = 1024, WARPS = MOST_THREADS / 32, STACK = 64 << 10, MOST_CREWS = 4 };
+constexpr size_t SHARED_MOST = 48 << 10, SHARED_OPT_IN = 163 << 10; /* 163 KiB: of an A100 */
+
+/* ---- the schedule's random numbers ---- */
+
+unsigned seed() {
+  static const unsigned value = [] {
+    const char *text = getenv("FOPO_EMULATION_SEED");
+    return text != nullptr ? (unsigned)strtoul(text, nullptr, 10) : 1u;
+  }();
+  return value;
+}
+
+uint32_t chance(uint32_t n) { /* Knuth's MMIX generator */
+  static uint64_t state = seed();
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((state >> 32) * n >> 32);
+}
+
+template <class T> static void shuffle(T *x, size_t n) {
+  for (size_t i = n; i > 1; i--) std::swap(x[i - 1], x[chance((uint32_t)i)]);
+}
+
+/* ---- a block's threads ---- */
+
+struct barrier {
+  unsigned waiting, generation;
+  place where;
+};
+
+/* Lanes that wait for each other: those of the mask. */
+struct meeting {
+  uint32_t mask, arrived; /* arrived 0: free */
+  collective kind;
+  place where;
+};
+
+struct warp {
+  meeting meetings[32];
+  uint32_t ended;
+};
+
+struct fiber {
+  ucontext_t context;
+  jmp_buf here;
+  char *stack;
+  bool begun, done, waits_for_lanes;
+  const unsigned *gate; /* it waits while *gate is `closed` */
+  unsigned closed;
+  uint64_t given, got; /* in a meeting */
+  unsigned from;
+#if defined(__SANITIZE_ADDRESS__)
+  void *fake;
+#endif
+};
+
+/* What runs one block after another. */
+struct crew {
+  fiber fibers[MOST_THREADS];
+  warp warps[WARPS];
+  barrier of_block;
+  jmp_buf scheduler;
+  unsigned running, alive, threads;
+  uint16_t order[MOST_THREADS];
+  std::vector<char> dynamic;
+  races::watcher *watcher;
+  sem_t turn;
+  bool busy;
+#if defined(__SANITIZE_ADDRESS__)
+  void *scheduler_fake;
+  const void *scheduler_stack;
+  size_t scheduler_size;
+#endif
+};
+
+static thread_local crew *mine;
+static crew *crews[MOST_CREWS];
+
+/* The launch that is being run. */
+static struct {
+  const task *kernel;
+  size_t blocks, next, shared;
+  unsigned threads, beside;
+  std::vector<uint32_t> order; /* of the blocks; empty: ascending */
+} grid;
+
+/* ---- blocks side by side: the right to run goes from crew to crew ---- */
+
+static crew *another_busy() {
+  crew *found[MOST_CREWS];
+  unsigned n = 0;
+  for (crew *c : crews) {
+    if (c != nullptr && c != mine && c->busy) found[n++] = c;
+  }
+  return n > 0 ? found[chance(n)] : nullptr;
+}
+
+static void hand_over(crew *to) {
+  sem_post(&to->turn);
+  while (sem_wait(&mine->turn) != 0) {}
+}
+
+static void maybe_change_blocks(uint32_t one_in) {
+  if (grid.beside <= 1 || chance(one_in) != 0) return;
+  crew *other = another_busy();
+  if (other != nullptr) hand_over(other);
+}
+
+/* ---- switches between threads of a block ---- */
+
+#if defined(__SANITIZE_ADDRESS__)
+static void leave_scheduler(fiber &f) {
+  __sanitizer_start_switch_fiber(&mine->scheduler_fake, f.stack, STACK);
+}
+static void back_in_scheduler() {
+  __sanitizer_finish_switch_fiber(mine->scheduler_fake, nullptr, nullptr);
+}
+static void enter_fiber(bool first) {
+  __sanitizer_finish_switch_fiber(first ? nullptr : mine->fibers[mine->running].fake,
+                                  &mine->scheduler_stack, &mine->scheduler_size);
+}
+static void leave_fiber() {
+  __sanitizer_start_switch_fiber(&mine->fibers[mine->running].fake, mine->scheduler_stack,
+                                 mine->scheduler_size);
+}
+#else
+static void leave_scheduler(fiber &) {}
+static void back_in_scheduler() {}
+static void enter_fiber(bool) {}
+static void leave_fiber() {}
+#endif
+
+/* Back to the scheduler; returns when this thread's turn comes again. */
+static void yield() {
+  crew *c = mine;
+  unsigned me = c->running;
+  leave_fiber();
+  if (_setjmp(c->fibers[me].here) == 0) _longjmp(c->scheduler, 1);
+  enter_fiber(false);
+}
+
+/* While one lives, accesses are the emulation's and not the kernel's. */
+struct outside_kernel {
+  crew *c = mine;
+  outside_kernel() { races::pause(c->watcher); }
+  ~outside_kernel() { races::resume(c->watcher, c->running, c->fibers[c->running].stack, STACK); }
+};
+
+static void open_barrier(crew *c) {
+  c->of_block.waiting = 0;
+  c->of_block.generation++;
+  races::barrier(c->watcher);
+}
+
+void sync_block(place where) {
+  outside_kernel pause;
+  crew *c = mine;
+  barrier &b = c->of_block;
+  fiber &me = c->fibers[c->running];
+  if (b.waiting == 0) b.where = where;
+  if (b.where.line != where.line) {
+    give_up("the threads of a block wait at different barriers, %s:%d and :%d", where.file,
+            b.where.line, where.line);
+  }
+  if (++b.waiting == c->alive) return open_barrier(c);
+  me.gate = &b.generation;
+  me.closed = b.generation;
+  yield();
+}
+
+static void end_meeting(crew *c, unsigned w, meeting &m) {
+  uint32_t votes = 0;
+  for (unsigned i = 0; i < 32; i++) {
+    if (m.mask >> i & 1 && c->fibers[w * 32 + i].given != 0) votes |= 1u << i;
+  }
+  for (unsigned i = 0; i < 32; i++) {
+    fiber &f = c->fibers[w * 32 + i];
+    if ((m.mask >> i & 1) == 0) continue;
+    if (m.kind == SHUFFLE && (m.mask >> f.from & 1) == 0) {
+      give_up("a lane reads from lane %u, which its mask does not name, at %s:%d", f.from,
+              m.where.file, m.where.line);
+    }
+    f.got = m.kind == VOTE ? votes : c->fibers[w * 32 + f.from].given;
+    f.waits_for_lanes = false;
+  }
+  m.arrived = 0;
+  if (m.kind == SYNC) races::warp_barrier(c->watcher, w, m.mask);
+}
+
+/* The meeting of these lanes, which may have begun. */
+static meeting &find_meeting(warp &w, collective kind, uint32_t mask, place where) {
+  meeting *free = nullptr;
+  for (meeting &m : w.meetings) {
+    if (m.arrived == 0) {
+      if (free == nullptr) free = &m;
+      continue;
+    }
+    if ((m.mask & mask) == 0) continue;
+    if (m.mask != mask || m.kind != kind || m.where.line != where.line) {
+      give_up("lanes of a warp meet at %s:%d with mask %08x and at %s:%d with mask %08x",
+              m.where.file, m.where.line, m.mask, where.file, where.line, mask);
+    }
+    return m;
+  }
+  *free = {mask, 0, kind, where};
+  return *free;
+}
+
+uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, place where) {
+  outside_kernel pause;
+  crew *c = mine;
+  unsigned lane = c->running % 32, w = c->running / 32;
+  fiber &me = c->fibers[c->running];
+  if ((mask >> lane & 1) == 0) {
+    give_up("a lane is not in the mask %08x that it names, at %s:%d", mask, where.file, where.line);
+  }
+  if ((mask & c->warps[w].ended) != 0) {
+    give_up("a lane has ended that the mask %08x names, at %s:%d", mask, where.file, where.line);
+  }
+  meeting &m = find_meeting(c->warps[w], kind, mask, where);
+  me.given = value;
+  me.from = from;
+  m.arrived |= 1u << lane;
+  if (m.arrived == mask) {
+    end_meeting(c, w, m);
+  } else {
+    me.waits_for_lanes = true;
+    yield();
+  }
+  return me.got;
+}
+
+void fence(bool of_block) {
+  outside_kernel pause;
+  races::fence(mine->watcher, mine->running, of_block);
+  maybe_change_blocks(4);
+}
+
+void begin_atomic(const volatile void *x, size_t bytes) {
+  outside_kernel pause;
+  maybe_change_blocks(8);
+  if (seed() > 0 && chance(8) == 0) yield();
+  races::atomic(mine->watcher, mine->running, x, bytes, __builtin_return_address(0));
+}
+
+void end_atomic() {
+  outside_kernel pause;
+  maybe_change_blocks(8);
+}
+
+void give_way() {
+  outside_kernel pause;
+  maybe_change_blocks(1);
+  yield();
+}
+
+void *shared_memory() { return mine->dynamic.data(); }
+
+/* ---- the life of a thread ---- */
+
+static void check_meetings(crew *c, unsigned me) {
+  warp &w = c->warps[me / 32];
+  w.ended |= 1u << me % 32;
+  for (meeting &m : w.meetings) {
+    if (m.arrived != 0 && (m.mask & w.ended) != 0) {
+      give_up("a lane ends that the mask %08x names, at %s:%d", m.mask, m.where.file, m.where.line);
+    }
+  }
+}
+
+static void live() {
+  enter_fiber(true);
+  for (;;) {
+    crew *c = mine;
+    unsigned me = c->running;
+    races::resume(c->watcher, me, c->fibers[me].stack, STACK);
+    grid.kernel->run();
+    races::pause(c->watcher);
+    c->fibers[me].done = true;
+    c->alive--;
+    check_meetings(c, me);
+    if (c->of_block.waiting > 0 && c->of_block.waiting == c->alive) open_barrier(c);
+    yield();
+  }
+}
+
+static void resume(unsigned t) {
+  crew *c = mine;
+  fiber &f = c->fibers[t];
+  c->running = t;
+  threadIdx.x = t;
+  leave_scheduler(f);
+  if (_setjmp(c->scheduler) == 0) {
+    if (f.begun) _longjmp(f.here, 1);
+    f.begun = true;
+    if (f.stack == nullptr) give_up("a thread has no stack");
+    setcontext(&f.context);
+  }
+  back_in_scheduler();
+}
+
+static void make_fiber(fiber &f) {
+  if (f.stack != nullptr) return;
+  f.stack =
+      (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (f.stack == (char *)MAP_FAILED) give_up("no memory for a thread's stack");
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack;
+  f.context.uc_stack.ss_size = STACK;
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, live, 0);
+}
+
+/* ---- a block ---- */
+
+static void begin_block(crew *c, size_t b) {
+  c->alive = c->threads = grid.threads;
+  c->of_block = {};
+  for (unsigned w = 0; w < grid.threads / 32; w++) c->warps[w] = {};
+  for (unsigned t = 0; t < grid.threads; t++) {
+    make_fiber(c->fibers[t]);
+    c->fibers[t].done = c->fibers[t].waits_for_lanes = false;
+    c->fibers[t].gate = nullptr;
+  }
+  c->dynamic.assign(grid.shared + 64, (char)0xff);
+  blockDim = {grid.threads, 1, 1};
+  gridDim = {(unsigned)grid.blocks, 1, 1};
+  blockIdx = {(unsigned)b, 0, 0};
+  races::begin_block(c->watcher, (uint32_t)b, grid.threads, c->dynamic.data(), grid.shared);
+}
+
+/* How the threads of a block take turns: ascending, descending, in an order that is drawn and that
+ * each round begins elsewhere, or some threads only if no other can go on. */
+enum turns { ASCENDING, DESCENDING, RANDOM, LAGGING, N_TURNS };
+
+static void order_turns(crew *c, turns how) {
+  std::iota(c->order, c->order + c->threads, (uint16_t)0);
+  if (how == DESCENDING) std::reverse(c->order, c->order + c->threads);
+  if (how == RANDOM) shuffle(c->order, c->threads);
+}
+
+static bool can_run(const fiber &f) {
+  return !f.done && !f.waits_for_lanes && (f.gate == nullptr || *f.gate != f.closed);
+}
+
+/* Each thread that can run has a turn, but for those of which the hash is in `lagging`. */
+static bool run_round(crew *c, unsigned first, uint32_t lagging) {
+  bool moved = false;
+  for (unsigned i = 0; i < c->threads; i++) {
+    unsigned t = c->order[first + i < c->threads ? first + i : first + i - c->threads];
+    if (!can_run(c->fibers[t]) || lagging >> (t * 2654435769u >> 27) & 1) continue;
+    c->fibers[t].gate = nullptr;
+    moved = true;
+    resume(t);
+  }
+  return moved;
+}
+
+static void say_why_stuck(const crew *c) {
+  for (unsigned w = 0; w < c->threads / 32; w++) {
+    for (const meeting &m : c->warps[w].meetings) {
+      if (m.arrived == 0) continue;
+      give_up("lanes %08x of the mask %08x never come to %s:%d", m.mask & ~m.arrived, m.mask,
+              m.where.file, m.where.line);
+    }
+  }
+  give_up("threads of a block wait at a barrier to which others do not come");
+}
+
+static void run_block(crew *c, size_t b) {
+  turns how = seed() == 0 ? ASCENDING : (turns)chance(N_TURNS);
+  uint32_t lagging = how == LAGGING ? chance(UINT32_MAX) : 0;
+  begin_block(c, b);
+  order_turns(c, how);
+  while (c->alive > 0) {
+    unsigned first = how == RANDOM ? chance(c->threads) : 0;
+    if (!run_round(c, first, lagging) && (lagging == 0 || !run_round(c, first, 0))) {
+      say_why_stuck(c);
+    }
+    maybe_change_blocks(4);
+  }
+}
+
+/* ---- a grid ---- */
+
+static void run_blocks() {
+  while (grid.next < grid.blocks) {
+    size_t i = grid.next++;
+    run_block(mine, grid.order.empty() ? i : grid.order[i]);
+  }
+  mine->busy = false;
+}
+
+static crew *new_crew() {
+  crew *c = new crew();
+  sem_init(&c->turn, 0, 0);
+  c->watcher = races::new_watcher();
+  return c;
+}
+
+/* A thread of the host beside the one that waits for the grid: crew 0 is woken by the last. */
+static void *serve(void *own) {
+  mine = (crew *)own;
+  for (;;) {
+    while (sem_wait(&mine->turn) != 0) {}
+    run_blocks();
+    crew *other = another_busy();
+    sem_post(other != nullptr ? &other->turn : &crews[0]->turn);
+  }
+  return nullptr;
+}
+
+/* A child of fork has none of the threads. */
+static void forget_crews_of_parent() {
+  static pid_t process;
+  if (process != getpid()) std::fill(crews + 1, crews + MOST_CREWS, nullptr);
+  process = getpid();
+}
+
+static void make_crews(unsigned n) {
+  forget_crews_of_parent();
+  for (unsigned i = 1; i < n; i++) {
+    pthread_t thread;
+    if (crews[i] != nullptr) continue;
+    crews[i] = new_crew();
+    if (pthread_create(&thread, nullptr, serve, crews[i]) != 0) give_up("no thread for a block");
+    pthread_detach(thread);
+  }
+}
+
+/* How many blocks run side by side in a launch. */
+static unsigned draw_beside(size_t blocks) {
+  if (seed() == 0 || blocks < 2 || chance(8) > 0) return 1;
+  unsigned n = 2 + chance(MOST_CREWS - 1);
+  return n < blocks ? n : (unsigned)blocks;
+}
+
+static void run_grid(const task &kernel, size_t blocks, unsigned threads, size_t shared) {
+  on_device open;
+  static thread_local crew *own; /* a coroutine stays on the thread of the host where it began */
+  crew *before = mine;
+  grid = {&kernel, blocks, 0, shared, threads, draw_beside(blocks), {}};
+  if (seed() > 0 && blocks <= (1 << 20)) {
+    grid.order.resize(blocks);
+    std::iota(grid.order.begin(), grid.order.end(), 0u);
+    shuffle(grid.order.data(), blocks);
+  }
+  if (own == nullptr) own = new_crew();
+  mine = crews[0] = own;
+  make_crews(grid.beside);
+  races::begin_launch();
+  for (unsigned i = 0; i < grid.beside; i++) crews[i]->busy = true;
+  run_blocks();
+  crew *other = another_busy();
+  if (other != nullptr) hand_over(other);
+  mine = before;
+}
+
+static std::map<const void *, size_t> opted_in; /* bytes of dynamic shared memory, by kernel */
+
+void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream, const void *kernel,
+            std::unique_ptr<task> made) {
+  if (threads == 0 || threads > MOST_THREADS || threads % 32 != 0) {
+    give_up("a block has 32 to 1024 threads here, a multiple of 32");
+  }
+  if (blocks == 0 || blocks > 0x7fffffff) give_up("a grid of %zu blocks", blocks);
+  auto most = opted_in.find(kernel);
+  if (shared > (most != opted_in.end() ? most->second : SHARED_MOST)) {
+    give_up("a block asks for %zu bytes of shared memory, more than its kernel may", shared);
+  }
+  std::shared_ptr<task> kept = std::move(made);
+  put_off(stream, {[=] { run_grid(*kept, blocks, threads, shared); }, [=] { kept->check(); }});
+}
+
+} // namespace emulation
+
+thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int value) {
+  emulation::held here(emulation::lock);
+  cudaError_t error = emulation::call();
+  if (error != cudaSuccess) return error;
+  if (value < 0 || (size_t)value > emulation::SHARED_OPT_IN) {
+    return emulation::last_error = 1, cudaErrorInvalidValue;
+  }
+  emulation::opted_in[kernel] = (size_t)value;
+  return cudaSuccess;
+}
