@@ -116,7 +116,7 @@ enum { COLUMNS = 2 * FOPO_SCREEN_MOST };
 
 static int column_of(const canvas *k, double x) {
   double at = (x - k->x.lo) / (k->x.hi - k->x.lo) * (k->cols * k->across - 1) + 0.5;
-  return at < 0 ? 0 : at >= k->cols * k->across ? k->cols * k->across - 1 : (int)at;
+  return !(at > 0) ? 0 : at >= k->cols * k->across ? k->cols * k->across - 1 : (int)at;
 }
 
 /* Merges the buckets in the window into columns[]; returns the number of buckets. */

@@ -24,8 +24,11 @@ static void merge(fopo_bucket *into, const fopo_bucket *b) {
   into->n += b->n;
 }
 
+/* Far from the limits of double, so that no width of a range overflows. */
+static int is_place(double x) { return fabs(x) < 1e300; }
+
 int fopo_trace_add(fopo_trace *t, double step, double seconds, double value) {
-  if (!isfinite(value)) return FOPO_OK;
+  if (!isfinite(value) || !is_place(step) || !is_place(seconds)) return FOPO_OK;
   fopo_bucket b = {{step, seconds}, value, value, value, 1};
   double full = 1;
   for (int l = 0; l < FOPO_TRACE_LEVELS; l++, full *= FOPO_TRACE_FACTOR) {

@@ -23,7 +23,8 @@ typedef struct {
 
 void fopo_trace_done(fopo_trace *t); /* leaves an empty trace */
 
-/* Adds a value; one that is not finite is left out, and so is this one after FOPO_ERR_MEMORY. */
+/* Adds a value; one that is not finite, or whose step or seconds are 1e300 or more, is left out,
+ * and so is this one after FOPO_ERR_MEMORY. */
 int fopo_trace_add(fopo_trace *t, double step, double seconds, double value);
 
 /* The finest level whose oldest bucket is at x[axis] <= from, or that holds the whole series. */
