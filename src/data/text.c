@@ -209,9 +209,20 @@ static void convert_line_ends(fopo_text *t, char *fresh, size_t n, int first) {
   for (char *p = fresh; (p = memchr(p, '\r', n - (size_t)(p - fresh))) != NULL;) *p++ = '\n';
 }
 
+/* Nothing is left of a file that is not compressed. It is read up to the length that it had. */
+static int is_taken(const fopo_text *t) { return t->inflater == NULL && t->taken >= t->size; }
+
+static int end_text(fopo_text *t) {
+  t->ended = 1;
+  if (t->filled > 0 && t->buffer[t->filled - 1] != '\n') t->buffer[t->filled++] = '\n';
+  return FOPO_OK;
+}
+
 /* Reads one more block behind the text; *got = 0 at the end of the file. */
 static int read_block(fopo_text *t, size_t *got) {
   int first = t->taken == 0;
+  *got = 0;
+  if (is_taken(t)) return end_text(t);
   int status = t->capacity - t->filled < t->step ? reserve(t) : FOPO_OK;
   if (status != FOPO_OK) return status;
   char *fresh = t->buffer + t->filled;
@@ -226,14 +237,12 @@ static int read_block(fopo_text *t, size_t *got) {
   if (nul != NULL) return refuse_nul(t, nul);
   convert_line_ends(t, fresh, *got, first);
   t->filled += *got;
-  t->ended = *got == 0;
-  if (t->ended && t->filled > 0 && t->buffer[t->filled - 1] != '\n') t->buffer[t->filled++] = '\n';
-  return FOPO_OK;
+  return *got == 0 ? end_text(t) : FOPO_OK;
 }
 
 int fopo_text_more(fopo_text *t) {
   size_t whole = (size_t)(t->stop - t->at);
-  int status = reserve(t), was_ended = t->ended;
+  int status = is_taken(t) ? FOPO_OK : reserve(t), was_ended = t->ended;
   const char *last = NULL;
   while (status == FOPO_OK && last == NULL && !t->ended) {
     size_t before = t->filled, got = 0;
@@ -241,7 +250,7 @@ int fopo_text_more(fopo_text *t) {
     last = memrchr(t->buffer + before, '\n', t->filled - before);
   }
   if (status != FOPO_OK) return status;
-  t->stop = last != NULL ? last + 1 : t->buffer + whole;
+  t->stop = last != NULL ? last + 1 : t->at + whole;
   if (was_ended) return FOPO_OK;
   /* Progress reaches 100 % once, here: before the end, buffered input may already be all read. */
   double total = (double)t->size, done = (double)t->taken;
@@ -272,8 +281,19 @@ int fopo_text_peek(const char **p, const char *stop, const char **at, const char
   return 1;
 }
 
+static int is_small(const fopo_text *t) { return t->inflater == NULL && t->size < BLOCK; }
+
 static void skip_byte_order_mark(fopo_text *t) {
   if (t->stop - t->at >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) t->at += 3;
+}
+
+/* Room for two blocks, or for all of a small file. */
+static int make_buffer(fopo_text *t) {
+  t->step = is_small(t) ? (size_t)t->size + 1 : BLOCK;
+  t->capacity = 2 * t->step;
+  t->buffer = fopo_alloc(t->capacity + SLACK, 1);
+  t->at = t->stop = t->buffer;
+  return t->buffer != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 int fopo_text_open(fopo_text *t, const char *path) {
@@ -281,14 +301,6 @@ int fopo_text_open(fopo_text *t, const char *path) {
   int status = fopo_open_regular(&t->fd, &t->size, path);
   if (status != FOPO_OK) return status;
   snprintf(t->what, sizeof t->what, "reading %s", path);
-  t->step = BLOCK;
-  t->capacity = 2 * BLOCK;
-  t->buffer = fopo_alloc(t->capacity + SLACK, 1);
-  if (t->buffer == NULL) {
-    status = FOPO_ERR_MEMORY;
-    goto out;
-  }
-  t->at = t->stop = t->buffer;
   unsigned char magic[FOPO_FOREIGN_BYTES] = {0};
   size_t n;
   int error = fopo_read_at(t->fd, magic, sizeof magic, 0, &n);
@@ -301,12 +313,12 @@ int fopo_text_open(fopo_text *t, const char *path) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);
     }
   }
+  if (status == FOPO_OK) status = make_buffer(t);
   if (status == FOPO_OK) status = fopo_text_more(t);
   if (status == FOPO_OK) skip_byte_order_mark(t);
   if (status == FOPO_OK && t->at == t->stop) {
     status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
   }
-out:
   if (status != FOPO_OK) fopo_text_close(t);
   return status;
 }
