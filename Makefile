@@ -76,7 +76,7 @@ WATCHED  := $(OUT)/races/fopo_cuda.so
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-ranks nightly mutate clean FORCE
+.PHONY: packages openmpi test-ranks fuzzers nightly mutate clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -199,6 +199,39 @@ $(OUT)/seam.so: tests/faults/seam.c $(OUT)/flags
 	$(Q)$(CC) -std=c11 -O2 -g -fPIC -fno-builtin -shared -D_GNU_SOURCE -Wall -Wextra \
 	  -isystem /usr/include/lua5.4 -o $@ $< -ldl
 
+# The fuzz targets with the driver of their own; and by clang, with libFuzzer and sanitizers, in
+# build/fuzz. --wrap makes the machine small: a file may claim gigabytes.
+FUZZ_WRAP := -Wl,--wrap=fopo_memory_suffices,--wrap=fopo_alloc,--wrap=fopo_realloc
+FUZZ_C    := tests/fuzz/targets.c tests/fuzz/zip.c
+
+$(OUT)/fuzz: $(FUZZ_C:%.c=$(OUT)/%.o) $(OUT)/tests/fuzz/drive.o $(OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
+
+FUZZ_FLAGS := -O1 -g -UNDEBUG -fsanitize=fuzzer-no-link,address,undefined \
+              -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# The kernels are gcc's: clang 14 cannot ask for all of their CPU features.
+KERNELS    := $(filter src/kernels/%,$(SRC_C))
+FUZZ_OBJ   := $(patsubst %.c,build/fuzz/%.o,$(filter-out $(KERNELS),$(SRC_C))) \
+              $(KERNELS:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=build/fuzz/%.o) \
+              $(FUZZ_C:%.c=build/fuzz/%.o) build/fuzz/tests/fuzz/libfuzzer.o $(OUT)/lua_files.o
+
+fuzzers: build/fuzz/fuzz $(OUT)/fuzz
+
+build/fuzz/fuzz: $(FUZZ_OBJ)
+	$(call say,LINK,$@)
+	$(Q)clang++ -fopenmp -fsanitize=fuzzer,address,undefined $(FUZZ_WRAP) -o $@ $^ $(LDLIBS)
+
+build/fuzz/%.o: %.c
+	$(call say,CLANG,$<)
+	$(Q)mkdir -p $(@D); clang -std=c11 $(COMMON) $(isa_flags) $(FUZZ_FLAGS) -w -MMD -MP -c \
+	  -o $@ $<
+
+build/fuzz/%.o: %.cc
+	$(call say,CLANG,$<)
+	$(Q)mkdir -p $(@D); clang++ -std=c++17 $(COMMON) -DNO_MANUAL_VECTORIZATION $(FUZZ_FLAGS) -w \
+	  -MMD -MP -c -o $@ $<
+
 # The test of the kernels with nothing that is above them: tests/test_arm.sh builds it for arm64.
 LOW := $(filter $(OUT)/src/core/% $(OUT)/src/kernels/%,$(OBJ))
 $(OUT)/kernels_alone: tests/c/test_kernels.c $(LOW) $(OUT)/flags
@@ -215,7 +248,7 @@ test: packages
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
-test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so
+test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so $(OUT)/fuzz
 test-programs: $(if $(filter asan,$(MODE)),,$(WATCHED))
 
 # The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
