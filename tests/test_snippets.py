@@ -301,6 +301,7 @@ RUN = {
 NOT_RUN = {
     "docs/speed.md": "minutes on a quiet machine, with PyTorch, FAISS and data sets of others",
     ("docs/data.md", "Files", 0): "pandas with pyarrow, and a file of the reader's own",
+    ("docs/ranks.md", "How it ends", 0): "tests/ranks_hosts.py gives mpirun the same",
     ("docs/ranks.md", "Starting", 0): "several machines; test_ranks.py starts ranks on this one",
 }
 
