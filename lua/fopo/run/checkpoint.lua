@@ -32,6 +32,9 @@ function checkpoint:due() return native.clock() >= self.last + self.every end
 
 local function say(...) io.stderr:write("fopo: ", string.format(...), "\n") end
 
+-- The same reason, though its numbers differ: how much is free, which process had the file.
+local function same(one, other) return one and one:gsub("%d", "") == other:gsub("%d", "") end
+
 -- Writes it. An interruption that is under way waits.
 function checkpoint:save()
   if self.step == self.t.step then return end
@@ -39,9 +42,11 @@ function checkpoint:save()
   self.last = native.clock()
   if ok then
     self.step = self.t.step
-  elseif self.said ~= why then
+  elseif not same(self.said, why) then
     self.said = why
-    say("no checkpoint at step %d: %s; the training goes on without", self.t.step, why)
+    local here = native.ranks_about()
+    say("no checkpoint at step %d%s: %s; the training goes on without", self.t.step,
+        self.alone and "" or (" by rank %d (%s)"):format(here.rank, here.host), why)
   end
 end
 
