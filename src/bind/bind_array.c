@@ -602,73 +602,82 @@ void bind_array_dealt(lua_State *L, bind_array *a) {
   bind_pressure(L, count(a) * ELEMENT);
 }
 
-/* Pushes this rank's part of what the ranks hold in ranges, `mine` of this one. */
-static int push_part(lua_State *L, fopo_matrix mine) {
+/* native.shard_array(items): deals out an array that every rank has whole. */
+static int shard_array(lua_State *L) {
+  bind_array *items = bind_array_numbers(L, 1, "items");
+  size_t first,
+      n = fopo_comm_share(&first, items->rows, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
   bind_array *a = bind_array_new_part(L);
-  bind_check(L, fopo_shard_deal(a->shard, mine));
+  bind_check(L, fopo_shard_deal(a->shard, fopo_matrix_rows(bind_matrix(items), first, n)));
   bind_array_dealt(L, a);
   return 1;
 }
 
-/* native.shard_array(items): deals out an array that every rank has whole. */
-static int shard_array(lua_State *L) {
-  bind_array *a = bind_array_numbers(L, 1, "items");
-  size_t first,
-      n = fopo_comm_share(&first, a->rows, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
-  return push_part(L, fopo_matrix_rows(bind_matrix(a), first, n));
-}
+/* This rank's range of the rows of files that follow one another. */
+typedef struct {
+  const char **paths; /* [n]; not owned */
+  size_t *rows;       /* [n] of each file; not owned */
+  size_t n, cols, first;
+} range_of_files;
 
-/* The rows first .. first + rows - 1 of all files of the list at 1, which follow one another. */
-static int read_range(lua_State *L, float *x, size_t first, size_t rows, size_t cols) {
+/* Rows first .. first + n - 1 of the range. */
+static int read_range(void *payload, float *x, size_t first, size_t n) {
+  const range_of_files *r = payload;
   size_t before = 0, shape[2];
   int status = FOPO_OK;
-  for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 1) && status == FOPO_OK; i++) {
-    lua_rawgeti(L, 1, i);
-    const char *path = lua_tostring(L, -1);
-    status = fopo_npy_rows(NULL, shape, path, 0, 0);
-    size_t begin = first > before ? first - before : 0, end = first + rows - before;
-    if (status == FOPO_OK && first + rows > before && begin < shape[0]) {
-      if (end > shape[0]) end = shape[0];
-      float *to = x + (before + begin - first) * cols;
-      status = fopo_npy_rows(to, shape, path, begin, end - begin);
+  first += r->first;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    size_t begin = first > before ? first - before : 0, end = first + n - before;
+    if (first + n > before && begin < r->rows[i]) {
+      if (end > r->rows[i]) end = r->rows[i];
+      float *to = x + (before + begin - first) * r->cols;
+      status = fopo_npy_rows(to, shape, r->paths[i], begin, end - begin);
     }
-    before += shape[0];
-    lua_pop(L, 1);
+    before += r->rows[i];
+  }
+  return status;
+}
+
+/* How many rows and columns the files have. */
+static int measure_files(range_of_files *r, size_t *P) {
+  size_t shape[2];
+  int status = FOPO_OK;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    status = fopo_npy_rows(NULL, shape, r->paths[i], 0, 0);
+    if (status != FOPO_OK) break;
+    if (i > 0 && shape[1] != r->cols) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns, the files before it %zu", r->paths[i],
+                       shape[1], r->cols);
+    }
+    r->rows[i] = shape[0];
+    r->cols = shape[1];
+    *P += shape[0];
   }
   return status;
 }
 
 /* native.shard_files{path ...}: deals out the matrix whose rows the .npy files hold, one after
- * another. Each rank reads its range of the rows alone. */
+ * another. Each rank reads its range of the rows alone, a piece at a time. */
 static int shard_files(lua_State *L) {
   bind_table(L, 1, "the list of files");
   lua_settop(L, 1);
-  size_t P = 0, cols = 0, shape[2] = {0, 0}, first;
-  int status = FOPO_OK;
-  for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 1); i++) {
-    lua_rawgeti(L, 1, i);
-    const char *path = bind_path(L, 2);
-    if (status == FOPO_OK) status = fopo_npy_rows(NULL, shape, path, 0, 0);
-    if (status == FOPO_OK && i > 1 && shape[1] != cols) {
-      status = fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns, the files before it %zu", path,
-                         shape[1], cols);
-    }
-    P += shape[0];
-    cols = shape[1];
-    lua_settop(L, 1);
+  range_of_files r = {.n = lua_rawlen(L, 1)};
+  size_t P = 0;
+  r.paths = bind_scratch(L, r.n + 1, sizeof *r.paths);
+  r.rows = bind_scratch(L, r.n + 1, sizeof *r.rows);
+  luaL_checkstack(L, 4, NULL);
+  for (size_t i = 0; i < r.n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    r.paths[i] = bind_path(L, lua_gettop(L));
+    lua_pop(L, 1); /* the list keeps the string */
   }
-  size_t n = fopo_comm_share(&first, P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  int status = measure_files(&r, &P);
   bind_check(L, fopo_comm_agree(status));
-  bind_array *range = bind_new(L, &bind_array_type, 0);
-  range->rows = n;
-  range->cols = cols;
-  status = take(range);
-  if (status == FOPO_OK) status = read_range(L, range->data, first, n, cols);
-  bind_check(L, fopo_comm_agree(status));
-  push_part(L, bind_matrix(range));
-  fopo_free(range->data); /* at once, for it is as large as the part */
-  range->data = NULL;
-  range->rows = 0;
+  fopo_shard_source from = {.read = read_range, .payload = &r, .cols = r.cols};
+  from.rows = fopo_comm_share(&r.first, P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal_from(a->shard, &from));
+  bind_array_dealt(L, a);
   return 1;
 }
 

@@ -20,9 +20,17 @@ typedef struct {
   size_t scratch_bytes;
 } fopo_shard;
 
-/* Deals out a catalogue whose rows the ranks hold one range after another: rank 0 the first ones,
- * `mine` [n, L], and so on. Needs 28 bytes an item of the whole catalogue while it works. */
+/* The rows of one rank's range, which are read twice: `read` fills to [n, cols]. */
+typedef struct {
+  int (*read)(void *payload, float *to, size_t first, size_t n);
+  void *payload;
+  size_t rows, cols;
+} fopo_shard_source;
+
+/* Deals out a catalogue whose rows the ranks have one range after another: rank 0 the first ones,
+ * `mine` [n, L], and so on. Takes 24 bytes an item of the range while it works, beside the part. */
 int fopo_shard_deal(fopo_shard *s, fopo_matrix mine);
+int fopo_shard_deal_from(fopo_shard *s, const fopo_shard_source *from);
 void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 
 /* Deals out the embeddings of fopo_embed_svd, which no rank ever has whole; singular [dim]. Every
