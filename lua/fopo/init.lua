@@ -50,7 +50,7 @@ local fopo = {
   strict = strict.set,
 }
 
--- fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks
+-- fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
 
 for name, module in pairs(fopo) do

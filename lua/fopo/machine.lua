@@ -1,4 +1,4 @@
--- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks.
+-- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local machine = {}
@@ -69,6 +69,32 @@ The prompt is for one process: try a script there, then run it on several.]],
   example = [[r = fopo.ranks()
 assert(r.rank < r.size and r.hosts[r.rank + 1] == r.host)]],
   call = native.ranks_about,
+}
+
+local function spread(seconds)
+  table.sort(seconds)
+  local n = #seconds
+  return {median = seconds[(n + 1) // 2], most = seconds[n], p99 = seconds[math.ceil(0.99 * n)],
+          least = seconds[1], all = seconds}
+end
+
+machine.network = define.fn{
+  name = "fopo.network", returns = "table",
+  options = {
+    {"n", "integer", 1000, "how often", min = 1, max = 1000000},
+    {"bytes", "integer", 4096, "that each rank sends to each", min = 1, max = 1 << 24},
+  },
+  text = [[Measures the collective operations of the ranks (fopo.ranks), in seconds: agree, of 8
+bytes; exchange, of bytes from each rank to each; gather, of bytes from each to all. Each has least,
+median, p99, most, and all, sorted. A step has 3 agreements and 2 of the others over items that are
+dealt out, 2 and 1 otherwise, so the medians say what it waits at least. Every rank must call it.]],
+  example = [[n = fopo.network{n = 10}
+assert(#n.agree.all == 10 and n.gather.median <= n.gather.most)]],
+  call = function(o)
+    local agree, exchange, gather = native.network(o.n, o.bytes)
+    return {ranks = select(2, native.ranks()), bytes = o.bytes, agree = spread(agree),
+            exchange = spread(exchange), gather = spread(gather)}
+  end,
 }
 
 return machine

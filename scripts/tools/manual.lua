@@ -107,7 +107,7 @@ local sections = {
    {"fopo.help", "fopo.glossary", "fopo.who", "fopo.explain", "fopo.examples", "fopo.demo",
     "fopo.show", "fopo.strict"}},
   {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device",
-                          "fopo.ranks"}},
+                          "fopo.ranks", "fopo.network"}},
 }
 
 local function belongs(name, prefix)

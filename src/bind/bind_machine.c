@@ -8,6 +8,7 @@
 
 #include "bind/bind.h"
 #include "comm/comm.h"
+#include "core/clock.h"
 #include "core/program.h"
 #include "core/replace.h"
 
@@ -99,6 +100,45 @@ static int ranks_about(lua_State *L) {
   return 1;
 }
 
+/* Fills seconds [3] with those of one agreement, one exchange and one gather of `bytes` from each
+ * rank to each. Collective. */
+static int time_calls(double *seconds, char *in, const char *out, size_t bytes) {
+  size_t each[FOPO_COMM_RANKS];
+  for (int r = 0; r < fopo_comm_size(); r++) each[r] = bytes;
+  double start = fopo_clock();
+  int status = fopo_comm_agree(FOPO_OK);
+  seconds[0] = fopo_clock() - start;
+  start = fopo_clock();
+  if (status == FOPO_OK) status = fopo_comm_exchange(in, each, out, each);
+  seconds[1] = fopo_clock() - start;
+  start = fopo_clock();
+  if (status == FOPO_OK) status = fopo_comm_gather(in, out, bytes);
+  seconds[2] = fopo_clock() - start;
+  return status;
+}
+
+/* native.network(n, bytes): three lists of n seconds: agreements, exchanges and gathers. All ranks
+ * must call it. */
+static int network(lua_State *L) {
+  size_t n = bind_count(L, 1, "n", 1, 1000000), bytes = bind_count(L, 2, "bytes", 1, 1 << 24);
+  size_t whole = bytes * (size_t)fopo_comm_size();
+  double *seconds = bind_scratch(L, 3 * n, sizeof *seconds);
+  char *in = bind_scratch(L, whole, 1), *out = bind_scratch(L, whole, 1);
+  int status = fopo_comm_agree(FOPO_OK); /* all have come so far */
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    status = time_calls(seconds + 3 * i, in, out, bytes);
+  }
+  bind_check(L, status);
+  for (int kind = 0; kind < 3; kind++) {
+    lua_createtable(L, (int)n, 0);
+    for (size_t i = 0; i < n; i++) {
+      lua_pushnumber(L, seconds[3 * i + (size_t)kind]);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+  }
+  return 3;
+}
+
 /* native.share(word): returns the string of rank 0 on every rank. All ranks must call it. */
 static int share(lua_State *L) {
   size_t n;
@@ -146,5 +186,6 @@ const luaL_Reg bind_machine_functions[] = {{"machine", machine},
                                            {"ranks", ranks},
                                            {"replace_text", replace_text},
                                            {"ranks_about", ranks_about},
+                                           {"network", network},
                                            {"share", share},
                                            {NULL, NULL}};
