@@ -2,6 +2,7 @@
 run and keeps its log, what depends on time is decided by it, and what goes wrong on one reaches
 all."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -210,6 +211,18 @@ for n, steps in ((2, 20), (3, 30)):
     code, out, err = run(n, os.path.join(here, "scripts/examples/ranks.lua"),
                          os.path.join(here, "datasets/sample.csv"), "8", str(steps), "example")
     check(f"the example on {n}", code == 0 and ("resumed at step 20" in out) == (n == 3), out, err)
+
+# the schedule of a step, played: without chance it is the formula of docs/ranks.md
+code, out, err = run(1, os.path.join(here, "scripts/studies/ranks_schedule.lua"), "quick",
+                     "jitter=0")
+rows = [[float(w) if "." in w else int(w) for w in re.findall(r"[\d.]+", line)]
+        for line in out.split("\n")[-7:-1]]
+check("the schedule", code == 0 and [r[1] for r in rows] == [2, 4, 8] * 2, out, err)
+for row in rows:
+    check("played as computed", abs(row[2] / row[7] - 1) < 0.1, row, out)
+    check("its parts", abs(sum(row[3:7]) - row[2]) < 0.005, row, out)
+    share, agreed = (row[1] - 1) / row[1] * 256, 3 * 8 * (row[1].bit_length() - 1)
+    check("its bytes", row[9] == share * (12 * 128 + 60) + agreed, row, out)
 
 # ---- the first decides, shows and keeps ----
 
