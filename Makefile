@@ -271,9 +271,12 @@ test-arm:
 	  $(MAKE) --no-print-directory ARM=1 all test-programs && \
 	  bash tests/run_arm.sh build/arm ./$(OUT)/fopo $(T); fi
 
-# Several processes on this machine, beyond what make test runs of them.
+# Several processes on this machine, beyond what make test runs of them: millions of items, hosts in
+# network namespaces (as root), and how times grow (with nothing beside it).
 test-ranks: all
 	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
+	$(Q)for t in ranks_hosts ranks_scaling; do echo "  $$t"; FOPO='$(CURDIR)/$(OUT)/fopo' \
+	  $(PYTHON) tests/$$t.py || [ $$? = 77 ] || exit 1; done
 
 # Faults planted one at a time, and the tests that notice: tests/mutate/README.md
 mutate: packages
