@@ -110,7 +110,7 @@ function shown.by_epoch(label, x)
         if label(row) == curve.name then ends[#ends + 1] = row end
       end
       lines[#lines + 1] = {curve.name, shown.plain(ends, "epoch", "%.3g"),
-        shown.cell(ends, "reward", "%.4f"), shown.cell(ends, "expected", "%.4f"),
+        shown.cell(ends, "reward", "%.4f"), shown.cell(ends, "expected", "%.4g"),
         shown.plain(ends, "effective", "%.0f"), shown.plain(ends, "ms_step", "%.3f")}
     end
     return lines, curves

@@ -112,7 +112,8 @@ local function sizes(list)
   local rows = {}
   for _, r in ipairs(list) do
     for seed = 1, 3 do
-      rows[#rows + 1] = {method = "mixture", seed = seed, step = 1, k = r.k, samples = r.S,
+      rows[#rows + 1] = {method = "mixture", seed = seed, step = 1, k = r.k or 256,
+                         samples = r.S or 1000,
                          reward = around(r.reward)(seed), ms_step = around(r.ms)(seed)}
     end
   end
@@ -126,6 +127,14 @@ local frail = sizes{{k = 64, reward = 0.1, ms = 1}, {k = 512, reward = 0.08, ms 
 says("robust in K", frail, "does not hold", true)
 says("time of K", frail, "does not hold", true)
 says("robust in K", sizes{{k = 64, reward = 0.1, ms = 1}}, "not tested here")
+-- where S varies as well, K is compared at the same S
+local both = sizes{{k = 64, S = 1000, reward = 0.1, ms = 1},
+                   {k = 512, S = 1000, reward = 0.1, ms = 1.4},
+                   {k = 64, S = 10, reward = 0.1, ms = 0.1}}
+figures = says("time of K", both, "holds", true)
+assert(figures:find("K = 512 / 64: 1.40", 1, true), figures)
+figures = says("cost of S", both, "does not hold", true)
+assert(figures:find("S = 1000 / 10: 10.00", 1, true), figures)
 
 -- RQ4
 local more = sizes{{S = 50, reward = 0.1, ms = 1}, {S = 1000, reward = 0.11, ms = 1.4}}
