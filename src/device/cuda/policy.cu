@@ -4,7 +4,8 @@
  * of GROUP items are summed relative to their own largest score. The sums of a context's groups,
  * scaled to one shift, make a cumulative sum that is short enough to be searched for each sample,
  * and a warp finds the item inside its group. If E_pi beta is wanted, the scores become
- * probabilities, which are multiplied by the items piece by piece and added in double.
+ * probabilities, which are multiplied by the items in one batch of products, a piece of the
+ * catalogue each, so that a small batch too fills the card; the products are added in double.
  *
  * Random words equal the CPU's to the bit; scores and sums do not. If a draw falls within rounding
  * of the border between two items, the id may be the neighbour's. */
@@ -16,7 +17,7 @@ namespace gpu {
 
 constexpr size_t GROUP = 256;     /* items summed together: eight a thread of a warp */
 constexpr size_t TILE = 1 << 16;  /* items of one product; an interruption is noticed between two */
-constexpr size_t PIECE = 1 << 13; /* items of one product for E_pi beta */
+constexpr size_t PIECE = 1 << 12; /* items of one of the products for E_pi beta */
 constexpr size_t SCORE_BYTES = (size_t)512 << 20; /* of one block; a single context may take more */
 
 /* One block of contexts; pointers into scratch. */
@@ -168,13 +169,9 @@ static int compute_mean(fopo_device *d, float *mean, const policy_block &k, cons
   size_t n = k.B * k.P;
   int status =
       launch(d, "probabilities", ceil_div(n, THREADS), THREADS, 0, probability_kernel, k, n);
-  for (size_t p = 0; p < k.pieces && status == FOPO_OK; p++) {
-    size_t first = p * PIECE, count = least(PIECE, k.P - first);
-    status = interrupted("drawing from the policy");
-    if (status == FOPO_OK) {
-      status = gemm(d, k.products + p * k.B * L, L, 1.0f, k.f + first, k.P, 0, items + first * ld,
-                    ld, 0, 0.0f, k.B, L, count);
-    }
+  if (status == FOPO_OK) status = interrupted("drawing from the policy");
+  if (status == FOPO_OK) {
+    status = gemm_chunks(d, k.products, L, k.f, k.P, items, ld, k.B, L, k.P, PIECE);
   }
   if (status != FOPO_OK) return status;
   return launch(d, "the mean of the policy", ceil_div(k.B * L, THREADS), THREADS, 0, mean_kernel,
