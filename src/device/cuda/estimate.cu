@@ -9,18 +9,31 @@ namespace gpu {
 /* ---- sums of rows whose weights are known ---- */
 
 constexpr size_t CHUNK = 64; /* samples of one block */
+constexpr int FLIGHT = 8;    /* rows that a thread waits for at a time */
+
+/* out [L] = sum c beta over n samples, in their order. Rows are loaded FLIGHT at a time before the
+ * first is used: otherwise each would wait for the one before. Samples of weight 0, as most rewards
+ * are, load nothing. */
 
 template <int BYTES, class T>
 __device__ inline void add_rows(float *out, const T *items, size_t ld, const uint32_t *ids,
                                 const float *c, size_t n, size_t L) {
   constexpr int N = BYTES / sizeof(T);
   for (size_t i = (size_t)threadIdx.x * N; i < L; i += (size_t)blockDim.x * N) {
-    float sum[N] = {}, x[N];
-    for (size_t s = 0; s < n; s++) {
-      if (c[s] == 0.0f) continue; /* most rewards are 0 */
-      load<BYTES>(x, items + ids[s] * ld + i);
+    float sum[N] = {};
+    for (size_t s = 0; s < n; s += FLIGHT) {
+      float x[FLIGHT][N], w[FLIGHT];
 #pragma unroll
-      for (int j = 0; j < N; j++) sum[j] += c[s] * x[j];
+      for (int k = 0; k < FLIGHT; k++) {
+        w[k] = s + k < n ? c[s + k] : 0.0f;
+        if (w[k] != 0.0f) load<BYTES>(x[k], items + ids[s + k] * ld + i);
+      }
+#pragma unroll
+      for (int k = 0; k < FLIGHT; k++) {
+        if (w[k] == 0.0f) continue;
+#pragma unroll
+        for (int j = 0; j < N; j++) sum[j] += w[k] * x[k][j];
+      }
     }
 #pragma unroll
     for (int j = 0; j < N; j++) {
