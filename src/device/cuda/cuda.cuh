@@ -251,7 +251,8 @@ __device__ inline float block_max(float x) {
   return most;
 }
 
-/* The sum over the threads before this one; *total: over all threads of the block. */
+/* The sum over the threads before this one; *total: over all threads of the block. The caller must
+ * synchronise the threads between two scans. */
 __device__ inline double block_scan(double x, double *total) {
   __shared__ double of_warp[WARP];
   unsigned lane = threadIdx.x % WARP;
@@ -260,7 +261,6 @@ __device__ inline double block_scan(double x, double *total) {
     double before = __shfl_up_sync(0xffffffffu, sum, o);
     if (lane >= o) sum += before;
   }
-  __syncthreads();
   if (lane == WARP - 1) of_warp[threadIdx.x / WARP] = sum;
   __syncthreads();
   double before = 0, all = 0;
@@ -273,20 +273,68 @@ __device__ inline double block_scan(double x, double *total) {
   return before + (lane > 0 ? lanes_before : 0.0);
 }
 
-/* Sorts keys [n] by the threads of a block, n a power of two, by Batcher's bitonic network. The
- * caller must synchronise the threads before they read the result. */
-template <typename key> __device__ inline void sort_keys(key *keys, size_t n, bool ascending) {
-  for (size_t run = 2; run <= n; run *= 2) {
-    for (size_t gap = run / 2; gap > 0; gap /= 2) {
+/* ---- sorting by the threads of a block, by Batcher's bitonic network ---- */
+
+template <class key> __device__ inline void put_in_order(key &a, key &b, bool rising) {
+  if (rising ? a > b : a < b) {
+    key c = a;
+    a = b;
+    b = c;
+  }
+}
+
+/* A lane's key `at` after it has met the key at ^ gap, gap < WARP, which another lane of the warp
+ * holds. */
+template <class key>
+__device__ inline key after_exchange(key own, size_t at, unsigned gap, bool rising) {
+  key other = __shfl_xor_sync(0xffffffffu, own, (int)gap);
+  bool takes_less = ((at & gap) == 0) == rising;
+  return (other < own) == takes_less ? other : own;
+}
+
+/* The stages of the runs `first` .. `last` whose gaps are at most WARP, on the 2 WARP keys from
+ * `base` on: each lane holds two of them in registers, so no barrier is needed. */
+template <class key>
+__device__ inline void sort_segment(key *keys, size_t base, size_t n, size_t first, size_t last,
+                                    bool ascending) {
+  size_t i = base + threadIdx.x % WARP, j = i + WARP;
+  key a = i < n ? keys[i] : key{}, b = j < n ? keys[j] : key{}; /* those behind n meet each other */
+  for (size_t run = first; run <= last; run *= 2) {
+    bool a_rises = ((i & run) == 0) == ascending, b_rises = ((j & run) == 0) == ascending;
+    if (run > WARP) put_in_order(a, b, a_rises);
+    for (unsigned gap = (unsigned)least(run, WARP) / 2; gap > 0; gap /= 2) {
+      a = after_exchange(a, i, gap, a_rises);
+      b = after_exchange(b, j, gap, b_rises);
+    }
+  }
+  if (i < n) keys[i] = a;
+  if (j < n) keys[j] = b;
+}
+
+template <class key>
+__device__ inline void sort_segments(key *keys, size_t n, size_t first, size_t last,
+                                     bool ascending) {
+  __syncthreads();
+  for (size_t base = threadIdx.x / WARP * 2 * WARP; base < n;
+       base += blockDim.x / WARP * 2 * WARP) {
+    sort_segment(keys, base, n, first, last, ascending);
+  }
+}
+
+/* Sorts keys [n], n a power of two. Stages of gaps up to WARP are made by each warp for itself, so
+ * the 66 stages of 2048 keys have 21 barriers. The caller must synchronise the threads before they
+ * read the result. */
+template <class key> __device__ inline void sort_keys(key *keys, size_t n, bool ascending) {
+  sort_segments(keys, n, 2, least(n, 2 * WARP), ascending);
+  for (size_t run = 4 * WARP; run <= n; run *= 2) {
+    for (size_t gap = run / 2; gap > WARP; gap /= 2) {
       __syncthreads();
       for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
         size_t j = i ^ gap;
-        if (j < i) continue;
-        key a = keys[i], b = keys[j];
-        bool rising = ((i & run) == 0) == ascending;
-        if (rising ? a > b : a < b) keys[i] = b, keys[j] = a;
+        if (j > i) put_in_order(keys[i], keys[j], ((i & run) == 0) == ascending);
       }
     }
+    sort_segments(keys, n, run, run, ascending);
   }
 }
 

@@ -100,7 +100,8 @@ struct selection {
   uint64_t threshold; /* only keys above it can belong to the k best */
 };
 
-/* Sorts the keys, keeps the k best in descending order, and raises the threshold. */
+/* Sorts the keys, keeps the k best in descending order, and raises the threshold. The caller must
+ * synchronise the threads before they read *n. */
 __device__ inline void keep_best(selection &s) {
   __syncthreads();
   size_t n = *s.n, padded = 2;
@@ -110,7 +111,6 @@ __device__ inline void keep_best(selection &s) {
   __syncthreads();
   s.threshold = s.keys[s.k - 1];
   if (threadIdx.x == 0) *s.n = (uint32_t)s.k;
-  __syncthreads();
 }
 
 /* Adds a key of each thread; 0: none. Every thread of the block must call it. */
