@@ -61,6 +61,11 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *about, int device);
+template <class kernel> /* as many as the register file of a card holds of middling kernels */
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, kernel, int, size_t) {
+  *blocks = 2;
+  return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetLastError();

@@ -138,6 +138,14 @@ template <class T> __device__ T *dynamic_shared() {
 }
 #endif
 
+/* Blocks of a kernel that the card holds at a time. */
+template <class... P> size_t blocks_held(fopo_device *d, void (*kernel)(P...), unsigned threads) {
+  int each = 0;
+  cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, (int)threads, 0);
+  if (error != cudaSuccess) cudaGetLastError();
+  return of(d)->processors * (error == cudaSuccess && each > 0 ? (size_t)each : 1);
+}
+
 /* Launches `blocks` blocks of `threads` threads; 0 blocks launch nothing. */
 template <class... P>
 int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
@@ -205,8 +213,8 @@ struct sample_sums {
 };
 
 /* Lays out x for samples [B, S]. */
-void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, size_t B, size_t S,
-                size_t L);
+void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, const fopo_rows *items,
+                size_t B, size_t S, size_t L);
 /* Fills x, w = exp(f - log q), for a batch with the same B, S and L. */
 int add_samples(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
                 const fopo_rows *items, const fopo_device_batch *batch);
@@ -235,6 +243,21 @@ __device__ inline double block_sum(double x) {
   double sum = 0;
   for (unsigned w = 0; w < blockDim.x / WARP; w++) sum += of_warp[w];
   return sum;
+}
+
+/* The same of N numbers at once. */
+template <int N> __device__ inline void block_sums(double (&x)[N]) {
+  __shared__ double of_warp[N][WARP];
+  for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);
+  __syncthreads(); /* every thread has read earlier sums */
+  for (int i = 0; i < N; i++) {
+    if (threadIdx.x % WARP == 0) of_warp[i][threadIdx.x / WARP] = x[i];
+  }
+  __syncthreads();
+  for (int i = 0; i < N; i++) {
+    x[i] = 0;
+    for (unsigned w = 0; w < blockDim.x / WARP; w++) x[i] += of_warp[i][w];
+  }
 }
 
 /* The largest x of the block, in each thread; NaN counts as -infinity. */

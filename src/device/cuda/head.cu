@@ -104,7 +104,7 @@ static head_work shape(fopo_device *d, const fopo_shared_head *head,
   return k;
 }
 
-static int place(fopo_device *d, head_work *k, size_t S) {
+static int place(fopo_device *d, head_work *k, const fopo_rows *items, size_t S) {
   bool halves = k->parts == 2;
   for (int placed = 0; placed < 2; placed++) {
     scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
@@ -113,7 +113,7 @@ static int place(fopo_device *d, head_work *k, size_t S) {
     k->w = memory.array<uint16_t>(halves ? 2 * k->B * k->stride : 0);
     k->sums = memory.array<chunk_sums>(k->B * k->chunks);
     k->means = memory.array<float>(k->chunks * k->parts * k->B * k->ld);
-    place_sums(d, &k->tail, &memory, k->B, S, k->L);
+    place_sums(d, &k->tail, &memory, items, k->B, S, k->L);
     int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a shared head");
     if (status != FOPO_OK) return status;
   }
@@ -207,9 +207,9 @@ template <int PARTS> __global__ void chunk_kernel(head_work k) {
       ww += (double)x[e].x[j] * (double)x[e].x[j];
     }
   }
-  w = block_sum(w);
-  ww = block_sum(ww);
-  if (threadIdx.x == 0) k.sums[blockIdx.x] = {shift, w, ww};
+  double both[] = {w, ww};
+  block_sums(both);
+  if (threadIdx.x == 0) k.sums[blockIdx.x] = {shift, both[0], both[1]};
 }
 
 static int weigh(fopo_device *d, const head_work &k) {
@@ -282,7 +282,9 @@ __device__ inline context_sums join(float *factor, const head_work &k, size_t b)
     t.ww += scale * scale * tail[i].ww;
     t.earned += scale * (tail[i].wd + (double)tail[i].low * tail[i].w);
   }
-  return {block_sum(t.head), block_sum(t.tail), block_sum(t.ww), block_sum(t.earned)};
+  double x4[] = {t.head, t.tail, t.ww, t.earned};
+  block_sums(x4);
+  return {x4[0], x4[1], x4[2], x4[3]};
 }
 
 /* V = (sum w r beta - rbar sum w beta) / W. Each context has `pieces` blocks, which share the L
@@ -393,7 +395,7 @@ int snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *he
               const fopo_device_batch *batch) {
   sparse rewards = {reward->Y.indptr, reward->Y.ids, reward->credit, head->place, batch->rows};
   head_work k = shape(d, head, batch);
-  int status = place(d, &k, batch->S);
+  int status = place(d, &k, items, batch->S);
   if (status == FOPO_OK) status = add_samples(d, k.tail, tail, items, batch);
   bool halves = head->rows.type == FOPO_BFLOAT16;
   if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch->Q);

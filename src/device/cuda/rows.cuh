@@ -82,35 +82,26 @@ template <int LANES> __device__ inline float team_sum(float x) {
   return x;
 }
 
-/* The index in the row of number e of a lane, for chunks of N numbers. */
-__device__ inline size_t index_in_row(int e, int N, unsigned lane, int lanes) {
+/* The place in the row of number e of a lane, for loads of BYTES. */
+template <int BYTES, class T>
+__device__ inline size_t place_in_row(int e, unsigned lane, int lanes) {
+  constexpr int N = BYTES / sizeof(T);
   return ((size_t)(e / N) * lanes + lane) * N + e % N;
 }
 
 /* Loads a lane's numbers of a row into registers; beyond L they are 0. */
 template <int BYTES, int LANES, int PER, class T>
-__device__ inline void load_row_by(float *x, const T *row, size_t L, unsigned lane) {
+__device__ inline void load_row(float *x, const T *row, size_t L, unsigned lane) {
   constexpr int N = BYTES / sizeof(T);
 #pragma unroll
   for (int e = 0; e < PER; e += N) {
-    size_t at = index_in_row(e, N, lane, LANES);
+    size_t at = place_in_row<BYTES, T>(e, lane, LANES);
     if (at < L) {
       load<BYTES>(x + e, row + at);
     } else {
 #pragma unroll
       for (int j = 0; j < N; j++) x[e + j] = 0.0f;
     }
-  }
-}
-
-template <int LANES, int PER, class T>
-__device__ inline void load_row(float *x, const T *row, size_t L, unsigned lane, int bytes) {
-  if (bytes == 16) {
-    load_row_by<16, LANES, PER>(x, row, L, lane);
-  } else if (bytes == 8) {
-    load_row_by<8, LANES, PER>(x, row, L, lane);
-  } else {
-    load_row_by<sizeof(T), LANES, PER>(x, row, L, lane);
   }
 }
 
