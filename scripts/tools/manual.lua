@@ -44,6 +44,9 @@ local environment = {
   {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows; fopo takes the first"},
   {"FOPO_RECORD",
    "0: the operations of a step are launched one by one, not replayed as a CUDA graph"},
+  {"FOPO_GPU_PROFILE",
+   "a file that gets the times of the GPU's work by its name, when the device is closed; steps are "
+   .. "launched as with FOPO_RECORD=0"},
   {"FOPO_HISTORY", "the file of the lines typed at the prompt; /dev/null: none is kept"},
   {"FOPO_THEME, COLORFGBG",
    "colours for a dark or a light background: dark or light; else what the terminal says, as 0;15"},

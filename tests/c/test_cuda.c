@@ -512,6 +512,34 @@ static void test_clock(void **state) {
   forget();
 }
 
+/* The table that a device leaves: more pieces of work than there are events, counted by name. */
+static void test_profile(void **state) {
+  (void)state;
+  char path[] = "/tmp/fopo_profile_XXXXXX", text[4096] = "", expected[64];
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  setenv("FOPO_GPU_PROFILE", path, 1);
+  fopo_device *other = NULL;
+  ok(fopo_device_open(&other, "cuda"));
+  float *x = NULL, word = 1;
+  enum { times = 2500 };
+  ok(other->ops->alloc(other, (void **)&x, 4 * sizeof *x));
+  for (int i = 0; i < times; i++) ok(other->ops->put(other, x, &word, sizeof word));
+  assert_int_equal(other->ops->start_recording(other), FOPO_ERR_UNAVAILABLE);
+  fopo_device_close(other);
+  assert_true(read(file, text, sizeof text - 1) > 0);
+  snprintf(expected, sizeof expected, "%-36s %9d ", "copies to the GPU", times + 1);
+  assert_non_null(strstr(text, expected)); /* and one of the first work of a device */
+  assert_non_null(strstr(text, "a first kernel"));
+  close(file);
+  unlink(path);
+
+  setenv("FOPO_GPU_PROFILE", "/nowhere/profile", 1);
+  assert_int_equal(fopo_device_open(&other, "cuda"), FOPO_ERR_FILE);
+  assert_non_null(strstr(fopo_error_sentence(), "/nowhere/profile"));
+  unsetenv("FOPO_GPU_PROFILE");
+}
+
 /* Puts more than the ring holds without waiting. */
 static void test_ring(void **state) {
   (void)state;
@@ -1451,8 +1479,10 @@ static void test_again(void **state) {
   batch_free(&x);
 }
 
-int main(void) {
+/* usage: test_cuda [PATTERN], of the names of tests */
+int main(int argc, char **argv) {
   if (!open_both()) return 77;
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_other_build),
@@ -1469,6 +1499,7 @@ int main(void) {
       cmocka_unit_test(test_totals),
       cmocka_unit_test(test_ring),
       cmocka_unit_test(test_clock),
+      cmocka_unit_test(test_profile),
       cmocka_unit_test(test_rewards),
       cmocka_unit_test(test_draw_uniform),
       cmocka_unit_test(test_mixture),

@@ -169,6 +169,7 @@ int put(fopo_device *d, void *device, const void *host, size_t bytes) {
     host = memcpy(s->ring + s->ring_used, host, bytes);
     s->ring_used += (bytes + 63) / 64 * 64;
   }
+  timed_work timed(d, "copies to the GPU");
   return check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
                "a copy to the GPU");
 }
@@ -220,6 +221,7 @@ static void close(fopo_device *d) {
   if (d == nullptr) return;
   state *s = of(d);
   if (s != nullptr) {
+    end_profile(d);
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
     drop_graph(d);
     cudaFree(s->scratch);
@@ -339,7 +341,8 @@ static int begin(fopo_device *d) {
   s->has_bf16 = about.major >= 8;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);
-  return probe(d);
+  status = start_profile(d);
+  return status == FOPO_OK ? probe(d) : status;
 }
 
 } // namespace gpu

@@ -65,6 +65,7 @@ struct state {
   size_t processors;        /* streaming multiprocessors */
   size_t cache;             /* bytes of the L2 cache */
   bool has_bf16;            /* it multiplies bfloat16 (compute 8.0 and later) */
+  struct profile *timed;    /* owned; NULL: no profile is wanted (profile.cu) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -74,6 +75,23 @@ inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
 int check(cudaError_t error, const char *what);
 int check(cublasStatus_t status, const char *what);
 int alive(void);
+
+/* profile.cu. Work between construction and destruction is timed under its name, a text that lives
+ * as long as the program; nothing happens if no profile is wanted. */
+class timed_work {
+  struct state *state_;
+  bool mine_;
+
+public:
+  timed_work(fopo_device *d, const char *what);
+  ~timed_work();
+  timed_work(const timed_work &) = delete;
+  timed_work &operator=(const timed_work &) = delete;
+};
+
+bool profiles(const fopo_device *d);
+int start_profile(fopo_device *d);
+void end_profile(fopo_device *d);
 
 /* Fails while a graph is recorded: for work that waits, copies or allocates. */
 int refuse_while_recording(fopo_device *d, const char *what);
@@ -157,6 +175,7 @@ int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, si
                      "%s needs %zu blocks of the GPU but %u is the limit; use a smaller batch",
                      what, blocks, 0x7fffffffu);
   }
+  timed_work timed(d, what);
   start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
   return check(cudaGetLastError(), what);
 }

@@ -29,6 +29,7 @@ int gemm(fopo_device *d, float *C, size_t ldc, float alpha, const float *A, size
          size_t n, size_t k) {
   int status = check_size(m, n, k, lda, ldb, ldc);
   if (status != FOPO_OK || m == 0 || n == 0) return status;
+  timed_work timed(d, "products of float32");
   return check(cublasSgemm(of(d)->blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                            transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)n, (int)m, (int)k, &alpha,
                            B, (int)ldb, A, (int)lda, &beta, C, (int)ldc),
@@ -40,6 +41,7 @@ int gemm_bf16(fopo_device *d, float *C, size_t ldc, const uint16_t *A, const uin
   int status = check_size(m, n, k, k, k, ldc);
   if (status != FOPO_OK || m == 0 || n == 0) return status;
   float one = 1.0f, none = 0.0f;
+  timed_work timed(d, "products of bfloat16");
   return check(cublasGemmEx(of(d)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)n, (int)m, (int)k, &one, B,
                             CUDA_R_16BF, (int)k, A, CUDA_R_16BF, (int)k, &none, C, CUDA_R_32F,
                             (int)ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
@@ -55,6 +57,7 @@ static int gemm_batch(fopo_device *d, float *C, size_t ldc, const T *A, size_t l
   if (status != FOPO_OK || m == 0 || n == 0 || count == 0) return status;
   cudaDataType_t type = sizeof(T) == 2 ? CUDA_R_16BF : CUDA_R_32F;
   float one = 1.0f, none = 0.0f;
+  timed_work timed(d, "products of chunks");
   return check(cublasGemmStridedBatchedEx(of(d)->blas, CUBLAS_OP_N, CUBLAS_OP_N, (int)n, (int)m,
                                           (int)k, &one, B, type, (int)ldb, (long long)(k * ldb), A,
                                           type, (int)lda, (long long)k, &none, C, CUDA_R_32F,

@@ -4,7 +4,7 @@
  * Kernels, shapes and addresses are the same from step to step. The numbers that differ are
  * read from device memory (struct step_numbers), where replay puts them before the launch. The
  * kernels are those of a step that is not recorded, and so are its bits. FOPO_RECORD=0 switches
- * recording off, for measurements and for tools. */
+ * recording off, for measurements and for tools, and so does a profile (profile.cu). */
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +32,9 @@ int start_recording(fopo_device *d) {
   if (status != FOPO_OK) return status;
   if (wanted != nullptr && strcmp(wanted, "0") == 0) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "recording is switched off by FOPO_RECORD=0");
+  }
+  if (profiles(d)) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "recording is switched off by FOPO_GPU_PROFILE");
   }
   drop_graph(d);
   /* from here on launches in the stream are added to the graph and not executed */
