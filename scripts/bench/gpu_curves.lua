@@ -1,0 +1,83 @@
+-- Trainings on the GPU beside the same trainings on the CPU: the reward on test sessions, by true
+-- argmax, after the same steps. Both draw the same samples but for those that fall within rounding
+-- of a border, so the curves stay together; a row whose ends differ by more than `apart` is marked
+-- and the script then exits with 1.
+--
+--   ./fopo scripts/bench/gpu_curves.lua [name=value ...]
+--
+-- Options (defaults):
+--   scale=1       multiplies users, items and clusters of the world (12,000, 20,000 and 200)
+--   dim=64        L
+--   steps=2000    of each training
+--   apart=0.02    of the reward
+--   batch=32
+-- Cost: about two minutes, most of them on the CPU. Quick: scale=0.1 steps=50
+local fopo = require "fopo"
+local here = arg[0]:match("^(.*/)") or "./"
+package.path = here .. "../studies/?.lua;" .. here .. "../tools/?.lua;" .. package.path
+local study = require "common"
+
+local o = study.options({scale = 1, dim = 64, steps = 2000, apart = 0.02, batch = 32},
+                        {scale = 0.1, steps = 50})
+local native = require "fopo.native"
+local ok, card = pcall(native.device, "cuda")
+if not ok then
+  print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
+  os.exit(77)
+end
+
+local world = study.world("narrow", o)
+local S, K = 1000, math.min(256, world.items.rows // 8)
+local function mixture(refresh)
+  return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
+    index = world.index, k = K, epsilon = 0.8, refresh = refresh}}
+end
+local METHODS = {
+  {"uniform", fopo.gradient.snis{samples = S}},
+  {"mixture", mixture(1)},
+  {"mixture, kept 20 visits", mixture(20)},
+  {"mixture, bfloat16", mixture(1), "bfloat16"},
+  {"head and tail", fopo.gradient.head_tail{index = world.index, k = K, tail = K}},
+  {"shared head", fopo.gradient.head_tail{head = 2 * K, tail = 64}},
+  {"shared head, bfloat16", fopo.gradient.head_tail{head = 2 * K, tail = 64}, "bfloat16"},
+  {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
+  {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
+}
+
+-- The rewards after 1/8, 1/4, 1/2 and all of the steps, and the seconds of training.
+local function curve(method, device)
+  local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = 1, rows = method[3]}
+  local t = fopo.trainer{policy = pi, data = world.split.train, gradient = method[2], valid = false,
+                         batch = o.batch, optim = fopo.optim.adam{lr = 0.01}, seed = 1,
+                         device = device}
+  local rewards = {}
+  for _, share in ipairs{8, 4, 2, 1} do
+    local upto = o.steps // share
+    t:run{steps = upto - t.step, every = upto, view = false}
+    rewards[#rewards + 1] = fopo.evaluate(pi, world.split.test).reward
+  end
+  return rewards, t.seconds
+end
+
+print(("%d items, L = %d, batches of %d, %s"):format(world.items.rows, o.dim, o.batch, card.name))
+print(("%-26s %-5s %8s %8s %8s %8s %9s"):format("method", "on", o.steps // 8, o.steps // 4,
+                                               o.steps // 2, o.steps, "seconds"))
+local failed = false
+for _, method in ipairs(METHODS) do
+  local ends = {}
+  for _, device in ipairs{"cuda", "cpu"} do
+    local rewards, seconds = curve(method, device)
+    ends[#ends + 1] = rewards[4]
+    print(("%-26s %-5s %8.5f %8.5f %8.5f %8.5f %9.2f"):format(method[1], device, rewards[1],
+          rewards[2], rewards[3], rewards[4], seconds))
+    io.stdout:flush()
+  end
+  if math.abs(ends[1] - ends[2]) > o.apart * math.max(ends[2], 1e-3) then
+    failed = true
+    print(("%-26s the ends are %.1f %% apart"):format(method[1],
+          100 * math.abs(ends[1] - ends[2]) / math.max(ends[2], 1e-3)))
+  end
+  collectgarbage()
+  collectgarbage()
+end
+if failed then os.exit(1) end

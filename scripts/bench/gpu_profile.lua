@@ -1,0 +1,81 @@
+-- Where the time of a step goes on this machine's GPU: for each method the times of its work by
+-- name (FOPO_GPU_PROFILE, src/device/cuda/profile.cu) and the seconds of a step without them.
+--
+--   FOPO_GPU_PROFILE=FILE ./fopo scripts/bench/gpu_profile.lua [name=value ...]
+--
+-- Options (defaults):
+--   scale=1          multiplies P = 790,000
+--   dims=100         L
+--   batches=32,1024
+--   steps=200        of each profile
+-- Cost: about a minute and a half. Quick: scale=0.01 steps=10
+local fopo = require "fopo"
+local here = arg[0]:match("^(.*/)") or "./"
+package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../tools/?.lua;"
+               .. package.path
+local bench = require "bench"
+local script = require "script"
+local world = require "world"
+local native = require "fopo.native"
+
+bench.options = script.options({scale = 1, dims = {100}, batches = {32, 1024}, steps = 200,
+                                data = "made"}, {scale = 0.01, steps = 10})
+bench.fopo = arg[-1]
+function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
+local o, file = bench.options, os.getenv("FOPO_GPU_PROFILE")
+if not file then script.misuse("FOPO_GPU_PROFILE names no file") end
+local ok, card = pcall(native.device, "cuda")
+if not ok then
+  print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
+  os.exit(77)
+end
+print(card.name)
+
+local function say(...)
+  local f <close> = assert(io.open(file, "a"))
+  f:write("\n## ", string.format(...), "\n")
+end
+
+local S, K = 1000, 256
+local function methods(items)
+  local exact = fopo.index.norm(items)
+  local function mixture(refresh)
+    return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
+      index = exact, k = K, epsilon = 0.8, refresh = refresh}}
+  end
+  return {
+    {"uniform", fopo.gradient.snis{samples = S}},
+    {"mixture", mixture(1)},
+    {"mixture, kept", mixture(1000000), kept = true},
+    {"head and tail, kept", fopo.gradient.head_tail{index = exact, k = K, tail = K,
+                                                    refresh = 1000000}, kept = true},
+    {"shared head 2048 + 64", fopo.gradient.head_tail{head = 2048, tail = 64}},
+    {"shared head 2048 + 64, bfloat16", fopo.gradient.head_tail{head = 2048, tail = 64},
+     rows = "bfloat16"},
+    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
+    {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
+  }
+end
+
+local P = bench.scaled(790000)
+bench.run("mkdir -p " .. bench.folder)
+local sessions = world.sessions(P)
+for _, L in ipairs(o.dims) do
+  local items = world.items(P, L)
+  for _, method in ipairs(methods(items)) do
+    for _, B in ipairs(o.batches) do
+      say("%s, L = %d, batch %d", method[1], L, B)
+      local trainer = world.trainer(sessions, items, method[2], method.rows, "cuda", B)
+      local steps = method.kept and 2 * trainer.steps_per_epoch or o.steps -- half of them search
+      local seconds = bench.time(function()
+        trainer:run{steps = steps, every = steps, view = false}
+      end)
+      print(("%s, L = %d, batch %d: %d steps in %.3f s, %.1f us each under the profile"):format(
+        method[1], L, B, steps, seconds, 1e6 * seconds / steps))
+      io.stdout:flush()
+      trainer = nil -- its device is closed, and leaves its table
+      collectgarbage()
+      collectgarbage()
+    end
+  end
+end
