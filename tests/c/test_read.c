@@ -933,6 +933,21 @@ static void columns_as_they_stand(void **state) {
          "it has 3 columns: UserKey, Item Key, StarsGiven");
 }
 
+/* A return before the first row is no blank line; a table of JSON without keys has no names. */
+static void odd_first_lines(void **state) {
+  (void)state;
+  fopo_read_options json = {.format = "json"};
+  fopo_dataset *d;
+  refused(
+      fopo_dataset_read(&d, write_text("\r{{\"user\":\"b\",\r\"item\":3,\"\ntime\":1}\n"), &json),
+      FOPO_ERR_FORMAT, "is not valid JSON");
+  refused(fopo_dataset_read(&d, write_text("\n\r\n%1,2\n{\"user\":1\n"), &json), FOPO_ERR_FORMAT,
+          "does not hold JSON lines");
+  d = READ(write_text("\r\n\n# a comment\nuser,item\n1,2\n"));
+  assert_true(shaped(d, "pairs", 1, 1, 1));
+  fopo_dataset_free(d);
+}
+
 /* Numbers in columns that are more than one blank apart are pairs, however uneven the lines. */
 static void aligned_columns(void **state) {
   (void)state;
@@ -1154,6 +1169,7 @@ int main(void) {
                                      cmocka_unit_test(goodreads),
                                      cmocka_unit_test(lists),
                                      cmocka_unit_test(foreign_files),
+                                     cmocka_unit_test(odd_first_lines),
                                      cmocka_unit_test(aligned_columns),
                                      cmocka_unit_test(late_text),
                                      cmocka_unit_test(columns_as_they_stand),

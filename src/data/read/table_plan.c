@@ -49,7 +49,7 @@ static void name_column(fopo_table *r, size_t c, fopo_field f) {
 }
 
 int fopo_table_column(const fopo_table *r, const char *const *list) {
-  for (; *list != NULL; list++) {
+  for (; r->names != NULL && *list != NULL; list++) {
     for (size_t c = 0; c < r->columns; c++) {
       if (strcmp(r->names[c], *list) == 0) return (int)c;
     }
@@ -114,9 +114,13 @@ static int looks_like_header(fopo_table *r, const char *next) {
   return numbers > 0;
 }
 
+static int is_preface(const char *line) {
+  return *line == '#' || *line == '%' || *line == '\n' || (*line == '\r' && line[1] == '\n');
+}
+
 /* Blank lines and comments before the first row. */
 static void skip_preface(fopo_text *t) {
-  while (t->at < t->stop && strchr("#%\r\n", *t->at) != NULL) {
+  while (t->at < t->stop && is_preface(t->at)) {
     t->at = (const char *)memchr(t->at, '\n', (size_t)(t->stop - t->at)) + 1;
     t->line++;
   }
