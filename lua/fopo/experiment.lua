@@ -2,6 +2,18 @@
 local define = require "fopo.base.define"
 local experiment = {}
 
+local function check_methods(methods)
+  for i, method in ipairs(methods) do
+    local name = type(method) == "table" and method[1]
+    if type(name) ~= "string" or define.kind(method[2]) ~= "gradient" then
+      define.fail("fopo.experiment.race: methods[%d] is %s, not {name, gradient} as "
+                  .. "{\"exact\", fopo.gradient.exact{}}", i,
+                  name and ("{%s, %s}"):format(define.shown(name), define.shown(method[2]))
+                  or define.shown(method))
+    end
+  end
+end
+
 experiment.race = define.fn{
   name = "fopo.experiment.race", returns = "table",
   options = {
@@ -35,6 +47,7 @@ runs = fopo.experiment.race{split = s, items = items, steps = 10, methods = {
 print(fopo.report.runs(runs))]],
   call = function(o)
     local fopo = require "fopo"
+    check_methods(o.methods)
     local function policy(theta)
       return fopo.policy.linear{items = o.items, theta = theta or o.theta, data = o.split.train,
                                 contexts = o.contexts, temperature = o.temperature, seed = o.seed}
@@ -72,8 +85,8 @@ experiment.curves = define.fn{
     local curves = {title = "expected reward while learning", xlabel = "seconds",
                     ylabel = "expected reward"}
     for _, run in ipairs(runs) do
-      if run.trainer then
-        local h = run.trainer.history
+      local h = type(run) == "table" and type(run.trainer) == "table" and run.trainer.history
+      if h then
         curves[#curves + 1] = {name = run.name, x = h.seconds, y = h.reward}
       end
     end

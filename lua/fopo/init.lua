@@ -11,6 +11,7 @@
 --   prompt/   completion, and what is added to an error message
 --   lessons/  the texts and the code of fopo.demo
 local native = require "fopo.native"
+local define = require "fopo.base.define"
 local strict = require "fopo.base.strict"
 require "fopo.base.remedy"
 
@@ -52,6 +53,13 @@ local fopo = {
 
 -- fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
+
+-- describe() is what print shows of an object; it reads its fields without a check.
+for kind, methods in pairs(native.types) do
+  if methods.describe then
+    methods.describe = define.method(kind, "describe", methods.describe)
+  end
+end
 
 for name, module in pairs(fopo) do
   if type(module) == "table" then strict.module("fopo." .. name, module) end

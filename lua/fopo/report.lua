@@ -14,6 +14,30 @@ report.table = define.fn{
   call = text.table,
 }
 
+-- ---- what is given
+
+local function is_number(v) return type(v) == "number" end
+
+-- Runs come from users' tables, too: each must have what is shown of it.
+local function check_runs(name, runs)
+  for i, run in ipairs(runs) do
+    local function refuse(why, ...) define.fail("%s: run %d " .. why, name, i, ...) end
+    if type(run) ~= "table" then
+      refuse("is %s, not a table as {name = \"a\", trainer = t, evaluation = fopo.evaluate(..)}",
+             define.a(run))
+    end
+    local e, t = run.evaluation, run.trainer
+    if type(run.name) ~= "string" then refuse("has no name, a string") end
+    if type(e) ~= "table" or not is_number(e.reward) then
+      refuse("(%s) has no evaluation; fopo.evaluate(pi, s.test) makes one", run.name)
+    end
+    if t and not (type(t) == "table" and is_number(t.seconds) and is_number(t.step)) then
+      refuse("(%s) has %s as its trainer, which is none", run.name, define.a(t))
+    end
+    if t and not (run.policy or t.policy) then refuse("(%s) has no policy", run.name) end
+  end
+end
+
 -- ---- baselines among the runs
 
 -- A run that nobody trained, measured on contexts: the start, popular, identity. An upper bound has
@@ -116,6 +140,7 @@ runs = {{name = "popular", evaluation = popular},
         {name = "one step", trainer = t, evaluation = fopo.evaluate(pi, s.test)}}
 print(fopo.report.verdict(runs))]],
   call = function(runs)
+    check_runs("fopo.report.verdict", runs)
     local behind, trained, base = {}, 0, best_of(runs, is_baseline)
     if not base then return nil end
     for _, run in ipairs(runs) do
@@ -195,6 +220,7 @@ of a step over the first run that was trained. A run without a trainer (popular,
 bound) shows its rewards only. Columns that no run fills are left out. Below stands what the two
 rewards are, and whether a trained policy fails to beat what nobody trained.]],
   call = function(runs, o)
+    check_runs("fopo.report.runs", runs)
     if o.split then runs = with_baselines(runs, o.split) end
     local shown, has = table_of(runs)
     local parts = {shown}

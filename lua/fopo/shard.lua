@@ -54,10 +54,10 @@ local function save(items, path)
 end
 
 local save_whole = methods.save
-function methods.save(a, path)
+methods.save = define.method("array", "save", function(a, path)
   if a.part then return save(a, path) end
   return save_whole(a, path)
-end
+end, "a")
 
 local function deal(items)
   if type(items) == "table" then return native.shard_files(items) end

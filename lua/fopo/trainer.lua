@@ -370,7 +370,7 @@ such as lr come from this trainer, not from the file. A file that does not fit c
   end,
 }
 
-function trainer.describe(t)
+trainer.describe = define.method("trainer", "describe", function(t)
   local kept = t.gradient.kept_bytes
   local h, state = t.history, ""
   local n = #h.step
@@ -380,7 +380,7 @@ function trainer.describe(t)
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),
     norms.of_history(h)
     .. (kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or ""), t.device)
-end
+end, "t")
 
 function trainer.__tostring(t) return trainer.describe(t) end
 

@@ -198,6 +198,18 @@ function define.checked(name, option, value, what)
   end
 end
 
+-- The method `name` of objects of that kind, for any first argument; `sample` stands for the object
+-- in sentences.
+function define.method(kind, name, f, sample)
+  return function(self, ...)
+    if define.kind(self) ~= kind then
+      define.fail("%s:%s is a method of %s, and was called with %s; write %s:%s()", kind, name,
+                  in_words(kind), define.a(self), sample or "x", name)
+    end
+    return f(self, ...)
+  end
+end
+
 -- A new table with every given option checked and every default filled in.
 function define.options(entry, given)
   given = given == nil and {} or given
