@@ -9,7 +9,7 @@
 # scripts/tools/setup.sh. `make all` builds with what is there.
 # `make test T="test_plot test_cli.py"` runs only those.
 
-MODE    ?= release          # release | debug | asan
+MODE    ?= release          # release | debug | asan | tsan | ubsan (by clang) | coverage
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
@@ -21,6 +21,10 @@ FLAGS_release := -O2 -g -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
+FLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+FLAGS_ubsan   := -O1 -g -fsanitize=undefined,nullability,implicit-conversion \
+                 -fno-sanitize-recover=all
+FLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
 # -ffp-contract=off: the portable kernels give the same bits wherever they are compiled.
 COMMON  := $(FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno -fopenmp -Isrc \
            -isystem $(SYSROOT)/usr/include/lua5.4 -D_GNU_SOURCE
@@ -76,7 +80,7 @@ WATCHED  := $(OUT)/races/fopo_cuda.so
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-ranks fuzzers nightly mutate clean FORCE
+.PHONY: packages openmpi test-ranks fuzzers nightly coverage mutate clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -277,6 +281,14 @@ test-ranks: all
 	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
 	$(Q)for t in ranks_hosts ranks_scaling; do echo "  $$t"; FOPO='$(CURDIR)/$(OUT)/fopo' \
 	  $(PYTHON) tests/$$t.py || [ $$? = 77 ] || exit 1; done
+
+# Which lines and branches the tests reach, by gcov: tests/coverage.py. COVER="file ..." shows what
+# they leave in these files. T: as in make test.
+coverage: packages
+	$(Q)$(MAKE) --no-print-directory MODE=coverage CUDA= all test-programs
+	$(Q)find build/coverage -name '*.gcda' -delete
+	$(Q)bash tests/run.sh build/coverage $(T)
+	$(Q)$(PYTHON) tests/coverage.py build/coverage $(COVER)
 
 # Faults planted one at a time, and the tests that notice: tests/mutate/README.md
 mutate: packages

@@ -111,6 +111,8 @@ expect("a bad init.lua", run("-i", stdin="5\n", env={"XDG_CONFIG_HOME": folder})
        "bad start")
 
 # threads that are none, and an address space that is too small for them
+expect("FOPO_THREADS=2x", run("-e", "print(fopo.threads() > 0)", env={"FOPO_THREADS": "2x"}), 0,
+       "true\n", 'FOPO_THREADS is "2x"')
 expect("FOPO_THREADS=abc", run("-e", "print(fopo.threads() > 0)", env={"FOPO_THREADS": "abc"}), 0,
        "true\n", "is no number of threads")
 

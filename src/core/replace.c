@@ -166,8 +166,10 @@ int fopo_replace_allowed(const char *path) {
                    confined && n == 0 ? "/" : within);
 }
 
+/* The path may be longer than a sentence; the reason must be in it. */
 static int refuse(const char *path, int error) {
-  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %.700s%s: %s", path,
+                   strlen(path) > 700 ? "..." : "",
                    error == ENOENT ? "there is no such folder" : strerror(error));
 }
 

@@ -145,6 +145,25 @@ static void shuffle_permutes(void **state) {
   fopo_shuffle(again, 0, 3, FOPO_STREAM_SHUFFLE, 1);
 }
 
+/* The four normals of a block of random words are independent of each other. */
+static void normals_are_independent(void **state) {
+  (void)state;
+  enum { BLOCKS = 20000 };
+  static float x[4 * BLOCKS];
+  fopo_fill_normal(x, 4 * BLOCKS, 1.0, 5, FOPO_STREAM_INIT);
+  for (int i = 0; i < 4; i++) {
+    for (int j = 0; j < i; j++) {
+      double products = 0, squares = 0;
+      for (int b = 0; b < BLOCKS; b++) {
+        double u = (double)x[4 * b + i], v = (double)x[4 * b + j];
+        products += u * v / BLOCKS;
+        squares += (u * u - 1) * (v * v - 1) / 2 / BLOCKS;
+      }
+      assert_true(fabs(products) < 5 / sqrt(BLOCKS) && fabs(squares) < 5 / sqrt(BLOCKS));
+    }
+  }
+}
+
 /* All 24 orders of four ids, 48,000 shuffles. */
 static void shuffle_is_fair(void **state) {
   (void)state;
@@ -168,10 +187,11 @@ static void shuffle_is_fair(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_answers),        cmocka_unit_test(unit_is_open),
-      cmocka_unit_test(below_is_uniform),     cmocka_unit_test(below_redraws),
-      cmocka_unit_test(normals_have_moments), cmocka_unit_test(normals_do_not_depend),
-      cmocka_unit_test(shuffle_permutes),     cmocka_unit_test(shuffle_is_fair),
+      cmocka_unit_test(known_answers),           cmocka_unit_test(unit_is_open),
+      cmocka_unit_test(below_is_uniform),        cmocka_unit_test(below_redraws),
+      cmocka_unit_test(normals_have_moments),    cmocka_unit_test(normals_do_not_depend),
+      cmocka_unit_test(shuffle_permutes),        cmocka_unit_test(shuffle_is_fair),
+      cmocka_unit_test(normals_are_independent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

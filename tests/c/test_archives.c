@@ -1,0 +1,265 @@
+/* Files as bytes and as calls of the system: the order of flush and rename, the mode of a file that
+ * is replaced, what NumPy and unzip rely on, archives that lie, text that is none. */
+#include <math.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/matrix.h"
+#include "core/npy.h"
+#include "core/npz.h"
+#include "core/replace.h"
+#include "folder.h"
+
+/* ---- the order of calls: these stand before the C library's ---- */
+
+static char calls[64];
+
+static void note(const char *call) { strncat(calls, call, sizeof calls - strlen(calls) - 1); }
+
+int fsync(int fd) {
+  struct stat s;
+  note(fstat(fd, &s) == 0 && S_ISDIR(s.st_mode) ? "folder " : "file ");
+  return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to) {
+  note("rename ");
+  return (int)syscall(SYS_rename, from, to);
+}
+
+/* The data is on disk before it has the name, and the name before the save has succeeded. */
+static void flushed_before_renamed(void **state) {
+  (void)state;
+  fopo_array one = fopo_array_text("x", "some text");
+  calls[0] = 0;
+  ok(fopo_replace_whole(in_folder("a"), "abc", 3));
+  assert_string_equal(calls, "file rename folder ");
+  calls[0] = 0;
+  ok(fopo_npz_save(in_folder("a.npz"), &one, 1, 0));
+  assert_string_equal(calls, "file rename folder ");
+  calls[0] = 0;
+  ok(fopo_npy_save(in_folder("a.npy"), &one));
+  assert_string_equal(calls, "file rename folder ");
+}
+
+/* A file that others must not read does not become readable, nor does a link become a file. */
+static void modes_are_kept(void **state) {
+  (void)state;
+  static const mode_t modes[] = {0600, 0640, 0444, 0755};
+  struct stat s;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    const char *path = in_folder("kept");
+    ok(fopo_replace_whole(path, "a", 1));
+    assert_int_equal(chmod(path, modes[i]), 0);
+    ok(fopo_replace_whole(path, "bc", 2));
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, modes[i]);
+    assert_int_equal(s.st_size, 2);
+  }
+  mode_t mask = umask(027);
+  ok(fopo_replace_whole(in_folder("fresh"), "a", 1));
+  umask(mask);
+  assert_int_equal(stat(in_folder("fresh"), &s), 0);
+  assert_int_equal(s.st_mode & 0777, 0640);
+}
+
+/* Links lead from link to link, with paths from their own folders; a circle is refused. */
+static void links_are_followed(void **state) {
+  (void)state;
+  char target[64] = "";
+  struct stat s;
+  assert_int_equal(mkdir(in_folder("inner"), 0755), 0);
+  assert_int_equal(symlink("inner/second", in_folder("first")), 0);
+  assert_int_equal(symlink("../third", in_folder("inner/second")), 0);
+  ok(fopo_replace_whole(in_folder("first"), "abc", 3)); /* a link to nothing makes the file */
+  ok(fopo_replace_whole(in_folder("first"), "abcd", 4));
+  assert_int_equal(lstat(in_folder("third"), &s), 0);
+  assert_true(S_ISREG(s.st_mode) && s.st_size == 4);
+  assert_true(readlink(in_folder("inner/second"), target, sizeof target - 1) > 0);
+  assert_string_equal(target, "../third");
+  assert_int_equal(symlink(in_folder("third"), in_folder("whole")), 0);
+  ok(fopo_replace_whole(in_folder("whole"), "a", 1));
+  assert_int_equal(lstat(in_folder("third"), &s), 0);
+  assert_int_equal(s.st_size, 1);
+  assert_int_equal(symlink("circle", in_folder("circle")), 0);
+  refused(fopo_replace_whole(in_folder("circle"), "a", 1), FOPO_ERR_FILE, "symbolic links");
+}
+
+/* Paths that are too long, folders, folders that are not there. */
+static void names_that_cannot_be(void **state) {
+  (void)state;
+  char path[2 * FOPO_PATH_MOST];
+  memset(path, 'a', sizeof path);
+  path[sizeof path - 1] = 0;
+  refused(fopo_replace_whole(path, "a", 1), FOPO_ERR_FILE, "too long");
+  snprintf(path, sizeof path, "%s/%0300d", folder, 0);
+  refused(fopo_replace_whole(path, "a", 1), FOPO_ERR_FILE, "too long");
+  refused(fopo_replace_whole(folder, "a", 1), FOPO_ERR_FILE, "not a regular file");
+  refused(fopo_replace_whole(in_folder("none/x"), "a", 1), FOPO_ERR_FILE, "no such folder");
+  spit(in_folder("plain"), "x", 1);
+  refused(fopo_replace_whole(in_folder("plain/x"), "a", 1), FOPO_ERR_FILE, "Not a directory");
+  /* a path without a folder is one in the folder at hand */
+  char *before = getcwd(NULL, 0);
+  assert_int_equal(chdir(folder), 0);
+  spit("bare.tmp.999999.0", "x", 1);
+  spit("bare.tmp.999999.0x", "x", 1);
+  spit("bare.tmp.", "x", 1);
+  ok(fopo_replace_whole("bare", "ab", 2));
+  assert_int_equal(access("bare.tmp.999999.0", F_OK), -1);
+  assert_int_equal(access("bare.tmp.999999.0x", F_OK), 0);
+  assert_int_equal(access("bare.tmp.", F_OK), 0);
+  assert_int_equal(chdir(before), 0);
+  free(before);
+}
+
+/* ---- bytes ---- */
+
+static size_t load(unsigned char *bytes, size_t most, const char *path) {
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  size_t n = fread(bytes, 1, most, f);
+  fclose(f);
+  return n;
+}
+
+/* The header of a .npy ends in a newline at a multiple of 64, so that a mapped file is aligned. */
+static void headers_are_aligned(void **state) {
+  (void)state;
+  float x[3] = {1, 2, 3};
+  unsigned char bytes[512];
+  for (size_t rows = 0; rows <= 3; rows++) {
+    for (int ndim = 0; ndim <= 2; ndim++) {
+      fopo_array a = fopo_array_of("x", FOPO_F32, x, ndim, rows, 1);
+      ok(fopo_npy_save(in_folder("x.npy"), &a));
+      size_t n = load(bytes, sizeof bytes, in_folder("x.npy"));
+      size_t header = 10 + bytes[8] + 256u * bytes[9];
+      assert_int_equal(header % 64, 0);
+      assert_int_equal(bytes[header - 1], '\n');
+      assert_int_equal(n - header, fopo_npy_bytes(&a));
+    }
+  }
+}
+
+/* Members have the first date that zip knows, so that equal arrays give equal bytes on any day. */
+static void archives_have_no_date(void **state) {
+  (void)state;
+  static unsigned char bytes[4096];
+  fopo_array two[] = {fopo_array_text("a", "text"), fopo_array_text("b", "text")};
+  ok(fopo_npz_save(in_folder("d.npz"), two, 2, 0));
+  size_t n = load(bytes, sizeof bytes, in_folder("d.npz")), found = 0;
+  for (size_t i = 0; i + 16 < n; i++) { /* of members, and of the directory's entries */
+    if (memcmp(bytes + i, "PK\3\4", 4) != 0 && memcmp(bytes + i, "PK\1\2", 4) != 0) continue;
+    const unsigned char *date = bytes + i + (bytes[i + 2] == 3 ? 10 : 12);
+    assert_memory_equal(date, "\0\0\x21\0", 4);
+    found++;
+  }
+  assert_int_equal(found, 4);
+}
+
+/* A member that claims 100 MB in a few hundred bytes is refused before memory is taken. */
+static void ratios_that_cannot_be(void **state) {
+  (void)state;
+  static unsigned char zeros[1 << 20], bytes[65536];
+  const uint32_t lie = 100 << 20;
+  fopo_archive archive;
+  fopo_array one = fopo_array_of("z", FOPO_U8, zeros, 1, sizeof zeros, 1);
+  ok(fopo_npz_save(in_folder("z.npz"), &one, 1, 1));
+  size_t n = load(bytes, sizeof bytes, in_folder("z.npz"));
+  assert_true(n < sizeof bytes);
+  for (size_t i = 0; i + 30 < n; i++) {
+    if (memcmp(bytes + i, "PK\3\4", 4) == 0) memcpy(bytes + i + 22, &lie, 4);
+    if (memcmp(bytes + i, "PK\1\2", 4) == 0) memcpy(bytes + i + 24, &lie, 4);
+  }
+  spit(in_folder("z.npz"), bytes, n);
+  size_t before = fopo_memory_in_use().peak;
+  refused(fopo_npz_load(&archive, in_folder("z.npz")), FOPO_ERR_FORMAT,
+          "which cannot be in a file");
+  assert_true(fopo_memory_in_use().peak - before < 1 << 20);
+}
+
+/* A .npy of one text of 32-bit characters, which become UTF-8. */
+static int read_text(uint32_t c, char order, fopo_array *a) {
+  char head[64], file[256];
+  int text = snprintf(head, sizeof head, "{'descr': '%cU1', 'fortran_order': False, 'shape': (), }",
+                      order);
+  memcpy(file, "\x93NUMPY\1\0", 8);
+  file[8] = (char)text;
+  file[9] = 0;
+  memcpy(file + 10, head, (size_t)text);
+  if (order == '>') c = __builtin_bswap32(c);
+  memcpy(file + 10 + text, &c, 4);
+  spit(in_folder("u.npy"), file, 14 + (size_t)text);
+  return fopo_npy_load(a, in_folder("u.npy"));
+}
+
+static void characters(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t c;
+    const char *bytes; /* NULL: refused */
+  } cases[] = {{'x', "x"},
+               {0x7f, "\x7f"},
+               {0x80, "\xc2\x80"},
+               {0x7ff, "\xdf\xbf"},
+               {0x800, "\xe0\xa0\x80"},
+               {0xd7ff, "\xed\x9f\xbf"},
+               {0xd800, NULL},
+               {0xdfff, NULL},
+               {0xe000, "\xee\x80\x80"},
+               {0xffff, "\xef\xbf\xbf"},
+               {0x10000, "\xf0\x90\x80\x80"},
+               {0x10ffff, "\xf4\x8f\xbf\xbf"},
+               {0x110000, NULL},
+               {UINT32_MAX, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (int big = 0; big < 2; big++) {
+      fopo_array a;
+      int status = read_text(cases[i].c, "<>"[big], &a);
+      if (cases[i].bytes == NULL) {
+        refused(status, FOPO_ERR_FORMAT, "not Unicode");
+        continue;
+      }
+      ok(status);
+      assert_string_equal((char *)a.data, cases[i].bytes);
+      fopo_free(a.data);
+    }
+  }
+}
+
+/* ---- numbers that are none, and memory that is not there ---- */
+
+static void infinities_are_found(void **state) {
+  (void)state;
+  static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+  float x[6 * 37];
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t at = 0; at < 6 * 37; at += 5) {
+      for (size_t j = 0; j < 6 * 37; j++) x[j] = 3.4e38f;
+      x[at] = bad[i];
+      refused(fopo_matrix_finite(fopo_matrix_view(x, 6, 37), "x"), FOPO_ERR_NUMERIC, "x has");
+      x[at] = 1e-45f;
+      ok(fopo_matrix_finite(fopo_matrix_view(x, 6, 37), "x"));
+    }
+  }
+}
+
+static void more_than_is_free(void **state) {
+  (void)state;
+  uint64_t left = fopo_memory_available();
+  if (left == UINT64_MAX) skip();
+  ok(fopo_memory_suffices(left / 2, "this", "use less"));
+  refused(fopo_memory_suffices(left + left / 2, "this", "use less"), FOPO_ERR_MEMORY, "this needs");
+  says("use less");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(flushed_before_renamed), cmocka_unit_test(modes_are_kept),
+      cmocka_unit_test(links_are_followed),     cmocka_unit_test(names_that_cannot_be),
+      cmocka_unit_test(headers_are_aligned),    cmocka_unit_test(archives_have_no_date),
+      cmocka_unit_test(ratios_that_cannot_be),  cmocka_unit_test(characters),
+      cmocka_unit_test(infinities_are_found),   cmocka_unit_test(more_than_is_free),
+  };
+  return cmocka_run_group_tests_name("archives", tests, make_folder, remove_folder);
+}
