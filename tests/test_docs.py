@@ -56,6 +56,16 @@ def manual_is_up_to_date():
             check("docs/%s is up to date: run make doc" % name, same)
 
 
+def gpu_table_is_up_to_date():
+    made = subprocess.run([FOPO, "scripts/bench/gpu_model.lua"], text=True, capture_output=True,
+                          timeout=60)
+    rows = made.stdout.splitlines()
+    check("the model of a step has its rows", made.returncode == 0 and len(rows) == 2 + 9 * 6,
+          made.stderr, len(rows))
+    check("docs/gpu.md has the table of scripts/bench/gpu_model.lua",
+          made.stdout in read("docs/gpu.md"))
+
+
 def pictures_are_up_to_date():
     """README's: the view from the runs that are kept, and a lesson as it is on a terminal now."""
     with tempfile.TemporaryDirectory() as folder:
@@ -172,6 +182,7 @@ def paths_lead_somewhere():
 
 
 manual_is_up_to_date()
+gpu_table_is_up_to_date()
 pictures_are_up_to_date()
 man_page_is_clean()
 variables_are_in_the_manual()

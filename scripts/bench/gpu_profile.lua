@@ -8,7 +8,9 @@
 --   dims=100         L
 --   batches=32,1024
 --   steps=200        of each profile
--- Cost: about a minute and a half. Quick: scale=0.01 steps=10
+--   only=0           the number of one method, by which the script calls itself: a device leaves
+--                    its table when its process ends
+-- Cost: about two minutes. Quick: scale=0.01 steps=10
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../tools/?.lua;"
@@ -19,7 +21,7 @@ local world = require "world"
 local native = require "fopo.native"
 
 bench.options = script.options({scale = 1, dims = {100}, batches = {32, 1024}, steps = 200,
-                                data = "made"}, {scale = 0.01, steps = 10})
+                                only = 0, data = "made"}, {scale = 0.01, steps = 10})
 bench.fopo = arg[-1]
 function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
 local o, file = bench.options, os.getenv("FOPO_GPU_PROFILE")
@@ -29,7 +31,6 @@ if not ok then
   print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
   os.exit(77)
 end
-print(card.name)
 
 local function say(...)
   local f <close> = assert(io.open(file, "a"))
@@ -58,24 +59,34 @@ local function methods(items)
 end
 
 local P = bench.scaled(790000)
+local path = bench.folder .. "/items-profile-%d.npy"
+
+-- The steps of one method, in a process of its own.
+local function child(L, B)
+  local method = methods(fopo.array.load(path:format(L)))[o.only]
+  say("%s, L = %d, batch %d", method[1], L, B)
+  local trainer = world.trainer(world.sessions(P), fopo.array.load(path:format(L)), method[2],
+                                method.rows, "cuda", B)
+  local steps = method.kept and 2 * trainer.steps_per_epoch or o.steps -- half of them search
+  local seconds = bench.time(function()
+    trainer:run{steps = steps, every = steps, view = false}
+  end)
+  say("%d steps in %.3f s, %.1f us each under the profile", steps, seconds, 1e6 * seconds / steps)
+end
+
+if o.only > 0 then
+  child(o.dims[1], o.batches[1])
+  return
+end
+print(card.name)
 bench.run("mkdir -p " .. bench.folder)
-local sessions = world.sessions(P)
 for _, L in ipairs(o.dims) do
-  local items = world.items(P, L)
-  for _, method in ipairs(methods(items)) do
+  world.items(P, L):save(path:format(L))
+  for only = 1, #methods(fopo.array.load(path:format(L))) do
     for _, B in ipairs(o.batches) do
-      say("%s, L = %d, batch %d", method[1], L, B)
-      local trainer = world.trainer(sessions, items, method[2], method.rows, "cuda", B)
-      local steps = method.kept and 2 * trainer.steps_per_epoch or o.steps -- half of them search
-      local seconds = bench.time(function()
-        trainer:run{steps = steps, every = steps, view = false}
-      end)
-      print(("%s, L = %d, batch %d: %d steps in %.3f s, %.1f us each under the profile"):format(
-        method[1], L, B, steps, seconds, 1e6 * seconds / steps))
-      io.stdout:flush()
-      trainer = nil -- its device is closed, and leaves its table
-      collectgarbage()
-      collectgarbage()
+      bench.run(("%s %s only=%d scale=%g dims=%d batches=%d steps=%d"):format(bench.fopo, arg[0],
+        only, o.scale, L, B, o.steps))
     end
   end
+  bench.forget(path:format(L))
 end

@@ -1,0 +1,241 @@
+-- What a step on a GPU should take, as arithmetic: for each method the kernels and copies that it
+-- launches, the bytes that it moves, how many of the processors its largest kernel fills, and the
+-- time that follows. It is a model of this source, not a measurement; docs/gpu.md holds its table.
+--
+--   ./fopo scripts/bench/gpu_model.lua [name=value ...]
+--
+-- Options (defaults), of an H100 SXM and of the methods:
+--   dims=10,100,1000   L
+--   batches=32,1024
+--   P=790000           items
+--   processors=132     streaming multiprocessors
+--   memory=2.9e12      bytes a second that a copy reaches
+--   float32=4.5e13     operations a second of products in float32
+--   bfloat16=5e14      and in bfloat16
+--   cache=5e7          bytes of the L2 cache
+--   node=1.8           microseconds between the ends of two small kernels of a graph
+--   latency=0.9        microseconds of a round of loads, from the id to the row and its sums
+--   trip=10            microseconds of a round trip to the host
+--   scanned=0.1        the share of the catalogue that a norm search scans before it may stop
+--   only=              shows the work of this method alone, line by line
+local here = arg[0]:match("^(.*/)") or "./"
+package.path = here .. "../tools/?.lua;" .. package.path
+local script = require "script"
+local o = script.options{dims = {10, 100, 1000}, batches = {32, 1024}, P = 790000,
+  processors = 132, memory = 2.9e12, float32 = 4.5e13, bfloat16 = 5e14, cache = 5e7, node = 1.8,
+  latency = 0.9, trip = 10, scanned = 0.1, only = ""}
+local S, K, THREADS = 1000, 256, 256
+
+local function ceil_div(a, b) return (a + b - 1) // b end
+
+-- Bytes of the 32-byte sectors that a row of L numbers touches, on average over its places.
+local function sectors(L, size)
+  local bytes, sum = L * size, 0
+  local places = 32 // math.max(1, math.tointeger(2 ^ math.min(5, (function()
+    local twos, n = 0, bytes
+    while n % 2 == 0 and twos < 5 do twos, n = twos + 1, n // 2 end
+    return twos
+  end)())))
+  for i = 0, places - 1 do sum = sum + ceil_div(i * (32 // places) + bytes, 32) end
+  return 32 * sum / places
+end
+
+-- ---- a step: a list of work ----
+
+local step = {}
+step.__index = step
+
+local function new(B, L) return setmetatable({B = B, L = L, work = {}}, step) end
+
+-- Adds work: launches of it, bytes, operations at `rate`, blocks, and the microseconds that its
+-- longest chain of dependent work takes.
+function step:add(name, launches, bytes, blocks, chain, flops, rate)
+  local fill = math.min(1, blocks / o.processors)
+  local busy = math.max(1e6 * bytes / (o.memory * fill), chain or 0,
+                        1e6 * (flops or 0) / ((rate or o.float32) * fill))
+  table.insert(self.work, {name = name, launches = launches, bytes = bytes, fill = fill,
+                           us = launches * o.node + busy})
+end
+
+function step:product(name, m, n, k, rate, size)
+  self:add(name, 1, (m * k + k * n) * (size or 4) + m * n * 4,
+           math.max(1, ceil_div(m, 64) * ceil_div(n, 128)) * math.min(8, ceil_div(k, 256)), 1,
+           2 * m * n * k, rate)
+end
+
+-- How many blocks share a context, as in src/device/cuda/snis.cu; and how many the card holds.
+local function splits_of(B, samples, L)
+  local lanes = L <= 16 and 1 or L <= 32 and 4 or L <= 128 and 8 or 32
+  local teams, held = THREADS // lanes, o.processors * (L <= 512 and 2 or 1)
+  local best, least = 1, math.huge
+  for splits = 1, 256 do
+    if splits > 1 and splits * teams > samples then break end
+    local time = ceil_div(B * splits, held) * (ceil_div(samples, splits * teams) + 4)
+    if time < least then best, least = splits, time end
+  end
+  return best, teams, held
+end
+
+-- Context rows, queries.
+function step:start()
+  self:add("row ids and step numbers to the card", 2, 4 * self.B, 1)
+  self:add("gathering contexts", 1, 8 * self.B * self.L, ceil_div(self.B * self.L // 4, THREADS))
+  self:product("queries", self.B, self.L, self.L)
+end
+
+-- Gathered rows, scored and summed, by both kernels of an SNIS estimate.
+function step:snis(samples, size, alone)
+  local B, L = self.B, self.L
+  local splits, teams, held = splits_of(B, samples, L)
+  local rounds = ceil_div(B * splits, held) * ceil_div(samples, splits * teams)
+  self:add("samples' rows, weights and sums", 1, B * samples * (sectors(L, size) + 12),
+           B * splits, rounds * o.latency + 3)
+  if alone then return end
+  self:add("the sums of a batch", 1, B * splits * 2 * L * 4, B * ceil_div(L, THREADS), 2)
+end
+
+function step:hits(samples)
+  self:add("hits", 1, self.B * samples * 8, ceil_div(self.B * samples, THREADS), 2.5)
+end
+
+-- Statistics, the gradient, its norm, the update.
+function step:finish()
+  local B, L = self.B, self.L
+  self:add("adding up statistics", 1, B * 16, 1, 2 + B / THREADS)
+  self:product("the gradient", L, L, B)
+  self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2)
+  self:add("the sums of a step", 1, 8, 1, 2)
+  self:add("adam", 1, 28 * L * L, ceil_div(L * L, THREADS))
+end
+
+-- ---- searches ----
+
+-- The tiles of src/device/cuda/search.cu up to the place where the search may stop.
+function step:search()
+  local B, L, at = self.B, self.L, 0
+  local widest = math.max(2048, o.cache // 2 // ((B + L) * 4))
+  local limit, tested = math.floor(o.scanned * o.P), 0
+  while at < limit do
+    local bears = at < K and 512 or at * (4096 - K - 512) // (4 * K)
+    local width = math.min(bears, widest, o.P - at)
+    local parts = math.max(1, math.min(ceil_div(4 * o.processors, B), width // 1024))
+    self:add("gathering a tile", 1, 4 * width * (sectors(L, 4) / 4), ceil_div(width * L // 4,
+                                                                             THREADS))
+    self:product("scores of a tile", B, width, L)
+    self:add("selection", 1, 0, B * parts, 6)
+    at = at + width
+    local since = at - tested
+    if since >= at / 4 and B * L * math.min(o.P - at, since) >= 1.5e6 * o.processors then
+      self:add("may it stop?", 1, 0, 1, o.trip)
+      tested = at
+    end
+  end
+  self:add("the answer", 1, B * K * 8, B)
+end
+
+-- ---- methods ----
+
+local methods = {
+  {"uniform", function(s)
+    s:add("uniform draws", 1, s.B * S * 8, ceil_div(s.B * S // 4, THREADS), 1)
+    s:hits(S)
+    s:snis(S, 4)
+  end},
+  {"uniform, bfloat16", function(s)
+    s:add("uniform draws", 1, s.B * S * 8, ceil_div(s.B * S // 4, THREADS), 1)
+    s:hits(S)
+    s:snis(S, 2)
+  end},
+  {"mixture, kept", function(s)
+    s:add("loading kept candidates", 1, s.B * K * 8, s.B)
+    s:add("scores of candidates", 1, s.B * K * sectors(s.L, 4), ceil_div(s.B * K, 32), 1.5)
+    s:add("draws from the mixture", 1, s.B * S * 8, s.B, 7)
+    s:hits(S)
+    s:snis(S, 4)
+  end},
+  {"mixture, fresh", function(s)
+    s:search()
+    s:add("draws from the mixture", 1, s.B * S * 8, s.B, 7)
+    s:hits(S)
+    s:snis(S, 4)
+  end},
+  {"head and tail, kept", function(s)
+    s:add("loading kept candidates", 1, s.B * K * 8, s.B)
+    s:add("draws from the tail", 1, s.B * 2 * K * 8, s.B, 4)
+    s:hits(2 * K)
+    s:snis(2 * K, 4)
+  end},
+}
+
+for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
+  methods[#methods + 1] = {"shared head 2048 + 64, " .. kind[1], function(s)
+    local H, U, size, parts, rate = 2048, 64, kind[2], kind[3], o[kind[1]]
+    s:add("draws outside a head", 1, s.B * U * 8, s.B, 1)
+    s:hits(U)
+    s:snis(U, size, true)
+    if parts == 2 then s:add("queries in two parts", 1, 8 * s.B * s.L, s.B) end
+    s:product("scores of the head", parts * s.B, H, s.L, rate, size)
+    local chunks = math.max(1, math.min(ceil_div(4 * o.processors, s.B), H // 256))
+    s:add("the weights of a head", 1, 2 * parts * s.B * H * 4, s.B * chunks, 2)
+    s:add("products of chunks", 1, parts * s.B * H * size + H * s.L * size,
+          chunks * ceil_div(parts * s.B, 64) * ceil_div(s.L, 128), 2,
+          2 * parts * s.B * H * s.L, rate)
+    s:add("the sums of a head", 1, chunks * parts * s.B * s.L * 4, s.B * ceil_div(s.L, THREADS), 4)
+  end}
+end
+
+for _, mean in ipairs{false, true} do
+  methods[#methods + 1] = {mean and "REINFORCE, no baseline" or "REINFORCE", function(s)
+    local P, L, most, left = o.P, s.L, math.max(1, (512 << 20) // (o.P * 4)), s.B
+    while left > 0 do
+      local B = math.min(left, most)
+      for first = 0, P - 1, 1 << 16 do
+        s:product("scores of all items", B, math.min(1 << 16, P - first), L)
+      end
+      s:add("the weights of the items", 1, 4 * B * P, B * P // 2048, 2)
+      s:add("the sums of the policy", 1, B * P // 16, B, 8)
+      s:add("draws from the policy", 1, B * S * 1024, ceil_div(B * S, 8), 3)
+      if mean then
+        s:add("probabilities", 1, 8 * B * P, ceil_div(B * P, THREADS))
+        local pieces = ceil_div(P, 4096)
+        s:add("products of chunks", 2, 4 * B * P + 4 * P * L,
+              pieces * ceil_div(B, 64) * ceil_div(L, 128), 2, 2 * B * P * L)
+        s:add("the mean of the policy", 1, 4 * pieces * B * L, ceil_div(B * L, THREADS),
+              pieces * 0.02)
+      end
+      left = left - B
+    end
+    s:hits(S)
+    s:add("rewards less their mean", 1, s.B * S * 8, s.B, 2)
+    s:add("the sums of rows", 1, s.B * S * sectors(L, 4), s.B * ceil_div(S, 64), 8 * o.latency)
+    s:add("the sums of rows", 1, s.B * ceil_div(S, 64) * L * 4, s.B, 2)
+  end}
+end
+
+-- ---- the table ----
+
+print("| method | L | batch | launches | MB moved | processors filled | model, us | bytes alone, us |")
+print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+for _, method in ipairs(methods) do
+  for _, L in ipairs(o.dims) do
+    for _, B in ipairs(o.batches) do
+      if o.only == "" or o.only == method[1] then
+        local s = new(B, L)
+        s:start()
+        method[2](s)
+        s:finish()
+        local launches, bytes, us, longest = 0, 0, 0, s.work[1]
+        for _, w in ipairs(s.work) do
+          launches, bytes, us = launches + w.launches, bytes + w.bytes, us + w.us
+          if w.us > longest.us then longest = w end
+          if o.only ~= "" then
+            print(("  %-40s %3d %10.3f MB %5.0f %% %9.1f us"):format(w.name, w.launches,
+              w.bytes / 1e6, 100 * w.fill, w.us))
+          end
+        end
+        print(("| %s | %d | %d | %d | %.1f | %.0f %% | %.0f | %.0f |"):format(method[1], L, B,
+          launches, bytes / 1e6, 100 * longest.fill, us, 1e6 * bytes / o.memory))
+      end
+    end
+  end
+end
