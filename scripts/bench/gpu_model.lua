@@ -103,9 +103,16 @@ function step:finish()
   local B, L = self.B, self.L
   self:add("adding up statistics", 1, B * 16, 1, 2 + B / THREADS)
   self:product("the gradient", L, L, B)
-  self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2)
-  self:add("the sums of a step", 1, 8, 1, 2)
+  local alone = L * L <= 1 << 14 -- the last sums are one kernel with the norm
+  if not alone then self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2) end
+  self:add("the norm and the sums of a step", 1, 8, 1, alone and 3 or 2)
   self:add("adam", 1, 28 * L * L, ceil_div(L * L, THREADS))
+end
+
+-- Each block of a context prepares the candidates for itself.
+function step:mixture()
+  local splits = math.max(1, math.min(ceil_div(4 * o.processors, self.B), S // THREADS))
+  self:add("draws from the mixture", 1, self.B * S * 8, self.B * splits, 6)
 end
 
 -- ---- searches ----
@@ -149,13 +156,13 @@ local methods = {
   {"mixture, kept", function(s)
     s:add("loading kept candidates", 1, s.B * K * 8, s.B)
     s:add("scores of candidates", 1, s.B * K * sectors(s.L, 4), ceil_div(s.B * K, 32), 1.5)
-    s:add("draws from the mixture", 1, s.B * S * 8, s.B, 7)
+    s:mixture()
     s:hits(S)
     s:snis(S, 4)
   end},
   {"mixture, fresh", function(s)
     s:search()
-    s:add("draws from the mixture", 1, s.B * S * 8, s.B, 7)
+    s:mixture()
     s:hits(S)
     s:snis(S, 4)
   end},

@@ -174,7 +174,7 @@ int draw_mixture(fopo_device *d, const fopo_samples *samples, const fopo_mixture
   const fopo_candidate_sets *sets = &m->sets;
   size_t B = batch->B, S = batch->S, P = batch->P;
   size_t bytes = candidate_bytes(sets->k), shared = bytes <= SHARED_MOST / 2 ? bytes : 0;
-  size_t splits = shared > 0 ? splits_of(of(d), B, S, 2 * THREADS) : 1;
+  size_t splits = shared > 0 ? splits_of(of(d), B, S, THREADS) : 1;
   if (shared == 0) {
     int status = reserve(d, B * bytes, "the candidates of a mixture");
     if (status != FOPO_OK) return status;

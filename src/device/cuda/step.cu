@@ -68,11 +68,17 @@ int add_stats(fopo_device *d, fopo_statistics *sums, const float *stats,
                 (const uint32_t *)sets->counts, batch->with_candidates, sets->k, start, batch->B);
 }
 
-/* One block; pieces [n]: sums of squares of the gradient. */
-__global__ void totals_kernel(fopo_totals *t, const fopo_statistics *sums, const double *pieces,
-                              size_t n) {
+constexpr size_t ALONE = 1 << 14; /* numbers of a gradient that one block adds up by itself */
+constexpr unsigned MOST = 1024;   /* its threads */
+
+/* One block. The squares of the gradient G [n] or, if it is NULL, pieces [n] of their sum. */
+__global__ void __launch_bounds__(MOST)
+    totals_kernel(fopo_totals *t, const fopo_statistics *sums, const float *G, const double *pieces,
+                  size_t n) {
   double sum = 0;
-  for (size_t i = threadIdx.x; i < n; i += blockDim.x) sum += pieces[i];
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+    sum += G != nullptr ? (double)G[i] * (double)G[i] : pieces[i];
+  }
   double norm = sqrt(block_sum(sum));
   if (threadIdx.x != 0 || t->broken) return;
   if (!isfinite(norm)) {
@@ -88,10 +94,11 @@ __global__ void totals_kernel(fopo_totals *t, const fopo_statistics *sums, const
 
 int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const float *G, size_t n) {
   const double *pieces = nullptr;
-  size_t count = 0;
-  int status = norm2_pieces(d, &pieces, &count, G, n);
+  size_t count = n;
+  int status = n <= ALONE ? FOPO_OK : norm2_pieces(d, &pieces, &count, G, n);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of a step", 1, THREADS, 0, totals_kernel, t, sums, pieces, count);
+  return launch(d, "the sums of a step", 1, n <= ALONE ? MOST : THREADS, 0, totals_kernel, t, sums,
+                n <= ALONE ? G : nullptr, pieces, count);
 }
 
 /* ---- the clock ---- */
