@@ -34,7 +34,7 @@ end
 
 local function say(...)
   local f <close> = assert(io.open(file, "a"))
-  f:write("\n## ", string.format(...), "\n")
+  f:write(string.format(...), "\n")
 end
 
 local S, K = 1000, 256
@@ -64,7 +64,7 @@ local path = bench.folder .. "/items-profile-%d.npy"
 -- The steps of one method, in a process of its own.
 local function child(L, B)
   local method = methods(fopo.array.load(path:format(L)))[o.only]
-  say("%s, L = %d, batch %d", method[1], L, B)
+  say("\n## %s, L = %d, batch %d", method[1], L, B)
   local trainer = world.trainer(world.sessions(P), fopo.array.load(path:format(L)), method[2],
                                 method.rows, "cuda", B)
   local steps = method.kept and 2 * trainer.steps_per_epoch or o.steps -- half of them search
