@@ -221,7 +221,8 @@ end
 
 -- ---- the table ----
 
-print("| method | L | batch | launches | MB moved | processors filled | model, us | bytes alone, us |")
+print("| method | L | batch | launches | MB moved | processors filled | model, us | "
+      .. "bytes alone, us |")
 print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 for _, method in ipairs(methods) do
   for _, L in ipairs(o.dims) do
