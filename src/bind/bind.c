@@ -18,13 +18,14 @@ static int clock_now(lua_State *L) {
   return 1;
 }
 
-/* native.memory(): {blocks, bytes, peak}, memory allocated by C, and `available`, bytes that the
- * process may still allocate; math.huge if no limit is known. */
+/* native.memory(): {blocks, bytes, peak, foreseen}, memory allocated by C, and `available`, bytes
+ * that the process may still allocate; math.huge if no limit is known. */
 static int memory(lua_State *L) {
   fopo_memory_use use = fopo_memory_in_use();
   uint64_t available = fopo_memory_available();
-  lua_createtable(L, 0, 4);
+  lua_createtable(L, 0, 5);
   bind_set_count(L, "blocks", use.blocks);
+  bind_set_count(L, "foreseen", use.foreseen);
   bind_set_count(L, "bytes", use.bytes);
   bind_set_count(L, "peak", use.peak);
   if (available > (uint64_t)LUA_MAXINTEGER) {
@@ -79,6 +80,13 @@ static int isa_names(lua_State *L) {
   return 1;
 }
 
+/* native.memory_mark(): from now on `peak` and `foreseen` are counted anew. */
+static int memory_mark(lua_State *L) {
+  (void)L;
+  fopo_memory_mark();
+  return 0;
+}
+
 /* native.interrupt_clear(): clears a pending interruption by Ctrl-C. */
 static int interrupt_clear(lua_State *L) {
   (void)L;
@@ -88,6 +96,7 @@ static int interrupt_clear(lua_State *L) {
 
 const luaL_Reg bind_core_functions[] = {{"clock", clock_now},
                                         {"memory", memory},
+                                        {"memory_mark", memory_mark},
                                         {"threads", threads},
                                         {"isa", isa},
                                         {"isa_names", isa_names},

@@ -24,7 +24,8 @@ enum {
   DIGIT = 11,           /* bits that one pass sorts by, at most: the counts fit the L1 cache */
   REPORT_FROM = 1 << 20 /* pairs; smaller matrices report no progress */
 };
-#define SORTING "sorting a sparse matrix"
+#define SORTING  "sorting a sparse matrix"
+#define BUILDING "building a sparse matrix"
 
 /* Pairs on their way, as arrays that are moved together. */
 typedef struct {
@@ -377,7 +378,10 @@ static int alloc_entries(job *j, size_t largest) {
   j->spare_n = j->is_shared ? j->n : largest;
   size_t spare = j->is_shared ? j->n : threads * largest;
   int with_weights = j->values != NULL, with_times = j->times != NULL;
-  int status = entries_alloc(&j->sorted, j->n, with_weights, with_times);
+  uint64_t entry =
+      sizeof(uint64_t) + (with_weights ? sizeof(float) : 0) + (with_times ? sizeof(double) : 0);
+  int status = fopo_memory_suffices((j->n + spare) * entry, BUILDING, "use fewer users or items");
+  if (status == FOPO_OK) status = entries_alloc(&j->sorted, j->n, with_weights, with_times);
   return status == FOPO_OK ? entries_alloc(&j->spare, spare, with_weights, with_times) : status;
 }
 
@@ -405,10 +409,12 @@ static int build(job *j, size_t *repeats) {
 static int run(job *j, size_t rows, size_t cols, size_t *repeats) {
   *j->m = (fopo_csr){0};
   *repeats = 0;
-  uint64_t entry = 2 * sizeof(uint64_t) + (j->values == NULL ? 0 : 3 * sizeof(float)) +
-                   (j->times == NULL ? 0 : 3 * sizeof(double));
+  /* The matrix and one array of entries; alloc_entries knows how long the spare ones are. */
+  uint64_t entry = sizeof(uint32_t) + sizeof(uint64_t) +
+                   (j->values == NULL ? 0 : 2 * sizeof(float)) +
+                   (j->times == NULL ? 0 : 2 * sizeof(double));
   uint64_t bytes = j->n * entry + rows * sizeof(uint64_t);
-  int status = fopo_memory_suffices(bytes, "building a sparse matrix", "use fewer users or items");
+  int status = fopo_memory_suffices(bytes, BUILDING, "use fewer users or items");
   if (status == FOPO_OK) status = fopo_csr_init(j->m, rows, cols, j->n, j->values != NULL);
   if (status == FOPO_OK && j->times != NULL) {
     j->first = fopo_alloc(j->n, sizeof *j->first);

@@ -151,6 +151,18 @@ static void qr_done(qr_scratch *scratch) {
   fopo_free(scratch->divisor);
 }
 
+/* Slices of m rows for partial sums of [n, n]. */
+static size_t slices_of(size_t m, size_t n) {
+  size_t fit = most(PARTIAL / sizeof(double) / (n * n), 4);
+  return least(least(pieces(m, QR_ROWS), fit), SLICES);
+}
+
+uint64_t fopo_qr_bytes(size_t m, size_t n) {
+  uint64_t slices = slices_of(m, n), threads = least((size_t)fopo_threads(), slices);
+  uint64_t squares = (2 + slices) * sizeof(double) + sizeof(float);
+  return squares * n * n + threads * QR_ROWS * n * sizeof(double);
+}
+
 static int qr_init(qr_scratch *scratch, size_t m, size_t n, int tall) {
   *scratch = (qr_scratch){.n = n};
   scratch->R = fopo_alloc(n * n, sizeof(double));
@@ -159,8 +171,7 @@ static int qr_init(qr_scratch *scratch, size_t m, size_t n, int tall) {
   if (scratch->R == NULL || scratch->G == NULL || scratch->divisor == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) scratch->R[i * n + i] = 1.0;
   if (!tall) return FOPO_OK;
-  size_t fit = most(PARTIAL / sizeof(double) / (n * n), 4);
-  scratch->slices = least(least(pieces(m, QR_ROWS), fit), SLICES);
+  scratch->slices = slices_of(m, n);
   scratch->diagonal = fopo_alloc(n, sizeof(double));
   scratch->partial = fopo_alloc(scratch->slices * n * n, sizeof(double));
   scratch->threads = (int)least((size_t)fopo_threads(), scratch->slices);

@@ -19,6 +19,9 @@ int fopo_orthonormalise(fopo_matrix A);
  * enough between the steps of a power iteration. */
 int fopo_orthonormalise_roughly(fopo_matrix A);
 
+/* Bytes that the functions above and fopo_gram take beside a tall A [m, n]. */
+uint64_t fopo_qr_bytes(size_t m, size_t n);
+
 /* G [n, n], row-major: the upper part becomes that of A^T A, summed in double. */
 int fopo_gram(double *G, fopo_matrix A);
 

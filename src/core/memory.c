@@ -34,7 +34,7 @@ typedef struct {
 
 _Static_assert(sizeof(head) <= 64, "the header has 64 bytes");
 
-static atomic_size_t live_blocks, live_bytes, peak_bytes;
+static atomic_size_t live_blocks, live_bytes, peak_bytes, foreseen_bytes;
 static atomic_size_t charged_bytes;     /* of other allocators */
 static uint64_t most_bytes;             /* of live and charged bytes; 0: none */
 static atomic_long fail_countdown = -1; /* successes left before the failure; < 0: off */
@@ -50,11 +50,14 @@ static int fault(void) {
   }
 }
 
+static void raise_to(atomic_size_t *most, size_t now) {
+  size_t before = atomic_load(most);
+  while (now > before && !atomic_compare_exchange_weak(most, &before, now)) {}
+}
+
 static void count_blocks(size_t blocks, size_t added, size_t removed) {
   atomic_fetch_add(&live_blocks, blocks);
-  size_t now = atomic_fetch_add(&live_bytes, added - removed) + added - removed;
-  size_t peak = atomic_load(&peak_bytes);
-  while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {}
+  raise_to(&peak_bytes, atomic_fetch_add(&live_bytes, added - removed) + added - removed);
 }
 
 /* What the limit still allows; UINT64_MAX: there is no limit. */
@@ -208,7 +211,13 @@ int fopo_memory_charge(size_t before, size_t after) {
 
 fopo_memory_use fopo_memory_in_use(void) {
   return (fopo_memory_use){atomic_load(&live_blocks), atomic_load(&live_bytes),
-                           atomic_load(&peak_bytes)};
+                           atomic_load(&peak_bytes), atomic_load(&foreseen_bytes)};
+}
+
+void fopo_memory_mark(void) {
+  size_t now = atomic_load(&live_bytes);
+  atomic_store(&peak_bytes, now);
+  atomic_store(&foreseen_bytes, now);
 }
 
 void fopo_memory_fail_after(long n, int forever) {
@@ -308,6 +317,7 @@ uint64_t fopo_memory_available(void) {
 }
 
 int fopo_memory_suffices(uint64_t bytes, const char *what, const char *remedy) {
+  if (bytes < SIZE_MAX / 2) raise_to(&foreseen_bytes, atomic_load(&live_bytes) + bytes);
   if (bytes < ASK_FROM) return FOPO_OK;
   uint64_t left = fopo_memory_available();
   if (left == UINT64_MAX || bytes <= left - left / 10) return FOPO_OK;

@@ -21,10 +21,15 @@ void fopo_free(void *block);
 typedef struct {
   size_t blocks; /* live now */
   size_t bytes;  /* live now */
-  size_t peak;   /* largest value of bytes so far */
+  size_t peak;   /* largest value of bytes since the mark */
+  size_t
+      foreseen; /* largest sum of bytes and an estimate that fopo_memory_suffices saw since then */
 } fopo_memory_use;
 
 fopo_memory_use fopo_memory_in_use(void);
+
+/* Sets the mark, so that the peak of a piece of work can be compared with its estimates. */
+void fopo_memory_mark(void);
 
 /* The most bytes that the blocks and what fopo_memory_charge counts may have together, or 0 for no
  * limit: what goes beyond is refused. To be set before other threads are started. */

@@ -106,7 +106,9 @@ static int init(job *j, const fopo_csr *M, const fopo_svd_options *options) {
   *j = (job){.M = M, .dim = options->dim, .l = l};
 
   uint64_t bytes = (uint64_t)(M->rows + M->cols + 2 * l) * l * sizeof(float) +
-                   (uint64_t)fopo_csr_nnz(M) * (M->values == NULL ? 4 : 8) + M->cols * 8;
+                   (uint64_t)fopo_csr_nnz(M) * (M->values == NULL ? 4 : 8) + M->cols * 8 +
+                   2 * (uint64_t)l * l * sizeof(double) +
+                   fopo_qr_bytes(M->rows > M->cols ? M->rows : M->cols, l);
   char what[128];
   snprintf(what, sizeof what, "the SVD of [%zu, %zu] with dim %zu", M->rows, M->cols, j->dim);
   int status = fopo_memory_suffices(bytes, what, "use a smaller dim or fewer users");

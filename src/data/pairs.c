@@ -27,9 +27,9 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
   size_t capacity = p->capacity == 0 ? 4096 : 2 * p->capacity;
   if (capacity < p->n + more) capacity = p->n + more;
   /* Checked here too: how many rows a gzipped file holds is only a guess beforehand. */
-  int status =
-      fopo_memory_suffices(bytes_of(p) * (uint64_t)capacity, "the interactions read so far",
-                           "read a part of the file, or on a machine with more memory");
+  int status = fopo_memory_suffices(bytes_of(p) * (uint64_t)(capacity - p->capacity),
+                                    "the interactions read so far",
+                                    "read a part of the file, or on a machine with more memory");
   if (status != FOPO_OK) return status;
   uint32_t *user = fopo_realloc(p->user, capacity, sizeof *user);
   if (user == NULL) return FOPO_ERR_MEMORY;

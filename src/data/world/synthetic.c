@@ -18,6 +18,9 @@
 #include "core/status.h"
 #include "core/threads.h"
 
+#define WORLD   "the synthetic world"
+#define SMALLER "use fewer users or a smaller mean_items"
+
 enum {
   BLOCK = 1024, /* users between two reports of progress */
   TRIES = 16,   /* with lambda >= 2 and no dominant item, one try fails in less than half of the
@@ -276,6 +279,10 @@ static int draw_matrix(fopo_csr *m, const generator *g) {
   int status = draw_users(&counted, g, 0);
   if (status == FOPO_OK) {
     for (size_t u = 0; u < users; u++) counted.indptr[u + 1] += counted.indptr[u];
+    uint64_t bytes = counted.indptr[users] * (g->options->ones ? 4 : 8) + 8 * (uint64_t)users;
+    status = fopo_memory_suffices(bytes, WORLD, SMALLER);
+  }
+  if (status == FOPO_OK) {
     status =
         fopo_csr_init(m, users, counted.cols, (size_t)counted.indptr[users], !g->options->ones);
   }
@@ -303,13 +310,13 @@ static int describe(fopo_dataset *d, const uint64_t *interactions) {
 }
 
 static int check_memory(const fopo_world_options *o) {
-  /* Dropping the users with few items raises the mean by less than a third. */
-  double nnz = (double)o->users * o->mean_items * (o->least_items > 2 ? 1.33 : 1);
+  /* A bound from below: repeats count once, and dropping the users with few items raises the mean.
+   * Before the interactions are stored, they are counted. */
+  double nnz = 0.75 * (double)o->users * o->mean_items;
   double bytes = nnz * (o->ones ? 4 : 8) + (double)o->items * 24 +
                  (double)o->users * (29 + 8 * (double)o->tastes) +
                  (double)most_interactions(o) * 4 * fopo_threads();
-  return fopo_memory_suffices(bytes < 1e18 ? (uint64_t)bytes : UINT64_MAX, "the synthetic world",
-                              "use fewer users or a smaller mean_items");
+  return fopo_memory_suffices(bytes < 1e18 ? (uint64_t)bytes : UINT64_MAX, WORLD, SMALLER);
 }
 
 int fopo_world_new(fopo_world **world, fopo_dataset **d, const fopo_world_options *options) {

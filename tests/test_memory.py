@@ -1,0 +1,18 @@
+"""A share of tests/nightly/memory."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import memory  # noqa: E402
+from proof import Proof  # noqa: E402
+
+if "asan" in memory.FOPO:
+    print("skip: the sanitizer has a memory of its own")
+    sys.exit(77)
+p = Proof("work takes the memory that it foresees, and limits are seen")
+memory.limits(p)
+for name in ("array_load", "svd", "item_knn"):
+    memory.estimate(p, name, 0.4)
+for maker in ("arrays", "copies"):
+    memory.temporaries(p, maker, 200)
+p.end()
