@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "kernels/kernels.h"
 #include "learn/arrays.h"
 #include "learn/exchange.h"
 
@@ -363,11 +364,12 @@ static int gather_sets(fopo_candidates *c, const fopo_candidate_sets *sets, size
 static int renew_expired(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
                          const fopo_span *piece, size_t count, int set) {
   fopo_device *d = c->data->device;
-  size_t first = 0, n = c->together ? fopo_exchange_share(&first, count) : count;
+  int shared = c->together && c->data->part == NULL; /* else all ranks find the same */
+  size_t first = 0, n = shared ? fopo_exchange_share(&first, count) : count;
   uint32_t *places = c->device_expired;
   int status = d->ops->put(d, places, c->host_expired, 2 * count * sizeof *places);
   if (status == FOPO_OK) status = search_expired(c, sets, part, piece, first, n, set);
-  if (c->together) status = gather_sets(c, sets, first, n, count, status);
+  if (shared) status = gather_sets(c, sets, first, n, count, status);
   if (status != FOPO_OK) return status;
   return fopo_candidate_cache_store(c->cache, sets, places + count, count);
 }
@@ -384,6 +386,39 @@ static int find_cached(fopo_candidates *c, const fopo_candidate_sets *sets, cons
   return fopo_candidate_cache_load(sets, c->cache, piece->device.rows, n);
 }
 
+/* scores [k] of the candidates ids that the part holds, and 0 for those of other parts. */
+static void score_own(float *scores, const fopo_shard *s, const uint32_t *ids, size_t found,
+                      size_t k, const float *q) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  memset(scores, 0, k * sizeof *scores);
+  for (size_t i = 0; i < found; i++) {
+    uint32_t row = fopo_part_row(&s->part, ids[i]);
+    if (row == UINT32_MAX) continue;
+    scores[i] = kernels->dot(fopo_matrix_row(s->items, row), q, s->items.cols);
+  }
+}
+
+/* The same where the catalogue is dealt out: every candidate is in one part, so the sum over the
+ * ranks is exact. */
+static int put_scores_of_parts(fopo_candidates *c, const fopo_candidate_sets *sets,
+                               const fopo_span *piece, size_t n) {
+  fopo_device *d = c->data->device;
+  const fopo_candidate_sets *h = &c->host;
+  const fopo_shard *s = c->data->policy->shard;
+  size_t k = sets->k, L = c->data->L;
+  int status = d->ops->get(d, h->ids, sets->ids, n * k * sizeof *h->ids);
+  if (status == FOPO_OK) status = d->ops->get(d, h->counts, sets->counts, n * sizeof *h->counts);
+  if (status == FOPO_OK) status = d->ops->get(d, c->host_Q, piece->Q.x, n * L * sizeof *c->host_Q);
+  c->fetched = SIZE_MAX;
+  for (size_t b = 0; b < n && status == FOPO_OK; b++) {
+    score_own(h->scores + b * k, s, h->ids + b * k, h->counts[b], k, c->host_Q + b * L);
+  }
+  status = fopo_comm_agree(status);
+  if (status == FOPO_OK) status = fopo_comm_sum(h->scores, n * k);
+  return status == FOPO_OK ? d->ops->put(d, sets->scores, h->scores, n * k * sizeof *h->scores)
+                           : status;
+}
+
 /* The scores of the first n contexts' candidates at the current theta: those of the index's search,
  * or computed again if the candidates are cached, or the index may be older than the items. */
 static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *piece,
@@ -393,6 +428,7 @@ static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const
   if (!fopo_proposal_keeps(&c->q) && !data->train_items) {
     return d->ops->put(d, sets->scores, c->host.scores, n * sets->k * sizeof *sets->scores);
   }
+  if (data->part != NULL) return put_scores_of_parts(c, sets, piece, n);
   fopo_device_batch batch = piece->device;
   batch.B = n;
   return d->ops->scores(d, sets, &data->beta, &batch);

@@ -184,7 +184,6 @@ static int check_rows(const fopo_gradient *g, const uint32_t *rows, size_t B) {
 /* What holds of a part of the catalogue alone. */
 static int check_part(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
-  const fopo_proposal *q = fopo_options_proposal(o);
   size_t ranks = g->data.part->size;
   const char *why = NULL;
   if (!(o->estimator->needs & FOPO_TAKES_PARTS)) {
@@ -195,8 +194,6 @@ static int check_part(const fopo_gradient *g) {
     why = "this device cannot join sums; use device = \"cpu\"";
   } else if (g->batch.fault != FOPO_FAULT_NONE) {
     why = "a fault can be planted in a whole catalogue alone";
-  } else if (q != NULL && fopo_proposal_keeps(q)) {
-    why = "candidates are not kept; use refresh = 1";
   }
   if (why == NULL) return FOPO_OK;
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s over items that are dealt out to %zu rank%s: %s",
