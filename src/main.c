@@ -197,10 +197,10 @@ static void print_version(void) {
 /* Of several ranks that fail in the same way, the first one tells. The others wait, to be ended by
  * its end, or to say which of them has failed alone. */
 static void tell_rank(void) {
-  enum { WAIT = 4 }; /* seconds; mpirun needs up to 3 */
+  unsigned wait = fopo_interrupted() ? 4 : 1; /* seconds; mpirun needs up to 3 */
   if (fopo_comm_size() == 1) return;
   fopo_watch_stop(); /* that the others end is no surprise */
-  for (unsigned left = fopo_comm_rank() > 0 ? WAIT : 0; left > 0;) left = sleep(left);
+  for (unsigned left = fopo_comm_rank() > 0 ? wait : 0; left > 0;) left = sleep(left);
   if (fopo_comm_rank() == 0 && fopo_interrupted()) return; /* no failure */
   fprintf(stderr, "fopo: rank %d of %d on %s has failed, which ends all of them:\n",
           fopo_comm_rank(), fopo_comm_size(), fopo_comm_host(fopo_comm_rank()));
