@@ -22,10 +22,15 @@ local index = fopo.index.norm(items)
 local taken = teacher:best(fopo.array.randn(N, items.cols, 5), {index = index, k = 8})
 local name = ("%s.%d.mtx"):format(os.tmpname(), fopo.ranks().rank)
 local f = io.open(name, "w")
-f:write(("%%%%MatrixMarket matrix coordinate pattern general\n%d %d %d\n"):format(N, items.rows,
-                                                                               8 * N))
+-- As many users as a file needs that is believed to have so many items (data/pairs.h).
+local users = math.max(N, (items.rows - (1 << 24)) // (16 * 8) + 1)
+f:write(("%%%%MatrixMarket matrix coordinate pattern general\n%d %d %d\n"):format(users, items.rows,
+                                                                               8 * users))
 for n = 1, N do
   for k = 1, 8 do f:write(n, " ", taken:get(n, k), "\n") end
+end
+for n = N + 1, users do
+  for k = 1, 8 do f:write(n, " ", (n * 7919 + k * 104729) % items.rows + 1, "\n") end
 end
 f:close()
 local s = fopo.data.read(name):sessions{min_items = 4, valid = 0, test = 0, seed = 1}

@@ -34,8 +34,8 @@ local study = require "common"
 local o, words = study.options(
   {items = 1e9, dim = 128, ranks = 64, threads = 64, batch = 256, head = 131072, tail = 256,
    bytes_of_a_number = 4, gbps = {25, 400}, latency = {20, 3}, overhead = {2, 0.5},
-   fixed = 40e-6, draw = 6e-9, row = 0.25e-9, flop = 0.03e-9, jitter = 0.05, steps = 50, seed = 1,
-   memory = 512, latencies = "", own = 200000},
+   fixed = 18e-6, draw = 5.2e-9, row = 0.45e-9, flop = 0.0112e-9, jitter = 0.05, steps = 50,
+   seed = 1, memory = 512, latencies = "", own = 200000},
   {steps = 3, ranks = 8, own = 2000})
 
 -- ---- the model ----
