@@ -3,10 +3,13 @@
  * permutation for each user; the number of uniform draws; the ends of a bootstrap interval; SWITCH
  * at its threshold; the bound of a search on catalogues that are made to deceive it. */
 #include <math.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "data/sessions.h"
 #include "judge/ope.h"
+#include "kernels/kernels.h"
 #include "mips/index.h"
 #include "small_trainer.h"
 
@@ -385,8 +388,7 @@ static void assert_best(fopo_index *ix, fopo_matrix items, fopo_matrix Q, size_t
 /* Items of norm 2 whose scores are 1 at most; then items of norm 1.009 down to 1.001, across the
  * queries but for some that point their way, with scores of their norm: 0.1 to 0.9 % above those of
  * the k found first, and within 1 % of the bound. */
-static void bounds_are_not_too_small(void **unused) {
-  (void)unused;
+static void deceive_by_little(void) {
   enum { FRONT = 3000, ALL = 6000, WIDE = 24 };
   static const size_t dims[] = {2, 8, 64}, ks[] = {1, 10, 100}, batches[] = {1, WIDE};
   for (size_t d = 0; d < 3; d++) {
@@ -418,14 +420,14 @@ static void bounds_are_not_too_small(void **unused) {
 
 /* The best item is the last before norms fall: it must be scored wherever the fall is, so the bound
  * must be the norm of the next item and of no later one. */
-static void bounds_are_of_the_next(void **unused) {
-  (void)unused;
-  enum { ALL = 5000 };
+static void deceive_by_a_fall(void) {
+  enum { ALL = 2200 };
   fopo_matrix items, Q;
   ok(fopo_matrix_init(&items, ALL, 2));
   ok(fopo_matrix_init(&Q, 1, 2));
   Q.x[0] = 1.0f;
-  for (size_t place = 1; place < ALL; place += place % 64 < 2 || place % 64 > 62 ? 1 : 15) {
+  for (size_t n = 3; n < 3 * ALL / 64; n++) { /* before, at and after each multiple of 64 */
+    size_t place = n / 3 * 64 + n % 3 - 1;
     for (size_t i = 0; i < ALL; i++) {
       float *row = fopo_matrix_row(items, i);
       row[0] = i == place ? 1.5f : i < place ? 1.0f : 0.25f;
@@ -443,6 +445,70 @@ static void bounds_are_of_the_next(void **unused) {
   fopo_matrix_done(&Q);
 }
 
+/* Calls `deceive` with every set of kernels that this CPU has: with a prefilter and without. */
+static void with_all_kernels(void (*deceive)(void)) {
+  const fopo_kernels *before = fopo_kernels_get();
+  for (size_t i = 0; fopo_kernels_name(i) != NULL; i++) {
+    const fopo_kernels *table = fopo_kernels_named(fopo_kernels_name(i));
+    if (table == NULL) continue;
+    fopo_kernels_use(table);
+    deceive();
+  }
+  fopo_kernels_use(before);
+}
+
+static void bounds_are_not_too_small(void **unused) {
+  (void)unused;
+  with_all_kernels(deceive_by_little);
+}
+
+static void bounds_are_of_the_next(void **unused) {
+  (void)unused;
+  with_all_kernels(deceive_by_a_fall);
+}
+
+/* A saved index belongs to all of its items, the first and the last too. */
+static void indexes_belong(void **unused) {
+  (void)unused;
+  fopo_matrix items;
+  fopo_index *ix, *again;
+  ok(fopo_matrix_init(&items, 300, 4));
+  fopo_fill_normal(items.x, 1200, 1.0, 3, FOPO_STREAM_INIT);
+  ok(fopo_index_exact(&ix, items));
+  ok(fopo_index_save(ix, file_name()));
+  for (size_t place = 0; place < 1200; place += 109) { /* 0 .. 1199 */
+    items.x[place] += 0.5f;
+    refused(fopo_index_load(&again, file_name(), items), FOPO_ERR_FORMAT, "other items");
+    items.x[place] -= 0.5f;
+  }
+  unlink(file_name());
+  fopo_index_free(ix);
+  fopo_matrix_done(&items);
+}
+
+/* ---- small things ---- */
+
+/* A target on a boundary belongs to the place behind it, so that a place of weight 0 is never
+ * drawn. */
+static void boundaries_of_inversion(void **unused) {
+  (void)unused;
+  const double cumulative[] = {0, 1, 1, 2, 4};
+  assert_int_equal(fopo_invert(cumulative, 5, 0.0), 1);
+  assert_int_equal(fopo_invert(cumulative, 5, 0.5), 1);
+  assert_int_equal(fopo_invert(cumulative, 5, 1.0), 3);
+  assert_int_equal(fopo_invert(cumulative, 5, 2.0), 4);
+  assert_int_equal(fopo_invert(cumulative, 5, 3.99), 4);
+}
+
+/* The clock counts parts of a second. */
+static void clock_has_parts(void **unused) {
+  (void)unused;
+  double start = fopo_clock();
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  assert_true(fopo_clock() - start >= 0.02 - 1e-6);
+  assert_true(fopo_clock() != floor(fopo_clock()));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(draws_are_new),
@@ -456,6 +522,9 @@ int main(void) {
       cmocka_unit_test(switch_at_its_threshold),
       cmocka_unit_test(bounds_are_not_too_small),
       cmocka_unit_test(bounds_are_of_the_next),
+      cmocka_unit_test(indexes_belong),
+      cmocka_unit_test(boundaries_of_inversion),
+      cmocka_unit_test(clock_has_parts),
   };
   return cmocka_run_group_tests_name("properties", tests, NULL, NULL);
 }
