@@ -3,6 +3,7 @@
 #       make CUDA= | make test-arm | make MPI=1 | make MPI= | make test-ranks
 #       make install PREFIX=/usr/local DESTDIR= | make uninstall | make dist
 #       make doc | make pictures | make paper
+#       make test-cuda-races MUTANTS="--seconds 600"
 #       make nightly NIGHTLY=7200 SEED=1 T="kills interrupts" | make mutate MUTATE="--budget 600"
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
@@ -40,6 +41,12 @@ LDLIBS  := -llapacke -lopenblas -lzip -lz -ljson-c -llua5.4 \
 # code for Volta, Turing, Ampere (and Ada) and Hopper, if the toolkit knows them, and PTX for later.
 NVCC    := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA    ?= $(NVCC)
+# It must know C++20, as nvcc does from 12.0 on.
+NVCC_IS := $(if $(CUDA),$(shell $(CUDA) --version 2>&1 | sed -n 's/.*release \([0-9.]*\).*/\1/p'))
+ifneq ($(filter 1 2 3 4 5 6 7 8 9 10 11,$(firstword $(subst ., ,$(NVCC_IS)))),)
+  $(info $(CUDA) is of CUDA $(NVCC_IS); the part for GPUs needs 12.0 or later and is left out)
+  override CUDA :=
+endif
 CUDA_ARCH ?= all            # all | native | 90 | ...
 NVCCFLAGS := -std=c++20 -O2 -Isrc -cudart static -Xcompiler -fPIC,-fvisibility=hidden \
              -Xcompiler -Wall,-Wextra,-Wshadow
@@ -77,10 +84,11 @@ CUDA_SRC := $(wildcard src/device/cuda/*.cu)
 CUDA_SO  := $(if $(strip $(CUDA)),$(OUT)/fopo_cuda.so)
 EMULATED := $(OUT)/emulated/fopo_cuda.so
 WATCHED  := $(OUT)/races/fopo_cuda.so
+PLANTED  := $(OUT)/races/planted
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-ranks fuzzers nightly coverage mutate clean FORCE
+.PHONY: packages openmpi test-cuda-races test-ranks fuzzers nightly coverage mutate clean FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -128,7 +136,8 @@ COMPARE_ABI := src/device/device.o src/device/cuda/cuda.cu.o \
 $(COMPARE_ABI:%=$(OUT)/%): ABI := -DFOPO_DEVICE_ABI=$$(cat $(OUT)/device_abi)u
 $(COMPARE_ABI:%=$(OUT)/%): $(OUT)/device_abi
 
-# nvcc 13 knows no card before Turing (75).
+# nvcc 13 knows no card before Turing (75). What ptxas says of registers and memory is kept beside
+# each object, for tests/cuda/resources.py.
 $(OUT)/nvcc: FORCE
 	$(Q)mkdir -p $(@D); known=$$($(CUDA) --list-gpu-arch | tr -dc '0-9\n'); \
 	  wanted='$(strip $(CUDA_ARCH))'; [ "$$wanted" != all ] || wanted='70 75 80 90'; \
@@ -141,7 +150,9 @@ $(OUT)/nvcc: FORCE
 
 $(OUT)/%.cu.o: %.cu $(OUT)/nvcc
 	$(call say,NVCC,$<)
-	$(Q)mkdir -p $(@D); $(CUDA) $$(cat $(OUT)/nvcc) $(ABI) -MMD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(CUDA) $$(cat $(OUT)/nvcc) -Xptxas -v $(ABI) -MMD -MP -MT $@ -MF $(@:.o=.d) \
+	  -c -o $@ $< >$(@:.o=.ptxas) 2>&1; status=$$?; \
+	  grep -vE '^ptxas info|bytes stack frame|^$$' $(@:.o=.ptxas) >&2; exit $$status
 
 $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(call say,LINK,$@)
@@ -172,7 +183,11 @@ $(OUT)/races/src/%.o: src/% $(OUT)/flags
 	$(call say,WATCH,$<)
 	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -x c++ -c -o $@ $<
 
-$(OUT)/races/tests/%.o: tests/% $(OUT)/flags
+$(OUT)/races/tests/%.cu.o: tests/%.cu $(OUT)/flags
+	$(call say,WATCH,$<)
+	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -x c++ -c -o $@ $<
+
+$(OUT)/races/tests/%.cc.o: tests/%.cc $(OUT)/flags
 	$(call say,WATCH,$<)
 	$(Q)mkdir -p $(@D); $(EMULATE) -DEMULATION_RACES -x c++ -c -o $@ $<
 
@@ -182,6 +197,11 @@ $(WATCHED): $(CUDA_SRC:%=$(OUT)/races/%.o) $(EMULATION:%=$(OUT)/races/%.o)
 $(EMULATED) $(WATCHED):
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
+
+# Kernels with one fault each, by which the watcher is checked.
+$(PLANTED): $(OUT)/races/tests/cuda/planted.cu.o $(EMULATION:%=$(OUT)/races/%.o)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lopenblas -ldl
 
 # The program holds its Lua files.
 $(OUT)/lua_files.c: $(LUA) scripts/tools/embed_lua.sh
@@ -253,7 +273,7 @@ test: packages
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so $(OUT)/fuzz
-test-programs: $(if $(filter asan,$(MODE)),,$(WATCHED))
+test-programs: $(if $(filter asan,$(MODE)),,$(WATCHED) $(PLANTED))
 
 # The form of the source: clang-format, luacheck, clang-tidy, the length of lines, the layers.
 lint:
@@ -267,6 +287,12 @@ format:
 # Without nvcc or a GPU they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
 test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
 	$(Q)bash tests/run_gpu.sh $(OUT)
+
+# Races and unsound accesses of the kernels, without a card: every test of the operations with each
+# access watched, the tests in five schedules, and faults put into the kernels one at a time.
+test-cuda-races: test-programs
+	$(Q)FOPO_RACES=all bash tests/run.sh $(OUT) test_cuda_races.sh
+	$(Q)$(PYTHON) tests/cuda/mutants.py $(MUTANTS)
 
 # The tests on arm64, under qemu-user: the program is built for it by Debian's cross compiler.
 # Without compiler, emulator or libraries they are skipped by name.

@@ -38,7 +38,7 @@ void check_range(const void *x, size_t bytes, const char *what);
 const char *block_of(const void *x, size_t *bytes); /* nullptr: not in device memory */
 bool in_arena(const void *x);
 const char *arena_base();
-constexpr size_t ARENA = (size_t)64 << 30;
+constexpr size_t ARENA = (size_t)256 << 30;
 
 struct on_device { /* while one lives, device memory is open */
   held holds{lock};

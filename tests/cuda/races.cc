@@ -211,7 +211,9 @@ void own(const void *x, size_t bytes, bool live) {
 }
 
 static void touch_device(const watcher *w, const char *x, size_t bytes, kind how, uint32_t site) {
-  uint32_t block = owner[(size_t)(x - arena_base()) / PAGE];
+  size_t page = (size_t)(x - arena_base()) / PAGE;
+  uint32_t block = owner[page];
+  if (block == 0 && page > 0) block = owner[page - 1]; /* a little beyond it */
   if (block == 0) say(w, "a kernel touches memory that was released or never given", site);
   const auto &[begin, size] = owned[block - 1];
   if (x + bytes > begin + size) say(w, "a kernel goes beyond a block of device memory", site);
