@@ -105,8 +105,11 @@ static void test_lengths(void **state) {
 
 /* ---- more than 2^32 numbers ---- */
 
-/* On a card these arrays need their memory. */
+/* Of the pages that nobody touches; a card would have to have them all. */
 static int has_room(void) {
+#if defined(__SANITIZE_ADDRESS__) /* it would keep a byte for each eight */
+  return 0;
+#endif
   if (emulation_memory == NULL) return 0;
   emulation_memory((size_t)60 << 30);
   return 1;
