@@ -42,7 +42,10 @@ IN_LUA = (
     ("tables", "local t = {} for i = 1, math.huge do t[i % 1000] = {i} end"),
     ("strings", "local s = '' while true do s = (s .. 'x'):rep(2):sub(1, 99) end"),
     ("sorting", "local t = {} for i = 1, 4000000 do t[i] = -i end "
-     "while true do table.sort(t, function(a, b) return a < b end) end"))
+     "while true do table.sort(t, function(a, b) return a < b end) end"),
+    ("backtracking", "string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')"),
+    ("backtracking in gsub", "string.gsub(('a'):rep(50), ('a-'):rep(40) .. 'b', '')"),
+    ("a finaliser", "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()"))
 IN_C = (
     ("reading a file", "while true do data.read('big.csv', {format = 'pairs'}) end"),
     ("a synthetic world", "while true do data.synthetic{users = 300000, items = 300000} end"),

@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
+#include "term/pattern.h"
 
 typedef struct running running;
 struct running {
@@ -97,6 +98,8 @@ void fopo_interrupt_uninstall(void) {
   fopo_interrupt_done();
   base.L = NULL;
 }
+
+int fopo_interrupt_pending(void) { return fopo_interrupted() && !atomic; }
 
 /* ---- atomic functions ---- */
 
@@ -260,6 +263,50 @@ static int coroutine_close(lua_State *L) {
   return 2;
 }
 
+/* ---- finalisers ---- */
+
+/* Lua runs __gc without hooks, but a coroutine has hooks of its own: the user's function, upvalue
+ * 1, runs in one. An interruption that waits already is for what was running before. */
+static int finalise(lua_State *L) {
+  running here;
+  int results = 0;
+  lua_State *co = lua_newthread(L);
+  lua_sethook(co, NULL, 0, 0);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_xmove(L, co, 2);
+  enter(&here, co);
+  int status = lua_resume(co, L, 1, &results);
+  leave(&here);
+  if (status == LUA_OK) return 0;
+  if (status == LUA_YIELD) return luaL_error(L, "attempt to yield from a finaliser");
+  lua_xmove(co, L, 1);
+  return lua_error(L);
+}
+
+/* setmetatable as Lua has it; a __gc written in Lua becomes one that can be interrupted. */
+static int own_setmetatable(lua_State *L) {
+  int type = lua_type(L, 2);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_argexpected(L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table");
+  if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL) {
+    return luaL_error(L, "cannot change a protected metatable");
+  }
+  lua_settop(L, 2);
+  if (type == LUA_TTABLE) {
+    lua_pushliteral(L, "__gc");
+    if (lua_rawget(L, 2) == LUA_TFUNCTION && !lua_iscfunction(L, -1)) {
+      lua_pushliteral(L, "__gc");
+      lua_insert(L, -2);
+      lua_pushcclosure(L, finalise, 1);
+      lua_rawset(L, 2);
+    }
+    lua_settop(L, 2);
+  }
+  lua_setmetatable(L, 1);
+  return 1;
+}
+
 /* debug.sethook: calls the library's, then sets our hook again if an interruption is pending. */
 static int debug_sethook(lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
@@ -275,12 +322,15 @@ void fopo_interrupt_install(lua_State *L) {
                                  {"close", coroutine_close},
                                  {NULL, NULL}};
   struct sigaction action, former;
+  fopo_pattern_install(L);
   base = (running){.L = L};
   main_thread = pthread_self();
 
   lua_getglobal(L, "xpcall");
   lua_pushcclosure(L, own_xpcall, 1);
   lua_setglobal(L, "xpcall");
+  lua_pushcfunction(L, own_setmetatable);
+  lua_setglobal(L, "setmetatable");
   lua_getglobal(L, "coroutine");
   luaL_setfuncs(L, own, 0);
   lua_getglobal(L, "debug");

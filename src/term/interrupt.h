@@ -5,10 +5,11 @@
  * another. The hook raises "interrupted" at each instruction until fopo_interrupt_done(), so
  * neither pcall nor a coroutine can swallow it. This module replaces coroutine.resume, wrap and
  * close, to know the running states, debug.sethook, so that a script cannot remove the hook, and
- * xpcall, whose message handlers run where no hook does.
+ * what runs where no hook does: xpcall for its message handlers, setmetatable for finalisers, and
+ * the functions of patterns (term/pattern.h).
  *
- * If the program does not react within a second (an endless pattern match, a finaliser), the next
- * Ctrl-C says so and the one after it ends the process. */
+ * If the program does not react within a second (a table.move of a billion places), the next Ctrl-C
+ * says so and the one after it ends the process. */
 #ifndef FOPO_TERM_INTERRUPT_H
 #define FOPO_TERM_INTERRUPT_H
 
@@ -25,6 +26,9 @@ int fopo_interrupt_atomic(lua_State *L);
 
 /* For Lua, divisible(f): the opposite, for a user's function that an atomic function calls. */
 int fopo_interrupt_divisible(lua_State *L);
+
+/* True if an interruption waits and may be raised here: for long loops in C that Lua calls. */
+int fopo_interrupt_pending(void);
 
 /* For signal handlers: interrupts what runs, as Ctrl-C does. On any thread but the main one it
  * sends the signal `number` to that and returns 0. */
