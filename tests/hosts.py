@@ -20,7 +20,7 @@ def missing():
     """What this machine lacks for it; None: nothing."""
     if os.geteuid() != 0:
         return "it needs root"
-    for tool in ("ip", "unshare", "mpirun"):
+    for tool in ("ip", "unshare", "nsenter", "mpirun"):
         if not shutil.which(tool):
             return f"there is no {tool}"
     name = f"fopo{os.getpid()}try"
@@ -79,7 +79,7 @@ class Hosts:
         disk = ""
         if i in self.full:
             disk = "mount -t tmpfs -o size=%d none '%s'; cd '%s'; " % (
-                self.full[i][1], self.full[i][0], os.getcwd())
+                self.full[i][1], os.path.abspath(self.full[i][0]), os.getcwd())
         return ["ip", "netns", "exec", self.space(i), "unshare", "--uts", "--mount", "sh", "-c",
                 f"hostname host{i}; {disk}{command}"]
 
@@ -89,7 +89,9 @@ class Hosts:
             f.write("#!/bin/sh\nhost=${1##*.}; shift\ncase $host in\n")
             for i in range(1, self.n + 1):
                 words = self.enter(i, "")
-                f.write(f"{i}) exec {' '.join(words[:-1])} \"{words[-1]}$*\" ;;\n")
+                # mpirun has the mounts of host1, and starts this
+                f.write(f"{i}) exec nsenter -t {os.getpid()} -m {' '.join(words[:-1])} "
+                        f"\"{words[-1]}$*\" ;;\n")
             f.write("esac\n")
         os.chmod(self.agent, 0o755)
 
