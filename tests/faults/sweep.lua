@@ -55,6 +55,7 @@ local function collect(s)
   repeat
     job.idle()
   until not s.threads or seam.threads() == s.threads or fopo.clock() > until_when
+  job.idle() -- settles one whose thread has ended meanwhile
   collectgarbage()
   collectgarbage()
 end
