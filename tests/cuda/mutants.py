@@ -202,10 +202,17 @@ def main():
         return 0
     random.Random(chosen.seed).shuffle(todo)
     tried, missed, told = 0, 0, {name: 0 for name, _, _ in JUDGES}
+    sound = {}  # by file: whether the kernels as they are pass its tests
     print(f"{'kind':8} {'place':32} " + " ".join(f"{name:9}" for name, _, _ in JUDGES))
     for m in todo:
         if tried > 0 and time.monotonic() - begun > chosen.seconds:
             break
+        if m["file"] not in sound:
+            whole = os.path.join(OUT, "emulated/fopo_cuda.so")
+            sound[m["file"]] = judge(whole, (0,), TESTS.get(m["file"], ["*"])) == "-"
+        if not sound[m["file"]]:
+            print(f"{m['file']}: its tests fail without a fault; run make test-programs first")
+            return 1
         verdicts = try_mutant(m)
         if verdicts is None:
             continue
