@@ -387,8 +387,8 @@ static void assert_best(fopo_index *ix, fopo_matrix items, fopo_matrix Q, size_t
 }
 
 /* Items of norm 2 whose scores are 1 at most; then items of norm 1.009 down to 1.001, across the
- * queries but for some that point their way, with scores of their norm: 0.1 to 0.9 % above those of
- * the k found first, and within 1 % of the bound. */
+ * queries, but for some among the last, which point their way: their scores are 0.1 % above those
+ * of the k found first, and within 1 % of the bound wherever a round ends. */
 static void deceive_by_little(void) {
   enum { FRONT = 3000, ALL = 6000, WIDE = 24 };
   static const size_t dims[] = {2, 8, 64}, ks[] = {1, 10, 100}, batches[] = {1, WIDE};
@@ -401,7 +401,9 @@ static void deceive_by_little(void) {
     for (size_t i = 0; i < ALL; i++) {
       float *row = fopo_matrix_row(items, i * 17 % ALL); /* ids are not in the order of norms */
       double share = (double)(i % FRONT) / FRONT, norm = i < FRONT ? 2.0 : 1.009 - 0.008 * share;
-      double along = i < FRONT ? 1.0 - 0.5 * share : i % 27 == 0 ? norm : 0.1 * share;
+      double along = i < FRONT                     ? 1.0 - 0.01 * share
+                     : i > ALL - 500 && i % 3 == 0 ? norm
+                                                   : 0.1 * share;
       row[0] = (float)along;
       row[1 + i % (dim - 1)] = (float)sqrt(fmax(0.0, norm * norm - along * along));
     }
