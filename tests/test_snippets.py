@@ -302,6 +302,9 @@ NOT_RUN = {
     "docs/speed.md": "minutes on a quiet machine, with PyTorch, FAISS and data sets of others",
     ("docs/data.md", "Files", 0): "pandas with pyarrow, and a file of the reader's own",
     ("docs/ranks.md", "How it ends", 0): "tests/ranks_hosts.py gives mpirun the same",
+    ("docs/gpu.md", "Trying it on a machine", 0): "a machine with a card; nightly/bare makes both",
+    ("docs/gpu.md", "The first half hour", 0): "a machine with a card",
+    ("docs/gpu.md", "What a step should take", 0): "test_docs.py compares its table",
     ("docs/ranks.md", "Starting", 0): "several machines; test_ranks.py starts ranks on this one",
 }
 

@@ -277,9 +277,17 @@ local function learnt(worlds)
       end
     end
   end
-  return {title = "Fixed items", rows = rows, text = ([[On %s REINFORCE earns more if it learns the
-items too. The table has the other estimators of the same experiment beside it; the report has none
-that tells why.]]):format(listed(where_not))}
+  local certain, open = certain_and_open(worlds, {"fixed beta"})
+  local text = {}
+  if #certain > 0 then
+    text[1] = ([[On %s REINFORCE earns more if it learns the items too; the report has no experiment
+that tells why.]]):format(listed(certain))
+  end
+  if #open > 0 then
+    text[#text + 1] = ([[On %s REINFORCE earns more in the mean if it learns the items too,
+within the interval: fixed items may as well be the better ones.]]):format(listed(open))
+  end
+  return {title = "Fixed items", rows = rows, text = table.concat(text, " ")}
 end
 
 -- What fails without an experiment that would say why.

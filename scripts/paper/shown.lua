@@ -47,11 +47,12 @@ function shown.over_seeds(rows, column)
   return mean, half, #list
 end
 
--- "0.1234 +- 0.0012", the mean of a column and its 95 % interval; of one row the value alone.
+-- "0.1234 +- 0.0012", the mean of a column and its 95 % interval, which has two digits if the form
+-- counts digits (%.4g); of one row the value alone.
 function shown.cell(rows, column, form)
   local mean, half, n = shown.over_seeds(rows, column)
   if n == 0 then return "" end
-  local plain = form:gsub("+", "")
+  local plain = form:gsub("+", ""):gsub("%d+g$", "2g")
   return form:format(mean) .. (n > 1 and (" +- " .. plain):format(half) or "")
 end
 

@@ -47,7 +47,7 @@ local function cell(rows, name, form)
   if #list == 0 then return "" end
   if #list > 1 then
     local mean, half = script.interval(list)
-    return (form .. " ± " .. form):format(mean, half)
+    return (form .. " ± " .. form:gsub("%d+g$", "2g")):format(mean, half)
   end
   local row = rows[1]
   local low = row[name .. "_low"] or name == "reward" and row.low
