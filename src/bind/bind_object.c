@@ -92,8 +92,11 @@ void bind_collect(lua_State *L) {
   lua_gc(L, LUA_GCCOLLECT);
 }
 
+static size_t said; /* bytes that bind_pressure was told of since the last object was made */
+
 void bind_pressure(lua_State *L, size_t bytes) {
   size_t kb = bytes >> 10;
+  said += bytes;
   make_frame(L);
   if (kb > 0) lua_gc(L, LUA_GCSTEP, (int)(kb < PRESSURE_KB ? kb : PRESSURE_KB));
 }
@@ -108,7 +111,20 @@ static handle *push_handle(lua_State *L, const bind_type *type, int values) {
   return h;
 }
 
+/* Tells the collector what the last objects have taken and nobody said: a policy's own rows, a
+ * trainer's state. Temporaries of any type stay bounded by that. */
+static void press_for_the_rest(lua_State *L) {
+  static size_t before, announced;
+  size_t now = fopo_memory_in_use().bytes, grown = now > before ? now - before : 0;
+  size_t next = said; /* about the object that is made now */
+  if (grown > announced) bind_pressure(L, grown - announced);
+  announced = next;
+  said = 0;
+  before = fopo_memory_in_use().bytes;
+}
+
 void *bind_new(lua_State *L, const bind_type *type, int values) {
+  press_for_the_rest(L);
   handle *h = push_handle(L, type, values);
   bind_object *o = fopo_alloc(1, type->size);
   if (o == NULL) {
