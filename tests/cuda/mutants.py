@@ -50,7 +50,8 @@ CHANGES = [
 
 # The tests of a file: patterns of test_cuda; b: of test_cuda_bounds.
 TESTS = {
-    "search.cu": ["test_topk_stops", "test_topk_rising", "test_topk_screened", "test_topk"],
+    "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk_screened",
+                  "test_topk"],
     "items.cu": ["test_items"],
     "draw.cu": ["test_draw_uniform", "test_mixture", "test_tail", "test_draw_others"],
     "head.cu": ["test_pack_head", "test_snis_head_edges", "test_snis_head_peaked",
