@@ -166,8 +166,9 @@ static void look_at(int fd) {
   double seconds = silent_for(fd);
   if (seconds < 0.0) return;
   contacts[rank].now++;
-  if (seconds >= silence + (double)patience(rank) / SCANS)
+  if (seconds >= silence + (double)patience(rank) / SCANS) {
     lose(rank, "the host has not answered", seconds);
+  }
 }
 
 static void count_missing(void) {

@@ -23,9 +23,10 @@ int fsync(int fd) {
   return (int)syscall(SYS_fsync, fd);
 }
 
-int rename(const char *from, const char *to) {
+/* The names of the parameters are those of the C library, which clang-tidy compares. */
+int rename(const char *__old, const char *__new) {
   note("rename ");
-  return (int)syscall(SYS_rename, from, to);
+  return (int)syscall(SYS_rename, __old, __new);
 }
 
 /* The data is on disk before it has the name, and the name before the save has succeeded. */

@@ -119,8 +119,9 @@ static void belongs(setting *s, void *at, size_t place, const char *what) {
     ok(fopo_trainer_new(&second, &o));
     int status = fopo_trainer_resume(second, file_name(), NULL);
     *byte ^= (char)flipped;
-    if (flipped && status != FOPO_ERR_ARGUMENT)
+    if (flipped && status != FOPO_ERR_ARGUMENT) {
       fail_msg("a checkpoint over other %s is taken", what);
+    }
     if (flipped) says("data");
     if (!flipped) ok(status);
     fopo_trainer_free(second);
