@@ -10,7 +10,7 @@
 # scripts/tools/setup.sh. `make all` builds with what is there.
 # `make test T="test_plot test_cli.py"` runs only those.
 
-MODE    ?= release          # release | debug | asan | tsan | ubsan (by clang) | coverage
+MODE    ?= release          # release | debug | asan | tsan | coverage
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
@@ -23,8 +23,6 @@ FLAGS_debug   := -O0 -g
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
 FLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
-FLAGS_ubsan   := -O1 -g -fsanitize=undefined,nullability,implicit-conversion \
-                 -fno-sanitize-recover=all
 FLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
 # -ffp-contract=off: the portable kernels give the same bits wherever they are compiled.
 COMMON  := $(FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno -fopenmp -Isrc \
