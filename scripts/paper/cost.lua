@@ -17,6 +17,7 @@
 --   clock=cpu               the time of the processor, of one thread; or wall
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 local native = require "fopo.native"
+local script = require "script"
 
 local o = paper.options(
   {ks = {32, 64, 128, 256, 512}, draws = {50, 200, 500, 1000}, dim = 1000, seconds = 20,
@@ -40,18 +41,12 @@ local function plan(own)
   return list
 end
 
-local function median(list)
-  local sorted = table.move(list, 1, #list, 1, {})
-  table.sort(sorted)
-  return sorted[#sorted // 2 + 1]
-end
-
 local function train(world, c, own)
   local row, t = paper.methods.timed(world, c, own)
   local all = 0
   for _, phase in ipairs(native.phases()) do
     local name = column(phase)
-    row[name] = median(t.history[phase.column])
+    row[name] = script.median(t.history[phase.column])
     all = all + row[name]
   end
   for _, name in ipairs(columns) do row[name] = row[name] / all * row.ms_step end

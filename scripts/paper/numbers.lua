@@ -5,11 +5,7 @@ local native = require "fopo.native"
 local shown = require "shown"
 
 local numbers = {}
-local where, values = shown.where, shown.values
-
-local function mean(rows, column) return #rows > 0 and (shown.over_seeds(rows, column)) or nil end
-
-local function listed(list) return table.concat(list, ", ") end
+local where, values, mean, listed = shown.where, shown.values, shown.mean, shown.listed
 
 -- ---- the cost of candidates and of draws
 

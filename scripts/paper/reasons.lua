@@ -5,9 +5,7 @@ local shown = require "shown"
 local tables = require "tables"
 
 local reasons = {}
-local where, values = shown.where, shown.values
-
-local function mean(rows, column) return #rows > 0 and (shown.over_seeds(rows, column)) or nil end
+local where, values, mean, listed = shown.where, shown.values, shown.mean, shown.listed
 
 -- The titles of the worlds where a claim of that id does not hold.
 local function failing(worlds, ids)
@@ -22,8 +20,6 @@ local function failing(worlds, ids)
   end
   return list
 end
-
-local function listed(list) return table.concat(list, ", ") end
 
 -- ---- speed: what REINFORCE's step costs by P
 

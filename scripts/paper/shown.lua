@@ -47,6 +47,14 @@ function shown.over_seeds(rows, column)
   return mean, half, #list
 end
 
+-- The mean of a column over the rows; nil without rows.
+function shown.mean(rows, column)
+  return #rows > 0 and (shown.over_seeds(rows, column)) or nil
+end
+
+-- Names in a sentence.
+function shown.listed(list) return table.concat(list, ", ") end
+
 -- "0.1234 +- 0.0012", the mean of a column and its 95 % interval, which has two digits if the form
 -- counts digits (%.4g); of one row the value alone.
 function shown.cell(rows, column, form)

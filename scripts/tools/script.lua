@@ -144,7 +144,14 @@ function script.train(t, seconds, o)
   return used()
 end
 
--- ---- means over seeds
+-- ---- medians, and means over seeds
+
+function script.median(list)
+  local s = table.move(list, 1, #list, 1, {})
+  table.sort(s)
+  local middle = #s // 2
+  return #s % 2 == 1 and s[middle + 1] or (s[middle] + s[middle + 1]) / 2
+end
 
 -- The mean and its standard error, which is 0 for a single value.
 function script.mean(list)
