@@ -29,10 +29,15 @@ def says(p, name, typed, wanted):
           p.screen.text())
 
 
+def prompted(p):
+    """While a command runs the terminal itself echoes what it is sent; at the prompt fopo reads."""
+    return p.wait(lambda text: text.rstrip().endswith("fopo>"))
+
+
 def leave(p, name):
     check(name + ": nothing of the answer is shown", "rgb" not in p.screen.text()
           and "]11" not in p.screen.text(), p.screen.text())
-    p.wait(lambda text: text.rstrip().endswith("fopo>"))
+    prompted(p)
     p.send("\x04")
     check(name + ": the end", p.ended() == 0, p.screen.text())
     check(name + ": the terminal is as it was", p.restored())
@@ -72,6 +77,7 @@ leave(p, "an answer within a line")
 # an answer that comes after the first lines
 p = start()
 says(p, "the first line", "x = 40; print(x + 1)\r", "41")
+check("the prompt is there again", prompted(p), p.screen.text())
 p.settle(0.5)
 p.send(WHITE)
 says(p, "a late answer", "print(x + 2, theme())\r", "42\tlight".expandtabs(8))
@@ -85,6 +91,7 @@ for env in ({"TERM": "linux"}, {"TERM": "dumb"}, {"TERM": "vt100"}, {"FOPO_THEME
     p.close()
 p = start()
 says(p, "a theme by hand", "theme('dark'); print(theme() .. 1)\r", "dark1")
+check("the prompt is back", prompted(p), p.screen.text())
 p.send(WHITE)
 says(p, "stays", "print(theme() .. 2)\r", "dark2")
 leave(p, "a theme by hand")
