@@ -14,7 +14,7 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
-#include "term/pattern.h"
+#include "term/pattern_lua.h"
 
 typedef struct running running;
 struct running {

@@ -6,7 +6,7 @@
  * neither pcall nor a coroutine can swallow it. This module replaces coroutine.resume, wrap and
  * close, to know the running states, debug.sethook, so that a script cannot remove the hook, and
  * what runs where no hook does: xpcall for its message handlers, setmetatable for finalisers, and
- * the functions of patterns (term/pattern.h).
+ * the functions of patterns (term/pattern_lua.h).
  *
  * If the program does not react within a second (a table.move of a billion places), the next Ctrl-C
  * says so and the one after it ends the process. */
