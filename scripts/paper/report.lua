@@ -87,6 +87,24 @@ local function say(form, ...)
   lines[#lines + 1] = select("#", ...) > 0 and form:format(...) or form
 end
 
+-- Prose in lines of at most 100 characters; an empty line ends a paragraph.
+local function filled(prose)
+  local out, line = {}, ""
+  for paragraph in (prose .. "\n\n"):gmatch("(.-)\n\n+") do
+    for word in paragraph:gmatch("%S+") do
+      if #line + 1 + #word > 100 then
+        out[#out + 1] = line
+        line = ""
+      end
+      line = line == "" and word or line .. " " .. word
+    end
+    out[#out + 1] = line
+    out[#out + 1] = ""
+    line = ""
+  end
+  return (table.concat(out, "\n"):gsub("\n+$", ""))
+end
+
 local markdown = tables.markdown
 
 local function put_table(rows)
@@ -182,9 +200,11 @@ local function put_experiment(w, name)
   local first, seconds = e.rows[1], 0
   for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
   say("### %s: %s\n", w.title, tables.titles[name] or name)
-  say("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s.\n",
-      tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
-      table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine, e.settings)
+  local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
+    format(tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
+           table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine,
+           e.settings)
+  say("%s\n", filled(about))
   put_table(tables.of(name, e.rows))
   local csv = copy_csv(e.path, w.slug .. "-" .. name .. ".csv")
   if e.figure then
@@ -199,7 +219,7 @@ local function put_reasons(worlds)
   if #list == 0 then return end
   say "## Where a claim does not hold, and why\n"
   for _, one in ipairs(list) do
-    say("### %s\n\n%s\n", one.title, one.text)
+    say("### %s\n\n%s\n", one.title, filled(one.text))
     if one.rows then put_table(one.rows) end
   end
 end
