@@ -87,22 +87,23 @@ local function say(form, ...)
   lines[#lines + 1] = select("#", ...) > 0 and form:format(...) or form
 end
 
--- Prose in lines of at most 100 characters; an empty line ends a paragraph.
+-- Prose in lines of at most 100 characters; an empty line ends a paragraph, "- " begins a point.
 local function filled(prose)
   local out, line = {}, ""
-  for paragraph in (prose .. "\n\n"):gmatch("(.-)\n\n+") do
-    for word in paragraph:gmatch("%S+") do
-      if #line + 1 + #word > 100 then
-        out[#out + 1] = line
-        line = ""
-      end
-      line = line == "" and word or line .. " " .. word
-    end
-    out[#out + 1] = line
-    out[#out + 1] = ""
+  local function close()
+    if line ~= "" then out[#out + 1] = line end
     line = ""
   end
-  return (table.concat(out, "\n"):gsub("\n+$", ""))
+  for given in (prose .. "\n"):gmatch("(.-)\n") do
+    if given == "" or given:find("^%- ") then close() end
+    if given == "" then out[#out + 1] = "" end
+    for word in given:gmatch("%S+") do
+      if #line + 1 + #word > 100 then close() end
+      line = line == "" and word or line .. " " .. word
+    end
+  end
+  close()
+  return table.concat(out, "\n")
 end
 
 local markdown = tables.markdown
