@@ -404,7 +404,7 @@ int main(int argc, char **argv) {
   wait_politely(argv);
   fopo_endings_install();
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
-  if (fopo_threads_start() != FOPO_OK) {
+  if (fopo_threads_check() != FOPO_OK) {
     fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
     _exit(FAILED); /* what OpenBLAS does at exit would wait for threads that it could not start */
   }
@@ -418,6 +418,7 @@ int main(int argc, char **argv) {
     return FAILED;
   }
   share_threads();
+  fopo_threads_start();
   j.argc = argc;
   j.argv = argv;
   j.codes = fopo_alloc((size_t)argc, sizeof *j.codes);

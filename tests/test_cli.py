@@ -127,6 +127,58 @@ if "asan" not in FOPO:  # the sanitizer takes terabytes of it
                           text=True, timeout=60)
     check("ulimit -v", done.returncode == 1 and "MB of address space" in done.stderr, done)
 
+
+
+# threads that the system does not start: of another user, whose number of processes is limited
+def with_threads(code, most, threads):
+    import resource
+    import shutil
+
+    def other_user():
+        os.setgid(65534)
+        os.setuid(61234)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    program = os.path.join(folder, "for-all")
+    shutil.copy(os.path.realpath(FOPO), program)
+    os.chmod(folder, 0o755)
+    return subprocess.run([program, "-e", code], preexec_fn=other_user, capture_output=True,
+                          text=True, timeout=60, cwd="/",
+                          env={**os.environ, "FOPO_THREADS": str(threads), "FOPO_CUDA": "none",
+                               "OPENBLAS_NUM_THREADS": "1"})
+
+
+MANY = """x = array.randn(5000, 64, 1) print(index.exact(x):search(array.randn(8, 64, 2), 4).rows)
+print(fopo.threads(), (pcall(fopo.threads, 40)), fopo.threads())
+s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
+t = trainer{policy = policy.linear{items = embed.svd(s.train, {dim = 8})}, data = s.train,
+            batch = 8, valid = false}
+print(select(2, pcall(t.start, t, {steps = 20})))
+t:run{steps = 10, view = false}
+print(t.step)"""
+if "asan" in FOPO or os.getuid() != 0:
+    print("skip: threads that are refused (only root can become another user)")
+else:
+    done = with_threads(MANY, 3, 8)
+    check("threads that are refused", done.returncode == 0 and done.stdout.startswith("8\n3\tfalse")
+          and "3 more threads are needed, and the system starts 0" in done.stdout
+          and done.stdout.endswith("\n10\n") and done.stderr.count("\n") == 1
+          and "the system starts 3 of 8 threads" in done.stderr, done)
+    done = with_threads("t = fopo.threads() print(t, fopo.threads(2))", 3, 2)
+    check("threads that are not refused", done.stdout == "2\t2\n" and done.stderr == "", done)
+
+    def large_stacks():
+        import resource
+        resource.setrlimit(resource.RLIMIT_STACK, (512 << 20, 512 << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+    for threads, said in ((8, "MB of address space"), (3, "")):
+        done = subprocess.run([FOPO, "-e", MANY], preexec_fn=large_stacks, capture_output=True,
+                              text=True, timeout=60,
+                              env={**os.environ, "FOPO_THREADS": str(threads)})
+        check("large stacks", said in done.stderr and done.returncode == (said != "")
+              and done.stdout.endswith("\n10\n") == (said == ""), done)
+    check("a job's large stacks", "MB of address space" in done.stdout, done)
+
 # output that cannot be written is a failure
 if os.path.exists("/dev/full"):
     with open("/dev/full", "w") as full:

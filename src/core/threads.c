@@ -5,10 +5,13 @@
 #include <cblas.h>
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "core/memory.h"
 #include "core/notice.h"
@@ -17,8 +20,8 @@
 /* OpenBLAS keeps a buffer per calling thread and ends the process when it runs out of them. */
 enum { MOST = 256 };
 
-/* Address space of a thread: its stack, its arena of malloc, its buffer of OpenBLAS. */
-#define A_THREAD ((uint64_t)80 << 20)
+/* Address space of a thread without its stack: its arena of malloc, its buffer of OpenBLAS. */
+#define A_THREAD ((uint64_t)72 << 20)
 
 /* Address space of the program and its libraries, the threads that OpenBLAS starts included. */
 #define THE_PROGRAM ((uint64_t)260 << 20)
@@ -60,6 +63,17 @@ int fopo_threads(void) {
   return atomic_load(&count);
 }
 
+/* Address space of n threads; their stacks have the size that ulimit -s gives. */
+static uint64_t room_of(int n) {
+  pthread_attr_t attributes;
+  size_t stack = (size_t)8 << 20;
+  if (pthread_getattr_default_np(&attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &stack);
+    pthread_attr_destroy(&attributes);
+  }
+  return (uint64_t)n * (A_THREAD + stack);
+}
+
 /* OpenBLAS asks for its buffer again and again, for ever, if there is no address space for it. */
 static int suffices(uint64_t left, uint64_t need, int n) {
   if (need <= left) return FOPO_OK;
@@ -84,15 +98,111 @@ static void take_buffers(int n) {
   }
 }
 
-int fopo_threads_start(void) {
+/* ---- threads that the system refuses ---- */
+
+/* Threads of the probe wait here, so that all of them live at once. */
+typedef struct {
+  pthread_mutex_t lock;
+  pthread_cond_t opened;
+  int is_open;
+} gate;
+
+static void *wait_at(void *payload) {
+  gate *g = payload;
+  pthread_mutex_lock(&g->lock);
+  while (!g->is_open) pthread_cond_wait(&g->opened, &g->lock);
+  pthread_mutex_unlock(&g->lock);
+  return NULL;
+}
+
+static void open_gate(gate *g) {
+  pthread_mutex_lock(&g->lock);
+  g->is_open = 1;
+  pthread_cond_broadcast(&g->opened);
+  pthread_mutex_unlock(&g->lock);
+}
+
+/* Threads of this process, as the system counts them; 0 if it does not say. */
+static unsigned long counted(void) {
+  struct stat tasks;
+  return stat("/proc/self/task", &tasks) == 0 ? (unsigned long)tasks.st_nlink : 0;
+}
+
+/* A thread that has been joined still counts for the limits of the system until it is reaped. Waits
+ * for that, at most 0.2 s. */
+static void wait_until_reaped(unsigned long before) {
+  for (int i = 0; i < 2000 && counted() > before; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+}
+
+/* How many of n more threads the system starts; *why: the error number of the first that it does
+ * not. They end at once. They are asked for in this way because libgomp ends the process if it is
+ * refused a thread. */
+static int startable(int n, int *why) {
+  pthread_t threads[MOST];
+  gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+  sigset_t all, before;
+  unsigned long running = counted();
+  int started = 0;
+  *why = 0;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
+  while (started < n && (*why = pthread_create(&threads[started], NULL, wait_at, &g)) == 0) {
+    started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  open_gate(&g);
+  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  wait_until_reaped(running);
+  return started;
+}
+
+int fopo_threads_more(int n) {
+  int status = suffices(fopo_memory_address_space(), room_of(n), n);
+  if (status != FOPO_OK) return status;
+  int why, started = startable(n < MOST ? n : MOST, &why);
+  if (why == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_MEMORY,
+                   "%d more thread%s needed, and the system starts %d (%s); use fewer threads "
+                   "(fopo.threads(1)), t:run instead of a job, or a higher limit (ulimit -u)",
+                   n, n == 1 ? " is" : "s are", started, strerror(why));
+}
+
+/* Lowers the count to what the system starts; libgomp then holds its threads. */
+static void lower_count(void) {
+  int n = fopo_threads(), why;
+  int all = 1 + startable(n - 1, &why);
+  if (all < n) {
+    fopo_notice("the system starts %d of %d threads (%s), and fopo goes on with %s; its limit "
+                "(ulimit -u, ulimit -v) can be raised, and FOPO_THREADS=%d asks for no more",
+                all, n, strerror(why), all == 1 ? "one" : "them", all);
+    atomic_store(&count, all);
+  }
+#pragma omp parallel num_threads(all)
+  {}
+}
+
+/* ---- the count ---- */
+
+static int is_limited(struct rlimit *limit) {
+  return getrlimit(RLIMIT_AS, limit) == 0 && limit->rlim_cur != RLIM_INFINITY;
+}
+
+int fopo_threads_check(void) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return FOPO_OK;
-  int status = suffices(limit.rlim_cur, THE_PROGRAM + A_THREAD, 1); /* before OpenBLAS is called */
+  if (!is_limited(&limit)) return FOPO_OK;
+  int status =
+      suffices(limit.rlim_cur, THE_PROGRAM + room_of(1), 1); /* before OpenBLAS is called */
   if (status != FOPO_OK) return status;
   int n = fopo_threads();
-  status = suffices(limit.rlim_cur, THE_PROGRAM + (uint64_t)n * A_THREAD, n);
-  if (status == FOPO_OK) take_buffers(n);
-  return status;
+  return suffices(limit.rlim_cur, THE_PROGRAM + room_of(n), n);
+}
+
+void fopo_threads_start(void) {
+  struct rlimit limit;
+  lower_count();
+  if (is_limited(&limit)) take_buffers(fopo_threads());
 }
 
 int fopo_threads_set(int n) {
@@ -100,11 +210,8 @@ int fopo_threads_set(int n) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%d threads were requested; use 1 to %d", n, MOST);
   }
   int before = fopo_threads();
-  if (n > before) {
-    int more = n - before;
-    int status = suffices(fopo_memory_address_space(), (uint64_t)more * A_THREAD, more);
-    if (status != FOPO_OK) return status;
-  }
+  int status = n > before ? fopo_threads_more(n - before) : FOPO_OK;
+  if (status != FOPO_OK) return status;
   atomic_store(&count, n);
   return FOPO_OK;
 }

@@ -7,12 +7,22 @@
 /* At start: FOPO_THREADS, else OMP_NUM_THREADS, else the processors this process may run on. */
 int fopo_threads(void);
 
-/* n >= 1, else FOPO_ERR_ARGUMENT; FOPO_ERR_MEMORY if a limited address space lacks room. Must not
- * be called while work runs. */
+/* n >= 1, else FOPO_ERR_ARGUMENT; FOPO_ERR_MEMORY if a limited address space lacks room, or if the
+ * system starts no more threads. Must not be called while work runs. */
 int fopo_threads_set(int n);
 
-/* Call at the start: if the address space of the process is limited, refuses a limit that is too
- * small for the threads, and takes the buffers that they need. */
-int fopo_threads_start(void);
+/* FOPO_ERR_MEMORY if the system does not start n more threads now, or their stacks and buffers do
+ * not fit into a limited address space. To be asked before the first
+ * parallel work of a new thread, for which OpenMP starts fopo_threads() - 1 others: it ends the
+ * process if it cannot. */
+int fopo_threads_more(int n);
+
+/* Call at the start, before any work: refuses an address space that is limited and too small for
+ * the threads. */
+int fopo_threads_check(void);
+
+/* Call after it: starts the threads, or as many as the system lets it, which it says and which
+ * fopo_threads() then is. In a limited address space, takes the buffers that they need. */
+void fopo_threads_start(void);
 
 #endif

@@ -15,6 +15,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/threads.h"
 #include "train/trainer_internal.h"
 
 static const double slice_seconds = 0.05; /* how long an order may wait, steps being short */
@@ -225,6 +226,8 @@ static int copy_parts(fopo_job *j, const fopo_run_plan *plan) {
 /* Signals are the program's: the thread, and the ones that it makes, get none but those of their
  * own crashes, after which the terminal is put right. */
 static int start_thread(fopo_job *j) {
+  int status = fopo_threads_more(fopo_threads()); /* its own, and those of its parallel loops */
+  if (status != FOPO_OK) return status;
   static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   sigset_t all, before;
   sigfillset(&all);
