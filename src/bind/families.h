@@ -34,8 +34,8 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
 
-/* Pushes an array of items that are dealt out, whose shard is empty; and notes that it has been
- * filled. */
+/* bind_shard.c: pushes an array of items that are dealt out, whose shard is empty; and notes that
+ * it has been filled. */
 bind_array *bind_array_new_part(lua_State *L);
 void bind_array_dealt(lua_State *L, bind_array *a);
 

@@ -1,0 +1,123 @@
+/* Arrays that are dealt out to the ranks. */
+#include "bind/families.h"
+#include "comm/comm.h"
+#include "core/memory.h"
+#include "core/npy.h"
+
+bind_array *bind_array_new_part(lua_State *L) {
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  a->shard = fopo_alloc(1, sizeof *a->shard);
+  bind_check(L, fopo_comm_agree(a->shard != NULL ? FOPO_OK : FOPO_ERR_MEMORY));
+  return a;
+}
+
+void bind_array_dealt(lua_State *L, bind_array *a) {
+  a->data = a->shard->items.x;
+  a->rows = a->shard->part.rows;
+  a->cols = a->shard->items.cols;
+  bind_pressure(L, a->rows * a->cols * sizeof(float));
+}
+
+/* native.shard_array(items): deals out an array that every rank has whole. */
+static int shard_array(lua_State *L) {
+  bind_array *items = bind_array_numbers(L, 1, "items");
+  size_t first,
+      n = fopo_comm_share(&first, items->rows, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal(a->shard, fopo_matrix_rows(bind_matrix(items), first, n)));
+  bind_array_dealt(L, a);
+  return 1;
+}
+
+/* This rank's range of the rows of files that follow one another. */
+typedef struct {
+  const char **paths; /* [n]; not owned */
+  size_t *rows;       /* [n] of each file; not owned */
+  size_t n, cols, first;
+} range_of_files;
+
+/* Rows first .. first + n - 1 of the range. */
+static int read_range(void *payload, float *x, size_t first, size_t n) {
+  const range_of_files *r = payload;
+  size_t before = 0, shape[2];
+  int status = FOPO_OK;
+  first += r->first;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    size_t begin = first > before ? first - before : 0, end = first + n - before;
+    if (first + n > before && begin < r->rows[i]) {
+      if (end > r->rows[i]) end = r->rows[i];
+      float *to = x + (before + begin - first) * r->cols;
+      status = fopo_npy_rows(to, shape, r->paths[i], begin, end - begin);
+    }
+    before += r->rows[i];
+  }
+  return status;
+}
+
+/* How many rows and columns the files have. */
+static int measure_files(range_of_files *r, size_t *P) {
+  size_t shape[2];
+  int status = FOPO_OK;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    status = fopo_npy_rows(NULL, shape, r->paths[i], 0, 0);
+    if (status != FOPO_OK) break;
+    if (i > 0 && shape[1] != r->cols) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns, the files before it %zu", r->paths[i],
+                       shape[1], r->cols);
+    }
+    r->rows[i] = shape[0];
+    r->cols = shape[1];
+    *P += shape[0];
+  }
+  return status;
+}
+
+/* native.shard_files{path ...}: deals out the matrix whose rows the .npy files hold, one after
+ * another. Each rank reads its range of the rows alone, a piece at a time. */
+static int shard_files(lua_State *L) {
+  bind_table(L, 1, "the list of files");
+  lua_settop(L, 1);
+  range_of_files r = {.n = lua_rawlen(L, 1)};
+  size_t P = 0;
+  r.paths = bind_scratch(L, r.n + 1, sizeof *r.paths);
+  r.rows = bind_scratch(L, r.n + 1, sizeof *r.rows);
+  luaL_checkstack(L, 4, NULL);
+  for (size_t i = 0; i < r.n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    r.paths[i] = bind_path(L, lua_gettop(L));
+    lua_pop(L, 1); /* the list keeps the string */
+  }
+  int status = measure_files(&r, &P);
+  bind_check(L, fopo_comm_agree(status));
+  fopo_shard_source from = {.read = read_range, .payload = &r, .cols = r.cols};
+  from.rows = fopo_comm_share(&r.first, P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal_from(a->shard, &from));
+  bind_array_dealt(L, a);
+  return 1;
+}
+
+/* native.shard_save(items, path): this rank writes its range of the rows, by id, as a .npy. */
+static int shard_save(lua_State *L) {
+  fopo_shard *s = bind_array_items(L, 1, "items")->shard;
+  const char *path = bind_path(L, 2);
+  if (s == NULL) return bind_refuse(L, "this array is whole; a:save(path) writes it");
+  bind_array *range = bind_new(L, &bind_array_type, 0);
+  fopo_matrix rows;
+  bind_check(L, fopo_shard_range(&rows, bind_array_items(L, 1, "items")->shard));
+  range->data = rows.x;
+  range->rows = rows.rows;
+  range->cols = rows.cols;
+  fopo_array array = fopo_array_of("array", FOPO_F32, rows.x, 2, rows.rows, rows.cols);
+  int status = fopo_comm_agree(fopo_npy_save(path, &array));
+  fopo_free(range->data);
+  range->data = NULL;
+  range->rows = 0;
+  bind_check(L, status);
+  return 0;
+}
+
+const luaL_Reg bind_shard_functions[] = {{"shard_array", shard_array},
+                                         {"shard_files", shard_files},
+                                         {"shard_save", shard_save},
+                                         {NULL, NULL}};
