@@ -136,8 +136,9 @@ for _, g in ipairs{gradient.head_tail{index = ix, k = 20, tail = 16, refresh = 3
   print("T", pi:theta():norm(), t.history.ess[3], t.history.head_mass[3])
 end
 local best = policy.linear{items = items, theta = "identity"}
-for _, user in ipairs{7, 8, {items = {3, 40}}} do
-  for _, one in ipairs(best:recommend(user, 5)) do
+for i, user in ipairs{7, 8, {items = {3, 40}}, 9, 10} do
+  local o = i > 3 and {index = ix, exclude = {"seen", 3}} or {}
+  for _, one in ipairs(best:recommend(user, 5, o)) do
     print("R", one.item, one.score, one.probability)
   end
 end
@@ -154,6 +155,31 @@ local t = fopo.trainer{policy = pi, data = lg, reward = fopo.reward.ips{logs = l
                        gradient = gradient.head_tail{head = 30, tail = 8}, seed = 1}
 t:run{steps = 20, view = false}
 print("T", pi:theta():norm(), t.history.reward[1])
+local over, taste = index.norm(pi:items()), policy.linear{items = pi:items(), theta = "identity"}
+local function model(ids, rows)
+  local out = fopo.array.zeros(ids.rows, ids.cols)
+  for b = 1, ids.rows do
+    for j = 1, ids.cols do out:set(b, j, (ids:get(b, j) * 7 + rows:get(1, b)) % 11 / 11) end
+  end
+  return out
+end
+for _, o in ipairs{{clip = 0.01, model = "ridge"}, {model = model}, {samples = 30, model = model},
+    {samples = 30, model = "logistic", proposal = proposal.mixture{index = over, k = 9}},
+    {samples = 30, proposal = proposal.mixture{k = 9, draws = "stratified"}},
+    {policy = "argmax", index = over, model = model}} do
+  o.bootstrap = 100
+  local e = fopo.ope(taste, lg, o)
+  for _, one in ipairs(e.estimators) do
+    local v = e[one]
+    print("O", v.value, v.se, v.normal.low, v.bootstrap.high, v.bernstein and v.bernstein.low or 0)
+  end
+  print("O", e.ess, e.max_weight, e.overlap, e.z_error or 0, e.z_worst or 0)
+end
+local drawn, density = proposal.mixture{k = 9}:sample(taste, lg:contexts():rows_of{1, 2}, 6,
+                                                      {seed = 4})
+for b = 1, 2 do
+  for j = 1, 6 do print("I", drawn:get(b, j)) print("O", density:get(b, j)) end
+end
 if ALL then return end
 local kept = policy.linear{items = items, theta = "identity", temperature = 0.3}
 local function made()
@@ -201,7 +227,7 @@ def near(one, other):
 
 
 code, truth, err = run(1, "-e", "ALL = true\n" + DEALT)
-check("the truth", code == 0 and truth.count("\n") == 42, truth, err)
+check("the truth", code == 0 and truth.count("\n") == 96 + 10, truth, err)
 dealt = {}
 for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
     code, out, err = run(n, "-e", DEALT)
@@ -225,6 +251,24 @@ for n, steps in ((2, 20), (3, 30)):
     code, out, err = run(n, os.path.join(here, "scripts/examples/ranks.lua"),
                          os.path.join(here, "datasets/sample.csv"), "8", str(steps), "example")
     check(f"the example on {n}", code == 0 and ("resumed at step 20" in out) == (n == 3), out, err)
+
+# recommendations for the users of a file, which the first rank writes
+TABLE = """
+d = data.read("SAMPLE")
+s = d:sessions{min_items = 10}
+items = embed.svd(s.train, {dim = 8, shard = fopo.ranks().size > 1})
+policy.linear{items = items, theta = "identity"}:recommend_file("SAMPLE", "best.csv", {n = 5})
+print(#io.open("best.csv"):read("a") > 0)
+""".replace("SAMPLE", os.path.join(here, "datasets/sample.csv"))
+tables = []
+for n in (1, 3):
+    code, out, err = run(n, "-e", TABLE)
+    check(f"a file by {n}", code == 0 and out == "true\n" and err == "", out, err)
+    tables.append([line.split(",") for line in open("best.csv")])
+check("the same items", [t[:3] for t in tables[0]] == [t[:3] for t in tables[1]] and
+      len(tables[0]) > 1000)
+check("the same scores", all(abs(float(a[3]) - float(b[3])) < 1e-4
+                             for a, b in zip(*(t[1:] for t in tables))))
 
 # the schedule of a step, played: without chance it is the formula of docs/ranks.md
 code, out, err = run(1, os.path.join(here, "scripts/studies/ranks_schedule.lua"), "quick",
@@ -271,6 +315,11 @@ local x = fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s
   reward = alone, seed = 7, optim = optim.adam{}, gradient = gradient.snis{samples = 8}}
 failure(x.run, x, {steps = 5, view = false})
 out:write(x.step, "\\n")
+local lg = data.synthetic_logs{n = 50, actions = 40, dim = 4}
+failure(fopo.ope, policy.linear{items = fopo.shard(lg:items())}, lg, {model = function(ids)
+  if rank == 1 then error("of the model", 0) end
+  return fopo.array.zeros(ids.rows, ids.cols)
+end})
 tell(t)
 out:close()
 print("said once")
@@ -288,7 +337,9 @@ if code == 0:
     check("a failure", "could move theta beyond" in first[6], first)
     check("the second's error", second[7] == "of the second" and "rank 1 (" in first[7], first,
           second)
-    check("no step of it", first[8:] == second[8:] and first[8] == "0", first, second)
+    check("no step of it", first[8] == second[8] == "0", first, second)
+    check("a model's error", second[9] == "of the model" and "rank 1 (" in first[9], first, second)
+    check("the first run is as it was", first[10:] == second[10:], first, second)
     lines = [line for line in out.split("\n") if line.startswith("{")]
     steps = int(first[1].split()[0])
     check("shown once", len(lines) == steps // 10 and out.count("said once") == 1, out)

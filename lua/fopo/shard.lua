@@ -80,15 +80,15 @@ each rank in turn. items.rows is P; items.part is {rank, size, rows} of what is 
 rank holds all, in the order of the norms.
 What takes it: s:contexts, fopo.policy.linear and mlp, fopo.index (each rank has one over its part;
 a budget counts items of the part), t:run with gradient.head_tail (the default), snis and exact and
-the rewards hits and ips, t:save and t:resume on any number of ranks, fopo.evaluate, pi:best and
-pi:recommend. Draws are the same for any number of ranks, so the gradient is that of one process but
-for the order of sums (relative 1e-6). A context sends 2 L + 10 numbers to the rank that joins its
-sums, and L + 5 back to all; never rows of items.
+the rewards hits and ips, t:save and t:resume on any number of ranks, fopo.evaluate, fopo.ope,
+pi:best, pi:recommend and pi:recommend_file. Draws are the same for any number of ranks, so the
+gradient is that of one process but for the order of sums (relative 1e-6). A context sends 2 L + 10
+numbers to the rank that joins its sums, and L + 5 back to all; never rows of items.
 items:save("beta.parts") writes a range of the rows from each rank, beta.1.0.npy, beta.1.1.npy ...,
 and the index beta.parts, which lists them: NumPy joins them by concatenate, and any number of ranks
 reads them, fopo.shard("beta.parts"), when all hosts see the same files.
-What needs all items in one place (reinforce, rewards by a model or a function, items that are
-learnt, fopo.ope, fopo.check, files of policies) says so.]],
+What needs all items in one place (reinforce, training on rewards by a model or a function, items
+that are learnt, fopo.check, files of policies) says so.]],
   example = [[items = fopo.shard(fopo.array.randn(100, 4, 1))
 assert(items.rows == 100 and items.part.size == fopo.ranks().size)
 pi = fopo.policy.linear{items = items}

@@ -27,7 +27,6 @@ static void *keep(lua_State *L, bind_ope *o, int slot, int index, const bind_typ
 /* Pushes the pass for the arguments of native.ope. */
 static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   int index_at = bind_option(L, 3, "index"), proposal_at = bind_option(L, 3, "proposal");
-  bind_policy_whole(L, 1, "fopo.ope");
   bind_ope *o = bind_new(L, &bind_ope_type, 0);
   bind_policy *pi = keep(L, o, PI, 1, &bind_policy_type);
   bind_logs *logs = keep(L, o, LOGS, 2, &bind_logs_type);
@@ -50,7 +49,9 @@ static void run(lua_State *L, bind_ope *o, int function) {
   fopo_drawn drawn;
   int status;
   while ((status = fopo_ope_run(o->pass, &drawn)) == FOPO_DRAWN) {
-    if (bind_reward_call(L, function, &drawn) != LUA_OK) lua_error(L);
+    if (bind_reward_call(L, function, &drawn) == LUA_OK) continue;
+    fopo_ope_abandon(o->pass);
+    lua_error(L);
   }
   bind_check(L, status);
 }

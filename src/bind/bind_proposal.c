@@ -74,7 +74,7 @@ static int proposal_adaptive(lua_State *L) {
 
 /* Pushes the queries [B, L] of the policy at `pi_at` for the contexts at `x_at`. */
 static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
-  bind_policy *pi = bind_policy_whole(L, pi_at, "q:sample");
+  bind_policy *pi = bind_get(L, pi_at, &bind_policy_type);
   size_t rows = bind_array_numbers(L, x_at, "x")->rows;
   bind_array *Q = bind_array_new(L, 0, rows, pi->policy.items.cols);
   pi = bind_get(L, pi_at, &bind_policy_type);

@@ -8,6 +8,9 @@
  *   dr           (1/n) sum E_pi r_M(., x_i) + w_i (r_i - r_M(a_i, x_i))   (Dudik et al. 2011)
  *   clipped_dr   the same with clipped weights
  *
+ * The items may be dealt out (data/shard.h): new and run are then collective, every rank has the
+ * whole log and model, sums over its own items, and comes to the terms of all events.
+ *
  * There is no n x P matrix. What depends on the whole catalogue, Z(x_i) and E_pi r_M(., x_i), is
  * summed over tiles of contexts and items: memory is O(n) plus a few tiles for any P. That pass is
  * one object; the statistics over its n terms are one function. */
@@ -59,6 +62,10 @@ void fopo_ope_free(fopo_ope *o); /* accepts NULL */
  *
  * unbiased for Z; its inverse is too large by about z_error^2, and so is a weight. */
 int fopo_ope_run(fopo_ope *o, fopo_drawn *drawn);
+
+/* After FOPO_DRAWN, if the rewards cannot be filled: the pass has ended, and other ranks learn it.
+ */
+void fopo_ope_abandon(fopo_ope *o);
 fopo_ope_terms fopo_ope_result(const fopo_ope *o); /* owned by o; after FOPO_OK */
 
 /* ---- estimators and intervals ---- */

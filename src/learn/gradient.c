@@ -200,21 +200,11 @@ static int check_part(const fopo_gradient *g) {
                    o->estimator->title, ranks, ranks == 1 ? "" : "s", why);
 }
 
-/* An index over a part holds the part's items; k counts those of all. */
-static int check_proposal(const fopo_gradient *g, const fopo_proposal *q) {
-  fopo_proposal plain = *q;
-  if (g->data.part == NULL) return fopo_proposal_check(q, g->data.P, g->data.L);
-  plain.index = NULL;
-  int status = fopo_proposal_check(&plain, g->data.P, g->data.L);
-  if (status != FOPO_OK || q->index == NULL) return status;
-  return fopo_policy_check_index(q->index, g->data.items.rows, g->data.L);
-}
-
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
-  int status = q != NULL ? check_proposal(g, q) : FOPO_OK;
+  int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.part != NULL) status = check_part(g);
   if (status == FOPO_OK && o->estimator->check != NULL) status = o->estimator->check(o, g->data.P);
   g->checked = status == FOPO_OK;

@@ -33,6 +33,15 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
   return fopo_policy_check_index(q->index, P, dim);
 }
 
+int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi) {
+  fopo_proposal plain = *q;
+  if (pi->shard == NULL) return fopo_proposal_check(q, pi->items.rows, pi->items.cols);
+  plain.index = NULL;
+  int status = fopo_proposal_check(&plain, pi->shard->part.P, pi->items.cols);
+  if (status != FOPO_OK || q->index == NULL) return status;
+  return fopo_policy_check_index(q->index, pi->items.rows, pi->items.cols);
+}
+
 double fopo_proposal_share(const fopo_proposal *q, size_t S) {
   return q->stratified ? round(q->epsilon * (double)S) / (double)S : q->epsilon;
 }
@@ -64,7 +73,7 @@ static int search(fopo_candidate_sets *c, const fopo_proposal *q, const fopo_pol
   int status = q->index == NULL ? fopo_index_norm(&own, pi->items, 0) : FOPO_OK;
   if (status == FOPO_OK) {
     fopo_index *ix = q->index != NULL ? q->index : own;
-    status = fopo_index_search(c->ids, c->scores, c->counts, ix, Q, q->k);
+    status = fopo_policy_search(c->ids, c->scores, c->counts, pi, ix, Q, q->k);
   }
   fopo_index_free(own);
   return status;
@@ -72,13 +81,13 @@ static int search(fopo_candidate_sets *c, const fopo_proposal *q, const fopo_pol
 
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
                          fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key) {
-  size_t P = pi->items.rows;
+  size_t P = fopo_policy_n_items(pi);
   fopo_candidate_sets c = {0};
   fopo_samples samples = {.ids = ids, .logq = logq};
   fopo_device_batch batch = {
       .B = Q.rows, .S = S, .P = P, .L = Q.cols, .rows = rows, .Q = Q.x, .key = key};
   fopo_device *cpu = NULL;
-  int status = fopo_proposal_check(q, P, pi->items.cols);
+  int status = fopo_proposal_check_for(q, pi);
   if (status == FOPO_OK) status = fopo_device_cpu_open(&cpu);
   if (status != FOPO_OK) return status;
 

@@ -27,6 +27,10 @@ typedef struct {
  * what does not fit (K > P, eps outside [0, 1], another dimension). */
 int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
 
+/* The same against a policy's items. If they are dealt out, k counts the items of all parts, and an
+ * index holds those of this one. */
+int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi);
+
 /* Whether a draw needs candidates. */
 static inline int fopo_proposal_uses_index(const fopo_proposal *q) {
   return q->kind == FOPO_PROPOSAL_MIXTURE && q->epsilon < 1.0;
@@ -52,7 +56,8 @@ float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
  * queries Q [B, L] of the contexts rows [B]. Candidates are searched, whatever `refresh` is, and
- * epsilon is the one in q. Without an index one is made for the call, and searched in full. */
+ * epsilon is the one in q. Without an index one is made for the call, and searched in full. If the
+ * items are dealt out it is collective, and every rank gets the draws of one process. */
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
                          fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key);
 

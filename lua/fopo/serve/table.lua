@@ -58,7 +58,13 @@ end
 -- What is written to a file, which takes the old one's place at close(true); "-" is stdout.
 local function output(path)
   if path == "-" then
-    return {write = function(s) io.stdout:write(s) end, close = function() io.stdout:flush() end}
+    return {
+      write = function(s) io.stdout:write(s) end,
+      close = function(is_whole)
+        io.stdout:flush()
+        if is_whole then native.share("") end
+      end,
+    }
   end
   local function check(ok, why)
     if not ok then define.fail("%s: %s", NAME, why) end
@@ -69,7 +75,20 @@ local function output(path)
     write = function(s) check(file:write(s)) end,
     close = function(is_whole)
       if not is_whole then return file:cancel() end
-      check(file:finish())
+      local done, why = file:finish()
+      native.share(done and "" or why)
+      check(done, why)
+    end,
+  }
+end
+
+-- The same on a rank that is not the first: it waits until the file is there.
+local function output_elsewhere()
+  return {
+    write = function() end,
+    close = function(is_whole)
+      local why = is_whole and native.share() or ""
+      if why ~= "" then define.fail("%s: %s", NAME, why) end
     end,
   }
 end
@@ -166,7 +185,9 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
       return t[id]
     end}),
   }
-  local began, say, file = native.clock(), progress(users, o.quiet), output(out)
+  local first = native.ranks() == 0
+  local began, say, file = native.clock(), progress(users, o.quiet or not first),
+    first and output(out) or output_elsewhere()
   local r = {rows = 0, without = 0}
   local why = guarded(function()
     file.write(o.probability and "user,rank,item,score,probability\n" or "user,rank,item,score\n")
@@ -233,7 +254,9 @@ os.remove(users) os.remove(out)]],
     end
     if r then return r end
     if why and out == "-" then define.fail("%s: %s", NAME, why) end
-    if why and not o.quiet then io.stderr:write(why, "; now it is read as a whole\n") end
+    if why and not o.quiet and native.ranks() == 0 then
+      io.stderr:write(why, "; now it is read as a whole\n")
+    end
     next_users, about = as_a_whole(users, pi, catalogue, o)
     return recommend_to(next_users, about, pi, users, out, o, catalogue)
   end,
