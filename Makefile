@@ -32,7 +32,7 @@ CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
 # The program's own symbols are exported: fopo_cuda.so calls them.
 LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
-LDLIBS  := -llapacke -lopenblas -lzip -lz -ljson-c -llua5.4 \
+LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 \
            -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
 # The CUDA part is a shared object of its own, built if nvcc is found (CUDA= leaves it out). It has

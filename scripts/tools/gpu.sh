@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 tar=carried.tar.gz here=$PWD/carried
 
 # Folders and files below /usr/include.
-headers='lua5.4 Random123 hnswlib json-c lapacke*.h lapack.h zip*.h zlib.h zconf.h readline
+headers='lua5.4 Random123 hnswlib lapacke*.h lapack.h zip*.h zlib.h zconf.h readline
 ncurses*.h curses.h term.h termcap.h unctrl.h cmocka*.h openblas* x86_64-linux-gnu/zipconf.h
 x86_64-linux-gnu/cblas*.h x86_64-linux-gnu/openblas* x86_64-linux-gnu/lapacke*
 x86_64-linux-gnu/zconf.h x86_64-linux-gnu/f77blas.h x86_64-linux-gnu/lua5.4-deb-multiarch.h'
@@ -22,7 +22,7 @@ x86_64-linux-gnu/zconf.h x86_64-linux-gnu/f77blas.h x86_64-linux-gnu/lua5.4-deb-
 # The program's libraries and the libraries that they need, except those of the C library and of the
 # compiler, which the other machine has.
 libraries() {
-  for name in lapacke openblas zip z json-c lua5.4 readline ncursesw tinfo cmocka; do
+  for name in lapacke openblas zip z lua5.4 readline ncursesw tinfo cmocka; do
     ls /usr/lib/x86_64-linux-gnu/lib$name.so
   done
   ldd build/release/fopo build/release/test_cuda | awk '/=> \// { print $3 }' |

@@ -31,7 +31,6 @@ libreadline-dev          line editing at the prompt
 librandom123-dev         Philox, the random numbers
 libzip-dev               .npz files
 zlib1g-dev               .gz files
-libjson-c-dev            JSON lines
 '
 
 tests='

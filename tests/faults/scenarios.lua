@@ -93,6 +93,9 @@ end
 reads_text("mtx", "%%MatrixMarket matrix coordinate real general\n3 4 3\n1 1 4\n3 2 .5\n2 4 1\n")
 reads_text("csv with options", "u,i,n\nann,3,1\nann,14,2\nbob,7,x\n",
            {user = "u", item = "i", value = "n", skip_errors = true})
+-- A row that could not be read for want of memory must not be counted as a malformed one.
+reads_text("json lines with escapes", '{"user":"\\u00e9","item":"a","x":[{}]}\n{"user":"b"'
+           .. ',"item":"' .. ("\\n."):rep(40) .. 'c"}\n{broken\n', {skip_errors = true})
 reads_text("twitch", "1,a,sue,10,12\n2,b,tim,9,13\n1,a,tim,11,12\n", {format = "twitch"})
 
 add("read gzip", function(folder)

@@ -5,8 +5,7 @@
  * the calls that libraries make for it (libzip, zlib, Lua, the C library itself) fail too;
  * the linker's --wrap would reach the program's own objects alone. A call fails only if its caller
  * is the program or one of the libraries in `ours`: those that report a failure. OpenBLAS, OpenMP,
- * readline, json-c (a NULL of strdup that it does not check) and the loader end the process
- * instead, which nothing above them can change.
+ * readline and the loader end the process instead, which nothing above them can change.
  *
  * Blocks that our callers allocate while the seam watches are remembered until they are freed. So
  * whatever a scenario has lost is known with its caller, without a sanitizer. Lua's own blocks are

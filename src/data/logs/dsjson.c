@@ -3,8 +3,7 @@
  *   {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, ...,
  *    "c": {shared features, "_multi": [{features of action 1}, {features of action 2}, ...]}}
  *
- * The parser is strict (RFC 8259) and builds no tree: it walks over the text once and calls a
- * function for each member of an object or list.
+ * A strict parser (data/json_walk.h) walks over each line.
  *
  * Features are hashed (hashed.h): "key": "text" as key=text with the value 1, "key": 0.5 as key
  * with its value, true as 1. The names of the objects around it are part of the name; keys that
@@ -18,18 +17,11 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "data/json_walk.h"
 #include "data/logs/events.h"
 #include "data/logs/hashed.h"
-#include "data/number.h"
 
-enum { DEPTH_MOST = 64, PATH_MOST = 512 };
-
-typedef struct {
-  const char *at;
-  size_t n;
-} span;
-
-typedef enum { IS_NULL, IS_FALSE, IS_TRUE, IS_NUMBER, IS_STRING, IS_OBJECT, IS_ARRAY } kind;
+enum { PATH_MOST = 512 };
 
 typedef struct {
   fopo_text *t; /* not owned */
@@ -44,155 +36,24 @@ typedef struct {
   uint32_t *actions;        /* [actions_capacity] offered in the event, in its order */
   size_t n_actions, actions_capacity;
   /* the line */
-  const char *at, *end;
-  const char *why; /* what is wrong with it, or NULL; "": a failure whose sentence is set */
+  fopo_walk walk; /* .why "": a failure whose sentence is set */
   double cost, probability, drop;
   int64_t label; /* 1-based, 0: none */
   int has_context, skip_learn;
 } reading;
 
-/* ---- JSON ---- */
+/* ---- members ---- */
 
-/* Keeps the first thing that is wrong with the line. Returns 0, as all parsing functions do then.
- */
-static int wrong(reading *g, const char *why) {
-  if (g->why == NULL) g->why = why;
-  return 0;
-}
+static reading *reader(const fopo_walk *w) { return w->owner; }
 
-static void skip_blanks(reading *g) {
-  while (g->at < g->end && (*g->at == ' ' || *g->at == '\t' || *g->at == '\r')) g->at++;
-}
-
-/* Passes the byte and returns 1, or returns 0. */
-static int take(reading *g, char c) {
-  skip_blanks(g);
-  if (g->at >= g->end || *g->at != c) return 0;
-  g->at++;
-  return 1;
-}
-
-static int take_string(reading *g, span *s) {
-  if (!take(g, '"')) return wrong(g, "is not valid JSON: a string is expected");
-  const char *start = g->at;
-  for (; g->at < g->end && *g->at != '"'; g->at++) {
-    if ((unsigned char)*g->at < 32) {
-      return wrong(g, "is not valid JSON: a control byte inside a string");
-    }
-    if (*g->at != '\\') continue;
-    g->at++;
-    if (g->at >= g->end || strchr("\"\\/bfnrtu", *g->at) == NULL) {
-      return wrong(g, "is not valid JSON: an unknown escape");
-    }
-    if (*g->at != 'u') continue;
-    for (int i = 1; i <= 4; i++) {
-      if (g->at + i >= g->end || !isxdigit((unsigned char)g->at[i])) {
-        return wrong(g, "is not valid JSON: \\u needs four hexadecimal digits");
-      }
-    }
-    g->at += 4;
-  }
-  *s = (span){start, (size_t)(g->at - start)};
-  return take(g, '"') || wrong(g, "is not valid JSON: a string is not closed");
-}
-
-/* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
-static int take_number(reading *g, double *value) {
-  const char *start = g->at, *p = start + (*start == '-');
-  const char *whole = p;
-  while (p < g->end && isdigit((unsigned char)*p)) p++;
-  int good = p > whole && !(*whole == '0' && p - whole > 1);
-  if (good && p < g->end && *p == '.') {
-    const char *point = p++;
-    while (p < g->end && isdigit((unsigned char)*p)) p++;
-    good = p > point + 1;
-  }
-  if (good && p < g->end && (*p == 'e' || *p == 'E')) {
-    p++;
-    if (p < g->end && (*p == '-' || *p == '+')) p++;
-    const char *exponent = p;
-    while (p < g->end && isdigit((unsigned char)*p)) p++;
-    good = p > exponent;
-  }
-  g->at = p;
-  if (!good || fopo_parse_real(value, start, (size_t)(p - start)) == FOPO_NO_NUMBER) {
-    return wrong(g, "is not valid JSON: a number or another value is expected");
-  }
-  return 1;
-}
-
-/* The kind of the value at g->at, which is not passed; -1 at the end of the line. */
-static int peek(reading *g) {
-  skip_blanks(g);
-  if (g->at >= g->end) return wrong(g, "is not valid JSON: it is cut short"), -1;
-  static const struct {
-    const char *word;
-    kind is;
-  } words[] = {{"null", IS_NULL}, {"false", IS_FALSE}, {"true", IS_TRUE}};
-  for (size_t i = 0; i < 3; i++) {
-    size_t n = strlen(words[i].word);
-    if ((size_t)(g->end - g->at) >= n && memcmp(g->at, words[i].word, n) == 0) {
-      return (int)words[i].is;
-    }
-  }
-  switch (*g->at) {
-  case '"': return IS_STRING;
-  case '{': return IS_OBJECT;
-  case '[': return IS_ARRAY;
-  default: return IS_NUMBER;
-  }
-}
-
-static void pass_word(reading *g, kind is) { g->at += is == IS_FALSE ? 5 : 4; }
-
-static int skip_value(reading *g, int depth);
-
-/* Called with g->at at the value of a key, or at an element of a list (key.at is NULL), which it
- * must pass. depth: objects and lists around it. */
-typedef int on_member(reading *g, span key, void *data, int depth);
-
-static int each_member(reading *g, on_member *member, void *data, int depth) {
-  if (depth > DEPTH_MOST) return wrong(g, "is nested more than 64 deep");
-  int object = *g->at == '{';
-  g->at++;
-  if (take(g, object ? '}' : ']')) return 1;
-  do {
-    span key = {NULL, 0};
-    if (object && !take_string(g, &key)) return 0;
-    if (object && !take(g, ':')) return wrong(g, "is not valid JSON: a colon is expected");
-    if (!member(g, key, data, depth + 1)) return 0;
-  } while (take(g, ','));
-  return take(g, object ? '}' : ']') ||
-         wrong(g, "is not valid JSON: a comma or a bracket is expected");
-}
-
-static int skip_member(reading *g, span key, void *data, int depth) {
-  (void)key, (void)data;
-  return skip_value(g, depth);
-}
-
-static int skip_value(reading *g, int depth) {
-  span s;
-  double x;
-  switch (peek(g)) {
-  case IS_NULL: pass_word(g, IS_NULL); return 1;
-  case IS_FALSE: pass_word(g, IS_FALSE); return 1;
-  case IS_TRUE: pass_word(g, IS_TRUE); return 1;
-  case IS_NUMBER: return take_number(g, &x);
-  case IS_STRING: return take_string(g, &s);
-  case IS_OBJECT:
-  case IS_ARRAY: return each_member(g, skip_member, NULL, depth);
-  default: return 0;
-  }
-}
-
-static int is_key(span key, const char *name) {
+static int is_key(fopo_span key, const char *name) {
   return key.at != NULL && key.n == strlen(name) && memcmp(key.at, name, key.n) == 0;
 }
 
-static int number_of(reading *g, double *value) {
-  return peek(g) == IS_NUMBER ? take_number(g, value)
-                              : wrong(g, "has a label that is not a number");
+static int number_of(fopo_walk *w, double *value) {
+  return fopo_walk_peek(w) == FOPO_WALK_NUMBER
+             ? fopo_walk_number(w, value)
+             : fopo_walk_wrong(w, "has a label that is not a number");
 }
 
 /* ---- features ---- */
@@ -203,7 +64,7 @@ typedef struct {
   size_t n;
 } place;
 
-static void add_feature(reading *g, const place *at, span key, span text, double value) {
+static void add_feature(reading *g, const place *at, fopo_span key, fopo_span text, double value) {
   char name[PATH_MOST];
   int n = snprintf(name, sizeof name, "%.*s%s%.*s", (int)(key.n < 200 ? key.n : 200), key.at,
                    text.at != NULL ? "=" : "", (int)(text.n < 250 ? text.n : 250),
@@ -211,67 +72,68 @@ static void add_feature(reading *g, const place *at, span key, span text, double
   fopo_feature_add(at->row, g->catalogue.bits, at->path, at->n, name, (size_t)n, value);
 }
 
-static int take_actions(reading *g, int depth);
+static int take_actions(fopo_walk *w, int depth);
 
-static int take_feature(reading *g, span key, void *data, int depth) {
+static int take_feature(fopo_walk *w, fopo_span key, void *data, int depth) {
+  reading *g = reader(w);
   place *at = data, deeper;
-  span text = {NULL, 0};
+  fopo_span text = {NULL, 0};
   double x = 1.0;
-  if (is_key(key, "_multi") && depth == 2) return take_actions(g, depth);
-  if (key.at != NULL && key.n > 0 && *key.at == '_') return skip_value(g, depth);
-  if (key.at == NULL) key = (span){"", 0};
+  if (is_key(key, "_multi") && depth == 2) return take_actions(w, depth);
+  if (key.at != NULL && key.n > 0 && *key.at == '_') return fopo_walk_skip(w, depth);
+  if (key.at == NULL) key = (fopo_span){"", 0};
   /* A word, number or string is a feature; an object or a list holds features. */
-  int is = peek(g);
+  int is = fopo_walk_peek(w);
   switch (is) {
-  case IS_NULL:
-  case IS_FALSE: pass_word(g, (kind)is); return 1;
-  case IS_TRUE:
-    pass_word(g, IS_TRUE);
-    add_feature(g, at, key, text, 1.0);
-    return 1;
-  case IS_NUMBER:
-    if (!take_number(g, &x)) return 0;
-    if (!(fabs(x) <= (double)FLT_MAX)) return wrong(g, "has a feature that is not finite");
+  case FOPO_WALK_NULL:
+  case FOPO_WALK_FALSE: return fopo_walk_skip(w, depth);
+  case FOPO_WALK_TRUE: add_feature(g, at, key, text, 1.0); return fopo_walk_skip(w, depth);
+  case FOPO_WALK_NUMBER:
+    if (!fopo_walk_number(w, &x)) return 0;
+    if (!(fabs(x) <= (double)FLT_MAX)) {
+      return fopo_walk_wrong(w, "has a feature that is not finite");
+    }
     add_feature(g, at, key, text, x);
     return 1;
-  case IS_STRING:
-    if (!take_string(g, &text)) return 0;
+  case FOPO_WALK_STRING:
+    if (!fopo_walk_string(w, &text)) return 0;
     add_feature(g, at, key, text, 1.0);
     return 1;
-  case IS_OBJECT:
-  case IS_ARRAY: break;
+  case FOPO_WALK_OBJECT:
+  case FOPO_WALK_ARRAY: break;
   default: return 0;
   }
   /* Inside, the name of the object is a prefix of the names. */
   deeper = *at;
   if (key.n > 0) {
     int n = snprintf(deeper.path + at->n, sizeof deeper.path - at->n, "%.*s.", (int)key.n, key.at);
-    if (at->n + (size_t)n >= sizeof deeper.path) return wrong(g, "has names too long");
+    if (at->n + (size_t)n >= sizeof deeper.path) return fopo_walk_wrong(w, "has names too long");
     deeper.n = at->n + (size_t)n;
   }
-  return each_member(g, take_feature, &deeper, depth);
+  return fopo_walk_each(w, take_feature, &deeper, depth);
 }
 
 /* ---- actions ---- */
 
-static int find_tag(reading *g, span key, void *data, int depth) {
-  span *tag = data;
-  if (is_key(key, "_tag") && peek(g) == IS_STRING) return take_string(g, tag);
-  return skip_value(g, depth);
+static int find_tag(fopo_walk *w, fopo_span key, void *data, int depth) {
+  fopo_span *tag = data;
+  if (is_key(key, "_tag") && fopo_walk_peek(w) == FOPO_WALK_STRING) return fopo_walk_string(w, tag);
+  return fopo_walk_skip(w, depth);
 }
 
-/* The features and the name of the new action at g->at. Its name is its tag, or else its text. */
-static int learn_action(reading *g, uint32_t index, int depth) {
-  const char *start = g->at;
-  span tag = {NULL, 0};
+/* The features and the name of the new action at w->at. Its name is its tag, or else its text. */
+static int learn_action(fopo_walk *w, uint32_t index, int depth) {
+  reading *g = reader(w);
+  const char *start = w->at;
+  fopo_span tag = {NULL, 0};
   place at = {.row = fopo_catalogue_row(&g->catalogue, index)};
-  if (!each_member(g, take_feature, &at, depth)) return 0;
-  const char *stop = g->at;
-  g->at = start;
-  if (!each_member(g, find_tag, &tag, depth)) return 0;
-  if (tag.at == NULL) tag = (span){start, (size_t)(stop - start)};
+  if (!fopo_walk_each(w, take_feature, &at, depth)) return 0;
+  const char *stop = w->at;
+  w->at = start;
+  if (!fopo_walk_each(w, find_tag, &tag, depth)) return 0;
+  if (tag.at == NULL) tag = (fopo_span){start, (size_t)(stop - start)};
   if (fopo_names_append(&g->logs->names, &g->names_capacity, tag.at, tag.n) == FOPO_OK) return 1;
-  return wrong(g, "");
+  return fopo_walk_wrong(w, "");
 }
 
 /* Capacity for one more action of the event. */
@@ -285,57 +147,64 @@ static int reserve_action(reading *g) {
   return FOPO_OK;
 }
 
-static int take_action(reading *g, span key, void *data, int depth) {
+static int take_action(fopo_walk *w, fopo_span key, void *data, int depth) {
   (void)key, (void)data;
+  reading *g = reader(w);
   uint32_t index;
   fopo_offer offer;
-  if (peek(g) != IS_OBJECT) return wrong(g, "has an action in c._multi that is not an object");
-  const char *start = g->at;
-  if (!skip_value(g, depth)) return 0;
-  size_t n = (size_t)(g->at - start);
+  if (fopo_walk_peek(w) != FOPO_WALK_OBJECT) {
+    return fopo_walk_wrong(w, "has an action in c._multi that is not an object");
+  }
+  const char *start = w->at;
+  if (!fopo_walk_skip(w, depth)) return 0;
+  size_t n = (size_t)(w->at - start);
   int status = fopo_catalogue_offer(&g->catalogue, &index, &offer, g->event, start, n);
   if (status == FOPO_OK) status = reserve_action(g);
-  if (status != FOPO_OK) return wrong(g, "");
+  if (status != FOPO_OK) return fopo_walk_wrong(w, "");
   g->actions[g->n_actions++] = index;
   switch (offer) {
   case FOPO_ACTION_KNOWN: break;
-  case FOPO_ACTION_NEW: g->at = start; return learn_action(g, index, depth);
+  case FOPO_ACTION_NEW: w->at = start; return learn_action(w, index, depth);
   case FOPO_ACTION_FOREIGN:
-    return wrong(g, "offers an action that the first event does not; a policy here chooses from "
-                    "one fixed catalogue");
-  case FOPO_ACTION_TWICE: return wrong(g, "offers two actions with the same features");
+    return fopo_walk_wrong(
+        w, "offers an action that the first event does not; a policy here chooses from "
+           "one fixed catalogue");
+  case FOPO_ACTION_TWICE: return fopo_walk_wrong(w, "offers two actions with the same features");
   }
   return 1;
 }
 
-static int take_actions(reading *g, int depth) {
-  if (g->n_actions > 0 || peek(g) != IS_ARRAY) return wrong(g, "has a c._multi that is not a list");
-  return each_member(g, take_action, NULL, depth);
+static int take_actions(fopo_walk *w, int depth) {
+  if (reader(w)->n_actions > 0 || fopo_walk_peek(w) != FOPO_WALK_ARRAY) {
+    return fopo_walk_wrong(w, "has a c._multi that is not a list");
+  }
+  return fopo_walk_each(w, take_action, NULL, depth);
 }
 
 /* ---- events ---- */
 
-static int take_top(reading *g, span key, void *data, int depth) {
+static int take_top(fopo_walk *w, fopo_span key, void *data, int depth) {
+  reading *g = reader(w);
   double x;
   (void)data;
-  if (is_key(key, "_label_cost")) return number_of(g, &g->cost);
-  if (is_key(key, "_label_probability")) return number_of(g, &g->probability);
-  if (is_key(key, "pdrop")) return number_of(g, &g->drop);
+  if (is_key(key, "_label_cost")) return number_of(w, &g->cost);
+  if (is_key(key, "_label_probability")) return number_of(w, &g->probability);
+  if (is_key(key, "pdrop")) return number_of(w, &g->drop);
   if (is_key(key, "_label_Action")) {
-    if (!number_of(g, &x)) return 0;
+    if (!number_of(w, &x)) return 0;
     g->label = x >= 1.0 && x < 4e9 && x == floor(x) ? (int64_t)x : -1;
     return 1;
   }
   if (is_key(key, "_skipLearn")) {
-    g->skip_learn = peek(g) == IS_TRUE;
-    return skip_value(g, depth);
+    g->skip_learn = fopo_walk_peek(w) == FOPO_WALK_TRUE;
+    return fopo_walk_skip(w, depth);
   }
-  if (is_key(key, "c") && peek(g) == IS_OBJECT) {
+  if (is_key(key, "c") && fopo_walk_peek(w) == FOPO_WALK_OBJECT) {
     place at = {.row = g->row};
     g->has_context = 1;
-    return each_member(g, take_feature, &at, depth);
+    return fopo_walk_each(w, take_feature, &at, depth);
   }
-  return skip_value(g, depth);
+  return fopo_walk_skip(w, depth);
 }
 
 /* While the catalogue is open, every event before was malformed, and so were its actions. */
@@ -363,19 +232,19 @@ static const char *judge(const reading *g) {
 }
 
 static int refuse(reading *g, const char *line) {
-  if (*g->why == '\0') return FOPO_ERR_MEMORY; /* the sentence is set */
-  const char *from = g->at < g->end ? g->at : line;
+  const fopo_walk *w = &g->walk;
+  if (*w->why == '\0') return FOPO_ERR_MEMORY; /* the sentence is set */
+  const char *from = w->at < w->end ? w->at : line;
   return fopo_events_reject(g->logs, &g->errors, g->options, g->t, g->t->line, 0, from,
-                            (size_t)(g->end - from), g->why);
+                            (size_t)(w->end - from), w->why);
 }
 
 static int take_line(void *data, const char *p, const char *end) {
   reading *g = data;
   fopo_logs *logs = g->logs;
   size_t D = g->events.D;
-  g->at = p;
-  g->end = end;
-  g->why = NULL;
+  fopo_walk *w = &g->walk;
+  *w = (fopo_walk){.at = p, .end = end, .owner = g};
   g->cost = g->probability = NAN;
   g->drop = 0.0;
   g->label = 0;
@@ -383,21 +252,16 @@ static int take_line(void *data, const char *p, const char *end) {
   g->n_actions = 0;
   g->event++;
   memset(g->row, 0, D * sizeof *g->row);
-  /* Parse: labels, context and offered actions, or g->why. */
+  /* Parse: labels, context and offered actions, or w->why. */
   if (g->catalogue.size == 0) forget_catalogue(g);
-  skip_blanks(g);
-  if (g->at == end) return FOPO_OK;
-  if (*g->at != '{') wrong(g, "is not a JSON object");
-  if (g->why == NULL && each_member(g, take_top, NULL, 0)) {
-    skip_blanks(g);
-    if (g->at < end) wrong(g, "is not valid JSON: something follows the object");
-  }
-  if (g->why == NULL && (g->skip_learn || (!g->has_context && g->label == 0))) {
+  if (p + strspn(p, " \t\r") >= end) return FOPO_OK;
+  fopo_walk_object(w, take_top, NULL);
+  if (w->why == NULL && (g->skip_learn || (!g->has_context && g->label == 0))) {
     logs->skipped++; /* a late observation, or an event that says not to learn from it */
     return FOPO_OK;
   }
-  if (g->why == NULL) g->why = judge(g);
-  if (g->why != NULL) return refuse(g, p);
+  if (w->why == NULL) w->why = judge(g);
+  if (w->why != NULL) return refuse(g, p);
 
   if (g->catalogue.size == 0) g->catalogue.size = g->n_actions;
   g->row[D - 1] = 1.0f;

@@ -1,21 +1,29 @@
-/* A thin layer over json-c. */
+/* One walk over a line (data/json_walk.h) finds its keys among the columns and notes where their
+ * values are. A text with escapes is decoded to `room`, at its place in the line: it is no longer
+ * than it is written, so no two meet. */
 #include "data/read/json.h"
 
-#include <inttypes.h>
-#include <json-c/json.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "data/json_walk.h"
 
-enum { DEPTH_MOST = 64, DIGITS = 24 };
+typedef struct {
+  uint64_t line; /* in which the key was seen last */
+  fopo_json_value value;
+} column;
 
 struct fopo_json {
-  struct json_tokener *tokener;
-  json_object *row;       /* of the line, or NULL */
-  char *const *keys;      /* [columns] not owned */
-  char (*digits)[DIGITS]; /* [columns] the text of an integer */
+  char *const *keys;      /* [n_columns] not owned; NULL from the first unknown one on */
+  column *columns;        /* [n_columns] */
+  size_t n_columns, next; /* the column that the next key is likely to have */
+  uint64_t line;          /* from 1 */
+  const char *at, *end;   /* of the line, not owned */
+  char *room;             /* [capacity] */
+  size_t capacity;
+  int failed;
 };
 
 int fopo_json_new(fopo_json **json, char *const *keys, size_t columns) {
@@ -23,84 +31,151 @@ int fopo_json_new(fopo_json **json, char *const *keys, size_t columns) {
   fopo_json *j = fopo_alloc(1, sizeof *j);
   if (j == NULL) return FOPO_ERR_MEMORY;
   j->keys = keys;
-  j->digits = fopo_alloc(columns, sizeof *j->digits);
-  j->tokener = j->digits != NULL ? json_tokener_new_ex(DEPTH_MOST) : NULL;
-  if (j->tokener == NULL) {
+  j->n_columns = columns;
+  j->columns = fopo_alloc(columns, sizeof *j->columns);
+  if (j->columns == NULL) {
     fopo_json_free(j);
-    return fopo_fail(FOPO_ERR_MEMORY, "no memory to read JSON");
+    return FOPO_ERR_MEMORY;
   }
-  json_tokener_set_flags(j->tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
   *json = j;
   return FOPO_OK;
 }
 
 void fopo_json_free(fopo_json *j) {
   if (j == NULL) return;
-  json_object_put(j->row);
-  if (j->tokener != NULL) json_tokener_free(j->tokener);
-  fopo_free(j->digits);
+  fopo_free(j->columns);
+  fopo_free(j->room);
   fopo_free(j);
 }
 
+int fopo_json_failed(const fopo_json *j) { return j->failed; }
+
+/* ---- texts ---- */
+
+/* Room for the texts of the line, if it has escapes. */
+static int reserve(fopo_json *j) {
+  size_t n = (size_t)(j->end - j->at);
+  if (n <= j->capacity || memchr(j->at, '\\', n) == NULL) return FOPO_OK;
+  char *room = fopo_realloc(j->room, 2 * n, 1);
+  if (room == NULL) return FOPO_ERR_MEMORY;
+  j->room = room;
+  j->capacity = 2 * n;
+  return FOPO_OK;
+}
+
+/* What the text means; valid until the next line. */
+static fopo_span meaning(const fopo_json *j, fopo_span s) {
+  if (memchr(s.at, '\\', s.n) == NULL) return s;
+  char *to = j->room + (s.at - j->at);
+  return (fopo_span){to, fopo_walk_decode(to, s)};
+}
+
+/* ---- a line ---- */
+
+static int is_column(const fopo_json *j, size_t c, fopo_span key) {
+  const char *name = j->keys[c];
+  return name != NULL && strncmp(name, key.at, key.n) == 0 && name[key.n] == '\0';
+}
+
+/* The column of a key; n_columns: none. Most lines have the same keys in the same order. */
+static size_t find(fopo_json *j, fopo_span key) {
+  size_t c = j->next < j->n_columns && is_column(j, j->next, key) ? j->next : 0;
+  while (c < j->n_columns && j->keys[c] != NULL && !is_column(j, c, key)) c++;
+  if (c == j->n_columns || j->keys[c] == NULL) return j->n_columns;
+  j->next = c + 1;
+  return c;
+}
+
+static fopo_json_value number(const char *at, const char *end) {
+  size_t n = (size_t)(end - at);
+  int is_minus_zero = n == 2 && memcmp(at, "-0", 2) == 0;
+  return (fopo_json_value){FOPO_JSON_NUMBER, at + is_minus_zero, n - (size_t)is_minus_zero};
+}
+
+/* Passes a value and says what it is; a text as it is written. */
+static int take_value(fopo_walk *w, fopo_json_value *v, int depth) {
+  int kind = fopo_walk_peek(w);
+  const char *at = w->at;
+  if (kind == FOPO_WALK_STRING) {
+    fopo_span s = {NULL, 0};
+    int taken = fopo_walk_string(w, &s);
+    *v = (fopo_json_value){FOPO_JSON_TEXT, s.at, s.n};
+    return taken;
+  }
+  if (kind < 0 || !fopo_walk_skip(w, depth)) return 0;
+  switch (kind) {
+  case FOPO_WALK_FALSE: *v = (fopo_json_value){FOPO_JSON_BOOLEAN, "0", 1}; break;
+  case FOPO_WALK_TRUE: *v = (fopo_json_value){FOPO_JSON_BOOLEAN, "1", 1}; break;
+  case FOPO_WALK_NUMBER: *v = number(at, w->at); break;
+  case FOPO_WALK_OBJECT: *v = (fopo_json_value){FOPO_JSON_OBJECT, "", 0}; break;
+  case FOPO_WALK_ARRAY: *v = (fopo_json_value){FOPO_JSON_LIST, "", 0}; break;
+  default: *v = (fopo_json_value){FOPO_JSON_NULL, "", 0}; break;
+  }
+  return 1;
+}
+
+static int take_member(fopo_walk *w, fopo_span key, void *data, int depth) {
+  fopo_json *j = data;
+  fopo_json_value value = {FOPO_JSON_ABSENT, "", 0};
+  key = meaning(j, key);
+  if (memchr(key.at, '\0', key.n) != NULL) return fopo_walk_wrong(w, "has a key with \\u0000");
+  size_t c = find(j, key);
+  if (!take_value(w, &value, depth)) return 0;
+  if (c == j->n_columns) return 1;
+  if (value.kind == FOPO_JSON_TEXT) {
+    fopo_span text = meaning(j, (fopo_span){value.at, value.n});
+    value.at = text.at;
+    value.n = text.n;
+  }
+  j->columns[c] = (column){j->line, value};
+  return 1;
+}
+
 const char *fopo_json_line(fopo_json *j, const char *at, const char *end, const char **wrong) {
-  json_object_put(j->row);
-  json_tokener_reset(j->tokener);
-  while (end > at && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t')) end--;
-  size_t n = (size_t)(end - at); /* at most INT_MAX: data/text.h refuses such a line */
-  j->row = json_tokener_parse_ex(j->tokener, at, (int)n);
-  enum json_tokener_error error = json_tokener_get_error(j->tokener);
-  size_t parsed = json_tokener_get_parse_end(j->tokener);
-  *wrong = at + parsed;
-  if (error == json_tokener_continue) return "the object does not end on its line";
-  if (error != json_tokener_success) return json_tokener_error_desc(error);
-  if (parsed < n) return "something follows the object";
-  return json_object_is_type(j->row, json_type_object) ? NULL : "it is no object";
-}
-
-static fopo_json_value integer(char digits[DIGITS], json_object *v) {
-  int64_t i = json_object_get_int64(v);
-  uint64_t u = i > 0 ? json_object_get_uint64(v) : 0;
-  if (i == INT64_MIN || u == UINT64_MAX) return (fopo_json_value){FOPO_JSON_WIDE, "", 0};
-  int n = u > INT64_MAX ? snprintf(digits, DIGITS, "%" PRIu64, u)
-                        : snprintf(digits, DIGITS, "%" PRId64, i);
-  return (fopo_json_value){FOPO_JSON_NUMBER, digits, (size_t)n};
-}
-
-static fopo_json_value real(json_object *v) {
-  size_t n = 0; /* json-c keeps a number with a fraction as it is written */
-  const char *text = json_object_to_json_string_length(v, JSON_C_TO_STRING_PLAIN, &n);
-  return text != NULL ? (fopo_json_value){FOPO_JSON_NUMBER, text, n}
-                      : (fopo_json_value){FOPO_JSON_NULL, "", 0};
-}
-
-fopo_json_value fopo_json_get(fopo_json *j, size_t column) {
-  json_object *v = NULL;
-  if (!json_object_object_get_ex(j->row, j->keys[column], &v)) {
-    return (fopo_json_value){FOPO_JSON_ABSENT, "", 0};
+  j->at = *wrong = at;
+  j->end = end;
+  j->line++;
+  j->next = 0;
+  if (reserve(j) != FOPO_OK) {
+    j->failed = 1;
+    return "there is no memory for its texts";
   }
-  switch (json_object_get_type(v)) {
-  case json_type_boolean:
-    return (fopo_json_value){FOPO_JSON_BOOLEAN, json_object_get_boolean(v) ? "1" : "0", 1};
-  case json_type_int: return integer(j->digits[column], v);
-  case json_type_double: return real(v);
-  case json_type_string:
-    return (fopo_json_value){FOPO_JSON_TEXT, json_object_get_string(v),
-                             (size_t)json_object_get_string_len(v)};
-  case json_type_array: return (fopo_json_value){FOPO_JSON_LIST, "", 0};
-  case json_type_object: return (fopo_json_value){FOPO_JSON_OBJECT, "", 0};
-  case json_type_null:
-  default: return (fopo_json_value){FOPO_JSON_NULL, "", 0};
+  const char *bad = fopo_walk_not_utf8(at, end);
+  if (bad < end) {
+    *wrong = bad;
+    return "is not valid JSON: it is not utf-8";
   }
+  fopo_walk w = {.at = at, .end = end};
+  fopo_walk_object(&w, take_member, j);
+  *wrong = w.at;
+  return w.why;
 }
 
-int fopo_json_each_key(const fopo_json *j, int (*take)(void *data, const char *key, size_t n),
+fopo_json_value fopo_json_get(const fopo_json *j, size_t c) {
+  return j->columns[c].line == j->line ? j->columns[c].value
+                                       : (fopo_json_value){FOPO_JSON_ABSENT, "", 0};
+}
+
+/* ---- keys ---- */
+
+typedef struct {
+  fopo_json *j;
+  int (*take)(void *data, const char *key, size_t n);
+  void *data;
+  int status;
+} listing;
+
+static int list_key(fopo_walk *w, fopo_span key, void *data, int depth) {
+  listing *l = data;
+  key = meaning(l->j, key);
+  l->status = l->take(l->data, key.at, key.n);
+  return l->status == 0 && fopo_walk_skip(w, depth);
+}
+
+int fopo_json_each_key(fopo_json *j, int (*take)(void *data, const char *key, size_t n),
                        void *data) {
-  struct json_object_iterator at = json_object_iter_begin(j->row);
-  struct json_object_iterator end = json_object_iter_end(j->row);
-  int status = 0;
-  for (; status == 0 && !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
-    const char *key = json_object_iter_peek_name(&at);
-    status = take(data, key, strlen(key));
-  }
-  return status;
+  listing l = {j, take, data, 0};
+  fopo_walk w = {.at = j->at, .end = j->end};
+  fopo_walk_object(&w, list_key, &l);
+  return l.status;
 }

@@ -247,11 +247,10 @@ static int cut_object(fopo_table *r, size_t *count, const char **next) {
   fopo_row_fault fault;
   *next = fopo_table_json_cut(r, r->t->at, count, &fault);
   if (*next != NULL) return FOPO_OK;
+  if (fopo_json_failed(r->json)) return FOPO_ERR_MEMORY;
   *next = (const char *)rawmemchr(r->t->at, '\n') + 1;
   if (fault.column != FOPO_NO_COLUMN) return reject(r, fault.column, NULL, 0, fault.why);
-  char why[200];
-  snprintf(why, sizeof why, "is not valid JSON: %s", fault.why);
-  return reject(r, FOPO_NO_COLUMN, fault.at, fault.n, why);
+  return reject(r, FOPO_NO_COLUMN, fault.at, fault.n, fault.why);
 }
 
 /* Cuts the row at t->at. *next = NULL: it continues beyond the block. */

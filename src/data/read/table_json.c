@@ -19,7 +19,7 @@ int fopo_table_is_json(const fopo_text *t) {
 static int add_key(void *data, const char *key, size_t n) {
   fopo_table *r = data;
   for (size_t c = 0; c < r->columns; c++) {
-    if (strcmp(r->keys[c], key) == 0) return FOPO_OK;
+    if (strncmp(r->keys[c], key, n) == 0 && r->keys[c][n] == '\0') return FOPO_OK;
   }
   if (r->columns == KEYS_MOST) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: the objects have more than %d different keys",
@@ -33,8 +33,7 @@ static int add_key(void *data, const char *key, size_t n) {
 static int not_json(const fopo_table *r, size_t line, const char *from, const char *end,
                     const char *why) {
   char more[300];
-  snprintf(more, sizeof more,
-           "is not valid JSON: %s; JSON lines have one whole object a line, as jq -c . writes them",
+  snprintf(more, sizeof more, "%s; JSON lines have one whole object a line, as jq -c . writes them",
            why);
   return fopo_text_refuse(r->t, line, 0, from, (size_t)(end - from), more);
 }
@@ -51,6 +50,7 @@ static int collect(fopo_table *r) {
     p = end + 1;
     if (from >= end) continue;
     const char *why = fopo_json_line(r->json, from, end, &wrong);
+    if (fopo_json_failed(r->json)) return FOPO_ERR_MEMORY;
     if (why == NULL) status = fopo_json_each_key(r->json, add_key, r);
     if (why != NULL && rows == 0) return not_json(r, line, wrong < end ? wrong : from, end, why);
     rows++;
@@ -81,7 +81,6 @@ static const char *unfit(fopo_json_kind kind, int is_id) {
   case FOPO_JSON_OBJECT:
     return "is an object here; take what it holds out of it, as jq -c '. + .KEY' does";
   case FOPO_JSON_LIST: return "is a list here, and one text or number is needed";
-  case FOPO_JSON_WIDE: return "is an integer of more than 64 bits; write it as a text, in quotes";
   case FOPO_JSON_BOOLEAN: return is_id ? "is true or false here, which is no id" : NULL;
   case FOPO_JSON_ABSENT:
   case FOPO_JSON_NULL:

@@ -308,12 +308,18 @@ static void plan_time(fopo_table *r) {
   }
 }
 
+/* 1 if a row was not seen because there was no memory for it. */
+static int is_short_sighted(const fopo_table *r) {
+  return r->json != NULL && fopo_json_failed(r->json);
+}
+
 int fopo_table_plan(fopo_table *r, fopo_table_roles *roles) {
   int status = plan_columns(r);
   if (status == FOPO_OK) status = plan_named(r);
   if (status == FOPO_OK) status = roles(r);
   if (status == FOPO_OK) plan_time(r);
   if (status == FOPO_OK) status = plan_where(r);
+  if (is_short_sighted(r)) status = FOPO_ERR_MEMORY;
   r->is_planned = status == FOPO_OK;
   return status;
 }
@@ -323,6 +329,7 @@ int fopo_table_sniff(fopo_text *t, const fopo_read_options *o, int (*is_one)(fop
   const char *at = t->at;
   size_t line = t->line;
   int status = plan_columns(&r), found = status == FOPO_OK ? is_one(&r) : 0;
+  if (is_short_sighted(&r)) status = FOPO_ERR_MEMORY;
   fopo_table_done(&r);
   t->at = at;
   t->line = line;
