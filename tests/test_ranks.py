@@ -279,8 +279,8 @@ check("the schedule", code == 0 and [r[1] for r in rows] == [2, 4, 8] * 2, out, 
 for row in rows:
     check("played as computed", abs(row[2] / row[7] - 1) < 0.1, row, out)
     check("its parts", abs(sum(row[3:7]) - row[2]) < 0.005, row, out)
-    share, agreed = (row[1] - 1) / row[1] * 256, 3 * 8 * (row[1].bit_length() - 1)
-    check("its bytes", row[9] == share * (12 * 128 + 60) + agreed, row, out)
+    share, agreed = (row[1] - 1) / row[1] * 256, 8 * (row[1].bit_length() - 1)
+    check("its bytes", row[9] == share * (12 * 128 + 60) + agreed + 4 * (row[1] - 1), row, out)
 
 # ---- the first decides, shows and keeps ----
 
@@ -511,9 +511,34 @@ if ALL:
             check("held: 1 / R and a tenth", float(one["held"]) < 1.1 * whole / n, one, whole)
             check("theta", abs(float(one["theta"]) / float(truth["theta"]) - 1) < 2e-8, one, truth)
             check("best", one["best"] == truth["best"], one, truth)
-            # sums to the ranks that join them, v and statistics to all, and three agreements
-            most = 32 * 4 * (2 * 32 + 10) * (n - 1) / n + (32 // n + 1) * 4 * (32 + 5) + 48
+            # sums to the ranks that join them, v and statistics to all, a status, an agreement
+            most = 32 * 4 * (2 * 32 + 10) * (n - 1) / n + (32 // n + 1) * 4 * (32 + 5) + 16
             check("bytes of a step", float(one["bytes"]) < most, one, most)
+
+# ---- a job of Slurm: scripts/examples/ranks.slurm, with an srun that starts two by mpirun ----
+
+os.mkdir("job")
+os.symlink(FOPO, "job/fopo")
+os.symlink(os.path.join(here, "scripts"), "job/scripts")
+with open("job/srun", "w") as f:
+    f.write("""#!/bin/sh
+test "$1 $2 $3 $4" = "--mpi=pmix --kill-on-bad-exit=1 --cpu-bind=none ./fopo" || exit 2
+test "$FOPO_THREADS $7 $8 $9" = "1 128 20000 results" || exit 3
+SLURM_STEP_NUM_TASKS=2 exec %s -n 2 "$4" "$5" "$6" 8 20 results
+""" % " ".join(MPIRUN))
+os.chmod("job/srun", 0o755)
+done = subprocess.run(["sh", os.path.join(here, "scripts/examples/ranks.slurm"),
+                       os.path.join(here, "datasets/sample.csv")], cwd="job", text=True,
+                      capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
+                      env={**ALONE, "SLURM_CPUS_PER_TASK": "1",
+                           "PATH": folder + "/job:" + ALONE["PATH"]})
+check("a job", done.returncode == 0 and done.stdout.startswith("2 ranks by ") and
+      sorted(os.listdir("job/results")) == ["checkpoint.npz", "items.1.0.npy", "items.1.1.npy",
+                                            "items.parts"], done)
+done = subprocess.run([FOPO, "-e", "print(1)"], capture_output=True, text=True, timeout=60,
+                      env={**ALONE, "SLURM_STEP_NUM_TASKS": "2"}, stdin=subprocess.DEVNULL)
+check("srun without PMIx", done.returncode != 0 and done.stdout == "" and
+      "srun has started 2 processes" in done.stderr and "srun --mpi=pmix" in done.stderr, done)
 
 # ---- starting ----
 

@@ -53,7 +53,7 @@ machine.ranks = define.fn{
   text = [[The processes that work together: rank (0 .. size - 1, as MPI counts) and size; host
 and on_host, how many of them share this host; hosts, a list; by, "alone" or the MPI in use; and
 what this rank has done with the others so far: calls, bytes given, the messages that these take at
-least, and seconds, waiting included.
+least, and seconds, waiting included, of which cpu_seconds are the processor's.
 Alone it is rank 0 of 1. Several are started by mpirun -n 4 fopo script.lua, or in a job of Slurm by
 srun --mpi=pmix (scripts/examples/ranks.lua and ranks.slurm); docs/ranks.md says more, and what
 each holds and sends. fopo.shard deals a catalogue out, so that none holds all of it.

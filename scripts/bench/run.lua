@@ -2,7 +2,8 @@
 --
 --   ./fopo scripts/bench/run.lua [section ...] [name=value ...]      (make bench BENCH="...")
 --
--- Cost: about `limit` seconds a section after its preparation; up to 4 GB of memory.
+-- Cost: about `limit` seconds a section after its preparation; up to 4 GB of memory, and 6 of
+-- memory and 5 of disk for ranks.
 -- Quick: norm scale=0.02 rounds=1
 --
 -- Sections; all but gpu if none is named:
@@ -16,6 +17,7 @@
 --   read      20 M rows of CSV against pandas, and the cached .npz
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
 --   view      CPU time of the live view
+--   ranks     training 20 M x 64 dealt out to processes of this machine: memory, a step, bytes
 --   gpu       a step on this machine's GPU against its own copies and products, and PyTorch
 --             (make bench-gpu)
 --
@@ -29,6 +31,7 @@
 --   index=norm        of the mixture: norm, auto, hnsw or hybrid
 --   data=made         svd: steps and evaluate embed the sessions, up to L = 200
 --   dims=10,100,1000  L of steps
+--   ranks=2           processes of ranks
 --   graph_items=50000 items of the hnsw section
 --   graph_limit=300   seconds of each run that go into FAISS's graphs, which are kept and continued
 --   folder=           reward: where the files are; those that are not there are skipped by name
@@ -60,15 +63,15 @@ bench.options, words = script.options{
   files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
            "movietweetings-100k/ratings.dat"},
   dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05,
-  batches = {32, 1024}, enough = 300, rewards = true}
+  batches = {32, 1024}, enough = 300, rewards = true, ranks = 2}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
 local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "svd", "read", "memory",
-               "view", "gpu"}
+               "view", "ranks", "gpu"}
 local sections = {}
-for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "gpu"} do
+for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 

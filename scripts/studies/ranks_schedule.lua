@@ -1,14 +1,15 @@
 -- What a step costs over many machines: measured on a few, played for many.
 --
---   mpirun -n 2 --bind-to none ./fopo scripts/studies/ranks_schedule.lua measure [name=value ...]
+--   FOPO_THREADS=1 mpirun -n 2 --bind-to none ./fopo scripts/studies/ranks_schedule.lua measure
 --   ./fopo scripts/studies/ranks_schedule.lua [quick] [name=value ...]
 --
 -- Cost: measure some 40 s; playing some seconds.
 --
 -- `measure` times steps over items that are dealt out, for several batches, heads and tails, fits
--- the costs of the model (below) to the time outside the collective operations, and those of the
--- network to fopo.network. It prints them as options of this script, and the model's error on other
--- shapes than the fitted ones.
+-- the costs of the model (below) to the processor's time outside the collective operations, which
+-- other work on the machine moves little (FOPO_THREADS=1: no thread then waits for another), and
+-- those of the network to fopo.network. It prints them as options of this script, and the model's
+-- error on other shapes than the fitted ones.
 -- Without it, the schedule of a step is played message by message for `ranks` machines: every rank
 -- has its clock, computing takes the model's time and a random share more (jitter), a message costs
 -- its sender and its receiver `overhead`, waits for the card, and arrives `latency` later, or a
@@ -19,14 +20,16 @@
 -- The model of a step of a rank with `threads` (R ranks, batch B, dim L, head H, tail U):
 --   compute  fixed + draw B U + row B U L / R + flop 4 B L H / R + flop 4 B L^2    (draw, row: one
 --            thread's seconds, shared by the threads)
---   agree    3 times ceil(log2 R) messages of 8 bytes
+--   agree    ceil(log2 R) messages of 8 bytes, once
 --   sums     B / R (8 L + 40) bytes to each other rank
---   answers  B / R (4 L + 20) bytes from each to all
+--   answers  B / R (4 L + 20) bytes and a status of 4 from each to all
 -- Options (defaults):
 --   items=1e9 dim=128 ranks=64 threads=64 batch=256 head=131072 tail=256 bytes_of_a_number=4
 --   gbps=25,400 latency=20,3 overhead=2,0.5 (microseconds, for each of gbps)
 --   fixed=, draw=, row=, flop= the measured costs; jitter=0.05 steps=50 seed=1
 --   memory=512 GB of one machine, for the comparison with it
+--   overlap=no        yes: the next batch is drawn while the sums are under way, as far as a run
+--                     could do it: its draws need no theta
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
@@ -35,7 +38,8 @@ local o, words = study.options(
   {items = 1e9, dim = 128, ranks = 64, threads = 64, batch = 256, head = 131072, tail = 256,
    bytes_of_a_number = 4, gbps = {25, 400}, latency = {20, 3}, overhead = {2, 0.5},
    fixed = 18e-6, draw = 5.2e-9, row = 0.45e-9, flop = 0.0112e-9, jitter = 0.05, steps = 50,
-   seed = 1, memory = 512, latencies = "", own = 200000},
+   seed = 1, memory = 512, latencies = "", own = 200000,
+   overlap = false},
   {steps = 3, ranks = 8, own = 2000})
 
 -- ---- the model ----
@@ -46,16 +50,17 @@ local function compute(s, R, threads, c)
     + c.flop * 4 * s.batch * s.dim * s.head / R + c.flop * 4 * s.batch * s.dim ^ 2) / threads
 end
 
-local function bytes_of(s) return 8 * s.dim + 40, 4 * s.dim + 20 end
+-- Bytes of a context's sums and answers, and of the status that goes with a rank's answers.
+local function bytes_of(s) return 8 * s.dim + 40, 4 * s.dim + 20, 4 end
 
 local function log2(R) return R > 1 and math.ceil(math.log(R, 2) - 1e-9) or 0 end
 
 -- The formula: no jitter, the messages of a rank after one another.
 local function formula(s, R, n, c, threads)
-  local sums, answers = bytes_of(s)
+  local sums, answers, word = bytes_of(s)
   local per = s.batch / R
-  local bytes = (R - 1) * per * (sums + answers)
-  local agree = 3 * log2(R) * (n.latency + 2 * n.overhead)
+  local bytes = (R - 1) * (per * (sums + answers) + word)
+  local agree = log2(R) * (n.latency + 2 * n.overhead)
   local exchange = R > 1 and n.latency + 2 * (R - 1) * n.overhead or 0
   local gather = log2(R) * (n.latency + 2 * n.overhead)
   return compute(s, R, threads, c), agree + exchange + gather, bytes / n.bandwidth
@@ -114,8 +119,8 @@ local function agree(w, n)
   for r = power + 1, R do take(w, n, r, send(w, n, r - power, r, 8)) end
 end
 
--- From each to each, all at once.
-local function exchange(w, n, bytes)
+-- From each to each, all at once. `meanwhile`: seconds of work between sending and receiving.
+local function exchange(w, n, bytes, meanwhile)
   local there = {}
   for r = 1, w.R do there[r] = {} end
   for k = 1, w.R - 1 do
@@ -125,6 +130,7 @@ local function exchange(w, n, bytes)
     end
   end
   for r = 1, w.R do
+    w.clock[r] = w.clock[r] + meanwhile
     table.sort(there[r])
     for _, t in ipairs(there[r]) do take(w, n, r, t) end
   end
@@ -149,7 +155,8 @@ local function latest(w) return math.max(table.unpack(w.clock)) end
 -- Plays steps; the seconds of one, of its parts, messages and bytes of a rank.
 local function play(s, R, n, c, threads, steps)
   local w = new_world(R)
-  local sums, answers = bytes_of(s)
+  local sums, answers, word = bytes_of(s)
+  local drawing = o.overlap and c.draw * s.batch * s.tail / threads or 0
   local per, parts, before = s.batch / R, {compute = 0, agree = 0, exchange = 0, gather = 0}, 0
   local function part(name, f, ...)
     f(w, n, ...)
@@ -159,14 +166,12 @@ local function play(s, R, n, c, threads, steps)
   end
   for _ = 1, steps do
     part("compute", function()
-      local t = compute(s, R, threads, c)
+      local t = compute(s, R, threads, c) - drawing
       for r = 1, R do w.clock[r] = w.clock[r] + t * (1 + o.jitter * -math.log(1 - uniform())) end
     end)
     part("agree", agree)
-    part("exchange", exchange, per * sums)
-    part("agree", agree)
-    part("gather", gather, per * answers)
-    part("agree", agree)
+    part("exchange", exchange, per * sums, drawing)
+    part("gather", gather, per * answers + word)
   end
   for name, seconds in pairs(parts) do parts[name] = seconds / steps end
   return latest(w) / steps, parts, w.messages / R / steps, w.bytes / R / steps
@@ -222,23 +227,23 @@ local function fit(rows, y)
   end
 end
 
--- A trainer's step of the shape: seconds, and those in collective operations.
+-- A trainer's step of the shape: seconds, those in collective operations, and the processor's
+-- seconds outside them; the least of some rounds each.
 local function step(s, sessions, items)
   local pi = fopo.policy.linear{items = items, theta = "identity"}
   local t = fopo.trainer{policy = pi, data = sessions, valid = false, seed = 7, batch = s.batch,
     contexts = fopo.array.randn(sessions.n, s.dim, 6), optim = fopo.optim.sgd{lr = 1e-3},
     gradient = fopo.gradient.head_tail{head = s.head, tail = s.tail}}
   t:run{steps = 5, view = false}
-  local best, waited
-  for _ = 1, 5 do
-    local first, began, n = fopo.ranks(), fopo.clock(), 20
+  local best, waited, worked = math.huge, 0.0, math.huge
+  for _ = 1, 7 do
+    local first, began, busy, n = fopo.ranks(), fopo.clock(), os.clock(), 20
     t:run{steps = n, every = n, view = false}
-    local seconds = (fopo.clock() - began) / n
-    if not best or seconds < best then
-      best, waited = seconds, (fopo.ranks().seconds - first.seconds) / n
-    end
+    local seconds, last = (fopo.clock() - began) / n, fopo.ranks()
+    worked = math.min(worked, (os.clock() - busy - (last.cpu_seconds - first.cpu_seconds)) / n)
+    if seconds < best then best, waited = seconds, (last.seconds - first.seconds) / n end
   end
-  return best, waited
+  return best, waited, worked
 end
 
 local function shapes(list)
@@ -252,7 +257,8 @@ end
 local FITTED = shapes{{64, 32, 1024, 64}, {64, 32, 8192, 64}, {64, 128, 1024, 64},
   {64, 128, 8192, 64}, {64, 32, 1024, 1024}, {64, 128, 1024, 1024}, {128, 32, 1024, 64},
   {128, 128, 8192, 64}, {128, 32, 1024, 1024}, {128, 128, 4096, 512}}
-local OTHERS = shapes{{64, 64, 4096, 256}, {128, 64, 2048, 256}, {128, 64, 16384, 128}}
+local OTHERS = shapes{{64, 64, 4096, 256}, {128, 64, 2048, 256}, {128, 64, 16384, 128},
+  {64, 64, 2048, 256}, {64, 128, 4096, 256}, {64, 64, 8192, 512}}
 
 local function terms(s, R)
   return {1, s.batch * s.tail, s.batch * s.tail * s.dim / R,
@@ -276,8 +282,7 @@ local function measure()
   os.remove(name)
   local rows, y = {}, {}
   for i, s in ipairs(FITTED) do
-    local seconds, waited = step(s, sessions, items[s.dim])
-    rows[i], y[i] = terms(s, R), seconds - waited
+    rows[i], y[i] = terms(s, R), select(3, step(s, sessions, items[s.dim]))
   end
   local x = fit(rows, y)
   local c = {fixed = x[1], draw = x[2], row = x[3], flop = x[4]}
@@ -292,15 +297,15 @@ local function measure()
   local n = {latency = alpha, overhead = 0, bandwidth = bandwidth}
   for i, list in ipairs{FITTED, OTHERS} do
     for k, s in ipairs(list) do
-      local seconds, waited
-      if i == 1 then seconds = y[k] else seconds, waited = step(s, sessions, items[s.dim]) end
+      local seconds, waited, worked
+      if i == 2 then seconds, waited, worked = step(s, sessions, items[s.dim]) end
       local model, messages, wire = formula(s, R, n, c, 1)
       if i == 1 then
         print(("%3d %5d %5d %5d |                  | %6.3f %6.3f  |"):format(s.dim, s.batch, s.head,
-          s.tail, seconds * 1e3, model * 1e3))
+          s.tail, y[k] * 1e3, model * 1e3))
       else
         print(("%3d %5d %5d %5d | %6.3f %6.3f    | %6.3f %6.3f  | %6.3f"):format(s.dim, s.batch,
-          s.head, s.tail, seconds * 1e3, waited * 1e3, (seconds - waited) * 1e3, model * 1e3,
+          s.head, s.tail, seconds * 1e3, waited * 1e3, worked * 1e3, model * 1e3,
           (model + messages + wire) * 1e3))
       end
     end

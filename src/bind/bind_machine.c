@@ -91,6 +91,7 @@ static int ranks_about(lua_State *L) {
   bind_set_count(L, "bytes", sent.bytes);
   bind_set_count(L, "messages", sent.messages);
   bind_set_number(L, "seconds", sent.seconds);
+  bind_set_number(L, "cpu_seconds", sent.cpu_seconds);
   lua_createtable(L, fopo_comm_size(), 0);
   for (int r = 0; r < fopo_comm_size(); r++) {
     lua_pushstring(L, fopo_comm_host(r));

@@ -158,24 +158,27 @@ static size_t rounds(void) {
   return n;
 }
 
+typedef struct {
+  double clock, cpu;
+} moment;
+
+static moment now(void) { return (moment){fopo_clock(), fopo_clock_of_thread()}; }
+
 /* Counts a call that began at `start` and gave `bytes`; passes its status on. */
-static int count(double start, size_t bytes, size_t messages, int status) {
+static int count(moment start, size_t bytes, size_t messages, int status) {
+  moment end = now();
   sent_so_far.calls++;
   sent_so_far.bytes += bytes;
   sent_so_far.messages += messages;
-  sent_so_far.seconds += fopo_clock() - start;
+  sent_so_far.seconds += end.clock - start.clock;
+  sent_so_far.cpu_seconds += end.cpu - start.cpu;
   return status;
 }
 
-int fopo_comm_agree(int status) {
-  int worst[2] = {status < FOPO_OK ? status : FOPO_OK, mpi.rank};
-  if (mpi.size == 1) return status;
-  double start = fopo_clock();
-  int sent = count(start, sizeof worst, rounds(), mpi.least(worst));
+/* What a rank of this status does if the worst of all is {status, rank}. */
+static int heed(int status, const int worst[2]) {
   told = worst[0] != FOPO_OK;
-  if (status < FOPO_OK) return status;
-  if (sent != FOPO_OK) return sent;
-  if (worst[0] == FOPO_OK) return status;
+  if (status < FOPO_OK || worst[0] == FOPO_OK) return status;
   if (worst[0] == FOPO_ERR_INTERRUPTED) {
     if (!fopo_interrupted()) raise(SIGINT); /* what interrupts one interrupts all */
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on rank %d (%s)", worst[1],
@@ -183,6 +186,24 @@ int fopo_comm_agree(int status) {
   }
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "rank %d (%s) has failed, and says why", worst[1],
                    fopo_comm_host(worst[1]));
+}
+
+int fopo_comm_agree(int status) {
+  int worst[2] = {status < FOPO_OK ? status : FOPO_OK, mpi.rank};
+  if (mpi.size == 1) return status;
+  moment start = now();
+  int sent = count(start, sizeof worst, rounds(), mpi.least(worst));
+  int heeded = heed(status, worst);
+  return heeded == status && status >= FOPO_OK && sent != FOPO_OK ? sent : heeded;
+}
+
+int fopo_comm_heed(const int *all) {
+  int worst[2] = {FOPO_OK, 0};
+  for (int r = 0; r < mpi.size; r++) {
+    if (all[r] < worst[0]) worst[1] = r;
+    if (all[r] < worst[0]) worst[0] = all[r];
+  }
+  return heed(all[mpi.rank], worst);
 }
 
 void fopo_comm_begin(void) { told = 0; }
@@ -193,7 +214,7 @@ int fopo_comm_end(int status) {
 
 int fopo_comm_sum(float *x, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
-  double start = fopo_clock();
+  moment start = now();
   return count(start, n * sizeof *x, rounds(), mpi.sum(x, n, 0));
 }
 
@@ -213,7 +234,7 @@ static int sum_few(double *x, size_t n) {
 int fopo_comm_sum_doubles(double *x, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
   if (n * (size_t)mpi.size <= FEW) return sum_few(x, n);
-  double start = fopo_clock();
+  moment start = now();
   return count(start, n * sizeof *x, rounds(), mpi.sum(x, n, 1));
 }
 
@@ -222,7 +243,7 @@ int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes) {
     if (all != mine) memcpy(all, mine, bytes[0]);
     return FOPO_OK;
   }
-  double start = fopo_clock();
+  moment start = now();
   return count(start, bytes[mpi.rank], rounds(), mpi.gather(all, mine, bytes));
 }
 
@@ -238,7 +259,7 @@ int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
     memcpy(receive, send, sent[0]);
     return FOPO_OK;
   }
-  double start = fopo_clock();
+  moment start = now();
   size_t bytes = 0, messages = 0;
   for (int r = 0; r < mpi.size; r++) {
     bytes += r == mpi.rank ? 0 : sent[r];
@@ -249,6 +270,6 @@ int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
 
 int fopo_comm_broadcast(void *bytes, size_t n) {
   if (mpi.size == 1) return FOPO_OK;
-  double start = fopo_clock();
+  moment start = now();
   return count(start, mpi.rank == 0 ? n : 0, rounds(), mpi.broadcast(bytes, n));
 }

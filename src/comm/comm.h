@@ -38,6 +38,7 @@ typedef struct {
   uint64_t messages; /* that they take of a rank at least: log2(size) where all get the same, one to
                         each rank that gets something of its own */
   double seconds;    /* in them, the waiting for other ranks included */
+  double cpu_seconds; /* of the processor in them: most of it asks whether a message is there */
 } fopo_comm_traffic;
 fopo_comm_traffic fopo_comm_sent(void);
 
@@ -45,6 +46,9 @@ fopo_comm_traffic fopo_comm_sent(void);
  * FOPO_OK, or the failure of another rank: FOPO_ERR_INTERRUPTED, after which this one is
  * interrupted too (it gets a SIGINT), or FOPO_ERR_UNAVAILABLE with the rank and its host. */
 int fopo_comm_agree(int status);
+
+/* The same if the statuses of all ranks [size] have come with something else: no message. */
+int fopo_comm_heed(const int *all);
 
 /* The beginning and the end of a stretch. end tells the others of a failure of which no agree has
  * told them, so that they leave at their next agree; returns `status`. */

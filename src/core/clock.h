@@ -4,4 +4,7 @@
 
 double fopo_clock(void);
 
+/* Seconds that the calling thread has had a processor. */
+double fopo_clock_of_thread(void);
+
 #endif

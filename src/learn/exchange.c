@@ -1,5 +1,7 @@
 #include "learn/exchange.h"
 
+#include <string.h>
+
 #include "comm/comm.h"
 #include "learn/arrays.h"
 
@@ -32,9 +34,9 @@ int fopo_exchange_reserve(fopo_exchange *x, const fopo_binding *data, size_t par
   size_t width = answer_width(L), sums = data->part != NULL ? fopo_sums_width(L) : 0;
   if (part <= x->capacity) return FOPO_OK;
   x->capacity = 0;
-  x->mine = fopo_renew_on_host(x->mine, share * width, sizeof *x->mine);
+  x->mine = fopo_renew_on_host(x->mine, share * width + 1, sizeof *x->mine);
   width = width > sums ? width : sums;
-  x->all = fopo_renew_on_host(x->all, (share * ranks) * width, sizeof *x->all);
+  x->all = fopo_renew_on_host(x->all, (share * width + 1) * ranks, sizeof *x->all);
   if (!x->mine || !x->all) return FOPO_ERR_MEMORY;
   int status = sums > 0 ? renew_sums(x, data, part) : FOPO_OK;
   if (status == FOPO_OK) x->capacity = part;
@@ -97,29 +99,37 @@ static int copy_answers(float *block, const fopo_binding *data, const fopo_span 
   return status;
 }
 
-/* Every rank's answers to all ranks, if all have them. */
+/* Every rank's status, one word, and its answers to all ranks. So it is an agreement, too: every
+ * rank that has agreed before comes here, and nowhere else. */
 static int gather(fopo_exchange *x, const fopo_binding *data, const fopo_span *part,
                   uint32_t *counts, int status) {
   size_t bytes[FOPO_COMM_RANKS], first;
   size_t ranks = (size_t)fopo_comm_size(), width = answer_width(data->L);
   size_t own = fopo_exchange_share(&first, part->n);
-  if (status == FOPO_OK) status = copy_answers(x->mine, data, part, counts, first, own, 0);
-  status = fopo_comm_agree(status);
-  if (status != FOPO_OK) return status;
+  int all[FOPO_COMM_RANKS];
+  if (status == FOPO_OK) status = copy_answers(x->mine + 1, data, part, counts, first, own, 0);
+  memcpy(x->mine, &status, sizeof status);
   list_bytes(bytes, part->n, width);
-  status = fopo_comm_gather_parts(x->all, x->mine, bytes);
+  for (size_t r = 0; r < ranks; r++) bytes[r] += sizeof status;
+  int sent = fopo_comm_gather_parts(x->all, x->mine, bytes);
+  if (sent != FOPO_OK) return sent;
+  for (size_t r = 0; r < ranks; r++) {
+    fopo_comm_share(&first, part->n, r, ranks);
+    memcpy(&all[r], x->all + first * width + r, sizeof all[r]);
+  }
+  status = fopo_comm_heed(all);
   for (size_t r = 0; r < ranks && status == FOPO_OK; r++) {
     own = fopo_comm_share(&first, part->n, r, ranks);
     if (r == (size_t)fopo_comm_rank()) continue;
-    status = copy_answers(x->all + first * width, data, part, counts, first, own, 1);
+    status = copy_answers(x->all + first * width + r + 1, data, part, counts, first, own, 1);
   }
   return status;
 }
 
 int fopo_exchange_join(fopo_exchange *x, const fopo_binding *data, const fopo_span *part,
                        uint32_t *counts, int status) {
-  if (data->part == NULL) return gather(x, data, part, counts, status);
   status = fopo_comm_agree(status);
   if (status != FOPO_OK) return status;
+  if (data->part == NULL) return gather(x, data, part, counts, FOPO_OK);
   return gather(x, data, part, NULL, join_sums(x, data, part));
 }

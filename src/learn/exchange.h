@@ -6,6 +6,9 @@
  *                    every context that its part holds; the rank whose share a context is in joins
  *                    the sums, in the order of the ranks, into v
  *
+ * Before that they agree that all have done their share, and every message of the second exchange
+ * carries its rank's status, so what follows is done by all or by none.
+ *
  * Then all ranks get every v, with its statistics: L + 5 numbers a context, and 2 L + 10 more if
  * sums were joined. The gradient X^T V is computed by every rank, over the whole batch as one
  * process does, so with whole catalogues it has the same bits for any number of ranks. */

@@ -289,13 +289,19 @@ static int make_step(fopo_trainer *t) {
   int status = estimate(t);
   if (status == FOPO_DRAWN) return status;
   if (status == FOPO_OK) status = fopo_gradient_finish(t->o.gradient, (fopo_matrix){0}, &stats);
-  status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = update(t, &stats);
   if (status != FOPO_OK) return status;
   fopo_gradient_commit(t->o.gradient, t->rows, t->B, &stats);
   t->step++;
   add_step(t, &stats);
   return FOPO_OK;
+}
+
+/* Several ranks agree once a step, when each has done its share of the estimate (learn/exchange.h);
+ * what follows is the same on all. A rank that fails alone after that tells the others here, who
+ * learn it at their next agreement: in the next step, or here. */
+static int end_steps(int status) {
+  return status == FOPO_OK ? fopo_comm_agree(status) : fopo_comm_end(status);
 }
 
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
@@ -306,6 +312,7 @@ int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
   }
   if (t->async) status = fopo_trainer_run_async(t, n);
   while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
+  if (status != FOPO_DRAWN) status = end_steps(status);
   report(slice, t);
   if (status == FOPO_DRAWN) return status;
   int closed = close_slice(t);
@@ -320,7 +327,6 @@ void fopo_trainer_abandon(fopo_trainer *t) {
   if (!t->waiting) return;
   fopo_gradient_abandon(t->o.gradient);
   t->waiting = 0;
-  fopo_comm_agree(FOPO_ERR_ARGUMENT); /* the other ranks wait for this one's word */
   close_slice(t);
 }
 
