@@ -12,18 +12,16 @@
 --   memory=2.9e12      bytes a second that a copy reaches
 --   float32=4.5e13     operations a second of products in float32
 --   bfloat16=5e14      and in bfloat16
---   cache=5e7          bytes of the L2 cache
 --   node=1.8           microseconds between the ends of two small kernels of a graph
 --   latency=0.9        microseconds of a round of loads, from the id to the row and its sums
---   trip=10            microseconds of a round trip to the host
 --   scanned=0.1        the share of the catalogue that a norm search scans before it may stop
 --   only=              shows the work of this method alone, line by line
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "../tools/?.lua;" .. package.path
 local script = require "script"
 local o = script.options{dims = {10, 100, 1000}, batches = {32, 1024}, P = 790000,
-  processors = 132, memory = 2.9e12, float32 = 4.5e13, bfloat16 = 5e14, cache = 5e7, node = 1.8,
-  latency = 0.9, trip = 10, scanned = 0.1, only = ""}
+  processors = 132, memory = 2.9e12, float32 = 4.5e13, bfloat16 = 5e14, node = 1.8,
+  latency = 0.9, scanned = 0.1, only = ""}
 local S, K, THREADS = 1000, 256, 256
 
 local function ceil_div(a, b) return (a + b - 1) // b end
@@ -117,27 +115,26 @@ end
 
 -- ---- searches ----
 
--- The tiles of src/device/cuda/search.cu up to the place where the search may stop.
+-- The stretches of src/device/cuda/norm_search.cu up to the place where the search stops. If norms
+-- were equal, 2 K items of a stretch would pass a query's threshold; as they fall, half as many are
+-- taken to; a row that several queries score again comes from the cache, at twice the rate. Between
+-- stretches there are two waits and a selection. The kernel's own products are taken to reach half
+-- the rate of cuBLAS.
 function step:search()
-  local B, L, at = self.B, self.L, 0
-  local widest = math.max(2048, o.cache // 2 // ((B + L) * 4))
-  local limit, tested = math.floor(o.scanned * o.P), 0
+  local B, L, at, passed, stretches = self.B, self.L, 0, 0, 0
+  local limit, groups, ld = math.floor(o.scanned * o.P), ceil_div(B, 64), ceil_div(L, 8) * 8
   while at < limit do
-    local bears = at < K and 512 or at * (4096 - K - 512) // (4 * K)
-    local width = math.min(bears, widest, o.P - at)
-    local parts = math.max(1, math.min(ceil_div(4 * o.processors, B), width // 1024))
-    self:add("gathering a tile", 1, 4 * width * (sectors(L, 4) / 4), ceil_div(width * L // 4,
-                                                                             THREADS))
-    self:product("scores of a tile", B, width, L)
-    self:add("selection", 1, 0, B * parts, 6)
-    at = at + width
-    local since = at - tested
-    if since >= at / 4 and B * L * math.min(o.P - at, since) >= 1.5e6 * o.processors then
-      self:add("may it stop?", 1, 0, 1, o.trip)
-      tested = at
-    end
+    passed, stretches = passed + (at == 0 and 2 * K or K), stretches + 1
+    at = at + (at == 0 and 2 * K or 2 * at)
   end
-  self:add("the answer", 1, B * K * 8, B)
+  self:add("clearing counters", 1, 16 * B, 1)
+  self:add("queries in bfloat16", 1, 6 * B * L, ceil_div(B, 8))
+  local row, again = sectors(L, 4), B * passed
+  self:add("scores of all items, and what passes", 1, 2 * limit * ld + math.min(limit, again) * row,
+           ceil_div(limit, 128) * groups, 1e6 * again * row / (2 * o.memory),
+           2 * limit * 64 * groups * L, o.bfloat16 / 2)
+  self:add("its selections", 0, 0, B, stretches * (3 + 6 * math.max(1, B / (2 * o.processors))))
+  self:add("the answer", 1, B * K * 16, B, 10)
 end
 
 -- ---- methods ----

@@ -70,8 +70,8 @@ typedef struct {
   const float *norms;    /* device [P] by place, rounded up, descending; or NULL */
   const float *packed;   /* device [packed_rows, L] copies of the items at the first places; */
   size_t packed_rows;    /* only with an order, and may be 0 */
-  fopo_rows half; /* device: the items in bfloat16, for a first pass over them; x NULL: none */
-  size_t limit;   /* 1 .. P */
+  fopo_rows half;        /* device [P, ld]: round_items of them, for a first pass; x NULL: none */
+  size_t limit;          /* 1 .. P */
 } fopo_catalogue;
 
 /* The most candidates that a device searches for itself. */

@@ -22,29 +22,39 @@ void fopo_candidates_init(fopo_candidates *c, const fopo_binding *data) {
 /* ---- the order of a norm index ---- */
 
 static void drop_order(fopo_candidates *c) {
-  void *const blocks[] = {c->order.ids, c->order.norms, c->order.packed};
+  void *const blocks[] = {c->order.ids, c->order.norms, c->order.packed, (void *)c->order.half.x};
   fopo_release_all(c->data->device, blocks, sizeof blocks / sizeof *blocks);
   c->order = (fopo_device_order){0};
 }
 
-/* ids, norms [P] to the device, and the packed copy from the items there. */
-static int upload_order(fopo_candidates *c, const uint32_t *ids, const float *norms) {
+/* The copy of the items in their order, from the items on the device: in bfloat16, or packed. */
+static int copy_items(fopo_candidates *c) {
   const fopo_binding *data = c->data;
   fopo_device *d = data->device;
   fopo_device_order *o = &c->order;
   size_t P = data->P, rows = P / PACKED_SHARE > PACKED_LEAST ? P / PACKED_SHARE : PACKED_LEAST;
+  int status = d->ops->round_items(d, &o->half, data->device_items, o->ids);
+  if (status != FOPO_OK || o->half.x != NULL) return status;
   o->packed_rows = rows < P ? rows : P;
+  o->packed = fopo_renew_on_device(d, NULL, o->packed_rows * data->L, sizeof *o->packed);
+  if (o->packed == NULL) return FOPO_ERR_MEMORY;
+  fopo_matrix packed = {o->packed, o->packed_rows, data->L, data->L};
+  return d->ops->gather_rows(d, packed, data->device_items, o->ids);
+}
+
+/* ids, norms [P] to the device, and the copy of the items. */
+static int upload_order(fopo_candidates *c, const uint32_t *ids, const float *norms) {
+  const fopo_binding *data = c->data;
+  fopo_device *d = data->device;
+  fopo_device_order *o = &c->order;
+  size_t P = data->P;
   o->ids = fopo_renew_on_device(d, NULL, P, sizeof *ids);
   if (o->ids == NULL) return FOPO_ERR_MEMORY;
   o->norms = fopo_renew_on_device(d, NULL, P, sizeof *norms);
   if (o->norms == NULL) return FOPO_ERR_MEMORY;
-  o->packed = fopo_renew_on_device(d, NULL, o->packed_rows * data->L, sizeof *o->packed);
-  if (o->packed == NULL) return FOPO_ERR_MEMORY;
   int status = d->ops->put(d, o->ids, ids, P * sizeof *ids);
   if (status == FOPO_OK) status = d->ops->put(d, o->norms, norms, P * sizeof *norms);
-  if (status != FOPO_OK) return status;
-  fopo_matrix packed = {o->packed, o->packed_rows, data->L, data->L};
-  return d->ops->gather_rows(d, packed, data->device_items, o->ids);
+  return status == FOPO_OK ? copy_items(c) : status;
 }
 
 static int renew_order(fopo_candidates *c) {
@@ -109,7 +119,7 @@ static int choose_search(fopo_candidates *c) {
     c->catalogue.norms = c->order.norms;
     c->catalogue.packed = c->order.packed;
     c->catalogue.packed_rows = c->order.packed_rows;
-    if (data->beta.type == FOPO_BFLOAT16) c->catalogue.half = data->beta;
+    c->catalogue.half = c->order.half;
   }
   c->device_searches = 1;
   return FOPO_OK;

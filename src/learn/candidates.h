@@ -4,10 +4,10 @@
  * They are searched by the device itself, or by the index on the host. A device with a search of
  * its own answers exactly over a prefix of an order, which is what the exact and the norm index do.
  * It has the items already; of a norm index it also takes the order and the norms, 8 bytes an item,
- * and makes a packed copy of the first quarter of the items, where most searches end: rows that lie
- * side by side cost their bytes and no more. The other items are gathered from their one copy: each
- * row is read once, but written and read again in the cache, and of a short one more than its bytes
- * is read. All of it is taken anew after the index has changed.
+ * and makes a copy of the items in that order: of all in bfloat16, 2 bytes a number, if the device
+ * has a first pass over them; else of the first quarter in float32, 1 byte a number. The others
+ * are then gathered from their one copy, each row once. All of it is taken anew after the index has
+ * changed.
  *
  * A graph is searched on the host, each query by itself. If the device works meanwhile, a part of
  * the batch is drawn and combined in pieces: while the device works on one piece, the host searches
@@ -26,6 +26,7 @@ typedef struct {
   uint32_t *ids;         /* [P] */
   float *norms, *packed; /* [P], [packed_rows, L] */
   size_t packed_rows;
+  fopo_rows half; /* [P, ld] */
 } fopo_device_order;
 
 /* To be read; changed by the functions below alone. */

@@ -904,19 +904,16 @@ static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t lim
     if (i < n_with_candidates) memcpy(head + i * L, row, L * 4);
   }
   s->c = (fopo_catalogue){.items = s->x.items_.x, .P = P, .ld = s->x.items.rows.ld, .limit = limit};
-  if (ordered && s->screened) {
-    size_t ld = fopo_rows_ld(L);
-    uint16_t *half = room(P * ld, sizeof *half);
-    fopo_matrix items = {s->x.items.x, P, L, s->x.items.rows.ld};
-    ok(fopo_rows_halve(half, items, FOPO_BFLOAT16));
-    s->c.half = (fopo_rows){up(half, P * ld * sizeof *half), ld, FOPO_BFLOAT16};
-    free(half);
-  }
   if (ordered) {
     s->c.order = up(order, P * 4);
     s->c.norms = up(norms, P * 4);
     s->c.packed = up(head, n_with_candidates * L * 4);
     s->c.packed_rows = n_with_candidates;
+  }
+  if (ordered && s->screened) {
+    fopo_matrix items = {(float *)s->c.items, P, L, s->c.ld};
+    ok(gpu->ops->round_items(gpu, &s->c.half, items, s->c.order));
+    sent[n_sent++] = (void *)s->c.half.x; /* forget() releases it */
   }
   free(order), free(norms), free(head);
 }
@@ -1103,6 +1100,133 @@ static void test_topk_stops(void **state) {
   s = shelf_new(B, P, L, 10); /* norms that never end a search early */
   shelf_up(&s, 1, 3000, P);
   check_topk(&s, 0);
+  shelf_free(&s);
+}
+
+/* Catalogues in the order of their norms, one whole search by one kernel: two groups of queries,
+ * one of which needs none; every prefix; scores that rise in the order, so that nothing fits. */
+static void test_topk_by_norm(void **state) {
+  (void)state;
+  const size_t shapes[][5] = {{70, 3000, 20, 33, 3000},
+                              {66, 700, 5, 10, 300},
+                              {2, 1300, 3, 64, 129},
+                              {1, 600, 130, 600, 600},
+                              {3, 200, 8, 7, 1}}; /* B, P, L, k, limit */
+  for (int processors = 1; processors < processors_end(); processors += 69) {
+    cut_for(processors);
+    for (size_t i = 0; i < 5; i++) {
+      const size_t *n = shapes[i];
+      shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+      s.screened = 1;
+      if (i == 1) make_integers(&s);
+      for (size_t j = 0; i == 0 && j < 64 * n[2]; j++) s.x.Q[j] = 0;
+      shelf_up(&s, 1, 0, n[4]);
+      check_topk(&s, i == 1);
+      shelf_free(&s);
+    }
+  }
+  cut_for(4);
+}
+
+/* Items nearly as long as each other, whose scores rise as their norms fall: more keys pass than
+ * fit in every stretch but the first. */
+static void test_topk_rising_norms(void **state) {
+  (void)state;
+  enum { P = 20000, B = 3 };
+  const size_t ks[] = {2048, 300};
+  for (int i = 0; i < 2; i++) {
+    shelf s = shelf_new(B, P, 2, ks[i]);
+    s.screened = 1;
+    for (size_t a = 0; a < P; a++) {
+      double share = (double)(a * 7919 % P) / P, length = 2 - share * 0.125, c = 2 * share - 1;
+      s.x.items.x[a * s.x.items.rows.ld] = (float)(length * c);
+      s.x.items.x[a * s.x.items.rows.ld + 1] = (float)(length * sqrt(1 - c * c));
+    }
+    for (size_t j = 0; j < 2 * B; j++) s.x.Q[j] = j % 2 == 0 ? 1 + (float)j : 0.01f;
+    shelf_up(&s, 1, 0, P);
+    check_topk(&s, 0);
+    shelf_free(&s);
+  }
+}
+
+/* The search ends on the card: items that cannot matter by their norms are not seen. Those behind
+ * place 6,000 would beat all others if they were. */
+static void test_topk_stops_alone(void **state) {
+  (void)state;
+  enum { P = 9000, L = 6, B = 3, SEEN = 6000 };
+  shelf s = shelf_new(B, P, L, 20);
+  s.screened = 1;
+  for (size_t a = 0; a < P; a++) {
+    float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
+    for (size_t i = 0; i < L; i++) row[i] *= scale;
+  }
+  shelf_up(&s, 1, 0, P);
+  check_topk(&s, 0);
+  size_t ld = s.x.items.rows.ld;
+  float *liars = room(P * ld, sizeof *liars);
+  memcpy(liars, s.x.items.x, P * ld * sizeof *liars);
+  for (size_t i = SEEN; i < P; i++) {
+    for (size_t j = 0; j < L; j++) liars[s.places[i].id * ld + j] = 1e6f;
+  }
+  s.c.items = up(liars, P * ld * sizeof *liars);
+  fopo_matrix items = {(float *)s.c.items, P, L, ld};
+  ok(gpu->ops->round_items(gpu, &s.c.half, items, s.c.order));
+  sent[n_sent++] = (void *)s.c.half.x;
+  check_topk(&s, 0);
+  free(liars);
+  shelf_free(&s);
+}
+
+/* Queries that are not numbers: the answer is nonsense, but of items, each at most once. */
+static void test_topk_broken(void **state) {
+  (void)state;
+  enum { P = 3000, B = 3, K = 40 };
+  const float values[B] = {NAN, INFINITY, FLT_MAX};
+  uint32_t ids[B * K], counts[B], *ids_ = blank(sizeof ids), *counts_ = blank(sizeof counts);
+  float *scores_ = blank(sizeof ids);
+  shelf s = shelf_new(B, P, 7, K);
+  s.screened = 1;
+  for (size_t b = 0; b < B; b++) s.x.Q[b * 7] = values[b];
+  shelf_up(&s, 1, 0, P);
+  fopo_device_batch card = on_gpu(&s.x);
+  ok(gpu->ops->topk(gpu, &(fopo_candidate_sets){K, ids_, scores_, counts_}, &s.c, &card));
+  down(ids, ids_, sizeof ids);
+  down(counts, counts_, sizeof counts);
+  for (size_t b = 0; b < B; b++) {
+    uint8_t seen[P] = {0};
+    assert_int_equal(counts[b], K);
+    for (size_t i = 0; i < K; i++) assert_true(ids[b * K + i] < P && !seen[ids[b * K + i]]++);
+  }
+  shelf_free(&s);
+}
+
+/* A recorded search: each replay answers the queries that are there by then. */
+static void test_topk_recorded(void **state) {
+  (void)state;
+  enum { B = 5, P = 2000, L = 9, K = 30 };
+  uint32_t ids[B * K];
+  float scores[B * K];
+  shelf s = shelf_new(B, P, L, K);
+  s.screened = 1;
+  shelf_up(&s, 1, 0, P);
+  check_topk(&s, 0); /* takes the memory */
+  uint32_t *ids_ = blank(sizeof ids), *counts_ = blank(B * 4);
+  float *scores_ = blank(sizeof scores);
+  fopo_device_batch card = on_gpu(&s.x);
+  fopo_adam adam = {.u.lr = 1, .beta1 = 0.9, .beta2 = 0.99, .t = 1};
+  ok(gpu->ops->start_recording(gpu));
+  ok(gpu->ops->topk(gpu, &(fopo_candidate_sets){K, ids_, scores_, counts_}, &s.c, &card));
+  ok(gpu->ops->stop_recording(gpu, 1));
+  for (uint32_t turn = 0; turn < 2; turn++) {
+    int done = 0;
+    for (size_t i = 0; i < B * L; i++) s.x.Q[i] = -1.5f * s.x.Q[i];
+    ok(gpu->ops->put(gpu, s.x.Q_, s.x.Q, B * L * 4));
+    ok(gpu->ops->replay(gpu, turn, &adam, &done));
+    assert_true(done);
+    down(ids, ids_, sizeof ids);
+    down(scores, scores_, sizeof scores);
+    for (size_t b = 0; b < B; b++) check_answer(&s, ids + b * K, scores + b * K, b, 0);
+  }
   shelf_free(&s);
 }
 
@@ -1518,6 +1642,11 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_topk_prefix),
       cmocka_unit_test(test_topk_screened),
       cmocka_unit_test(test_topk_stops),
+      cmocka_unit_test(test_topk_by_norm),
+      cmocka_unit_test(test_topk_rising_norms),
+      cmocka_unit_test(test_topk_stops_alone),
+      cmocka_unit_test(test_topk_broken),
+      cmocka_unit_test(test_topk_recorded),
       cmocka_unit_test(test_optimisers),
       cmocka_unit_test(test_items),
       cmocka_unit_test(test_again),

@@ -3,19 +3,14 @@
  * one by one). Blocks side by side have a thread of the host each, because their shared memory is
  * thread_local, but only one of these runs at a time; they change places at barriers, exchanges,
  * fences and atomic operations. */
-#undef _FORTIFY_SOURCE /* its longjmp refuses to go from one coroutine's stack to another's */
 #include <map>
 #include <numeric>
 #include <pthread.h>
-#include <semaphore.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#include "machine.h"
-#include "races.h"
+#include "crew.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -23,7 +18,6 @@
 
 namespace emulation {
 
-enum { MOST_THREADS = 1024, WARPS = MOST_THREADS / 32, STACK = 64 << 10, MOST_CREWS = 4 };
 constexpr size_t SHARED_MOST = 48 << 10, SHARED_OPT_IN = 163 << 10; /* 163 KiB: of an A100 */
 
 /* ---- the schedule's random numbers ---- */
@@ -46,59 +40,7 @@ template <class T> static void shuffle(T *x, size_t n) {
   for (size_t i = n; i > 1; i--) std::swap(x[i - 1], x[chance((uint32_t)i)]);
 }
 
-/* ---- a block's threads ---- */
-
-struct barrier {
-  unsigned waiting, generation;
-  place where;
-};
-
-/* Lanes that wait for each other: those of the mask. */
-struct meeting {
-  uint32_t mask, arrived; /* arrived 0: free */
-  collective kind;
-  place where;
-};
-
-struct warp {
-  meeting meetings[32];
-  uint32_t ended;
-};
-
-struct fiber {
-  ucontext_t context;
-  jmp_buf here;
-  char *stack;
-  bool begun, done, waits_for_lanes;
-  const unsigned *gate; /* it waits while *gate is `closed` */
-  unsigned closed;
-  uint64_t given, got; /* in a meeting */
-  unsigned from;
-#if defined(__SANITIZE_ADDRESS__)
-  void *fake;
-#endif
-};
-
-/* What runs one block after another. */
-struct crew {
-  fiber fibers[MOST_THREADS];
-  warp warps[WARPS];
-  barrier of_block;
-  jmp_buf scheduler;
-  unsigned running, alive, threads;
-  uint16_t order[MOST_THREADS];
-  std::vector<char> dynamic;
-  races::watcher *watcher;
-  sem_t turn;
-  bool busy;
-#if defined(__SANITIZE_ADDRESS__)
-  void *scheduler_fake;
-  const void *scheduler_stack;
-  size_t scheduler_size;
-#endif
-};
-
-static thread_local crew *mine;
+thread_local crew *mine;
 static crew *crews[MOST_CREWS];
 
 /* The launch that is being run. */
@@ -125,7 +67,7 @@ static void hand_over(crew *to) {
   while (sem_wait(&mine->turn) != 0) {}
 }
 
-static void maybe_change_blocks(uint32_t one_in) {
+void maybe_change_blocks(uint32_t one_in) {
   if (grid.beside <= 1 || chance(one_in) != 0) return;
   crew *other = another_busy();
   if (other != nullptr) hand_over(other);
@@ -155,8 +97,7 @@ static void enter_fiber(bool) {}
 static void leave_fiber() {}
 #endif
 
-/* Back to the scheduler; returns when this thread's turn comes again. */
-static void yield() {
+void yield_turn() {
   crew *c = mine;
   unsigned me = c->running;
   leave_fiber();
@@ -164,134 +105,7 @@ static void yield() {
   enter_fiber(false);
 }
 
-/* While one lives, accesses are the emulation's and not the kernel's. */
-struct outside_kernel {
-  crew *c = mine;
-  outside_kernel() { races::pause(c->watcher); }
-  ~outside_kernel() { races::resume(c->watcher, c->running, c->fibers[c->running].stack, STACK); }
-};
-
-static void open_barrier(crew *c) {
-  c->of_block.waiting = 0;
-  c->of_block.generation++;
-  races::barrier(c->watcher);
-}
-
-void sync_block(place where) {
-  outside_kernel pause;
-  crew *c = mine;
-  barrier &b = c->of_block;
-  fiber &me = c->fibers[c->running];
-  if (b.waiting == 0) b.where = where;
-  if (b.where.line != where.line) {
-    give_up("the threads of a block wait at different barriers, %s:%d and :%d", where.file,
-            b.where.line, where.line);
-  }
-  if (++b.waiting == c->alive) return open_barrier(c);
-  me.gate = &b.generation;
-  me.closed = b.generation;
-  yield();
-}
-
-static void end_meeting(crew *c, unsigned w, meeting &m) {
-  uint32_t votes = 0;
-  for (unsigned i = 0; i < 32; i++) {
-    if (m.mask >> i & 1 && c->fibers[w * 32 + i].given != 0) votes |= 1u << i;
-  }
-  for (unsigned i = 0; i < 32; i++) {
-    fiber &f = c->fibers[w * 32 + i];
-    if ((m.mask >> i & 1) == 0) continue;
-    if (m.kind == SHUFFLE && (m.mask >> f.from & 1) == 0) {
-      give_up("a lane reads from lane %u, which its mask does not name, at %s:%d", f.from,
-              m.where.file, m.where.line);
-    }
-    f.got = m.kind == VOTE ? votes : c->fibers[w * 32 + f.from].given;
-    f.waits_for_lanes = false;
-  }
-  m.arrived = 0;
-  if (m.kind == SYNC) races::warp_barrier(c->watcher, w, m.mask);
-}
-
-/* The meeting of these lanes, which may have begun. */
-static meeting &find_meeting(warp &w, collective kind, uint32_t mask, place where) {
-  meeting *free = nullptr;
-  for (meeting &m : w.meetings) {
-    if (m.arrived == 0) {
-      if (free == nullptr) free = &m;
-      continue;
-    }
-    if ((m.mask & mask) == 0) continue;
-    if (m.mask != mask || m.kind != kind || m.where.line != where.line) {
-      give_up("lanes of a warp meet at %s:%d with mask %08x and at %s:%d with mask %08x",
-              m.where.file, m.where.line, m.mask, where.file, where.line, mask);
-    }
-    return m;
-  }
-  *free = {mask, 0, kind, where};
-  return *free;
-}
-
-uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, place where) {
-  outside_kernel pause;
-  crew *c = mine;
-  unsigned lane = c->running % 32, w = c->running / 32;
-  fiber &me = c->fibers[c->running];
-  if ((mask >> lane & 1) == 0) {
-    give_up("a lane is not in the mask %08x that it names, at %s:%d", mask, where.file, where.line);
-  }
-  if ((mask & c->warps[w].ended) != 0) {
-    give_up("a lane has ended that the mask %08x names, at %s:%d", mask, where.file, where.line);
-  }
-  meeting &m = find_meeting(c->warps[w], kind, mask, where);
-  me.given = value;
-  me.from = from;
-  m.arrived |= 1u << lane;
-  if (m.arrived == mask) {
-    end_meeting(c, w, m);
-  } else {
-    me.waits_for_lanes = true;
-    yield();
-  }
-  return me.got;
-}
-
-void fence(bool of_block) {
-  outside_kernel pause;
-  races::fence(mine->watcher, mine->running, of_block);
-  maybe_change_blocks(4);
-}
-
-void begin_atomic(const volatile void *x, size_t bytes) {
-  outside_kernel pause;
-  maybe_change_blocks(8);
-  if (seed() > 0 && chance(8) == 0) yield();
-  races::atomic(mine->watcher, mine->running, x, bytes, __builtin_return_address(0));
-}
-
-void end_atomic() {
-  outside_kernel pause;
-  maybe_change_blocks(8);
-}
-
-void give_way() {
-  outside_kernel pause;
-  maybe_change_blocks(1);
-  yield();
-}
-
-void *shared_memory() { return mine->dynamic.data(); }
-
 /* ---- the life of a thread ---- */
-
-static void check_meetings(crew *c, unsigned me) {
-  warp &w = c->warps[me / 32];
-  w.ended |= 1u << me % 32;
-  for (meeting &m : w.meetings) {
-    if (m.arrived != 0 && (m.mask & w.ended) != 0) {
-      give_up("a lane ends that the mask %08x names, at %s:%d", m.mask, m.where.file, m.where.line);
-    }
-  }
-}
 
 static void live() {
   enter_fiber(true);
@@ -303,9 +117,9 @@ static void live() {
     races::pause(c->watcher);
     c->fibers[me].done = true;
     c->alive--;
-    check_meetings(c, me);
+    check_ended(c, me);
     if (c->of_block.waiting > 0 && c->of_block.waiting == c->alive) open_barrier(c);
-    yield();
+    yield_turn();
   }
 }
 

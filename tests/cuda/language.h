@@ -51,10 +51,11 @@ struct place {
 };
 #define EMULATION_HERE emulation::place where = {__builtin_FILE(), __builtin_LINE()}
 
-void sync_block(place where);
+/* Waits for the threads of the block; whether the vote of any was true. */
+bool sync_block(bool vote, place where);
 /* Waits for the lanes of the mask. Then value [of 8 bytes or less] is that of lane `from`, or for a
  * vote the lanes of the mask whose value is not 0. */
-enum collective { SHUFFLE, VOTE, SYNC };
+enum collective { SHUFFLE, VOTE, SYNC, PRODUCT };
 uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, place where);
 void fence(bool of_block);
 /* Before an atomic operation on x, and after it: another thread may run before it and after it. */
@@ -84,7 +85,10 @@ template <class T> T shuffle(unsigned mask, T x, unsigned from, place where) {
 
 /* ---- barriers and fences ---- */
 
-static inline void __syncthreads(EMULATION_HERE) { emulation::sync_block(where); }
+static inline void __syncthreads(EMULATION_HERE) { emulation::sync_block(false, where); }
+static inline int __syncthreads_or(int x, EMULATION_HERE) {
+  return emulation::sync_block(x != 0, where);
+}
 static inline void __syncwarp(unsigned mask = 0xffffffffu, EMULATION_HERE) {
   emulation::meet(emulation::SYNC, mask, 0, emulation::lane(), where);
 }
@@ -178,6 +182,40 @@ static inline float __uint_as_float(unsigned bits) {
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
+static inline int __clzll(long long x) {
+  return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
+}
+
+/* ---- tensor cores, and copies that a thread does not wait for ---- */
+
+namespace emulation {
+/* sums += A B of a warp, in the layout of the instruction mma.m16n8k16 of bfloat16. */
+void multiply_bf16(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], place where);
+
+/* 16 bytes, or as many zeros if from is nullptr. */
+struct async_copy {
+  void *to;
+  const void *from;
+  unsigned group;
+};
+void put_copy(const async_copy &x);
+void close_copies();
+/* Takes the oldest copy that does not belong to the `open` latest groups. */
+bool take_copy(async_copy *x, unsigned open);
+} // namespace emulation
+
+/* Until it is waited for, the place that is written holds NaN, and the source is not read. */
+static inline void emulated_copy_async(void *to, const void *from) {
+  if ((uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0) emulation::misaligned();
+  *(uint4 *)to = {~0u, ~0u, ~0u, ~0u};
+  emulation::put_copy({to, from, 0});
+}
+static inline void emulated_wait_copies(unsigned open) {
+  emulation::async_copy x;
+  while (emulation::take_copy(&x, open)) {
+    *(uint4 *)x.to = x.from == nullptr ? uint4{0, 0, 0, 0} : *(const uint4 *)x.from;
+  }
+}
 
 struct __half {
   uint16_t bits;

@@ -156,10 +156,12 @@ template <class T> __device__ T *dynamic_shared() {
 }
 #endif
 
-/* Blocks of a kernel that the card holds at a time. */
-template <class... P> size_t blocks_held(fopo_device *d, void (*kernel)(P...), unsigned threads) {
+/* Blocks of a kernel that the card holds at a time; `shared` bytes of each, by its launch. */
+template <class... P>
+size_t blocks_held(fopo_device *d, void (*kernel)(P...), unsigned threads, size_t shared = 0) {
   int each = 0;
-  cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, (int)threads, 0);
+  cudaError_t error =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, (int)threads, shared);
   if (error != cudaSuccess) cudaGetLastError();
   return of(d)->processors * (error == cudaSuccess && each > 0 ? (size_t)each : 1);
 }
