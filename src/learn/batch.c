@@ -328,8 +328,10 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
   if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
+    fopo_device_batch x = b->piece.device;
     arrays.credit.shift = r->credit.shift; /* it may change between two steps */
-    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &b->piece.device);
+    fopo_batch_fetched(b, &arrays.Y, &x.rows);
+    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &x);
   }
   fopo_drawn local;
   int status = fetch_draws(b, &local);

@@ -80,9 +80,11 @@ static int combine(fopo_batch *b) {
   if (b->H == 0 || b->listed > 0) return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
+  fopo_device_batch x = b->piece.device;
   reward.credit.shift = data->reward->credit.shift; /* it may change between two steps */
+  fopo_batch_fetched(b, &reward.Y, &x.rows);
   return d->ops->snis_head(d, &estimate, &b->head.items, &reward, &b->draws.samples, &data->beta,
-                           &b->piece.device);
+                           &x);
 }
 
 static const char *const by_mass[] = {"auto", NULL};
