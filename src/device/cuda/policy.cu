@@ -105,7 +105,9 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   const double *cumulative = k.cumulative + b * k.groups;
   fopo_words words =
       fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, rows[b], (uint32_t)(s >> 2));
-  double target = fopo_unit(words.v[s & 3]) * cumulative[k.groups - 1];
+  /* an index that is computed would put the words into memory */
+  uint32_t word = s & 2 ? (s & 1 ? words.v[3] : words.v[2]) : (s & 1 ? words.v[1] : words.v[0]);
+  double target = fopo_unit(word) * cumulative[k.groups - 1];
   size_t g = fopo_invert(cumulative, k.groups, target);
   g = g < k.groups ? g : k.groups - 1; /* past the end only with NaN */
   float shift = k.shift[b * k.groups + g];
