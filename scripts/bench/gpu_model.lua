@@ -61,56 +61,61 @@ function step:product(name, m, n, k, rate, size)
            2 * m * n * k, rate)
 end
 
+local SMALL = 128 -- contexts of a batch whose products are made without cuBLAS
+
 -- How many blocks share a context, as in src/device/cuda/snis.cu; and how many the card holds.
 local function splits_of(B, samples, L)
   local lanes = L <= 16 and 1 or L <= 32 and 4 or L <= 128 and 8 or 32
   local teams, held = THREADS // lanes, o.processors * (L <= 512 and 2 or 1)
-  local best, least = 1, math.huge
-  for splits = 1, 256 do
-    if splits > 1 and splits * teams > samples then break end
+  local fewest = ceil_div(samples, 1024)
+  local best, least = fewest, math.huge
+  for splits = fewest, 256 do
+    if splits > fewest and splits * teams > samples then break end
     local time = ceil_div(B * splits, held) * (ceil_div(samples, splits * teams) + 4)
     if time < least then best, least = splits, time end
   end
   return best, teams, held
 end
 
--- Context rows, queries.
+-- Contexts and queries. The order of an epoch is on the card; the numbers of 32 steps go there by
+-- one copy.
 function step:start()
-  self:add("row ids and step numbers to the card", 2, 4 * self.B, 1)
-  self:add("gathering contexts", 1, 8 * self.B * self.L, ceil_div(self.B * self.L // 4, THREADS))
-  self:product("queries", self.B, self.L, self.L)
+  local B, L = self.B, self.L
+  self:add("numbers of steps to the card", 1 / 32, 24, 1)
+  if B <= SMALL then
+    return self:add("contexts and queries", 1, 8 * B * L + ceil_div(B, 8) * 4 * L * L,
+                    ceil_div(B, 8) * ceil_div(L, 32), 2 + ceil_div(L, 128) * o.latency)
+  end
+  self:add("gathering rows", 1, 8 * B * L, ceil_div(B * L // 4, THREADS))
+  self:product("queries", B, L, L)
 end
 
--- Gathered rows, scored and summed, by both kernels of an SNIS estimate.
-function step:snis(samples, size, alone)
+-- Samples drawn and rewarded, their rows gathered, scored and summed; with `whole` the sums of the
+-- contexts and the statistics, too. `ready`: microseconds until the draws can begin.
+function step:snis(samples, size, ready, whole)
   local B, L = self.B, self.L
   local splits, teams, held = splits_of(B, samples, L)
-  local rounds = ceil_div(B * splits, held) * ceil_div(samples, splits * teams)
-  self:add("samples' rows, weights and sums", 1, B * samples * (sectors(L, size) + 12),
-           B * splits, rounds * o.latency + 3)
-  if alone then return end
-  self:add("the sums of a batch", 1, B * splits * 2 * L * 4, B * ceil_div(L, THREADS), 2)
+  local waves = ceil_div(B * splits, held)
+  local rounds = waves * ceil_div(samples, splits * teams)
+  local finish = whole and 4 + ceil_div(L, THREADS) + B / THREADS or 0
+  self:add("the weights of the samples", 1,
+           B * samples * sectors(L, size) + B * splits * 2 * L * 4 * (whole and 2 or 1), B * splits,
+           rounds * o.latency + waves * (ready + 3) + finish)
 end
 
-function step:hits(samples)
-  self:add("hits", 1, self.B * samples * 8, ceil_div(self.B * samples, THREADS), 2.5)
-end
-
--- Statistics, the gradient, its norm, the update.
+-- The gradient, its norm, the update.
 function step:finish()
   local B, L = self.B, self.L
-  self:add("adding up statistics", 1, B * 16, 1, 2 + B / THREADS)
-  self:product("the gradient", L, L, B)
-  local alone = L * L <= 1 << 14 -- the last sums are one kernel with the norm
-  if not alone then self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2) end
-  self:add("the norm and the sums of a step", 1, 8, 1, alone and 3 or 2)
+  if B <= SMALL then
+    self:add("the gradient and its norm", 1, 8 * B * L * ceil_div(L, 32) + 4 * L * L,
+             ceil_div(L, 32) ^ 2, 5)
+  else
+    self:product("the gradient", L, L, B)
+    local alone = L * L <= 1 << 14 -- the last sums are one kernel with the norm
+    if not alone then self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2) end
+    self:add("the norm and the sums of a step", 1, 8, 1, alone and 3 or 2)
+  end
   self:add("adam", 1, 28 * L * L, ceil_div(L * L, THREADS))
-end
-
--- Each block of a context prepares the candidates for itself.
-function step:mixture()
-  local splits = math.max(1, math.min(ceil_div(4 * o.processors, self.B), S // THREADS))
-  self:add("draws from the mixture", 1, self.B * S * 8, self.B * splits, 6)
 end
 
 -- ---- searches ----
@@ -140,43 +145,23 @@ end
 -- ---- methods ----
 
 local methods = {
-  {"uniform", function(s)
-    s:add("uniform draws", 1, s.B * S * 8, ceil_div(s.B * S // 4, THREADS), 1)
-    s:hits(S)
-    s:snis(S, 4)
-  end},
-  {"uniform, bfloat16", function(s)
-    s:add("uniform draws", 1, s.B * S * 8, ceil_div(s.B * S // 4, THREADS), 1)
-    s:hits(S)
-    s:snis(S, 2)
-  end},
+  {"uniform", function(s) s:snis(S, 4, 2, true) end},
+  {"uniform, bfloat16", function(s) s:snis(S, 2, 2, true) end},
   {"mixture, kept", function(s)
-    s:add("loading kept candidates", 1, s.B * K * 8, s.B)
-    s:add("scores of candidates", 1, s.B * K * sectors(s.L, 4), ceil_div(s.B * K, 32), 1.5)
-    s:mixture()
-    s:hits(S)
-    s:snis(S, 4)
+    s:add("scores", 1, s.B * K * (sectors(s.L, 4) + 8), ceil_div(s.B * K, 32), 1.5)
+    s:snis(S, 4, 6, true)
   end},
   {"mixture, fresh", function(s)
     s:search()
-    s:mixture()
-    s:hits(S)
-    s:snis(S, 4)
+    s:snis(S, 4, 6, true)
   end},
-  {"head and tail, kept", function(s)
-    s:add("loading kept candidates", 1, s.B * K * 8, s.B)
-    s:add("draws from the tail", 1, s.B * 2 * K * 8, s.B, 4)
-    s:hits(2 * K)
-    s:snis(2 * K, 4)
-  end},
+  {"head and tail, kept", function(s) s:snis(2 * K, 4, 5, true) end},
 }
 
 for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
   methods[#methods + 1] = {"shared head 2048 + 64, " .. kind[1], function(s)
     local H, U, size, parts, rate = 2048, 64, kind[2], kind[3], o[kind[1]]
-    s:add("draws outside a head", 1, s.B * U * 8, s.B, 1)
-    s:hits(U)
-    s:snis(U, size, true)
+    s:snis(U, size, 2)
     if parts == 2 then s:add("queries in two parts", 1, 8 * s.B * s.L, s.B) end
     s:product("scores of the head", parts * s.B, H, s.L, rate, size)
     local chunks = math.max(1, math.min(ceil_div(4 * o.processors, s.B), H // 256))
@@ -184,7 +169,8 @@ for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
     s:add("products of chunks", 1, parts * s.B * H * size + H * s.L * size,
           chunks * ceil_div(parts * s.B, 64) * ceil_div(s.L, 128), 2,
           2 * parts * s.B * H * s.L, rate)
-    s:add("the sums of a head", 1, chunks * parts * s.B * s.L * 4, s.B * ceil_div(s.L, THREADS), 4)
+    s:add("the sums of a head", 1, chunks * parts * s.B * s.L * 4, s.B * ceil_div(s.L, THREADS),
+          6 + s.B / THREADS)
   end}
 end
 
@@ -209,10 +195,11 @@ for _, mean in ipairs{false, true} do
       end
       left = left - B
     end
-    s:hits(S)
+    s:add("hits", 1, s.B * S * 8, ceil_div(s.B * S, THREADS), 2.5)
     s:add("rewards less their mean", 1, s.B * S * 8, s.B, 2)
     s:add("the sums of rows", 1, s.B * S * sectors(L, 4), s.B * ceil_div(S, 64), 8 * o.latency)
     s:add("the sums of rows", 1, s.B * ceil_div(S, 64) * L * 4, s.B, 2)
+    s:add("adding up statistics", 1, s.B * 16, 1, 2 + s.B / THREADS)
   end}
 end
 
@@ -238,7 +225,7 @@ for _, method in ipairs(methods) do
               w.bytes / 1e6, 100 * w.fill, w.us))
           end
         end
-        print(("| %s | %d | %d | %d | %.1f | %.0f %% | %.0f | %.0f |"):format(method[1], L, B,
+        print(("| %s | %d | %d | %.0f | %.1f | %.0f %% | %.0f | %.0f |"):format(method[1], L, B,
           launches, bytes / 1e6, 100 * longest.fill, us, 1e6 * bytes / o.memory))
       end
     end

@@ -61,6 +61,20 @@ typedef struct {
   int stratified; /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
 } fopo_mixture;
 
+/* The longest rows, and the most draws of a context, that snis_drawn and snis_head can draw where
+ * they use them. */
+enum { FOPO_AT_ONCE = 1024, FOPO_AT_ONCE_DRAWS = 1 << 18 };
+
+typedef enum { FOPO_DRAW_UNIFORM, FOPO_DRAW_MIXTURE, FOPO_DRAW_TAIL } fopo_draw_kind;
+
+/* Draws that are used where they are made (snis_drawn). */
+typedef struct {
+  fopo_draw_kind kind;
+  fopo_mixture mixture; /* of a tail its sets alone, which are the heads */
+  const uint32_t *kept; /* device [B]: context b has row kept[b] of the sets' ids and counts, which
+                         * are those of all contexts; NULL: row b. Scores are [B, k] always */
+} fopo_drawing;
+
 /* The items in the order in which a search goes through them: places 0 .. limit - 1. If norms are
  * given, the search ends as soon as no remaining place can hold one of the k best of any query. */
 typedef struct {
@@ -162,6 +176,8 @@ typedef struct {
   float *c;     /* device [B, S] the coefficients of the samples; NULL: not wanted */
   float *stats; /* device [B, FOPO_STATS] */
   float *sums;  /* device [B, fopo_sums_width(L)]; not NULL: the sums are wanted, not V and stats */
+  fopo_statistics *batch; /* device; not NULL: *batch becomes what add_stats would make of stats;
+                           * snis_drawn and snis_head of CUDA alone */
 } fopo_estimate;
 
 /* The sums of self-normalised importance sampling over some of a context's samples, so that those
@@ -170,6 +186,18 @@ typedef struct {
 enum { FOPO_SUMS_DOUBLES = 5 };
 
 static inline size_t fopo_sums_width(size_t L) { return 2 * L + 2 * FOPO_SUMS_DOUBLES; }
+
+/* The beginning of a batch, or of a part of it. */
+typedef struct {
+  const uint32_t *order; /* device: the contexts of many steps; NULL: `rows` stand already */
+  size_t first;          /* the batch begins at this place of order */
+  size_t skipped;        /* and rows [0] at this place of the batch */
+  uint32_t *rows;        /* device [X.rows] */
+  fopo_matrix contexts;  /* device [N, D] */
+  fopo_matrix X, Q;      /* device; Q.x NULL: not wanted */
+  const float *theta;
+  float scale;
+} fopo_batch_start;
 
 /* What the steps of a slice come to, for a host that does not wait for each of them. A step is
  * added to both sums when it is whole. */
@@ -216,6 +244,15 @@ typedef struct {
   fopo_update u;
   double momentum;
 } fopo_sgd;
+
+/* A step that is replayed. */
+typedef struct {
+  uint32_t step;  /* of its draws */
+  size_t first;   /* place in the order of contexts where its batch begins */
+  fopo_adam adam; /* lr and t; for sgd, lr alone */
+} fopo_replayed;
+
+enum { FOPO_REPLAYS = 32 }; /* the most that one call launches */
 
 /* G is multiplied by the scale, 1 if nothing is clipped; norm: that of the gradient. */
 FOPO_ON_BOTH static inline float fopo_update_scale(const fopo_update *u, double norm) {

@@ -82,7 +82,8 @@ static int find_queries(fopo_automatic *a, const fopo_binding *data, const float
     status =
         d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *data->theta);
   }
-  if (status == FOPO_OK) status = fopo_binding_queries(data, Q, X, a->hidden, theta, a->rows);
+  fopo_batch_start from = {.rows = a->rows};
+  if (status == FOPO_OK) status = fopo_binding_queries(data, Q, X, a->hidden, theta, &from);
   return status == FOPO_OK ? d->ops->get(d, a->host_Q, a->Q, n * data->L * sizeof *a->Q) : status;
 }
 

@@ -8,7 +8,6 @@
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/progress.h"
-#include "learn/arrays.h"
 
 /* Draws held at once: 4 Mi, 48 MB of ids, densities and rewards. A batch of 32 with S = 1000 takes
  * 32 thousand; only the exact gradient of a large catalogue needs several parts. */
@@ -16,146 +15,6 @@ static const size_t most_draws = (size_t)1 << 22;
 
 /* A part never has fewer contexts, or the threads would have nothing to share. */
 enum { LEAST_PART = 8 };
-
-/* ---- memory ---- */
-
-void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
-                     fopo_candidates *candidates) {
-  *b = (fopo_batch){.options = options, .data = data, .candidates = candidates};
-}
-
-int fopo_batch_bind(fopo_batch *b) {
-  fopo_batch_arrays *m = &b->arrays;
-  fopo_device *d = b->data->device;
-  size_t n = b->data->n_theta;
-  m->G = fopo_renew_on_device(d, NULL, n, sizeof *m->G);
-  if (m->G == NULL) return FOPO_ERR_MEMORY;
-  m->sums = fopo_renew_on_device(d, NULL, 1, sizeof *m->sums);
-  if (m->sums == NULL) return FOPO_ERR_MEMORY;
-  m->host_G = fopo_renew_on_host(m->host_G, n, sizeof *m->host_G);
-  return m->host_G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
-}
-
-void fopo_batch_unbind(fopo_batch *b) {
-  fopo_device *d = b->data->device;
-  fopo_batch_arrays *m = &b->arrays;
-  fopo_draws *w = &b->draws;
-  fopo_samples *s = &w->samples;
-  void *const blocks[] = {m->rows, m->X,   m->hidden, m->delta, m->Q,    m->V, m->stats, m->G,
-                          m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
-  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
-  fopo_item_rows_done(&b->items, d);
-  fopo_head_unbind(&b->head, d);
-  fopo_exchange_unbind(&b->exchange, d);
-  *m = (fopo_batch_arrays){
-      .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
-  *w =
-      (fopo_draws){.host_ids = w->host_ids, .host_r = w->host_r, .capacity_host = w->capacity_host};
-}
-
-void fopo_batch_done(fopo_batch *b) {
-  fopo_free(b->arrays.host_G);
-  fopo_free(b->arrays.host_stats);
-  fopo_free(b->arrays.host_weight);
-  fopo_free(b->draws.host_ids);
-  fopo_free(b->draws.host_r);
-}
-
-/* Each renew_ makes one group of arrays anew, and notes its capacity only when all of it is there.
- */
-static int renew_rows(fopo_batch *b, size_t B) {
-  fopo_batch_arrays *m = &b->arrays;
-  m->capacity_rows = 0;
-  m->rows = fopo_renew_on_device(b->data->device, m->rows, B, sizeof *m->rows);
-  if (m->rows == NULL) return FOPO_ERR_MEMORY;
-  m->capacity_rows = B;
-  return FOPO_OK;
-}
-
-static int renew_part(fopo_batch *b, size_t part) {
-  fopo_batch_arrays *m = &b->arrays;
-  fopo_draws *w = &b->draws;
-  const fopo_binding *data = b->data;
-  fopo_device *d = data->device;
-  size_t n = part * data->L, units = part * data->units;
-  m->capacity_part = 0;
-  m->X = fopo_renew_on_device(d, m->X, part * data->D, sizeof *m->X);
-  m->hidden = fopo_renew_on_device(d, m->hidden, units, sizeof *m->hidden);
-  m->delta = fopo_renew_on_device(d, m->delta, units, sizeof *m->delta);
-  m->Q = fopo_renew_on_device(d, m->Q, n, sizeof *m->Q);
-  m->V = fopo_renew_on_device(d, m->V, n, sizeof *m->V);
-  m->stats = fopo_renew_on_device(d, m->stats, part * FOPO_STATS, sizeof *m->stats);
-  w->mean = fopo_renew_on_device(d, w->mean, n, sizeof *w->mean);
-  if (!m->X || !m->hidden || !m->delta || !m->Q) return FOPO_ERR_MEMORY;
-  if (!m->V || !m->stats || !w->mean) return FOPO_ERR_MEMORY;
-  m->capacity_part = part;
-  return FOPO_OK;
-}
-
-static int renew_draws(fopo_batch *b, size_t n) {
-  fopo_samples *s = &b->draws.samples;
-  fopo_device *d = b->data->device;
-  int status = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
-  if (status != FOPO_OK) return status;
-  b->draws.capacity = b->draws.enumerated = 0;
-  s->ids = fopo_renew_on_device(d, s->ids, n, sizeof *s->ids);
-  s->logq = fopo_renew_on_device(d, s->logq, n, sizeof *s->logq);
-  s->r = fopo_renew_on_device(d, s->r, n, sizeof *s->r);
-  if (!s->ids || !s->logq || !s->r) return FOPO_ERR_MEMORY;
-  b->draws.capacity = n;
-  return FOPO_OK;
-}
-
-/* What items that are learnt need beside: coefficients of n draws, numbers of `part` contexts. */
-static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
-  fopo_draws *w = &b->draws;
-  fopo_batch_arrays *m = &b->arrays;
-  fopo_device *d = b->data->device;
-  w->capacity_c = w->capacity_weights = 0;
-  w->c = fopo_renew_on_device(d, w->c, n, sizeof *w->c);
-  w->log_z = fopo_renew_on_device(d, w->log_z, part, sizeof *w->log_z);
-  w->weight = fopo_renew_on_device(d, w->weight, part, sizeof *w->weight);
-  m->host_weight = fopo_renew_on_host(m->host_weight, part, sizeof *m->host_weight);
-  m->host_stats = fopo_renew_on_host(m->host_stats, part * FOPO_STATS, sizeof *m->host_stats);
-  if (!w->c || !w->log_z || !w->weight || !m->host_weight || !m->host_stats) {
-    return FOPO_ERR_MEMORY;
-  }
-  w->capacity_c = n;
-  w->capacity_weights = part;
-  return FOPO_OK;
-}
-
-static int renew_host_draws(fopo_batch *b, size_t n) {
-  fopo_draws *w = &b->draws;
-  w->capacity_host = 0;
-  w->host_ids = fopo_renew_on_host(w->host_ids, n, sizeof *w->host_ids);
-  w->host_r = fopo_renew_on_host(w->host_r, n, sizeof *w->host_r);
-  if (!w->host_ids || !w->host_r) return FOPO_ERR_MEMORY;
-  w->capacity_host = n;
-  return FOPO_OK;
-}
-
-static int reserve_items(fopo_batch *b, size_t draws) {
-  const fopo_estimator *e = b->options->estimator;
-  int dense = b->part_size < b->B || (e->dense != NULL && e->dense(b->options));
-  int small = draws > b->draws.capacity_c || b->part_size > b->draws.capacity_weights;
-  int status = small ? renew_coefficients(b, draws, b->part_size) : FOPO_OK;
-  return status == FOPO_OK ? fopo_item_rows_reserve(&b->items, b->data, dense, draws) : status;
-}
-
-static int reserve(fopo_batch *b) {
-  size_t draws = b->part_size * b->S;
-  int status = b->B > b->arrays.capacity_rows ? renew_rows(b, b->B) : FOPO_OK;
-  if (status == FOPO_OK && b->part_size > b->arrays.capacity_part) {
-    status = renew_part(b, b->part_size);
-  }
-  if (status == FOPO_OK && draws > b->draws.capacity) status = renew_draws(b, draws);
-  if (status == FOPO_OK) status = fopo_candidates_reserve(b->candidates, b->part_size);
-  if (status == FOPO_OK && b->spread) {
-    status = fopo_exchange_reserve(&b->exchange, b->data, b->part_size);
-  }
-  return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
-}
 
 /* ---- the beginning ---- */
 
@@ -183,6 +42,23 @@ static int set_head(fopo_batch *b) {
   return status == FOPO_OK && b->H > 0 ? fopo_head_set(&b->head, data, order, b->H) : status;
 }
 
+/* The device draws, rewards and combines in one operation if nobody else wants to see the draws. */
+static int works_at_once(const fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  const fopo_estimator *e = b->options->estimator;
+  return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_WORKS_AT_ONCE) &&
+         b->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
+         fopo_reward_is_sparse(data->reward) && !data->train_items && data->part == NULL &&
+         !b->spread && b->fault == FOPO_FAULT_NONE;
+}
+
+/* Whether the rows of the batch are on the device already. */
+static int is_ordered(const fopo_batch *b) {
+  const fopo_row_order *o = &b->order;
+  return o->host != NULL && b->rows >= o->host && b->rows < o->host + o->n &&
+         b->data->device->ops->start_batch != NULL;
+}
+
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
                      fopo_draw_key key) {
   const fopo_binding *data = b->data;
@@ -194,12 +70,17 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   int status = set_head(b);
   if (status != FOPO_OK) return status;
   b->S = count_draws(b);
+  b->at_once = works_at_once(b);
+  b->outer_due = 0;
   b->done = 0;
   b->part = b->piece = (fopo_span){0};
   memset(b->seconds, 0, sizeof b->seconds);
   cut(b);
-  status = reserve(b);
-  if (status == FOPO_OK) status = d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
+  b->candidates->in_place = b->at_once && b->piece_size == B;
+  status = fopo_batch_reserve(b);
+  if (status == FOPO_OK && !is_ordered(b)) {
+    status = d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
+  }
   if (status == FOPO_OK && theta == NULL) {
     status = d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *theta);
   }
@@ -229,12 +110,20 @@ static fopo_span span_at(const fopo_batch *b, size_t part, size_t first, size_t 
                      .stats = m->stats + at * FOPO_STATS};
 }
 
+/* Where the rows of the part at hand are. */
+static fopo_batch_start start_of(const fopo_batch *b) {
+  const fopo_row_order *o = &b->order;
+  fopo_batch_start s = {.rows = b->arrays.rows + b->part.first, .skipped = b->part.first};
+  if (is_ordered(b)) s.order = o->device, s.first = o->at + (size_t)(b->rows - o->host);
+  return s;
+}
+
 /* X and Q = h(X) / T of the part at hand. */
 static int make_queries(fopo_batch *b) {
   const fopo_span *x = &b->part;
   double start = fopo_clock();
-  int status =
-      fopo_binding_queries(b->data, x->Q, x->X, b->arrays.hidden, b->theta, x->device.rows);
+  fopo_batch_start from = start_of(b);
+  int status = fopo_binding_queries(b->data, x->Q, x->X, b->arrays.hidden, b->theta, &from);
   b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return status;
 }
@@ -283,7 +172,7 @@ static int fetch_draws(fopo_batch *b, fopo_drawn *drawn) {
   fopo_device *d = b->data->device;
   fopo_draws *w = &b->draws;
   size_t n = b->piece.n * b->S;
-  int status = n > w->capacity_host ? renew_host_draws(b, b->part_size * b->S) : FOPO_OK;
+  int status = n > w->capacity_host ? fopo_batch_host_draws(b) : FOPO_OK;
   if (status == FOPO_OK) {
     status = d->ops->get(d, w->host_ids, w->samples.ids, n * sizeof *w->host_ids);
   }
@@ -325,13 +214,12 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
   const fopo_binding *data = b->data;
   const fopo_reward *r = data->reward;
   b->handed_out = fopo_clock();
+  if (b->at_once) return FOPO_OK;
   if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
-    fopo_device_batch x = b->piece.device;
     arrays.credit.shift = r->credit.shift; /* it may change between two steps */
-    fopo_batch_fetched(b, &arrays.Y, &x.rows);
-    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &x);
+    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &b->piece.device);
   }
   fopo_drawn local;
   int status = fetch_draws(b, &local);
@@ -354,16 +242,26 @@ static int add_stats(fopo_batch *b) {
   return d->ops->add_stats(d, b->arrays.sums, b->part.stats, &sets, b->part.first == 0, &part);
 }
 
+static float scale_of(const fopo_batch *b) {
+  return (float)(1.0 / ((double)b->B * (double)b->data->policy->temperature));
+}
+
 /* G += X^T V / (B T), or the same through the layers of a network. */
 static int add_gradient(fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_batch_arrays *m = &b->arrays;
   fopo_device *d = data->device;
   int more = b->part.first > 0;
-  float scale = (float)(1.0 / ((double)b->B * (double)data->policy->temperature));
+  float scale = scale_of(b);
   if (data->units == 0) return d->ops->outer(d, m->G, b->part.X, b->part.V, scale, more);
   fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, m->delta, scale};
   return d->ops->network_backward(d, m->G, b->part.X, b->part.V, &pass, more);
+}
+
+/* The gradient of a batch in one part can be made together with its norm, at the end. */
+static int may_wait(const fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  return data->device->ops->outer_totals != NULL && data->units == 0 && b->part.n == b->B;
 }
 
 static int add_items(fopo_batch *b) {
@@ -383,8 +281,9 @@ static int absorb(fopo_batch *b) {
         fopo_exchange_join(&b->exchange, b->data, &b->part, b->candidates->device.counts, status);
   }
   if (end == b->part.first + b->part.n) {
-    if (status == FOPO_OK) status = add_gradient(b);
-    if (status == FOPO_OK) status = add_stats(b);
+    b->outer_due = may_wait(b);
+    if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);
+    if (status == FOPO_OK && !fopo_batch_is_whole(b)) status = add_stats(b);
   }
   if (status == FOPO_OK && b->data->train_items) status = add_items(b);
   if (status == FOPO_OK) b->done = end;
@@ -459,7 +358,8 @@ int fopo_batch_finish(fopo_batch *b, fopo_matrix G, fopo_gradient_stats *stats) 
     return fopo_fail(FOPO_ERR_ARGUMENT, "the gradient is %zu x %zu but G is %zu x %zu", rows, cols,
                      G.rows, G.cols);
   }
-  int status = fopo_batch_means(b, stats);
+  int status = b->outer_due ? add_gradient(b) : FOPO_OK;
+  if (status == FOPO_OK) status = fopo_batch_means(b, stats);
   if (status == FOPO_OK) status = find_norm(b, &norm);
   if (status == FOPO_OK && G.x != NULL) status = fetch_gradient(b, G);
   if (status != FOPO_OK) return status;
@@ -474,6 +374,8 @@ int fopo_batch_finish_async(fopo_batch *b, fopo_totals *totals, double seconds[F
   assert(b->stage == FOPO_STAGE_READY && b->done == b->B && !data->train_items);
   b->stage = FOPO_STAGE_IDLE;
   for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += b->seconds[i];
-  return data->device->ops->totals(data->device, totals, b->arrays.sums, b->arrays.G,
-                                   data->n_theta);
+  fopo_device *d = data->device;
+  const fopo_batch_arrays *m = &b->arrays;
+  if (!b->outer_due) return d->ops->totals(d, totals, m->sums, m->G, data->n_theta);
+  return d->ops->outer_totals(d, totals, m->sums, m->G, b->part.X, b->part.V, scale_of(b));
 }

@@ -64,6 +64,9 @@ struct fopo_batch {
   fopo_stage stage;
   const float *theta;   /* device [n_theta]; not owned */
   const uint32_t *rows; /* [B] context ids on the host; not owned */
+  fopo_row_order order; /* not owned */
+  int at_once;          /* 1: draws are rewarded and combined where they are made */
+  int outer_due;        /* 1: G is still to be made of X and V */
   fopo_draw_key key;
   size_t B, S;
   size_t H, listed;             /* items of the shared head, 0: there is none; how many of them are
@@ -78,12 +81,26 @@ struct fopo_batch {
   double seconds[FOPO_PHASES];
 };
 
+/* Whether the piece is all of the batch: then an operation that works at once adds it up, too. */
+static inline int fopo_batch_is_whole(const fopo_batch *b) {
+  return b->at_once && b->piece.n == b->B;
+}
+
 /* Where the device's operations leave v of the piece. */
 static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
   return (fopo_estimate){.V = b->piece.V.x,
                          .c = b->draws.c,
                          .stats = b->piece.stats,
+                         .batch = fopo_batch_is_whole(b) ? b->arrays.sums : NULL,
                          .sums = b->data->part != NULL ? b->exchange.sums : NULL};
+}
+
+/* The reward, for an estimator that looks at few items of a context. */
+static inline fopo_sparse_reward fopo_batch_sparse(const fopo_batch *b) {
+  const fopo_binding *data = b->data;
+  fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
+  reward.credit.shift = data->reward->credit.shift; /* it may change between two steps */
+  return reward;
 }
 
 /* Adds the sums over the piece's draws to the gradient of items that are learnt. */
@@ -102,21 +119,16 @@ static inline int fopo_batch_keep_part(fopo_batch *b) {
   return status;
 }
 
-/* If the contexts are shared out: *Y, the hits of the part at hand, and *rows, where in them those
- * of the piece are. Else they stay as they are. */
-static inline void fopo_batch_fetched(const fopo_batch *b, fopo_csr *Y, const uint32_t **rows) {
-  const fopo_fetched *f = b->data->fetched;
-  if (f == NULL) return;
-  *Y = f->Y;
-  *rows = f->places + (b->piece.first - b->part.first);
-}
-
 /* Options, data and candidates outlive the batch. */
 void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
                      fopo_candidates *candidates);
 int fopo_batch_bind(fopo_batch *b);    /* room on the device of the data, which is new */
 void fopo_batch_unbind(fopo_batch *b); /* gives it back */
 void fopo_batch_done(fopo_batch *b);   /* after unbind: what lies on the host */
+
+/* Makes room for the parts and draws of the batch at hand. */
+int fopo_batch_reserve(fopo_batch *b);
+int fopo_batch_host_draws(fopo_batch *b); /* and for the draws of a part on the host */
 
 /* Starts a batch whose candidates are planned. theta: device, or NULL for the policy's. */
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,

@@ -85,20 +85,19 @@ int fopo_candidate_cache_expired(const fopo_candidate_cache *cache, uint32_t row
   return cache->served[row] == 0 || cache->served[row] >= refresh;
 }
 
-/* The sets of all contexts, on the device. */
-static fopo_candidate_sets all_sets(const fopo_candidate_cache *cache) {
+fopo_candidate_sets fopo_candidate_cache_sets(const fopo_candidate_cache *cache) {
   return (fopo_candidate_sets){cache->K, cache->sets, NULL, cache->set_counts};
 }
 
 int fopo_candidate_cache_store(fopo_candidate_cache *cache, const fopo_candidate_sets *sets,
                                const uint32_t *rows, size_t B) {
-  fopo_candidate_sets all = all_sets(cache);
+  fopo_candidate_sets all = fopo_candidate_cache_sets(cache);
   return cache->device->ops->store_sets(cache->device, &all, sets, rows, B);
 }
 
 int fopo_candidate_cache_load(const fopo_candidate_sets *sets, const fopo_candidate_cache *cache,
                               const uint32_t *rows, size_t B) {
-  fopo_candidate_sets all = all_sets(cache);
+  fopo_candidate_sets all = fopo_candidate_cache_sets(cache);
   return cache->device->ops->load_sets(cache->device, sets, &all, rows, B);
 }
 

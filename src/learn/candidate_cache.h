@@ -49,6 +49,9 @@ int fopo_candidate_cache_store(fopo_candidate_cache *cache, const fopo_candidate
 int fopo_candidate_cache_load(const fopo_candidate_sets *sets, const fopo_candidate_cache *cache,
                               const uint32_t *rows, size_t B);
 
+/* The sets of all contexts, ids and counts, where they lie on the device. */
+fopo_candidate_sets fopo_candidate_cache_sets(const fopo_candidate_cache *cache);
+
 /* Copies the device's candidates to ids and counts. */
 int fopo_candidate_cache_fetch(fopo_candidate_cache *cache);
 

@@ -392,8 +392,19 @@ static int find_cached(fopo_candidates *c, const fopo_candidate_sets *sets, cons
   fopo_candidate_sets found = fopo_candidates_sets(c, part, over);
   size_t count = list_expired(c, over, fopo_candidates_of(c, over));
   int status = count > 0 ? renew_expired(c, &found, part, over, count, set) : FOPO_OK;
-  if (status != FOPO_OK) return status;
+  if (status != FOPO_OK || fopo_candidates_stay(c)) return status;
   return fopo_candidate_cache_load(sets, c->cache, piece->device.rows, n);
+}
+
+fopo_drawing fopo_candidates_drawing(const fopo_candidates *c, const fopo_span *part,
+                                     const fopo_span *piece, fopo_draw_kind kind) {
+  fopo_drawing x = {.kind = kind, .mixture = {.sets = fopo_candidates_sets(c, part, piece)}};
+  if (!fopo_candidates_stay(c)) return x;
+  fopo_candidate_sets kept = fopo_candidate_cache_sets(c->cache);
+  x.mixture.sets.ids = kept.ids;
+  x.mixture.sets.counts = kept.counts;
+  x.kept = piece->device.rows;
+  return x;
 }
 
 /* scores [k] of the candidates ids that the part holds, and 0 for those of other parts. */
@@ -441,6 +452,10 @@ static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const
   if (data->part != NULL) return put_scores_of_parts(c, sets, piece, n);
   fopo_device_batch batch = piece->device;
   batch.B = n;
+  if (fopo_candidates_stay(c)) {
+    fopo_candidate_sets kept = fopo_candidate_cache_sets(c->cache);
+    return d->ops->scores_kept(d, sets->scores, &kept, batch.rows, &data->beta, &batch);
+  }
   return d->ops->scores(d, sets, &data->beta, &batch);
 }
 

@@ -41,6 +41,7 @@ typedef struct {
 
   fopo_automatic automatic;
 
+  int in_place;        /* 1: kept candidates are read where they are kept, and scored there */
   int together;        /* 1: all ranks find the candidates of a part together */
   int device_searches; /* 1: the device searches in `catalogue`; 0: the index on the host */
   int by_graph;        /* the index searches each query for itself */
@@ -110,7 +111,16 @@ static inline int fopo_candidates_due(const fopo_candidates *c, const fopo_span 
 int fopo_candidates_find(fopo_candidates *c, const fopo_span *part, const fopo_span *piece,
                          int scored, int set);
 
-/* What find has found for this piece of the part. */
+/* Whether the candidates of the batch stay where they are kept: those of all its contexts. */
+static inline int fopo_candidates_stay(const fopo_candidates *c) {
+  return c->in_place && fopo_proposal_keeps(&c->q);
+}
+
+/* What find has found for this piece of the part, for draws that are used where they are made. */
+fopo_drawing fopo_candidates_drawing(const fopo_candidates *c, const fopo_span *part,
+                                     const fopo_span *piece, fopo_draw_kind kind);
+
+/* What find has found for this piece of the part; not if the candidates stay. */
 static inline fopo_candidate_sets
 fopo_candidates_sets(const fopo_candidates *c, const fopo_span *part, const fopo_span *piece) {
   fopo_candidate_sets sets = c->device;

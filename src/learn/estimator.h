@@ -42,6 +42,7 @@ enum {
   FOPO_READS_ALL_ITEMS = 8,  /* scores all P items of every context */
   FOPO_IS_BIASED = 16,       /* by a bias of order 1 / samples */
   FOPO_TAKES_PARTS = 64,     /* sums over a part of the catalogue can be joined with others' */
+  FOPO_WORKS_AT_ONCE = 128,  /* its draws can be made, rewarded and combined in one operation */
   FOPO_SHARES_HEAD = 32      /* takes a head that all contexts share in the candidates' place */
 };
 

@@ -16,6 +16,7 @@
 #include "learn/estimator.h"
 #include "learn/fault.h"
 #include "learn/item_rows.h"
+#include "learn/span.h"
 
 typedef struct fopo_gradient fopo_gradient;
 
@@ -74,6 +75,9 @@ int fopo_gradient_check_fit(fopo_gradient *g);
  * ids < N, which stay until the end of the batch. */
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key);
+
+/* From now on the rows of batches are taken from the order, as far as they lie in it; {0}: none. */
+void fopo_gradient_order(fopo_gradient *g, fopo_row_order order);
 
 /* on: from now on batches are made by all ranks together, with the same arguments, and each
  * estimates its share of the contexts; all get the same gradient (learn/exchange.h). Batches over a

@@ -16,4 +16,11 @@ typedef struct {
   float *stats;             /* device [n, FOPO_STATS] */
 } fopo_span;
 
+/* Contexts of many steps that lie on the device already: of batches whose rows lie in `host`. */
+typedef struct {
+  const uint32_t *host;   /* [n]; NULL: there is none */
+  const uint32_t *device; /* host[0] is at place `at` */
+  size_t n, at;
+} fopo_row_order;
+
 #endif

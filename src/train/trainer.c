@@ -51,11 +51,16 @@ static int check(const fopo_trainer_options *o) {
 
 static int allocate_on_device(fopo_trainer *t) {
   fopo_device *d = t->o.device;
-  void *theta = NULL, *totals = NULL;
+  void *theta = NULL, *totals = NULL, *order = NULL;
   int status = d->ops->alloc(d, &theta, t->n_theta * sizeof *t->theta);
   if (status == FOPO_OK && d->ops->totals != NULL) {
     status = d->ops->alloc(d, &totals, sizeof *t->totals);
   }
+  if (status == FOPO_OK && d->ops->replay != NULL) {
+    status = d->ops->alloc(d, &order, 2 * t->o.contexts.rows * sizeof *t->device_order);
+  }
+  t->device_order = order;
+  t->placed[0] = t->placed[1] = UINT64_MAX;
   t->theta = theta;
   t->totals = totals;
   return status;
@@ -97,6 +102,7 @@ void fopo_trainer_free(fopo_trainer *t) {
   fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
+  if (t->device_order != NULL) t->o.device->ops->release(t->o.device, t->device_order);
   fopo_free(t->order);
   fopo_free(t);
 }

@@ -8,8 +8,10 @@
  * adaptive epsilon.
  *
  * A step that repeats the work of the step before is recorded as a CUDA graph. From then on the
- * graph is replayed for each such step: one call instead of a launch for every kernel. A graph
- * lives for one slice, because options may change between slices. */
+ * graph is replayed for each such step, up to FOPO_REPLAYS of them by one call, which sends nothing
+ * but the numbers of the steps: the order of the contexts is on the device. Steps that wait for
+ * their call have been committed here, and are taken back if it fails. A graph lives for one slice,
+ * because options may change between slices. */
 #include <math.h>
 
 #include "comm/comm.h"
@@ -34,6 +36,7 @@ int fopo_trainer_begin_async(fopo_trainer *t) {
   t->first_t = t->o.optim->t;
   t->read = fopo_clock();
   t->uses_graph = ops->replay != NULL;
+  t->n_replays = 0;
   t->last_work = t->graph_work = (fopo_work){0};
   if (!t->async) return FOPO_OK;
   int status = ops->put(t->o.device, t->totals, &start, sizeof start);
@@ -67,10 +70,30 @@ static void adjust_stride(fopo_trainer *t, double took) {
   if (took > between_readings * 2 && t->stride > 1) t->stride /= 2;
 }
 
+/* Launches the steps that wait for it. Those that it cannot launch are taken back, newest first,
+ * and the slice goes on without a graph. */
+static void launch_replays(fopo_trainer *t) {
+  size_t n = t->n_replays, done = 0;
+  if (n == 0) return;
+  t->o.device->ops->replay(t->o.device, t->replays, n, &done);
+  t->n_replays = 0;
+  if (done == n) return;
+  t->uses_graph = 0;
+  for (size_t i = n; i > done; i--) {
+    t->step--;
+    t->pending--;
+    t->o.optim->t--;
+    fopo_trainer_choose_rows(t);
+    fopo_gradient_rollback(t->o.gradient, t->rows, t->B);
+  }
+  t->reach = t->reach_before[done];
+}
+
 /* Waits for the queued steps and reads their statistics; fails if one was not finite. */
 static int read_totals(fopo_trainer *t) {
   fopo_totals totals;
   double start = fopo_clock();
+  launch_replays(t);
   if (t->pending == 0) return FOPO_OK;
   int status = t->o.device->ops->get(t->o.device, &totals, t->totals, sizeof totals);
   if (status != FOPO_OK) return status;
@@ -123,75 +146,111 @@ static int record_graph(fopo_trainer *t, fopo_work work) {
   return fopo_trainer_begin_batch(t);
 }
 
-/* Replays the CUDA graph of an identical earlier batch for the batch that was begun. *made = 0 if
- * there is none; the caller then queues the batch normally. */
-static int replay_graph(fopo_trainer *t, int *made) {
+/* Puts the batch that was begun among the steps that are replayed. */
+static int add_replay(fopo_trainer *t, fopo_reach before) {
   fopo_optim *o = t->o.optim;
+  /* A replay does not come by fopo_gradient_estimate, which looks for Ctrl-C. */
+  fopo_gradient_abandon(t->o.gradient); /* the host's part of a batch is only begun here */
+  if (fopo_interrupted()) {
+    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while training");
+  }
+  size_t first = (size_t)(t->rows - t->order) + (t->shuffled & 1) * t->o.contexts.rows;
+  t->reach_before[t->n_replays] = before;
+  t->replays[t->n_replays++] =
+      (fopo_replayed){.step = (uint32_t)t->step, .first = first, .adam = fopo_optim_adam(o)};
+  o->t++; /* the update is in the graph */
+  return FOPO_OK;
+}
+
+/* Makes the batch that was begun part of a graph if an identical batch was made before it: the
+ * first batch of its kind runs normally, which allocates all memory; the second is recorded, for a
+ * graph must not allocate. *made = 0: it is to be queued normally. */
+static int replay_graph(fopo_trainer *t, fopo_reach before, int *made) {
   fopo_work work = fopo_gradient_work(t->o.gradient);
   int status = FOPO_OK, repeats = fopo_work_equal(&work, &t->last_work);
   *made = 0;
   t->last_work = work;
-  if (!t->uses_graph) return FOPO_OK;
-
-  /* The first batch of its kind runs normally, which allocates all memory; the second is recorded,
-   * for a graph must not allocate. */
-  if (!fopo_work_equal(&work, &t->graph_work)) {
-    status = repeats ? record_graph(t, work) : FOPO_OK;
-    if (status != FOPO_OK || !repeats || !t->uses_graph) return status;
+  if (t->uses_graph && repeats && !fopo_work_equal(&work, &t->graph_work)) {
+    status = record_graph(t, work);
   }
-
-  /* A replay does not come by fopo_gradient_estimate, which looks for Ctrl-C. */
-  if (fopo_interrupted()) {
-    fopo_gradient_abandon(t->o.gradient);
-    return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while training");
-  }
-  fopo_adam adam = fopo_optim_adam(o);
-  double start = fopo_clock();
-  t->uses_graph = t->o.device->ops->replay(t->o.device, (uint32_t)t->step, &adam, made) == FOPO_OK;
-  if (!*made) {
-    t->graph_work = (fopo_work){0}; /* dropped: memory that it used was released */
-    return FOPO_OK;
-  }
-
-  /* The host's part of a batch is only begun here, and the update is in the graph. */
-  fopo_gradient_abandon(t->o.gradient);
-  o->t++;
-  t->slice.phases[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
-  return FOPO_OK;
+  if (status != FOPO_OK || !t->uses_graph || !fopo_work_equal(&work, &t->graph_work)) return status;
+  status = add_replay(t, before);
+  *made = status == FOPO_OK;
+  return status;
 }
 
-/* Queues one step; one that the host waits for is never replayed. */
-static int queue_step(fopo_trainer *t, int waits) {
+/* Queues one step; one that the host waits for is never replayed. *again: it was not queued, for
+ * steps of another kind had to be launched first. */
+static int queue_step(fopo_trainer *t, int waits, int *again) {
+  fopo_reach before = t->reach;
   int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
   if (status == FOPO_OK) status = fopo_trainer_check_reach(t, INFINITY);
   if (status == FOPO_OK) status = fopo_trainer_begin_batch(t);
+  fopo_work work = fopo_gradient_work(t->o.gradient);
+  *again = status == FOPO_OK && t->n_replays > 0 && !fopo_work_equal(&work, &t->graph_work);
+  if (*again) {
+    fopo_gradient_abandon(t->o.gradient);
+    t->reach = before;
+    launch_replays(t);
+    return FOPO_OK;
+  }
   t->pending++; /* a step that fails half-way may be in the totals too */
-  if (status == FOPO_OK && !waits) status = replay_graph(t, &made);
+  if (status == FOPO_OK && !waits) status = replay_graph(t, before, &made);
   return status == FOPO_OK && !made ? queue_batch(t) : status;
 }
 
+/* Whether the order of the step's epoch is on the device, or need not be. */
+static int is_placed(const fopo_trainer *t) {
+  return t->device_order == NULL || t->placed[t->shuffled & 1] == t->shuffled;
+}
+
+/* Sends it there, in the place of the epoch before the last. */
+static int place_order(fopo_trainer *t) {
+  size_t N = t->o.contexts.rows, at = (t->shuffled & 1) * N;
+  fopo_device *d = t->o.device;
+  if (t->device_order == NULL) return FOPO_OK;
+  if (!is_placed(t)) {
+    t->placed[t->shuffled & 1] = UINT64_MAX;
+    int status = d->ops->put(d, t->device_order + at, t->order, N * sizeof *t->order);
+    if (status != FOPO_OK) return status;
+    t->placed[t->shuffled & 1] = t->shuffled;
+  }
+  fopo_gradient_order(t->o.gradient, (fopo_row_order){t->order, t->device_order, N, at});
+  return FOPO_OK;
+}
+
 /* A step that cannot be rolled back is made alone: all steps before it are waited for, then itself,
- * and its statistics are known when it is committed. */
+ * and its statistics are known when it is committed. Makes none if earlier steps had to be launched
+ * and were taken back. */
 static int make_step(fopo_trainer *t) {
   fopo_gradient *g = t->o.gradient;
   fopo_gradient_stats stats = {0};
+  uint64_t step = t->step;
+  int again = 0, status = FOPO_OK;
   fopo_trainer_choose_rows(t);
   int waits = fopo_gradient_must_sync(g, t->rows, t->B);
-  int status = waits ? read_totals(t) : FOPO_OK;
-  if (status == FOPO_OK) status = queue_step(t, waits);
+  if (waits) status = read_totals(t);
+  if (t->n_replays == FOPO_REPLAYS || !is_placed(t)) launch_replays(t);
+  if (status != FOPO_OK || t->step != step) return status;
+  status = place_order(t);
+  if (status == FOPO_OK) status = queue_step(t, waits, &again);
   if (status == FOPO_OK && waits) status = read_totals(t);
   if (status == FOPO_OK && waits) status = fopo_gradient_means(g, &stats);
-  if (status != FOPO_OK) return status;
+  if (status != FOPO_OK || again) return status;
   fopo_gradient_commit(g, t->rows, t->B, &stats);
   t->step++;
   return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }
 
-/* Of two failures the one of the earlier step is returned; the host learns of it later. */
+/* Of two failures the one of the earlier step is returned; the host learns of it later. Steps that
+ * were taken back are made again. */
 int fopo_trainer_run_async(fopo_trainer *t, size_t n) {
-  int status = FOPO_OK;
-  while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
-  int earlier = read_totals(t);
+  int status = FOPO_OK, earlier = FOPO_OK;
+  do {
+    while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
+    earlier = read_totals(t);
+  } while (status == FOPO_OK && earlier == FOPO_OK && t->step - t->first < n);
+  fopo_gradient_order(t->o.gradient, (fopo_row_order){0});
   if (status == FOPO_OK && earlier == FOPO_OK) read_clock(t);
   return earlier != FOPO_OK ? earlier : status;
 }

@@ -34,6 +34,15 @@ struct fopo_trainer {
   fopo_work last_work;  /* of the last step; {0}: none in this slice */
   fopo_work graph_work; /* of the graph; {0}: none in this slice */
 
+  /* Steps that will be launched by one call, and the reach before each. */
+  fopo_replayed replays[FOPO_REPLAYS];
+  fopo_reach reach_before[FOPO_REPLAYS];
+  size_t n_replays;
+
+  /* The order of contexts on the device, so that a step sends nothing. */
+  uint32_t *device_order; /* [2, N] of an even epoch, then of an odd one; NULL: not there */
+  uint64_t placed[2];     /* which epochs; UINT64_MAX: none */
+
   int running; /* 1: a slice is open */
   int waiting; /* 1: the caller must fill the rewards of `drawn` */
   fopo_drawn drawn;

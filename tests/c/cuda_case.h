@@ -16,6 +16,7 @@ static void (*emulation_fail_at)(long n, int code, int for_ever);
 static long (*emulation_calls)(void);
 static size_t (*emulation_sent)(void);
 static long (*emulation_waits)(void), (*emulation_replays)(void);
+static long (*emulation_launches)(void), (*emulation_copies)(void);
 static size_t (*emulation_live)(void);
 static void (*emulation_memory)(size_t bytes);
 static void (*emulation_processors)(int n);
@@ -51,6 +52,8 @@ static inline void choose_object(void) {
   find_switch(&emulation_calls, object, "emulation_calls");
   find_switch(&emulation_sent, object, "emulation_sent");
   find_switch(&emulation_replays, object, "emulation_replays");
+  find_switch(&emulation_launches, object, "emulation_launches");
+  find_switch(&emulation_copies, object, "emulation_copies");
   find_switch(&emulation_waits, object, "emulation_waits");
   find_switch(&emulation_live, object, "emulation_live");
   find_switch(&emulation_memory, object, "emulation_memory");

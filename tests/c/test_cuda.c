@@ -1218,10 +1218,10 @@ static void test_topk_recorded(void **state) {
   ok(gpu->ops->topk(gpu, &(fopo_candidate_sets){K, ids_, scores_, counts_}, &s.c, &card));
   ok(gpu->ops->stop_recording(gpu, 1));
   for (uint32_t turn = 0; turn < 2; turn++) {
-    int done = 0;
+    size_t done = 0;
     for (size_t i = 0; i < B * L; i++) s.x.Q[i] = -1.5f * s.x.Q[i];
     ok(gpu->ops->put(gpu, s.x.Q_, s.x.Q, B * L * 4));
-    ok(gpu->ops->replay(gpu, turn, &adam, &done));
+    ok(gpu->ops->replay(gpu, &(fopo_replayed){turn, 0, adam}, 1, &done));
     assert_true(done);
     down(ids, ids_, sizeof ids);
     down(scores, scores_, sizeof scores);
@@ -1458,38 +1458,294 @@ static void test_snis_head_edges(void **state) {
   }
 }
 
-static int head_step(float *V, float *stats, const shared *s, uint32_t step) {
-  fopo_device_batch card = on_gpu(&s->x);
-  card.key = (fopo_draw_key){3, step};
-  fopo_samples tail = {s->x.ids_, s->x.logq_, s->x.r_};
-  int status = gpu->ops->draw_others(gpu, &tail, &s->card, 0, &card);
-  if (status == FOPO_OK) status = gpu->ops->reward_hits(gpu, &tail, &s->reward_.Y, &card);
-  return status == FOPO_OK ? gpu_head(V, stats, s) : status;
+/* ---- operations that do at once what others do one by one ---- */
+
+/* What the samples that lie on the card come to on the CPU: V, statistics, and their sums. */
+static void sums_of(float *V, float *stats, fopo_statistics *sums, shared *s, float floor,
+                    const fopo_candidate_sets *sets, size_t with_candidates) {
+  batch *x = &s->x;
+  size_t n = x->B * x->S;
+  fopo_device_batch host = on_host(x);
+  fopo_samples samples = {x->ids, x->logq, x->r};
+  down(x->ids, x->ids_, n * 4);
+  down(x->logq, x->logq_, n * 4);
+  memset(x->r, 0, n * 4);
+  if (s->reward.Y.indptr != NULL) ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, &host));
+  if (s->reward.credit.action != NULL) {
+    ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &host));
+  }
+  ok(cpu_snis(V, NULL, stats, x, floor));
+  host.with_candidates = with_candidates;
+  ok(cpu->ops->add_stats(cpu, sums, stats, sets, 1, &host));
 }
 
-/* A step with a head is recorded, and replayed with the bits of a step that is not. */
+static void assert_sums(const fopo_statistics *sums_, const fopo_statistics *wanted, size_t B) {
+  fopo_statistics got;
+  down(&got, sums_, sizeof got);
+  assert_true(fabs(got.reward - wanted->reward) < 1e-4 * (double)B);
+  assert_true(fabs(got.ess - wanted->ess) < 1e-4 * wanted->ess + 1e-6);
+  assert_true(fabs(got.max_weight - wanted->max_weight) < 1e-4 * wanted->max_weight);
+  assert_true(fabs(got.head_mass - wanted->head_mass) < 1e-4 * (double)B);
+  assert_true(got.short_rows == wanted->short_rows && got.contexts == wanted->contexts);
+  assert_true(got.n_with_candidates == wanted->n_with_candidates && got.steps == 0);
+}
+
+/* Candidates of 3 B + 2 contexts, k, some or none of each; of the rows of the batch, or of all. */
+static void check_drawn(shared *s, fopo_draw_kind kind, size_t k, int kept, int stratified) {
+  enum { MOST = 4 };
+  batch *x = &s->x;
+  size_t B = x->B, L = x->L, N = 3 * B + 2, P = x->P, S = x->S;
+  uint32_t *ids = room(N * k, 4), *counts = room(N, 4), *own = room(B * k, 4), of_batch[MOST] = {0};
+  float *V = room(B * L, 4), *scores = normals(B * k, 2, 5), stats[MOST * FOPO_STATS];
+  for (size_t i = 0; i < N * k; i++) ids[i] = (uint32_t)((i % k * 7919 + i / k * 13) % P);
+  for (size_t n = 0; n < N; n++) counts[n] = (uint32_t)(n % 3 == 1 ? k : k / (n % 3 + 1));
+  counts[x->rows[B - 1]] = kind == FOPO_DRAW_MIXTURE ? 0 : (uint32_t)k / 2;
+  for (size_t b = 0; b < B; b++) {
+    memcpy(own + b * k, ids + x->rows[b] * k, k * 4);
+    of_batch[b] = counts[x->rows[b]];
+  }
+  fopo_candidate_sets sets = {k, own, scores, of_batch};
+  fopo_candidate_sets sets_ = {k, up(own, B * k * 4), up(scores, B * k * 4), up(of_batch, B * 4)};
+  fopo_mixture m_ = {sets_, 0.25, stratified};
+  fopo_device_batch card = on_gpu(x);
+  fopo_samples samples_ = {x->ids_, x->logq_, x->r_};
+  card.key = (fopo_draw_key){77, (uint32_t)(k + S)};
+  if (kind == FOPO_DRAW_UNIFORM) ok(gpu->ops->draw_uniform(gpu, &samples_, &card));
+  if (kind == FOPO_DRAW_MIXTURE) ok(gpu->ops->draw_mixture(gpu, &samples_, &m_, &card));
+  if (kind == FOPO_DRAW_TAIL) ok(gpu->ops->draw_tail(gpu, &samples_, &sets_, &card));
+  float floor = kind == FOPO_DRAW_TAIL ? FOPO_TAIL_LEAST : (float)log(0.25 / (double)P);
+  size_t with = kind == FOPO_DRAW_UNIFORM ? 0 : B;
+  fopo_statistics sums = {0}, *sums_ = blank(sizeof sums);
+  sums_of(V, stats, &sums, s, floor, &sets, with);
+
+  float *V_ = blank(B * L * 4), *stats_ = blank(sizeof stats);
+  fopo_estimate e_ = {.V = V_, .stats = stats_, .batch = sums_};
+  fopo_drawing draws = {.kind = kind, .mixture = m_};
+  if (kept) {
+    draws.mixture.sets.ids = up(ids, N * k * 4);
+    draws.mixture.sets.counts = up(counts, N * 4);
+    draws.kept = x->rows_;
+    float *again_ = blank(B * k * 4), *same = room(B * k, 4);
+    ok(gpu->ops->scores(gpu, &(fopo_candidate_sets){k, sets_.ids, again_, sets_.counts}, &x->items_,
+                        &card));
+    down(same, again_, B * k * 4);
+    ok(gpu->ops->scores_kept(gpu, again_, &draws.mixture.sets, x->rows_, &x->items_, &card));
+    assert_same(again_, same, B * k * 4, "scores of kept candidates");
+    free(same);
+  }
+  card.with_candidates = with;
+  ok(gpu->ops->snis_drawn(gpu, &e_, &draws, &s->reward_, &x->items_, floor, &card));
+  assert_close(V_, V, B * L, 3e-6, 2.5, "V of draws at once");
+  assert_close(stats_, stats, B * FOPO_STATS, 6e-5, 1e-3, "statistics of draws at once");
+  assert_sums(sums_, &sums, B);
+  free(ids), free(counts), free(own), free(V), free(scores);
+}
+
+/* Each way to draw, reward and keep, at lengths of each kernel; a tile of samples and more than
+ * one; candidates that fit into shared memory and that do not. */
+static void test_snis_drawn(void **state) {
+  (void)state;
+  const size_t dims[] = {10, 31, 100, 130, 516, 1024}, samples[] = {2, 65, 300, 1100};
+  const size_t some[] = {1, 8, 256, 2100};
+  for (size_t i = 0; i < 24; i++) {
+    fopo_draw_kind kind = (fopo_draw_kind)(i % 3);
+    size_t k = some[i / 3 % 4], S = samples[(i + i / 4) % 4], B = 1 + i % 2;
+    size_t L = S > 300 || k > 256 ? dims[i / 4 % 2] : dims[i % 6];
+    if (kind == FOPO_DRAW_TAIL) S += k;
+    cut_for(i % 5 ? 4 : 1);
+    shared s = shared_new(B, S, 6007, L, 2, types[i / 2 % 3]);
+    shared_up(&s, (int)(i / 2 % 4));
+    check_drawn(&s, kind, k, kind != FOPO_DRAW_UNIFORM && i / 3 % 2, i / 6 % 2);
+    shared_free(&s);
+  }
+  cut_for(4);
+}
+
+/* The draws outside a shared head. */
+static void test_head_drawn(void **state) {
+  (void)state;
+  enum { B = 3 };
+  for (size_t k = 0; k < 6; k++) {
+    size_t L = k % 2 ? 100 : 33, tail = k < 3 ? 64 : 333;
+    shared s = shared_new(B, tail, 6007, L, 999, types[k % 3]);
+    shared_up(&s, k % 2 ? HITS : HITS | CREDIT);
+    float V[B * 100], stats[B * FOPO_STATS], *V_ = blank(sizeof V), *stats_ = blank(sizeof stats);
+    fopo_statistics sums = {0}, *sums_ = blank(sizeof sums);
+    fopo_device_batch card = on_gpu(&s.x);
+    fopo_samples others = {s.x.ids_, s.x.logq_, s.x.r_};
+    card.key = (fopo_draw_key){3, (uint32_t)k};
+    ok(gpu->ops->draw_others(gpu, &others, &s.card, 0, &card));
+    ok(gpu->ops->reward_hits(gpu, &others, &s.reward_.Y, &card));
+    if (k % 2 == 0) ok(gpu->ops->reward_credit(gpu, &others, &s.reward_.credit, 1, &card));
+    ok(gpu_head(V_, stats_, &s));
+    down(V, V_, B * L * 4);
+    down(stats, stats_, sizeof stats);
+    fopo_device_batch host = on_host(&s.x);
+    host.with_candidates = B;
+    ok(cpu->ops->add_stats(cpu, &sums, stats, &(fopo_candidate_sets){.k = 999}, 1, &host));
+    ok(gpu->ops->clear(gpu, V_, B * L));
+    fopo_estimate e_ = {.V = V_, .stats = stats_, .batch = sums_};
+    ok(gpu->ops->snis_head(gpu, &e_, &s.card, &s.reward_, NULL, &s.x.items_, &card));
+    assert_close(V_, V, B * L, 3e-6, 2.5, "V of a head with its draws");
+    assert_close(stats_, stats, B * FOPO_STATS, 1e-5, 1e-3, "statistics of a head with its draws");
+    assert_sums(sums_, &sums, B);
+    shared_free(&s);
+  }
+}
+
+/* Rows, contexts and queries at once: of rows that are given, of an order, and of a part of a
+ * batch; without queries, too. */
+static void test_start_batch(void **state) {
+  (void)state;
+  const size_t some[][3] = {{1, 1, 1}, {7, 10, 33}, {32, 100, 100}, {33, 130, 31}, {130, 257, 20}};
+  for (size_t k = 0; k < 5 * 3; k++) {
+    size_t B = some[k / 3][0], D = some[k / 3][1], L = some[k / 3][2], N = 300, ld = D + 3;
+    size_t skipped = k % 3 == 2 ? B / 3 : 0, first = 41;
+    float *contexts = normals(N * ld, 1, 3), *theta = normals(D * L, 1 / sqrt((double)D), 4);
+    float *X = room(B * D, 4), *Q = room(B * L, 4), *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4);
+    uint32_t *order = room(N, 4), *rows_;
+    for (size_t i = 0; i < N; i++) order[i] = (uint32_t)(i * 7 % N);
+    const uint32_t *rows = order + first + skipped;
+    rows_ = k % 3 == 0 ? up(rows, B * 4) : blank(B * 4);
+    fopo_matrix all = {contexts, N, D, ld}, all_ = {up(contexts, N * ld * 4), N, D, ld};
+    fopo_batch_start start = {.order = k % 3 == 0 ? NULL : up(order, N * 4),
+                              .first = first,
+                              .skipped = skipped,
+                              .rows = rows_,
+                              .contexts = all_,
+                              .X = fopo_matrix_view(X_, B, D),
+                              .Q = fopo_matrix_view(Q_, B, L),
+                              .theta = up(theta, D * L * 4),
+                              .scale = 0.7f};
+    ok(cpu->ops->gather_rows(cpu, fopo_matrix_view(X, B, D), all, rows));
+    ok(cpu->ops->queries(cpu, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D), theta, 0.7f));
+    for (int wanted = 1; wanted >= 0; wanted--) {
+      if (!wanted) start.Q.x = NULL;
+      ok(gpu->ops->clear(gpu, X_, B * D));
+      ok(gpu->ops->start_batch(gpu, &start));
+      assert_same(rows_, rows, B * 4, "the rows of a batch");
+      assert_same(X_, X, B * D * 4, "the contexts of a batch");
+      if (wanted) assert_close(Q_, Q, B * L, 2e-6, 1, "the queries of a batch");
+    }
+    forget();
+    free(contexts), free(theta), free(X), free(Q), free(order);
+  }
+}
+
+/* A gradient with its norm; one that is not finite stops the totals. */
+static void test_outer_totals(void **state) {
+  (void)state;
+  const size_t some[][3] = {{1, 1, 1}, {5, 33, 7}, {32, 100, 100}, {70, 31, 65}, {130, 40, 33}};
+  for (size_t k = 0; k < 5; k++) {
+    size_t B = some[k][0], D = some[k][1], L = some[k][2];
+    float *X = normals(B * D, 1, 3), *V = normals(B * L, 1, 4), *G = room(D * L, 4), bad = INFINITY;
+    float *X_ = up(X, B * D * 4), *V_ = up(V, B * L * 4), *G_ = blank(D * L * 4);
+    fopo_statistics sums = {.reward = 3, .contexts = (double)B};
+    fopo_statistics *sums_ = up(&sums, sizeof sums);
+    fopo_totals got = {.record = {.steps = 2}}, *totals_ = up(&got, sizeof got);
+    fopo_matrix x = fopo_matrix_view(X_, B, D), v = fopo_matrix_view(V_, B, L);
+    double norm;
+    ok(cpu->ops->outer(cpu, G, fopo_matrix_view(X, B, D), fopo_matrix_view(V, B, L), 0.3f, 0));
+    ok(cpu->ops->norm2(cpu, &norm, G, D * L));
+    for (int i = 0; i < 3; i++) { /* the third is not finite */
+      if (i == 2) ok(gpu->ops->put(gpu, V_ + B * L - 1, &bad, 4));
+      ok(gpu->ops->outer_totals(gpu, totals_, sums_, G_, x, v, 0.3f));
+      if (i < 2) assert_close(G_, G, D * L, 2e-6, sqrt((double)B), "a gradient");
+    }
+    down(&got, totals_, sizeof got);
+    assert_true(got.broken == 1 && got.slice.steps == 2 && got.record.steps == 4);
+    assert_true(got.slice.reward == 6 && fabs(got.norm - sqrt(norm)) < 1e-5 * sqrt(norm));
+    forget();
+    free(X), free(V), free(G);
+  }
+}
+
+/* ---- recorded steps ---- */
+
+/* A step on both sides of a head: the order's contexts, draws, V and an update. */
+typedef struct {
+  shared s;
+  float *V, *stats, *X, *Q, *theta, *m, *v, *G;
+  uint32_t *order;
+  fopo_statistics *sums;
+  fopo_totals *totals;
+} stepper;
+
+static int make_step(const stepper *t, uint32_t step) {
+  const batch *x = &t->s.x;
+  fopo_device_batch card = on_gpu(x);
+  fopo_estimate e = {.V = t->V, .stats = t->stats, .batch = t->sums};
+  fopo_batch_start start = {.order = t->order,
+                            .first = 3 * step,
+                            .rows = x->rows_,
+                            .contexts = fopo_matrix_view(t->Q, 3 * x->B + 2, x->L),
+                            .X = fopo_matrix_view(t->X, x->B, x->L),
+                            .Q = fopo_matrix_view(t->Q, x->B, x->L),
+                            .theta = t->theta,
+                            .scale = 0.5f};
+  fopo_adam adam = {{.lr = 0.1, .totals = t->totals}, 0.9, 0.999, 1e-8, step};
+  fopo_parameters p = {t->theta, t->m, t->v, NULL, x->L * x->L};
+  card.key = (fopo_draw_key){3, step};
+  card.Q = t->Q + (3 * x->B + 2) * x->L;
+  start.Q.x = t->Q + (3 * x->B + 2) * x->L;
+  int status = gpu->ops->start_batch(gpu, &start);
+  if (status == FOPO_OK) {
+    status = gpu->ops->snis_head(gpu, &e, &t->s.card, &t->s.reward_, NULL, &x->items_, &card);
+  }
+  if (status == FOPO_OK) {
+    status = gpu->ops->outer_totals(gpu, t->totals, t->sums, t->G, start.X,
+                                    fopo_matrix_view(t->V, x->B, x->L), 1.0f);
+  }
+  return status == FOPO_OK ? gpu->ops->adam(gpu, &p, t->G, &adam) : status;
+}
+
+static void restart(const stepper *t, const float *theta) {
+  size_t n = t->s.x.L * t->s.x.L;
+  fopo_totals none = {.norm = 0};
+  ok(gpu->ops->put(gpu, t->theta, theta, n * 4));
+  ok(gpu->ops->put(gpu, t->totals, &none, sizeof none));
+  ok(gpu->ops->clear(gpu, t->m, n));
+  ok(gpu->ops->clear(gpu, t->v, n));
+}
+
+/* Steps are recorded once and replayed, some in one graph and some alone, with the bits of steps
+ * that are not: contexts, draws and updates are those of each step. */
 static void test_head_recorded(void **state) {
   (void)state;
-  enum { B = 5, L = 33 };
-  fopo_adam adam = {.u = {.lr = 0.1}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
+  enum { B = 5, L = 33, N = 3 * B + 2, STEPS = 11 };
   for (size_t k = 0; k < 3; k++) {
-    shared s = shared_new(B, 70, 3001, L, 999, types[k]);
-    shared_up(&s, HITS);
-    float V[B * L], stats[B * FOPO_STATS];
-    float *V_ = blank(sizeof V), *stats_ = blank(sizeof stats);
-    int done = 0;
-    ok(head_step(V_, stats_, &s, 8));
-    down(V, V_, sizeof V);
-    down(stats, stats_, sizeof stats);
+    stepper t = {.s = shared_new(B, 70, 3001, L, 999, types[k])};
+    uint32_t order[3 * STEPS + N];
+    float *contexts = normals(N * L + B * L, 0.3, 8), *theta = normals(L * L, 0.2, 9);
+    float *wanted = room(L * L, 4);
+    for (size_t i = 0; i < 3 * STEPS + N; i++) order[i] = (uint32_t)(i * 5 % N);
+    shared_up(&t.s, HITS);
+    t.V = blank(B * L * 4), t.stats = blank(B * FOPO_STATS * 4), t.X = blank(B * L * 4);
+    t.Q = up(contexts, (N * L + B * L) * 4), t.order = up(order, sizeof order);
+    t.theta = blank(L * L * 4), t.m = blank(L * L * 4), t.v = blank(L * L * 4);
+    t.G = blank(L * L * 4), t.sums = blank(sizeof *t.sums), t.totals = blank(sizeof *t.totals);
+    restart(&t, theta);
+    for (uint32_t i = 1; i <= STEPS; i++) ok(make_step(&t, i));
+    down(wanted, t.theta, L * L * 4);
+    restart(&t, theta);
     ok(gpu->ops->start_recording(gpu));
-    ok(head_step(V_, stats_, &s, 7));
+    ok(make_step(&t, 7));
     ok(gpu->ops->stop_recording(gpu, 1));
-    ok(gpu->ops->clear(gpu, V_, B * L));
-    ok(gpu->ops->replay(gpu, 8, &adam, &done));
-    assert_int_equal(done, 1);
-    assert_same(V_, V, sizeof V, "V of a recorded step");
-    assert_same(stats_, stats, sizeof stats, "statistics of a recorded step");
-    shared_free(&s);
+    fopo_replayed steps[STEPS];
+    size_t done = 0;
+    for (uint32_t i = 0; i < STEPS; i++) {
+      fopo_adam adam = {{.lr = 0.1}, 0.9, 0.999, 1e-8, i + 1};
+      steps[i] = (fopo_replayed){i + 1, 3 * (i + 1), adam};
+    }
+    long launched = emulation_replays != NULL ? emulation_replays() : 0;
+    ok(gpu->ops->replay(gpu, steps, 2, &done));
+    assert_int_equal(done, 2);
+    ok(gpu->ops->replay(gpu, steps + 2, STEPS - 2, &done));
+    assert_int_equal(done, STEPS - 2);
+    if (emulation_replays != NULL) assert_int_equal(emulation_replays() - launched, 2 + 1 + 1);
+    assert_same(t.theta, wanted, L * L * 4, "theta of recorded steps");
+    shared_free(&t.s);
+    free(contexts), free(theta), free(wanted);
   }
 }
 
@@ -1656,6 +1912,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_snis_head_peaked),
       cmocka_unit_test(test_snis_head_edges),
       cmocka_unit_test(test_head_recorded),
+      cmocka_unit_test(test_snis_drawn),
+      cmocka_unit_test(test_head_drawn),
+      cmocka_unit_test(test_start_batch),
+      cmocka_unit_test(test_outer_totals),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   close_both();

@@ -247,11 +247,12 @@ static int count_get(fopo_device *d, void *host, const void *device, size_t byte
   return gpu->ops->get(gpu, host, device, bytes);
 }
 
-static int count_draw(fopo_device *d, const fopo_samples *samples, const fopo_mixture *m,
+static int count_draw(fopo_device *d, const fopo_estimate *e, const fopo_drawing *draws,
+                      const fopo_sparse_reward *reward, const fopo_rows *items, float floor,
                       const fopo_device_batch *batch) {
   (void)d;
   n_draws++;
-  return gpu->ops->draw_mixture(gpu, samples, m, batch);
+  return gpu->ops->snis_drawn(gpu, e, draws, reward, items, floor, batch);
 }
 
 /* theta after 2 steps of all contexts each. */
@@ -262,7 +263,7 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
   if (d == gpu) {
     counted = *gpu->ops;
     counted.get = count_get;
-    counted.draw_mixture = count_draw;
+    counted.snis_drawn = count_draw;
     counted.asynchronous = asynchronous;
     with_counts.ops = &counted;
   }
@@ -302,33 +303,6 @@ static void test_pieces(void **state) {
   }
 }
 
-/* The sums of a record of 6 steps in slices of `at_once`. */
-static fopo_statistics record_of(const method *m, size_t at_once) {
-  setting s = {0};
-  fopo_slice slice;
-  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, m, gpu));
-  for (size_t made = 0; made < 6; made += at_once) ok(fopo_trainer_run(s.t, at_once, &slice));
-  fopo_statistics sum = fopo_trainer_record(s.t)->sum;
-  end(&s);
-  small_world_done(&s.w);
-  return sum;
-}
-
-/* The statistics of a record are the same to the bit wherever its slices end. */
-static void test_sums(void **state) {
-  (void)state;
-  const size_t some[] = {0, 1, 2, 6, 7};
-  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-    fopo_statistics whole = record_of(&methods[some[i]], 6);
-    assert_true(whole.steps == 6 && whole.contexts == 2 * N && whole.norm > 0);
-    for (size_t at_once = 1; at_once <= 3; at_once++) {
-      fopo_statistics cut = record_of(&methods[some[i]], at_once);
-      assert_memory_equal(&cut, &whole, sizeof cut);
-    }
-  }
-}
-
 /* Ctrl-C in the middle: the slice ends, nothing is damaged, and the run can go on. */
 static void test_cancelled(void **state) {
   (void)state;
@@ -349,8 +323,8 @@ static void test_cancelled(void **state) {
 
 /* ---- kept candidates ---- */
 
-/* When every context has candidates, a step sends only its rows to the card; a recorded step sends
- * them again, and a replay also the numbers that differ from step to step. */
+/* When every context has candidates, an epoch sends the card its order, and nothing for a step but
+ * the numbers of those that are replayed. */
 static void test_kept(void **state) {
   (void)state;
   if (emulation_sent == NULL) return;
@@ -365,7 +339,8 @@ static void test_kept(void **state) {
     size_t before = emulation_sent();
     ok(fopo_trainer_run(s.t, epoch, &slice));
     size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
-    assert_int_equal(went, (N + BATCH) * sizeof(uint32_t) + 16 + theta + sizeof(fopo_totals));
+    size_t numbers = 8 + 24; /* of the one step that is replayed */
+    assert_int_equal(went, N * sizeof(uint32_t) + theta + sizeof(fopo_totals) + numbers);
     assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
     assert_true(slice.mean.n_with_candidates == N && slice.mean.short_rows == 0);
     end(&s);
@@ -442,6 +417,31 @@ static void open_small(setting *s, const method *m, fopo_device *device) {
   ok(begin(s, m, device));
 }
 
+/* The sums of a record of 6 steps in slices of `at_once`. */
+static fopo_statistics record_of(const method *m, size_t at_once) {
+  setting s;
+  fopo_slice slice;
+  open_small(&s, m, gpu);
+  for (size_t made = 0; made < 6; made += at_once) ok(fopo_trainer_run(s.t, at_once, &slice));
+  fopo_statistics sum = fopo_trainer_record(s.t)->sum;
+  close_setting(&s);
+  return sum;
+}
+
+/* The statistics of a record are the same to the bit wherever its slices end. */
+static void test_sums(void **state) {
+  (void)state;
+  const size_t some[] = {0, 1, 2, 6, 7};
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+    fopo_statistics whole = record_of(&methods[some[i]], 6);
+    assert_true(whole.steps == 6 && whole.contexts == 18 && whole.norm > 0);
+    for (size_t at_once = 1; at_once <= 3; at_once++) {
+      fopo_statistics cut = record_of(&methods[some[i]], at_once);
+      assert_memory_equal(&cut, &whole, sizeof cut);
+    }
+  }
+}
+
 /* Equal bits in three ways: slices of one step, each launched directly and waited for; a long
  * slice, replayed as a CUDA graph without waiting; and a long slice with recording switched off. */
 static void test_recorded(void **state) {
@@ -474,6 +474,40 @@ static void test_recorded(void **state) {
     assert_true(b.mean.head_mass >= 0 && b.mean.head_mass <= 1 && b.mean.ess >= 1);
     close_setting(&one);
     close_setting(&many);
+  }
+}
+
+/* What a step launches when it is replayed: kernels and products, and copies beside the numbers of
+ * the steps. docs/gpu.md has the same counts, from scripts/bench/gpu_model.lua. */
+static void test_launches(void **state) {
+  (void)state;
+  enum { STEPS = 3 }; /* an epoch */
+  const struct {
+    const method *m;
+    fopo_float rows;
+    long launches;
+  } kinds[] = {{&methods[0], FOPO_FLOAT32, 4},
+               {&methods[2], FOPO_FLOAT32, 5},
+               {&methods[6], FOPO_FLOAT32, 4},
+               {&methods[7], FOPO_FLOAT32, 8},
+               {&methods[7], FOPO_BFLOAT16, 9}};
+  if (emulation_launches == NULL) return;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    setting s;
+    fopo_slice slice;
+    open_small(&s, kinds[k].m, gpu);
+    if (kinds[k].rows != FOPO_FLOAT32) ok(fopo_policy_halve(&s.pi, kinds[k].rows));
+    s.t->stride = 1024;
+    size_t epoch = fopo_trainer_steps_per_epoch(s.t);
+    assert_int_equal(epoch, STEPS);
+    ok(fopo_trainer_run(s.t, 2 * epoch, &slice)); /* sets are kept from then on for an epoch */
+    long launches = emulation_launches(), copies = emulation_copies();
+    ok(fopo_trainer_run(s.t, epoch, &slice));
+    assert_int_equal(emulation_launches() - launches, STEPS * kinds[k].launches);
+    /* theta, the totals and the order to the card, and the numbers of what is replayed; the totals
+     * and theta back */
+    assert_true(emulation_copies() - copies <= 6);
+    close_setting(&s);
   }
 }
 
@@ -793,20 +827,31 @@ static void test_faults(void **state) {
   printf("%ld faults of the GPU\n", faults);
 }
 
-int main(void) {
+int main(int n, char **words) {
   if (!open_both()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),     cmocka_unit_test(test_again),
-      cmocka_unit_test(test_curve),       cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_budget),      cmocka_unit_test(test_head_rows),
-      cmocka_unit_test(test_pieces),      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_kept),        cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_recorded),    cmocka_unit_test(test_recorded_schedule),
-      cmocka_unit_test(test_record_anew), cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),      cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive),    cmocka_unit_test(test_absent),
+      cmocka_unit_test(test_methods),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_curve),
+      cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_head_rows),
+      cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_moved),
+      cmocka_unit_test(test_recorded),
+      cmocka_unit_test(test_recorded_schedule),
+      cmocka_unit_test(test_launches),
+      cmocka_unit_test(test_record_anew),
+      cmocka_unit_test(test_record_faults),
+      cmocka_unit_test(test_broken),
+      cmocka_unit_test(test_interrupted_run),
+      cmocka_unit_test(test_adaptive),
+      cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
+  if (n > 1) cmocka_set_test_filter(words[1]);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   if (emulation_calls == NULL) close_both();
   return failed;

@@ -293,6 +293,7 @@ static void run_grid(const task &kernel, size_t blocks, unsigned threads, size_t
   crew *other = another_busy();
   if (other != nullptr) hand_over(other);
   mine = before;
+  check_gaps();
 }
 
 static std::map<const void *, size_t> opted_in; /* bytes of dynamic shared memory, by kernel */
@@ -308,7 +309,8 @@ void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream,
     give_up("a block asks for %zu bytes of shared memory, more than its kernel may", shared);
   }
   std::shared_ptr<task> kept = std::move(made);
-  put_off(stream, {[=] { run_grid(*kept, blocks, threads, shared); }, [=] { kept->check(); }});
+  put_off(stream,
+          {[=] { run_grid(*kept, blocks, threads, shared); }, [=] { kept->check(); }, true});
 }
 
 } // namespace emulation

@@ -28,7 +28,7 @@ void give_up(const char *format, ...) {
 
 /* ---- calls, and calls that must fail ---- */
 
-static long calls, waits, replays, countdown = -1;
+static long calls, waits, replays, launches, countdown = -1;
 static int fail_code, fail_for_ever, driver_version = 13000, processors = 4;
 
 cudaError_t call() {
@@ -58,6 +58,7 @@ extern "C" void emulation_fail_at(long n, int code, int for_ever) {
 extern "C" long emulation_calls(void) { return calls; }
 extern "C" long emulation_waits(void) { return waits; }
 extern "C" long emulation_replays(void) { return replays; }
+extern "C" long emulation_launches(void) { return launches; }
 extern "C" void emulation_processors(int n) { processors = n; }
 extern "C" void emulation_driver(int version) { driver_version = version; }
 
@@ -65,6 +66,7 @@ extern "C" void emulation_driver(int version) { driver_version = version; }
 
 struct emulated_graph {
   std::vector<job> nodes;
+  cudaGraphNode_t last = nullptr; /* of the graphs that it was made of */
 };
 struct emulated_exec {
   std::vector<job> nodes;
@@ -106,6 +108,7 @@ void emulation::put_off(cudaStream_t stream, job x) {
   if (s.captured != nullptr) {
     s.captured->nodes.push_back(std::move(x));
   } else {
+    launches += x.is_kernel;
     s.work.push_back(std::move(x));
   }
 }
@@ -282,6 +285,24 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   replays++;
   for (const job &x : exec->nodes) put_off(stream, x);
   return error;
+}
+
+cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned) { return create(graph); }
+
+/* A child is copied when it is added. The nodes must stand behind each other. */
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                       const cudaGraphNode_t *after, size_t n, cudaGraph_t child) {
+  held here(lock);
+  cudaError_t error = call();
+  *node = nullptr;
+  if (error != cudaSuccess) return error;
+  if (n > 1 || (n == 1 ? *after : nullptr) != graph->last) {
+    give_up("a graph of a graph is in no order");
+  }
+  graph->nodes.insert(graph->nodes.end(), child->nodes.begin(), child->nodes.end());
+  graph->last = (cudaGraphNode_t)((char *)graph + graph->nodes.size()); /* a name, not an address */
+  *node = graph->last;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return destroy(graph); }

@@ -18,6 +18,8 @@
 
 #define __global__
 #define __device__
+#define __grid_constant__
+#define __noinline__ __attribute__((noinline))
 #define __host__
 #define __forceinline__ inline
 #define __align__(n)    alignas(n)

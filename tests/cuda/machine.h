@@ -27,6 +27,7 @@ bool capturing();
  * when a graph that holds it is launched: all memory must still be there. */
 struct job {
   std::function<void()> run, check;
+  bool is_kernel = false; /* or a product: what a card launches */
 };
 void put_off(cudaStream_t stream, job x);
 /* Does the work of a stream, or of all. */
@@ -35,6 +36,7 @@ void catch_up_all();
 
 /* Ends the program unless [x, x + bytes) lies in one block of device memory. */
 void check_range(const void *x, size_t bytes, const char *what);
+void check_gaps(void);                              /* behind the arrays in scratch */
 const char *block_of(const void *x, size_t *bytes); /* nullptr: not in device memory */
 bool in_arena(const void *x);
 const char *arena_base();

@@ -17,6 +17,7 @@ namespace emulation {
 
 static const size_t PAGE = 4096, MARKED = 1 << 20;
 static char *arena;
+static long copies;
 static size_t top, in_use, sent, limit = (size_t)2 << 30;
 struct block {
   char *x;
@@ -81,6 +82,56 @@ void check_pointer(const void *x) {
   }
 }
 
+/* ---- gaps behind the arrays in scratch: they keep their NaNs ---- */
+
+static std::vector<block> gaps;
+static cudaStream_t stream_of_gaps;
+
+void check_gaps() {
+  for (const block &gap : gaps) {
+    for (size_t i = 0; i < gap.bytes; i++) {
+      if (gap.x[i] != (char)0xff) give_up("an array in scratch memory was written beyond its end");
+    }
+  }
+}
+
+/* Calls f for each gap that lies in [x, x + bytes): one call may clear several arrays. */
+template <class F> static void each_gap(const void *x, size_t bytes, F f) {
+  for (const block &gap : gaps) {
+    if (gap.x >= (const char *)x && gap.x + gap.bytes <= (const char *)x + bytes) f(gap);
+  }
+}
+
+static void drop_gaps() {
+  for (const block &gap : gaps) ASAN_UNPOISON_MEMORY_REGION(gap.x, gap.bytes);
+  check_gaps();
+  gaps.clear();
+  races::open_gaps();
+}
+
+void begin_gaps(char *scratch, cudaStream_t stream) {
+  held here(lock);
+  if (stream != nullptr) stream_of_gaps = stream;
+  if (scratch == nullptr) return;
+  put_off(stream_of_gaps, {[] {
+                             on_device open;
+                             drop_gaps();
+                           },
+                           nullptr});
+}
+
+void add_gap(char *x, size_t bytes) {
+  held here(lock);
+  auto close = [=] {
+    on_device open;
+    memset(x, 0xff, bytes);
+    ASAN_POISON_MEMORY_REGION(x, bytes);
+    gaps.push_back({x, bytes});
+    races::close_gap(x, bytes);
+  };
+  put_off(stream_of_gaps, {close, nullptr});
+}
+
 void misaligned() { give_up("a load is not aligned to its size"); }
 
 } // namespace emulation
@@ -90,6 +141,7 @@ using namespace emulation;
 extern "C" void emulation_memory(size_t bytes) { limit = bytes; }
 extern "C" size_t emulation_live(void) { return blocks.size() + others; }
 extern "C" size_t emulation_sent(void) { return sent; }
+extern "C" long emulation_copies(void) { return copies; }
 
 cudaError_t cudaMalloc(void **device, size_t bytes) {
   held here(lock);
@@ -125,6 +177,10 @@ cudaError_t cudaFree(void *device) {
   auto b = find(device);
   if (b == blocks.end() || b->x != device) {
     give_up("a pointer is freed that is no block of device memory");
+  }
+  if (!gaps.empty() && find(gaps[0].x) == b) {
+    on_device open;
+    drop_gaps();
   }
   madvise(b->x, pages(b->bytes), MADV_DONTNEED);
   ASAN_POISON_MEMORY_REGION(b->x, b->bytes);
@@ -173,6 +229,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   cudaError_t error = call();
   if (error != cudaSuccess) return error;
   if (kind == cudaMemcpyHostToDevice) sent += bytes;
+  copies++;
   if (kind != cudaMemcpyDeviceToDevice) { /* the program would copy an old place at each replay */
     error = outside_capture();
     if (error != cudaSuccess) return error;
@@ -217,11 +274,18 @@ cudaError_t cudaMemsetAsync(void *device, int value, size_t bytes, cudaStream_t 
   if (error != cudaSuccess) return error;
   put_off(stream, {[=] {
                      on_device open;
+                     each_gap(device, bytes, [](const block &gap) {
+                       ASAN_UNPOISON_MEMORY_REGION(gap.x, gap.bytes);
+                     });
                      if (value == 0 && bytes >= 16 * MARKED) {
                        clear_pages((char *)device, bytes);
                      } else {
                        memset(device, value, bytes);
                      }
+                     each_gap(device, bytes, [](const block &gap) {
+                       memset(gap.x, 0xff, gap.bytes);
+                       ASAN_POISON_MEMORY_REGION(gap.x, gap.bytes);
+                     });
                    },
                    [=] { check_range(device, bytes, "clearing"); }});
   return cudaSuccess;

@@ -147,6 +147,20 @@ __global__ void reach_kernel(float *y, const float *x, size_t at) {
 static void beyond_end(const bench &b) { go(b, 1, WARP, 0, reach_kernel, b.y, b.x, N - WARP + 1); }
 static void up_to_end(const bench &b) { go(b, 1, WARP, 0, reach_kernel, b.y, b.x, N - WARP); }
 
+/* Two arrays of a warp's numbers in what stands for scratch: the first `n` threads write. */
+__global__ void fill_kernel(float *x, unsigned n) {
+  if (threadIdx.x < n) x[threadIdx.x] = 1;
+}
+static void fill_array(const bench &b, unsigned n) {
+  begin_gaps(reinterpret_cast<char *>(b.x), b.stream);
+  scratch_layout memory = {reinterpret_cast<char *>(b.x), 0};
+  float *first = memory.array<float>(WARP), *second = memory.array<float>(WARP);
+  go(b, 1, WARP, 0, fill_kernel, second, WARP);
+  go(b, 1, 2 * WARP, 0, fill_kernel, first, n);
+}
+static void up_to_gap(const bench &b) { fill_array(b, WARP); }
+static void into_gap(const bench &b) { fill_array(b, WARP + 1); }
+
 struct inside {
   const float *x;
 };
@@ -322,6 +336,8 @@ static const struct {
     {"no_atomic", no_atomic, RACE "device"},
     {"up_to_end", up_to_end, ""},
     {"beyond_end", beyond_end, "beyond a block of device memory"},
+    {"up_to_gap", up_to_gap, ""},
+    {"into_gap", into_gap, "beyond an array in scratch memory"},
     {"host_memory", host_memory, "touches memory of the host"},
     {"released", released, "was released or never given"},
     {"unwritten_shared", unwritten_shared, "no thread of its block has written"},

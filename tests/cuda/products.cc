@@ -132,7 +132,8 @@ static cublasStatus_t put_off_product(cublasHandle_t handle, const product &p) {
                              check_operand(p.right, p.step_b, p.count, "a product's second matrix");
                              check_operand(p.out, p.step_c, p.count, "a product's result");
                              check_range(workspace, bytes, "cuBLAS's workspace");
-                           }});
+                           },
+                           true});
   return CUBLAS_STATUS_SUCCESS;
 }
 

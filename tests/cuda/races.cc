@@ -210,6 +210,20 @@ void own(const void *x, size_t bytes, bool live) {
           MADV_DONTNEED);
 }
 
+/* Behind the arrays in scratch: bytes and where they begin, in ascending order. */
+static std::map<const char *, size_t> gaps;
+
+void close_gap(const void *x, size_t bytes) { gaps[(const char *)x] = bytes; }
+
+void open_gaps() { gaps.clear(); }
+
+static bool in_gap(const char *x, size_t bytes) {
+  auto after = gaps.lower_bound(x + bytes);
+  if (after == gaps.begin()) return false;
+  const auto &[begin, size] = *--after;
+  return begin + size > x;
+}
+
 static void touch_device(const watcher *w, const char *x, size_t bytes, kind how, uint32_t site) {
   size_t page = (size_t)(x - arena_base()) / PAGE;
   uint32_t block = owner[page];
@@ -217,6 +231,7 @@ static void touch_device(const watcher *w, const char *x, size_t bytes, kind how
   if (block == 0) say(w, "a kernel touches memory that was released or never given", site);
   const auto &[begin, size] = owned[block - 1];
   if (x + bytes > begin + size) say(w, "a kernel goes beyond a block of device memory", site);
+  if (in_gap(x, bytes)) say(w, "a kernel goes beyond an array in scratch memory", site);
   touch_words(w, of_device, arena_base(), x, bytes, how, site, "device");
 }
 

@@ -14,6 +14,8 @@ struct watcher; /* of the block that a thread of the host runs */
 
 #ifdef EMULATION_RACES
 void own(const void *x, size_t bytes, bool live); /* a block of device memory */
+void close_gap(const void *x, size_t bytes);
+void open_gaps(void);
 watcher *new_watcher();
 void begin_launch();
 void begin_block(watcher *w, uint32_t block, unsigned threads, const void *dynamic, size_t bytes);
@@ -25,6 +27,8 @@ void fence(watcher *w, unsigned thread, bool of_block);
 void atomic(watcher *w, unsigned thread, const volatile void *x, size_t bytes, const void *from);
 #else
 inline void own(const void *, size_t, bool) {}
+inline void close_gap(const void *, size_t) {}
+inline void open_gaps(void) {}
 inline watcher *new_watcher() { return nullptr; }
 inline void begin_launch() {}
 inline void begin_block(watcher *, uint32_t, unsigned, const void *, size_t) {}

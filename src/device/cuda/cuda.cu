@@ -1,93 +1,11 @@
-/* The CUDA device: opening and closing, memory, the sentences for errors of CUDA, and the table of
- * operations. One card, the current one (CUDA_VISIBLE_DEVICES chooses), and one stream.
- *
- * There are three kinds of errors (NVIDIA's "CUDA Runtime API", error handling): of a machine
- * without a usable card, at which opening fails; errors that change nothing, such as too little
- * memory; and sticky errors, after which nothing on the card works in this process again. A sticky
- * error is remembered, so that every later call fails at once with the same advice; the host still
- * has the parameters as they were at the end of the last slice. */
-#include <atomic>
+/* The CUDA device: opening and closing, memory, and the table of operations. One card, the current
+ * one (CUDA_VISIBLE_DEVICES chooses), and one stream. */
 #include <cstdio>
 #include <cstring>
 
 #include "device/cuda/cuda.cuh"
 
 namespace gpu {
-
-/* ---- errors ---- */
-
-static std::atomic<int> broken{0}; /* the sticky error of this process; 0: none */
-
-static bool sticky(cudaError_t error) {
-  switch (error) {
-  case cudaErrorECCUncorrectable:
-  case cudaErrorIllegalAddress:
-  case cudaErrorLaunchTimeout:
-  case cudaErrorAssert:
-  case cudaErrorHardwareStackError:
-  case cudaErrorIllegalInstruction:
-  case cudaErrorMisalignedAddress:
-  case cudaErrorInvalidAddressSpace:
-  case cudaErrorInvalidPc:
-  case cudaErrorLaunchFailure:
-  case cudaErrorContextIsDestroyed:
-  case cudaErrorUnknown: return true;
-  default: return false;
-  }
-}
-
-static int fail_broken(cudaError_t error, const char *what) {
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "the GPU failed in %s (%s); it cannot be used again until fopo is restarted: go "
-                   "on from the last checkpoint with resume, or with device = \"cpu\"",
-                   what, cudaGetErrorString(error));
-}
-
-static int fail_memory(const char *what) {
-  size_t left = 0, all = 0;
-  if (cudaMemGetInfo(&left, &all) != cudaSuccess) left = all = 0;
-  cudaGetLastError();
-  return fopo_fail(FOPO_ERR_MEMORY,
-                   "the GPU has too little memory for %s (%.2f of its %.2f GB are free); use a "
-                   "smaller batch or fewer samples, free other objects, or use device = \"cpu\"",
-                   what, (double)left / 1e9, (double)all / 1e9);
-}
-
-int alive() {
-  int error = broken.load();
-  return error == 0 ? FOPO_OK : fail_broken((cudaError_t)error, "an earlier step");
-}
-
-int check(cudaError_t error, const char *what) {
-  if (error == cudaSuccess) return FOPO_OK;
-  cudaGetLastError(); /* clears an error that is not sticky */
-  if (error == cudaErrorMemoryAllocation) return fail_memory(what);
-  if (sticky(error)) {
-    broken.store((int)error);
-    return fail_broken(error, what);
-  }
-  if (error == cudaErrorNoKernelImageForDevice) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "fopo_cuda.so has no code for this GPU; build it here "
-                                           "with make CUDA_ARCH=native, or use device = \"cpu\"");
-  }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "the GPU refused %s: %s (CUDA error %d); use "
-                   "device = \"cpu\"",
-                   what, cudaGetErrorString(error), (int)error);
-}
-
-int check(cublasStatus_t status, const char *what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return FOPO_OK;
-  int runtime = check(cudaGetLastError(), what); /* says more than the status of cuBLAS */
-  if (runtime != FOPO_OK) return runtime;
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) return fail_memory(what);
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED || status == CUBLAS_STATUS_INTERNAL_ERROR) {
-    broken.store((int)cudaErrorUnknown);
-    return fail_broken(cudaErrorUnknown, what);
-  }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE, "cuBLAS refused %s (status %d); use device = \"cpu\"",
-                   what, (int)status);
-}
 
 /* ---- memory ---- */
 
@@ -100,6 +18,7 @@ int refuse_while_recording(fopo_device *d, const char *what) {
 int reserve(fopo_device *d, size_t bytes, const char *what) {
   state *s = of(d);
   int status = alive();
+  begin_gaps(s->scratch, s->stream);
   if (status != FOPO_OK || bytes <= s->scratch_bytes) return status;
   status = refuse_while_recording(d, what);
   if (status != FOPO_OK) return status;
@@ -113,6 +32,26 @@ int reserve(fopo_device *d, size_t bytes, const char *what) {
   s->scratch = static_cast<char *>(fresh);
   s->scratch_bytes = bytes;
   return FOPO_OK;
+}
+
+/* Blocks count up to a number and 0 follows, so the counters are cleared once. */
+int reserve_arrivals(fopo_device *d, size_t n) {
+  state *s = of(d);
+  int status = alive();
+  if (status != FOPO_OK || n <= s->n_arrivals) return status;
+  status = refuse_while_recording(d, "counters");
+  if (status != FOPO_OK) return status;
+  drop_graph(d);
+  void *fresh = nullptr;
+  status = check(cudaFree(s->arrivals), "counters");
+  s->arrivals = nullptr;
+  s->n_arrivals = 0;
+  if (status == FOPO_OK) status = check(cudaMalloc(&fresh, n * sizeof *s->arrivals), "counters");
+  if (status != FOPO_OK) return status;
+  s->arrivals = static_cast<unsigned *>(fresh);
+  status = check(cudaMemsetAsync(fresh, 0, n * sizeof *s->arrivals, s->stream), "counters");
+  if (status == FOPO_OK) s->n_arrivals = n;
+  return status;
 }
 
 /* Allocates a block and adds it to the list, not zeroed. An empty block has an address too. */
@@ -225,6 +164,7 @@ static void close(fopo_device *d) {
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
     drop_graph(d);
     cudaFree(s->scratch);
+    cudaFree(s->arrivals);
     cudaFree(s->workspace);
     if (s->ring != nullptr) cudaFreeHost(s->ring);
     if (s->blas != nullptr) cublasDestroy(s->blas);
@@ -328,11 +268,11 @@ static int begin(fopo_device *d) {
   void *workspace = nullptr;
   size_t bytes = workspace_of(about);
   if (status == FOPO_OK) {
-    status = check(cudaMalloc(&workspace, bytes + sizeof *s->step), "cuBLAS's workspace");
+    status = check(cudaMalloc(&workspace, bytes + sizeof *s->steps), "cuBLAS's workspace");
   }
   if (status == FOPO_OK) {
     s->workspace = static_cast<char *>(workspace);
-    s->step = reinterpret_cast<step_numbers *>(s->workspace + bytes);
+    s->steps = reinterpret_cast<step_table *>(s->workspace + bytes);
     status = check(cublasSetWorkspace(s->blas, workspace, bytes), "cuBLAS's workspace");
   }
   if (status != FOPO_OK) return status;

@@ -37,13 +37,21 @@ namespace gpu {
 
 constexpr unsigned WARP = 32, THREADS = 256;
 constexpr size_t SHARED_MOST = 48 << 10; /* bytes of shared memory that every card gives a block */
+constexpr size_t SMALL_BATCH = 128;      /* contexts: products of fewer are made without cuBLAS */
 constexpr size_t RING = 8 << 20;         /* holds the row ids of hundreds of steps */
 
-/* What differs between two launches of one graph. */
+/* What differs from step to step of a graph. */
 struct step_numbers {
+  size_t first;     /* place of the batch in the order of contexts */
   uint32_t step;    /* of the draws' key */
   float lr, unbias; /* adam's, corrected for t updates; sgd: its lr */
   float keep;       /* fopo_update_keep */
+};
+
+/* Of the steps that one call of replay launches. The last kernel before an update counts it. */
+struct step_table {
+  size_t at; /* the step at hand; in an update, the one behind it */
+  step_numbers of[FOPO_REPLAYS];
 };
 
 /* Scratch only grows, so no step after the first allocates. */
@@ -55,11 +63,14 @@ struct state {
   size_t capacity; /* of `blocks` */
   char *scratch;   /* device [scratch_bytes], owned */
   size_t scratch_bytes;
-  char *ring;            /* [RING] pinned host memory, owned: data on its way to the card */
-  size_t ring_used;      /* bytes since the host last waited for the stream */
-  char *workspace;       /* device, owned: cuBLAS's, so that it allocates none, and `step` */
-  step_numbers *step;    /* device: read by the kernels of the graph */
-  cudaGraphExec_t graph; /* owned; NULL: there is none */
+  char *ring;         /* [RING] pinned host memory, owned: data on its way to the card */
+  size_t ring_used;   /* bytes since the host last waited for the stream */
+  char *workspace;    /* device, owned: cuBLAS's, so that it allocates none, and `steps` */
+  step_table *steps;  /* device: read by the kernels of the graph */
+  unsigned *arrivals; /* device [n_arrivals] zeros between two kernels, owned */
+  size_t n_arrivals;
+  cudaGraphExec_t graph;      /* of a step, owned; NULL: there is none */
+  cudaGraphExec_t many_steps; /* of STEPS_A_GRAPH, owned; NULL: there is none */
   bool recording;
   cudaEvent_t began, ended; /* owned: the clock's */
   size_t processors;        /* streaming multiprocessors */
@@ -98,25 +109,35 @@ int refuse_while_recording(fopo_device *d, const char *what);
 
 /* Where the kernels of a graph read what differs from launch to launch; NULL outside a recording:
  * their arguments say it. */
-inline const step_numbers *step_on_device(fopo_device *d) {
-  return of(d)->recording ? of(d)->step : nullptr;
+inline step_table *steps_on_device(fopo_device *d) {
+  return of(d)->recording ? of(d)->steps : nullptr;
 }
 
 /* A key of draws as an argument of kernels, which read it by current(). */
 struct draw_key {
   fopo_draw_key key;
-  const step_numbers *step;
+  const step_table *steps;
 };
 
-inline draw_key key_of(fopo_device *d, fopo_draw_key key) { return {key, step_on_device(d)}; }
+inline draw_key key_of(fopo_device *d, fopo_draw_key key) { return {key, steps_on_device(d)}; }
 
 __device__ inline fopo_draw_key current(draw_key k) {
-  if (k.step != nullptr) k.key.step = k.step->step;
+  if (k.steps != nullptr) k.key.step = k.steps->of[k.steps->at].step;
   return k.key;
 }
 
 /* Makes scratch at least `bytes`. Contents are lost when it grows. */
 int reserve(fopo_device *d, size_t bytes, const char *what);
+
+/* Makes n counters that kernels count arriving blocks by: `arrivals` of the state. */
+int reserve_arrivals(fopo_device *d, size_t n);
+
+/* The emulation keeps a gap behind each array in scratch and watches it; a card has none. */
+#ifdef __CUDACC__
+constexpr size_t GAP = 0;
+inline void begin_gaps(char *, cudaStream_t) {}
+inline void add_gap(char *, size_t) {}
+#endif
 
 /* Lays out arrays in scratch. Callers go through their arrays twice: with base NULL to count the
  * bytes, then with the reserved scratch to place them. */
@@ -125,7 +146,10 @@ struct scratch_layout {
   size_t used;
   template <class T> T *array(size_t n) {
     char *start = base == nullptr ? nullptr : base + used;
-    used += (n * sizeof(T) + 255) / 256 * 256;
+    size_t end = used + n * sizeof(T);
+    if (base != nullptr && used == 0) begin_gaps(base, nullptr);
+    used += (n * sizeof(T) + 255) / 256 * 256 + GAP;
+    if (base != nullptr) add_gap(base + end, used - end);
     return reinterpret_cast<T *>(start);
   }
 };
@@ -204,7 +228,7 @@ int gemm_chunks(fopo_device *d, float *C, size_t ldc, const T *A, size_t lda, co
 #include "device/ops.def"
 #undef FOPO_OP
 
-/* dense.cu. X [B, D] = from[rows[b]], from [N, ld], of any words of 4 bytes. */
+/* begin.cu. X [B, D] = from[rows[b]], from [N, ld], of any words of 4 bytes. */
 int gather_words(fopo_device *d, float *X, const float *from, size_t ld, const uint32_t *rows,
                  size_t B, size_t D);
 /* sums [pieces], in scratch: the sums of squares of the pieces of x. */
@@ -219,169 +243,13 @@ size_t sum_rows_scratch(size_t B, size_t S, size_t L);
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L);
 
-/* snis.cu. Sums over some samples of a context, relative to exp(shift); d = r - low. */
-struct sums {
-  float shift, low;       /* largest f - log q; the least reward */
-  double w, ww, wd, head; /* sum w, sum w^2, sum w d, sum w over the draws of candidates */
-};
-
-/* The sums of a batch, in scratch: `splits` of a context, each over its part of the samples. */
-struct sample_sums {
-  size_t splits;
-  sums *partial;        /* [B, splits] */
-  float *u, *v;         /* [B, splits, L] sum w beta and sum w d beta */
-  float *w, *wd, *rows; /* only for long rows: of each sample, and sum_rows_scratch */
-};
-
-/* Lays out x for samples [B, S]. */
-void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, const fopo_rows *items,
-                size_t B, size_t S, size_t L);
-/* Fills x, w = exp(f - log q), for a batch with the same B, S and L. */
-int add_samples(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
-                const fopo_rows *items, const fopo_device_batch *batch);
-
 /* graph.cu */
-step_numbers step_numbers_of(uint32_t step, const fopo_adam *o);
+constexpr size_t STEPS_A_GRAPH = 8;
+step_numbers step_numbers_of(const fopo_adam *o);
 void drop_graph(fopo_device *d);
 
-/* ---- sums over the threads of a block, always in the same order ---- */
-
-template <class T> __device__ inline T warp_sum(T x) {
-  for (int o = WARP / 2; o > 0; o >>= 1) x += __shfl_xor_sync(0xffffffffu, x, o);
-  return x;
-}
-
-__device__ inline float larger(float a, float b) { return b > a ? b : a; }
-
-/* The sum over all threads of the block, in each thread. blockDim.x must be a multiple of WARP, and
- * at most 1024. */
-__device__ inline double block_sum(double x) {
-  __shared__ double of_warp[WARP];
-  x = warp_sum(x);
-  __syncthreads(); /* every thread has read an earlier sum */
-  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
-  __syncthreads();
-  double sum = 0;
-  for (unsigned w = 0; w < blockDim.x / WARP; w++) sum += of_warp[w];
-  return sum;
-}
-
-/* The same of N numbers at once. */
-template <int N> __device__ inline void block_sums(double (&x)[N]) {
-  __shared__ double of_warp[N][WARP];
-  for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);
-  __syncthreads(); /* every thread has read earlier sums */
-  for (int i = 0; i < N; i++) {
-    if (threadIdx.x % WARP == 0) of_warp[i][threadIdx.x / WARP] = x[i];
-  }
-  __syncthreads();
-  for (int i = 0; i < N; i++) {
-    x[i] = 0;
-    for (unsigned w = 0; w < blockDim.x / WARP; w++) x[i] += of_warp[i][w];
-  }
-}
-
-/* The largest x of the block, in each thread; NaN counts as -infinity. */
-__device__ inline float block_max(float x) {
-  __shared__ float of_warp[WARP];
-  for (int o = WARP / 2; o > 0; o >>= 1) {
-    x = larger(x, __shfl_xor_sync(0xffffffffu, x, o));
-  }
-  __syncthreads();
-  if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = x;
-  __syncthreads();
-  float most = of_warp[0];
-  for (unsigned w = 1; w < blockDim.x / WARP; w++) most = larger(most, of_warp[w]);
-  return most;
-}
-
-/* The sum over the threads before this one; *total: over all threads of the block. The caller must
- * synchronise the threads between two scans. */
-__device__ inline double block_scan(double x, double *total) {
-  __shared__ double of_warp[WARP];
-  unsigned lane = threadIdx.x % WARP;
-  double sum = x;
-  for (unsigned o = 1; o < WARP; o <<= 1) {
-    double before = __shfl_up_sync(0xffffffffu, sum, o);
-    if (lane >= o) sum += before;
-  }
-  if (lane == WARP - 1) of_warp[threadIdx.x / WARP] = sum;
-  __syncthreads();
-  double before = 0, all = 0;
-  for (unsigned w = 0; w < blockDim.x / WARP; w++) {
-    if (w == threadIdx.x / WARP) before = all;
-    all += of_warp[w];
-  }
-  *total = all;
-  double lanes_before = __shfl_up_sync(0xffffffffu, sum, 1);
-  return before + (lane > 0 ? lanes_before : 0.0);
-}
-
-/* ---- sorting by the threads of a block, by Batcher's bitonic network ---- */
-
-template <class key> __device__ inline void put_in_order(key &a, key &b, bool rising) {
-  if (rising ? a > b : a < b) {
-    key c = a;
-    a = b;
-    b = c;
-  }
-}
-
-/* A lane's key `at` after it has met the key at ^ gap, gap < WARP, which another lane of the warp
- * holds. */
-template <class key>
-__device__ inline key after_exchange(key own, size_t at, unsigned gap, bool rising) {
-  key other = __shfl_xor_sync(0xffffffffu, own, (int)gap);
-  bool takes_less = ((at & gap) == 0) == rising;
-  return (other < own) == takes_less ? other : own;
-}
-
-/* The stages of the runs `first` .. `last` whose gaps are at most WARP, on the 2 WARP keys from
- * `base` on: each lane holds two of them in registers, so no barrier is needed. */
-template <class key>
-__device__ inline void sort_segment(key *keys, size_t base, size_t n, size_t first, size_t last,
-                                    bool ascending) {
-  size_t i = base + threadIdx.x % WARP, j = i + WARP;
-  key a = i < n ? keys[i] : key{}, b = j < n ? keys[j] : key{}; /* those behind n meet each other */
-  for (size_t run = first; run <= last; run *= 2) {
-    bool a_rises = ((i & run) == 0) == ascending, b_rises = ((j & run) == 0) == ascending;
-    if (run > WARP) put_in_order(a, b, a_rises);
-    for (unsigned gap = (unsigned)least(run, WARP) / 2; gap > 0; gap /= 2) {
-      a = after_exchange(a, i, gap, a_rises);
-      b = after_exchange(b, j, gap, b_rises);
-    }
-  }
-  if (i < n) keys[i] = a;
-  if (j < n) keys[j] = b;
-}
-
-template <class key>
-__device__ inline void sort_segments(key *keys, size_t n, size_t first, size_t last,
-                                     bool ascending) {
-  __syncthreads();
-  for (size_t base = threadIdx.x / WARP * 2 * WARP; base < n;
-       base += blockDim.x / WARP * 2 * WARP) {
-    sort_segment(keys, base, n, first, last, ascending);
-  }
-}
-
-/* Sorts keys [n], n a power of two. Stages of gaps up to WARP are made by each warp for itself, so
- * the 66 stages of 2048 keys have 21 barriers. The caller must synchronise the threads before they
- * read the result. */
-template <class key> __device__ inline void sort_keys(key *keys, size_t n, bool ascending) {
-  sort_segments(keys, n, 2, least(n, 2 * WARP), ascending);
-  for (size_t run = 4 * WARP; run <= n; run *= 2) {
-    for (size_t gap = run / 2; gap > WARP; gap /= 2) {
-      __syncthreads();
-      for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
-        size_t j = i ^ gap;
-        if (j > i) put_in_order(keys[i], keys[j], ((i & run) == 0) == ascending);
-      }
-    }
-    sort_segments(keys, n, run, run, ascending);
-  }
-}
-
 } // namespace gpu
+
+#include "device/cuda/block.cuh"
 
 #endif

@@ -83,44 +83,6 @@ template int gemm_chunks(fopo_device *, float *, size_t, const uint16_t *, size_
 
 /* ---- contexts to queries, and back ---- */
 
-/* words: of a row; ld and n are in words too. In 32 bits, for a 64-bit division takes several times
- * as long. */
-template <class word>
-__global__ void gather_kernel(word *X, const word *contexts, size_t ld, const uint32_t *rows,
-                              unsigned n, unsigned words) {
-  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) X[i] = __ldg(&contexts[rows[i / words] * ld + i % words]);
-}
-
-template <class word>
-static int gather_as(fopo_device *d, float *X, const float *contexts, size_t ld,
-                     const uint32_t *rows, size_t B, size_t D) {
-  constexpr size_t N = sizeof(word) / sizeof(float);
-  size_t words = D / N, most = ((size_t)1 << 31) / words; /* rows a launch: 32 bits count words */
-  int status = FOPO_OK;
-  for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
-    size_t n = least(most, B - b) * words;
-    status = launch(d, "gathering rows", ceil_div(n, THREADS), THREADS, 0, gather_kernel<word>,
-                    reinterpret_cast<word *>(X + b * D), reinterpret_cast<const word *>(contexts),
-                    ld / N, rows + b, (unsigned)n, (unsigned)words);
-  }
-  return status;
-}
-
-int gather_words(fopo_device *d, float *X, const float *contexts, size_t ld, const uint32_t *rows,
-                 size_t B, size_t D) {
-  int bytes = load_bytes<float>(contexts, ld, D), out = load_bytes<float>(X, D, D);
-  switch (bytes < out ? bytes : out) {
-  case 16: return gather_as<uint4>(d, X, contexts, ld, rows, B, D);
-  case 8: return gather_as<uint2>(d, X, contexts, ld, rows, B, D);
-  default: return gather_as<float>(d, X, contexts, ld, rows, B, D);
-  }
-}
-
-int gather_rows(fopo_device *d, fopo_matrix X, fopo_matrix from, const uint32_t *rows) {
-  return gather_words(d, X.x, from.x, from.ld, rows, X.rows, X.cols);
-}
-
 int queries(fopo_device *d, fopo_matrix Q, fopo_matrix X, const float *theta, float scale) {
   return gemm(d, Q.x, Q.ld, scale, X.x, X.ld, 0, theta, Q.cols, 0, 0.0f, Q.rows, Q.cols, X.cols);
 }
@@ -250,10 +212,13 @@ __device__ inline float scale_of(const update &o) {
 
 __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, update o, float beta1,
                             float rest1, float beta2, float rest2, float unbias, float eps,
-                            const step_numbers *now, size_t n) {
+                            const step_table *steps, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || halted(o.u.totals)) return;
-  if (now != nullptr) o.lr = now->lr, o.keep = now->keep, unbias = now->unbias;
+  if (steps != nullptr) {
+    const step_numbers &now = steps->of[steps->at - 1];
+    o.lr = now.lr, o.keep = now.keep, unbias = now.unbias;
+  }
   float g = scale_of(o) * G[i] - o.decay * theta[i];
   m[i] = beta1 * m[i] + rest1 * g;
   v[i] = beta2 * v[i] + rest2 * g * g;
@@ -262,26 +227,29 @@ __global__ void adam_kernel(float *theta, float *m, float *v, const float *G, up
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
-  step_numbers now = step_numbers_of(0, o);
+  step_numbers now = step_numbers_of(o);
   update common = update_of(o->u);
   common.lr = now.lr;
   return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, x->theta, x->m, x->v,
                 G, common, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
-                (float)(1 - o->beta2), now.unbias, (float)o->eps, step_on_device(d), x->n);
+                (float)(1 - o->beta2), now.unbias, (float)o->eps, steps_on_device(d), x->n);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,
-                           const step_numbers *now, size_t n) {
+                           const step_table *steps, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || halted(o.u.totals)) return;
-  if (now != nullptr) o.lr = now->lr, o.keep = now->keep;
+  if (steps != nullptr) {
+    const step_numbers &now = steps->of[steps->at - 1];
+    o.lr = now.lr, o.keep = now.keep;
+  }
   velocity[i] = momentum * velocity[i] + (scale_of(o) * G[i] - o.decay * theta[i]);
   theta[i] = o.keep * theta[i] + o.lr * velocity[i];
 }
 
 int sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
   return launch(d, "sgd", ceil_div(x->n, THREADS), THREADS, 0, sgd_kernel, x->theta, x->m, G,
-                update_of(o->u), (float)o->momentum, step_on_device(d), x->n);
+                update_of(o->u), (float)o->momentum, steps_on_device(d), x->n);
 }
 
 /* ---- whole arrays ---- */

@@ -15,50 +15,9 @@
  * parts, in every sum, so that what is rounded off a weight is nowhere counted. */
 #include <cmath>
 
-#include "device/cuda/rows.cuh"
+#include "device/cuda/snis.cuh"
 
 namespace gpu {
-
-/* ---- packing ---- */
-
-template <class U, class T> __device__ inline U converted(T x) {
-  if constexpr (std::is_same_v<U, T>) {
-    return x;
-  } else {
-    return to_float(x);
-  }
-}
-
-/* A block a row; behind its L numbers zeros up to ld. */
-template <class U, class T>
-__global__ void pack_kernel(U *out, size_t ld, const T *items, size_t items_ld,
-                            const uint32_t *order, size_t L) {
-  const T *row = items + order[blockIdx.x] * items_ld;
-  for (size_t i = threadIdx.x; i < ld; i += blockDim.x) {
-    out[blockIdx.x * ld + i] = i < L ? converted<U>(row[i]) : U{};
-  }
-}
-
-template <class U, class T>
-static int pack_as(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
-  U *out = static_cast<U *>(const_cast<void *>(head->rows.x)); /* the caller's memory */
-  head->rows.type = sizeof(U) == 2 ? FOPO_BFLOAT16 : FOPO_FLOAT32;
-  head->rows.ld = fopo_rows_ld(L);
-  unsigned threads = (unsigned)least(rounded_up(head->rows.ld, WARP), THREADS);
-  return launch(d, "packing a head", head->H, threads, 0, pack_kernel<U, T>, out, head->rows.ld,
-                static_cast<const T *>(items->x), items->ld, head->order, L);
-}
-
-/* float16 is widened: it would have to be scaled to hold the small parts of queries and weights. */
-int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
-  switch (items->type) {
-  case FOPO_FLOAT16: return pack_as<float, fp16>(d, head, items, L);
-  case FOPO_BFLOAT16:
-    return of(d)->has_bf16 ? pack_as<bf16, bf16>(d, head, items, L)
-                           : pack_as<float, bf16>(d, head, items, L);
-  default: return pack_as<float, float>(d, head, items, L);
-  }
-}
 
 /* ---- the shape of the work, and its arrays ---- */
 
@@ -222,9 +181,7 @@ static int weigh(fopo_device *d, const head_work &k) {
 
 /* What the last kernel knows of the rewards. */
 struct sparse {
-  const uint64_t *indptr; /* of Y; NULL: there is none */
-  const uint32_t *y;
-  fopo_credit credit;    /* action NULL: there is none */
+  sparse_reward of;
   const uint32_t *place; /* [P] */
   const uint32_t *rows;  /* [B] */
 };
@@ -235,19 +192,19 @@ struct rewarded {
 };
 
 /* How many items of context b may earn something; those outside the head count. */
-__device__ inline size_t count_rewarded(const sparse &s, uint32_t row) {
+__device__ inline size_t count_rewarded(const sparse_reward &s, uint32_t row) {
   size_t hits = s.indptr != nullptr ? s.indptr[row + 1] - s.indptr[row] : 0;
   return hits + (s.credit.action != nullptr ? 1 : 0);
 }
 
 /* The j-th of them: first the hits, then the action of the log. */
-__device__ inline rewarded find_rewarded(const sparse &s, uint32_t row, size_t j) {
+__device__ inline rewarded find_rewarded(const sparse &x, uint32_t row, size_t j) {
+  const sparse_reward &s = x.of;
   size_t first = s.indptr != nullptr ? s.indptr[row] : 0;
   if (s.indptr != nullptr && j < s.indptr[row + 1] - first) {
-    return {s.place[s.y[first + j]], 1.0f};
+    return {x.place[s.y[first + j]], 1.0f};
   }
-  const fopo_credit &c = s.credit;
-  return {s.place[c.action[row]], c.weight[row] * (c.gain[row] - c.shift)};
+  return {x.place[s.credit.action[row]], credit_of(s.credit, row)};
 }
 
 __device__ inline float weight_at(const head_work &k, size_t b, size_t place) {
@@ -290,10 +247,11 @@ __device__ inline context_sums join(float *factor, const head_work &k, size_t b)
 /* V = (sum w r beta - rbar sum w beta) / W. Each context has `pieces` blocks, which share the L
  * numbers of a row: `width` threads, a power of two, take a number each, and such groups share the
  * chunks, splits and rewarded items, which are listed in shared memory by as many as there are
- * threads. */
+ * threads. The last block of all adds up the statistics. */
 template <class T>
 __global__ void head_finish_kernel(float *V, float *stats, head_work k, const T *head,
-                                   sparse rewards, unsigned width, unsigned pieces) {
+                                   sparse rewards, unsigned width, unsigned pieces,
+                                   unsigned *arrivals, batch_stats about) {
   __shared__ uint32_t places[THREADS];
   __shared__ float c[THREADS];
   __shared__ double of_w[THREADS], of_wr[THREADS];
@@ -316,7 +274,7 @@ __global__ void head_finish_kernel(float *V, float *stats, head_work k, const T 
     wr += scale * ((double)k.tail.v[at * k.L + i] + (double)k.tail.partial[at].low * u);
   }
   uint32_t row = rewards.rows[b];
-  size_t count = count_rewarded(rewards, row);
+  size_t count = count_rewarded(rewards.of, row);
   for (size_t first = 0; first < count; first += THREADS) {
     size_t j = first + threadIdx.x;
     rewarded item = j < count ? find_rewarded(rewards, row, j) : rewarded{UINT32_MAX, 0.0f};
@@ -345,12 +303,15 @@ __global__ void head_finish_kernel(float *V, float *stats, head_work k, const T 
     }
     V[b * k.L + i] = (float)((wr - rbar * w) / W);
   }
-  if (threadIdx.x != 0 || blockIdx.x % pieces != 0) return;
-  stats += b * FOPO_STATS;
-  stats[FOPO_STAT_REWARD] = (float)rbar;
-  stats[FOPO_STAT_ESS] = (float)(W * W / t.ww);
-  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
-  stats[FOPO_STAT_HEAD_MASS] = (float)(t.head / W);
+  if (threadIdx.x == 0 && blockIdx.x % pieces == 0) {
+    float *own = stats + b * FOPO_STATS;
+    own[FOPO_STAT_REWARD] = (float)rbar;
+    own[FOPO_STAT_ESS] = (float)(W * W / t.ww);
+    own[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
+    own[FOPO_STAT_HEAD_MASS] = (float)(t.head / W);
+  }
+  if (about.sums == nullptr || !arrives_last(arrivals, gridDim.x)) return;
+  add_up_batch(about, stats);
 }
 
 template <class T>
@@ -361,7 +322,8 @@ static int finish(fopo_device *d, const fopo_estimate *e, const head_work &k,
   size_t pieces = ceil_div(k.L, width), factors = (k.chunks + k.tail.splits) * sizeof(float);
   return launch(d, "the sums of a head", k.B * pieces, THREADS, factors, head_finish_kernel<T>,
                 e->V, e->stats, k, static_cast<const T *>(head->rows.x), rewards, width,
-                (unsigned)pieces);
+                (unsigned)pieces, of(d)->arrivals,
+                batch_stats{e->batch, nullptr, nullptr, k.B, k.H, k.B, 1});
 }
 
 /* ---- the two products ---- */
@@ -393,10 +355,12 @@ static int sum_head_bf16(fopo_device *d, const head_work &k, const fopo_shared_h
 int snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *head,
               const fopo_sparse_reward *reward, const fopo_samples *tail, const fopo_rows *items,
               const fopo_device_batch *batch) {
-  sparse rewards = {reward->Y.indptr, reward->Y.ids, reward->credit, head->place, batch->rows};
+  sparse rewards = {sparse_of(*reward), head->place, batch->rows};
   head_work k = shape(d, head, batch);
-  int status = place(d, &k, items, batch->S);
-  if (status == FOPO_OK) status = add_samples(d, k.tail, tail, items, batch);
+  drawing others = tail != nullptr ? given_samples(tail) : other_draws(d, head, reward, batch);
+  int status = reserve_arrivals(d, 1);
+  if (status == FOPO_OK) status = place(d, &k, items, batch->S);
+  if (status == FOPO_OK) status = add_samples(d, k.tail, others, items, batch);
   bool halves = head->rows.type == FOPO_BFLOAT16;
   if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch->Q);
   if (status != FOPO_OK) return status;

@@ -2,6 +2,7 @@
  * one score. */
 #include <cmath>
 
+#include "device/cuda/reward.cuh"
 #include "device/cuda/rows.cuh"
 
 namespace gpu {
@@ -15,22 +16,28 @@ struct factors {
   const uint32_t *rows;
 };
 
+/* The items that are scored: row b of ids [B, S], or row rows[b]; f = -inf from counts on. */
+struct listed {
+  const uint32_t *ids, *counts; /* counts NULL: S of each */
+  const uint32_t *rows;         /* NULL: row b */
+};
+
 enum link { PLAIN, LOGISTIC };
 
 template <class T>
 __global__ void scores_kernel(float *f, factors left, const T *items, size_t ld, int bytes,
-                              const uint32_t *ids, const uint32_t *counts, int link, size_t n,
-                              size_t S, size_t L) {
+                              listed x, int link, size_t n, size_t S, size_t L) {
   unsigned lane = threadIdx.x % LANES;
   size_t i = (size_t)blockIdx.x * TEAMS + threadIdx.x / LANES;
   bool active = i < n;
-  size_t b = active ? i / S : 0;
-  if (active && counts != nullptr && i % S >= counts[b]) {
+  size_t b = active ? i / S : 0, row = active && x.rows != nullptr ? x.rows[b] : b;
+  if (active && x.counts != nullptr && i % S >= x.counts[row]) {
     if (lane == 0) f[i] = -INFINITY;
     active = false;
   }
   const float *q = left.q + (left.rows != nullptr ? left.rows[b] : b) * L;
-  float sum = active ? dot_part(items + ids[i] * ld, q, L, lane, LANES, bytes) : 0.0f;
+  float sum =
+      active ? dot_part(items + x.ids[row * S + i % S] * ld, q, L, lane, LANES, bytes) : 0.0f;
   sum = team_sum<LANES>(sum);
   if (!active || lane != 0) return;
   f[i] = link == LOGISTIC ? 1.0f / (1.0f + expf(sum > -80.0f ? -sum : 80.0f)) : sum;
@@ -38,23 +45,31 @@ __global__ void scores_kernel(float *f, factors left, const T *items, size_t ld,
 
 template <class T>
 static int score_rows(fopo_device *d, float *f, factors left, const void *items, size_t ld,
-                      const uint32_t *ids, const uint32_t *counts, int link, size_t B, size_t S,
-                      size_t L) {
+                      listed x, int link, size_t B, size_t S, size_t L) {
   return launch(d, "scores", ceil_div(B * S, TEAMS), THREADS, 0, scores_kernel<T>, f, left,
-                static_cast<const T *>(items), ld, load_bytes<T>(items, ld, L), ids, counts, link,
-                B * S, S, L);
+                static_cast<const T *>(items), ld, load_bytes<T>(items, ld, L), x, link, B * S, S,
+                L);
+}
+
+static int score_listed(fopo_device *d, float *f, const float *Q, const fopo_rows *items, listed x,
+                        size_t B, size_t S, size_t L) {
+  factors left = {Q, nullptr};
+  switch (items->type) {
+  case FOPO_FLOAT16: return score_rows<fp16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
+  case FOPO_BFLOAT16: return score_rows<bf16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
+  default: return score_rows<float>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
+  }
 }
 
 int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
               const uint32_t *counts, size_t B, size_t S, size_t L) {
-  factors left = {Q, nullptr};
-  switch (items->type) {
-  case FOPO_FLOAT16:
-    return score_rows<fp16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
-  case FOPO_BFLOAT16:
-    return score_rows<bf16>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
-  default: return score_rows<float>(d, f, left, items->x, items->ld, ids, counts, PLAIN, B, S, L);
-  }
+  return score_listed(d, f, Q, items, {ids, counts, nullptr}, B, S, L);
+}
+
+int scores_kept(fopo_device *d, float *scores, const fopo_candidate_sets *cache,
+                const uint32_t *rows, const fopo_rows *items, const fopo_device_batch *batch) {
+  return score_listed(d, scores, batch->Q, items, {cache->ids, cache->counts, rows}, batch->B,
+                      cache->k, batch->L);
 }
 
 int scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *items,
@@ -66,8 +81,9 @@ int scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *ite
 int reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_rank *model,
                  const fopo_device_batch *batch) {
   factors left = {model->users, batch->rows};
-  return score_rows<float>(d, samples->r, left, model->items, model->rank, samples->ids, nullptr,
-                           model->logistic ? LOGISTIC : PLAIN, batch->B, batch->S, model->rank);
+  return score_rows<float>(d, samples->r, left, model->items, model->rank,
+                           {samples->ids, nullptr, nullptr}, model->logistic ? LOGISTIC : PLAIN,
+                           batch->B, batch->S, model->rank);
 }
 
 /* ---- rewards that are looked up: a thread a sample ---- */
@@ -76,17 +92,8 @@ __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
                             const uint64_t *indptr, const uint32_t *y, size_t n, size_t S) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  uint32_t row = rows[i / S], id = ids[i];
-  uint64_t first = indptr[row], end = indptr[row + 1];
-  while (first < end) { /* binary search for the first entry >= id */
-    uint64_t half = (first + end) / 2;
-    if (y[half] < id) {
-      first = half + 1;
-    } else {
-      end = half;
-    }
-  }
-  r[i] = first < indptr[row + 1] && y[first] == id ? 1.0f : 0.0f;
+  uint32_t row = rows[i / S];
+  r[i] = contains(y, indptr[row], indptr[row + 1], ids[i]) ? 1.0f : 0.0f;
 }
 
 int reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
@@ -101,7 +108,7 @@ __global__ void credit_kernel(float *r, const uint32_t *ids, const uint32_t *row
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   uint32_t row = rows[i / S];
-  float credit = ids[i] == c.action[row] ? c.weight[row] * (c.gain[row] - c.shift) : 0.0f;
+  float credit = ids[i] == c.action[row] ? credit_of(c, row) : 0.0f;
   r[i] = (add ? r[i] : 0.0f) + credit;
 }
 

@@ -46,7 +46,7 @@ static int draw_with_candidates(fopo_batch *b) {
   int status = fopo_candidates_find(c, &b->part, &b->piece, 0, 1);
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
-  if (status != FOPO_OK) return status;
+  if (status != FOPO_OK || b->at_once) return status;
   fopo_candidate_sets head = fopo_candidates_sets(c, &b->part, &b->piece);
   status = d->ops->draw_tail(d, &b->draws.samples, &head, &b->piece.device);
   if (status == FOPO_OK) status = fopo_batch_keep_part(b);
@@ -64,6 +64,7 @@ static int draw_others_of_part(fopo_batch *b) {
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
   if (b->H == 0) return draw_with_candidates(b);
+  if (b->at_once) return FOPO_OK;
   double start = fopo_clock();
   int status = b->data->part != NULL ? draw_others_of_part(b)
                                      : d->ops->draw_others(d, &b->draws.samples, &b->head.items,
@@ -72,19 +73,29 @@ static int draw(fopo_batch *b) {
   return status;
 }
 
+/* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
+static int combine_at_once(fopo_batch *b) {
+  const fopo_candidates *c = b->candidates;
+  fopo_device *d = b->data->device;
+  fopo_estimate estimate = fopo_batch_estimate(b);
+  fopo_sparse_reward reward = fopo_batch_sparse(b);
+  fopo_device_batch batch = b->piece.device;
+  fopo_drawing draws = fopo_candidates_drawing(c, &b->part, &b->piece, FOPO_DRAW_TAIL);
+  batch.with_candidates = fopo_candidates_of(c, &b->piece);
+  return d->ops->snis_drawn(d, &estimate, &draws, &reward, &b->data->beta, FOPO_TAIL_LEAST, &batch);
+}
+
 /* w = exp(f) in the head and M / U exp(f) in the tail. A shared head whose items are not listed is
  * summed by dense products. */
 static int combine(fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
+  if (b->H == 0 && b->at_once) return combine_at_once(b);
   if (b->H == 0 || b->listed > 0) return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
   fopo_estimate estimate = fopo_batch_estimate(b);
-  fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
-  fopo_device_batch x = b->piece.device;
-  reward.credit.shift = data->reward->credit.shift; /* it may change between two steps */
-  fopo_batch_fetched(b, &reward.Y, &x.rows);
-  return d->ops->snis_head(d, &estimate, &b->head.items, &reward, &b->draws.samples, &data->beta,
-                           &x);
+  fopo_sparse_reward reward = fopo_batch_sparse(b);
+  return d->ops->snis_head(d, &estimate, &b->head.items, &reward,
+                           b->at_once ? NULL : &b->draws.samples, &data->beta, &b->piece.device);
 }
 
 static const char *const by_mass[] = {"auto", NULL};
@@ -116,7 +127,8 @@ static const fopo_option options[] = {
 const fopo_estimator fopo_estimator_head_tail = {
     .name = "head_tail",
     .title = "head and tail",
-    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD | FOPO_TAKES_PARTS,
+    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD | FOPO_TAKES_PARTS |
+             FOPO_WORKS_AT_ONCE,
     .least = 1,
     .draws = draws,
     .check = check,

@@ -17,6 +17,23 @@ static int draw_proposal(fopo_batch *b) {
   return d->ops->draw_mixture(d, &b->draws.samples, &mixture, &b->piece.device);
 }
 
+/* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
+static int combine_at_once(fopo_batch *b, float floor) {
+  const fopo_candidates *c = b->candidates;
+  fopo_device *d = b->data->device;
+  fopo_estimate estimate = fopo_batch_estimate(b);
+  fopo_sparse_reward reward = fopo_batch_sparse(b);
+  fopo_device_batch batch = b->piece.device;
+  fopo_drawing draws = {.kind = FOPO_DRAW_UNIFORM};
+  batch.with_candidates = fopo_candidates_of(c, &b->piece);
+  if (batch.with_candidates > 0) {
+    draws = fopo_candidates_drawing(c, &b->part, &b->piece, FOPO_DRAW_MIXTURE);
+    draws.mixture.epsilon = fopo_proposal_share(&c->q, b->S);
+    draws.mixture.stratified = c->q.stratified;
+  }
+  return d->ops->snis_drawn(d, &estimate, &draws, &reward, &b->data->beta, floor, &batch);
+}
+
 static int draw(fopo_batch *b) {
   const fopo_samples *s = &b->draws.samples;
   int status = FOPO_OK;
@@ -26,7 +43,8 @@ static int draw(fopo_batch *b) {
   }
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
-  if (status == FOPO_OK) status = draw_proposal(b);
+  if (status != FOPO_OK || b->at_once) return status;
+  status = draw_proposal(b);
   if (status == FOPO_OK) {
     status = fopo_fault_inject(b->fault, b->data->device, s->ids, s->logq, b->piece.n * b->S,
                                b->data->P);
@@ -39,6 +57,7 @@ static int draw(fopo_batch *b) {
 /* w_s = exp(f_s) / q_s; a draw of a density above the floor eps / P is one of the candidates. */
 static int combine(fopo_batch *b) {
   float floor = fopo_proposal_floor(&b->candidates->q, b->data->P, b->S);
+  if (b->at_once) return combine_at_once(b, floor);
   return fopo_combine_covariance(b, &b->data->beta, floor);
 }
 
@@ -57,7 +76,8 @@ static const fopo_option options[] = {{.name = "proposal",
 const fopo_estimator fopo_estimator_snis = {
     .name = "snis",
     .title = "snis",
-    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED | FOPO_TAKES_PARTS,
+    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED | FOPO_TAKES_PARTS |
+             FOPO_WORKS_AT_ONCE,
     .least = 2,
     .draw = draw,
     .combine = combine,

@@ -3,8 +3,7 @@
 
 static int make(fopo_reward *r, const fopo_reward_source *source) {
   r->Y = source->Y;
-  r->shared = source->shared;
-  r->contexts = r->shared != NULL ? r->shared->N : source->Y->rows;
+  r->contexts = source->Y->rows;
   return 0;
 }
 

@@ -1,0 +1,115 @@
+/* The end of an estimate on the GPU: the gradient of a batch, its norm, and the totals by which the
+ * host need not wait for each step. A small batch takes one kernel for all; the gradient of a large
+ * one is cuBLAS's. */
+#include <cmath>
+
+#include "device/cuda/cuda.cuh"
+
+namespace gpu {
+
+/* Adds a step to *t, by a block: `squares` is this thread's part of its gradient's. The step of a
+ * graph is over with that, but for its update. */
+__device__ inline void add_step(fopo_totals *t, const fopo_statistics *sums, double squares,
+                                step_table *steps) {
+  double norm = sqrt(block_sum(squares));
+  if (threadIdx.x != 0) return;
+  if (steps != nullptr) steps->at++;
+  if (t->broken) return;
+  if (!isfinite(norm)) {
+    t->broken = 1;
+    return;
+  }
+  fopo_statistics step = *sums;
+  step.norm = t->norm = norm;
+  step.steps = 1;
+  fopo_statistics_add(&t->slice, &step);
+  fopo_statistics_add(&t->record, &step);
+}
+
+/* ---- the totals alone ---- */
+
+constexpr size_t ALONE = 1 << 14; /* numbers of a gradient that one block adds up by itself */
+constexpr unsigned MOST = 1024;   /* its threads */
+
+/* One block. The squares of the gradient G [n] or, if it is NULL, pieces [n] of their sum. */
+__global__ void __launch_bounds__(MOST)
+    totals_kernel(fopo_totals *t, const fopo_statistics *sums, const float *G, const double *pieces,
+                  size_t n, step_table *steps) {
+  double sum = 0;
+  for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
+    sum += G != nullptr ? (double)G[i] * (double)G[i] : pieces[i];
+  }
+  add_step(t, sums, sum, steps);
+}
+
+int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const float *G, size_t n) {
+  const double *pieces = nullptr;
+  size_t count = n;
+  int status = n <= ALONE ? FOPO_OK : norm2_pieces(d, &pieces, &count, G, n);
+  if (status != FOPO_OK) return status;
+  return launch(d, "the sums of a step", 1, n <= ALONE ? MOST : THREADS, 0, totals_kernel, t, sums,
+                n <= ALONE ? G : nullptr, pieces, count, steps_on_device(d));
+}
+
+/* ---- with the product of a small batch ---- */
+
+constexpr unsigned SIDE = 32, DEEP = 64, EACH = SIDE * SIDE / THREADS;
+
+/* A block takes SIDE x SIDE numbers of G = scale X^T V, in steps of DEEP contexts; a thread EACH of
+ * a column. The last block adds the squares of all. */
+__global__ void outer_kernel(float *G, const float *X, size_t ldx, const float *V, size_t ldv,
+                             float scale, size_t B, size_t D, size_t L, unsigned across,
+                             double *pieces, unsigned *arrivals, fopo_totals *t,
+                             const fopo_statistics *sums, step_table *steps) {
+  __shared__ float x[DEEP][SIDE], v[DEEP][SIDE];
+  size_t row = blockIdx.x / across * SIDE, column = blockIdx.x % across * SIDE;
+  unsigned r = threadIdx.x / SIDE, c = threadIdx.x % SIDE;
+  float sum[EACH] = {};
+  for (size_t first = 0; first < B; first += DEEP) {
+    unsigned n = (unsigned)least(DEEP, B - first);
+    __syncthreads(); /* every thread has used the tiles before */
+    for (unsigned b = r; b < n; b += THREADS / SIDE) {
+      x[b][c] = row + c < D ? X[(first + b) * ldx + row + c] : 0.0f;
+      v[b][c] = column + c < L ? V[(first + b) * ldv + column + c] : 0.0f;
+    }
+    __syncthreads();
+    for (unsigned b = 0; b < n; b++) {
+#pragma unroll
+      for (unsigned k = 0; k < EACH; k++) sum[k] += x[b][r + k * (THREADS / SIDE)] * v[b][c];
+    }
+  }
+  double squares = 0;
+#pragma unroll
+  for (unsigned k = 0; k < EACH; k++) {
+    size_t i = row + r + k * (THREADS / SIDE);
+    if (i >= D || column + c >= L) continue;
+    float g = scale * sum[k];
+    G[i * L + column + c] = g;
+    squares += (double)g * (double)g;
+  }
+  squares = block_sum(squares);
+  if (threadIdx.x == 0) pieces[blockIdx.x] = squares;
+  if (!arrives_last(arrivals, gridDim.x)) return;
+  squares = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) squares += pieces[i];
+  add_step(t, sums, squares, steps);
+}
+
+int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, float *G,
+                 fopo_matrix X, fopo_matrix V, float scale) {
+  size_t B = X.rows, D = X.cols, L = V.cols;
+  if (B > SMALL_BATCH) {
+    int status = outer(d, G, X, V, scale, 0);
+    return status == FOPO_OK ? totals(d, t, sums, G, D * L) : status;
+  }
+  size_t across = ceil_div(L, SIDE), blocks = ceil_div(D, SIDE) * across;
+  int status = reserve_arrivals(d, 1);
+  if (status == FOPO_OK) status = reserve(d, blocks * sizeof(double), "a gradient");
+  if (status != FOPO_OK) return status;
+  return launch(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, G,
+                (const float *)X.x, X.ld, (const float *)V.x, V.ld, scale, B, D, L,
+                (unsigned)across, reinterpret_cast<double *>(of(d)->scratch), of(d)->arrivals, t,
+                sums, steps_on_device(d));
+}
+
+} // namespace gpu

@@ -1,0 +1,93 @@
+/* Self-normalised importance sampling of rows that are too long for registers: they are read again
+ * for the sums, when the weights are known. */
+#include "device/cuda/snis.cuh"
+
+namespace gpu {
+
+/* A block a context: c and the statistics; on entry c holds the scores f. */
+__global__ void weights_kernel(float *c, float *stats, const float *logq, const float *r,
+                               float floor, size_t S) {
+  size_t b = blockIdx.x;
+  c += b * S;
+  logq += b * S;
+  r += b * S;
+  float most = -INFINITY, low = block_least(r, S);
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, c[s] -= logq[s]);
+  float shift = block_max(most);
+  double w = 0, ww = 0, wd = 0, head = 0;
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
+    double x = (double)expf(c[s] - shift);
+    w += x;
+    ww += x * x;
+    wd += x * (double)(r[s] - low);
+    head += logq[s] > floor ? x : 0.0;
+  }
+  double x4[] = {w, ww, wd, head};
+  block_sums(x4);
+  sums t = {shift, low, x4[0], x4[1], x4[2], x4[3]};
+  if (threadIdx.x == 0) write_stats(stats + b * FOPO_STATS, t);
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] = coefficient(c[s], r[s], t);
+}
+
+/* The sums of samples whose scores are in w [B, S]: then w holds their weights, and wd those times
+ * d. */
+__global__ void long_kernel(sums *partial, float *w, float *wd, const float *logq, const float *r,
+                            float floor, size_t S) {
+  size_t b = blockIdx.x;
+  w += b * S;
+  wd += b * S;
+  logq += b * S;
+  r += b * S;
+  float most = -INFINITY, low = block_least(r, S);
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, w[s] -= logq[s]);
+  float shift = block_max(most);
+  double sum = 0, squares = 0, rewards = 0, head = 0;
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
+    double x = (double)(w[s] = expf(w[s] - shift));
+    wd[s] = w[s] * (r[s] - low);
+    sum += x;
+    squares += x * x;
+    rewards += (double)wd[s];
+    head += logq[s] > floor ? x : 0.0;
+  }
+  double x4[] = {sum, squares, rewards, head};
+  block_sums(x4);
+  sums t = {shift, low, x4[0], x4[1], x4[2], x4[3]};
+  if (threadIdx.x == 0) partial[b] = t;
+}
+
+int add_long(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
+             const fopo_rows *items, float floor, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, L = batch->L;
+  const uint32_t *ids = samples->ids;
+  int status = score_ids(d, x.w, batch->Q, items, ids, nullptr, B, S, L);
+  if (status == FOPO_OK) {
+    status = launch(d, "the weights of the samples", B, THREADS, 0, long_kernel, x.partial, x.w,
+                    x.wd, samples->logq, samples->r, floor, S);
+  }
+  if (status == FOPO_OK) status = sum_rows(d, x.u, x.rows, items, ids, x.w, B, S, L);
+  return status == FOPO_OK ? sum_rows(d, x.v, x.rows, items, ids, x.wd, B, S, L) : status;
+}
+
+/* Long rows, without the sums that only a head needs: V from the coefficients. */
+int snis_twice(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+               const fopo_rows *items, float floor, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S, L = batch->L;
+  float *partial = nullptr, *c = nullptr;
+  for (int placed = 0; placed < 2; placed++) {
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    partial = memory.array<float>(sum_rows_scratch(B, S, L));
+    c = e->c != nullptr ? e->c : memory.array<float>(B * S);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
+    if (status != FOPO_OK) return status;
+  }
+  const fopo_samples &x = *samples;
+  int status = score_ids(d, c, batch->Q, items, x.ids, nullptr, B, S, L);
+  if (status == FOPO_OK) {
+    status = launch(d, "the weights of the samples", B, THREADS, 0, weights_kernel, c, e->stats,
+                    x.logq, x.r, floor, S);
+  }
+  return status == FOPO_OK ? sum_rows(d, e->V, partial, items, x.ids, c, B, S, L) : status;
+}
+
+} // namespace gpu
