@@ -270,6 +270,14 @@ end
 f:close()""", text, 'assert(items.cols == 1000 and s.train.n == 1040)')
 
 
+def shared_out(text):
+    """One rank has all contexts; test_ranks.py shares them out to several."""
+    lua("docs/ranks.md, contexts shared out", """
+s = fopo.data.synthetic{users = 300, items = 4000, seed = 1}:sessions{}
+items = fopo.embed.svd(s.train, {dim = 8})""", text,
+        "t:run{steps = 2, view = false}\nassert(t.data.here == s.train.n)")
+
+
 def dealt_out(text):
     """One rank holds all of the catalogue; test_ranks.py deals it out to several."""
     lua("docs/ranks.md, a catalogue dealt out", """
@@ -296,6 +304,7 @@ RUN = {
     ("docs/serving.md", "With hnswlib", 0):
         lambda text: lua("docs/serving.md, hnswlib", NAMES, text),
     ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,
+    ("docs/ranks.md", "Contexts shared out", 0): shared_out,
     ("datasets/README.md", "Data", 0): paper_data,
 }
 NOT_RUN = {

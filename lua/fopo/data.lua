@@ -8,6 +8,7 @@ local fn, doc = define.fn, define.doc
 local data = {}
 local dataset, sessions, world = native.types.dataset, native.types.sessions, native.types.world
 local logs, log_world = native.types.logs, native.types.log_world
+local shared = native.types.shared_sessions
 
 -- The names for one_of, and a line of help for each format, from native's {name, what, ...}.
 local function formats(list)
@@ -294,6 +295,31 @@ x = s.test:contexts(items, {scale = "unit"})
 assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
   call = sessions.contexts,
 }
+
+sessions.share = fn{
+  name = "sessions:share", returns = "shared_sessions",
+  args = {{"s", "sessions", nil, "the sessions"}, {"pi", "policy", nil, "what will be trained"}},
+  text = [[
+The sessions shared out to the ranks of a run (fopo.ranks): each keeps one range of the contexts,
+made for this policy, and of their Y. What is returned is for fopo.trainer{data = ...} alone; it has
+n, the contexts of all ranks, and here, those of this one. At every step the ranks that have the
+contexts of the batch send them, with their Y, to all, so the run has the bits of one process; with
+items that are dealt out those of fopo.shard.
+The sessions themselves are not needed any more, and take no memory once nothing else holds them: s,
+its dataset, or items, which remember the sessions that fopo.embed.svd made them of (items that are
+saved and loaded do not).]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}
+t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid}
+t:run{steps = 10, view = false}]],
+  call = function(s, pi) return native.share_sessions(s, pi:initial_items(), pi.contexts) end,
+}
+
+function shared.describe(s)
+  return ("sessions shared out: %s contexts over %s items, %s of them here"):format(
+    text.count(s.n), text.count(s.n_items), text.count(s.here))
+end
 
 function dataset.describe(d)
   return ("dataset (%s): %s users x %s items, %s interactions%s%s%s"):format(d.format,

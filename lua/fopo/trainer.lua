@@ -51,7 +51,8 @@ local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
     {"policy", "policy", nil, "what learns", required = true},
-    {"data", "sessions|logs", nil, "training sessions, or a bandit log", required = true},
+    {"data", "sessions|logs|shared_sessions", nil, "training sessions, or a bandit log; over "
+     .. "several processes also s.train:share(pi)", required = true},
     {"contexts", "array", nil, "[N, D], one row a session or event of data; where left out the "
      .. "mean embedding of the items in X, or the log's contexts"},
     {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
@@ -102,14 +103,20 @@ t = fopo.trainer{policy = pi, data = s.train, gradient = fopo.gradient.snis{samp
 t:run{steps = 20, view = false}
 assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
-    local from_logs = define.kind(o.data) == "logs"
+    local kind = define.kind(o.data)
+    local from_logs, shared = kind == "logs", kind == "shared_sessions"
+    if shared and (o.contexts or o.reward) then
+      define.fail("fopo.trainer: sessions that are shared out have contexts of their own, and are "
+                  .. "trained on for their hits; leave out %s",
+                  o.contexts and "contexts" or "reward")
+    end
     validation.check(o)
     local valid, automatic = validation.of(o)
     o.gradient = o.gradient or standard_gradient(o.policy.n_items)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
-    local contexts = o.contexts or from_logs and o.data:contexts()
+    local contexts = o.contexts or from_logs and o.data:contexts() or shared and o.data
                      or cache.contexts(o.data, o.policy)
     local t = {contexts = contexts, given_contexts = o.contexts, index_refresh = o.index_refresh,
                policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,

@@ -1,4 +1,5 @@
--- From a file of interactions to a trained policy, on several processes: no process has all items.
+-- From a file of interactions to a trained policy, on several processes: none has all items, nor
+-- the contexts of all users.
 --
 --   mpirun -n 2 --bind-to none ./fopo scripts/examples/ranks.lua FILE [dim [steps [folder]]]
 --   ./fopo scripts/examples/ranks.lua FILE            the same on one
@@ -25,7 +26,7 @@ print(s:describe())
 local items = fopo.embed.svd(s.train, {dim = dim, shard = true})
 print(items:describe())
 local pi = fopo.policy.linear{items = items}
-local t = fopo.trainer{policy = pi, data = s.train, valid = s.valid, seed = 1}
+local t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid, seed = 1}
 
 -- Any number of processes goes on from a checkpoint.
 local checkpoint = folder and folder .. "/checkpoint.npz"

@@ -4,9 +4,10 @@
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE]
 --
 -- FOLDER is the out= of experiments (runs/paper if none is given). Where two folders have the same
--- experiment in the same world, the first one counts. `to` gets README.md with the figures and CSVs
--- that it shows; the text of the file `notes` is put in before the tables. What an experiment of
--- a world measured is judged by the rules of claims.lua, and only what it measured is said.
+-- experiment in the same world, the first one is judged; one of another L is shown below it. `to`
+-- gets README.md with the figures and CSVs that it shows; the text of the file `notes` is put in
+-- before the tables. What an experiment of a world measured is judged by the rules of claims.lua,
+-- and only what it measured is said.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
@@ -51,7 +52,7 @@ local function world_of(worlds, name, path)
     local share = source:match("^twin, fraction (.+)$")
     worlds[key] = {name = name, source = source, slug = name .. (share and "-" .. share or ""),
                    title = share and ("%s twin, %g %%"):format(name, 100 * share) or name,
-                   experiments = {}, order = #worlds + 1}
+                   experiments = {}, others = {}, order = #worlds + 1}
     worlds[#worlds + 1] = worlds[key]
   end
   return worlds[key]
@@ -62,10 +63,16 @@ local function add(worlds, file)
   if not rows or #rows == 0 then return end
   local source, settings = comment:match("# settings (.-); ([^\n]*)")
   local world = world_of(worlds, rows[1].world, source or "unknown")
-  if world.experiments[file.experiment] then return end
-  world.experiments[file.experiment] = {rows = rows, settings = settings or "", path = file.path,
+  local e = {name = file.experiment, rows = rows, settings = settings or "", path = file.path,
     machine = comment:match("# (fopo[^\n]*)") or "unknown",
     figure = exists(file.path:gsub("%.csv$", ".svg")) and file.path:gsub("%.csv$", ".svg")}
+  local first = world.experiments[e.name]
+  if not first then
+    world.experiments[e.name] = e
+  elseif first.rows[1].dim ~= rows[1].dim then
+    e.dim = rows[1].dim
+    world.others[#world.others + 1] = e
+  end
   world.items = math.max(world.items or 0, rows[1].items)
 end
 
@@ -196,21 +203,21 @@ local function put_verdicts(w)
   if #rows > 1 then put_table(rows) end
 end
 
-local function put_experiment(w, name)
-  local e = w.experiments[name]
-  local first, seconds = e.rows[1], 0
+local function put_experiment(w, e)
+  local name, first, seconds = e.name, e.rows[1], 0
+  local title = (tables.titles[name] or name) .. (e.dim and (" at L = %d"):format(e.dim) or "")
+  local file = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
   for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
-  say("### %s: %s\n", w.title, tables.titles[name] or name)
+  say("### %s: %s\n", w.title, title)
   local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
     format(tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
            table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine,
            e.settings)
   say("%s\n", filled(about))
   put_table(tables.of(name, e.rows))
-  local csv = copy_csv(e.path, w.slug .. "-" .. name .. ".csv")
+  local csv = copy_csv(e.path, file .. ".csv")
   if e.figure then
-    say("![%s, %s](%s)\n", tables.titles[name] or name, w.title,
-        copy(e.figure, w.slug .. "-" .. name .. ".svg"))
+    say("![%s, %s](%s)\n", title, w.title, copy(e.figure, file .. ".svg"))
   end
   say("[CSV](%s)\n", csv)
 end
@@ -264,7 +271,10 @@ local function write()
     say("## %s\n", w.title)
     put_verdicts(w)
     for _, name in ipairs(order) do
-      if w.experiments[name] then put_experiment(w, name) end
+      if w.experiments[name] then put_experiment(w, w.experiments[name]) end
+      for _, e in ipairs(w.others) do
+        if e.name == name then put_experiment(w, e) end
+      end
     end
   end
   local path = o.to .. "/README.md"

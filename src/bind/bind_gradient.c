@@ -19,7 +19,7 @@ static bind_gradient *get_gradient(lua_State *L, int index) {
 
 /* ---- binding ---- */
 
-int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
+int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_object *x,
                        bind_reward *reward) {
   bind_object *fresh = fopo_alloc(1, binding_type.size);
   if (fresh == NULL) return FOPO_ERR_MEMORY;
@@ -27,10 +27,10 @@ int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, b
   fresh->refs = 1;
   bind_keep(fresh, 0, &device->object);
   bind_keep(fresh, 1, &pi->object);
-  bind_keep(fresh, 2, &x->object);
+  bind_keep(fresh, 2, x);
   bind_keep(fresh, 3, &reward->object);
-  int status =
-      fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_matrix(x), &reward->reward);
+  int status = fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_contexts(x),
+                                  &reward->reward);
   /* The former binding is released last: the core compares with it, or goes back to it on failure.
    */
   if (status == FOPO_OK) bind_keep(&g->object, BOUND, fresh);
@@ -254,7 +254,7 @@ static int compute(lua_State *L) {
   pi = bind_get(L, PI, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, X, "x");
   bind_reward *reward = bind_get(L, RW, &bind_reward_type);
-  bind_check(L, bind_gradient_bind(g, device, pi, x, reward));
+  bind_check(L, bind_gradient_bind(g, device, pi, &x->object, reward));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
   run(L, g, function);
   fopo_gradient_stats stats;

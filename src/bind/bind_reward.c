@@ -137,8 +137,19 @@ static fopo_low_rank model_for_log(lua_State *L) {
 
 /* ---- one constructor a row ---- */
 
+/* The same of sessions that are shared out. */
+static int make_of_shared(lua_State *L, const fopo_reward_kind *kind) {
+  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+  bind_shared *s = bind_get(L, 1, &bind_shared_type);
+  bind_keep(&r->object, 0, &s->object);
+  fopo_reward_source source = {.Y = &s->shared.Y, .shared = &s->shared};
+  bind_check(L, fopo_reward_init(&r->reward, kind, &source));
+  return 1;
+}
+
 /* (sessions): rewards of Y. */
 static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
+  if (bind_is(L, 1, &bind_shared_type)) return make_of_shared(L, kind);
   bind_get(L, 1, &bind_sessions_type);
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   bind_sessions *s = bind_get(L, 1, &bind_sessions_type);

@@ -117,7 +117,58 @@ static int shard_save(lua_State *L) {
   return 0;
 }
 
+/* ---- sessions that are shared out ---- */
+
+static void shared_done(bind_object *o) { fopo_shared_done(&((bind_shared *)o)->shared); }
+
+fopo_matrix bind_contexts(const bind_object *o) {
+  if (o->type != &bind_shared_type) return bind_matrix((const bind_array *)o);
+  const fopo_shared *s = &((const bind_shared *)o)->shared;
+  return fopo_matrix_view(s->x.x, s->N, s->x.cols);
+}
+
+/* native.share_sessions(sessions, items, scale): this rank's range of the sessions, with contexts
+ * made of items, which may be dealt out. */
+static int share_sessions(lua_State *L) {
+  int scale = bind_choice(L, 3, "scale", fopo_contexts_names);
+  bind_get_sessions(L, 1);
+  bind_array_items(L, 2, "items");
+  bind_shared *shared = bind_new(L, &bind_shared_type, 0);
+  const fopo_sessions *s = bind_get_sessions(L, 1);
+  bind_array *items = bind_array_items(L, 2, "items");
+  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard,
+                                 (fopo_contexts_scale)scale));
+  bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
+                       fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+static const fopo_shared *shared_of(const bind_object *o) {
+  return &((const bind_shared *)o)->shared;
+}
+
+static int shared_n(lua_State *L, bind_object *o) { return bind_return_count(L, shared_of(o)->N); }
+
+static int shared_here(lua_State *L, bind_object *o) {
+  return bind_return_count(L, shared_of(o)->x.rows);
+}
+
+static int shared_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, shared_of(o)->Y.cols);
+}
+
+static const bind_field shared_fields[] = {{"n", shared_n, NULL},
+                                           {"here", shared_here, NULL},
+                                           {"n_items", shared_n_items, NULL},
+                                           {NULL, NULL, NULL}};
+
+const bind_type bind_shared_type = {.name = "fopo.shared_sessions",
+                                    .size = sizeof(bind_shared),
+                                    .done = shared_done,
+                                    .fields = shared_fields};
+
 const luaL_Reg bind_shard_functions[] = {{"shard_array", shard_array},
                                          {"shard_files", shard_files},
                                          {"shard_save", shard_save},
+                                         {"share_sessions", share_sessions},
                                          {NULL, NULL}};

@@ -33,7 +33,7 @@ void bind_trainer_check(lua_State *L, const bind_trainer *t) {
 static int bind_all(bind_trainer *t) {
   bind_object **k = t->object.keeps;
   int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], (bind_device *)k[BIND_DEVICE],
-                                  (bind_policy *)k[BIND_POLICY], (bind_array *)k[BIND_CONTEXTS],
+                                  (bind_policy *)k[BIND_POLICY], k[BIND_CONTEXTS],
                                   (bind_reward *)k[BIND_REWARD]);
   if (status == FOPO_OK) bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
   return status;
@@ -47,7 +47,7 @@ void bind_trainer_prepare(lua_State *L, bind_trainer *t) {
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
   bind_object **k = t->object.keeps;
   fopo_trainer_options o = {.policy = &((bind_policy *)k[BIND_POLICY])->policy,
-                            .contexts = bind_matrix((bind_array *)k[BIND_CONTEXTS]),
+                            .contexts = bind_contexts(k[BIND_CONTEXTS]),
                             .reward = &((bind_reward *)k[BIND_REWARD])->reward,
                             .gradient = ((bind_gradient *)k[BIND_GRADIENT])->gradient,
                             .optim = &((bind_optim *)k[BIND_OPTIM])->optim,
@@ -59,6 +59,22 @@ static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t se
   return status == FOPO_OK ? fopo_trainer_new(&t->trainer, &o) : status;
 }
 
+/* The type of part i at `at`: contexts are an array, or sessions that are shared out. */
+static const bind_type *type_of(lua_State *L, int at, int i) {
+  int is_shared = i == BIND_CONTEXTS && bind_is(L, at, &bind_shared_type);
+  return is_shared ? &bind_shared_type : part_types[i];
+}
+
+/* Of sessions that are shared out, the reward must be theirs. */
+static void check_shared(lua_State *L, const bind_trainer *t) {
+  const bind_object *contexts = t->object.keeps[BIND_CONTEXTS];
+  const bind_reward *reward = (const bind_reward *)t->object.keeps[BIND_REWARD];
+  if (contexts->type != &bind_shared_type) return;
+  if (reward->reward.shared == &((const bind_shared *)contexts)->shared) return;
+  bind_refuse(L,
+              "sessions that are shared out are trained on for their own hits; leave out reward");
+}
+
 /* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device, index_refresh}. */
 static int trainer(lua_State *L) {
   size_t batch = bind_option_count(L, 1, "batch", 0, SIZE_MAX);
@@ -68,14 +84,19 @@ static int trainer(lua_State *L) {
   int at[BIND_DEVICE];
   luaL_checkstack(L, 20, NULL);
   for (int i = 0; i < BIND_DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
-  for (int i = 0; i < BIND_DEVICE; i++) bind_get(L, at[i], part_types[i]);
-  bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
+  for (int i = 0; i < BIND_DEVICE; i++) bind_get(L, at[i], type_of(L, at[i], i));
+  if (type_of(L, at[BIND_CONTEXTS], BIND_CONTEXTS) == &bind_array_type) {
+    bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
+  }
   bind_device *device = bind_device_open(L, name);
   bind_trainer *t = bind_new(L, &bind_trainer_type, 1);
   lua_getiuservalue(L, at[BIND_REWARD], 1);
   lua_setiuservalue(L, -2, 1);
-  for (int i = 0; i < BIND_DEVICE; i++) bind_keep(&t->object, i, bind_get(L, at[i], part_types[i]));
+  for (int i = 0; i < BIND_DEVICE; i++) {
+    bind_keep(&t->object, i, bind_get(L, at[i], type_of(L, at[i], i)));
+  }
   bind_keep(&t->object, BIND_DEVICE, &device->object);
+  check_shared(L, t);
   bind_check(L, open(t, batch, refresh, seed));
   return 1;
 }

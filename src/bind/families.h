@@ -68,6 +68,15 @@ typedef struct {
 } bind_sessions;
 
 typedef struct {
+  bind_object object;
+  fopo_shared shared;
+} bind_shared;
+
+/* bind_shard.c: the contexts of an array, or of sessions that are shared out: of these `rows` are
+ * those of all ranks, and x holds this rank's. */
+fopo_matrix bind_contexts(const bind_object *o);
+
+typedef struct {
   bind_object object; /* keeps: the arrays of contexts and of items, which own the matrices of the
                        * log. User values 1, 2 of the handle: handles on them */
   fopo_logs *logs;
@@ -197,7 +206,7 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 
 /* Binds the gradient to its data, which the binding keeps alive. A failure leaves the former
  * binding, or none. */
-int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_array *x,
+int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_object *x,
                        bind_reward *reward);
 
 /* Sets t.reward, t.ess ... in the table on the top, of the statistics that have a label; and, if

@@ -33,6 +33,16 @@ static void sort_small(uint32_t *x, size_t n) {
   }
 }
 
+size_t fopo_shard_ids(uint32_t *rows, const fopo_shard *s, const uint32_t *ids, size_t n) {
+  size_t held = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t row = fopo_part_row(&s->part, ids[i]);
+    if (row != UINT32_MAX) rows[held++] = row;
+  }
+  sort_small(rows, held);
+  return held;
+}
+
 int fopo_shard_csr(fopo_csr *own, const fopo_shard *s, const fopo_csr *Y) {
   size_t nnz = 0, all = fopo_csr_nnz(Y);
   for (size_t i = 0; i < all; i++) nnz += fopo_part_row(&s->part, Y->ids[i]) != UINT32_MAX;
@@ -40,12 +50,7 @@ int fopo_shard_csr(fopo_csr *own, const fopo_shard *s, const fopo_csr *Y) {
   if (status != FOPO_OK) return status;
   size_t at = 0;
   for (size_t n = 0; n < Y->rows; n++) {
-    size_t begin = at;
-    for (size_t i = Y->indptr[n]; i < Y->indptr[n + 1]; i++) {
-      uint32_t row = fopo_part_row(&s->part, Y->ids[i]);
-      if (row != UINT32_MAX) own->ids[at++] = row;
-    }
-    sort_small(own->ids + begin, at - begin);
+    at += fopo_shard_ids(own->ids + at, s, fopo_csr_row(Y, n), fopo_csr_count(Y, n));
     own->indptr[n + 1] = at;
   }
   return FOPO_OK;

@@ -42,6 +42,10 @@ int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions
  * as can be. */
 int fopo_shard_range(fopo_matrix *range, const fopo_shard *s);
 
+/* rows: those of the items ids [n] that this part holds, ascending; returns how many. Not
+ * collective. */
+size_t fopo_shard_ids(uint32_t *rows, const fopo_shard *s, const uint32_t *ids, size_t n);
+
 /* *own [Y.rows, part.rows]: the entries of Y whose items this part holds, as its rows. Not
  * collective. */
 int fopo_shard_csr(fopo_csr *own, const fopo_shard *s, const fopo_csr *Y);

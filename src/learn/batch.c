@@ -49,14 +49,14 @@ static int works_at_once(const fopo_batch *b) {
   return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_WORKS_AT_ONCE) &&
          b->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
          fopo_reward_is_sparse(data->reward) && !data->train_items && data->part == NULL &&
-         !b->spread && b->fault == FOPO_FAULT_NONE;
+         data->shared == NULL && !b->spread && b->fault == FOPO_FAULT_NONE;
 }
 
 /* Whether the rows of the batch are on the device already. */
 static int is_ordered(const fopo_batch *b) {
   const fopo_row_order *o = &b->order;
-  return o->host != NULL && b->rows >= o->host && b->rows < o->host + o->n &&
-         b->data->device->ops->start_batch != NULL;
+  return b->data->shared == NULL && o->host != NULL && b->rows >= o->host &&
+         b->rows < o->host + o->n && b->data->device->ops->start_batch != NULL;
 }
 
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
@@ -218,8 +218,10 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
   if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
+    fopo_device_batch x = b->piece.device;
     arrays.credit.shift = r->credit.shift; /* it may change between two steps */
-    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &b->piece.device);
+    fopo_batch_fetched(b, &arrays.Y, &x.rows);
+    return r->kind->look_up(data->device, &b->draws.samples, &arrays, &x);
   }
   fopo_drawn local;
   int status = fetch_draws(b, &local);

@@ -119,6 +119,15 @@ static inline int fopo_batch_keep_part(fopo_batch *b) {
   return status;
 }
 
+/* If the contexts are shared out: *Y, the hits of the part at hand, and *rows, where in them those
+ * of the piece are. Else they stay as they are. */
+static inline void fopo_batch_fetched(const fopo_batch *b, fopo_csr *Y, const uint32_t **rows) {
+  const fopo_fetched *f = b->data->fetched;
+  if (f == NULL) return;
+  *Y = f->Y;
+  *rows = f->places + (b->piece.first - b->part.first);
+}
+
 /* Options, data and candidates outlive the batch. */
 void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
                      fopo_candidates *candidates);

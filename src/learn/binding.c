@@ -25,8 +25,8 @@ int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_po
   return b->device == device && b->part == (pi->shard != NULL ? &pi->shard->part : NULL) &&
          b->n_theta == pi->theta.rows * pi->theta.cols && b->units == pi->units &&
          same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
-         same_view(b->contexts, contexts) && same_rewards(&b->rewarded, &arrays) &&
-         b->train_items == pi->train_items;
+         same_view(b->contexts, contexts) && b->shared == reward->shared &&
+         same_rewards(&b->rewarded, &arrays) && b->train_items == pi->train_items;
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi, const fopo_reward *reward) {
@@ -90,6 +90,7 @@ static int copy_reward(fopo_binding *b) {
   fopo_reward_arrays *to = &b->credited;
   const fopo_csr *Y = b->part != NULL ? &b->own_hits : &host->Y;
   size_t N = b->reward->contexts;
+  if (b->shared != NULL) return FOPO_OK; /* hits, which come with the contexts of a batch */
   int status = b->part != NULL ? find_own(b) : FOPO_OK;
   const uint32_t *action = b->part != NULL ? b->own_actions : host->credit.action;
   if (status == FOPO_OK && host->Y.indptr != NULL) status = copy_hits(&to->Y, b->device, Y);
@@ -114,9 +115,14 @@ static int copy_data(fopo_binding *b) {
     if (b->device_half == NULL) return FOPO_ERR_MEMORY;
     b->beta = (fopo_rows){b->device_half, b->rows.ld, b->rows.type};
   }
-  b->device_contexts.x =
-      resident(b->device, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
-  if (b->device_contexts.x == NULL) return FOPO_ERR_MEMORY;
+  if (b->shared != NULL) {
+    b->fetched = fopo_alloc(1, sizeof *b->fetched);
+    if (b->fetched == NULL) return FOPO_ERR_MEMORY;
+  } else {
+    b->device_contexts.x =
+        resident(b->device, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
+    if (b->device_contexts.x == NULL) return FOPO_ERR_MEMORY;
+  }
   b->theta = fopo_renew_on_device(b->device, NULL, b->n_theta, sizeof *b->theta);
   return b->theta == NULL ? FOPO_ERR_MEMORY : copy_reward(b);
 }
@@ -127,6 +133,7 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
                       .policy = pi,
                       .reward = reward,
                       .part = pi->shard != NULL ? &pi->shard->part : NULL,
+                      .shared = reward->shared,
                       .N = contexts.rows,
                       .P = fopo_policy_n_items(pi),
                       .D = contexts.cols,
@@ -160,8 +167,32 @@ void fopo_binding_done(fopo_binding *b) {
                           (void *)r->model.items};
   if (b->device != NULL) fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
   fopo_csr_done(&b->own_hits);
+  if (b->fetched != NULL) fopo_fetched_done(b->fetched);
+  fopo_free(b->fetched);
   fopo_free(b->own_actions);
   *b = (fopo_binding){0};
+}
+
+/* X = the contexts rows, from the ranks that have them. */
+static int fetch(const fopo_binding *b, fopo_matrix X, const uint32_t *rows) {
+  fopo_device *d = b->device;
+  size_t n = X.rows;
+  int status = fopo_fetched_reserve(b->fetched, b->shared, n);
+  uint32_t *wanted = b->fetched->rows;
+  if (status == FOPO_OK) status = d->ops->get(d, wanted, rows, n * sizeof *rows);
+  status = fopo_fetch(b->fetched, b->shared, b->policy->shard, wanted, n, status);
+  if (status != FOPO_OK) return status;
+  return d->ops->put(d, X.x, b->fetched->X, n * b->D * sizeof *X.x);
+}
+
+/* The same by one operation, which a device may have; contexts and queries of a linear policy. */
+static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, const float *theta,
+                         const fopo_batch_start *from) {
+  fopo_batch_start start = *from;
+  start.contexts = b->device_contexts;
+  start.X = X;
+  if (b->units == 0) start.Q = Q, start.theta = theta, start.scale = 1.0f / b->policy->temperature;
+  return b->device->ops->start_batch(b->device, &start);
 }
 
 int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,
@@ -169,17 +200,12 @@ int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, fl
   fopo_device *d = b->device;
   const fopo_policy *pi = b->policy;
   float scale = 1.0f / pi->temperature;
-  fopo_batch_start start = *from;
-  start.contexts = b->device_contexts;
-  start.X = X;
-  if (b->units == 0) start.Q = Q, start.theta = theta, start.scale = scale;
-  int status = d->ops->start_batch != NULL
-                   ? d->ops->start_batch(d, &start)
-                   : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
-  if (status != FOPO_OK) return status;
-  if (b->units == 0) {
-    return d->ops->start_batch != NULL ? FOPO_OK : d->ops->queries(d, Q, X, theta, scale);
-  }
+  int at_once = b->shared == NULL && d->ops->start_batch != NULL;
+  int status = b->shared != NULL ? fetch(b, X, from->rows)
+               : at_once         ? start_at_once(b, Q, X, theta, from)
+                                 : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
+  if (status != FOPO_OK || (at_once && b->units == 0)) return status;
+  if (b->units == 0) return d->ops->queries(d, Q, X, theta, scale);
   fopo_network_pass pass = {&pi->net, theta, hidden, NULL, scale};
   return d->ops->network_forward(d, Q, X, &pass);
 }

@@ -11,11 +11,13 @@ typedef struct {
   fopo_device *device; /* these three are not owned */
   const fopo_policy *policy;
   const fopo_reward *reward;
-  size_t N, P, D, L;     /* contexts, items, features of a context, dimension of an item */
-  size_t n_theta;        /* parameters of theta */
-  size_t units;          /* hidden units of a network; 0: the policy is linear */
-  int train_items;       /* the policy's, when it was bound */
-  const fopo_part *part; /* of the catalogue that items hold; NULL: they hold all P */
+  size_t N, P, D, L;         /* contexts, items, features of a context, dimension of an item */
+  size_t n_theta;            /* parameters of theta */
+  size_t units;              /* hidden units of a network; 0: the policy is linear */
+  int train_items;           /* the policy's, when it was bound */
+  const fopo_part *part;     /* of the catalogue that items hold; NULL: they hold all P */
+  const fopo_shared *shared; /* contexts and hits are this rank's part of these; NULL: they are
+                              * whole */
 
   /* The views on the host that the device's copies were made of. */
   fopo_matrix items, contexts; /* [P, L], [N, D] */
@@ -31,6 +33,7 @@ typedef struct {
 
   /* If items are a part of the catalogue, what a reward earns there, on the host. Owned. */
   fopo_csr own_hits;
+  fopo_fetched *fetched; /* of shared contexts: those of the last queries. Owned */
   uint32_t *own_actions; /* [N] rows of the part; UINT32_MAX: another has the item */
   float *theta;          /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;
@@ -51,7 +54,8 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
 void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 
 /* X [n, D] = the contexts that `from` names by its rows or its order, and Q [n, L] = h(X) / T at
- * theta; hidden [n, units] is what a network leaves for its way back. All on the device. */
+ * theta; hidden [n, units] is what a network leaves for its way back. All on the device. Collective
+ * if the contexts are shared out; then `from` names rows. */
 int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,
                          const float *theta, const fopo_batch_start *from);
 

@@ -139,7 +139,18 @@ fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->batch.fault
 static int check_data(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
   int status = fopo_policy_check_contexts(pi, contexts);
   if (status != FOPO_OK) return status;
+  if (reward->shared != NULL && contexts.x != reward->shared->x.x) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "these rewards are of sessions that are shared out to the ranks; use them "
+                     "with a trainer whose data are those sessions");
+  }
   return fopo_reward_check(reward, contexts.rows, fopo_policy_n_items(pi));
+}
+
+static int check_shared(const fopo_device *device) {
+  if (device->ops->join_sums != NULL) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "sessions that are shared out are trained on by the CPU; use device = \"cpu\"");
 }
 
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
@@ -153,7 +164,12 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   if (pi->train_items && pi->items.ld != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
   }
-  status = fopo_matrix_finite(contexts, "contexts");
+  if (reward->shared != NULL) {
+    status = check_shared(device);
+    contexts.rows = reward->shared->x.rows; /* those that are here */
+  }
+  if (status == FOPO_OK) status = fopo_matrix_finite(contexts, "contexts");
+  if (reward->shared != NULL) contexts.rows = reward->shared->N;
   if (status != FOPO_OK) return status;
   unbind(g);
   g->checked = 0;
@@ -211,10 +227,11 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   return status;
 }
 
-/* All ranks work on a batch of a part of the catalogue; on one of the whole, if the caller says so.
- */
+/* All ranks work on a batch of a part of the catalogue, or of contexts that are shared out; on
+ * another one, if the caller says so. */
 static int is_spread(const fopo_gradient *g) {
-  return g->data.part != NULL || (g->spread && fopo_comm_size() > 1);
+  int together = g->spread || g->data.shared != NULL;
+  return g->data.part != NULL || (together && fopo_comm_size() > 1);
 }
 
 static int begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,

@@ -45,6 +45,11 @@ int fopo_reward_fill(float *values, const fopo_reward *r, const uint32_t *ids, c
                      "a custom reward is filled by its own function, draw by draw; the others can "
                      "be looked up here");
   }
+  if (r->shared != NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "these rewards are of sessions that are shared out to the ranks, for training "
+                     "alone; use fopo.reward.hits of the whole sessions");
+  }
   for (size_t i = 0; i < B * S && r->actions > 0; i++) {
     if (ids[i] >= r->actions) {
       return fopo_fail(FOPO_ERR_ARGUMENT, "draw %zu of context %zu is item %llu of %zu", i % S + 1,

@@ -17,6 +17,7 @@
 
 #include <readline/readline.h>
 
+#include "core/notice.h"
 #include "core/progress.h"
 #include "term/background.h"
 #include "term/chunk.h"
@@ -28,6 +29,7 @@
 static int terminal;
 static lua_State *completer;
 static sigjmp_buf dropped;
+static int gone; /* the terminal cannot be read any more */
 
 /* ---- completion ---- */
 
@@ -135,11 +137,12 @@ static int next_byte(void *file) {
     if (ready > 0) {
       ssize_t n = read(keys.fd, &c, 1);
       if (n == 1) return c;
-      if (n == 0 || errno != EINTR) return EOF;
+      gone = n == 0 || errno != EINTR;
     } else if (ready < 0) {
-      if (why != EINTR) return EOF;
-      rl_forced_update_display();
+      gone = why != EINTR;
+      if (!gone) rl_forced_update_display();
     }
+    if (gone) return EOF;
   }
 }
 
@@ -185,8 +188,23 @@ static fopo_line read_edited(char **line, const char *prompt) {
     return FOPO_LINE_DROPPED;
   }
   *line = readline(prompt);
+  if (gone) { /* readline takes the part of a line that was typed for the whole */
+    free(*line);
+    *line = NULL;
+  }
   fopo_history_read();
   return *line != NULL ? FOPO_LINE : FOPO_LINE_END;
+}
+
+/* Says why a line could not be read. If only memory was short, what is left of it is skipped and
+ * the next one is read; else the input ends. */
+static fopo_line give_up_line(int why) {
+  fopo_notice("a line of the input could not be read: %s", strerror(why));
+  if (why != ENOMEM || ferror(stdin)) return FOPO_LINE_END;
+  int c;
+  do c = getc(stdin);
+  while (c != '\n' && c != EOF);
+  return FOPO_LINE_DROPPED;
 }
 
 static fopo_line read_plain(char **line) {
@@ -195,9 +213,11 @@ static fopo_line read_plain(char **line) {
   *line = NULL;
   ssize_t n = getline(line, &capacity, stdin);
   if (n < 0) {
+    int why = errno;
     free(*line);
     *line = NULL;
-    if (errno != EINTR) return FOPO_LINE_END;
+    if (feof(stdin) || why == 0) return FOPO_LINE_END;
+    if (why != EINTR) return give_up_line(why);
     clearerr(stdin);
     if (fopo_ending()) return FOPO_LINE_END;
     fopo_interrupt_done();

@@ -34,8 +34,14 @@ static uLong add_dealt(uLong crc, const fopo_shard *s) {
   return crc32_z(crc, (const Bytef *)shape, sizeof shape);
 }
 
+/* The same of sessions that are shared out, of which each rank has a part. */
+static uLong add_shared(uLong crc, const fopo_shared *s) {
+  uint64_t shape[4] = {s->N, s->x.cols, s->Y.cols, s->most};
+  return crc32_z(crc, (const Bytef *)shape, sizeof shape);
+}
+
 static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
-  const fopo_csr *Y = r->Y;
+  const fopo_csr *Y = r->shared == NULL ? r->Y : NULL;
   size_t N = r->contexts;
   if (Y != NULL) {
     crc = crc32_z(crc, (const Bytef *)Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
@@ -61,8 +67,9 @@ static uint32_t fingerprint(fopo_trainer *t) {
     crc = add_dealt(crc, t->o.policy->shard);
   } else {
     if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
-    crc = add_rows(crc, t->o.contexts);
+    if (t->o.reward->shared == NULL) crc = add_rows(crc, t->o.contexts);
   }
+  if (t->o.reward->shared != NULL) crc = add_shared(crc, t->o.reward->shared);
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
   t->fingerprint = (uint32_t)crc;
   t->fingerprinted = 1;

@@ -332,7 +332,42 @@ WRAP(open, int, memfd_create, (const char *p, unsigned f), (p, f), -1)
     if (n > 1 && fails(kind_short, CALLER)) n = (n + 2) / 3;                                       \
     return next arguments;                                                                         \
   }
-WRAP_MOVE(read, read, (int fd, void *p, size_t n), (fd, p, n))
+
+/* ---- the prompt ---- */
+
+/* 0: off; 1: the fault lasts until the next entry has been typed and run; 2: it was typed. */
+static atomic_int at_prompt;
+
+static void typed(int fd, const char *bytes, ssize_t n) {
+  int armed_now = 1;
+  if (fd != STDIN_FILENO || n < 1) return;
+  if (memchr(bytes, '\n', (size_t)n) == NULL && memchr(bytes, '\r', (size_t)n) == NULL) return;
+  atomic_compare_exchange_strong(&at_prompt, &armed_now, 2);
+}
+
+/* The prompt waits for another line: the entry is done, and so is the fault. */
+static void waits(void) {
+  int typed_now = 2;
+  if (!atomic_compare_exchange_strong(&at_prompt, &typed_now, 0)) return;
+  atomic_store(&armed, 0);
+  atomic_store(&watching, 0);
+}
+
+int poll(struct pollfd *fds, nfds_t n, int ms) {
+  NEXT(poll);
+  if (n == 1 && fds[0].fd == STDIN_FILENO && next(fds, n, 0) == 0) waits();
+  return next(fds, n, ms);
+}
+
+ssize_t read(int fd, void *p, size_t n) {
+  NEXT(read);
+  if (fails(kind_read, CALLER) || fails(kind_again, CALLER)) return -1;
+  if (n > 1 && fails(kind_short, CALLER)) n = (n + 2) / 3;
+  ssize_t got = next(fd, p, n);
+  typed(fd, p, got);
+  return got;
+}
+
 WRAP_MOVE(read, pread, (int fd, void *p, size_t n, off_t at), (fd, p, n, at))
 WRAP_MOVE(read, pread64, (int fd, void *p, size_t n, off_t at), (fd, p, n, at))
 WRAP_MOVE(write, write, (int fd, const void *p, size_t n), (fd, p, n))
@@ -356,11 +391,20 @@ static int spoken(const FILE *f) { return f == stdout || f == stderr; }
     return next arguments;                                                                         \
   }
 WRAP_STREAM(read, size_t, fread, (void *p, size_t s, size_t n, FILE *f), (p, s, n, f), 0)
-WRAP_STREAM(read, ssize_t, getline, (char **p, size_t *n, FILE *f), (p, n, f), -1)
 WRAP_STREAM(write, size_t, fwrite, (const void *p, size_t s, size_t n, FILE *f), (p, s, n, f), 0)
 WRAP_STREAM(write, int, fputs, (const char *p, FILE *f), (p, f), -1)
 WRAP_STREAM(write, int, fputc, (int c, FILE *f), (c, f), -1)
 WRAP_STREAM(write, int, vfprintf, (FILE * f, const char *p, va_list a), (f, p, a), -1)
+
+/* What getline() becomes where the compiler optimises. */
+ssize_t __getdelim(char **p, size_t *n, int end, FILE *f) {
+  NEXT(__getdelim);
+  if (f == stdin) waits();
+  if (fails(kind_read, CALLER)) return mark(f);
+  ssize_t got = next(p, n, end, f);
+  if (f == stdin) typed(STDIN_FILENO, "\n", 1);
+  return got;
+}
 
 char *fgets(char *p, int n, FILE *f) {
   NEXT(fgets);
@@ -424,20 +468,6 @@ WRAP(start, int, posix_spawn,
       char *const v[], char *const e[]),
      (child, p, a, t, v, e), codes[kind_start])
 
-/* ---- waiting for keys ---- */
-
-static atomic_int until_asked; /* waits for input after which the fault is over; 0: off */
-
-/* The prompt waits for its next line: what was typed before is done. */
-int poll(struct pollfd *fds, nfds_t n, int ms) {
-  NEXT(poll);
-  if (n == 1 && fds[0].fd == STDIN_FILENO && atomic_load(&until_asked)) {
-    atomic_store(&armed, 0);
-    atomic_store(&until_asked, 0);
-  }
-  return next(fds, n, ms);
-}
-
 /* ---- for Lua ---- */
 
 static char *label; /* a file that outlives the process: what it was at when it ended */
@@ -461,15 +491,15 @@ static int watch(lua_State *L) {
   return 0;
 }
 
-/* seam.arm(kind, n, forever, [prompt]): the call of that kind after n more fails; with `prompt` not
- * beyond the next line that is asked for. */
+/* seam.arm(kind, n, forever, [prompt]): the call of that kind after n more fails; with `prompt`
+ * while the next entry is typed and run. */
 static int arm(lua_State *L) {
   int kind = kind_at(L, 1);
   long n = (long)luaL_checkinteger(L, 2);
   reset();
   atomic_store(&left, n);
   atomic_store(&forever, lua_toboolean(L, 3));
-  atomic_store(&until_asked, lua_toboolean(L, 4));
+  atomic_store(&at_prompt, lua_toboolean(L, 4));
   atomic_store(&armed, kind + 1);
   atomic_store(&watching, 1);
   return 0;

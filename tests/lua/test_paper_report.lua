@@ -58,6 +58,10 @@ write("two", "rq1", "small", "/home/me/data/small.csv", 1000, steps(900, 5, 5))
 write("one", "rq2", "small", "/home/me/data/small.csv", 1000, {
   {method = "uniform", epsilon = 1, reward = 0.2}, {method = "REINFORCE", reward = 0.1},
   {method = "mixture", epsilon = 0.8, reward = 0.1}})
+-- One of another L is shown and not judged.
+write("two", "rq2", "small", "/home/me/data/small.csv", 1000, {
+  {method = "uniform", dim = 77, epsilon = 1, reward = 0.1},
+  {method = "mixture", dim = 77, epsilon = 0.8, reward = 0.4}})
 write("one", "rq3", "small", "/home/me/data/small.csv", 1000, {
   {method = "mixture", k = 64, reward = 0.2}, {method = "mixture", k = 512, reward = 0.1}})
 local figure = assert(io.open(top .. "/one/rq2-small.svg", "w"))
@@ -117,6 +121,9 @@ has("### K and the reward\n\nIt does not hold on small. The rule")
 -- Tables, figures, CSVs.
 has("| mixture, eps 0.8 | 0.1020 ± 0.0025 |")
 has("![RQ2, eps, small](small-rq2.svg)")
+has("### small: RQ2, eps at L = 77")
+has("| mixture, eps 0.8 | 0.4080 ± 0.0099 |")
+assert(read(top .. "/out/small-rq2-77.csv"))
 has("fopo 9.9, kernels portable, 1 threads; batch=32.")
 assert(read(top .. "/out/small-rq2.svg") == "<svg/>" and read(top .. "/out/twitch-1-rq1.csv"))
 assert(read(top .. "/out/small-rq1.csv"):find("# settings data/small.csv; batch=32\n", 1, true))

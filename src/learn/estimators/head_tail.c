@@ -94,8 +94,10 @@ static int combine(fopo_batch *b) {
   if (b->H == 0 || b->listed > 0) return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = fopo_batch_sparse(b);
+  fopo_device_batch x = b->piece.device;
+  fopo_batch_fetched(b, &reward.Y, &x.rows);
   return d->ops->snis_head(d, &estimate, &b->head.items, &reward,
-                           b->at_once ? NULL : &b->draws.samples, &data->beta, &b->piece.device);
+                           b->at_once ? NULL : &b->draws.samples, &data->beta, &x);
 }
 
 static const char *const by_mass[] = {"auto", NULL};

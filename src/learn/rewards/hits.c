@@ -3,7 +3,8 @@
 
 static int make(fopo_reward *r, const fopo_reward_source *source) {
   r->Y = source->Y;
-  r->contexts = source->Y->rows;
+  r->shared = source->shared;
+  r->contexts = r->shared != NULL ? r->shared->N : source->Y->rows;
   return 0;
 }
 

@@ -1,0 +1,221 @@
+#include "data/shared.h"
+
+#include <string.h>
+
+#include "comm/comm.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+static size_t ranks(void) { return (size_t)fopo_comm_size(); }
+static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
+
+void fopo_shared_done(fopo_shared *s) {
+  fopo_matrix_done(&s->x);
+  fopo_csr_done(&s->Y);
+  *s = (fopo_shared){0};
+}
+
+/* ---- sharing out ---- */
+
+/* Rows first .. first + n - 1 of m; not owned. */
+static fopo_csr rows_of(const fopo_csr *m, size_t first, size_t n) {
+  return (fopo_csr){.rows = n, .cols = m->cols, .indptr = m->indptr + first, .ids = m->ids};
+}
+
+static int copy_rows(fopo_csr *to, const fopo_csr *from, size_t first, size_t n) {
+  uint64_t begin = from->indptr[first];
+  int status = fopo_csr_init(to, n, from->cols, (size_t)(from->indptr[first + n] - begin), 0);
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < n; i++) to->indptr[i + 1] = from->indptr[first + i + 1] - begin;
+  memcpy(to->ids, from->ids + begin, (size_t)to->indptr[n] * sizeof *to->ids);
+  return FOPO_OK;
+}
+
+/* Contexts of items that are dealt out: the ranks make all of them together, a block at a time, and
+ * each keeps its own. */
+static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard *shard,
+                      fopo_contexts_scale scale) {
+  enum { BLOCK = 4096 };
+  fopo_matrix some = {0};
+  int status = fopo_comm_agree(fopo_matrix_init(&some, BLOCK, s->x.cols));
+  for (size_t first = 0; first < s->N && status == FOPO_OK; first += BLOCK) {
+    size_t n = s->N - first < BLOCK ? s->N - first : BLOCK;
+    fopo_sessions block = {.X = rows_of(&sessions->X, first, n)};
+    status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, scale);
+    for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+      size_t own = first + i - s->first; /* wraps around below the range */
+      if (own >= s->x.rows) continue;
+      memcpy(fopo_matrix_row(s->x, own), fopo_matrix_row(some, i), s->x.cols * sizeof *s->x.x);
+    }
+  }
+  fopo_matrix_done(&some);
+  return status;
+}
+
+static int check(const fopo_sessions *sessions, size_t P) {
+  if (sessions->X.rows < ranks()) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%zu contexts cannot be shared out to %zu ranks",
+                     sessions->X.rows, ranks());
+  }
+  if (sessions->X.cols == P) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "the sessions are over %zu items, and %zu items are given",
+                   sessions->X.cols, P);
+}
+
+int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
+                     fopo_shard *shard, fopo_contexts_scale scale) {
+  size_t n, all[FOPO_COMM_RANKS], most = 1;
+  *s = (fopo_shared){.N = sessions->X.rows};
+  n = fopo_comm_share(&s->first, s->N, own_rank(), ranks());
+  uint64_t hits = sessions->Y.indptr[s->first + n] - sessions->Y.indptr[s->first];
+  uint64_t bytes = (uint64_t)n * (items.cols * sizeof(float) + sizeof(uint64_t)) + hits * 4;
+  int status = check(sessions, shard != NULL ? shard->part.P : items.rows);
+  if (status == FOPO_OK) {
+    status = fopo_memory_suffices(bytes, "this rank's share of the contexts", "use more machines");
+  }
+  if (status == FOPO_OK) status = fopo_matrix_init(&s->x, n, items.cols);
+  if (status == FOPO_OK) status = copy_rows(&s->Y, &sessions->Y, s->first, n);
+  if (status == FOPO_OK && shard == NULL) {
+    fopo_sessions own = {.X = rows_of(&sessions->X, s->first, n)};
+    status = fopo_contexts(s->x, &own, items, scale);
+  }
+  status = fopo_comm_agree(status);
+  if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, scale);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    most = fopo_csr_count(&s->Y, i) > most ? fopo_csr_count(&s->Y, i) : most;
+  }
+  if (status == FOPO_OK) status = fopo_comm_gather(all, &most, sizeof most);
+  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+    s->most = all[r] > s->most ? all[r] : s->most;
+  }
+  if (status != FOPO_OK) fopo_shared_done(s);
+  return status;
+}
+
+/* ---- fetching ---- */
+
+void fopo_fetched_done(fopo_fetched *f) {
+  fopo_csr_done(&f->Y);
+  fopo_free(f->places);
+  fopo_free(f->rows);
+  fopo_free(f->X);
+  fopo_free(f->mine);
+  fopo_free(f->all);
+  fopo_free(f->own_ids);
+  fopo_free(f->all_ids);
+  *f = (fopo_fetched){0};
+}
+
+int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n) {
+  size_t D = s->x.cols;
+  if (n <= f->capacity) return FOPO_OK;
+  fopo_fetched_done(f);
+  f->places = fopo_alloc(n, sizeof *f->places);
+  f->rows = fopo_alloc(n, sizeof *f->rows);
+  f->X = fopo_alloc(n, D * sizeof *f->X);
+  f->mine = fopo_alloc(n, (D + 1) * sizeof *f->mine);
+  f->all = fopo_alloc(n, (D + 1) * sizeof *f->all);
+  f->own_ids = fopo_alloc(n * s->most, sizeof *f->own_ids);
+  f->all_ids = fopo_alloc(n * s->most, sizeof *f->all_ids);
+  int status = fopo_csr_init(&f->Y, n, s->Y.cols, n * s->most, 0);
+  if (status == FOPO_OK &&
+      !(f->places && f->rows && f->X && f->mine && f->all && f->own_ids && f->all_ids)) {
+    status = FOPO_ERR_MEMORY;
+  }
+  if (status != FOPO_OK) {
+    fopo_fetched_done(f);
+    return status;
+  }
+  for (size_t i = 0; i < n; i++) f->places[i] = (uint32_t)i;
+  f->capacity = n;
+  return FOPO_OK;
+}
+
+static size_t owner_of(const fopo_shared *s, size_t row) {
+  size_t r = row * ranks() / s->N, first; /* or next to it */
+  size_t n = fopo_comm_share(&first, s->N, r, ranks());
+  while (row < first) n = fopo_comm_share(&first, s->N, --r, ranks());
+  while (row >= first + n) n = fopo_comm_share(&first, s->N, ++r, ranks());
+  return r;
+}
+
+/* The contexts that are here, with the number of their hits behind each; and those hits. bytes
+ * [ranks]: of contexts that each rank sends. */
+static void pack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
+                 size_t n) {
+  size_t D = s->x.cols, hits = 0, at = 0;
+  memset(bytes, 0, ranks() * sizeof *bytes);
+  for (size_t i = 0; i < n; i++) {
+    size_t r = owner_of(s, rows[i]), own = rows[i] - s->first;
+    bytes[r] += (D + 1) * sizeof(float);
+    if (r != own_rank()) continue;
+    float *to = f->mine + at++ * (D + 1);
+    uint32_t count = (uint32_t)fopo_csr_count(&s->Y, own);
+    memcpy(to, fopo_matrix_row(s->x, own), D * sizeof *to);
+    memcpy(to + D, &count, sizeof count);
+    memcpy(f->own_ids + hits, fopo_csr_row(&s->Y, own), count * sizeof count);
+    hits += count;
+  }
+}
+
+/* at [ranks]: where the bytes of each begin, in units of `unit`. */
+static void places_of(size_t *at, const size_t *bytes, size_t unit) {
+  size_t sum = 0;
+  for (size_t r = 0; r < ranks(); r++) {
+    at[r] = sum / unit;
+    sum += bytes[r];
+  }
+}
+
+/* X, and the number of hits of each context as places[i]; bytes [ranks] become those of the hits.
+ */
+static void unpack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
+                   size_t n) {
+  size_t D = s->x.cols, at[FOPO_COMM_RANKS];
+  places_of(at, bytes, (D + 1) * sizeof(float));
+  memset(bytes, 0, ranks() * sizeof *bytes);
+  for (size_t i = 0; i < n; i++) {
+    size_t r = owner_of(s, rows[i]);
+    const float *from = f->all + at[r]++ * (D + 1);
+    memcpy(f->X + i * D, from, D * sizeof *from);
+    memcpy(&f->places[i], from + D, sizeof f->places[i]);
+    bytes[r] += f->places[i] * sizeof *f->all_ids;
+  }
+}
+
+/* Y of the hits that have come, whose numbers are in places. */
+static void unpack_hits(fopo_fetched *f, const size_t *bytes, const fopo_shared *s,
+                        const fopo_shard *shard, const uint32_t *rows, size_t n) {
+  size_t at[FOPO_COMM_RANKS];
+  places_of(at, bytes, sizeof *f->all_ids);
+  f->Y.rows = n;
+  f->Y.cols = shard != NULL ? shard->part.rows : s->Y.cols;
+  for (size_t i = 0; i < n; i++) {
+    size_t r = owner_of(s, rows[i]), count = f->places[i];
+    uint32_t *to = f->Y.ids + f->Y.indptr[i];
+    if (shard != NULL) {
+      f->Y.indptr[i + 1] = f->Y.indptr[i] + fopo_shard_ids(to, shard, f->all_ids + at[r], count);
+    } else {
+      memcpy(to, f->all_ids + at[r], count * sizeof *to);
+      f->Y.indptr[i + 1] = f->Y.indptr[i] + count;
+    }
+    at[r] += count;
+    f->places[i] = (uint32_t)i;
+  }
+}
+
+int fopo_fetch(fopo_fetched *f, const fopo_shared *s, const fopo_shard *shard, const uint32_t *rows,
+               size_t n, int status) {
+  size_t bytes[FOPO_COMM_RANKS];
+  if (status == FOPO_OK) status = fopo_fetched_reserve(f, s, n);
+  status = fopo_comm_agree(status);
+  if (status != FOPO_OK) return status;
+  pack(f, bytes, s, rows, n);
+  status = fopo_comm_gather_parts(f->all, f->mine, bytes);
+  if (status != FOPO_OK) return status;
+  unpack(f, bytes, s, rows, n);
+  status = fopo_comm_gather_parts(f->all_ids, f->own_ids, bytes);
+  if (status == FOPO_OK) unpack_hits(f, bytes, s, shard, rows, n);
+  return status;
+}

@@ -1,0 +1,44 @@
+/* Training sessions that are shared out to the ranks: each keeps a range of the contexts, and of
+ * the items to be found in them, and no rank needs to have all. A batch takes contexts of any rank,
+ * so those that have them send them to all: what every rank then computes is what one process does.
+ *
+ * All functions but done are collective (comm/comm.h), and fail on all ranks if one fails. */
+#ifndef FOPO_DATA_SHARED_H
+#define FOPO_DATA_SHARED_H
+
+#include "data/embed.h"
+#include "data/shard.h"
+
+typedef struct {
+  size_t N;      /* contexts of all ranks; fopo_comm_share says whose they are */
+  size_t first;  /* the first one here */
+  fopo_matrix x; /* [n, D] the contexts here; owned, as Y */
+  fopo_csr Y;    /* [n, P] their hits */
+  size_t most;   /* hits of one context of any rank, at least 1 */
+} fopo_shared;
+
+/* Keeps this rank's range of the sessions, with contexts as fopo_contexts makes them from items, or
+ * fopo_shard_contexts from those of `shard` (NULL: they are whole). */
+int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
+                     fopo_shard *shard, fopo_contexts_scale scale);
+void fopo_shared_done(fopo_shared *s); /* accepts {0} */
+
+/* The contexts that were fetched last. {0} is empty; grown as needed, then nothing is allocated. */
+typedef struct {
+  fopo_csr Y;       /* [n, P] their hits; of a shard [n, part.rows] those that it holds, as rows */
+  uint32_t *places; /* [n] 0 .. n - 1 */
+  uint32_t *rows;   /* [n] for callers, whose list of contexts is elsewhere */
+  float *X;         /* [n, D] */
+  float *mine, *all;
+  uint32_t *own_ids, *all_ids;
+  size_t capacity; /* contexts */
+} fopo_fetched;
+
+int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n); /* not collective */
+
+/* f->X and f->Y of the contexts rows [n], after `status` of the work before. */
+int fopo_fetch(fopo_fetched *f, const fopo_shared *s, const fopo_shard *shard, const uint32_t *rows,
+               size_t n, int status);
+void fopo_fetched_done(fopo_fetched *f);
+
+#endif
