@@ -53,7 +53,8 @@ static int is_decimal(const char *p, size_t n) {
   return p == end;
 }
 
-/* The exact case: up to 15 digits and a point. 0 if text is something else. */
+/* The exact case: up to 15 digits and a point, or 16 digits, whose conversion alone rounds. 0 if
+ * text is something else. */
 static int parse_short(double *value, const char *p, size_t n) {
   const char *end = p + n, *point = NULL;
   int negative = n > 0 && *p == '-';
@@ -71,7 +72,7 @@ static int parse_short(double *value, const char *p, size_t n) {
     mantissa = mantissa * 10 + digit;
     seen++;
   }
-  if (seen == 0 || seen > 15) return 0;
+  if (seen == 0) return 0;
   double x = (double)mantissa;
   if (point != NULL) x /= powers[end - point - 1];
   *value = negative ? -x : x;

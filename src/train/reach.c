@@ -1,5 +1,6 @@
 #include "train/reach.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Adam moves a parameter by lr times the quotient of its moments. By the Cauchy-Schwarz inequality
@@ -32,7 +33,8 @@ double fopo_reach_of(const float *x, size_t n) {
   double most = 0.0;
   for (size_t i = 0; i < n; i++) {
     double size = fabs((double)x[i]);
-    if (!(size <= most)) most = size; /* a NaN becomes the largest */
+    if (!(size <= (double)FLT_MAX)) return (double)INFINITY; /* a NaN, too */
+    if (size > most) most = size;
   }
-  return isfinite(most) ? most : (double)INFINITY;
+  return most;
 }

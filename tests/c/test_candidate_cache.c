@@ -203,6 +203,32 @@ static void test_same_candidates(void **unused) {
   tear_down(&s);
 }
 
+/* A batch in which some sets are there and others are searched: each context has its own, as if all
+ * were searched. Bit b of `known`: context b was visited before. */
+static void test_own_candidates(void **unused) {
+  (void)unused;
+  enum { B = 4 };
+  fopo_gradient_stats stats;
+  fopo_draw_key key = {4, 2};
+  float fresh[L * L], G[L * L];
+  setting s;
+  set_up(&s, kept(&fopo_estimator_snis, 1), 0.2, 0.02, 0);
+  ok(compute_gradient(s.g, fopo_matrix_view(fresh, L, L), &stats, s.w.rows, B, key));
+  tear_down(&s);
+  for (uint32_t known = 0; known < 1 << B; known++) {
+    set_up(&s, kept(&fopo_estimator_snis, FOPO_REFRESH_ONCE), 0.2, 0.02, 0);
+    for (uint32_t b = 0; b < B; b++) {
+      if (known >> b & 1) ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, &b, 1, key));
+    }
+    ok(compute_gradient(s.g, fopo_matrix_view(G, L, L), &stats, s.w.rows, B, key));
+    assert_int_equal(queries(&s), B);
+    for (int i = 0; i < L * L; i++) {
+      if (!(fabs((double)(G[i] - fresh[i])) < 1e-5)) fail_msg("known contexts: %x", known);
+    }
+    tear_down(&s);
+  }
+}
+
 /* ---- runs that are the same ---- */
 
 static fopo_gradient_options which(int i) {
@@ -427,6 +453,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_refresh_one, no_leak),
       cmocka_unit_test_teardown(test_searches, no_leak),
       cmocka_unit_test_teardown(test_same_candidates, no_leak),
+      cmocka_unit_test_teardown(test_own_candidates, no_leak),
       cmocka_unit_test_teardown(test_slices, no_leak),
       cmocka_unit_test_teardown(test_threads, no_leak),
       cmocka_unit_test_teardown(test_resume, no_leak),

@@ -154,6 +154,24 @@ static void watch(void *payload, const char *what, double done, double total, in
   seen.done = done;
 }
 
+static int wanted_by(void *payload) { return *(int *)payload; }
+
+/* A thread in the background is stopped by its own wish alone, not by Ctrl-C. */
+static void interruption_of_a_background_thread(void **state) {
+  (void)state;
+  int wish = 0;
+  fopo_interrupt_request();
+  fopo_interrupt_by(wanted_by, &wish);
+  assert_false(fopo_interrupted());
+  assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
+  wish = 1;
+  assert_true(fopo_interrupted());
+  fopo_interrupt_by(NULL, NULL);
+  assert_true(fopo_interrupted());
+  fopo_interrupt_clear();
+  assert_false(fopo_interrupted());
+}
+
 static void progress_and_interruption(void **state) {
   (void)state;
   assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
@@ -720,6 +738,7 @@ int main(void) {
       cmocka_unit_test(faults_are_injected),
       cmocka_unit_test(memory_is_estimated),
       cmocka_unit_test(progress_and_interruption),
+      cmocka_unit_test(interruption_of_a_background_thread),
       cmocka_unit_test(clock_and_threads),
       cmocka_unit_test(alone_is_rank_zero),
       cmocka_unit_test(products_are_right),

@@ -1108,6 +1108,21 @@ static void test_tables_agree(void **state) {
   batch_free(&x);
 }
 
+/* The draws of an item are summed in their order, whatever sorts them: 2^24 + 1 is rounded to 2^24
+ * before 2^24 is taken off. */
+static void test_order_of_draws(void **state) {
+  (void)state;
+  const float c[] = {16777216.0f, 2.0f, 1.0f, -16777216.0f, 3.0f}, Q[] = {1.0f};
+  uint32_t ids[] = {1, 0, 1, 1, 0}, touched[5] = {0};
+  float rows[5] = {0};
+  fopo_item_gradient g = {rows, touched, 0};
+  fopo_samples samples = {.ids = ids};
+  fopo_device_batch shape = {.B = 1, .S = 5, .P = 3, .L = 1, .Q = Q};
+  assert_int_equal(d->ops->items_gradient(d, &g, c, &samples, 1.0f, &shape), FOPO_OK);
+  assert_true(g.n == 2 && touched[0] == 0 && touched[1] == 1);
+  assert_true(rows[0] == 5.0f && rows[1] == 0.0f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_open),
@@ -1115,6 +1130,7 @@ int main(void) {
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_gather_rows),
       cmocka_unit_test(test_products),
+      cmocka_unit_test(test_order_of_draws),
       cmocka_unit_test(test_scores),
       cmocka_unit_test(test_snis),
       cmocka_unit_test(test_snis_extremes),

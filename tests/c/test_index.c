@@ -909,6 +909,17 @@ static void false_values_in_files_are_refused(void **state) {
                      {"version", 0, 0, "version 0"}};
   for (size_t i = 0; i < 3; i++) tell(&norm_lies[i], items);
 
+  /* of a graph that does not reach all: one item more, and one less */
+  fopo_matrix sparse = world(900, 8, SPARSE, 121);
+  ix = hnsw_of(sparse, 4, 900, 1);
+  size_t reached = fopo_index_about(ix).reachable;
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  assert_true(reached > 1 && reached < 900);
+  tell(&(lie){"reachable", 0, reached + 1, "can be reached"}, sparse);
+  tell(&(lie){"reachable", 0, reached - 1, "can be reached"}, sparse);
+  fopo_matrix_done(&sparse);
+
   ix = hybrid_of(items, 0.1, 40, 1);
   assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
   fopo_index_free(ix);

@@ -1,6 +1,9 @@
 /* Jobs: the bits of a run in the foreground however they are looked at, rested, changed,
  * interrupted and stopped; two at once over the same index; what they refuse; how they fail and
  * end. A build with -fsanitize=thread and FOPO_THREADS=1 finds no race here. */
+#include <dirent.h>
+#include <signal.h>
+
 #include "core/clock.h"
 #include "core/progress.h"
 #include "small_world.h"
@@ -199,6 +202,75 @@ static void test_changed_at_rest(void **unused) {
   fopo_job_free(job);
   tear_down(&front);
   tear_down(&back);
+}
+
+/* What is shown of a job while it trains is theta after one of its steps, all of it. */
+static void test_shown_whole(void **unused) {
+  (void)unused;
+  enum { STEPS = 3000, N_THETA = L * L };
+  static float made[STEPS + 1][N_THETA];
+  setting front, back;
+  fopo_job *job;
+  set_up(&front, &world, snis(ix));
+  set_up(&back, &world, snis(ix));
+  for (size_t step = 0; step <= STEPS; step++) {
+    if (step > 0) foreground(&front, 1);
+    memcpy(made[step], front.pi.theta.x, sizeof made[step]);
+  }
+  fopo_run_plan plan = steps(STEPS);
+  ok(fopo_job_start(&job, back.t, &plan));
+  size_t before = 0, different = 0;
+  while (look(job).state == FOPO_JOB_TRAINS) {
+    size_t step = before;
+    while (step <= STEPS && memcmp(made[step], back.pi.theta.x, sizeof made[step]) != 0) step++;
+    if (step > STEPS) fail_msg("what is shown after step %zu is theta of no step", before);
+    different += step > before;
+    before = step;
+    ok(fopo_job_wait(job, 0.001));
+  }
+  assert_true(different > 0);
+  finish(job);
+  same(&front, &back);
+  fopo_job_free(job);
+  tear_down(&front);
+  tear_down(&back);
+}
+
+/* The ids of this process's threads that block SIGINT and SIGTERM; SIGSEGV may not be blocked. */
+static size_t threads_without_signals(void) {
+  size_t n = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+    char path[300], line[200];
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+    FILE *f = task->d_name[0] != '.' ? fopen(path, "r") : NULL;
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+      unsigned long long blocked;
+      if (sscanf(line, "SigBlk: %llx", &blocked) != 1) continue;
+      n += (blocked >> (SIGINT - 1) & 1) && (blocked >> (SIGTERM - 1) & 1) &&
+           !(blocked >> (SIGSEGV - 1) & 1);
+    }
+    if (f != NULL) fclose(f);
+  }
+  closedir(tasks);
+  return n;
+}
+
+/* Signals are the program's: no thread of a job takes one. */
+static void test_signals(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_job *job;
+  set_up(&s, &world, snis(ix));
+  size_t before = threads_without_signals();
+  fopo_run_plan plan = steps(1000000);
+  ok(fopo_job_start(&job, s.t, &plan));
+  until(job, 1);
+  assert_true(threads_without_signals() > before);
+  ok(fopo_job_stop(job));
+  fopo_job_free(job);
+  tear_down(&s);
 }
 
 /* Ctrl-C at the prompt is not for it, however often; waits in vain end with it and the job goes on.
@@ -455,6 +527,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_same_bits),
       cmocka_unit_test(test_changed_at_rest),
+      cmocka_unit_test(test_shown_whole),
+      cmocka_unit_test(test_signals),
       cmocka_unit_test(test_interruptions_pass_by),
       cmocka_unit_test(test_two_at_once),
       cmocka_unit_test(test_validation),

@@ -278,6 +278,7 @@ static void test_adf(void **state) {
   for (int i = 0; i < 16; i++) assert_true(fopo_matrix_row(logs->items, 1)[i] == row[i]);
   fopo_logs_free(logs);
 
+  REFUSE("shared | s\n0:1:0.5 | a\n0:1:0.5 | b\n", "'0:1:0.5' is a second label");
   REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n", "offers 1 actions where the first");
   REFUSE("shared | s\n0:1:0.5 | a\n| b\n\n0:1:0.5 | a\n| c\n", "first event does not offer");
   REFUSE("shared | s\n0:1:0.5 | a\n| a\n", "occurs twice in its event");
@@ -322,6 +323,13 @@ static void test_dsjson(void **state) {
   for (int i = 0; i < 65; i++) assert_true(context(logs, 0, (size_t)i) == row[i]);
   fopo_logs_free(logs);
 
+  logs = READ(EVENT(LABEL ",\"_skipLearn\":true", ACTIONS)
+                  EVENT(LABEL ",\"_skipLearn\":false", ACTIONS));
+  assert_true(logs->n == 1 && logs->skipped == 1);
+  fopo_logs_free(logs);
+
+  REFUSE(EVENT(LABEL, "\"x\":1e39," ACTIONS), "a feature that is not finite");
+  REFUSE(EVENT(LABEL, "\"x\":-1e39," ACTIONS), "a feature that is not finite");
   REFUSE("{\"a\":01}\n", "a number or another value is expected");
   REFUSE("{\"a\":\"\\x\"}\n", "an unknown escape");
   REFUSE("{\"a\":[1,2}\n", "a comma or a bracket is expected");

@@ -198,6 +198,22 @@ static void test_without(void **unused) {
   /* One user who has seen nearly all does not make the searches of the others wide. */
   assert_true(fopo_index_about(ix).scored < N * P * 2 / 3);
 
+  /* A context that nothing is found for is counted among all, and is no hit of any item. */
+  fopo_evaluation e;
+  fopo_sessions sessions = {.X = X, .Y = Y};
+  uint32_t times[P] = {0};
+  size_t hits = 0, distinct = 0, top = 0;
+  for (size_t n = 0; n < N; n++) {
+    if (counts[n] == 0) continue;
+    uint32_t first = ids[n * K];
+    hits += fopo_csr_contains(&Y, n, first) != 0;
+    distinct += ++times[first] == 1;
+    if (times[first] > top) top = times[first];
+  }
+  ok(fopo_evaluate(&e, &w.pi, w.contexts, &sessions, ix, 1));
+  assert_true(e.unanswered == 1 && e.contexts == N && e.hits == hits);
+  assert_true(e.distinct == distinct && e.top == top);
+
   /* An index that finds no more is not asked again. */
   uint64_t whole[2] = {0, P};
   fopo_csr all = {.rows = 1, .cols = P, .indptr = whole, .ids = X.ids + X.indptr[8]};

@@ -429,6 +429,8 @@ static void test_refused(void **unused) {
   s.clip = 0.0;
   s.least_propensity = 0.2;
   refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "less than the 0.2");
+  s.least_propensity = 0.05001; /* the log's least is 0.05 in float: 0.0500000007 */
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "less than the 0.05");
   s.least_propensity = 0.05;
   s.reward_low = 0.5;
   s.reward_high = 1;

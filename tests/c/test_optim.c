@@ -7,6 +7,7 @@
 #include "core/status.h"
 #include "device/device.h"
 #include "train/optim.h"
+#include "train/reach.h"
 
 /* -- schedules -------------------------------------------------------------------------------- */
 
@@ -136,11 +137,28 @@ static void test_by_hand(void **state) {
   }
 }
 
+/* -- how far the parameters reach ------------------------------------------------------------- */
+
+static void test_reach(void **state) {
+  (void)state;
+  const float good[] = {1.0f, -3.0f, 2.0f};
+  assert_true(fopo_reach_of(good, 3) == 3.0 && fopo_reach_of(good, 0) == 0.0);
+  const float wrong[] = {NAN, INFINITY, -INFINITY};
+  for (int i = 0; i < 3; i++) { /* wherever it stands */
+    for (int k = 0; k < 3; k++) {
+      float x[] = {1.0f, -3.0f, 2.0f};
+      x[i] = wrong[k];
+      assert_true(isinf(fopo_reach_of(x, 3)));
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_factors, no_leak),
       cmocka_unit_test_teardown(test_schedules_refused, no_leak),
       cmocka_unit_test_teardown(test_by_hand, no_leak),
+      cmocka_unit_test_teardown(test_reach, no_leak),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "core/npy.h"
 #include "core/npz.h"
 #include "core/progress.h"
+#include "core/rng.h"
 #include "core/threads.h"
 #include "data/read/table.h"
 #include "folder.h"
@@ -313,6 +314,25 @@ static void many_ids(void **state) {
 }
 
 /* Integers of every length, and texts that begin like them, are read back unchanged. */
+/* Decimals of 1 to 22 digits, with a point at any place, are rounded as strtod rounds them. */
+static void numbers_are_rounded_once(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 40000; i++) {
+    fopo_words w = fopo_random(1, FOPO_STREAM_WORLD, 0, 0, i);
+    char text[32];
+    size_t digits = 1 + w.v[0] % 22, point = w.v[1] % (digits + 1), n = 0;
+    if (w.v[2] & 1) text[n++] = '-';
+    for (size_t k = 0; k < digits; k++) {
+      if (k == point && w.v[2] & 2) text[n++] = '.';
+      text[n++] = (char)('0' + fopo_random(2, FOPO_STREAM_WORLD, 0, i, (uint32_t)k).v[0] % 10);
+    }
+    text[n] = '\0';
+    double value, wanted = strtod(text, NULL);
+    assert_int_equal(fopo_parse_real(&value, text, n), FOPO_IS_NUMBER);
+    if (value != wanted) fail_msg("%s is read as %.17g, not %.17g", text, value, wanted);
+  }
+}
+
 static void numbers_of_every_length(void **state) {
   (void)state;
   static const char digits[] = "9081726354091827364";
@@ -867,6 +887,10 @@ static void bad_sparse_files(void **state) {
   fopo_dataset *d = READ(write_csr(shape, start, 3, ids, 3, "csr"));
   assert_true(fopo_csr_nnz(&d->matrix) == 3 && d->matrix.values == NULL);
   fopo_dataset_free(d);
+  int32_t twice[3] = {1, 2, 2}; /* an entry that is there twice is summed, as SciPy does */
+  d = READ(write_csr(shape, start, 3, twice, 3, "csr"));
+  assert_true(fopo_csr_nnz(&d->matrix) == 2 && at(d, "1", "2") == 2.0);
+  fopo_dataset_free(d);
   REFUSE(write_csr(shape, start, 2, ids, 3, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
   REFUSE(write_csr(shape, start, 3, ids, 2, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
   REFUSE(write_csr(shape, far, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "indptr does not fit");
@@ -1177,6 +1201,7 @@ int main(void) {
                                      cmocka_unit_test(ids_of_many_kinds),
                                      cmocka_unit_test(many_ids),
                                      cmocka_unit_test(numbers_of_every_length),
+                                     cmocka_unit_test(numbers_are_rounded_once),
                                      cmocka_unit_test(chunks_change_nothing),
                                      cmocka_unit_test(many_blocks),
                                      cmocka_unit_test(line_ends_and_marks),

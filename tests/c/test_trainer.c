@@ -160,6 +160,20 @@ static void test_resume_refused(void **unused) {
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "reward");
   tear_down(&other);
 
+  set_up(&other, &fopo_estimator_snis, adam(0.01), 0);
+  fopo_trainer_free(other.t);
+  ok(fopo_trainer_new(&other.t, &(fopo_trainer_options){.policy = &other.w.pi,
+                                                        .contexts = other.w.contexts,
+                                                        .reward = &other.w.reward,
+                                                        .gradient = other.g,
+                                                        .optim = &other.optim,
+                                                        .device = other.w.device,
+                                                        .batch = 4,
+                                                        .seed = 10}));
+  refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT,
+          "its seed is 9, here it is 10");
+  tear_down(&other);
+
   /* the same file with one thing wrong at a time */
   struct {
     const char *name;
@@ -188,6 +202,25 @@ static void test_resume_refused(void **unused) {
     assert_int_equal(fopo_trainer_step(s.t), 5);
     same(before, &s);
   }
+  /* counts of steps that no run has made, and the largest that one may have */
+  static const char *const counts[] = {"step", "optim_t"};
+  for (size_t i = 0; i < 4; i++) {
+    uint64_t most = (uint64_t)1 << 53, count = i < 2 ? most + 1 : UINT64_MAX;
+    char broken[80], part[40];
+    snprintf(broken, sizeof broken, "%s.broken", file_name());
+    snprintf(part, sizeof part, "its %s is %llu", counts[i % 2], (unsigned long long)count);
+    ok(fopo_npz_load(&file, file_name()));
+    memcpy(fopo_archive_find(&file, counts[i % 2])->data, &count, sizeof count);
+    ok(fopo_npz_save(broken, file.items, file.n, 0));
+    refused(fopo_trainer_resume(s.t, broken, NULL), FOPO_ERR_FORMAT, part);
+    same(before, &s);
+    memcpy(fopo_archive_find(&file, counts[i % 2])->data, &most, sizeof most);
+    ok(fopo_npz_save(broken, file.items, file.n, 0));
+    fopo_archive_done(&file);
+    ok(fopo_trainer_resume(s.t, broken, NULL));
+    unlink(broken);
+  }
+  ok(fopo_trainer_resume(s.t, file_name(), NULL));
   /* without any one member */
   ok(fopo_npz_load(&file, file_name()));
   for (size_t i = 0; i < file.n; i++) {

@@ -51,6 +51,26 @@ function TestSchedule:test_the_same_in_every_way()
   os.remove(path)
 end
 
+-- The seconds of a history are those of all runs of its trainer, of a job and of a file that is
+-- resumed too.
+function TestSchedule:test_seconds_go_on()
+  local path = os.tmpname()
+  local t = trainer():run{steps = 200, every = 50, view = false}
+  t:run{steps = 20, every = 10, view = false}
+  t:start{steps = 20, every = 10}:wait()
+  t:save(path)
+  local resumed = trainer():resume(path)
+  os.remove(path)
+  resumed:run{steps = 20, every = 10, view = false}
+  local seconds = resumed.history.seconds
+  lu.assertEquals(#seconds, 10)
+  for n = 2, #seconds do
+    lu.assertTrue(seconds[n] > seconds[n - 1], ("record %d: %g s after %g s"):format(
+      n, seconds[n], seconds[n - 1]))
+  end
+  lu.assertEquals(resumed.seconds, seconds[#seconds])
+end
+
 function TestSchedule:test_history_has_the_rate_that_was_used()
   local t = trainer{optim = scheduled("adam")}:run{steps = 30, every = 2, view = false}
   for n, step in ipairs(t.history.step) do
