@@ -106,11 +106,18 @@ for n, (code, out, err) in answers.items():
     check(f"{n} ranks end", code == 0, out, err)
     check(f"{n} ranks, the same bits", out == answers[1][1] and len(out.split("\n")) > 8, out,
           answers[1][1])
-RESUME = WORLD + 't = new(mixture{refresh = 3})\nt:resume("N.npz")\nprint(steps(t, 60))'
+RESUME = WORLD + """
+t = new(mixture{refresh = 3})
+t:resume("N.npz")
+print(steps(t, 60))
+-- every step sends at least the [8, 8] gradient
+print(fopo.ranks().size == 1 or fopo.ranks().bytes > 60 * 8 * 8 * 4)
+"""
 resumed = {run(to, "-e", RESUME.replace("N", of))[1]
            for of, to in (("kept-1", 2), ("kept-4", 1), ("run-1", 1), ("run-4", 2))}
-check("resumed by any number", len(resumed) == 1 and all(len(r.split()) == 2 for r in resumed),
+check("resumed by any number", len(resumed) == 1 and all(len(r.split()) == 3 for r in resumed),
       resumed)
+check("what is sent is counted", all(r.endswith("true\n") for r in resumed), resumed)
 
 check("shared out, the bits of the whole", answers[1][1].count("true") == 3, answers[1])
 MORE = WORLD + """

@@ -229,6 +229,32 @@ static void test_own_candidates(void **unused) {
   }
 }
 
+/* In a probe, 8 contexts have candidates; the others draw uniformly: of 120 draws of 150
+ * items, none is there 15 times, as half the draws would be if they were of candidates. */
+static void test_probe_of_a_few(void **unused) {
+  (void)unused;
+  setting s;
+  fopo_slice slice;
+  fopo_gradient_options o = adaptive(0.05, 0.9);
+  o.samples = 120;
+  memset(&s, 0, sizeof s);
+  small_world_init(&s.w, P, N, L, 0.1, 2.0, 3);
+  ok(fopo_index_exact(&s.ix, s.w.items));
+  make_trainer(&s, o, &(fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 1e-9}, 20, 1);
+  assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
+  const fopo_drawn *d = fopo_trainer_drawn(s.t);
+  assert_true(d->B == 20 && d->S == 120);
+  for (size_t b = 0; b < d->B; b++) {
+    int times[P] = {0}, most = 0;
+    for (size_t i = 0; i < d->S; i++) times[d->ids[b * d->S + i]]++;
+    for (int a = 0; a < P; a++) most = times[a] > most ? times[a] : most;
+    if (b < 8) assert_true(most >= 15);
+    if (b >= 8 && most >= 15) fail_msg("context %zu of a probe draws an item %d times", b, most);
+  }
+  fopo_trainer_abandon(s.t);
+  tear_down(&s);
+}
+
 /* ---- runs that are the same ---- */
 
 static fopo_gradient_options which(int i) {
@@ -454,6 +480,7 @@ int main(void) {
       cmocka_unit_test_teardown(test_searches, no_leak),
       cmocka_unit_test_teardown(test_same_candidates, no_leak),
       cmocka_unit_test_teardown(test_own_candidates, no_leak),
+      cmocka_unit_test_teardown(test_probe_of_a_few, no_leak),
       cmocka_unit_test_teardown(test_slices, no_leak),
       cmocka_unit_test_teardown(test_threads, no_leak),
       cmocka_unit_test_teardown(test_resume, no_leak),

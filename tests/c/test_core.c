@@ -349,7 +349,7 @@ static void qr_is_right(void **state) {
   fopo_threads_set(2);
   static const size_t shapes[][2] = {{1, 1}, {40, 40}, {100, 7}, {3000, 20}, {20000, 40}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 8; kind++) {
       fopo_matrix A = random_matrix(shapes[s][0], shapes[s][1], kind == 0, 8);
       for (size_t i = 0; i < A.rows; i++) {
         float *a = fopo_matrix_row(A, i);
@@ -357,6 +357,8 @@ static void qr_is_right(void **state) {
           if (kind == 1) a[j] = a[0] + 1e-3f * a[j]; /* ill-conditioned */
           if (kind == 2) a[j] = j % 2 ? a[0] : a[j]; /* half of the rank */
           if (kind == 3) a[j] = 0;                   /* rank one */
+          /* columns that almost depend, from 1e-5 to less than the rounding of the rest */
+          if (kind > 3) a[j] = a[0] + powf(10.0f, (float)-kind - 1.0f) * a[j];
         }
       }
       assert_qr(A, 1e-5);

@@ -1108,6 +1108,22 @@ static void test_tables_agree(void **state) {
   batch_free(&x);
 }
 
+/* Of 4 contexts 2 were given candidates, one of them fewer than 3. The others count as contexts,
+ * and whatever their counts are, not among those with candidates. */
+static void test_contexts_with_candidates(void **state) {
+  (void)state;
+  enum { B = 4 };
+  uint32_t counts[B] = {3, 1, 3, 2};
+  float stats[B * FOPO_STATS];
+  for (int i = 0; i < B * FOPO_STATS; i++) stats[i] = 1.0f;
+  fopo_candidate_sets sets = {.k = 3, .counts = counts};
+  fopo_device_batch shape = {.B = B, .with_candidates = 2};
+  fopo_statistics sums = {0};
+  assert_int_equal(d->ops->add_stats(d, &sums, stats, &sets, 1, &shape), FOPO_OK);
+  assert_true(sums.contexts == 4 && sums.n_with_candidates == 2 && sums.short_rows == 1);
+  assert_true(sums.reward == 4 && sums.head_mass == 2);
+}
+
 /* The draws of an item are summed in their order, whatever sorts them: 2^24 + 1 is rounded to 2^24
  * before 2^24 is taken off. */
 static void test_order_of_draws(void **state) {
@@ -1131,6 +1147,7 @@ int main(void) {
       cmocka_unit_test(test_gather_rows),
       cmocka_unit_test(test_products),
       cmocka_unit_test(test_order_of_draws),
+      cmocka_unit_test(test_contexts_with_candidates),
       cmocka_unit_test(test_scores),
       cmocka_unit_test(test_snis),
       cmocka_unit_test(test_snis_extremes),

@@ -121,6 +121,21 @@ static void contexts_are_means(void **state) {
       assert_true(fabs((double)x.x[row * L + j] - sum / n) < 1e-4);
     }
   }
+  /* the same direction, of length 1 */
+  fopo_matrix unit;
+  assert_int_equal(fopo_matrix_init(&unit, X->rows, L), FOPO_OK);
+  assert_int_equal(fopo_contexts(unit, &split.train, items, FOPO_CONTEXTS_UNIT), FOPO_OK);
+  for (size_t row = 0; row < X->rows; row++) {
+    const float *a = fopo_matrix_row(x, row), *b = fopo_matrix_row(unit, row);
+    double aa = 0, ab = 0, bb = 0;
+    for (size_t j = 0; j < L; j++) {
+      aa += (double)a[j] * (double)a[j];
+      ab += (double)a[j] * (double)b[j];
+      bb += (double)b[j] * (double)b[j];
+    }
+    assert_true(fabs(bb - 1) < 1e-5 && fabs(ab / sqrt(aa) - 1) < 1e-5);
+  }
+  fopo_matrix_done(&unit);
   fopo_matrix_done(&x);
   fopo_matrix_done(&items);
 }

@@ -257,7 +257,7 @@ static void test_expected_unseen(void **unused) {
   small_world w;
   fopo_sessions s = {0};
   fopo_expected e;
-  double sum = 0.0, *pi = fopo_alloc(P, sizeof *pi);
+  double sum = 0.0, squares = 0.0, *pi = fopo_alloc(P, sizeof *pi);
   small_world_init(&w, P, N, L, 0.02, 0.5, 3);
   double *theta = small_world_theta(&w);
   seen(&s.X, &s.Y);
@@ -269,10 +269,14 @@ static void test_expected_unseen(void **unused) {
       if (is_seen) out += pi[a];
       if (!is_seen && fopo_csr_contains(&s.Y, n, a)) in += pi[a];
     }
-    sum += in > 0.0 ? in / (1.0 - out) : 0.0;
+    double reward = in > 0.0 ? in / (1.0 - out) : 0.0;
+    sum += reward;
+    squares += reward * reward;
   }
   ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 1));
   assert_true(fabs(e.reward - sum / N) < 1e-5);
+  double variance = (squares - sum * sum / N) / (N - 1);
+  assert_true(fabs(e.se / sqrt(variance / N) - 1.0) < 1e-4);
   double unseen = e.reward;
   ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 0));
   assert_true(e.reward < 0.95 * unseen);

@@ -369,6 +369,32 @@ static void test_items_exact(void **unused) {
   }
 }
 
+/* The norm of a step is that of both gradients, theta's and the items'. */
+static void test_norm_of_both(void **unused) {
+  (void)unused;
+  world w;
+  fopo_gradient *g = NULL;
+  fopo_gradient_stats stats;
+  world_init(&w, 40, 6, 4, 5, 1);
+  learn_items(&w, 0.3f);
+  float *G = fopo_alloc(n_theta(&w), sizeof *G);
+  ok(fopo_gradient_new(&g, &(fopo_gradient_options){.estimator = &fopo_estimator_exact}));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(compute_gradient(g, fopo_matrix_view(G, w.pi.theta.rows, w.pi.theta.cols), &stats, w.rows, w.N,
+                      (fopo_draw_key){5, 0}));
+  fopo_item_gradient items = fopo_gradient_items(g);
+  double of_theta = 0.0, of_items = 0.0;
+  for (size_t i = 0; i < n_theta(&w); i++) of_theta += (double)G[i] * (double)G[i];
+  for (size_t i = 0; i < items.n * w.L; i++) {
+    of_items += (double)items.rows[i] * (double)items.rows[i];
+  }
+  assert_true(of_theta > 0.0 && of_items > 1e-3 * of_theta);
+  assert_true(fabs(stats.sum.norm / sqrt(of_theta + of_items) - 1.0) < 1e-6);
+  fopo_gradient_free(g);
+  fopo_free(G);
+  world_done(&w);
+}
+
 /* A batch in several parts: the items' gradients of its thirds, averaged. */
 static void test_items_parts(void **unused) {
   (void)unused;
@@ -552,6 +578,36 @@ static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_
   return t;
 }
 
+/* The index is built anew before the steps 5, 9, 13 if it is to serve 4. */
+static void test_index_served(void **unused) {
+  (void)unused;
+  world w;
+  fopo_index *ix = NULL;
+  fopo_gradient *g = NULL;
+  fopo_optim o;
+  fopo_slice slice;
+  world_init(&w, 300, 40, 3, 4, 8);
+  learn_items(&w, 0.3f);
+  ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.4};
+  ok(fopo_gradient_new(&g, &(fopo_gradient_options){
+                               .estimator = &fopo_estimator_snis, .samples = 60, .proposal = q}));
+  ok(fopo_optim_init(&o, &(fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 0.01}));
+  fopo_trainer *t = trainer_of(&w, g, &o, 4);
+  uint64_t version = fopo_index_about(ix).version;
+  for (int step = 1; step <= 14; step++) {
+    ok(fopo_trainer_run(t, 1, &slice));
+    int renewed = fopo_index_about(ix).version != version;
+    assert_int_equal(renewed, step == 5 || step == 9 || step == 13);
+    version = fopo_index_about(ix).version;
+  }
+  fopo_trainer_free(t);
+  fopo_optim_done(&o);
+  fopo_gradient_free(g);
+  fopo_index_free(ix);
+  world_done(&w);
+}
+
 /* which: the estimator. stop > 0: saved after so many steps and taken up by another trainer. */
 static outcome run_with_items(int which, int threads, size_t stop) {
   outcome out;
@@ -704,7 +760,8 @@ int main(void) {
       cmocka_unit_test(test_rectangular),     cmocka_unit_test(test_rectangular_refused),
       cmocka_unit_test(test_network),         cmocka_unit_test(test_network_parts),
       cmocka_unit_test(test_network_threads), cmocka_unit_test(test_network_refused),
-      cmocka_unit_test(test_items_exact),     cmocka_unit_test(test_items_parts),
+      cmocka_unit_test(test_items_exact),     cmocka_unit_test(test_norm_of_both),
+      cmocka_unit_test(test_index_served),    cmocka_unit_test(test_items_parts),
       cmocka_unit_test(test_items_mean),      cmocka_unit_test(test_lazy_adam),
       cmocka_unit_test(test_items_training),  cmocka_unit_test(test_items_refused),
       cmocka_unit_test(test_refresh),

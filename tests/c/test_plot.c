@@ -4,6 +4,7 @@
 #include "checks.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "term/dots.h"
 #include "term/plot.h"
 #include "term/progress.h"
 
@@ -189,17 +190,42 @@ static void bars(void **state) {
   assert_string_equal(line, " 25 %  readi");
 }
 
+/* The dots of a line in their order. */
+typedef struct {
+  int n, x[64], y[64];
+} trail;
+
+static void leave_dot(void *canvas, int x, int y) {
+  trail *t = canvas;
+  assert_true(t->n < 64);
+  t->x[t->n] = x;
+  t->y[t->n++] = y;
+}
+
+/* A line goes from its start to its end, a dot at a time, in every direction. */
+static void lines_reach_their_ends(void **state) {
+  (void)state;
+  for (int x = -9; x <= 9; x++) {
+    for (int y = -9; y <= 9; y++) {
+      trail t = {0};
+      fopo_dots_line(leave_dot, &t, 3, 4, 3 + x, 4 + y);
+      assert_int_equal(t.n, 1 + (abs(x) > abs(y) ? abs(x) : abs(y)));
+      assert_true(t.x[0] == 3 && t.y[0] == 4);
+      assert_true(t.x[t.n - 1] == 3 + x && t.y[t.n - 1] == 4 + y);
+      for (int i = 1; i < t.n; i++) {
+        assert_true(abs(t.x[i] - t.x[i - 1]) <= 1 && abs(t.y[i] - t.y[i - 1]) <= 1);
+      }
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ascii),
-      cmocka_unit_test(braille),
-      cmocka_unit_test(points_are_not_joined),
-      cmocka_unit_test(log_scale),
-      cmocka_unit_test(series_are_told_apart),
-      cmocka_unit_test(gaps),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(extremes),
-      cmocka_unit_test(memory_runs_out),
+      cmocka_unit_test(ascii),     cmocka_unit_test(lines_reach_their_ends),
+      cmocka_unit_test(braille),   cmocka_unit_test(points_are_not_joined),
+      cmocka_unit_test(log_scale), cmocka_unit_test(series_are_told_apart),
+      cmocka_unit_test(gaps),      cmocka_unit_test(refusals),
+      cmocka_unit_test(extremes),  cmocka_unit_test(memory_runs_out),
       cmocka_unit_test(bars),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

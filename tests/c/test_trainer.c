@@ -296,6 +296,16 @@ static void test_abandon(void **unused) {
   refused(fopo_trainer_run(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
   assert_int_equal(slice.steps, 0);
   same(before, &s);
+  /* somebody filled all but the last: it is not that of an earlier step */
+  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
+  const fopo_drawn *drawn = fopo_trainer_drawn(s.t);
+  size_t last = drawn->B * drawn->S - 1;
+  float kept = drawn->reward[last];
+  assert_true(drawn->B > 1);
+  fill(&s);
+  drawn->reward[last] = kept;
+  refused(fopo_trainer_run(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
+  same(before, &s);
   run(&s, 3);
   ok(fopo_trainer_resume(s.t, file_name(), NULL));
   run(&s, 16);
