@@ -1,8 +1,9 @@
 """Lines and branches of src/ that the tests have reached, by gcov: a table by folder, the files of
 WANTED, and for files named on the command line every line with a branch that was not taken.
 
-A branch is one way out of a condition, as the compiler sees it. Those that only an exception of C++
-takes are not counted.
+A branch is one way out of a condition, as the compiler sees it. gcov also counts every call that may
+throw an exception of C++ as a branch, one way on and one to the handler: both ways are left out, as
+no condition of the source is behind them.
 
 usage: coverage.py BUILD_FOLDER [src/FILE ...]"""
 import collections
@@ -32,6 +33,12 @@ def reports(out):
                 yield from json.loads(line)["files"]
 
 
+def conditions(branches):
+    """The branches without the pairs of calls that may throw."""
+    throws = [branch["throw"] for branch in branches] + [False]
+    return [b for i, b in enumerate(branches) if not throws[i] and not throws[i + 1]]
+
+
 class File:
     def __init__(self):
         self.lines, self.branches = {}, collections.defaultdict(dict)
@@ -41,9 +48,7 @@ class File:
         for line in file["lines"]:
             n = line["line_number"]
             self.lines[n] = self.lines.get(n, 0) + line["count"]
-            for branch in line["branches"]:
-                if branch["throw"]:
-                    continue
+            for branch in conditions(line["branches"]):
                 key = line.get("function_name", ""), seen[n]
                 seen[n] += 1
                 self.branches[n][key] = self.branches[n].get(key, 0) + branch["count"]

@@ -32,18 +32,10 @@ typedef struct {
 } claim;
 
 size_t fopo_dtype_size(fopo_dtype type) {
-  switch (type) {
-  case FOPO_F64:
-  case FOPO_I64:
-  case FOPO_U64: return 8;
-  case FOPO_F32:
-  case FOPO_I32:
-  case FOPO_U32: return 4;
-  case FOPO_U8:
-  case FOPO_BOOL:
-  case FOPO_BYTES: return 1;
-  }
-  return 0;
+  static const size_t sizes[] = {
+      [FOPO_F32] = 4, [FOPO_F64] = 8, [FOPO_I32] = 4,  [FOPO_I64] = 8,  [FOPO_U8] = 1,
+      [FOPO_U32] = 4, [FOPO_U64] = 8, [FOPO_BOOL] = 1, [FOPO_BYTES] = 1};
+  return sizes[type];
 }
 
 /* ---- the header's grammar ---- */
@@ -102,10 +94,8 @@ static int dimension(scanner *s, size_t *value) {
   }
   size_t n = 0;
   for (; s->at < s->end && isdigit((unsigned char)*s->at); s->at++) {
-    if (__builtin_mul_overflow(n, (size_t)10, &n) ||
-        __builtin_add_overflow(n, (size_t)(*s->at - '0'), &n) || n > INT64_MAX) {
-      return malformed(s, "a dimension is too large");
-    }
+    if (n > (INT64_MAX - 9) / 10) return malformed(s, "a dimension is too large");
+    n = 10 * n + (size_t)(*s->at - '0');
   }
   if (s->at < s->end && *s->at == 'L') s->at++;
   *value = n;
@@ -385,7 +375,7 @@ int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
   array->shape[1] = c.shape[1];
 
   size_t bytes;
-  if (__builtin_mul_overflow(count, array->itemsize, &bytes) || bytes == SIZE_MAX) {
+  if (__builtin_mul_overflow(count, array->itemsize, &bytes)) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is too large to be widened", source->label);
   }
   status = fopo_memory_suffices(c.fortran && c.ndim == 2 ? 2 * (uint64_t)bytes : bytes,

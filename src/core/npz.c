@@ -91,12 +91,12 @@ static int unique_names(const fopo_array *items, size_t n, const char *path, int
 
 /* The member's name without .npy into array->name. */
 static int member_name(fopo_array *array, const char *name, const char *path) {
-  size_t n = name != NULL ? strlen(name) : 0;
+  size_t n = strlen(name);
   if (n < 5 || strcmp(name + n - 4, ".npy") != 0) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: member '%.60s' is not a .npy array; if this is a zip archive of other "
                      "files, unpack it and read those: unzip %s",
-                     path, name != NULL ? name : "", path);
+                     path, name, path);
   }
   if (n - 4 >= sizeof array->name) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: the name of member '%.60s...' is longer than %zu bytes",

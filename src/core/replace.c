@@ -37,10 +37,10 @@ int fopo_write_all(int fd, const void *bytes, size_t n) {
   return 0;
 }
 
-/* Flushes the folder of path. Some file systems cannot, and return EINVAL. */
-static int flush_folder(const char *path) {
-  char copy[4096];
-  if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy) return ENAMETOOLONG;
+/* Flushes the folder of the target. Some file systems cannot, and return EINVAL. */
+static int flush_folder(const fopo_replacement *r) {
+  char copy[sizeof r->target];
+  strcpy(copy, r->target);
   int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return errno;
   int error = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
@@ -163,7 +163,7 @@ int fopo_replace_allowed(const char *path) {
     return FOPO_OK;
   }
   return fopo_fail(FOPO_ERR_FILE, "cannot write %s: --safe lets scripts write below %s alone", path,
-                   confined && n == 0 ? "/" : within);
+                   n == 0 ? "/" : within);
 }
 
 /* The path may be longer than a sentence; the reason must be in it. */
@@ -204,7 +204,7 @@ static int commit(const fopo_replacement *r) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", r->path,
                      strerror(error));
   }
-  error = flush_folder(r->target);
+  error = flush_folder(r);
   if (error != 0) {
     return fopo_fail(FOPO_ERR_FILE, "%s is written, but its folder could not be flushed: %s",
                      r->path, strerror(error));

@@ -1,7 +1,10 @@
 /* Files as bytes and as calls of the system: the order of flush and rename, the mode of a file that
  * is replaced, what NumPy and unzip rely on, archives that lie, text that is none. */
+#include <errno.h>
 #include <math.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,10 +20,45 @@ static char calls[64];
 
 static void note(const char *call) { strncat(calls, call, sizeof calls - strlen(calls) - 1); }
 
+/* errno of the calls that must fail, or 0; `links`: 1: the next new file loses its name at once. */
+static struct { int flush_folder, flush_file, mode, close, disk, status, links; } refusal;
+
+static int refuses(int code) {
+  errno = code;
+  return code != 0;
+}
+
 int fsync(int fd) {
   struct stat s;
-  note(fstat(fd, &s) == 0 && S_ISDIR(s.st_mode) ? "folder " : "file ");
+  int of_folder = fstat(fd, &s) == 0 && S_ISDIR(s.st_mode);
+  note(of_folder ? "folder " : "file ");
+  if (refuses(of_folder ? refusal.flush_folder : refusal.flush_file)) return -1;
   return (int)syscall(SYS_fsync, fd);
+}
+
+int fchmod(int __fd, mode_t __mode) {
+  return refuses(refusal.mode) ? -1 : (int)syscall(SYS_fchmod, __fd, __mode);
+}
+
+int close(int __fd) {
+  int closed = (int)syscall(SYS_close, __fd);
+  return refuses(refusal.close) ? -1 : closed;
+}
+
+int fstatvfs(int __fildes, struct statvfs *__buf) {
+  (void)__fildes;
+  *__buf = (struct statvfs){.f_bavail = 1000, .f_frsize = 1000};
+  return refuses(refusal.disk) ? -1 : 0;
+}
+
+int flock(int __fd, int __operation) {
+  char name[64], path[300] = "";
+  snprintf(name, sizeof name, "/proc/self/fd/%d", __fd);
+  if (refusal.links > 0 && readlink(name, path, sizeof path - 1) > 0) {
+    refusal.links--;
+    unlink(path);
+  }
+  return (int)syscall(SYS_flock, __fd, __operation);
 }
 
 /* The names of the parameters are those of the C library, which clang-tidy compares. */
@@ -112,6 +150,114 @@ static void names_that_cannot_be(void **state) {
   assert_int_equal(access("bare.tmp.", F_OK), 0);
   assert_int_equal(chdir(before), 0);
   free(before);
+}
+
+/* Leftovers that are none: folders of such names stay, and after a thousand of them there is no
+ * name for a temporary. */
+static void no_name_is_left(void **state) {
+  (void)state;
+  char name[128];
+  for (int i = 0; i < 1000; i++) {
+    snprintf(name, sizeof name, "%s/full.tmp.%ld.%d", folder, (long)getpid(), i);
+    assert_int_equal(mkdir(name, 0755), 0);
+  }
+  refused(fopo_replace_whole(in_folder("full"), "a", 1), FOPO_ERR_FILE, "File exists");
+  assert_int_equal(rmdir(name), 0); /* the last of them */
+  ok(fopo_replace_whole(in_folder("full"), "a", 1));
+  /* a link that leads to a name that is too long */
+  char folder_name[256], target[4000], path[2000];
+  memset(folder_name, 'd', 200);
+  folder_name[200] = '\0';
+  size_t n = (size_t)snprintf(path, sizeof path, "%s", folder);
+  for (int i = 0; i < 5; i++) {
+    n += (size_t)snprintf(path + n, sizeof path - n, "/%s", folder_name);
+    assert_int_equal(mkdir(path, 0755), 0);
+  }
+  memset(target, 't', sizeof target);
+  target[sizeof target - 1] = '\0';
+  strcat(path, "/l");
+  assert_int_equal(symlink(target, path), 0);
+  refused(fopo_replace_whole(path, "a", 1), FOPO_ERR_FILE, "too long");
+}
+
+/* What the system refuses, at each call: the old file is whole, and no temporary is left. */
+static void refusals_of_the_system(void **state) {
+  (void)state;
+  const char *path = in_folder("kept");
+  ok(fopo_replace_whole(path, "old", 3));
+  refusal.flush_file = EIO;
+  refused(fopo_replace_whole(path, "new", 3), FOPO_ERR_FILE, "the old file is untouched");
+  refusal.close = ENOSPC; /* the first reason is said */
+  refused(fopo_replace_whole(path, "new", 3), FOPO_ERR_FILE, "Input/output error");
+  refusal.flush_file = 0;
+  refused(fopo_replace_whole(path, "new", 3), FOPO_ERR_FILE, "No space left");
+  refusal.close = 0;
+  refusal.mode = EIO;
+  refused(fopo_replace_whole(path, "new", 3), FOPO_ERR_FILE, "Input/output error");
+  refusal.mode = EPERM; /* a file system without modes */
+  ok(fopo_replace_whole(path, "old", 3));
+  refusal.mode = 0;
+  refusal.flush_folder = EIO;
+  refused(fopo_replace_whole(path, "old", 3), FOPO_ERR_FILE, "its folder could not be flushed");
+  refusal.flush_folder = EINVAL; /* a file system without it */
+  ok(fopo_replace_whole(path, "old", 3));
+  refusal.flush_folder = ENOTSUP;
+  ok(fopo_replace_whole(path, "old", 3));
+  refusal.flush_folder = 0;
+  refusal.links = 2; /* another process takes the new file for left over, twice */
+  ok(fopo_replace_whole(path, "old", 3));
+  assert_int_equal(refusal.links, 0);
+  char bytes[4] = "";
+  FILE *f = fopen(path, "rb");
+  assert_int_equal(fread(bytes, 1, 3, f), 3);
+  fclose(f);
+  assert_string_equal(bytes, "old");
+
+  /* a disk that is full, by the unit that fits, and one that does not say how full */
+  static const uint64_t sizes[] = {5000, 5000000};
+  static const char *const words[] = {"it needs 5.0 kB, 1000.0 kB are free",
+                                      "it needs 5.0 MB, 1.0 MB are free"};
+  fopo_replacement r;
+  for (int i = 0; i < 2; i++) {
+    ok(fopo_replace_begin(&r, path));
+    refused(fopo_replace_end(&r, FOPO_OK, ENOSPC, sizes[i]), FOPO_ERR_FILE, words[i]);
+  }
+  refusal.disk = EIO;
+  ok(fopo_replace_begin(&r, path));
+  refused(fopo_replace_end(&r, FOPO_OK, ENOSPC, 10), FOPO_ERR_FILE, "No space left");
+  refusal.disk = 0;
+  ok(fopo_replace_begin(&r, path));
+  assert_int_equal(fopo_replace_end(&r, FOPO_ERR_MEMORY, 0, 10), FOPO_ERR_MEMORY);
+  assert_int_equal(access(r.temporary, F_OK), -1);
+}
+
+/* Last, as the program stays confined: paths in and out of the folder, and above its name. */
+static void confined(void **state) {
+  (void)state;
+  static char path[FOPO_PATH_MOST + 10];
+  ok(fopo_replace_allowed("/anywhere"));
+  refused(fopo_replace_within("/absent/folder"), FOPO_ERR_FILE, "cannot be found");
+  ok(fopo_replace_within(folder));
+  ok(fopo_replace_allowed(in_folder("a")));
+  ok(fopo_replace_allowed(in_folder("new/folder/a")));
+  refused(fopo_replace_allowed(folder), FOPO_ERR_FILE, "below"); /* it lies in another */
+  snprintf(path, sizeof path, "%s-not", folder);
+  assert_int_equal(mkdir(path, 0755), 0);
+  strcat(path, "/a");
+  refused(fopo_replace_allowed(path), FOPO_ERR_FILE, "below");
+  path[strlen(path) - 2] = '\0';
+  assert_int_equal(rmdir(path), 0);
+  refused(fopo_replace_allowed("/etc/a"), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_allowed("relative"), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_allowed("absent/../x"), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_allowed(in_folder("absent/../../x")), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_allowed(in_folder("kept/x")), FOPO_ERR_FILE, "below"); /* a file */
+  memset(path, 'a', sizeof path);
+  path[sizeof path - 1] = '\0';
+  refused(fopo_replace_allowed(path), FOPO_ERR_FILE, "below");
+  ok(fopo_replace_within("/"));
+  ok(fopo_replace_allowed("/etc/a"));
+  refused(fopo_replace_allowed(path), FOPO_ERR_FILE, "below / alone");
 }
 
 /* ---- bytes ---- */
@@ -256,11 +402,19 @@ static void more_than_is_free(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flushed_before_renamed), cmocka_unit_test(modes_are_kept),
-      cmocka_unit_test(links_are_followed),     cmocka_unit_test(names_that_cannot_be),
-      cmocka_unit_test(headers_are_aligned),    cmocka_unit_test(archives_have_no_date),
-      cmocka_unit_test(ratios_that_cannot_be),  cmocka_unit_test(characters),
-      cmocka_unit_test(infinities_are_found),   cmocka_unit_test(more_than_is_free),
+      cmocka_unit_test(flushed_before_renamed),
+      cmocka_unit_test(modes_are_kept),
+      cmocka_unit_test(links_are_followed),
+      cmocka_unit_test(names_that_cannot_be),
+      cmocka_unit_test(no_name_is_left),
+      cmocka_unit_test(refusals_of_the_system),
+      cmocka_unit_test(headers_are_aligned),
+      cmocka_unit_test(archives_have_no_date),
+      cmocka_unit_test(ratios_that_cannot_be),
+      cmocka_unit_test(characters),
+      cmocka_unit_test(infinities_are_found),
+      cmocka_unit_test(more_than_is_free),
+      cmocka_unit_test(confined),
   };
   return cmocka_run_group_tests_name("archives", tests, make_folder, remove_folder);
 }

@@ -256,6 +256,13 @@ static void test_vw(void **state) {
   REFUSE("1 2 3:0:0.5 | a\n", "one fixed catalogue");
   REFUSE_AS("0.5 yes | a\n", "'0.5' is not a label", .format = "vw");
   REFUSE_AS("9:1:0.5 | a\n", "outside 1 .. n_actions", .n_actions = 3);
+  REFUSE("4294967295:1:0.5 | a\n", "no action of 1 or more");
+  REFUSE("1:1:0.5 | a:1e39\n", "'a:1e39' is not a feature");
+  REFUSE("1:1:0.5 |n:1e39 a\n", "'n:1e39' is not a namespace");
+  logs = READ_AS(" \n\t\n2:1:0.5 |n a | b |\r\n2:1:0.5 ||\tc\n1:1:0.5 |\n", .n_actions = 3);
+  assert_true(logs->n == 3 && logs->n_actions == 3);
+  assert_string_equal(logs->format, "vw");
+  fopo_logs_free(logs);
 }
 
 static void test_adf(void **state) {
@@ -345,6 +352,135 @@ static void test_dsjson(void **state) {
   char deep[400] = "{\"a\":";
   for (int i = 0; i < 100; i++) strcat(deep, "[");
   REFUSE(deep, "nested more than 64 deep");
+}
+
+/* A list of n actions {"i":0} .. {"i":n-1}, as text. */
+static const char *actions_of(int n) {
+  static char text[2000];
+  size_t at = (size_t)sprintf(text, "\"_multi\":[");
+  for (int i = 0; i < n; i++) {
+    at += (size_t)sprintf(text + at, "%s{\"i\":%d}", i > 0 ? "," : "", i);
+  }
+  strcpy(text + at, "]");
+  return text;
+}
+
+static const char *event_of(const char *label, const char *more) {
+  static char text[4000];
+  snprintf(text, sizeof text, "{%s,\"c\":{%s}}\n", label, more);
+  return text;
+}
+
+/* The value of one feature "x" in the context of an event. */
+static float feature(const char *number) {
+  char more[100];
+  snprintf(more, sizeof more, "\"x\":%s,%s", number, ACTIONS);
+  fopo_logs *logs = READ_AS(event_of(LABEL, more), .hash_bits = 6);
+  float row[65] = {0}, value = 0.0f;
+  hashed(row, 6, "", "x", 1);
+  for (int i = 0; i < 64; i++) {
+    if (row[i] != 0.0f) value = context(logs, 0, (size_t)i) / row[i];
+  }
+  fopo_logs_free(logs);
+  return value;
+}
+
+static void test_dsjson_numbers(void **state) {
+  (void)state;
+  assert_true(feature("1e2") == 100.0f && feature("1.5E+1") == 15.0f);
+  assert_true(feature("-25e-2") == -0.25f && feature("0.5") == 0.5f && feature("0") == 0.0f);
+  static const char *const wrong[] = {"1e", "1e+", "1.", ".5", "-", "+1", "01", "1.e1", "nan"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    char line[40];
+    snprintf(line, sizeof line, "{\"a\":%s}\n", wrong[i]);
+    REFUSE(line, "a number or another value is expected");
+  }
+  REFUSE(EVENT(LABEL, "\"x\":1e999," ACTIONS), "a feature that is not finite");
+  REFUSE("{\"a\":\n", "it is cut short");
+  REFUSE("{\"a\":\"\\u12g4\"}\n", "four hexadecimal digits");
+  REFUSE("{\"a\":\"\\u12", "four hexadecimal digits");
+  REFUSE("{\"a\":\"\\", "an unknown escape");
+  REFUSE("{\"a\":\"\x01\"}\n", "a control byte inside a string");
+  REFUSE("{\"a\" 1}\n", "a colon is expected");
+  REFUSE("{a:1}\n", "a string is expected");
+}
+
+static void test_dsjson_events(void **state) {
+  (void)state;
+  /* long names and texts are cut, and features for it; paths that are too long are refused */
+  char name[301], more[3000], label[100];
+  memset(name, 'n', 300);
+  name[300] = '\0';
+  snprintf(more, sizeof more, "\"%s\":\"%s\",%s", name, name, ACTIONS);
+  fopo_logs *logs = READ(event_of(LABEL, more));
+  assert_int_equal(logs->n, 1);
+  fopo_logs_free(logs);
+  snprintf(more, sizeof more, "\"%s\":{\"%s\":{\"%s\":1}},%s", name, name, name, ACTIONS);
+  REFUSE(event_of(LABEL, more), "has names too long");
+  snprintf(more, sizeof more, "\"_multi\":[{\"%s\":{\"%s\":{\"%s\":1}}}]", name, name, name);
+  REFUSE(event_of(LABEL, more), "has names too long");
+
+  /* more actions than there is room for at first; a tag that is no text is none */
+  logs = READ(event_of(LABEL, actions_of(40)));
+  assert_int_equal(logs->n_actions, 40);
+  assert_string_equal(name_of(&logs->names, 39), "{\"i\":39}");
+  fopo_logs_free(logs);
+  logs = READ(
+      event_of(LABEL, "\"_multi\":[{\"_tag\":5,\"i\":0},{\"i\":null,\"j\":false,\"k\":[1,true]}]"));
+  assert_string_equal(name_of(&logs->names, 0), "{\"_tag\":5,\"i\":0}");
+  fopo_logs_free(logs);
+
+  REFUSE(event_of(LABEL, "\"_multi\":[{\"i\":1},{\"i\":1}]"), "two actions with the same features");
+  REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":9}}]}}\n",
+         "offers an action that the first event does not");
+  REFUSE(EVENT(LABEL, ACTIONS) "{" LABEL
+                               ",\"c\":{\"_multi\":[{\"_tag\":\"x\",\"i\":{\"k\":1}}]}}\n",
+         "offers fewer actions than the first event");
+  REFUSE(event_of(LABEL, ACTIONS "," ACTIONS), "has a c._multi that is not a list");
+  REFUSE(event_of(LABEL, "\"_multi\":{}"), "has a c._multi that is not a list");
+  REFUSE(event_of(LABEL, "\"_multi\":[5]"), "an action in c._multi that is not an object");
+  REFUSE("{" LABEL "}\n", "has no c._multi");
+  REFUSE("{" LABEL ",\"c\":5}\n", "has no c._multi");
+  static const char *const labels[] = {"0", "0.5", "1.5", "-1", "5e9", "3"};
+  for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+    snprintf(label, sizeof label, "\"_label_cost\":1,\"_label_probability\":1,\"_label_Action\":%s",
+             labels[i]);
+    REFUSE(event_of(label, ACTIONS), "none of its actions");
+  }
+  REFUSE("{\"_label_Action\":true}\n", "a label that is not a number");
+  REFUSE("{\"_label_cost\":\"1\"}\n", "a label that is not a number");
+  REFUSE("5\n{}\n", "is not a");
+  REFUSE("{\"RewardValue\":1}\n", "no event");
+  REFUSE_AS(" \n\t\n", "no event", .format = "dsjson");
+  logs = READ("\n  \n" EVENT(LABEL, ACTIONS) " \n");
+  assert_string_equal(logs->format, "dsjson");
+  assert_int_equal(logs->n, 1);
+  fopo_logs_free(logs);
+}
+
+/* What is taken for which format, by its first line; "": none, and CSV refuses it. */
+static void test_formats(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *format;
+  } cases[] = {{"1:1:0.5 | a\n", "vw"},
+               {"1:1:0.5 | a", "vw"},
+               {"\n | a\n0:1:0.5 | b\n", "vw"},
+               {"shared | a\n0:1:0.5 | b\n", "vw"},
+               {" \n{\"a\":1}\n" EVENT(LABEL, ACTIONS), "dsjson"},
+               {"a,b|c,d\n", ""},
+               {"one two | a\n", ""},
+               {"1:1 2:2 | a\n", ""},
+               {"no bar\n", ""},
+               {" \n", ""},
+               {"", ""}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fopo_logs *logs;
+    int status = fopo_logs_read(&logs, write_file(path, cases[i].text), NULL);
+    assert_int_equal(status, *cases[i].format != '\0' ? FOPO_OK : FOPO_ERR_FORMAT);
+    if (status == FOPO_OK) assert_string_equal(logs->format, cases[i].format);
+    fopo_logs_free(logs);
+  }
 }
 
 /* ---- parts and files ---- */
@@ -613,8 +749,11 @@ int main(void) {
                                      cmocka_unit_test(test_many_levels),
                                      cmocka_unit_test(test_obd),
                                      cmocka_unit_test(test_vw),
+                                     cmocka_unit_test(test_formats),
                                      cmocka_unit_test(test_adf),
                                      cmocka_unit_test(test_dsjson),
+                                     cmocka_unit_test(test_dsjson_numbers),
+                                     cmocka_unit_test(test_dsjson_events),
                                      cmocka_unit_test(test_save_and_parts),
                                      cmocka_unit_test(test_damaged_names),
                                      cmocka_unit_test(test_memory),

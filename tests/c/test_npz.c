@@ -1,9 +1,11 @@
 /* .npy and .npz: round trips, both directions checked by NumPy, damaged files, full disks. */
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zip.h>
 
 #include "core/memory.h"
 #include "core/npy.h"
@@ -251,6 +253,167 @@ static void bad_headers(void **state) {
   fopo_free(a.data);
 }
 
+/* More of the grammar of headers, and of sizes that no file has. */
+static void worse_headers(void **state) {
+  (void)state;
+  refuse_npy(DICT("<f4", "(9223372036854775808,)"), 0, 1, "too large");
+  refuse_npy(DICT("<f4", "(18446744073709551619,)"), 0, 1, "too large");
+  refuse_npy(DICT("<f4", "(1152921504606846976, 15)"), 0, 1, "claims");
+  refuse_npy(DICT("|b2", "(3,)"), 6, 1, "|b2");
+  refuse_npy(DICT("<U4611686018427387904", "(3,)"), 0, 1, "the type is too large");
+  refuse_npy(DICT("<f4444444444444444444444444444444", "(3,)"), 0, 1, "a word is too long");
+  refuse_npy(DICT("", "(3,)"), 0, 1, "the type is not understood");
+  refuse_npy(DICT("<f4x", "(3,)"), 12, 1, "the type is not understood");
+  refuse_npy(DICT("?f4", "(3,)"), 12, 1, "the type is not understood");
+  refuse_npy(DICT("<f4", "3"), 12, 1, "the shape is not a tuple");
+  refuse_npy(DICT("<f4", "(3;)"), 12, 1, "the shape is not closed");
+  refuse_npy("{'descr': '<f4'", 0, 1, "a comma is missing");
+  refuse_npy("{'descr': '<f4' 'shape'", 0, 1, "a comma is missing");
+  refuse_npy("{'descr' '<f4'", 0, 1, "a colon is missing");
+  refuse_npy("{descr: '<f4'", 0, 1, "a quote is missing");
+  refuse_npy("{", 0, 1, "a quote is missing");
+  refuse_npy("{'descr", 0, 1, "a quote is not closed");
+  refuse_npy("{'color': 1", 0, 1, "a key is unknown");
+  refuse_npy("{'shape': (", 0, 1, "a dimension is not a number");
+  refuse_npy("{'shape': (3", 0, 1, "the shape is not closed");
+  refuse_npy("{'fortran_order': Fals", 0, 1, "neither True nor False");
+  refuse_npy("{'descr': ", 0, 1, "a quote is missing");
+  /* files that end inside magic, version or length */
+  for (size_t n = 0; n < 13; n++) {
+    fopo_array a;
+    spit(in_folder("bad.npy"), "\x93NUMPY\x02\x00\x01\x00\x00\x00", n < 12 ? n : 12);
+    assert_int_equal(fopo_npy_load(&a, in_folder("bad.npy")), FOPO_ERR_FORMAT);
+    says(n < 10 ? "is not a .npy array" : "is cut short inside its .npy header");
+  }
+}
+
+/* Loads an array with this header and data. */
+static fopo_array array_of_bytes(const char *dict, const void *data, size_t size) {
+  char bytes[400];
+  size_t n = strlen(dict);
+  memcpy(bytes, "\x93NUMPY\x01\x00\x00\x00", 10);
+  bytes[8] = (char)n;
+  memcpy(bytes + 10, dict, n);
+  memcpy(bytes + 10 + n, data, size);
+  spit(in_folder("odd.npy"), bytes, 10 + n + size);
+  fopo_array a;
+  ok(fopo_npy_load(&a, in_folder("odd.npy")));
+  return a;
+}
+
+static void odd_arrays(void **state) {
+  (void)state;
+  /* float16: infinities, NaN, the least subnormal and -0 */
+  const uint16_t halves[] = {0x7c00, 0xfc00, 0x7e00, 0x0001, 0x8000};
+  fopo_array a = array_of_bytes(DICT("<f2", "(5,)"), halves, sizeof halves);
+  const float *x = a.data;
+  assert_true(a.type == FOPO_F32 && isinf(x[0]) && x[0] > 0 && isinf(x[1]) && x[1] < 0);
+  assert_true(isnan(x[2]) && x[3] == 0x1p-24f && x[4] == 0.0f && signbit(x[4]) != 0);
+  fopo_free(a.data);
+  /* bytes have no order; by columns means nothing for a list */
+  a = array_of_bytes(DICT(">S2", "(2,)"), "abcd", 4);
+  assert_true(a.type == FOPO_BYTES && a.itemsize == 2 && memcmp(a.data, "abcd", 4) == 0);
+  fopo_free(a.data);
+  const char *list = "{'descr': '|u1', 'fortran_order': True, 'shape': (4,), }";
+  a = array_of_bytes(list, "abcd", 4);
+  assert_memory_equal(a.data, "abcd", 4);
+  fopo_free(a.data);
+  const char *turned = "{\"descr\":\t'|u1','fortran_order' : True,'shape':(2,3)}";
+  a = array_of_bytes(turned, "adbecf", 6);
+  assert_memory_equal(a.data, "abcdef", 6);
+  fopo_free(a.data);
+  for (long fault = 0, failed = 1; failed; fault++) { /* with no memory to turn it */
+    fopo_memory_fail_after(fault, 0);
+    failed = fopo_npy_load(&a, in_folder("odd.npy")) != FOPO_OK;
+    fopo_memory_fail_after(-1, 0);
+    assert_true(failed ? a.data == NULL : fault == 2);
+    fopo_free(a.data);
+  }
+}
+
+/* A file of that many bytes behind this header, of holes alone; 0 if there is no such file system.
+ */
+static int file_of_holes(const char *path, const char *dict, uint64_t data) {
+  char bytes[400];
+  size_t n = strlen(dict);
+  memcpy(bytes, "\x93NUMPY\x01\x00\x00\x00", 10);
+  bytes[8] = (char)n;
+  memcpy(bytes + 10, dict, n);
+  spit(path, bytes, 10 + n);
+  return truncate(path, (off_t)(10 + n + data)) == 0;
+}
+
+static void huge_files(void **state) {
+  (void)state;
+  char path[64];
+  fopo_array a;
+  snprintf(path, sizeof path, "/dev/shm/fopo_test_npz_%ld.npy", (long)getpid());
+  if (access("/dev/shm", W_OK) != 0) {
+    printf("skip  files of holes (no /dev/shm)\n");
+    return;
+  }
+  if (file_of_holes(path, DICT("<f4", "(1099511627776,)"), (uint64_t)1 << 42)) {
+    assert_int_equal(fopo_npy_load(&a, path), FOPO_ERR_MEMORY);
+    says("load it on a machine with more memory");
+  }
+  if (file_of_holes(path, DICT("|i1", "(4611686018427387904,)"), (uint64_t)1 << 62)) {
+    assert_int_equal(fopo_npy_load(&a, path), FOPO_ERR_FORMAT);
+    says("is too large to be widened");
+  } else {
+    printf("skip  a file of 2^62 bytes (%s)\n", strerror(errno));
+  }
+  unlink(path);
+}
+
+static const char *cut_file; /* what loses its end while it is read */
+
+static void cut_it(void *payload, const char *what, double done, double total, int closed) {
+  (void)payload, (void)what, (void)done, (void)total, (void)closed;
+  if (truncate(cut_file, 70) != 0) fail();
+}
+
+/* Rows of a matrix in a file, one by one. */
+static void rows_of_a_file(void **state) {
+  (void)state;
+  size_t shape[2];
+  float x[6], six[6] = {1, 2, 3, 4, 5, 6};
+  fopo_array a = fopo_array_of("", FOPO_F32, six, 2, 3, 2);
+  char path[128];
+  snprintf(path, sizeof path, "%s", in_folder("rows.npy"));
+  ok(fopo_npy_save(path, &a));
+  ok(fopo_npy_rows(x, shape, path, 1, 2));
+  assert_true(shape[0] == 3 && shape[1] == 2);
+  assert_memory_equal(x, six + 2, 4 * sizeof *x);
+  ok(fopo_npy_rows(NULL, shape, path, 0, 0));
+  refused(fopo_npy_rows(x, shape, path, 2, 2), FOPO_ERR_FORMAT, "has 3 rows, not 4");
+  refused(fopo_npy_rows(x, shape, path, 4, 0), FOPO_ERR_FORMAT, "has 3 rows, not 4");
+  refused(fopo_npy_rows(x, shape, in_folder("absent.npy"), 0, 1), FOPO_ERR_FILE, "absent.npy");
+  static const char *const wrong[] = {DICT("<f8", "(3, 1)"), DICT(">f4", "(3, 2)"),
+                                      DICT("<i4", "(3, 2)"), DICT("<f4", "(6,)"),
+                                      "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_true(file_of_holes(path, wrong[i], 24));
+    refused(fopo_npy_rows(x, shape, path, 0, 1), FOPO_ERR_FORMAT,
+            "is no matrix of float32 by rows");
+  }
+  static const char *const claims[] = {DICT("<f4", "(3, 3)"),
+                                       DICT("<f4", "(4611686018427387904, 4)"),
+                                       DICT("<f4", "(4611686018427387904, 2)")};
+  for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+    assert_true(file_of_holes(path, claims[i], 24));
+    refused(fopo_npy_rows(x, shape, path, 0, 1), FOPO_ERR_FORMAT, "bytes follow its header");
+  }
+  spit(path, "no", 2);
+  refused(fopo_npy_rows(x, shape, path, 0, 1), FOPO_ERR_FORMAT, "is not a .npy array");
+  /* another program cuts the file while it is read */
+  ok(fopo_npy_save(path, &a));
+  cut_file = path;
+  fopo_progress_to(cut_it, NULL);
+  int status = fopo_npy_load(&a, path);
+  fopo_progress_to(NULL, NULL);
+  refused(status, FOPO_ERR_FILE, "became shorter while it was read");
+}
+
 /* Cut at every length, and every byte set to three other values: refused, or what was saved. */
 static void damaged_archives(void **state) {
   (void)state;
@@ -377,6 +540,73 @@ static void bad_archives(void **state) {
   two[1] = two[0];
   assert_int_equal(fopo_npz_save(path, two, 2, 0), FOPO_ERR_ARGUMENT);
   says("two members named 'aa'");
+}
+
+/* An archive by libzip: names and contents as they are. */
+static const char *zip_of(const char *const *names, size_t n, const char *contents, size_t size,
+                          int method) {
+  static char path[128];
+  int code;
+  snprintf(path, sizeof path, "%s", in_folder("foreign.npz"));
+  zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+  assert_non_null(zip);
+  for (size_t i = 0; i < n; i++) {
+    zip_source_t *source = zip_source_buffer(zip, contents, size, 0);
+    zip_int64_t at = zip_file_add(zip, names[i], source, ZIP_FL_ENC_UTF_8);
+    assert_true(at >= 0);
+    assert_int_equal(zip_set_file_compression(zip, (zip_uint64_t)at, method, 0), 0);
+  }
+  assert_int_equal(zip_close(zip), 0);
+  return path;
+}
+
+static void odd_archives(void **state) {
+  (void)state;
+  fopo_archive archive;
+  char long_name[90];
+  memset(long_name, 'n', sizeof long_name);
+  strcpy(long_name + 80, ".npy");
+  const char *const one[] = {"a.npy"}, *const too_long[] = {long_name}, *const no_npy[] = {".npy"};
+  refused(fopo_npz_load(&archive, zip_of(too_long, 1, "x", 1, ZIP_CM_STORE)), FOPO_ERR_FORMAT,
+          "is longer than");
+  refused(fopo_npz_load(&archive, zip_of(no_npy, 1, "x", 1, ZIP_CM_STORE)), FOPO_ERR_FORMAT,
+          "is not a .npy array");
+  refused(fopo_npz_load(&archive, zip_of(one, 1, "x", 1, ZIP_CM_STORE)), FOPO_ERR_FORMAT,
+          "member 'a' is not a .npy array");
+  if (zip_compression_method_supported(ZIP_CM_BZIP2, 1)) {
+    char zeros[300] = {0};
+    refused(fopo_npz_load(&archive, zip_of(one, 1, zeros, sizeof zeros, ZIP_CM_BZIP2)),
+            FOPO_ERR_FORMAT, "uses compression method 12");
+  }
+  /* without members, and with more than are read */
+  static const char empty[22] = "PK\5\6";
+  spit(in_folder("empty.npz"), empty, sizeof empty);
+  refused(fopo_npz_load(&archive, in_folder("empty.npz")), FOPO_ERR_FORMAT, "holds 0 members");
+  enum { MANY = 10001 };
+  static char names[MANY][16];
+  static const char *all[MANY];
+  for (int i = 0; i < MANY; i++) {
+    snprintf(names[i], sizeof names[i], "%d.npy", i);
+    all[i] = names[i];
+  }
+  refused(fopo_npz_load(&archive, zip_of(all, MANY, "", 0, ZIP_CM_STORE)), FOPO_ERR_FORMAT,
+          "holds 10001 members");
+
+  uint32_t seven = 7;
+  fopo_array three[3], bare = fopo_array_of("", FOPO_U32, &seven, 1, 1, 1);
+  for (int i = 0; i < 3; i++)
+    three[i] = fopo_array_of(i < 2 ? "a" : "b", FOPO_U32, &seven, 1, 1, 1);
+  const char *path = in_folder("three.npz");
+  refused(fopo_npz_save(path, three, 3, 0), FOPO_ERR_ARGUMENT, "two members named 'a'");
+  refused(fopo_npz_save(path, &bare, 1, 0), FOPO_ERR_ARGUMENT, "has no name");
+  three[1].ndim = 7;
+  assert_int_equal(fopo_npz_save(path, three, 3, 0), FOPO_ERR_ARGUMENT);
+  /* one .npy array is told from an archive */
+  ok(fopo_npy_save(in_folder("one.npy"), &bare));
+  refused(fopo_npz_load(&archive, in_folder("one.npy")), FOPO_ERR_FORMAT, "is one .npy array");
+  /* text of no length is one zero byte */
+  fopo_array text = fopo_array_text("t", "");
+  assert_true(text.itemsize == 1);
 }
 
 /* ---- conversion ---- */
@@ -538,11 +768,13 @@ static void memory_faults(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),        cmocka_unit_test(same_bytes_twice),
-      cmocka_unit_test(numpy_agrees),      cmocka_unit_test(bad_headers),
-      cmocka_unit_test(damaged_archives),  cmocka_unit_test(large_members),
-      cmocka_unit_test(bad_archives),      cmocka_unit_test(conversions),
-      cmocka_unit_test(old_file_survives), cmocka_unit_test(interrupted),
-      cmocka_unit_test(memory_faults)};
+      cmocka_unit_test(round_trip),       cmocka_unit_test(same_bytes_twice),
+      cmocka_unit_test(numpy_agrees),     cmocka_unit_test(bad_headers),
+      cmocka_unit_test(worse_headers),    cmocka_unit_test(odd_arrays),
+      cmocka_unit_test(huge_files),       cmocka_unit_test(rows_of_a_file),
+      cmocka_unit_test(damaged_archives), cmocka_unit_test(large_members),
+      cmocka_unit_test(bad_archives),     cmocka_unit_test(odd_archives),
+      cmocka_unit_test(conversions),      cmocka_unit_test(old_file_survives),
+      cmocka_unit_test(interrupted),      cmocka_unit_test(memory_faults)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

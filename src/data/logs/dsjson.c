@@ -130,7 +130,7 @@ static int learn_action(fopo_walk *w, uint32_t index, int depth) {
   if (!fopo_walk_each(w, take_feature, &at, depth)) return 0;
   const char *stop = w->at;
   w->at = start;
-  if (!fopo_walk_each(w, find_tag, &tag, depth)) return 0;
+  fopo_walk_each(w, find_tag, &tag, depth); /* what was good JSON before is so again */
   if (tag.at == NULL) tag = (fopo_span){start, (size_t)(stop - start)};
   if (fopo_names_append(&g->logs->names, &g->names_capacity, tag.at, tag.n) == FOPO_OK) return 1;
   return fopo_walk_wrong(w, "");

@@ -234,7 +234,7 @@ static void begin_event(reading *g) {
 
 /* The event offers the action whose features stand behind the bar. */
 static int offer(reading *g, uint32_t *index, const char *bar, const char *end) {
-  while (end > bar && (end[-1] == ' ' || end[-1] == '\r' || end[-1] == '\t')) end--;
+  while (end[-1] == ' ' || end[-1] == '\r' || end[-1] == '\t') end--; /* the bar stops it */
   size_t n = (size_t)(end - bar);
   fopo_offer kind;
   int status = fopo_catalogue_offer(&g->catalogue, index, &kind, g->event, bar + 1, n - 1);
