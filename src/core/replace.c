@@ -162,8 +162,8 @@ int fopo_replace_allowed(const char *path) {
       (real[n] == '/' || real[n] == 0)) {
     return FOPO_OK;
   }
-  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: --safe lets scripts write below %s alone", path,
-                   n == 0 ? "/" : within);
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %.300s%s: --safe lets scripts write below %s alone",
+                   path, strlen(path) > 300 ? "..." : "", n == 0 ? "/" : within);
 }
 
 /* The path may be longer than a sentence; the reason must be in it. */

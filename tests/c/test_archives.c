@@ -251,7 +251,7 @@ static void confined(void **state) {
   refused(fopo_replace_allowed("relative"), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed("absent/../x"), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed(in_folder("absent/../../x")), FOPO_ERR_FILE, "below");
-  refused(fopo_replace_allowed(in_folder("kept/x")), FOPO_ERR_FILE, "below"); /* a file */
+  refused(fopo_replace_allowed(in_folder("kept/x/y")), FOPO_ERR_FILE, "below"); /* a file */
   memset(path, 'a', sizeof path);
   path[sizeof path - 1] = '\0';
   refused(fopo_replace_allowed(path), FOPO_ERR_FILE, "below");

@@ -12,6 +12,7 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "mips/index.h"
+#include "mips/topk.h"
 
 /* ---- worlds ---- */
 
@@ -943,6 +944,93 @@ static void false_values_in_files_are_refused(void **state) {
   fopo_matrix_done(&items);
 }
 
+/* The levels of a graph as its file has them; *without: lists above layer 0 that have no link,
+ * though their layer holds several items. */
+static void levels_of_seed(uint8_t levels[400], size_t *without, fopo_matrix items, uint64_t seed) {
+  fopo_index *ix;
+  fopo_archive archive;
+  fopo_hnsw_options o = {.M = 4, .ef_construction = 40, .ef = 20, .seed = seed, .deterministic = 1};
+  assert_int_equal(fopo_index_hnsw(&ix, items, &o), FOPO_OK);
+  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  fopo_index_free(ix);
+  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  const fopo_array *all = fopo_archive_find(&archive, "levels");
+  const fopo_array *upper = fopo_archive_find(&archive, "upper");
+  size_t on[64] = {0}, row = 0;
+  for (size_t i = 0; i < items.rows; i++) {
+    levels[i] = (uint8_t)get(all, i);
+    for (int layer = 1; layer <= levels[i]; layer++) on[layer]++;
+  }
+  *without = 0;
+  for (size_t i = 0; i < items.rows; i++) {
+    for (int layer = 1; layer <= levels[i]; layer++, row++) {
+      *without += on[layer] > 1 && get(upper, row * upper->shape[1]) == 0;
+    }
+  }
+  assert_int_equal(row, upper->shape[0]);
+  fopo_archive_done(&archive);
+}
+
+/* Another seed gives other levels, and the same seed the same; on every layer that holds several
+ * items each of them has a link. */
+static void levels_follow_from_the_seed(void **state) {
+  (void)state;
+  fopo_matrix items = normal(400, 6, 183);
+  uint8_t one[400], again[400], other[400];
+  size_t without;
+  levels_of_seed(one, &without, items, 1);
+  assert_int_equal(without, 0);
+  levels_of_seed(again, &without, items, 1);
+  levels_of_seed(other, &without, items, 2);
+  assert_int_equal(without, 0);
+  assert_memory_equal(one, again, sizeof one);
+  assert_memory_not_equal(one, other, sizeof one);
+  fopo_matrix_done(&items);
+}
+
+/* A set has the items of an answer, in ascending order of their ids. */
+static void sets_ascend(void **state) {
+  (void)state;
+  enum { K = 20 };
+  fopo_matrix items = normal(500, 6, 184), Q = normal(30, 6, 185);
+  fopo_index *kinds[4];
+  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
+  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
+  kinds[2] = hnsw_of(items, 6, 60, 1);
+  kinds[3] = hybrid_of(items, 0.1, 60, 1);
+  for (int i = 0; i < 4; i++) {
+    answer a = ask(kinds[i], Q, K), ordered = answer_new(Q.rows, K);
+    assert_int_equal(
+        fopo_index_search_set(ordered.ids, ordered.scores, ordered.counts, kinds[i], Q, K),
+        FOPO_OK);
+    for (size_t b = 0; b < Q.rows; b++) {
+      const uint32_t *ids = ordered.ids + b * K, *answered = a.ids + b * K;
+      assert_int_equal(ordered.counts[b], a.counts[b]);
+      for (size_t j = 0; j < ordered.counts[b]; j++) {
+        int there = 0;
+        for (size_t k = 0; k < a.counts[b]; k++) there |= answered[k] == ids[j];
+        assert_true(there && (j == 0 || ids[j - 1] < ids[j]));
+      }
+    }
+    answer_free(a), answer_free(ordered);
+    fopo_index_free(kinds[i]);
+  }
+  fopo_matrix_done(&items), fopo_matrix_done(&Q);
+}
+
+/* Keys order like scores, then ids the other way round; 0 and -0 are one score. */
+static void keys_order_like_scores(void **state) {
+  (void)state;
+  const float ascending[] = {-3e38f, -1.0f, -1e-45f, 0.0f, 1e-45f, 1.0f, 3e38f};
+  for (size_t i = 0; i < sizeof ascending / sizeof *ascending; i++) {
+    uint64_t key = fopo_topk_key(ascending[i], 7);
+    assert_true(fopo_topk_score(key) == ascending[i] && fopo_topk_id(key) == 7);
+    assert_true(key > fopo_topk_key(ascending[i], 8));
+    assert_true(i == 0 || key > fopo_topk_key(ascending[i - 1], 6));
+  }
+  assert_true(fopo_topk_key(-0.0f, 7) == fopo_topk_key(0.0f, 7));
+}
+
 static void missing_members_are_named(void **state) {
   (void)state;
   fopo_matrix items = world(100, 6, GAUSSIAN, 191);
@@ -1093,6 +1181,9 @@ int main(void) {
       cmocka_unit_test(the_order_is_by_norm_and_of_its_version),
       cmocka_unit_test(files_give_the_same_answers),
       cmocka_unit_test(false_values_in_files_are_refused),
+      cmocka_unit_test(levels_follow_from_the_seed),
+      cmocka_unit_test(sets_ascend),
+      cmocka_unit_test(keys_order_like_scores),
       cmocka_unit_test(missing_members_are_named),
       cmocka_unit_test(random_damage_is_survived),
       cmocka_unit_test(memory_faults_lose_nothing),

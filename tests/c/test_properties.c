@@ -250,8 +250,8 @@ static void uniform_draws_are_rounded(void **unused) {
   static const struct {
     double epsilon;
     size_t S, uniform;
-  } cases[] = {{0.58, 10, 6}, {0.52, 10, 5}, {0.149, 20, 3},
-               {0.5, 7, 4},   {0.999, 9, 9}, {0.592, 49, 29}};
+  } cases[] = {{0.58, 10, 6}, {0.52, 10, 5},   {0.149, 20, 3}, {0.5, 7, 4},
+               {0.999, 9, 9}, {0.592, 49, 29}, {0.02, 49, 1}}; /* 1 / 49 * 49 is less than 1 */
   small_world w;
   fopo_index *ix;
   uint32_t ids[B * 49], best[B * K], counts[B];

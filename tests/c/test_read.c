@@ -761,6 +761,12 @@ static void matrix_market(void **state) {
   static const struct {
     const char *text, *part;
   } cases[] = {
+      {"matrix coordinate pattern skew-symmetric\n1 1 1\n1 1\n", "a pattern cannot be"},
+      {"matrix coordinate real general\n2 99999999999 1\n1 1 1\n", "rows or columns"},
+      {"matrix coordinate double general\n2 2 1\n1 1 1e39\n", "'1e39' is not a finite"},
+      {"matrix array real skew-symmetric\n0 0\n", "case.txt"},
+      {"matrix array real general\n", "the size line needs rows and columns"},
+      {"matrix coordinate real general\n2 2\n", "rows, columns and entries"},
       {"matrix coordinate complex general\n1 1 1\n1 1 1 0\n", "complex"},
       {"matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "complex"},
       {"vector coordinate real general\n1 1 1\n1 1 1\n", "coordinate or array"},
@@ -908,6 +914,50 @@ static void bad_sparse_files(void **state) {
   REFUSE(in_folder("bad.npz"), FOPO_ERR_FORMAT, "not a sparse matrix");
   assert_int_equal(fopo_npy_save(in_folder("bad.npy"), &one), FOPO_OK);
   REFUSE(in_folder("bad.npy"), FOPO_ERR_FORMAT, "one .npy array");
+}
+
+/* A COO file of 2 x 3: rows and columns of n and m entries, as far as they are not NULL. */
+static const char *write_coo(const int32_t *row, size_t n, const int32_t *col, size_t m,
+                             const char *form) {
+  static const int64_t shape[2] = {2, 3};
+  static const float values[4] = {1, 2, 3, 4};
+  fopo_array a[5] = {fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1),
+                     fopo_array_of("data", FOPO_F32, values, 1, n, 1),
+                     fopo_array_text("format", form)};
+  size_t members = 3;
+  if (row != NULL) a[members++] = fopo_array_of("row", FOPO_I32, row, 1, n, 1);
+  if (col != NULL) a[members++] = fopo_array_of("col", FOPO_I32, col, 1, m, 1);
+  const char *path = in_folder("coo.npz");
+  assert_int_equal(fopo_npz_save(path, a, members, 0), FOPO_OK);
+  return path;
+}
+
+static void bad_coordinates(void **state) {
+  (void)state;
+  const int32_t row[] = {1, 0, 1}, col[] = {2, 0, 2}, low[] = {2, 0, 0}, wide[] = {0, 3, 0};
+  fopo_dataset *d = READ(write_coo(row, 3, col, 3, "coo"));
+  assert_true(fopo_csr_nnz(&d->matrix) == 2 && d->repeats == 1 && at(d, "1", "2") == 4);
+  fopo_dataset_free(d);
+  REFUSE(write_coo(NULL, 3, col, 3, "coo"), FOPO_ERR_FORMAT, "'row'");
+  REFUSE(write_coo(row, 3, NULL, 3, "coo"), FOPO_ERR_FORMAT, "'col'");
+  REFUSE(write_coo(row, 3, col, 2, "coo"), FOPO_ERR_FORMAT, "3 rows and 2 columns of entries");
+  REFUSE(write_coo(low, 3, col, 3, "coo"), FOPO_ERR_FORMAT, "an index is 2");
+  REFUSE(write_coo(row, 3, wide, 3, "coo"), FOPO_ERR_FORMAT, "an index is 3");
+  REFUSE(write_coo(row, 0, col, 0, "coo"), FOPO_ERR_FORMAT, "coo.npz");
+  /* whatever allocation fails */
+  const char *path = write_coo(row, 3, col, 3, "coo");
+  int64_t shape[2] = {2, 3}, start[3] = {0, 1, 3};
+  int32_t twice[3] = {1, 2, 2};
+  for (int compressed = 0; compressed < 2; compressed++) {
+    if (compressed) path = write_csr(shape, start, 3, twice, 3, "csr");
+    for (long fault = 0, failed = 1; failed; fault++) {
+      fopo_memory_fail_after(fault, 0);
+      failed = fopo_dataset_read(&d, path, NULL) != FOPO_OK;
+      fopo_memory_fail_after(-1, 0);
+      assert_true(fault < 200);
+      fopo_dataset_free(d);
+    }
+  }
 }
 
 /* What is no text is named, with what to do, also by a reader that is told another format. */
@@ -1217,6 +1267,7 @@ int main(void) {
                                      cmocka_unit_test(scipy_agrees),
                                      cmocka_unit_test(cache_keeps_everything),
                                      cmocka_unit_test(bad_sparse_files),
+                                     cmocka_unit_test(bad_coordinates),
                                      cmocka_unit_test(interrupted),
                                      cmocka_unit_test(memory_faults),
                                      cmocka_unit_test(hostile_bytes),

@@ -198,7 +198,7 @@ class Copy:
         return "%s/%s" % (self.out, test) if "." not in test else "all"
 
     def run_tests(self, names, limit):
-        """Those of the tests that fail, and how many were not skipped; None if there was no time."""
+        """Those of the tests that fail, and how many were not skipped. None: no time."""
         begun = time.monotonic()
         self.make(*sorted({self.program(t) for t in names} | self.emulated(names)))
         left = limit - (time.monotonic() - begun)
@@ -268,8 +268,8 @@ class Applied:
 # ---- a fault, and all of them ----
 
 def judge(copy, fault, limit, near_only):
-    """Who notices: a name, "" for nobody, and the number of tests asked; None if not even the nearest
-    could all be asked, as there was no time or they are skipped here."""
+    """Who notices: a name, "" for nobody, and the number of tests asked; None if not even the
+    nearest could all be asked, as there was no time or they are skipped here."""
     begun = time.monotonic()
     near = fault["near"].split()
     rest = [t for t in tests_of(copy.tree) if t not in near and t not in NOT_ASKED]
