@@ -81,6 +81,10 @@ local work = {
     local logs = fopo.data.synthetic_logs{n = n(5000), actions = 40, dim = 300, seed = 1}
     return function() return fopo.reward.doubly_robust{logs = logs, dim = 30} end
   end,
+  reward_model_of_45 = function()
+    local logs = fopo.data.synthetic_logs{n = n(5000), actions = 40, dim = 300, seed = 1}
+    return function() return fopo.reward.doubly_robust{logs = logs, dim = 45} end
+  end,
   bfloat16 = function()
     local items = fopo.array.randn(n(400000), 64, 1)
     return function() return fopo.policy.linear{items = items, rows = "bfloat16"} end

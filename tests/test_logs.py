@@ -182,6 +182,33 @@ check("two folders", names[0] != names[1] and all(os.path.isfile(
     os.path.join(folder, name, "config.json")) for name in names), names)
 check("not mixed", "holds a run that is at step 30" in lines[1], lines)
 check("cannot be made", "cannot be made" in lines[2], lines)
+
+# a run that was killed: its log is ahead of its checkpoint, is cut back and then goes on
+out, err, code = fopo(WORLD + """
+t = new() t:run{steps = 20, every = 5, view = false, log = "runs/ahead"}
+t:save("ahead.npz")
+t.optim.lr = 2e-3 -- an action at step 20, which stays
+t:run{steps = 5, every = 5, view = false, log = "runs/ahead"}
+t.optim.lr = 1e-3
+t:run{steps = 5, every = 5, view = false, log = "runs/ahead"}
+other = new() other:run{steps = 20, every = 4, view = false}
+print(select(2, pcall(other.run, other, {steps = 1, log = "runs/ahead", view = false})))
+t = new():resume("ahead.npz") t:run{steps = 15, every = 5, view = false, log = "runs/ahead"}
+print(t.step, #t.history.step)
+""")
+ahead = os.path.join(folder, "runs/ahead")
+check("another run's log is refused", "would be mixed" in out.splitlines()[0], out, err)
+check("a log that was ahead", code == 0 and err.count("2 records and 1 actions after it") == 1, err)
+for name, step in (("history.csv", lambda line: line.split(",")[0]),
+                   ("history.jsonl", lambda line: str(json.loads(line)["step"]))):
+    steps = [step(line) for line in open(os.path.join(ahead, name)) if line[:4] != "step"]
+    check("is cut back and goes on: " + name, steps == "5 10 15 20 25 30 35".split(), steps)
+cut = [json.loads(line) for line in open(os.path.join(ahead, "cut-20.jsonl"))]
+check("what was cut", [(one["step"], one.get("what")) for one in cut] ==
+      [(25, None), (30, None), (25, "lr")], cut)
+kept = [json.loads(line)["step"] for line in open(os.path.join(ahead, "actions.jsonl"))]
+check("actions that stay", kept == [20], kept)
+
 full = os.path.join(folder, "full")
 os.mkdir(full)
 os.symlink("/dev/full", os.path.join(full, "history.jsonl"))

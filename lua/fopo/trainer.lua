@@ -216,9 +216,10 @@ the reward falls, an end below the start. print(t) shows whose parameters the po
 Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt and TensorBoard's
-event files, flushed at every record; t.log_folder says where. What is changed by hand in the live
-view is in t.actions; replay changes the same at the same steps, so the same run comes out to the
-bit.]],
+event files, flushed at every record; t.log_folder says where. If the run goes on from a checkpoint
+and its log is ahead of it, the log is cut back to the step, into cut-STEP.jsonl. What is changed by
+hand in the live view is in t.actions; replay changes the same at the same steps, so the same run
+comes out to the bit.]],
   call = function(t, o)
     if native.ranks() == 0 and t.gradient.fault then
       io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")

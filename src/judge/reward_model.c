@@ -25,6 +25,7 @@ enum {
   NEWTON_MOST = 50
 };
 static const size_t slice_bytes = (size_t)64 << 20; /* most that all slices' Gram matrices take */
+static const size_t blas_bytes = (size_t)4 << 20;   /* a thread's buffer of OpenBLAS, as used */
 
 static double sigmoid(double t) { return 1.0 / (1.0 + exp(-t)); }
 
@@ -329,6 +330,7 @@ static int reserve(fit *f) {
   f->slices = fit_in < 1 ? 1 : fit_in < SLICES ? fit_in : SLICES;
   size_t threads = (size_t)fopo_threads();
   uint64_t bytes = 8 * ((uint64_t)M * M * (f->slices + 1) + threads * CHUNK * (M + 1));
+  bytes += threads * blas_bytes;
   int status = fopo_memory_suffices(bytes, "the reward model", "use a smaller dim");
   if (status != FOPO_OK) return status;
   f->grams = fopo_alloc(f->slices * M * M, sizeof *f->grams);

@@ -9,7 +9,8 @@
 --
 -- Every record is flushed. A disk that fills up costs the log and not the training: it is said
 -- once. A last line that is torn (the process was killed, or the disk was full) is left out by
--- those who read the log, and taken away when a later run continues it.
+-- those who read the log, and taken away when a later run continues it. A run that goes on from a
+-- checkpoint of before the log's end moves what lies behind to cut-STEP.jsonl and makes it again.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
@@ -126,6 +127,59 @@ local function repair(path)
   complain("%s ended in a torn line of %d bytes, which is taken away", path, torn)
 end
 
+-- ---- a log that is ahead of its checkpoint ----
+
+local function same(a, b)
+  return a == b or a ~= a and b ~= b or math.abs(a - b) <= 1e-6 * math.abs(b)
+end
+
+-- Whether the log is one of this run: made with its seed, and its records up to today's step are
+-- those of t.history.
+local function is_own(t, folder)
+  local was = log.read(folder)
+  local first = was.config.first_step
+  if t.step == 0 or was.config.seed ~= t.seed or was.config.batch ~= t.batch then return false end
+  if type(first) ~= "number" or first > t.step then return false end
+  local known, mine = {}, t.history
+  for i, step in ipairs(mine.step or {}) do known[step] = mine.reward[i] end
+  for i, step in ipairs(was.history.step or {}) do
+    local reward = known[step]
+    if step <= t.step and not (reward and same(was.history.reward[i], reward)) then return false end
+  end
+  return true
+end
+
+-- The lines of a file of the log up to a step, those after it, and how many these are.
+local function divide(path, step)
+  local kept, cut = {}, {}
+  for line in (whole_lines(path) or ""):gmatch("(.-)\n") do
+    local object = line:find("^{") and json.decode(line)
+    local at = object and object.step or tonumber(line:match("^(%d+),"))
+    local list = at and at > step and cut or kept
+    list[#list + 1] = line .. "\n"
+  end
+  return table.concat(kept), table.concat(cut), #cut
+end
+
+local function replace(path, text)
+  local written, why = native.write_file(path, text)
+  if not written then define.fail("the log cannot be continued: %s", why) end
+end
+
+-- Takes away what the log has after step t.step. The table, which says how far the log is, comes
+-- last: if this is cut short, the next run does the rest.
+local function cut_back(t, folder, last)
+  local aside = ("%s/cut-%d.jsonl"):format(folder, t.step)
+  local records, gone, n = divide(folder .. "/history.jsonl", t.step)
+  local actions, undone, m = divide(folder .. "/actions.jsonl", t.step)
+  replace(aside, (whole_lines(aside) or "") .. gone .. undone)
+  replace(folder .. "/history.jsonl", records)
+  replace(folder .. "/actions.jsonl", actions)
+  replace(folder .. "/history.csv", (divide(folder .. "/history.csv", t.step)))
+  complain("%s is at step %d and the run goes on from step %d: %d records and %d actions after it "
+           .. "are taken out of the log, and are in %s", folder, last, t.step, n, m, aside)
+end
+
 -- Opens a file to append to it. Returns it, and whether it is empty.
 local function open(path)
   local file, why = io.open(path, "a")
@@ -142,7 +196,9 @@ log.open = term.atomic(function(t, where, columns, options, between)
     repair(folder .. "/" .. name)
   end
   local last = last_step(folder)
-  if last and last > t.step then
+  if last and last > t.step and is_own(t, folder) then
+    cut_back(t, folder, last)
+  elseif last and last > t.step then
     define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
                 .. "it; name another folder", folder, last, t.step)
   end
