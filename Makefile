@@ -190,7 +190,7 @@ $(OUT)/races/tests/%.cc.o: tests/%.cc $(OUT)/flags
 	$(Q)mkdir -p $(@D); $(EMULATE) -DEMULATION_RACES -x c++ -c -o $@ $<
 
 $(EMULATED): $(CUDA_SRC:%=$(OUT)/emulated/%.o) \
-             $(patsubst %,$(OUT)/emulated/%.o,$(filter-out %/races.cc,$(EMULATION)))
+             $(patsubst %,$(OUT)/emulated/%.o,$(filter-out %/races.cc %/watch.cc,$(EMULATION)))
 $(WATCHED): $(CUDA_SRC:%=$(OUT)/races/%.o) $(EMULATION:%=$(OUT)/races/%.o)
 $(EMULATED) $(WATCHED):
 	$(call say,LINK,$@)
