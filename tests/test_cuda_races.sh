@@ -49,8 +49,8 @@ if [[ ${FOPO_RACES:-} == all ]]; then
 else
   seed=1
   for test in test_snis_edges test_reinforce test_stats test_totals test_tail \
-              test_topk_stops test_items test_snis_head_edges test_rewards \
-              test_start_batch test_outer_totals; do
+              test_topk_stops test_topk_stops_alone test_topk_recorded test_items \
+              test_snis_head_edges test_rewards test_start_batch test_outer_totals; do
     operations races test_cuda "$test" $((seed++))
   done
   operations races test_cuda_bounds test_lengths "$seed"

@@ -644,6 +644,7 @@ static heads heads_of(size_t k, size_t P) {
   for (size_t i = 0; i < 3 * k; i++) {
     h.sets.ids[i] = (uint32_t)((i % k * 7919 + i / k) % P); /* 7919 divides no P: all differ */
     h.sets.scores[i] += 1000;
+    if (i % k >= h.sets.counts[i / k]) h.sets.scores[i] = 1e30f; /* is nobody's */
   }
   return h;
 }
@@ -775,27 +776,30 @@ static void test_policy(void **state) {
   check_policy(40, 256, 8, 7, 1);
 }
 
-/* A peaked policy draws its best item at any position, also with scores of +-1e4. */
+/* A peaked policy draws its best item at any position, also with scores of +-1e4; a flat one before
+ * it in the batch minds nothing. */
 static void test_policy_peaked(void **state) {
   (void)state;
   enum { P = 5000, S = 70 };
-  const uint32_t places[] = {0, 63, 255, 256, 4095, 4999}, row = 3;
-  const float q = 1e4f;
-  float *items = room(P, 4), mean, *q_ = up(&q, 4), *mean_ = blank(4);
-  uint32_t ids[S], *ids_ = blank(sizeof ids), *row_ = up(&row, 4);
+  const uint32_t places[] = {0, 63, 255, 256, 4095, 4999}, row[] = {8, 3};
+  const float q[] = {1, 1e4f};
+  float *items = room(P, 4), mean[2], log_z[2], *q_ = up(q, sizeof q), *mean_ = blank(sizeof mean);
+  float *log_z_ = blank(sizeof log_z), flat = logf(expf(1) + (P - 1) * expf(-1));
+  uint32_t ids[2 * S], *ids_ = blank(sizeof ids), *row_ = up(row, sizeof row);
   float *items_ = blank(P * 4);
   fopo_draw_key key = {3, 3};
   for (size_t k = 0; k < 6; k++) {
     for (size_t a = 0; a < P; a++) items[a] = a == places[k] ? 1.0f : -1.0f;
     ok(gpu->ops->put(gpu, items_, items, P * 4));
     ok(gpu->ops->draw_policy(
-        gpu, &(fopo_samples){.ids = ids_}, &(fopo_policy_sums){mean_, NULL},
+        gpu, &(fopo_samples){.ids = ids_}, &(fopo_policy_sums){mean_, log_z_},
         fopo_matrix_view(items_, P, 1),
-        &(fopo_device_batch){.B = 1, .S = S, .P = P, .L = 1, .rows = row_, .Q = q_, .key = key}));
+        &(fopo_device_batch){.B = 2, .S = S, .P = P, .L = 1, .rows = row_, .Q = q_, .key = key}));
     down(ids, ids_, sizeof ids);
-    down(&mean, mean_, 4);
-    for (size_t s = 0; s < S; s++) assert_int_equal(ids[s], places[k]);
-    assert_true(mean == 1.0f);
+    down(mean, mean_, sizeof mean);
+    down(log_z, log_z_, sizeof log_z);
+    for (size_t s = 0; s < S; s++) assert_true(ids[s] < P && ids[S + s] == places[k]);
+    assert_true(mean[1] == 1.0f && log_z[1] == 1e4f && fabsf(log_z[0] - flat) < 1e-4f);
   }
   free(items);
   forget();
@@ -1132,21 +1136,18 @@ static void test_topk_by_norm(void **state) {
  * fit in every stretch but the first. */
 static void test_topk_rising_norms(void **state) {
   (void)state;
-  enum { P = 20000, B = 3 };
-  const size_t ks[] = {2048, 300};
-  for (int i = 0; i < 2; i++) {
-    shelf s = shelf_new(B, P, 2, ks[i]);
-    s.screened = 1;
-    for (size_t a = 0; a < P; a++) {
-      double share = (double)(a * 7919 % P) / P, length = 2 - share * 0.125, c = 2 * share - 1;
-      s.x.items.x[a * s.x.items.rows.ld] = (float)(length * c);
-      s.x.items.x[a * s.x.items.rows.ld + 1] = (float)(length * sqrt(1 - c * c));
-    }
-    for (size_t j = 0; j < 2 * B; j++) s.x.Q[j] = j % 2 == 0 ? 1 + (float)j : 0.01f;
-    shelf_up(&s, 1, 0, P);
-    check_topk(&s, 0);
-    shelf_free(&s);
+  enum { P = 20011, B = 3 };
+  shelf s = shelf_new(B, P, 2, 300);
+  s.screened = 1;
+  for (size_t a = 0; a < P; a++) {
+    double share = (double)(a * 7919 % P) / P, length = 2 - share * 0.125, c = 2 * share - 1;
+    s.x.items.x[a * s.x.items.rows.ld] = (float)(length * c);
+    s.x.items.x[a * s.x.items.rows.ld + 1] = (float)(length * sqrt(1 - c * c));
   }
+  for (size_t j = 0; j < 2 * B; j++) s.x.Q[j] = j % 2 == 0 ? 1 + (float)j : 0.01f;
+  shelf_up(&s, 1, 0, P);
+  check_topk(&s, 0);
+  shelf_free(&s);
 }
 
 /* The search ends on the card: items that cannot matter by their norms are not seen. Those behind
@@ -1436,19 +1437,20 @@ static void test_snis_head_peaked(void **state) {
 /* A NaN, here that of a card, breaks its own context alone; and the same bits come again. */
 static void test_snis_head_edges(void **state) {
   (void)state;
-  enum { B = 3, L = 20 };
-  for (size_t k = 0; k < 3; k++) {
-    shared s = shared_new(B, 64, 3001, L, 700, types[k]);
-    float V[2][B * L], stats[2][B * FOPO_STATS];
+  enum { B = 3, LONG = 1030 };
+  for (size_t k = 0; k < 4; k++) {
+    size_t L = k < 3 ? 20 : LONG, P = k < 3 ? 3001 : 1203;
+    shared s = shared_new(B, 64, P, L, P / 4, types[k % 3]);
+    float V[2][B * LONG], stats[2][B * FOPO_STATS];
     s.x.Q[1 * L + 3] = fopo_bits_float(0x7fffffffu);
     shared_up(&s, HITS);
     for (int i = 0; i < 2; i++) {
-      float *V_ = blank(sizeof V[0]), *stats_ = blank(sizeof stats[0]);
+      float *V_ = blank(B * L * 4), *stats_ = blank(sizeof stats[0]);
       ok(gpu_head(V_, stats_, &s));
-      down(V[i], V_, sizeof V[0]);
+      down(V[i], V_, B * L * 4);
       down(stats[i], stats_, sizeof stats[0]);
     }
-    assert_memory_equal(V[0], V[1], sizeof V[0]);
+    assert_memory_equal(V[0], V[1], B * L * 4);
     assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
     for (size_t i = 0; i < B * L; i++) assert_int_equal(isnan(V[0][i]) != 0, i / L == 1);
     for (size_t b = 0; b < B; b++) {

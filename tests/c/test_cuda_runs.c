@@ -827,8 +827,10 @@ static void test_faults(void **state) {
   printf("%ld faults of the GPU\n", faults);
 }
 
-int main(int n, char **words) {
+/* usage: test_cuda_runs [PATTERN], of the names of tests */
+int main(int argc, char **argv) {
   if (!open_both()) return 77;
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_methods),
       cmocka_unit_test(test_again),
@@ -851,7 +853,6 @@ int main(int n, char **words) {
       cmocka_unit_test(test_absent),
       cmocka_unit_test(test_faults),
   };
-  if (n > 1) cmocka_set_test_filter(words[1]);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   if (emulation_calls == NULL) close_both();
   return failed;

@@ -1,9 +1,10 @@
 """Faults put into a copy of the kernels, one at a time, and who notices them.
 
 usage: mutants.py [--seconds N] [--seed N] [--only KIND,KIND] [--files NAME,NAME] [--list]
+                  [--skip N]
 
-Each barrier and fence is taken away, each mask loses a lane, each bound moves by one, each rounding
-for an alignment goes. Three judges run the tests of the changed file:
+Each barrier, fence and wait is taken away, each mask loses a lane, each bound moves by one, each
+rounding for an alignment goes. Three judges run the tests of the changed file:
   watch      the build in which each access is watched (races.cc), one schedule
   schedules  the plain emulation, in three schedules that a seed draws
   ascending  the plain emulation, threads and blocks in ascending order
@@ -32,6 +33,8 @@ CHANGES = [
     ("barrier", r"__syncthreads\(\);", ";"),
     ("barrier", r"__syncwarp\([^;]*\);", ";"),
     ("fence", r"__threadfence\(\);", ";"),
+    ("fence", r"\bwait_for\(.*\);", ";"),
+    ("barrier", r"wait_copies<\d>\(\);", ";"),
     ("mask", r"0xffffffffu", "0x7fffffffu"),
     ("align", r"all % 16 == 0 \? 16 : all % 8 == 0 \? 8 : ", "all % 4 == 0 ? 16 : "),
     ("align", r"\(most \+ 3\) / 4 \* 4", "most"),
@@ -46,20 +49,33 @@ CHANGES = [
     ("bound", r"(?<=; at )<(?= end; at \+=)", "<="),
     ("bound", r"(?<=if \(at )>=(?= n\))", ">"),
     ("bound", r"(?<=\bat )<(?= L\b)", "<="),
+    ("bound", r"(?<=item_of\(i\) )<(?= items)", "<="),
+    ("bound", r"(?<=query_of\(i\) )<(?= queries)", "<="),
+    ("bound", r"(?<= \? row )<(?= items)", "<="),
+    ("bound", r"(?<=\bi )<(?= w\.ld_half &&)", "<="),
+    ("bound", r"(?<=if \(place )<(?= CAPACITY)", "<="),
+    ("bound", r"(?<=if \(place )>=(?= LIST)", ">"),
+    ("bound", r"(?<=[ (]j )<(?= count &&)", "<="),
+    ("bound", r"(?<== place )<(?= end \?)", "<="),
+    ("bound", r"(?<=if \(b )>=(?= w\.B\))", ">"),
 ]
 
 # The tests of a file: patterns of test_cuda; b: of test_cuda_bounds.
 TESTS = {
-    "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk_screened",
-                  "test_topk"],
+    "norm_search.cu": ["test_topk_by_norm", "test_topk_screened", "test_topk_stops_alone",
+                       "test_topk_rising_norms", "test_topk_recorded"],
+    "norm_tile.cuh": ["test_topk_by_norm", "test_topk_screened", "test_topk_stops_alone"],
+    "topk.cuh": ["test_topk_by_norm", "test_topk_screened", "test_topk_prefix",
+                 "test_topk_rising"],
+    "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk"],
     "items.cu": ["test_items"],
     "draw.cu": ["test_draw_uniform", "test_mixture", "test_tail", "test_draw_others"],
     "head.cu": ["test_pack_head", "test_snis_head_edges", "test_snis_head_peaked",
                 "test_snis_head"],
     "snis.cu": ["test_snis_edges", "test_snis_drawn", "test_snis_extremes", "b:test_lengths",
-                "test_snis"],
+                "test_snis", "test_snis_head_edges"],
     "snis.cuh": ["test_snis_edges", "b:test_lengths"],
-    "snis_long.cu": ["test_snis_edges", "b:test_lengths", "test_snis"],
+    "snis_long.cu": ["test_snis_edges", "test_snis_head_edges", "b:test_lengths", "test_snis"],
     "team.cuh": ["test_snis_edges", "b:test_lengths", "test_snis"],
     "begin.cu": ["test_start_batch", "test_head_recorded", "b:test_lengths"],
     "gradient.cu": ["test_outer_totals", "test_totals", "test_head_recorded"],
@@ -73,7 +89,7 @@ TESTS = {
                   "test_snis_drawn", "test_mixture", "test_topk_stops", "test_snis_head_edges",
                   "test_policy_peaked", "test_topk"],
     "step.cu": ["test_sets", "test_stats", "test_totals"],
-    "policy.cu": ["test_policy_peaked", "test_policy"],
+    "policy.cu": ["test_policy_peaked", "test_policy", "test_items"],
     "dense.cu": ["test_products", "test_network", "test_totals", "test_optimisers"],
     "reward.cu": ["test_rewards", "test_scores"],
     "estimate.cu": ["test_reinforce", "b:test_lengths"],
@@ -133,11 +149,18 @@ def reason_of(mutant, rows):
     return None
 
 
+def includes(name, header):
+    """Whether a file of the kernels includes the header, at first or second hand."""
+    text = open(os.path.join(TOP, CUDA, name)).read()
+    parts = re.findall(r'#include "device/cuda/(\w+\.cuh)"', text)
+    return name == header or any(includes(part, header) for part in parts)
+
+
 def compile_mutant(mutant, kind):
     """The object of `kind` with the mutant; None if it does not compile."""
     abi = open(os.path.join(OUT, "device_abi")).read().strip()
     names = [n for n in os.listdir(os.path.join(TOP, CUDA)) if n.endswith(".cu")]
-    fresh = [mutant["file"]] if mutant["file"].endswith(".cu") else names
+    fresh = [name for name in names if includes(name, mutant["file"])]
     objects = []
     running = []
     for name in names:
@@ -159,7 +182,7 @@ def compile_mutant(mutant, kind):
         return None
     parts = os.path.join(OUT, kind, "tests/cuda")
     objects += [os.path.join(parts, n + ".o") for n in os.listdir(HERE)
-                if n.endswith(".cc") and (kind == "races" or n != "races.cc")]
+                if n.endswith(".cc") and (kind == "races" or n not in ("races.cc", "watch.cc"))]
     whole = os.path.join(COPY, kind + ".so")
     subprocess.run(["g++", "-shared", "-fopenmp", "-o", whole, *objects, "-lopenblas"], cwd=TOP,
                    check=True)
@@ -208,6 +231,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--files", default="")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--skip", type=int, default=0, help="mutants at the beginning")
     chosen = parser.parse_args()
     begun, rows = time.monotonic(), needless()
     todo = [m for m in mutants() if (not chosen.only or m["kind"] in chosen.only.split(","))
@@ -217,6 +241,7 @@ def main():
             print(f"{m['kind']:8} {m['file']}:{m['line']} {m['where']}: {m['was']}")
         return 0
     random.Random(chosen.seed).shuffle(todo)
+    todo = todo[chosen.skip:]
     tried, missed, told = 0, 0, {name: 0 for name, _, _ in JUDGES}
     sound = {}  # by file: whether the kernels as they are pass its tests
     print(f"{'kind':8} {'place':32} " + " ".join(f"{name:9}" for name, _, _ in JUDGES))
