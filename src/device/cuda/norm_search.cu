@@ -104,10 +104,10 @@ __device__ inline void select_query(const norm_work &w, size_t b, uint32_t end) 
 
 /* ---- the search ---- */
 
-/* The next ticket, in each thread; UINT32_MAX if all groups have stopped. */
+/* The next ticket, in each thread; UINT32_MAX if all groups have stopped. Every thread has read the
+ * last one: it has come from finish. */
 __device__ inline uint32_t take_ticket(const norm_work &w) {
   __shared__ uint32_t taken;
-  __syncthreads(); /* every thread has read the last ticket and done its work */
   if (threadIdx.x == 0) {
     taken = atomicAdd(w.n_done, 0u) == w.groups ? UINT32_MAX : atomicAdd(w.ticket, 1u);
   }
