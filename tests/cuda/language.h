@@ -206,7 +206,8 @@ void close_copies();
 bool take_copy(async_copy *x, unsigned open);
 } // namespace emulation
 
-/* Until it is waited for, the place that is written holds NaN, and the source is not read. */
+/* Until it is waited for, the place that is written holds NaN, which the watcher lets nobody read,
+ * and the source is not read. */
 static inline void emulated_copy_async(void *to, const void *from) {
   if ((uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0) emulation::misaligned();
   *(uint4 *)to = {~0u, ~0u, ~0u, ~0u};

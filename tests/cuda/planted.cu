@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "device/cuda/rows.cuh"
+#include "device/cuda/tensor.cuh"
 
 namespace gpu {
 
@@ -213,6 +214,23 @@ static void misaligned_write(const bench &b) {
   go(b, 1, WARP, 0, quad_kernel, (float4 *)(void *)(b.y + 2));
 }
 
+/* ---- copies that a thread waits for later ---- */
+
+enum { WAITS = 1, MEETS = 2 };
+
+/* Each thread copies four numbers and reads its neighbour's. */
+template <int DOES> __global__ void copy_kernel(float *y, const float *x) {
+  __shared__ uint4 part[WARP];
+  copy_async(part + threadIdx.x, x + 4 * threadIdx.x);
+  close_copies();
+  if ((DOES & WAITS) != 0) wait_copies<0>();
+  if ((DOES & MEETS) != 0) __syncthreads();
+  y[threadIdx.x] = __uint_as_float(part[(threadIdx.x + 1) % WARP].x);
+}
+static void copies(const bench &b) { go(b, 1, WARP, 0, copy_kernel<WAITS | MEETS>, b.y, b.x); }
+static void copies_no_wait(const bench &b) { go(b, 1, WARP, 0, copy_kernel<MEETS>, b.y, b.x); }
+static void copies_no_barrier(const bench &b) { go(b, 1, WARP, 0, copy_kernel<WAITS>, b.y, b.x); }
+
 /* ---- the runtime ---- */
 
 static void legacy_stream(const bench &) { cudaStreamSynchronize(nullptr); }
@@ -341,6 +359,9 @@ static const struct {
     {"host_memory", host_memory, "touches memory of the host"},
     {"released", released, "was released or never given"},
     {"unwritten_shared", unwritten_shared, "no thread of its block has written"},
+    {"copies", copies, ""},
+    {"copies_no_wait", copies_no_wait, "no thread of its block has written"},
+    {"copies_no_barrier", copies_no_barrier, "shared"},
     {"beyond_shared", beyond_shared, "beyond its dynamic shared memory"},
     {"large_shared", large_shared, "of shared memory, more than its kernel may"},
     {"large_shared_opted", large_shared_opted, ""},

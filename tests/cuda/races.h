@@ -25,6 +25,7 @@ void barrier(watcher *w); /* all threads of the block have come */
 void warp_barrier(watcher *w, unsigned warp, uint32_t mask);
 void fence(watcher *w, unsigned thread, bool of_block);
 void atomic(watcher *w, unsigned thread, const volatile void *x, size_t bytes, const void *from);
+void forget(watcher *w, const void *x, size_t bytes); /* shared memory that a copy will write */
 #else
 inline void own(const void *, size_t, bool) {}
 inline void close_gap(const void *, size_t) {}
@@ -38,6 +39,7 @@ inline void barrier(watcher *) {}
 inline void warp_barrier(watcher *, unsigned, uint32_t) {}
 inline void fence(watcher *, unsigned, bool) {}
 inline void atomic(watcher *, unsigned, const volatile void *, size_t, const void *) {}
+inline void forget(watcher *, const void *, size_t) {}
 #endif
 
 } // namespace races

@@ -72,6 +72,7 @@ void put_copy(const async_copy &x) {
   outside_kernel pause;
   fiber &me = mine->fibers[mine->running];
   me.copies.push_back({x.to, x.from, me.groups});
+  races::forget(mine->watcher, x.to, 16);
 }
 
 void close_copies() { mine->fibers[mine->running].groups++; }

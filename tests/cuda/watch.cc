@@ -77,6 +77,14 @@ static void touch_shared(watcher *w, std::vector<cell> &cells, const char *base,
   touch_words(w, cells.data(), base, x, bytes, how, site, "shared");
 }
 
+void forget(watcher *w, const void *at, size_t bytes) {
+  const char *x = (const char *)at;
+  bool dynamic = (size_t)(x - w->dynamic) < w->dynamic_bytes;
+  std::vector<cell> &cells = dynamic ? w->of_dynamic : w->of_fixed;
+  size_t first = (size_t)(x - (dynamic ? w->dynamic : w->fixed)) / 4;
+  for (size_t i = first; i < first + bytes / 4 && i < cells.size(); i++) cells[i].write[0] = {};
+}
+
 static int find_fixed(struct dl_phdr_info *about, size_t, void *to) {
   watcher *w = (watcher *)to;
   if ((const char *)about->dlpi_addr != module_base()) return 0;
