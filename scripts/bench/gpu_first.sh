@@ -7,6 +7,7 @@
 #   sanitizer  compute-sanitizer's memcheck, racecheck, synccheck and initcheck on a few tests
 #   bench32, bench1024   medians of all methods at these batches, L = 10, 100, 1000
 #   profile    where the time of a step goes
+#   reward     seconds until 95 % of the mixture's reward, ours and PyTorch's on the same card
 #
 #   bash scripts/bench/gpu_first.sh [step ...]
 #
@@ -17,7 +18,7 @@
 #
 # The same command goes on where the last one stopped: what is done is kept in build/gpu-first. Each
 # step has its own time box and may fail or be cut without the others. Without a card each step that
-# needs one says so. Three calls of ten minutes hold all of them.
+# needs one says so. Four calls of ten minutes hold all of them.
 set -u
 cd "$(dirname "$0")/../.."
 out=${OUT:-runs/gpu} limit=${LIMIT:-570} emulated=${EMULATED:-}
@@ -36,9 +37,10 @@ box() {
     sanitizer) echo 240 80 ;;
     bench32 | bench1024) echo 270 120 ;;
     profile) echo 180 90 ;;
+    reward) echo 270 120 ;;
   esac
 }
-all="build ops curves sanitizer bench32 bench1024 profile"
+all="build ops curves sanitizer bench32 bench1024 profile reward"
 
 make_fopo() {
   if [[ -n $emulated ]]; then
@@ -110,21 +112,23 @@ do_curves() { fopo scripts/bench/gpu_curves.lua ${emulated:+scale=0.05 steps=8 b
 # A few tests that between them launch every kernel, and finish under a sanitizer. One that is cut
 # has found nothing so far, or it would have said so.
 do_sanitizer() {
-  local sanitizer tool failed=0 seen=0 status end=$((SECONDS + $1))
+  local sanitizer tool failed=0 seen=0 status end=$((SECONDS + $1)) real=1
+  [[ -z $emulated ]] || real=0
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   if [[ -z $sanitizer ]]; then
     echo "skip: compute-sanitizer is absent"
     return 77
   fi
-  if ! FOPO_TEST_GPU=1 build/release/test_cuda test_clock; then
+  if ! FOPO_TEST_GPU=$real build/release/test_cuda test_clock; then
     echo "skip: no card opens"
     return 77
   fi
   for tool in memcheck racecheck synccheck initcheck; do
     for test in test_snis_edges test_again test_mixture test_tail test_topk_prefix test_snis_head \
-      test_reinforce test_policy test_items test_totals; do
+      test_reinforce test_policy test_items test_totals test_start_batch test_outer_totals \
+      test_head_drawn test_head_recorded; do
       ((SECONDS + 5 < end)) || continue
-      FOPO_TEST_GPU=1 timeout $(((end - SECONDS) / 2 + 5)) "$sanitizer" --tool $tool \
+      FOPO_TEST_GPU=$real timeout $(((end - SECONDS) / 2 + 5)) "$sanitizer" --tool $tool \
         --error-exitcode 1 build/release/test_cuda $test >"$state/sanitizer.tmp" 2>&1
       status=$? seen=$((seen + 1))
       printf '%-10s %-20s %s\n' $tool $test "$(case $status in
@@ -153,6 +157,10 @@ do_profile() {
     ${emulated:+scale=0.003 dims=10 batches=256 steps=2}
 }
 
+do_reward() {
+  fopo scripts/bench/gpu_reward.lua ${emulated:+fraction=0.002 dim=10 steps=4 limit=2}
+}
+
 step() {
   case $1 in
     build) do_build ;;
@@ -162,6 +170,7 @@ step() {
     bench32) do_bench 32 $(($2 - 60)) ;;
     bench1024) do_bench 1024 $(($2 - 60)) ;;
     profile) do_profile ;;
+    reward) do_reward ;;
   esac
 }
 
@@ -198,8 +207,8 @@ run_step() {
   seconds=$((left < most ? left : most))
   echo "$name, at most $seconds s ..."
   : >"$out/$name.log"
-  export -f step do_build do_ops do_curves do_sanitizer do_bench do_profile test_program fopo \
-    make_fopo
+  export -f step do_build do_ops do_curves do_sanitizer do_bench do_profile do_reward \
+    test_program fopo make_fopo
   export state emulated out
   timeout -k 5 "$seconds" bash -c "step $name $seconds" </dev/null 2>&1 | tee -a "$out/$name.log"
   status=${PIPESTATUS[0]}

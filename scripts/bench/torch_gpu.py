@@ -5,7 +5,8 @@ candidates of the mixture come from scoring every item there and torch.topk.
 
 reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and y_counts.npy. First "ready,<torch and
 card>" or "absent,<why>"; each line of input is "METHOD BATCH STEPS" and is answered by
-"METHOD,STEPS,seconds a step,mean reward of the last step".
+"METHOD,STEPS,seconds a step,mean reward of the last step". "start THETA RATE" begins a training
+from the theta of a file, "save THETA" writes it; both are answered.
 """
 import sys
 import time
@@ -29,6 +30,13 @@ class Problem:
         torch.manual_seed(1)
         self.theta = torch.nn.Parameter(0.005 * torch.randn(self.L, self.L, device="cuda"))
         self.optimiser = torch.optim.Adam([self.theta], lr=LEARNING_RATE)
+
+    def start(self, path, rate):
+        self.theta = torch.nn.Parameter(torch.from_numpy(np.load(path)).cuda())
+        self.optimiser = torch.optim.Adam([self.theta], lr=float(rate))
+
+    def save(self, path):
+        np.save(path, self.theta.detach().cpu().numpy())
 
     def batch(self, n):
         rows = torch.randint(len(self.contexts), (n,), device="cuda")
@@ -95,7 +103,12 @@ def main():
     problem = Problem(sys.argv[1])
     print(f"ready,torch {torch.__version__},{torch.cuda.get_device_name()}", flush=True)
     for line in sys.stdin:
-        method, batch, steps = line.split()
+        words = line.split()
+        if words[0] in ("start", "save"):
+            getattr(problem, words[0])(*words[1:])
+            print(words[0], flush=True)
+            continue
+        method, batch, steps = words
         try:
             torch.cuda.synchronize()
             start = time.perf_counter()
