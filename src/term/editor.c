@@ -201,9 +201,8 @@ static fopo_line read_edited(char **line, const char *prompt) {
 static fopo_line give_up_line(int why) {
   fopo_notice("a line of the input could not be read: %s", strerror(why));
   if (why != ENOMEM || ferror(stdin)) return FOPO_LINE_END;
-  int c;
-  do c = getc(stdin);
-  while (c != '\n' && c != EOF);
+  int c = 0;
+  while (c != '\n' && c != EOF) c = getc(stdin);
   return FOPO_LINE_DROPPED;
 }
 

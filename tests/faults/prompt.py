@@ -52,13 +52,15 @@ class Terminal:
         return self.screen()
 
     def ask(self, code):
-        """What the code gives. It may be typed before the prompt waits, which ends the fault."""
-        for _ in range(2):
+        """What the code gives. The fault ends when the prompt waits and nothing has been typed, so
+        the code may have to be typed again."""
+        for _ in range(20):
             self.count += 1
             text = self.type("io.write('<%d ', %s, ' >\\n')" % (self.count, code))
             found = re.search(r"^<%d (.*) >$" % self.count, text, re.M)
-            if found:
-                return found[1]
+            if found or self.program.process.poll() is not None:
+                return found and found[1]
+            self.program.settle(0.1)
         return None
 
     def screen(self):
