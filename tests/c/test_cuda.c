@@ -1136,7 +1136,7 @@ static void test_topk_by_norm(void **state) {
  * fit in every stretch but the first. */
 static void test_topk_rising_norms(void **state) {
   (void)state;
-  enum { P = 20011, B = 3 };
+  enum { P = 22003, B = 3 };
   shelf s = shelf_new(B, P, 2, 300);
   s.screened = 1;
   for (size_t a = 0; a < P; a++) {
