@@ -594,8 +594,9 @@ static void odd_archives(void **state) {
 
   uint32_t seven = 7;
   fopo_array three[3], bare = fopo_array_of("", FOPO_U32, &seven, 1, 1, 1);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 3; i++) {
     three[i] = fopo_array_of(i < 2 ? "a" : "b", FOPO_U32, &seven, 1, 1, 1);
+  }
   const char *path = in_folder("three.npz");
   refused(fopo_npz_save(path, three, 3, 0), FOPO_ERR_ARGUMENT, "two members named 'a'");
   refused(fopo_npz_save(path, &bare, 1, 0), FOPO_ERR_ARGUMENT, "has no name");
