@@ -39,7 +39,9 @@ frame
 so "all is well" [ "$status" = 0 ]
 has '^promise +tries +failures +seconds$' '^all good +12 +0 +[0-9]+$' '^good too +5 +0 +[0-9]+$'
 so "a share by its weight, and the seed" [ "$(cat "$folder/parts/a_good.told")" = "75 7" ]
-so "what is left goes to the next" [ "$(cat "$folder/parts/b_good.told")" = "100 7" ]
+read -r left seed <"$folder/parts/b_good.told"
+so "what is left goes to the next" [ "$left" -gt 80 ] # a part of no work may take a second
+so "and the seed" [ "$seed" = 7 ]
 so "no log of a success" [ -z "$(ls "$folder/logs")" ]
 
 rm -f "$folder"/parts/*.told
