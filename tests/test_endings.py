@@ -130,7 +130,9 @@ for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1, signal.SIGXCPU, s
     p = prompt()
     check("readline has changed the terminal", not p.restored())
     p.process.send_signal(number)
-    check("ends by the signal", p.ended(20) == -number, number)
+    code = p.ended(20)
+    if "asan" not in FOPO or number not in (signal.SIGSEGV, signal.SIGABRT):
+        check("ends by the signal", code == -number, number)  # the sanitizer exits in its own way
     check("the terminal is as it was", p.restored(), number)
     check("and marks no pastes", p.raw.rfind(b"\x1b[?2004l") > p.raw.rfind(b"\x1b[?2004h"), number)
     p.close()

@@ -167,6 +167,19 @@ check("absent", "reward/valid" not in scalars(os.path.join(two, event)))
 out, err, code = fopo(WORLD + "new():run{steps = 1}", "--json")
 check("fopo --json", json.loads(out)["step"] == 1, out)
 
+# a config.json that no run wrote
+config = json.load(open(os.path.join(two, "config.json")))
+for change, words in ((("batch", "32"), "batch must be a number"),
+                      (("gradient", 5), "gradient must be an object"),
+                      (("gradient", {"about": 7}), "gradient.about must be a string"),
+                      (None, "it is no object")):
+    os.makedirs(os.path.join(folder, "runs/odd"), exist_ok=True)
+    shutil.copy(os.path.join(two, "history.jsonl"), os.path.join(folder, "runs/odd"))
+    with open(os.path.join(folder, "runs/odd/config.json"), "w") as f:
+        json.dump({**config, change[0]: change[1]} if change else 7, f)
+    out, err, code = fopo('print(select(2, pcall(fopo.view.text, "runs/odd")))')
+    check("refused: " + words, "config.json: " + words in out, out, err)
+
 # folders: a fresh one each, none mixed, a disk that is full
 out, err, code = fopo(WORLD + """
 a, b = new(), new()

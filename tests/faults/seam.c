@@ -226,11 +226,12 @@ WRAP_BLOCK(malloc, (size_t n), (n))
 WRAP_BLOCK(aligned_alloc, (size_t a, size_t n), (a, n))
 WRAP_BLOCK(memalign, (size_t a, size_t n), (a, n))
 
-/* dlsym may ask for memory before it has found the function. */
+/* dlsym may ask for memory before it has found the function. (It is declared to call nothing here,
+ * hence volatile.) */
 void *calloc(size_t n, size_t size) {
   static _Alignas(16) char early[4096];
   static size_t used;
-  static int looking;
+  static volatile int looking;
   if (looking) {
     used += (n * size + 15) / 16 * 16;
     return used <= sizeof early ? early + used - (n * size + 15) / 16 * 16 : NULL;
@@ -279,8 +280,16 @@ char *strdup(const char *text) {
   return copy;
 }
 
+/* dlsym frees the sentence about a name that was not found before; that block is left. */
 void free(void *block) {
-  NEXT(free);
+  static void (*next)(void *);
+  static volatile int looking;
+  if (looking) return;
+  if (next == NULL) {
+    looking = 1;
+    next = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+    looking = 0;
+  }
   forget(block);
   next(block);
 }

@@ -22,10 +22,14 @@ def targets():
     return subprocess.run([FUZZ, "--list"], capture_output=True, text=True).stdout.split()
 
 
+def sanitizer(name):
+    return {"ASAN_OPTIONS": "detect_leaks=%d" % (name not in BY_LUA)}
+
+
 def drive(name, count, seed):
     """(inputs, what went wrong) of a target with the driver of its own."""
     done = subprocess.run([FUZZ, name, str(count), str(seed)], cwd=ROOT, capture_output=True,
-                          text=True, errors="replace")
+                          text=True, errors="replace", env={**os.environ, **sanitizer(name)})
     if done.returncode == 0:
         return count, []
     said = [line for line in done.stderr.splitlines() if not line.startswith("fopo:")]
@@ -38,13 +42,12 @@ def libfuzz(name, seconds, most, seed, kept):
     corpus = tempfile.mkdtemp()
     subprocess.run([FUZZ, "--seeds", name, corpus], cwd=ROOT, check=True, capture_output=True)
     shutil.rmtree(os.path.join(corpus, ".log"), ignore_errors=True)
-    leaks = str(int(name not in BY_LUA))
     done = subprocess.run([LIBFUZZER, "-max_total_time=%d" % max(1, seconds), "-runs=%d" % most,
                            "-seed=%d" % seed, "-max_len=32768", "-timeout=20",
-                           "-rss_limit_mb=3000", "-detect_leaks=" + leaks,
+                           "-rss_limit_mb=3000", "-detect_leaks=%d" % (name not in BY_LUA),
                            "-artifact_prefix=%s/%s-" % (kept, name), corpus],
                           cwd=ROOT, capture_output=True, text=True, errors="replace",
-                          env={**os.environ, "FUZZ": name, "ASAN_OPTIONS": "detect_leaks=" + leaks,
+                          env={**os.environ, **sanitizer(name), "FUZZ": name,
                                "UBSAN_OPTIONS": "print_stacktrace=1"})
     shutil.rmtree(corpus)
     runs = re.findall(r"^Done (\d+) runs|^#(\d+)", done.stderr, re.M)

@@ -296,6 +296,24 @@ end
 -- What was done by hand in the run whose log lies in the folder.
 function log.read_actions(folder) return objects(folder .. "/actions.jsonl") end
 
+-- What readers of logs compute with or show, by its place in config.json.
+local kinds = {batch = "number", valid_contexts = "number", gradient = "table",
+               ["gradient.samples"] = "number", ["gradient.k"] = "number",
+               ["gradient.about"] = "string", device = "table", ["device.name"] = "string"}
+
+-- What is wrong with a config.json, or nil.
+local function wrong_in(config)
+  if type(config) ~= "table" then return "it is no object" end
+  for place, kind in pairs(kinds) do
+    local outer, name = place:match("^(.-)%.?([^.]+)$")
+    local inside = outer == "" and config or config[outer]
+    local value = type(inside) == "table" and inside[name] or nil
+    if value ~= nil and type(value) ~= kind then
+      return ("%s must be %s"):format(place, kind == "table" and "an object" or "a " .. kind)
+    end
+  end
+end
+
 -- {folder, config, history}: the history by columns, NaN where there is no value.
 function log.read(folder)
   local f <close> = io.open(folder .. "/config.json", "r")
@@ -304,7 +322,8 @@ function log.read(folder)
                 folder)
   end
   local config, wrong = json.decode(f:read("a") or "")
-  if not config then define.fail("%s/config.json: %s", folder, wrong) end
+  wrong = config == nil and wrong or wrong_in(config)
+  if wrong then define.fail("%s/config.json: %s", folder, wrong) end
   local history = {}
   for n, row in ipairs(objects(folder .. "/history.jsonl")) do
     for name in pairs(row) do history[name] = history[name] or {} end
