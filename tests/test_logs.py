@@ -211,7 +211,7 @@ print(t.step, #t.history.step)
 """)
 ahead = os.path.join(folder, "runs/ahead")
 check("another run's log is refused", "would be mixed" in out.splitlines()[0], out, err)
-check("a log that was ahead", code == 0 and err.count("2 records and 1 actions after it") == 1, err)
+check("a log that was ahead", code == 0 and err.count("(records: 2, actions: 1)") == 1, err)
 for name, step in (("history.csv", lambda line: line.split(",")[0]),
                    ("history.jsonl", lambda line: str(json.loads(line)["step"]))):
     steps = [step(line) for line in open(os.path.join(ahead, name)) if line[:4] != "step"]

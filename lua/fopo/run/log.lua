@@ -176,8 +176,8 @@ local function cut_back(t, folder, last)
   replace(folder .. "/history.jsonl", records)
   replace(folder .. "/actions.jsonl", actions)
   replace(folder .. "/history.csv", (divide(folder .. "/history.csv", t.step)))
-  complain("%s is at step %d and the run goes on from step %d: %d records and %d actions after it "
-           .. "are taken out of the log, and are in %s", folder, last, t.step, n, m, aside)
+  complain("%s is at step %d and the run goes on from step %d: what the log had after it "
+           .. "(records: %d, actions: %d) is in %s now", folder, last, t.step, n, m, aside)
 end
 
 -- Opens a file to append to it. Returns it, and whether it is empty.
