@@ -3,14 +3,12 @@
  * An index, a policy or a trainer that keeps an array relies on its values, so an array with other
  * holders is copied before it is changed. */
 #include <float.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
 #include "core/memory.h"
 #include "core/npy.h"
-#include "core/progress.h"
 #include "core/rng.h"
 #include "core/summary.h"
 #include "mips/index.h"

@@ -240,6 +240,9 @@ int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, 
 
 /* estimate.cu: V [B, L] = sum c[b, s] items[ids[b, s]]; scratch holds sum_rows_scratch floats. */
 size_t sum_rows_scratch(size_t B, size_t S, size_t L);
+/* That scratch, and c [B, S]: e->c, or scratch too if the caller does not want it. */
+int reserve_sums(fopo_device *d, float **scratch, float **c, const fopo_estimate *e,
+                 const fopo_device_batch *batch);
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L);
 

@@ -93,6 +93,19 @@ static int sum_rows_as(fopo_device *d, float *V, float *partial, const void *ite
 
 size_t sum_rows_scratch(size_t B, size_t S, size_t L) { return B * ceil_div(S, CHUNK) * L; }
 
+int reserve_sums(fopo_device *d, float **scratch, float **c, const fopo_estimate *e,
+                 const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S;
+  for (int placed = 0; placed < 2; placed++) {
+    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
+    *scratch = memory.array<float>(sum_rows_scratch(B, S, batch->L));
+    *c = e->c != nullptr ? e->c : memory.array<float>(B * S);
+    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L) {
   switch (items->type) {
@@ -128,16 +141,11 @@ __global__ void reinforce_kernel(float *c, float *stats, const float *r, int bas
 int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
               const float *mean, fopo_matrix items, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, L = batch->L;
-  float *partial = nullptr, *c = nullptr;
-  for (int placed = 0; placed < 2; placed++) {
-    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
-    partial = memory.array<float>(sum_rows_scratch(B, S, L));
-    c = e->c != nullptr ? e->c : memory.array<float>(B * S);
-    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
-    if (status != FOPO_OK) return status;
-  }
-  int status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
-                      samples->r, mean == nullptr, S);
+  float *partial, *c;
+  int status = reserve_sums(d, &partial, &c, e, batch);
+  if (status != FOPO_OK) return status;
+  status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
+                  samples->r, mean == nullptr, S);
   if (status != FOPO_OK) return status;
   return sum_rows_as<float>(d, e->V, partial, items.x, items.ld, samples->ids, c, mean, e->stats, B,
                             S, L);

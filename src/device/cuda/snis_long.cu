@@ -73,16 +73,11 @@ int add_long(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
 int snis_twice(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
                const fopo_rows *items, float floor, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, L = batch->L;
-  float *partial = nullptr, *c = nullptr;
-  for (int placed = 0; placed < 2; placed++) {
-    scratch_layout memory = {placed ? of(d)->scratch : nullptr, 0};
-    partial = memory.array<float>(sum_rows_scratch(B, S, L));
-    c = e->c != nullptr ? e->c : memory.array<float>(B * S);
-    int status = placed ? FOPO_OK : reserve(d, memory.used, "the sums of a batch");
-    if (status != FOPO_OK) return status;
-  }
+  float *partial, *c;
+  int status = reserve_sums(d, &partial, &c, e, batch);
+  if (status != FOPO_OK) return status;
   const fopo_samples &x = *samples;
-  int status = score_ids(d, c, batch->Q, items, x.ids, nullptr, B, S, L);
+  status = score_ids(d, c, batch->Q, items, x.ids, nullptr, B, S, L);
   if (status == FOPO_OK) {
     status = launch(d, "the weights of the samples", B, THREADS, 0, weights_kernel, c, e->stats,
                     x.logq, x.r, floor, S);
