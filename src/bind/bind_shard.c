@@ -1,4 +1,4 @@
-/* Arrays that are dealt out to the ranks. */
+/* Arrays that are dealt out to the ranks, and sessions that are shared out to them. */
 #include "bind/families.h"
 #include "comm/comm.h"
 #include "core/memory.h"
