@@ -16,8 +16,20 @@ end
 local s = fopo.data.synthetic{users = pick("users", 300, 900), items = pick("items", 500, 4000),
                               clusters = 8, mean_items = 25, seed = seed}
   :sessions{min_items = 6, seed = seed}
-local dim = pick("dim", 5, 40)
-local items = fopo.embed.svd(s.train, {dim = dim, seed = 2, scale = "sqrt"})
+local dim = pick("dim", 5, 140)
+
+-- The embeddings are LAPACK's. BITS_ITEMS names a file that keeps them for a run with another one.
+local function embeddings()
+  return (fopo.embed.svd(s.train, {dim = dim, seed = 2, scale = "sqrt"}))
+end
+local path = os.getenv("BITS_ITEMS")
+local kept = path and io.open(path)
+if kept then
+  kept:close()
+elseif path then
+  embeddings():save(path)
+end
+local items = path and fopo.array.load(path) or embeddings()
 local index = fopo.index.norm(items)
 local batch, k = pick("batch", 3, 70), pick("k", 8, 60)
 local G, P, linear = fopo.gradient, fopo.proposal, fopo.policy.linear

@@ -9,9 +9,10 @@ from proof import Proof  # noqa: E402
 if "asan" in bits.FOPO:
     print("skip: bits are compared in mode release")
     sys.exit(77)
-p = Proof("the same bits for any threads and like instruction sets, stopped or not", seed=6)
-found = bits.by_threads(p, 1, 8, threads=(2, 1, 3))
-bits.by_sets(p, 1, 8, families=(("avx2",), ("avx512", "avx512vnni")))
+p = Proof("the same bits for any threads and instruction sets of x86-64, stopped or not", seed=6)
+found = bits.by_threads(p, 1, 8)
+bits.by_sets(p, 1, 8, sets=("avx2", "avx512", "avx512vnni", "amx"))
+bits.by_blas(p, 1, 8)
 for name, at in (("stratified", [3]), ("adaptive", [5]), ("automatic", [1, 6]), ("items", [2])):
     bits.stops(p, 1, 8, found, name, at)
 p.end()

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/status.h"
+#include "kernels/product.h"
 
 const char *const fopo_activation_names[] = {"tanh", "relu", NULL};
 
@@ -45,7 +46,7 @@ static int affine(fopo_matrix Y, fopo_matrix X, const float *params, const fopo_
     float *y = fopo_matrix_row(Y, n);
     for (size_t j = 0; j < Y.cols; j++) y[j] = scale * b[j];
   }
-  return fopo_gemm(Y, scale, X, 0, weights(params, net, layer), 0, 1.0f);
+  return fopo_product(Y, scale, X, 0, weights(params, net, layer), 0, 1.0f);
 }
 
 static void activate(float *x, size_t n, fopo_activation activation) {
@@ -98,14 +99,14 @@ int fopo_network_backward(float *G, float *delta, fopo_matrix X, const float *hi
     fopo_matrix in = i > 0 ? fopo_matrix_const_view(hidden + at, B, net->width[i]) : X;
     fopo_matrix W = weights(G, net, i);
     /* dW = scale in^T out, db = scale sum out */
-    int status = fopo_gemm(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
+    int status = fopo_product(W, scale, in, 1, out, 0, accumulate ? 1.0f : 0.0f);
     if (status != FOPO_OK) return status;
     sum_rows(W.x + W.rows * W.cols, out, scale, accumulate);
     if (i == 0) break;
 
     /* the gradient with respect to the layer below: out W^T times act' */
     fopo_matrix below = fopo_matrix_view(delta + at, B, net->width[i]);
-    status = fopo_gemm(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
+    status = fopo_product(below, 1.0f, out, 0, weights(params, net, i), 1, 0.0f);
     if (status != FOPO_OK) return status;
     through_activation(below.x, in.x, B * in.cols, net->activation);
     out = below;

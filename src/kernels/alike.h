@@ -1,6 +1,7 @@
-/* Ranks on machines of several kinds. Float kernels of two instruction sets, or of two of
- * OpenBLAS's kinds of processor, differ by rounding, and every rank makes the update for itself:
- * with different kernels their parameters would drift apart. */
+/* Ranks on machines of several kinds. Float kernels of two instruction sets may differ by rounding
+ * (portable and those of x86-64 with vectors do), and OpenBLAS's for two kinds of processor do,
+ * from which embeddings come. Every rank makes the update for itself: with different bits their
+ * parameters would drift apart. */
 #ifndef FOPO_KERNELS_ALIKE_H
 #define FOPO_KERNELS_ALIKE_H
 

@@ -3,8 +3,9 @@
  * are the rows of FOPO_INSTRUCTION_SETS (kernels/kernels_tables.h), where a new set is described.
  *
  * A kernel allocates nothing, checks nothing, prints nothing. All sizes may be 0; no alignment is
- * assumed. Integer kernels return the same bits in every table; float kernels may differ by
- * rounding alone (kernels_portable.c is the reference, tests/c/test_kernels.c compares them). */
+ * assumed. Integer kernels return the same bits in every table. Those over floats do in all tables
+ * of x86-64 with vectors, whose sums have one order (tests/c/test_same_bits.c); the others differ
+ * by rounding alone (kernels_portable.c is the reference, tests/c/test_kernels.c compares them). */
 #ifndef FOPO_KERNELS_KERNELS_H
 #define FOPO_KERNELS_KERNELS_H
 
@@ -23,6 +24,17 @@ typedef struct {
   float decay; /* L2: subtracts decay theta from the gradient */
   float keep;  /* decoupled weight decay: theta is multiplied by it before it moves */
 } fopo_adam_step;
+
+/* C = alpha op(A) op(B) + beta C: c [m, n], op(A) [m, k], op(B) [k, n], each row-major with its
+ * stride, and op the transpose if the flag is 1. c is only written if beta = 0. */
+typedef struct {
+  float *c;
+  const float *a, *b;
+  size_t ldc, lda, ldb;
+  size_t m, n, k;
+  int transpose_a, transpose_b;
+  float alpha, beta;
+} fopo_product_task;
 
 typedef struct {
   const char *name;
@@ -129,6 +141,11 @@ typedef struct {
   /* One step of Adam (Kingma and Ba, 2015) up the gradient G: theta, m, v, G [n]. Same bits in
    * every table. */
   void (*adam)(float *theta, float *m, float *v, const float *G, const fopo_adam_step *o, size_t n);
+
+  /* A product of matrices. Each number of c is one chain of fused multiply-adds over k, so it has
+   * the same bits in every table that has the kernel, however a product is cut into tiles. NULL:
+   * BLAS makes it. */
+  void (*product)(const fopo_product_task *o);
 
   /* Scores of rounded numbers (kernels/prefilter.h); NULL: none are faster than float32. */
   const struct fopo_prefilter *prefilter;

@@ -1,5 +1,6 @@
 /* flags x86_64: -mavx2 -mfma -mf16c */
-/* The kernels for AVX2 with FMA: 8 floats at a time, the last ones by masked loads. Kernels that
+/* The kernels for AVX2 with FMA: 8 floats at a time, the last ones by masked loads. Sums have the
+ * order of kernels_avx512.c, two vectors for one of its own, so the bits are the same. Kernels that
  * read item rows one by one are in kernels_rows_avx2.c, those over keys and ids in
  * kernels_keys_avx2.c. */
 #include "kernels/kernels_tables.h"
@@ -115,40 +116,76 @@ INLINE double sum_lanes(__m256d a) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
+/* w = exp(x - minus) of 8 numbers, or of the first n < 8, and 0 in the other lanes. */
+INLINE __m256 exp_8(float *w, const float *x, __m256 minus) {
+  __m256 y = exponential8(_mm256_sub_ps(_mm256_loadu_ps(x), minus));
+  _mm256_storeu_ps(w, y);
+  return y;
+}
+
+INLINE __m256 exp_rest(float *w, const float *x, __m256 minus, size_t n) {
+  __m256i rest = first_lanes(n);
+  __m256 y = exponential8(_mm256_sub_ps(_mm256_maskload_ps(x, rest), minus));
+  _mm256_maskstore_ps(w, rest, y);
+  return _mm256_and_ps(y, _mm256_castsi256_ps(rest));
+}
+
+/* Lanes of sums in double, as AVX-512 has them: 8, of which `low` are the first four. */
+typedef struct {
+  __m256d low, high;
+} lanes;
+
+INLINE void add_lanes(lanes *sum, __m256 x) {
+  sum->low = _mm256_add_pd(sum->low, low(x));
+  sum->high = _mm256_add_pd(sum->high, high(x));
+}
+
+INLINE double sum_8_lanes(lanes a) { return sum_lanes(_mm256_add_pd(a.low, a.high)); }
+
+/* In the order of AVX-512: number i goes to lane i mod 16, the first 8 lanes are even, the others
+ * odd. */
 static double exp_sum(float *w, const float *x, float shift, size_t n) {
   __m256 minus = _mm256_set1_ps(shift);
-  __m256d sum0 = _mm256_setzero_pd(), sum1 = _mm256_setzero_pd();
+  lanes even = {_mm256_setzero_pd(), _mm256_setzero_pd()}, odd = even;
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    add_lanes(&even, exp_8(w + i, x + i, minus));
+    add_lanes(&odd, exp_8(w + i + 8, x + i + 8, minus));
+  }
+  if (i + 8 <= n) {
+    add_lanes(&even, exp_8(w + i, x + i, minus));
+    if (i + 8 < n) add_lanes(&odd, exp_rest(w + i + 8, x + i + 8, minus, n - i - 8));
+  } else if (i < n) {
+    add_lanes(&even, exp_rest(w + i, x + i, minus, n - i));
+  }
+  even.low = _mm256_add_pd(even.low, odd.low);
+  even.high = _mm256_add_pd(even.high, odd.high);
+  return sum_8_lanes(even);
+}
+
+/* Adds 8 numbers of x and y to the sums of `moments`. */
+INLINE void add_moments(lanes sum[3], __m256 x, __m256 y) {
+  __m256d x0 = low(x), x1 = high(x), y0 = low(y), y1 = high(y);
+  sum[0].low = _mm256_add_pd(sum[0].low, x0);
+  sum[0].high = _mm256_add_pd(sum[0].high, x1);
+  sum[1].low = _mm256_fmadd_pd(x0, x0, sum[1].low);
+  sum[1].high = _mm256_fmadd_pd(x1, x1, sum[1].high);
+  sum[2].low = _mm256_fmadd_pd(x0, y0, sum[2].low);
+  sum[2].high = _mm256_fmadd_pd(x1, y1, sum[2].high);
+}
+
+/* In 8 lanes, the order of AVX-512. */
+static void moments(double out[3], const float *x, const float *y, size_t n) {
+  lanes zero = {_mm256_setzero_pd(), _mm256_setzero_pd()}, sum[3] = {zero, zero, zero};
   size_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    __m256 y = exponential8(_mm256_sub_ps(_mm256_loadu_ps(x + i), minus));
-    _mm256_storeu_ps(w + i, y);
-    sum0 = _mm256_add_pd(sum0, low(y));
-    sum1 = _mm256_add_pd(sum1, high(y));
+    add_moments(sum, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i));
   }
   if (i < n) {
     __m256i rest = first_lanes(n - i);
-    __m256 y = exponential8(_mm256_sub_ps(_mm256_maskload_ps(x + i, rest), minus));
-    y = _mm256_and_ps(y, _mm256_castsi256_ps(rest));
-    _mm256_maskstore_ps(w + i, rest, y);
-    sum0 = _mm256_add_pd(sum0, low(y));
-    sum1 = _mm256_add_pd(sum1, high(y));
+    add_moments(sum, _mm256_maskload_ps(x + i, rest), _mm256_maskload_ps(y + i, rest));
   }
-  return sum_lanes(_mm256_add_pd(sum0, sum1));
-}
-
-static void moments(double out[3], const float *x, const float *y, size_t n) {
-  __m256d sum = _mm256_setzero_pd(), squares = sum, products = sum;
-  for (size_t i = 0; i < n; i += 4) {
-    __m128i mask = _mm256_castsi256_si128(first_lanes(n - i < 4 ? n - i : 4));
-    __m256d a = _mm256_cvtps_pd(_mm_maskload_ps(x + i, mask));
-    __m256d b = _mm256_cvtps_pd(_mm_maskload_ps(y + i, mask));
-    sum = _mm256_add_pd(sum, a);
-    squares = _mm256_fmadd_pd(a, a, squares);
-    products = _mm256_fmadd_pd(a, b, products);
-  }
-  out[0] = sum_lanes(sum);
-  out[1] = sum_lanes(squares);
-  out[2] = sum_lanes(products);
+  for (int k = 0; k < 3; k++) out[k] = sum_8_lanes(sum[k]);
 }
 
 /* Four Philox4x32-10 blocks, one in each 64-bit lane: c[k] holds word k of the four counters, in
@@ -224,13 +261,13 @@ static void draw_pairs(uint32_t *a, uint32_t *b, size_t first, size_t count, uin
 }
 
 /* FOPO_LOG_TERMS, for normal numbers: exponent and mantissa are taken from the bits. */
-INLINE __m256d logarithm(__m256d x) {
+INLINE __m256d log_normal(__m256d x, __m256d bias) {
   static const double term[] = FOPO_LOG_TERMS;
   const __m256d one = _mm256_set1_pd(1.0), two52 = _mm256_set1_pd(4503599627370496.0);
   __m256i bits = _mm256_castpd_si256(x);
   /* the biased exponent, or-ed into the mantissa of 2^52, is the double 2^52 + exponent */
   __m256d e = _mm256_or_pd(_mm256_castsi256_pd(_mm256_srli_epi64(bits, 52)), two52);
-  e = _mm256_sub_pd(e, _mm256_set1_pd(4503599627370496.0 + 1023.0));
+  e = _mm256_sub_pd(e, bias);
   __m256d m = _mm256_castsi256_pd(_mm256_and_si256(bits, _mm256_set1_epi64x(0xfffffffffffffLL)));
   m = _mm256_or_pd(m, one);
   __m256d large = _mm256_cmp_pd(m, _mm256_set1_pd(1.4142135623730951), _CMP_GT_OQ);
@@ -245,23 +282,36 @@ INLINE __m256d logarithm(__m256d x) {
   return _mm256_fmadd_pd(e, _mm256_set1_pd(0.69314718055994531), _mm256_mul_pd(p, t));
 }
 
+/* x >= 0. A subnormal number is multiplied by 2^54; log 0 = -inf; infinity and NaN are their own
+ * logarithms. */
+INLINE __m256d logarithm(__m256d x) {
+  __m256d bias = _mm256_set1_pd(4503599627370496.0 + 1023.0);
+  __m256d small = _mm256_cmp_pd(x, _mm256_set1_pd(DBL_MIN), _CMP_LT_OQ);
+  __m256d finite = _mm256_cmp_pd(x, _mm256_set1_pd(DBL_MAX), _CMP_LE_OQ);
+  if (_mm256_movemask_pd(_mm256_andnot_pd(small, finite)) == 15) return log_normal(x, bias);
+  bias = _mm256_add_pd(bias, _mm256_and_pd(small, _mm256_set1_pd(54.0)));
+  __m256d scaled = _mm256_blendv_pd(x, _mm256_mul_pd(x, _mm256_set1_pd(0x1p54)), small);
+  __m256d zero = _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_EQ_OQ);
+  __m256d y = _mm256_blendv_pd(log_normal(scaled, bias), _mm256_set1_pd(-INFINITY), zero);
+  return _mm256_blendv_pd(x, y, finite);
+}
+
+INLINE __m128 log_mixed(__m128 w, double share, double rest, double total) {
+  __m256d x = _mm256_div_pd(_mm256_cvtps_pd(w), _mm256_set1_pd(total));
+  x = _mm256_add_pd(_mm256_set1_pd(share), _mm256_mul_pd(_mm256_set1_pd(rest), x));
+  return _mm256_cvtpd_ps(logarithm(x));
+}
+
 static void log_mixture(float *logq, const float *w, double share, double rest, double total,
                         size_t n) {
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(w + i));
-    x = _mm256_mul_pd(_mm256_set1_pd(rest), _mm256_div_pd(x, _mm256_set1_pd(total)));
-    x = _mm256_add_pd(_mm256_set1_pd(share), x);
-    __m256d normal = _mm256_cmp_pd(x, _mm256_set1_pd(DBL_MIN), _CMP_GE_OQ);
-    if (_mm256_movemask_pd(normal) == 15) {
-      _mm_storeu_ps(logq + i, _mm256_cvtpd_ps(logarithm(x)));
-      continue;
-    }
-    double value[4]; /* 0, subnormal or NaN among them: one by one */
-    _mm256_storeu_pd(value, x);
-    for (size_t j = 0; j < 4; j++) logq[i + j] = (float)log(value[j]);
+    _mm_storeu_ps(logq + i, log_mixed(_mm_loadu_ps(w + i), share, rest, total));
   }
-  for (; i < n; i++) logq[i] = (float)log(share + rest * ((double)w[i] / total));
+  if (i < n) {
+    __m128i left = _mm256_castsi256_si128(first_lanes(n - i));
+    _mm_maskstore_ps(logq + i, left, log_mixed(_mm_maskload_ps(w + i, left), share, rest, total));
+  }
 }
 
 FOPO_UNIT_FUNCTIONS(int16, FOPO_PACKED_INT16, unit_select_256)
@@ -281,6 +331,7 @@ FOPO_KERNELS_FILL(avx2, table) {
   table->max_columns = fopo_max_columns_avx2;
   table->exp_columns = fopo_exp_columns_avx2;
   table->add_products = fopo_add_products_avx2;
+  table->product = fopo_product_avx2;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;

@@ -421,6 +421,7 @@ FOPO_KERNELS_FILL(avx512, table) {
   table->max_columns = fopo_max_columns_avx512;
   table->exp_columns = fopo_exp_columns_avx512;
   table->add_products = fopo_add_products_avx512;
+  table->product = fopo_product_avx512;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;

@@ -1,7 +1,7 @@
 /* The kernels for NEON, which every arm64 CPU has: vectors of 4 floats, two or four at a time.
- * Kernels that read item rows one by one are in kernels_rows_neon.c. Sums have the order of AVX2's
- * kernels. Bloom filters, sorting and partition stay portable: NEON has no gather, and two keys a
- * vector are too few. */
+ * Kernels that read item rows one by one are in kernels_rows_neon.c. Sums are made in 8 lanes.
+ * Bloom filters, sorting and partition stay portable: NEON has no gather, and two keys a vector are
+ * too few. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__aarch64__)

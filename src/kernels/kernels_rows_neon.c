@@ -3,8 +3,8 @@
  * zeros and are loaded whole. The code is the same for float32, float16 and bfloat16 rows but for
  * `load`, which widens 8 numbers to float32.
  *
- * Sums have the order of AVX2's. dot and gather_dot sum in the same order, so a row's score has the
- * same bits from both, at any place among the ids. */
+ * Sums are made in two accumulators of 8 lanes. dot and gather_dot sum in the same order, so a
+ * row's score has the same bits from both, at any place among the ids. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__aarch64__)

@@ -21,8 +21,8 @@
  *   - FOPO_KERNELS_FILL(NAME, table) in the file puts the kernels that it implements into a table
  *     that holds those of its base, and returns 1. The code is guarded by the macros of its flags
  *     (#if defined(__AVX2__)); without them the function returns 0: this build lacks the set.
- *   - Kernels over item rows may have a second file, kernels_rows_NAME.c, and those of a shared
- *     head a third, kernels_head_NAME.c.
+ *   - Kernels over item rows may have a second file, kernels_rows_NAME.c, those of a shared head a
+ *     third, kernels_head_NAME.c, and products a fourth, kernels_product_NAME.c.
  *
  * Nothing else names a set: FOPO_ISA, fopo.isa, the help and the sentences take the names from
  * these rows, and the tests compare every row that the CPU has with the first.
@@ -65,7 +65,9 @@ typedef void fopo_exp_columns(float *x, float *sum, float *squares, const float 
                               size_t count, size_t width);
 typedef void fopo_add_products(float *v, const float *rows, size_t ld, const float *w, size_t count,
                                size_t dim, size_t width);
+typedef void fopo_product_kernel(const fopo_product_task *o);
 #define FOPO_KERNELS_DECLARE_ROWS(name, base, cpu_has_it)                                          \
+  fopo_product_kernel fopo_product_##name;                                                         \
   fopo_dot fopo_dot_##name;                                                                        \
   fopo_gather_dot fopo_gather_dot_##name;                                                          \
   fopo_gather_axpy fopo_gather_axpy_##name;                                                        \

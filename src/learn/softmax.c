@@ -16,6 +16,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 enum {
   QUERIES = 256, /* of a block: one pass over the items serves them all */
@@ -56,7 +57,7 @@ static int sum_block(sums *s, float *scores, fopo_matrix Q, fopo_matrix items, i
   for (size_t first = 0; first < items.rows; first += ITEMS) {
     size_t n = least(ITEMS, items.rows - first);
     fopo_matrix f = fopo_matrix_view(scores, Q.rows, n);
-    int status = fopo_gemm(f, 1.0f, Q, 0, fopo_matrix_rows(items, first, n), 1, 0.0f);
+    int status = fopo_product(f, 1.0f, Q, 0, fopo_matrix_rows(items, first, n), 1, 0.0f);
     if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
     for (size_t b = 0; b < Q.rows; b++) add_tile(&s[b], fopo_matrix_row(f, b), n, with_squares);
@@ -163,7 +164,7 @@ static int temperatures(double *T, float *scores, float *scratch, fopo_matrix Q,
   for (size_t first = 0; first < Q.rows; first += TOGETHER) {
     size_t n = least(TOGETHER, Q.rows - first);
     fopo_matrix f = fopo_matrix_view(scores, n, P);
-    int status = fopo_gemm(f, 1.0f, fopo_matrix_rows(Q, first, n), 0, items, 1, 0.0f);
+    int status = fopo_product(f, 1.0f, fopo_matrix_rows(Q, first, n), 0, items, 1, 0.0f);
     if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (!parts)
     for (size_t b = 0; b < n; b++) {

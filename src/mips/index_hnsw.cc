@@ -86,17 +86,16 @@ private:
     return std::any_of(lists.begin(), lists.end(), [&](auto &l) { return l.get() == list; });
   }
 
-  /* An empty pool makes a new list, or throws: that is the end. */
+  /* An empty pool makes a new list, which is freed here, or throws: that is the end. */
   void take_back() {
     if (pool == nullptr) return;
     try {
       for (size_t taken = 0; taken < lists.size(); taken++) {
-        List *list = pool->getFreeVisitedList();
-        if (owns(list)) continue;
-        delete list;
-        break;
+        std::unique_ptr<List> list(pool->getFreeVisitedList());
+        if (!owns(list.get())) break;
+        (void)list.release(); /* it is in `lists` */
       }
-    } catch (const std::bad_alloc &) {}
+    } catch (...) {}
   }
 };
 
@@ -114,7 +113,8 @@ public:
     data_level0_memory_ = static_cast<char *>(malloc(n * size_data_per_element_));
     linkLists_ = static_cast<char **>(malloc(n * sizeof(char *)));
     if (data_level0_memory_ == nullptr || linkLists_ == nullptr) throw std::bad_alloc();
-    visited_list_pool_ = new hnswlib::VisitedListPool(0, static_cast<int>(n));
+    visited_list_pool_ =
+        std::make_unique<hnswlib::VisitedListPool>(0, static_cast<int>(n)).release();
     lists.make(n, threads);
     label_lookup_.reserve(n);
   }

@@ -124,9 +124,9 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static int reserve_prefilter(fopo_scan_worker *w) {
   size_t queries = fopo_scan_padded(w->group);
   size_t lists = w->places / HALF / TILE_PREFILTER + queries / HALF;
-  if (w->prefilter == NULL) return FOPO_OK;
-  w->packed_panels = fopo_alloc(queries, w->prefilter->query_bytes(w->dim));
-  w->packed = fopo_alloc(w->team * TILE_PREFILTER, w->prefilter->row_bytes(w->dim));
+  if (w->reserved == NULL) return FOPO_OK;
+  w->packed_panels = fopo_alloc(queries, w->reserved->query_bytes(w->dim));
+  w->packed = fopo_alloc(w->team * TILE_PREFILTER, w->reserved->row_bytes(w->dim));
   w->list = fopo_alloc(w->places, sizeof *w->list);
   w->found = fopo_alloc(lists, sizeof *w->found);
   int enough = w->packed_panels != NULL && w->packed != NULL && w->list != NULL && w->found != NULL;
@@ -136,16 +136,17 @@ static int reserve_prefilter(fopo_scan_worker *w) {
 /* Allocates arrays for at least these sizes, unless they are large enough. */
 static int worker_reserve(fopo_scan_worker *w, size_t group, size_t capacity, size_t slice,
                           size_t dim, size_t team, const fopo_prefilter *prefilter) {
-  int enough = w->prefilter == prefilter && w->team >= team;
+  const fopo_prefilter *reserved = prefilter != NULL ? prefilter : w->reserved;
+  int enough = w->reserved == reserved && w->team >= team;
   size_t places = fopo_scan_padded(group) * slice;
-  w->kernels = fopo_kernels_get();
+  w->kernels = fopo_kernels_get(), w->prefilter = prefilter;
   w->slice = slice;
   enough = enough && w->group >= group && w->capacity >= capacity && w->places >= places;
   if (enough) return FOPO_OK;
   group = larger(group, w->group), capacity = larger(capacity, w->capacity);
   places = larger(places, w->places), team = larger(team, w->team);
   worker_done(w);
-  w->kernels = fopo_kernels_get(), w->prefilter = prefilter;
+  w->kernels = fopo_kernels_get(), w->prefilter = prefilter, w->reserved = reserved;
   w->group = group, w->capacity = capacity, w->places = places, w->dim = dim, w->team = team;
   w->slice = slice;
   if ((w->top = fopo_alloc(group, sizeof *w->top)) == NULL ||
@@ -190,10 +191,10 @@ size_t fopo_scan_bytes(const fopo_scan *scan) {
                    sizeof *w->active + 2 * sizeof *w->done;
     size_t column = w->dim * sizeof *w->panels;
     bytes += w->places * sizeof *w->scores;
-    if (w->prefilter != NULL) {
-      column += w->prefilter->query_bytes(w->dim);
+    if (w->reserved != NULL) {
+      column += w->reserved->query_bytes(w->dim);
       bytes += w->places * sizeof *w->list;
-      bytes += w->team * TILE_PREFILTER * w->prefilter->row_bytes(w->dim);
+      bytes += w->team * TILE_PREFILTER * w->reserved->row_bytes(w->dim);
     }
     bytes += w->group * query + fopo_scan_padded(w->group) * column;
   }

@@ -44,7 +44,8 @@ struct fopo_scan_worker {
 
   /* The state of the search of one group. */
   const fopo_kernels *kernels;
-  const fopo_prefilter *prefilter; /* NULL: none */
+  const fopo_prefilter *prefilter; /* of this search; NULL: none */
+  const fopo_prefilter *reserved;  /* whose arrays are there: a search without it keeps them */
   size_t prefix_rows;              /* items that this prefilter finds packed by the index */
   size_t slice;                    /* items of a block at most */
   size_t n_active;

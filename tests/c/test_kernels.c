@@ -488,6 +488,63 @@ static void panel_of(const fopo_kernels *k) {
   }
 }
 
+/* c [m, n] with a stride of n + 5: no number beside it changes, or is read beyond the last. */
+static void check_product(const fopo_kernels *k, fopo_product_task o) {
+  guarded ga, gb, gc;
+  size_t a_rows = o.transpose_a ? o.k : o.m, b_rows = o.transpose_b ? o.n : o.k;
+  size_t a_cols = o.transpose_a ? o.m : o.k, b_cols = o.transpose_b ? o.k : o.n;
+  o.lda = a_cols + 3, o.ldb = b_cols + 1, o.ldc = o.n + 5;
+  size_t na = a_rows == 0 ? 0 : (a_rows - 1) * o.lda + a_cols;
+  size_t nb = b_rows == 0 ? 0 : (b_rows - 1) * o.ldb + b_cols, nc = (o.m - 1) * o.ldc + o.n;
+  float *a = guard(&ga, na), *b = guard(&gb, nb), *c = guard(&gc, nc),
+        *old = malloc(nc * sizeof *c);
+  fill(a, na, 1, 24), fill(b, nb, 1, 25), fill(c, nc, 1, 26);
+  for (size_t i = 0; o.beta == 0 && i < nc; i++) c[i] = NAN; /* is not read */
+  memcpy(old, c, nc * sizeof *c);
+  o.a = a, o.b = b, o.c = c;
+  k->product(&o);
+  for (size_t i = 0; i < nc; i++) {
+    size_t row = i / o.ldc, column = i % o.ldc;
+    if (column >= o.n) {
+      assert_memory_equal(c + i, old + i, sizeof *c);
+      continue;
+    }
+    double sum = 0, size = 0;
+    for (size_t p = 0; p < o.k; p++) {
+      double x = (double)a[o.transpose_a ? p * o.lda + row : row * o.lda + p];
+      double y = (double)b[o.transpose_b ? column * o.ldb + p : p * o.ldb + column];
+      sum += x * y, size += fabs(x * y);
+    }
+    double before = o.beta == 0 ? 0 : (double)o.beta * (double)old[i];
+    sum = (double)o.alpha * sum + before;
+    assert_sum((double)c[i], sum, fabs((double)o.alpha) * size + fabs(before), o.k + 2);
+  }
+  free(old);
+  release(&ga), release(&gb), release(&gc);
+}
+
+static void product_of(const fopo_kernels *k) {
+  if (k->product == NULL) {
+    print_message("%s: skipped, BLAS makes its products\n", k->name);
+    return;
+  }
+  static const size_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 15, 16, 17, 31, 32, 33, 49, 100};
+  enum { SIZES = sizeof sizes / sizeof *sizes };
+  for (size_t i = 0; i < (size_t)SIZES * SIZES * 4; i++) {
+    fopo_product_task o = {.m = sizes[i % SIZES], .n = sizes[i / SIZES % SIZES]};
+    o.k = i % 7 == 0 ? 0 : 1 + i * 37 % 60;
+    o.transpose_a = i / SIZES / SIZES & 1, o.transpose_b = i / SIZES / SIZES >> 1 & 1;
+    o.alpha = i % 3 == 0 ? 1.0f : -0.7f, o.beta = i % 5 < 2 ? 0.0f : 0.5f;
+    check_product(k, o);
+  }
+  for (int flags = 0; flags < 4;
+       flags++) { /* more rows and a longer k than are transposed at once */
+    fopo_product_task o = {.m = 101, .n = 41, .k = 600, .alpha = 2, .beta = 1};
+    o.transpose_a = flags & 1, o.transpose_b = flags >> 1;
+    check_product(k, o);
+  }
+}
+
 static void check_moments(const fopo_kernels *k, size_t n, double scale) {
   guarded gx, gy;
   float *x = guard(&gx, n), *y = guard(&gy, n);
@@ -678,6 +735,7 @@ static void test_adam(void **state) { (void)state, each_table(adam_of); }
 static void test_keys(void **state) { (void)state, each_table(keys_of); }
 static void test_lists(void **state) { (void)state, each_table(lists_of); }
 static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
+static void test_product(void **state) { (void)state, each_table(product_of); }
 static void test_moments(void **state) { (void)state, each_table(moments_of); }
 static void test_max(void **state) { (void)state, each_table(max_of); }
 static void test_exp(void **state) { (void)state, each_table(exp_of); }
@@ -696,7 +754,7 @@ int main(void) {
       cmocka_unit_test(test_moments),       cmocka_unit_test(test_max),
       cmocka_unit_test(test_exp),           cmocka_unit_test(test_draws),
       cmocka_unit_test(test_draws_defined), cmocka_unit_test(test_pairs),
-      cmocka_unit_test(test_log_mixture),
+      cmocka_unit_test(test_log_mixture),   cmocka_unit_test(test_product),
   };
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

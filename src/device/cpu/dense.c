@@ -6,6 +6,7 @@
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 enum {
   FEW = 1 << 15,       /* below so many numbers, waking the threads costs more than it saves */
@@ -26,14 +27,14 @@ int fopo_cpu_gather_rows(fopo_device *d, fopo_matrix X, fopo_matrix from, const 
 int fopo_cpu_queries(fopo_device *d, fopo_matrix Q, fopo_matrix X, const float *theta,
                      float scale) {
   (void)d;
-  return fopo_gemm(Q, scale, X, 0, fopo_matrix_const_view(theta, X.cols, Q.cols), 0, 0.0f);
+  return fopo_product(Q, scale, X, 0, fopo_matrix_const_view(theta, X.cols, Q.cols), 0, 0.0f);
 }
 
 int fopo_cpu_outer(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V, float scale,
                    int accumulate) {
   (void)d;
-  return fopo_gemm(fopo_matrix_view(G, X.cols, V.cols), scale, X, 1, V, 0,
-                   accumulate ? 1.0f : 0.0f);
+  return fopo_product(fopo_matrix_view(G, X.cols, V.cols), scale, X, 1, V, 0,
+                      accumulate ? 1.0f : 0.0f);
 }
 
 int fopo_cpu_network_forward(fopo_device *d, fopo_matrix Q, fopo_matrix X,

@@ -38,8 +38,10 @@ static float item_number(const fopo_rows *items, size_t a, size_t i) {
   }
 }
 
-/* In float32 whatever the items are in: the products take more time than any reading of rows. */
-int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
+/* In float32 whatever the items are in: the products take more time than any reading of rows. Rows
+ * that are asked for in bfloat16 are rounded, so that they are those of a card. */
+int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L,
+                       fopo_products products) {
   (void)d;
   const uint32_t *order = head->order;
   float *x = NULL;
@@ -48,7 +50,13 @@ int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *
   head->rows.ld = L;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t h = 0; h < head->H; h++) {
-    for (size_t i = 0; i < L; i++) x[h * L + i] = item_number(items, order[h], i);
+    for (size_t i = 0; i < L; i++) {
+      float number = item_number(items, order[h], i);
+      if (products == FOPO_PRODUCTS_BFLOAT16) {
+        number = fopo_from_bfloat16(fopo_to_bfloat16(number));
+      }
+      x[h * L + i] = number;
+    }
   }
   return FOPO_OK;
 }

@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 enum {
   TILE = 1024,  /* items of one product with a block of contexts */
@@ -93,13 +94,13 @@ static void expect_tile(fopo_matrix out, float *scratch, const float *Q, fopo_ma
     size_t m = B - b < BLOCK ? B - b : BLOCK;
     fopo_matrix W = fopo_matrix_view(scratch, m, n);
     fopo_matrix block = fopo_matrix_const_view(Q + b * L, m, L);
-    fopo_gemm_tile(W, 1.0f, block, 0, items, 1, 0.0f);
+    fopo_product_tile(W, 1.0f, block, 0, items, 1, 0.0f);
     for (size_t i = 0; i < m; i++) {
       float *w = fopo_matrix_row(W, i), share = weight[b + i];
       fopo_kernels_get()->exp_sum(w, w, log_z[b + i], n);
       for (size_t a = 0; a < n; a++) w[a] *= share;
     }
-    fopo_gemm_tile(out, 1.0f, W, 1, block, 0, 1.0f);
+    fopo_product_tile(out, 1.0f, W, 1, block, 0, 1.0f);
   }
 }
 

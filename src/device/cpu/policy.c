@@ -14,6 +14,7 @@
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 enum {
   TILE = 1024, /* items: 32 contexts' scores fill 128 KiB, a part of L2 */
@@ -86,14 +87,14 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
     size_t n = least(TILE, k->P - t * TILE);
     fopo_matrix items = fopo_matrix_rows(k->items, t * TILE, n);
     fopo_matrix W = {k->weights + t * k->B * TILE, k->B, n, TILE};
-    fopo_gemm_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
+    fopo_product_tile(W, 1.0f, Q, 0, items, 1, 0.0f);
     for (size_t b = 0; b < k->B; b++) {
       double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
       float *sum_beta = want_mean ? fopo_matrix_row(beta, b) : NULL;
       shift[b] = weigh(fopo_matrix_row(W, b), sums, sum_beta, shift[b], n, k->L);
       k->shift[t * k->B + b] = shift[b];
     }
-    if (want_mean) fopo_gemm_tile(beta, 1.0f, W, 0, items, 0, 1.0f);
+    if (want_mean) fopo_product_tile(beta, 1.0f, W, 0, items, 0, 1.0f);
   }
   return 1;
 }
