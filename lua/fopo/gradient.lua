@@ -18,6 +18,10 @@ local function proposal_of(row, o)
       end
     elseif option.type == "index" then
       local by_mass = o.head == "auto"
+      if o.index and not by_mass and o.products ~= "auto" then
+        define.fail("fopo.gradient.%s has both index and products; products are those of a head "
+                    .. "for all contexts, which head = \"auto\" or a number asks for", row.name)
+      end
       o.head = nil
       return native.proposal_mixture{index = o.index, by_mass = by_mass, k = o.k, epsilon = 0,
                                      draws = "iid", refresh = o.refresh}
@@ -87,7 +91,8 @@ local shown = {
   end,
   string = function(g, option)
     if option.fault then return g.fault and ("FAULT %s PLANTED"):format(g.fault) end
-    return ("%s %s"):format(option.symbol, g[option.name])
+    local value = g[option.name]
+    return value ~= "auto" and ("%s %s"):format(option.symbol, value) or nil
   end,
 }
 

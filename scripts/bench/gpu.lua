@@ -17,9 +17,10 @@ local FLOOR = 15e-6 -- seconds that the launches of a step may take
 
 -- Heads that all contexts share, with draws of the other items.
 local TAIL, SHARED = 64, {}
-for _, rows in ipairs{"float32", "bfloat16"} do
+for _, products in ipairs{"float32", "bfloat16"} do
   for _, H in ipairs{512, 2048, 8192} do
-    SHARED[#SHARED + 1] = {("shared head %d + %d, %s"):format(H, TAIL, rows), H = H, rows = rows}
+    SHARED[#SHARED + 1] = {("shared head %d + %d, %s"):format(H, TAIL, products), H = H,
+                           products = products}
   end
 end
 
@@ -55,8 +56,8 @@ local function methods(items)
       index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
   }
   for _, shared in ipairs(SHARED) do
-    list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.H, tail = TAIL},
-                       rows = shared.rows}
+    list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.H, tail = TAIL,
+                                                          products = shared.products}}
   end
   return list
 end
@@ -64,8 +65,8 @@ end
 -- Seconds that a step with a shared head needs at least: to read its rows once, or to multiply
 -- them.
 local function limit_of_head(shared, B, L, rate, card)
-  local half = shared.rows == "bfloat16"
-  local bytes = (shared.H + B * TAIL) * L * (half and 2 or 4)
+  local half = shared.products == "bfloat16"
+  local bytes = (shared.H * (half and 2 or 4) + B * TAIL * 4) * L
   local products = card:ask(("%s %d %d %d"):format(half and "halves" or "products", B, shared.H, L))
   return math.max(bytes / rate, products[1] == "products" and products[2] or 0, FLOOR)
 end

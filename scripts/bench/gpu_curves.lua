@@ -1,7 +1,7 @@
 -- Trainings on the GPU beside the same trainings on the CPU: the reward on test sessions, by true
 -- argmax, after the same steps. Both draw the same samples but for those that fall within rounding
--- of a border, so the curves stay together; a row whose ends differ by more than `apart` is marked
--- and the script then exits with 1.
+-- of a border, so the curves stay together, also where the GPU rounds a shared head; a row whose
+-- ends differ by more than `apart` is marked and the script then exits with 1.
 --
 --   ./fopo scripts/bench/gpu_curves.lua [name=value ...]
 --
@@ -38,8 +38,9 @@ local METHODS = {
   {"mixture, kept 20 visits", mixture(20)},
   {"mixture, bfloat16", mixture(1), "bfloat16"},
   {"head and tail", fopo.gradient.head_tail{index = world.index, k = K, tail = K}},
-  {"shared head", fopo.gradient.head_tail{head = 2 * K, tail = 64}},
-  {"shared head, bfloat16", fopo.gradient.head_tail{head = 2 * K, tail = 64}, "bfloat16"},
+  {"shared head", fopo.gradient.head_tail{head = 2 * K, tail = 64}}, -- in bfloat16 on the GPU
+  {"shared head, float32", fopo.gradient.head_tail{head = 2 * K, tail = 64,
+                                                   products = "float32"}},
   {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
   {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
 }

@@ -15,13 +15,16 @@
 --   node=1.8           microseconds between the ends of two small kernels of a graph
 --   latency=0.9        microseconds of a round of loads, from the id to the row and its sums
 --   scanned=0.1        the share of the catalogue that a norm search scans before it may stop
+--   parts=1            more: REINFORCE in so many products of bfloat16 in the place of each of
+--                      float32, over copies of its operands that lie side by side
 --   only=              shows the work of this method alone, line by line
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "../tools/?.lua;" .. package.path
 local script = require "script"
 local o = script.options{dims = {10, 100, 1000}, batches = {32, 1024}, P = 790000,
   processors = 132, memory = 2.9e12, float32 = 4.5e13, bfloat16 = 5e14, node = 1.8,
-  latency = 0.9, scanned = 0.1, only = ""}
+  latency = 0.9, scanned = 0.1, parts = 1,
+  only = ""}
 local S, K, THREADS = 1000, 256, 256
 
 local function ceil_div(a, b) return (a + b - 1) // b end
@@ -161,11 +164,11 @@ local methods = {
 for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
   methods[#methods + 1] = {"shared head 2048 + 64, " .. kind[1], function(s)
     local H, U, size, parts, rate = 2048, 64, kind[2], kind[3], o[kind[1]]
-    s:snis(U, size, 2)
+    s:snis(U, 4, 2)
     if parts == 2 then s:add("queries in two parts", 1, 8 * s.B * s.L, s.B) end
     s:product("scores of the head", parts * s.B, H, s.L, rate, size)
     local chunks = math.max(1, math.min(ceil_div(4 * o.processors, s.B), H // 256))
-    s:add("the weights of a head", 1, 2 * parts * s.B * H * 4, s.B * chunks, 2)
+    s:add("the weights of a head", 1, parts * s.B * H * (4 + size), s.B * chunks, 2)
     s:add("products of chunks", 1, parts * s.B * H * size + H * s.L * size,
           chunks * ceil_div(parts * s.B, 64) * ceil_div(s.L, 128), 2,
           2 * parts * s.B * H * s.L, rate)
@@ -174,13 +177,17 @@ for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
   end}
 end
 
+-- REINFORCE's products: bytes of a number of its operands, all parts together, and the rate.
+local wide, fast = 4, o.float32
+if o.parts > 1 then wide, fast = 2 * o.parts, o.bfloat16 / o.parts end
+
 for _, mean in ipairs{false, true} do
   methods[#methods + 1] = {mean and "REINFORCE, no baseline" or "REINFORCE", function(s)
     local P, L, most, left = o.P, s.L, math.max(1, (512 << 20) // (o.P * 4)), s.B
     while left > 0 do
       local B = math.min(left, most)
       for first = 0, P - 1, 1 << 16 do
-        s:product("scores of all items", B, math.min(1 << 16, P - first), L)
+        s:product("scores of all items", B, math.min(1 << 16, P - first), L, fast, wide)
       end
       s:add("the weights of the items", 1, 4 * B * P, B * P // 2048, 2)
       s:add("the sums of the policy", 1, B * P // 16, B, 8)
@@ -188,8 +195,8 @@ for _, mean in ipairs{false, true} do
       if mean then
         s:add("probabilities", 1, 8 * B * P, ceil_div(B * P, THREADS))
         local pieces = ceil_div(P, 4096)
-        s:add("products of chunks", 2, 4 * B * P + 4 * P * L,
-              pieces * ceil_div(B, 64) * ceil_div(L, 128), 2, 2 * B * P * L)
+        s:add("products of chunks", 2, wide * (B * P + P * L),
+              pieces * ceil_div(B, 64) * ceil_div(L, 128), 2, 2 * B * P * L, fast)
         s:add("the mean of the policy", 1, 4 * pieces * B * L, ceil_div(B * L, THREADS),
               pieces * 0.02)
       end
@@ -221,7 +228,7 @@ for _, method in ipairs(methods) do
           launches, bytes, us = launches + w.launches, bytes + w.bytes, us + w.us
           if w.us > longest.us then longest = w end
           if o.only ~= "" then
-            print(("  %-40s %3d %10.3f MB %5.0f %% %9.1f us"):format(w.name, w.launches,
+            print(("  %-40s %5.2f %10.3f MB %5.0f %% %9.1f us"):format(w.name, w.launches,
               w.bytes / 1e6, 100 * w.fill, w.us))
           end
         end

@@ -51,8 +51,8 @@ local function methods(items)
     {"head and tail, kept", fopo.gradient.head_tail{index = exact, k = K, tail = K,
                                                     refresh = 1000000}, kept = true},
     {"shared head 2048 + 64", fopo.gradient.head_tail{head = 2048, tail = 64}},
-    {"shared head 2048 + 64, bfloat16", fopo.gradient.head_tail{head = 2048, tail = 64},
-     rows = "bfloat16"},
+    {"shared head 2048 + 64, float32", fopo.gradient.head_tail{head = 2048, tail = 64,
+                                                               products = "float32"}},
     {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
     {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
   }

@@ -45,8 +45,8 @@ local METHODS = { -- the first says which reward is to be reached
   {"mixture", mixture(1)},
   {"mixture, kept 20 visits", mixture(20)},
   {"shared head", fopo.gradient.head_tail{head = math.min(2048, items.rows // 4), tail = 64}},
-  {"shared head, bfloat16", fopo.gradient.head_tail{head = math.min(2048, items.rows // 4),
-                                                    tail = 64}, "bfloat16"},
+  {"shared head, float32", fopo.gradient.head_tail{head = math.min(2048, items.rows // 4),
+                                                   tail = 64, products = "float32"}},
   {"uniform", fopo.gradient.snis{samples = S}},
 }
 

@@ -21,6 +21,7 @@ local sources = require "fopo.view.sources"
 
 package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.path
 local script = require "script"
+local median = script.median
 
 fopo.threads(1)
 -- The words child, result=FILE and dim=L start this script in a pseudo-terminal of its own.
@@ -43,11 +44,6 @@ local function measure(steps, f)
   local wall, cpu = fopo.clock(), os.clock()
   f()
   return {wall = (fopo.clock() - wall) / steps, cpu = (os.clock() - cpu) / steps}
-end
-
-local function median(values)
-  table.sort(values)
-  return values[(#values + 1) // 2]
 end
 
 -- "plain rate, view rate, wall ratio, cpu ratio, own share, drawings" of runs in turn. show(t, o)

@@ -17,10 +17,12 @@
 --   against mixture   the mean difference of reward, seed by seed, and its standard error: the test
 --                     sessions are the same
 --   faster            the mixture's time of a step divided by this one's, in this run
+-- With mixture=no it is the first head that the others are compared with.
 --
 -- Options (defaults):
 --   preset=none       or paper: theta, temperature and contexts of the policies
---   heads=512,2048,8192 tails=64 auto=yes           the methods
+--   heads=512,2048,8192 tails=64 auto=yes           the methods; mixture=yes
+--   products=float32  or bfloat16: what the heads are multiplied in, whose rows are rounded so
 --   steps=2000 lr=0.001 dim=100 k=256 samples=1000 epsilon=0.8 min_items=10
 --   worlds=large      100,000 users, 790,000 items; users=, items=, clusters= change it
 --   threads=2 scale=1 seeds=1,2,3,4,5,6
@@ -31,8 +33,9 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {preset = "none", heads = {512, 2048, 8192}, tails = {64}, auto = true, steps = 2000, lr = 0.001,
-   dim = 100, k = 256, samples = 1000, epsilon = 0.8, threads = 2, scale = 1,
+  {preset = "none", heads = {512, 2048, 8192}, tails = {64}, auto = true, mixture = true,
+   products = {"float32"}, steps = 2000, lr = 0.001, dim = 100, k = 256, samples = 1000,
+   epsilon = 0.8, threads = 2, scale = 1,
    seeds = {1, 2, 3, 4, 5, 6}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
    min_items = 10},
   {steps = 40, dim = 8, k = 20, samples = 60, heads = {50, 200}, tails = {10}, scale = 0.03,
@@ -44,16 +47,21 @@ end
 -- {name, gradient} of each method that fits the catalogue, the mixture first.
 local function methods(world)
   local P = world.items.rows
-  local list = {{name = "mixture", gradient = function()
+  local list = {o.mixture and {name = "mixture", gradient = function()
     return fopo.gradient.snis{samples = o.samples, proposal = fopo.proposal.mixture{
       index = world.index, k = o.k, epsilon = o.epsilon}}
-  end}}
+  end} or nil}
+  local function add(head, tail, products)
+    local name = ("head %d + %d"):format(head, tail)
+    if products ~= "float32" then name = name .. ", " .. products end
+    list[#list + 1] = {name = name, gradient = function()
+      return fopo.gradient.head_tail{head = head, tail = tail, products = products}
+    end}
+  end
   for _, head in ipairs(o.heads) do
     for _, tail in ipairs(o.tails) do
-      if head + tail <= P then
-        list[#list + 1] = {name = ("head %d + %d"):format(head, tail), gradient = function()
-          return fopo.gradient.head_tail{head = head, tail = tail}
-        end}
+      for _, products in ipairs(o.products) do
+        if head + tail <= P then add(head, tail, products) end
       end
     end
   end
@@ -118,8 +126,9 @@ local function against(rows, base, column)
 end
 
 local function show(world, list)
-  local shown = {{"method", "head", "held", "own", "reward", "against mixture", "expected",
-                  "against mixture", "ms/step", "faster"}}
+  local against_first = "against " .. list[1].name
+  local shown = {{"method", "head", "held", "own", "reward", against_first, "expected",
+                  against_first, "ms/step", "faster"}}
   local base = of(world, list[1])
   for _, method in ipairs(list) do
     local rows = of(world, method)

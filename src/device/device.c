@@ -141,6 +141,16 @@ int fopo_device_open(fopo_device **d, const char *name) {
   return status;
 }
 
+int fopo_device_suffices(fopo_device *d, uint64_t bytes, const char *what, const char *remedy) {
+  uint64_t left = 0, all = 0;
+  if (d->ops->memory == NULL) return FOPO_OK;
+  int status = d->ops->memory(d, &left, &all);
+  if (status != FOPO_OK || bytes <= left) return status;
+  return fopo_fail(FOPO_ERR_MEMORY,
+                   "%s needs %.3g GB of the GPU's memory, of which %.3g GB of %.3g GB are free; %s",
+                   what, (double)bytes / 1e9, (double)left / 1e9, (double)all / 1e9, remedy);
+}
+
 void fopo_device_close(fopo_device *d) {
   if (d == NULL) return;
   if (strcmp(d->ops->kind, "cuda") == 0) {

@@ -99,6 +99,14 @@ typedef struct {
   fopo_rows rows;        /* device [H, ld] the rows of the head, in that order */
 } fopo_shared_head;
 
+/* What the scores and sums of a shared head are multiplied in. */
+typedef enum {
+  FOPO_PRODUCTS_AUTO, /* the device's choice: bfloat16 where it multiplies that faster, unless the
+                       * items are float16, which are chosen for their precision; else float32 */
+  FOPO_PRODUCTS_FLOAT32,
+  FOPO_PRODUCTS_BFLOAT16 /* the rows are rounded, whatever the device multiplies them in */
+} fopo_products;
+
 /* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
  * head's 0 from any tail. */
 #define FOPO_TAIL_LEAST (-FLT_MIN)

@@ -39,7 +39,8 @@ static int set_head(fopo_batch *b) {
   b->H = a->shared > 0 ? a->shared : b->options->head;
   b->listed = data->train_items || !fopo_reward_is_sparse(data->reward) ? b->H : 0;
   int status = a->shared > 0 ? fopo_automatic_order(&order, a, data) : FOPO_OK;
-  return status == FOPO_OK && b->H > 0 ? fopo_head_set(&b->head, data, order, b->H) : status;
+  if (status != FOPO_OK || b->H == 0) return status;
+  return fopo_head_set(&b->head, data, order, b->H, (fopo_products)b->options->products);
 }
 
 /* The device draws, rewards and combines in one operation if nobody else wants to see the draws. */

@@ -152,6 +152,23 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
   return status;
 }
 
+uint64_t fopo_binding_bytes(const fopo_policy *pi, fopo_matrix contexts,
+                            const fopo_reward *reward) {
+  fopo_reward_arrays r = fopo_reward_arrays_of(reward);
+  uint64_t P = pi->items.rows, N = contexts.rows, bytes = 0;
+  bytes += P * pi->items.ld * sizeof *pi->items.x + N * contexts.ld * sizeof *contexts.x;
+  bytes += (uint64_t)pi->theta.rows * pi->theta.cols * sizeof *pi->theta.x;
+  if (pi->rows.type != FOPO_FLOAT32) bytes += P * pi->rows.ld * fopo_float_bytes(pi->rows.type);
+  if (r.Y.indptr != NULL) {
+    bytes += (N + 1) * sizeof *r.Y.indptr + fopo_csr_nnz(&r.Y) * sizeof *r.Y.ids;
+  }
+  if (r.credit.action != NULL) {
+    bytes += N * (sizeof *r.credit.action + sizeof *r.credit.weight + sizeof *r.credit.gain);
+  }
+  if (r.model.users != NULL) bytes += (N + P) * r.model.rank * sizeof *r.model.users;
+  return bytes;
+}
+
 void fopo_binding_done(fopo_binding *b) {
   const fopo_reward_arrays *r = &b->credited;
   void *const blocks[] = {b->device_items.x,

@@ -53,6 +53,9 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
                       fopo_matrix contexts, const fopo_reward *reward);
 void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 
+/* Bytes that fopo_binding_init takes of a device with memory of its own. */
+uint64_t fopo_binding_bytes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward);
+
 /* X [n, D] = the contexts that `from` names by its rows or its order, and Q [n, L] = h(X) / T at
  * theta; hidden [n, units] is what a network leaves for its way back. All on the device. Collective
  * if the contexts are shared out; then `from` names rows. */

@@ -25,6 +25,7 @@ typedef struct {
   int baseline;           /* reinforce: 0 none, 1 mean */
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
+  int products;           /* head_tail: fopo_products of a head that all contexts share */
   double own[FOPO_OWN_OPTIONS];
 } fopo_gradient_options;
 

@@ -3,6 +3,7 @@
 #include "learn/gradient.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "comm/comm.h"
 #include "core/clock.h"
@@ -153,6 +154,27 @@ static int check_shared(const fopo_device *device) {
                    "sessions that are shared out are trained on by the CPU; use device = \"cpu\"");
 }
 
+/* Whether a device with memory of its own searches the candidates in the order of their norms. */
+static int is_searched_by_norm(const fopo_proposal *q, const fopo_policy *pi) {
+  return q->index != NULL && strcmp(fopo_index_about(q->index).kind, "norm") == 0 &&
+         q->k <= FOPO_TOPK_MOST && !pi->train_items && fopo_index_over(q->index, pi->items);
+}
+
+/* What the device must hold at least: the data, and the order of the items by norm with the copy
+ * that searches read, or that of a head. Draws and scratch come to it, which bend to the memory. */
+static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_policy *pi, fopo_matrix contexts,
+                                const fopo_reward *reward) {
+  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  uint64_t P = pi->items.rows, L = pi->items.cols, order = P * (sizeof(uint32_t) + sizeof(float));
+  uint64_t bytes = fopo_binding_bytes(pi, contexts, reward);
+  if (g->options.head > 0) {
+    bytes += order + g->options.head * fopo_rows_ld(L) * sizeof(float);
+  } else if (q != NULL && is_searched_by_norm(q, pi)) {
+    bytes += order + P * L; /* or 2 P L */
+  }
+  return bytes;
+}
+
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_matrix contexts, const fopo_reward *reward) {
   int status = check_idle(g);
@@ -173,6 +195,11 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   if (status != FOPO_OK) return status;
   unbind(g);
   g->checked = 0;
+  if (device->ops->memory != NULL) { /* never with data that are shared out */
+    status = fopo_device_suffices(device, bytes_on_device(g, pi, contexts, reward), "the training",
+                                  "use fewer items or contexts, or device = \"cpu\"");
+  }
+  if (status != FOPO_OK) return status;
   status = fopo_binding_init(&g->data, device, pi, contexts, reward);
   if (status == FOPO_OK) status = fopo_batch_bind(&g->batch);
   if (status != FOPO_OK) unbind(g);

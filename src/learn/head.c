@@ -71,13 +71,16 @@ static int pack(fopo_head *head, const fopo_binding *data, size_t H) {
   }
   head->items.H = H;
   head->items.rows.x = head->rows;
-  return d->ops->pack_head(d, &head->items, &data->beta, data->L);
+  return d->ops->pack_head(d, &head->items, &data->beta, data->L, head->products);
 }
 
-int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H) {
+int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H,
+                  fopo_products products) {
   int status = head->items.order == NULL ? make_order(head, data, order) : FOPO_OK;
-  if (status != FOPO_OK || (head->items.H > 0 && head->all == H)) return status;
+  if (status != FOPO_OK) return status;
+  if (head->items.H > 0 && head->all == H && head->products == products) return FOPO_OK;
   head->items.H = 0;
+  head->products = products;
   status = pack(head, data, H);
   if (status != FOPO_OK) head->items.H = 0;
   return status;

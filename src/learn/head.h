@@ -14,12 +14,14 @@ typedef struct {
   float *rows;            /* device, room for `capacity` rows */
   size_t capacity;
   size_t all; /* items of the head of all parts of the catalogue */
+  fopo_products products;
 } fopo_head;
 
-/* Makes the head the H items of largest norm of the bound data, 1 <= H < P. Costs nothing if it is
- * that already. order [P] on the host: all items by falling norm (mips/order.h); NULL: it is found
- * here, the first time. */
-int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H);
+/* Makes the head the H items of largest norm of the bound data, 1 <= H < P, packed for `products`.
+ * Costs nothing if it is that already. order [P] on the host: all items by falling norm
+ * (mips/order.h); NULL: it is found here, the first time. */
+int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H,
+                  fopo_products products);
 
 /* Forgets the order, after items were moved: the next fopo_head_set finds it anew. */
 void fopo_head_forget(fopo_head *head);

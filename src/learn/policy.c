@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
+#include "kernels/product.h"
 
 /* Contexts answered between two reports of progress: wide enough for the indexes to share a pass
  * over the items, short enough for a large catalogue to be interrupted soon. */
@@ -173,7 +174,7 @@ int fopo_policy_queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
   }
   if (pi->net.layers > 0) return network_queries(Q, pi, x);
   /* Q = x theta / T */
-  return fopo_gemm(Q, 1.0f / pi->temperature, x, 0, pi->theta, 0, 0.0f);
+  return fopo_product(Q, 1.0f / pi->temperature, x, 0, pi->theta, 0, 0.0f);
 }
 
 int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x) {

@@ -13,6 +13,7 @@
 
 /* The emulation's switches (tests/cuda/cuda_emulation.h); NULL on a card. */
 static void (*emulation_fail_at)(long n, int code, int for_ever);
+static void (*emulation_at_calls)(void (*act)(void));
 static long (*emulation_calls)(void);
 static size_t (*emulation_sent)(void);
 static long (*emulation_waits)(void), (*emulation_replays)(void);
@@ -49,6 +50,7 @@ static inline void choose_object(void) {
   if (object == NULL) fprintf(stderr, "%s\n", dlerror());
   if (object == NULL) return;
   find_switch(&emulation_fail_at, object, "emulation_fail_at");
+  find_switch(&emulation_at_calls, object, "emulation_at_calls");
   find_switch(&emulation_calls, object, "emulation_calls");
   find_switch(&emulation_sent, object, "emulation_sent");
   find_switch(&emulation_replays, object, "emulation_replays");

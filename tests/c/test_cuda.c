@@ -1240,6 +1240,7 @@ typedef struct {
   uint64_t *indptr;
   float *weight, *gain, *packed;
   fopo_shared_head host, card;
+  fopo_products products;
   fopo_sparse_reward reward, reward_;
 } shared;
 
@@ -1268,6 +1269,12 @@ static shared shared_new(size_t B, size_t S, size_t P, size_t L, size_t H, fopo_
   return s;
 }
 
+/* What the card makes of FOPO_PRODUCTS_AUTO; a real one may be older than bfloat16. */
+static fopo_products chosen_on_card(const shared *s) {
+  if (s->products != FOPO_PRODUCTS_AUTO) return s->products;
+  return s->card.rows.type == FOPO_BFLOAT16 ? FOPO_PRODUCTS_BFLOAT16 : FOPO_PRODUCTS_FLOAT32;
+}
+
 /* Both sides' heads are packed; kinds: of rewards. */
 static void shared_up(shared *s, int kinds) {
   size_t P = s->x.P, L = s->x.L, N = 3 * s->x.B + 2, H = s->host.H;
@@ -1276,8 +1283,8 @@ static void shared_up(shared *s, int kinds) {
                                up(s->order, P * 4),
                                up(s->place, P * 4),
                                {blank(H * fopo_rows_ld(L) * 4), 0, FOPO_FLOAT32}};
-  ok(cpu->ops->pack_head(cpu, &s->host, &s->x.items.rows, L));
-  ok(gpu->ops->pack_head(gpu, &s->card, &s->x.items_, L));
+  ok(gpu->ops->pack_head(gpu, &s->card, &s->x.items_, L, s->products));
+  ok(cpu->ops->pack_head(cpu, &s->host, &s->x.items.rows, L, chosen_on_card(s)));
   s->reward = s->reward_ = (fopo_sparse_reward){0};
   if (kinds & HITS) {
     size_t n = s->indptr[N];
@@ -1355,23 +1362,32 @@ static void check_head(shared *s, int kinds) {
   free(V), free(stats), free(got);
 }
 
+/* Items of each type, packed for each kind of products: the rows that the CPU packs, in bfloat16
+ * where the products are. */
 static void test_pack_head(void **state) {
   (void)state;
   enum { P = 700, H = 301 };
   const size_t some[] = {1, 8, 33, 130, 300};
-  for (size_t k = 0; k < 5 * 3; k++) {
-    size_t L = some[k / 3], ld = fopo_rows_ld(L);
-    shared s = shared_new(1, 2, P, L, H, types[k % 3]);
+  for (size_t k = 0; k < 5 * 3 * 3; k++) {
+    size_t L = some[k / 9], ld = fopo_rows_ld(L);
+    fopo_float type = types[k % 3];
+    shared s = shared_new(1, 2, P, L, H, type);
+    s.products = (fopo_products)(k / 3 % 3);
     shared_up(&s, 0);
-    int halves = types[k % 3] == FOPO_BFLOAT16 && s.card.rows.type == FOPO_BFLOAT16;
+    int halves = s.card.rows.type == FOPO_BFLOAT16;
     assert_true(halves || s.card.rows.type == FOPO_FLOAT32);
-    if (emulation_calls != NULL) assert_true(halves == (types[k % 3] == FOPO_BFLOAT16));
+    if (emulation_calls != NULL) {
+      int rounds = s.products == FOPO_PRODUCTS_AUTO ? type != FOPO_FLOAT16
+                                                    : s.products == FOPO_PRODUCTS_BFLOAT16;
+      assert_int_equal(halves, rounds);
+    }
     assert_int_equal(s.card.rows.ld, ld);
     float *wide = room(H * ld, 4); /* what the CPU packed, with zeros behind */
     uint16_t *half = room(H * ld, 2);
     for (size_t i = 0; i < H * ld; i++) {
       if (i % ld < L) wide[i] = s.packed[i / ld * s.host.rows.ld + i % ld];
       half[i] = fopo_to_bfloat16(wide[i]);
+      if (halves) assert_true(fopo_from_bfloat16(half[i]) == wide[i]);
     }
     if (halves) {
       assert_same(s.card.rows.x, half, H * ld * 2, "a head in bfloat16");
@@ -1405,7 +1421,7 @@ static void test_draw_others(void **state) {
   }
 }
 
-/* Every type of rows, kind of reward and way of cutting the head into chunks. */
+/* Every type of rows and products, kind of reward and way of cutting the head into chunks. */
 static void test_snis_head(void **state) {
   (void)state;
   const size_t dims[] = {1, 7, 10, 33, 100, 129, 130, 300, 1030};
@@ -1415,6 +1431,7 @@ static void test_snis_head(void **state) {
     for (size_t k = 0; k < 9 * 3; k++) {
       size_t H = sizes[(k + k / 3) % 5], B = H < 300 && k % 2 ? 33 : k % 2 + 1;
       shared s = shared_new(B, tails[k / 2 % 3], 6007, dims[k / 3], H, types[k % 3]);
+      s.products = (fopo_products)((k / 3 + (size_t)processors / 69) % 3);
       check_head(&s, (int)(k % 4));
       shared_free(&s);
     }
@@ -1426,8 +1443,9 @@ static void test_snis_head(void **state) {
  * one item with nearly all of its mass. */
 static void test_snis_head_peaked(void **state) {
   (void)state;
-  for (size_t k = 0; k < 3; k++) {
-    shared s = shared_new(3, 64, 3001, 100, 1001, types[k]);
+  for (size_t k = 0; k < 9; k++) {
+    shared s = shared_new(3, 64, 3001, 100, 1001, types[k % 3]);
+    s.products = (fopo_products)(k / 3);
     for (size_t i = 0; i < 3 * 100; i++) s.x.Q[i] *= 30.0f;
     check_head(&s, HITS | CREDIT);
     shared_free(&s);
@@ -1438,9 +1456,10 @@ static void test_snis_head_peaked(void **state) {
 static void test_snis_head_edges(void **state) {
   (void)state;
   enum { B = 3, LONG = 1030 };
-  for (size_t k = 0; k < 4; k++) {
-    size_t L = k < 3 ? 20 : LONG, P = k < 3 ? 3001 : 1203;
+  for (size_t k = 0; k < 5; k++) {
+    size_t L = k < 4 ? 20 : LONG, P = k < 4 ? 3001 : 1203;
     shared s = shared_new(B, 64, P, L, P / 4, types[k % 3]);
+    s.products = k == 3 ? FOPO_PRODUCTS_FLOAT32 : FOPO_PRODUCTS_AUTO;
     float V[2][B * LONG], stats[2][B * FOPO_STATS];
     s.x.Q[1 * L + 3] = fopo_bits_float(0x7fffffffu);
     shared_up(&s, HITS);

@@ -6,8 +6,10 @@
 enum { P = 700, N = 45, L = 13 };
 
 /* The gradient [L, L] of the first B contexts. */
-static fopo_gradient_stats compute(float *G, const small_world *w, size_t H, size_t U, size_t B) {
-  fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = U, .head = H};
+static fopo_gradient_stats compute_by(float *G, const small_world *w, size_t H, size_t U, size_t B,
+                                      fopo_products products) {
+  fopo_gradient_options o = {
+      .estimator = &fopo_estimator_head_tail, .samples = U, .head = H, .products = (int)products};
   fopo_gradient *g;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
@@ -15,6 +17,10 @@ static fopo_gradient_stats compute(float *G, const small_world *w, size_t H, siz
   ok(compute_gradient(g, fopo_matrix_view(G, L, L), &stats, w->rows, B, (fopo_draw_key){7, 3}));
   fopo_gradient_free(g);
   return stats;
+}
+
+static fopo_gradient_stats compute(float *G, const small_world *w, size_t H, size_t U, size_t B) {
+  return compute_by(G, w, H, U, B, FOPO_PRODUCTS_AUTO);
 }
 
 static double relative(const float *a, const float *b) {
@@ -49,6 +55,77 @@ static void test_whole_tail(void **unused) {
     assert_true(stats.sum.n_with_candidates == (double)B && stats.sum.short_rows == 0.0);
   }
   fopo_free(theta);
+  small_world_done(&w);
+}
+
+/* Rounds the H items of largest norm to bfloat16. */
+static void round_head(small_world *w, size_t H) {
+  double norm2[P];
+  size_t larger[P] = {0};
+  for (size_t a = 0; a < P; a++) {
+    norm2[a] = 0.0;
+    for (size_t i = 0; i < L; i++) {
+      double x = (double)fopo_matrix_row(w->items, a)[i];
+      norm2[a] += x * x;
+    }
+  }
+  for (size_t a = 0; a < P; a++) {
+    for (size_t b = 0; b < P; b++) larger[a] += norm2[b] > norm2[a];
+  }
+  for (size_t a = 0; a < P; a++) {
+    float *row = fopo_matrix_row(w->items, a);
+    for (size_t i = 0; i < L && larger[a] < H; i++) {
+      row[i] = fopo_from_bfloat16(fopo_to_bfloat16(row[i]));
+    }
+  }
+}
+
+/* With products in bfloat16 and a whole tail it is the exact gradient of a policy whose head is
+ * rounded, which is near that of the policy. */
+static void test_rounded(void **unused) {
+  (void)unused;
+  static const size_t heads[] = {1, 129, P - 1};
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+    small_world w;
+    set_up(&w);
+    double *theta = small_world_theta(&w), exact[L * L];
+    float G[L * L], plain[L * L], truth[L * L];
+    size_t H = heads[i];
+    compute_by(plain, &w, H, P - H, N, FOPO_PRODUCTS_FLOAT32);
+    fopo_gradient_stats stats = compute_by(G, &w, H, P - H, N, FOPO_PRODUCTS_BFLOAT16);
+    round_head(&w, H);
+    double reward = small_world_reward(exact, &w, theta, N);
+    for (size_t k = 0; k < (size_t)L * L; k++) truth[k] = (float)exact[k];
+    print_message("head %zu: relative error %.1e, moved by %.1e\n", H, relative(G, truth),
+                  relative(G, plain));
+    assert_true(relative(G, truth) < 1e-5);
+    assert_true(relative(G, plain) > (i == 0 ? 0.0 : 1e-4) && relative(G, plain) < 0x1p-7);
+    assert_true(fabs(stats.mean.reward - reward) < 1e-5 * reward);
+    fopo_free(theta);
+    small_world_done(&w);
+  }
+}
+
+/* A gradient that is set to other products packs its head anew. */
+static void test_products_set(void **unused) {
+  (void)unused;
+  small_world w;
+  set_up(&w);
+  float G[2][L * L], wanted[L * L];
+  fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 40, .head = 300};
+  fopo_gradient *g;
+  fopo_gradient_stats stats;
+  ok(fopo_gradient_new(&g, &o));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  for (int i = 0; i < 2; i++) {
+    o.products = i == 0 ? FOPO_PRODUCTS_AUTO : FOPO_PRODUCTS_BFLOAT16;
+    ok(fopo_gradient_set(g, &o));
+    ok(compute_gradient(g, fopo_matrix_view(G[i], L, L), &stats, w.rows, N, (fopo_draw_key){7, 3}));
+    compute_by(wanted, &w, 300, 40, N, (fopo_products)o.products);
+    assert_memory_equal(G[i], wanted, sizeof wanted);
+  }
+  assert_true(relative(G[1], G[0]) > 0.0);
+  fopo_gradient_free(g);
   small_world_done(&w);
 }
 
@@ -161,6 +238,7 @@ static void test_too_large(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_whole_tail), cmocka_unit_test(test_hits),
+      cmocka_unit_test(test_rounded),    cmocka_unit_test(test_products_set),
       cmocka_unit_test(test_credit),     cmocka_unit_test(test_threads),
       cmocka_unit_test(test_refresh),    cmocka_unit_test(test_too_large),
   };

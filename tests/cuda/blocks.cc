@@ -76,22 +76,22 @@ void maybe_change_blocks(uint32_t one_in) {
 /* ---- switches between threads of a block ---- */
 
 #if defined(__SANITIZE_ADDRESS__)
-static void leave_scheduler(fiber &f) {
+static void leave_scheduler(coroutine &f) {
   __sanitizer_start_switch_fiber(&mine->scheduler_fake, f.stack, STACK);
 }
 static void back_in_scheduler() {
   __sanitizer_finish_switch_fiber(mine->scheduler_fake, nullptr, nullptr);
 }
 static void enter_fiber(bool first) {
-  __sanitizer_finish_switch_fiber(first ? nullptr : mine->fibers[mine->running].fake,
+  __sanitizer_finish_switch_fiber(first ? nullptr : mine->coroutines[mine->running].fake,
                                   &mine->scheduler_stack, &mine->scheduler_size);
 }
 static void leave_fiber() {
-  __sanitizer_start_switch_fiber(&mine->fibers[mine->running].fake, mine->scheduler_stack,
+  __sanitizer_start_switch_fiber(&mine->coroutines[mine->running].fake, mine->scheduler_stack,
                                  mine->scheduler_size);
 }
 #else
-static void leave_scheduler(fiber &) {}
+static void leave_scheduler(coroutine &) {}
 static void back_in_scheduler() {}
 static void enter_fiber(bool) {}
 static void leave_fiber() {}
@@ -101,7 +101,7 @@ void yield_turn() {
   crew *c = mine;
   unsigned me = c->running;
   leave_fiber();
-  if (_setjmp(c->fibers[me].here) == 0) _longjmp(c->scheduler, 1);
+  if (_setjmp(c->coroutines[me].here) == 0) _longjmp(c->scheduler, 1);
   enter_fiber(false);
 }
 
@@ -112,7 +112,7 @@ static void live() {
   for (;;) {
     crew *c = mine;
     unsigned me = c->running;
-    races::resume(c->watcher, me, c->fibers[me].stack, STACK);
+    races::resume(c->watcher, me, c->coroutines[me].stack, STACK);
     grid.kernel->run();
     races::pause(c->watcher);
     c->fibers[me].done = true;
@@ -125,27 +125,28 @@ static void live() {
 
 static void resume(unsigned t) {
   crew *c = mine;
-  fiber &f = c->fibers[t];
+  coroutine &f = c->coroutines[t];
   c->running = t;
   threadIdx.x = t;
   leave_scheduler(f);
   if (_setjmp(c->scheduler) == 0) {
-    if (f.begun) _longjmp(f.here, 1);
-    f.begun = true;
+    if (c->fibers[t].begun) _longjmp(f.here, 1);
+    c->fibers[t].begun = true;
     if (f.stack == nullptr) give_up("a thread has no stack");
     setcontext(&f.context);
   }
   back_in_scheduler();
 }
 
-static void make_fiber(fiber &f) {
+/* Stacks that began at equal places of their pages would share few lines of the caches. */
+static void make_coroutine(coroutine &f, unsigned t) {
   if (f.stack != nullptr) return;
   f.stack =
       (char *)mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (f.stack == (char *)MAP_FAILED) give_up("no memory for a thread's stack");
   getcontext(&f.context);
   f.context.uc_stack.ss_sp = f.stack;
-  f.context.uc_stack.ss_size = STACK;
+  f.context.uc_stack.ss_size = STACK - t * 7 % 256 * 64;
   f.context.uc_link = nullptr;
   makecontext(&f.context, live, 0);
 }
@@ -157,7 +158,7 @@ static void begin_block(crew *c, size_t b) {
   c->of_block = {};
   for (unsigned w = 0; w < grid.threads / 32; w++) c->warps[w] = {};
   for (unsigned t = 0; t < grid.threads; t++) {
-    make_fiber(c->fibers[t]);
+    make_coroutine(c->coroutines[t], t);
     c->fibers[t].done = c->fibers[t].waits_for_lanes = false;
     c->fibers[t].gate = nullptr;
   }

@@ -29,18 +29,24 @@ struct meeting {
 
 struct warp {
   meeting meetings[32];
+  unsigned open; /* meetings that have begun */
   uint32_t ended;
 };
 
+/* What is looked at in every round of turns. */
 struct fiber {
+  const unsigned *gate; /* it waits while *gate is `closed` */
+  unsigned closed;
+  bool begun, done, waits_for_lanes;
+  unsigned from;
+  uint64_t given, got; /* in a meeting */
+};
+
+/* The rest of a thread. */
+struct coroutine {
   ucontext_t context;
   jmp_buf here;
   char *stack;
-  bool begun, done, waits_for_lanes;
-  const unsigned *gate; /* it waits while *gate is `closed` */
-  unsigned closed;
-  uint64_t given, got; /* in a meeting */
-  unsigned from;
   uint32_t operands[6]; /* of a product of matrices */
   float sums[4];
   std::vector<async_copy> copies; /* under way, oldest first */
@@ -53,6 +59,7 @@ struct fiber {
 /* What runs one block after another. */
 struct crew {
   fiber fibers[MOST_THREADS];
+  coroutine coroutines[MOST_THREADS];
   warp warps[WARPS];
   barrier of_block;
   jmp_buf scheduler;
@@ -77,7 +84,7 @@ void yield_turn();
 void maybe_change_blocks(uint32_t one_in);
 
 /* tensor.cc: the product of the 16 x 16 and 16 x 8 matrices that the lanes of a warp hold. */
-void multiply(fiber *lanes);
+void multiply(coroutine *lanes);
 
 /* lanes.cc: the threads that waited at the block's barrier go on. */
 void open_barrier(crew *c);
@@ -88,7 +95,9 @@ void check_ended(crew *c, unsigned thread);
 struct outside_kernel {
   crew *c = mine;
   outside_kernel() { races::pause(c->watcher); }
-  ~outside_kernel() { races::resume(c->watcher, c->running, c->fibers[c->running].stack, STACK); }
+  ~outside_kernel() {
+    races::resume(c->watcher, c->running, c->coroutines[c->running].stack, STACK);
+  }
 };
 
 } // namespace emulation

@@ -26,6 +26,9 @@ extern "C" {
 /* The n-th call from now on (0: the next) gives `code`; with for_ever so do all that follow.
  * n < 0 switches it off. Kernel launches count as calls. */
 EMULATION_API void emulation_fail_at(long n, int code, int for_ever);
+/* Something to do at the beginning of every call, which may let just that call fail; NULL: nothing.
+ */
+EMULATION_API void emulation_at_calls(void (*act)(void));
 EMULATION_API long emulation_calls(void);    /* made so far */
 EMULATION_API size_t emulation_sent(void);   /* bytes copied from the host so far */
 EMULATION_API long emulation_copies(void);   /* from and to the host so far */

@@ -12,7 +12,7 @@
 
 namespace emulation {
 
-std::recursive_mutex lock;
+whole_lock lock;
 int last_error;
 size_t others;
 
@@ -30,9 +30,11 @@ void give_up(const char *format, ...) {
 
 static long calls, waits, replays, launches, countdown = -1;
 static int fail_code, fail_for_ever, driver_version = 13000, processors = 4;
+static void (*at_calls)(void);
 
 cudaError_t call() {
   calls++;
+  if (at_calls != nullptr) at_calls();
   if (countdown < 0) return cudaSuccess;
   if (countdown > 0) return countdown--, cudaSuccess;
   if (!fail_for_ever) countdown = -1;
@@ -55,6 +57,7 @@ extern "C" void emulation_fail_at(long n, int code, int for_ever) {
   fail_for_ever = for_ever;
   if (n < 0) last_error = 0;
 }
+extern "C" void emulation_at_calls(void (*act)(void)) { at_calls = act; }
 extern "C" long emulation_calls(void) { return calls; }
 extern "C" long emulation_waits(void) { return waits; }
 extern "C" long emulation_replays(void) { return replays; }

@@ -35,8 +35,8 @@ bool sync_block(bool vote, place where) {
 
 static void end_meeting(crew *c, unsigned w, meeting &m) {
   uint32_t votes = 0;
-  if (m.kind == PRODUCT) multiply(c->fibers + w * 32);
-  for (unsigned i = 0; i < 32; i++) {
+  if (m.kind == PRODUCT) multiply(c->coroutines + w * 32);
+  for (unsigned i = 0; i < 32 && m.kind == VOTE; i++) {
     if (m.mask >> i & 1 && c->fibers[w * 32 + i].given != 0) votes |= 1u << i;
   }
   for (unsigned i = 0; i < 32; i++) {
@@ -50,17 +50,21 @@ static void end_meeting(crew *c, unsigned w, meeting &m) {
     f.waits_for_lanes = false;
   }
   m.arrived = 0;
+  c->warps[w].open--;
   if (m.kind == SYNC) races::warp_barrier(c->watcher, w, m.mask);
 }
 
 /* The meeting of these lanes, which may have begun. */
 static meeting &find_meeting(warp &w, collective kind, uint32_t mask, place where) {
   meeting *free = nullptr;
+  unsigned left = w.open; /* that are not looked at yet */
   for (meeting &m : w.meetings) {
+    if (left == 0 && free != nullptr) break;
     if (m.arrived == 0) {
       if (free == nullptr) free = &m;
       continue;
     }
+    left--;
     if ((m.mask & mask) == 0) continue;
     if (m.mask != mask || m.kind != kind || m.where.line != where.line) {
       give_up("lanes of a warp meet at %s:%d with mask %08x and at %s:%d with mask %08x",
@@ -69,6 +73,7 @@ static meeting &find_meeting(warp &w, collective kind, uint32_t mask, place wher
     return m;
   }
   *free = {mask, 0, kind, where};
+  w.open++;
   return *free;
 }
 
@@ -124,7 +129,7 @@ void *shared_memory() { return mine->dynamic.data(); }
 
 void check_ended(crew *c, unsigned me) {
   warp &w = c->warps[me / 32];
-  if (!c->fibers[me].copies.empty()) give_up("a thread ends before its copies have come");
+  if (!c->coroutines[me].copies.empty()) give_up("a thread ends before its copies have come");
   w.ended |= 1u << me % 32;
   for (meeting &m : w.meetings) {
     if (m.arrived != 0 && (m.mask & w.ended) != 0) {

@@ -4,7 +4,9 @@
 #ifndef CUDA_EMULATION_MACHINE_H
 #define CUDA_EMULATION_MACHINE_H
 
+#include <atomic>
 #include <mutex>
+#include <thread>
 
 #include "cuda_emulation.h"
 
@@ -12,8 +14,27 @@ namespace emulation {
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) void give_up(const char *format, ...);
 
-extern std::recursive_mutex lock;
-typedef std::lock_guard<std::recursive_mutex> held;
+/* A recursive mutex. A child of fork holds it like its parent, whose thread has the same name, but
+ * not the same number, by which std::recursive_mutex knows it. */
+class whole_lock {
+  std::mutex mutex;
+  std::atomic<std::thread::id> owner{};
+  unsigned depth = 0;
+
+public:
+  void lock() {
+    if (owner.load() != std::this_thread::get_id()) mutex.lock();
+    owner = std::this_thread::get_id();
+    depth++;
+  }
+  void unlock() {
+    if (--depth > 0) return;
+    owner = std::thread::id();
+    mutex.unlock();
+  }
+};
+extern whole_lock lock;
+typedef std::lock_guard<whole_lock> held;
 extern int last_error;
 extern size_t others; /* streams and handles */
 

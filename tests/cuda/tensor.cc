@@ -38,7 +38,7 @@ static float dot_of_core(const float *a, const float *b, float sum) {
 
 /* Lane 4 g + t holds of A, as pairs of neighbours, row g and g + 8 from columns 2 t and 2 t + 8;
  * of B column g from rows 2 t and 2 t + 8; of the sums rows g and g + 8 of columns 2 t, 2 t + 1. */
-void multiply(fiber *lanes) {
+void multiply(coroutine *lanes) {
   float A[16][DEPTH], B[8][DEPTH];
   for (unsigned lane = 0; lane < 32; lane++) {
     const uint32_t *x = lanes[lane].operands;
@@ -58,7 +58,7 @@ void multiply(fiber *lanes) {
 }
 
 void multiply_bf16(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], place where) {
-  fiber &me = mine->fibers[mine->running];
+  coroutine &me = mine->coroutines[mine->running];
   std::copy(a, a + 4, me.operands);
   std::copy(b, b + 2, me.operands + 4);
   std::copy(sums, sums + 4, me.sums);
@@ -70,16 +70,16 @@ void multiply_bf16(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)
 
 void put_copy(const async_copy &x) {
   outside_kernel pause;
-  fiber &me = mine->fibers[mine->running];
+  coroutine &me = mine->coroutines[mine->running];
   me.copies.push_back({x.to, x.from, me.groups});
   races::forget(mine->watcher, x.to, 16);
 }
 
-void close_copies() { mine->fibers[mine->running].groups++; }
+void close_copies() { mine->coroutines[mine->running].groups++; }
 
 bool take_copy(async_copy *x, unsigned open) {
   outside_kernel pause;
-  fiber &me = mine->fibers[mine->running];
+  coroutine &me = mine->coroutines[mine->running];
   if (me.copies.empty() || me.copies[0].group + open >= me.groups) return false;
   *x = me.copies[0];
   me.copies.erase(me.copies.begin());

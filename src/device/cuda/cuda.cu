@@ -121,6 +121,14 @@ int get(fopo_device *d, void *host, const void *device, size_t bytes) {
   return status != FOPO_OK ? status : synchronise(d);
 }
 
+int memory(fopo_device *d, uint64_t *free_bytes, uint64_t *all_bytes) {
+  size_t left = 0, all = 0;
+  int status = refuse_while_recording(d, "a question about memory");
+  if (status == FOPO_OK) status = check(cudaMemGetInfo(&left, &all), "a question about memory");
+  *free_bytes = left, *all_bytes = all;
+  return status;
+}
+
 int alloc(fopo_device *d, void **device, size_t bytes) {
   int status = new_block(d, device, bytes);
   if (status != FOPO_OK || bytes == 0) return status;

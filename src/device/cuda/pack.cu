@@ -3,42 +3,50 @@
 
 namespace gpu {
 
-template <class U, class T> __device__ inline U converted(T x) {
-  if constexpr (std::is_same_v<U, T>) {
-    return x;
-  } else {
-    return to_float(x);
-  }
-}
-
-/* A block a row; behind its L numbers zeros up to ld. */
+/* A block a row; behind its L numbers zeros up to ld. In float32 numbers are as they are, or
+ * rounded to bfloat16. */
 template <class U, class T>
 __global__ void pack_kernel(U *out, size_t ld, const T *items, size_t items_ld,
-                            const uint32_t *order, size_t L) {
+                            const uint32_t *order, size_t L, bool rounded) {
   const T *row = items + order[blockIdx.x] * items_ld;
   for (size_t i = threadIdx.x; i < ld; i += blockDim.x) {
-    out[blockIdx.x * ld + i] = i < L ? converted<U>(row[i]) : U{};
+    float x = i < L ? to_float(row[i]) : 0.0f;
+    U *to = out + blockIdx.x * ld + i;
+    if constexpr (sizeof(U) == 2) {
+      *to = U{to_bf16(x)};
+    } else {
+      *to = rounded ? to_float(bf16{to_bf16(x)}) : x;
+    }
   }
 }
 
 template <class U, class T>
-static int pack_as(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
+static int pack_as(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L,
+                   bool rounded) {
   U *out = static_cast<U *>(const_cast<void *>(head->rows.x)); /* the caller's memory */
   head->rows.type = sizeof(U) == 2 ? FOPO_BFLOAT16 : FOPO_FLOAT32;
   head->rows.ld = fopo_rows_ld(L);
   unsigned threads = (unsigned)least(rounded_up(head->rows.ld, WARP), THREADS);
   return launch(d, "packing a head", head->H, threads, 0, pack_kernel<U, T>, out, head->rows.ld,
-                static_cast<const T *>(items->x), items->ld, head->order, L);
+                static_cast<const T *>(items->x), items->ld, head->order, L, rounded);
 }
 
-/* float16 is widened: it would have to be scaled to hold the small parts of queries and weights. */
-int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L) {
+/* A card without products of bfloat16 has the rounded rows in float32. */
+template <class T>
+static int pack(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L,
+                bool rounded) {
+  return rounded && of(d)->has_bf16 ? pack_as<bf16, T>(d, head, items, L, rounded)
+                                    : pack_as<float, T>(d, head, items, L, rounded);
+}
+
+int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L,
+              fopo_products products) {
+  bool chosen = of(d)->has_bf16 && items->type != FOPO_FLOAT16;
+  bool rounded = products == FOPO_PRODUCTS_AUTO ? chosen : products == FOPO_PRODUCTS_BFLOAT16;
   switch (items->type) {
-  case FOPO_FLOAT16: return pack_as<float, fp16>(d, head, items, L);
-  case FOPO_BFLOAT16:
-    return of(d)->has_bf16 ? pack_as<bf16, bf16>(d, head, items, L)
-                           : pack_as<float, bf16>(d, head, items, L);
-  default: return pack_as<float, float>(d, head, items, L);
+  case FOPO_FLOAT16: return pack<fp16>(d, head, items, L, rounded);
+  case FOPO_BFLOAT16: return pack<bf16>(d, head, items, L, rounded);
+  default: return pack<float>(d, head, items, L, rounded);
   }
 }
 

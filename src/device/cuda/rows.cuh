@@ -30,10 +30,11 @@ __device__ inline uint16_t to_bf16(float x) {
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* The widest load, in bytes, whose chunks fit every row of L numbers and are aligned in it. */
+/* The widest load, in bytes, whose chunks fit every row of L numbers and are aligned in it: 16, 8
+ * or 4; always 16 for 16-bit numbers. */
 template <class T> int load_bytes(const void *x, size_t ld, size_t L) {
-  size_t used = sizeof(T) == 2 ? 0 : L * sizeof(T);
-  size_t all = reinterpret_cast<uintptr_t>(x) | ld * sizeof(T) | used;
+  if (sizeof(T) == 2) return 16;
+  size_t all = reinterpret_cast<uintptr_t>(x) | (ld | L) * sizeof(T);
   return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : (int)sizeof(T);
 }
 
@@ -70,9 +71,11 @@ __device__ inline float dot_by(const T *row, const float *q, size_t L, unsigned 
 template <class T>
 __device__ inline float dot_part(const T *row, const float *q, size_t L, unsigned lane,
                                  unsigned lanes, int bytes) {
-  if (bytes == 16) return dot_by<16>(row, q, L, lane, lanes);
-  if (bytes == 8) return dot_by<8>(row, q, L, lane, lanes);
-  return dot_by<sizeof(T)>(row, q, L, lane, lanes);
+  if constexpr (sizeof(T) == 4) {
+    if (bytes == 4) return dot_by<4>(row, q, L, lane, lanes);
+    if (bytes == 8) return dot_by<8>(row, q, L, lane, lanes);
+  }
+  return dot_by<16>(row, q, L, lane, lanes);
 }
 
 /* The sum over a team, in each of its lanes. */

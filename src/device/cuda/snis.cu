@@ -211,9 +211,11 @@ template <class T, int BYTES> static snis_plan plan_by(size_t L) {
 
 template <class T> static snis_plan plan_as(const fopo_rows *items, size_t L) {
   int bytes = load_bytes<T>(items->x, items->ld, L);
-  if (bytes == 16) return plan_by<T, 16>(L);
-  if (bytes == 8 && sizeof(T) == 4) return plan_by < T, sizeof(T) == 4 ? 8 : sizeof(T) > (L);
-  return plan_by<T, sizeof(T)>(L);
+  if constexpr (sizeof(T) == 4) {
+    if (bytes == 4) return plan_by<T, 4>(L);
+    if (bytes == 8) return plan_by<T, 8>(L);
+  }
+  return plan_by<T, 16>(L);
 }
 
 static snis_plan plan_of(const fopo_rows *items, size_t L) {

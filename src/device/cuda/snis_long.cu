@@ -4,27 +4,37 @@
 
 namespace gpu {
 
+/* The sums over the samples of a block's context, of which f [S] holds the scores on entry, and
+ * then f - log q. each(s, w, d) is told the weight of a sample, relative to the sums' shift, and by
+ * how much its reward is above the least. */
+template <class F>
+__device__ inline sums weigh(float *f, const float *logq, const float *r, float floor, size_t S,
+                             F each) {
+  float most = -INFINITY, low = block_least(r, S);
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, f[s] -= logq[s]);
+  float shift = block_max(most);
+  double w = 0, ww = 0, wd = 0, head = 0;
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
+    float weight = expf(f[s] - shift), d = r[s] - low;
+    double x = (double)weight;
+    w += x;
+    ww += x * x;
+    wd += x * (double)d;
+    head += logq[s] > floor ? x : 0.0;
+    each(s, weight, d);
+  }
+  double x4[] = {w, ww, wd, head};
+  block_sums(x4);
+  return {shift, low, x4[0], x4[1], x4[2], x4[3]};
+}
+
 /* A block a context: c and the statistics; on entry c holds the scores f. */
 __global__ void weights_kernel(float *c, float *stats, const float *logq, const float *r,
                                float floor, size_t S) {
   size_t b = blockIdx.x;
   c += b * S;
-  logq += b * S;
   r += b * S;
-  float most = -INFINITY, low = block_least(r, S);
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, c[s] -= logq[s]);
-  float shift = block_max(most);
-  double w = 0, ww = 0, wd = 0, head = 0;
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    double x = (double)expf(c[s] - shift);
-    w += x;
-    ww += x * x;
-    wd += x * (double)(r[s] - low);
-    head += logq[s] > floor ? x : 0.0;
-  }
-  double x4[] = {w, ww, wd, head};
-  block_sums(x4);
-  sums t = {shift, low, x4[0], x4[1], x4[2], x4[3]};
+  sums t = weigh(c, logq + b * S, r, floor, S, [](size_t, float, float) {});
   if (threadIdx.x == 0) write_stats(stats + b * FOPO_STATS, t);
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] = coefficient(c[s], r[s], t);
 }
@@ -36,23 +46,8 @@ __global__ void long_kernel(sums *partial, float *w, float *wd, const float *log
   size_t b = blockIdx.x;
   w += b * S;
   wd += b * S;
-  logq += b * S;
-  r += b * S;
-  float most = -INFINITY, low = block_least(r, S);
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, w[s] -= logq[s]);
-  float shift = block_max(most);
-  double sum = 0, squares = 0, rewards = 0, head = 0;
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    double x = (double)(w[s] = expf(w[s] - shift));
-    wd[s] = w[s] * (r[s] - low);
-    sum += x;
-    squares += x * x;
-    rewards += (double)wd[s];
-    head += logq[s] > floor ? x : 0.0;
-  }
-  double x4[] = {sum, squares, rewards, head};
-  block_sums(x4);
-  sums t = {shift, low, x4[0], x4[1], x4[2], x4[3]};
+  sums t = weigh(w, logq + b * S, r + b * S, floor, S,
+                 [=](size_t s, float weight, float d) { w[s] = weight, wd[s] = weight * d; });
   if (threadIdx.x == 0) partial[b] = t;
 }
 

@@ -101,6 +101,7 @@ static int combine(fopo_batch *b) {
 }
 
 static const char *const by_mass[] = {"auto", NULL};
+static const char *const products[] = {"auto", "float32", "bfloat16", NULL}; /* fopo_products */
 
 static const fopo_option options[] = {
     FOPO_OPTION_CANDIDATE_INDEX(
@@ -123,6 +124,12 @@ static const fopo_option options[] = {
      .least = 1,
      .symbol = "U",
      .text = "U, draws of the other items"},
+    {.name = "products",
+     .type = FOPO_OPTION_CHOICE,
+     .member = offsetof(fopo_gradient_options, products),
+     .symbol = "products",
+     .choices = products,
+     .text = "what a shared head is multiplied in; \"auto\": bfloat16 on a GPU that has it"},
     FOPO_OPTION_CANDIDATE_REFRESH,
     {0}};
 
@@ -157,11 +164,16 @@ const fopo_estimator fopo_estimator_head_tail = {
           "finds fewer than K, the tail has more draws. K + U, or H + U, is at most P.\n"
           "With rewards that are not sparse (a model's, a function's) or items that are learnt, the H items\n"
           "are read one by one for each context, which is the same estimate and slower.\n"
+          "With products = \"bfloat16\" the rows of a head for all contexts are rounded to 8 bits, and the\n"
+          "estimate is that of a policy with these rows: scores are off by up to 2^-8 of their size, with\n"
+          "either sign. Tensor cores of a GPU multiply such rows; \"auto\" takes them there, but for a policy\n"
+          "with rows = \"float16\". On the CPU they save no time.\n"
           "Source: ours.",
     .example = "items = fopo.array.randn(100, 4, 1)\n"
              "g = fopo.gradient.head_tail{index = fopo.index.norm(items), k = 10, tail = 20}\n"
              "assert(g.k == 10 and g.tail == 20)\n"
              "assert(fopo.gradient.head_tail{head = 30, tail = 20}.head == 30)\n"
-             "assert(fopo.gradient.head_tail{}.head == \"auto\")",
+             "assert(fopo.gradient.head_tail{}.head == \"auto\")\n"
+             "assert(fopo.gradient.head_tail{head = 30, products = \"float32\"}.products == \"float32\")",
     // clang-format on
 };
