@@ -11,21 +11,11 @@ import tempfile
 import time
 
 from checks import check, failures
+from ranks import ALL, ALONE, FOPO, MPIRUN, or_skip, program
 
-FOPO = os.environ.get("FOPO", os.path.abspath("build/release/fopo"))
-OBJECT = os.path.join(os.path.dirname(os.path.realpath(FOPO)), "fopo_mpi.so")
-if not (os.access(OBJECT, os.R_OK) and shutil.which("mpirun")):
-    print("skip: several processes (make builds fopo_mpi.so where mpicc is: make MPI=1)")
-    sys.exit(77)
-if "asan" in FOPO:
-    print("skip: several processes (MPI's own leaks would be reported)")
-    sys.exit(77)
-
+or_skip()
 folder = tempfile.mkdtemp()
 os.chdir(folder)
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-ALONE = {**os.environ, "FOPO_THREADS": "1"}
-ALL = os.environ.get("FOPO_RANKS") == "all"  # make test-ranks
 
 
 def start(ranks, *arguments):
@@ -289,6 +279,128 @@ for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
     check("no older files", kept == sorted(names), kept, names)
 check("a checkpoint of two resumed by four", near(dealt[4][-1], dealt[2][-1]), dealt)
 
+# ---- data shared out: no rank has all interactions, users or items ----
+
+program("test_shares", (2, 3, 4, 5) if ALL else (3,))
+
+WHOLE_RUN = """
+local function made(o)
+  local d = data.synthetic(o)
+  return ALL and d or d:share()
+end
+local d = made{users = 400, items = 500, clusters = 8, seed = 3}
+local s = d:sessions{min_items = 10}
+print("I", d.n_users, d.nnz, s.train.n, s.valid.n, s.kept, s.dropped)
+local some = s.train:gather(9)
+for i = 1, 9 do print("I", some:user(i), some:x(i):get(1, 1), some:y(i).cols) end
+local items, singular = embed.svd(s.train, {dim = 8, shard = not ALL})
+print("S", singular[1], singular[8], some:contexts(items):norm())
+for _, scale in ipairs{"mean", "unit"} do
+  local pi = policy.linear{items = items, contexts = scale}
+  local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
+                         seed = 7, valid = s.valid:gather(20), gradient = gradient.snis{}}
+  t:run{steps = 40, view = false, keep_best = false}
+  print("T", pi.temperature, pi:theta():norm(), t.history.reward[1], t.history.valid_expected[2])
+  local e = fopo.evaluate(pi, s.test:gather(1000))
+  print("T", e.expected, e.reward, e.contexts)
+end
+-- items that every rank has whole: no bit differs
+s = made{users = 400, items = 500, clusters = 8, seed = 4}:sessions{split = "last", min_items = 10}
+local pi = policy.linear{items = fopo.array.randn(500, 8, 1), data = s.train}
+local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
+                       seed = 7, valid = s.valid:gather(50)}
+t:run{steps = 40, view = false, keep_best = false}
+print("I", pi.temperature, pi:theta():norm(), t.history.valid_expected[3], t.history.reward[20])
+local popular = fopo.baseline.popular{data = s.train}
+local ids, scores = popular:best(s.test:gather(3), {k = 4})
+for k = 1, 4 do print("I", ids:get(1, k), scores:get(1, k)) end
+if ALL then return end
+local function refused(what, part, f, ...)
+  local ok, why = pcall(f, ...)
+  local known = not ok and tostring(why):find(part, 1, true)
+  if not known then io.stderr:write(what, ": ", tostring(why), "\\n") end
+end
+local gather = "s:gather(1000) puts 1,000 of them on every rank"
+refused("evaluate", gather, fopo.evaluate, pi, s.test)
+refused("contexts", gather, s.train.contexts, s.train, pi:items())
+refused("a session", gather, s.train.x, s.train, 1)
+refused("the reward", gather, fopo.reward.hits, s.train)
+refused("knn", gather, fopo.baseline.item_knn, {data = s.train})
+refused("a whole svd", gather, embed.svd, s.train, {dim = 8})
+refused("valid", "valid = s.valid:gather(1000)", fopo.trainer,
+        {policy = pi, data = s.train:share(pi), valid = s.valid})
+refused("data", "s:share(pi) is to train on", fopo.trainer, {policy = pi, data = s.train})
+refused("a file", "the dataset is shared out", d.save, d, "d.npz")
+refused("a share of it", "shared out to the ranks already", d.share, d)
+refused("files", "the dataset is shared out", fopo.data.sessions, {train = d, test = d})
+refused("dim", "36 contexts x 500 items", embed.svd, made{users = 36, items = 500}:sessions{
+  min_items = 2, valid = 0, test = 0}.train, {dim = 40, shard = true})
+"""
+code, truth, err = run(1, "-e", "ALL = true\n" + WHOLE_RUN)
+check("a whole run of one", code == 0 and truth.count("\n") == 20, truth, err)
+for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
+    code, out, err = run(n, "-e", WHOLE_RUN)
+    check(f"a whole run of {n}", code == 0 and err == "", out, err)
+    check(f"a whole run of {n}: the numbers of one process", near(truth, out), truth, out)
+
+# from files to recommendations: read, split, embed, train, in parts
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sample = open(os.path.join(HERE, "datasets/sample.csv")).read().strip().split("\n")
+half = len(sample) // 2
+for name, rows in (("first.csv", sample[1:half]), ("second.csv", sample[half:])):
+    with open(name, "w") as f:
+        f.write("user,item,time\n")
+        for row in rows:  # users of both files; times that are often equal
+            user, item = row.split(",")[:2]
+            f.write(f"{user},{item},{sum(map(ord, user + 2 * item)) % 90}\n")
+FILES = """
+local d = data.read({"first.csv", "second.csv"}, {shard = not ALL})
+for _, split in ipairs{"users", "time", "last"} do
+  local s = d:sessions{split = split, min_items = 5}
+  print("I", d.nnz, d.last_time, s.kept, s.dropped, s.train.n, s.valid.n, s.test.n)
+  print("I", s.valid_from or 0, s.test_from or 0)
+  for _, part in ipairs{s.train:gather(9), s.valid:gather(9), s.test:gather(9)} do
+    for i = 1, part.n do
+      print("I", part:user(i), part:x(i).cols, part:x(i):get(1, 1), part:y(i):get(1, 1))
+    end
+  end
+  local items, singular = embed.svd(s.train, {dim = 8, shard = not ALL})
+  local pi = policy.linear{items = items}
+  local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 16,
+                         seed = 3, valid = s.valid:gather(50)}
+  t:run{steps = 40, view = false, keep_best = false}
+  print("S", singular[1], singular[8])
+  print("T", pi.temperature, pi:theta():norm(), t.history.valid_expected[2])
+  local e = fopo.evaluate(pi, s.test:gather(100))
+  print("T", e.expected, e.reward, e.recall[20])
+  local new = pi:recommend({items = {d:item_name(7), d:item_name(40)}}, 3)
+  for _, one in ipairs(new) do print("T", one.item, one.score, one.probability) end
+end
+"""
+code, truth, err = run(1, "-e", "ALL = true\n" + FILES)
+check("files of one", code == 0 and truth.count("\n") == 105, truth, err)
+for n in (2, 3, 4) if ALL else (2, 4):
+    code, out, err = run(n, "-e", FILES)
+    check(f"files of {n}", code == 0 and err == "", out, err)
+    check(f"files of {n}: the numbers of one process", near(truth, out), truth, out)
+
+# what a rank takes while it splits, embeds and shares is its part of what one process takes; of two
+# matrices by users that the SVD has of several, one process needs one
+taken = {}
+for n in (1, 2, 4):
+    code, out, err = run(n, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                         "ranks_data.lua"))
+    lines = out.strip().split("\n")
+    check(f"memory of {n}", code == 0 and len(lines) == n, out, err)
+    for line in lines:
+        words = line.split()[2:]
+        one = {words[i]: (int(words[i + 2]), int(words[i + 4])) for i in range(0, len(words), 5)}
+        taken.setdefault(n, one)
+        for name, most in (("split", 1.1), ("svd", 1.6), ("share", 1.3 + 0.1 * n)):
+            held, peak = taken[1][name]
+            check(f"{n} ranks: {name} held", one[name][0] < 1.1 * held / n, line, taken[1])
+            check(f"{n} ranks: {name} taken", one[name][1] < most * peak / n, line, taken[1])
+
 # the example, with the head by mass: begun by two, taken further by three
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 os.mkdir("example")
@@ -300,6 +412,7 @@ for n, steps in ((2, 20), (3, 30)):
 # recommendations for the users of a file, which the first rank writes
 TABLE = """
 d = data.read("SAMPLE")
+if fopo.ranks().size > 1 then d = d:share() end -- whose names are on every rank
 s = d:sessions{min_items = 10}
 items = embed.svd(s.train, {dim = 8, shard = fopo.ranks().size > 1})
 policy.linear{items = items, theta = "identity"}:recommend_file("SAMPLE", "best.csv", {n = 5})

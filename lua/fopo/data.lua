@@ -8,7 +8,6 @@ local fn, doc = define.fn, define.doc
 local data = {}
 local dataset, sessions, world = native.types.dataset, native.types.sessions, native.types.world
 local logs, log_world = native.types.logs, native.types.log_world
-local shared = native.types.shared_sessions
 
 -- The names for one_of, and a line of help for each format, from native's {name, what, ...}.
 local function formats(list)
@@ -25,7 +24,7 @@ local log_formats, log_lines = formats(native.logs_formats())
 
 data.read = fn{
   name = "fopo.data.read", returns = "dataset",
-  args = {{"path", "string", nil, "the file; .gz is read as it is"}},
+  args = {{"files", "string|table", nil, "the file, or a list of files; .gz is read as it is"}},
   options = {
     {"format", "string", "auto", "what the file is", one_of = data_formats},
     {"user", "string|integer", nil, "column of the user: its name, or its number from 1"},
@@ -38,6 +37,8 @@ data.read = fn{
     {"header", "boolean", nil, "whether the first line names the columns; recognised if left out"},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
+    {"shard", "boolean", false, "of a run of several ranks: each reads its part of the files and "
+     .. "keeps the interactions of its range of the users"},
   },
   text = [[
 Reads interactions: which user took which item. The format is recognised by the first lines of the
@@ -57,7 +58,21 @@ Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,
 to hold them: by its name in the header (timestamp, time, date, ...), without a header by what it
 holds, and column 4 of twitch. A pair that repeats keeps its earliest and its latest time; d:row(i)
 gives both. If a recognised column turns out to hold something else, d.no_times says where, and the
-dataset has no times. d.first_time and d.last_time are those of all pairs.]],
+dataset has no times. d.first_time and d.last_time are those of all pairs.
+
+A list of files is read as if they stood one after the other, each with a header of its own or none,
+gzipped or not, in one format or several: users and items of the same name are the same, and so are
+those of lists and matrices with the same index. Names of a side are integers if all files have only
+integers there. Times are kept if every file has them. Where line i is user i (baskets, counted),
+several files cannot be one.
+
+shard = true is for several ranks (fopo.ranks), which make this call together: no rank holds all
+interactions. The bytes of all files are shared out evenly; tables (pairs, JSON lines and what else
+has columns) are cut anywhere between two rows, and what is gzipped, lists and matrices go whole to
+one rank each. Each interaction is then sent to the rank that has its user. The dataset is as
+fopo.data.read(files):share() makes it, bit by bit, for any number of ranks: names, counts and d:row
+are those of all, each rank has the users of one range (d.here of them). docs/ranks.md says what it
+takes. Alone, it is read as without shard.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("user,item,time\n7,apple,2016-05-09\n7,pear,2016-05-10\n9,apple,2016-05-08\n"); f:close()
@@ -65,8 +80,14 @@ d = fopo.data.read(path)
 assert(d.n_users == 2 and d.n_items == 2 and d.nnz == 3)
 items, values, times = d:row(1)
 assert(times[2] - times[1] == 86400)
+d = fopo.data.read({path, path}) -- as a list: here every pair twice
+assert(d.nnz == 3 and d.repeats == 3)
+d = fopo.data.read(path, {shard = true})
+assert(d.n_users == 2 and d.shared == (fopo.ranks().size > 1))
 os.remove(path)]],
-  call = function(path, o) return native.data_read(path, reading.options(o)) end,
+  call = function(files, o)
+    return native.data_read(reading.files("fopo.data.read", files), reading.options(o))
+  end,
 }
 
 data.logs = fn{
@@ -259,6 +280,7 @@ assert(twin.n_users == 1000 and twin.n_items == 1580)]],
 }
 
 data.sessions = require("fopo.split").files
+require "fopo.share"
 
 sessions.batch = fn{
   name = "sessions:batch", returns = "array",
@@ -296,34 +318,10 @@ assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
   call = sessions.contexts,
 }
 
-sessions.share = fn{
-  name = "sessions:share", returns = "shared_sessions",
-  args = {{"s", "sessions", nil, "the sessions"}, {"pi", "policy", nil, "what will be trained"}},
-  text = [[
-The sessions shared out to the ranks of a run (fopo.ranks): each keeps one range of the contexts,
-made for this policy, and of their Y. What is returned is for fopo.trainer{data = ...} alone; it has
-n, the contexts of all ranks, and here, those of this one. At every step the ranks that have the
-contexts of the batch send them, with their Y, to all, so the run has the bits of one process; with
-items that are dealt out those of fopo.shard.
-The sessions themselves are not needed any more, and take no memory once nothing else holds them: s,
-its dataset, or items, which remember the sessions that fopo.embed.svd made them of (items that are
-saved and loaded do not).]],
-  example = [[
-s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
-pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}
-t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid}
-t:run{steps = 10, view = false}]],
-  call = function(s, pi) return native.share_sessions(s, pi:initial_items(), pi.contexts) end,
-}
-
-function shared.describe(s)
-  return ("sessions shared out: %s contexts over %s items, %s of them here"):format(
-    text.count(s.n), text.count(s.n_items), text.count(s.here))
-end
-
 function dataset.describe(d)
-  return ("dataset (%s): %s users x %s items, %s interactions%s%s%s"):format(d.format,
+  return ("dataset (%s): %s users x %s items, %s interactions%s%s%s%s"):format(d.format,
     text.count(d.n_users), text.count(d.n_items), text.count(d.nnz),
+    d.shared and (", shared out: %s users here"):format(text.count(d.here)) or "",
     d.items_seen < d.n_items and (", %s items seen"):format(text.count(d.items_seen)) or "",
     d.has_times and (", times %s to %s"):format(moment.words(d.first_time, d),
                                                 moment.words(d.last_time, d))
@@ -331,7 +329,8 @@ function dataset.describe(d)
     d.skipped > 0 and (", %s rows left out"):format(text.count(d.skipped)) or "")
 end
 function sessions.describe(s)
-  return ("sessions: %s contexts over %s items"):format(text.count(s.n), text.count(s.n_items))
+  return ("sessions: %s contexts over %s items%s"):format(text.count(s.n), text.count(s.n_items),
+    s.shared and (", shared out: %s of them here"):format(text.count(s.here)) or "")
 end
 
 -- The columns of a log's contexts by kind: "; numbers: age, height; texts: country (3)". Texts are
@@ -385,7 +384,8 @@ end
 doc{name = "dataset:row", signature = "d:row(i)", returns = "array, table, table, table",
     text = [[
 The items of user i, their values (nil if all are 1), and where the dataset has times the first time
-of each pair and, if some pair repeats, the last.]]}
+of each pair and, if some pair repeats, the last. Of a dataset that is shared out all ranks make
+this call together.]]}
 doc{name = "sessions:x", signature = "s:x(n)", returns = "array",
     text = "The observed items of context n, as ids."}
 doc{name = "sessions:y", signature = "s:y(n)", returns = "array",

@@ -15,7 +15,7 @@ embed.svd = define.fn{
     {"oversample", "integer", 10, "extra columns of the sketch", min = 0},
     {"seed", "integer", 1, "of the sketch"},
     {"shard", "boolean", false, "deal the items out to the ranks (fopo.shard), none of which ever "
-     .. "has all of them"},
+     .. "has all of them; nor all users, and the sessions may be shared out, as of d:share()"},
   },
   presets = {paper = {scale = "none"}},
   text = [[items [P, L]: the right singular vectors of the training interactions by randomised SVD

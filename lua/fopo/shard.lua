@@ -84,7 +84,7 @@ the rewards hits and ips, t:save and t:resume on any number of ranks, fopo.evalu
 pi:best, pi:recommend and pi:recommend_file. Draws are the same for any number of ranks, so the
 gradient is that of one process but for the order of sums (relative 1e-6). A context sends 2 L + 10
 numbers to the rank that joins its sums, and L + 5 back to all; never rows of items.
-s.train:share(pi) shares out the contexts, too.
+d:share() shares out the data, and s.train:share(pi) the contexts, too.
 items:save("beta.parts") writes a range of the rows from each rank, beta.1.0.npy, beta.1.1.npy ...,
 and the index beta.parts, which lists them: NumPy joins them by concatenate, and any number of ranks
 reads them, fopo.shard("beta.parts"), when all hosts see the same files.

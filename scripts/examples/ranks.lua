@@ -1,5 +1,5 @@
--- From a file of interactions to a trained policy, on several processes: none has all items, nor
--- the contexts of all users.
+-- From a file of interactions to a trained policy, on several processes: none has all interactions,
+-- all items, or the contexts of all users.
 --
 --   mpirun -n 2 --bind-to none ./fopo scripts/examples/ranks.lua FILE [dim [steps [folder]]]
 --   ./fopo scripts/examples/ranks.lua FILE            the same on one
@@ -18,7 +18,7 @@ local dim, steps, folder = tonumber(arg[2]) or 64, tonumber(arg[3]) or 2000, arg
 local here = fopo.ranks()
 print(("%d ranks by %s on %s"):format(here.size, here.by, table.concat(here.hosts, ", ")))
 
-local d = fopo.data.read(path)
+local d = fopo.data.read(path, {shard = true})
 local s = d:sessions{min_items = 10, valid = 0.1, test = 0.1, seed = 1}
 print(s:describe())
 
@@ -26,7 +26,8 @@ print(s:describe())
 local items = fopo.embed.svd(s.train, {dim = dim, shard = true})
 print(items:describe())
 local pi = fopo.policy.linear{items = items}
-local t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid, seed = 1}
+local t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid:gather(1000),
+                       seed = 1}
 
 -- Any number of processes goes on from a checkpoint.
 local checkpoint = folder and folder .. "/checkpoint.npz"
@@ -41,7 +42,7 @@ if folder then
   t:save(checkpoint)
   items:save(folder .. "/items.parts")
 end
-print(fopo.evaluate(pi, s.test):describe())
+print(fopo.evaluate(pi, s.test:gather(1000)):describe())
 
 local after = fopo.ranks()
 print(("rank 0 gave %.1f MB in %d calls; %.1f s in them"):format(after.bytes / 1e6, after.calls,

@@ -1,10 +1,9 @@
-/* Datasets, synthetic worlds, sessions, embeddings. */
+/* Datasets, synthetic worlds, sessions, embeddings; bind_read.c reads files. */
 #include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
 #include "data/embed.h"
-#include "data/read/readers.h"
 #include "data/world/synthetic.h"
 
 typedef struct {
@@ -18,78 +17,34 @@ static void world_done(bind_object *o) { fopo_world_free(((bind_world *)o)->worl
 
 static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 
-fopo_dataset *bind_get_dataset(lua_State *L, int index) {
+fopo_dataset *bind_any_dataset(lua_State *L, int index) {
   return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
 }
 
-fopo_sessions *bind_get_sessions(lua_State *L, int index) {
+fopo_sessions *bind_any_sessions(lua_State *L, int index) {
   return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
 }
 
-static size_t csr_bytes(const fopo_csr *m) {
-  return m->indptr ? m->rows * sizeof *m->indptr + fopo_csr_nnz(m) * 8 : 0;
-}
-
-/* ---- reading ---- */
-
-/* The character that the reader takes for "," "tab" "::" ...; 0: the reader finds out. */
-static char separator_of(lua_State *L, int index) {
-  const char *s = bind_option_string(L, index, "separator");
-  if (s == NULL || *s == '\0') return 0;
-  if (strcmp(s, "::") == 0) return 'D';
-  if (strcmp(s, "tab") == 0) return '\t';
-  if (strcmp(s, "space") == 0) return ' ';
-  if (s[1] != '\0' || *s == 'D') {
-    bind_refuse(L, "separator is \"%.20s\"; use one character, \"::\", \"tab\" or \"space\"", s);
+fopo_dataset *bind_get_dataset(lua_State *L, int index) {
+  fopo_dataset *d = bind_any_dataset(L, index);
+  if (d->all_users > 0) {
+    bind_refuse(L, "the dataset is shared out to the ranks, and none has all of it; split it with "
+                   "d:sessions{}, or read it whole, without shard");
   }
-  return *s;
+  return d;
 }
 
-static int header_of(lua_State *L, int index) {
-  static const char *const choices[] = {"yes", "no", NULL};
-  int at = bind_option(L, index, "header");
-  if (lua_isnil(L, at)) return 0;
-  return bind_choice(L, at, "header", choices) == 0 ? 1 : -1;
-}
-
-fopo_read_options bind_read_options(lua_State *L, int index) {
-  fopo_read_options o = {.format = bind_option_string(L, index, "format"),
-                         .user = bind_option_string(L, index, "user"),
-                         .item = bind_option_string(L, index, "item"),
-                         .value = bind_option_string(L, index, "value"),
-                         .time = bind_option_string(L, index, "time"),
-                         .where = bind_option_string(L, index, "where"),
-                         .separator = separator_of(L, index),
-                         .header = header_of(L, index)};
-  o.skip_errors = bind_option_boolean(L, index, "skip_errors");
-  o.max_errors = bind_option_count_or(L, index, "max_errors", 0, SIZE_MAX, 0);
-  return o;
-}
-
-/* native.data_read(path, {format, user, item, value, time, where, separator, header = "yes" | "no",
- * skip_errors, max_errors}): a dataset. */
-static int data_read(lua_State *L) {
-  const char *path = bind_path(L, 1);
-  fopo_read_options o = bind_read_options(L, 2);
-  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
-  bind_check(L, fopo_dataset_read(&d->dataset, path, &o));
-  bind_pressure(L, csr_bytes(&d->dataset->matrix));
-  return 1;
-}
-
-/* native.data_formats(): {name, what, name, what, ...}, the table of readers in its order. */
-static int data_formats(lua_State *L) {
-  const fopo_reader *reader;
-  lua_Integer n = 0;
-  lua_newtable(L);
-  for (size_t i = 0; (reader = fopo_reader_at(i)) != NULL; i++) {
-    lua_pushstring(L, reader->name);
-    lua_rawseti(L, -2, ++n);
-    lua_pushstring(L, reader->what);
-    lua_rawseti(L, -2, ++n);
+fopo_sessions *bind_get_sessions(lua_State *L, int index) {
+  fopo_sessions *s = bind_any_sessions(L, index);
+  if (s->all > 0) {
+    bind_refuse(L, "the sessions are shared out to the ranks, and none has all of them; "
+                   "s:gather(1000) puts 1,000 of them on every rank, and s:share(pi) is to train "
+                   "on");
   }
-  return 1;
+  return s;
 }
+
+/* ---- synthetic worlds ---- */
 
 /* native.data_twins(): the names of the sets that have twins. */
 static int data_twins(lua_State *L) {
@@ -139,7 +94,7 @@ static int data_synthetic(lua_State *L) {
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   bind_world *w = bind_new(L, &bind_world_type, 0);
   bind_check(L, fopo_world_new(&w->world, &d->dataset, &o));
-  bind_pressure(L, csr_bytes(&d->dataset->matrix));
+  bind_dataset_made(L, d);
   return 2;
 }
 
@@ -166,7 +121,7 @@ static int push_found(lua_State *L, int items) {
     lua_tostring(L, 2);
   }
   const char *name = bind_string(L, 2, "the name");
-  fopo_dataset *d = bind_get_dataset(L, 1);
+  fopo_dataset *d = bind_any_dataset(L, 1);
   const fopo_names *names = items ? &d->items : &d->users;
   int64_t at = fopo_names_find(names, name);
   if (at < 0) {
@@ -179,14 +134,14 @@ static int push_found(lua_State *L, int items) {
 
 /* d:user_name(i): the id that user i had in the file. */
 static int user_name(lua_State *L) {
-  fopo_dataset *d = bind_get_dataset(L, 1);
-  size_t i = bind_id(L, 2, "user", d->matrix.rows);
+  fopo_dataset *d = bind_any_dataset(L, 1);
+  size_t i = bind_id(L, 2, "user", fopo_dataset_users(d));
   return bind_push_name(L, &d->users, i);
 }
 
 /* d:item_name(j): the id that item j had in the file. */
 static int item_name(lua_State *L) {
-  fopo_dataset *d = bind_get_dataset(L, 1);
+  fopo_dataset *d = bind_any_dataset(L, 1);
   size_t j = bind_id(L, 2, "item", d->matrix.cols);
   return bind_push_name(L, &d->items, j);
 }
@@ -230,15 +185,28 @@ static void push_times(lua_State *L, const double *t, size_t n) {
   }
 }
 
+/* The row of d that holds user u of all ranks: *at. Of a dataset that is shared out the ranks fetch
+ * it together into one that is pushed. */
+static const fopo_dataset *row_of(lua_State *L, size_t u, size_t *at) {
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  *at = u;
+  if (d->all_users == 0) return d;
+  bind_dataset *row = bind_new(L, &bind_dataset_type, 0);
+  bind_check(L, fopo_dataset_fetch(&row->dataset, bind_any_dataset(L, 1), u));
+  *at = 0;
+  return row->dataset;
+}
+
 /* d:row(u): the items of user u, a table of their values (nil if all are 1), and tables of their
  * first and last times (nil if there are none, or if no pair repeats). */
 static int dataset_row(lua_State *L) {
   lua_settop(L, 2);
   bind_push_again(L, 1, &bind_dataset_type);
-  const fopo_dataset *d = bind_get_dataset(L, 1);
+  size_t u = bind_id(L, 2, "user", fopo_dataset_users(bind_any_dataset(L, 1))), row;
+  const fopo_dataset *d = row_of(L, u, &row);
   const fopo_csr *m = &d->matrix;
-  size_t u = bind_id(L, 2, "user", m->rows), n = fopo_csr_count(m, u), at = (size_t)m->indptr[u];
-  push_csr_row(L, m, u);
+  size_t n = fopo_csr_count(m, row), at = (size_t)m->indptr[row];
+  push_csr_row(L, m, row);
   int results = d->times.last != NULL ? 4 : d->times.first != NULL ? 3 : m->values != NULL ? 2 : 1;
   if (results >= 2 && m->values != NULL) push_numbers(L, m->values + at, n);
   if (results >= 3 && m->values == NULL) lua_pushnil(L);
@@ -252,7 +220,16 @@ static const fopo_dataset *dataset_of(const bind_object *o) {
 }
 
 static int dataset_n_users(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_dataset_users(dataset_of(o)));
+}
+
+/* Of a dataset that is shared out, the users of this rank; else all. */
+static int dataset_here(lua_State *L, bind_object *o) {
   return bind_return_count(L, dataset_of(o)->matrix.rows);
+}
+
+static int dataset_shared(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->all_users > 0);
 }
 
 static int dataset_n_items(lua_State *L, bind_object *o) {
@@ -260,7 +237,7 @@ static int dataset_n_items(lua_State *L, bind_object *o) {
 }
 
 static int dataset_nnz(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_csr_nnz(&dataset_of(o)->matrix));
+  return bind_return_count(L, fopo_dataset_nnz(dataset_of(o)));
 }
 
 static int dataset_rows_read(lua_State *L, bind_object *o) {
@@ -401,7 +378,16 @@ static int sessions_hits(lua_State *L) {
 }
 
 static int sessions_n(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_sessions_count(&((bind_sessions *)o)->sessions));
+}
+
+/* Of sessions that are shared out, those of this rank; else all. */
+static int sessions_here(lua_State *L, bind_object *o) {
   return bind_return_count(L, ((bind_sessions *)o)->sessions.X.rows);
+}
+
+static int sessions_shared(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.all > 0);
 }
 
 static int sessions_n_items(lua_State *L, bind_object *o) {
@@ -420,18 +406,19 @@ static int embed_svd(lua_State *L) {
                             bind_option_count(L, 2, "power_iterations", 0, SIZE_MAX),
                         .seed = bind_option_seed(L, 2)};
   fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
-  fopo_sessions *s = bind_get_sessions(L, 1);
-  size_t most = s->X.rows < s->X.cols ? s->X.rows : s->X.cols;
+  int is_dealt = bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard");
+  fopo_sessions *s = is_dealt ? bind_any_sessions(L, 1) : bind_get_sessions(L, 1);
+  size_t N = fopo_sessions_count(s), most = N < s->X.cols ? N : s->X.cols;
   if (o.dim > most) {
     return bind_refuse(L,
                        "dim is %zu but %zu contexts x %zu items have at most %zu "
                        "singular vectors; use dim <= %zu",
-                       o.dim, s->X.rows, s->X.cols, most, most);
+                       o.dim, N, s->X.cols, most, most);
   }
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
-  if (bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard")) {
+  if (is_dealt) {
     bind_array *part = bind_array_new_part(L);
-    bind_check(L, fopo_shard_svd(part->shard, singular, bind_get_sessions(L, 1), scale, &o));
+    bind_check(L, fopo_shard_svd(part->shard, singular, bind_any_sessions(L, 1), scale, &o));
     bind_array_dealt(L, part);
   } else {
     bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
@@ -442,9 +429,7 @@ static int embed_svd(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_data_functions[] = {{"data_read", data_read},
-                                        {"data_formats", data_formats},
-                                        {"data_synthetic", data_synthetic},
+const luaL_Reg bind_data_functions[] = {{"data_synthetic", data_synthetic},
                                         {"data_twins", data_twins},
                                         {"data_twin", data_twin},
                                         {"embed_svd", embed_svd},
@@ -466,6 +451,8 @@ static const luaL_Reg sessions_methods[] = {
     {"user", sessions_user},         {"hits", sessions_hits}, {NULL, NULL}};
 
 static const bind_field dataset_fields[] = {{"n_users", dataset_n_users, NULL},
+                                            {"here", dataset_here, NULL},
+                                            {"shared", dataset_shared, NULL},
                                             {"n_items", dataset_n_items, NULL},
                                             {"nnz", dataset_nnz, NULL},
                                             {"rows_read", dataset_rows_read, NULL},
@@ -498,8 +485,11 @@ const bind_type bind_world_type = {.name = "fopo.world",
                                    .methods = world_methods,
                                    .fields = world_fields};
 
-static const bind_field sessions_fields[] = {
-    {"n", sessions_n, NULL}, {"n_items", sessions_n_items, NULL}, {NULL, NULL, NULL}};
+static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
+                                             {"here", sessions_here, NULL},
+                                             {"shared", sessions_shared, NULL},
+                                             {"n_items", sessions_n_items, NULL},
+                                             {NULL, NULL, NULL}};
 
 const bind_type bind_sessions_type = {.name = "fopo.sessions",
                                       .size = sizeof(bind_sessions),

@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/npy.h"
+#include "data/gather.h"
 
 bind_array *bind_array_new_part(lua_State *L) {
   bind_array *a = bind_new(L, &bind_array_type, 0);
@@ -75,18 +76,11 @@ static int measure_files(range_of_files *r, size_t *P) {
 /* native.shard_files{path ...}: deals out the matrix whose rows the .npy files hold, one after
  * another. Each rank reads its range of the rows alone, a piece at a time. */
 static int shard_files(lua_State *L) {
-  bind_table(L, 1, "the list of files");
   lua_settop(L, 1);
-  range_of_files r = {.n = lua_rawlen(L, 1)};
+  range_of_files r = {0};
   size_t P = 0;
-  r.paths = bind_scratch(L, r.n + 1, sizeof *r.paths);
-  r.rows = bind_scratch(L, r.n + 1, sizeof *r.rows);
-  luaL_checkstack(L, 4, NULL);
-  for (size_t i = 0; i < r.n; i++) {
-    lua_rawgeti(L, 1, (lua_Integer)i + 1);
-    r.paths[i] = bind_path(L, lua_gettop(L));
-    lua_pop(L, 1); /* the list keeps the string */
-  }
+  r.paths = bind_paths(L, 1, &r.n);
+  r.rows = bind_scratch(L, r.n, sizeof *r.rows);
   int status = measure_files(&r, &P);
   bind_check(L, fopo_comm_agree(status));
   fopo_shard_source from = {.read = read_range, .payload = &r, .cols = r.cols};
@@ -131,15 +125,36 @@ fopo_matrix bind_contexts(const bind_object *o) {
  * made of items, which may be dealt out. */
 static int share_sessions(lua_State *L) {
   int scale = bind_choice(L, 3, "scale", fopo_contexts_names);
-  bind_get_sessions(L, 1);
+  bind_any_sessions(L, 1);
   bind_array_items(L, 2, "items");
   bind_shared *shared = bind_new(L, &bind_shared_type, 0);
-  const fopo_sessions *s = bind_get_sessions(L, 1);
+  const fopo_sessions *s = bind_any_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
   bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard,
                                  (fopo_contexts_scale)scale));
   bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
                        fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+/* native.gather_sessions(sessions, n): n of them, evenly spread, on every rank. */
+static int gather_sessions(lua_State *L) {
+  size_t n = bind_count(L, 2, "n", 1, SIZE_MAX);
+  bind_any_sessions(L, 1);
+  bind_sessions *some = bind_new(L, &bind_sessions_type, 0);
+  bind_check(L, fopo_sessions_gather(&some->sessions, bind_any_sessions(L, 1), n));
+  bind_pressure(L, fopo_csr_nnz(&some->sessions.X) * sizeof(uint32_t) +
+                       fopo_csr_nnz(&some->sessions.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+/* native.share_dataset(dataset): this rank's range of the users of a dataset that is whole. */
+static int share_dataset(lua_State *L) {
+  bind_any_dataset(L, 1);
+  bind_dataset *share = bind_new(L, &bind_dataset_type, 0);
+  int status = fopo_dataset_share(&share->dataset, bind_any_dataset(L, 1));
+  bind_check(L, fopo_comm_agree(status));
+  bind_pressure(L, fopo_csr_nnz(&share->dataset->matrix) * 8);
   return 1;
 }
 
@@ -171,4 +186,6 @@ const luaL_Reg bind_shard_functions[] = {{"shard_array", shard_array},
                                          {"shard_files", shard_files},
                                          {"shard_save", shard_save},
                                          {"share_sessions", share_sessions},
+                                         {"gather_sessions", gather_sessions},
+                                         {"share_dataset", share_dataset},
                                          {NULL, NULL}};

@@ -61,7 +61,7 @@ static void return_split(lua_State *L, places at, const fopo_split *split) {
   const fopo_sessions *made[3] = {&split->train, &split->valid, &split->test};
   for (int i = 0; i < 3; i++) {
     at.parts[i]->sessions = *made[i];
-    if (made[i]->X.rows > 0) continue;
+    if (fopo_sessions_count(made[i]) > 0) continue;
     lua_pushnil(L);
     lua_replace(L, at.base + i);
   }
@@ -84,7 +84,7 @@ static int data_split(lua_State *L) {
   fopo_split_options o = options_of(L, 2);
   fopo_split_plan plan = plan_of(L, 2, from);
   places at = push_parts(L);
-  fopo_dataset *d = bind_get_dataset(L, 1);
+  fopo_dataset *d = bind_any_dataset(L, 1);
   fopo_split split = {0};
   bind_check(L, fopo_split_by(&split, d, &o, &plan));
   bind_pressure(L, fopo_csr_nnz(&d->matrix) * 8);

@@ -164,12 +164,19 @@ void bind_run_set_best(lua_State *L, const fopo_run_best *best);
  * 1. */
 int bind_run_push_record(lua_State *L, const fopo_run_record *record);
 
+/* Notes that the dataset has been filled. */
+void bind_dataset_made(lua_State *L, const bind_dataset *d);
+
 /* The options of native.data_read in the table at `index`. Their strings stay on the stack. */
 fopo_read_options bind_read_options(lua_State *L, int index);
 
-/* What the handle at `index` stands for. */
+/* What the handle at `index` stands for, which must not be shared out to the ranks. */
 fopo_dataset *bind_get_dataset(lua_State *L, int index);
 fopo_sessions *bind_get_sessions(lua_State *L, int index);
+
+/* The same, shared out or not. */
+fopo_dataset *bind_any_dataset(lua_State *L, int index);
+fopo_sessions *bind_any_sessions(lua_State *L, int index);
 
 /* Pushes {contexts, reward, se, effective}; returns 1. */
 int bind_push_expected(lua_State *L, const fopo_expected *e);

@@ -21,7 +21,8 @@ static fopo_watch_host *hosts; /* [size]; NULL: alone */
 static fopo_comm_traffic sent_so_far;
 enum { FEW = 8192 }; /* numbers of all ranks that are summed after a gather */
 
-static int told; /* 1: in this stretch all ranks know that one has failed */
+static int told;      /* how others fail since one has failed, which all know; or FOPO_OK */
+static int stretched; /* 1: in a stretch */
 
 /* ---- opening ---- */
 
@@ -177,7 +178,8 @@ static int count(moment start, size_t bytes, size_t messages, int status) {
 
 /* What a rank of this status does if the worst of all is {status, rank}. */
 static int heed(int status, const int worst[2]) {
-  told = worst[0] != FOPO_OK;
+  int is_known = worst[0] == FOPO_OK || worst[0] == FOPO_ERR_INTERRUPTED;
+  told = is_known ? worst[0] : FOPO_ERR_UNAVAILABLE;
   if (status < FOPO_OK || worst[0] == FOPO_OK) return status;
   if (worst[0] == FOPO_ERR_INTERRUPTED) {
     if (!fopo_interrupted()) raise(SIGINT); /* what interrupts one interrupts all */
@@ -191,6 +193,7 @@ static int heed(int status, const int worst[2]) {
 int fopo_comm_agree(int status) {
   int worst[2] = {status < FOPO_OK ? status : FOPO_OK, mpi.rank};
   if (mpi.size == 1) return status;
+  if (stretched && told != FOPO_OK) return status < FOPO_OK ? status : told;
   moment start = now();
   int sent = count(start, sizeof worst, rounds(), mpi.least(worst));
   int heeded = heed(status, worst);
@@ -206,10 +209,14 @@ int fopo_comm_heed(const int *all) {
   return heed(all[mpi.rank], worst);
 }
 
-void fopo_comm_begin(void) { told = 0; }
+void fopo_comm_begin(void) {
+  told = FOPO_OK;
+  stretched = 1;
+}
 
 int fopo_comm_end(int status) {
-  return status < FOPO_OK && !told ? fopo_comm_agree(status) : status;
+  stretched = 0;
+  return status < FOPO_OK && told == FOPO_OK ? fopo_comm_agree(status) : status;
 }
 
 int fopo_comm_sum(float *x, size_t n) {
@@ -268,8 +275,8 @@ int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
   return count(start, bytes, messages, mpi.exchange(receive, received, send, sent));
 }
 
-int fopo_comm_broadcast(void *bytes, size_t n) {
+int fopo_comm_broadcast(void *bytes, size_t n, int from) {
   if (mpi.size == 1) return FOPO_OK;
   moment start = now();
-  return count(start, mpi.rank == 0 ? n : 0, rounds(), mpi.broadcast(bytes, n));
+  return count(start, mpi.rank == from ? n : 0, rounds(), mpi.broadcast(bytes, n, from));
 }

@@ -51,7 +51,8 @@ int fopo_comm_agree(int status);
 int fopo_comm_heed(const int *all);
 
 /* The beginning and the end of a stretch. end tells the others of a failure of which no agree has
- * told them, so that they leave at their next agree; returns `status`. */
+ * told them, so that they leave at their next agree; returns `status`. Between a failed agree and
+ * the end all ranks know, and a further agree fails at once, without a message. */
 void fopo_comm_begin(void);
 int fopo_comm_end(int status);
 
@@ -69,8 +70,8 @@ int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes);
  * in the order of the ranks, without gaps. */
 int fopo_comm_exchange(void *receive, const size_t *received, const void *send, const size_t *sent);
 
-/* Rank 0's bytes to all. */
-int fopo_comm_broadcast(void *bytes, size_t n);
+/* The bytes of rank `from` to all. */
+int fopo_comm_broadcast(void *bytes, size_t n, int from);
 
 /* The places of n things that rank r takes: from *first on, as many as are returned. */
 static inline size_t fopo_comm_share(size_t *first, size_t n, size_t r, size_t size) {

@@ -68,25 +68,31 @@ static void prefetch(const float *b, size_t n) {
   for (size_t j = 0; j < n; j += 16) __builtin_prefetch(b + j);
 }
 
-/* One row of C: c = sum over its entries of value * B[id]. last: entries of the whole matrix. */
-static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B, uint64_t last) {
+void fopo_csr_add_rows(float *c, const uint32_t *ids, const float *values, size_t n, size_t more,
+                       size_t first, fopo_matrix B) {
   static const float ones[4] = {1, 1, 1, 1};
-  uint64_t e = m->indptr[row], end = m->indptr[row + 1];
-  memset(c, 0, B.cols * sizeof *c);
-  for (uint64_t step; e < end; e += step) {
-    step = end - e >= 4 ? 4 : 1;
-    for (uint64_t ahead = e + AHEAD; ahead < e + AHEAD + step && ahead < last; ahead++) {
-      prefetch(fopo_matrix_row(B, m->ids[ahead]), B.cols);
+  for (size_t e = 0, step; e < n; e += step) {
+    step = n - e >= 4 ? 4 : 1;
+    for (size_t ahead = e + AHEAD; ahead < e + AHEAD + step && ahead < n + more; ahead++) {
+      prefetch(fopo_matrix_row(B, ids[ahead] - first), B.cols);
     }
-    const uint32_t *ids = m->ids + e;
-    const float *values = m->values == NULL ? ones : m->values + e;
+    const uint32_t *id = ids + e;
+    const float *w = values == NULL ? ones : values + e;
     if (step == 4) {
-      add_four(c, fopo_matrix_row(B, ids[0]), fopo_matrix_row(B, ids[1]),
-               fopo_matrix_row(B, ids[2]), fopo_matrix_row(B, ids[3]), values, B.cols);
+      add_four(c, fopo_matrix_row(B, id[0] - first), fopo_matrix_row(B, id[1] - first),
+               fopo_matrix_row(B, id[2] - first), fopo_matrix_row(B, id[3] - first), w, B.cols);
     } else {
-      add_one(c, fopo_matrix_row(B, ids[0]), values[0], B.cols);
+      add_one(c, fopo_matrix_row(B, id[0] - first), w[0], B.cols);
     }
   }
+}
+
+/* One row of C: c = sum over its entries of value * B[id]. last: entries of the whole matrix. */
+static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B, uint64_t last) {
+  uint64_t begin = m->indptr[row], end = m->indptr[row + 1];
+  memset(c, 0, B.cols * sizeof *c);
+  fopo_csr_add_rows(c, m->ids + begin, m->values == NULL ? NULL : m->values + begin,
+                    (size_t)(end - begin), (size_t)(last - end), 0, B);
 }
 
 int fopo_csr_columns_used(size_t *n, const fopo_csr *m) {

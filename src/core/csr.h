@@ -56,6 +56,11 @@ int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id);
 /* *n: columns with at least one entry. */
 int fopo_csr_columns_used(size_t *n, const fopo_csr *m);
 
+/* c [B.cols] += the rows ids[i] - first of B, each times values[i], for i = 0 .. n - 1 in this
+ * order; values NULL: all are 1. more: ids behind these that are used next. */
+void fopo_csr_add_rows(float *c, const uint32_t *ids, const float *values, size_t n, size_t more,
+                       size_t first, fopo_matrix B);
+
 /* C [rows, L] = M B, B [cols, L]; parallel over rows. */
 int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B);
 

@@ -97,8 +97,8 @@ static int check_product(fopo_matrix C, fopo_matrix A, int ta, fopo_matrix B, in
 }
 
 /* C in tiles, each with the whole inner dimension. */
-static int product_by_tiles(fopo_matrix C, float alpha, fopo_matrix A, int ta, fopo_matrix B,
-                            int tb, float beta, int interruptible) {
+static int product_by_tiles(fopo_gemm_tile_of *tile, fopo_matrix C, float alpha, fopo_matrix A,
+                            int ta, fopo_matrix B, int tb, float beta, int interruptible) {
   size_t across = pieces(C.cols, TILE), tiles = pieces(C.rows, TILE) * across;
   int stopped = 0;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(| : stopped)
@@ -109,8 +109,8 @@ static int product_by_tiles(fopo_matrix C, float alpha, fopo_matrix A, int ta, f
     }
     size_t i = t / across * TILE, j = t % across * TILE;
     size_t rows = least(TILE, C.rows - i), cols = least(TILE, C.cols - j);
-    fopo_gemm_tile(block(C, i, j, rows, cols), alpha, op_rows(A, ta, i, rows), ta,
-                   op_cols(B, tb, j, cols), tb, beta);
+    tile(block(C, i, j, rows, cols), alpha, op_rows(A, ta, i, rows), ta, op_cols(B, tb, j, cols),
+         tb, beta);
   }
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while multiplying") : FOPO_OK;
 }
@@ -130,8 +130,9 @@ static void add_partials(fopo_matrix C, const float *partial, size_t slices, flo
 }
 
 /* The inner dimension in slices, each with a private [rows, cols] result. */
-static int product_by_slices(fopo_matrix C, float alpha, fopo_matrix A, int ta, fopo_matrix B,
-                             int tb, float beta, size_t slices, int interruptible) {
+static int product_by_slices(fopo_gemm_tile_of *tile, fopo_matrix C, float alpha, fopo_matrix A,
+                             int ta, fopo_matrix B, int tb, float beta, size_t slices,
+                             int interruptible) {
   size_t inner = ta ? A.rows : A.cols, count = C.rows * C.cols;
   float *partial = fopo_alloc(slices * count, sizeof *partial);
   if (partial == NULL) return FOPO_ERR_MEMORY;
@@ -143,8 +144,8 @@ static int product_by_slices(fopo_matrix C, float alpha, fopo_matrix A, int ta, 
     fopo_matrix part = fopo_matrix_view(partial + s * count, C.rows, C.cols);
     for (size_t at = 0; at < length && !stopped; at += SLICE) {
       size_t step = least(SLICE, length - at);
-      fopo_gemm_tile(part, alpha, op_cols(A, ta, first + at, step), ta,
-                     op_rows(B, tb, first + at, step), tb, at == 0 ? 0.0f : 1.0f);
+      tile(part, alpha, op_cols(A, ta, first + at, step), ta, op_rows(B, tb, first + at, step), tb,
+           at == 0 ? 0.0f : 1.0f);
       stopped = interruptible && fopo_interrupted();
     }
   }
@@ -153,23 +154,29 @@ static int product_by_slices(fopo_matrix C, float alpha, fopo_matrix A, int ta, 
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while multiplying") : FOPO_OK;
 }
 
-int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
-              int transpose_b, float beta) {
+int fopo_gemm_by(fopo_gemm_tile_of *tile, fopo_matrix C, float alpha, fopo_matrix A,
+                 int transpose_a, fopo_matrix B, int transpose_b, float beta) {
   int status = check_product(C, A, transpose_a, B, transpose_b);
   if (status != FOPO_OK || C.rows == 0 || C.cols == 0) return status;
   size_t inner = transpose_a ? A.rows : A.cols;
   double work = (double)C.rows * (double)C.cols * (double)inner;
   if (work <= SMALL && most(C.rows, C.cols) <= INT_MAX) {
-    fopo_gemm_tile(C, alpha, A, transpose_a, B, transpose_b, beta);
+    tile(C, alpha, A, transpose_a, B, transpose_b, beta);
     return FOPO_OK;
   }
   size_t tiles = pieces(C.rows, TILE) * pieces(C.cols, TILE);
   size_t fit = PARTIAL / sizeof(float) / (C.rows * C.cols);
   size_t slices = least(least(inner / SLICE, SLICES), fit);
   if (tiles < 8 && slices >= 2 && slices > tiles) {
-    return product_by_slices(C, alpha, A, transpose_a, B, transpose_b, beta, slices, work > LONG);
+    return product_by_slices(tile, C, alpha, A, transpose_a, B, transpose_b, beta, slices,
+                             work > LONG);
   }
-  return product_by_tiles(C, alpha, A, transpose_a, B, transpose_b, beta, work > LONG);
+  return product_by_tiles(tile, C, alpha, A, transpose_a, B, transpose_b, beta, work > LONG);
+}
+
+int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
+              int transpose_b, float beta) {
+  return fopo_gemm_by(fopo_gemm_tile, C, alpha, A, transpose_a, B, transpose_b, beta);
 }
 
 /* ---- checks ---- */

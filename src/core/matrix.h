@@ -1,4 +1,5 @@
-/* Dense float32 matrices: views that own nothing, and the products of BLAS.
+/* Dense float32 matrices: views that own nothing, and the products of BLAS. Those of a training are
+ * fopo_product's (kernels/product.h), which have the same bits on more machines.
  *
  * A view is row-major: element (i, j) is x[i * ld + j]. Sizes are checked here, once; the kernels
  * inside cannot fail. All results are independent of fopo_threads(). */
@@ -52,8 +53,13 @@ int fopo_gemm(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_m
               int transpose_b, float beta);
 
 /* One tile on the calling thread alone, unchecked: for loops that are parallel already. */
-void fopo_gemm_tile(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a, fopo_matrix B,
-                    int transpose_b, float beta);
+typedef void fopo_gemm_tile_of(fopo_matrix C, float alpha, fopo_matrix A, int transpose_a,
+                               fopo_matrix B, int transpose_b, float beta);
+fopo_gemm_tile_of fopo_gemm_tile;
+
+/* fopo_gemm whose tiles another function makes (kernels/product.h). */
+int fopo_gemm_by(fopo_gemm_tile_of *tile, fopo_matrix C, float alpha, fopo_matrix A,
+                 int transpose_a, fopo_matrix B, int transpose_b, float beta);
 
 /* FOPO_OK if every value is finite, else FOPO_ERR_NUMERIC naming `what`, row and column
  * (1-based) and the value. */

@@ -18,7 +18,12 @@ void fopo_dataset_free(fopo_dataset *d) {
 int fopo_dataset_period(double *first, double *last, const fopo_dataset *d) {
   size_t nnz = fopo_csr_nnz(&d->matrix);
   const double *early = d->times.first, *late = d->times.last != NULL ? d->times.last : early;
-  if (early == NULL || nnz == 0) return 0;
+  if (early == NULL || fopo_dataset_nnz(d) == 0) return 0;
+  if (d->all_users > 0) {
+    *first = d->period[0];
+    *last = d->period[1];
+    return 1;
+  }
   *first = early[0];
   *last = late[0];
   for (size_t e = 1; e < nnz; e++) {

@@ -8,7 +8,8 @@
 #include "core/status.h"
 #include "data/names.h"
 
-/* Start from {0}. All fields are private but n, is_text, text and offsets, which may be read. */
+/* Start from {0}. All fields are private but n, is_text, numbers, text and offsets, which may be
+ * read. */
 typedef struct {
   size_t n; /* different ids so far */
   size_t capacity;

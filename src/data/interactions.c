@@ -21,8 +21,9 @@ static size_t merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
 }
 
 int fopo_interactions(fopo_csr *m, const fopo_sessions *s) {
-  size_t N = s->X.rows;
-  int status = fopo_csr_init(m, N, s->X.cols, fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), 0);
+  size_t N = s->X.rows; /* perhaps some rows of a matrix, whose indptr does not begin at 0 */
+  size_t nnz = (size_t)(s->X.indptr[N] - s->X.indptr[0] + s->Y.indptr[N] - s->Y.indptr[0]);
+  int status = fopo_csr_init(m, N, s->X.cols, nnz, 0);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t row = 0; row < N; row++) m->indptr[row + 1] = merge_row(NULL, s, row);

@@ -8,8 +8,7 @@
 #include "core/progress.h"
 #include "core/sorted.h"
 #include "core/status.h"
-#include "data/ids.h"
-#include "data/pairs.h"
+#include "data/merge.h"
 
 enum { PARTS = 3 };
 
@@ -28,14 +27,6 @@ static const fopo_names *names_of(const fopo_dataset *d, int items) {
   return items ? &d->items : &d->users;
 }
 
-static int add_name(fopo_ids *ids, uint32_t *index, const fopo_names *names, size_t i) {
-  if (names->text == NULL) {
-    return fopo_ids_number(ids, index, names->numbers != NULL ? names->numbers[i] : (int64_t)i);
-  }
-  const char *name = names->text + names->offsets[i];
-  return fopo_ids_add(ids, index, name, strlen(name));
-}
-
 /* Names that are all their own index need not be kept. */
 static void drop_plain_names(fopo_names *names) {
   if (names->numbers == NULL) return;
@@ -47,16 +38,9 @@ static void drop_plain_names(fopo_names *names) {
 }
 
 static int add_names(side *s, fopo_ids *ids, const fopo_names *names, int part) {
-  enum { POLL = 1 << 16 }; /* names between two polls: a few milliseconds */
   s->of[part] = fopo_alloc(names->n, sizeof *s->of[part]);
   if (s->of[part] == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0; i < names->n; i++) {
-    int status =
-        i % POLL == 0 ? fopo_progress("matching names", (double)i, (double)names->n) : FOPO_OK;
-    if (status == FOPO_OK) status = add_name(ids, &s->of[part][i], names, i);
-    if (status != FOPO_OK) return status;
-  }
-  return fopo_progress("matching names", 1, 1);
+  return fopo_merge_names(ids, s->of[part], names);
 }
 
 static int match_side(side *s, const fopo_dataset *const parts[PARTS], int items) {
@@ -71,35 +55,26 @@ static int match_side(side *s, const fopo_dataset *const parts[PARTS], int items
   return status;
 }
 
-/* The pairs of a part, by their indices in the joined dataset. */
-static int add_pairs(fopo_pairs *all, const fopo_dataset *d, const uint32_t *users,
-                     const uint32_t *items) {
-  const fopo_csr *m = &d->matrix;
-  int status = fopo_pairs_reserve(all, fopo_csr_nnz(m));
-  for (size_t u = 0; u < m->rows && status == FOPO_OK; u++) {
-    for (uint64_t e = m->indptr[u]; e < m->indptr[u + 1] && status == FOPO_OK; e++) {
-      float value = m->values != NULL ? m->values[e] : 1.0f;
-      status = fopo_pairs_add(all, users[u], items[m->ids[e]], value);
-      if (status == FOPO_OK && all->with_times) all->time[all->n - 1] = d->times.first[e];
-    }
-  }
-  return status;
-}
-
 static int build(fopo_dataset *d, const fopo_dataset *const parts[PARTS], const side *users,
                  const side *items) {
   fopo_pairs all = {.with_times = 1};
+  size_t entries = 0;
   int status = FOPO_OK;
   for (int p = 0; p < PARTS; p++) {
     if (parts[p] == NULL) continue;
-    all.with_values |= parts[p]->matrix.values != NULL;
+    all.with_values |= fopo_merge_needs_values(parts[p]);
     all.with_times &= parts[p]->times.first != NULL;
+    entries += fopo_csr_nnz(&parts[p]->matrix);
   }
   for (int p = 0; p < PARTS && status == FOPO_OK; p++) {
-    if (parts[p] != NULL) status = add_pairs(&all, parts[p], users->of[p], items->of[p]);
+    if (parts[p] != NULL) status = fopo_merge_pairs(&all, parts[p], users->of[p], items->of[p]);
   }
   if (status == FOPO_OK) {
     status = fopo_pairs_build(d, &all, users->names.n, items->names.n, "the given datasets");
+  }
+  if (status == FOPO_OK) {
+    d->rows_read = entries;
+    d->repeats = entries - fopo_csr_nnz(&d->matrix);
   }
   fopo_pairs_done(&all);
   return status;

@@ -180,14 +180,14 @@ int fopo_walk_number(fopo_walk *w, double *value) {
   for (size_t i = 0; stop == NULL && i < 3; i++) {
     if (starts_with(w, others[i])) stop = start + strlen(others[i]);
   }
-  int is_read =
-      stop != NULL && (value == NULL || isalpha((unsigned char)stop[-1]) ||
-                       fopo_parse_real(&x, start, (size_t)(stop - start)) != FOPO_NO_NUMBER);
-  if (!is_read) {
+  if (stop == NULL) {
     return fopo_walk_wrong(w, "is not valid JSON: a number or another value is expected");
   }
   w->at = stop;
-  if (value != NULL) *value = x;
+  if (value == NULL) return 1;
+  /* Another is no number to fopo_parse_real, and stays NAN; a JSON number is always one. */
+  if (isdigit((unsigned char)stop[-1])) fopo_parse_real(&x, start, (size_t)(stop - start));
+  *value = x;
   return 1;
 }
 

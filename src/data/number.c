@@ -1,11 +1,10 @@
 /* A mantissa below 2^53 and a power of ten up to 10^22 are exact in double, so their quotient is
  * correctly rounded (Clinger: "How to read floating point numbers accurately", PLDI 1990).
- * Everything else goes to strtod in the C locale. */
+ * Everything else goes to strtod, without its point, which locales write in two ways. Nothing is
+ * allocated. */
 #include "data/number.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,18 +78,68 @@ static int parse_short(double *value, const char *p, size_t n) {
   return 1;
 }
 
-/* Any decimal, by strtod on a copy that ends in '\0'. */
-static fopo_number_kind parse_general(double *value, const char *text, size_t n) {
-  char small[64], *copy = small, *end;
-  if (n >= sizeof small && (copy = strndup(text, n)) == NULL) return FOPO_NO_NUMBER;
-  if (copy == small) {
-    memcpy(small, text, n);
-    small[n] = '\0';
+/* ---- any decimal ---- */
+
+/* A number halfway between two doubles has at most 767 digits. So behind more of them only one
+ * thing matters, whether all are 0. */
+enum { DIGITS_MOST = 800, EXPONENT_MOST = 99999 };
+
+/* Appends the digits of [p, end) to the n at `to`, without zeros in front and at most DIGITS_MOST;
+ * returns how many there are. Others are counted in *dropped, and make the last digit odd if they
+ * are not 0: that keeps the number on its side of what is halfway. */
+static size_t add_digits(char *to, size_t n, const char *p, const char *end, int64_t *dropped) {
+  for (; p < end; p++) {
+    if (n == 0 && *p == '0') continue;
+    if (n < DIGITS_MOST) {
+      to[n++] = *p;
+    } else {
+      ++*dropped;
+      if (*p != '0') to[DIGITS_MOST - 1] |= 1;
+    }
   }
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  *value = strtod_l(copy, &end, plain);
-  freelocale(plain);
-  if (copy != small) free(copy);
+  return n;
+}
+
+/* e [+-] digits, or nothing: the exponent, or one beyond all that a double and a text have. */
+static int64_t read_exponent(const char *p, const char *end) {
+  int64_t e = 0;
+  if (p == end) return 0;
+  int negative = p[1] == '-';
+  for (p += 1 + (negative || p[1] == '+'); p < end; p++) {
+    if (e < INT64_C(1000000000000000)) e = e * 10 + (*p - '0');
+  }
+  return negative ? -e : e;
+}
+
+static void write_exponent(char *to, int64_t e) {
+  if (e > EXPONENT_MOST) e = EXPONENT_MOST;
+  if (e < -EXPONENT_MOST) e = -EXPONENT_MOST;
+  *to++ = 'e';
+  *to++ = e < 0 ? '-' : '+';
+  if (e < 0) e = -e;
+  for (int64_t unit = 10000; unit > 0; unit /= 10) *to++ = (char)('0' + e / unit % 10);
+  *to = '\0';
+}
+
+/* Any decimal, by strtod on an integer and an exponent: without a point it is the same number in
+ * every locale. */
+static fopo_number_kind parse_general(double *value, const char *text, size_t n) {
+  const char *p = text, *end = text + n;
+  char copy[1 + DIGITS_MOST + 16] = "+";
+  if (*p == '-' || *p == '+') *copy = *p++;
+  size_t whole = digits(p, end), fraction = 0, kept;
+  int64_t dropped = 0;
+  kept = add_digits(copy + 1, 0, p, p + whole, &dropped);
+  p += whole;
+  if (p < end && *p == '.') {
+    p++;
+    fraction = digits(p, end);
+    kept = add_digits(copy + 1, kept, p, p + fraction, &dropped);
+    p += fraction;
+  }
+  if (kept == 0) copy[1 + kept++] = '0';
+  write_exponent(copy + 1 + kept, read_exponent(p, end) - (int64_t)fraction + dropped);
+  *value = strtod(copy, NULL);
   return isfinite(*value) ? FOPO_IS_NUMBER : FOPO_NOT_FINITE;
 }
 

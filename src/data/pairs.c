@@ -51,17 +51,32 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
   return FOPO_OK;
 }
 
-int fopo_pairs_check_memory_like(const char *path, double rows, const fopo_pairs *like) {
+int fopo_pairs_add_values(fopo_pairs *p) {
+  if (p->with_values) return FOPO_OK;
+  p->value = fopo_alloc(p->capacity, sizeof *p->value);
+  if (p->value == NULL) return FOPO_ERR_MEMORY;
+  p->with_values = 1;
+  for (size_t i = 0; i < p->n; i++) p->value[i] = 1.0f;
+  return FOPO_OK;
+}
+
+void fopo_pairs_drop_times(fopo_pairs *p) {
+  fopo_free(p->time);
+  p->time = NULL;
+  p->with_times = 0;
+}
+
+int fopo_pairs_check_more(const char *path, double rows, const fopo_pairs *p) {
   /* While sorting, three things exist at once: the pairs, their keys and the matrix, of 12 bytes
    * (8 without values, 8 more with times) for each row. While reading it is less: arrays of at most
    * twice the need. */
-  double bytes = rows * 3 * (double)bytes_of(like);
+  double bytes = (rows * 3 + (double)p->n * 2) * (double)bytes_of(p);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");
 }
 
 int fopo_pairs_check_memory(const char *path, double rows, int with_values) {
-  return fopo_pairs_check_memory_like(path, rows, &(fopo_pairs){.with_values = with_values});
+  return fopo_pairs_check_more(path, rows, &(fopo_pairs){.with_values = with_values});
 }
 
 /* NaN and the infinities have all exponent bits set. Without a branch, so that it vectorises. */
@@ -76,7 +91,7 @@ static int all_finite(const float *values, size_t n) {
   return !bad;
 }
 
-static int all_ones(const float *values, size_t n) {
+int fopo_values_are_ones(const float *values, size_t n) {
   enum { BLOCK = 4096 }; /* a block is compared without a branch; the test stands between blocks */
   for (size_t at = 0; at < n; at += BLOCK) {
     int other = 0;
@@ -86,12 +101,19 @@ static int all_ones(const float *values, size_t n) {
   return 1;
 }
 
-static int refuse_value(const fopo_csr *m, const char *path) {
+static int refuse_value(const fopo_dataset *d, const char *path) {
+  const fopo_csr *m = &d->matrix;
   size_t r = 0, e = 0;
   while (isfinite(m->values[e])) e++;
   while (m->indptr[r + 1] <= e) r++;
-  return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value of user %zu, item %u is %g", path, r + 1,
-                   m->ids[e] + 1, (double)m->values[e]);
+  return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value of user %zu, item %u is %g", path,
+                   d->first_user + r + 1, m->ids[e] + 1, (double)m->values[e]);
+}
+
+int fopo_dataset_check_values(const fopo_dataset *d, const char *path) {
+  const fopo_csr *m = &d->matrix;
+  if (m->values == NULL || all_finite(m->values, fopo_csr_nnz(m))) return FOPO_OK;
+  return refuse_value(d, path);
 }
 
 static int count_seen(fopo_dataset *d) {
@@ -104,12 +126,12 @@ static int count_seen(fopo_dataset *d) {
 int fopo_dataset_finish(fopo_dataset *d, const char *path) {
   fopo_csr *m = &d->matrix;
   size_t nnz = fopo_csr_nnz(m);
-  if (m->values != NULL && all_ones(m->values, nnz)) {
+  if (m->values != NULL && fopo_values_are_ones(m->values, nnz)) {
     fopo_free(m->values);
     m->values = NULL;
   }
-  if (m->values != NULL && !all_finite(m->values, nnz)) return refuse_value(m, path);
-  return d->items_seen > 0 ? FOPO_OK : count_seen(d);
+  int status = fopo_dataset_check_values(d, path);
+  return status == FOPO_OK && d->items_seen == 0 ? count_seen(d) : status;
 }
 
 int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t n) {
@@ -123,7 +145,6 @@ int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t 
                    path, users, items, n);
 }
 
-/* The matrix of the pairs; without values, repeats are counted. */
 static int sort(fopo_dataset *d, const fopo_pairs *p, size_t users, size_t items) {
   fopo_csr *m = &d->matrix;
   if (p->with_times) {
@@ -136,20 +157,29 @@ static int sort(fopo_dataset *d, const fopo_pairs *p, size_t users, size_t items
   return fopo_csr_from_pairs(m, p->user, p->item, p->value, p->n, users, items, &d->repeats);
 }
 
+int fopo_pairs_sort(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items) {
+  int status = sort(d, p, users, items);
+  fopo_pairs_done(p);
+  return status;
+}
+
+int fopo_pairs_refuse_none(const char *path, size_t skipped) {
+  return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
+                   skipped > 0 ? ": every row was left out" : "");
+}
+
+void fopo_pairs_drop_values(fopo_pairs *p) {
+  fopo_free(p->value);
+  p->value = NULL;
+  p->with_values = 0;
+}
+
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path) {
-  if (p->n == 0) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s holds no interaction%s", path,
-                     d->skipped > 0 ? ": every row was left out" : "");
-  }
+  if (p->n == 0) return fopo_pairs_refuse_none(path, d->skipped);
   d->rows_read = p->n;
   int status = fopo_pairs_check_shape(path, users, items, p->n);
   if (status != FOPO_OK) return status;
-  if (p->with_values && all_ones(p->value, p->n)) {
-    fopo_free(p->value);
-    p->value = NULL;
-    p->with_values = 0;
-  }
-  status = sort(d, p, users, items);
-  fopo_pairs_done(p);
+  if (p->with_values && fopo_values_are_ones(p->value, p->n)) fopo_pairs_drop_values(p);
+  status = fopo_pairs_sort(d, p, users, items);
   return status == FOPO_OK ? fopo_dataset_finish(d, path) : status;
 }

@@ -19,6 +19,11 @@ void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
 /* Capacity for `more` further pairs. */
 int fopo_pairs_reserve(fopo_pairs *p, size_t more);
 
+/* From now on there are values, 1 for the pairs so far; no values; no times. */
+int fopo_pairs_add_values(fopo_pairs *p);
+void fopo_pairs_drop_values(fopo_pairs *p);
+void fopo_pairs_drop_times(fopo_pairs *p);
+
 static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, float value) {
   if (p->n == p->capacity) {
     int status = fopo_pairs_reserve(p, 1);
@@ -34,8 +39,8 @@ static inline int fopo_pairs_add(fopo_pairs *p, uint32_t user, uint32_t item, fl
 /* Refuses with FOPO_ERR_MEMORY, before anything is read, a file of about `rows` interactions if
  * reading and sorting them would not fit into memory. */
 int fopo_pairs_check_memory(const char *path, double rows, int with_values);
-/* The same for pairs that have what `like` has, for example times. */
-int fopo_pairs_check_memory_like(const char *path, double rows, const fopo_pairs *like);
+/* The same for `rows` further pairs of what p has, for example times, which p is sorted with. */
+int fopo_pairs_check_more(const char *path, double rows, const fopo_pairs *p);
 
 /* Refuses a matrix with far more rows or columns than the n interactions can fill: where ids are
  * indices, one wrong digit could claim 4e9 empty columns. Allowed are 16 rows or columns for each
@@ -47,8 +52,18 @@ int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t 
  * FOPO_ERR_FORMAT if there is none. */
 int fopo_pairs_build(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items, const char *path);
 
+/* The steps of it. d->matrix, d->times and d->repeats alone, for any number of pairs: without
+ * values, repeats are counted. The sentence that there are none. */
+int fopo_pairs_sort(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items);
+int fopo_pairs_refuse_none(const char *path, size_t skipped);
+
 /* The last step of every reader, on a matrix that is complete: frees values that are all 1, refuses
  * those that are not finite, and counts users_seen and items_seen unless items_seen is known. */
 int fopo_dataset_finish(fopo_dataset *d, const char *path);
+
+/* Refuses values of the matrix that are not finite. */
+int fopo_dataset_check_values(const fopo_dataset *d, const char *path);
+
+int fopo_values_are_ones(const float *values, size_t n);
 
 #endif

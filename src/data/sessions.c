@@ -1,8 +1,8 @@
-/* The parts of a split, as a pure function of (dataset, options, plan).
+/* The parts of a split, as a pure function of (dataset, options, plan): every interaction gets its
+ * sides (data/sides.h), then each part the sessions that these make (data/split_part.h).
  *
- * First every interaction gets its sides (data/sides.h). Then a part is made by reading each user's
- * row from left to right, which keeps the ids in ascending order: what has a side of `x` goes to X,
- * what has one of `y` to Y.
+ * Of a dataset that is shared out to the ranks, every rank knows the order of all users, 4 bytes
+ * each while it works, and does its own; then the sessions change hands (data/split_ranks.h).
  *
  * Randomness: FOPO_STREAM_SPLIT, step 0 for the order of the users; sides.c says the rest. */
 #include "data/sessions.h"
@@ -10,17 +10,29 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/cuts.h"
 #include "data/sides.h"
+#include "data/split_part.h"
+#include "data/split_ranks.h"
 
-/* The sides that make X and Y of a part. */
 typedef struct {
-  uint8_t x, y;
-  int keep; /* 1: an item may be in both */
-} rule;
+  fopo_split *split;
+  const fopo_dataset *d; /* not owned, as are the next two */
+  const fopo_split_options *options;
+  const fopo_split_plan *plan;
+  uint32_t *users;     /* [n] rows with enough items, in their order */
+  uint32_t *order;     /* [n] the same in the order of the parts */
+  uint32_t *positions; /* [n] where these stand among the users of all ranks; NULL: 0 .. n - 1 */
+  size_t n;
+  uint8_t *sides; /* [nnz] */
+} job;
+
+static int is_shared(const job *j) { return j->d->all_users > 0; }
 
 static int check_shares(const fopo_split_options *o, const fopo_split_plan *p) {
   int by_share = p->kind == FOPO_SPLIT_USERS || p->kind == FOPO_SPLIT_TIME;
@@ -54,9 +66,9 @@ static int check_options(const fopo_dataset *d, const fopo_split_options *o,
                      "1",
                      p->observed);
   }
-  if (d->matrix.rows >= UINT32_MAX) {
+  if (fopo_dataset_users(d) >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu users are too many to split; the limit is %u",
-                     d->matrix.rows, UINT32_MAX - 1);
+                     fopo_dataset_users(d), UINT32_MAX - 1);
   }
   int status = check_shares(o, p);
   return status == FOPO_OK ? check_times(d, p) : status;
@@ -64,26 +76,20 @@ static int check_options(const fopo_dataset *d, const fopo_split_options *o,
 
 /* ---- users ---- */
 
-/* users [rows]: the rows with enough items, in their order; split->kept of them. */
-static void keep_users(uint32_t *users, fopo_split *split, const fopo_csr *m,
-                       const fopo_split_options *o) {
-  size_t limit = o->max_users > 0 ? o->max_users : m->rows;
-  for (size_t row = 0; row < m->rows; row++) {
-    if (fopo_csr_count(m, row) < o->min_items) {
-      split->dropped++;
-    } else if (split->kept < limit) {
-      users[split->kept++] = (uint32_t)row;
-    }
-  }
-}
-
-static size_t longest_row(const fopo_csr *m) {
-  size_t longest = 0;
+/* users [rows]: the rows with enough items, in their order; counts them. */
+static fopo_split_users find_users(uint32_t *users, const fopo_csr *m,
+                                   const fopo_split_options *o) {
+  fopo_split_users found = {0};
   for (size_t row = 0; row < m->rows; row++) {
     size_t n = fopo_csr_count(m, row);
-    if (n > longest) longest = n;
+    if (n > found.longest) found.longest = n;
+    if (n < o->min_items) {
+      found.dropped++;
+    } else {
+      users[found.kept++] = (uint32_t)row;
+    }
   }
-  return longest;
+  return found;
 }
 
 /* The number of users of each part; refuses an empty part unless its share is 0. */
@@ -104,138 +110,126 @@ static int share_users(size_t count[3], size_t n, const fopo_split_options *o) {
   return FOPO_OK;
 }
 
-/* The users with enough items [kept]: users in their order, shuffled in that of the parts. */
-static int choose_users(uint32_t *users, uint32_t *shuffled, fopo_split *split, const fopo_csr *m,
-                        const fopo_split_options *o) {
-  keep_users(users, split, m, o);
-  if (split->kept > 0) {
-    fopo_shuffle(shuffled, (uint32_t)split->kept, o->seed, FOPO_STREAM_SPLIT, 0);
-    for (size_t i = 0; i < split->kept; i++) shuffled[i] = users[shuffled[i]];
-    return FOPO_OK;
-  }
-  return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "none of the %zu users has %zu items or more (the longest session has %zu); "
-                   "lower min_items",
-                   m->rows, o->min_items, longest_row(m));
-}
-
-/* ---- one part ---- */
-
-static int in_x(uint8_t sides, rule r) { return (sides & r.x) != 0; }
-static int in_y(uint8_t sides, rule r) { return (sides & r.y) != 0 && (r.keep || !in_x(sides, r)); }
-
-/* Users of a part are in no order, so the processor cannot foresee which rows are read: what row
- * i + 8 needs is prefetched, in two steps, since its place must be known first. */
-static void prefetch(const fopo_csr *m, const uint8_t *sides, const uint32_t *users, size_t i,
-                     size_t n) {
-  if (i + 16 < n) __builtin_prefetch(&m->indptr[users[i + 16]]);
-  if (i + 8 >= n) return;
-  uint64_t e = m->indptr[users[i + 8]];
-  __builtin_prefetch(&sides[e]);
-  __builtin_prefetch(&m->ids[e]);
-  __builtin_prefetch(&m->ids[e] + 16);
-}
-
-/* x, y [n]: the items of each user in X and in Y; both 0 if one of them is. */
-static void count_items(uint64_t *x, uint64_t *y, const fopo_csr *m, const uint8_t *sides, rule r,
-                        const uint32_t *users, size_t n) {
-#pragma omp parallel for num_threads(n > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
-  for (size_t i = 0; i < n; i++) {
-    uint32_t here = 0, there = 0;
-    prefetch(m, sides, users, i, n);
-    for (uint64_t e = m->indptr[users[i]]; e < m->indptr[users[i] + 1]; e++) {
-      here += (uint32_t)in_x(sides[e], r);
-      there += (uint32_t)in_y(sides[e], r);
-    }
-    x[i] = here > 0 && there > 0 ? here : 0;
-    y[i] = here > 0 && there > 0 ? there : 0;
-  }
-}
-
-/* Allocates the sessions of those users that have one. */
-static int init_sessions(fopo_sessions *s, size_t cols, const uint64_t *x, const uint64_t *y,
-                         const uint32_t *users, size_t n) {
-  size_t rows = 0, nnz_x = 0, nnz_y = 0;
-  for (size_t i = 0; i < n; i++) {
-    rows += x[i] > 0;
-    nnz_x += x[i];
-    nnz_y += y[i];
-  }
-  if (rows == 0) return FOPO_OK;
-  int status = fopo_memory_suffices((uint64_t)(nnz_x + nnz_y) * sizeof(uint32_t),
-                                    "splitting the sessions", "lower max_users");
-  if (status == FOPO_OK) status = fopo_csr_init(&s->X, rows, cols, nnz_x, 0);
-  if (status == FOPO_OK) status = fopo_csr_init(&s->Y, rows, cols, nnz_y, 0);
-  if (status != FOPO_OK) return status;
-  s->users = fopo_alloc(rows, sizeof *s->users);
-  if (s->users == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0, row = 0; i < n; i++) {
-    if (x[i] == 0) continue;
-    s->users[row] = users[i];
-    s->X.indptr[row + 1] = s->X.indptr[row] + x[i];
-    s->Y.indptr[row + 1] = s->Y.indptr[row] + y[i];
-    row++;
+/* order: the users here in that of the parts, which is a shuffle of those of all ranks; `before` of
+ * them are of earlier ranks. */
+static int order_users(job *j, size_t before) {
+  size_t kept = j->split->kept, n = 0;
+  j->order = fopo_alloc(kept, sizeof *j->order);
+  if (is_shared(j)) j->positions = fopo_alloc(j->n, sizeof *j->positions);
+  if (j->order == NULL || (is_shared(j) && j->positions == NULL)) return FOPO_ERR_MEMORY;
+  fopo_shuffle(j->order, (uint32_t)kept, j->options->seed, FOPO_STREAM_SPLIT, 0);
+  for (size_t i = 0; i < kept; i++) {
+    size_t own = j->order[i] - before; /* wraps around for users of earlier ranks */
+    if (own >= j->n) continue;
+    j->order[n] = j->users[own];
+    if (j->positions != NULL) j->positions[n] = (uint32_t)i;
+    n++;
   }
   return FOPO_OK;
 }
 
-static void fill_sessions(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, rule r) {
-#pragma omp parallel for num_threads(s->X.rows > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
-  for (size_t i = 0; i < s->X.rows; i++) {
-    uint32_t *x = s->X.ids + s->X.indptr[i], *y = s->Y.ids + s->Y.indptr[i];
-    prefetch(m, sides, s->users, i, s->X.rows);
-    for (uint64_t e = m->indptr[s->users[i]]; e < m->indptr[s->users[i] + 1]; e++) {
-      if (in_x(sides[e], r)) *x++ = m->ids[e];
-      if (in_y(sides[e], r)) *y++ = m->ids[e];
+/* Users with enough items, at most max_users of all ranks: the first ones. */
+static int choose_users(job *j, int status) {
+  fopo_split_users here = {0}, all;
+  size_t before = 0, limit = j->options->max_users;
+  j->users = fopo_alloc(j->d->matrix.rows, sizeof *j->users);
+  if (status == FOPO_OK && j->users == NULL) status = FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) here = find_users(j->users, &j->d->matrix, j->options);
+  all = here;
+  if (is_shared(j)) status = fopo_split_count_users(&all, &before, &here, status);
+  if (status != FOPO_OK) return status;
+  if (all.kept == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "none of the %zu users has %zu items or more (the longest session has %zu); "
+                     "lower min_items",
+                     fopo_dataset_users(j->d), j->options->min_items, all.longest);
+  }
+  j->split->kept = limit > 0 && limit < all.kept ? limit : all.kept;
+  j->split->dropped = all.dropped;
+  size_t rest = j->split->kept > before ? j->split->kept - before : 0;
+  j->n = here.kept < rest ? here.kept : rest;
+  return order_users(j, before);
+}
+
+/* How many of the users here stand before a position. */
+static size_t count_before(const job *j, size_t position) {
+  size_t low = 0, high = j->n;
+  if (j->positions == NULL) return position;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (j->positions[middle] < position) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
   }
+  return low;
 }
 
-static int make_part(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, rule r,
-                     const uint32_t *users, size_t n) {
-  uint64_t *x = fopo_alloc(n, sizeof *x), *y = fopo_alloc(n, sizeof *y);
-  int status = x != NULL && y != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) {
-    count_items(x, y, m, sides, r, users, n);
-    status = init_sessions(s, m->cols, x, y, users, n);
+/* ---- parts ---- */
+
+/* The users of one part. */
+static fopo_split_segment segment_of(const job *j, size_t first, size_t count) {
+  size_t begin = count_before(j, first);
+  return (fopo_split_segment){.rows = j->order + begin,
+                              .positions = j->positions != NULL ? j->positions + begin : NULL,
+                              .n = count_before(j, first + count) - begin,
+                              .first = first,
+                              .all = count,
+                              .first_user = j->d->first_user};
+}
+
+static fopo_sessions *part_of(fopo_split *split, int p) {
+  return p == 0 ? &split->train : p == 1 ? &split->valid : &split->test;
+}
+
+/* users [3]: whose sessions each part may have; all 0 for a part that is not wanted. */
+static int share_parts(fopo_split_segment *users, const job *j) {
+  const fopo_split_options *o = j->options;
+  const int wanted[3] = {1, o->valid > 0, o->test > 0};
+  size_t count[3] = {0}, done = 0, kept = j->split->kept;
+  if (j->plan->kind == FOPO_SPLIT_USERS) { /* every user is in one part */
+    int status = share_users(count, kept, o);
+    if (status != FOPO_OK) return status;
+    for (int p = 0; p < 3; p++) {
+      users[p] = segment_of(j, done, count[p]);
+      done += count[p];
+    }
+    return FOPO_OK;
   }
-  if (status == FOPO_OK && s->users != NULL) fill_sessions(s, m, sides, r);
-  fopo_free(x);
-  fopo_free(y);
-  return status;
-}
-
-/* ---- all parts ---- */
-
-/* Every user is in one part. */
-static int share_parts(fopo_split *split, const fopo_csr *m, const uint8_t *sides,
-                       const uint32_t *users, const fopo_split_options *o) {
-  static const rule halves = {FOPO_TRAIN_X, FOPO_TRAIN_Y, 1};
-  fopo_sessions *parts[3] = {&split->train, &split->valid, &split->test};
-  size_t count[3], done = 0;
-  int status = share_users(count, split->kept, o);
-  for (int p = 0; p < 3 && status == FOPO_OK; p++) {
-    status = make_part(parts[p], m, sides, halves, users + done, count[p]);
-    done += count[p];
-  }
-  return status;
-}
-
-/* Counts the users that are in no part as dropped, and those that each part lacks. */
-static int count_users(fopo_split *split, size_t rows, const int wanted[3]) {
-  const fopo_sessions *parts[3] = {&split->train, &split->valid, &split->test};
-  size_t enough = split->kept;
-  uint8_t *seen = fopo_alloc(rows, sizeof *seen);
-  if (seen == NULL) return FOPO_ERR_MEMORY;
-  split->kept = 0;
   for (int p = 0; p < 3; p++) {
-    for (size_t i = 0; i < parts[p]->X.rows; i++) {
-      split->kept += !seen[parts[p]->users[i]];
-      seen[parts[p]->users[i]] = 1;
+    users[p] = wanted[p] ? segment_of(j, 0, kept) : (fopo_split_segment){0};
+  }
+  return FOPO_OK;
+}
+
+/* The sessions of the users here. */
+static int make_parts(job *j, const fopo_split_segment *users) {
+  const int keep = j->plan->keep_seen, is_users = j->plan->kind == FOPO_SPLIT_USERS;
+  const fopo_rule halves = {FOPO_TRAIN_X, FOPO_TRAIN_Y, 1};
+  const fopo_rule windows[3] = {halves,
+                                {FOPO_IN_TRAIN, FOPO_IN_VALID, keep},
+                                {FOPO_IN_TRAIN | FOPO_IN_VALID, FOPO_IN_TEST, keep}};
+  int status = FOPO_OK;
+  for (int p = 0; p < 3 && status == FOPO_OK; p++) {
+    fopo_rule rule = is_users ? halves : windows[p];
+    status = fopo_split_part(part_of(j->split, p), &j->d->matrix, j->sides, rule, users[p].rows,
+                             users[p].n);
+  }
+  return status;
+}
+
+/* Users here with a session in some part. */
+static int count_seen(size_t *n, const job *j) {
+  uint8_t *seen = fopo_alloc(j->d->matrix.rows, sizeof *seen);
+  if (seen == NULL) return FOPO_ERR_MEMORY;
+  for (int p = 0; p < 3; p++) {
+    const fopo_sessions *s = part_of(j->split, p);
+    for (size_t i = 0; i < s->X.rows; i++) {
+      *n += !seen[s->users[i]];
+      seen[s->users[i]] = 1;
     }
   }
-  for (int p = 0; p < 3; p++) split->without[p] = wanted[p] ? split->kept - parts[p]->X.rows : 0;
-  split->dropped += enough - split->kept;
   fopo_free(seen);
   return FOPO_OK;
 }
@@ -263,29 +257,45 @@ static int refuse_empty(const fopo_split *split, int part, const fopo_split_opti
                                                    : "");
 }
 
-/* Every user may be in each part. */
-static int window_parts(fopo_split *split, const fopo_csr *m, const uint8_t *sides,
-                        const uint32_t *users, const fopo_split_options *o,
-                        const fopo_split_plan *plan) {
-  const rule rules[3] = {{FOPO_TRAIN_X, FOPO_TRAIN_Y, 1},
-                         {FOPO_IN_TRAIN, FOPO_IN_VALID, plan->keep_seen},
-                         {FOPO_IN_TRAIN | FOPO_IN_VALID, FOPO_IN_TEST, plan->keep_seen}};
-  const int wanted[3] = {1, o->valid > 0, o->test > 0};
-  fopo_sessions *parts[3] = {&split->train, &split->valid, &split->test};
+/* Refuses an empty part; counts the users that are in no part as dropped, and those that each part
+ * lacks. rows [3]: sessions of each part, seen: users in some part. */
+static int count_users(job *j, const fopo_split_segment *users, const size_t *rows, size_t seen) {
+  fopo_split *split = j->split;
+  if (j->plan->kind == FOPO_SPLIT_USERS) return FOPO_OK;
   for (int p = 0; p < 3; p++) {
-    if (!wanted[p]) continue;
-    int status = make_part(parts[p], m, sides, rules[p], users, split->kept);
-    if (status == FOPO_OK && parts[p]->users == NULL) status = refuse_empty(split, p, o, plan);
-    if (status != FOPO_OK) return status;
+    if (users[p].all > 0 && rows[p] == 0) return refuse_empty(split, p, j->options, j->plan);
   }
-  return count_users(split, m->rows, wanted);
+  for (int p = 0; p < 3; p++) split->without[p] = users[p].all > 0 ? seen - rows[p] : 0;
+  split->dropped += split->kept - seen;
+  split->kept = seen;
+  return FOPO_OK;
+}
+
+/* Of all ranks, the sessions of each part become shared out. */
+static int deal_parts(job *j, const fopo_split_segment *users, const size_t *rows, int status) {
+  for (int p = 0; p < 3 && status == FOPO_OK; p++) {
+    if (rows[p] == 0) continue;
+    status = fopo_split_deal(part_of(j->split, p), &users[p], j->d->matrix.cols, rows[p], status);
+  }
+  return status;
+}
+
+static int all_parts(job *j, int status) {
+  fopo_split_segment users[3];
+  if (status == FOPO_OK) status = share_parts(users, j);
+  if (status == FOPO_OK) status = make_parts(j, users);
+  size_t counts[4] = {j->split->train.X.rows, j->split->valid.X.rows, j->split->test.X.rows, 0};
+  if (status == FOPO_OK) status = count_seen(&counts[3], j);
+  if (is_shared(j)) status = fopo_split_sum(counts, 4, status);
+  if (status == FOPO_OK) status = count_users(j, users, counts, counts[3]);
+  return is_shared(j) && status == FOPO_OK ? deal_parts(j, users, counts, status) : status;
 }
 
 /* Where the windows of a split by time begin. */
-static int set_cuts(fopo_split *split, const fopo_dataset *d, const fopo_split_options *o,
-                    const fopo_split_plan *p) {
-  if (p->kind != FOPO_SPLIT_TIME) return FOPO_OK;
-  int status = fopo_sides_cuts(split->from, d, o, p);
+static int set_cuts(job *j, int status) {
+  fopo_split *split = j->split;
+  if (j->plan->kind != FOPO_SPLIT_TIME) return status;
+  status = fopo_cuts(split->from, j->d, j->options, j->plan, status);
   if (status != FOPO_OK) return status;
   if (split->from[0] <= split->from[1]) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -294,34 +304,39 @@ static int set_cuts(fopo_split *split, const fopo_dataset *d, const fopo_split_o
                    split->from[0], split->from[1]);
 }
 
+static int check_memory(const fopo_dataset *d) {
+  const fopo_csr *m = &d->matrix;
+  size_t longest = 0;
+  for (size_t row = 0; row < m->rows; row++) {
+    size_t n = fopo_csr_count(m, row);
+    if (n > longest) longest = n;
+  }
+  return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * (sizeof(uint32_t) + 1) + m->rows * 28 +
+                                  fopo_dataset_users(d) * 4 +
+                                  (uint64_t)fopo_threads() * longest * 36,
+                              "splitting the sessions", "lower max_users");
+}
+
 int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
                   const fopo_split_plan *plan) {
-  const fopo_csr *m = &d->matrix;
+  job j = {.split = split, .d = d, .options = options, .plan = plan};
   *split = (fopo_split){0};
   int status = check_options(d, options, plan);
-  if (status != FOPO_OK) return status;
-  uint64_t cuts = plan->kind == FOPO_SPLIT_TIME ? sizeof(double) : 0;
-  status = fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * (sizeof(uint32_t) + 1 + cuts) +
-                                    m->rows * 32 + (uint64_t)fopo_threads() * longest_row(m) * 36,
-                                "splitting the sessions", "lower max_users");
-  if (status != FOPO_OK) return status;
-
-  uint32_t *users = fopo_alloc(m->rows, sizeof *users);
-  uint32_t *shuffled = users != NULL ? fopo_alloc(m->rows, sizeof *shuffled) : NULL;
-  uint8_t *sides = shuffled != NULL ? fopo_alloc(fopo_csr_nnz(m), sizeof *sides) : NULL;
-  status = sides != NULL ? choose_users(users, shuffled, split, m, options) : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = set_cuts(split, d, options, plan);
+  if (status != FOPO_OK) return status; /* on all ranks */
+  if (is_shared(&j)) fopo_comm_begin();
+  status = choose_users(&j, check_memory(d));
+  if (status == FOPO_OK) status = set_cuts(&j, status);
+  if (status == FOPO_OK) j.sides = fopo_alloc(fopo_csr_nnz(&d->matrix), sizeof *j.sides);
+  if (status == FOPO_OK && j.sides == NULL) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) {
-    status = fopo_sides(sides, d, users, split->kept, options, plan, split->from);
+    status = fopo_sides(j.sides, d, j.users, j.n, options, plan, split->from);
   }
-  if (status == FOPO_OK) {
-    status = plan->kind == FOPO_SPLIT_USERS
-                 ? share_parts(split, m, sides, shuffled, options)
-                 : window_parts(split, m, sides, shuffled, options, plan);
-  }
-  fopo_free(users);
-  fopo_free(shuffled);
-  fopo_free(sides);
+  if (status == FOPO_OK) status = all_parts(&j, status);
+  if (is_shared(&j)) status = fopo_comm_end(status);
+  fopo_free(j.users);
+  fopo_free(j.order);
+  fopo_free(j.positions);
+  fopo_free(j.sides);
   if (status != FOPO_OK) fopo_split_done(split);
   return status;
 }
@@ -334,7 +349,7 @@ void fopo_sessions_done(fopo_sessions *s) {
   fopo_csr_done(&s->X);
   fopo_csr_done(&s->Y);
   fopo_free(s->users);
-  s->users = NULL;
+  *s = (fopo_sessions){0};
 }
 
 void fopo_split_done(fopo_split *split) {

@@ -48,12 +48,20 @@ typedef struct {
 
 enum { FOPO_IN_TRAIN = 1, FOPO_IN_VALID = 2, FOPO_IN_TEST = 4 };
 
-/* N contexts: the observed items and those to be predicted. Rows of X, Y and users correspond. */
+/* N contexts: the observed items and those to be predicted. Rows of X, Y and users correspond.
+ *
+ * Sessions may be shared out to the ranks (comm/comm.h): then the rows are the contexts first ..
+ * first + X.rows - 1 of `all`, fopo_comm_share of them. */
 typedef struct {
-  fopo_csr X;      /* [N, P], values NULL */
-  fopo_csr Y;      /* [N, P], values NULL; shares no id with X, unless keep_seen */
-  uint32_t *users; /* [N] rows of the dataset */
+  fopo_csr X;        /* [N, P], values NULL */
+  fopo_csr Y;        /* [N, P], values NULL; shares no id with X, unless keep_seen */
+  uint32_t *users;   /* [N] users of the dataset, counted over all ranks */
+  size_t first, all; /* of sessions that are shared out; all 0: these are whole */
 } fopo_sessions;
+
+static inline size_t fopo_sessions_count(const fopo_sessions *s) {
+  return s->all > 0 ? s->all : s->X.rows;
+}
 
 /* The i-th of n contexts that are evenly spread over N >= n. */
 static inline size_t fopo_spread_context(size_t i, size_t n, size_t N) {

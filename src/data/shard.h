@@ -33,8 +33,9 @@ int fopo_shard_deal(fopo_shard *s, fopo_matrix mine);
 int fopo_shard_deal_from(fopo_shard *s, const fopo_shard_source *from);
 void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 
-/* Deals out the embeddings of fopo_embed_svd, which no rank ever has whole; singular [dim]. Every
- * rank has the sessions, and users x (dim + oversample) floats. */
+/* Deals out the embeddings of fopo_embed_svd, which no rank ever has whole; singular [dim]. The
+ * sessions are whole on every rank, or shared out. Beside them a rank takes, with N users, P items
+ * and l = dim + oversample, 4 l (2 N + P) / R bytes, and 8 for each of its interactions. */
 int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
                    const fopo_svd_options *options);
 

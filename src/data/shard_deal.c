@@ -142,6 +142,7 @@ static int find_places(dealing *d, float *top) {
   size_t n = d->rows[own_rank()], each = round_bytes / sizeof(float) / ranks() + 1;
   float largest[FOPO_COMM_RANKS], *all = NULL, *norms = NULL;
   uint32_t *order = NULL, *before = NULL;
+  if (each > most_rows(d) + 1) each = most_rows(d) + 1;
   int status = fopo_memory_suffices((uint64_t)n * 24, "the order of the items",
                                     "use more machines, or fewer items");
   if (status == FOPO_OK) {

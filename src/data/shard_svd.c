@@ -1,9 +1,11 @@
-/* fopo_embed_svd over columns that are shared out: rank r has the columns M_r of its range of the
- * items, and its rows W_r of every matrix by items. Matrices by users, Y, are whole on each rank.
+/* fopo_embed_svd over columns and users that are shared out: rank r has the columns M_r of its
+ * range of the items (data/columns.h) and its rows W_r of every matrix by items; of a matrix by
+ * users, Y, the rows Y_r of its block of the users. Of two sums over b, the one by users is made
+ * for a block at a time and kept by its rank:
  *
- *     Y = sum over ranks of M_r W_r            (all-reduce of users x l floats)
- *     W_r = M_r^T Y                            (no message)
- *     Gram matrices of W: sums of those of W_r (all-reduce of l x l doubles)
+ *     Y_b = sum over ranks r of (M_r)_b W_r      all-reduce of users of b x l floats, for each b
+ *     W_r = sum over blocks b of (M_r)_b^T Y_b   broadcast of Y_b by its rank, for each b
+ *     Gram matrices: sums of those of Y_r, W_r   all-reduce of l x l doubles
  *
  * The sketch is the same function of (seed, row, column) as in core/svd.c, so the span is that of
  * one process up to rounding. */
@@ -15,98 +17,139 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "data/interactions.h"
+#include "data/columns.h"
 #include "data/shard.h"
 
 typedef struct {
-  fopo_csr M, Mt; /* the columns of the range, and their transpose */
-  size_t N, P, first, n, l;
-  fopo_matrix Y, W, C, G; /* [N, l], [n, l], [l, l], [l, l] */
+  fopo_columns M;
+  size_t first, rows, l;  /* the users of this rank's block; columns of the sketch */
+  fopo_matrix Y, W, C, G; /* [rows, l], [n, l], [l, l], [l, l] */
+  fopo_matrix of_other;   /* [rows of the largest block, l] Y of another rank */
   double *Gy, *Gw;        /* [l, l] */
   float *s;               /* [l] */
 } job;
 
+static size_t ranks(void) { return (size_t)fopo_comm_size(); }
+static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
+
 static void done(job *j) {
-  fopo_csr_done(&j->M);
-  fopo_csr_done(&j->Mt);
+  fopo_columns_done(&j->M);
   fopo_matrix_done(&j->Y);
   fopo_matrix_done(&j->W);
   fopo_matrix_done(&j->C);
   fopo_matrix_done(&j->G);
+  fopo_matrix_done(&j->of_other);
   fopo_free(j->Gy);
   fopo_free(j->Gw);
   fopo_free(j->s);
 }
 
-/* M = the entries of `all` in the columns first .. first + n - 1. */
-static int take_columns(job *j, const fopo_csr *all) {
-  size_t nnz = 0, every = fopo_csr_nnz(all);
-  for (size_t i = 0; i < every; i++) nnz += all->ids[i] - j->first < j->n;
-  int status = fopo_csr_init(&j->M, all->rows, j->n, nnz, 0);
-  size_t at = 0;
-  for (size_t row = 0; row < all->rows && status == FOPO_OK; row++) {
-    for (size_t i = all->indptr[row]; i < all->indptr[row + 1]; i++) {
-      size_t column = all->ids[i] - j->first; /* wraps around below the range */
-      if (column < j->n) j->M.ids[at++] = (uint32_t)column;
-    }
-    j->M.indptr[row + 1] = at;
-  }
-  return status == FOPO_OK ? fopo_csr_transpose(&j->Mt, &j->M) : status;
-}
-
-static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
-  fopo_csr all = {0};
-  j->N = sessions->X.rows;
-  j->P = sessions->X.cols;
-  size_t most = j->N < j->P ? j->N : j->P, extra = o->oversample == 0 ? 10 : o->oversample;
+/* The shapes; refuses a dim that there is not. */
+static int measure(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
+  size_t N = fopo_sessions_count(sessions), P = sessions->X.cols, most = N < P ? N : P;
+  size_t extra = o->oversample == 0 ? 10 : o->oversample;
   if (o->dim < 1 || o->dim > most) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "dim is %zu but %zu users and %zu items have %zu singular vectors; use 1 to "
                      "%zu",
-                     o->dim, j->N, j->P, most, most);
+                     o->dim, N, P, most, most);
   }
   j->l = (o->dim + (extra < most ? extra : most) + 15) / 16 * 16;
   if (j->l > most) j->l = most;
-  j->n = fopo_comm_share(&j->first, j->P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
-  uint64_t bytes = (uint64_t)(j->N + j->n + 2 * j->l) * j->l * sizeof(float);
-  int status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
-  if (status == FOPO_OK) status = fopo_interactions(&all, sessions);
-  if (status == FOPO_OK) status = take_columns(j, &all);
-  fopo_csr_done(&all);
-  if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, j->N, j->l);
-  if (status == FOPO_OK) status = fopo_matrix_init(&j->W, j->n, j->l);
-  if (status == FOPO_OK) status = fopo_matrix_init(&j->C, j->l, j->l);
-  if (status == FOPO_OK) status = fopo_matrix_init(&j->G, j->l, j->l);
+  j->rows = fopo_comm_share(&j->first, N, own_rank(), ranks());
+  return FOPO_OK;
+}
+
+static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
+  size_t l, n, first, largest = fopo_sessions_count(sessions) / ranks() + 1;
+  int status = measure(j, sessions, o);
+  if (status != FOPO_OK) return status; /* on all ranks */
+  l = j->l;
+  n = fopo_comm_share(&first, sessions->X.cols, own_rank(), ranks());
+  size_t nnz = fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y);
+  if (sessions->all == 0) nnz /= ranks();
+  uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
+                   4 * (uint64_t)nnz * sizeof(uint32_t);
+  status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
+  status = fopo_columns_init(&j->M, sessions, status);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, j->rows, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->W, n, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->C, l, l);
+  if (status == FOPO_OK) status = fopo_matrix_init(&j->G, l, l);
+  if (status == FOPO_OK && ranks() > 1) status = fopo_matrix_init(&j->of_other, largest, l);
   if (status != FOPO_OK) return status;
-  j->s = fopo_alloc(j->l, sizeof *j->s);
-  j->Gy = fopo_alloc(j->l * j->l, sizeof *j->Gy);
-  j->Gw = fopo_alloc(j->l * j->l, sizeof *j->Gw);
+  j->s = fopo_alloc(l, sizeof *j->s);
+  j->Gy = fopo_alloc(l * l, sizeof *j->Gy);
+  j->Gw = fopo_alloc(l * l, sizeof *j->Gw);
   return j->s && j->Gy && j->Gw ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 /* ---- products ---- */
 
-/* Y = M W over all ranks. Collective. */
+/* Where this rank has, or puts, Y of block b. */
+static fopo_matrix block_of(const job *j, size_t b) {
+  size_t first;
+  if (b == own_rank()) return j->Y;
+  return fopo_matrix_rows(j->of_other, 0, fopo_columns_block(&first, &j->M, b));
+}
+
+static int report(void) { return fopo_progress("finding singular vectors", 0.0, 0.0); }
+
+/* Y = M W. Collective. */
 static int by_users(job *j, int status) {
-  if (status == FOPO_OK) status = fopo_csr_times_dense(j->Y, &j->M, j->W);
-  if (status == FOPO_OK) status = fopo_progress("finding singular vectors", 0.0, 0.0);
-  status = fopo_comm_agree(status);
-  return status == FOPO_OK ? fopo_comm_sum(j->Y.x, j->N * j->l) : status;
+  for (size_t b = 0; b < ranks(); b++) {
+    fopo_matrix Y = block_of(j, b);
+    if (status == FOPO_OK) fopo_columns_by_users(Y, &j->M, b, j->W);
+    if (status == FOPO_OK) status = report();
+    status = fopo_comm_agree(status);
+    if (status == FOPO_OK) status = fopo_comm_sum(Y.x, Y.rows * j->l);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
 }
 
-static int by_items(job *j) { return fopo_csr_times_dense(j->W, &j->Mt, j->Y); }
-
-/* Gw = W^T W over all ranks. Collective. */
-static int gram_of_items(job *j, int status) {
-  if (status == FOPO_OK) status = fopo_gram(j->Gw, j->W);
-  status = fopo_comm_agree(status);
-  return status == FOPO_OK ? fopo_comm_sum_doubles(j->Gw, j->l * j->l) : status;
+/* W = M^T Y. Collective. */
+static int by_items(job *j, int status) {
+  for (size_t b = 0; b < ranks(); b++) {
+    fopo_matrix Y = block_of(j, b);
+    status = fopo_comm_agree(status);
+    if (status == FOPO_OK) status = fopo_comm_broadcast(Y.x, Y.rows * j->l * sizeof *Y.x, (int)b);
+    if (status != FOPO_OK) return status;
+    fopo_columns_by_items(j->W, &j->M, b, Y);
+    status = report();
+  }
+  return status;
 }
 
-/* W becomes roughly orthonormal: W U diag(s)^(-1/2) for W^T W = U diag(s) U^T. Collective. */
-static int separate(job *j, int status) {
+/* G [l, l] = A^T A over all ranks, A their rows of a matrix. Collective. */
+static int gram(double *G, fopo_matrix A, int status) {
+  size_t cells = A.cols * A.cols;
+  if (A.rows == 0) memset(G, 0, cells * sizeof *G);
+  if (status == FOPO_OK && A.rows > 0) status = fopo_gram(G, A);
+  status = fopo_comm_agree(status);
+  return status == FOPO_OK ? fopo_comm_sum_doubles(G, cells) : status;
+}
+
+/* A = A C. */
+static int times(fopo_matrix A, fopo_matrix C) {
+  enum { BLOCK = 4096 };
+  fopo_matrix product = {0};
+  int status = fopo_matrix_init(&product, A.rows < BLOCK ? A.rows : BLOCK, A.cols);
+  for (size_t first = 0; first < A.rows && status == FOPO_OK; first += BLOCK) {
+    size_t n = A.rows - first < BLOCK ? A.rows - first : BLOCK;
+    fopo_matrix rows = fopo_matrix_rows(A, first, n), made = fopo_matrix_rows(product, 0, n);
+    status = fopo_gemm(made, 1.0f, rows, 0, C, 0, 0.0f);
+    if (status == FOPO_OK) memcpy(rows.x, made.x, n * A.cols * sizeof *made.x);
+  }
+  fopo_matrix_done(&product);
+  return status;
+}
+
+/* A, whose rows all ranks have, becomes roughly orthonormal: A U diag(s)^(-1/2) for A^T A = U
+ * diag(s) U^T. Collective. */
+static int separate(job *j, fopo_matrix A, int status) {
   size_t l = j->l;
-  status = gram_of_items(j, status);
+  status = gram(j->Gw, A, status);
   if (status != FOPO_OK) return status;
   for (size_t a = 0; a < l; a++) {
     for (size_t b = 0; b < l; b++) {
@@ -119,26 +162,22 @@ static int separate(job *j, int status) {
     float scale = 1.0f / sqrtf(fmaxf(j->s[b], 1e-6f * j->s[0]));
     for (size_t a = 0; a < l; a++) fopo_matrix_row(j->C, a)[b] *= isfinite(scale) ? scale : 0.0f;
   }
-  fopo_matrix product = {0};
-  status = fopo_matrix_init(&product, j->n, l);
-  if (status == FOPO_OK) status = fopo_gemm(product, 1.0f, j->W, 0, j->C, 0, 0.0f);
-  if (status == FOPO_OK) memcpy(j->W.x, product.x, j->n * l * sizeof(float));
-  fopo_matrix_done(&product);
-  return status;
+  return times(A, j->C);
 }
 
 static int iterate(job *j, const fopo_svd_options *o) {
-  int on_rows = j->N < j->P, status = FOPO_OK;
+  int on_rows = j->M.N < j->M.P, status = FOPO_OK;
   if (on_rows) {
-    fopo_svd_sketch(j->Y, 0, o->seed);
+    fopo_svd_sketch(j->Y, j->first, o->seed);
   } else {
-    fopo_svd_sketch(j->W, j->first, o->seed);
+    fopo_svd_sketch(j->W, j->M.first, o->seed);
     status = by_users(j, FOPO_OK);
   }
-  for (size_t q = 0; q < o->power_iterations && status == FOPO_OK; q++) {
-    if (q > 0 || !on_rows) status = fopo_orthonormalise_roughly(j->Y);
-    if (status == FOPO_OK) status = by_items(j);
-    status = by_users(j, separate(j, status));
+  for (size_t q = 0; q < o->power_iterations; q++) {
+    if (q > 0 || !on_rows) status = separate(j, j->Y, status);
+    status = by_items(j, status);
+    status = by_users(j, separate(j, j->W, status));
+    if (status != FOPO_OK) return status;
   }
   return status;
 }
@@ -172,9 +211,9 @@ static int extract(job *j, fopo_matrix V, int status) {
   fopo_matrix C = j->C;
   int trusted = 0;
   C.cols = V.cols;
-  if (status == FOPO_OK) status = fopo_gram(j->Gy, j->Y);
-  if (status == FOPO_OK) status = by_items(j);
-  status = gram_of_items(j, status);
+  status = gram(j->Gy, j->Y, status);
+  status = by_items(j, status);
+  status = gram(j->Gw, j->W, status);
   if (status == FOPO_OK) status = fopo_svd_of_grams(C, j->s, j->Gy, j->Gw, &trusted);
   if (status == FOPO_OK && !trusted) {
     status = fopo_fail(FOPO_ERR_NUMERIC,
@@ -189,7 +228,7 @@ static int extract(job *j, fopo_matrix V, int status) {
 /* Of the items of the range, how many occur. */
 static double count_used(const job *j) {
   double used = 0.0;
-  for (size_t a = 0; a < j->n; a++) used += fopo_csr_count(&j->Mt, a) > 0;
+  for (size_t a = 0; a < j->M.n; a++) used += fopo_csr_count(&j->M.Mt, a) > 0;
   return used;
 }
 
@@ -200,13 +239,14 @@ int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions
   double seen = 0.0;
   float *factor = fopo_alloc(options->dim, sizeof *factor);
   *s = (fopo_shard){0};
+  fopo_comm_begin();
   int status = factor != NULL ? init(&j, sessions, options) : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = fopo_matrix_init(&V, j.n, options->dim);
-  status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = extract(&j, V, iterate(&j, options));
+  if (status == FOPO_OK) status = fopo_matrix_init(&V, j.M.n, options->dim);
+  if (status == FOPO_OK) status = iterate(&j, options);
+  if (status == FOPO_OK) status = extract(&j, V, status);
   if (status == FOPO_OK) status = find_signs(factor, V);
   if (status == FOPO_OK) fopo_embed_scale(V, factor);
-  seen = count_used(&j);
+  if (status == FOPO_OK) seen = count_used(&j);
   if (status == FOPO_OK) status = fopo_comm_sum_doubles(&seen, 1);
   if (status == FOPO_OK) {
     fopo_embed_factors(factor, j.s, options->dim, (size_t)seen, scale);
@@ -214,6 +254,7 @@ int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions
     memcpy(singular, j.s, options->dim * sizeof *singular);
     status = fopo_shard_deal(s, V);
   }
+  status = fopo_comm_end(status);
   done(&j);
   fopo_matrix_done(&V);
   fopo_free(factor);

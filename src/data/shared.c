@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "data/gather.h"
 
 static size_t ranks(void) { return (size_t)fopo_comm_size(); }
 static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
@@ -18,18 +19,36 @@ void fopo_shared_done(fopo_shared *s) {
 
 /* ---- sharing out ---- */
 
-/* Rows first .. first + n - 1 of m; not owned. */
-static fopo_csr rows_of(const fopo_csr *m, size_t first, size_t n) {
-  return (fopo_csr){.rows = n, .cols = m->cols, .indptr = m->indptr + first, .ids = m->ids};
+/* The rows of X or Y whose contexts are this rank's; not owned. */
+static fopo_csr own_rows(const fopo_shared *s, const fopo_sessions *sessions, const fopo_csr *m) {
+  return sessions->all > 0 ? *m : fopo_csr_rows(m, s->first, s->x.rows);
 }
 
-static int copy_rows(fopo_csr *to, const fopo_csr *from, size_t first, size_t n) {
-  uint64_t begin = from->indptr[first];
-  int status = fopo_csr_init(to, n, from->cols, (size_t)(from->indptr[first + n] - begin), 0);
+static int copy_rows(fopo_csr *to, const fopo_csr *from) {
+  uint64_t begin = from->indptr[0];
+  int status =
+      fopo_csr_init(to, from->rows, from->cols, (size_t)(from->indptr[from->rows] - begin), 0);
   if (status != FOPO_OK) return status;
-  for (size_t i = 0; i < n; i++) to->indptr[i + 1] = from->indptr[first + i + 1] - begin;
-  memcpy(to->ids, from->ids + begin, (size_t)to->indptr[n] * sizeof *to->ids);
+  for (size_t i = 0; i < from->rows; i++) to->indptr[i + 1] = from->indptr[i + 1] - begin;
+  memcpy(to->ids, from->ids + begin, fopo_csr_nnz(to) * sizeof *to->ids);
   return FOPO_OK;
+}
+
+/* X of the contexts first .. first + n - 1 of all; *owned becomes what it lies in, if it has come
+ * from those that have them. */
+static int take_block(fopo_csr *X, fopo_csr *owned, const fopo_sessions *sessions, size_t first,
+                      size_t n) {
+  if (sessions->all == 0) {
+    *X = fopo_csr_rows(&sessions->X, first, n);
+    return FOPO_OK;
+  }
+  size_t begin = sessions->first, end = begin + sessions->X.rows;
+  size_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
+  fopo_csr mine = {.cols = sessions->X.cols};
+  if (from < to) mine = fopo_csr_rows(&sessions->X, from - begin, to - from);
+  int status = fopo_csr_gather(owned, &mine, "a block of contexts", FOPO_OK);
+  *X = *owned;
+  return status;
 }
 
 /* Contexts of items that are dealt out: the ranks make all of them together, a block at a time, and
@@ -41,8 +60,13 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
   int status = fopo_comm_agree(fopo_matrix_init(&some, BLOCK, s->x.cols));
   for (size_t first = 0; first < s->N && status == FOPO_OK; first += BLOCK) {
     size_t n = s->N - first < BLOCK ? s->N - first : BLOCK;
-    fopo_sessions block = {.X = rows_of(&sessions->X, first, n)};
-    status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, scale);
+    fopo_csr owned = {0};
+    fopo_sessions block = {0};
+    status = take_block(&block.X, &owned, sessions, first, n);
+    if (status == FOPO_OK) {
+      status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, scale);
+    }
+    fopo_csr_done(&owned);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       size_t own = first + i - s->first; /* wraps around below the range */
       if (own >= s->x.rows) continue;
@@ -54,35 +78,41 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
 }
 
 static int check(const fopo_sessions *sessions, size_t P) {
-  if (sessions->X.rows < ranks()) {
+  if (fopo_sessions_count(sessions) < ranks()) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu contexts cannot be shared out to %zu ranks",
-                     sessions->X.rows, ranks());
+                     fopo_sessions_count(sessions), ranks());
   }
   if (sessions->X.cols == P) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "the sessions are over %zu items, and %zu items are given",
                    sessions->X.cols, P);
 }
 
+/* x and Y of this rank's range; x only of items that are whole. */
+static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items, int is_dealt,
+                    fopo_contexts_scale scale) {
+  size_t n = s->x.rows;
+  fopo_csr Y = own_rows(s, sessions, &sessions->Y);
+  uint64_t hits = Y.indptr[n] - Y.indptr[0];
+  uint64_t bytes = (uint64_t)n * (items.cols * sizeof(float) + sizeof(uint64_t)) + hits * 4;
+  int status =
+      fopo_memory_suffices(bytes, "this rank's share of the contexts", "use more machines");
+  if (status == FOPO_OK) status = fopo_matrix_init(&s->x, n, items.cols);
+  if (status == FOPO_OK) status = copy_rows(&s->Y, &Y);
+  if (status != FOPO_OK || is_dealt) return status;
+  fopo_sessions own = {.X = own_rows(s, sessions, &sessions->X)};
+  return fopo_contexts(s->x, &own, items, scale);
+}
+
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
                      fopo_shard *shard, fopo_contexts_scale scale) {
-  size_t n, all[FOPO_COMM_RANKS], most = 1;
-  *s = (fopo_shared){.N = sessions->X.rows};
-  n = fopo_comm_share(&s->first, s->N, own_rank(), ranks());
-  uint64_t hits = sessions->Y.indptr[s->first + n] - sessions->Y.indptr[s->first];
-  uint64_t bytes = (uint64_t)n * (items.cols * sizeof(float) + sizeof(uint64_t)) + hits * 4;
+  size_t all[FOPO_COMM_RANKS], most = 1;
+  *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
+  s->x.rows = fopo_comm_share(&s->first, s->N, own_rank(), ranks());
   int status = check(sessions, shard != NULL ? shard->part.P : items.rows);
-  if (status == FOPO_OK) {
-    status = fopo_memory_suffices(bytes, "this rank's share of the contexts", "use more machines");
-  }
-  if (status == FOPO_OK) status = fopo_matrix_init(&s->x, n, items.cols);
-  if (status == FOPO_OK) status = copy_rows(&s->Y, &sessions->Y, s->first, n);
-  if (status == FOPO_OK && shard == NULL) {
-    fopo_sessions own = {.X = rows_of(&sessions->X, s->first, n)};
-    status = fopo_contexts(s->x, &own, items, scale);
-  }
+  if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, scale);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, scale);
-  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+  for (size_t i = 0; i < s->x.rows && status == FOPO_OK; i++) {
     most = fopo_csr_count(&s->Y, i) > most ? fopo_csr_count(&s->Y, i) : most;
   }
   if (status == FOPO_OK) status = fopo_comm_gather(all, &most, sizeof most);

@@ -17,8 +17,9 @@ typedef struct {
   size_t most;   /* hits of one context of any rank, at least 1 */
 } fopo_shared;
 
-/* Keeps this rank's range of the sessions, with contexts as fopo_contexts makes them from items, or
- * fopo_shard_contexts from those of `shard` (NULL: they are whole). */
+/* Keeps this rank's range of the sessions, which are whole on every rank or shared out, with
+ * contexts as fopo_contexts makes them from items, or fopo_shard_contexts from those of `shard`
+ * (NULL: they are whole). */
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
                      fopo_shard *shard, fopo_contexts_scale scale);
 void fopo_shared_done(fopo_shared *s); /* accepts {0} */

@@ -4,12 +4,12 @@
  * last time, since the dataset keeps no other. Their order is that of time, or a shuffle; equal
  * times are in the order of the shuffle, so that no order of ids decides.
  *
- * Randomness: FOPO_STREAM_SPLIT, step 1 + row for the user in that row of the dataset. So the sides
- * of a user depend on the seed and the row alone, not on the shares and the other users. Each row
- * is written by one thread, so the bits do not depend on the number of threads. */
+ * Randomness: FOPO_STREAM_SPLIT, step 1 + n for user n of the dataset, counted over all ranks. So
+ * the sides of a user depend on the seed and that number alone, not on the shares, the other users
+ * and the ranks. Each row is written by one thread, so the bits do not depend on the number of
+ * threads. */
 #include "data/sides.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +47,17 @@ static int compare(const void *left, const void *right) {
   return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
+/* The step that the draws of a row are made with. */
+static uint32_t step_of(const work *w, uint32_t row) {
+  return (uint32_t)w->d->first_user + row + 1;
+}
+
 /* events: those of a row, in their order; returns how many there are. */
 static size_t list_events(event *events, const work *w, uint32_t row, uint32_t *order) {
   const fopo_csr *m = &w->d->matrix;
   size_t n = fopo_csr_count(m, row), count = n, at = (size_t)m->indptr[row];
   const double *first = w->d->times.first, *last = w->d->times.last;
-  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, row + 1);
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, step_of(w, row));
   for (size_t k = 0; k < n; k++) {
     events[k] = (event){first != NULL ? first[at + order[k]] : 0, (uint32_t)k, order[k]};
   }
@@ -114,7 +119,7 @@ static void divide(uint8_t *sides, const work *w, const event *events, size_t n)
 /* The authors' split needs no events: the first items of a shuffle are X. */
 static void halve(uint8_t *sides, const work *w, uint32_t row, size_t n, uint32_t *order) {
   size_t in_x = count_x(w, n);
-  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, row + 1);
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, step_of(w, row));
   memset(sides, FOPO_IN_TRAIN | FOPO_TRAIN_Y, n);
   for (size_t k = 0; k < in_x; k++) sides[order[k]] = FOPO_IN_TRAIN | FOPO_TRAIN_X;
 }
@@ -166,59 +171,4 @@ int fopo_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *users, siz
   fopo_free(w.order);
   fopo_free(w.events);
   return status;
-}
-
-/* ---- cuts ---- */
-
-/* The k-th smallest of x [n], counted from 0; x is reordered. Selection with a partition in three,
- * smaller, equal, larger (Dijkstra), since many times may be equal; the pivot is from anywhere,
- * since files are often sorted by time. */
-static double select_kth(double *x, size_t n, size_t k) {
-  uint32_t word = 1;
-  for (;;) {
-    word = word * 1664525u + 1013904223u;
-    double pivot = x[(word >> 8) % n];
-    size_t smaller = 0, i = 0, end = n;
-    while (i < end) {
-      double t = x[i];
-      if (t < pivot) {
-        x[i++] = x[smaller];
-        x[smaller++] = t;
-      } else if (t > pivot) {
-        x[i] = x[--end];
-        x[end] = t;
-      } else {
-        i++;
-      }
-    }
-    if (k >= smaller && k < end) return pivot;
-    if (k < smaller) {
-      n = smaller;
-    } else {
-      x += end;
-      k -= end;
-      n -= end;
-    }
-  }
-}
-
-int fopo_sides_cuts(double *from, const fopo_dataset *d, const fopo_split_options *options,
-                    const fopo_split_plan *plan) {
-  size_t n = fopo_csr_nnz(&d->matrix), in_test = (size_t)(options->test * (double)n);
-  const double *times = d->times.first;
-  double *x = fopo_alloc(n, sizeof *x);
-  if (x == NULL) return FOPO_ERR_MEMORY;
-  memcpy(x, times, n * sizeof *x);
-  from[1] = in_test > 0 ? select_kth(x, n, n - in_test) : (double)INFINITY;
-  if (plan->from[1] != NULL) {
-    from[1] = *plan->from[1];
-    in_test = 0;
-    for (size_t e = 0; e < n; e++) in_test += times[e] >= from[1];
-  }
-  size_t later = in_test + (size_t)(options->valid * (double)n);
-  from[0] = later == in_test ? from[1] : select_kth(x, n, later < n ? n - later : 0);
-  if (from[0] > from[1]) from[0] = from[1]; /* everything is at or after a given from[1] */
-  if (plan->from[0] != NULL) from[0] = *plan->from[0];
-  fopo_free(x);
-  return FOPO_OK;
 }

@@ -14,10 +14,4 @@ enum { FOPO_TRAIN_X = 8, FOPO_TRAIN_Y = 16 };
 int fopo_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *users, size_t n,
                const fopo_split_options *options, const fopo_split_plan *plan, const double *from);
 
-/* Where the windows of valid and test begin, from [2]: as the plan says, else by the shares of the
- * interactions. Then floor(test * nnz) of them are at or after from[1], and floor(valid * nnz) more
- * at or after from[0]; still more if several have the same time. */
-int fopo_sides_cuts(double *from, const fopo_dataset *d, const fopo_split_options *options,
-                    const fopo_split_plan *plan);
-
 #endif

@@ -45,6 +45,20 @@ static void escape(char *out, size_t size, const char *text, size_t n) {
   out[used] = '\0';
 }
 
+/* Lines that end before t->begin; as many as can be read. */
+static size_t lines_before(const fopo_text *t) {
+  char block[1 << 14];
+  size_t lines = 0, got = 1;
+  for (uint64_t from = 0; from < t->begin && got > 0; from += got) {
+    size_t n = t->begin - from < sizeof block ? (size_t)(t->begin - from) : sizeof block;
+    if (fopo_read_at(t->fd, block, n, from, &got) != 0) break;
+    for (size_t i = 0; i < got; i++) lines += block[i] == (t->lone_cr ? '\r' : '\n');
+  }
+  return lines;
+}
+
+size_t fopo_text_line(const fopo_text *t) { return lines_before(t) + t->line + 1; }
+
 int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                      const char *why) {
   return fopo_text_refuse_in(t, line, column, NULL, text, n, why);
@@ -61,8 +75,8 @@ int fopo_text_refuse_in(const fopo_text *t, size_t line, size_t column, const ch
   } else if (name != NULL) {
     snprintf(place, sizeof place, ", %s", title);
   }
-  return fopo_fail(FOPO_ERR_FORMAT, "%s, line %zu%s: %s%s%s%s", t->path, line, place,
-                   text != NULL ? "'" : "", shown, text != NULL ? "' " : "", why);
+  return fopo_fail(FOPO_ERR_FORMAT, "%s, line %zu%s: %s%s%s%s", t->path, lines_before(t) + line,
+                   place, text != NULL ? "'" : "", shown, text != NULL ? "' " : "", why);
 }
 
 /* ---- bytes ---- */
@@ -187,6 +201,7 @@ static int refuse_nul(const fopo_text *t, const char *nul) {
 static int reserve(fopo_text *t) {
   size_t kept = t->filled - (size_t)(t->at - t->buffer);
   if (kept > 0) memmove(t->buffer, t->at, kept);
+  t->origin += (uint64_t)(t->at - t->buffer);
   t->filled = kept;
   if (t->capacity - kept < t->step) {
     if (kept > LINE_MOST) {
@@ -253,8 +268,37 @@ int fopo_text_more(fopo_text *t) {
   t->stop = last != NULL ? last + 1 : t->at + whole;
   if (was_ended) return FOPO_OK;
   /* Progress reaches 100 % once, here: before the end, buffered input may already be all read. */
-  double total = (double)t->size, done = (double)t->taken;
+  uint64_t end = t->limit < t->size ? t->limit : t->size;
+  double total = end > t->begin ? (double)(end - t->begin) : 1.0;
+  double done = (double)t->taken - (double)t->begin;
   return fopo_progress(t->what, t->ended ? total : done < total ? done : total * 0.999, total);
+}
+
+int fopo_text_seek(fopo_text *t, uint64_t from) {
+  t->at = t->stop = t->buffer;
+  t->filled = t->line = 0;
+  t->ended = 0;
+  t->origin = t->taken = t->begin = from - 1;
+  int status = fopo_text_more(t);
+  if (status != FOPO_OK) return status;
+  /* The rest of the line that holds the byte before; a lone line end if `from` begins a line. */
+  if (t->at < t->stop) t->at = (const char *)memchr(t->at, '\n', (size_t)(t->stop - t->at)) + 1;
+  t->begin = fopo_text_place(t);
+  return FOPO_OK;
+}
+
+uint64_t fopo_text_place(const fopo_text *t) {
+  uint64_t place = t->origin + (uint64_t)(t->at - t->buffer);
+  if (place == t->mark) return 0;
+  return place < t->size ? place : t->size; /* a line end may have been added to the last line */
+}
+
+const char *fopo_text_limit(const fopo_text *t) {
+  uint64_t text = (uint64_t)(t->stop - t->buffer);
+  if (t->limit >= t->origin + text) return t->stop;
+  size_t n = t->limit > t->origin ? (size_t)(t->limit - t->origin) : 0;
+  if (n == 0) return t->buffer;
+  return (const char *)memchr(t->buffer + n - 1, '\n', (size_t)text - n + 1) + 1;
 }
 
 int fopo_text_each_line(fopo_text *t, fopo_take_line *take, void *data) {
@@ -284,7 +328,9 @@ int fopo_text_peek(const char **p, const char *stop, const char **at, const char
 static int is_small(const fopo_text *t) { return t->inflater == NULL && t->size < BLOCK; }
 
 static void skip_byte_order_mark(fopo_text *t) {
-  if (t->stop - t->at >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) t->at += 3;
+  if (t->stop - t->at < 3 || memcmp(t->at, "\xef\xbb\xbf", 3) != 0) return;
+  t->mark = 3;
+  t->at += t->mark;
 }
 
 /* Room for two blocks, or for all of a small file. */
@@ -297,7 +343,7 @@ static int make_buffer(fopo_text *t) {
 }
 
 int fopo_text_open(fopo_text *t, const char *path) {
-  *t = (fopo_text){.path = path, .fd = -1};
+  *t = (fopo_text){.path = path, .fd = -1, .limit = UINT64_MAX};
   int status = fopo_open_regular(&t->fd, &t->size, path);
   if (status != FOPO_OK) return status;
   snprintf(t->what, sizeof t->what, "reading %s", path);

@@ -32,6 +32,10 @@ typedef struct {
   size_t step;             /* bytes of one read: 1 MiB; readers with many threads set more */
   const char *at, *stop;   /* the lines not yet consumed */
   uint64_t taken, size;    /* bytes of the file read so far, and its length */
+  uint64_t origin;         /* where in the file the buffer begins; gzipped: of no use */
+  uint64_t mark;           /* bytes of a byte order mark: they are of the first line */
+  uint64_t begin;          /* `line` counts from this byte on; 0 but after fopo_text_seek */
+  uint64_t limit;          /* lines from here on are another reader's; UINT64_MAX: none are */
   size_t line;             /* lines before `at` */
   int ended;               /* the file has no more bytes */
   int lone_cr;             /* lines end in a lone CR */
@@ -46,6 +50,19 @@ void fopo_text_close(fopo_text *t); /* accepts {0} */
  * further ahead. Pointers into the text are invalid afterwards. Reports progress. */
 int fopo_text_more(fopo_text *t);
 
+/* Goes to the first line that begins at byte `from` >= 1 or behind it; only in a file that is not
+ * gzipped. `line` then counts from there, and sentences count the lines before, too. */
+int fopo_text_seek(fopo_text *t, uint64_t from);
+
+/* The byte of the file at which the line at `at` begins; only if it is not gzipped. */
+uint64_t fopo_text_place(const fopo_text *t);
+
+/* Where the lines that begin before t->limit end in the text at hand; at most t->stop. */
+const char *fopo_text_limit(const fopo_text *t);
+
+/* The number of the line at `at` in its file, from 1: reads the file up to t->begin. */
+size_t fopo_text_line(const fopo_text *t);
+
 /* Calls `take` for each line [at, end) of the rest of the file; *end is its '\n', and t->line
  * counts the line already. Stops at the first negative status and returns it; any other means: go
  * on. */
@@ -56,8 +73,9 @@ int fopo_text_each_line(fopo_text *t, fopo_take_line *take, void *data);
  * trailing blanks; *p moves behind it. 0 if *p is `stop`. */
 int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end);
 
-/* Fails with "PATH, line 7, column 2: 'text' why". Column 0 and text NULL are left out; of the text
- * at most 80 characters are shown, unprintable ones as \xNN. */
+/* Fails with "PATH, line 7, column 2: 'text' why". `line` counts from 1 as t->line does. Column 0
+ * and text NULL are left out; of the text at most 80 characters are shown, unprintable ones as
+ * \xNN. */
 int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                      const char *why);
 

@@ -38,6 +38,17 @@ static inline void spit(const char *path, const void *bytes, size_t n) {
   fclose(f);
 }
 
+/* Writes a file of the folder, and returns its path. */
+static inline const char *write_bytes(const char *name, const void *bytes, size_t n) {
+  const char *path = in_folder(name);
+  spit(path, bytes, n);
+  return path;
+}
+
+static inline const char *write_text(const char *text) {
+  return write_bytes("case.txt", text, strlen(text));
+}
+
 /* The exit status of tests/oracle_npz.py, with the folder as its argument. PYTHON= names the
  * interpreter. */
 static inline int oracle(const char *what) {

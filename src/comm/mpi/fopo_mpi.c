@@ -106,12 +106,12 @@ static int exchange(void *receive, const size_t *received, const void *send, con
                "exchange between the ranks");
 }
 
-static int broadcast(void *bytes, size_t n) {
+static int broadcast(void *bytes, size_t n, int from) {
   int status = FOPO_OK;
   for (size_t first = 0; first < n && status == FOPO_OK; first += PIECE) {
     size_t count = n - first < PIECE ? n - first : PIECE;
-    status = check(MPI_Bcast((char *)bytes + first, (int)count, MPI_BYTE, 0, MPI_COMM_WORLD),
-                   "broadcast from rank 0");
+    status = check(MPI_Bcast((char *)bytes + first, (int)count, MPI_BYTE, from, MPI_COMM_WORLD),
+                   "broadcast from one rank");
   }
   return status;
 }

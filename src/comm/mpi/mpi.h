@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Changed with the table, so that a program and an object of different builds refuse each other. */
-enum { FOPO_MPI_ABI = 1 };
+enum { FOPO_MPI_ABI = 2 };
 
 typedef struct {
   char name[128]; /* "Open MPI v4.1.4, ..." */
@@ -21,7 +21,7 @@ typedef struct {
       int value[2]); /* the smallest value[0], and the smallest rank value[1] that has it */
   int (*gather)(void *all, const void *mine, const size_t *bytes); /* [size] of each rank */
   int (*exchange)(void *receive, const size_t *received, const void *send, const size_t *sent);
-  int (*broadcast)(void *bytes, size_t n);
+  int (*broadcast)(void *bytes, size_t n, int from);
 } fopo_mpi;
 
 /* The one symbol of the object: starts MPI and fills *mpi; FOPO_ERR_UNAVAILABLE with a sentence. */

@@ -243,6 +243,7 @@ const fopo_reader fopo_reader_lists = {.name = "lists",
 const fopo_reader fopo_reader_counted = {
     .name = "counted",
     .what = "\"count item item ...\" a line, as CiteULike: line i is user i",
+    .users_are_lines = 1,
     .sniff = sniff_counted,
     .read = read_counted};
 
@@ -250,4 +251,5 @@ const fopo_reader fopo_reader_counted = {
 const fopo_reader fopo_reader_baskets = {
     .name = "baskets",
     .what = "\"item item ...\" a line, as FIMI: line i is user i; only by name",
+    .users_are_lines = 1,
     .read = read_baskets};

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "data/formats.h"
+#include "data/read/several.h"
 
 #define FOPO_READER_ROW(name) &fopo_reader_##name,
 static const fopo_reader *const readers[] = {FOPO_READERS(FOPO_READER_ROW) NULL};
@@ -26,7 +27,13 @@ int fopo_read_has_columns(const fopo_read_options *o) {
          (o->separator != 0 && o->separator != ' ');
 }
 
-static int check_columns(const fopo_reader *reader, const fopo_read_options *o, const char *path) {
+static int check_options(const fopo_reader *reader, const fopo_read_options *o, const char *path) {
+  if (reader->users_are_lines && o->several != NULL && o->several->many) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s is read as format = \"%s\", where line i is user i, so it cannot be read "
+                     "with other files as one; write them as one file",
+                     path, reader->name);
+  }
   if (reader->has_columns || !fopo_read_has_columns(o)) return FOPO_OK;
   return fopo_fail(
       FOPO_ERR_ARGUMENT,
@@ -102,7 +109,7 @@ static int open_text(const fopo_reader **reader, fopo_text *t, const char *path,
   int status = fopo_text_open(t, path);
   if (status == FOPO_OK) status = read_ten_lines(t);
   if (status == FOPO_OK && *reader == NULL) status = find_sniffed(reader, t, o);
-  if (status == FOPO_OK) status = check_columns(*reader, o, path);
+  if (status == FOPO_OK) status = check_options(*reader, o, path);
   if (status != FOPO_OK) fopo_text_close(t);
   return status;
 }
@@ -131,7 +138,7 @@ static int read_text(fopo_dataset *d, const fopo_reader *reader, const char *pat
 
 static int read_file(fopo_dataset *d, const fopo_reader *reader, const char *path,
                      const fopo_read_options *o) {
-  int status = check_columns(reader, o, path);
+  int status = check_options(reader, o, path);
   if (status != FOPO_OK) return status;
   snprintf(d->format, sizeof d->format, "%s", reader->name);
   return reader->read_file(d, path, o);

@@ -16,6 +16,8 @@
 #include "data/dataset.h"
 #include "data/text.h"
 
+struct fopo_several;
+
 /* Zero-initialised options mean: recognise everything, refuse malformed rows. */
 typedef struct {
   const char *format; /* NULL or "auto", or the name of a row */
@@ -29,6 +31,8 @@ typedef struct {
   int header;        /* 1: there is one, -1: there is none, 0: recognise */
   int skip_errors;   /* 1: malformed rows are counted in `skipped`, up to max_errors */
   size_t max_errors;
+  struct fopo_several *several; /* of read/several.h, which sets it: the file is one of several, and
+                                   a table adds its rows there and makes no matrix */
 } fopo_read_options;
 
 struct fopo_table;
@@ -38,6 +42,8 @@ typedef struct {
   const char *what; /* one line for help() */
   int has_columns;  /* 1: user, item, value, time, where, header and separator have a meaning.
                        Otherwise they are refused; value = "" and time = "" (use none) never are */
+
+  int users_are_lines; /* 1: line i is user i, so several files cannot be one */
 
   /* How format = "auto" recognises it; both NULL: never, it is only read by name. */
   const char *magic; /* a binary file: its first bytes */
@@ -51,7 +57,7 @@ typedef struct {
   int (*read_file)(fopo_dataset *d, const char *path, const fopo_read_options *options);
 
   /* A format that is a table: fopo_table_roles of read/table.h, for readers of some rows at a time.
-   */
+   * Its rows are independent, so a stretch of the file can be read without the others. */
   int (*roles)(struct fopo_table *r);
 } fopo_reader;
 

@@ -73,9 +73,8 @@ static int compare_real(double a, fopo_comparison op, double b) {
   case FOPO_LESS: return a < b;
   case FOPO_LESS_EQUAL: return a <= b;
   case FOPO_GREATER: return a > b;
-  case FOPO_GREATER_EQUAL: return a >= b;
+  default: return a >= b; /* FOPO_GREATER_EQUAL */
   }
-  return 0;
 }
 
 /* Does the row meet the condition? FOPO_OK, FOPO_ROW_LEFT_OUT, or a rejection. */
@@ -215,11 +214,10 @@ static void give_up_times(fopo_table *r) {
     snprintf(place, sizeof place, r->titles != NULL ? "column %s (%s)" : "column %s", number, name);
   }
   snprintf(r->d->no_times, sizeof r->d->no_times,
-           "line %zu, %s: '%.*s' is not a %s; time = \"%s\" makes that an error", r->t->line + 1,
-           place, (int)(f.n < 40 ? f.n : 40), f.at, r->time_is_date ? "date" : "number", name);
-  fopo_free(r->pairs.time);
-  r->pairs.time = NULL;
-  r->pairs.with_times = 0;
+           "line %zu, %s: '%.*s' is not a %s; time = \"%s\" makes that an error",
+           fopo_text_line(r->t), place, (int)(f.n < 40 ? f.n : 40), f.at,
+           r->time_is_date ? "date" : "number", name);
+  fopo_pairs_drop_times(&r->pairs);
   r->time = FOPO_NO_COLUMN;
 }
 
@@ -292,81 +290,4 @@ int fopo_table_rows(fopo_table *r, const char *stop) {
     t->at = next;
   }
   return FOPO_OK;
-}
-
-static int read_rows(fopo_table *r) {
-  fopo_text *t = r->t;
-  fopo_chunks *chunks;
-  int status = fopo_chunks_new(&chunks, r);
-  while (status == FOPO_OK) {
-    size_t left = (size_t)(t->stop - t->at);
-    status = fopo_chunks_block(chunks);
-    if (status != FOPO_OK || (left == (size_t)(t->stop - t->at) && t->ended)) break;
-    status = fopo_text_more(t);
-  }
-  fopo_chunks_free(chunks);
-  return status;
-}
-
-/* Estimates the rows of the file from those of the first block; gzip packs such text about 4 to 1.
- */
-static double expected_rows(const fopo_table *r) {
-  const fopo_text *t = r->t;
-  double lines = 0, bytes = (double)(t->stop - t->at);
-  for (const char *p = t->at; p < t->stop && (p = memchr(p, '\n', (size_t)(t->stop - p))); p++) {
-    lines++;
-  }
-  double all = (double)t->size * (t->inflater != NULL ? 4 : 1);
-  return bytes > 0 ? lines * all / bytes : 0;
-}
-
-/* Renumbers the pairs after the ids were sorted; place NULL: nothing moved. */
-static int renumber(uint32_t *ids, const uint32_t *place, size_t n) {
-  enum { POLL = 1 << 20 }; /* pairs between two polls: about 2 ms */
-  for (size_t from = 0; place != NULL && from < n; from += POLL) {
-    size_t to = n - from < POLL ? n : from + POLL;
-    for (size_t i = from; i < to; i++) ids[i] = place[ids[i]];
-    int status = fopo_progress("ordering ids", (double)to, (double)n);
-    if (status != FOPO_OK) return status;
-  }
-  return FOPO_OK;
-}
-
-/* The names of one side; its pairs become indices of them. */
-static int finish_side(fopo_names *names, fopo_side *side, uint32_t *pairs, size_t n) {
-  int status = FOPO_OK, done = 0;
-  if (side->as_numbers) status = fopo_numbers_finish(names, pairs, n, &done);
-  if (status != FOPO_OK || done) return status;
-  status = fopo_side_index(side, pairs, n);
-  uint32_t *place = NULL;
-  if (status == FOPO_OK) status = fopo_ids_finish(names, &place, &side->ids);
-  if (status == FOPO_OK) status = renumber(pairs, place, n);
-  fopo_free(place);
-  return status;
-}
-
-static int finish(fopo_table *r) {
-  fopo_pairs *p = &r->pairs;
-  fopo_dataset *d = r->d;
-  int status = finish_side(&d->users, &r->users, p->user, p->n);
-  if (status == FOPO_OK) status = finish_side(&d->items, &r->items, p->item, p->n);
-  if (status != FOPO_OK) return status;
-  d->users_seen = d->users.n; /* only ids that occur have names */
-  d->items_seen = d->items.n;
-  return fopo_pairs_build(d, p, d->users.n, d->items.n, r->t->path);
-}
-
-int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
-                    fopo_table_roles *roles) {
-  fopo_table r = {.t = t, .d = d, .options = options, .users.as_numbers = 1, .items.as_numbers = 1};
-  int status = fopo_table_plan(&r, roles);
-  r.pairs.with_values = r.value != FOPO_NO_COLUMN;
-  r.pairs.with_times = r.time != FOPO_NO_COLUMN;
-  if (status == FOPO_OK) {
-    status = fopo_pairs_check_memory_like(t->path, expected_rows(&r), &r.pairs);
-  }
-  if (status == FOPO_OK) status = read_rows(&r);
-  if (status == FOPO_OK) status = finish(&r);
-  fopo_table_done(&r);
-  return status;
 }

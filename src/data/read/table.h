@@ -7,7 +7,8 @@
  * columns must hold what they should. Columns that are not used are not looked at. Rows may also be
  * JSON objects, one a line, whose keys are the columns (table_json.c). table_chunks.c
  * reads most rows, many at once and on several threads, and leaves the others to table.c; both give
- * the same result. table_numbers.c turns integer ids into indices. */
+ * the same result. table_numbers.c turns integer ids into indices, table_read.c makes the dataset.
+ */
 #ifndef FOPO_DATA_READ_TABLE_H
 #define FOPO_DATA_READ_TABLE_H
 
@@ -110,7 +111,7 @@ typedef struct fopo_table {
  * and fopo_table_peek the first rows. FOPO_OK, or a failure that says which option helps. */
 typedef int fopo_table_roles(fopo_table *r);
 
-/* The whole reader of a format that is a table. */
+/* The whole reader of a format that is a table: table_read.c. */
 int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
                     fopo_table_roles *roles);
 

@@ -264,6 +264,11 @@ static void copy_side(uint32_t *to, const int64_t *ids, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = (uint32_t)ids[i];
 }
 
+/* Of a file without values, beside one that has them, they are 1. */
+static void copy_values(float *to, const chunk *c) {
+  for (size_t i = 0; i < c->n; i++) to[i] = c->value != NULL ? c->value[i] : 1.0f;
+}
+
 /* Appends the rows of the chunks [from, to) to the pairs. Integer ids are copied in parallel; ids
  * that need an index get it in the order of the file. */
 static int append(fopo_chunks *k, size_t from, size_t to) {
@@ -290,7 +295,7 @@ static int append(fopo_chunks *k, size_t from, size_t to) {
     chunk *c = &k->list[i];
     if (r->users.as_numbers) copy_side(p->user + c->first, c->user, c->n);
     if (r->items.as_numbers) copy_side(p->item + c->first, c->item, c->n);
-    if (p->with_values && c->n > 0) memcpy(p->value + c->first, c->value, c->n * sizeof *c->value);
+    if (p->with_values) copy_values(p->value + c->first, c);
     if (p->with_times && c->n > 0) memcpy(p->time + c->first, c->time, c->n * sizeof *c->time);
   }
   /* Ids that need an index: one chunk after the other, since indices follow first appearance. */
@@ -351,7 +356,7 @@ static int reserve(const fopo_chunks *k, chunk *c) {
   int is_json = k->parsers != NULL;
   size_t capacity = (size_t)(c->stop - c->from) / (is_json ? OBJECT_LEAST : ROW_LEAST) + 1;
   if (capacity <= c->capacity) return FOPO_OK;
-  int with_values = k->r->pairs.with_values, with_times = k->r->pairs.with_times;
+  int with_values = k->r->value != FOPO_NO_COLUMN, with_times = k->r->pairs.with_times;
   chunk_done(c);
   c->user = fopo_alloc(capacity, sizeof *c->user);
   c->item = fopo_alloc(capacity, sizeof *c->item);
@@ -371,7 +376,7 @@ static int reserve(const fopo_chunks *k, chunk *c) {
 
 /* Cuts the text behind `from` into at most CHUNKS chunks at line ends. */
 static int cut_chunks(fopo_chunks *k, const char *from, size_t *n) {
-  const char *stop = k->r->t->stop;
+  const char *stop = fopo_text_limit(k->r->t);
   for (*n = 0; *n < CHUNKS && from < stop; ++*n) {
     chunk *c = &k->list[*n];
     c->from = from;
@@ -396,7 +401,7 @@ static void skip_times(fopo_chunks *k) {
 
 int fopo_chunks_block(fopo_chunks *k) {
   fopo_text *t = k->r->t;
-  while (t->at < t->stop) {
+  while (t->at < fopo_text_limit(t)) {
     size_t n;
     skip_times(k);
     int status = cut_chunks(k, t->at, &n), stopped = 0;

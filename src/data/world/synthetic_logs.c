@@ -15,6 +15,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 /* Random streams of one seed. */
 enum {
@@ -296,11 +297,11 @@ static void sweep_segment(const sweep *s, totals *part, size_t first, size_t end
     size_t n = end - at < TILE ? end - at : TILE;
     fopo_matrix F = fopo_matrix_view(f, rows, n), T = fopo_matrix_view(t, rows, n);
     /* F [rows, n] = Q items^T; T = -(bias + slope X beta^T), the negative log-odds of a reward. */
-    fopo_gemm_tile(F, 1.0f, s->Q, 0, fopo_matrix_rows(s->items, at, n), 1, 0.0f);
+    fopo_product_tile(F, 1.0f, s->Q, 0, fopo_matrix_rows(s->items, at, n), 1, 0.0f);
     if (!s->greedy) {
       for (size_t i = 0; i < rows * n; i++) t[i] = (float)-o->bias;
-      fopo_gemm_tile(T, (float)-o->slope, s->X, 0, fopo_matrix_rows(s->world->items, at, n), 1,
-                     1.0f);
+      fopo_product_tile(T, (float)-o->slope, s->X, 0, fopo_matrix_rows(s->world->items, at, n), 1,
+                        1.0f);
     }
     for (size_t r = 0; r < rows; r++) add_tile(&part[r], f + r * n, t + r * n, at, n, s->greedy);
   }

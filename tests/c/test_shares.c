@@ -1,0 +1,375 @@
+/* Data that are shared out to the ranks, against the same data whole: splits, contexts and
+ * embeddings; and what goes wrong on one rank. Alone it runs as rank 0 of 1; test_ranks.py starts
+ * it on several. */
+#include <math.h>
+
+#include "comm/pieces.h"
+#include "core/rng.h"
+#include "data/gather.h"
+#include "data/shared.h"
+#include "data/world/synthetic.h"
+#include "ranks.h"
+
+enum { USERS = 173, ITEMS = 90, DIM = 6 };
+
+/* Users of clusters, who took least_items or more; times of 0 .. 59, which are often equal, and
+ * later ones of pairs that repeat. */
+static fopo_dataset *make_dataset(size_t users, int with_repeats) {
+  fopo_world_options o = {.users = users,
+                          .items = ITEMS,
+                          .clusters = 6,
+                          .tastes = 2,
+                          .mean_items = 12,
+                          .zipf = 0.7,
+                          .noise = 0.2,
+                          .spread = 0.7,
+                          .ones = 1,
+                          .seed = 5};
+  fopo_world *world = NULL;
+  fopo_dataset *d = NULL;
+  uint32_t x = 7;
+  ok(fopo_world_options_complete(&o));
+  ok(fopo_world_new(&world, &d, &o));
+  fopo_world_free(world);
+  size_t nnz = fopo_csr_nnz(&d->matrix);
+  d->times.first = fopo_alloc(nnz, sizeof(double));
+  d->times.last = with_repeats ? fopo_alloc(nnz, sizeof(double)) : NULL;
+  for (size_t e = 0; e < nnz; e++) {
+    x = x * 1664525u + 1013904223u;
+    d->times.first[e] = (double)(x >> 8 & 63) - 20.5;
+    if (with_repeats) d->times.last[e] = d->times.first[e] + (x & 128 ? (double)(x >> 20 & 31) : 0);
+  }
+  return d;
+}
+
+/* ---- pieces ---- */
+
+/* What rank `from` sends to rank `to`: so many bytes, with these values. */
+static size_t bytes_between(size_t from, size_t to) { return (from * 31 + to * 17 + 5) % 97; }
+static char byte_of(size_t from, size_t to, size_t i) { return (char)(from * 7 + to * 3 + i); }
+
+static void pieces_of_any_size(void **state) {
+  (void)state;
+  static char send[FOPO_COMM_RANKS * 97], come[FOPO_COMM_RANKS * 97];
+  size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], at = 0;
+  for (size_t r = 0; r < ranks(); r++) {
+    sent[r] = bytes_between(own_rank(), r);
+    for (size_t i = 0; i < sent[r]; i++) send[at++] = byte_of(own_rank(), r, i);
+  }
+  ok(fopo_pieces_sizes(coming, sent, FOPO_OK));
+  for (size_t piece = 1; piece < 1000; piece = piece * 3 + 1) {
+    memset(come, 0, sizeof come);
+    ok(fopo_pieces_exchange(come, coming, send, sent, piece, FOPO_OK));
+    at = 0;
+    for (size_t r = 0; r < ranks(); r++) {
+      assert_int_equal(coming[r], bytes_between(r, own_rank()));
+      for (size_t i = 0; i < coming[r]; i++) {
+        assert_int_equal(come[at++], byte_of(r, own_rank(), i));
+      }
+    }
+    size_t own = 0; /* the first rank's part of what this one sent */
+    for (size_t r = 0; r < ranks(); r++) coming[r] = bytes_between(r, 0);
+    memset(come, 0, sizeof come);
+    ok(fopo_pieces_gather(come, send + own, coming, piece, FOPO_OK));
+    at = 0;
+    for (size_t r = 0; r < ranks(); r++) {
+      for (size_t i = 0; i < coming[r]; i++) assert_int_equal(come[at++], byte_of(r, 0, i));
+    }
+    for (size_t r = 0; r < ranks(); r++) coming[r] = bytes_between(r, own_rank());
+  }
+}
+
+static void any_rank_broadcasts(void **state) {
+  (void)state;
+  for (size_t r = 0; r < ranks(); r++) {
+    size_t x[3] = {own_rank(), 5 * own_rank(), 9};
+    ok(fopo_comm_broadcast(x, sizeof x, (int)r));
+    assert_true(x[0] == r && x[1] == 5 * r && x[2] == 9);
+  }
+}
+
+/* ---- splits ---- */
+
+/* Rows of a matrix are the rows first .. of another one. */
+static void same_rows(const fopo_csr *part, const fopo_csr *whole, size_t first) {
+  assert_int_equal(part->cols, whole->cols);
+  for (size_t i = 0; i < part->rows; i++) {
+    assert_int_equal(fopo_csr_count(part, i), fopo_csr_count(whole, first + i));
+    assert_memory_equal(fopo_csr_row(part, i), fopo_csr_row(whole, first + i),
+                        fopo_csr_count(part, i) * sizeof *part->ids);
+  }
+}
+
+static void same_part(const fopo_sessions *part, const fopo_sessions *whole) {
+  size_t first, n = fopo_comm_share(&first, whole->X.rows, own_rank(), ranks());
+  assert_int_equal(fopo_sessions_count(part), whole->X.rows);
+  if (whole->X.rows == 0) return;
+  assert_true(part->first == first && part->X.rows == n && part->Y.rows == n);
+  assert_int_equal(part->all, whole->X.rows);
+  same_rows(&part->X, &whole->X, first);
+  same_rows(&part->Y, &whole->Y, first);
+  assert_memory_equal(part->users, whole->users + first, n * sizeof *part->users);
+}
+
+/* Both splits, or both refuse with the same sentence. Returns 1 if there are sessions. */
+static int same_split(const fopo_dataset *d, const fopo_dataset *part, const fopo_split_options *o,
+                      const fopo_split_plan *plan) {
+  fopo_split whole, split;
+  char why[512] = "";
+  int status = fopo_split_by(&whole, d, o, plan);
+  if (status != FOPO_OK) snprintf(why, sizeof why, "%s", fopo_error_sentence());
+  int other = fopo_split_by(&split, part, o, plan);
+  assert_int_equal(status, other);
+  if (status != FOPO_OK) {
+    assert_string_equal(fopo_error_sentence(), why);
+    return 0;
+  }
+  assert_true(split.kept == whole.kept && split.dropped == whole.dropped);
+  assert_memory_equal(split.without, whole.without, sizeof split.without);
+  assert_memory_equal(split.from, whole.from, sizeof split.from);
+  same_part(&split.train, &whole.train);
+  same_part(&split.valid, &whole.valid);
+  same_part(&split.test, &whole.test);
+  fopo_split_done(&split);
+  fopo_split_done(&whole);
+  return 1;
+}
+
+static void splits_are_those_of_the_whole(void **state) {
+  (void)state;
+  static const fopo_split_kind kinds[] = {FOPO_SPLIT_USERS, FOPO_SPLIT_TIME, FOPO_SPLIT_LAST};
+  const double early = -3.5, late = 25.0;
+  size_t made = 0, refusals = 0;
+  for (int repeats = 0; repeats < 2; repeats++) {
+    fopo_dataset *d = make_dataset(USERS, repeats), *part = NULL;
+    ok(fopo_dataset_share(&part, d));
+    for (int i = 0; i < 96; i++) {
+      fopo_split_options o = {.min_items = i % 5 == 4 ? 60 : 2 + (size_t)i % 11,
+                              .max_users = i % 4 == 3 ? 20 + (size_t)i : 0,
+                              .valid = i % 6 == 5 ? 0 : 0.07 + 0.01 * (i % 9),
+                              .test = 0.02 * (i % 8),
+                              .seed = (uint64_t)i};
+      fopo_split_plan p = {.kind = kinds[i % 3],
+                           .by_time = i / 3 % 2,
+                           .keep_seen = i / 6 % 2,
+                           .observed = i % 7 == 0 ? 0.3 : 0,
+                           .from = {i % 24 == 1 ? &early : NULL, i % 12 == 1 ? &late : NULL}};
+      int sessions = same_split(d, part, &o, &p);
+      made += (size_t)sessions;
+      refusals += !sessions;
+    }
+    fopo_dataset_free(part);
+    fopo_dataset_free(d);
+  }
+  assert_true(made > 120 && refusals > 4);
+}
+
+/* Fewer users than ranks, and ranks without a session. */
+static void few_users(void **state) {
+  (void)state;
+  for (size_t users = 1; users < 9; users++) {
+    fopo_dataset *d = make_dataset(users, 0), *part = NULL;
+    ok(fopo_dataset_share(&part, d));
+    for (int kind = 0; kind < 3; kind++) {
+      fopo_split_options o = {.min_items = 2, .valid = kind > 0 ? 0.2 : 0, .seed = users};
+      fopo_split_plan p = {.kind = (fopo_split_kind)kind, .by_time = kind > 0};
+      same_split(d, part, &o, &p);
+    }
+    fopo_dataset_free(part);
+    fopo_dataset_free(d);
+  }
+}
+
+static void a_share_of_a_share_is_refused(void **state) {
+  (void)state;
+  fopo_dataset *d = make_dataset(USERS, 1), *part = NULL, *again = NULL;
+  double times[2], shared[2];
+  ok(fopo_dataset_share(&part, d));
+  refused(fopo_dataset_share(&again, part), FOPO_ERR_ARGUMENT, "shared out to the ranks already");
+  assert_int_equal(fopo_dataset_nnz(part), fopo_csr_nnz(&d->matrix));
+  assert_int_equal(fopo_dataset_users(part), USERS);
+  assert_int_equal(fopo_dataset_period(&times[0], &times[1], d), 1);
+  assert_int_equal(fopo_dataset_period(&shared[0], &shared[1], part), 1);
+  assert_memory_equal(times, shared, sizeof times);
+  fopo_dataset_free(part);
+  fopo_dataset_free(d);
+}
+
+/* ---- what is made of sessions ---- */
+
+/* The train part, whole and shared out. */
+static void make_train(fopo_split *whole, fopo_split *split) {
+  const fopo_split_options o = {.min_items = 3, .valid = 0.2, .test = 0.2, .seed = 3};
+  fopo_dataset *d = make_dataset(USERS, 0), *part = NULL;
+  ok(fopo_dataset_share(&part, d));
+  ok(fopo_split_new(whole, d, &o));
+  ok(fopo_split_new(split, part, &o));
+  fopo_dataset_free(part);
+  fopo_dataset_free(d);
+}
+
+static void gathered_contexts(void **state) {
+  (void)state;
+  fopo_split whole, split;
+  make_train(&whole, &split);
+  const fopo_sessions *all = &whole.train;
+  size_t counts[] = {1, 2, 7, 50, all->X.rows - 1, all->X.rows, 100000};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    size_t n = counts[c] < all->X.rows ? counts[c] : all->X.rows;
+    fopo_sessions some, others;
+    ok(fopo_sessions_gather(&some, &split.train, counts[c]));
+    ok(fopo_sessions_gather(&others, all, counts[c]));
+    assert_true(some.X.rows == n && some.all == 0 && others.X.rows == n);
+    for (size_t i = 0; i < n; i++) {
+      size_t row = fopo_spread_context(i, n, all->X.rows);
+      assert_int_equal(some.users[i], all->users[row]);
+      fopo_csr one = fopo_csr_rows(&some.X, i, 1), hits = fopo_csr_rows(&some.Y, i, 1);
+      same_rows(&one, &all->X, row);
+      same_rows(&hits, &all->Y, row);
+    }
+    same_rows(&some.X, &others.X, 0);
+    same_rows(&some.Y, &others.Y, 0);
+    fopo_sessions_done(&some);
+    fopo_sessions_done(&others);
+  }
+  fopo_split_done(&whole);
+  fopo_split_done(&split);
+}
+
+static void deal_items(fopo_shard *shard, fopo_matrix items) {
+  size_t first, n = fopo_comm_share(&first, items.rows, own_rank(), ranks());
+  ok(fopo_shard_deal(shard, fopo_matrix_rows(items, first, n)));
+}
+
+static void contexts_to_train_on(void **state) {
+  (void)state;
+  fopo_split whole, split;
+  fopo_matrix items;
+  fopo_shard shard;
+  make_train(&whole, &split);
+  ok(fopo_matrix_init(&items, ITEMS, DIM));
+  fopo_fill_normal(items.x, ITEMS * DIM, 1.0, 3, FOPO_STREAM_INIT);
+  deal_items(&shard, items);
+  for (int dealt = 0; dealt < 2; dealt++) {
+    fopo_shared all, own;
+    fopo_shard *from = dealt ? &shard : NULL;
+    fopo_matrix given = dealt ? fopo_matrix_view(NULL, 0, DIM) : items;
+    ok(fopo_shared_init(&all, &whole.train, given, from, FOPO_CONTEXTS_UNIT));
+    ok(fopo_shared_init(&own, &split.train, given, from, FOPO_CONTEXTS_UNIT));
+    assert_true(own.N == all.N && own.first == all.first && own.most == all.most);
+    assert_int_equal(own.x.rows, all.x.rows);
+    same_rows(&own.Y, &all.Y, 0);
+    assert_memory_equal(own.x.x, all.x.x, own.x.rows * DIM * sizeof(float));
+    fopo_shared_done(&all);
+    fopo_shared_done(&own);
+  }
+  fopo_shard_done(&shard);
+  fopo_matrix_done(&items);
+  fopo_split_done(&whole);
+  fopo_split_done(&split);
+}
+
+/* The rows of the whole that this part holds, to a tolerance relative to their largest number. */
+static void same_items(const fopo_shard *s, fopo_matrix items) {
+  double largest = 0.0;
+  for (size_t i = 0; i < items.rows * items.cols; i++) {
+    largest = fmax(largest, fabs((double)items.x[i]));
+  }
+  assert_int_equal(s->part.P, items.rows);
+  for (size_t i = 0; i < s->items.rows; i++) {
+    const float *mine = fopo_matrix_row(s->items, i), *all = fopo_matrix_row(items, s->id[i]);
+    for (size_t j = 0; j < items.cols; j++) {
+      double apart = fabs((double)mine[j] - (double)all[j]);
+      if (apart > 2e-5 * largest) {
+        fail_msg("item %u, %zu: %g, not %g", s->id[i], j, (double)mine[j], (double)all[j]);
+      }
+    }
+  }
+}
+
+static void embeddings(void **state) {
+  (void)state;
+  fopo_split whole, split;
+  fopo_matrix items;
+  float singular[DIM], expected[DIM];
+  make_train(&whole, &split); /* more users than items; valid: fewer */
+  ok(fopo_matrix_init(&items, ITEMS, DIM));
+  for (int part = 0; part < 2; part++) {
+    const fopo_sessions *all = part ? &whole.valid : &whole.train;
+    const fopo_sessions *own = part ? &split.valid : &split.train;
+    assert_true((all->X.rows < ITEMS) == part);
+    for (size_t q = 0; q < 9; q += 4) {
+      const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = q, .seed = 2};
+      ok(fopo_embed_svd(items, expected, all, FOPO_SCALE_SQRT, &o));
+      for (int is_shared = 0; is_shared < 2; is_shared++) {
+        fopo_shard s;
+        ok(fopo_shard_svd(&s, singular, is_shared ? own : all, FOPO_SCALE_SQRT, &o));
+        for (size_t j = 0; j < DIM; j++) {
+          assert_true(fabsf(singular[j] / expected[j] - 1) < 1e-5f);
+        }
+        same_items(&s, items);
+        fopo_shard_done(&s);
+      }
+    }
+  }
+  fopo_matrix_done(&items);
+  fopo_split_done(&whole);
+  fopo_split_done(&split);
+}
+
+/* ---- what goes wrong on one rank ---- */
+
+/* Everything, from the dataset to contexts to train on. */
+static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
+  const fopo_split_options o = {.min_items = 3, .valid = 0.2, .test = 0.1, .seed = 3};
+  const fopo_svd_options svd = {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2};
+  float singular[DIM];
+  fopo_split split = {0};
+  fopo_shard shard = {0};
+  fopo_sessions some = {0};
+  fopo_shared shared = {0};
+  int status = fopo_split_by(&split, d, &o, plan);
+  if (status == FOPO_OK) status = fopo_sessions_gather(&some, &split.valid, 9);
+  if (status == FOPO_OK) {
+    status = fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &svd);
+  }
+  fopo_matrix items = fopo_matrix_view(NULL, 0, DIM);
+  if (status == FOPO_OK) {
+    status = fopo_shared_init(&shared, &split.train, items, &shard, FOPO_CONTEXTS_MEAN);
+  }
+  fopo_shared_done(&shared);
+  fopo_shard_done(&shard);
+  fopo_sessions_done(&some);
+  fopo_split_done(&split);
+  return status;
+}
+
+/* Splits by time and by the last item take turns. */
+static int work_of_place(const void *d, long n) {
+  const fopo_split_plan plan = {.kind = n % 2 ? FOPO_SPLIT_TIME : FOPO_SPLIT_LAST, .by_time = 1};
+  return all_work(d, &plan);
+}
+
+/* No rank waits for one that lacks memory. */
+static void no_memory(void **state) {
+  (void)state;
+  fopo_dataset *d = make_dataset(60, 1), *part = NULL;
+  ok(fopo_dataset_share(&part, d));
+  assert_true(fail_each_rank(work_of_place, part) > 50);
+  fopo_dataset_free(part);
+  fopo_dataset_free(d);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_of_any_size),
+                                     cmocka_unit_test(any_rank_broadcasts),
+                                     cmocka_unit_test(splits_are_those_of_the_whole),
+                                     cmocka_unit_test(few_users),
+                                     cmocka_unit_test(a_share_of_a_share_is_refused),
+                                     cmocka_unit_test(gathered_contexts),
+                                     cmocka_unit_test(contexts_to_train_on),
+                                     cmocka_unit_test(embeddings),
+                                     cmocka_unit_test(no_memory)};
+  if (join_ranks(&argc, &argv)) return 1;
+  return leave_ranks(cmocka_run_group_tests(tests, NULL, NULL));
+}
