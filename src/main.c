@@ -237,7 +237,7 @@ static int run_script(lua_State *L, const job *j, const char *name) {
   return fopo_chunk_call(L, arguments, 0) == LUA_OK ? DONE : failed(L);
 }
 
-static void run_prompt(lua_State *L, const job *j) {
+static int run_prompt(lua_State *L, const job *j) {
   char greeting[256];
   snprintf(greeting, sizeof greeting,
            "fopo %s, %s, %d thread%s.\n"
@@ -245,7 +245,7 @@ static void run_prompt(lua_State *L, const job *j) {
            FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   fopo_endings_limit(0); /* at the prompt there is Ctrl-C */
   fopo_interrupt_done();
-  fopo_prompt_run(L, j->init, greeting);
+  return fopo_prompt_run(L, j->init, greeting) == FOPO_OK ? DONE : FAILED;
 }
 
 /* print on every rank but the first, so that a script says what it says once. */
@@ -284,8 +284,7 @@ static int run(lua_State *L) {
     j->status = run_script(L, j, NULL);
   }
   if (prompt) {
-    run_prompt(L, j); /* after a failure too, to look at the values that are left */
-    j->status = DONE;
+    j->status = run_prompt(L, j); /* after a failure too, to look at the values that are left */
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The form of the source: clang-format 14, luacheck, and lines of at most 100 characters; with
-# --tidy the checks of .clang-tidy as well. A tool that is missing, or has another version, is
+# The form of the source: clang-format 14, luacheck, lines of at most 100 characters, and no file at
+# the top of the tree that does not belong there; with --tidy the checks of .clang-tidy and those of
+# cppcheck 2.10, but for what .cppcheck names. A tool that is missing, or has another version, is
 # skipped by name. The checks are themselves checked: planted faults must be found.
 #
 #   bash tests/check_style.sh           what `make test` runs: some seconds
@@ -47,6 +48,14 @@ check_lua() {
   files "$1" lua | (cd "$1" && xargs luacheck --config "$here/.luacheckrc" --formatter plain)
 }
 
+# The top of the tree holds nothing else; of a checkout, what git knows of it is looked at.
+top='Makefile README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md docs src lua scripts tests
+datasets build fopo runs carried carried.tar.gz'
+check_top() {
+  (cd "$1" && { git ls-files 2>/dev/null || ls -A; }) | cut -d / -f 1 | sort -u | grep -v '^\.' |
+    grep -vxF "${top// /$'\n'}" | sed 's/$/: does not belong at the top of the tree/'
+}
+
 check_layers() { bash tests/check_layers.sh | grep -v '^layers: '; }
 
 # Flags for every instruction set, so that all of src/kernels is read. Version 14 does not know the
@@ -66,6 +75,12 @@ check_tidy() {
     sed "s|^$here/||" | sort -u
 }
 
+check_cppcheck() {
+  (cd "$1" && cppcheck -j "$(nproc)" --quiet --std=c11 --enable=warning,performance,portability \
+    --library=posix --suppressions-list="$here/.cppcheck" -D__x86_64__ -Isrc \
+    --template='{file}:{line}: {message} [{id}]' src 2>&1)
+}
+
 clang_format=$(version_14 clang-format)
 clang_tidy=$(version_14 clang-tidy)
 
@@ -75,7 +90,7 @@ if [ "${1:-}" = --fix ]; then
   exit
 fi
 
-checks='check_length'
+checks='check_length check_top'
 [ "${1:-}" = --tidy ] && checks+=' check_layers'
 if [ -n "$clang_format" ]; then checks+=' check_format'
 else echo 'skip: clang-format 14 is not here'; fi
@@ -84,6 +99,8 @@ else echo 'skip: luacheck is not here'; fi
 if [ "${1:-}" = --tidy ]; then
   if [ -n "$clang_tidy" ]; then checks+=' check_tidy'
   else echo 'skip: clang-tidy 14 is not here'; fi
+  if cppcheck --version 2>/dev/null | grep -q ' 2\.10'; then checks+=' check_cppcheck'
+  else echo 'skip: cppcheck 2.10 is not here'; fi
   : "${CFLAGS:=-std=c11 -Isrc -I/usr/include/lua5.4 -D_GNU_SOURCE -fopenmp}"
   : "${CXXFLAGS:=-std=c++17 -Isrc -fopenmp}"
 fi
@@ -104,8 +121,11 @@ mkdir -p "$planted/src"
 echo 'int  x;' >"$planted/src/format.c"
 printf '# %0100d\n' 0 >"$planted/src/length.sh"
 echo 'x = 1' >"$planted/src/global.lua"
+touch "$planted/saved"
 cp .clang-tidy "$planted"
 echo 'int same(int x) { return x == x; }' >"$planted/src/tidy.c"
+printf '%s\n' '#include <dirent.h>' '' 'struct dirent *next(DIR *d) {' '  return readdir(d);' '}' \
+  >"$planted/src/portable.c"
 for check in $checks; do
   [ "$check" = check_layers ] && continue # it plants faults of its own
   [ "$($check "$planted" | wc -l)" = 1 ] || { echo "$check misses its planted fault"; exit 1; }

@@ -11,6 +11,7 @@ out=$1
 shift
 limit=${FOPO_TEST_LIMIT:-600} # seconds for one program: a test that hangs fails
 . tests/environment.sh
+[[ $out == *coverage* ]] && limit=1800 # -O0, and every branch counts
 if [[ $out == *asan* ]]; then
   limit=1800 # the emulated GPU switches stacks, which the sanitizer makes slow
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed

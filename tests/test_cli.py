@@ -91,6 +91,11 @@ expect("-i", run("-i", stdin="1 + 1\nx = 2;\nx;\n_\nfor i = 1, 2 do\n  print(i)\
 expect("-i after an error", run("-i", stdin="error('x')\n'alive'\n"), 0, "alive\n", "prompt:1: x")
 expect("-i and wrong syntax", run("-i", stdin="foo bar\n'abc\n1 +* 2\n7\n"), 0, "7\n",
        "unexpected symbol near '*'")
+unreadable = os.open(folder, os.O_RDONLY)  # a read of a folder fails
+done = subprocess.run([FOPO, "-i"], stdin=unreadable, capture_output=True, text=True, timeout=60)
+os.close(unreadable)
+expect("-i and an input that cannot be read", (done.returncode, done.stdout, done.stderr), 1, "",
+       "fopo: a line of the input could not be read: Is a directory\n")
 expect("-i and an open entry", run("-i", stdin="x = {"), 0, "", "near <eof>")
 expect("-i after a script", run("-i", script, stdin="2\n"), 0, "2\n")
 expect("-i and nil", run("-i", stdin="nil\nprint(nil)\n(function() end)()\nnil, nil\n"), 0,
@@ -141,10 +146,13 @@ def with_threads(code, most, threads):
     program = os.path.join(folder, "for-all")
     shutil.copy(os.path.realpath(FOPO), program)
     os.chmod(folder, 0o755)
+    counts = os.path.join(folder, "counts")  # of a build by gcov: the user cannot write in its own
+    os.makedirs(counts, exist_ok=True)
+    os.chmod(counts, 0o777)
     return subprocess.run([program, "-e", code], preexec_fn=other_user, capture_output=True,
                           text=True, timeout=60, cwd="/",
                           env={**os.environ, "FOPO_THREADS": str(threads), "FOPO_CUDA": "none",
-                               "OPENBLAS_NUM_THREADS": "1"})
+                               "GCOV_PREFIX": counts, "OPENBLAS_NUM_THREADS": "1"})
 
 
 MANY = """x = array.randn(5000, 64, 1) print(index.exact(x):search(array.randn(8, 64, 2), 4).rows)

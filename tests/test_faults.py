@@ -1,6 +1,6 @@
-"""A thousand of the faults that tests/faults can make, the same ones each time, and two hundred at
-the prompt: whatever fails, the process goes on, nothing is lost, and no result is wrong without an
-error."""
+"""A thousand of the faults that tests/faults can make, the same ones each time, all that what reads
+and writes files can meet once, and two hundred at the prompt: whatever fails, the process goes on,
+nothing is lost, and no result is wrong without an error."""
 import os
 import sys
 

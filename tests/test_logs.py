@@ -180,6 +180,29 @@ for change, words in ((("batch", "32"), "batch must be a number"),
     out, err, code = fopo('print(select(2, pcall(fopo.view.text, "runs/odd")))')
     check("refused: " + words, "config.json: " + words in out, out, err)
 
+# a history.jsonl that no run wrote
+shutil.copy(os.path.join(two, "config.json"), os.path.join(folder, "runs/odd"))
+for change, shown in (({"head": "5"}, "runs/odd/history.jsonl, line 2: head must be a number"),
+                      ({"reward": {}}, "runs/odd/history.jsonl, line 2: reward must be a number"),
+                      ({"head": 2048, "held": 0.5}, "reward"),
+                      ({"head": 2048.7, "held": 0.5}, "reward"),
+                      ({"head": 2048, "held": None}, "reward")):
+    with open(os.path.join(folder, "runs/odd/history.jsonl"), "w") as f:
+        for row in (rows[0], {**rows[1], **change}):
+            f.write(json.dumps(row) + "\n")
+    out, err, code = fopo('print(select(2, pcall(fopo.view.text, "runs/odd")))')
+    check("history with %s" % change, shown in out and "bad argument" not in out, out, err)
+
+# a run that goes on in a folder without config.json, for which the disk had no room
+out, err, code = fopo(WORLD + """
+t = new() t:run{steps = 1, log = "runs/roomless", view = false} t:save("roomless.npz")
+os.remove("runs/roomless/config.json")
+t = new():resume("roomless.npz") t:run{steps = 1, log = "runs/roomless", view = false}
+r = require("fopo.run.log").read("runs/roomless")
+print(r.config.first_step, #r.history.step)
+""")
+check("config.json again", out.split()[-2:] == ["1", "2"], out, err)
+
 # folders: a fresh one each, none mixed, a disk that is full
 out, err, code = fopo(WORLD + """
 a, b = new(), new()

@@ -278,6 +278,20 @@ items = fopo.embed.svd(s.train, {dim = 8})""", text,
         "t:run{steps = 2, view = false}\nassert(t.data.here == s.train.n)")
 
 
+def data_shared_out(text):
+    """One rank has all users; test_ranks.py shares them out to several."""
+    lua("docs/ranks.md, data shared out", """
+local made = fopo.data.synthetic{users = 300, items = 4000, seed = 1}
+local days = {io.open("monday.csv", "w"), io.open("tuesday.csv", "w")}
+for day = 1, 2 do
+  days[day]:write("user,item\\n")
+  for u = day, 300, 2 do
+    for _, i in ipairs(made:row(u):totable()[1]) do days[day]:write(u, ",", i, "\\n") end
+  end
+  days[day]:close()
+end""", text, "assert(d.n_users == 300 and d.here == 300 and t.data.here == s.train.n)")
+
+
 def dealt_out(text):
     """One rank holds all of the catalogue; test_ranks.py deals it out to several."""
     lua("docs/ranks.md, a catalogue dealt out", """
@@ -305,6 +319,7 @@ RUN = {
         lambda text: lua("docs/serving.md, hnswlib", NAMES, text),
     ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,
     ("docs/ranks.md", "Contexts shared out", 0): shared_out,
+    ("docs/ranks.md", "Data shared out", 0): data_shared_out,
     ("datasets/README.md", "Data", 0): paper_data,
 }
 NOT_RUN = {
@@ -313,6 +328,7 @@ NOT_RUN = {
     ("docs/ranks.md", "How it ends", 0): "tests/ranks_hosts.py gives mpirun the same",
     ("docs/gpu.md", "Trying it on a machine", 0): "a machine with a card; nightly/bare makes both",
     ("docs/gpu.md", "The first half hour", 0): "a machine with a card",
+    ("docs/gpu.md", "A head in bfloat16", 0): "a study of half a minute",
     ("docs/gpu.md", "What a step should take", 0): "test_docs.py compares its table",
     ("docs/ranks.md", "Starting", 0): "several machines; test_ranks.py starts ranks on this one",
 }

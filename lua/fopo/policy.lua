@@ -25,17 +25,9 @@ local train_items = {"train_items", "boolean", false, "learn the items too, on a
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
               one_of = {"float32", "float16", "bfloat16"}}
 
--- At most so many contexts choose a temperature: their median moves little with more.
+-- So many contexts, evenly spread, choose a temperature: their median moves little with more.
 local CONTEXTS = 16
 local LEAST = 1.5 -- items in effect, of a small catalogue
-
--- The temperature at which theta = identity chooses from so many of the rows beta in effect, for
--- contexts x.
-local function temperature_for(x, beta, in_effect)
-  local picked, n = {}, math.min(CONTEXTS, x.rows)
-  for i = 1, n do picked[i] = (i - 1) * x.rows // n + 1 end
-  return native.policy_temperature(x:rows_of(picked), beta, in_effect)
-end
 
 -- A policy made by `make`, with the defaults that follow from the sessions, where they are known.
 local function with_defaults(name, make)
@@ -52,9 +44,10 @@ local function with_defaults(name, make)
                     is_square and "which are not known of these items; give data = s.train, or a "
                     .. "number" or "which have the items' columns; give a number")
       end
-      local x = cache.contexts(sessions, o.items, o.contexts)
+      local x = cache.contexts(sessions, o.items, o.contexts, CONTEXTS)
       local in_effect = math.max(LEAST, o.effective * o.items.rows)
-      o.temperature = cache.number(x, in_effect, temperature_for, o.items, in_effect)
+      -- at which theta = identity chooses from so many of the items in effect
+      o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
     end
     return make(o)
   end

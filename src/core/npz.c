@@ -273,7 +273,7 @@ static void add_readers(member *m, size_t i, const zip_stat_t *s, const char *pa
 }
 
 static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path,
-                       fopo_npy_source *source) {
+                       fopo_npy_source source) {
   char label[400];
   zip_stat_t s;
   snprintf(label, sizeof label, "%.300s, member '%s'", path, array->name);
@@ -282,10 +282,10 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s", label, zip_strerror(zip));
   }
   add_readers(&m, i, &s, path);
-  source->handle = &m;
-  source->label = label;
-  source->size = s.size;
-  int status = fopo_npy_read(array, source);
+  source.handle = &m;
+  source.label = label;
+  source.size = s.size;
+  int status = fopo_npy_read(array, &source);
   if (status == FOPO_OK) status = verified(&m, &s, label);
   for (size_t r = 0; r < m.readers; r++) {
     zip_fclose(m.file[r]);
@@ -333,7 +333,7 @@ int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *cons
   for (size_t i = 0, n = archive->n; i < n && status == FOPO_OK; i++) {
     if (!wanted(archive->items[i].name, names)) continue;
     fopo_npy_source source = {read_member, NULL, NULL, what, 0, &done, total};
-    status = load_member(&archive->items[i], zip, i, path, &source);
+    status = load_member(&archive->items[i], zip, i, path, source);
     if (status == FOPO_OK && kept != i) {
       archive->items[kept] = archive->items[i];
       archive->items[i] = (fopo_array){0};
@@ -367,7 +367,7 @@ typedef struct {
 } sink;
 
 static zip_int64_t sink_write(sink *s, const void *data, zip_uint64_t n) {
-  int error = s->error != 0 ? s->error : fopo_write_all(s->fd, data, (size_t)n);
+  int error = fopo_write_all(s->fd, data, (size_t)n);
   if (error != 0) {
     s->error = error;
     zip_error_set(&s->zip_error, ZIP_ER_WRITE, error);

@@ -127,12 +127,12 @@ static int open_locked(fopo_replacement *r) {
 
 /* ---- the folder that files must lie in ---- */
 
-static char within[FOPO_PATH_MOST]; /* without its last slash; "": anywhere */
+static char within[PATH_MAX]; /* without its last slash; "": anywhere */
 static int confined;
 
 int fopo_replace_within(const char *folder) {
   char real[PATH_MAX];
-  if (realpath(folder, real) == NULL || strlen(real) >= sizeof within) {
+  if (realpath(folder, real) == NULL) {
     return fopo_fail(FOPO_ERR_FILE, "the folder %s cannot be found: %s", folder, strerror(errno));
   }
   strcpy(within, strcmp(real, "/") == 0 ? "" : real);

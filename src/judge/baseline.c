@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/progress.h"
@@ -45,15 +46,19 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   double start = fopo_clock();
   fopo_csr M = {0};
   *b = NULL;
-  if (sessions->X.rows == 0 || sessions->X.cols == 0) {
+  if (fopo_sessions_count(sessions) == 0 || sessions->X.cols == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "no session to learn a baseline from; give s.train");
   }
   fopo_baseline *fresh = fopo_alloc(1, sizeof *fresh);
-  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  if (fresh == NULL) return sessions->all > 0 ? fopo_comm_agree(FOPO_ERR_MEMORY) : FOPO_ERR_MEMORY;
   fresh->o = *options;
   fresh->P = sessions->X.cols;
   int status = fopo_interactions(&M, sessions);
   if (status == FOPO_OK) status = options->kind->fit(&fresh->model, &M, options);
+  if (sessions->all > 0) {
+    status = fopo_comm_agree(status);
+    if (status == FOPO_OK) status = options->kind->join(fresh->model, fresh->P);
+  }
   fopo_csr_done(&M);
   fresh->seconds = fopo_clock() - start;
   if (status != FOPO_OK) {

@@ -30,6 +30,10 @@ struct fopo_baseline_kind {
   int (*fit)(void **model, const fopo_csr *M, const fopo_baseline_options *o);
   void (*free)(void *model); /* accepts NULL and half of a model */
 
+  /* The models [.., P] that the ranks have fitted to their sessions become that of all; collective.
+   * NULL: the kind needs all sessions in one place. */
+  int (*join)(void *model, size_t P);
+
   /* scores [n, P] of the contexts first .. first + n - 1 with the items of X taken, on the calling
    * thread, n <= FOPO_BASELINE_BLOCK; -INFINITY: never recommended. scratch has scratch_bytes.
    * Returns 0 if a number was not finite. */
@@ -50,7 +54,8 @@ struct fopo_baseline_kind {
 /* Every kind, ended by NULL. */
 extern const fopo_baseline_kind *const fopo_baseline_kinds[];
 
-/* Learns from the sessions: options->kind says how. */
+/* Learns from the sessions: options->kind says how. They may be shared out if the kind has `join`;
+ * then this is collective. */
 int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
                       const fopo_baseline_options *options);
 void fopo_baseline_free(fopo_baseline *b); /* accepts NULL */

@@ -23,6 +23,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -49,7 +50,7 @@ static int model_tile(fopo_ope *o) {
   fopo_matrix R = fopo_matrix_view(o->reward, o->count, o->width);
   float sign = m->logistic ? -1.0f : 1.0f;
   int status =
-      fopo_gemm(R, sign, fopo_matrix_rows(U, o->first, o->count), 0, model_items(o), 1, 0.0f);
+      fopo_product(R, sign, fopo_matrix_rows(U, o->first, o->count), 0, model_items(o), 1, 0.0f);
   if (status != FOPO_OK || !m->logistic) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < o->count; b++) {
@@ -141,8 +142,8 @@ static int keep_logged(fopo_ope *o) {
 static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
   o->width = least(o->wide, o->P - o->item);
   fopo_matrix scores = fopo_matrix_view(o->scores, o->count, o->width);
-  int status = fopo_gemm(scores, 1.0f, fopo_matrix_rows(o->Q, 0, o->count), 0,
-                         fopo_matrix_rows(o->o.pi->items, o->item, o->width), 1, 0.0f);
+  int status = fopo_product(scores, 1.0f, fopo_matrix_rows(o->Q, 0, o->count), 0,
+                            fopo_matrix_rows(o->o.pi->items, o->item, o->width), 1, 0.0f);
   for (size_t b = 0; o->o.model != NULL && b < o->count; b++) {
     for (size_t j = 0; j < o->width; j++) {
       size_t row = o->item + j;

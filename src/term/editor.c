@@ -29,7 +29,8 @@
 static int terminal;
 static lua_State *completer;
 static sigjmp_buf dropped;
-static int gone; /* the terminal cannot be read any more */
+static int gone;  /* the terminal cannot be read any more */
+static int cause; /* errno of it, or 0: its input has ended */
 
 /* ---- completion ---- */
 
@@ -137,9 +138,11 @@ static int next_byte(void *file) {
     if (ready > 0) {
       ssize_t n = read(keys.fd, &c, 1);
       if (n == 1) return c;
-      gone = n == 0 || errno != EINTR;
+      cause = n < 0 ? errno : 0;
+      gone = cause != EINTR;
     } else if (ready < 0) {
-      gone = why != EINTR;
+      cause = why;
+      gone = cause != EINTR;
       if (!gone) rl_forced_update_display();
     }
     if (gone) return EOF;
@@ -191,6 +194,10 @@ static fopo_line read_edited(char **line, const char *prompt) {
   if (gone) { /* readline takes the part of a line that was typed for the whole */
     free(*line);
     *line = NULL;
+    if (cause != 0 && !fopo_ending()) {
+      fopo_notice("the terminal could not be read: %s", strerror(cause));
+      return FOPO_LINE_LOST;
+    }
   }
   fopo_history_read();
   return *line != NULL ? FOPO_LINE : FOPO_LINE_END;
@@ -200,7 +207,7 @@ static fopo_line read_edited(char **line, const char *prompt) {
  * the next one is read; else the input ends. */
 static fopo_line give_up_line(int why) {
   fopo_notice("a line of the input could not be read: %s", strerror(why));
-  if (why != ENOMEM || ferror(stdin)) return FOPO_LINE_END;
+  if (why != ENOMEM || ferror(stdin)) return FOPO_LINE_LOST;
   int c = 0;
   while (c != '\n' && c != EOF) c = getc(stdin);
   return FOPO_LINE_DROPPED;

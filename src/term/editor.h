@@ -8,6 +8,7 @@
 typedef enum {
   FOPO_LINE,        /* a line was entered */
   FOPO_LINE_END,    /* end of input */
+  FOPO_LINE_LOST,   /* the input cannot be read any more, which has been said */
   FOPO_LINE_DROPPED /* Ctrl-C: the line is discarded and the interruption cleared */
 } fopo_line;
 

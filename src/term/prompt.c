@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
+#include "core/status.h"
 #include "term/chunk.h"
 #include "term/editor.h"
 #include "term/endings.h"
@@ -21,6 +22,7 @@
 static int terminal;
 static int entries; /* complete entries so far */
 static int running; /* 1 while an entry runs */
+static int lost;    /* 1 if the input could not be read to its end */
 
 /* ---- reading ---- */
 
@@ -237,7 +239,8 @@ static int step(lua_State *L) {
       fopo_chunk_report(L, 0);
     }
   }
-  lua_pushboolean(L, got != FOPO_LINE_END);
+  lost = got == FOPO_LINE_LOST;
+  lua_pushboolean(L, got != FOPO_LINE_END && !lost);
   return 1;
 }
 
@@ -258,7 +261,7 @@ static void run_init(lua_State *L) {
   fopo_interrupt_done();
 }
 
-void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
+int fopo_prompt_run(lua_State *L, int init, const char *greeting) {
   terminal = fopo_editor_open(L);
   if (terminal) puts(greeting);
   if (init) run_init(L);
@@ -276,4 +279,5 @@ void fopo_prompt_run(lua_State *L, int init, const char *greeting) {
     if (terminal) clearerr(stdout); /* a write that Ctrl-C cut short does not fail the session */
   }
   if (terminal) putchar('\n');
+  return lost ? FOPO_ERR_FILE : FOPO_OK;
 }

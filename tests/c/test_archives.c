@@ -1,6 +1,7 @@
 /* Files as bytes and as calls of the system: the order of flush and rename, the mode of a file that
  * is replaced, what NumPy and unzip rely on, archives that lie, text that is none. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +22,7 @@ static char calls[64];
 static void note(const char *call) { strncat(calls, call, sizeof calls - strlen(calls) - 1); }
 
 /* errno of the calls that must fail, or 0; `links`: 1: the next new file loses its name at once. */
-static struct { int flush_folder, flush_file, mode, close, disk, status, links; } refusal;
+static struct { int flush_folder, flush_file, mode, close, disk, status, remove, links; } refusal;
 
 static int refuses(int code) {
   errno = code;
@@ -49,6 +50,14 @@ int fstatvfs(int __fildes, struct statvfs *__buf) {
   (void)__fildes;
   *__buf = (struct statvfs){.f_bavail = 1000, .f_frsize = 1000};
   return refuses(refusal.disk) ? -1 : 0;
+}
+
+int fstat(int __fd, struct stat *__buf) {
+  return refuses(refusal.status) ? -1 : fstatat(__fd, "", __buf, AT_EMPTY_PATH);
+}
+
+int unlink(const char *__name) {
+  return refuses(refusal.remove) ? -1 : unlinkat(AT_FDCWD, __name, 0);
 }
 
 int flock(int __fd, int __operation) {
@@ -227,8 +236,23 @@ static void refusals_of_the_system(void **state) {
   refused(fopo_replace_end(&r, FOPO_OK, ENOSPC, 10), FOPO_ERR_FILE, "No space left");
   refusal.disk = 0;
   ok(fopo_replace_begin(&r, path));
+  refusal.status = EIO; /* nor how much was written */
+  refused(fopo_replace_end(&r, FOPO_OK, ENOSPC, 10), FOPO_ERR_FILE, "No space left");
+  ok(fopo_replace_whole(path, "old", 3)); /* whether the new file has a name yet is not known */
+  refusal.status = 0;
+  ok(fopo_replace_begin(&r, path));
   assert_int_equal(fopo_replace_end(&r, FOPO_ERR_MEMORY, 0, 10), FOPO_ERR_MEMORY);
   assert_int_equal(access(r.temporary, F_OK), -1);
+
+  /* what a dead process left cannot be removed: the save goes on, and the next one tries again */
+  const char *left = in_folder("kept.tmp.999999.0");
+  spit(left, "x", 1);
+  refusal.remove = EPERM;
+  ok(fopo_replace_whole(path, "new", 3));
+  assert_int_equal(access(left, F_OK), 0);
+  refusal.remove = 0;
+  ok(fopo_replace_whole(path, "new", 3));
+  assert_int_equal(access(left, F_OK), -1);
 }
 
 /* Last, as the program stays confined: paths in and out of the folder, and above its name. */
@@ -249,6 +273,8 @@ static void confined(void **state) {
   assert_int_equal(rmdir(path), 0);
   refused(fopo_replace_allowed("/etc/a"), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed("relative"), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_allowed("absent/x"), FOPO_ERR_FILE, "below");
+  refused(fopo_replace_whole("/etc/a", "a", 1), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed("absent/../x"), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed(in_folder("absent/../../x")), FOPO_ERR_FILE, "below");
   refused(fopo_replace_allowed(in_folder("kept/x/y")), FOPO_ERR_FILE, "below"); /* a file */

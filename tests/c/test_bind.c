@@ -55,8 +55,8 @@ static void *heap_alloc(void *payload, void *block, size_t old, size_t size) {
 
 static const char scenario[] =
     "local n = require 'fopo.native'\n"
-    "local d, w = n.data_synthetic{users = 40, items = 50, clusters = 3, tastes = 2,\n"
-    "  mean_items = 15, zipf = 1.0, noise = 0.1, seed = 1}\n"
+    "local d, w = n.data_synthetic{users = 20, items = 20, clusters = 3, tastes = 2,\n"
+    "  mean_items = 9, zipf = 1.0, noise = 0.1, seed = 1}\n"
     "local s, v = n.data_split(d, {min_items = 4, valid = 0.2, test = 0, seed = 1})\n"
     "local items = n.embed_svd(s, {dim = 3, scale = 'none', seed = 1, power_iterations = 1,\n"
     "  oversample = 2})\n"
@@ -93,7 +93,7 @@ static const char scenario[] =
     "n.policy_load(path .. '.npz')\n"
     "local rows = io.open(path, 'w')\n"
     "rows:write('a,1\\nb,2\\n'):close()\n"
-    "local users = n.stream_open(path, {}, 50, d)\n"
+    "local users = n.stream_open(path, {}, 20, d)\n"
     "while n.stream_next(users, 1) do end\n"
     "assert(n.stream_about(users).users == 2)\n"
     "local q = n.proposal_mixture{index = ix, k = 5, epsilon = 0.5, draws = 'iid'}\n"

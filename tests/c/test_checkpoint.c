@@ -104,6 +104,7 @@ static void wrong_members(void **unused) {
   set_up(&s, FOPO_OPTIM_ADAM, 1, 0);
   with_member(&s, fopo_array_text("format", "fopo trainer 10"), "its format is");
   with_member(&s, fopo_array_text("format", "fopo trainer"), "its format is");
+  with_member(&s, fopo_array_text("format", "fopo trainer 2"), "its format is");
   with_member(&s,
               fopo_array_text("optim", "a name that is longer than what a sentence has room for"),
               "longer than what a senten\", here it is \"adam\"");
@@ -113,11 +114,86 @@ static void wrong_members(void **unused) {
   with_member(&s, fopo_array_of("items_m", FOPO_F32, numbers, 2, P - 1, L), "items_m is 39 x 3");
   with_member(&s, fopo_array_of("items_t", FOPO_U32, counts, 1, P - 1, 1),
               "items_t has 39 numbers for 40 items");
+  numbers[7] = NAN;
+  with_member(&s, fopo_array_of("item_values", FOPO_F32, numbers, 2, P, L),
+              "row 3, column 2 of item_values is nan");
   numbers[7] = -1.0f;
   with_member(&s, fopo_array_of("items_v", FOPO_F32, numbers, 2, P, L), "which no square can be");
   with_member(&s, fopo_array_of("record", FOPO_F64, record, 1, 200, 1),
               "its record has 200 numbers");
   tear_down(&s);
+}
+
+/* A network of as many layers, and another activation. */
+static void other_activation(void **unused) {
+  (void)unused;
+  const uint64_t shape[] = {L, 5, L, FOPO_TANH + 1};
+  setting s;
+  save_run(FOPO_OPTIM_ADAM, 0, 1);
+  set_up(&s, FOPO_OPTIM_ADAM, 0, 1);
+  with_member(&s, fopo_array_of("network", FOPO_U64, shape, 1, 4, 1), "another activation");
+  tear_down(&s);
+}
+
+/* Numbers that no record has; the reward alone may be negative. */
+static void wrong_records(void **unused) {
+  (void)unused;
+  static const double bad[] = {NAN, INFINITY, -INFINITY, -1.0};
+  setting s;
+  fopo_archive file;
+  save_run(FOPO_OPTIM_ADAM, 0, 0);
+  set_up(&s, FOPO_OPTIM_ADAM, 0, 0);
+  ok(fopo_npz_load(&file, file_name));
+  double *record = fopo_archive_find(&file, "record")->data;
+  size_t n = fopo_archive_find(&file, "record")->shape[0];
+  for (size_t i = 0; i < n; i++) {
+    double kept = record[i];
+    char part[64];
+    record[i] = bad[i == FOPO_STAT_REWARD ? 0 : i % 4];
+    snprintf(part, sizeof part, "number %zu of its record is %g", i + 1, record[i]);
+    ok(fopo_npz_save(broken, file.items, file.n, 0));
+    stays(&s, broken, part);
+    record[i] = kept;
+  }
+  record[FOPO_STAT_REWARD] = -1.0;
+  ok(fopo_npz_save(broken, file.items, file.n, 0));
+  ok(fopo_trainer_resume(s.t, broken, NULL));
+  fopo_archive_done(&file);
+  tear_down(&s);
+}
+
+/* A file of the program that is no checkpoint is named by what it is. */
+static void other_files(void **unused) {
+  (void)unused;
+  setting s;
+  set_up(&s, FOPO_OPTIM_ADAM, 0, 0);
+  ok(fopo_index_save(s.ix, broken));
+  stays(&s, broken, "index");
+  tear_down(&s);
+}
+
+/* An estimator that has no proposal and keeps no candidates goes on with the same bits. */
+static void without_proposal(void **unused) {
+  (void)unused;
+  const fopo_optim_options o = optim_of(FOPO_OPTIM_ADAM);
+  float theta[2][L * L];
+  for (int resumed = 0; resumed < 2; resumed++) {
+    setting s = {0};
+    small_world_init(&s.w, P, N, L, 0.1, 0.1, 3);
+    ok(fopo_index_exact(&s.ix, s.w.items));
+    make_trainer(&s, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &o, BATCH, 0);
+    run(&s, 3);
+    if (resumed) {
+      ok(fopo_trainer_resume(s.t, file_name, NULL)); /* of step 3 */
+    } else {
+      ok(fopo_trainer_save(s.t, file_name, NULL, 0));
+    }
+    run(&s, 4);
+    assert_int_equal(n_theta(&s), L * L);
+    memcpy(theta[resumed], s.w.pi.theta.x, sizeof theta[0]);
+    tear_down(&s);
+  }
+  assert_memory_equal(theta[0], theta[1], sizeof theta[0]);
 }
 
 /* A record of other statistics is left out; the run is resumed all the same. */
@@ -217,6 +293,10 @@ int main(void) {
       cmocka_unit_test_teardown(other_statistics, no_leak),
       cmocka_unit_test_teardown(missing_members, no_leak),
       cmocka_unit_test_teardown(memory_faults, no_leak),
+      cmocka_unit_test_teardown(other_activation, no_leak),
+      cmocka_unit_test_teardown(wrong_records, no_leak),
+      cmocka_unit_test_teardown(other_files, no_leak),
+      cmocka_unit_test_teardown(without_proposal, no_leak),
   };
   return cmocka_run_group_tests_name("checkpoint", tests, begin, end);
 }

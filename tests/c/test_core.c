@@ -212,7 +212,7 @@ static void alone_is_rank_zero(void **state) {
   assert_int_equal(fopo_comm_size(), 1);
   assert_int_equal(fopo_comm_sum(&x, 1), FOPO_OK);
   assert_int_equal(fopo_comm_gather(&all, &y, sizeof y), FOPO_OK);
-  assert_int_equal(fopo_comm_broadcast(&x, sizeof x), FOPO_OK);
+  assert_int_equal(fopo_comm_broadcast(&x, sizeof x, 0), FOPO_OK);
   assert_true(x == 2.0f && all == 3.0);
   fopo_comm_close();
 }

@@ -1018,6 +1018,26 @@ static void sets_ascend(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
+/* The first score came with a larger error than the second, which does not make it surer: its item
+ * may be the best, and is. */
+static void errors_of_what_is_held_count(void **state) {
+  (void)state;
+  float x[] = {1.0f, 0.95f}, q[] = {1.0f}, score;
+  fopo_matrix items = {.x = x, .rows = 2, .cols = 1, .ld = 1};
+  const fopo_kernels *kernels = fopo_kernels_get();
+  uint64_t keys[4];
+  uint32_t id;
+  fopo_topk t;
+  fopo_topk_init(&t, keys, 4, 1, q);
+  fopo_topk_set_error(&t, 0.5f);
+  fopo_topk_push(&t, kernels, items, 0.55f, 0);
+  fopo_topk_set_error(&t, 0.2f);
+  fopo_topk_push(&t, kernels, items, 1.1f, 1);
+  assert_int_equal(fopo_topk_finish(&t, &id, &score, kernels, items), 1);
+  assert_int_equal(id, 0);
+  assert_float_equal(score, 1.0f, 0.0f);
+}
+
 /* Keys order like scores, then ids the other way round; 0 and -0 are one score. */
 static void keys_order_like_scores(void **state) {
   (void)state;
@@ -1184,6 +1204,7 @@ int main(void) {
       cmocka_unit_test(levels_follow_from_the_seed),
       cmocka_unit_test(sets_ascend),
       cmocka_unit_test(keys_order_like_scores),
+      cmocka_unit_test(errors_of_what_is_held_count),
       cmocka_unit_test(missing_members_are_named),
       cmocka_unit_test(random_damage_is_survived),
       cmocka_unit_test(memory_faults_lose_nothing),

@@ -10,17 +10,8 @@
 #include "core/rng.h"
 #include "core/threads.h"
 #include "data/read/table.h"
+#include "datasets.h"
 #include "folder.h"
-
-static const char *write_bytes(const char *name, const void *bytes, size_t n) {
-  const char *path = in_folder(name);
-  spit(path, bytes, n);
-  return path;
-}
-
-static const char *write_text(const char *text) {
-  return write_bytes("case.txt", text, strlen(text));
-}
 
 /* Reads with options that are given as fields: READ_AS(path, .user = "2"). */
 static fopo_dataset *must_read(const char *path, const fopo_read_options *options) {
@@ -35,16 +26,6 @@ static fopo_dataset *must_read(const char *path, const fopo_read_options *option
 #define READ(path)         must_read(path, NULL)
 #define READ_AS(path, ...) must_read(path, &(fopo_read_options){__VA_ARGS__})
 
-static void must_refuse(const char *path, int code, const char *part,
-                        const fopo_read_options *options) {
-  fopo_dataset *d;
-  size_t blocks = fopo_memory_in_use().blocks;
-  int status = fopo_dataset_read(&d, path, options);
-  if (status != code) fail_msg("%s: status %d, %s", path, status, fopo_error_sentence());
-  assert_null(d);
-  says(part);
-  assert_int_equal(fopo_memory_in_use().blocks, blocks);
-}
 #define REFUSE(path, code, part) must_refuse(path, code, part, NULL)
 #define REFUSE_AS(path, code, part, ...)                                                           \
   must_refuse(path, code, part, &(fopo_read_options){__VA_ARGS__})
@@ -70,31 +51,6 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
             d->matrix.cols, fopo_csr_nnz(&d->matrix));
   }
   return fits;
-}
-
-static int same_names(const fopo_names *a, const fopo_names *b) {
-  char x[64], y[64];
-  if (a->n != b->n || (a->numbers == NULL) != (b->numbers == NULL) ||
-      (a->text == NULL) != (b->text == NULL)) {
-    return 0;
-  }
-  for (size_t i = 0; i < a->n; i++) {
-    if (strcmp(fopo_names_get(a, i, x, sizeof x), fopo_names_get(b, i, y, sizeof y)) != 0) return 0;
-  }
-  return 1;
-}
-
-static int same_dataset(const fopo_dataset *a, const fopo_dataset *b) {
-  const fopo_csr *m = &a->matrix, *n = &b->matrix;
-  size_t nnz = fopo_csr_nnz(m);
-  return m->rows == n->rows && m->cols == n->cols && nnz == fopo_csr_nnz(n) &&
-         memcmp(m->indptr, n->indptr, (m->rows + 1) * sizeof *m->indptr) == 0 &&
-         memcmp(m->ids, n->ids, nnz * sizeof *m->ids) == 0 &&
-         (m->values == NULL) == (n->values == NULL) &&
-         (m->values == NULL || memcmp(m->values, n->values, nnz * sizeof *m->values) == 0) &&
-         same_names(&a->users, &b->users) && same_names(&a->items, &b->items) &&
-         a->rows_read == b->rows_read && a->repeats == b->repeats && a->skipped == b->skipped &&
-         a->items_seen == b->items_seen && a->users_seen == b->users_seen;
 }
 
 #define FIXTURE(name) "tests/fixtures/" name
@@ -314,25 +270,6 @@ static void many_ids(void **state) {
 }
 
 /* Integers of every length, and texts that begin like them, are read back unchanged. */
-/* Decimals of 1 to 22 digits, with a point at any place, are rounded as strtod rounds them. */
-static void numbers_are_rounded_once(void **state) {
-  (void)state;
-  for (uint32_t i = 0; i < 40000; i++) {
-    fopo_words w = fopo_random(1, FOPO_STREAM_WORLD, 0, 0, i);
-    char text[32];
-    size_t digits = 1 + w.v[0] % 22, point = w.v[1] % (digits + 1), n = 0;
-    if (w.v[2] & 1) text[n++] = '-';
-    for (size_t k = 0; k < digits; k++) {
-      if (k == point && w.v[2] & 2) text[n++] = '.';
-      text[n++] = (char)('0' + fopo_random(2, FOPO_STREAM_WORLD, 0, i, (uint32_t)k).v[0] % 10);
-    }
-    text[n] = '\0';
-    double value, wanted = strtod(text, NULL);
-    assert_int_equal(fopo_parse_real(&value, text, n), FOPO_IS_NUMBER);
-    if (value != wanted) fail_msg("%s is read as %.17g, not %.17g", text, value, wanted);
-  }
-}
-
 static void numbers_of_every_length(void **state) {
   (void)state;
   static const char digits[] = "9081726354091827364";
@@ -372,56 +309,6 @@ static void numbers_of_every_length(void **state) {
 }
 
 /* ---- many rows at once ---- */
-
-enum { /* features of a file */
-       HAS_VALUES = 1,
-       HAS_CRLF = 2,
-       HAS_BLANKS = 4,
-       HAS_QUOTES = 8,
-       HAS_TEXT = 16,
-       HAS_WIDE = 32,
-       HAS_BAD = 64,
-       HAS_LONG = 128,
-       HAS_COLONS = 256,
-       HAS_NO_END = 512,
-       KINDS = 1024
-};
-
-/* 300 rows; the special ones are at positions that differ from kind to kind. */
-static size_t many_rows(char *text, int kinds) {
-  const char *end = kinds & HAS_CRLF ? "\r\n" : "\n", *s = kinds & HAS_COLONS ? "::" : ",";
-  size_t n = 0;
-  if (!(kinds & HAS_COLONS)) n += (size_t)sprintf(text, "user,note,item,rating%s", end);
-  for (int i = 0; i < 300; i++) {
-    const char *note = "x";
-    char user[32], item[32], rating[32] = "7";
-    snprintf(user, sizeof user, "%d", i * 37 % 101);
-    snprintf(item, sizeof item, "%d", i * i % 997);
-    if (kinds & HAS_VALUES) snprintf(rating, sizeof rating, "%d.%d", i % 5, i % 10);
-    if (kinds & HAS_QUOTES && !(kinds & HAS_COLONS)) {
-      if (i % 60 == 11) {
-        note = kinds & HAS_CRLF ? "\"two\r\nlines, \"\"x\"\"\"" : "\"9,9,9,9\n1,1,1,1\n\"";
-      }
-      if (i % 90 == 12) snprintf(user, sizeof user, "\"%d\"", i);
-    }
-    if (kinds & HAS_TEXT && i % 10 == 7) {
-      snprintf(item, sizeof item, i % 20 == 7 ? "name %d" : "name_%d", i % 9);
-    }
-    if (kinds & HAS_WIDE && i % 50 == 49) snprintf(user, sizeof user, "%d00000000000", i);
-    if (kinds & HAS_WIDE && i % 70 == 41) snprintf(item, sizeof item, "-%d", i);
-    if (kinds & HAS_BAD && i == 207) snprintf(rating, sizeof rating, "bad");
-    if (kinds & HAS_BAD && i == 211) snprintf(user, sizeof user, "%s", "");
-    n += (size_t)sprintf(text + n, "%s%s%s", user, s, note);
-    if (kinds & HAS_LONG && i % 130 == 100) {
-      memset(text + n, 'y', 3000);
-      n += 3000;
-    }
-    n += (size_t)sprintf(text + n, "%s%s%s%s%s", s, item, s, rating, end);
-    if (kinds & HAS_BAD && i == 215) n += (size_t)sprintf(text + n, "1%s2%s", s, end);
-    if (kinds & HAS_BLANKS && i % 40 == 3) n += (size_t)sprintf(text + n, "%s  %s", end, end);
-  }
-  return kinds & HAS_NO_END ? n - strlen(end) : n;
-}
 
 /* Any size of chunks and number of threads gives the same result, or the same sentence. */
 static void chunks_change_nothing(void **state) {
@@ -1251,7 +1138,6 @@ int main(void) {
                                      cmocka_unit_test(ids_of_many_kinds),
                                      cmocka_unit_test(many_ids),
                                      cmocka_unit_test(numbers_of_every_length),
-                                     cmocka_unit_test(numbers_are_rounded_once),
                                      cmocka_unit_test(chunks_change_nothing),
                                      cmocka_unit_test(many_blocks),
                                      cmocka_unit_test(line_ends_and_marks),

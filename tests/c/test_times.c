@@ -8,12 +8,6 @@
 #include "data/read/table.h"
 #include "folder.h"
 
-static const char *write_text(const char *text) {
-  const char *path = in_folder("case.txt");
-  spit(path, text, strlen(text));
-  return path;
-}
-
 static fopo_dataset *must_read(const char *path, const fopo_read_options *options) {
   fopo_dataset *d;
   if (fopo_dataset_read(&d, path, options) != FOPO_OK) fail_msg("%s", fopo_error_sentence());

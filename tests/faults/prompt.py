@@ -34,7 +34,7 @@ class Terminal:
     entries, share = TYPED, 0.9
 
     def __init__(self, folder):
-        self.count = 0
+        self.count, self.heard = 0, ""  # heard: what the entry has brought to the screen
         self.program = Program([run.FOPO, "--no-init", "-i", "-e", SEAM + COUNTS], 50, 150,
                                **{**run.environment(folder, 1), "HOME": folder,
                                   "FOPO_HISTORY": "/dev/null", "FOPO_THEME": "dark"})
@@ -46,6 +46,7 @@ class Terminal:
 
     def type(self, line):
         """The screen after the line, when the prompt is back."""
+        self.heard += self.screen()
         self.program.screen.resize(50, 150)
         self.program.send(line + "\r")
         self.program.wait(lambda text: self.back(text) and "\n" in text, 20)
@@ -69,11 +70,13 @@ class Terminal:
     def entry(self, arm, entry):
         """The answer to 1 + 1 after the entry, and how the process has ended, or None."""
         self.type(arm)
+        self.heard, code, restored = "", None, True
         self.type(entry)
         answer = self.ask("1 + 1")
         if answer != "2" and self.program.process.poll() is not None:
-            return answer, self.program.ended(), self.program.restored()
-        return answer, None, True
+            code, restored = self.program.ended(), self.program.restored()
+        self.heard += self.screen()
+        return answer, code, restored
 
     def close(self):
         self.program.close()
@@ -84,7 +87,7 @@ class Pipe:
     entries, share = ENTRIES, 0.1
 
     def __init__(self, folder):
-        self.folder, self.said = folder, ""
+        self.folder, self.said, self.heard = folder, "", ""
 
     def ask(self, code):
         return self.said
@@ -98,6 +101,7 @@ class Pipe:
         done = subprocess.run([run.FOPO, "--no-init", "-i", "-e", SEAM + COUNTS],
                               input="\n".join(lines), capture_output=True, text=True, timeout=60,
                               errors="replace", env=run.environment(self.folder, 1))
+        self.heard = done.stderr
         answer = re.search(r"^<\t(.*)\t>$", done.stdout, re.M)
         counts = re.search(r"^{\t(.*)\t}$", done.stdout, re.M)
         self.said = counts and counts[1]
@@ -130,9 +134,9 @@ def faults(prompt):
     return found
 
 
-def may_end(kind, code, restored):
-    """An input that cannot be read is at its end."""
-    return kind == "read" and code == 0 and restored
+def may_end(kind, code, restored, said):
+    """An input that cannot be read ends the prompt: a sentence, code 1, the terminal as it was."""
+    return kind == "read" and code == 1 and restored and "could not be read: " in said
 
 
 def sweep(tries, seed=1, kinds=(Terminal, Pipe)):
@@ -154,7 +158,7 @@ def sweep(tries, seed=1, kinds=(Terminal, Pipe)):
             answer, code, restored = prompt.entry(arm(kind, n, forever), entry)
             made += 1
             ended = answer != "2"
-            if ended and not may_end(kind, code, restored):
+            if ended and not may_end(kind, code, restored, prompt.heard):
                 lines.append("not so: %s, %r: %s %d%s: %s, ends with %s" %
                              (which.__name__, entry, kind, n, " and all after" if forever else "",
                               answer, code))

@@ -1,5 +1,6 @@
--- The scenarios of the sweep: {name, make, prompt}. make(folder) prepares a state, once, and
--- returns the function that runs with faults; what it returns must be the same each time.
+-- The scenarios of the sweep: {name, make, options}. make(folder) prepares a state, once, and
+-- returns the function that runs with faults; what it returns must be the same each time. Options:
+-- quiet: what it prints is not shown; gnuplot: it needs that; files: every fault is made.
 local fopo = require "fopo"
 
 local scenarios = {}
@@ -68,7 +69,7 @@ local function reads(name, file, options)
   add("read " .. name, function()
     local path = "tests/fixtures/" .. file
     return function() return rows(fopo.data.read(path, options)) end
-  end)
+  end, {files = true})
 end
 
 reads("pairs", "u.data")
@@ -87,7 +88,7 @@ local function reads_text(name, text, options)
   add("read " .. name, function(folder)
     local path = write(folder .. "/" .. name:gsub("%W", "_"), text)
     return function() return rows(fopo.data.read(path, options)) end
-  end)
+  end, {files = true})
 end
 
 reads_text("mtx", "%%MatrixMarket matrix coordinate real general\n3 4 3\n1 1 4\n3 2 .5\n2 4 1\n")
@@ -102,6 +103,16 @@ add("read gzip", function(folder)
   local path = folder .. "/u.csv.gz"
   assert(os.execute("gzip -c tests/fixtures/mixed_ids.csv > " .. path))
   return function() return rows(fopo.data.read(path)) end
+end, {files = true})
+
+add("read several files", function(folder)
+  local day = write(folder .. "/day.csv", "user,item,rating,time\nann,3,.1,50\nbob,x,2,40\n")
+  local night = folder .. "/night.csv.gz"
+  assert(os.execute("gzip -c " .. day .. " > " .. night))
+  local files = {day, "tests/fixtures/mixed_ids.csv", night, "tests/fixtures/scipy_plain.npz"}
+  return function()
+    return rows(fopo.data.read(files)), rows(fopo.data.read(files, {shard = true}))
+  end
 end)
 
 add("sessions of two files", function(folder)
@@ -121,7 +132,7 @@ local function reads_logs(name, text, options)
       return tostring(lg), lg:contexts():totable(), lg:actions():totable(),
              lg:propensities():totable(), lg:rewards():totable()
     end
-  end)
+  end, {files = true})
 end
 
 reads_logs("csv", "age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")
@@ -132,7 +143,7 @@ reads_logs("dsjson", '{"_label_cost":-1,"_label_probability":0.5,"_label_Action"
 -- ---- files ----
 
 -- Saves to one path over and over: `save` writes it, `load` gives what is in it.
-local function saves(name, ending, made, save, load)
+local function saves(name, ending, made, save, load, options)
   add("save " .. name, function(folder)
     local what, path = made(small()), folder .. "/kept" .. ending
     save(what, path)
@@ -140,15 +151,15 @@ local function saves(name, ending, made, save, load)
       save(what, path)
       return load(path, what)
     end, path
-  end)
+  end, options)
 end
 
 saves("array", ".npy", function(w) return w.items end,
       function(a, path) a:save(path) end,
-      function(path) return fopo.array.load(path):totable() end)
+      function(path) return fopo.array.load(path):totable() end, {files = true})
 saves("array npz", ".npz", function(w) return w.items end,
       function(a, path) a:save(path) end,
-      function(path) return fopo.array.load(path):totable() end)
+      function(path) return fopo.array.load(path):totable() end, {files = true})
 saves("dataset", ".npz", function(w) return w.d end,
       function(d, path) d:save(path) end, function(path) return rows(fopo.data.read(path)) end)
 saves("logs", ".npz", function(w) return w.lg end,
@@ -171,9 +182,10 @@ for _, kind in ipairs{"exact", "norm", "hnsw", "hybrid"} do
     local w = small()
     return function()
       local ids, scores = make(w.items):search(w.x, 5)
+      if options and fopo.threads() > 1 then return ids.rows end -- each graph is another one
       return ids:totable(), scores:totable()
     end
-  end)
+  end, {files = kind == "hnsw"}) -- hnswlib's memory is not the program's
   saves("index " .. kind, ".npz", function(w) return make(w.items) end,
         function(ix, path) ix:save(path) end,
         function(path)

@@ -405,15 +405,18 @@ WRAP_STREAM(write, int, fputs, (const char *p, FILE *f), (p, f), -1)
 WRAP_STREAM(write, int, fputc, (int c, FILE *f), (c, f), -1)
 WRAP_STREAM(write, int, vfprintf, (FILE * f, const char *p, va_list a), (f, p, a), -1)
 
-/* What getline() becomes where the compiler optimises. */
-ssize_t __getdelim(char **p, size_t *n, int end, FILE *f) {
-  NEXT(__getdelim);
-  if (f == stdin) waits();
-  if (fails(kind_read, CALLER)) return mark(f);
-  ssize_t got = next(p, n, end, f);
-  if (f == stdin) typed(STDIN_FILENO, "\n", 1);
-  return got;
-}
+/* getline() becomes __getdelim() where the compiler optimises. */
+#define WRAP_LINE(name, parameters, arguments)                                                     \
+  ssize_t name parameters {                                                                        \
+    NEXT(name);                                                                                    \
+    if (f == stdin) waits();                                                                       \
+    if (fails(kind_read, CALLER)) return mark(f);                                                  \
+    ssize_t got = next arguments;                                                                  \
+    if (f == stdin) typed(STDIN_FILENO, "\n", 1);                                                  \
+    return got;                                                                                    \
+  }
+WRAP_LINE(getline, (char **p, size_t *n, FILE *f), (p, n, f))
+WRAP_LINE(__getdelim, (char **p, size_t *n, int end, FILE *f), (p, n, end, f))
 
 char *fgets(char *p, int n, FILE *f) {
   NEXT(fgets);
@@ -514,10 +517,15 @@ static int arm(lua_State *L) {
   return 0;
 }
 
-/* seam.disarm() -> faults: ends counting and remembering. */
-static int disarm(lua_State *L) {
+/* At exit() too: then gcov writes its counts, in the name of the program. */
+static void end(void) {
   atomic_store(&armed, 0);
   atomic_store(&watching, 0);
+}
+
+/* seam.disarm() -> faults: ends counting and remembering. */
+static int disarm(lua_State *L) {
+  end();
   lua_pushinteger(L, atomic_load(&delivered));
   return 1;
 }
@@ -604,7 +612,10 @@ int luaopen_seam(lua_State *L) {
                                        {"threads", threads}, {"files", files},
                                        {"label", set_label}, {NULL, NULL}};
   int first = 1;
-  if (n_ranges == 0) dl_iterate_phdr(add_ranges, &first);
+  if (n_ranges == 0) {
+    dl_iterate_phdr(add_ranges, &first);
+    atexit(end);
+  }
   luaL_newlib(L, functions);
   lua_createtable(L, N_KINDS, 0);
   for (int k = 0; k < N_KINDS; k++) {

@@ -66,6 +66,30 @@ function TestSharedHead:test_fields()
   fails("has both index and head", fopo.gradient.head_tail, {index = index, head = 10})
 end
 
+function TestSharedHead:test_products()
+  local G = fopo.gradient.head_tail
+  local plain, half = G{head = 200, tail = 30}, G{head = 200, tail = 30, products = "bfloat16"}
+  lu.assertEquals({plain.products, half.products, half:copy().products},
+                  {"auto", "bfloat16", "bfloat16"})
+  lu.assertNotStrContains(plain:describe(), "products")
+  lu.assertStrContains(half:describe(), "products bfloat16")
+  fails("must be one of auto, float32, bfloat16", G, {head = 10, products = "int8"})
+  fails("has both index and products", G, {index = index, products = "bfloat16"})
+  lu.assertEquals(G{index = index, head = "auto", products = "bfloat16"}.products, "bfloat16")
+  fails("has no products to set", half.set, half, {products = "float32"})
+  local function moved(g, options)
+    local pi = fopo.policy.linear{items = items, theta = "identity",
+                                  rows = options and options.rows}
+    return g:compute(pi, x, nil, reward, {seed = 3})
+  end
+  local G32, G16 = moved(plain), moved(half)
+  local off = G16:copy():add(G32, -1):norm() / G32:norm()
+  lu.assertTrue(off > 0 and off < 6 * 2 ^ -8, tostring(off))
+  lu.assertEquals(moved(G{head = 200, tail = 30, products = "float32"}):add(G32, -1):norm(), 0)
+  local rows = {rows = "bfloat16"} -- nothing is left to round
+  lu.assertEquals(moved(half, rows):add(moved(plain, rows), -1):norm(), 0)
+end
+
 function TestSharedHead:test_whole_tail_is_exact()
   local pi = policy()
   local exact = fopo.gradient.exact{}:compute(pi, x, nil, reward)

@@ -55,6 +55,20 @@ function TestCheck:test_policy_and_data()
   lu.assertEquals(h.tail, 90)
 end
 
+-- A head that is rounded is compared with the policy of the rounded head, where it is multiplied.
+function TestCheck:test_products()
+  local g = fopo.gradient.head_tail{head = 1000, tail = 400, products = "bfloat16"}
+  okay(check{gradient = g})
+  local even = fopo.reward.custom(function(ids)
+    local r = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      for k = 1, ids.cols do r:set(b, k, ids:get(b, k) % 2) end
+    end
+    return r
+  end)
+  okay(check{gradient = g, reward = even, repetitions = 30})
+end
+
 function TestCheck:test_network_and_custom_reward()
   local net = fopo.policy.mlp{items = items, hidden = {6}, activation = "relu", seed = 2}
   net:set_theta(fopo.array.randn(1, net.n_params, 3, 0.5))

@@ -74,6 +74,29 @@ function TestFormats:test_baskets_and_counted()
   fails("none of auto, npz", native.data_read, path, {format = "basket"})
 end
 
+-- A list of files is one dataset; what is no list of paths is refused before anything is read.
+function TestFormats:test_list_of_files()
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write("user,item\nann,4\nbob,5\n")
+  f:close()
+  local d = fopo.data.read({path, "tests/fixtures/kgat.txt", path})
+  lu.assertEquals(d.format, "mixed")
+  local alone = fopo.data.read("tests/fixtures/kgat.txt")
+  lu.assertEquals({d:find_user("ann"), d:find_user("bob"), d.repeats}, {1, 2, 2 + alone.repeats})
+  local _, values = d:row(1)
+  lu.assertEquals(values, {2})
+  lu.assertEquals(fopo.data.read({path}).format, "pairs")
+  fails("the list of files is empty", fopo.data.read, {})
+  fails("not a list with 2 = true", fopo.data.read, {path, true})
+  fails('not a list with format = "pairs"', fopo.data.read, {path, format = "pairs"})
+  fails("has 3 fields where", fopo.data.read, {path, "tests/fixtures/kgat.txt"}, {format = "pairs"})
+  fails("line i is user i", fopo.data.read, {path, "tests/fixtures/citeulike.dat"})
+  fails("the list of files is empty", native.data_read, {}, {})
+  fails("path must be a string", native.data_read, {path, 1}, {})
+  os.remove(path)
+end
+
 -- No sentence and no text of help names a format that does not exist.
 function TestFormats:test_advice_names_formats_that_exist()
   local known = names_of(native.data_formats())

@@ -23,16 +23,21 @@ function cache.exact_of(pi)
   return ix
 end
 
--- The contexts [N, L] of these sessions: means of the items' rows, as they are or of unit length.
--- For a policy, cache.contexts(sessions, pi): of its first items, as pi.contexts says.
-function cache.contexts(sessions, items, scale)
+-- The contexts [N, L] of these sessions: means of the items' rows, as they are or of unit length;
+-- with `n` of at most so many sessions, evenly spread. For a policy, cache.contexts(sessions, pi):
+-- of its first items, as pi.contexts says.
+function cache.contexts(sessions, items, scale, n)
   if not scale then items, scale = items:initial_items(), items.contexts end
   local by_items = contexts_of[sessions] or setmetatable({}, {__mode = "k"})
   contexts_of[sessions] = by_items
   local by_scale = by_items[items] or {}
   by_items[items] = by_scale
-  by_scale[scale] = by_scale[scale] or sessions:contexts(items, {scale = scale})
-  return by_scale[scale]
+  local key = n and ("%s %d"):format(scale, n) or scale
+  if not by_scale[key] then
+    local some = n and sessions:gather(n) or sessions
+    by_scale[key] = some:contexts(items, {scale = scale})
+  end
+  return by_scale[key]
 end
 
 -- f(object, ...), a number that is kept by `key` as long as the object lives.

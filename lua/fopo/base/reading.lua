@@ -1,5 +1,20 @@
 -- Options of fopo.data.read, whoever reads the file.
+local define = require "fopo.base.define"
 local reading = {}
+
+-- The path or list of paths, checked, for the function `name`.
+function reading.files(name, files)
+  if type(files) ~= "table" then return files end
+  for key, file in pairs(files) do
+    if math.type(key) ~= "integer" or type(file) ~= "string" then
+      define.fail("%s takes one path or a list of paths, as in %s({\"monday.csv\", "
+                  .. "\"tuesday.csv\"}, {...}), not a list with %s = %s", name, name, key,
+                  define.shown(file))
+    end
+  end
+  if #files == 0 then define.fail("%s: the list of files is empty", name) end
+  return files
+end
 
 -- The checked options o as the readers in C take them; changes o.
 function reading.options(o)

@@ -2,6 +2,7 @@
 local native = require "fopo.native"
 local array = require "fopo.array"
 local reward = require "fopo.reward"
+local laws = require "fopo.check.laws"
 local list_of_rows = require("fopo.check.tools").list_of_rows
 
 local bound = 1e-3 -- of float32 sums over a catalogue; most differences are below 1e-4
@@ -29,12 +30,37 @@ local function with_items(pi, items)
   return twin
 end
 
--- {exact, value} of the items as training steps read them: rounded, unless rows = "float32".
+-- {exact, value} of the policy over these items.
+local function truth_of(c, items)
+  local G, stats = native.gradient_exact():compute(with_items(c.pi, items), c.x, c.rows, c.reward,
+                                                   {})
+  return {exact = native.check_project(G, c.directions), value = stats.reward}
+end
+
+-- The same of the items as training steps read them: rounded, unless rows = "float32".
 local function truth_of_rows(c)
   if c.pi.rows == "float32" then return {exact = c.exact, value = c.value} end
-  local twin = with_items(c.pi, native.check_rows(c.pi))
-  local G, stats = native.gradient_exact():compute(twin, c.x, c.rows, c.reward, {})
-  return {exact = native.check_project(G, c.directions), value = stats.reward}
+  return truth_of(c, native.check_rows(c.pi))
+end
+
+-- Whether the head of gradient g is rounded: it is multiplied as a whole, in bfloat16.
+local function rounds_head(c, g)
+  local sparse = c.reward.kind == "hits" or c.reward.kind == "ips"
+  return g.head and g.products == "bfloat16" and sparse and not c.pi.train_items
+end
+
+-- The same of the items as a step of gradient g reads them.
+local function truth_for(c, g)
+  if g.reads_all_items then return c end
+  if not rounds_head(c, g) then return c.read end
+  local items = native.check_rows(c.pi)
+  local half = native.policy_linear{items = items, theta = "random", context_dim = items.cols,
+                                    seed = 1, temperature = 1, rows = "bfloat16"}
+  local rounded = native.check_rows(half)
+  for _, id in ipairs(laws.largest_norms(c, g.head)) do
+    for i = 1, items.cols do items:set(id, i, rounded:get(id, i)) end
+  end
+  return truth_of(c, items)
 end
 
 -- Adds the reference values to c: c.exact (the gradient along c.directions), c.value (the expected
@@ -62,6 +88,8 @@ local function reference(c)
   end
   c.slopes, c.value = slopes, value
   c.read = truth_of_rows(c)
+  c.truth = {}
+  for _, g in ipairs(c.gradients) do c.truth[g] = truth_for(c, g) end
 end
 
 -- The gradient of items that are learnt, along a random direction. Items are float32, so the step

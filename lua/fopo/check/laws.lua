@@ -47,14 +47,14 @@ function laws.mixture(c, q, S, b)
 end
 
 -- The H items of largest norm: an index of norms with that budget finds no others.
-local function largest_norms(c, H)
+function laws.largest_norms(c, H)
   local ix <close> = native.index_norm(c.pi:items(), {budget = H})
   return (candidates(c, ix, H, 1))
 end
 
 -- Each item of the head once; the other draws are uniform over the other items.
 function laws.head_tail(c, g, b)
-  local order = g.head and largest_norms(c, g.head) or candidates(c, g.proposal.index, g.k, b)
+  local order = g.head and laws.largest_norms(c, g.head) or candidates(c, g.proposal.index, g.k, b)
   local S, law = (g.head or g.k) + g.tail, {special = {}, order = order}
   for _, id in ipairs(order) do law.special[id] = 1 / S end
   law.other = (S - #order) / S / math.max(1, c.pi.n_items - #order)

@@ -8,7 +8,8 @@ function tools.label(g)
   local fault = g.fault and (" (FAULT %s)"):format(g.fault) or ""
   if g.kind == "reinforce" then return "reinforce, baseline " .. g.baseline end
   if g.kind == "head_tail" then
-    return ("head and tail, %s %d"):format(g.head and "H" or "K", g.head or g.k)
+    local products = g.head and g.products ~= "auto" and ", " .. g.products or ""
+    return ("head and tail, %s %d%s"):format(g.head and "H" or "K", g.head or g.k, products)
   end
   if g.kind ~= "snis" then return g.kind .. fault end
   local q = g.proposal

@@ -136,6 +136,7 @@ end
 -- Whether the log is one of this run: made with its seed, and its records up to today's step are
 -- those of t.history.
 local function is_own(t, folder)
+  if not exists(folder .. "/config.json") then return false end
   local was = log.read(folder)
   local first = was.config.first_step
   if t.step == 0 or was.config.seed ~= t.seed or was.config.batch ~= t.batch then return false end
@@ -215,6 +216,7 @@ log.open = term.atomic(function(t, where, columns, options, between)
   l.events, why = events.open(folder, native.machine().host)
   if not l.events then define.fail("the log cannot be written: %s", why) end
   l:put(l.csv, begins and table.concat(columns, ",") .. "\n" or "")
+  begins = begins or not exists(folder .. "/config.json") -- its first part had no room for one
   local config = folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step))
   made, why = native.write_file(config, json.encode(facts(t, options)) .. "\n")
   if not made then l:fail(why) end
@@ -326,7 +328,12 @@ function log.read(folder)
   if wrong then define.fail("%s/config.json: %s", folder, wrong) end
   local history = {}
   for n, row in ipairs(objects(folder .. "/history.jsonl")) do
-    for name in pairs(row) do history[name] = history[name] or {} end
+    for name, value in pairs(row) do
+      if type(value) ~= "number" then
+        define.fail("%s/history.jsonl, line %d: %s must be a number", folder, n, name)
+      end
+      history[name] = history[name] or {}
+    end
     for name, list in pairs(history) do
       for i = #list + 1, n - 1 do list[i] = 0 / 0 end
       list[n] = row[name] or 0 / 0

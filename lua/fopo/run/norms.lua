@@ -6,8 +6,8 @@ local norms = {}
 
 -- ", 2,048 norms hold 0.998"; "" if their number does not follow from the mass.
 function norms.state(head, held)
-  if not text.finite(head) then return "" end
-  return (", %s norms hold %.3f"):format(text.count(math.tointeger(head)), held)
+  if not text.finite(head) or not text.finite(held) then return "" end
+  return (", %s norms hold %.3f"):format(text.count(head), held)
 end
 
 -- The last value of a column of a history, or nil.

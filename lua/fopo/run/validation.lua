@@ -25,8 +25,13 @@ local function by_itself(o)
   return nil, split.valid
 end
 
--- Raises if a log to validate on is joined with what only sessions have.
+-- Raises if sessions to validate on are shared out, or a log is joined with what only sessions
+-- have.
 function validation.check(o)
+  if define.kind(o.valid) == "sessions" and o.valid.shared then
+    define.fail("fopo.trainer: the sessions to validate on are shared out to the ranks; give valid "
+                .. "= s.valid:gather(1000), 1,000 of them on every rank")
+  end
   if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or o.exclude) then
     define.fail("fopo.trainer: a log to validate on has contexts of its own, no seen items, and "
                 .. "is judged without an index; leave out %s",

@@ -19,6 +19,9 @@ local EVERY = 5 -- seconds between two lines of progress
 -- user must stand together: next_users returns nil and a sentence where they do not.
 local function in_order(path, pi, catalogue, o)
   local checked = define.options(define.entries["fopo.data.read"], o.read)
+  if checked.shard then
+    define.fail("%s: every rank reads the file of users; leave shard out of read", NAME)
+  end
   local stream = native.stream_open(path, reading.options(checked), pi.n_items, catalogue)
   if not stream then return nil end
   return function() return native.stream_next(stream, o.batch) end,

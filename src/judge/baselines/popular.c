@@ -1,6 +1,7 @@
 /* The items that most training users took, the same for everybody. */
 #include <string.h>
 
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "judge/baselines/baselines.h"
@@ -19,6 +20,9 @@ static int fit(void **model, const fopo_csr *M, const fopo_baseline_options *o) 
 
 static void free_model(void *model) { fopo_free(model); }
 
+/* Exact, as counts of up to 2^24 users are. */
+static int join(void *model, size_t P) { return fopo_comm_sum(model, P); }
+
 static const float *weights(const void *model) { return model; }
 
 static int score(float *scores, const void *model, const fopo_baseline_options *o,
@@ -36,6 +40,7 @@ const fopo_baseline_kind fopo_baseline_popular = {
     .name = "popular",
     .fit = fit,
     .free = free_model,
+    .join = join,
     .score = score,
     .weights = weights,
     .options = options,

@@ -14,6 +14,12 @@ static int fit(void **model, const fopo_csr *M, const fopo_baseline_options *o) 
 
 static void free_model(void *model) { fopo_free(model); }
 
+static int join(void *model, size_t P) {
+  (void)model;
+  (void)P;
+  return FOPO_OK;
+}
+
 static const float *weights(const void *model) { return model; }
 
 /* Item a of context n has word a mod 4 of block a / 4 of (seed, n). */
@@ -39,6 +45,7 @@ const fopo_baseline_kind fopo_baseline_random = {
     .name = "random",
     .fit = fit,
     .free = free_model,
+    .join = join,
     .score = score,
     .weights = weights,
     .options = options,
