@@ -74,7 +74,8 @@ local files = {
 }
 
 local codes = {
-  {"0", "all went well"}, {"1", "a script or a piece of code failed"},
+  {"0", "all went well"},
+  {"1", "a script or a piece of code failed, or the input could not be read"},
   {"2", "the command line is wrong"}, {"130", "interrupted by Ctrl-C"},
   {"142", "ended by --max-seconds"},
 }

@@ -46,6 +46,7 @@ lint='
 lua-check                make lint: luacheck
 clang-format-14          make lint, make format
 clang-tidy-14            make lint
+cppcheck                 make lint
 '
 
 # The libraries for arm64 are unpacked below build/arm, from the packages of their headers.

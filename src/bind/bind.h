@@ -138,11 +138,12 @@ void bind_collect(lua_State *L);
 /* ---- arguments and sentences: bind_argument.c ---- */
 
 /* Raises the core's sentence, led by the place in the user's file unless it is an interruption.
- * Never returns. */
-int bind_fail(lua_State *L, int status);
+ * Its type lets a function of Lua end with it, as with lua_error. */
+__attribute__((noreturn)) int bind_fail(lua_State *L, int status);
 
-/* Raises a sentence of its own about a wrong argument. Never returns. */
-int bind_refuse(lua_State *L, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Raises a sentence of its own about a wrong argument. */
+__attribute__((noreturn, format(printf, 2, 3))) int bind_refuse(lua_State *L, const char *format,
+                                                                ...);
 
 /* FOPO_OK passes, anything else raises. */
 void bind_check(lua_State *L, int status);
@@ -158,6 +159,9 @@ uint32_t bind_id(lua_State *L, int index, const char *what, size_t n); /* 1 .. n
 int bind_boolean(lua_State *L, int index, const char *what);           /* nil: 0 */
 const char *bind_string(lua_State *L, int index, const char *what);
 const char *bind_path(lua_State *L, int index);
+
+/* The path, or the list of n >= 1 paths, at `index`. Pushes the buffer that holds the list. */
+const char **bind_paths(lua_State *L, int index, size_t *n);
 
 void bind_table(lua_State *L, int index, const char *what);
 

@@ -25,11 +25,13 @@ int bind_fail(lua_State *L, int status) {
   luaL_checkstack(L, 4, NULL);
   /* The sentence is copied first: finding the place may run finalisers that fail and replace it. */
   lua_pushstring(L, fopo_error_sentence());
-  if (status == FOPO_ERR_INTERRUPTED) return lua_error(L);
-  push_place(L);
-  lua_insert(L, -2);
-  lua_concat(L, 2);
-  return lua_error(L);
+  if (status != FOPO_ERR_INTERRUPTED) {
+    push_place(L);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+  }
+  lua_error(L);
+  __builtin_unreachable(); /* Lua does not declare that */
 }
 
 int bind_refuse(lua_State *L, const char *format, ...) {
@@ -38,7 +40,7 @@ int bind_refuse(lua_State *L, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
-  return bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s", sentence));
+  bind_fail(L, fopo_fail(FOPO_ERR_ARGUMENT, "%s", sentence));
 }
 
 void bind_check(lua_State *L, int status) {
@@ -117,6 +119,24 @@ const char *bind_path(lua_State *L, int index) {
     bind_refuse(L, "the path is empty or has a zero byte in it");
   }
   return path;
+}
+
+const char **bind_paths(lua_State *L, int index, size_t *n) {
+  int is_list = lua_istable(L, index);
+  *n = is_list ? lua_rawlen(L, index) : 1;
+  if (*n == 0) bind_refuse(L, "the list of files is empty");
+  const char **paths = bind_scratch(L, *n, sizeof *paths);
+  luaL_checkstack(L, 4, NULL);
+  for (size_t i = 0; i < *n; i++) {
+    if (is_list) {
+      lua_rawgeti(L, index, (lua_Integer)i + 1);
+    } else {
+      lua_pushvalue(L, index);
+    }
+    paths[i] = bind_path(L, lua_gettop(L));
+    lua_pop(L, 1); /* the list keeps the string */
+  }
+  return paths;
 }
 
 void bind_table(lua_State *L, int index, const char *what) {

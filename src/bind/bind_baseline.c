@@ -49,9 +49,10 @@ static int baseline(lua_State *L) {
     return bind_refuse(L, "%s is %g; use %g or more", row->name, value, row->least);
   }
   if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
-  bind_get(L, 2, &bind_sessions_type);
+  fopo_sessions *(*get)(lua_State *, int) = o.kind->join ? bind_any_sessions : bind_get_sessions;
+  get(L, 2);
   bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
-  bind_check(L, fopo_baseline_new(&b->baseline, bind_get_sessions(L, 2), &o));
+  bind_check(L, fopo_baseline_new(&b->baseline, get(L, 2), &o));
   return 1;
 }
 

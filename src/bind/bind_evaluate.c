@@ -22,9 +22,9 @@ static int evaluate(lua_State *L) {
   fopo_evaluation e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
-  bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
+  const fopo_sessions *s = bind_get_sessions(L, 3);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
-  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s->sessions, ix->index, 0));
+  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), s, ix->index, 0));
   push_evaluation(L, &e);
   return 1;
 }
@@ -45,11 +45,10 @@ static int evaluate_expected(lua_State *L) {
   fopo_expected e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
-  bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
+  const fopo_sessions *s = bind_get_sessions(L, 3);
   size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
   int unseen = bind_boolean(L, 5, "unseen");
-  bind_check(L,
-             fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s->sessions, most, unseen));
+  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), s, most, unseen));
   return bind_push_expected(L, &e);
 }
 
@@ -60,11 +59,10 @@ static int evaluate_lost(lua_State *L) {
   fopo_evaluation_lost e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
-  bind_sessions *s = bind_get(L, 3, &bind_sessions_type);
+  const fopo_sessions *s = bind_get_sessions(L, 3);
   bind_index *exact = bind_get(L, 4, &bind_index_type);
   bind_index *ix = bind_get(L, 5, &bind_index_type);
-  bind_check(L, fopo_evaluate_lost(&e, &pi->policy, bind_matrix(x), &s->sessions, exact->index,
-                                   ix->index));
+  bind_check(L, fopo_evaluate_lost(&e, &pi->policy, bind_matrix(x), s, exact->index, ix->index));
   lua_createtable(L, 0, 7);
   push_evaluation(L, &e.exact);
   lua_setfield(L, -2, "exact");
@@ -82,7 +80,7 @@ static int evaluate_lost(lua_State *L) {
  * items of X of each session. */
 static int best_unseen(lua_State *L) {
   bind_get(L, 1, &bind_policy_type);
-  bind_get(L, 3, &bind_sessions_type);
+  bind_get_sessions(L, 3);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
   size_t k = bind_index_k(L, 5, ix), rows = bind_array_numbers(L, 2, "x")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
@@ -133,12 +131,12 @@ static int measure_lists(lua_State *L) {
     lua_pop(L, 1);
   }
   bind_array *ids = bind_array_ids(L, 1, "the lists");
-  bind_sessions *s = bind_get(L, 2, &bind_sessions_type);
-  if (ids->rows != s->sessions.Y.rows) {
+  const fopo_sessions *s = bind_get_sessions(L, 2);
+  if (ids->rows != s->Y.rows) {
     return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
-                       s->sessions.Y.rows);
+                       s->Y.rows);
   }
-  bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, &s->sessions));
+  bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, s));
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
     push_measures(L, &m[i]);

@@ -144,10 +144,10 @@ static int network(lua_State *L) {
 static int share(lua_State *L) {
   size_t n;
   const char *own = luaL_optlstring(L, 1, "", &n);
-  bind_check(L, fopo_comm_broadcast(&n, sizeof n));
+  bind_check(L, fopo_comm_broadcast(&n, sizeof n, 0));
   char *word = bind_scratch(L, n + 1, 1);
   if (fopo_comm_rank() == 0) memcpy(word, own, n);
-  bind_check(L, fopo_comm_broadcast(word, n));
+  bind_check(L, fopo_comm_broadcast(word, n, 0));
   lua_pushlstring(L, word, n);
   return 1;
 }

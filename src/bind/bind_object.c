@@ -161,18 +161,19 @@ int bind_is(lua_State *L, int index, const bind_type *type) {
   return luaL_testudata(L, index, type->name) != NULL;
 }
 
-void *bind_get(lua_State *L, int index, const bind_type *type) {
+/* The handle of an object of this type, closed or not. */
+static handle *get_handle(lua_State *L, int index, const bind_type *type) {
   handle *h = luaL_testudata(L, index, type->name);
-  const char *name = short_name(type);
-  if (h == NULL) {
-    const char *found = bind_found(L, index);
-    const char *remedy = push_remedy(L, "kind", type, index, index == 1 ? called_by_dot(L) : NULL);
-    bind_refuse(L, "%s %s is needed here, not %s%s", strchr("aeio", name[0]) ? "an" : "a", name,
-                found, remedy);
-  }
-  if (h->object == NULL) {
-    bind_refuse(L, "this %s has been closed", name);
-  }
+  if (h != NULL) return h;
+  const char *name = short_name(type), *found = bind_found(L, index);
+  const char *remedy = push_remedy(L, "kind", type, index, index == 1 ? called_by_dot(L) : NULL);
+  bind_refuse(L, "%s %s is needed here, not %s%s", strchr("aeio", name[0]) ? "an" : "a", name,
+              found, remedy);
+}
+
+void *bind_get(lua_State *L, int index, const bind_type *type) {
+  handle *h = get_handle(L, index, type);
+  if (h->object == NULL) bind_refuse(L, "this %s has been closed", short_name(type));
   return h->object;
 }
 
@@ -209,9 +210,7 @@ static const bind_type *upvalue_type(lua_State *L) {
 
 /* :close(), __close and __gc: the handle releases its object. May be called again. */
 static int close_handle(lua_State *L) {
-  const bind_type *type = upvalue_type(L);
-  handle *h = luaL_testudata(L, 1, type->name);
-  if (h == NULL) bind_get(L, 1, type);
+  handle *h = get_handle(L, 1, upvalue_type(L));
   bind_object *o = h->object;
   h->object = NULL;
   bind_release(o);

@@ -35,7 +35,7 @@ static int policy_save(lua_State *L) {
                           .unit_contexts = pi->unit_contexts,
                           .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items")};
   if (!lua_isnil(L, 4)) {
-    s.names = &bind_get_dataset(L, 4)->items;
+    s.names = &bind_any_dataset(L, 4)->items;
   }
   fopo_matrix items = pi->policy.items;
   if (initial->rows != items.rows || initial->cols != items.cols ||

@@ -150,7 +150,7 @@ static int make_of_shared(lua_State *L, const fopo_reward_kind *kind) {
 /* (sessions): rewards of Y. */
 static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
   if (bind_is(L, 1, &bind_shared_type)) return make_of_shared(L, kind);
-  bind_get(L, 1, &bind_sessions_type);
+  bind_get_sessions(L, 1);
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
   bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
   bind_keep(&r->object, 0, &s->object);

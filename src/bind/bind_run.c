@@ -36,6 +36,7 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
   for (int i = 0; i <= BIND_RUN_INDEX; i++) {
     if (at[i] > 0) bind_get(L, at[i], kept_types[i]);
   }
+  if (at[BIND_RUN_VALID] > 0) bind_get_sessions(L, at[BIND_RUN_VALID]); /* whole */
   bind_trainer *t = bind_get(L, 1, &bind_trainer_type);
   bind_trainer_check(L, t);
   for (int i = 0; i <= BIND_RUN_INDEX; i++) {

@@ -31,7 +31,7 @@ static int histories(lua_State *L) {
   uint32_t *rows = bind_rows(L, 2, bind_get_dataset(L, 1)->matrix.rows, 0, &n);
   bind_sessions *s = bind_new(L, &bind_sessions_type, 0);
   fopo_dataset *d = bind_get_dataset(L, 5);
-  uint32_t *place = lua_isnil(L, 4) ? NULL : push_place(L, d, bind_get_dataset(L, 4));
+  uint32_t *place = lua_isnil(L, 4) ? NULL : push_place(L, d, bind_any_dataset(L, 4));
   bind_check(L, fopo_histories_of(&s->sessions, &unknown, &d->matrix, rows, n, place, P));
   bind_pressure(L, fopo_csr_nnz(&s->sessions.X) * sizeof(uint32_t));
   bind_push_again(L, 7, &bind_sessions_type);
@@ -213,7 +213,7 @@ static int names_near(lua_State *L) {
   size_t n, most = bind_count(L, 4, "most", 1, sizeof near / sizeof *near);
   const char *name = bind_string(L, 2, "the name");
   int items = bind_boolean(L, 3, "items");
-  fopo_dataset *d = bind_get_dataset(L, 1);
+  fopo_dataset *d = bind_any_dataset(L, 1);
   bind_check(L, fopo_names_near(near, &n, most, items ? &d->items : &d->users, name));
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
